@@ -1,0 +1,1 @@
+"""Facts about IR. Nothing in this package changes a program."""

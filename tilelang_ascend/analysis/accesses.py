@@ -1,0 +1,76 @@
+"""What one instruction reads and writes, from the instruction table."""
+
+from __future__ import annotations
+
+from ..ir import FloatImm, IntImm, TensorLoad, dtype_of, itemsize, scope_of
+from .linear import Linear, LinearForms, ZERO, upper_bound
+from .program import Access
+
+
+class AccessReader:
+    """Translates intrinsic calls into `Access` records. `extents`: loop atom -> constant trip count."""
+
+    def __init__(self, forms: LinearForms, extents: dict):
+        self.forms, self.extents = forms, extents
+        self._buffers: dict = {}
+
+    def __call__(self, record, call) -> tuple[Access, ...]:
+        """Accesses of one call; footprints the table cannot tell extend to the end of the version."""
+        count = len(record.operands)
+        loads, args = call.args[:count], call.args[count:]
+        facts = [self._facts(load.source) for load in loads]
+        values = [self._value(arg, spec) for arg, spec in zip(args, record.args)]
+        bound = record.bind([f[1] for f in facts], values, None)
+        return tuple(
+            self._access(loads[i], facts[i], direction, low, high)
+            for i, direction, low, high in record.footprint(bound)
+        )  # fmt: skip
+
+    def _facts(self, buffer):
+        """(scope, dtype, itemsize, versions) of a buffer."""
+        facts = self._buffers.get(buffer)
+        if facts is None:
+            scope, dtype, shape = scope_of(buffer), dtype_of(buffer), buffer.ty.shape
+            versions = int(shape[0].value) if scope != "global" and isinstance(shape[0], IntImm) else 1
+            facts = self._buffers[buffer] = (scope, dtype, itemsize(dtype), versions)
+        return facts
+
+    def _value(self, arg, spec):
+        """Known value of a scalar argument; for sizes and strides an upper bound is as good: footprints grow with them."""
+        if isinstance(arg, (IntImm, FloatImm)):
+            return arg.value
+        if spec.kind != "int" or spec.ctype in ("bool", "uint64_t"):
+            return None
+        return upper_bound(arg, self.forms, self.extents)
+
+    def _access(self, load: TensorLoad, facts, direction: str, low, high) -> Access:
+        scope, _, size, versions = facts
+        indices = load.indices
+        offset = self.forms(indices[-1])
+        start = offset.scaled(size)
+        if low:
+            start = start.plus(Linear(low))
+        length = None if high is None else high - (low or 0)
+        read, write = direction != "out", direction != "in"
+        if scope == "global":
+            return self._gm(Access(load.source, scope, read, write, None, 1, 0, start, length))
+        version = self.forms(indices[0]) if versions > 1 else None
+        return Access(load.source, scope, read, write, version, versions, 0, start, length)
+
+    def _gm(self, access: Access) -> Access:
+        """Find the version in an offset of the form `(e % v) * stride + rest` (workspaces)."""
+        if access.size is None:
+            return access
+        mods = [(a, c) for a, c in access.start.terms.items() if a.kind == "mod" and c >= access.size]
+        if len(mods) != 1:
+            return access
+        atom, stride = mods[0]
+        rest = dict(access.start.terms)
+        del rest[atom]
+        access.version = Linear(0, {atom: 1})
+        access.versions, access.version_stride = atom.modulus, stride
+        access.start = Linear(access.start.const, rest) if rest or access.start.const else ZERO
+        return access
+
+
+__all__ = ["AccessReader"]

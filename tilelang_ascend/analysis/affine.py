@@ -1,0 +1,45 @@
+"""Affine form of index expressions over loop variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir import Var, const_int, free_vars, imm, sym
+
+
+@dataclass(frozen=True)
+class Affine:
+    """`sum(coeffs[v] * v) + base`, with constant integer coefficients; `base` is free of the variables."""
+
+    coeffs: dict
+    base: object
+
+    def hull(self, extents: dict):
+        """(minimum, extent) of the values over `0 <= v < extents[v]`."""
+        low, span = self.base, 1
+        for v, c in self.coeffs.items():
+            reach = c * (extents[v] - 1)
+            span += abs(reach)
+            low = low + min(reach, 0)
+        return low, span
+
+
+def affine(expr, variables: list[Var]) -> Affine | None:
+    """Affine form of `expr` over `variables`, or None if it is not affine with constant coefficients."""
+    if not any(v in free_vars(expr) for v in variables):
+        return Affine({}, expr)
+    parts = sym.detect_linear_equation(expr, list(variables))
+    if not parts:
+        return None
+    coeffs = {}
+    for v, c in zip(variables, parts):
+        value = const_int(sym.Analyzer().simplify(c))
+        if value is None:
+            return None
+        if value:
+            coeffs[v] = value
+    base = parts[len(variables)]
+    return Affine(coeffs, imm(base) if isinstance(base, int) else base)
+
+
+__all__ = ["Affine", "affine"]

@@ -1,0 +1,212 @@
+"""Along which axis can the vector work of a kernel be divided between the two vector cores of a block?
+
+Every dimension of a UB buffer and every variable of a `Parallel` nest is a node; nodes that must be divided together are joined
+(`buf[.., v, ..]` joins the dimension with `v`; copies and reductions join dimensions of source and destination). A set of
+joined groups is a legal division if every statement then works on its half alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir import BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, TensorLoad, TensorRegion, Var, const_int
+from ..ir import exprs, op_name, scope_of, statements, walk_expr
+from .tile_uses import TILE_OP_OPERANDS, is_parallel, own_uses
+
+
+@dataclass
+class SplitPlan:
+    """`dims[buffer]` = divided dimension; `nest_vars` = divided loop variables; `extents` of both in elements."""
+
+    dims: dict = field(default_factory=dict)
+    nest_vars: dict = field(default_factory=dict)
+
+
+class _Groups:
+    """Union-find over hashable nodes."""
+
+    def __init__(self):
+        self.parent: dict = {}
+
+    def find(self, x):
+        self.parent.setdefault(x, x)
+        while self.parent[x] != x:
+            x = self.parent[x]
+        return x
+
+    def join(self, a, b):
+        self.parent[self.find(a)] = self.find(b)
+
+
+def is_ub(buffer) -> bool:
+    """True for tile buffers in UB."""
+    return scope_of(buffer) == "shared.ub"
+
+
+def vector_statements(stmt: Stmt) -> list[Stmt]:
+    """Nests, tile ops and scalar statements that touch UB, in order."""
+    if isinstance(stmt, SeqStmt):
+        return [x for s in stmt.seq for x in vector_statements(s)]
+    if is_parallel(stmt):
+        return [stmt]
+    if isinstance(stmt, For):
+        return vector_statements(stmt.body)
+    if isinstance(stmt, IfThenElse):
+        return vector_statements(stmt.then_case) + (vector_statements(stmt.else_case) if stmt.else_case is not None else [])
+    return [stmt] if any(is_ub(b) for b in own_uses(stmt).all) else []
+
+
+def copy_dims(src: TensorRegion, dst: TensorRegion) -> list[tuple[int, int]]:
+    """Pairs (dimension of src, dimension of dst) that correspond: non-unit extents, right-aligned; else plain right alignment."""
+    a = [d for d, r in enumerate(src.region) if const_int(r.extent) != 1]
+    b = [d for d, r in enumerate(dst.region) if const_int(r.extent) != 1]
+    if len(a) == len(b):
+        return list(zip(a, b))
+    n = min(len(src.region), len(dst.region))
+    return [(len(src.region) - k, len(dst.region) - k) for k in range(n, 0, -1)]
+
+
+class _Accesses:
+    """Index expressions of UB accesses inside one nest."""
+
+    def __init__(self, nest: For):
+        self.vars: dict[Var, int | None] = {}
+        self.reads: list[tuple] = []
+        self.writes: list[tuple] = []
+        self.writes_gm = False
+        for s in statements(nest):
+            if is_parallel(s):
+                self.vars[s.loop_var] = const_int(s.extent)
+            for e in exprs(s):
+                walk_expr(e, self._see)
+            if isinstance(s, BufferStore):
+                if is_ub(s.buffer):
+                    self.writes.append((s.buffer, list(s.indices)))
+                elif scope_of(s.buffer) in ("global", ""):
+                    self.writes_gm = True
+
+    def _see(self, e):
+        if isinstance(e, TensorLoad) and is_ub(e.source):
+            self.reads.append((e.source, list(e.indices)))
+
+
+def find_split(body: Stmt) -> SplitPlan | None:
+    """A legal division of the vector work below `body`, or None."""
+    groups, facts = _Groups(), []
+    for s in vector_statements(body):
+        if is_parallel(s):
+            acc = _Accesses(s)
+            facts.append((s, acc))
+            for buffer, indices in acc.reads + acc.writes:
+                for d, i in enumerate(indices):
+                    if isinstance(i, Var) and i in acc.vars:
+                        groups.join((buffer, d), i)
+        elif isinstance(s, Evaluate) and op_name(s) in ("tl.copy", "tl.reduce"):
+            facts.append((s, None))
+            src, dst = s.value.args[:2]
+            if is_ub(src.source) and is_ub(dst.source):
+                reduced = int(s.value.attrs["dim"]) if op_name(s) == "tl.reduce" else None
+                for a, b in _pairs(src, dst, reduced):
+                    groups.join((src.source, a), (dst.source, b))
+        else:
+            facts.append((s, None))
+    buffers = _ub_buffers(facts)
+    chosen: set = set()
+    for buffer in buffers:
+        if any(groups.find((buffer, d)) in chosen for d in range(len(buffer.ty.shape))):
+            continue
+        for d in range(len(buffer.ty.shape)):
+            root = groups.find((buffer, d))
+            if const_int(buffer.ty.shape[d]) > 1 and _legal(facts, groups, chosen | {root}, buffers):
+                chosen.add(root)
+                break
+    if not chosen:
+        return None
+    return _plan(facts, groups, chosen, buffers)
+
+
+def _pairs(src, dst, reduced):
+    if reduced is None:
+        return copy_dims(src, dst)
+    dims = [d for d in range(len(src.region)) if d != reduced % len(src.region)]
+    targets = list(range(len(dst.region)))
+    if len(targets) == len(src.region):
+        targets = dims
+    return list(zip(dims, targets))
+
+
+def _ub_buffers(facts) -> list:
+    seen: list = []
+    for s, acc in facts:
+        found = [b for b, _ in acc.writes + acc.reads] if acc else [b for b in own_uses(s).all if is_ub(b)]
+        for b in found:
+            if not any(b.same_as(x) for x in seen):
+                seen.append(b)
+    return sorted(seen, key=lambda b: -len(b.ty.shape))
+
+
+def _split_dims(buffer, groups, chosen) -> list[int]:
+    return [d for d in range(len(buffer.ty.shape)) if groups.find((buffer, d)) in chosen]
+
+
+def _legal(facts, groups, chosen, buffers) -> bool:
+    sizes: dict = {}
+    for b in buffers:
+        dims = _split_dims(b, groups, chosen)
+        if len(dims) > 1:
+            return False
+        for d in dims:
+            if sizes.setdefault(groups.find((b, d)), const_int(b.ty.shape[d])) != const_int(b.ty.shape[d]):
+                return False
+    return all(_legal_statement(s, acc, groups, chosen, sizes) for s, acc in facts)
+
+
+def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
+    if acc is not None:
+        split_vars = [v for v in acc.vars if groups.find(v) in chosen]
+        if len(split_vars) > 1 or any(acc.vars[v] != sizes.get(groups.find(v)) for v in split_vars):
+            return False
+        for buffer, indices in acc.reads + acc.writes:
+            for d in _split_dims(buffer, groups, chosen):
+                if not (isinstance(indices[d], Var) and indices[d] in split_vars):
+                    return False
+        divided = [bool(_split_dims(b, groups, chosen)) for b, _ in acc.writes]
+        if split_vars:
+            return all(divided)
+        return not any(divided) and not any(_split_dims(b, groups, chosen) for b, _ in acc.reads)
+    name = op_name(s) if isinstance(s, Evaluate) else None
+    if name not in TILE_OP_OPERANDS:
+        return not any(_split_dims(b, groups, chosen) for b in own_uses(s).all if is_ub(b))
+    regions = [a for a in s.value.args if isinstance(a, TensorRegion) and is_ub(a.source)]
+    for r in regions:
+        for d in _split_dims(r.source, groups, chosen):
+            whole = const_int(r.region[d].min) == 0 and const_int(r.region[d].extent) == const_int(r.source.ty.shape[d])
+            if not whole:
+                return False
+    if name == "tl.reduce":
+        src, dst = s.value.args[:2]
+        dims = _split_dims(src.source, groups, chosen)
+        reduced = int(s.value.attrs["dim"]) % len(src.region)
+        return reduced not in dims and bool(dims) == bool(_split_dims(dst.source, groups, chosen))
+    if name in ("tl.cumsum", "tl.cummax"):
+        return int(s.value.attrs["dim"]) not in _split_dims(s.value.args[0].source, groups, chosen)
+    if name == "tl.copy" and len(regions) == 2:
+        return all(
+            (a in _split_dims(regions[0].source, groups, chosen)) == (b in _split_dims(regions[1].source, groups, chosen))
+            for a, b in copy_dims(*regions)
+        )
+    return name in ("tl.copy", "tl.fill")
+
+
+def _plan(facts, groups, chosen, buffers) -> SplitPlan:
+    plan = SplitPlan()
+    for b in buffers:
+        for d in _split_dims(b, groups, chosen):
+            plan.dims[b] = d
+    for _, acc in facts:
+        if acc is not None:
+            plan.nest_vars.update({v: n for v, n in acc.vars.items() if groups.find(v) in chosen})
+    return plan
+
+
+__all__ = ["SplitPlan", "copy_dims", "find_split", "is_ub", "vector_statements"]

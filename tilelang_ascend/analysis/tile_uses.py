@@ -1,0 +1,125 @@
+"""Which buffers a Tile IR statement reads and writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir import (
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    Stmt,
+    TensorLoad,
+    TensorRegion,
+    const_int,
+    exprs,
+    is_buffer_var,
+    op_name,
+    scope_of,
+    statements,
+    walk_expr,
+)
+
+# Operand positions of every tile op: (reads, writes). A position in both is read and written.
+TILE_OP_OPERANDS = {
+    "tl.copy": ((0,), (1,)),
+    "tl.fill": ((), (0,)),
+    "tl.gemm": ((0, 1, 2), (2,)),
+    "tl.reduce": ((0, 1), (1,)),
+    "tl.cumsum": ((0,), (1,)),
+    "tl.cummax": ((0,), (1,)),
+    "tl.atomic_add": ((0, 1), (0,)),
+    "tl.atomic_max": ((0, 1), (0,)),
+    "tl.atomic_min": ((0, 1), (0,)),
+    "tl.print": ((0,), ()),
+    "tl.device_assert": ((0,), ()),
+}
+
+
+@dataclass
+class Uses:
+    """Buffers read and written by a statement and everything below it."""
+
+    reads: set = field(default_factory=set)
+    writes: set = field(default_factory=set)
+
+    @property
+    def all(self) -> set:
+        return self.reads | self.writes
+
+
+def on_chip(buffer) -> bool:
+    """True for tile buffers (not GM, not mutable scalars)."""
+    return scope_of(buffer) not in ("global", "", "local.var")
+
+
+def is_scalar_var(buffer) -> bool:
+    """True for `local.var` buffers."""
+    return scope_of(buffer) == "local.var"
+
+
+def region_buffer(arg):
+    """The buffer behind a tile-op argument, or None for a scalar expression."""
+    return arg.source if isinstance(arg, (TensorRegion, TensorLoad)) else None
+
+
+def loads_in(expr) -> list[TensorLoad]:
+    """All buffer loads of an expression."""
+    found: list[TensorLoad] = []
+    walk_expr(expr, lambda e: found.append(e) if isinstance(e, TensorLoad) else None)
+    return found
+
+
+def own_uses(stmt: Stmt) -> Uses:
+    """Uses of the statement itself, without its children."""
+    uses = Uses()
+    name = op_name(stmt) if isinstance(stmt, Evaluate) else None
+    if name in TILE_OP_OPERANDS:
+        reads, writes = TILE_OP_OPERANDS[name]
+        for i, arg in enumerate(stmt.value.args):
+            buffer = region_buffer(arg)
+            if isinstance(arg, TensorRegion):
+                for r in arg.region:
+                    uses.reads |= {x.source for e in (r.min, r.extent) for x in loads_in(e)}
+                if i in reads:
+                    uses.reads.add(buffer)
+                if i in writes:
+                    uses.writes.add(buffer)
+            else:
+                uses.reads |= {x.source for x in loads_in(arg)}
+        return uses
+    for e in exprs(stmt):
+        uses.reads |= {x.source for x in loads_in(e)}
+    if isinstance(stmt, BufferStore):
+        uses.writes.add(stmt.buffer)
+    return uses
+
+
+def uses_of(stmt: Stmt) -> Uses:
+    """Uses of the statement and everything below it."""
+    total = Uses()
+    for s in statements(stmt):
+        u = own_uses(s)
+        total.reads |= u.reads
+        total.writes |= u.writes
+    return total
+
+
+def is_parallel(stmt) -> bool:
+    """True for the outermost loop of a `T.Parallel` nest."""
+    return isinstance(stmt, For) and stmt.kind == ForKind.PARALLEL
+
+
+def covers_whole(arg) -> bool:
+    """True if a region is the whole of its (static) buffer."""
+    if not isinstance(arg, TensorRegion):
+        return False
+    shape = arg.source.ty.shape
+    return all(const_int(r.min) == 0 and const_int(r.extent) == const_int(n) is not None for r, n in zip(arg.region, shape))
+
+
+__all__ = [
+    "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_parallel", "is_scalar_var", "loads_in",
+    "on_chip", "own_uses", "region_buffer", "uses_of",
+]

@@ -1,0 +1,210 @@
+"""Bounded unrolling of a `Program` into a linear trace that stands for every execution.
+
+Loops with a constant trip count run a small number of iterations with the same residue (so versions like `k % 2` fall as in the
+real loop); loops with an unknown count run that many iterations with an exit before each. Branches contribute both arms.
+Every instruction instance knows, for each lane, the latest earlier instance it depends on: `needs`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .dependence import Dependence
+from .linear import Linear
+from .program import Branch, Instr, Jump, Loop, Program, Sync
+
+#: Kinds of trace events: the first item of each event tuple.
+INSTR, GAP, SYNC, FORK, ELSE, JOIN, JUMP = range(7)
+
+SAME_ITERATION = -1
+
+#: Distance of trace positions of consecutive instructions; leaves room for the positions of waits between them.
+STEP = 1 << 16
+
+
+@dataclass(eq=False, slots=True)
+class Need:
+    """Instance of a dependence in the trace: lane and position of the producer; `level` is the common loop that carries it."""
+
+    lane: int
+    position: int
+    dependence: Dependence
+    level: int
+
+
+@dataclass(eq=False)
+class Trace:
+    """One unrolled execution. `events` are tuples:
+
+    (INSTR, lane, position, needs) · (GAP, block, statement position, env) · (SYNC, node, env) · (FORK,) · (ELSE,) · (JOIN,) · (JUMP,)
+    """
+
+    events: list
+
+
+def traces(program: Program, deps: list[Dependence], extra: list[Linear] = ()) -> list[Trace]:
+    """Traces for `program`; one when all that matters is constant, several when versions depend on unknown trip counts.
+
+    `extra`: further linear forms (flag ids) whose value must be known in the trace.
+    """
+    plan = _TripPlan(program, deps, extra)
+    return [_Unroller(program, deps, env, trips, exits).run() for env, trips, exits in plan.scenarios()]
+
+
+class _TripPlan:
+    """How many iterations every loop runs in the trace."""
+
+    def __init__(self, program: Program, deps, extra):
+        self.program = program
+        forms = {v for d in deps if d.versions for v in d.versions} | set(extra)
+        self.atoms = set()
+        self.moduli: dict = {}
+        for form in forms:
+            for atom in form.atoms():
+                self.atoms.add(atom)
+                if atom.kind == "mod":
+                    for inner in atom.arg.atoms():
+                        self.moduli[inner] = math.lcm(self.moduli.get(inner, 1), atom.modulus)
+
+    def scenarios(self):
+        """Yield (env, trips, exits): values of opaque atoms, iterations per loop, loops that may exit early."""
+        unknown = [loop for loop in self.program.loops if loop.trip is None]
+        pinned = [loop for loop in unknown if self._pinned(loop)]
+        residues = max((self._modulus_of_extent(loop) for loop in pinned), default=1)
+        base = self._base_trips()
+        counts = [None] if not pinned else [0, 1, *range(residues + 1, 2 * residues + 1)]
+        for count in counts:
+            trips, env = dict(base), {}
+            for loop in pinned:
+                trips[loop] = count if count is not None else trips[loop]
+                self._solve(loop.extent, trips[loop], env)
+            exits = {loop for loop in unknown if loop not in pinned}
+            yield env, trips, exits
+
+    def _pinned(self, loop: Loop) -> bool:
+        """Versions depend on the trip count, so the trace must use one count."""
+        return loop.extent is not None and any(a in self.atoms and a.kind == "opaque" for a in loop.extent.atoms())
+
+    def _modulus_of_extent(self, loop: Loop) -> int:
+        return max((self.moduli.get(a, 1) for a in loop.extent.atoms()), default=1)
+
+    def _solve(self, extent: Linear, count: int, env: dict) -> None:
+        """Give the one opaque atom of `extent` the value that makes it `count`."""
+        if len(extent.terms) == 1:
+            ((atom, c),) = extent.terms.items()
+            if abs(c) == 1 and atom.kind == "opaque":
+                env[atom] = (count - extent.const) * c
+
+    def _base_trips(self) -> dict:
+        trips = {}
+        for loop in self.program.loops:
+            modulus = self.moduli.get(loop.atom, 1)
+            enough = modulus + 1
+            trips[loop] = enough if loop.trip is None or loop.trip <= 0 else _clamp(loop.trip, enough, modulus)
+            if loop.trip is not None and loop.trip <= 0:
+                trips[loop] = 0
+        return trips
+
+
+def _clamp(trip: int, enough: int, modulus: int) -> int:
+    """The smallest count >= `enough` with the residue of `trip`; `trip` itself when it is smaller."""
+    return trip if trip <= enough else enough + (trip - enough) % modulus
+
+
+class _Unroller:
+    def __init__(self, program: Program, deps, env: dict, trips: dict, exits: set):
+        self.program, self.trips, self.exits = program, trips, exits
+        self.env = env
+        self.iters: list[int] = []
+        self.events: list = []
+        self.position = 0
+        self.instances: dict[Instr, list] = {i: [] for i in program.instrs}
+        self.incoming: dict[Instr, list] = {i: [] for i in program.instrs}
+        for d in deps:
+            self.incoming[d.dst].append(d)
+        self.version_forms = _versions_by_instr(deps)
+
+    def run(self) -> Trace:
+        self.block(self.program.root)
+        return Trace(self.events)
+
+    def block(self, block) -> None:
+        env, last = self.env, -1
+        for node in block.nodes:
+            if node.position != last:
+                self.events.append((GAP, block, node.position, env))
+            _VISIT[type(node)](self, node)
+            last = node.position + 1
+            self.events.append((GAP, block, last, env))
+
+    def instr(self, node: Instr) -> None:
+        versions = {f: f.evaluate(self.env) for f in self.version_forms.get(node, ())}
+        iters = tuple(self.iters)
+        needs: dict[int, Need] = {}
+        for d in self.incoming[node]:
+            self._need(d, iters, versions, needs)
+        self.position += STEP
+        self.events.append((INSTR, node.lane, self.position, tuple(needs.values())))
+        self.instances[node].append((self.position, iters, versions))
+
+    def _need(self, d: Dependence, iters: tuple, versions: dict, needs: dict) -> None:
+        lane, depth = d.src.lane, len(d.common)
+        best = needs.get(lane)
+        floor = best.position if best else 0
+        src_form, dst_form = d.versions or (None, None)
+        mine = versions.get(dst_form)
+        for position, other, other_versions in reversed(self.instances[d.src]):
+            if position <= floor:
+                return
+            level = next((n for n in range(depth) if other[n] != iters[n]), SAME_ITERATION)
+            if not (d.same_iteration if level == SAME_ITERATION else d.distances[level]):
+                continue
+            theirs = other_versions.get(src_form)
+            if mine is not None and theirs is not None and mine != theirs:
+                continue
+            needs[lane] = Need(lane, position, d, level)
+            return
+
+    def loop(self, node: Loop) -> None:
+        trip, may_exit = self.trips[node], node in self.exits
+        outer = self.env
+        self.iters.append(0)
+        for i in range(trip):
+            if may_exit:
+                self.events.append((FORK,))
+            self.iters[-1] = i
+            self.env = {**outer, node.atom: i}
+            self.block(node.body)
+        self.iters.pop()
+        self.env = outer
+        if may_exit:
+            self.events.extend([(JOIN,)] * trip)
+
+    def branch(self, node: Branch) -> None:
+        self.events.append((FORK,))
+        self.block(node.then)
+        if node.other is not None:
+            self.events.append((ELSE,))
+            self.block(node.other)
+        self.events.append((JOIN,))
+
+    def sync(self, node: Sync) -> None:
+        self.events.append((SYNC, node, self.env))
+
+    def jump(self, node: Jump) -> None:
+        self.events.append((JUMP,))
+
+
+def _versions_by_instr(deps) -> dict:
+    forms: dict = {}
+    for d in deps:
+        if d.versions:
+            forms.setdefault(d.src, set()).add(d.versions[0])
+            forms.setdefault(d.dst, set()).add(d.versions[1])
+    return forms
+
+
+_VISIT = {Instr: _Unroller.instr, Loop: _Unroller.loop, Branch: _Unroller.branch, Sync: _Unroller.sync, Jump: _Unroller.jump}
+
+__all__ = ["ELSE", "FORK", "GAP", "INSTR", "JOIN", "JUMP", "Need", "SAME_ITERATION", "SYNC", "Trace", "traces"]

@@ -1,0 +1,5 @@
+"""One door to tvm and the few helpers every pass needs (see docs/ir.md for the two levels of IR)."""
+
+from .base import *  # noqa: F401,F403
+from .build import *  # noqa: F401,F403
+from .visit import *  # noqa: F401,F403

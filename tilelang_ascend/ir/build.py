@@ -1,0 +1,198 @@
+"""Small constructors: constants, loops, calls to tile ops and intrinsics."""
+
+from __future__ import annotations
+
+import functools
+from typing import Iterable
+
+from .base import (
+    AllocBuffer,
+    BufferLoad,
+    Call,
+    Evaluate,
+    FloatImm,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Range,
+    SeqStmt,
+    Stmt,
+    StringImm,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    decl_buffer,
+    is_buffer_var,
+    register_op,
+    sym,
+    tirx,
+)
+
+
+@functools.lru_cache(maxsize=None)
+def op(name: str):
+    """The operator `name`, registered on first use."""
+    return register_op(name)
+
+
+def op_name(node) -> str | None:
+    """Name of the operator called by `node` (an `Evaluate` or a `Call`), or None."""
+    if isinstance(node, Evaluate):
+        node = node.value
+    if isinstance(node, Call) and hasattr(node.op, "name"):
+        return node.op.name
+    return None
+
+
+def attrs_of(node) -> dict:
+    """Attributes of a call (or of the call a statement evaluates) as a dict; empty if it has none."""
+    if isinstance(node, Evaluate):
+        node = node.value
+    return dict(node.attrs) if node.attrs is not None else {}
+
+
+def imm(value, dtype: str = "int32"):
+    """A constant of `dtype`."""
+    return tirx.const(value, dtype)
+
+
+def as_expr(value, dtype: str = "int32"):
+    """Python numbers become constants, expressions stay."""
+    if isinstance(value, bool):
+        return tirx.const(value, "bool")
+    if isinstance(value, int):
+        return IntImm(dtype, value)
+    if isinstance(value, float):
+        return FloatImm("float32" if dtype.startswith("int") else dtype, value)
+    if isinstance(value, str):
+        return StringImm(value)
+    return value
+
+
+def call(name: str, args: Iterable, attrs: dict | None = None, dtype: str = "void", span=None) -> Call:
+    """`Call(name, args, attrs)`; a `void` call is a statement, any other dtype a value."""
+    return Call(op(name), [as_expr(a) for a in args], attrs=attrs or None, ret_ty=dtype, span=span)
+
+
+def tile_op(name: str, *args, span=None, **attrs) -> Evaluate:
+    """Statement `tl.<name>(args)`."""
+    return Evaluate(call("tl." + name, args, attrs, span=span), span=span)
+
+
+def intrin(name: str, *args, span=None, **attrs) -> Evaluate:
+    """Statement `ascend.<name>(args)`: one Ascend C instruction."""
+    return Evaluate(call("ascend." + name, args, attrs, span=span), span=span)
+
+
+def region(buffer, mins: Iterable, extents: Iterable) -> TensorRegion:
+    """`buffer[min : min + extent, …]`."""
+    return tirx.BufferRegion(buffer, [Range.from_min_extent(m, e) for m, e in zip(mins, extents)])
+
+
+def full_region(buffer) -> TensorRegion:
+    """The whole of `buffer` as a region."""
+    shape = list(buffer.ty.shape)
+    return region(buffer, [0] * len(shape), shape)
+
+
+def seq(*stmts) -> Stmt:
+    """Flatten statements (lists, `SeqStmt`s, None) into one statement; nothing at all is a no-op."""
+    flat: list[Stmt] = []
+
+    def add(s):
+        if s is None:
+            return
+        if isinstance(s, (list, tuple)):
+            for x in s:
+                add(x)
+        elif isinstance(s, SeqStmt):
+            for x in s.seq:
+                add(x)
+        elif not is_noop(s):
+            flat.append(s)
+
+    add(list(stmts))
+    if not flat:
+        return Evaluate(IntImm("int32", 0))
+    return flat[0] if len(flat) == 1 else SeqStmt(flat)
+
+
+def is_noop(stmt) -> bool:
+    """True for `Evaluate(constant)`."""
+    return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
+
+
+def stmts_of(stmt) -> list:
+    """The statements of a block as a Python list."""
+    if isinstance(stmt, SeqStmt):
+        return list(stmt.seq)
+    return [] if stmt is None or is_noop(stmt) else [stmt]
+
+
+def loop(var, extent, body, kind=ForKind.SERIAL, span=None, **annotations) -> For:
+    """`for var in range(extent): body`; annotation keys may use '__' for '.'."""
+    notes = {k.replace("__", "."): v for k, v in annotations.items()}
+    return For(var, IntImm(var.ty.dtype if hasattr(var.ty, "dtype") else "int32", 0), as_expr(extent), kind, body, annotations=notes, span=span)
+
+
+def if_then(cond, then, otherwise=None, span=None) -> IfThenElse:
+    """`if cond: then else: otherwise`."""
+    return IfThenElse(cond, then, otherwise, span=span)
+
+
+def const_int(expr) -> int | None:
+    """The value of an integer constant (Python int or IntImm), else None."""
+    if isinstance(expr, int):
+        return int(expr)
+    if isinstance(expr, IntImm):
+        return int(expr.value)
+    return None
+
+
+def dtype_of(x) -> str:
+    """dtype name of a buffer (element type) or an expression."""
+    if isinstance(x, (bool, int)):
+        return "int32"
+    if isinstance(x, float):
+        return "float32"
+    if is_buffer_var(x):
+        return str(x.ty.dtype)
+    return str(x.ty.dtype) if hasattr(x.ty, "dtype") else str(x.ty)
+
+
+_BITS = {"bool": 8}
+
+
+def itemsize(dtype) -> int:
+    """Bytes of one element in memory (`bool` is one byte)."""
+    name = str(dtype)
+    if name in _BITS:
+        return _BITS[name] // 8
+    for prefix in ("float8", "bfloat", "float", "uint", "int"):
+        if name.startswith(prefix):
+            if prefix == "float8":
+                return 1
+            digits = "".join(c for c in name[len(prefix):].split("_")[0] if c.isdigit())
+            return int(digits) // 8
+    raise AssertionError(f"no element size for dtype {name}")
+
+
+def scope_of(buffer) -> str:
+    """Storage scope of a buffer, `global` for parameters."""
+    return buffer.scope() if callable(buffer.scope) else str(buffer.scope)
+
+
+def reinterpret(operand, dtype: str):
+    """The operand (a `BufferLoad`) with its bytes seen as elements of `dtype`; the operand itself if it has that dtype."""
+    return operand if dtype_of(operand) == dtype else call("ascend.reinterpret", [operand], dtype=dtype)
+
+
+def operand_parts(operand):
+    """(BufferLoad, dtype) of an Ascend IR operand, whether or not it is reinterpreted; None if it is no operand."""
+    if op_name(operand) == "ascend.reinterpret":
+        return operand.args[0], dtype_of(operand)
+    return (operand, dtype_of(operand)) if isinstance(operand, TensorLoad) else None
+
+
+__all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]

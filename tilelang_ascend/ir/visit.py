@@ -1,0 +1,236 @@
+"""Statement visitors and mutators. They keep spans and rebuild only what changed."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from .base import (
+    AllocBuffer,
+    AssertStmt,
+    Bind,
+    Break,
+    BufferStore,
+    Call,
+    Continue,
+    Evaluate,
+    For,
+    IfThenElse,
+    Range,
+    SeqStmt,
+    Stmt,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    While,
+    tirx,
+    tvm_ffi,
+)
+from .build import seq
+
+
+def children(stmt: Stmt) -> list[Stmt]:
+    """Direct sub-statements."""
+    if isinstance(stmt, SeqStmt):
+        return list(stmt.seq)
+    if isinstance(stmt, (For, While)):
+        return [stmt.body]
+    if isinstance(stmt, IfThenElse):
+        return [stmt.then_case] + ([stmt.else_case] if stmt.else_case is not None else [])
+    return []
+
+
+def walk(stmt: Stmt, fn: Callable[[Stmt], None]) -> None:
+    """Call `fn` on every statement, parents first."""
+    fn(stmt)
+    for child in children(stmt):
+        walk(child, fn)
+
+
+def statements(stmt: Stmt) -> list[Stmt]:
+    """All statements below (and including) `stmt`, parents first."""
+    out: list[Stmt] = []
+    walk(stmt, out.append)
+    return out
+
+
+def exprs(stmt: Stmt) -> list:
+    """The expressions a statement holds itself (not those of its children)."""
+    if isinstance(stmt, For):
+        return [stmt.min, stmt.extent]
+    if isinstance(stmt, While):
+        return [stmt.condition]
+    if isinstance(stmt, IfThenElse):
+        return [stmt.condition]
+    if isinstance(stmt, (Evaluate, Bind)):
+        return [stmt.value]
+    if isinstance(stmt, BufferStore):
+        return [stmt.value, *stmt.indices]
+    if isinstance(stmt, AssertStmt):
+        return [stmt.condition]
+    return []
+
+
+def expr_children(e) -> list:
+    """Direct sub-expressions."""
+    if isinstance(e, Call):
+        return list(e.args)
+    if isinstance(e, TensorLoad):
+        return list(e.indices)
+    if isinstance(e, TensorRegion):
+        return [x for r in e.region for x in (r.min, r.extent)]
+    out = []
+    for field in ("a", "b", "value", "condition", "true_value", "false_value", "var", "body"):
+        if hasattr(e, field) and not isinstance(e, Var) and not isinstance(e, (tirx.IntImm, tirx.FloatImm)):
+            x = getattr(e, field)
+            if hasattr(x, "ty"):
+                out.append(x)
+    return out
+
+
+def walk_expr(e, fn: Callable) -> None:
+    """Call `fn` on every node of an expression, parents first."""
+    fn(e)
+    for child in expr_children(e):
+        walk_expr(child, fn)
+
+
+def free_vars(e) -> set:
+    """The `Var`s an expression uses (buffers included)."""
+    found: set = set()
+
+    def see(x):
+        if isinstance(x, Var):
+            found.add(x)
+        elif isinstance(x, (TensorLoad, TensorRegion)):
+            found.add(x.source)
+
+    walk_expr(e, see)
+    return found
+
+
+class StmtMutator:
+    """Rebuild a statement tree. Override `visit_<node>` methods or `expr`; returning None removes a statement,
+    a list splices several."""
+
+    def __call__(self, stmt: Stmt) -> Stmt:
+        return seq(self.visit(stmt))
+
+    def expr(self, e):
+        """Hook for every expression; identity by default."""
+        return e
+
+    def visit(self, stmt: Stmt):
+        method = getattr(self, "visit_" + type(stmt).__name__, None)
+        return method(stmt) if method else self.generic(stmt)
+
+    def block(self, stmt: Stmt) -> Stmt:
+        """Visit a body and pack the result into one statement."""
+        return seq(self.visit(stmt))
+
+    def generic(self, s: Stmt):
+        """Rebuild `s` with visited children and expressions."""
+        if isinstance(s, SeqStmt):
+            return [self.visit(x) for x in s.seq]
+        if isinstance(s, For):
+            body, extent = self.block(s.body), self.expr(s.extent)
+            if body.same_as(s.body) and extent.same_as(s.extent):
+                return s
+            return For(s.loop_var, s.min, extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
+        if isinstance(s, While):
+            body, cond = self.block(s.body), self.expr(s.condition)
+            if body.same_as(s.body) and cond.same_as(s.condition):
+                return s
+            return While(cond, body, span=s.span)
+        if isinstance(s, IfThenElse):
+            cond, then = self.expr(s.condition), self.block(s.then_case)
+            other = self.block(s.else_case) if s.else_case is not None else None
+            same_else = other is s.else_case or (other is not None and s.else_case is not None and other.same_as(s.else_case))
+            if cond.same_as(s.condition) and then.same_as(s.then_case) and same_else:
+                return s
+            return IfThenElse(cond, then, other, span=s.span)
+        if isinstance(s, Evaluate):
+            value = self.expr(s.value)
+            return s if value.same_as(s.value) else Evaluate(value, span=s.span)
+        if isinstance(s, Bind):
+            value = self.expr(s.value)
+            return s if value.same_as(s.value) else Bind(s.var, value, span=s.span)
+        if isinstance(s, BufferStore):
+            value, indices = self.expr(s.value), [self.expr(i) for i in s.indices]
+            if value.same_as(s.value) and all(a.same_as(b) for a, b in zip(indices, s.indices)):
+                return s
+            return BufferStore(s.buffer, value, indices, span=s.span)
+        assert isinstance(s, (AllocBuffer, Break, Continue, AssertStmt)), f"no mutator for {type(s).__name__}"
+        return s
+
+
+def substitute_expr(e, mapping: dict):
+    """Replace `Var`s (or buffers) of an expression; `mapping` maps old to new."""
+    if not mapping:
+        return e
+
+    def go(x):
+        if isinstance(x, Var):
+            return mapping.get(x, x)
+        if isinstance(x, TensorLoad):
+            return tirx.BufferLoad(mapping.get(x.source, x.source), [go(i) for i in x.indices])
+        if isinstance(x, TensorRegion):
+            return tirx.BufferRegion(
+                mapping.get(x.source, x.source), [Range.from_min_extent(go(r.min), go(r.extent)) for r in x.region]
+            )
+        return map_children(x, go)
+
+    return go(e)
+
+
+def map_children(x, go: Callable):
+    """Rebuild `x` with `go` applied to its direct sub-expressions."""
+    if isinstance(x, (Var, tirx.IntImm, tirx.FloatImm)) or type(x).__name__ == "StringImm":
+        return x
+    if isinstance(x, Call):
+        args = [go(a) for a in x.args]
+        if all(a.same_as(b) for a, b in zip(args, x.args)):
+            return x
+        return Call(x.op, args, attrs=x.attrs, ty_args=list(x.ty_args), span=x.span, ret_ty=x.ty)
+    if isinstance(x, TensorLoad):
+        idx = [go(i) for i in x.indices]
+        return x if all(a.same_as(b) for a, b in zip(idx, x.indices)) else tirx.BufferLoad(x.source, idx)
+    if isinstance(x, TensorRegion):
+        return tirx.BufferRegion(x.source, [Range.from_min_extent(go(r.min), go(r.extent)) for r in x.region])
+    if isinstance(x, tirx.Cast):
+        v = go(x.value)
+        return x if v.same_as(x.value) else tirx.Cast(x.ty.dtype, v)
+    if isinstance(x, tirx.Not):
+        v = go(x.a)
+        return x if v.same_as(x.a) else tirx.Not(v)
+    if isinstance(x, tirx.Select):
+        c, t, f = go(x.condition), go(x.true_value), go(x.false_value)
+        return tirx.Select(c, t, f)
+    if hasattr(x, "a") and hasattr(x, "b"):
+        a, b = go(x.a), go(x.b)
+        return x if a.same_as(x.a) and b.same_as(x.b) else type(x)(a, b)
+    assert not expr_children(x), f"cannot rebuild {type(x).__name__}"
+    return x
+
+
+class Substitute(StmtMutator):
+    """Replace variables (and buffers) everywhere in a statement."""
+
+    def __init__(self, mapping: dict):
+        self.mapping = mapping
+
+    def expr(self, e):
+        return substitute_expr(e, self.mapping)
+
+    def visit_BufferStore(self, s: BufferStore):
+        out = self.generic(s)
+        if out.buffer in self.mapping:
+            out = BufferStore(self.mapping[out.buffer], out.value, list(out.indices), span=s.span)
+        return out
+
+
+def substitute(stmt: Stmt, mapping: dict) -> Stmt:
+    """`stmt` with variables and buffers replaced."""
+    return Substitute(mapping)(stmt) if mapping else stmt
+
+
+__all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]

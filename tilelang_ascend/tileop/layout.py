@@ -1,0 +1,126 @@
+"""How tiles lie in the memories of the cube core, and how GM tensors are addressed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..ir import Var, const_int, dtype_of, imm, itemsize, scope_of, sym, tirx
+
+FRACTAL_BYTES = 512
+BLOCK_BYTES = 32
+FRACTAL_ROWS = 16
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Integer division rounded up."""
+    return -(-a // b)
+
+
+@dataclass(frozen=True)
+class NzLayout:
+    """A matrix as NZ fractals: columns in groups of `c0`, and inside a group all rows, padded to `row_unit`.
+
+    L1 uses c0 = 32 bytes of elements, L0C c0 = 16 elements. Element (r, c) lies at
+    `(c // c0) * rows_padded * c0 + r * c0 + c % c0`.
+    """
+
+    rows: int
+    cols: int
+    c0: int
+    row_unit: int = FRACTAL_ROWS
+
+    @cached_property
+    def rows_padded(self) -> int:
+        return ceil_div(self.rows, self.row_unit) * self.row_unit
+
+    @cached_property
+    def col_groups(self) -> int:
+        return ceil_div(self.cols, self.c0)
+
+    @cached_property
+    def elements(self) -> int:
+        return self.col_groups * self.c0 * self.rows_padded
+
+    def offset(self, row, col):
+        """Element offset of (row, col); `col` must be a multiple of c0."""
+        return tirx.floordiv(col, imm(self.c0)) * (self.rows_padded * self.c0) + row * self.c0
+
+
+def matrix_shape(shape) -> tuple[int, int]:
+    """(rows, columns) of a tile whose leading dimensions are 1; a vector is one row."""
+    sizes = [const_int(n) for n in shape]
+    assert all(n == 1 for n in sizes[:-2]), sizes
+    return (sizes[-2], sizes[-1]) if len(sizes) > 1 else (1, sizes[-1])
+
+
+def l1_layout(shape, dtype: str) -> NzLayout:
+    """Layout of a gemm operand in L1. One-byte types pad rows to 32: their transposed load works on 32x32 squares."""
+    size = itemsize(dtype)
+    return NzLayout(*matrix_shape(shape), c0=BLOCK_BYTES // size, row_unit=32 if size == 1 else FRACTAL_ROWS)
+
+
+def l0c_layout(shape, dtype: str) -> NzLayout:
+    """Layout of an accumulator in L0C: both dimensions padded to 16, columns of integer accumulators to 32 (see gemm)."""
+    rows, cols = matrix_shape(shape)
+    if dtype == "int32":
+        cols = ceil_div(cols, 2 * FRACTAL_ROWS) * 2 * FRACTAL_ROWS
+    return NzLayout(rows, cols, c0=FRACTAL_ROWS)
+
+
+def tile_bytes(buffer) -> int:
+    """Bytes of one version of a placed tile (UB rows padded to a block)."""
+    shape, size = [const_int(n) for n in buffer.ty.shape], itemsize(dtype_of(buffer))
+    if scope_of(buffer) == "shared.l1":
+        return l1_layout(shape, dtype_of(buffer)).elements * size
+    if scope_of(buffer) == "local.l0c":
+        return l0c_layout(shape, dtype_of(buffer)).elements * size
+    elements = ceil_div(shape[-1] * size, BLOCK_BYTES) * BLOCK_BYTES
+    for n in shape[:-1]:
+        elements *= n
+    return elements
+
+
+@dataclass(frozen=True)
+class GmTensor:
+    """A GM tensor: flat Ascend-level buffer, N-D shape, strides and base offset in elements."""
+
+    flat: Var
+    shape: tuple
+    strides: tuple
+    base: object = 0
+
+    @cached_property
+    def wide(self) -> bool:
+        """True unless every offset fits 32 bits."""
+        total = 1
+        for n, s in zip(self.shape, self.strides):
+            n, s = const_int(n), const_int(s)
+            if n is None or s is None:
+                return True
+            total += (n + 1) * abs(s)
+        return total >= 2**31
+
+    def offset(self, indices, analyzer: sym.Analyzer):
+        """Element offset of an index tuple, 64-bit where needed."""
+        total = self.base
+        for i, s in zip(indices, self.strides):
+            if self.wide:
+                i = tirx.Cast("int64", i) if not isinstance(i, int) and dtype_of(i) != "int64" else i
+                s = tirx.Cast("int64", s) if not isinstance(s, int) and dtype_of(s) != "int64" else s
+            total = total + i * s
+        if isinstance(total, int):
+            return imm(total)
+        return analyzer.simplify(total)
+
+
+def row_major(shape) -> tuple:
+    """Strides of a compact row-major tensor."""
+    strides = [1]
+    for n in reversed(list(shape)[1:]):
+        n = const_int(n) if const_int(n) is not None else n
+        strides.append(strides[-1] * n)
+    return tuple(reversed(strides))
+
+
+__all__ = ["GmTensor", "NzLayout", "ceil_div", "l0c_layout", "l1_layout", "matrix_shape", "row_major", "tile_bytes"]

@@ -1,0 +1,15 @@
+"""Which function lowers which vector tile op. One file per op; this table is all that knows them."""
+
+from __future__ import annotations
+
+from .parallel import lower_parallel
+
+TILE_OPS: dict = {}
+
+# Value ranges of index intrinsics, as functions of the number of blocks.
+INDEX_RANGES = {
+    "ascend.get_block_idx": lambda blocks: blocks,
+    "ascend.get_sub_block_idx": lambda blocks: 2,
+}
+
+__all__ = ["INDEX_RANGES", "TILE_OPS", "lower_parallel"]

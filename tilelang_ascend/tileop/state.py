@@ -1,0 +1,173 @@
+"""What the lowering of tile ops shares: where every tile lives, which values indices can take, and where new buffers come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir import AllocBuffer, Bind, BufferLoad, Range, TensorRegion, Var, const_int, decl_buffer, imm, scope_of, sym, tirx
+from .context import UbLayout, VectorContext, pitched_strides, round_up
+from .layout import GmTensor, NzLayout, l0c_layout, l1_layout
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One placed tile buffer: its Ascend-level buffer `[versions, elements]`, logical shape (no version) and layout."""
+
+    buffer: Var
+    view: Var
+    shape: tuple
+    nz: NzLayout | None = None
+    strides: tuple = ()
+    capacity: int = 0
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a copy: a tile or a GM tensor, the version in use, and the region without the version dimension."""
+
+    tile: Tile | None
+    gm: GmTensor | None
+    version: object
+    mins: list
+    extents: list
+    dtype: str
+
+    @property
+    def scope(self) -> str:
+        return scope_of(self.tile.buffer) if self.tile else "global"
+
+
+@dataclass
+class LoweringState:
+    """State of one run of lower_tile_ops."""
+
+    chip: object
+    tiles: dict = field(default_factory=dict)
+    gms: dict = field(default_factory=dict)
+    pitch_unit: int = 8
+    blocks: int = 1
+    allocs: list = field(default_factory=list)
+    warnings: list = field(default_factory=list)
+    analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
+    loops: list = field(default_factory=list)
+    k_rows: set = field(default_factory=set)
+    """L1 tiles whose rows are the K dimension of a gemm: rows padded in must be zero."""
+    names: set = field(default_factory=set)
+    binds: list = field(default_factory=list)
+
+    # -- declarations -------------------------------------------------------------------------------------------
+    def unique(self, name: str) -> str:
+        """A buffer name nobody uses yet."""
+        candidate, n = name, 1
+        while candidate in self.names:
+            candidate, n = f"{name}_{n}", n + 1
+        self.names.add(candidate)
+        return candidate
+
+    def declare(self, shape, dtype: str, name: str, scope: str):
+        """A new Ascend-level buffer with its declaration."""
+        buffer = decl_buffer(shape, dtype, self.unique(name), scope=scope)
+        self.allocs.append(AllocBuffer(buffer))
+        return buffer
+
+    def place(self, buffer) -> Tile:
+        """Choose the layout of a versioned tile buffer `[versions, *shape]` and declare it."""
+        versions, shape = const_int(buffer.ty.shape[0]), tuple(const_int(n) for n in buffer.ty.shape[1:])
+        dtype, scope = str(buffer.ty.dtype), scope_of(buffer)
+        nz, strides = None, ()
+        if scope == "shared.ub":
+            strides, elements = self.ub_layout(shape, dtype)
+        else:
+            nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype)
+            elements = nz.elements
+        new = self.declare([versions, elements], dtype, buffer.name, scope)
+        view = decl_buffer(shape, dtype, buffer.name, scope=scope)
+        tile = Tile(new, view, shape, nz, strides, elements)
+        self.tiles[buffer] = tile
+        return tile
+
+    def ub_layout(self, shape, dtype: str):
+        """(strides, elements of one version) of a tile in UB; versions start 32-byte aligned."""
+        strides = pitched_strides(shape, self.pitch_unit)
+        last = shape[-1] if len(shape) == 1 else round_up(shape[-1], self.pitch_unit)
+        elements = strides[0] * shape[0] if len(shape) > 1 else last
+        return strides, round_up(elements, 32)
+
+    # -- views for the vectoriser -------------------------------------------------------------------------------
+    def vector_context(self, versions: dict) -> VectorContext:
+        """Context for one statement; `versions` maps view buffers to the version in use."""
+        by_view = {t.view: t for t in self.tiles.values()}
+
+        def layout(view) -> UbLayout:
+            t = by_view[view]
+            return UbLayout(t.buffer, versions.get(view, imm(0)), t.shape, t.strides, t.capacity)
+
+        return VectorContext(
+            chip=self.chip,
+            layout=layout,
+            new_temp=lambda dtype, elements, name: self.declare([1, round_up(elements, 32)], dtype, name, "shared.ub"),
+            warn=lambda span, message: self.warnings.append((span, message)),
+            pitch_unit=self.pitch_unit,
+        )
+
+    def temp_tile(self, shape, dtype: str, name: str) -> Tile:
+        """A UB tile for one statement."""
+        strides, elements = self.ub_layout(shape, dtype)
+        buffer = self.declare([1, elements], dtype, name, "shared.ub")
+        tile = Tile(buffer, decl_buffer(shape, dtype, name, scope="shared.ub"), tuple(shape), None, strides, elements)
+        self.tiles[tile.view] = tile
+        return tile
+
+    # -- regions ------------------------------------------------------------------------------------------------
+    def side(self, r: TensorRegion) -> Side:
+        """Resolve a copy operand."""
+        mins, extents = [x.min for x in r.region], [x.extent for x in r.region]
+        dtype = str(r.source.ty.dtype)
+        if r.source in self.tiles:
+            return Side(self.tiles[r.source], None, mins[0], mins[1:], extents[1:], dtype)
+        return Side(None, self.gms[r.source], None, mins, extents, dtype)
+
+    def bind_range(self, var: Var, extent) -> None:
+        """Tell the analyzer that 0 <= var < extent."""
+        self.analyzer.bind(var, Range.from_min_extent(imm(0), extent))
+
+    def bind_value(self, name: str, value, extent):
+        """A variable for `value`, 0 <= value <= extent; `take_binds` gives the statement that defines it."""
+        positive = self.proves(value > 0)
+        var = tirx.Var(self.unique(name), "int32")
+        low = 1 if positive else 0
+        upper = const_int(extent)
+        if upper is not None:
+            self.analyzer.bind(var, Range.from_min_extent(imm(low), imm(upper + 1 - low)))
+        elif positive:
+            self.analyzer.bind(var, Range.from_min_extent(imm(1), imm(2**30)))
+        self.binds.append(Bind(var, value))
+        return var
+
+    def take_binds(self) -> list:
+        """Statements that define the variables made since the last call."""
+        out, self.binds = self.binds, []
+        return out
+
+    def simplify(self, e):
+        """Simplified expression (Python ints stay)."""
+        return e if isinstance(e, int) else self.analyzer.simplify(e)
+
+    def proves(self, cond) -> bool:
+        """True if `cond` holds for all values."""
+        return bool(cond) if isinstance(cond, bool) else bool(self.analyzer.can_prove(cond))
+
+
+def head(buffer, version, offset) -> BufferLoad:
+    """Operand: address of `buffer[version, offset]`; of `buffer[offset]` in GM (version None)."""
+    indices = [offset] if version is None else [version, offset]
+    return BufferLoad(buffer, [imm(i) if isinstance(i, int) else i for i in indices])
+
+
+def as_int(cond):
+    """0/1 of a condition."""
+    value = const_int(cond)
+    return imm(int(value)) if value is not None else tirx.Cast("int32", cond)
+
+
+__all__ = ["LoweringState", "Side", "Tile", "as_int", "head"]

@@ -1,0 +1,1 @@
+"""Passes, one per file; `pipeline.py` is the list."""

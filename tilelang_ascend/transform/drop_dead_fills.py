@@ -1,0 +1,57 @@
+"""drop_dead_fills: remove constant fills nobody reads.
+
+Placement writes a cleared tile on every core that holds it; the instance that is overwritten by a transfer needs no fill.
+
+Before:  fill(C@ub, 0); copy(ws, C@ub[whole])
+After:   copy(ws, C@ub[whole])
+
+Requires: placed Tile IR. Ensures: values read are unchanged.
+"""
+
+from __future__ import annotations
+
+from ..analysis.coverage import writes_whole
+from ..analysis.tile_uses import uses_of
+from ..ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, op_name, seq, stmts_of
+
+
+class _Drop(StmtMutator):
+    """`outer` = True while the block is the body of the grid: what is not read in it is never read."""
+
+    def __init__(self):
+        self.outer = False
+
+    def visit_For(self, s: For):
+        grid = "tl.grid" in s.annotations
+        inner_grid = isinstance(s.body, For) and "tl.grid" in s.body.annotations
+        self.outer = grid and not inner_grid
+        body = self.visit_block(s.body)
+        return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
+
+    def visit_block(self, body: Stmt) -> Stmt:
+        outer, self.outer = self.outer, False
+        stmts, out = stmts_of(body), []
+        for i, s in enumerate(stmts):
+            if self.is_dead(s, stmts[i + 1:], outer):
+                continue
+            out.append(self.visit(s))
+        return seq(out)
+
+    @staticmethod
+    def is_dead(s: Stmt, rest: list[Stmt], outer: bool) -> bool:
+        if not isinstance(s, Evaluate) or op_name(s) != "tl.fill":
+            return False
+        buffer = s.value.args[0].source
+        for x in rest:
+            uses = uses_of(x)
+            if buffer in uses.all:
+                return buffer not in uses.reads and writes_whole(x, buffer)
+        return outer
+
+
+def drop_dead_fills(func: PrimFunc) -> PrimFunc:
+    """Apply to a placed Tile IR function."""
+    return func.with_body(_Drop()(func.body))
+
+
+__all__ = ["drop_dead_fills"]

@@ -1,0 +1,146 @@
+"""fold_clears: turn zero fills of accumulators into the `clear_accum` condition of the first gemm that follows.
+
+L0C cannot be filled; a Mmad can start from zero. The first accumulation after the fill does so:
+
+Before:  fill(C@l0c, 0); for k in range(n): gemm(A, B, C, False)
+After:   for k in range(n): gemm(A, B, C, k == 0)
+
+Where the first gemm is not known statically, a scalar remembers it:
+
+After:   C_fresh = 1; while …: gemm(A, B, C, C_fresh == 1); C_fresh = 0
+
+Requires: versioned Tile IR. Ensures: no fills of `local.l0c` buffers. An accumulator nothing was added to (a loop that may run zero
+times) is an error, because nothing can write zeros to L0C.
+"""
+
+from __future__ import annotations
+
+from ..analysis.tile_uses import uses_of
+from ..errors import UnsupportedConstruct
+from ..ir import (
+    AllocBuffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    FloatImm,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    const_int,
+    decl_buffer,
+    imm,
+    op_name,
+    scope_of,
+    seq,
+    stmts_of,
+    sym,
+    tirx,
+)
+from .normalize_clears import gemm_args, with_clear
+
+
+def filled_accumulator(s: Stmt):
+    """The L0C buffer that `s` fills, or None. Only zero can be meant."""
+    if not isinstance(s, Evaluate) or op_name(s) != "tl.fill":
+        return None
+    buffer, value = s.value.args[0].source, s.value.args[1]
+    if scope_of(buffer) != "local.l0c":
+        return None
+    number = value.value if isinstance(value, FloatImm) else const_int(value)
+    if number != 0:
+        raise UnsupportedConstruct(
+            f"accumulator '{buffer.name}' starts from {value}; a gemm can only start from zero",
+            at=s.span,
+            hint="clear the accumulator and add the value element-wise after the gemm",
+        )
+    return buffer
+
+
+class _Fold(StmtMutator):
+    def __init__(self):
+        self.flags: dict = {}
+        self.allocs: list[Stmt] = []
+
+    def visit_SeqStmt(self, block):
+        stmts = [seq(self.visit(s)) for s in block.seq]
+        out: list[Stmt] = []
+        i = 0
+        while i < len(stmts):
+            buffer = filled_accumulator(stmts[i])
+            if buffer is None:
+                out.append(stmts[i])
+            else:
+                rest = stmts[i + 1:]
+                user = next((j for j, s in enumerate(rest) if buffer in uses_of(s).all), None)
+                if user is not None:
+                    folded = fold_into(rest[user], buffer, [])
+                    if folded is None:
+                        out.append(self.raise_flag(buffer, stmts[i]))
+                        stmts[i + 1 + user:] = [self.lower_flag(buffer)(s) for s in rest[user:]]
+                    else:
+                        stmts[i + 1 + user] = folded
+            i += 1
+        return out
+
+    def raise_flag(self, buffer, fill: Stmt) -> Stmt:
+        if buffer not in self.flags:
+            self.flags[buffer] = decl_buffer((1,), "int32", f"{buffer.name}_fresh", scope="local.var")
+            self.allocs.append(AllocBuffer(self.flags[buffer]))
+        return BufferStore(self.flags[buffer], imm(1), [imm(0)], span=fill.span)
+
+    def lower_flag(self, buffer):
+        return _TestFlag(buffer, self.flags[buffer])
+
+
+class _TestFlag(StmtMutator):
+    """Make every plain accumulation into `buffer` start from zero while the flag is up."""
+
+    def __init__(self, buffer, flag):
+        self.buffer, self.flag = buffer, flag
+
+    def visit_Evaluate(self, s: Evaluate):
+        args = gemm_args(s)
+        if args is None or not args[2].source.same_as(self.buffer) or const_int(args[3]) != 0:
+            return s
+        up = tirx.EQ(BufferLoad(self.flag, [imm(0)]), imm(1))
+        return [with_clear(s, up), BufferStore(self.flag, imm(0), [imm(0)], span=s.span)]
+
+
+def fold_into(s: Stmt, buffer, loops: list[For]):
+    """`s` with its first accumulation into `buffer` starting from zero, or None if that is not one certain statement."""
+    args = gemm_args(s)
+    if args is not None:
+        if not args[2].source.same_as(buffer) or const_int(args[3]) != 0:
+            return None
+        cond = imm(True, "bool")
+        for i, loop in enumerate(loops):
+            first = tirx.EQ(loop.loop_var, imm(0))
+            cond = first if i == 0 else tirx.And(cond, first)
+        return with_clear(s, cond)
+    if isinstance(s, For):
+        if not sym.Analyzer().can_prove(s.extent >= 1):
+            return None
+        body = stmts_of(s.body)
+        for j, x in enumerate(body):
+            if buffer in uses_of(x).all:
+                folded = fold_into(x, buffer, [*loops, s])
+                if folded is None or any(buffer in uses_of(y).all and not _accumulates(y, buffer) for y in body[j + 1:]):
+                    return None
+                body[j] = folded
+                return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
+    return None
+
+
+def _accumulates(s: Stmt, buffer) -> bool:
+    return buffer in uses_of(s).writes
+
+
+def fold_clears(func: PrimFunc) -> PrimFunc:
+    """Apply to a versioned Tile IR function."""
+    fold = _Fold()
+    body = fold(func.body)
+    return func.with_body(seq(fold.allocs, body))
+
+
+__all__ = ["fold_clears"]

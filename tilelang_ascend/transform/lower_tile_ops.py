@@ -1,0 +1,306 @@
+"""lower_tile_ops: from tile ops on placed, versioned tiles to instructions.
+
+Before:  copy(A[by * 128 : +128, k * 32 : +32], A_s[k % 2, 0:128, 0:32])
+After:   ascend.copy_gm_to_l1_nd2nz(A_s[k % 2, 0], A[by * 128 * K + k * 32], 1, 128, 32, 0, K, 128, 1, 1)
+
+Tiles become two-dimensional `[versions, elements]` buffers in the layout of their memory, GM tensors become flat, workspaces and
+shape variables become parameters. How each tile op becomes instructions is in `tileop/`, one file per op.
+
+Requires: versioned Tile IR after fold_clears. Ensures: Ascend IR in combined form (both cores in one function) without addresses
+and without synchronisation.
+"""
+
+from __future__ import annotations
+
+from ..analysis.tile_uses import is_parallel, is_scalar_var, loads_in
+from ..ir import (
+    attrs_of,
+    AllocBuffer,
+    Bind,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Range,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    While,
+    call,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    free_vars,
+    imm,
+    intrin,
+    is_buffer_var,
+    itemsize,
+    map_children,
+    op_name,
+    region,
+    scope_of,
+    seq,
+    statements,
+    tirx,
+)
+from ..tileop import registry
+from ..tileop.copy import lower_copy
+from ..tileop.gemm import lower_gemm
+from ..tileop.layout import GmTensor, row_major
+from ..tileop.state import LoweringState, head
+
+BLOCK_BYTES = 32
+
+
+class _Lower(StmtMutator):
+    def __init__(self, state: LoweringState):
+        self.state = state
+        self.scalars: list[Stmt] = []
+
+    # -- control flow -------------------------------------------------------------------------------------------
+    def visit_For(self, s: For):
+        if is_parallel(s):
+            return self.vector_statement(s)
+        extent, out = self.scalar(s.extent, s.span)
+        self.state.bind_range(s.loop_var, extent)
+        self.state.loops.append(s.loop_var)
+        body = self.block(s.body)
+        self.state.loops.pop()
+        return [*out, For(s.loop_var, s.min, extent, s.kind, body, annotations=dict(s.annotations), span=s.span)]
+
+    def visit_IfThenElse(self, s: IfThenElse):
+        cond, out = self.scalar(s.condition, s.span)
+        if not out:
+            with self.state.analyzer.constraint_scope(cond):
+                then = self.block(s.then_case)
+        else:
+            then = self.block(s.then_case)
+        other = self.block(s.else_case) if s.else_case is not None else None
+        return [*out, IfThenElse(cond, then, other, span=s.span)]
+
+    def visit_While(self, s: While):
+        cond, out = self.scalar(s.condition, s.span)
+        if not out:
+            return While(cond, self.block(s.body), span=s.span)
+        # The condition reads memory: evaluate it before the loop and again at the end of each iteration.
+        flag = decl_buffer((1,), "bool", self.state.unique("again"), scope="local.var")
+        self.state.allocs.append(AllocBuffer(flag))
+        test = [*out, BufferStore(flag, cond, [imm(0)], span=s.span)]
+        again, out_again = self.scalar(s.condition, s.span)
+        retest = [*out_again, BufferStore(flag, again, [imm(0)], span=s.span)]
+        return [*test, While(BufferLoad(flag, [imm(0)]), seq(self.block(s.body), retest), span=s.span)]
+
+    def visit_Bind(self, s: Bind):
+        value, out = self.scalar(s.value, s.span)
+        if isinstance(value, tirx.FloorMod) and const_int(value.b) is not None:
+            self.state.bind_range(s.var, value.b)
+        elif const_int(value) is not None:
+            self.state.analyzer.bind(s.var, value)
+        elif isinstance(value, tirx.FloorMod):
+            self.state.analyzer.bind(s.var, Range.from_min_extent(imm(0), value.b))
+        elif op_name(value) in registry.INDEX_RANGES:
+            self.state.bind_range(s.var, imm(registry.INDEX_RANGES[op_name(value)](self.state.blocks)))
+        elif isinstance(value, Var):
+            bound = self.state.analyzer.const_int_bound(value)
+            self.state.bind_range(s.var, imm(min(int(bound.max_value) + 1, 2**31 - 1)))
+        return [*out, Bind(s.var, value, span=s.span)]
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        return s if is_scalar_var(s.buffer) else None
+
+    # -- scalars ------------------------------------------------------------------------------------------------
+    def scalar(self, e, span):
+        """`e` with reads of GM and tiles replaced by variables, and the `get_value` statements that bind them."""
+        out: list[Stmt] = []
+
+        def go(x):
+            if isinstance(x, TensorLoad) and not is_scalar_var(x.source):
+                indices = [go(i) for i in x.indices]
+                address = self.address(x.source, indices)
+                var = tirx.Var(self.state.unique(f"{x.source.name}_v"), dtype_of(x.source))
+                out.append(Bind(var, call("ascend.get_value", [address], dtype=dtype_of(x.source), span=span), span=span))
+                return var
+            return map_children(x, go)
+
+        return (e, []) if isinstance(e, int) else (go(e), out)
+
+    def address(self, buffer, indices):
+        """Head address of one element of a GM tensor or a placed tile (indices include the version)."""
+        if buffer in self.state.gms:
+            gm = self.state.gms[buffer]
+            return head(gm.flat, None, gm.offset(indices, self.state.analyzer))
+        tile = self.state.tiles[buffer]
+        version, rest = indices[0], indices[1:]
+        if tile.nz is not None:
+            return head(tile.buffer, version, tile.nz.offset(rest[-2], rest[-1]))
+        return head(tile.buffer, version, sum((i * n for i, n in zip(rest, tile.strides)), imm(0)))
+
+    def visit_BufferStore(self, s: BufferStore):
+        value, out = self.scalar(s.value, s.span)
+        if is_scalar_var(s.buffer):
+            return [*out, BufferStore(s.buffer, value, list(s.indices), span=s.span)]
+        indices = []
+        for i in s.indices:
+            index, more = self.scalar(i, s.span)
+            indices.append(index)
+            out += more
+        address = self.address(s.buffer, indices)
+        store = [*out, intrin("set_value", address, value, span=s.span)]
+        if s.buffer in self.state.gms:
+            store.append(intrin("data_cache_clean", address, span=s.span))
+        return store
+
+    # -- tile ops -----------------------------------------------------------------------------------------------
+    def visit_Evaluate(self, s: Evaluate):
+        name = op_name(s)
+        if name == "tl.copy":
+            regions = [self.resolve(a, s.span) for a in s.value.args]
+            binds = [b for _, bs in regions for b in bs]
+            stmt = Evaluate(call("tl.copy", [r for r, _ in regions], span=s.span), span=s.span)
+            return [*binds, lower_copy(stmt, self.state, self.vector)]
+        if name == "tl.gemm":
+            clear, out = self.scalar(s.value.args[3], s.span)
+            args = [*s.value.args[:3], clear]
+            return [*out, lower_gemm(Evaluate(call("tl.gemm", args, attrs_of(s), span=s.span), span=s.span), self.state)]
+        if name and name.startswith("tl."):
+            return self.vector_statement(s)
+        return self.generic(s)
+
+    def resolve(self, r: TensorRegion, span):
+        """A region with scalar reads in its bounds bound to variables."""
+        out, mins, extents = [], [], []
+        for x in r.region:
+            for e, target in ((x.min, mins), (x.extent, extents)):
+                value, binds = self.scalar(e, span)
+                target.append(value)
+                out += binds
+        return region(r.source, mins, extents), out
+
+    def vector_statement(self, s: Stmt):
+        """Replace versioned tiles by their views, GM stays; then hand over to the vectoriser."""
+        versions: dict = {}
+        view = _ToViews(self.state, versions)
+        return self.vector(view(s), versions)
+
+    def vector(self, stmt: Stmt, versions: dict) -> Stmt:
+        """Lower one vector statement over view buffers."""
+        context = self.state.vector_context(versions)
+        if is_parallel(stmt):
+            return registry.lower_parallel(stmt, context)
+        return registry.TILE_OPS[op_name(stmt)](stmt, context)
+
+
+class _ToViews(StmtMutator):
+    """Drop the version index of tile accesses; remember it per view."""
+
+    def __init__(self, state: LoweringState, versions: dict):
+        self.state, self.versions = state, versions
+
+    def view(self, buffer, version):
+        tile = self.state.tiles[buffer]
+        known = self.versions.setdefault(tile.view, version)
+        assert known.same_as(version) or self.state.proves(tirx.EQ(known, version)), "one version per statement"
+        return tile.view
+
+    def expr(self, e):
+        if isinstance(e, TensorLoad) and e.source in self.state.tiles:
+            indices = [self.expr(i) for i in e.indices]
+            return BufferLoad(self.view(e.source, indices[0]), indices[1:])
+        if isinstance(e, TensorRegion) and e.source in self.state.tiles:
+            mins, extents = [self.expr(x.min) for x in e.region], [self.expr(x.extent) for x in e.region]
+            return region(self.view(e.source, mins[0]), mins[1:], extents[1:])
+        return map_children(e, self.expr)
+
+    def visit_BufferStore(self, s: BufferStore):
+        value, indices = self.expr(s.value), [self.expr(i) for i in s.indices]
+        if s.buffer in self.state.tiles:
+            return BufferStore(self.view(s.buffer, indices[0]), value, indices[1:], span=s.span)
+        return BufferStore(s.buffer, value, indices, span=s.span)
+
+
+def _pitch_unit(buffers) -> int:
+    """Elements to which rows in UB are padded: one block of the smallest element type in use."""
+    sizes = [itemsize(dtype_of(b)) for b in buffers if scope_of(b) == "shared.ub"]
+    return BLOCK_BYTES // min(sizes, default=4)
+
+
+def _shape_vars(buffers) -> list[Var]:
+    """Free variables of shapes and strides, in order of appearance."""
+    found: list[Var] = []
+    for b in buffers:
+        for e in [*b.ty.shape, *(b.strides or [])]:
+            for v in sorted(free_vars(e) if not isinstance(e, int) else (), key=lambda v: v.name):
+                if not any(v.same_as(x) for x in found):
+                    found.append(v)
+    return found
+
+
+def lower_tile_ops(func: PrimFunc, chip) -> tuple[PrimFunc, list]:
+    """Apply; returns the combined Ascend IR function and the list of (span, warning) of the vectoriser."""
+    declared = [s for s in statements(func.body) if isinstance(s, AllocBuffer)]
+    tiles = [s.buffer for s in declared if scope_of(s.buffer) not in ("local.var", "global", "")]
+    gms = [p for p in func.params if is_buffer_var(p)]
+    scalars = [p for p in func.params if not is_buffer_var(p)]
+    scalars += [v for v in _shape_vars(gms) if not any(v.same_as(p) for p in scalars)]
+    state = LoweringState(chip, pitch_unit=_pitch_unit(tiles))
+    state.blocks = int(func.attrs["ascend.block_dim"])
+    state.names |= {p.name for p in func.params} | {s.buffer.name for s in declared if is_scalar_var(s.buffer)}
+    for v in scalars:
+        if str(v.ty.dtype).startswith("int") and v in set(_shape_vars(gms)):
+            state.analyzer.bind(v, Range.from_min_extent(imm(0, str(v.ty.dtype)), imm(2**31 - 1, str(v.ty.dtype))))
+    flat = {}
+    for b in gms:
+        strides = tuple(b.strides) or row_major(b.ty.shape)
+        size = imm(1)
+        for n in b.ty.shape:
+            size = size * n
+        flat[b] = decl_buffer([state.analyzer.simplify(size)], dtype_of(b), b.name)
+        state.gms[b] = GmTensor(flat[b], tuple(b.ty.shape), strides)
+    for b in tiles:
+        state.place(b)
+    _mark_k_rows(func.body, state)
+    workspaces, nbytes = _workspaces(func, declared, state)
+    body = _Lower(state)(func.body)
+    params = [*scalars, *(flat[b] for b in gms), *workspaces]
+    out = PrimFunc(params, seq(state.allocs, body), attrs=func.attrs, span=func.span)
+    out = out.with_attr("ascend.num_workspaces", len(workspaces)).with_attr("ascend.workspace_bytes", nbytes)
+    return out, state.warnings
+
+
+def _mark_k_rows(body: Stmt, state: LoweringState) -> None:
+    for s in statements(body):
+        if op_name(s) == "tl.gemm":
+            a, b = (x.source for x in s.value.args[:2])
+            if int(s.value.attrs["transpose_A"]):
+                state.k_rows.add(state.tiles[a])
+            if not int(s.value.attrs["transpose_B"]):
+                state.k_rows.add(state.tiles[b])
+
+
+def _workspaces(func: PrimFunc, declared, state: LoweringState):
+    """GM parameters for workspaces (one copy per block) and `alloc_global` buffers (one copy per launch)."""
+    params, nbytes = [], []
+    block = next((s.var for s in statements(func.body) if isinstance(s, Bind) and op_name(s.value) == "ascend.get_block_idx"), None)
+    for s in declared:
+        if scope_of(s.buffer) not in ("global", ""):
+            continue
+        shape = [const_int(n) for n in s.buffer.ty.shape]
+        per_block = "workspace" in s.annotations
+        elements = 1
+        for n in shape:
+            elements *= n
+        total = elements * (state.blocks if per_block else 1)
+        flat = decl_buffer([total], dtype_of(s.buffer), state.unique(s.buffer.name))
+        base = block * elements if per_block else 0
+        state.gms[s.buffer] = GmTensor(flat, tuple(shape), row_major(shape), base)
+        params.append(flat)
+        size = elements * itemsize(dtype_of(s.buffer))
+        nbytes.append(size if per_block else -(-size // state.blocks))
+    return params, nbytes
+
+
+__all__ = ["lower_tile_ops"]

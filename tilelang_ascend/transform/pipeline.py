@@ -1,0 +1,112 @@
+"""The road from Tile IR to Ascend IR, as a list of passes one can read aloud.
+
+    forward_copies       remove staging buffers that only pass a tile on
+    normalize_clears     "start from zero" is a fill in front of the accumulation
+    place_buffers        cube or vector for every statement, a memory for every buffer, transfers between the cores
+    drop_dead_fills      remove fills nobody reads
+    stage_globals        tiles for element-wise work directly on GM
+    map_grid             any grid on the cores of the chip
+    split_rows           vector work divided between the two vector cores of a block
+    version_buffers      several copies of a tile, so that transfers and compute overlap
+    fold_clears          zero fills of accumulators become conditions of the first Mmad
+    lower_tile_ops       tile ops become instructions
+    plan_memory          addresses
+    insert_sync          flags and barriers
+    split_cores          one program for each kind of core
+    resolve_block_index  block numbers on vector cores of mixed kernels
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import OutOfMemory
+from ..ir import IRModule, PrimFunc
+from .drop_dead_fills import drop_dead_fills
+from .fold_clears import fold_clears
+from .forward_copies import forward_copies
+from .insert_sync import insert_sync
+from .lower_tile_ops import lower_tile_ops
+from .map_grid import map_grid
+from .normalize_clears import normalize_clears
+from .place_buffers import place_buffers
+from .plan_memory import plan_memory
+from .resolve_block_index import resolve_block_index
+from .split_cores import split_cores
+from .split_rows import split_rows
+from .stage_globals import stage_globals
+from .version_buffers import version_buffers
+
+MAX_VERSIONS = 4
+
+
+@dataclass
+class Options:
+    """What a user may ask of the compiler.
+
+    max_versions: upper limit of copies of one tile (2 = double buffering, 1 = none); capacity decides below it.
+    """
+
+    max_versions: int = MAX_VERSIONS
+
+
+@dataclass
+class Lowered:
+    """The result of `lower`.
+
+    tile_ir: the input. ascend_ir: one or two functions (docs/ir.md). memory_map: `.text()` is a table. stages: (pass name, IR after
+    it) if asked for. block_dim: blocks to launch. notes, warnings: what the user should know.
+    """
+
+    tile_ir: PrimFunc
+    ascend_ir: IRModule
+    memory_map: Any
+    block_dim: int
+    stages: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    warnings: list = field(default_factory=list)
+
+
+def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: bool = False) -> Lowered:
+    """Lower a Tile IR function for `chip`.
+
+    Raises: TilelangAscendError subclasses with the user's line; OutOfMemory if tiles do not fit even with single copies.
+    """
+    options = options or Options()
+    stages: list = []
+
+    def record(name, ir):
+        if keep_stages:
+            stages.append((name, ir))
+        return ir
+
+    placed = record("forward_copies", forward_copies(func))
+    placed = record("normalize_clears", normalize_clears(placed))
+    placed = record("place_buffers", place_buffers(placed, chip))
+    placed = record("drop_dead_fills", drop_dead_fills(placed))
+    placed = record("stage_globals", stage_globals(placed, chip))
+    placed = record("map_grid", map_grid(placed, chip))
+    placed = record("split_rows", split_rows(placed))
+    common = len(stages)
+    for versions in range(max(1, options.max_versions), 0, -1):
+        del stages[common:]
+        tiled = record("version_buffers", version_buffers(placed, versions, chip))
+        tiled = record("fold_clears", fold_clears(tiled))
+        combined, warnings = lower_tile_ops(tiled, chip)
+        record("lower_tile_ops", combined)
+        try:
+            planned, memory_map = plan_memory(combined, chip)
+        except OutOfMemory:
+            if versions == 1:
+                raise
+            continue
+        break
+    record("plan_memory", planned)
+    synced = record("insert_sync", insert_sync(planned, chip))
+    module = record("split_cores", split_cores(synced))
+    module = record("resolve_block_index", resolve_block_index(module))
+    return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), stages, [], warnings)
+
+
+__all__ = ["Lowered", "Options", "lower"]

@@ -1,0 +1,333 @@
+"""place_buffers: decide for every statement cube or vector and for every tile buffer its memory, from data flow.
+
+A tile buffer gets one instance for each side that uses it:
+
+* `acc` in L0C   — gemm accumulates into it,
+* `l1`  in L1    — gemm reads it as A or B,
+* `ub`  in UB    — anything element-wise, reductions, scalar access.
+
+Walking the program in execution order, the pass keeps, for every buffer, the set of instances that hold the current value;
+a use whose instance is stale gets a transfer in front of it, and a write makes the other instances stale. On chips without
+a path between the cores a transfer goes through a workspace in GM: L0C -> GM -> UB and UB -> GM -> L1.
+
+Before:  gemm(A_shared, B_shared, C_local); Parallel: C_local[i, j] = f(C_local[i, j]); copy(C_local, C[...])
+After:   gemm(A_shared@l1, B_shared@l1, C_local@l0c); copy(C_local@l0c, ws); copy(ws, C_local@ub);
+         Parallel: C_local@ub[i, j] = f(C_local@ub[i, j]); copy(C_local@ub, C[...])
+
+Requires: Tile IR after normalize_clears. Ensures: every on-chip buffer has scope shared.l1, local.l0c or shared.ub; workspaces are
+`global` allocations annotated `workspace`.
+"""
+
+from __future__ import annotations
+
+from ..analysis.coverage import writes_whole
+from ..analysis.tile_uses import is_parallel, on_chip, region_buffer, uses_of
+from ..errors import UnsupportedConstruct
+from ..ir import (
+    attrs_of,
+    AllocBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    Substitute,
+    While,
+    call,
+    decl_buffer,
+    dtype_of,
+    full_region,
+    op_name,
+    region,
+    seq,
+    statements,
+    substitute,
+    tile_op,
+)
+
+ACC, L1, UB = "acc", "l1", "ub"
+SCOPE = {ACC: "local.l0c", L1: "shared.l1", UB: "shared.ub"}
+GEMM_SIDES = (L1, L1, ACC)
+
+
+def _tile_op(stmt: Stmt) -> str | None:
+    name = op_name(stmt) if isinstance(stmt, Evaluate) else None
+    return name if name and name.startswith("tl.") else None
+
+
+def collect_demand(body: Stmt) -> dict:
+    """For every tile buffer, the instances its uses ask for (a fixpoint over tile-to-tile copies)."""
+    demand: dict = {s.buffer: set() for s in statements(body) if isinstance(s, AllocBuffer) and on_chip(s.buffer)}
+    moves = []
+    for s in _leaves(body):
+        name = _tile_op(s)
+        if name == "tl.gemm":
+            for arg, side in zip(s.value.args, GEMM_SIDES):
+                demand[arg.source].add(side)
+        elif name == "tl.copy":
+            src, dst = (region_buffer(a) for a in s.value.args)
+            if on_chip(src) and on_chip(dst):
+                moves.append((src, dst))
+        elif name != "tl.fill":
+            for b in uses_of(s).all:
+                if b in demand:
+                    demand[b].add(UB)
+    changed = True
+    while changed:
+        changed = False
+        for src, dst in moves:
+            wanted = demand[dst] or {UB}
+            need = set() if ACC in demand[src] and wanted <= {L1} else {UB}
+            if not need <= demand[src]:
+                demand[src] |= need
+                changed = True
+    for sides in demand.values():
+        if not sides:
+            sides.add(UB)
+    return demand
+
+
+def _leaves(stmt: Stmt) -> list[Stmt]:
+    """Statements that are placed as a whole: everything but control flow around tile work."""
+    if isinstance(stmt, SeqStmt):
+        return [x for s in stmt.seq for x in _leaves(s)]
+    if is_parallel(stmt):
+        return [stmt]
+    if isinstance(stmt, (For, While)):
+        return _leaves(stmt.body)
+    if isinstance(stmt, IfThenElse):
+        return _leaves(stmt.then_case) + (_leaves(stmt.else_case) if stmt.else_case is not None else [])
+    return [stmt]
+
+
+class Placer:
+    """One walk over the body of a grid. `valid[b]` = instances of b that hold its current value."""
+
+    def __init__(self, body: Stmt, chip):
+        self.demand = collect_demand(body)
+        self.chip = chip
+        self.instances = {
+            b: {side: self._instance(b, side) for side in sorted(sides)} for b, sides in self.demand.items()
+        }
+        self.workspaces: dict = {}
+        self.used: set = set()
+        self.valid = {b: frozenset(sides) for b, sides in self.demand.items()}
+
+    def _instance(self, buffer, side: str):
+        sides = self.demand[buffer]
+        name = buffer.name if len(sides) == 1 else f"{buffer.name}_{'l0c' if side == ACC else side}"
+        return decl_buffer(list(buffer.ty.shape), dtype_of(buffer), name, scope=SCOPE[side])
+
+    # -- values -------------------------------------------------------------------------------------------------
+    def use(self, buffer, side: str, span, out: list):
+        """The instance of `buffer` on `side`, made current by a transfer if it is stale."""
+        instance = self.instances[buffer][side]
+        self.used.add((buffer, side))
+        if side not in self.valid[buffer]:
+            out.extend(self.transfer(buffer, side, span))
+            self.valid[buffer] |= {side}
+        return instance
+
+    def define(self, buffer, side: str):
+        """The instance to write; all others become stale."""
+        self.used.add((buffer, side))
+        self.valid[buffer] = frozenset({side})
+        return self.instances[buffer][side]
+
+    def transfer(self, buffer, side: str, span) -> list[Stmt]:
+        """Copies that bring the value of `buffer` to `side`."""
+        source_side = ACC if ACC in self.valid[buffer] else (UB if UB in self.valid[buffer] else L1)
+        if (source_side, side) not in ((ACC, UB), (UB, L1), (ACC, L1)):
+            raise UnsupportedConstruct(
+                f"the value of '{buffer.name}' is needed on the {'cube' if side != UB else 'vector'} core "
+                f"but lives in {SCOPE[source_side]}, from where this version moves nothing to {SCOPE[side]}",
+                at=span,
+                hint="give the two uses separate buffers and copy each from global memory",
+            )
+        self.used |= {(buffer, source_side), (buffer, side)}
+        source, target = self.instances[buffer][source_side], self.instances[buffer][side]
+        if (source_side, side) == (ACC, L1):
+            return [tile_op("copy", full_region(source), full_region(target), span=span)]
+        ws = self.workspaces.get(buffer)
+        if ws is None:
+            ws = decl_buffer(list(buffer.ty.shape), dtype_of(buffer), f"{buffer.name}_ws")
+            self.workspaces[buffer] = ws
+        return [
+            tile_op("copy", full_region(source), full_region(ws), span=span),
+            tile_op("copy", full_region(ws), full_region(target), span=span),
+        ]
+
+    # -- statements ---------------------------------------------------------------------------------------------
+    def visit(self, s: Stmt) -> Stmt:
+        if isinstance(s, SeqStmt):
+            return seq([self.visit(x) for x in s.seq])
+        if is_parallel(s):
+            return self.vector(s)
+        if isinstance(s, (For, While)):
+            return self.loop(s)
+        if isinstance(s, IfThenElse):
+            return self.branch(s)
+        if isinstance(s, AllocBuffer):
+            return seq() if s.buffer in self.demand else s
+        name = _tile_op(s)
+        if name == "tl.copy":
+            return self.copy(s)
+        if name == "tl.gemm":
+            return self.gemm(s)
+        if name == "tl.fill" and on_chip(s.value.args[0].source):
+            return self.fill(s)
+        return self.vector(s)
+
+    def loop(self, s):
+        """Visit a loop until the set of valid instances at its head is stable."""
+        while True:
+            head = dict(self.valid)
+            body = self.visit(s.body)
+            met = {b: head[b] & self.valid[b] for b in head}
+            if met == head:
+                break
+            if any(not met[b] for b in met):
+                bad = next(b for b in met if not met[b])
+                raise UnsupportedConstruct(
+                    f"'{bad.name}' is accumulated by gemm and changed element-wise in the same loop",
+                    at=s.span,
+                    hint="accumulate into a separate fragment and combine after the loop",
+                )
+            self.valid = met
+        self.valid = met
+        if isinstance(s, While):
+            return While(s.condition, body, span=s.span)
+        return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
+
+    def branch(self, s: IfThenElse) -> Stmt:
+        before = dict(self.valid)
+        then = self.visit(s.then_case)
+        after_then, self.valid = self.valid, dict(before)
+        other = self.visit(s.else_case) if s.else_case is not None else None
+        self.valid = {b: after_then[b] & self.valid[b] for b in before}
+        return IfThenElse(s.condition, then, other, span=s.span)
+
+    def vector(self, s: Stmt) -> Stmt:
+        """A statement that works in UB (or on scalars and GM only)."""
+        uses, out = uses_of(s), []
+        mapping = {}
+        for b in sorted((b for b in uses.all if b in self.demand), key=lambda b: b.name):
+            mapping[b] = self.use(b, UB, s.span, out) if b in uses.reads or not self._whole_write(s, b) else None
+        for b in uses.writes:
+            if b in self.demand:
+                mapping[b] = self.define(b, UB)
+        return seq(out, substitute(s, mapping))
+
+    def _whole_write(self, s: Stmt, buffer) -> bool:
+        """True if `s` writes every element of `buffer` (then its old value is dead)."""
+        return writes_whole(s, buffer)
+
+    def gemm(self, s: Evaluate) -> Stmt:
+        out: list = []
+        a, b, c, clear = s.value.args
+        operands = [self._at(x, self.use(x.source, L1, s.span, out)) for x in (a, b)]
+        self.use(c.source, ACC, s.span, out)
+        acc = self._at(c, self.define(c.source, ACC))
+        new = Evaluate(call("tl.gemm", [*operands, acc, clear], attrs_of(s), span=s.span), span=s.span)
+        return seq(out, new)
+
+    def fill(self, s: Evaluate) -> Stmt:
+        """A constant can be written on every side; sides nobody reads before the next write are dropped later."""
+        dst, value = s.value.args
+        sides = self.demand[dst.source]
+        self.valid[dst.source] = frozenset(sides)
+        self.used |= {(dst.source, side) for side in sides}
+        return seq([tile_op("fill", self._at(dst, self.instances[dst.source][side]), value, span=s.span) for side in sorted(sides)])
+
+    def copy(self, s: Evaluate) -> Stmt:
+        src, dst = s.value.args
+        out: list = []
+        if not on_chip(dst.source):
+            if on_chip(src.source):
+                src = self._at(src, self.use(src.source, self._store_side(src.source), s.span, out))
+            return seq(out, tile_op("copy", src, dst, span=s.span))
+        sides = self.demand[dst.source]
+        if not on_chip(src.source):
+            loads = [side for side in sorted(sides) if side != ACC] or [UB]
+            if sides == {ACC}:
+                raise UnsupportedConstruct(
+                    f"'{dst.source.name}' is loaded from global memory and then accumulated by gemm",
+                    at=s.span,
+                    hint="start the accumulator with T.clear and add the loaded tile element-wise after the gemm",
+                )
+            partial = not self._whole_write(s, dst.source)
+            for side in loads:
+                if partial:
+                    self.use(dst.source, side, s.span, out)
+                self.used.add((dst.source, side))
+                out.append(tile_op("copy", src, self._at(dst, self.instances[dst.source][side]), span=s.span))
+            self.valid[dst.source] = frozenset(loads)
+            return seq(out)
+        for side in sorted(sides - {ACC}) or [UB]:
+            source_side = ACC if side == L1 and ACC in self.valid[src.source] else UB
+            source = self._at(src, self.use(src.source, source_side, s.span, out))
+            if source_side == UB and side == L1:
+                out += self.vector_to_l1(source, dst, s.span)
+            else:
+                out.append(tile_op("copy", source, self._at(dst, self.define(dst.source, side)), span=s.span))
+        self.valid[dst.source] = frozenset(sides - {ACC}) or frozenset({UB})
+        return seq(out)
+
+    def vector_to_l1(self, source, dst, span) -> list[Stmt]:
+        """UB -> GM workspace -> L1."""
+        ws = decl_buffer([r.extent for r in source.region], dtype_of(dst.source), f"{dst.source.name}_ws")
+        self.workspaces[ws] = ws
+        target = self._at(dst, self.define(dst.source, L1))
+        return [tile_op("copy", source, full_region(ws), span=span), tile_op("copy", full_region(ws), target, span=span)]
+
+    def _store_side(self, buffer) -> str:
+        """Instance a store to GM should read: L0C if current there, else UB."""
+        valid = self.valid[buffer]
+        if ACC in valid and (buffer, ACC) in self.used:
+            return ACC
+        if UB in self.demand[buffer]:
+            return UB
+        return ACC if ACC in valid else L1
+
+    @staticmethod
+    def _at(r, buffer):
+        return region(buffer, [x.min for x in r.region], [x.extent for x in r.region])
+
+    def allocations(self) -> list[Stmt]:
+        """Declarations of all instances and workspaces in use."""
+        out = [
+            AllocBuffer(inst)
+            for b, sides in self.instances.items()
+            for side, inst in sides.items()
+            if (b, side) in self.used
+        ]
+        return out + [AllocBuffer(ws, annotations={"workspace": 1}) for ws in self.workspaces.values()]
+
+
+class _PlaceGrid(Substitute):
+    """Find the innermost grid loop and place its body."""
+
+    def __init__(self, chip):
+        super().__init__({})
+        self.chip = chip
+
+    def visit_For(self, loop: For):
+        if "tl.grid" not in loop.annotations:
+            return loop
+        inner = loop.body
+        if isinstance(inner, For) and "tl.grid" in inner.annotations:
+            body = self.block(inner)
+        else:
+            placer = Placer(inner, self.chip)
+            placed = placer.visit(inner)
+            body = seq(placer.allocations(), placed)
+        return For(loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=dict(loop.annotations), span=loop.span)
+
+
+def place_buffers(func: PrimFunc, chip) -> PrimFunc:
+    """Apply to a Tile IR function; `chip` is the target's `ChipSpec`."""
+    return func.with_body(_PlaceGrid(chip)(func.body))
+
+
+__all__ = ["place_buffers"]

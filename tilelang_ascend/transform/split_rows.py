@@ -1,0 +1,174 @@
+"""split_rows: let the two vector cores of a block share the vector work of a kernel that also has cube work.
+
+Before:  copy(ws[0:128, 0:256], C_ub[0:128, 0:256]); Parallel(i < 128, j < 256): C_ub[i, j] = f(C_ub[i, j], i)
+After:   copy(ws[vid * 64 : +64, 0:256], C_ub[0:64, 0:256]); Parallel(i < 64, j < 256): C_ub[i, j] = f(C_ub[i, j], i + vid * 64)
+
+The axis is proven independent (analysis/split_axis.py). Odd sizes are exact: the first core takes the larger half, transfers of
+the second are clipped. Without such an axis the first vector core does all the work.
+
+Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed kernels depend on `get_sub_block_idx` where they differ.
+"""
+
+from __future__ import annotations
+
+from ..analysis.split_axis import SplitPlan, copy_dims, find_split, is_ub
+from ..analysis.tile_uses import is_parallel, uses_of
+from ..ir import (
+    attrs_of,
+    AllocBuffer,
+    Bind,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    call,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    imm,
+    map_children,
+    op_name,
+    region,
+    scope_of,
+    seq,
+    stmts_of,
+    tirx,
+)
+from .map_grid import uses_cube, uses_vector
+
+VECTOR_CORES_PER_BLOCK = 2
+
+
+class _Split(StmtMutator):
+    def __init__(self, plan: SplitPlan, sub_block):
+        self.plan, self.sub = plan, sub_block
+        self.buffers = {}
+        for b, d in plan.dims.items():
+            shape = [const_int(n) for n in b.ty.shape]
+            shape[d] = half(shape[d])
+            self.buffers[b] = decl_buffer(shape, dtype_of(b), b.name, scope="shared.ub")
+
+    def first(self, extent: int):
+        """First global index of this core's share."""
+        return self.sub * half(extent)
+
+    def count(self, extent: int):
+        """Number of indices of this core's share."""
+        if extent % VECTOR_CORES_PER_BLOCK == 0:
+            return imm(half(extent))
+        return tirx.min(imm(half(extent)), extent - self.first(extent))
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        new = self.buffers.get(s.buffer)
+        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
+
+    def visit_For(self, s: For):
+        if not is_parallel(s) or s.loop_var not in self.plan.nest_vars:
+            return self.generic(s)
+        extent = imm(half(self.plan.nest_vars[s.loop_var]))
+        return For(s.loop_var, s.min, extent, s.kind, self.block(s.body), annotations=dict(s.annotations), span=s.span)
+
+    def indices(self, buffer, indices):
+        """Indices of a UB access: the divided dimension counts locally, everything else globally."""
+        split = self.plan.dims.get(buffer)
+        return [i if d == split else self.expr(i) for d, i in enumerate(indices)]
+
+    def expr(self, e):
+        if isinstance(e, TensorLoad) and e.source in self.plan.dims:
+            return BufferLoad(self.buffers[e.source], self.indices(e.source, e.indices))
+        if isinstance(e, Var) and e in self.plan.nest_vars:
+            return e + self.first(self.plan.nest_vars[e])
+        return map_children(e, self.expr)
+
+    def visit_BufferStore(self, s: BufferStore):
+        buffer = self.buffers.get(s.buffer, s.buffer)
+        return BufferStore(buffer, self.expr(s.value), self.indices(s.buffer, s.indices), span=s.span)
+
+    def visit_Evaluate(self, s: Evaluate):
+        args = list(s.value.args) if op_name(s) else []
+        if not any(isinstance(a, TensorRegion) and a.source in self.plan.dims for a in args):
+            return guard_replicated(s, self.sub)
+        new = [self.region(a) if isinstance(a, TensorRegion) and a.source in self.plan.dims else a for a in args]
+        if op_name(s) == "tl.copy":
+            new = self.match_other_side(args, new)
+        return Evaluate(call(op_name(s), new, attrs_of(s), span=s.span), span=s.span)
+
+    def region(self, r: TensorRegion) -> TensorRegion:
+        d = self.plan.dims[r.source]
+        extents = [x.extent for x in r.region]
+        extents[d] = self.count(const_int(r.source.ty.shape[d]))
+        return region(self.buffers[r.source], [x.min for x in r.region], extents)
+
+    def match_other_side(self, old, new):
+        """Shift and clip the side of a copy that is not divided itself (GM or a workspace)."""
+        ub = 0 if old[0].source in self.plan.dims else 1
+        if old[1 - ub].source in self.plan.dims:
+            return new
+        d = self.plan.dims[old[ub].source]
+        extent = const_int(old[ub].source.ty.shape[d])
+        other = old[1 - ub]
+        pairs = copy_dims(old[0], old[1])
+        g = next(p[1 - ub] for p in pairs if p[ub] == d)
+        mins, extents = [x.min for x in other.region], [x.extent for x in other.region]
+        mins[g] = mins[g] + self.first(extent)
+        extents[g] = self.count(extent)
+        new[1 - ub] = region(other.source, mins, extents)
+        return new
+
+
+def half(n: int) -> int:
+    """Share of the first vector core."""
+    return -(-n // VECTOR_CORES_PER_BLOCK)
+
+
+def guard_replicated(s: Stmt, sub) -> Stmt:
+    """Work both cores would repeat: harmless in UB, but GM is written by the first core only."""
+    uses = uses_of(s)
+    writes_gm = any(scope_of(b) in ("global", "") for b in uses.writes)
+    if writes_gm and any(is_ub(b) for b in uses.reads):
+        return IfThenElse(tirx.EQ(sub, imm(0)), s, None, span=s.span)
+    return s
+
+
+class _FirstCoreOnly(StmtMutator):
+    """Guard all vector statements with `sub_block == 0`."""
+
+    def __init__(self, sub):
+        self.sub = sub
+
+    def visit_For(self, s: For):
+        return self.guard(s) if is_parallel(s) else self.generic(s)
+
+    def visit_Evaluate(self, s: Evaluate):
+        return self.guard(s)
+
+    def visit_BufferStore(self, s: BufferStore):
+        return self.guard(s)
+
+    def guard(self, s: Stmt):
+        if any(is_ub(b) for b in uses_of(s).all):
+            return IfThenElse(tirx.EQ(self.sub, imm(0)), s, None, span=s.span)
+        return s
+
+
+def split_rows(func: PrimFunc) -> PrimFunc:
+    """Apply to a placed Tile IR function; functions without cube or without vector work stay as they are."""
+    body = func.body
+    if not (uses_cube(body) and uses_vector(body)):
+        return func
+    sub = tirx.Var("sub_block", "int32")
+    plan = find_split(body)
+    split = _Split(plan, sub)(body) if plan else _FirstCoreOnly(sub)(body)
+    allocs = [s for s in stmts_of(split) if isinstance(s, AllocBuffer)]
+    rest = [s for s in stmts_of(split) if not isinstance(s, AllocBuffer)]
+    return func.with_body(seq(allocs, Bind(sub, call("ascend.get_sub_block_idx", [], dtype="int32")), rest))
+
+
+__all__ = ["split_rows"]

@@ -1,0 +1,235 @@
+"""stage_globals: give `T.Parallel` nests that read or write GM directly a tile in UB to work on.
+
+Before:  Parallel(i): C[b * 128 + i] = A[b * 128 + i] + 1
+After:   copy(A[b * 128 : +128], A_t); Parallel(i): C_t[i] = A_t[i] + 1; copy(C_t, C[b * 128 : +128])
+
+The region of a tile is the hull of the indices over the nest. A nest whose tiles exceed the budget is cut along its outermost loop.
+A store under a condition reads the old tile first, unless being in bounds implies the condition (the usual tail guard).
+Indices that are not affine in the loop variables stay; the vectoriser gathers them.
+
+Requires: placed Tile IR. Ensures: nests read and write GM only through non-affine indices.
+"""
+
+from __future__ import annotations
+
+from ..analysis.affine import affine
+from ..analysis.tile_uses import is_parallel
+from ..isa.base import Space
+from ..ir import (
+    AllocBuffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    Var,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    full_region,
+    imm,
+    itemsize,
+    loop,
+    map_children,
+    region,
+    scope_of,
+    seq,
+    statements,
+    stmts_of,
+    substitute,
+    sym,
+    tile_op,
+    tirx,
+)
+
+# Share of UB the staged tiles of one nest may take: two versions of each and the temporaries of the body must fit beside them.
+TILE_BUDGET_SHARE = 1 / 6
+
+
+def nest_of(stmt: For):
+    """Loop variables with extents of a perfect `Parallel` nest, and its body."""
+    loops, body = [], stmt
+    while isinstance(body, For) and body.kind == ForKind.PARALLEL:
+        loops.append((body.loop_var, body.extent))
+        body = body.body
+    return loops, body
+
+
+class _Tile:
+    """One staged region of one GM buffer."""
+
+    def __init__(self, buffer, mins, extents):
+        self.mins, self.extents = mins, extents
+        kept = [d for d, n in enumerate(extents) if n != 1] or [len(extents) - 1]
+        self.kept = kept
+        self.buffer = decl_buffer([extents[d] for d in kept], dtype_of(buffer), f"{buffer.name}_t", scope="shared.ub")
+        self.source = buffer
+        self.read = self.written = False
+        # A copy region has the rank of the GM buffer; the tile drops unit dimensions.
+        self.region = region(buffer, mins, extents)
+
+    @property
+    def nbytes(self) -> int:
+        total = itemsize(dtype_of(self.buffer))
+        for d in self.kept:
+            total *= self.extents[d]
+        return total
+
+
+class _Stager(StmtMutator):
+    def __init__(self, loops, written_conditionally: set):
+        self.vars = [v for v, _ in loops]
+        self.extents = {v: const_int(e) for v, e in loops}
+        self.tiles: list[_Tile] = []
+        self.conditional = written_conditionally
+        self.analyzer = sym.Analyzer()
+
+    def tile(self, buffer, indices):
+        """The tile of this access and the indices into it, or None if the access is not affine."""
+        forms = [affine(i, self.vars) for i in indices]
+        if any(f is None for f in forms) or any(self.extents[v] is None for f in forms for v in f.coeffs):
+            return None
+        hulls = [f.hull(self.extents) for f in forms]
+        mins = [self.analyzer.simplify(h[0]) for h in hulls]
+        extents = [h[1] for h in hulls]
+        for t in self.tiles:
+            same = t.source.same_as(buffer) and t.extents == extents
+            if same and all(self.analyzer.can_prove_equal(a, b) for a, b in zip(t.mins, mins)):
+                break
+        else:
+            t = _Tile(buffer, mins, extents)
+            self.tiles.append(t)
+        local = [self.analyzer.simplify(indices[d] - mins[d]) for d in t.kept]
+        return t, local
+
+    def expr(self, e):
+        if isinstance(e, TensorLoad) and scope_of(e.source) in ("global", ""):
+            indices = [self.expr(i) for i in e.indices]
+            found = self.tile(e.source, indices)
+            if found is None:
+                return BufferLoad(e.source, indices)
+            found[0].read = True
+            return BufferLoad(found[0].buffer, found[1])
+        return map_children(e, self.expr)
+
+    def visit_BufferStore(self, s: BufferStore):
+        value = self.expr(s.value)
+        indices = [self.expr(i) for i in s.indices]
+        if scope_of(s.buffer) not in ("global", ""):
+            return BufferStore(s.buffer, value, indices, span=s.span)
+        found = self.tile(s.buffer, indices)
+        if found is None:
+            return BufferStore(s.buffer, value, indices, span=s.span)
+        tile, local = found
+        tile.written = True
+        dense = all(isinstance(i, Var) or const_int(i) is not None for i in local) and len(set(local)) == len(local)
+        if s.buffer in self.conditional or not dense:
+            tile.read = True
+        return BufferStore(tile.buffer, value, local, span=s.span)
+
+
+class _DropBoundsGuards(StmtMutator):
+    """`if i < n: C[i] = …` becomes `C[i] = …` where being in bounds of C implies the condition: stores are clipped anyway."""
+
+    def __init__(self):
+        self.conditional: set = set()
+
+    def visit_IfThenElse(self, s: IfThenElse):
+        body = stmts_of(s.then_case)
+        if s.else_case is None and len(body) == 1 and isinstance(body[0], BufferStore):
+            store = body[0]
+            if scope_of(store.buffer) in ("global", "") and implied_by_bounds(s.condition, store):
+                return self.visit(store)
+        for x in statements(s):
+            if isinstance(x, BufferStore):
+                self.conditional.add(x.buffer)
+        return self.generic(s)
+
+
+def implied_by_bounds(cond, store: BufferStore) -> bool:
+    """True if `0 <= index < shape` in every dimension proves `cond`."""
+    analyzer = sym.Analyzer()
+    bounds = imm(True, "bool")
+    for i, n in zip(store.indices, store.buffer.ty.shape):
+        bounds = tirx.And(bounds, tirx.And(i >= 0, i < n))
+    with analyzer.constraint_scope(bounds):
+        return bool(analyzer.can_prove(cond))
+
+
+class _StageNests(StmtMutator):
+    def __init__(self, chip):
+        self.budget = int(chip.capacity_bytes(Space.UB) * TILE_BUDGET_SHARE)
+        self.allocs: list[Stmt] = []
+
+    def visit_For(self, s: For):
+        return self.stage(s) if is_parallel(s) else self.generic(s)
+
+    def stage(self, nest: For):
+        """Stage one nest, cutting it if its tiles are too large."""
+        guards = _DropBoundsGuards()
+        loops, body = nest_of(nest)
+        body = guards(body)
+        stager = _Stager(loops, guards.conditional)
+        new_body = stager(body)
+        if not stager.tiles:
+            return self.rebuild(nest, loops, body)
+        total = sum(t.nbytes for t in stager.tiles)
+        outer = const_int(loops[0][1])
+        if total > self.budget and outer > 1:
+            rows = max(1, outer * self.budget // total)
+            return self.cut(nest, loops, body, rows)
+        self.allocs += [AllocBuffer(t.buffer) for t in stager.tiles]
+        out = [tile_op("copy", t.region, full_region(t.buffer), span=nest.span) for t in stager.tiles if t.read]
+        out.append(self.rebuild(nest, loops, new_body))
+        out += [tile_op("copy", full_region(t.buffer), t.region, span=nest.span) for t in stager.tiles if t.written]
+        return out
+
+    def cut(self, nest: For, loops, body, rows: int):
+        """Run the outermost loop in chunks of `rows` iterations and a remainder."""
+        var, outer = loops[0][0], const_int(loops[0][1])
+        chunk = tirx.Var(f"{var.name}_chunk", "int32")
+        out = []
+        for start, count, inside in ((0, rows, True), (outer // rows * rows, outer % rows, False)):
+            if count == 0:
+                continue
+            inner = tirx.Var(var.name, "int32")
+            offset = chunk * rows if inside else imm(start)
+            part = self.rebuild(nest, [(inner, imm(count)), *loops[1:]], substitute(body, {var: inner + offset}))
+            staged = seq(self.stage(part))
+            out.append(loop(chunk, outer // rows, staged, span=nest.span, num_stages=2) if inside else staged)
+        return out
+
+    @staticmethod
+    def rebuild(nest: For, loops, body: Stmt) -> Stmt:
+        for i, (v, e) in reversed(list(enumerate(loops))):
+            notes = {"tl.parallel": len(loops)} if i == 0 else {}
+            body = For(v, imm(0), e, ForKind.PARALLEL, body, annotations=notes, span=nest.span)
+        return body
+
+
+class _InGrid(StmtMutator):
+    def __init__(self, chip):
+        self.chip = chip
+
+    def visit_For(self, s: For):
+        if "tl.grid" not in s.annotations:
+            return s
+        if isinstance(s.body, For) and "tl.grid" in s.body.annotations:
+            body = self.block(s.body)
+        else:
+            stager = _StageNests(self.chip)
+            staged = stager(s.body)
+            body = seq(stager.allocs, staged)
+        return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
+
+
+def stage_globals(func: PrimFunc, chip) -> PrimFunc:
+    """Apply to a placed Tile IR function."""
+    return func.with_body(_InGrid(chip)(func.body))
+
+
+__all__ = ["nest_of", "stage_globals"]

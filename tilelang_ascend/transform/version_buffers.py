@@ -1,0 +1,167 @@
+"""version_buffers: give tiles several copies in memory so that the next iteration may fill one while this one is in use.
+
+Before:  for k: copy(A[..], A_s[0:128, 0:32]); gemm(A_s, …)
+After:   for k: copy(A[..], A_s[k % 2, 0:128, 0:32]); gemm(A_s[k % 2, …], …)
+
+A tile is versioned in the innermost loop that contains all its accesses, if every iteration first overwrites the whole tile.
+`num_stages` of `T.Pipelined` is a hint for the number; two versions otherwise, because issue queues are asynchronous: with in-order
+pipes and flags, double buffering is the whole software pipeline, and needs no prologue or epilogue code.
+
+Requires: placed Tile IR after split_rows. Ensures: every tile buffer and workspace has a leading version dimension.
+"""
+
+from __future__ import annotations
+
+from ..analysis.coverage import writes_whole
+from ..analysis.tile_uses import is_parallel, uses_of
+from ..isa.base import SCOPES, Space
+from ..tileop.layout import tile_bytes
+from ..ir import (
+    attrs_of,
+    AllocBuffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    PrimFunc,
+    Range,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    TensorRegion,
+    call,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    imm,
+    itemsize,
+    map_children,
+    op_name,
+    scope_of,
+    statements,
+    stmts_of,
+    tirx,
+)
+
+DEFAULT_VERSIONS = 2
+# Room kept in UB for temporaries of element-wise expressions, in float32 tiles of the largest shape.
+UB_TEMPORARIES = 2
+TEMPORARY_ITEMSIZE = 4
+
+
+def versioned_buffers(body: Stmt) -> list:
+    """Tile buffers and workspaces, in order of declaration."""
+    return [
+        s.buffer
+        for s in statements(body)
+        if isinstance(s, AllocBuffer)
+        and (scope_of(s.buffer) not in ("local.var", "global", "") or "workspace" in s.annotations)
+    ]
+
+
+def home_loop(stmt: Stmt, buffer, enclosing: For | None = None) -> For | None:
+    """Innermost loop that contains every access of `buffer`."""
+    users = [s for s in stmts_of(stmt) if not isinstance(s, AllocBuffer) and buffer in uses_of(s).all]
+    if len(users) != 1:
+        return enclosing
+    s = users[0]
+    if isinstance(s, For) and not is_parallel(s):
+        return home_loop(s.body, buffer, s)
+    return enclosing
+
+
+def overwritten_first(body: Stmt, buffer) -> bool:
+    """True if each run of `body` writes all of `buffer` before reading any of it."""
+    for s in stmts_of(body):
+        uses = uses_of(s)
+        if buffer in uses.reads:
+            return False
+        if buffer in uses.writes:
+            return writes_whole(s, buffer)
+    return False
+
+
+def wanted_versions(body: Stmt, limit: int) -> dict:
+    """buffer -> (versions that help, loop variable or None); at most `limit` versions."""
+    out = {}
+    for b in versioned_buffers(body):
+        loop = home_loop(body, b)
+        if loop is None or not overwritten_first(loop.body, b):
+            out[b] = (1, None)
+            continue
+        wanted = int(loop.annotations.get("num_stages", 0)) or DEFAULT_VERSIONS
+        trips = const_int(loop.extent)
+        n = max(1, min(max(wanted, DEFAULT_VERSIONS), limit, trips if trips is not None else limit))
+        out[b] = (n, loop.loop_var if n > 1 else None)
+    return out
+
+
+def choose_versions(body: Stmt, limit: int, chip) -> dict:
+    """buffer -> (versions, loop variable or None) that fit the memories of `chip`, shared out evenly."""
+    wanted = wanted_versions(body, limit)
+    sizes = {b: tile_bytes(b) for b in wanted}
+    room = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
+    ub_tiles = [sizes[b] // itemsize(dtype_of(b)) for b in wanted if scope_of(b) == "shared.ub"]
+    room["shared.ub"] -= UB_TEMPORARIES * max(ub_tiles, default=0) * TEMPORARY_ITEMSIZE
+    for b in wanted:
+        if scope_of(b) in room:
+            room[scope_of(b)] -= sizes[b]
+    chosen = dict.fromkeys(wanted, 1)
+    for n in range(2, limit + 1):
+        for b, (most, _) in wanted.items():
+            scope = scope_of(b)
+            if n <= most and chosen[b] == n - 1 and (scope not in room or sizes[b] <= room[scope]):
+                chosen[b] = n
+                if scope in room:
+                    room[scope] -= sizes[b]
+    return {b: (n, wanted[b][1] if n > 1 else None) for b, n in chosen.items()}
+
+
+class _AddVersions(StmtMutator):
+    def __init__(self, versions: dict):
+        self.new, self.index = {}, {}
+        for b, (n, var) in versions.items():
+            self.new[b] = decl_buffer([n, *b.ty.shape], dtype_of(b), b.name, scope=scope_of(b) or "global")
+            self.index[b] = imm(0) if var is None else tirx.floormod(var, imm(n))
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        new = self.new.get(s.buffer)
+        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
+
+    def expr(self, e):
+        if isinstance(e, TensorLoad):
+            indices = [self.expr(i) for i in e.indices]
+            if e.source in self.new:
+                return BufferLoad(self.new[e.source], [self.index[e.source], *indices])
+            return BufferLoad(e.source, indices)
+        if isinstance(e, TensorRegion):
+            ranges = [Range.from_min_extent(self.expr(r.min), self.expr(r.extent)) for r in e.region]
+            if e.source in self.new:
+                version = Range.from_min_extent(self.index[e.source], 1)
+                return tirx.BufferRegion(self.new[e.source], [version, *ranges])
+            return tirx.BufferRegion(e.source, ranges)
+        return map_children(e, self.expr)
+
+    def visit_BufferStore(self, s: BufferStore):
+        value, indices = self.expr(s.value), [self.expr(i) for i in s.indices]
+        if s.buffer in self.new:
+            return BufferStore(self.new[s.buffer], value, [self.index[s.buffer], *indices], span=s.span)
+        return BufferStore(s.buffer, value, indices, span=s.span)
+
+    def visit_Evaluate(self, s: Evaluate):
+        if op_name(s) == "tl.reduce":
+            # A leading version dimension shifts non-negative dimension numbers.
+            attrs = attrs_of(s)
+            rank = len(s.value.args[0].region)
+            attrs["dim"] = int(attrs["dim"]) % rank
+            args = [self.expr(a) for a in s.value.args]
+            return Evaluate(call("tl.reduce", args, attrs, span=s.span), span=s.span)
+        return self.generic(s)
+
+
+def version_buffers(func: PrimFunc, limit: int, chip) -> PrimFunc:
+    """Apply to a placed Tile IR function; no buffer gets more than `limit` versions, and all fit the memories of `chip`."""
+    return func.with_body(_AddVersions(choose_versions(func.body, limit, chip))(func.body))
+
+
+__all__ = ["choose_versions", "version_buffers"]
