@@ -57,16 +57,23 @@ class _State:
 
 
 class Simulation:
-    """Runs one bound trace. With `first_only` it stops at the first finding (enough to know that something is missing)."""
+    """Runs one bound trace.
 
-    def __init__(self, events: list, first_only: bool = False, assume_barriers: bool = False):
-        self.events, self.first_only, self.assume_barriers = events, first_only, assume_barriers
+    first_only: stop at the first finding (enough to know that something is missing).
+    assume_barriers: report dependent instructions of one lane once, as if a barrier had been put before the second.
+    credit: sets of one cross-core flag that may be ahead of its waits; more must be impossible, because counters are shallow.
+    """
+
+    def __init__(self, events: list, first_only: bool = False, assume_barriers: bool = False, credit: int = 2):
+        self.events, self.first_only, self.assume_barriers, self.credit = events, first_only, assume_barriers, credit
         self.findings = Findings()
         self.state = _State([[0] * _COUNT for _ in range(_COUNT)], {}, {})
         self.last = [0] * _COUNT
         self.now = 0
         self.saved: list = []
         self.waited: dict = {}
+        self.cross_sets: dict = {}
+        self.cross_waits: dict = {}
 
     def run(self) -> Findings:
         found = self.findings
@@ -94,7 +101,7 @@ class Simulation:
         self.last[lane] = position
 
     def _set(self, event) -> None:
-        _, key, src, dst = event
+        key, src, dst = event[1:4]
         state = self.state
         if key in state.flags:
             self.findings.broken.append(f"flag {key} is set twice")
@@ -108,7 +115,7 @@ class Simulation:
         return snapshot
 
     def _wait(self, event) -> None:
-        _, key, _, dst = event
+        key, dst = event[1], event[3]
         snapshot = self.state.flags.pop(key, None)
         if snapshot is None:
             self.findings.broken.append(f"flag {key} is waited for but not set")
@@ -136,15 +143,29 @@ class Simulation:
         self._learn(lanes, merged)
 
     def _cross_set(self, event) -> None:
-        _, key, src = event
+        key, src = event[1], event[2]
+        waits, sets = self.cross_waits.get(key, ()), self.cross_sets.get(key, 0)
+        self.cross_sets[key] = sets + 1
+        if sets >= self.credit and not self._knows_wait(src, waits[sets - self.credit] if len(waits) > sets - self.credit else None):
+            self.findings.unsafe.append(key)
         self.state.queues.setdefault(key, []).append(self._snapshot(src))
 
+    def _knows_wait(self, lane: int, wait) -> bool:
+        if wait is None:
+            return False
+        core, position = wait
+        return any(self.state.clock[lane][q] >= position for q in LANES_OF[core])
+
     def _cross_wait(self, event) -> None:
-        _, key, core = event
+        key, core = event[1], event[2]
         queue = self.state.queues.get(key)
         if not queue:
             self.findings.broken.append(f"cross-core flag {key} is waited for but not set")
             return
+        self.now += 1
+        for lane in LANES_OF[core]:
+            self.last[lane] = self.now
+        self.cross_waits.setdefault(key, []).append((core, self.now))
         self._learn(LANES_OF[core], queue.pop(0))
 
     def _fork(self, event) -> None:

@@ -43,20 +43,21 @@ class Trace:
     events: list
 
 
-def traces(program: Program, deps: list[Dependence], extra: list[Linear] = ()) -> list[Trace]:
+def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), at_least: int = 1) -> list[Trace]:
     """Traces for `program`; one when all that matters is constant, several when versions depend on unknown trip counts.
 
-    `extra`: further linear forms (flag ids) whose value must be known in the trace.
+    `extra`: further linear forms (flag ids) whose value must be known in the trace. Loops run more than `at_least` iterations
+    (unless they have fewer).
     """
-    plan = _TripPlan(program, deps, extra)
+    plan = _TripPlan(program, deps, extra, at_least)
     return [_Unroller(program, deps, env, trips, exits).run() for env, trips, exits in plan.scenarios()]
 
 
 class _TripPlan:
     """How many iterations every loop runs in the trace."""
 
-    def __init__(self, program: Program, deps, extra):
-        self.program = program
+    def __init__(self, program: Program, deps, extra, at_least: int):
+        self.program, self.at_least = program, at_least
         forms = {v for d in deps if d.versions for v in d.versions} | set(extra)
         self.atoms = set()
         self.moduli: dict = {}
@@ -100,10 +101,8 @@ class _TripPlan:
         trips = {}
         for loop in self.program.loops:
             modulus = self.moduli.get(loop.atom, 1)
-            enough = modulus + 1
-            trips[loop] = enough if loop.trip is None or loop.trip <= 0 else _clamp(loop.trip, enough, modulus)
-            if loop.trip is not None and loop.trip <= 0:
-                trips[loop] = 0
+            enough = max(modulus, self.at_least) + 1
+            trips[loop] = enough if loop.trip is None else max(0, _clamp(loop.trip, enough, modulus))
         return trips
 
 

@@ -5,6 +5,8 @@ Names of the IR classes move between TVM releases; here is the only place that h
 
 from __future__ import annotations
 
+import keyword as _keyword
+
 import tvm
 import tvm_ffi
 from tvm import ir as _ir
@@ -44,7 +46,9 @@ _OPAQUE = 3  # CallEffectKind.Opaque; the raw int, because PrimFunc() rejects th
 def register_op(name: str) -> Op:
     """Create (once) the opaque operator `name`, e.g. ``tl.copy`` or ``ascend.add``."""
     _ir.register_op_attr(name, "TCallEffectKind", _OPAQUE)
-    _ir.register_op_attr(name, "TScriptPrinterName", name, 20)
+    # `T.ascend.and(...)` would not parse: keywords print with an underscore behind them.
+    printed = name + "_" if _keyword.iskeyword(name.rpartition(".")[2]) else name
+    _ir.register_op_attr(name, "TScriptPrinterName", printed, 20)
     return Op.get(name)
 
 

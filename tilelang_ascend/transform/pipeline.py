@@ -2,6 +2,7 @@
 
     forward_copies       remove staging buffers that only pass a tile on
     normalize_clears     "start from zero" is a fill in front of the accumulation
+    merge_k_steps        gemm loops that walk K in small steps take larger ones
     place_buffers        cube or vector for every statement, a memory for every buffer, transfers between the cores
     drop_dead_fills      remove fills nobody reads
     stage_globals        tiles for element-wise work directly on GM
@@ -29,6 +30,7 @@ from .forward_copies import forward_copies
 from .insert_sync import insert_sync
 from .lower_tile_ops import lower_tile_ops
 from .map_grid import map_grid
+from .merge_k_steps import merge_k_steps
 from .normalize_clears import normalize_clears
 from .place_buffers import place_buffers
 from .plan_memory import plan_memory
@@ -83,6 +85,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
 
     placed = record("forward_copies", forward_copies(func))
     placed = record("normalize_clears", normalize_clears(placed))
+    placed = record("merge_k_steps", merge_k_steps(placed, chip))
     placed = record("place_buffers", place_buffers(placed, chip))
     placed = record("drop_dead_fills", drop_dead_fills(placed))
     placed = record("stage_globals", stage_globals(placed, chip))

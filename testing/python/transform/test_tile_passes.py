@@ -1,0 +1,347 @@
+"""The passes on Tile IR, each on the smallest program that shows what it decides."""
+
+import pytest
+import tile_samples as samples
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.errors import UnsupportedConstruct
+from tilelang_ascend.ir import (
+    AllocBuffer,
+    BufferStore,
+    For,
+    PrimFunc,
+    attrs_of,
+    const_int,
+    decl_buffer,
+    full_region,
+    if_then,
+    imm,
+    loop,
+    op_name,
+    region,
+    scope_of,
+    seq,
+    statements,
+    structural_equal,
+    tile_op,
+    tirx,
+)
+from tilelang_ascend.transform.drop_dead_fills import drop_dead_fills
+from tilelang_ascend.transform.fold_clears import fold_clears
+from tilelang_ascend.transform.forward_copies import forward_copies
+from tilelang_ascend.transform.map_grid import map_grid
+from tilelang_ascend.transform.merge_k_steps import merge_k_steps
+from tilelang_ascend.transform.normalize_clears import normalize_clears
+from tilelang_ascend.transform.place_buffers import place_buffers
+from tilelang_ascend.transform.split_rows import split_rows
+from tilelang_ascend.transform.stage_globals import stage_globals
+from tilelang_ascend.transform.version_buffers import version_buffers
+
+CHIP = get_chip("a2")
+
+
+def calls(func, name):
+    """All statements calling tile op `name`."""
+    return [s for s in statements(func.body) if op_name(s) == "tl." + name]
+
+
+def buffers(func):
+    """name -> buffer of every declaration."""
+    return {s.buffer.name: s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer)}
+
+
+def shape(buffer):
+    return [const_int(n) for n in buffer.ty.shape]
+
+
+def loops(func):
+    return {s.loop_var.name: s for s in statements(func.body) if isinstance(s, For)}
+
+
+def placed(func):
+    return place_buffers(normalize_clears(func), CHIP)
+
+
+# ---- forward_copies ------------------------------------------------------------------------------------------------
+
+
+def staged_store(between=()):
+    """copy(C_local, C_shared); …; copy(C_shared, C)."""
+    c = decl_buffer((32, 32), "float16", "C")
+    local = decl_buffer((32, 32), "float32", "C_local", scope="local.fragment")
+    shared = decl_buffer((32, 32), "float16", "C_shared", scope="shared")
+    body = seq(
+        AllocBuffer(local), AllocBuffer(shared),
+        tile_op("fill", full_region(local), imm(1.0, "float32")),
+        tile_op("copy", full_region(local), full_region(shared)),
+        [b(local, shared) for b in between],
+        tile_op("copy", full_region(shared), full_region(c)),
+    )  # fmt: skip
+    return PrimFunc([c], body)
+
+
+def test_forward_copies_removes_a_staging_buffer():
+    out = forward_copies(staged_store())
+    assert "C_shared" not in buffers(out)
+    (copy,) = calls(out, "copy")
+    assert [a.source.name for a in copy.value.args] == ["C_local", "C"]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda local, shared: tile_op("fill", full_region(local), imm(2.0, "float32")),  # the source changes
+        lambda local, shared: tile_op("fill", full_region(shared), imm(2.0, "float16")),  # the stage is written twice
+    ],
+)
+def test_forward_copies_keeps_a_stage_that_holds_another_value(between):
+    func = staged_store([between])
+    assert structural_equal(forward_copies(func), func)
+
+
+# ---- normalize_clears, fold_clears ---------------------------------------------------------------------------------
+
+
+def gemm_with_clear(cond_of):
+
+    a = decl_buffer((32, 32), "float16", "a", scope="shared")
+    c = decl_buffer((32, 32), "float32", "c", scope="local.fragment")
+    k = tirx.Var("k", "int32")
+    step = tile_op("gemm", full_region(a), full_region(a), full_region(c), cond_of(k), transpose_A=0, transpose_B=0)
+    return PrimFunc([], seq(AllocBuffer(a), AllocBuffer(c), loop(k, 4, step)))
+
+
+@pytest.mark.parametrize("cond", [lambda k: tirx.EQ(k, imm(0)), lambda k: tirx.EQ(imm(0), k)])
+def test_normalize_clears_hoists_a_first_iteration_test(cond):
+    out = normalize_clears(gemm_with_clear(cond))
+    assert len(calls(out, "fill")) == 1 and const_int(calls(out, "gemm")[0].value.args[3]) == 0
+
+
+def test_normalize_clears_keeps_other_conditions():
+    func = gemm_with_clear(lambda k: tirx.EQ(k, imm(1)))
+    assert not calls(normalize_clears(func), "fill")
+
+
+def accumulators(func):
+    """Give `local.fragment` accumulators their final scope, as placement does."""
+    return placed(func)
+
+
+def test_fold_clears_makes_the_first_mmad_start_from_zero():
+    out = fold_clears(version_buffers(map_grid(placed(samples.gemm(256, 256, 256)), CHIP), 2, CHIP))
+    assert not calls(out, "fill")
+    cond = calls(out, "gemm")[0].value.args[3]
+    assert isinstance(cond, tirx.EQ) and cond.a.name == "k"
+
+
+def conditional_gemm():
+    """fill(c); for k: if k > 1: gemm — the first accumulation is not known statically."""
+    a = decl_buffer((32, 32), "float16", "a", scope="shared.l1")
+    c = decl_buffer((32, 32), "float32", "c", scope="local.l0c")
+    k = tirx.Var("k", "int32")
+    step = tile_op("gemm", full_region(a), full_region(a), full_region(c), imm(False, "bool"), transpose_A=0, transpose_B=0)
+    body = seq(tile_op("fill", full_region(c), imm(0.0, "float32")), loop(k, 4, if_then(k > 1, step)))
+    return PrimFunc([], seq(AllocBuffer(a), AllocBuffer(c), body))
+
+
+def test_fold_clears_remembers_an_unknown_first_accumulation():
+    out = fold_clears(conditional_gemm())
+    assert "c_fresh" in buffers(out) and not calls(out, "fill")
+    stores = [s for s in statements(out.body) if isinstance(s, BufferStore)]
+    assert [const_int(s.value) for s in stores] == [1, 0]
+
+
+def test_fold_clears_refuses_another_start_value():
+    c = decl_buffer((32, 32), "float32", "c", scope="local.l0c")
+    body = seq(AllocBuffer(c), tile_op("fill", full_region(c), imm(1.0, "float32")))
+    with pytest.raises(UnsupportedConstruct, match="starts from"):
+        fold_clears(PrimFunc([], seq(body, tile_op("fill", full_region(c), imm(0.0, "float32")))))
+
+
+# ---- merge_k_steps -------------------------------------------------------------------------------------------------
+
+
+def test_merge_k_steps_fills_lines_of_512_bytes():
+    out = merge_k_steps(samples.gemm(256, 256, 1024, bk=32), CHIP)
+    assert shape(buffers(out)["A_shared"]) == [128, 256] and shape(buffers(out)["B_shared"]) == [256, 128]
+    assert const_int(loops(out)["k"].extent) == 4
+
+
+@pytest.mark.parametrize("k,bk,trips", [(7 * 32, 32, 7), (32, 32, 1)])
+def test_merge_k_steps_keeps_indivisible_and_short_loops(k, bk, trips):
+    assert const_int(loops(merge_k_steps(samples.gemm(128, 128, k, bk=bk), CHIP))["k"].extent) == trips
+
+
+def test_merge_k_steps_leaves_other_work_in_the_loop_alone():
+    func = samples.gemm(128, 128, 128)
+
+    def add_statement(body):
+        return seq(body, tile_op("fill", full_region(decl_buffer((4,), "float32", "x", scope="shared")), imm(0.0, "float32")))
+
+    inner = loops(func)["k"]
+    new = For(inner.loop_var, inner.min, inner.extent, inner.kind, add_statement(inner.body), annotations=dict(inner.annotations))
+    assert const_int(loops(merge_k_steps(PrimFunc(func.params, new), CHIP))["k"].extent) == 4
+
+
+# ---- place_buffers -------------------------------------------------------------------------------------------------
+
+
+def test_place_cube_only():
+    out = placed(samples.gemm(128, 128, 128))
+    assert {n: scope_of(b) for n, b in buffers(out).items()} == {
+        "A_shared": "shared.l1", "B_shared": "shared.l1", "C_local": "local.l0c",
+    }  # fmt: skip
+
+
+def test_place_epilogue_moves_the_accumulator_to_the_vector_core():
+    out = drop_dead_fills(placed(samples.gemm(128, 128, 128, epilogue=lambda c, i, j: c[i, j] + imm(1.0, "float32"))))
+    scopes = {n: scope_of(b) for n, b in buffers(out).items()}
+    assert scopes["C_local_l0c"] == "local.l0c" and scopes["C_local_ub"] == "shared.ub" and scopes["C_local_ws"] == "global"
+    moves = [tuple(a.source.name for a in s.value.args) for s in calls(out, "copy")]
+    assert moves[-3:] == [("C_local_l0c", "C_local_ws"), ("C_local_ws", "C_local_ub"), ("C_local_ub", "C")]
+    assert [s.value.args[0].source.name for s in calls(out, "fill")] == ["C_local_l0c"]
+
+
+def test_place_stores_the_accumulator_itself_when_it_is_current():
+    out = placed(samples.minicv())
+    stores = [s for s in calls(out, "copy") if s.value.args[1].source.name == "C"]
+    assert stores[0].value.args[0].source.name == "C_BUF_l0c"
+
+
+def test_place_refuses_vector_updates_of_a_running_accumulator():
+    a = decl_buffer((32, 32), "float16", "a", scope="shared")
+    c = decl_buffer((32, 32), "float32", "acc", scope="local.fragment")
+    k, i, j, bx = (tirx.Var(x, "int32") for x in ("k", "i", "j", "bx"))
+    step = seq(
+        samples.parallel([(i, 32), (j, 32)], BufferStore(c, c[i, j] * imm(2.0, "float32"), [i, j])),
+        tile_op("gemm", full_region(a), full_region(a), full_region(c), imm(False, "bool"), transpose_A=0, transpose_B=0),
+    )
+    func = PrimFunc([], samples.grid([(bx, 1)], seq(AllocBuffer(a), AllocBuffer(c), loop(k, 4, step))))
+    with pytest.raises(UnsupportedConstruct, match="acc"):
+        placed(func)
+
+
+# ---- stage_globals -------------------------------------------------------------------------------------------------
+
+
+def test_stage_globals_gives_tiles_to_direct_nests():
+    out = stage_globals(placed(samples.add(5000, staged=False)), CHIP)
+    assert {"A_t", "B_t", "C_t"} <= set(buffers(out))
+    assert [tuple(a.source.name for a in s.value.args) for s in calls(out, "copy")] == [("A", "A_t"), ("B", "B_t"), ("C_t", "C")]
+
+
+def guarded_add(cond_of):
+    """if cond: C[at] = A[at] + 1 on GM directly."""
+    a, c = decl_buffer((1000,), "float32", "A"), decl_buffer((1000,), "float32", "C")
+    bx, i = tirx.Var("bx", "int32"), tirx.Var("i", "int32")
+    at = bx * 256 + i
+    body = if_then(cond_of(at), BufferStore(c, a[at] + imm(1.0, "float32"), [at]))
+    return PrimFunc([a, c], samples.grid([(bx, 4)], samples.parallel([(i, 256)], body)))
+
+
+def test_stage_globals_drops_a_bounds_guard():
+    out = stage_globals(placed(guarded_add(lambda at: at < 1000)), CHIP)
+    assert [s.value.args[0].source.name for s in calls(out, "copy")] == ["A", "C_t"]
+
+
+def test_stage_globals_reads_the_old_tile_for_other_conditions():
+    out = stage_globals(placed(guarded_add(lambda at: at < 500)), CHIP)
+    assert [s.value.args[0].source.name for s in calls(out, "copy")] == ["A", "C", "C_t"] or [
+        s.value.args[0].source.name for s in calls(out, "copy")
+    ] == ["C", "A", "C_t"]
+
+
+def test_stage_globals_cuts_large_nests():
+    out = stage_globals(placed(samples.add(1 << 20, block=1 << 18, staged=False)), CHIP)
+    assert "i_chunk" in loops(out)
+    covered = sum(const_int(s.extent) for s in statements(out.body) if isinstance(s, For) and s.loop_var.name == "i")
+    chunks = const_int(loops(out)["i_chunk"].extent)
+    sizes = [const_int(s.extent) for s in statements(out.body) if isinstance(s, For) and s.loop_var.name == "i"]
+    assert chunks * sizes[0] + (covered - sizes[0]) == 1 << 18
+
+
+# ---- map_grid ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tiles,blocks", [(1, 1), (5, 5), (48, 48), (49, 48), (1000, 48)])
+def test_map_grid_covers_every_tile_once(tiles, blocks):
+    out = map_grid(placed(samples.add(tiles * 1024)), CHIP)
+    assert int(out.attrs["ascend.block_dim"]) == blocks
+    trips = loops(out)["t"].extent if "t" in loops(out) else imm(1)
+    block = next(s.var for s in statements(out.body) if op_name(getattr(s, "value", None)) == "ascend.get_block_idx")
+    from tilelang_ascend.ir import substitute_expr, sym
+
+    per_block = [const_int(sym.Analyzer().simplify(substitute_expr(trips, {block: imm(b)}))) for b in range(blocks)]
+    assert sum(per_block) == tiles and max(per_block) - min(per_block) <= 1
+
+
+def test_map_grid_uses_cube_cores_for_cube_work():
+    assert int(map_grid(placed(samples.gemm(4096, 4096, 64)), CHIP).attrs["ascend.block_dim"]) == CHIP.num_aic
+
+
+# ---- split_rows ----------------------------------------------------------------------------------------------------
+
+
+def mixed(bm):
+    func = samples.gemm(512, 512, 256, bm=bm, epilogue=lambda c, i, j: c[i, j] + tirx.Cast("float32", i))
+    return split_rows(map_grid(drop_dead_fills(placed(func)), CHIP))
+
+
+def test_split_rows_halves_tiles_and_shifts_indices():
+    out = mixed(64)
+    assert shape(buffers(out)["C_local_ub"]) == [32, 128]
+    assert const_int(loops(out)["i"].extent) == 32
+    store = next(s for s in statements(out.body) if isinstance(s, BufferStore))
+    assert "sub_block * 32" in str(store.value)
+    assert str(store.indices[0]) == "i"
+
+
+def test_split_rows_is_exact_for_odd_sizes():
+    out = mixed(33)
+    assert shape(buffers(out)["C_local_ub"]) == [17, 128]
+    store = [s for s in calls(out, "copy") if s.value.args[1].source.name == "C"][0]
+    assert "T.min(17, 33 - sub_block * 17)" in str(store.value.args[0].region[0].extent)
+
+
+def test_split_rows_leaves_vector_only_kernels_alone():
+    func = map_grid(placed(samples.add(4096)), CHIP)
+    assert structural_equal(split_rows(func), func)
+
+
+# ---- version_buffers -----------------------------------------------------------------------------------------------
+
+
+def test_version_buffers_double_buffers_what_each_iteration_overwrites():
+    out = version_buffers(map_grid(placed(samples.gemm(1024, 1024, 1024)), CHIP), 2, CHIP)
+    found = {n: shape(b)[0] for n, b in buffers(out).items()}
+    assert found == {"A_shared": 2, "B_shared": 2, "C_local": 2}
+    load = calls(out, "copy")[0].value.args[1]
+    assert str(load.region[0].min) == "k % 2"
+
+
+def test_version_buffers_respects_num_stages_and_the_limit():
+    func = map_grid(placed(samples.gemm(1024, 1024, 1024, stages=3)), CHIP)
+    assert shape(buffers(version_buffers(func, 4, CHIP))["A_shared"])[0] == 3
+    assert shape(buffers(version_buffers(func, 1, CHIP))["A_shared"])[0] == 1
+
+
+def test_version_buffers_keeps_single_copies_that_exceed_the_memory():
+    out = version_buffers(split_rows(map_grid(placed(samples.minicv()), CHIP)), 2, CHIP)
+    found = {n: shape(b)[0] for n, b in buffers(out).items()}
+    assert found["C_BUF_l0c"] == 1 and found["B_BUF"] == 1
+
+
+def test_version_buffers_keeps_carried_tiles_single():
+    x = decl_buffer((1024,), "float32", "x", scope="shared.ub")
+    a = decl_buffer((4096,), "float32", "A")
+    k, i = tirx.Var("k", "int32"), tirx.Var("i", "int32")
+    step = seq(
+        tile_op("copy", region(a, [k * 1024], [512]), region(x, [0], [512])),
+        samples.parallel([(i, 1024)], BufferStore(x, x[i] + imm(1.0, "float32"), [i])),
+    )
+    out = version_buffers(PrimFunc([a], seq(AllocBuffer(x), loop(k, 4, step))), 2, CHIP)
+    assert shape(buffers(out)["x"]) == [1, 1024]
+
+
+def test_attrs_survive():
+    out = version_buffers(map_grid(placed(samples.gemm(256, 256, 256, trans_b=1)), CHIP), 2, CHIP)
+    assert int(attrs_of(calls(out, "gemm")[0])["transpose_B"]) == 1
