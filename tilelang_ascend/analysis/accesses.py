@@ -27,12 +27,12 @@ class AccessReader:
         )  # fmt: skip
 
     def _facts(self, buffer):
-        """(scope, dtype, itemsize, versions) of a buffer."""
+        """(scope, dtype, itemsize, versions, buffer); equal buffers give one object."""
         facts = self._buffers.get(buffer)
         if facts is None:
             scope, dtype, shape = scope_of(buffer), dtype_of(buffer), buffer.ty.shape
             versions = int(shape[0].value) if scope != "global" and isinstance(shape[0], IntImm) else 1
-            facts = self._buffers[buffer] = (scope, dtype, itemsize(dtype), versions)
+            facts = self._buffers[buffer] = (scope, dtype, itemsize(dtype), versions, buffer)
         return facts
 
     def _value(self, arg, spec):
@@ -44,7 +44,7 @@ class AccessReader:
         return upper_bound(arg, self.forms, self.extents)
 
     def _access(self, load: TensorLoad, facts, direction: str, low, high) -> Access:
-        scope, _, size, versions = facts
+        scope, _, size, versions, buffer = facts
         indices = load.indices
         offset = self.forms(indices[-1])
         start = offset.scaled(size)
@@ -53,9 +53,9 @@ class AccessReader:
         length = None if high is None else high - (low or 0)
         read, write = direction != "out", direction != "in"
         if scope == "global":
-            return self._gm(Access(load.source, scope, read, write, None, 1, 0, start, length))
+            return self._gm(Access(buffer, scope, read, write, None, 1, 0, start, length))
         version = self.forms(indices[0]) if versions > 1 else None
-        return Access(load.source, scope, read, write, version, versions, 0, start, length)
+        return Access(buffer, scope, read, write, version, versions, 0, start, length)
 
     def _gm(self, access: Access) -> Access:
         """Find the version in an offset of the form `(e % v) * stride + rest` (workspaces)."""

@@ -30,6 +30,9 @@ SYNC_KINDS = {
     "ascend.cross_core_wait_flag": "cross_wait",
 }
 
+#: Annotation of loops whose iterations are different tiles of the user's grid.
+INDEPENDENT = "tl.persistent"
+
 
 def build_program(func, chip) -> Program:
     """The `Program` of `func`. `chip` tells which pipes complete in order (`chip.orders`)."""
@@ -51,7 +54,14 @@ class _Builder:
     def build(self) -> Program:
         root = self.block(self.func.body, None)
         present = tuple(c for c in ("aic", "aiv") if c in self.cores.present)
-        return Program(root, self.instrs, self.loops, self.extents, present, self.addresses)
+        return Program(root, self.instrs, self.loops, self.extents, present, self.addresses, self.user_tensors())
+
+    def user_tensors(self) -> frozenset:
+        """GM parameters that are not workspaces (those come last)."""
+        attrs = self.func.attrs or {}
+        workspaces = int(attrs["ascend.num_workspaces"]) if "ascend.num_workspaces" in attrs else 0
+        params = list(self.func.params)
+        return frozenset(params[: len(params) - workspaces])
 
     def block(self, stmt, owner) -> Block:
         items = stmts_of(stmt)
@@ -125,7 +135,7 @@ class _Builder:
         atom = self.forms.loop(s.loop_var if is_for else s)
         extent = self.forms(s.extent) if is_for else None
         trip = extent.const if is_for and not extent.terms else None
-        node = Loop(block, position, s, atom, extent, trip)
+        node = Loop(block, position, s, atom, extent, trip, independent=is_for and INDEPENDENT in s.annotations)
         if trip is not None:
             self.extents[atom] = trip
         self.loops.append(node)

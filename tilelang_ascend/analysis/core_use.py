@@ -134,8 +134,7 @@ class CoreUse:
         if isinstance(s, Evaluate):
             return self._cores_of_call(s)
         if isinstance(s, AllocBuffer):
-            core = CORE_OF_SCOPE.get(scope_of(s.buffer))
-            return frozenset((core,)) & self._everyone if core else self._uses.get(s.buffer, NOBODY)
+            return self._uses.get(s.buffer, NOBODY)
         if isinstance(s, (Break, Continue)):
             return self._cores.get(self._loop_of_jump[s], NOBODY)
         if isinstance(s, AssertStmt):

@@ -88,8 +88,10 @@ class _Finder:
         inner = {loop.atom for loop in src.loops[len(common):]} | {loop.atom for loop in dst.loops[len(common):]}
         same = forward and compare.distance(None, inner) > 0
         distances = [0] * len(common)
+        across_tiles = a.buffer not in self.program.user_tensors
         for level in range(len(common) - 1, -1, -1):
-            distances[level] = compare.distance(common[level].atom, inner)
+            if across_tiles or not common[level].independent:
+                distances[level] = compare.distance(common[level].atom, inner)
             inner.add(common[level].atom)
         if same or any(distances):
             self._add(Dependence(src, dst, common, same, tuple(distances), compare.versions, compare.count, b.buffer))

@@ -1,23 +1,21 @@
 """Happens-before over a `Trace`: what every lane knows to be complete, and which dependences nothing orders.
 
-The state is one vector clock per lane: `clock[p][q] = t` says that all instructions of lane q up to trace position t are complete
-before the next instruction of lane p starts. Pipes complete as a prefix, so one number per pair of lanes is enough. Where control
-flow joins, the clocks meet (element-wise minimum): what holds afterwards holds on every path.
+The state is one vector clock per lane: `clock[p][c] = t` says that all instances in column c (see `Trace`) up to trace position t are
+complete before the next instruction of lane p starts. Where control flow joins, the clocks meet (element-wise minimum): what holds
+afterwards holds on every path.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .program import LANES, LANES_OF, SCALAR_LANE
-from .trace import ELSE, FORK, INSTR, JOIN, JUMP
+from .program import LANES, LANES_OF
+from .trace import ELSE, FORK, INSTR, JOIN, JUMP, Trace
 
 #: Synchronisation events: (SET, key, src, dst) · (WAIT, key, src, dst) · (BARRIER, lane) · (BARRIER_ALL, core) ·
 #: (CROSS_SET, key, src) · (CROSS_WAIT, key, core). A key names one binary flag, or one cross-core counter.
 SET, WAIT, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT = range(10, 16)
 
-_CORE_OF_LANE = tuple(core for core, _ in LANES)
-_COUNT = len(LANES)
 
 
 @dataclass(eq=False)
@@ -64,16 +62,36 @@ class Simulation:
     credit: sets of one cross-core flag that may be ahead of its waits; more must be impossible, because counters are shallow.
     """
 
-    def __init__(self, events: list, first_only: bool = False, assume_barriers: bool = False, credit: int = 2):
+    def __init__(self, trace: Trace, events: list, first_only: bool = False, assume_barriers: bool = False, credit: int = 2):
         self.events, self.first_only, self.assume_barriers, self.credit = events, first_only, assume_barriers, credit
         self.findings = Findings()
-        self.state = _State([[0] * _COUNT for _ in range(_COUNT)], {}, {})
-        self.last = [0] * _COUNT
+        self._make_columns(trace)
+        count = len(self.lane_of)
+        self.state = _State([[0] * count for _ in LANES], {}, {})
+        self.last = [0] * count
         self.now = 0
         self.saved: list = []
         self.waited: dict = {}
         self.cross_sets: dict = {}
         self.cross_waits: dict = {}
+
+    def _make_columns(self, trace: Trace) -> None:
+        """Columns of the trace, plus columns for the waits of flags: whoever sets a flag must know its last wait is over."""
+        self.lane_of = list(trace.columns)
+        self.columns_of = [[c for c, owner in enumerate(self.lane_of) if owner == lane] for lane in range(len(LANES))]
+        self.wait_column: dict = {}
+        for event in self.events:
+            if event[0] == WAIT and event[1] not in self.wait_column:
+                self.wait_column[event[1]] = self._new_column((event[3],)) if trace.forked else event[3]
+            elif event[0] == CROSS_WAIT and event[1] not in self.wait_column:
+                self.wait_column[event[1]] = self._new_column(LANES_OF[event[2]])
+
+    def _new_column(self, lanes) -> int:
+        column = len(self.lane_of)
+        self.lane_of.append(lanes[0])
+        for lane in lanes:
+            self.columns_of[lane].append(column)
+        return column
 
     def run(self) -> Findings:
         found = self.findings
@@ -90,28 +108,38 @@ class Simulation:
         return found
 
     def _instr(self, event) -> None:
-        _, lane, position, needs = event
+        _, lane, column, position, needs = event
         self.now = position
         row = self.state.clock[lane]
+        missing: dict = {}
         for need in needs:
-            if row[need.lane] < need.position:
-                self.findings.uncovered.append(need)
-                if self.assume_barriers and need.lane == lane:
-                    row[lane] = position - 1
-        self.last[lane] = position
+            if row[need.column] < need.position:
+                source = self.lane_of[need.column]
+                if source not in missing or missing[source].position < need.position:
+                    missing[source] = need
+        if missing:
+            self.findings.uncovered.extend(missing.values())
+            if self.assume_barriers and lane in missing:
+                self._complete(row, lane, position - 1)
+        self.last[column] = position
+
+    def _complete(self, row: list, lane: int, position: int) -> None:
+        """`row` learns that all of `lane` up to `position` is complete."""
+        for column in self.columns_of[lane]:
+            row[column] = position
 
     def _set(self, event) -> None:
         key, src, dst = event[1:4]
         state = self.state
         if key in state.flags:
             self.findings.broken.append(f"flag {key} is set twice")
-        if self.waited.get(key, 0) > state.clock[src][dst]:
+        if key in self.waited and self.waited[key] > state.clock[src][self.wait_column[key]]:
             self.findings.unsafe.append(key)
         state.flags[key] = self._snapshot(src)
 
     def _snapshot(self, lane: int) -> list:
         snapshot = self.state.clock[lane][:]
-        snapshot[lane] = self.now
+        self._complete(snapshot, lane, self.now)
         return snapshot
 
     def _wait(self, event) -> None:
@@ -121,10 +149,9 @@ class Simulation:
             self.findings.broken.append(f"flag {key} is waited for but not set")
             return
         self.now += 1
-        self.waited[key] = self.last[dst] = self.now
-        core = _CORE_OF_LANE[dst]
-        # The scalar pipe issues for all pipes: what it has waited for is done before anything it issues later.
-        self._learn(LANES_OF[core] if dst == SCALAR_LANE[core] else (dst,), snapshot)
+        self.waited[key] = self.last[self.wait_column[key]] = self.now
+        # A wait of the scalar pipe teaches only the scalar pipe: nobody documents that issue order alone is an ordering.
+        self._learn((dst,), snapshot)
 
     def _learn(self, lanes, snapshot: list) -> None:
         clock = self.state.clock
@@ -133,28 +160,23 @@ class Simulation:
 
     def _barrier(self, event) -> None:
         lane = event[1]
-        self.state.clock[lane][lane] = self.now
+        self._complete(self.state.clock[lane], lane, self.now)
 
     def _barrier_all(self, event) -> None:
         lanes = LANES_OF[event[1]]
         merged = [max(column) for column in zip(*(self.state.clock[lane] for lane in lanes))]
         for lane in lanes:
-            merged[lane] = self.now
+            self._complete(merged, lane, self.now)
         self._learn(lanes, merged)
 
     def _cross_set(self, event) -> None:
         key, src = event[1], event[2]
         waits, sets = self.cross_waits.get(key, ()), self.cross_sets.get(key, 0)
         self.cross_sets[key] = sets + 1
-        if sets >= self.credit and not self._knows_wait(src, waits[sets - self.credit] if len(waits) > sets - self.credit else None):
+        behind = sets - self.credit
+        if behind >= 0 and (len(waits) <= behind or self.state.clock[src][self.wait_column[key]] < waits[behind]):
             self.findings.unsafe.append(key)
         self.state.queues.setdefault(key, []).append(self._snapshot(src))
-
-    def _knows_wait(self, lane: int, wait) -> bool:
-        if wait is None:
-            return False
-        core, position = wait
-        return any(self.state.clock[lane][q] >= position for q in LANES_OF[core])
 
     def _cross_wait(self, event) -> None:
         key, core = event[1], event[2]
@@ -163,9 +185,8 @@ class Simulation:
             self.findings.broken.append(f"cross-core flag {key} is waited for but not set")
             return
         self.now += 1
-        for lane in LANES_OF[core]:
-            self.last[lane] = self.now
-        self.cross_waits.setdefault(key, []).append((core, self.now))
+        self.last[self.wait_column[key]] = self.now
+        self.cross_waits.setdefault(key, []).append(self.now)
         self._learn(LANES_OF[core], queue.pop(0))
 
     def _fork(self, event) -> None:
@@ -180,12 +201,12 @@ class Simulation:
         self.state = self._meet(self.state, self._lift(*self.saved.pop()))
 
     def _lift(self, state: _State, last: list) -> _State:
-        """On the path of `state` nothing of the arm just traced exists: who knew all before it knows all up to here."""
+        """On the path of `state` nothing of the arm just traced exists: who knew all of a column before it, knows all up to here."""
         now = self.now
         for row in (*state.clock, *state.flags.values(), *(s for q in state.queues.values() for s in q)):
-            for lane, limit in enumerate(last):
-                if row[lane] >= limit:
-                    row[lane] = now
+            for column, limit in enumerate(last):
+                if row[column] >= limit:
+                    row[column] = now
         return state
 
     def _meet(self, a: _State, b: _State) -> _State:

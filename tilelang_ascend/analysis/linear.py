@@ -13,6 +13,13 @@ from ..ir import Call, IntImm, TensorLoad, Var, expr_children, imm, tirx
 
 INF = math.inf
 
+#: Range of the values of calls that identify the core.
+RANGE_OF_CALL = {
+    "ascend.get_block_idx": (0, INF),
+    "ascend.get_sub_block_idx": (0, 1),
+    "ascend.get_block_num": (1, INF),
+}
+
 
 class Atom:
     """One indivisible term. Atoms are interned by `LinearForms`: the same term is the same object.
@@ -22,13 +29,15 @@ class Atom:
         expr: the IR expression it stands for.
         arg, modulus: operand and constant of `mod` and `div`.
         varies: loop variables (as `loop` atoms) whose iteration may change the value.
+        range: lowest and highest value of an opaque atom.
     """
 
-    __slots__ = ("kind", "expr", "arg", "modulus", "varies")
+    __slots__ = ("kind", "expr", "arg", "modulus", "varies", "range")
 
     def __init__(self, kind: str, expr, varies: frozenset = frozenset(), arg: Linear | None = None, modulus: int = 0):
         self.kind, self.expr, self.arg, self.modulus = kind, expr, arg, modulus
         self.varies = frozenset((self,)) if kind == "loop" else varies
+        self.range = (-INF, INF)
 
     def evaluate(self, env: dict) -> int | None:
         """Value with `env` (atom -> int), None when a needed atom has no value."""
@@ -44,10 +53,11 @@ class Atom:
         if self.kind == "loop":
             return 0, extents.get(self, INF) - 1
         if self.kind == "opaque":
-            return -INF, INF
+            return self.range
         low, high = self.arg.interval(extents)
         if self.kind == "div":
-            return low // self.modulus, high // self.modulus
+            # An infinite bound stays: inf // n is nan.
+            return tuple(x if abs(x) == INF else x // self.modulus for x in (low, high))
         return (low, high) if 0 <= low and high < self.modulus else (0, self.modulus - 1)
 
 
@@ -171,7 +181,9 @@ class LinearForms:
         atoms = form.terms
         if len(atoms) == 1 and form.const == 0 and next(iter(atoms)).kind == "opaque":
             # A name for something opaque: the name is what later code can mention.
-            self._lets[var] = Linear(0, {Atom("opaque", var, next(iter(atoms)).varies): 1})
+            named = Atom("opaque", var, next(iter(atoms)).varies)
+            named.range = next(iter(atoms)).range
+            self._lets[var] = Linear(0, {named: 1})
         else:
             self._lets[var] = form
 
@@ -202,7 +214,9 @@ class LinearForms:
         name = expr.op.name if isinstance(expr, Call) else type(expr).__name__
         literal = "" if parts else str(getattr(expr, "value", ""))
         varies = frozenset().union(*(p.varies for p in parts)) if parts else frozenset()
-        return self._opaque((name, literal, *parts), expr, varies)
+        atom = self._opaque((name, literal, *parts), expr, varies)
+        atom.range = RANGE_OF_CALL.get(name, atom.range)
+        return atom
 
     def _divided(self, kind: str, expr) -> Linear | None:
         if not isinstance(expr.b, IntImm) or expr.b.value <= 0:

@@ -15,7 +15,6 @@ CORES = ("aic", "aiv")
 LANES = tuple(("aic", p) for p in ("S", "M", "MTE1", "MTE2", "MTE3", "FIX")) + tuple(("aiv", p) for p in ("S", "V", "MTE2", "MTE3"))
 LANE_INDEX = {lane: i for i, lane in enumerate(LANES)}
 LANES_OF = {core: tuple(i for i, lane in enumerate(LANES) if lane[0] == core) for core in CORES}
-SCALAR_LANE = {core: LANE_INDEX[core, "S"] for core in CORES}
 
 
 @dataclass(eq=False, slots=True)
@@ -64,13 +63,17 @@ class Node:
 
 @dataclass(eq=False, slots=True)
 class Loop(Node):
-    """`for` (with the atom of its variable and its trip count) or `while` (atom only, no count)."""
+    """`for` (with the atom of its variable and its trip count) or `while` (atom only, no count).
+
+    `independent`: iterations are different tiles of the user's grid, which no program may order through GM.
+    """
 
     atom: Atom = None
     extent: Linear | None = None
     trip: int | None = None
     body: Block = None
     has_jump: bool = False
+    independent: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -118,7 +121,16 @@ class Jump(Node):
 
 @dataclass(eq=False)
 class Program:
-    """A kernel as a tree. `instrs` in program order; `extents` maps loop atoms to constant trip counts."""
+    """A kernel as a tree.
+
+    Attributes:
+        instrs: instructions in program order.
+        loops: all loops.
+        extents: loop atom -> constant trip count.
+        cores: cores that have instructions.
+        addresses: local buffer -> byte address, where memory is planned.
+        user_tensors: GM parameters that hold the user's data.
+    """
 
     root: Block
     instrs: list
@@ -126,6 +138,7 @@ class Program:
     extents: dict
     cores: tuple
     addresses: dict
+    user_tensors: frozenset = frozenset()
 
 
 def path_to_root(block: Block) -> list[Block]:
@@ -156,5 +169,5 @@ def enclosing_loops(block: Block) -> tuple:
 
 __all__ = [
     "Access", "Block", "Branch", "CORES", "Instr", "Jump", "LANES", "LANES_OF", "LANE_INDEX", "Loop", "Node", "Program",
-    "SCALAR_LANE", "Sync", "common_block", "enclosing_loops", "path_to_root", "position_in",
+    "Sync", "common_block", "enclosing_loops", "path_to_root", "position_in",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from .dependence import Dependence
 from .linear import Linear
-from .program import Branch, Instr, Jump, Loop, Program, Sync
+from .program import LANES, Branch, Instr, Jump, Loop, Program, Sync, path_to_root
 
 #: Kinds of trace events: the first item of each event tuple.
 INSTR, GAP, SYNC, FORK, ELSE, JOIN, JUMP = range(7)
@@ -25,9 +25,9 @@ STEP = 1 << 16
 
 @dataclass(eq=False, slots=True)
 class Need:
-    """Instance of a dependence in the trace: lane and position of the producer; `level` is the common loop that carries it."""
+    """Instance of a dependence in the trace: column and position of the producer; `level` is the common loop that carries it."""
 
-    lane: int
+    column: int
     position: int
     dependence: Dependence
     level: int
@@ -37,10 +37,17 @@ class Need:
 class Trace:
     """One unrolled execution. `events` are tuples:
 
-    (INSTR, lane, position, needs) · (GAP, block, statement position, env) · (SYNC, node, env) · (FORK,) · (ELSE,) · (JOIN,) · (JUMP,)
+    (INSTR, lane, column, position, needs) · (GAP, block, statement position, env) · (SYNC, node, env) · (FORK,) · (ELSE,) · (JOIN,) ·
+    (JUMP,)
+
+    Instances are grouped in columns, the units in which a clock knows what is complete. Without control flow a lane is a column:
+    lanes complete as a prefix. With control flow, instances of one instruction on one set of versions form a column, because a path
+    may leave out some of them and not others. `columns[c]` is the lane of column c.
     """
 
     events: list
+    columns: list
+    forked: bool
 
 
 def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), at_least: int = 1) -> list[Trace]:
@@ -51,6 +58,10 @@ def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), a
     """
     plan = _TripPlan(program, deps, extra, at_least)
     return [_Unroller(program, deps, env, trips, exits).run() for env, trips, exits in plan.scenarios()]
+
+
+def _has_forks(program: Program, exits: set) -> bool:
+    return bool(exits) or any(isinstance(b.owner, Branch) for i in program.instrs for b in path_to_root(i.parent))
 
 
 class _TripPlan:
@@ -123,10 +134,24 @@ class _Unroller:
         for d in deps:
             self.incoming[d.dst].append(d)
         self.version_forms = _versions_by_instr(deps)
+        self.forked = _has_forks(program, exits)
+        self.columns = list(range(len(LANES)))
+        self.column_of: dict = {}
 
     def run(self) -> Trace:
         self.block(self.program.root)
-        return Trace(self.events)
+        return Trace(self.events, self.columns, self.forked)
+
+    def column(self, node: Instr, versions: dict) -> int:
+        """Column of an instance."""
+        if not self.forked:
+            return node.lane
+        key = (node.order, *versions.values())
+        column = self.column_of.get(key)
+        if column is None:
+            column = self.column_of[key] = len(self.columns)
+            self.columns.append(node.lane)
+        return column
 
     def block(self, block) -> None:
         env, last = self.env, -1
@@ -144,26 +169,31 @@ class _Unroller:
         for d in self.incoming[node]:
             self._need(d, iters, versions, needs)
         self.position += STEP
-        self.events.append((INSTR, node.lane, self.position, tuple(needs.values())))
-        self.instances[node].append((self.position, iters, versions))
+        column = self.column(node, versions)
+        self.events.append((INSTR, node.lane, column, self.position, tuple(needs.values())))
+        self.instances[node].append((self.position, iters, versions, column))
 
     def _need(self, d: Dependence, iters: tuple, versions: dict, needs: dict) -> None:
-        lane, depth = d.src.lane, len(d.common)
-        best = needs.get(lane)
-        floor = best.position if best else 0
+        """Add what `d` demands of an instance: for each column, the latest instance of the source that it conflicts with."""
+        depth = len(d.common)
         src_form, dst_form = d.versions or (None, None)
         mine = versions.get(dst_form)
-        for position, other, other_versions in reversed(self.instances[d.src]):
-            if position <= floor:
-                return
+        seen = set()
+        for position, other, other_versions, column in reversed(self.instances[d.src]):
+            if column in seen:
+                continue
             level = next((n for n in range(depth) if other[n] != iters[n]), SAME_ITERATION)
             if not (d.same_iteration if level == SAME_ITERATION else d.distances[level]):
                 continue
             theirs = other_versions.get(src_form)
             if mine is not None and theirs is not None and mine != theirs:
                 continue
-            needs[lane] = Need(lane, position, d, level)
-            return
+            best = needs.get(column)
+            if best is None or best.position < position:
+                needs[column] = Need(column, position, d, level)
+            if not self.forked:
+                return
+            seen.add(column)
 
     def loop(self, node: Loop) -> None:
         trip, may_exit = self.trips[node], node in self.exits

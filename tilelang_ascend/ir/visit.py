@@ -199,9 +199,9 @@ def map_children(x, go: Callable):
     if isinstance(x, tirx.Cast):
         v = go(x.value)
         return x if v.same_as(x.value) else tirx.Cast(x.ty.dtype, v)
-    if isinstance(x, tirx.Not):
+    if isinstance(x, (tirx.Not, tirx.BitwiseNot)):
         v = go(x.a)
-        return x if v.same_as(x.a) else tirx.Not(v)
+        return x if v.same_as(x.a) else type(x)(v)
     if isinstance(x, tirx.Select):
         c, t, f = go(x.condition), go(x.true_value), go(x.false_value)
         return tirx.Select(c, t, f)

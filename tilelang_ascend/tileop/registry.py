@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from .fill import lower_fill
 from .parallel import lower_parallel
+from .reduce import lower_reduce
 
-TILE_OPS: dict = {}
+TILE_OPS = {
+    "tl.fill": lower_fill,
+    "tl.reduce": lower_reduce,
+}
 
 # Value ranges of index intrinsics, as functions of the number of blocks.
 INDEX_RANGES = {

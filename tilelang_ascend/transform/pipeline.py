@@ -106,7 +106,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
             continue
         break
     record("plan_memory", planned)
-    synced = record("insert_sync", insert_sync(planned, chip))
+    synced = record("insert_sync", insert_sync(planned.with_attr("ascend.chip", chip.name), chip))
     module = record("split_cores", split_cores(synced))
     module = record("resolve_block_index", resolve_block_index(module))
     return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), stages, [], warnings)

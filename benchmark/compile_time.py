@@ -1,0 +1,49 @@
+"""Time to trace, lower and emit a kernel after import, with no cache. Budget for the 1024^3 GEMM: 0.10 s."""
+
+import argparse
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(p) for p in (Path(__file__).resolve().parent.parent / "examples").iterdir() if p.is_dir()]
+
+import example_add_2d
+import example_gemm
+import example_gemm_bias_leaky_relu
+import example_minicv
+
+from tilelang_ascend import cache
+
+KERNELS = {
+    "gemm 1024^3": (example_gemm.matmul, (1024, 1024, 1024, 128, 256, 64), 0.10),
+    "minicv 1024x1024x512": (example_minicv.minicv_parallel, (1024, 1024, 512, 128, 256, 64), None),
+    "gemm_bias_leaky_relu 1024x640x256": (
+        example_gemm_bias_leaky_relu.matmul_bias_leaky_relu, (1024, 640, 256, 128, 128, 64), None),
+    "add 4096x4096": (example_add_2d.add, (4096, 4096, 32, 256), None),
+}
+
+
+def compile_seconds(factory, args) -> float:
+    """One compilation from scratch."""
+    cache.clear_memory()
+    factory._kernels.clear()
+    start = time.perf_counter()
+    factory(*args)
+    return time.perf_counter() - start
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=7)
+    repeat = parser.parse_args().repeat
+    cache.disable_cache()
+    for name, (factory, args, budget) in KERNELS.items():
+        first = compile_seconds(factory, args)
+        median = statistics.median(compile_seconds(factory, args) for _ in range(repeat))
+        share = f"  ({median / budget:4.0%} of the budget)" if budget else ""
+        print(f"{name:36} first {first:6.3f} s   median {median:6.3f} s{share}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+/* Python binding of the machine: the global functions `tilelang_ascend.machine.*`. */
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/extra/json.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/reflection/registry.h>
+#include <tvm/ffi/string.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "machine.h"
+#include "timing.h"
+
+namespace tla {
+namespace {
+
+using tvm::ffi::Any;
+using tvm::ffi::AnyView;
+using tvm::ffi::Array;
+using tvm::ffi::Bytes;
+using tvm::ffi::Function;
+using tvm::ffi::Map;
+using tvm::ffi::String;
+using Object = tvm::ffi::json::Object;
+using List = tvm::ffi::json::Array;
+
+template <typename T>
+T option(const Map<String, Any>& options, const char* key) {
+  auto it = options.find(String(key));
+  if (it == options.end()) throw std::runtime_error(std::string("option '") + key + "' is missing");
+  return (*it).second.cast<T>();
+}
+
+uint32_t check_mask(const Array<String>& names) {
+  uint32_t mask = 0;
+  for (const String& name : names) {
+    uint32_t bit = 0;
+    for (const Check c : {kMemcheck, kInitcheck, kRacecheck, kSynccheck}) {
+      if (std::string(name) == check_name(c)) bit = c;
+    }
+    if (bit == 0) throw std::runtime_error("there is no check named '" + std::string(name) + "'");
+    mask |= bit;
+  }
+  return mask;
+}
+
+MachineOptions read_options(const Map<String, Any>& o) {
+  MachineOptions m;
+  m.values = option<bool>(o, "values");
+  m.checks = check_mask(option<Array<String>>(o, "checks"));
+  m.adversarial = option<bool>(o, "adversarial");
+  m.seed = static_cast<uint64_t>(option<int64_t>(o, "seed"));
+  m.time = option<bool>(o, "time");
+  m.trace = option<bool>(o, "trace");
+  m.record_stream = option<bool>(o, "record_stream");
+  m.max_reports = static_cast<int32_t>(option<int64_t>(o, "max_reports"));
+  m.max_instructions = option<int64_t>(o, "max_instructions");
+  return m;
+}
+
+KernelType kernel_type(const std::string& name) {
+  if (name == "aic_only") return KernelType::kAicOnly;
+  if (name == "aiv_only") return KernelType::kAivOnly;
+  if (name == "mix_1_2") return KernelType::kMix;
+  throw std::runtime_error("there is no kernel type '" + name + "'");
+}
+
+std::vector<GmTensor> read_tensors(const Array<Array<Any>>& rows) {
+  std::vector<GmTensor> tensors;
+  for (const Array<Any>& row : rows) {
+    GmTensor t;
+    t.address = row[0].cast<int64_t>();
+    t.bytes = row[1].cast<int64_t>();
+    t.name = row[2].cast<String>();
+    t.writable = row[3].cast<bool>();
+    t.scratch = row[4].cast<bool>();
+    t.index = static_cast<int32_t>(tensors.size());
+    tensors.push_back(std::move(t));
+  }
+  return tensors;
+}
+
+/*! \brief Issue a recorded stream: words op, line, n, then n arguments, again and again. */
+void replay_stream(const Bytes& bytes) {
+  const auto* words = reinterpret_cast<const int64_t*>(bytes.data());
+  const size_t n = bytes.size() / sizeof(int64_t);
+  for (size_t i = 0; i + 3 <= n;) {
+    const auto nargs = static_cast<int32_t>(words[i + 2]);
+    if (nargs < 0 || nargs > kMaxArgs || i + 3 + static_cast<size_t>(nargs) > n) {
+      throw std::runtime_error("the recorded stream is damaged");
+    }
+    Machine::current()->issue(static_cast<int32_t>(words[i]), static_cast<int32_t>(words[i + 1]), nargs, words + i + 3);
+    i += 3 + static_cast<size_t>(nargs);
+  }
+}
+
+/*! \brief What a core runs: a function, the address of a C function, or recorded streams (one, or one for each core). */
+class Entry {
+ public:
+  Entry(const Any& value, std::vector<int64_t> args) : args_(std::move(args)) {
+    if (auto function = value.try_cast<Function>()) {
+      function_ = *function;
+      kind_ = kFunction;
+    } else if (auto address = value.try_cast<int64_t>()) {
+      c_entry_ = reinterpret_cast<CEntry>(*address);
+      kind_ = kCEntry;
+    } else if (auto streams = value.try_cast<Array<Bytes>>()) {
+      for (const Bytes& b : *streams) streams_.push_back(b);
+      kind_ = kStreams;
+    }
+  }
+
+  Program program(size_t nth_core) const {
+    switch (kind_) {
+      case kFunction: return [this] { call_function(); };
+      case kCEntry: return [this] { c_entry_(args_.data(), static_cast<int32_t>(args_.size())); };
+      case kStreams: return [this, nth_core] { replay_stream(streams_.at(streams_.size() == 1 ? 0 : nth_core)); };
+      case kNone: break;
+    }
+    throw std::runtime_error("the kernel has no program for this core type");
+  }
+
+ private:
+  using CEntry = void (*)(const int64_t*, int32_t);
+  enum Kind { kNone, kFunction, kCEntry, kStreams };
+
+  void call_function() const {
+    std::vector<AnyView> views;
+    for (int64_t a : args_) views.emplace_back(a);
+    Any result;
+    function_.CallPacked(views.data(), static_cast<int32_t>(views.size()), &result);
+  }
+
+  Kind kind_ = kNone;
+  Function function_;
+  CEntry c_entry_ = nullptr;
+  std::vector<Bytes> streams_;
+  std::vector<int64_t> args_;
+};
+
+Object site_json(const Machine& m, const Site& s) {
+  Object o;
+  o.Set(String("op"), String(s.op >= 0 ? kOpNames[s.op] : ""));
+  o.Set(String("line"), static_cast<int64_t>(s.line));
+  o.Set(String("core"), String(s.core >= 0 ? m.core_name(s.core) : ""));
+  o.Set(String("pipe"), String(s.slot >= 0 ? slot_name(s.slot) : ""));
+  return o;
+}
+
+List hazards_json(const Machine& m) {
+  static const char* const kSpaces[kNumSpaces] = {"GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB"};
+  List out;
+  for (const Hazard& h : m.hazards.reports()) {
+    Object o;
+    o.Set(String("check"), String(check_name(h.check)));
+    o.Set(String("message"), String(h.message));
+    o.Set(String("first"), site_json(m, h.first));
+    o.Set(String("second"), h.second.core >= 0 ? Any(site_json(m, h.second)) : Any(nullptr));
+    o.Set(String("space"), String(h.space >= 0 && h.space < kNumSpaces ? kSpaces[h.space] : ""));
+    o.Set(String("lo"), h.lo);
+    o.Set(String("hi"), h.hi);
+    o.Set(String("tensor"), String(h.tensor));
+    out.push_back(o);
+  }
+  return out;
+}
+
+Object core_json(const Machine& m, size_t index, const CoreTime& t) {
+  Object busy, assumed, count;
+  for (int slot = 0; slot < kNumSlots; ++slot) {
+    if ((slots_of_core(m.cores[index]->aic) >> slot & 1) == 0) continue;
+    busy.Set(String(slot_name(slot)), t.busy[slot]);
+    assumed.Set(String(slot_name(slot)), t.assumed[slot]);
+    count.Set(String(slot_name(slot)), t.count[slot]);
+  }
+  Object o;
+  o.Set(String("name"), String(m.core_name(static_cast<int>(index))));
+  o.Set(String("end_cycles"), t.end);
+  o.Set(String("busy_cycles"), busy);
+  o.Set(String("assumed_cycles"), assumed);
+  o.Set(String("instructions"), count);
+  return o;
+}
+
+Object time_json(const Machine& m, const TimeReport& t) {
+  Object o;
+  o.Set(String("cycles"), t.cycles);
+  o.Set(String("launch_us"), t.launch_us);
+  o.Set(String("simulated_us"), t.us);
+  o.Set(String("assumed_share"), t.assumed_share);
+  o.Set(String("hbm_read_bytes"), t.hbm_read_bytes);
+  o.Set(String("hbm_write_bytes"), t.hbm_write_bytes);
+  o.Set(String("l2_read_bytes"), t.l2_read_bytes);
+  o.Set(String("l2_write_bytes"), t.l2_write_bytes);
+  o.Set(String("stuck"), String(t.stuck));
+  List cores;
+  for (size_t i = 0; i < t.cores.size(); ++i) cores.push_back(core_json(m, i, t.cores[i]));
+  o.Set(String("cores"), cores);
+  return o;
+}
+
+template <typename T>
+Bytes as_bytes(const std::vector<T>& v) {
+  return Bytes(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(T));
+}
+
+TimeReport replay_time(Machine& m) {
+  std::vector<TimedCore> timed;
+  for (const auto& core : m.cores) timed.push_back({core->aic, core->block, &core->record});
+  return simulate_time(m.chip, m.interner.descs, timed, m.gm.tensors(), m.options.trace);
+}
+
+/*!
+ * \brief Run one launch. Returns [report as JSON text, streams (one Bytes of int64 for each core), trace events].
+ * \param aic, aiv Entry of the core type, or None.
+ * \param gm Rows of [address, bytes, name, writable, scratch].
+ */
+Array<Any> run(const String& chip, const String& type, int64_t block_dim, const Any& aic, const Any& aiv,
+               const Array<int64_t>& args, const Array<Array<Any>>& gm, const Map<String, Any>& options) {
+  Machine m(parse_chip(chip), read_options(options), kernel_type(type), static_cast<int>(block_dim), read_tensors(gm));
+  const std::vector<int64_t> values(args.begin(), args.end());
+  const Entry entry_aic(aic, values), entry_aiv(aiv, values);
+  m.run([&](const Core& core) {
+    const bool mix_aiv = m.type == KernelType::kMix && !core.aic;
+    const auto nth = static_cast<size_t>(mix_aiv ? 2 * core.block + core.sub_block : core.block);
+    return (core.aic ? entry_aic : entry_aiv).program(nth);
+  });
+
+  Object report;
+  report.Set(String("error"), String(m.error()));
+  report.Set(String("hazards"), hazards_json(m));
+  report.Set(String("suppressed"), m.hazards.suppressed());
+  Bytes events;
+  if (m.options.time && m.error().empty()) {
+    const TimeReport t = replay_time(m);
+    report.Set(String("time"), time_json(m, t));
+    events = as_bytes(t.events);
+  }
+  Array<Any> streams;
+  List names;
+  for (const auto& core : m.cores) {
+    names.push_back(String(core->name()));
+    if (m.options.record_stream) streams.push_back(as_bytes(core->record.stream));
+  }
+  report.Set(String("cores"), names);
+  return {tvm::ffi::json::Stringify(report), streams, events};
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  namespace refl = tvm::ffi::reflection;
+  refl::GlobalDef()
+      .def("tilelang_ascend.machine.run", run)
+      .def("tilelang_ascend.machine.table_hash",
+           [] { return std::to_string(static_cast<unsigned long long>(kTableHash)); })
+      .def("tilelang_ascend.machine.op_names", [] {
+        Array<String> names;
+        for (const char* n : kOpNames) names.push_back(String(n));
+        return names;
+      });
+}
+
+}  // namespace
+}  // namespace tla

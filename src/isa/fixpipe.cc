@@ -1,0 +1,195 @@
+/*!
+ * \file fixpipe.cc
+ * \brief L0C -> GM (row-major) and L0C -> L1 (NZ), with ReLU and conversion to half or bfloat16 (pipe FIX).
+ *
+ * Element (row, column) of L0C lies at `((column / 16) * src_stride + row) * 64 + (column % 16) * 4` bytes.
+ */
+#include <vector>
+
+#include "access.h"
+#include "atomic.h"
+#include "cost.h"
+#include "cube.h"
+#include "dispatch.h"
+#include "impls.h"
+#include "simd.h"
+
+namespace tla {
+namespace isa {
+namespace {
+
+enum Quant : int64_t { kNoQuant = 0, kToHalf, kToBFloat16 };
+
+constexpr int64_t kRowBytes = kFractalSide * 4;
+
+/*! \brief quant, d, s, n_size, m_size, src_stride, dst_stride, relu_en. */
+struct Fixpipe {
+  int64_t quant;
+  Operand d, s;
+  int64_t n, m, s_stride, d_stride;
+  bool relu;
+  int d_size;
+
+  int64_t groups() const { return fractals_of(n, kFractalSide); }
+};
+
+Fixpipe decode(const Instr& instr) {
+  const int64_t* a = instr.args;
+  Fixpipe p{a[0], instr.operand(1), instr.operand(2), a[3], a[4], a[5], a[6], a[7] != 0, 0};
+  p.d_size = size_of(p.d);
+  if (p.n <= 0 || p.m <= 0) p.n = p.m = 0;
+  return p;
+}
+
+bool supported(const Fixpipe& p) {
+  if (p.quant == kNoQuant) return p.d.dtype == p.s.dtype && (p.s.dtype == kFloat32 || p.s.dtype == kInt32);
+  return p.s.dtype == kFloat32 && p.d.dtype == (p.quant == kToHalf ? kFloat16 : kBFloat16) && p.quant <= kToBFloat16;
+}
+
+template <class T>
+TLA_INLINE T relu_of(T v) {
+  const T positive = v > 0 ? v : T(0);
+  return v != v ? v : positive;
+}
+
+/*! \brief n source elements (float or int32) -> destination elements. */
+template <class D, class S>
+struct ConvertRow {
+  static TLA_INLINE void run(uint8_t* to, const uint8_t* from, int64_t n, bool relu) {
+    D* d = reinterpret_cast<D*>(to);
+    const S* s = reinterpret_cast<const S*>(from);
+    if (relu) {
+      for (int64_t i = 0; i < n; ++i) d[i] = store<D>(relu_of(s[i]));
+    } else {
+      for (int64_t i = 0; i < n; ++i) d[i] = store<D>(s[i]);
+    }
+  }
+};
+
+void convert_row(const Fixpipe& p, uint8_t* to, const uint8_t* from) {
+  if (p.quant == kToHalf) return simd_run<ConvertRow<Half, float>>(to, from, p.n, p.relu);
+  if (p.quant == kToBFloat16) return simd_run<ConvertRow<BFloat16, float>>(to, from, p.n, p.relu);
+  if (p.s.dtype == kInt32) return simd_run<ConvertRow<int32_t, int32_t>>(to, from, p.n, p.relu);
+  simd_run<ConvertRow<float, float>>(to, from, p.n, p.relu);
+}
+
+/*! \brief One row of the matrix with its columns side by side. */
+void gather_row(const Fixpipe& p, const uint8_t* base, int64_t row, uint8_t* to) {
+  for (int64_t g = 0; g < p.groups(); ++g) {
+    const int64_t columns = std::min<int64_t>(kFractalSide, p.n - g * kFractalSide);
+    std::memcpy(to + g * kRowBytes, base + (g * p.s_stride + row) * kRowBytes, static_cast<size_t>(columns * 4));
+  }
+}
+
+/*! \brief Shadow of a converted row: an element is undefined when any of its source bytes is. */
+void convert_shadow(const Fixpipe& p, uint8_t* to, const uint8_t* from) {
+  const uint8_t* sources[1] = {from};
+  const int size[1] = {4};
+  propagate_undefined(to, p.d_size, sources, size, 1, p.n);
+}
+
+/*! \brief Call `fn(row, data, shadow)` for every converted row; shadow is null when it is not tracked. */
+template <class Fn>
+void for_each_row(ExecContext& ctx, const Fixpipe& p, Fn&& fn) {
+  const size_t width = static_cast<size_t>(p.groups() * kRowBytes);
+  std::vector<uint8_t> source(width), data(width), shadow(width);
+  const uint8_t* tracked = ctx.shadow(p.s);
+  for (int64_t r = 0; r < p.m; ++r) {
+    gather_row(p, ctx.data(p.s), r, source.data());
+    convert_row(p, data.data(), source.data());
+    if (tracked != nullptr) {
+      gather_row(p, tracked, r, source.data());
+      convert_shadow(p, shadow.data(), source.data());
+    }
+    fn(r, data.data(), tracked != nullptr ? shadow.data() : nullptr);
+  }
+}
+
+/*! \brief The row was reported as undefined: treat it as defined from now on. */
+void clear_source(ExecContext& ctx, const Fixpipe& p, int64_t row) {
+  uint8_t* shadow = ctx.shadow(p.s);
+  for (int64_t g = 0; g < p.groups(); ++g) {
+    const int64_t columns = std::min<int64_t>(kFractalSide, p.n - g * kFractalSide);
+    std::memset(shadow + (g * p.s_stride + row) * kRowBytes, 0, static_cast<size_t>(columns * 4));
+  }
+}
+
+int64_t exec_to_gm(ExecContext& ctx, const Instr& instr) {
+  const Fixpipe p = decode(instr);
+  if (!supported(p)) {
+    ctx.report_invalid(instr, "fixpipe does not convert between these dtypes");
+    return 0;
+  }
+  GmWriter writer(ctx, instr, p.d);
+  for_each_row(ctx, p, [&](int64_t r, const uint8_t* data, uint8_t* shadow) {
+    const int64_t bytes = p.n * p.d_size;
+    const bool undefined = shadow != nullptr && any_undefined(shadow, bytes);
+    writer.write(r * p.d_stride * p.d_size, data, shadow, bytes, p.s.space, p.s.offset + r * kRowBytes);
+    if (undefined && !any_undefined(shadow, bytes)) clear_source(ctx, p, r);
+  });
+  return 0;
+}
+
+/*! \brief Columns of one 32-byte group of the destination. */
+int64_t group_columns(const Fixpipe& p) { return kBlockBytes / p.d_size; }
+
+int64_t exec_to_l1(ExecContext& ctx, const Instr& instr) {
+  const Fixpipe p = decode(instr);
+  if (!supported(p)) {
+    ctx.report_invalid(instr, "fixpipe does not convert between these dtypes");
+    return 0;
+  }
+  const int64_t columns = group_columns(p);
+  auto scatter = [&](uint8_t* to, const uint8_t* from, int64_t row) {
+    for (int64_t c = 0; c < p.n; c += columns) {
+      const int64_t bytes = std::min(columns, p.n - c) * p.d_size;
+      std::memcpy(to + (c / columns * p.d_stride + row) * kBlockBytes, from + c * p.d_size, static_cast<size_t>(bytes));
+    }
+  };
+  for_each_row(ctx, p, [&](int64_t r, const uint8_t* data, uint8_t* shadow) {
+    scatter(ctx.data(p.d), data, r);
+    if (shadow != nullptr) scatter(ctx.shadow(p.d), shadow, r);
+  });
+  return 0;
+}
+
+void source_accesses(const Fixpipe& p, AccessList& out) {
+  const int64_t full = p.n / kFractalSide, tail = p.n % kFractalSide;
+  push_access(out, p.s, false, kL0CAlign, 0, p.m * kRowBytes, full, p.s_stride * kRowBytes);
+  push_access(out, p.s, false, kL0CAlign, full * p.s_stride * kRowBytes, tail * 4, p.m, kRowBytes);
+}
+
+void to_gm_accesses(const ExecContext*, const Instr& instr, const ChipParams&, AccessList& out) {
+  const Fixpipe p = decode(instr);
+  source_accesses(p, out);
+  push_gm_write(out, instr, p.d, p.n * p.d_size, p.m, p.d_stride * p.d_size);
+}
+
+void to_l1_accesses(const ExecContext*, const Instr& instr, const ChipParams&, AccessList& out) {
+  const Fixpipe p = decode(instr);
+  const int64_t columns = group_columns(p), full = p.n / columns, tail = p.n % columns;
+  source_accesses(p, out);
+  push_access(out, p.d, true, kBlockBytes, 0, p.m * kBlockBytes, full, p.d_stride * kBlockBytes);
+  push_access(out, p.d, true, kBlockBytes, full * p.d_stride * kBlockBytes, tail * p.d_size, p.m, kBlockBytes);
+}
+
+Cost to_gm_cost(const Instr& instr, const ChipParams& chip) {
+  return gm_cost(instr, chip, static_cast<double>(decode(instr).m));
+}
+
+Cost to_l1_cost(const Instr& instr, const ChipParams& chip) {
+  const Fixpipe p = decode(instr);
+  return bytes_cost(instr, chip, static_cast<double>(p.n * p.m * p.d_size));
+}
+
+constexpr ImplRow kRows[] = {
+    {OP_fixpipe_to_gm, {exec_to_gm, to_gm_accesses, to_gm_cost, nullptr}},
+    {OP_fixpipe_to_l1, {exec_to_l1, to_l1_accesses, to_l1_cost, nullptr}},
+};
+
+}  // namespace
+
+ImplRows fixpipe_rows() { return rows_of(kRows); }
+
+}  // namespace isa
+}  // namespace tla

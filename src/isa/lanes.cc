@@ -1,0 +1,199 @@
+/*!
+ * \file lanes.cc
+ * \brief Decoding, footprints and execution of lane-wise vector instructions.
+ */
+#include "lanes.h"
+
+namespace tla {
+namespace isa {
+
+int Lanes::prefix() const {
+  int n = 0;
+  while (n < per_repeat && lane_on(n)) ++n;
+  for (int i = n; i < per_repeat; ++i) {
+    if (lane_on(i)) return -1;
+  }
+  return n;
+}
+
+Lanes decode_lanes(const Instr& instr, const VectorForm& form) {
+  Lanes l;
+  l.operands = form.operands;
+  l.masked = form.masked;
+  int widest = 1;
+  for (int i = 0; i < form.operands; ++i) {
+    l.size[i] = std::max(1, itemsize(instr.operand(form.operand(i)).dtype));
+    widest = std::max(widest, l.size[i]);
+  }
+  l.per_repeat = kRepeatBytes / widest;
+  const int64_t* a = instr.args + form.rest();
+  if (!form.masked) {
+    l.count = std::max<int64_t>(a[0], 0);
+    return l;
+  }
+  // One repeat has at most 128 lanes: 8-bit operands, too, are limited by the two mask words.
+  l.per_repeat = std::min(l.per_repeat, 128);
+  l.mask_hi = static_cast<uint64_t>(a[0]);
+  l.mask_lo = static_cast<uint64_t>(a[1]);
+  l.repeat = std::max<int64_t>(a[2], 0);
+  for (int i = 0; i < form.operands; ++i) {
+    l.blk[i] = a[3 + i] * kBlockBytes;
+    l.rep[i] = a[3 + form.operands + i] * kBlockBytes;
+  }
+  return l;
+}
+
+namespace {
+
+/*! \brief Access of lanes [first, last) of every repeat, contiguous in memory at `offset` from the head. */
+Access lane_piece(const Operand& operand, const Lanes& l, int i, int64_t offset, int64_t bytes, bool write) {
+  Access a;
+  a.space = operand.space;
+  a.write = write;
+  // A piece that starts inside a block can only show that the head is aligned as far as its own offset is.
+  a.align = static_cast<int32_t>(offset % kBlockBytes == 0 ? kBlockBytes : (offset & -offset));
+  a.base = operand.offset + offset;
+  a.len = bytes;
+  a.count = l.repeat;
+  a.stride = l.rep[i];
+  return a;
+}
+
+}  // namespace
+
+void append_lane_accesses(const Operand& operand, const Lanes& l, int i, bool write, AccessList& out) {
+  const int size = l.size[i];
+  if (!l.masked) {
+    if (l.count == 0) return;
+    Access a;
+    a.space = operand.space;
+    a.write = write;
+    a.align = kBlockBytes;
+    a.base = operand.offset;
+    a.len = l.count * size;
+    out.push_back(a);
+    return;
+  }
+  if (l.repeat == 0) return;
+  const int per_block = kBlockBytes / size;
+  const bool dense = l.blk[i] == kBlockBytes;
+  for (int lane = 0; lane < l.per_repeat;) {
+    if (!l.lane_on(lane)) {
+      ++lane;
+      continue;
+    }
+    const int end = dense ? l.per_repeat : (lane / per_block + 1) * per_block;
+    int stop = lane + 1;
+    while (stop < end && l.lane_on(stop)) ++stop;
+    const int64_t offset = (lane / per_block) * l.blk[i] + (lane % per_block) * size;
+    out.push_back(lane_piece(operand, l, i, offset, static_cast<int64_t>(stop - lane) * size, write));
+    lane = stop;
+  }
+}
+
+void append_form_accesses(const Instr& instr, const VectorForm& form, AccessList& out) {
+  const Lanes lanes = decode_lanes(instr, form);
+  for (int i = 0; i < form.operands; ++i) {
+    const Operand operand = instr.operand(form.operand(i));
+    if (i > 0 || form.reads_destination) append_lane_accesses(operand, lanes, i, false, out);
+    if (i == 0) append_lane_accesses(operand, lanes, i, true, out);
+  }
+}
+
+bool any_undefined(const uint8_t* shadow, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t word;
+    std::memcpy(&word, shadow + i, sizeof(word));
+    if (word != 0) return true;
+  }
+  for (; i < n; ++i) {
+    if (shadow[i] != 0) return true;
+  }
+  return false;
+}
+
+void propagate_undefined(uint8_t* d, int d_size, const uint8_t* const* src, const int* src_size, int num_src, int64_t n) {
+  bool any = false;
+  for (int s = 0; s < num_src; ++s) any = any || any_undefined(src[s], n * src_size[s]);
+  if (!any) {
+    std::memset(d, 0, static_cast<size_t>(n * d_size));
+    return;
+  }
+  for (int64_t lane = 0; lane < n; ++lane) {
+    bool undefined = false;
+    for (int s = 0; s < num_src; ++s) undefined = undefined || any_undefined(src[s] + lane * src_size[s], src_size[s]);
+    std::memset(d + lane * d_size, undefined, static_cast<size_t>(d_size));
+  }
+}
+
+namespace {
+
+/*! \brief Do [a, a+na) and [b, b+nb) share bytes without being the same lanes? */
+bool overlaps_partly(const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) {
+  if (a == b && na == nb) return false;
+  return a < b + nb && b < a + na;
+}
+
+/*! \brief Pointers of one run: operand 0 is the destination. */
+struct Run {
+  uint8_t* data[kMaxOperands] = {};
+  uint8_t* shadow[kMaxOperands] = {};
+};
+
+void run_shadow(const Run& run, const Lanes& l, bool reads_destination, int64_t n) {
+  const uint8_t* src[kMaxOperands];
+  int size[kMaxOperands];
+  int num = 0;
+  for (int i = reads_destination ? 0 : 1; i < l.operands; ++i, ++num) {
+    src[num] = run.shadow[i];
+    size[num] = l.size[i];
+  }
+  propagate_undefined(run.shadow[0], l.size[0], src, size, num, n);
+}
+
+/*!
+ * \brief A run whose sources overlap the destination elsewhere than lane by lane: repeat by repeat, every repeat reads
+ * all its lanes before it writes. Gives the order of the hardware where that order is defined at all.
+ */
+void run_overlapping(const Run& run, const Lanes& l, LaneLoop loop, int64_t scalar, int64_t n) {
+  uint8_t copy[kMaxOperands][kRepeatBytes];
+  for (int64_t done = 0; done < n; done += l.per_repeat) {
+    const int64_t lanes = std::min<int64_t>(l.per_repeat, n - done);
+    for (int i = 1; i < l.operands; ++i) {
+      std::memcpy(copy[i], run.data[i] + done * l.size[i], static_cast<size_t>(lanes * l.size[i]));
+    }
+    loop(run.data[0] + done * l.size[0], copy[1], copy[2], scalar, lanes);
+  }
+}
+
+}  // namespace
+
+void run_lanes(ExecContext& ctx, const Instr& instr, const VectorForm& form, LaneLoop loop, int64_t scalar) {
+  const Lanes l = decode_lanes(instr, form);
+  Run head;
+  for (int i = 0; i < form.operands; ++i) {
+    const Operand operand = instr.operand(form.operand(i));
+    head.data[i] = ctx.data(operand);
+    head.shadow[i] = ctx.shadow(operand);
+  }
+  const bool track = head.shadow[0] != nullptr;
+  for_each_run(l, [&](const int64_t* at, int64_t n) {
+    Run run;
+    bool partly = false;
+    for (int i = 0; i < form.operands; ++i) {
+      run.data[i] = head.data[i] + at[i];
+      run.shadow[i] = track ? head.shadow[i] + at[i] : nullptr;
+      partly = partly || (i > 0 && overlaps_partly(run.data[0], n * l.size[0], run.data[i], n * l.size[i]));
+    }
+    if (track) run_shadow(run, l, form.reads_destination, n);
+    if (partly) {
+      run_overlapping(run, l, loop, scalar, n);
+    } else {
+      loop(run.data[0], run.data[1], run.data[2], scalar, n);
+    }
+  });
+}
+
+}  // namespace isa
+}  // namespace tla

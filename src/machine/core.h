@@ -1,0 +1,163 @@
+/*
+ * One simulated core: its pipes, flags and memories.
+ *
+ * The program of the core runs on a fiber and plays the scalar pipe: it issues instructions to the queues of the pipes. A
+ * pipe is *eager* (executes as soon as its flags allow) or *lazy* (executes only when somebody waits for it). Compute
+ * pipes are eager; in the adversarial schedule transfer pipes are lazy, so a missing wait shows as wrong data.
+ */
+#ifndef TLA_MACHINE_CORE_H_
+#define TLA_MACHINE_CORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "clock.h"
+#include "fiber.h"
+#include "hazard.h"
+#include "instr.h"
+#include "op_info.h"
+#include "queue.h"
+#include "race.h"
+#include "recorder.h"
+
+namespace tla {
+
+class Machine;
+
+/*! \brief Why the program of a core does not go on. */
+enum class BlockReason : uint8_t { kNone, kFlag, kCrossFlag, kBarrier, kStopped };
+
+class Core final : public ExecContext {
+ public:
+  Core(Machine& machine, int index, bool aic, int block, int sub_block, CoreMemory& memory);
+  ~Core() override;
+
+  // ---- issue: called by the program, on the fiber
+  int64_t issue(int32_t op, int32_t line, int32_t n, const int64_t* args);
+
+  // ---- scheduling: called by the machine
+  /*! \brief Execute the queue of `slot` until its item number `position` (0 = head) is done. False when it got stuck. */
+  bool force_item(int slot, size_t position);
+  /*! \brief Execute what is queued on every pipe, as far as flags allow; pipes in the order given. */
+  void drain(const std::vector<int>& order);
+  /*! \brief Reports about flags that are still up and waits that were never satisfied. */
+  void report_leftovers();
+  /*! \brief One line about what the core is blocked on. */
+  std::string describe_block() const;
+  /*! \brief The instruction the program is blocked on. */
+  Site block_site() const { return site(blocking_, kS); }
+  /*! \brief True when the blocked program could go on now. */
+  bool can_resume();
+  bool deadlocked() const { return blocked != BlockReason::kNone && blocked != BlockReason::kStopped; }
+  /*! \brief Deliver one count of a cross-core flag. `clock` is what the setters knew. */
+  void deliver(int id, const SharedClock& clock, Site site);
+
+  std::string name() const { return (aic ? "AIC " : "AIV ") + std::to_string(block * (aic || !mix_ ? 1 : 2) + sub_block); }
+  Site site(const Instr& instr, int slot) const {
+    return {instr.op, instr.line, static_cast<int16_t>(index), static_cast<int8_t>(slot), instr.order};
+  }
+  /*! \brief The instruction behind an epoch of this core. */
+  Site site_at(int slot, uint32_t time) const;
+
+  // ---- ExecContext
+  uint8_t* gm_shadow(int64_t address) override;
+  void report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) override;
+  void report_invalid(const Instr& instr, const char* why) override;
+
+  const int index;      //!< in the machine
+  const bool aic;
+  const int block;      //!< block the core works for
+  const int sub_block;  //!< 0, or 0/1 for the two vector cores of a block
+  std::unique_ptr<Fiber> fiber;
+  BlockReason blocked = BlockReason::kNone;
+  int blocked_id = 0;       //!< kCrossFlag: flag id
+  PipeQueue queue[kNumSlots];
+  int pending_cross_sets = 0;
+  CoreRecord record;
+
+ private:
+  struct Flag {
+    bool up = false;
+    Clock set_clock;
+    Site set_site, wait_site;
+    Epoch wait_epoch;      // last wait; time 0: none yet
+  };
+  struct CrossCount {
+    SharedClock clock;
+    Site site;
+  };
+
+  // issue, by kind
+  bool valid(const Instr& instr);
+  void record_stream(const Instr& instr, const OpInfo& info);
+  void record_time(const Instr& instr, const OpInfo& info);
+  int64_t time_only(const Instr& instr, const OpInfo& info);
+  void issue_flag(const Instr& instr, ItemKind kind);
+  void issue_barrier(const Instr& instr);
+  void issue_cross_set(const Instr& instr);
+  void cross_wait(const Instr& instr);
+  void enqueue(int slot, const Item& item);
+  void stop();
+
+  // execution
+  bool execute(int slot, const Item& item, const SharedClock& fence);
+  bool execute_head(int slot);
+  int64_t run(int slot, const Instr& instr);
+  void set_flag(int slot, const Item& item);
+  bool wait_flag(int slot, const Item& item);
+  void cross_set(int slot, const Item& item);
+  template <typename Stop>
+  void advance(int slot, Stop stop);
+  void settle();
+  bool force_flag(int source, const Flag& flag);
+  bool all_empty() const;
+  void join_all_pipes();
+  void wait_here(BlockReason reason, const Instr& instr);
+
+  // checks
+  bool check_accesses(const Instr& instr, int slot);
+  bool check_memory(const Access& a, const Instr& instr, int slot);
+  void find_accesses(const OpImpl& impl, const Instr& instr);
+  bool prime_accesses();
+  void prime(int space, int64_t end);
+  bool check_global(const Access& a, int64_t lo, int64_t hi, const Instr& instr, int slot);
+  void check_races(const Access& a, const Instr& instr, const Accessor& who);
+  Epoch tick(int slot, const Instr& instr);
+  void complete(int slot, const Instr& instr);
+  Clock finished_clock(int slot) const;
+  void fault(Check check, std::string message, const Instr& instr, int slot, Site other = {}, int subtype = 0);
+
+  Flag& flag(int event, int id) { return flags_[static_cast<size_t>(event * num_ids_ + id)]; }
+  bool eager(int slot) const { return (lazy_ >> slot & 1) == 0; }
+
+  Machine& m_;
+  const bool mix_;
+  const uint32_t slots_;
+  const uint32_t lazy_;
+  const int num_ids_;
+  const bool simulate_;   // false: time only, nothing executes
+  const bool clocks_;     // vector clocks are needed
+  const bool need_accesses_;
+  uint32_t busy_ = 0;     // pipes whose head item is executing: they must not be entered again
+  uint32_t waiting_ = 0;  // eager pipes with items in their queue
+  uint32_t issued_ = 0;
+  AtomicOp atomic_op_ = kAtomicNone;
+  uint8_t atomic_dtype_ = 0;
+  Instr blocking_;
+  std::vector<Flag> flags_;
+  std::vector<std::vector<CrossCount>> counters_;  // by cross-core flag id, oldest first
+  Clock clock_[kNumSlots];
+  uint32_t time_[kNumSlots] = {};
+  SharedClock joined_fence_[kNumSlots];
+  SharedClock fence_;                              // what waits for other cores told the scalar pipe
+  std::vector<Site> sites_[kNumSlots];             // by time - 1
+  std::unique_ptr<RaceShadow> race_[kNumSpaces];
+  int64_t primed_[kNumSpaces] = {};                // bytes of each memory that hold the fresh pattern or data
+  AccessList accesses_;
+};
+
+}  // namespace tla
+
+#endif  // TLA_MACHINE_CORE_H_

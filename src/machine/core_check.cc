@@ -1,0 +1,280 @@
+/* Checks of one core: ranges, clocks and races of accesses, and what is left at the end. */
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core.h"
+#include "machine.h"
+
+namespace tla {
+namespace {
+
+struct Range {
+  int64_t lo, hi;
+};
+
+Range extent(const Access& a) {
+  const int64_t inner = (a.count - 1) * a.stride, outer = (a.outer_count - 1) * a.outer_stride;
+  return {a.base + std::min<int64_t>(inner, 0) + std::min<int64_t>(outer, 0),
+          a.base + std::max<int64_t>(inner, 0) + std::max<int64_t>(outer, 0) + a.len};
+}
+
+/*! \brief Pieces that touch become one. */
+Access merged(Access a) {
+  if (a.count > 1 && a.stride == a.len) {
+    a.len *= a.count;
+    a.count = 1;
+  }
+  if (a.count == 1 && a.outer_count > 1) {
+    a.count = a.outer_count;
+    a.stride = a.outer_stride;
+    a.outer_count = 1;
+    if (a.stride == a.len) {
+      a.len *= a.count;
+      a.count = 1;
+    }
+  }
+  return a;
+}
+
+}  // namespace
+
+void Core::fault(Check check, std::string message, const Instr& instr, int slot, Site other, int subtype) {
+  Hazard h;
+  h.check = check;
+  h.message = std::move(message);
+  h.first = site(instr, slot);
+  h.second = other;
+  m_.hazards.add(std::move(h), subtype);
+}
+
+Epoch Core::tick(int slot, const Instr& instr) {
+  sites_[slot].push_back(site(instr, slot));
+  return {agent_of(index, slot), ++time_[slot]};
+}
+
+void Core::complete(int slot, const Instr& instr) {
+  const OpImpl& impl = kOpImpls[instr.op];
+  const bool ordered = OpTable::get().op[instr.op].kind == OpKind::kExec && impl.in_order != nullptr
+                           ? impl.in_order(instr, chip)
+                           : chip.ordered_completion[pipe_of_slot(slot)];
+  if (ordered) clock_[slot].local[slot] = time_[slot];
+}
+
+Clock Core::finished_clock(int slot) const {
+  Clock c = clock_[slot];
+  c.local[slot] = time_[slot];
+  return c;
+}
+
+void Core::join_all_pipes() {
+  Clock all;
+  for (int slot = 0; slot < kNumSlots; ++slot) all.join(finished_clock(slot));
+  for (Clock& c : clock_) c = all;
+}
+
+Site Core::site_at(int slot, uint32_t time) const {
+  const auto& sites = sites_[slot];
+  return time >= 1 && time <= sites.size() ? sites[time - 1] : Site{};
+}
+
+void Core::find_accesses(const OpImpl& impl, const Instr& instr) {
+  accesses_.clear();
+  impl.accesses(m_.options.values ? this : nullptr, instr, chip, accesses_);
+}
+
+bool Core::prime_accesses() {
+  bool primed = false;
+  for (const Access& a : accesses_) {
+    if (a.space == GM || a.space >= kNumSpaces || a.bytes() == 0) continue;
+    const int64_t end = std::min(extent(a).hi, mem[a.space].size);
+    if (end <= primed_[a.space]) continue;
+    prime(a.space, end);
+    primed = true;
+  }
+  return primed;
+}
+
+bool Core::check_accesses(const Instr& instr, int slot) {
+  const OpImpl& impl = kOpImpls[instr.op];
+  if (impl.accesses == nullptr) return true;
+  // Accesses may depend on memory contents (gather), which exist only once the memory they lie in is primed.
+  do {
+    find_accesses(impl, instr);
+  } while (m_.options.values && prime_accesses());
+  bool legal = true;
+  for (const Access& a : accesses_) legal &= a.bytes() == 0 || check_memory(a, instr, slot);
+  if (!legal || !m_.hazards.on(kRacecheck)) return legal;
+  const Accessor who{index, {agent_of(index, slot), time_[slot]}, &clock_[slot]};
+  // Reads first: an instruction that updates in place reads what was there before its own write.
+  for (const bool write : {false, true}) {
+    for (const Access& a : accesses_) {
+      if (a.write == write && a.bytes() != 0) check_races(a, instr, who);
+    }
+  }
+  return true;
+}
+
+bool Core::check_memory(const Access& a, const Instr& instr, int slot) {
+  const Range r = extent(a);
+  if (a.space == GM) return check_global(a, r.lo, r.hi, instr, slot);
+  // An access outside would corrupt the simulator itself, so with values it is never let through in silence.
+  const Check check = m_.hazards.on(kMemcheck) ? kMemcheck : kInvalid;
+  const int64_t capacity = a.space < kNumSpaces ? chip.capacity(a.space, aic) : 0;
+  std::string why;
+  if (capacity == 0) {
+    why = ", a memory this core does not have";
+  } else if (r.lo < 0 || r.hi > capacity) {
+    why = " outside of its " + std::to_string(capacity) + " bytes";
+  } else if (check == kMemcheck && a.align > 1 && a.base % a.align != 0) {
+    why = ", which does not start at a multiple of " + std::to_string(a.align) + " bytes";
+  } else {
+    return true;
+  }
+  Hazard h;
+  h.check = check;
+  h.message = (a.write ? "writes " : "reads ") + m_.range_text(a.space, r.lo, r.hi, nullptr) + why;
+  h.first = site(instr, slot);
+  h.space = a.space;
+  h.lo = r.lo;
+  h.hi = r.hi;
+  m_.hazards.add(std::move(h), a.write);
+  return false;
+}
+
+void Core::prime(int space, int64_t end) {
+  // NaN in every floating-point format, -1 in integers: fresh on-chip memory never looks like a result.
+  constexpr uint8_t kPoison = 0xFF;
+  constexpr int64_t kStep = 16384;
+  Memory& memory = mem[space];
+  const int64_t from = primed_[space], to = std::min(memory.size, (end + kStep - 1) / kStep * kStep);
+  std::fill(memory.data + from, memory.data + to, kPoison);
+  if (memory.shadow != nullptr) std::fill(memory.shadow + from, memory.shadow + to, uint8_t{1});
+  primed_[space] = to;
+}
+
+bool Core::check_global(const Access& a, int64_t lo, int64_t hi, const Instr& instr, int slot) {
+  GmTensor* t = m_.gm.find(lo);
+  if (t != nullptr && hi <= t->address + t->bytes && (t->writable || !a.write)) return true;
+  const GmTensor* near = t != nullptr ? t : m_.gm.below(lo);
+  Hazard h;
+  h.check = m_.hazards.on(kMemcheck) ? kMemcheck : kInvalid;
+  h.first = site(instr, slot);
+  h.space = GM;
+  h.message = a.write ? "writes " : "reads ";
+  if (near != nullptr) {
+    h.tensor = near->name;
+    h.lo = lo - near->address;
+    h.hi = hi - near->address;
+    h.message += m_.range_text(GM, h.lo, h.hi, near);
+    const int64_t over = hi - near->address - near->bytes;
+    h.message += over > 0 ? ", " + std::to_string(over) + " bytes beyond its end (it has " + std::to_string(near->bytes) +
+                                " bytes)"
+                          : ", which is read-only";
+  } else {
+    h.message += "GM at an address below every tensor";
+  }
+  m_.hazards.add(std::move(h), a.write);
+  return false;
+}
+
+void Core::check_races(const Access& access, const Instr& instr, const Accessor& who) {
+  const Access a = merged(access);
+  GmTensor* tensor = nullptr;
+  RaceShadow* shadow;
+  int64_t base = a.base;
+  if (a.space == GM) {
+    tensor = m_.gm.find(extent(a).lo);
+    if (!tensor->writable) return;  // nobody writes, so nobody races
+    if (!tensor->race) tensor->race = std::make_unique<RaceShadow>(tensor->bytes);
+    shadow = tensor->race.get();
+    base -= tensor->address;
+  } else {
+    auto& owned = race_[a.space];
+    if (!owned) owned = std::make_unique<RaceShadow>(chip.capacity(a.space, aic));
+    shadow = owned.get();
+  }
+  const auto kind = a.atomic ? RaceShadow::kAtomic : a.write ? RaceShadow::kWrite : RaceShadow::kRead;
+  Conflict conflict;
+  for (int64_t j = 0; j < a.outer_count; ++j) {
+    for (int64_t i = 0; i < a.count; ++i) {
+      const int64_t lo = base + j * a.outer_stride + i * a.stride;
+      shadow->access(lo, lo + a.len, kind, who, conflict);
+    }
+  }
+  if (conflict.found) m_.report_race(a, instr, who, conflict, tensor);
+}
+
+uint8_t* Core::gm_shadow(int64_t address) {
+  GmTensor* t = m_.gm.find(address);
+  return t == nullptr || t->shadow.empty() ? nullptr : t->shadow.data() + (address - t->address);
+}
+
+void Core::report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) {
+  Hazard h;
+  h.check = kInitcheck;
+  h.first = site(instr, OpTable::get().op[instr.op].slot);
+  h.space = space;
+  const GmTensor* t = space == GM ? m_.gm.find(offset) : nullptr;
+  h.lo = offset - (t ? t->address : 0);
+  h.hi = h.lo + len;
+  if (t != nullptr) h.tensor = t->name;
+  h.message = "undefined bytes of " + m_.range_text(space, h.lo, h.hi, t) + " reach " + where;
+  m_.hazards.add(std::move(h));
+}
+
+void Core::report_invalid(const Instr& instr, const char* why) {
+  fault(kInvalid, why, instr, instr.op >= 0 ? static_cast<int>(OpTable::get().op[instr.op].slot) : static_cast<int>(kS));
+}
+
+void Core::report_leftovers() {
+  for (int slot = 0; slot < kNumSlots; ++slot) {
+    if (queue[slot].empty()) continue;
+    Item& head = queue[slot].front();
+    fault(kSynccheck, std::string("pipe ") + slot_name(slot) + " still waits for flag " + event_name(head.event) + " id " +
+          std::to_string(head.id) + " at the end of the kernel: nothing sets it", head.instr, slot);
+  }
+  for (size_t i = 0; i < flags_.size(); ++i) {
+    if (!flags_[i].up) continue;
+    Hazard h;
+    h.check = kSynccheck;
+    h.first = flags_[i].set_site;
+    h.message = std::string("flag ") + event_name(static_cast<int>(i) / num_ids_) + " id " +
+                std::to_string(static_cast<int>(i) % num_ids_) + " is still up at the end of the kernel";
+    m_.hazards.add(std::move(h));
+  }
+  for (size_t id = 0; id < counters_.size(); ++id) {
+    if (counters_[id].empty()) continue;
+    Hazard h;
+    h.check = kSynccheck;
+    h.first = counters_[id].front().site;
+    h.message = "cross-core flag " + std::to_string(id) + " of " + name() + " still counts " +
+                std::to_string(counters_[id].size()) + " at the end of the kernel";
+    m_.hazards.add(std::move(h));
+  }
+}
+
+std::string Core::describe_block() const {
+  std::string text = name() + " waits for ";
+  switch (blocked) {
+    case BlockReason::kCrossFlag: text += "cross-core flag " + std::to_string(blocked_id); break;
+    case BlockReason::kFlag:
+      text += std::string("flag ") + event_name(blocked_id / num_ids_) + " id " + std::to_string(blocked_id % num_ids_);
+      break;
+    case BlockReason::kBarrier: {
+      text += "all pipes";
+      for (int slot = 0; slot < kNumSlots; ++slot) {
+        if (queue[slot].empty()) continue;
+        const Item& head = const_cast<PipeQueue&>(queue[slot]).front();
+        text += std::string(", ") + slot_name(slot) + " waits for flag " + event_name(head.event) + " id " +
+                std::to_string(head.id);
+      }
+      break;
+    }
+    default: text += "nothing"; break;
+  }
+  if (blocking_.line > 0) text += " (line " + std::to_string(blocking_.line) + ")";
+  return text;
+}
+
+}  // namespace tla

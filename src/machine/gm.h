@@ -1,0 +1,48 @@
+/* Global memory: the registered tensors, and where an address lies in them. */
+#ifndef TLA_MACHINE_GM_H_
+#define TLA_MACHINE_GM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "race.h"
+
+namespace tla {
+
+/*! \brief One tensor in GM. */
+struct GmTensor {
+  int64_t address = 0;
+  int64_t bytes = 0;
+  std::string name;
+  bool writable = true;
+  bool scratch = false;               //!< starts undefined, and undefined values may pass through it
+  int32_t index = 0;                  //!< position in the list the caller gave
+  std::vector<uint8_t> shadow;        //!< scratch only, with initcheck: 1 = undefined
+  std::unique_ptr<RaceShadow> race;   //!< made at the first access; never for read-only tensors
+};
+
+/*! \brief All registered tensors, by address. */
+class GmMap {
+ public:
+  /*! \brief `tensors` must not overlap. Throws std::runtime_error when they do. */
+  void init(std::vector<GmTensor> tensors, bool with_shadow);
+  /*! \brief Tensor that contains `address`, or null. */
+  GmTensor* find(int64_t address);
+  /*! \brief Last tensor that starts at or below `address`, or null; for messages about addresses outside. */
+  const GmTensor* below(int64_t address) const;
+  /*! \brief Operand word with the address written as tensor index (bits 47..40) and offset (bits 39..0). */
+  int64_t normalise(int64_t word);
+  size_t size() const { return tensors_.size(); }
+  /*! \brief Tensors by ascending address. */
+  std::vector<GmTensor>& tensors() { return tensors_; }
+
+ private:
+  std::vector<GmTensor> tensors_;
+  GmTensor* last_ = nullptr;  // consecutive instructions mostly stay in one tensor
+};
+
+}  // namespace tla
+
+#endif  // TLA_MACHINE_GM_H_

@@ -1,0 +1,73 @@
+/* The in-order queue in front of one pipe. */
+#ifndef TLA_MACHINE_QUEUE_H_
+#define TLA_MACHINE_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "clock.h"
+#include "instr.h"
+
+namespace tla {
+
+/*! \brief Longest instruction of the stream, in 64-bit arguments (docs/ir.md section 4). */
+constexpr int kMaxArgs = 24;
+
+enum class ItemKind : uint8_t { kExec, kSetFlag, kWaitFlag, kBarrier, kCrossSet };
+
+/*! \brief What waits in the queue of a pipe: an instruction, a flag operation or a barrier. */
+struct Item {
+  ItemKind kind = ItemKind::kExec;
+  uint8_t mode = 0;    //!< kCrossSet
+  int16_t event = 0;   //!< kSetFlag, kWaitFlag: event code
+  int16_t id = 0;      //!< flag id
+  Instr instr;         //!< `args` is set by `PipeQueue::front`
+  SharedClock fence;   //!< what the scalar pipe had waited for (other cores) when it issued the item
+  int64_t args[kMaxArgs];
+};
+
+/*! \brief Ring buffer of items. */
+class PipeQueue {
+ public:
+  bool empty() const { return size_ == 0; }
+  size_t size() const { return size_; }
+  /*! \brief Appends; the arguments behind `item.instr.args` are copied. */
+  void push(const Item& item) {
+    if (size_ == ring_.size()) grow();
+    Item& slot = ring_[(head_ + size_++) & (ring_.size() - 1)];
+    slot.kind = item.kind;
+    slot.mode = item.mode;
+    slot.event = item.event;
+    slot.id = item.id;
+    slot.instr = item.instr;
+    slot.fence = item.fence;
+    for (int i = 0; i < item.instr.nargs; ++i) slot.args[i] = item.instr.args[i];
+  }
+  Item& at(size_t i) {
+    Item& item = ring_[(head_ + i) & (ring_.size() - 1)];
+    item.instr.args = item.args;
+    return item;
+  }
+  Item& front() { return at(0); }
+  void pop() {
+    ring_[head_].fence.reset();
+    head_ = (head_ + 1) & (ring_.size() - 1);
+    --size_;
+  }
+
+ private:
+  void grow() {
+    std::vector<Item> bigger(ring_.empty() ? 16 : ring_.size() * 2);
+    for (size_t i = 0; i < size_; ++i) bigger[i] = ring_[(head_ + i) & (ring_.size() - 1)];
+    ring_.swap(bigger);
+    head_ = 0;
+  }
+
+  std::vector<Item> ring_;  // size is a power of two
+  size_t head_ = 0, size_ = 0;
+};
+
+}  // namespace tla
+
+#endif  // TLA_MACHINE_QUEUE_H_

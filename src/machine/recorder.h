@@ -1,0 +1,89 @@
+/* What a run leaves behind for the time model and for the comparison of streams. */
+#ifndef TLA_MACHINE_RECORDER_H_
+#define TLA_MACHINE_RECORDER_H_
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "instr.h"
+#include "op_info.h"
+
+namespace tla {
+
+/*! \brief Everything about a timed item but its GM addresses; equal items of all cores share one. */
+struct TimeDesc {
+  OpKind kind = OpKind::kExec;
+  uint8_t slot = kS;         //!< pipe whose queue takes the item
+  int16_t event = 0;         //!< kSetFlag, kWaitFlag: event code * 16 + id; kCrossSet, kCrossWait: flag id
+  int16_t mode = 0;          //!< kCrossSet: mode; kBarrier: slot, or kSlotAll
+  int32_t op = 0, line = 0;
+  float busy = 0, latency = 0, gm_rate = 0, assumed = 0;
+  uint32_t num_accesses = 0; //!< GM accesses, in order, in CoreRecord::accesses
+
+  bool operator==(const TimeDesc& o) const {
+    return kind == o.kind && slot == o.slot && event == o.event && mode == o.mode && op == o.op && line == o.line &&
+           busy == o.busy && latency == o.latency && gm_rate == o.gm_rate && assumed == o.assumed &&
+           num_accesses == o.num_accesses;
+  }
+};
+
+/*! \brief Pool of distinct descriptions; the recorded stream of a core is then four bytes an item. */
+class Interner {
+ public:
+  uint32_t id(const TimeDesc& d) {
+    const size_t h = hash(d);
+    Cached& fast = cache_[h % kCacheSize];
+    if (fast.valid && descs[fast.id] == d) return fast.id;
+    auto& bucket = buckets_[h];
+    for (uint32_t candidate : bucket) {
+      if (descs[candidate] == d) {
+        fast = {true, candidate};
+        return candidate;
+      }
+    }
+    const auto fresh = static_cast<uint32_t>(descs.size());
+    descs.push_back(d);
+    bucket.push_back(fresh);
+    fast = {true, fresh};
+    return fresh;
+  }
+  std::vector<TimeDesc> descs;
+
+ private:
+  static constexpr size_t kCacheSize = 1024;
+  struct Cached {
+    bool valid = false;
+    uint32_t id = 0;
+  };
+  static size_t hash(const TimeDesc& d) {
+    uint32_t busy;
+    std::memcpy(&busy, &d.busy, sizeof(busy));
+    uint64_t h = static_cast<uint64_t>(d.op) * 0x9E3779B97F4A7C15ull;
+    h = (h ^ static_cast<uint64_t>(d.line)) * 0xC2B2AE3D27D4EB4Full;
+    h = (h ^ busy ^ static_cast<uint64_t>(static_cast<uint16_t>(d.event)) << 32) * 0x165667B19E3779F9ull;
+    return static_cast<size_t>(h ^ h >> 29);
+  }
+
+  Cached cache_[kCacheSize];
+  std::unordered_map<size_t, std::vector<uint32_t>> buckets_;
+};
+
+/*! \brief GM traffic of one instruction: `count` pieces of `len` bytes, `stride` apart, in one tensor. */
+struct GmTraffic {
+  int32_t tensor = -1;   //!< position in GmMap::tensors(), -1: outside of every tensor
+  bool write = false;
+  int64_t offset = 0;    //!< in the tensor
+  int64_t count = 0, stride = 0, len = 0;
+};
+
+/*! \brief Record of one core. */
+struct CoreRecord {
+  std::vector<uint32_t> items;       //!< ids of TimeDesc, in order of issue
+  std::vector<GmTraffic> accesses;
+  std::vector<int64_t> stream;       //!< op, line, n, args... with GM addresses as (tensor, offset)
+};
+
+}  // namespace tla
+
+#endif  // TLA_MACHINE_RECORDER_H_

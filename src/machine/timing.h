@@ -1,0 +1,61 @@
+/*
+ * The third observer: replays the recorded streams of all cores in a discrete-event simulation.
+ *
+ * A core issues in program order, `issue_cycles` an instruction; each pipe executes its queue in order; flags, barriers
+ * and cross-core flags hold pipes and cores exactly as in the value simulation. Transfers that touch GM share the
+ * bandwidth of HBM and L2 with all other cores (max-min fair, each path limited by its own rate). Simulated times are
+ * estimates; `assumed_share` says how much of them rests on constants nobody has measured.
+ */
+#ifndef TLA_MACHINE_TIMING_H_
+#define TLA_MACHINE_TIMING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "chip.h"
+#include "gm.h"
+#include "pipes.h"
+#include "recorder.h"
+
+namespace tla {
+
+/*! \brief One executed instruction of the time line. Times in cycles from the start of the kernel. */
+struct TraceEvent {
+  int32_t core, slot, op, line;
+  double start, duration;
+};
+
+/*! \brief Times of one core, in cycles. */
+struct CoreTime {
+  double end = 0;                  //!< when its last instruction is complete
+  double busy[kNumSlots] = {};     //!< time each pipe spent executing
+  double assumed[kNumSlots] = {};  //!< part of it that rests on assumed constants
+  int64_t count[kNumSlots] = {};   //!< instructions executed
+};
+
+struct TimeReport {
+  double cycles = 0;               //!< end of the last core
+  double launch_us = 0;
+  double us = 0;                   //!< launch plus cycles at the core clock
+  double assumed_share = 0;        //!< of `us`
+  int64_t hbm_read_bytes = 0, hbm_write_bytes = 0;  //!< first touches and evictions
+  int64_t l2_read_bytes = 0, l2_write_bytes = 0;    //!< all traffic of the cores
+  std::string stuck;               //!< names a core that never finished (the program deadlocks); empty if all did
+  std::vector<CoreTime> cores;
+  std::vector<TraceEvent> events;  //!< only when asked for
+};
+
+/*! \brief What the replay needs to know about a core. */
+struct TimedCore {
+  bool aic = false;
+  int block = 0;
+  const CoreRecord* record = nullptr;
+};
+
+TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs, const std::vector<TimedCore>& cores,
+                         const std::vector<GmTensor>& tensors, bool trace);
+
+}  // namespace tla
+
+#endif  // TLA_MACHINE_TIMING_H_

@@ -1,0 +1,24 @@
+"""Shared settings: a cache of its own for every test process, quick hypothesis profiles."""
+
+import os
+import tempfile
+
+import pytest
+
+_CACHE = tempfile.TemporaryDirectory(prefix="tilelang-test-cache-")
+os.environ["TILELANG_CACHE_DIR"] = _CACHE.name
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_configure(config):
+    from hypothesis import settings
+
+    settings.register_profile("default", deadline=None, max_examples=50)
+    settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch):
+    """A test must not depend on what the developer's shell sets."""
+    for name in ("TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_SIM_CHECKS", "TILELANG_DISABLE_CACHE"):
+        monkeypatch.delenv(name, raising=False)

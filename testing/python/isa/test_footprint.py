@@ -1,0 +1,112 @@
+"""The declared footprint against what the NumPy semantics really touch."""
+
+import zlib
+
+import numpy as np
+import pytest
+from isa_samples import memories, sample
+
+from tilelang_ascend.isa import TABLE
+from tilelang_ascend.isa.semantics import Machine, execute, memory
+
+MEMORY_RECORDS = [r for r in TABLE.values() if r.operands and r.name != "data_cache_clean"]
+
+
+class Spy:
+    """Hull of the bytes each operand reads and writes."""
+
+    def __init__(self, monkeypatch):
+        self.hulls: dict[tuple[str, str], list[int]] = {}
+        read, write = memory.Tensor.read, memory.Tensor.write
+
+        def spy_read(tensor, offsets):
+            self.see(tensor, "in", offsets)
+            return read(tensor, offsets)
+
+        def spy_write(tensor, offsets, values):
+            self.see(tensor, "out", offsets)
+            return write(tensor, offsets, values)
+
+        monkeypatch.setattr(memory.Tensor, "read", spy_read)
+        monkeypatch.setattr(memory.Tensor, "write", spy_write)
+
+    def see(self, tensor, direction, offsets):
+        offsets = np.asarray(offsets).reshape(-1)
+        if offsets.size:
+            hull = self.hulls.setdefault((tensor.name, direction), [1 << 60, 0])
+            hull[0], hull[1] = min(hull[0], int(offsets.min())), max(hull[1], int(offsets.max()) + tensor.itemsize)
+
+
+#: Read-modify-write of packed bits, and sorts that move raw records: the spy sees other accesses than the hardware
+#: makes.
+_BITS = ("compare", "compare_mask", "compare_scalar")
+
+
+@pytest.mark.parametrize("record", MEMORY_RECORDS, ids=lambda r: r.name)
+def test_footprint_covers_every_access(record, monkeypatch):
+    spy = Spy(monkeypatch)
+    for generation in record.signatures:
+        rng = np.random.default_rng(zlib.crc32(record.name.encode()))
+        for _ in range(20):
+            case = sample(record, rng, generation)
+            state = memories(rng)
+            if record.name == "gather":
+                space, _, offset = case.operands[2]
+                size = np.dtype("u4").itemsize * max(case.args[1], 1)
+                state[space][offset : offset + size] = (
+                    (rng.integers(0, 64, max(case.args[1], 1)) * 8).astype(np.uint32).view(np.uint8)
+                )
+            spy.hulls.clear()
+            execute(record.name, state, case.operands, case.args, case.attrs, Machine(state))
+            spans = {record.operands[i].name: (d, lo, hi) for i, d, lo, hi in record.footprint(case.call)}
+            for (name, direction), (low, high) in spy.hulls.items():
+                if record.name in _BITS and name == "d" and direction == "in":
+                    continue
+                assert name in spans, f"{name} is touched but not declared: {case}"
+                declared, lo, hi = spans[name]
+                assert declared in (direction, "inout"), f"{name}: {direction} but declared {declared}: {case}"
+                assert lo <= low, case
+                assert hi is None or high <= hi, f"{name}: touches byte {high}, declared {hi}: {case}"
+
+
+def test_exact_spans():
+    spans = TABLE["add"].footprint(TABLE["add"].bind(("float16",) * 3, (100,)))
+    assert spans == [(0, "out", 0, 200), (1, "in", 0, 200), (2, "in", 0, 200)]
+    mask = TABLE["exp_mask"]
+    call = mask.bind(("float32", "float32"), (0, 0xFFFF, 3, 1, 2, 8, 16))
+    assert mask.footprint(call) == [(0, "out", 0, 2 * 256 + 64), (1, "in", 0, 2 * 512 + 2 * 32 + 32)]
+
+
+def test_nothing_is_touched_by_empty_calls():
+    add = TABLE["add"]
+    assert add.footprint(add.bind(("float32",) * 3, (0,))) == []
+    mmad = TABLE["mmad"]
+    assert mmad.footprint(mmad.bind(("float32", "float16", "float16"), (0, 16, 16, 0, 0, 1))) == []
+
+
+def test_unknown_values_give_open_spans():
+    add = TABLE["add"]
+    assert [hi for *_, hi in add.footprint(add.bind(("float32",) * 3, (None,)))] == [None] * 3
+    gm = TABLE["copy_gm_to_ub"]
+    assert [hi for *_, hi in gm.footprint(gm.bind(("float32",) * 2, (None,) * 8))] == [None, None]
+
+
+def test_mmad_reads_its_accumulator_unless_it_starts_from_zero():
+    mmad = TABLE["mmad"]
+    directions = [
+        mmad.footprint(mmad.bind(("float32", "float16", "float16"), (16, 16, 16, 0, 0, init)))[0][1]
+        for init in (1, 0, None)
+    ]
+    assert directions == ["out", "inout", "inout"]
+
+
+def test_a_wrong_footprint_is_noticed(monkeypatch):
+    """Negative control of the test above: a span one element short is caught."""
+    import dataclasses
+
+    record = TABLE["add"]
+    short = dataclasses.replace(
+        record, footprint_fn=lambda call: [(i, d, lo, hi - 1) for i, d, lo, hi in record.footprint_fn(call)]
+    )
+    with pytest.raises(AssertionError, match="touches byte"):
+        test_footprint_covers_every_access(short, monkeypatch)

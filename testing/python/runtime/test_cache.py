@@ -1,0 +1,146 @@
+"""The on-disk cache: complete or absent, whatever happens to the files or to other processes."""
+
+import multiprocessing
+import os
+import time
+
+import pytest
+
+from tilelang_ascend import cache, env
+from tilelang_ascend.cache import key as keys
+from tilelang_ascend.cache.store import Store
+from tilelang_ascend.runtime.artifact import AbiSlot, Artifact
+from tilelang_ascend.runtime.params import Parameter, Signature
+
+KEY = "ab" + "0" * 62
+
+
+def artifact(source="kernel"):
+    signature = Signature((Parameter("A", "float16", ("m", 16)),), (("m", "int32"),), (0,))
+    return Artifact("gemm", "Ascend910B1", "aic_only", 24, signature, (AbiSlot("buffer", "A", "float16"),), source, "host",
+                    "map", notes=["n"], warnings=["w"], tile_ir_json="{}", ascend_ir_json="{}")  # fmt: skip
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("TILELANG_DISABLE_CACHE", raising=False)
+    cache.clear_memory()
+    yield tmp_path
+    cache.clear_memory()
+    cache._enabled = None
+
+
+def test_an_artifact_survives_the_disk(tmp_path):
+    store = Store(tmp_path)
+    assert store.read(KEY) is None
+    assert store.write(KEY, artifact().to_files())
+    assert Artifact.from_files(store.read(KEY)) == artifact()
+
+
+@pytest.mark.parametrize("damage", [
+    lambda f: (f / "kernel.cpp").write_text("kernel"[:3]),
+    lambda f: (f / "artifact.json").unlink(),
+    lambda f: (f / "manifest.json").write_text("{"),
+    lambda f: (f / "manifest.json").write_text("[]"),
+    lambda f: (f / "host.cpp").write_bytes(b"\xff\xfe"),
+], ids=["truncated", "file missing", "manifest truncated", "manifest of another kind", "not text"])  # fmt: skip
+def test_a_damaged_entry_is_removed_and_built_again(own_cache, damage):
+    store = Store(own_cache)
+    store.write(KEY, artifact().to_files())
+    (folder,) = own_cache.glob("kernels/*/*")
+    damage(folder)
+    assert store.read(KEY) is None and not folder.exists()
+    assert cache.get_or_build(KEY, artifact) == artifact()
+    assert Store(own_cache).read(KEY) is not None
+
+
+def test_an_entry_of_another_release_is_built_again(own_cache):
+    Store(own_cache).write(KEY, artifact().to_files() | {"artifact.json": '{"signature": 1}'})
+    assert cache.get_or_build(KEY, artifact) == artifact()
+
+
+def test_memory_then_disk_then_build(own_cache):
+    built = []
+
+    def build():
+        built.append(1)
+        return artifact()
+
+    first = cache.get_or_build(KEY, build)
+    assert cache.get_or_build(KEY, build) is first
+    cache.clear_memory()
+    assert cache.get_or_build(KEY, build) == first and len(built) == 1
+    cache.clear_cache()
+    cache.get_or_build(KEY, build)
+    assert len(built) == 2
+
+
+def test_the_disk_can_be_switched_off(own_cache, monkeypatch):
+    cache.disable_cache()
+    cache.get_or_build(KEY, artifact)
+    assert not list(own_cache.iterdir())
+    cache.clear_memory()
+    cache.enable_cache()
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    cache.get_or_build(KEY, artifact)
+    assert list(own_cache.glob("kernels/*/*"))
+
+
+def test_an_unwritable_folder_costs_a_build_not_a_failure(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(blocked / "below"))
+    cache.clear_memory()
+    assert cache.get_or_build(KEY, artifact) == artifact()
+    cache.clear_memory()
+
+
+def _build_in_process(folder, marks):
+    os.environ["TILELANG_CACHE_DIR"] = folder
+
+    def build():
+        with open(marks, "a") as f:
+            f.write("x")
+        time.sleep(0.3)
+        return artifact()
+
+    assert cache.get_or_build(KEY, build) == artifact()
+
+
+def test_concurrent_processes_build_once(tmp_path):
+    marks = tmp_path / "marks"
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_build_in_process, args=(str(tmp_path / "cache"), str(marks))) for _ in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join(30)
+    assert [w.exitcode for w in workers] == [0] * 4 and marks.read_text() == "x"
+
+
+def test_a_second_writer_does_not_disturb_the_first(tmp_path):
+    a, b = Store(tmp_path), Store(tmp_path)
+    assert a.write(KEY, artifact("one").to_files()) and b.write(KEY, artifact("two").to_files())
+    assert a.read(KEY)["kernel.cpp"] == "one"
+    assert not [p for p in tmp_path.rglob(".stage-*")]
+
+
+def test_everything_that_matters_is_in_the_key(monkeypatch):
+    base = ("ir", "Ascend910B1", {"a": 1}, (0,))
+    key = keys.kernel_key(*base)
+    assert key == keys.kernel_key(*base)
+    others = [("ir2", *base[1:]), ("ir", "Ascend910B2", *base[2:]), ("ir", "Ascend910B1", {"a": 2}, (0,)), (*base[:3], (1,))]
+    monkeypatch.setattr(keys, "tool_versions", lambda: ("other",))
+    assert len({key, keys.kernel_key(*base), *(keys.kernel_key(*o) for o in others)}) == 6
+
+
+def test_the_key_covers_the_code_of_the_package():
+    names = [v.partition("==")[0] for v in keys.tool_versions()]
+    assert names[:3] == ["tilelang-ascend", "apache-tvm", "apache-tvm-ffi"] and len(keys.tool_versions()[3]) == 64
+
+
+def test_a_knob_that_does_not_parse_is_named(monkeypatch):
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "maybe")
+    with pytest.raises(ValueError, match="environment variable TILELANG_DISABLE_CACHE='maybe': expected one of"):
+        env.DISABLE_CACHE.get()

@@ -1,0 +1,241 @@
+"""Elementwise nests: layouts, broadcasts, casts, conditions, over widths around every hardware limit."""
+
+import numpy as np
+import pytest
+from harness import Lab, assign, parallel
+
+from tilelang_ascend.ir import tirx
+
+WIDTHS = [1, 3, 8, 63, 64, 65, 100, 129]
+RNG = np.random.default_rng(0)
+
+
+def rand(*shape):
+    return RNG.standard_normal(shape)
+
+
+def close(got, want, dtype="float32"):
+    tolerance = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1.6e-2}[dtype]
+    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("n", WIDTHS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "int16"])
+def test_add_1d(n, dtype):
+    a, b = rand(n) * 10, rand(n) * 10
+    lab = Lab(a=(dtype, a), b=(dtype, b), c=(dtype, np.zeros(n)))
+    out = lab.run(parallel((n,), lambda i: assign(lab.c, lab.a[i] + lab.b[i], i)))
+    want = out["a"].astype(np.float32) + out["b"].astype(np.float32)
+    np.testing.assert_array_equal(out["c"].astype(np.float32), want.astype(out["c"].dtype).astype(np.float32))
+
+
+@pytest.mark.parametrize("n", WIDTHS)
+def test_2d_is_one_instruction(n):
+    lab = Lab(a=("float32", rand(5, n)), b=("float32", rand(5, n)), c=("float32", np.zeros((5, n))))
+    out = lab.run(parallel((5, n), lambda i, j: assign(lab.c, lab.a[i, j] * lab.b[i, j], i, j)))
+    close(out["c"], out["a"] * out["b"])
+    assert lab.instructions in (["mul"], ["mul_mask"])
+
+
+@pytest.mark.parametrize("n", WIDTHS)
+@pytest.mark.parametrize("rows", [1, 5, 70])
+def test_row_column_and_scalar_broadcast(rows, n):
+    lab = Lab(x=("float32", rand(rows, n)), r=("float32", rand(n)), c=("float32", rand(rows)), s=("float32", rand(1)),
+              y=("float32", np.zeros((rows, n))))  # fmt: skip
+    out = lab.run(
+        parallel((rows, n), lambda i, j: assign(lab.y, (lab.x[i, j] + lab.r[j]) * lab.c[i] - lab.s[0], i, j))
+    )
+    close(out["y"], (out["x"] + out["r"]) * out["c"][:, None] - out["s"], "float32")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("n", [8, 63, 100])
+def test_broadcast_of_16_bit(dtype, n):
+    lab = Lab(x=(dtype, rand(9, n)), c=(dtype, rand(9)), r=(dtype, rand(n)), y=(dtype, np.zeros((9, n))))
+    out = lab.run(parallel((9, n), lambda i, j: assign(lab.y, lab.x[i, j] * lab.c[i] + lab.r[j], i, j)))
+    f = {k: v.astype(np.float32) for k, v in out.items()}
+    close(f["y"], f["x"] * f["c"][:, None] + f["r"], dtype)
+
+
+def test_sub_tile_leaves_the_rest_alone():
+    lab = Lab(x=("float32", rand(6, 96)), y=("float32", np.full((6, 96), 7.0)))
+    out = lab.run(parallel((4, 40), lambda i, j: assign(lab.y, lab.x[i + 1, j + 8] + 1.0, i + 2, j + 16)))
+    want = np.full((6, 96), 7.0, np.float32)
+    want[2:6, 16:56] = out["x"][1:5, 8:48] + 1
+    np.testing.assert_array_equal(out["y"], want)
+
+
+@pytest.mark.parametrize("shift", [1, 3, 8])
+def test_shifted_reads(shift):
+    n = 77
+    lab = Lab(x=("float32", rand(n + shift)), y=("float32", np.zeros(n)))
+    out = lab.run(parallel((n,), lambda i: assign(lab.y, lab.x[i + shift] - lab.x[i], i)))
+    np.testing.assert_array_equal(out["y"], out["x"][shift:] - out["x"][:-shift])
+
+
+def test_strided_reversed_and_transposed_reads():
+    n = 50
+    lab = Lab(x=("float32", rand(2 * n)), y=("float32", np.zeros(n)), m=("float32", rand(20, 33)), t=("float32", np.zeros((33, 20))))
+    out = lab.run(parallel((n,), lambda i: assign(lab.y, lab.x[2 * i] + lab.x[n - 1 - i], i)))
+    np.testing.assert_array_equal(out["y"], out["x"][::2] + out["x"][n - 1 :: -1][:n])
+    out = lab.run(parallel((33, 20), lambda i, j: assign(lab.t, lab.m[j, i], i, j)))
+    np.testing.assert_array_equal(out["t"], out["m"].T)
+
+
+@pytest.mark.parametrize("start", [0, 1, 5, 8, 9])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_unaligned_and_strided_stores(start, step):
+    n = 70
+    lab = Lab(x=("float32", rand(n)), y=("float32", np.full(start + n * step + 3, 9.0)))
+    out = lab.run(parallel((n,), lambda i: assign(lab.y, lab.x[i] * 2.0, start + step * i)))
+    want = np.full_like(out["y"], 9.0)
+    want[start : start + n * step : step] = out["x"] * 2
+    np.testing.assert_array_equal(out["y"], want)
+
+
+def test_unaligned_store_of_rows_and_of_a_column():
+    lab = Lab(x=("float32", rand(5, 20)), y=("float32", np.full((5, 40), 9.0)), v=("float32", rand(5)))
+    out = lab.run(parallel((5, 20), lambda i, j: assign(lab.y, lab.x[i, j], i, j + 3)))
+    want = np.full((5, 40), 9.0, np.float32)
+    want[:, 3:23] = out["x"]
+    np.testing.assert_array_equal(out["y"], want)
+    out = lab.run(parallel((5,), lambda i: assign(lab.y, lab.v[i], i, 3)))
+    want = np.full((5, 40), 9.0, np.float32)
+    want[:, 3] = out["v"]
+    np.testing.assert_array_equal(out["y"], want)
+
+
+@pytest.mark.parametrize("src", ["float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("dst", ["float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "bool", "int64"])
+def test_casts(src, dst):
+    values = np.array([0, 1, 2, 3, 100, 127, 5, 64, 17], np.float64)
+    if src == "bool":
+        values = values % 2
+    elif src != "uint8" and not (dst == "uint8" and "float" in src):  # float to unsigned of a negative number is undefined
+        values = np.concatenate([values, -values])
+    lab = Lab(x=(src, values), y=(dst, np.zeros(len(values))))
+    out = lab.run(parallel((len(values),), lambda i: assign(lab.y, lab.x[i], i)))
+    want = (values != 0) if dst == "bool" else values.astype(np.int64) % 256 if dst == "uint8" else values
+    np.testing.assert_array_equal(out["y"].astype(np.float64), np.asarray(want, np.float64))
+
+
+def test_integers_wrap_when_narrowed():
+    values = np.array([300, -300, 70000, -70000, 2**31 - 1, -(2**31), 128, -129])
+    lab = Lab(x=("int32", values), a=("int8", np.zeros(8)), b=("uint8", np.zeros(8)), c=("int16", np.zeros(8)))
+    out = lab.run(parallel((8,), lambda i: [assign(lab.a, lab.x[i], i), assign(lab.b, lab.x[i], i), assign(lab.c, lab.x[i], i)]))
+    for name, dtype in (("a", np.int8), ("b", np.uint8), ("c", np.int16)):
+        np.testing.assert_array_equal(out[name], values.astype(np.int64).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8"])
+@pytest.mark.parametrize("op", ["LT", "LE", "GT", "GE", "EQ", "NE"])
+def test_compare_and_select(dtype, op):
+    n = 70
+    a, b = RNG.integers(0, 4, n), RNG.integers(0, 4, n)
+    lab = Lab(a=(dtype, a), b=(dtype, b), y=(dtype, np.zeros(n)))
+    node = getattr(tirx, op)
+    out = lab.run(parallel((n,), lambda i: assign(lab.y, tirx.if_then_else(node(lab.a[i], lab.b[i]), lab.a[i], lab.b[i] + lab.b[i]), i)))
+    numpy = {"LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal, "EQ": np.equal, "NE": np.not_equal}[op]
+    np.testing.assert_array_equal(out["y"].astype(np.int64), np.where(numpy(a, b), a, b + b))
+
+
+@pytest.mark.parametrize("n", [7, 64, 100])
+def test_masks_combine_and_broadcast(n):
+    rows = 12
+    lab = Lab(x=("float32", rand(rows, n)), c=("float32", rand(rows)), y=("float32", np.zeros((rows, n))))
+
+    def body(i, j):
+        cond = tirx.Or(tirx.And(lab.x[i, j] > 0.0, lab.c[i] > 0.0), tirx.Not(lab.x[i, j] < 1.0))
+        return assign(lab.y, tirx.if_then_else(cond, lab.x[i, j], -1.0), i, j)
+
+    out = lab.run(parallel((rows, n), body))
+    x, c = out["x"], out["c"][:, None]
+    np.testing.assert_array_equal(out["y"], np.where(((x > 0) & (c > 0)) | ~(x < 1), x, -1).astype(np.float32))
+
+
+def test_causal_mask():
+    lab = Lab(x=("float32", rand(33, 40)), y=("float32", np.zeros((33, 40))))
+    out = lab.run(
+        parallel((33, 40), lambda i, j: assign(lab.y, tirx.if_then_else(i + 5 >= j, lab.x[i, j], float("-inf")), i, j))
+    )
+    i, j = np.indices((33, 40))
+    np.testing.assert_array_equal(out["y"], np.where(i + 5 >= j, out["x"], -np.inf).astype(np.float32))
+
+
+def test_guarded_store_and_else():
+    n = 75
+    lab = Lab(x=("float32", rand(n)), y=("float32", rand(n)))
+    from tilelang_ascend.ir import if_then
+
+    before = lab.arrays["y"].copy()
+    out = lab.run(
+        parallel((n,), lambda i: if_then(lab.x[i] > 0.0, assign(lab.y, lab.x[i] * 2.0, i), if_then(lab.x[i] < -1.0, assign(lab.y, 5.0, i))))
+    )
+    x = out["x"]
+    np.testing.assert_array_equal(out["y"], np.where(x > 0, x * 2, np.where(x < -1, np.float32(5), before)))
+
+
+def test_guarded_load_stays_inside():
+    n = 40
+    lab = Lab(x=("float32", rand(n)), y=("float32", np.zeros(n)))
+    out = lab.run(parallel((n,), lambda i: assign(lab.y, tirx.if_then_else(i > 0, lab.x[i - 1], 0.0), i)))
+    np.testing.assert_array_equal(out["y"], np.concatenate([[0], out["x"][:-1]]).astype(np.float32))
+
+
+def test_gather_by_index():
+    n = 60
+    index = RNG.integers(0, 200, n)
+    lab = Lab(x=("float32", rand(200)), k=("int32", index), y=("float32", np.zeros(n)))
+    out = lab.run(parallel((n,), lambda i: assign(lab.y, lab.x[lab.k[i]] + 1.0, i)))
+    np.testing.assert_array_equal(out["y"], out["x"][index] + 1)
+
+
+def test_index_values():
+    lab = Lab(y=("int32", np.zeros((5, 20))), z=("float32", np.zeros((5, 20))))
+    out = lab.run(parallel((5, 20), lambda i, j: [assign(lab.y, i * 100 + j * 3 + 7, i, j), assign(lab.z, (i + j) // 3 * 2, i, j)]))
+    i, j = np.indices((5, 20))
+    np.testing.assert_array_equal(out["y"], i * 100 + j * 3 + 7)
+    np.testing.assert_array_equal(out["z"], (i + j) // 3 * 2)
+
+
+def test_leaky_relu_is_one_instruction():
+    lab = Lab(x=("float32", rand(4, 64)), y=("float32", np.zeros((4, 64))))
+    out = lab.run(parallel((4, 64), lambda i, j: assign(lab.y, tirx.if_then_else(lab.x[i, j] > 0.0, lab.x[i, j], lab.x[i, j] * 0.25), i, j)))
+    close(out["y"], np.where(out["x"] > 0, out["x"], out["x"] * 0.25))
+    assert lab.instructions == ["leaky_relu"]
+
+
+def test_chain_works_in_place_without_temporaries():
+    lab = Lab(x=("float32", rand(8, 64)), m=("float32", rand(8, 64)), y=("float32", np.zeros((8, 64))))
+    out = lab.run(parallel((8, 64), lambda i, j: assign(lab.y, tirx.exp(lab.x[i, j] - lab.m[i, j]) * 2.0, i, j)))
+    close(out["y"], np.exp(out["x"] - out["m"]) * 2)
+    assert lab.instructions == ["sub", "exp", "muls"] and not lab.temps
+
+
+def test_common_subexpressions_are_computed_once():
+    lab = Lab(x=("float32", rand(64)), y=("float32", np.zeros(64)), z=("float32", np.zeros(64)))
+    out = lab.run(
+        parallel((64,), lambda i: [assign(lab.y, tirx.exp(lab.x[i]) + 1.0, i), assign(lab.z, tirx.exp(lab.x[i]) * 2.0, i)])
+    )
+    close(out["z"], np.exp(out["x"]) * 2)
+    close(out["y"], np.exp(out["x"]) + 1)
+    assert lab.instructions.count("exp") == 1
+
+
+def test_swap_keeps_old_values():
+    from tilelang_ascend.ir import Bind, Var
+
+    a, b = rand(100), rand(100)
+    lab = Lab(a=("float32", a), b=("float32", b))
+    t = Var("t", "float32")
+    out = lab.run(parallel((100,), lambda i: [Bind(t, lab.a[i]), assign(lab.a, lab.b[i], i), assign(lab.b, t, i)]))
+    close(out["a"], b)
+    close(out["b"], a)
+
+
+def test_fills():
+    lab = Lab(a=("float32", rand(5, 33)), b=("int8", np.ones(45)), c=("bool", np.zeros(20)), d=("int64", np.zeros(9)))
+    close(lab.run(parallel((5, 33), lambda i, j: assign(lab.a, 2.5, i, j)))["a"], np.full((5, 33), 2.5))
+    assert (lab.run(parallel((45,), lambda i: assign(lab.b, -3, i)))["b"] == -3).all()
+    assert (lab.run(parallel((20,), lambda i: assign(lab.c, True, i)))["c"] == 1).all()
+    assert (lab.run(parallel((9,), lambda i: assign(lab.d, -7, i)))["d"] == -7).all()

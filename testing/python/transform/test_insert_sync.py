@@ -1,0 +1,148 @@
+"""insert_sync: everything is ordered, nothing is redundant, flags are legal."""
+
+from __future__ import annotations
+
+import pytest
+import sync_kernels as K
+
+from tilelang_ascend import isa
+from tilelang_ascend.analysis.core_use import call_of
+from tilelang_ascend.analysis.sync_check import sync_covers
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.ir import const_int, op_name, statements, structural_equal
+from tilelang_ascend.transform.insert_sync import insert_sync, plan_and_insert_sync, plan_sync
+from tilelang_ascend.transform.sync_place import place_sync
+
+CHIP = get_chip("a2")
+
+KERNELS = {
+    "vector_add": lambda: K.vector_add(),
+    "vector_add single buffered": lambda: K.vector_add(versions=1),
+    "vector_add three versions": lambda: K.vector_add(trips=7, versions=3),
+    "vector_add unknown trips": lambda: K.vector_add("n"),
+    "vector_add once": lambda: K.vector_add(1),
+    "in_place_chain": lambda: K.in_place_chain(),
+    "gemm": lambda: K.gemm(),
+    "gemm persistent": lambda: K.gemm(tiles=5),
+    "gemm odd trips": lambda: K.gemm(tiles=5, k_trips=3),
+    "gemm three L0 pieces": lambda: K.gemm(tiles=3, k_trips=3, l0=4, kk=64, l0_versions=2),
+    "gemm three stages": lambda: K.gemm(tiles=5, stages=3, k_trips=10),
+    "gemm unknown trips": lambda: K.gemm(tiles="tiles", k_trips="trips"),
+    "gemm small": lambda: K.gemm(tiles=5, m=16, n=16),
+    "mix": lambda: K.mix(),
+    "mix one version": lambda: K.mix(versions=1),
+    "mix unknown trips": lambda: K.mix("n"),
+    "branch_tail": lambda: K.branch_tail(),
+    "branch_in_loop": lambda: K.branch_in_loop(),
+    "branch_in_loop unknown trips": lambda: K.branch_in_loop("n"),
+    "scalar_reads": lambda: K.scalar_reads(),
+    "in_place_gm": lambda: K.in_place_gm(),
+    "with_break": lambda: K.with_break(),
+    "flash": lambda: K.flash(),
+    "flash unknown trips": lambda: K.flash("n"),
+}
+
+
+@pytest.fixture(params=KERNELS, ids=lambda name: name.replace(" ", "_"))
+def func(request):
+    return KERNELS[request.param]()
+
+
+def test_everything_is_ordered(func):
+    assert sync_covers(func, CHIP), "the kernel needs no synchronisation: a useless test"
+    assert sync_covers(insert_sync(func, CHIP), CHIP) == []
+
+
+def test_every_flag_and_barrier_is_needed(func):
+    program, plan = plan_sync(func, CHIP)
+    items = [*plan.edges, *(b for b in plan.barriers if not b.fixed)]
+    for item in items:
+        weaker = place_sync(func, program, plan.without(item))
+        assert sync_covers(weaker, CHIP), f"{item} can be removed"
+
+
+def test_every_single_flag_statement_is_needed(func):
+    """Removing one statement unbalances a flag or leaves something unordered."""
+    synced = insert_sync(func, CHIP)
+    fixed = {id(b) for b in plan_and_insert_sync(func, CHIP)[1].barriers if b.fixed}
+    for s in statements(synced.body):
+        call = call_of(s)
+        if call is None or not _is_sync(call) or (fixed and "pipe_barrier" in call.op.name):
+            continue
+        assert sync_covers(synced.with_body(_Without(s)(synced.body)), CHIP), f"{s} can be removed"
+
+
+def test_ids_and_events_are_legal(func):
+    for s in statements(insert_sync(func, CHIP).body):
+        call = call_of(s)
+        if call is None or not _is_sync(call):
+            continue
+        if call.op.name in ("ascend.set_flag", "ascend.wait_flag"):
+            assert str(call.attrs["event"]) in isa.CORE_EVENTS[str(call.attrs["core"])]
+            limit = CHIP.usable_event_ids
+        elif call.op.name.startswith("ascend.cross_core"):
+            limit = CHIP.usable_cross_core_flags
+        else:
+            continue
+        value = const_int(call.args[0])
+        assert value is None or 0 <= value < limit
+
+
+def test_deterministic():
+    func = K.gemm(tiles=5)
+    assert structural_equal(insert_sync(func, CHIP).body, insert_sync(func, CHIP).body)
+
+
+def test_double_buffering_keeps_loads_ahead():
+    """Two versions: a load waits for the work of two iterations before, not of the last one."""
+    _, plan = plan_sync(K.vector_add(), CHIP)
+    assert sorted(e.distance for e in plan.edges) == [0, 0, 2, 2]
+
+
+def test_gemm_has_the_textbook_flags():
+    _, plan = plan_sync(K.gemm(tiles=5), CHIP)
+    names = sorted((repr(e).split(",")[0][1:].replace("aic.", ""), e.distance, e.count) for e in plan.edges)
+    assert names == [
+        ("FIX -> M", 1, 1), ("M -> FIX", 0, 1), ("M -> MTE1", 2, 2), ("MTE1 -> M", 0, 2), ("MTE1 -> MTE2", 2, 2), ("MTE2 -> MTE1", 0, 2),
+    ]  # fmt: skip
+    assert plan.barriers == []
+
+
+def test_small_mmads_get_a_barrier():
+    _, plan = plan_sync(K.gemm(m=32, n=32), CHIP)
+    assert [b.core for b in plan.barriers] == ["aic"]
+    _, plan = plan_sync(K.gemm(m=128, n=128), CHIP)
+    assert plan.barriers == []
+
+
+def test_workspace_versions_are_credits():
+    for versions in (1, 2, 3):
+        _, plan = plan_sync(K.mix(versions=versions), CHIP)
+        crossing = sorted(e.distance for e in plan.edges if e.cross)
+        assert crossing == [0, versions]
+
+
+def test_no_barriers_for_all_pipes_without_need():
+    for name, make in KERNELS.items():
+        _, plan = plan_sync(make(), CHIP)
+        assert bool(plan.notes) == (name == "with_break")
+
+
+def _is_sync(call) -> bool:
+    return call.op.name.removeprefix("ascend.") in ("set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_core_wait_flag")
+
+
+class _Without:
+    """Removes one statement."""
+
+    def __init__(self, target):
+        from tilelang_ascend.ir import StmtMutator
+
+        class Mutator(StmtMutator):
+            def visit_Evaluate(self, s):
+                return None if s.same_as(target) else s
+
+        self.mutator = Mutator()
+
+    def __call__(self, body):
+        return self.mutator(body)

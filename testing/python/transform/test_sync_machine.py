@@ -1,0 +1,144 @@
+"""The synchronised kernels run on the machine model: no hazards; and without any one flag statement, hazards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sync_kernels as K
+
+from tilelang_ascend.analysis.core_use import call_of
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.ir import Bind, Evaluate, Span, SourceName, StmtMutator, call, dtype_of, is_buffer_var, scope_of, statements
+from tilelang_ascend.isa import TABLE
+from tilelang_ascend.sim import machine
+from tilelang_ascend.sim.lower import host_program
+from tilelang_ascend.transform.insert_sync import insert_sync
+from tilelang_ascend.transform.plan_memory import plan_memory
+from tilelang_ascend.transform.split_cores import split_cores
+
+CHIP = get_chip("Ascend910B1")
+OPS = list(TABLE)
+SYNC = ("set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_core_wait_flag")
+OPTIONS = machine.SimOptions(checks=("memcheck", "racecheck", "synccheck"), time=False, record_stream=True, max_instructions=20000)
+
+#: Kernel and the values of its integer parameters.
+KERNELS = {
+    "vector_add": (lambda: K.vector_add(), ()),
+    "vector_add three versions": (lambda: K.vector_add(7, 3), ()),
+    "vector_add none": (lambda: K.vector_add("n"), (0,)),
+    "vector_add one": (lambda: K.vector_add("n"), (1,)),
+    "vector_add five": (lambda: K.vector_add("n"), (5,)),
+    "in_place_chain": (lambda: K.in_place_chain(4), ()),
+    "gemm": (lambda: K.gemm(k_trips=4), ()),
+    "gemm persistent": (lambda: K.gemm(tiles=3, k_trips=3), ()),
+    "gemm three stages": (lambda: K.gemm(tiles=2, stages=3, k_trips=5, l0=4), ()),
+    "gemm no trips": (lambda: K.gemm(tiles="t", k_trips="n"), (2, 0)),
+    "gemm some trips": (lambda: K.gemm(tiles="t", k_trips="n"), (3, 3)),
+    "gemm small": (lambda: K.gemm(k_trips=3, m=16, n=16), ()),
+    "mix": (lambda: K.mix(5), ()),
+    "mix one version": (lambda: K.mix(4, versions=1), ()),
+    "branch_tail": (lambda: K.branch_tail(), (3000,)),
+    "branch_tail only": (lambda: K.branch_tail(), (100,)),
+    "branch_in_loop": (lambda: K.branch_in_loop(6), ()),
+    "scalar_reads": (lambda: K.scalar_reads(3), ()),
+    "in_place_gm": (lambda: K.in_place_gm(3), ()),
+    "with_break": (lambda: K.with_break(4), ()),
+    "flash": (lambda: K.flash(4), ()),
+}
+
+
+class _Number(StmtMutator):
+    """Gives every instruction its own source line, so that a stream tells which statement an instruction is from."""
+
+    def __init__(self):
+        self.count = 0
+        self.sync: dict[int, str] = {}
+
+    def visit_Evaluate(self, s):
+        return Evaluate(self._call(s), span=self._span())
+
+    def visit_Bind(self, s):
+        return s if call_of(s) is None else Bind(s.var, self._call(s), span=self._span())
+
+    def _call(self, s):
+        self.count += 1
+        name = str(s.value.op.name)
+        if name.removeprefix("ascend.") in SYNC:
+            self.sync[self.count] = str(s).strip()
+        dtype = str(s.value.ty.dtype) if isinstance(s, Bind) else "void"
+        attrs = dict(s.value.attrs) if s.value.attrs is not None else None
+        return call(name, s.value.args, attrs, dtype=dtype)
+
+    def _span(self):
+        return Span(SourceName("kernel.py"), self.count, self.count, 1, 2)
+
+
+class Prepared:
+    """A compiled kernel with its tensors; `run` executes it, or recorded streams of it."""
+
+    def __init__(self, func, scalars):
+        planned, _ = plan_memory(func, CHIP)
+        numbered = _Number()
+        body = numbered(insert_sync(planned, CHIP).body)
+        self.sync = numbered.sync
+        self.module = split_cores(planned.with_body(body))
+        first = next(iter(self.module.functions.values()))
+        self.kernel_type = str(first.attrs["ascend.kernel_type"])
+        workspaces = int(first.attrs["ascend.num_workspaces"]) if "ascend.num_workspaces" in first.attrs else 0
+        buffers = [p for p in first.params if is_buffer_var(p)]
+        rng = np.random.default_rng(0)
+        self.arrays = [(rng.random(int(b.ty.shape[0])) * 2).astype(dtype_of(b)) for b in buffers]
+        self.scratch = [i >= len(buffers) - workspaces for i in range(len(buffers))]
+        self.words = [*scalars, *(a.ctypes.data for a in self.arrays)]
+        self.program = host_program(self.module)
+
+    def run(self, entries=None):
+        tensors = [
+            machine.Tensor(a.ctypes.data, a.nbytes, f"t{i}", scratch=scratch)
+            for i, (a, scratch) in enumerate(zip(self.arrays, self.scratch))
+        ]
+        return machine.run(CHIP, self.kernel_type, 1, entries or self.program.entries, self.words, tensors, OPTIONS)
+
+
+@pytest.fixture(params=KERNELS, ids=lambda name: name.replace(" ", "_"), scope="module")
+def prepared(request):
+    make, scalars = KERNELS[request.param]
+    return Prepared(make(), scalars)
+
+
+def test_no_hazards(prepared):
+    result = prepared.run()
+    assert result.ok, result.text()
+
+
+def test_without_any_one_flag_statement_there_are_hazards(prepared):
+    """Recorded streams with the instructions of one statement left out; what never runs cannot be missed."""
+    result = prepared.run()
+    streams = dict(zip(result.core_names, result.streams))
+    executed = {line for s in streams.values() for line in _lines(s)}
+    missed = []
+    for line, text in prepared.sync.items():
+        if line not in executed:
+            continue
+        kept = {name: _without(s, line) for name, s in streams.items()}
+        entries = {core: [s.tobytes() for name, s in kept.items() if name.lower().startswith(core)] for core in ("aic", "aiv")}
+        if prepared.run({core: e for core, e in entries.items() if e}).ok:
+            missed.append(text)
+    assert missed == []
+
+
+def _items(stream):
+    at = 0
+    while at < len(stream):
+        size = 3 + int(stream[at + 2])
+        yield stream[at : at + size]
+        at += size
+
+
+def _lines(stream):
+    return {int(item[1]) for item in _items(stream)}
+
+
+def _without(stream, line):
+    items = [item for item in _items(stream) if int(item[1]) != line or OPS[int(item[0])] not in SYNC]
+    return np.concatenate(items) if items else stream[:0]

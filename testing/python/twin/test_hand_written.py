@@ -1,0 +1,146 @@
+"""Hand-written Ascend C on the machine: queues work as documented, and misuse is found while the kernel runs."""
+
+import numpy as np
+import pytest
+
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.sim import machine, twin
+
+CHIP = get_chip("Ascend910B1")
+TILE, TILES = 128, 4
+
+ADD_WITH_QUEUES = """
+#include "kernel_operator.h"
+
+class Add {
+ public:
+  __aicore__ inline void Init(GM_ADDR x, GM_ADDR y, GM_ADDR z) {
+    const uint32_t first = AscendC::GetBlockIdx() * TILE * TILES;
+    xGm.SetGlobalBuffer((__gm__ half*)x + first, TILE * TILES);
+    yGm.SetGlobalBuffer((__gm__ half*)y + first, TILE * TILES);
+    zGm.SetGlobalBuffer((__gm__ half*)z + first, TILE * TILES);
+    pipe.InitBuffer(inX, 2, TILE * sizeof(half));
+    pipe.InitBuffer(inY, 2, TILE * sizeof(half));
+    pipe.InitBuffer(outZ, 2, TILE * sizeof(half));
+  }
+  __aicore__ inline void Process() {
+    for (int32_t i = 0; i < TILES; i++) {
+      CopyIn(i);
+      Compute();
+      CopyOut(i);
+    }
+  }
+
+ private:
+  __aicore__ inline void CopyIn(int32_t i) {
+    AscendC::LocalTensor<half> x = inX.AllocTensor<half>();
+    AscendC::LocalTensor<half> y = inY.AllocTensor<half>();
+    AscendC::DataCopy(x, xGm[i * TILE], TILE);
+    AscendC::DataCopy(y, yGm[i * TILE], TILE);
+    inX.EnQue(x);
+    inY.EnQue(y);
+  }
+  __aicore__ inline void Compute() {
+    AscendC::LocalTensor<half> x = inX.DeQue<half>();
+    AscendC::LocalTensor<half> y = inY.DeQue<half>();
+    AscendC::LocalTensor<half> z = outZ.AllocTensor<half>();
+    AscendC::Add(z, x, y, TILE);
+    outZ.EnQue<half>(z);
+    inX.FreeTensor(x);
+    inY.FreeTensor(y);
+  }
+  __aicore__ inline void CopyOut(int32_t i) {
+    AscendC::LocalTensor<half> z = outZ.DeQue<half>();
+    AscendC::DataCopy(zGm[i * TILE], z, TILE);
+    outZ.FreeTensor(z);
+  }
+
+  static constexpr uint32_t TILE = 128;
+  static constexpr int32_t TILES = 4;
+  AscendC::TPipe pipe;
+  AscendC::TQue<AscendC::TPosition::VECIN, 2> inX, inY;
+  AscendC::TQue<AscendC::TPosition::VECOUT, 2> outZ;
+  AscendC::GlobalTensor<half> xGm, yGm, zGm;
+};
+
+extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR y, GM_ADDR z) {
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
+  Add op;
+  op.Init(x, y, z);
+  op.Process();
+}
+"""
+
+
+def run(text: str, arrays, kernel="add", kernel_type="aiv_only", blocks=1):
+    program = twin.compile_text(text, kernel, CHIP, kernel_type)
+    tensors = [machine.Tensor(a.ctypes.data, a.nbytes, f"t{i}") for i, a in enumerate(arrays)]
+    words = [a.ctypes.data for a in arrays]
+    return machine.run(CHIP, kernel_type, blocks, program.entries, words, tensors)
+
+
+def vectors(blocks=1):
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(TILE * TILES * blocks).astype(np.float16) for _ in range(2))
+    return [x, y, np.zeros_like(x)]
+
+
+def test_a_kernel_with_queues():
+    arrays = vectors(blocks=3)
+    result = run(ADD_WITH_QUEUES, arrays, blocks=3)
+    # The kernel ends with its last FreeTensor flags up: the hardware clears them at the end of a kernel.
+    assert not [h for h in result.hazards if h.check != "synccheck"], [h.text() for h in result.hazards]
+    np.testing.assert_array_equal(arrays[2], arrays[0] + arrays[1])
+
+
+def test_a_forgotten_queue_step_is_found():
+    racy = ADD_WITH_QUEUES.replace("    outZ.EnQue<half>(z);\n", "").replace("outZ.DeQue<half>()", "outZ.AllocTensor<half>()")
+    assert any(h.check == "racecheck" for h in run(racy, vectors()).hazards)
+
+
+def test_hazards_name_the_line_of_the_text():
+    racy = ADD_WITH_QUEUES.replace("    outZ.EnQue<half>(z);\n", "").replace("outZ.DeQue<half>()", "outZ.AllocTensor<half>()")
+    line = next(i for i, text in enumerate(racy.splitlines(), 1) if "DataCopy(zGm" in text)
+    assert line in {h.first.line for h in run(racy, vectors()).hazards if h.check == "racecheck"}
+
+
+BODY = """
+#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void k(GM_ADDR x) {{
+  AscendC::TPipe pipe;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> ub;
+  pipe.InitBuffer(ub, 4096);
+  AscendC::LocalTensor<float> a = ub.GetWithOffset<float>(512, 0), b = ub.GetWithOffset<float>(512, 2048);
+  AscendC::GlobalTensor<float> g;
+  g.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(x));
+  AscendC::Duplicate(a, 0.0f, 512);
+  AscendC::Duplicate(b, 0.0f, 512);
+  AscendC::PipeBarrier<PIPE_ALL>();
+  {body}
+  AscendC::PipeBarrier<PIPE_ALL>();
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "body, reason",
+    [
+        ("AscendC::DataCopyPad(g, a, AscendC::DataCopyExtParams{5000, 4, 0, 0, 0});", "block_count=5000 is outside 0..4095"),
+        ("AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(9);", "event_id=9 is outside 0..7"),
+        ("AscendC::DataCopy(g, a, 3);", "not a multiple of 32 bytes"),
+        ("a = ub.GetWithOffset<float>(513, 2048);", "beyond the end of the TBuf"),
+        ("a = ub.GetWithOffset<float>(8, 4);", "not a multiple of 32 bytes"),
+        ("AscendC::WholeReduceMax<float>(a, b, 64, 1, 1, 1, 8);", "only ORDER_ONLY_VALUE"),
+        ("AscendC::CrossCoreWaitFlag(16);", "flag_id=16 is outside 0..15"),
+        ("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);", "does not run on this kind of core"),
+        ("AscendC::LocalTensor<uint8_t> m = a.ReinterpretCast<uint8_t>(); AscendC::LocalTensor<int32_t> i = b.ReinterpretCast<int32_t>(); "
+         "AscendC::Compare(m, i, i, AscendC::CMPMODE::LT, 64);", "compared for equality"),
+    ],
+)  # fmt: skip
+def test_misuse_is_reported_while_the_kernel_runs(body, reason):
+    result = run(BODY.format(body=body), [np.zeros(1024, np.float32)], kernel="k")
+    assert any(reason in h.message for h in result.hazards), [h.text() for h in result.hazards]
+
+
+def test_the_same_kernel_without_misuse_is_clean():
+    assert not run(BODY.format(body=""), [np.zeros(1024, np.float32)], kernel="k").hazards

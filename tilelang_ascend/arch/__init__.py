@@ -1,0 +1,21 @@
+"""Chips as data: `get_chip("Ascend910B1")`, `parse_target("ascend -chip=a3")`. Imports no tvm.
+
+>>> get_chip("a2").num_aic
+24
+"""
+
+from .load import chips
+from .spec import ChipSpec, MemorySpec, Price, Quantity, lane_rate
+from .target import DEFAULT_CHIP, get_chip, parse_target
+
+__all__ = [
+    "DEFAULT_CHIP",
+    "ChipSpec",
+    "MemorySpec",
+    "Price",
+    "Quantity",
+    "chips",
+    "get_chip",
+    "lane_rate",
+    "parse_target",
+]

@@ -1,0 +1,95 @@
+"""From what a user writes as `target=` to a chip."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from typing import Any
+
+from ..errors import TargetError
+from .load import FAMILIES, chips, family_table
+from .spec import ChipSpec
+
+DEFAULT_CHIP = "Ascend910B1"
+#: Target kinds: they name no chip, so they mean the default one.
+KINDS = ("ascend", "npuir", "auto")
+_CHIP_KEYS = ("chip", "mcpu", "arch")
+
+
+def _names() -> dict[str, str]:
+    """Lower-case name or alias -> SKU."""
+    names = {sku.lower(): sku for sku in chips()}
+    for family in FAMILIES:
+        table = family_table(family)
+        names[family] = table["default_sku"]
+        names.update((alias.lower(), sku) for alias, sku in table.get("aliases", {}).items())
+    return names
+
+
+def get_chip(name: str | ChipSpec = DEFAULT_CHIP) -> ChipSpec:
+    """The chip called `name`: a SKU or a family alias (a2, a3, a5), in any case.
+
+    Raises:
+        TargetError: there is no such chip; the message lists close matches.
+    """
+    if isinstance(name, ChipSpec):
+        return name
+    names = _names()
+    key = str(name).strip().lower()
+    if key in names:
+        return chips()[names[key]]
+    close = difflib.get_close_matches(key, names, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(dict.fromkeys(names[c] for c in close))}?" if close else None
+    raise TargetError(
+        f"unknown chip {str(name)!r}", notes=[f"known chips: {', '.join([*chips(), *FAMILIES])}"], hint=hint
+    )
+
+
+def parse_target(target: Any = None) -> ChipSpec:
+    """The chip a target names.
+
+    Accepts None, ``"ascend"``, ``"npuir"``, ``"auto"`` (the default chip), ``"ascend -chip=Ascend910B3"``, a dict such
+    as ``{"kind": "ascend", "chip": "a3"}``, a SKU, a family alias, or a `ChipSpec`.
+
+    Raises:
+        TargetError: unknown kind, option or chip.
+    """
+    if target is None:
+        return get_chip()
+    if isinstance(target, ChipSpec):
+        return target
+    if isinstance(target, dict):
+        return _from_options(dict(target))
+    if not isinstance(target, str):
+        raise TargetError(f"a target is a string, a dict or a chip, not {type(target).__name__}")
+    words = shlex.split(target)
+    if not words:
+        raise TargetError(
+            "the target is an empty string", hint=f"write one of {', '.join(KINDS)} or a chip such as {DEFAULT_CHIP}"
+        )
+    if words[0].lower() not in KINDS and len(words) == 1:
+        return get_chip(words[0])
+    options: dict[str, str] = {"kind": words[0]}
+    for word in words[1:]:
+        key, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or not equals:
+            raise TargetError(
+                f"target option {word!r} is not of the form -key=value",
+                hint=f'for example "ascend -chip={DEFAULT_CHIP}"',
+            )
+        options[key] = value
+    return _from_options(options)
+
+
+def _from_options(options: dict) -> ChipSpec:
+    kind = str(options.pop("kind", "ascend"))
+    if kind.lower() not in KINDS:
+        raise TargetError(
+            f"unknown target kind {kind!r}", hint=f"write one of {', '.join(KINDS)}, or a chip such as {DEFAULT_CHIP}"
+        )
+    named = [options.pop(key) for key in _CHIP_KEYS if key in options]
+    if options:
+        raise TargetError(
+            f"unknown target option {next(iter(options))!r}", hint="the options of a target are: kind, chip"
+        )
+    return get_chip(named[0] if named else DEFAULT_CHIP)

@@ -1,0 +1,88 @@
+"""Compiled kernels, in memory and on disk.
+
+The key of a kernel is a digest of its traced Tile IR, so everything that shaped it counts: its source, the globals,
+closures and helper functions it used, the values of its constants. Chip, options, and the versions of this package, of the
+instruction table and of TVM are part of the key too.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Callable
+
+from .. import env
+from ..runtime.artifact import Artifact
+from .store import Store
+
+_memory: dict[str, Artifact] = {}
+_lock = threading.Lock()
+_enabled: bool | None = None
+
+
+def enable_cache() -> None:
+    """Use the on-disk cache, whatever `TILELANG_DISABLE_CACHE` says."""
+    global _enabled
+    _enabled = True
+
+
+def disable_cache() -> None:
+    """Compile afresh in every process: neither read nor write the on-disk cache."""
+    global _enabled
+    _enabled = False
+
+
+def is_cache_enabled() -> bool:
+    """Whether the on-disk cache is used."""
+    return not env.DISABLE_CACHE.get() if _enabled is None else _enabled
+
+
+def clear_cache() -> None:
+    """Forget every compiled kernel, in memory and on disk."""
+    clear_memory()
+    store().clear()
+
+
+def clear_memory() -> None:
+    """Forget the kernels of this process; the disk keeps them."""
+    with _lock:
+        _memory.clear()
+
+
+def store() -> Store:
+    """The on-disk cache of this user."""
+    return Store(env.CACHE_DIR.get())
+
+
+def get_or_build(key: str, build: Callable[[], Artifact]) -> Artifact:
+    """The artifact of `key`, from memory, from disk, or from `build`."""
+    with _lock:
+        found = _memory.get(key)
+    if found is None:
+        found = _from_disk_or_build(key, build) if is_cache_enabled() else build()
+        with _lock:
+            found = _memory.setdefault(key, found)
+    return found
+
+
+def _from_disk_or_build(key: str, build: Callable[[], Artifact]) -> Artifact:
+    disk = store()
+    found = _load(disk, key)
+    if found is not None:
+        return found
+    with disk.building(key):
+        found = _load(disk, key)
+        if found is None:
+            found = build()
+            disk.write(key, found.to_files())
+    return found
+
+
+def _load(disk: Store, key: str) -> Artifact | None:
+    files = disk.read(key)
+    if files is None:
+        return None
+    try:
+        return Artifact.from_files(files)
+    except (KeyError, ValueError, TypeError):
+        disk.remove(key)
+        return None

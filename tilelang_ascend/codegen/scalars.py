@@ -1,0 +1,280 @@
+"""Scalar expressions as C++ text: exact types, no reliance on promotions, division and remainder as TIR defines them."""
+
+from __future__ import annotations
+
+import math
+from typing import Callable
+
+import numpy as np
+
+from ..ir import Call, FloatImm, IntImm, TensorLoad, Var, const_int, dtype_of, op_name, tirx
+from ..isa import CTYPES
+from ..sim.words import is_float, round_to
+
+ATOM, UNARY, MUL, ADD, SHIFT, RELATION, EQUALITY, BIT_AND, BIT_XOR, BIT_OR, AND, OR, TERNARY = range(13, 0, -1)
+
+#: node -> (C++ operator, precedence)
+BINARY = {
+    tirx.Add: ("+", ADD),
+    tirx.Sub: ("-", ADD),
+    tirx.Mul: ("*", MUL),
+    tirx.Div: ("/", MUL),
+    tirx.Mod: ("%", MUL),
+    tirx.LShift: ("<<", SHIFT),
+    tirx.RShift: (">>", SHIFT),
+    tirx.LT: ("<", RELATION),
+    tirx.LE: ("<=", RELATION),
+    tirx.GT: (">", RELATION),
+    tirx.GE: (">=", RELATION),
+    tirx.EQ: ("==", EQUALITY),
+    tirx.NE: ("!=", EQUALITY),
+    tirx.BitwiseAnd: ("&", BIT_AND),
+    tirx.BitwiseXor: ("^", BIT_XOR),
+    tirx.BitwiseOr: ("|", BIT_OR),
+    tirx.And: ("&&", AND),
+    tirx.Or: ("||", OR),
+}
+_ARITHMETIC = frozenset({MUL, ADD})
+_RELATIONS = frozenset({RELATION, EQUALITY})
+
+#: node -> (helper, plain operator that does the same for operands that are not negative)
+HELPED = {
+    tirx.FloorDiv: ("FloorDiv", "/"),
+    tirx.FloorMod: ("FloorMod", "%"),
+    tirx.Min: ("Min", None),
+    tirx.Max: ("Max", None),
+}
+
+#: Definitions of the helpers a kernel may use; only used ones are emitted.
+HELPERS = {
+    "FloorDiv": """\
+// Division that rounds towards minus infinity.
+template <typename T>
+__aicore__ inline T FloorDiv(T a, T b) {
+  const T q = a / b;
+  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+}
+""",
+    "FloorMod": """\
+// Remainder with the sign of the divisor.
+template <typename T>
+__aicore__ inline T FloorMod(T a, T b) {
+  const T r = a % b;
+  return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;
+}
+""",
+    "Min": """\
+template <typename T>
+__aicore__ inline T Min(T a, T b) {
+  return a < b ? a : b;
+}
+""",
+    "Max": """\
+template <typename T>
+__aicore__ inline T Max(T a, T b) {
+  return a > b ? a : b;
+}
+""",
+    "BitCast": """\
+// The same bits as another type.
+template <typename To, typename From>
+__aicore__ inline To BitCast(From from) {
+  union {
+    From from;
+    To to;
+  } bits{from};
+  return bits.to;
+}
+""",
+}
+
+_NARROW = frozenset({"int8", "uint8", "int16", "uint16"})
+_SMALL_FLOATS = frozenset({"float16", "bfloat16"})
+
+
+def cast_text(text: str, source: str, target: str) -> str:
+    """`text` of dtype `source` converted to `target` with C++ semantics that equal TIR's."""
+    if source == target:
+        return text
+    if target == "bool":
+        return f"({text} != 0)"
+    if source in _SMALL_FLOATS and target != "float32":
+        return cast_text(cast_text(text, source, "float32"), "float32", target)
+    if target in _SMALL_FLOATS and source != "float32":
+        return cast_text(cast_text(text, source, "float32"), "float32", target)
+    if source == "bfloat16":
+        return f"AscendC::ToFloat({text})"
+    if target == "bfloat16":
+        return f"AscendC::ToBfloat16({text})"
+    return f"static_cast<{CTYPES[target]}>({text})"
+
+
+def float_literal(value: float, dtype: str) -> str:
+    """A constant of a floating-point dtype, rounded to it first."""
+    value = round_to(value, dtype)
+    if dtype == "float64":
+        wide, suffix = repr(value), ""
+    else:
+        wide, suffix = str(np.float32(value)), "f"
+    if math.isnan(value):
+        text = "__builtin_nan" + suffix + '("")'
+    elif math.isinf(value):
+        text = ("-" if value < 0 else "") + "__builtin_inf" + suffix + "()"
+    else:
+        text = wide + suffix
+    return text if dtype in ("float32", "float64") else cast_text(text, "float32", dtype)
+
+
+def int_literal(value: int, dtype: str) -> str:
+    """A constant of an integer dtype (or bool)."""
+    if dtype == "bool":
+        return "true" if value else "false"
+    if dtype.startswith("uint"):
+        return f"{value}" if dtype in _NARROW else f"{value}{'ULL' if value >= 1 << 32 else 'U'}"
+    if value in (-(1 << 31), -(1 << 63)):
+        return f"({value + 1}{'LL' if value < -(1 << 31) else ''} - 1)"
+    return f"{value}" if -(1 << 31) < value < 1 << 31 else f"{value}LL"
+
+
+class ScalarText:
+    """Prints expressions of one kernel.
+
+    name_of: identifier of a variable; machine_call: text of an intrinsic that returns a value; `helpers` collects the
+    names of the helper functions that were used; `nonnegative` holds variables known not to be negative.
+    """
+
+    def __init__(self, name_of: Callable[[Var], str], machine_call: Callable[[Call], str]):
+        self.name_of = name_of
+        self.machine_call = machine_call
+        self.helpers: set[str] = set()
+        self.nonnegative: set = set()
+
+    def __call__(self, e) -> str:
+        """C++ text of an expression."""
+        return self.text(e)[0]
+
+    def text(self, e) -> tuple[str, int]:
+        """(text, precedence) of an expression."""
+        kind = type(e)
+        if kind in BINARY:
+            return self.binary(e, *BINARY[kind])
+        if kind in HELPED:
+            return self.helped(e, *HELPED[kind])
+        return getattr(self, "print_" + kind.__name__)(e)
+
+    # ---- leaves
+
+    def print_Var(self, e):
+        return self.name_of(e), ATOM
+
+    def print_IntImm(self, e: IntImm):
+        text = int_literal(int(e.value), dtype_of(e))
+        return text, UNARY if text.startswith("-") else ATOM
+
+    def print_FloatImm(self, e: FloatImm):
+        text = float_literal(float(e.value), dtype_of(e))
+        return text, UNARY if text.startswith("-") else ATOM
+
+    def print_TensorLoad(self, e: TensorLoad):
+        # Only mutable scalars are read by a load; elements of memory are read by ascend.get_value.
+        return self.name_of(e.source), ATOM
+
+    # ---- operators
+
+    def binary(self, e, symbol: str, precedence: int):
+        dtype = dtype_of(e.a)
+        if dtype in _SMALL_FLOATS and precedence in _ARITHMETIC:
+            a, b = (cast_text(self(x), dtype, "float32") for x in (e.a, e.b))
+            return cast_text(f"({a}) {symbol} ({b})", "float32", dtype), ATOM
+        b = const_int(e.b)
+        if symbol == "+" and b is not None and -(1 << 31) < b < 0:
+            symbol, right = "-", (str(-b), ATOM)
+        else:
+            right = self.text(e.b)
+        left = self.text(e.a)
+        if symbol == "<<" and isinstance(e.a, IntImm):
+            left = f"static_cast<{CTYPES[dtype]}>({left[0]})", ATOM
+        text = f"{_operand(left, precedence, False)} {symbol} {_operand(right, precedence, True)}"
+        if dtype in _NARROW and precedence not in _RELATIONS:
+            return f"static_cast<{CTYPES[dtype]}>({text})", ATOM
+        return text, precedence
+
+    def helped(self, e, helper: str, plain: str | None):
+        dtype = dtype_of(e)
+        if plain and self.is_nonnegative(e.a) and self.is_nonnegative(e.b):
+            return self.binary(e, plain, MUL)
+        self.helpers.add(helper)
+        text = f"{helper}<{CTYPES[dtype]}>({self(e.a)}, {self(e.b)})"
+        return text, ATOM
+
+    def print_Not(self, e):
+        return f"!{_operand(self.text(e.a), UNARY, False)}", UNARY
+
+    def print_BitwiseNot(self, e):
+        dtype = dtype_of(e)
+        text = f"~{_operand(self.text(e.a), UNARY, False)}"
+        return (f"static_cast<{CTYPES[dtype]}>({text})", ATOM) if dtype in _NARROW else (text, UNARY)
+
+    def print_Cast(self, e):
+        return cast_text(self(e.value), dtype_of(e.value), dtype_of(e)), ATOM
+
+    def print_Select(self, e):
+        return self.choose(e.condition, e.true_value, e.false_value)
+
+    def choose(self, condition, yes, no):
+        parts = [_operand(self.text(x), TERNARY + 1, True) for x in (condition, yes, no)]
+        text = f"({parts[0]} ? {parts[1]} : {parts[2]})"
+        dtype = dtype_of(yes)
+        return (f"static_cast<{CTYPES[dtype]}>{text}" if dtype in _NARROW else text), ATOM
+
+    # ---- calls
+
+    def print_Call(self, e: Call):
+        name = op_name(e)
+        if name.startswith("ascend."):
+            return self.machine_call(e), ATOM
+        assert name in _CALLS, f"{name} has no scalar form in Ascend C"
+        return _CALLS[name](self, e)
+
+    def reinterpret(self, e: Call):
+        self.helpers.add("BitCast")
+        return f"BitCast<{CTYPES[dtype_of(e)]}>({self(e.args[0])})", ATOM
+
+    # ---- facts
+
+    def is_nonnegative(self, e) -> bool:
+        """True when `e` is known not to be negative."""
+        if isinstance(e, IntImm):
+            return int(e.value) >= 0
+        if isinstance(e, Var):
+            return e in self.nonnegative or dtype_of(e).startswith("uint")
+        if isinstance(e, tirx.Cast):
+            return not is_float(dtype_of(e.value)) and self.is_nonnegative(e.value)
+        if isinstance(e, tirx.FloorMod):
+            return self.is_nonnegative(e.b)
+        if isinstance(e, (tirx.Add, tirx.Mul, tirx.FloorDiv, tirx.Min)):
+            return self.is_nonnegative(e.a) and self.is_nonnegative(e.b)
+        if isinstance(e, tirx.Max):
+            return self.is_nonnegative(e.a) or self.is_nonnegative(e.b)
+        return False
+
+
+_CALLS = {
+    "prim.if_then_else": lambda self, e: self.choose(*e.args),
+    "prim.likely": lambda self, e: self.text(e.args[0]),
+    "tirx.reinterpret": ScalarText.reinterpret,
+}
+
+
+def _operand(part: tuple[str, int], outer: int, right: bool) -> str:
+    """`part` as an operand of an operator of precedence `outer`, in parentheses where C++ or a reader needs them."""
+    text, inner = part
+    if inner >= UNARY:
+        return text
+    arithmetic = inner in _ARITHMETIC and outer in _ARITHMETIC
+    if arithmetic:
+        plain = inner > outer or (inner == outer and not right)
+    else:
+        plain = (inner in _ARITHMETIC and outer in _RELATIONS) or (inner in _RELATIONS and outer in (AND, OR))
+        plain = plain or (inner == outer and outer in (AND, OR))
+    return text if plain else f"({text})"

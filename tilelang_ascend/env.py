@@ -1,0 +1,80 @@
+"""Every environment variable the package reads, in one typed registry.
+
+Values are read at each use, so a test or a notebook may change them at any time. `doctor` prints this table.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+_TRUE = ("1", "true", "yes", "on")
+_FALSE = ("0", "false", "no", "off", "")
+
+
+def _bool(text: str) -> bool:
+    low = text.strip().lower()
+    if low in _TRUE:
+        return True
+    if low in _FALSE:
+        return False
+    raise ValueError(f"expected one of {', '.join(_TRUE + _FALSE[:-1])}")
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        low = text.strip().lower()
+        if low not in choices:
+            raise ValueError(f"expected one of {', '.join(choices)}")
+        return low
+
+    return parse
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One environment variable: its name, default, parser and one line of documentation."""
+
+    name: str
+    default: Any
+    parse: Callable[[str], Any]
+    doc: str
+
+    def get(self) -> Any:
+        """The current value.
+
+        Raises:
+            ValueError: the variable is set to something that does not parse.
+        """
+        text = os.environ.get(self.name)
+        if text is None:
+            return self.default() if callable(self.default) else self.default
+        try:
+            return self.parse(text)
+        except ValueError as reason:
+            raise ValueError(f"environment variable {self.name}={text!r}: {reason}") from None
+
+
+def _default_cache_dir() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("tilelang_ascend", appauthor=False))
+
+
+CACHE_DIR = Knob("TILELANG_CACHE_DIR", _default_cache_dir, lambda s: Path(s).expanduser(),
+                 "folder of the on-disk kernel cache")
+DISABLE_CACHE = Knob("TILELANG_DISABLE_CACHE", False, _bool, "1: neither read nor write the on-disk kernel cache")
+DEFAULT_TARGET = Knob("TILELANG_DEFAULT_TARGET", "ascend", str, "target of kernels that do not name one")
+EXECUTION_BACKEND = Knob("TILELANG_EXECUTION_BACKEND", "auto", _one_of("auto", "sim", "npu", "rpc"),
+                         "where a kernel call runs: auto, sim, npu or rpc")
+SIM_CHECKS = Knob("TILELANG_SIM_CHECKS", "off", _one_of("off", "on"),
+                  "on: every simulated kernel call runs memcheck, initcheck, racecheck and synccheck")
+PRINT_ON_COMPILATION = Knob("TILELANG_PRINT_ON_COMPILATION", False, _bool, "1: one line per compiled kernel")
+LOG_LEVEL = Knob("TILELANG_LOG_LEVEL", "info", _one_of("debug", "info", "warning", "error", "critical"),
+                 "least severe message that is printed")
+
+KNOBS: tuple[Knob, ...] = (
+    CACHE_DIR, DISABLE_CACHE, DEFAULT_TARGET, EXECUTION_BACKEND, SIM_CHECKS, PRINT_ON_COMPILATION, LOG_LEVEL,
+)

@@ -1,0 +1,311 @@
+"""The builder: collects Tile IR statements, region by region, while a kernel is traced.
+
+A *region* is a list of statements that will become one body: of the function, of a loop, of one side of an `if`. Run-time control
+flow opens a region; compile-time control flow is just Python running. `Builder.current()` is the builder of this thread.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import threading
+from typing import Any
+
+from ..errors import InvalidKernel, KernelSyntaxError, Location, ScopeError
+from ..ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    IntImm,
+    SourceName,
+    Span,
+    Var,
+    as_expr,
+    decl_buffer,
+    seq,
+    tirx,
+)
+from .values import Restart, ScalarVar
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_active = threading.local()
+_source_names: dict[str, SourceName] = {}
+_positions: dict[int, tuple[Any, list]] = {}  # by identity; the value keeps the code object alive
+
+
+def is_user_code(code) -> bool:
+    """True for code that is not part of this package."""
+    return not code.co_filename.startswith(_PACKAGE)
+
+
+def user_location() -> Location | None:
+    """Where the user's program is: the innermost frame outside this package, with exact columns from Python 3.11 on."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_user_code(frame.f_code):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    code = frame.f_code
+    if sys.version_info >= (3, 11):
+        entry = _positions.get(id(code))
+        if entry is None:
+            entry = _positions[id(code)] = (code, list(code.co_positions()))
+        line, end_line, col, end_col = entry[1][frame.f_lasti // 2]
+        if line is not None and col is not None:
+            return Location(code.co_filename, line, col + 1, end_col + 1 if end_line == line else 0)
+    text = linecache.getline(code.co_filename, frame.f_lineno)
+    return Location(code.co_filename, frame.f_lineno, len(text) - len(text.lstrip()) + 1)
+
+
+def span_of(where: Location | None) -> Span | None:
+    """TVM span of a location."""
+    if where is None:
+        return None
+    name = _source_names.get(where.file)
+    if name is None:
+        name = _source_names[where.file] = SourceName(where.file)
+    return Span(name, where.line, where.line, where.col, where.end_col or where.col)
+
+
+class Region:
+    """One body under construction. `kind`: func, grid, loop, parallel, branch, while."""
+
+    def __init__(self, kind: str, parent: Region | None, where: Location | None):
+        self.kind, self.parent, self.where = kind, parent, where
+        self.stmts: list = []
+        self.carried: dict[str, Any] = {}  # names read at the head of the next iteration, with their non-scalar values
+
+    def inside(self, kind: str) -> bool:
+        """True if this region or one around it is of `kind`."""
+        region: Region | None = self
+        while region is not None:
+            if region.kind == kind:
+                return True
+            region = region.parent
+        return False
+
+
+class Builder:
+    """State of one trace. `facts` survives restarts: what an earlier attempt learned (see `Restart`)."""
+
+    def __init__(self, facts: dict | None = None):
+        self.facts = {} if facts is None else facts
+        self.region = self.root = Region("func", None, None)
+        self.names: dict[str, int] = {}
+        self.pending: list[tuple] = [()]
+        self.hints: list[str] = []
+        self.threads: Any = None
+        self.grids = 0
+        self.outputs: list = []  # buffers made by T.empty, in order
+        self.loops: list = []
+        self.function_regions: list[Region] = []
+        self.eager: Any = None  # the EagerTrace this builder serves, if any
+
+    # --- activation --------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Builder:
+        self._outer = getattr(_active, "builder", None)
+        _active.builder = self
+        return self
+
+    def __exit__(self, *_exc) -> None:
+        _active.builder = self._outer
+
+    @staticmethod
+    def active() -> Builder | None:
+        """The builder of this thread, None outside a kernel."""
+        return getattr(_active, "builder", None)
+
+    @staticmethod
+    def current(what: str = "this") -> Builder:
+        """The builder of this thread; an error naming `what` outside a kernel."""
+        builder = getattr(_active, "builder", None)
+        if builder is None:
+            raise KernelSyntaxError(
+                f"{what} can only be used inside a kernel",
+                hint="call it in a function decorated with @T.prim_func or @tilelang.jit",
+            )
+        return builder
+
+    # --- statements --------------------------------------------------------------------------------------------------
+
+    def emit(self, stmt) -> None:
+        """Append a statement to the current region."""
+        self.region.stmts.append(stmt)
+
+    def span(self) -> Span | None:
+        """Span of the user's current position."""
+        return span_of(user_location())
+
+    def push(self, kind: str, where: Location | None = None) -> Region:
+        """Open a region."""
+        self.region = Region(kind, self.region, where or user_location())
+        return self.region
+
+    def pop(self, region: Region):
+        """Close `region` and return its statements as one."""
+        assert self.region is region, f"region {self.region.kind} closed as {region.kind}"
+        self.region = region.parent
+        return seq(region.stmts)
+
+    def unique(self, name: str) -> str:
+        """`name`, or `name_1`, `name_2`, … if it is taken."""
+        count = self.names.get(name)
+        if count is None:
+            self.names[name] = 0
+            return name
+        while True:
+            count += 1
+            candidate = f"{name}_{count}"
+            if candidate not in self.names:
+                self.names[name] = count
+                self.names[candidate] = 0
+                return candidate
+
+    def hinted_name(self, default: str) -> str:
+        """Name for a new buffer: the Python name it is being assigned to, else `default`."""
+        names = self.pending[-1]
+        if len(names) > 1:
+            self.pending[-1] = names[1:]
+        return self.unique(names[0] if names else default)
+
+    # --- values ------------------------------------------------------------------------------------------------------
+
+    def let(self, name: str, value):
+        """`name = value` as an immutable variable."""
+        if name == "_":
+            name = "v"
+        var = Var(self.unique(name), value.ty)
+        self.emit(Bind(var, value, span=self.span()))
+        return var
+
+    def alloc(self, shape, dtype: str, scope: str, name: str, annotations: dict | None = None, region: Region | None = None):
+        """Allocate a buffer in the current region (or an enclosing one)."""
+        buffer = decl_buffer(list(shape), str(dtype), name, scope=scope)
+        stmt = AllocBuffer(buffer, annotations=annotations, span=self.span())
+        (region or self.region).stmts.append(stmt)
+        return buffer
+
+    def store(self, buffer, value, indices) -> None:
+        """Element store; `value` must already have the dtype of the buffer."""
+        self.emit(BufferStore(buffer, value, [as_expr(i) for i in indices], span=self.span()))
+
+    # --- mutable scalars ---------------------------------------------------------------------------------------------
+
+    def implicit_var(self, name: str, key: tuple) -> ScalarVar:
+        """A name that becomes loop-carried; its buffer is made by the first `set_scalar`."""
+        return ScalarVar(name, self.region, implicit=True, key=key)
+
+    def materialise(self, var: ScalarVar, dtype: str) -> None:
+        """Allocate the buffer of an implicit variable where the variable lives."""
+        dtype = self.facts.get(var.key, dtype)
+        var.buffer = self.alloc((1,), dtype, "local.var", self.unique(var.name), region=var.owner)
+
+    def widen(self, var: ScalarVar, dtype: str) -> None:
+        """Start again with a wider implicit variable."""
+        self.facts[var.key] = dtype
+        raise Restart
+
+    def finish(self, where: Location | None):
+        """The body of the function."""
+        assert self.region is self.root, "a region was left open"
+        body = seq(self.root.stmts)
+        check_scopes(body, where)
+        return body
+
+
+def index_var(name: str) -> Var:
+    """A loop variable."""
+    return Var(name, "int32")
+
+
+def unreadable(name: str, value) -> ScopeError:
+    """The error for reading a name that holds an `Unavailable`."""
+    notes = [("it is assigned here", value.where)] if value.where else []
+    return ScopeError(f"'{name}' cannot be read here: {value.reason}", notes=notes, hint=value.hint)
+
+
+def check_scopes(body, where: Location | None) -> None:
+    """Every variable must be used inside the region that defines it (a Python list can carry one out of it)."""
+    undefined = _escaped(body)
+    if undefined is None:
+        return
+    var, stmt = undefined
+    raise InvalidKernel(
+        f"'{var.name}' is used outside the loop, branch or kernel that defines it",
+        at=stmt if getattr(stmt, "span", None) is not None else where,
+        hint="values that exist only while the kernel runs cannot leave their block; use T.alloc_var before the block",
+    )
+
+
+def _escaped(body):
+    """(variable, statement) of the first use of a variable out of its scope, else None."""
+    from ..ir import For, IfThenElse, SeqStmt, While, exprs, free_vars
+
+    defined_somewhere: set = set()
+    visible: set = set()
+
+    def collect(s) -> None:
+        if isinstance(s, SeqStmt):
+            for x in s.seq:
+                collect(x)
+        elif isinstance(s, For):
+            defined_somewhere.add(s.loop_var)
+            collect(s.body)
+        elif isinstance(s, While):
+            collect(s.body)
+        elif isinstance(s, IfThenElse):
+            collect(s.then_case)
+            if s.else_case is not None:
+                collect(s.else_case)
+        elif isinstance(s, Bind):
+            defined_somewhere.add(s.var)
+        elif isinstance(s, AllocBuffer):
+            defined_somewhere.add(s.buffer)
+
+    def check(s, added: list):
+        for e in exprs(s):
+            for v in free_vars(e):
+                if v in defined_somewhere and v not in visible:
+                    return v, s
+        if isinstance(s, BufferStore) and s.buffer in defined_somewhere and s.buffer not in visible:
+            return s.buffer, s
+        if isinstance(s, SeqStmt):
+            for x in s.seq:
+                if bad := check(x, added):
+                    return bad
+        elif isinstance(s, Bind):
+            visible.add(s.var), added.append(s.var)
+        elif isinstance(s, AllocBuffer):
+            visible.add(s.buffer), added.append(s.buffer)
+        elif isinstance(s, For):
+            visible.add(s.loop_var)
+            bad = scoped(s.body)
+            visible.discard(s.loop_var)
+            return bad
+        elif isinstance(s, While):
+            return scoped(s.body)
+        elif isinstance(s, IfThenElse):
+            return scoped(s.then_case) or (scoped(s.else_case) if s.else_case is not None else None)
+        return None
+
+    def scoped(s):
+        added: list = []
+        bad = check(s, added)
+        visible.difference_update(added)
+        return bad
+
+    collect(body)
+    return scoped(body)
+
+
+def constant(expr) -> int | float | bool | None:
+    """Python value of a constant expression, else None."""
+    if isinstance(expr, (bool, int, float)):
+        return expr
+    if isinstance(expr, IntImm):
+        return bool(expr.value) if str(expr.ty.dtype) == "bool" else int(expr.value)
+    if isinstance(expr, tirx.FloatImm):
+        return float(expr.value)
+    return None

@@ -1,0 +1,312 @@
+"""Python's operators on values of a kernel: Python numbers stay Python, everything else becomes IR.
+
+Types follow TVM: the wider float wins, an integer meets a float as that float, a Python float literal is float32.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from ..errors import DtypeMismatch, UnsupportedConstruct
+from ..ir import FloatImm, IntImm, dtype_of, tirx
+from .builder import constant
+from .types import DType, dtype_name, is_float, join_dtypes
+from .values import ScalarVar, is_buffer, is_expr, is_region
+
+PYTHON = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mult": operator.mul,
+    "Div": operator.truediv,
+    "FloorDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "Pow": operator.pow,
+    "MatMult": operator.matmul,
+    "LShift": operator.lshift,
+    "RShift": operator.rshift,
+    "BitAnd": operator.and_,
+    "BitOr": operator.or_,
+    "BitXor": operator.xor,
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda a, b: a in b,
+    "NotIn": lambda a, b: a not in b,
+    "USub": operator.neg,
+    "UAdd": operator.pos,
+    "Invert": operator.invert,
+    "Not": operator.not_,
+}
+
+INPLACE = {
+    "Add": operator.iadd,
+    "Sub": operator.isub,
+    "Mult": operator.imul,
+    "Div": operator.itruediv,
+    "FloorDiv": operator.ifloordiv,
+    "Mod": operator.imod,
+    "Pow": operator.ipow,
+    "MatMult": operator.imatmul,
+    "LShift": operator.ilshift,
+    "RShift": operator.irshift,
+    "BitAnd": operator.iand,
+    "BitOr": operator.ior,
+    "BitXor": operator.ixor,
+}
+
+SYMBOLS = {
+    "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "MatMult": "@",
+    "LShift": "<<", "RShift": ">>", "BitAnd": "&", "BitOr": "|", "BitXor": "^", "Lt": "<", "LtE": "<=", "Gt": ">",
+    "GtE": ">=", "Eq": "==", "NotEq": "!=", "USub": "-", "UAdd": "+", "Invert": "~", "Not": "not",
+}  # fmt: skip
+
+_COMPARE_NODES = {"Lt": tirx.LT, "LtE": tirx.LE, "Gt": tirx.GT, "GtE": tirx.GE, "Eq": tirx.EQ, "NotEq": tirx.NE}
+_BITWISE = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor")
+
+
+def plain(value: Any) -> Any:
+    """Mutable scalars become loads, NumPy and one-element torch scalars Python numbers, IR constants Python numbers."""
+    if isinstance(value, ScalarVar):
+        return value.load()
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    return value
+
+
+def as_scalar(value: Any, what: str = "this value"):
+    """`value` as an IR expression; refuses buffers and regions of more than one element."""
+    value = plain(value)
+    if isinstance(value, bool):
+        return tirx.const(value, "bool")
+    if isinstance(value, int):
+        return IntImm("int32" if -(2**31) <= value < 2**31 else "int64", value)
+    if isinstance(value, float):
+        return FloatImm("float32", value)
+    if is_expr(value):
+        return value
+    if is_region(value) and all(constant(r.extent) == 1 for r in value.region):
+        return tirx.BufferLoad(value.source, [r.min for r in value.region])
+    if is_buffer(value) or is_region(value):
+        raise DtypeMismatch(
+            f"{what} is a tile ({_describe(value)}), a scalar is needed here",
+            hint="index one element of it inside `for i, j in T.Parallel(...)`",
+        )
+    raise DtypeMismatch(f"{what} is {_describe(value)}, a number is needed here")
+
+
+def _describe(value) -> str:
+    if is_buffer(value):
+        return f"buffer {value.name} of shape {tuple(_show(s) for s in value.ty.shape)}"
+    if is_region(value):
+        return f"a slice of buffer {value.source.name}"
+    if value is None:
+        return "None"
+    return f"{value!r} of type {type(value).__name__}"
+
+
+def _show(x):
+    number = constant(x)
+    return x if number is None else number
+
+
+def cast(value, dtype):
+    """`value` converted to `dtype` (constants are folded)."""
+    dtype = dtype_name(dtype)
+    value = plain(value)
+    if isinstance(value, (bool, int, float)):
+        return number(value, dtype)
+    value = as_scalar(value)
+    if dtype_of(value) == dtype:
+        return value
+    known = constant(value)
+    if known is not None:
+        return number(known, dtype)
+    if dtype == "bool":
+        return binary_compare("NotEq", value, number(0, dtype_of(value)))
+    return tirx.Cast(dtype, value)
+
+
+def number(value, dtype: str):
+    """A constant; floats are truncated towards zero when they become integers, as a C cast does."""
+    if dtype == "bool":
+        return tirx.const(bool(value), "bool")
+    if is_float(dtype):
+        return FloatImm(dtype, float(value))
+    return IntImm(dtype, int(value))
+
+
+DType.convert = staticmethod(cast)
+
+
+def match(a, b):
+    """Both operands as expressions of their common dtype."""
+    a, b = as_scalar(a), as_scalar(b)
+    da, db = dtype_of(a), dtype_of(b)
+    if da == db:
+        return a, b
+    # An integer literal takes the other operand's type; anything else meets in the wider one.
+    if isinstance(a, IntImm) and da == "int32" and db != "bool" and not is_float(db):
+        return number(int(a.value), db), b
+    if isinstance(b, IntImm) and db == "int32" and da != "bool" and not is_float(da):
+        return a, number(int(b.value), da)
+    common = join_dtypes(da, db)
+    return cast(a, common), cast(b, common)
+
+
+def _needs_ir(*values) -> bool:
+    return any(is_expr(v) or is_buffer(v) or is_region(v) for v in values)
+
+
+def binop(op: str, a, b):
+    """``a <op> b``."""
+    a, b = plain(a), plain(b)
+    if not _needs_ir(a, b):
+        return PYTHON[op](a, b)
+    if op == "MatMult":
+        raise UnsupportedConstruct(what="the operator @", hint="write T.gemm(A, B, C), which accumulates into C")
+    for v in (a, b):
+        if is_buffer(v) or (is_region(v) and any(constant(r.extent) != 1 for r in v.region)):
+            raise UnsupportedConstruct(
+                f"'{SYMBOLS[op]}' on a whole tile ({_describe(v)})",
+                hint="write `for i, j in T.Parallel(M, N): C[i, j] = A[i, j] " + SYMBOLS[op] + " B[i, j]`",
+            )
+    if op == "Pow":
+        return power(a, b)
+    a, b = match(a, b)
+    return _fold(op, *_arith_types(op, a, b))
+
+
+def _arith_types(op: str, a, b):
+    """Booleans compute as int32; `/` needs floats, bit operations need integers."""
+    dtype = dtype_of(a)
+    if dtype == "bool" and op not in ("BitAnd", "BitOr", "BitXor"):
+        a, b, dtype = cast(a, "int32"), cast(b, "int32"), "int32"
+    if op == "Div" and not is_float(dtype):
+        raise UnsupportedConstruct(
+            "'/' between two integers",
+            notes=[f"both operands are {dtype}"],
+            hint="write // for floor division, or convert one side first: T.cast(x, 'float32') / y",
+        )
+    if op in _BITWISE and is_float(dtype):
+        raise DtypeMismatch(f"'{SYMBOLS[op]}' needs integers, the operands are {dtype}", hint="use T.reinterpret to see the bits of a float")
+    return a, b
+
+
+def _fold(op: str, a, b):
+    if is_float(dtype_of(a)) and op in ("FloorDiv", "Mod"):
+        quotient = tirx.floor(a / b)
+        return quotient if op == "FloorDiv" else a - quotient * b
+    if dtype_of(a) == "bool":
+        as_logic = {"BitAnd": tirx.And, "BitOr": tirx.Or, "BitXor": tirx.NE}
+        return as_logic[op](a, b)
+    return PYTHON[op](a, b)
+
+
+def power(a, b):
+    """``a ** b``: products for small whole exponents, `sqrt` for 0.5, else `pow` in floating point."""
+    exponent = constant(b)
+    if isinstance(exponent, (int, float)) and exponent == int(exponent) and 0 <= exponent <= 4:
+        base = as_scalar(a)
+        if exponent == 0:
+            return number(1, dtype_of(base))
+        result = base
+        for _ in range(int(exponent) - 1):
+            result = result * base
+        return cast(result, join_dtypes(dtype_of(base), "float32")) if isinstance(exponent, float) and not is_float(dtype_of(base)) else result
+    a, b = match(a, b)
+    if not is_float(dtype_of(a)):
+        a, b = cast(a, "float32"), cast(b, "float32")
+    return tirx.sqrt(a) if exponent == 0.5 else tirx.pow(a, b)
+
+
+def unop(op: str, a):
+    """``<op> a``."""
+    a = plain(a)
+    if not _needs_ir(a):
+        return PYTHON[op](a)
+    a = as_scalar(a, f"the operand of '{SYMBOLS[op]}'")
+    if op == "Not":
+        return logical_not(a)
+    if op == "UAdd":
+        return a
+    if op == "Invert":
+        if is_float(dtype_of(a)):
+            raise DtypeMismatch(f"'~' needs an integer, the operand is {dtype_of(a)}")
+        return logical_not(a) if dtype_of(a) == "bool" else ~a
+    if dtype_of(a) == "bool":
+        a = cast(a, "int32")
+    return number(-constant(a), dtype_of(a)) if constant(a) is not None else -a
+
+
+def as_bool(value):
+    """A condition: numbers are compared with zero."""
+    value = plain(value)
+    if is_buffer(value) or is_region(value):
+        value = as_scalar(value, "the condition")
+    return cast(value, "bool") if is_expr(value) else value
+
+
+def logical_not(a):
+    """``not a``."""
+    a = as_bool(a)
+    known = constant(a)
+    return tirx.Not(a) if known is None else tirx.const(not known, "bool")
+
+
+def binary_compare(op: str, a, b):
+    """One comparison; constants are folded."""
+    a, b = match(a, b)
+    if constant(a) is not None and constant(b) is not None:
+        return tirx.const(bool(PYTHON[op](constant(a), constant(b))), "bool")
+    if a.same_as(b) and op in ("Eq", "LtE", "GtE") and not is_float(dtype_of(a)):
+        return tirx.const(True, "bool")
+    return _COMPARE_NODES[op](a, b)
+
+
+def compare(ops: tuple, *values):
+    """``a < b <= c``: the conjunction of the neighbouring comparisons."""
+    values = tuple(plain(v) for v in values)
+    result = None
+    for op, a, b in zip(ops, values, values[1:]):
+        if op in _COMPARE_NODES and _needs_ir(a, b) and a is not None and b is not None and not isinstance(a, str) and not isinstance(b, str):
+            term = binary_compare(op, a, b)
+        else:
+            term = PYTHON[op](a, b)
+        result = term if result is None else logical_and(result, term)
+        if result is False:
+            return False
+    return result
+
+
+def logical_and(a, b):
+    """``a and b`` of two conditions, one of which may be a Python bool."""
+    if not is_expr(a):
+        return b if a else a
+    if not is_expr(b):
+        return a if b else tirx.const(False, "bool")
+    return tirx.And(as_bool(a), as_bool(b))
+
+
+def logical_or(a, b):
+    """``a or b`` of two conditions, one of which may be a Python bool."""
+    if not is_expr(a):
+        return a if a else b
+    if not is_expr(b):
+        return tirx.const(True, "bool") if b else a
+    return tirx.Or(as_bool(a), as_bool(b))
+
+
+def select(cond, a, b):
+    """``a if cond else b``: only the chosen side is evaluated when the kernel runs."""
+    cond = as_bool(cond)
+    known = constant(cond)
+    if known is not None or not is_expr(cond):
+        return a if (known if known is not None else cond) else b
+    a, b = match(a, b)
+    return tirx.if_then_else(cond, a, b)

@@ -1,0 +1,490 @@
+"""Rewrite a kernel's AST so that running it once, as ordinary Python, builds Tile IR.
+
+Every construct that can meet a value known only at run time becomes a call to `frontend.ops` (named ``_tl_`` in the generated
+code, which keeps the user's file, lines and columns):
+
+    x = e                 x = _tl_.bind(_tl_.hint('x'), e, x)
+    A[i, j] = e           _tl_.setitem(e, A, (i, j))
+    if c: P else: Q       s = _tl_.if_(c, names, flags);  names = s.enter(names)
+                          if s.then(): P
+                          if s.otherwise(names): names = s.restore(names);  Q
+                          names = s.exit(names)
+    for t in it: P        s = _tl_.for_(it, names, flags, targets);  names = s.enter(names)
+                          for v in s: t = v;  P
+                          names = s.exit(names)
+    f(x)                  _tl_.fn(f)(x)
+    a + b, a < b, a and b, not a, a if c else b, A[i], A.shape    functions of the same meaning
+
+`names` are the Python names the statement assigns (see `liveness`), so that a statement that turns out to be a run-time one can
+replace their values by mutable scalars on entry and by "not available here" on exit.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from ..errors import Location, UnsupportedConstruct
+from .liveness import FUNCTIONS, Liveness, assigned_names
+
+OPS = "_tl_"
+
+LIVE_AFTER, EXPOSED, DEFINITE = 1, 2, 4
+
+
+def _load(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _store(name: str) -> ast.Name:
+    return ast.Name(name, ast.Store())
+
+
+def _call(op: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(ast.Attribute(_load(OPS), op, ast.Load()), list(args), [])
+
+
+def _method(obj: str, method: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(ast.Attribute(_load(obj), method, ast.Load()), list(args), [])
+
+
+def _thunk(body: ast.expr) -> ast.Lambda:
+    no_args = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(no_args, body)
+
+
+def _tuple(names, ctx=ast.Load) -> ast.Tuple:
+    return ast.Tuple([ast.Name(n, ctx()) for n in names], ctx())
+
+
+def _const(value) -> ast.Constant:
+    return ast.Constant(value)
+
+
+class Rewriter(ast.NodeTransformer):
+    """Rewrites one function definition (and the functions nested in it)."""
+
+    def __init__(self, filename: str):
+        self.filename = filename
+        self.flows: list[dict] = []
+        self.scopes: list[set] = []  # names whose loads are checked, one set per enclosing function
+        self.globals: list[set] = []
+        self.counter = 0
+
+    # --- functions ---------------------------------------------------------------------------------------------------
+
+    def function(self, node: ast.FunctionDef, nested: bool) -> ast.FunctionDef:
+        """The rewritten definition, without the outer decorators and annotations."""
+        if isinstance(node, ast.AsyncFunctionDef):
+            self._refuse(node, "an async function")
+        params = [a.arg for a in _all_args(node.args)]
+        global_names = _declared(node.body, ast.Global)
+        declared = global_names | _declared(node.body, ast.Nonlocal)
+        own = [n for n in assigned_names(*node.body) if n not in declared]
+        self.flows.append(Liveness(node.body).flow)
+        self.scopes.append(set(own) | set(params) | (declared - global_names))
+        self.globals.append(global_names)
+        body = self._entry(node, own, params) + self._block(node.body)
+        self.scopes.pop(), self.flows.pop(), self.globals.pop()
+        decorators = [self.visit(d) for d in node.decorator_list] + [ast.Attribute(_load(OPS), "nested", ast.Load())]
+        arguments = self._arguments(node.args, visit_defaults=nested)
+        new = ast.FunctionDef(node.name, arguments, body, decorators if nested else [], None)
+        new.type_params = []
+        return ast.copy_location(new, node)
+
+    def _entry(self, node, own, params) -> list[ast.stmt]:
+        """First statements: unassigned names are marked so, parameters become values of this function."""
+        out: list[ast.stmt] = []
+        fresh = [n for n in own if n not in params]
+        if fresh:
+            out.append(ast.Assign([_store(n) for n in fresh], ast.Attribute(_load(OPS), "UNBOUND", ast.Load())))
+        by_reference = {a.arg for a in _all_args(node.args) if _is_ref(a.annotation)}
+        for name in params:
+            out.append(ast.Assign([_store(name)], _call("param", _load(name), _const(name), _const(name in by_reference))))
+        return [ast.copy_location(s, node) for s in out]
+
+    def _arguments(self, args: ast.arguments, visit_defaults: bool) -> ast.arguments:
+        def bare(a):
+            return None if a is None else ast.copy_location(ast.arg(a.arg, None), a)
+
+        def default(d):
+            return None if d is None else self.visit(d)
+
+        return ast.arguments(
+            posonlyargs=[bare(a) for a in args.posonlyargs],
+            args=[bare(a) for a in args.args],
+            vararg=bare(args.vararg),
+            kwonlyargs=[bare(a) for a in args.kwonlyargs],
+            kw_defaults=[default(d) for d in args.kw_defaults] if visit_defaults else [None if d is None else _const(None) for d in args.kw_defaults],
+            kwarg=bare(args.kwarg),
+            defaults=[default(d) for d in args.defaults] if visit_defaults else [_const(None) for _ in args.defaults],
+        )
+
+    def visit_FunctionDef(self, node):
+        return self.function(node, nested=True)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node):
+        return node
+
+    # --- blocks ------------------------------------------------------------------------------------------------------
+
+    def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for s in body:
+            new = self.visit(s)
+            for n in new if isinstance(new, list) else [new]:
+                out.append(ast.copy_location(n, s) if not hasattr(n, "lineno") else n)
+            if isinstance(s, (ast.Break, ast.Continue, ast.Return)):
+                break  # what follows in this block can never run
+        return out or [ast.Pass()]
+
+    def _temp(self, kind: str) -> str:
+        self.counter += 1
+        return f"{OPS}{kind}{self.counter}"
+
+    def _flow(self, node) -> tuple[tuple[str, ...], ast.Constant, ast.Constant]:
+        flow = self.flows[-1][node]
+        names = tuple(n for n in flow.assigned if n not in self.globals[-1])
+        flags = tuple(
+            LIVE_AFTER * (n in flow.live_after) | EXPOSED * (n in flow.exposed) | DEFINITE * (n in flow.definite) for n in names
+        )
+        return names, _const(names), _const(flags)
+
+    @staticmethod
+    def _update(names, state: str, method: str) -> ast.stmt:
+        """``names = state.method(names)``; only the call when there are no names."""
+        call = _method(state, method, _tuple(names))
+        return ast.Assign([_tuple(names, ast.Store)], call) if names else ast.Expr(call)
+
+    def visit_If(self, node: ast.If):
+        names, c_names, c_flags = self._flow(node)
+        state = self._temp("if")
+        test = _header(_call("if_", self.visit(node.test), c_names, c_flags), node, node.test)
+        out: list[ast.stmt] = [ast.Assign([_store(state)], test), self._update(names, state, "enter")]
+        out.append(ast.If(_method(state, "then"), self._block(node.body), []))
+        if node.orelse:
+            body = ([self._update(names, state, "restore")] if names else []) + self._block(node.orelse)
+            out.append(ast.If(_method(state, "otherwise", _tuple(names)), body, []))
+        out.append(self._update(names, state, "exit"))
+        return _located(out, node)
+
+    def visit_For(self, node: ast.For):
+        if node.orelse:
+            self._refuse(node.orelse[0], "`else` on a loop", "set a flag before `break` and test it after the loop")
+        names, c_names, c_flags = self._flow(node)
+        targets = assigned_names(node.target)
+        all_names = tuple(dict.fromkeys(names + targets))
+        extra = (0,) * (len(all_names) - len(names))
+        c_names, c_flags = _const(all_names), _const(tuple(c_flags.value) + extra)
+        state, value = self._temp("for"), self._temp("v")
+        loop = _header(_call("for_", self.visit(node.iter), c_names, c_flags, _const(targets)), node, node.iter)
+        out: list[ast.stmt] = [ast.Assign([_store(state)], loop), self._update(all_names, state, "enter")]
+        body = self._bind_target(node.target, _load(value)) + self._block(node.body)
+        out.append(ast.For(_store(value), _load(state), _located(body, node.target), []))
+        out.append(self._update(all_names, state, "exit"))
+        return _located(out, node)
+
+    visit_AsyncFor = visit_For
+
+    def visit_While(self, node: ast.While):
+        if node.orelse:
+            self._refuse(node.orelse[0], "`else` on a loop", "set a flag before `break` and test it after the loop")
+        names, c_names, c_flags = self._flow(node)
+        state = self._temp("while")
+        if isinstance(node.test, ast.Constant) and node.test.value:
+            if not any(isinstance(n, ast.Break) for s in node.body for n in ast.walk(s)):
+                self._refuse(node, "a loop that never ends", "add a `break`")
+            first = again = ast.Attribute(_load(OPS), "FOREVER", ast.Load())
+        else:
+            again = self.visit(_copy(node.test))
+            first = self.visit(node.test)
+        made = _header(_call("while_", c_names, c_flags), node, node.test)
+        head: list[ast.stmt] = [ast.Expr(_method(state, "mark"))]
+        decide = _method(state, "decide", first, _tuple(names))
+        head.append(ast.Assign([_tuple(names, ast.Store)], decide) if names else ast.Expr(decide))
+        head.append(ast.If(ast.Attribute(_load(state), "done", ast.Load()), [ast.Break()], []))
+        begin = ast.Expr(_method(state, "begin", again))
+        head.append(ast.If(ast.Attribute(_load(state), "runtime", ast.Load()), [begin], []))
+        body = head + self._block(node.body) + [ast.If(_method(state, "finish"), [ast.Break()], [])]
+        out = [ast.Assign([_store(state)], made), ast.While(_const(True), body, []), self._update(names, state, "exit")]
+        return _located(out, node)
+
+    def visit_Break(self, node):
+        return ast.If(_call("break_"), [ast.Break()], [])
+
+    def visit_Continue(self, node):
+        leave = self._temp("c")
+        return _located(
+            [
+                ast.Assign([_store(leave)], _call("continue_")),
+                ast.If(ast.Compare(_load(leave), [ast.Eq()], [_const(1)]), [ast.Continue()], []),
+                ast.If(ast.Compare(_load(leave), [ast.Eq()], [_const(2)]), [ast.Break()], []),
+            ],
+            node,
+        )
+
+    def visit_With(self, node: ast.With):
+        items, prologue = [], []
+        for item in node.items:
+            target = item.optional_vars
+            names = assigned_names(target) if target is not None else ()
+            kind = "list" if isinstance(target, (ast.Tuple, ast.List)) else "one"
+            context = _header(_call("with_", self.visit(item.context_expr), _const(names), _const(kind)), item.context_expr)
+            if target is None:
+                items.append(ast.withitem(context, None))
+            else:
+                temp = self._temp("w")
+                items.append(ast.withitem(context, _store(temp)))
+                prologue += self._bind_target(target, _load(temp))
+        return ast.With(items, _located(prologue, node) + self._block(node.body))
+
+    visit_AsyncWith = visit_With
+
+    def visit_Try(self, node: ast.Try):
+        depth = self._temp("d")
+        handlers = []
+        for h in node.handlers:
+            unwind = _located([ast.Expr(_call("unwind", _load(depth)))], h)
+            type_ = self.visit(h.type) if h.type is not None else None
+            handlers.append(ast.copy_location(ast.ExceptHandler(type_, h.name, unwind + self._block(h.body)), h))
+        block = lambda body: self._block(body) if body else []  # noqa: E731
+        new = type(node)(self._block(node.body), handlers, block(node.orelse), block(node.finalbody))
+        return _located([ast.Assign([_store(depth)], _call("depth")), new], node)
+
+    visit_TryStar = visit_Try
+
+    def visit_Match(self, node):
+        cases = []
+        for c in node.cases:
+            guard = self.visit(c.guard) if c.guard is not None else None
+            cases.append(ast.match_case(c.pattern, guard, self._block(c.body)))
+        return ast.Match(_call("match_subject", self.visit(node.subject)), cases)
+
+    def visit_Return(self, node: ast.Return):
+        value = self.visit(node.value) if node.value is not None else _const(None)
+        return ast.Return(ast.copy_location(_call("ret", value), node))
+
+    def visit_Assert(self, node: ast.Assert):
+        message = self.visit(node.msg) if node.msg is not None else _const(None)
+        return ast.Expr(_header(_call("assert_", self.visit(node.test), _thunk(message)), node))
+
+    def visit_Delete(self, node: ast.Delete):
+        names = [t.id for t in node.targets if isinstance(t, ast.Name)]
+        others = [t for t in node.targets if not isinstance(t, ast.Name)]
+        unbound = ast.Attribute(_load(OPS), "UNBOUND", ast.Load())
+        out: list[ast.stmt] = [ast.Assign([_store(n)], unbound) for n in names]
+        return _located(out + ([ast.Delete(others)] if others else []), node)
+
+    # --- assignment --------------------------------------------------------------------------------------------------
+
+    def visit_Assign(self, node: ast.Assign):
+        value = self.visit(node.value)
+        if len(node.targets) == 1:
+            return _located(self._assign(node.targets[0], value), node)
+        temp = self._temp("t")
+        out: list[ast.stmt] = [ast.Assign([_store(temp)], value)]
+        for target in node.targets:
+            out += self._assign(target, _load(temp))
+        return _located(out, node)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
+        if isinstance(target, ast.Name):
+            if target.id in self.globals[-1]:
+                return [ast.Assign([_store(target.id)], value)]
+            hint = _call("hint", _const(target.id))
+            return [ast.Assign([_store(target.id)], _call("bind", hint, value, _load(target.id)))]
+        if isinstance(target, ast.Subscript):
+            return [ast.Expr(_call("setitem", value, self.visit(target.value), self._index(target.slice)))]
+        if isinstance(target, ast.Attribute):
+            return [ast.Expr(_call("setattr_", value, self.visit(target.value), _const(target.attr)))]
+        return self._destructure(target, _call("unpack", _call("hint", _const(assigned_names(target))), value), bind_op=None)
+
+    def _destructure(self, target: ast.expr, value: ast.expr, bind_op: str | None) -> list[ast.stmt]:
+        """Two phases, so that ``a, b = b, a`` swaps: all values are taken before any name changes."""
+        leaves: list[tuple[ast.expr, str]] = []
+
+        def shape(t: ast.expr) -> ast.expr:
+            if isinstance(t, (ast.Tuple, ast.List)):
+                return ast.Tuple([shape(e) for e in t.elts], ast.Store())
+            if isinstance(t, ast.Starred):
+                return ast.Starred(shape(t.value), ast.Store())
+            leaves.append((t, self._temp("t")))
+            return _store(leaves[-1][1])
+
+        out: list[ast.stmt] = [ast.Assign([shape(target)], value)]
+        temps = [t for _, t in leaves]
+        names = _const(tuple(leaf.id if isinstance(leaf, ast.Name) else "t" for leaf, _ in leaves))
+        if bind_op is None and temps:
+            out.append(ast.Assign([_tuple(temps, ast.Store)], _call("snapshot", names, *map(_load, temps))))
+        for leaf, temp in leaves:
+            out += self._assign(leaf, _load(temp)) if bind_op is None else self._bind_target(leaf, _load(temp))
+        return out
+
+    def _bind_target(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
+        """Loop and `with` targets: always a fresh binding, never a store to a mutable scalar of that name."""
+        if isinstance(target, ast.Name):
+            return [ast.Assign([_store(target.id)], _call("target", _const(target.id), value))]
+        if isinstance(target, (ast.Tuple, ast.List)):
+            return self._destructure(target, value, bind_op="target")
+        return self._assign(target, value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign):
+        annotation = _thunk(self.visit(node.annotation))
+        if node.value is not None:
+            return _located(self._assign(node.target, _call("annotated", self.visit(node.value), annotation)), node)
+        if not isinstance(node.target, ast.Name):
+            return ast.Pass()
+        name = node.target.id
+        declare = _header(_call("declare", _const(name), annotation, _load(name)), node)
+        return _located([ast.Assign([_store(name)], declare)], node)
+
+    def visit_AugAssign(self, node: ast.AugAssign):
+        op, value, target = _const(type(node.op).__name__), self.visit(node.value), node.target
+        if isinstance(target, ast.Subscript):
+            item = _call("augitem", op, self.visit(target.value), self._index(target.slice), value)
+            return _located([ast.Expr(item)], node)
+        old = self.visit(_as_load(target))
+        return _located(self._assign(target, _header(_call("inplace", op, old, value), node)), node)
+
+    # --- expressions -------------------------------------------------------------------------------------------------
+
+    def visit_Name(self, node: ast.Name):
+        if isinstance(node.ctx, ast.Load) and any(node.id in s for s in self.scopes):
+            return _header(_call("get", node, _const(node.id)), node)
+        return node
+
+    def visit_NamedExpr(self, node: ast.NamedExpr):
+        name = node.target.id
+        bound = _call("bind", _call("hint", _const(name)), self.visit(node.value), _load(name))
+        new = ast.NamedExpr(_store(name), bound)
+        return _header(_call("get", new, _const(name)), node)
+
+    def visit_Subscript(self, node: ast.Subscript):
+        if not isinstance(node.ctx, ast.Load):
+            return self.generic_visit(node)
+        return _header(_call("getitem", self.visit(node.value), self._index(node.slice)), node)
+
+    def _index(self, index: ast.expr) -> ast.expr:
+        if isinstance(index, ast.Slice):
+            parts = [self.visit(p) if p is not None else _const(None) for p in (index.lower, index.upper, index.step)]
+            return ast.copy_location(_call("slice_", *parts), index)
+        if isinstance(index, ast.Tuple):
+            return ast.copy_location(ast.Tuple([self._index(e) for e in index.elts], ast.Load()), index)
+        return self.visit(index)
+
+    def visit_Attribute(self, node: ast.Attribute):
+        if isinstance(node.ctx, ast.Load) and node.attr == "shape":
+            return _header(_call("shape", self.visit(node.value)), node)
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call):
+        func = self.visit(node.func)
+        args, keywords = [self.visit(a) for a in node.args], [self.visit(k) for k in node.keywords]
+        return _header(ast.Call(_header(_call("fn", func), node.func), args, keywords), node)
+
+    def visit_BinOp(self, node: ast.BinOp):
+        return _header(_call("binop", _const(type(node.op).__name__), self.visit(node.left), self.visit(node.right)), node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp):
+        if isinstance(node.operand, ast.Constant):
+            return node
+        return _header(_call("unop", _const(type(node.op).__name__), self.visit(node.operand)), node)
+
+    def visit_BoolOp(self, node: ast.BoolOp):
+        first, *rest = [self.visit(v) for v in node.values]
+        return _header(_call("boolop", _const(type(node.op).__name__), first, *map(_thunk, rest)), node)
+
+    def visit_Compare(self, node: ast.Compare):
+        ops = _const(tuple(type(o).__name__ for o in node.ops))
+        return _header(_call("compare", ops, self.visit(node.left), *[self.visit(c) for c in node.comparators]), node)
+
+    def visit_IfExp(self, node: ast.IfExp):
+        then, other = _thunk(self.visit(node.body)), _thunk(self.visit(node.orelse))
+        return _header(_call("ifexp", self.visit(node.test), then, other), node)
+
+    def _comprehension(self, node):
+        shadowed = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        first = self.visit(node.generators[0].iter)
+        self.scopes.append(shadowed)
+        for k, g in enumerate(node.generators):
+            g.iter = _header(_call("iterable", first if k == 0 else self.visit(g.iter)), g.iter)
+            g.ifs = [_header(_call("truth", self.visit(i)), i) for i in g.ifs]
+        for field in ("elt", "key", "value"):
+            if hasattr(node, field):
+                setattr(node, field, self.visit(getattr(node, field)))
+        self.scopes.pop()
+        return node
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    def visit_Yield(self, node):
+        self._refuse(node, "`yield`", "return a list instead")
+
+    visit_YieldFrom = visit_Yield
+
+    def visit_Await(self, node):
+        self._refuse(node, "`await`")
+
+    def _refuse(self, node: ast.AST, what: str, hint: str | None = None):
+        end = node.end_col_offset + 1 if node.end_lineno == node.lineno else 0
+        raise UnsupportedConstruct(what=what, at=Location(self.filename, node.lineno, node.col_offset + 1, end), hint=hint)
+
+
+def _declared(body: list[ast.stmt], kind: type) -> set[str]:
+    """Names in the `global` or `nonlocal` statements of this function (not of functions in it)."""
+    names: set[str] = set()
+    todo: list[ast.AST] = list(body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, kind):
+            names.update(node.names)
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            todo.extend(ast.iter_child_nodes(node))
+    return names
+
+
+def _all_args(args: ast.arguments) -> list[ast.arg]:
+    extra = [a for a in (args.vararg, args.kwarg) if a is not None]
+    return args.posonlyargs + args.args + args.kwonlyargs + extra
+
+
+def _is_ref(annotation: ast.expr | None) -> bool:
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return annotation.value.split(".")[-1] == "Ref"
+    return getattr(annotation, "attr", getattr(annotation, "id", None)) == "Ref"
+
+
+def _copy(node: ast.expr) -> ast.expr:
+    import copy
+
+    return copy.deepcopy(node)
+
+
+def _as_load(target: ast.expr) -> ast.expr:
+    new = _copy(target)
+    new.ctx = ast.Load()
+    return new
+
+
+def _header(new: ast.expr, node: ast.AST, until: ast.AST | None = None) -> ast.expr:
+    """Give `new` the place of `node`, ending where `until` ends (the header of a compound statement)."""
+    ast.copy_location(new, node)
+    if until is not None:
+        new.end_lineno, new.end_col_offset = until.end_lineno, until.end_col_offset
+    return new
+
+
+def _located(statements: list[ast.stmt], node: ast.AST) -> list[ast.stmt]:
+    for s in statements:
+        if not hasattr(s, "lineno"):
+            ast.copy_location(s, node)
+    return statements
+
+
+def rewrite(node: ast.FunctionDef, filename: str) -> ast.FunctionDef:
+    """The rewritten definition of a top-level function of a kernel."""
+    return Rewriter(filename).function(node, nested=False)
+
+
+__all__ = ["OPS", "DEFINITE", "EXPOSED", "LIVE_AFTER", "rewrite"]

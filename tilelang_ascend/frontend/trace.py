@@ -1,0 +1,258 @@
+"""Tracing: from a user's function to a `PrimFunc` of Tile IR.
+
+Two ways in, both documented here because `tilelang.jit` is built on them:
+
+* **lazy** — the user's function defines and returns an inner ``@T.prim_func``. `trace(fn, args, kwargs)` runs it as ordinary
+  Python and returns the `PrimFunc`; `prim_func` traces the inner function at its definition.
+* **eager** — the body itself is the kernel (``T.const``, ``A: T.Tensor[[M, N], dt]``, ``T.empty``, ``return C``).
+  `EagerTemplate(fn).bind(args, kwargs)` returns a `Bound`: the PrimFunc specialised to the constants of this call, the tensor
+  arguments in parameter order (outputs excluded), the run-time scalars, and a hashable key; equal keys mean the same PrimFunc.
+
+`is_eager(fn)` tells them apart from the source alone, without calling the function.
+
+The PrimFunc carries the attributes listed in docs/ir.md; a returned ``T.empty`` buffer sets ``tl.out_idx``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from typing import Any, Callable
+
+from ..errors import (
+    InvalidArgument,
+    InvalidKernel,
+    Location,
+    TilelangAscendError,
+    UnsupportedConstruct,
+    location_from_traceback,
+)
+from ..ir import PrimFunc, Var, decl_buffer, is_buffer_var
+from . import ops
+from .builder import Builder, is_user_code, span_of
+from .source import rewritten_function
+from .types import DType, TensorSpec
+from .values import Restart, StopProbe
+
+_MAX_RESTARTS = 64
+
+
+def run_traced(build: Callable[[Builder], Any], make_builder: Callable[[dict], Builder]):
+    """Call `build` with a builder, again and again while it learns facts; errors get the user's location."""
+    facts: dict = {}
+    for _ in range(_MAX_RESTARTS):
+        builder = make_builder(facts)
+        try:
+            with builder:
+                return build(builder)
+        except Restart:
+            continue
+        except Exception as error:
+            _locate(error)
+            raise
+    raise InvalidKernel("the types of the loop-carried values of this kernel do not settle")
+
+
+def _locate(error: Exception) -> None:
+    """Attach the user's line; turn internal errors of the IR library into errors that have one."""
+    where = location_from_traceback(error.__traceback__, is_user_code)
+    if isinstance(error, TilelangAscendError):
+        error.attach(where)
+        return
+    if type(error).__name__ in ("InternalError", "TVMError") or type(error).__module__.startswith(("tvm", "tvm_ffi")):
+        text = str(error).strip().splitlines()[-1]
+        raise UnsupportedConstruct(f"this expression cannot be built: {text}", at=where) from error
+    if isinstance(error, (TypeError, ValueError)) and "Expr" in str(error) and "and / or / not" in str(error):
+        raise UnsupportedConstruct(
+            "a value known only when the kernel runs is used as a Python condition",
+            at=where,
+            hint="lambdas defined outside the kernel run as plain Python: use T.if_then_else, T.And, T.Or in them, or a def",
+        ) from error
+
+
+# --- lazy ------------------------------------------------------------------------------------------------------------
+
+
+def prim_func(func=None, *, eager_jit: bool = False, **_options):
+    """Decorator: trace `func` now and return its `PrimFunc`.
+
+    Every parameter is annotated: ``T.Tensor(shape, dtype)`` for a tensor in GM, a dtype (``T.int32``) for a run-time scalar.
+    """
+    if func is None:
+        return lambda f: prim_func(f, eager_jit=eager_jit)
+    if isinstance(func, PrimFunc):
+        return func
+    caller_names = _caller_names(sys._getframe(1))
+    annotations = signature_types(func, caller_names)
+    try:
+        return run_traced(lambda b: _trace_lazy(func, annotations, b), Builder)
+    except TilelangAscendError as error:
+        # The message carries the user's line; the frames of the tracer in between would only bury it.
+        raise error.with_traceback(None)
+
+
+def _caller_names(frame) -> dict:
+    """Local names of the function that contains the definition (annotations may use names the body does not)."""
+    names: dict = {}
+    for _ in range(3):
+        if frame is None:
+            break
+        if is_user_code(frame.f_code):
+            names = dict(frame.f_locals) | names
+            break
+        frame = frame.f_back
+    return names
+
+
+def signature_types(func: types.FunctionType, extra_names: dict) -> dict[str, Any]:
+    """{parameter: evaluated annotation}; parameters without annotation are missing."""
+    cells = dict(zip(func.__code__.co_freevars, func.__closure__ or ()))
+    out = {}
+    for name, value in func.__annotations__.items():
+        if name == "return":
+            continue
+        if isinstance(value, str) and not isinstance(value, DType):
+            scope = dict(extra_names)
+            scope.update({k: c.cell_contents for k, c in cells.items() if _filled(c)})
+            try:
+                value = eval(value, func.__globals__, scope)  # noqa: S307  the user's own annotation
+            except TilelangAscendError as error:
+                raise error.attach(_definition(func))
+            except NameError as error:
+                text = f"the annotation of '{name}' cannot be evaluated: {error}"
+                raise InvalidKernel(text, at=_definition(func)) from error
+        elif callable(value) and not isinstance(value, (DType, type)) and not isinstance(value, TensorSpec):
+            value = value()
+        out[name] = value
+    return out
+
+
+def _filled(cell) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _definition(func) -> Location:
+    return Location(func.__code__.co_filename, func.__code__.co_firstlineno)
+
+
+def make_param(name: str, kind: Any, func):
+    """The IR parameter for one annotation, or None if it is not a run-time parameter."""
+    if isinstance(kind, TensorSpec):
+        strides = list(kind.strides) if kind.strides is not None else None
+        return decl_buffer(list(kind.shape), kind.dtype, name, strides=strides, scope="global")
+    if isinstance(kind, DType):
+        return Var(name, str(kind))
+    if kind in (int, float, bool):
+        return Var(name, str(DType(kind)))
+    return None
+
+
+def _trace_lazy(func, annotations: dict, builder: Builder) -> PrimFunc:
+    args, params = {}, []
+    for p in inspect.signature(func).parameters.values():
+        value = make_param(p.name, annotations.get(p.name), func)
+        if value is not None:
+            builder.unique(p.name)
+            params.append(value)
+            args[p.name] = value
+        elif p.default is not p.empty:
+            args[p.name] = p.default
+        elif p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
+            raise InvalidKernel(
+                f"parameter '{p.name}' of '{func.__name__}' has no type",
+                at=_definition(func),
+                hint="annotate it: T.Tensor((M, N), 'float16') for a tensor, T.int32 for a run-time number; take constants from the closure",
+            )
+    _reserve_shape_names(builder, params)
+    result = call_rewritten(func, builder, **args)
+    return finish(builder, func, params, result)
+
+
+def _reserve_shape_names(builder: Builder, params) -> None:
+    for p in params:
+        if is_buffer_var(p):
+            for dim in (*p.ty.shape, *p.ty.strides):
+                if isinstance(dim, Var):
+                    builder.names.setdefault(dim.name, 0)
+
+
+def call_rewritten(func, builder: Builder, **args):
+    """Run the rewritten form of `func`."""
+    rewritten = rewritten_function(func, ops)
+    builder.function_regions.append(builder.region)
+    result = rewritten(**args)
+    builder.function_regions.pop()
+    return result
+
+
+def finish(builder: Builder, func, params: list, result) -> PrimFunc:
+    """Assemble the PrimFunc: outputs appended, attributes set, scopes checked."""
+    where = _definition(func)
+    returned = [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
+    for r in returned:
+        if not any(r is o for o in builder.outputs):
+            raise InvalidKernel(f"'{func.__name__}' returns {r!r}", at=where, hint="only tensors made by T.empty can be returned")
+    missing = [o.name for o in builder.outputs if not any(o is r for r in returned)]
+    if missing:
+        raise InvalidKernel(f"'{missing[0]}' is made by T.empty but not returned", at=where, hint=f"add `return {', '.join(o.name for o in builder.outputs)}`")
+    if builder.grids == 0:
+        raise InvalidKernel(
+            f"'{func.__name__}' launches no kernel", at=where, hint="put the body under `with T.Kernel(...) as (bx, by):`"
+        )
+    params = params + builder.outputs
+    attrs: dict[str, Any] = {"global_symbol": func.__name__}
+    if returned:
+        position = {id(p): k for k, p in enumerate(params)}
+        attrs["tl.out_idx"] = [position[id(r)] for r in returned]
+    if builder.threads is not None:
+        attrs["tl.threads"] = builder.threads
+    if builder.hints:
+        attrs["tl.hints"] = list(dict.fromkeys(builder.hints))
+    body = builder.finish(where)
+    return PrimFunc(params, body, span=span_of(where)).with_attr(attrs)
+
+
+def trace(fn, args=(), kwargs=None) -> PrimFunc:
+    """Run a lazy-style function and return the `PrimFunc` it builds. Raises `InvalidKernel` if it returns anything else."""
+    if isinstance(fn, PrimFunc):
+        return fn
+    try:
+        result = fn(*args, **(kwargs or {}))
+    except TilelangAscendError as error:
+        raise error.attach(location_from_traceback(error.__traceback__, is_user_code))
+    if not isinstance(result, PrimFunc):
+        raise InvalidKernel(
+            f"'{fn.__name__}' returned {type(result).__name__}, not a kernel",
+            at=_definition(fn),
+            hint="define `@T.prim_func def main(...)` inside it and return main",
+        )
+    return result
+
+
+# --- macros ----------------------------------------------------------------------------------------------------------
+
+
+def macro(func=None):
+    """Decorator: a function whose body is inlined where it is called in a kernel.
+
+    Buffers and parameters annotated `T.Ref` are passed by reference, numbers by value. (Plain functions and nested `def`s behave
+    the same way; the decorator only says so.)
+    """
+    if func is None:
+        return macro
+    if getattr(func, "_tl_traced", False) or not isinstance(func, types.FunctionType):
+        return func
+    return ops.inline(func)
+
+
+def inline(func):
+    """Decorator, same as `macro`."""
+    return macro(func)
+
+
+__all__ = ["StopProbe", "call_rewritten", "finish", "inline", "macro", "make_param", "prim_func", "run_traced", "signature_types", "trace"]

@@ -1,0 +1,174 @@
+"""Types a kernel signature can name: element types and tensor annotations.
+
+A dtype is a `str` ("float16"), so it can be handed to anything that takes a dtype name; it can also be called
+(``T.float32(x)`` converts) and used as the annotation of a run-time scalar.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable
+
+from ..errors import DtypeMismatch, InvalidArgument
+from ..ir import const_int, itemsize
+
+_ALIASES = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "short": "int16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "float8_e4m3": "float8_e4m3fn",
+    "bfloat": "bfloat16",
+}
+
+DTYPE_NAMES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 "
+    "float8_e4m3fn float8_e4m3fnuz float8_e4m3b11fnuz float8_e3m4 float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+).split()
+
+
+class DType(str):
+    """Name of an element type. `DType(x)` accepts a name, a Python, NumPy or torch type, or another DType."""
+
+    # Set by the language: how a value is converted to a dtype. Kept here so that dtypes need no builder.
+    convert: Callable[[Any, str], Any] | None = None
+
+    def __new__(cls, value: Any = "float32"):
+        return str.__new__(cls, dtype_name(value))
+
+    def __call__(self, value: Any = None):
+        """`T.float32(x)`: x converted to this dtype."""
+        if value is None:
+            raise InvalidArgument(f"T.{self}() needs a value", hint=f"write T.alloc_var('{self}') for a mutable scalar")
+        return DType.convert(value, self)
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element in memory."""
+        return itemsize(self) * 8
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in memory."""
+        return itemsize(self)
+
+    itemsize = bytes
+    lanes = 1
+
+    def __repr__(self) -> str:
+        return f"T.{str(self)}"
+
+
+def dtype_name(value: Any) -> str:
+    """Canonical dtype name of a name, a `DType`, a Python / NumPy / torch / TVM type."""
+    known = {bool: "bool", int: "int32", float: "float32"}
+    if isinstance(value, type) and value in known:
+        return known[value]
+    name = str(getattr(value, "dtype", value)) if not isinstance(value, (str, type)) else value
+    if isinstance(name, type):
+        name = name.__name__
+    name = str(name).removeprefix("torch.")
+    name = _ALIASES.get(name, name)
+    if name not in DTYPE_NAMES:
+        raise DtypeMismatch(f"{value!r} is not a dtype", hint="use one of: " + ", ".join(DTYPE_NAMES))
+    return name
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorSpec:
+    """What `T.Tensor(shape, dtype)` says: a tensor in GM. Row-major when `strides` (in elements) is None."""
+
+    shape: tuple
+    dtype: str
+    strides: tuple | None = None
+
+
+def make_spec(shape, dtype="float32", strides=None) -> TensorSpec:
+    """Normalise the arguments of `T.Tensor`."""
+    dims = tuple(shape) if isinstance(shape, (tuple, list)) or hasattr(shape, "__iter__") else (shape,)
+    return TensorSpec(
+        tuple(_dim(d) for d in dims), dtype_name(dtype), None if strides is None else tuple(_dim(s) for s in strides)
+    )
+
+
+def _dim(value):
+    number = const_int(value)
+    return value if number is None else number
+
+
+class _TensorAnnotation:
+    """`T.Tensor((M, N), dtype)` or `T.Tensor[[M, N], dtype]`: a tensor argument in GM, contiguous and row-major."""
+
+    def __call__(self, shape, dtype="float32", data=None, scope=None) -> TensorSpec:
+        return make_spec(shape, dtype)
+
+    def __getitem__(self, item) -> TensorSpec:
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (tuple, list)):
+            return make_spec(*item)
+        if isinstance(item, tuple) and item and isinstance(item[-1], str):
+            return make_spec(item[:-1], item[-1])
+        return make_spec(item)
+
+
+class _StridedTensorAnnotation(_TensorAnnotation):
+    """`T.StridedTensor(shape, strides, dtype)`: strides are in elements."""
+
+    def __call__(self, shape, strides, dtype="float32", scope=None, *, data=None) -> TensorSpec:
+        return make_spec(shape, dtype, strides)
+
+    def __getitem__(self, item) -> TensorSpec:
+        shape, strides, *dtype = item
+        return make_spec(shape, *(dtype or ["float32"]), strides=strides)
+
+
+class _BufferAnnotation(_TensorAnnotation):
+    """`T.Buffer(shape, dtype)`: the older spelling of `T.Tensor`."""
+
+    def __call__(self, shape, dtype="float32", data=None, strides=None, *_args, **_kwargs) -> TensorSpec:
+        return make_spec(shape, dtype, strides)
+
+
+Tensor = _TensorAnnotation()
+StridedTensor = _StridedTensorAnnotation()
+Buffer = _BufferAnnotation()
+
+
+class Ref:
+    """Parameter annotation of a macro: the argument (a mutable scalar or an element) is passed by reference."""
+
+
+_FLOAT_RANK = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
+
+
+def is_float(dtype: str) -> bool:
+    """True for every floating-point type, 8-bit ones included."""
+    return str(dtype).startswith(("float", "bfloat"))
+
+
+def join_dtypes(a: str, b: str) -> str:
+    """The narrowest dtype that holds values of both: bool < integers < floats; float16 with bfloat16 gives float32."""
+    a, b = str(a), str(b)
+    if a == b:
+        return a
+    if is_float(a) or is_float(b):
+        if not is_float(a):
+            return b
+        if not is_float(b):
+            return a
+        wide = max(_FLOAT_RANK.get(a, 8), _FLOAT_RANK.get(b, 8))
+        if _FLOAT_RANK.get(a, 8) == _FLOAT_RANK.get(b, 8):
+            wide = 32
+        return next(n for n in (a, b, f"float{wide}") if _FLOAT_RANK.get(n, 8) == wide)
+    if a == "bool":
+        return b
+    if b == "bool":
+        return a
+    signed = not (a.startswith("u") and b.startswith("u"))
+    size = max(itemsize(a), itemsize(b))
+    if a.startswith("u") != b.startswith("u"):
+        unsigned = itemsize(a if a.startswith("u") else b)
+        size = min(8, max(size, 2 * unsigned))
+    return f"{'int' if signed else 'uint'}{8 * size}"

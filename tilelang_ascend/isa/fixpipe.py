@@ -1,0 +1,129 @@
+"""The way out of L0C: Fixpipe to GM (row-major) and to L1 (NZ), with conversion and ReLU (pipe FIX)."""
+
+from __future__ import annotations
+
+from .base import Arg, Call, Intrinsic, Operand, Pipe, Space
+from .footprints import BLOCK, is_nothing, scaled
+
+QUANT = ("none", "f32_f16", "f32_bf16")
+QUANT_MODES = {"none": "NoQuant", "f32_f16": "F322F16", "f32_bf16": "F322BF16"}
+#: quant -> (destination dtype, source dtype) that go with it; `none` keeps the dtype.
+QUANT_DTYPES = {
+    "none": (("float32", "float32"), ("int32", "int32")),
+    "f32_f16": (("float16", "float32"),),
+    "f32_bf16": (("bfloat16", "float32"),),
+}
+
+
+def _source_span(call: Call):
+    """L0C is NZ: columns of 16 elements, `src_stride` rows of 16 elements apart."""
+    n, m, stride = call["n_size"], call["m_size"], call["src_stride"]
+    if None in (n, m, stride):
+        return (1, "in", 0, None)
+    return (1, "in", 0, ((-(-n // 16) - 1) * stride + m) * 16 * 4)
+
+
+def _to_gm(call: Call):
+    if is_nothing(call, "n_size", "m_size"):
+        return []
+    n, m, stride = call["n_size"], call["m_size"], call["dst_stride"]
+    hi = None if None in (n, m, stride) else ((m - 1) * stride + n) * call.itemsize()
+    return [(0, "out", 0, hi), _source_span(call)]
+
+
+def _to_l1(call: Call):
+    if is_nothing(call, "n_size", "m_size"):
+        return []
+    n, m, stride = call["n_size"], call["m_size"], call["dst_stride"]
+    if None in (n, m, stride):
+        return [(0, "out", 0, None), _source_span(call)]
+    # C0 of the destination is 32 bytes; 16 columns of a 4-byte dtype are two such groups.
+    groups = -(-n * call.itemsize() // BLOCK) if call.itemsize() != 2 else -(-n // 16)
+    return [(0, "out", 0, (groups - 1) * stride * BLOCK + m * BLOCK), _source_span(call)]
+
+
+def _check_quant(call: Call):
+    quant = call.attrs.get("quant")
+    if quant is not None and call.dtypes not in QUANT_DTYPES[quant]:
+        return f"quant={quant} does not convert {call.dtypes[1]} to {call.dtypes[0]}"
+    if call.known("src_stride", "m_size") and call["src_stride"] < call["m_size"]:
+        return f"src_stride={call['src_stride']} is less than m_size={call['m_size']}"
+    return None
+
+
+def _check_gm(call: Call):
+    return _check_quant(call)
+
+
+def _check_l1(call: Call):
+    if call.known("n_size") and call["n_size"] % 16:
+        return f"n_size={call['n_size']} is not a multiple of 16"
+    return _check_quant(call)
+
+
+def _text(config: str):
+    def text(call) -> str:
+        params = (
+            "AscendC::FixpipeParamsV220 p{{{n_size}, {m_size}, {src_stride}, {dst_stride}, {relu_en}}}; "
+            "p.quantPre = QuantMode_t::" + QUANT_MODES[call["quant"]] + "; "
+        ).format_map(call)
+        element = call["d"].ctype + ", " + call["s"].ctype
+        return f"{{ {params}AscendC::Fixpipe<{element}, AscendC::{config}>({call['d']}, {call['s']}, p); }}"
+
+    return text
+
+
+def _args(dst_limit: int) -> tuple[Arg, ...]:
+    return (
+        Arg("n_size", "int", 0, 4095, "uint16_t"),
+        Arg("m_size", "int", 0, 8192, "uint16_t"),
+        Arg("src_stride", "int", 0, 65535, "uint16_t"),
+        Arg("dst_stride", "int", 0, dst_limit, "uint32_t"),
+        Arg("relu_en", "int", 0, 1, "bool"),
+    )
+
+
+_SIGNATURES = tuple(row for rows in QUANT_DTYPES.values() for row in rows)
+_L1_SIGNATURES = tuple(row for row in _SIGNATURES if row[0] in ("float16", "bfloat16"))
+
+FIXPIPE_TO_GM = Intrinsic(
+    name="fixpipe_to_gm",
+    pipe=Pipe.FIX,
+    api="Fixpipe",
+    cores=("aic",),
+    operands=(Operand("d", "out", (Space.GM,)), Operand("s", "in", (Space.L0C,))),
+    args=_args(2**32 - 1),
+    attrs={"quant": QUANT},
+    signatures={"c220": _SIGNATURES, "3510": _SIGNATURES},
+    text=_text("CFG_ROW_MAJOR"),
+    cost_class="l0c_to_gm",
+    work_fn=lambda call: scaled(call["n_size"], call["m_size"], call.itemsize()),
+    check_fn=_check_gm,
+    footprint_fn=_to_gm,
+    doc="Write m_size x n_size elements of the NZ matrix in L0C to GM, row-major with rows `dst_stride` elements "
+    "apart; converts f32 "
+    "to f16/bf16 (round to nearest even, saturation off) and honours `set_atomic`. `src_stride` counts rows of 16 "
+    "elements.",
+    reference="Fixpipe, FixpipeParamsV220, CFG_ROW_MAJOR (hardware section 4)",
+)
+
+FIXPIPE_TO_L1 = Intrinsic(
+    name="fixpipe_to_l1",
+    pipe=Pipe.FIX,
+    api="Fixpipe",
+    cores=("aic",),
+    operands=(Operand("d", "out", (Space.L1,)), Operand("s", "in", (Space.L0C,))),
+    args=_args(65535),
+    attrs={"quant": QUANT},
+    signatures={"c220": _L1_SIGNATURES, "3510": _SIGNATURES},
+    text=_text("CFG_NZ"),
+    cost_class="l0c_to_l1",
+    work_fn=lambda call: scaled(call["n_size"], call["m_size"], call.itemsize()),
+    check_fn=_check_l1,
+    footprint_fn=_to_l1,
+    doc="Write m_size x n_size elements of L0C to L1 in NZ order: column groups of 32 bytes, `dst_stride` blocks of 32 "
+    "bytes apart.",
+    reference="Fixpipe, FixpipeParamsV220, CFG_NZ (hardware section 4)",
+)
+
+RECORDS = (FIXPIPE_TO_GM, FIXPIPE_TO_L1)

@@ -1,0 +1,7 @@
+"""Compiling kernels: the `jit` decorator, `compile`, `par_compile`, `lower`. Importing this package does not load tvm."""
+
+from .compile import CompiledArtifact, compile, lower, par_compile
+from .decorator import JITImpl, JITKernel, jit
+from .pass_config import PassConfigKey
+
+__all__ = ["CompiledArtifact", "JITImpl", "JITKernel", "PassConfigKey", "compile", "jit", "lower", "par_compile"]

@@ -1,0 +1,117 @@
+"""From a traced kernel to an `Artifact`: lower, emit, cache. The only place that calls the compiler."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Iterator
+
+from .. import cache, env
+from ..cache.key import kernel_key
+from ..log import get_logger
+from ..runtime.artifact import AbiSlot, Artifact
+from .signature import read_signature
+
+_listeners: list[Callable[[Artifact], None]] = []
+
+
+@contextlib.contextmanager
+def on_build(callback: Callable[[Artifact], None]) -> Iterator[None]:
+    """Call `callback` with every artifact that is compiled or taken from the cache meanwhile."""
+    _listeners.append(callback)
+    try:
+        yield
+    finally:
+        _listeners.remove(callback)
+
+
+def resolve_chip(target: Any):
+    """The chip record for a `target=` argument; None means `TILELANG_DEFAULT_TARGET`."""
+    from .. import arch
+
+    return arch.parse_target(env.DEFAULT_TARGET.get() if target is None else target)
+
+
+def build_artifact(func, out_idx: tuple[int, ...], target: Any = None, options: dict[str, Any] | None = None) -> Artifact:
+    """Compile the Tile IR `func` for `target`, or take the result of an earlier identical compilation.
+
+    Raises:
+        errors.CompileError: the kernel cannot be translated for the chip.
+    """
+    from .. import ir
+
+    chip = resolve_chip(target)
+    options = dict(options or {})
+    text = ir.tvm.ir.save_json(func)
+    key = kernel_key(text, chip.name, options, out_idx)
+    artifact = cache.get_or_build(key, lambda: _compile(func, text, chip, out_idx, options))
+    for callback in list(_listeners):
+        callback(artifact)
+    return artifact
+
+
+def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: dict[str, Any]) -> Artifact:
+    from .. import codegen, ir
+    from ..transform import pipeline
+
+    name = str(func.attrs["global_symbol"])
+    announce = env.PRINT_ON_COMPILATION.get()
+    if announce:
+        get_logger().info("begins to compile kernel %s for %s", name, chip.name)
+    lowered = pipeline.lower(func, chip, options=pipeline.Options(**options))
+    source = codegen.emit(lowered.ascend_ir)
+    abi, kernel_type = describe_program(lowered.ascend_ir)
+    artifact = Artifact(
+        name=name, chip=chip.name, kernel_type=kernel_type, block_dim=int(lowered.block_dim),
+        signature=read_signature(func, out_idx, written_buffers(lowered.ascend_ir)), abi=abi, kernel_source=source.kernel,
+        host_source=source.host, memory_map=lowered.memory_map.text(), options=options,
+        notes=[str(n) for n in lowered.notes], warnings=[str(w) for w in lowered.warnings],
+        tile_ir_json=tile_ir_json, ascend_ir_json=ir.tvm.ir.save_json(lowered.ascend_ir),
+    )
+    for warning in artifact.warnings:
+        get_logger().warning("%s", warning)
+    if announce:
+        get_logger().info("completes to compile kernel %s", name)
+    return artifact
+
+
+def lower_stages(artifact: Artifact) -> list[tuple[str, Any]]:
+    """(pass name, IR after it) for every pass on the road of a compiled kernel."""
+    from .. import arch
+    from ..transform import pipeline
+
+    options = pipeline.Options(**artifact.options)
+    return pipeline.lower(artifact.tile_ir, arch.get_chip(artifact.chip), options=options, keep_stages=True).stages
+
+
+def describe_program(ascend_ir) -> tuple[tuple[AbiSlot, ...], str]:
+    """Parameter slots (the same for both cores) and kernel type of a lowered program."""
+    from .. import ir
+    from ..sim.program import split_params
+
+    first = next(iter(ascend_ir.functions.values()))
+    scalars, buffers, workspaces = split_params(first)
+    sizes = [int(n) for n in first.attrs["ascend.workspace_bytes"]] if workspaces else []
+    slots = [AbiSlot("scalar", p.name, ir.dtype_of(p)) for p in scalars]
+    slots += [AbiSlot("buffer", p.name, ir.dtype_of(p)) for p in buffers]
+    slots += [AbiSlot("workspace", p.name, ir.dtype_of(p), size) for p, size in zip(workspaces, sizes)]
+    return tuple(slots), str(first.attrs["ascend.kernel_type"])
+
+
+def written_buffers(ascend_ir) -> frozenset[str]:
+    """Names of the parameters in global memory that some instruction of the program writes."""
+    from .. import ir, isa
+
+    names: set[str] = set()
+
+    def see(statement) -> None:
+        name = ir.op_name(statement)
+        if name is None or not name.startswith("ascend."):
+            return
+        for operand, argument in zip(isa.lookup(name).operands, statement.value.args):
+            if operand.writes and isinstance(argument, ir.TensorLoad) and argument.source in params:
+                names.add(argument.source.name)
+
+    for function in ascend_ir.functions.values():
+        params = set(p for p in function.params if ir.is_buffer_var(p))
+        ir.walk(function.body, see)
+    return frozenset(names)

@@ -1,0 +1,87 @@
+"""The caller's view of a traced kernel: parameters, shape variables, outputs, read from its Tile IR."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+
+from .. import ir
+from ..errors import Location, location_of
+from ..runtime.params import Parameter, Signature
+
+_BINARY = {"Add": "({} + {})", "Sub": "({} - {})", "Mul": "({} * {})", "FloorDiv": "({} // {})", "FloorMod": "({} % {})",
+           "Min": "min({}, {})", "Max": "max({}, {})"}
+
+
+def read_signature(func, out_idx: tuple[int, ...] = (), written: frozenset[str] | None = None) -> Signature:
+    """Parameters of the Tile IR `func`; `written` names the buffers the lowered program writes (None: all of them)."""
+    places = declarations(location_of(func))
+    parameters = tuple(_parameter(p, written, places.get(p.name)) for p in func.params)
+    names = {p.name for p in parameters}
+    symbols: dict[str, str] = {}
+    for p in func.params:
+        for var in _shape_vars(p):
+            if var.name not in names:
+                symbols.setdefault(var.name, ir.dtype_of(var))
+    return Signature(parameters, tuple(symbols.items()), out_idx)
+
+
+def _parameter(p, written: frozenset[str] | None, place: Location | None) -> Parameter:
+    if not ir.is_buffer_var(p):
+        return Parameter(p.name, ir.dtype_of(p), location=place)
+    shape = tuple(dim_text(d) for d in p.ty.shape)
+    strides = tuple(dim_text(s) for s in p.ty.strides) if len(p.ty.strides) else None
+    return Parameter(p.name, ir.dtype_of(p), shape, strides, written is None or p.name in written, place)
+
+
+def declarations(function: Location | None) -> dict[str, Location]:
+    """Where the function defined at `function` declares each of its tensors and parameters, as far as its source is known."""
+    if function is None:
+        return {}
+    try:
+        tree = ast.parse("".join(linecache.getlines(function.file)))
+    except SyntaxError:
+        return {}
+    places: dict[str, Location] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and function.line in (node.lineno, *(d.lineno for d in node.decorator_list)):
+            for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+                places[arg.arg] = _place(function.file, arg)
+            for statement in ast.walk(node):
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    places[statement.target.id] = _place(function.file, statement)
+    return places
+
+
+def _place(file: str, node: ast.AST) -> Location:
+    one_line = node.end_lineno == node.lineno
+    return Location(file, node.lineno, node.col_offset + 1, node.end_col_offset + 1 if one_line else 0)
+
+
+def _shape_vars(p) -> list:
+    """Variables in the shape and strides of a parameter, in order of appearance."""
+    if not ir.is_buffer_var(p):
+        return []
+    found: list = []
+
+    def see(x):
+        if isinstance(x, ir.Var) and x not in found:
+            found.append(x)
+
+    for dim in [*p.ty.shape, *p.ty.strides]:
+        ir.walk_expr(dim, see)
+    return found
+
+
+def dim_text(expr) -> int | str:
+    """An extent as an int, or as a Python expression over variable names."""
+    value = ir.const_int(expr)
+    if value is not None:
+        return value
+    if isinstance(expr, ir.Var):
+        return str(expr.name)
+    if isinstance(expr, ir.Cast):
+        return dim_text(expr.value)
+    form = _BINARY.get(type(expr).__name__)
+    assert form is not None, f"extent {expr} is no integer expression"
+    return form.format(dim_text(expr.a), dim_text(expr.b))

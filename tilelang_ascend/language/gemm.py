@@ -1,0 +1,99 @@
+"""`T.gemm`: matrix multiply-accumulate on tiles."""
+
+from __future__ import annotations
+
+from ..errors import DtypeMismatch, InvalidArgument, NonStaticShape, ShapeMismatch
+from ..frontend.builder import Builder, constant
+from ..frontend.operators import as_bool, as_scalar, plain
+from ..frontend.values import is_expr
+from ..ir import tile_op, tirx
+from .hints import GemmWarpPolicy, hint
+from .regions import Operand, sized, tile_operand
+
+_HINTS = ("k_pack", "wg_wait", "mbar", "annotations", "enable_hf32")
+
+
+def gemm(
+    A, B, C, transpose_A=False, transpose_B=False, policy=GemmWarpPolicy.Square, clear_accum=False, *, initC=None, size=None, **options
+) -> None:  # fmt: skip
+    """``C += A @ B``, or ``C = A @ B`` where `clear_accum` holds.
+
+    A is MxK (KxM if `transpose_A`), B is KxN (NxK if `transpose_B`), C is MxN; leading dimensions must be 1. The tiles' shapes must
+    be static. `initC` is the NPU spelling of `clear_accum`; a size list ``[m, k, n]`` may follow C. `policy` is a hint.
+    """
+    if isinstance(transpose_A, (list, tuple)):
+        size, transpose_A = transpose_A, False
+    for name, value in options.items():
+        if name not in _HINTS:
+            raise InvalidArgument(f"T.gemm has no argument '{name}'")
+        if value not in (None, 1, 0, False):
+            hint(f"T.gemm({name}=...)")
+    if policy != GemmWarpPolicy.Square:
+        hint(f"T.gemm(policy={getattr(policy, 'name', policy)})")
+    ta, tb = _flag(transpose_A, "transpose_A"), _flag(transpose_B, "transpose_B")
+    a, b, c = _operands(A, B, C, ta, tb, size)
+    _check_shapes(a, b, c, ta, tb)
+    if a.dtype != b.dtype:
+        raise DtypeMismatch(f"T.gemm: A is {a.dtype}, B is {b.dtype}", hint="copy one of them into a buffer of the other's dtype")
+    clear = as_bool(plain(clear_accum if initC is None else initC))
+    clear = clear if is_expr(clear) else tirx.const(bool(clear), "bool")
+    builder = Builder.current("T.gemm")
+    attrs = {"transpose_A": int(ta), "transpose_B": int(tb)}
+    builder.emit(tile_op("gemm", a.region(), b.region(), c.region(), as_scalar(clear), span=builder.span(), **attrs))
+
+
+def _flag(value, name: str) -> bool:
+    value = plain(value)
+    known = constant(value) if is_expr(value) else value
+    if known is None:
+        raise InvalidArgument(f"{name} of T.gemm must be known when the kernel is compiled, got {value}")
+    return bool(known)
+
+
+def _operands(A, B, C, ta: bool, tb: bool, size) -> tuple[Operand, Operand, Operand]:
+    names = ("A", "B", "C")
+    if size is None:
+        return tuple(tile_operand(v, f"operand {n} of T.gemm") for v, n in zip((A, B, C), names))
+    if len(size) != 3:
+        raise InvalidArgument(f"the size list of T.gemm is [m, k, n], got {list(size)}")
+    m, k, n = size
+    sizes = ([k, m] if ta else [m, k], [n, k] if tb else [k, n], [m, n])
+    return tuple(sized(v, s, f"operand {x} of T.gemm") for v, s, x in zip((A, B, C), sizes, names))
+
+
+def _matrix(op: Operand, name: str) -> tuple[int, int]:
+    if len(op.extents) < 2 or any(constant(e) != 1 for e in op.extents[:-2]):
+        raise ShapeMismatch(f"T.gemm: {name} = {op.describe()} is not a matrix", hint="slice it down to two dimensions; leading ones may be 1")
+    for axis in (-2, -1):
+        if constant(op.extents[axis]) is None:
+            raise NonStaticShape(axis=len(op.extents) + axis, what=f"operand {name} of T.gemm ({op.buffer.name})", expr=op.extents[axis])
+    return constant(op.extents[-2]), constant(op.extents[-1])
+
+
+def _check_shapes(a: Operand, b: Operand, c: Operand, ta: bool, tb: bool) -> None:
+    (am, ak), (bk, bn), (cm, cn) = _matrix(a, "A"), _matrix(b, "B"), _matrix(c, "C")
+    if ta:
+        am, ak = ak, am
+    if tb:
+        bk, bn = bn, bk
+    problems = []
+    if ak != bk:
+        problems.append(f"A has K = {ak}, B has K = {bk}")
+    if am != cm:
+        problems.append(f"A has M = {am}, C has M = {cm}")
+    if bn != cn:
+        problems.append(f"B has N = {bn}, C has N = {cn}")
+    if problems:
+        notes = [f"A = {a.describe()}, transpose_A={ta}", f"B = {b.describe()}, transpose_B={tb}", f"C = {c.describe()}"]
+        raise ShapeMismatch("T.gemm: " + "; ".join(problems), notes=notes, hint=_repair(am, ak, bk, bn, cm, cn))
+
+
+def _repair(am, ak, bk, bn, cm, cn) -> str:
+    if ak == bn and bk == cn:
+        return "B looks transposed: write transpose_B=True (or drop it)"
+    if am == bk and ak == cm:
+        return "A looks transposed: write transpose_A=True (or drop it)"
+    return "A is MxK, B is KxN, C is MxN"
+
+
+NAMES = ("gemm",)

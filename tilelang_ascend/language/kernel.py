@@ -1,0 +1,93 @@
+"""`T.Kernel`: the launch grid."""
+
+from __future__ import annotations
+
+from ..errors import InvalidArgument, KernelSyntaxError, UnsupportedConstruct
+from ..frontend.builder import Builder, constant, index_var, span_of, user_location
+from ..frontend.operators import as_scalar, plain
+from ..frontend.values import StopProbe, Unavailable
+from ..ir import For, ForKind, IntImm
+
+_MAX_GRID_DIMS = 3
+
+
+class Kernel:
+    """``with T.Kernel(gx, gy, gz, threads=128) as (bx, by, bz):`` — the body runs once per block of the grid.
+
+    Args:
+        blocks: one to three extents, integers or run-time expressions.
+        threads: a hint of GPU kernels, recorded and ignored.
+        is_npu: NPU spelling. The block binds two names, ``as (cid, vid)``; which vector core runs a row is decided by the compiler,
+            so `vid` cannot be read.
+        prelude, cluster_dims, is_cpu, pipeline: accepted and ignored.
+    """
+
+    def __init__(self, *blocks, threads=None, prelude=None, cluster_dims=None, is_cpu=False, is_npu=False, pipeline=False):
+        if len(blocks) == 1 and isinstance(blocks[0], (tuple, list)):
+            blocks = tuple(blocks[0])
+        if not 1 <= len(blocks) <= _MAX_GRID_DIMS:
+            raise InvalidArgument(f"T.Kernel takes 1 to {_MAX_GRID_DIMS} grid extents, got {len(blocks)}")
+        self.extents = [as_scalar(b, "a grid extent") for b in blocks]
+        for e in self.extents:
+            if (n := constant(e)) is not None and n < 0:
+                raise InvalidArgument(f"a grid extent is {n}")
+        self.threads, self.is_npu = threads, is_npu
+        self.names: tuple = ()
+        self.kind = "list"
+
+    def named(self, names: tuple, kind: str) -> Kernel:
+        """Called by the `with` statement: the names of the block indices."""
+        self.names, self.kind = names, kind
+        return self
+
+    def __enter__(self):
+        builder = Builder.current("T.Kernel")
+        if builder.eager is not None and builder.eager.probing:
+            raise StopProbe
+        if builder.region.inside("grid"):
+            raise KernelSyntaxError("T.Kernel inside T.Kernel", hint="give one T.Kernel up to three extents")
+        if builder.region is not builder.root:
+            raise UnsupportedConstruct("a launch inside run-time control flow", hint="put the condition inside the kernel")
+        self.where = user_location()
+        names = list(self.names[: len(self.extents)]) if self.kind == "list" or len(self.extents) == 1 else []
+        names += [f"b{axis}" for axis in "xyz"[len(names) :]]
+        self.vars = [index_var(builder.unique(f"b{'xyz'[k]}" if n == "_" else n)) for k, n in enumerate(names[: len(self.extents)])]
+        builder.grids += 1
+        if self.threads is not None and builder.threads is None:
+            builder.threads = [int(t) for t in self.threads] if isinstance(self.threads, (tuple, list)) else int(plain(self.threads))
+        self.region = builder.push("grid", self.where)
+        values = list(self.vars)
+        if self.is_npu and len(self.names) == len(values) + 1:
+            values.append(
+                Unavailable(
+                    "the compiler decides which vector core runs which rows",
+                    self.where,
+                    "write the kernel for whole tiles; rows are split between the two vector cores automatically",
+                )
+            )
+        return values[0] if self.kind == "one" and len(values) == 1 else values
+
+    def __exit__(self, kind, error, traceback):
+        if kind is not None:
+            return
+        builder = Builder.current()
+        body, span = builder.pop(self.region), span_of(self.where)
+        for axis in reversed(range(len(self.vars))):
+            zero = IntImm("int32", 0)
+            body = For(self.vars[axis], zero, self.extents[axis], ForKind.SERIAL, body, annotations={"tl.grid": axis}, span=span)
+        builder.emit(body)
+        self._current = None
+
+
+def _grid(what: str) -> Kernel:
+    raise UnsupportedConstruct(f"{what} outside the names bound by `with T.Kernel(...) as (bx, by)`", hint="use those names")
+
+
+def get_block_binding(dim: int = 0):
+    """Not available: use the names bound by the `with` statement."""
+    return _grid("T.get_block_binding")
+
+
+def get_block_bindings():
+    """Not available: use the names bound by the `with` statement."""
+    return _grid("T.get_block_bindings")

@@ -1,0 +1,150 @@
+"""Loops: `T.serial`, `T.Parallel`, `T.Pipelined`, `T.Persistent`, `T.grid` and the spellings that mean the same here."""
+
+from __future__ import annotations
+
+from ..errors import InvalidArgument, InvalidKernel
+from ..frontend.builder import Builder, constant
+from ..frontend.control import serial_range
+from ..frontend.operators import as_scalar, binop, compare, plain
+from ..frontend.values import LoopSpec
+from ..ir import Break, tirx
+from .hints import hint
+from .math import ceildiv
+
+
+def _range(start, stop=None, step=None, unrollable=False, **annotations) -> LoopSpec:
+    first, last = (0, start) if stop is None else (start, stop)
+    return serial_range(first, last, 1 if step is None else step, unrollable, annotations)
+
+
+def serial(start, stop=None, step=None, *, annotations=None) -> LoopSpec:
+    """``for i in T.serial(n)`` / ``T.serial(start, stop, step)``: one iteration after the other."""
+    return _range(start, stop, step)
+
+
+def unroll(start, stop=None, step=None, *, explicit=False, unroll_factor=None, annotations=None) -> LoopSpec:
+    """Like `serial`; unrolling is the compiler's decision (and done by the front end where a Python list is indexed)."""
+    return _range(start, stop, step, unrollable=True)
+
+
+def vectorized(start, stop=None, *, annotations=None) -> LoopSpec:
+    """Like `serial`: the iterations of a GPU vector instruction have an order that may be relied on."""
+    return _range(start, stop)
+
+
+def Parallel(*extents, coalesced_width=None, loop_layout=None, prefer_async=None, annotations=None) -> LoopSpec:  # noqa: N802
+    """``for i, j in T.Parallel(M, N)``: independent iterations over 1 or more dimensions."""
+    if not extents:
+        raise InvalidArgument("T.Parallel needs at least one extent")
+    for name, value in (("coalesced_width", coalesced_width), ("loop_layout", loop_layout), ("prefer_async", prefer_async)):
+        if value is not None:
+            hint(f"T.Parallel({name}=...)")
+    builder = Builder.active()
+    if builder is not None and builder.region.inside("parallel"):
+        return _nested_parallel(extents)
+    return LoopSpec("parallel", tuple(_extent(e, "T.Parallel") for e in extents))
+
+
+def _nested_parallel(extents) -> LoopSpec:
+    """A parallel loop inside another one is a serial loop of each of its iterations."""
+    raise InvalidKernel("T.Parallel inside T.Parallel", hint="give one T.Parallel all extents, or use T.serial for the inner loop")
+
+
+def parallel(start, stop=None, *, annotations=None) -> LoopSpec:
+    """``T.parallel(n)``: one-dimensional `T.Parallel`."""
+    if stop is None:
+        return Parallel(start)
+    spec = Parallel(binop("Sub", stop, start))
+    spec.make_values = lambda i: binop("Add", i, start)
+    return spec
+
+
+def _extent(value, what: str):
+    value = plain(value)
+    known = constant(value)
+    if known is not None:
+        return int(known)
+    return as_scalar(value, f"an extent of {what}")
+
+
+def Pipelined(  # noqa: N802
+    start, stop=None, num_stages: int = 0, order=None, stage=None, sync=None, group=None, annotations=None, **_hints
+) -> LoopSpec:
+    """``for k in T.Pipelined(n, num_stages=3)``: a serial loop whose copies may run ahead; the number of stages is a hint.
+
+    Note that the second positional argument is `stop`: ``T.Pipelined(n, 2)`` runs from n to 2.
+    """
+    stages = plain(num_stages)
+    if not isinstance(stages, int) or stages < 0:
+        raise InvalidArgument(f"num_stages must be a non-negative integer, got {stages!r}")
+    for name, value in (("order", order), ("stage", stage), ("sync", sync), ("group", group)):
+        if value is not None:
+            hint(f"T.Pipelined({name}=...)")
+    return _range(start, stop, num_stages=stages)
+
+
+def Persistent(domain, wave_size, index, group_size=8, num_stages: int = 0, *, annotations=None) -> LoopSpec:  # noqa: N802
+    """``for bx, by in T.Persistent([gx, gy], wave_size, cid)``: the tiles block `index` of `wave_size` works on.
+
+    Tiles are walked in groups of `group_size` along the last dimension, so that blocks running at the same time share operands.
+    Iterations past the last tile leave the loop.
+    """
+    domain = [plain(d) for d in domain]
+    total = domain[0]
+    for d in domain[1:]:
+        total = binop("Mult", total, d)
+    group = plain(group_size)
+    group = domain[-1] if group is None else _minimum(group, domain[-1])
+    waves = ceildiv(total, wave_size)
+
+    def tiles(wave):
+        builder = Builder.current("T.Persistent")
+        tile = builder.let("tile", binop("Add", binop("Mult", wave, wave_size), index))
+        outside = compare(("GtE",), tile, total)
+        if constant(outside) is None:
+            region = builder.push("branch")
+            builder.emit(Break(span=builder.span()))
+            body = builder.pop(region)
+            builder.emit(tirx.IfThenElse(outside, body, None, span=builder.span()))
+        return _walk(tile, domain, group)
+
+    notes = {"num_stages": num_stages} if num_stages else {}
+    return LoopSpec("serial", (waves,), tiles, notes)
+
+
+def _minimum(a, b):
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.min(as_scalar(a), as_scalar(b))
+
+
+def _walk(tile, domain: list, group):
+    """Coordinates of a tile: the last dimension is cut in groups, the others run inside a group."""
+    rest = domain[0]
+    for d in domain[1:-1]:
+        rest = binop("Mult", rest, d)
+    per_group = binop("Mult", rest, group)
+    first = binop("Mult", binop("FloorDiv", tile, per_group), group)
+    width = _minimum(group, binop("Sub", domain[-1], first))
+    within = binop("Mod", tile, per_group)
+    outer, last = binop("FloorDiv", within, width), binop("Add", first, binop("Mod", within, width))
+    coordinates = []
+    for d in reversed(domain[1:-1]):
+        coordinates.insert(0, binop("Mod", outer, d))
+        outer = binop("FloorDiv", outer, d)
+    coordinates = ([outer] if len(domain) > 1 else []) + coordinates + [last]
+    return coordinates[0] if len(coordinates) == 1 else tuple(coordinates)
+
+
+def grid(*extents) -> LoopSpec:
+    """``for i, j in T.grid(M, N)``: nested serial loops."""
+    if not extents:
+        raise InvalidArgument("T.grid needs at least one extent")
+    return LoopSpec("serial", tuple(_extent(e, "T.grid") for e in extents))
+
+
+def loop_break() -> None:
+    """Leave the innermost run-time loop; the same as `break`."""
+    builder = Builder.current("T.loop_break")
+    builder.emit(Break(span=builder.span()))
+
+
+Serial, Unroll, Vectorized = serial, unroll, vectorized

@@ -1,0 +1,335 @@
+"""Element functions and scalar arithmetic.
+
+Each takes Python numbers (and stays Python), IR scalars, or tiles: ``T.exp(x)`` is a value, ``T.exp(A, B)`` applies the function to
+every element of A and stores into B (see `tiles`).
+"""
+
+from __future__ import annotations
+
+import builtins
+import math as _math
+from typing import Callable
+
+from ..errors import InvalidArgument
+from ..frontend import operators, ops
+from ..frontend.builder import constant
+from ..frontend.operators import as_scalar, binop, cast, match, number, plain
+from ..frontend.types import dtype_name, is_float
+from ..frontend.values import is_expr
+from ..ir import dtype_of, tirx
+from .tiles import elementwise, is_tile
+
+_SQRT2 = _math.sqrt(2.0)
+
+
+def _python_rsqrt(x):
+    return 1.0 / _math.sqrt(x)
+
+
+def _python_sigmoid(x):
+    return 1.0 / (1.0 + _math.exp(-x))
+
+
+def _relu(x):
+    return tirx.max(x, number(0, dtype_of(x)))
+
+
+def _silu(x):
+    return x * tirx.sigmoid(x)
+
+
+def _reciprocal(x):
+    return number(1, dtype_of(x)) / x
+
+
+def _gelu(x):
+    return x * 0.5 * (tirx.erf(x * (1.0 / _SQRT2)) + 1.0) if dtype_of(x) == "float32" else cast(_gelu(cast(x, "float32")), dtype_of(x))
+
+
+#: name -> (IR builder for a float operand, Python function, one-line doc)
+_UNARY: dict[str, tuple[Callable, Callable, str]] = {
+    "exp": (tirx.exp, _math.exp, "e to the power x."),
+    "exp2": (tirx.exp2, lambda x: 2.0**x, "2 to the power x."),
+    "exp10": (tirx.exp10, lambda x: 10.0**x, "10 to the power x."),
+    "log": (tirx.log, _math.log, "Natural logarithm."),
+    "log2": (tirx.log2, _math.log2, "Logarithm to base 2."),
+    "log10": (tirx.log10, _math.log10, "Logarithm to base 10."),
+    "log1p": (tirx.log1p, _math.log1p, "log(1 + x)."),
+    "sqrt": (tirx.sqrt, _math.sqrt, "Square root."),
+    "rsqrt": (tirx.rsqrt, _python_rsqrt, "1 / sqrt(x)."),
+    "sin": (tirx.sin, _math.sin, "Sine."),
+    "cos": (tirx.cos, _math.cos, "Cosine."),
+    "tan": (tirx.tan, _math.tan, "Tangent."),
+    "sinh": (tirx.sinh, _math.sinh, "Hyperbolic sine."),
+    "cosh": (tirx.cosh, _math.cosh, "Hyperbolic cosine."),
+    "tanh": (tirx.tanh, _math.tanh, "Hyperbolic tangent."),
+    "asin": (tirx.asin, _math.asin, "Inverse sine."),
+    "acos": (tirx.acos, _math.acos, "Inverse cosine."),
+    "atan": (tirx.atan, _math.atan, "Inverse tangent."),
+    "asinh": (tirx.asinh, _math.asinh, "Inverse hyperbolic sine."),
+    "acosh": (tirx.acosh, _math.acosh, "Inverse hyperbolic cosine."),
+    "atanh": (tirx.atanh, _math.atanh, "Inverse hyperbolic tangent."),
+    "sigmoid": (tirx.sigmoid, _python_sigmoid, "1 / (1 + exp(-x))."),
+    "erf": (tirx.erf, _math.erf, "Error function."),
+    "reciprocal": (_reciprocal, lambda x: 1.0 / x, "1 / x."),
+    "silu": (_silu, lambda x: x * _python_sigmoid(x), "x * sigmoid(x)."),
+    "gelu": (_gelu, lambda x: 0.5 * x * (1 + _math.erf(x / _SQRT2)), "x * Phi(x), with the exact normal distribution function."),
+}
+
+#: Functions that also take integers (and give integers back).
+_UNARY_ANY: dict[str, tuple[Callable, Callable, str]] = {
+    "abs": (tirx.abs, builtins.abs, "Absolute value."),
+    "fabs": (tirx.abs, builtins.abs, "Absolute value."),
+    "relu": (_relu, lambda x: builtins.max(x, 0), "max(x, 0)."),
+}
+
+#: Rounding: integers are unchanged; the result of a float is a float.
+_ROUNDING: dict[str, tuple[Callable, Callable, str]] = {
+    "floor": (tirx.floor, _math.floor, "Largest whole number not above x."),
+    "ceil": (tirx.ceil, _math.ceil, "Smallest whole number not below x."),
+    "trunc": (tirx.trunc, _math.trunc, "Whole number next to x towards zero."),
+    "round": (tirx.nearbyint, builtins.round, "Nearest whole number, halves to even."),
+    "nearbyint": (tirx.nearbyint, builtins.round, "Nearest whole number, halves to even."),
+}
+
+
+def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
+    """`integers`: "float" converts them to float32 first, "keep" applies the function, "same" returns them unchanged."""
+
+    def apply(x):
+        x = plain(x)
+        known = constant(x) if is_expr(x) else x
+        if isinstance(known, (int, float)) and not is_expr(x):
+            return python(known)
+        x = as_scalar(x)
+        if not is_float(dtype_of(x)):
+            if integers == "same":
+                return x
+            if integers == "float" or dtype_of(x) == "bool":
+                x = cast(x, "float32" if integers == "float" else "int32")
+        return ir(x)
+
+    return apply
+
+
+def _make_unary(name: str, ir: Callable, python: Callable, doc: str, integers: str) -> Callable:
+    scalar = _scalar_unary(ir, python, integers)
+
+    def function(x, *rest, span=None, rounding_mode=None):
+        tiles = [v for v in rest if is_tile(v)]
+        if tiles:
+            return elementwise(name, scalar, [x], tiles[0])
+        return scalar(x)
+
+    function.__name__, function.__doc__ = name, doc + f" `T.{name}(A, B)` does so for whole tiles."
+    return function
+
+
+for _table, _integers in ((_UNARY, "float"), (_UNARY_ANY, "keep"), (_ROUNDING, "same")):
+    for _name, (_ir, _py, _doc) in _table.items():
+        globals()[_name] = _make_unary(_name, _ir, _py, _doc, _integers)
+
+
+def _pick(ir: Callable, python: Callable) -> Callable:
+    def apply(a, b):
+        a, b = plain(a), plain(b)
+        if not is_expr(a) and not is_expr(b) and not is_tile(a) and not is_tile(b):
+            return python(a, b)
+        a, b = match(a, b)
+        return ir(a, b)
+
+    return apply
+
+
+def _atan2(a, b):
+    a, b = match(a, b)
+    return tirx.atan2(a, b)
+
+
+def _op(name: str) -> Callable:
+    return lambda a, b: binop(name, a, b)
+
+
+#: name -> (scalar function, doc)
+_BINARY: dict[str, tuple[Callable, str]] = {
+    "max": (_pick(tirx.max, builtins.max), "The larger of two values."),
+    "min": (_pick(tirx.min, builtins.min), "The smaller of two values."),
+    "pow": (operators.power, "a to the power b."),
+    "add": (_op("Add"), "a + b."),
+    "sub": (_op("Sub"), "a - b."),
+    "mul": (_op("Mult"), "a * b."),
+    "div": (_op("Div"), "a / b (floating point)."),
+    "floordiv": (_op("FloorDiv"), "a / b, rounded down."),
+    "floormod": (_op("Mod"), "a - b * floordiv(a, b)."),
+    "bitwise_and": (_op("BitAnd"), "Bits set in both."),
+    "bitwise_or": (_op("BitOr"), "Bits set in either."),
+    "bitwise_xor": (_op("BitXor"), "Bits set in one."),
+    "shift_left": (_op("LShift"), "a << b."),
+    "shift_right": (_op("RShift"), "a >> b."),
+    "atan2": (_pick(_atan2, _math.atan2), "Angle of the point (b, a)."),
+    "fmod": (_pick(tirx.fmod, _math.fmod), "Remainder with the sign of a."),
+    "copysign": (_pick(tirx.copysign, _math.copysign), "|a| with the sign of b."),
+    "truncdiv": (_pick(tirx.truncdiv, lambda a, b: int(a / b)), "a / b, rounded towards zero."),
+    "truncmod": (_pick(tirx.truncmod, _math.fmod), "Remainder of truncdiv."),
+}
+
+
+def _make_binary(name: str, scalar: Callable, doc: str) -> Callable:
+    def function(a, b, *rest, span=None):
+        tiles = [v for v in rest if is_tile(v)]
+        if tiles:
+            return elementwise(name, scalar, [a, b], tiles[0])
+        if rest:
+            for c in (b, *rest):
+                a = scalar(a, c)
+            return a
+        return scalar(a, b)
+
+    function.__name__, function.__doc__ = name, doc + f" `T.{name}(A, B, C)` does so for whole tiles (A or B may be a number)."
+    return function
+
+
+for _name, (_scalar, _doc) in _BINARY.items():
+    globals()[_name] = _make_binary(_name, _scalar, _doc)
+
+add_, sub_ = globals()["add"], globals()["sub"]
+
+
+def bitwise_not(x, *rest):
+    """Bits not set. `T.bitwise_not(A, B)` for tiles."""
+    scalar = lambda v: operators.unop("Invert", v)  # noqa: E731
+    return elementwise("bitwise_not", scalar, [x], rest[0]) if rest and is_tile(rest[0]) else scalar(x)
+
+
+def ceildiv(lhs, rhs, span=None):
+    """`lhs / rhs`, rounded up. Python integers give a Python integer."""
+    lhs, rhs = plain(lhs), plain(rhs)
+    for v in (lhs, rhs):
+        if v is None or isinstance(v, float):
+            raise InvalidArgument(f"T.ceildiv needs integers, got {v!r}")
+    a = constant(lhs) if is_expr(lhs) else lhs
+    b = constant(rhs) if is_expr(rhs) else rhs
+    if isinstance(a, int) and isinstance(b, int):
+        return -(-a // b)
+    return binop("FloorDiv", binop("Add", lhs, binop("Sub", rhs, 1)), rhs)
+
+
+cdiv = ceildiv
+
+
+def align_up(x, y):
+    """The smallest multiple of `y` not below `x`."""
+    return binop("Mult", ceildiv(x, y), y)
+
+
+def if_then_else(cond, true_value, false_value, span=None):
+    """`true_value` where `cond` holds, else `false_value`; only the chosen one is evaluated."""
+    return operators.select(cond, true_value, false_value)
+
+
+Select = if_then_else
+
+
+def clamp(x, min_val, max_val):
+    """min(max(x, min_val), max_val)."""
+    return globals()["min"](globals()["max"](x, min_val), max_val)
+
+
+def fma(x, y, z):
+    """x * y + z."""
+    return binop("Add", binop("Mult", x, y), z)
+
+
+def Cast(dtype, value, span=None):  # noqa: N802
+    """`value` converted to `dtype`."""
+    return cast(value, dtype)
+
+
+def cast_(value, dtype, round: str = "", sat: bool = True, rbits=None, span=None):
+    """`value` converted to `dtype`. `T.cast(A, B)` with tiles converts every element."""
+    if is_tile(dtype):
+        target = dtype
+        return elementwise("cast", lambda v: v, [value], target)
+    return cast(value, dtype)
+
+
+def reinterpret(value, dtype, span=None):
+    """The bits of `value` seen as another dtype of the same size."""
+    if isinstance(value, str) or (isinstance(value, type) and not is_expr(value)):
+        value, dtype = dtype, value
+    value = as_scalar(value)
+    return tirx.reinterpret(dtype_name(dtype), value)
+
+
+def infinity(dtype, span=None):
+    """Positive infinity of a floating-point dtype."""
+    name = dtype_name(dtype)
+    if not is_float(name):
+        raise InvalidArgument(f"{name} has no infinity", hint=f"use T.max_value('{name}')")
+    return number(float("inf"), name)
+
+
+def max_value(dtype, span=None):
+    """The largest finite value of `dtype`."""
+    return tirx.max_value(dtype_name(dtype))
+
+
+def min_value(dtype, span=None):
+    """The smallest (most negative) finite value of `dtype`."""
+    return tirx.min_value(dtype_name(dtype))
+
+
+def _classify(name: str, ir: Callable, python: Callable) -> Callable:
+    def function(x):
+        x = plain(x)
+        return ir(as_scalar(x)) if is_expr(x) else python(x)
+
+    function.__name__, function.__doc__ = name, f"True where x {name[2:]}."
+    return function
+
+
+isnan = _classify("isnan", tirx.isnan, _math.isnan)
+isinf = _classify("isinf", tirx.isinf, _math.isinf)
+isfinite = _classify("isfinite", tirx.isfinite, _math.isfinite)
+
+
+def And(a, b, span=None):  # noqa: N802
+    """Conjunction of two conditions."""
+    return operators.logical_and(plain(a), plain(b))
+
+
+def Or(a, b, span=None):  # noqa: N802
+    """Disjunction of two conditions."""
+    return operators.logical_or(plain(a), plain(b))
+
+
+def Not(a, span=None):  # noqa: N802
+    """Negation of a condition."""
+    return operators.unop("Not", a)
+
+
+def _replace_python() -> None:
+    """Python's own functions, called in a kernel with IR values, mean the same as ours."""
+    ours = globals()
+    for python, name in ((builtins.max, "max"), (builtins.min, "min"), (builtins.abs, "abs"), (builtins.round, "round")):
+        ops.REPLACEMENTS[python] = _many(python, ours[name])
+    for name, python in ops.MATH_FUNCTIONS.items():
+        ops.REPLACEMENTS[python] = ops._on_ir(python, ours[name])
+
+
+def _many(python: Callable, ours: Callable) -> Callable:
+    def choose(*args, **kwargs):
+        values = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
+        if not any(is_expr(plain(v)) for v in values):
+            return python(*map(plain, args), **kwargs)
+        return ours(*values)
+
+    return choose
+
+
+_replace_python()
+
+NAMES = (
+    *_UNARY, *_UNARY_ANY, *_ROUNDING, *_BINARY, "bitwise_not", "ceildiv", "cdiv", "align_up", "if_then_else", "Select", "clamp", "fma",
+    "Cast", "reinterpret", "infinity", "max_value", "min_value", "isnan", "isinf", "isfinite", "And", "Or", "Not",
+)  # fmt: skip

@@ -1,0 +1,124 @@
+"""Reductions and scans over one dimension of a tile."""
+
+from __future__ import annotations
+
+from ..errors import InvalidArgument, ShapeMismatch
+from ..frontend.builder import Builder, constant
+from ..frontend.operators import as_scalar, binop, cast, plain
+from ..frontend.types import is_float
+from ..ir import TensorLoad, dtype_of, tile_op, tirx
+from .copy import copy, fill
+from .math import max_value, min_value
+from .regions import Operand, same, shape_text, tile_operand
+
+_KINDS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bitor", "bitxor")
+
+
+def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, **_options) -> None:
+    """Reduce dimension `dim` of `buffer` into `out`, whose shape is that of `buffer` without `dim` (or with 1 there).
+
+    `reduce_type` is one of sum, max, min, abssum, absmax, any, all, bitand, bitor, bitxor. With ``clear=False`` the result is combined
+    with what `out` holds.
+    """
+    if reduce_type not in _KINDS:
+        raise InvalidArgument(f"T.reduce has no kind '{reduce_type}'", hint="use one of: " + ", ".join(_KINDS))
+    src, dst = tile_operand(buffer, "the source of a reduction"), tile_operand(out, "the destination of a reduction")
+    axis = _axis(src, dim, f"T.reduce_{reduce_type}")
+    _check_shape(src, dst, axis, reduce_type)
+    if reduce_type.startswith("bit") and is_float(src.dtype):
+        raise InvalidArgument(f"T.reduce_{reduce_type} needs integers, {src.describe()} is {src.dtype}")
+    builder = Builder.current(f"T.reduce_{reduce_type}")
+    op = tile_op("reduce", src.region(), dst.region(), span=builder.span(), kind=reduce_type, dim=axis, clear=int(bool(plain(clear))))
+    builder.emit(op)
+
+
+def _axis(op: Operand, dim, what: str) -> int:
+    dim, rank = plain(dim), len(op.extents)
+    if not isinstance(dim, int) or not -rank <= dim < rank:
+        raise InvalidArgument(f"{what}: dimension {dim} of {op.describe()} does not exist", hint=f"dimensions are {-rank} to {rank - 1}")
+    return dim % rank
+
+
+def _check_shape(src: Operand, dst: Operand, axis: int, kind: str) -> None:
+    dropped = [e for k, e in enumerate(src.extents) if k != axis]
+    kept = [1 if k == axis else e for k, e in enumerate(src.extents)]
+    if not dropped:
+        dropped = [1]
+    for wanted in (dropped, kept):
+        if len(wanted) == len(dst.extents) and all(same(a, b) for a, b in zip(wanted, dst.extents)):
+            return
+    raise ShapeMismatch(
+        f"T.reduce_{kind} of {src.describe()} over dimension {axis} gives {shape_text(dropped)}, the destination is {dst.describe()}"
+    )
+
+
+def _reduction(kind: str, has_clear: bool = True):
+    def reduction(buffer, out, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False, annotations=None, **_npu):
+        reduce(buffer, out, kind, dim, clear if has_clear else True)
+
+    reduction.__name__ = f"reduce_{kind}"
+    reduction.__doc__ = f"Reduce dimension `dim` with {kind}; see `reduce`."
+    return reduction
+
+
+globals().update({f"reduce_{kind}": _reduction(kind, kind != "abssum") for kind in _KINDS})
+
+
+def _scan(op: str):
+    def scan(src, dst=None, dim: int = 0, reverse: bool = False, annotations=None) -> None:
+        source = tile_operand(src, f"the source of T.{op}")
+        target = source if dst is None else tile_operand(dst, f"the destination of T.{op}")
+        axis = _axis(source, dim, f"T.{op}")
+        if len(source.extents) != len(target.extents) or not all(same(a, b) for a, b in zip(source.extents, target.extents)):
+            raise ShapeMismatch(f"T.{op}: {source.describe()} and {target.describe()} have different shapes")
+        builder = Builder.current(f"T.{op}")
+        attrs = {"dim": axis, "reverse": int(bool(plain(reverse)))}
+        builder.emit(tile_op(op, source.region(), target.region(), span=builder.span(), **attrs))
+
+    scan.__name__ = op
+    scan.__doc__ = f"Running {op[3:]} along `dim`, in place if `dst` is None; from the end with `reverse`."
+    return scan
+
+
+cumsum, cummax = _scan("cumsum"), _scan("cummax")
+
+_COMBINE = {"sum": lambda a, b: binop("Add", a, b), "max": lambda a, b: tirx.max(a, b), "min": lambda a, b: tirx.min(a, b)}
+
+
+def _reducer_op(buffer) -> str:
+    """The operation of a buffer made by `T.alloc_reducer`."""
+    from ..ir import AllocBuffer
+
+    region = Builder.current("a reducer").region
+    while region is not None:
+        for s in region.stmts:
+            if isinstance(s, AllocBuffer) and s.buffer.same_as(buffer) and "tl.reducer" in s.annotations:
+                return str(s.annotations["tl.reducer"])
+        region = region.parent
+    raise InvalidArgument(f"{buffer.name} was not made by T.alloc_reducer")
+
+
+def reducer_init(reducer, init=None) -> None:
+    """Set a reducer to `init`, or to the neutral element of its operation."""
+    dst = tile_operand(reducer, "the reducer")
+    neutral = {"sum": lambda: 0, "max": lambda: min_value(dst.dtype), "min": lambda: max_value(dst.dtype)}
+    fill(reducer, neutral[_reducer_op(dst.buffer)]() if init is None else init)
+
+
+def reducer_update(target, value) -> None:
+    """``target = target <op> value`` for one element of a reducer."""
+    if not isinstance(target, TensorLoad):
+        raise InvalidArgument("T.reducer_update takes one element: T.reducer_update(acc[i], x)")
+    combine = _COMBINE[_reducer_op(target.source)]
+    dtype = dtype_of(target)
+    Builder.current("T.reducer_update").store(target.source, cast(combine(target, cast(as_scalar(value), dtype)), dtype), list(target.indices))
+
+
+def finalize_reducer(reducer, dst=None, batch: int = 1, annotations=None) -> None:
+    """End of accumulation: the result is in `reducer`, and copied to `dst` if that is given."""
+    if dst is not None:
+        copy(reducer, dst)
+
+
+NAMES = ("reduce", *(f"reduce_{k}" for k in _KINDS), "cumsum", "cummax", "reducer_init", "reducer_update", "finalize_reducer")
+_ = constant

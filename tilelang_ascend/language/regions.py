@@ -1,0 +1,163 @@
+"""Operands of tile operations: a whole buffer, a slice of it, or a head address, and the extents they stand for."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..errors import InvalidArgument, ShapeMismatch
+from ..frontend.builder import constant
+from ..frontend.operators import as_scalar, binop, plain
+from ..frontend.values import ScalarVar, is_buffer, is_region
+from ..ir import Range, TensorLoad, sym, tirx
+
+
+@dataclasses.dataclass(frozen=True)
+class Operand:
+    """`mins` has one entry per dimension of `buffer`; `extents` is None for a head address (``A[i, j]``)."""
+
+    buffer: Any
+    mins: tuple
+    extents: tuple | None
+    kind: str  # "buffer", "slice" or "head"
+
+    def region(self, extents=None):
+        """The operand as a region; `extents`, if given, are right-aligned to the dimensions and padded with ones."""
+        extents = list(self.extents if extents is None else extents)
+        rank = len(self.mins)
+        if len(extents) > rank:
+            lead, extents = extents[: len(extents) - rank], extents[len(extents) - rank :]
+            if any(constant(e) != 1 for e in lead):
+                raise ShapeMismatch(f"{self.describe()} has {rank} dimensions, a tile of shape {shape_text(lead + extents)} does not fit")
+        extents = [1] * (rank - len(extents)) + extents
+        ranges = [Range.from_min_extent(as_scalar(m), as_scalar(e)) for m, e in zip(self.mins, extents)]
+        return tirx.BufferRegion(self.buffer, ranges)
+
+    @property
+    def dtype(self) -> str:
+        return str(self.buffer.ty.dtype)
+
+    def describe(self) -> str:
+        """`A_shared (128x32 float16)`"""
+        extents = self.extents if self.extents is not None else self.buffer.ty.shape
+        return f"{self.buffer.name} ({shape_text(extents)} {self.dtype})"
+
+
+def shape_text(extents) -> str:
+    """`128x32`"""
+    return "x".join(str(e if (n := constant(e)) is None else n) for e in extents) or "scalar"
+
+
+def operand(value, what: str) -> Operand:
+    """Classify one operand of a tile operation; `what` names it in errors."""
+    value = value if isinstance(value, ScalarVar) else plain(value)
+    if isinstance(value, ScalarVar):
+        return Operand(value.buffer, (0,), (1,), "buffer")
+    if is_buffer(value):
+        shape = tuple(_number(s) for s in value.ty.shape)
+        return Operand(value, (0,) * len(shape), shape, "buffer")
+    if is_region(value):
+        return Operand(
+            value.source, tuple(_number(r.min) for r in value.region), tuple(_number(r.extent) for r in value.region), "slice"
+        )
+    if isinstance(value, TensorLoad):
+        return Operand(value.source, tuple(_number(i) for i in value.indices), None, "head")
+    raise InvalidArgument(f"{what} must be a buffer, a slice such as A[0:16, :] or an element such as A[i, j]; got {value!r}")
+
+
+def _number(expr):
+    known = constant(expr)
+    return expr if known is None else known
+
+
+def tile_operand(value, what: str) -> Operand:
+    """An operand whose extents must be its own (a head address is one element)."""
+    op = operand(value, what)
+    return op if op.extents is not None else dataclasses.replace(op, extents=(1,) * len(op.mins))
+
+
+def pair_extents(src: Operand, dst: Operand) -> tuple[list, list]:
+    """Extents of both sides of a copy.
+
+    A head address takes the other side's extents. Sides with equally many extents other than 1 keep their own; otherwise extents
+    are aligned at the right and ones are broadcast, two different run-time extents meet in the larger one. Paired extents of
+    which one is known only at run time are clamped to the smaller.
+    """
+    a = list(src.extents if src.extents is not None else [1] * len(dst.extents))
+    b = list(dst.extents if dst.extents is not None else [1] * len(src.extents))
+    if sum(not _is_one(e) for e in a) != sum(not _is_one(e) for e in b):
+        a, b = _broadcast(a, b, src, dst)
+    _clamp(a, b, src, dst)
+    return a, b
+
+
+def _is_one(extent) -> bool:
+    return constant(extent) == 1
+
+
+def _broadcast(a: list, b: list, src: Operand, dst: Operand) -> tuple[list, list]:
+    rank = max(len(a), len(b))
+    a, b = [1] * (rank - len(a)) + a, [1] * (rank - len(b)) + b
+    for k, (x, y) in enumerate(zip(a, b)):
+        if _is_one(x):
+            a[k] = y
+        elif _is_one(y):
+            b[k] = x
+        elif not same(x, y):
+            if constant(x) is not None and constant(y) is not None:
+                raise _mismatch(src, dst)
+            a[k] = b[k] = tirx.max(as_scalar(x), as_scalar(y))
+    return a, b
+
+
+def _clamp(a: list, b: list, src: Operand, dst: Operand) -> None:
+    wide = [[k for k, e in enumerate(side) if not _is_one(e)] for side in (a, b)]
+    for i, j in zip(*wide):
+        if same(a[i], b[j]):
+            continue
+        if constant(a[i]) is not None and constant(b[j]) is not None:
+            raise _mismatch(src, dst)
+        a[i] = b[j] = tirx.min(as_scalar(a[i]), as_scalar(b[j]))
+
+
+def _mismatch(src: Operand, dst: Operand) -> ShapeMismatch:
+    return ShapeMismatch(
+        f"the source {src.describe()} and the destination {dst.describe()} have different shapes",
+        hint="give one side as a head address (A[i, j]) to take the other side's shape, or slice the larger one",
+    )
+
+
+def same(a, b) -> bool:
+    """True if two extents are provably equal."""
+    if constant(a) is not None or constant(b) is not None:
+        return constant(a) == constant(b)
+    return bool(sym.Analyzer().can_prove_equal(as_scalar(a), as_scalar(b)))
+
+
+def sized(value, size, what: str) -> Operand:
+    """An operand with an explicit size list, aligned at the right."""
+    op = operand(value, what)
+    size = [_number(plain(s)) for s in size]
+    if len(size) > len(op.mins) and any(s != 1 for s in size[: len(size) - len(op.mins)]):
+        raise ShapeMismatch(f"{op.describe()} has {len(op.mins)} dimensions, the size list {size} has {len(size)}")
+    size = size[max(0, len(size) - len(op.mins)) :]
+    if op.kind == "slice" or op.kind == "buffer":
+        _check_fits(op, size)
+    return dataclasses.replace(op, extents=(1,) * (len(op.mins) - len(size)) + tuple(size), kind="slice")
+
+
+def _check_fits(op: Operand, size: list) -> None:
+    for have, want in zip(reversed(op.extents), reversed(size)):
+        if constant(have) is not None and constant(want) is not None and want > have:
+            raise ShapeMismatch(f"the size list {size} is larger than {op.describe()}")
+
+
+def squeeze(extents) -> list:
+    """Extents without ones."""
+    return [e for e in extents if not _is_one(e)]
+
+
+def offset(op: Operand, index: list) -> list:
+    """Indices of one element: `index` counts inside the region, aligned at the right."""
+    full = [0] * (len(op.mins) - len(index)) + list(index)
+    return [as_scalar(binop("Add", m, i)) for m, i in zip(op.mins, full)]

@@ -1,0 +1,41 @@
+"""Names of dimensions: `T.dynamic` (known at launch) and `T.const` (read from the arguments of an eager kernel)."""
+
+from __future__ import annotations
+
+from ..errors import InvalidArgument, NotYetAvailable
+from ..frontend.builder import Builder
+from ..frontend.types import dtype_name
+from ..ir import Var
+
+
+def _names(text: str) -> list[str]:
+    names = [n.strip() for n in text.replace(",", " ").split()]
+    if not names or not all(n.isidentifier() for n in names):
+        raise InvalidArgument(f"{text!r} is not a list of names", hint='write T.dynamic("M, N")')
+    return names
+
+
+def dynamic(name: str, dtype="int32"):
+    """``M, N = T.dynamic("M, N")``: dimensions bound to the tensors' shapes at each launch."""
+    out = [Var(n, dtype_name(dtype)) for n in _names(name)]
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+symbolic = dynamic
+
+
+def const(name: str, dtype="int32"):
+    """``M, N = T.const("M, N")``: integers read from the arguments of an eager kernel; each value is compiled once."""
+    builder = Builder.current("T.const")
+    if builder.eager is None:
+        raise InvalidArgument("T.const in a kernel that is not eager", hint="take the constant from the enclosing function, or use T.dynamic")
+    out = [builder.eager.const(n, dtype_name(dtype)) for n in _names(name)]
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+def ptr(dtype=None, storage_scope: str = "global", *, is_size_var: bool = False):
+    """Raw pointers as kernel arguments; not available yet."""
+    raise NotYetAvailable(name="ptr", hint="pass a tensor: T.Tensor((N,), dtype)")
+
+
+NAMES = ("dynamic", "symbolic", "const", "ptr")

@@ -1,0 +1,137 @@
+"""Measuring a kernel and comparing it with a reference."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from ..runtime import tensors
+from ..runtime.kernel import JITKernel
+from .bench import do_bench
+from .supply import TensorSupplyType, make_inputs
+
+__all__ = ["Profiler", "TensorSupplyType", "do_bench"]
+
+
+class Profiler:
+    """Runs a kernel on made-up inputs. Outputs are the returned tensors, or the written parameters if it returns none."""
+
+    def __init__(self, kernel: JITKernel, supply_type: TensorSupplyType = TensorSupplyType.Auto):
+        self.kernel = kernel
+        self.supply_type = supply_type
+
+    def get_inputs(self, dynamic_symbolic_constraints: dict[str, int] | None = None) -> list[Any]:
+        """The inputs every method uses when it is given none; equal on every call."""
+        return make_inputs(self.kernel.artifact.signature, self.supply_type, dynamic_symbolic_constraints)
+
+    def run_once(self, func: Callable | None = None, input_tensors: Sequence[Any] | None = None) -> Any:
+        """One call of the kernel (or of `func` on the same inputs)."""
+        return (func or self.kernel)(*self._inputs(input_tensors))
+
+    def do_bench(
+        self,
+        func: Callable | None = None,
+        warmup: float = 25,
+        rep: float = 100,
+        n_warmup: int = 0,
+        n_repeat: int = 0,
+        input_tensors: Sequence[Any] | None = None,
+        backend: str = "auto",
+        quantiles: Sequence[float] | None = None,
+        return_mode: str = "mean",
+        dynamic_symbolic_constraints: dict[str, int] | None = None,
+        **_ignored: Any,
+    ) -> float | list[float]:
+        """Time of one call in milliseconds.
+
+        Args:
+            func: measure this instead of the kernel, by wall clock.
+            backend: ``auto`` and ``sim`` give the *simulated* time of the kernel on its chip, which needs one run
+                and no repetition; ``wall`` gives the wall clock of this machine.
+            dynamic_symbolic_constraints: values of shape variables for made-up inputs.
+        """
+        inputs = self._inputs(input_tensors, dynamic_symbolic_constraints)
+        if func is None and backend != "wall":
+            latency = self.kernel.simulate(*inputs, values=False, checks=False).simulated_us / 1e3
+            return latency if quantiles is None else [latency] * len(quantiles)
+        target = func or self.kernel
+        return do_bench(lambda: target(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, return_mode)
+
+    def assert_allclose(
+        self,
+        reference_program: Callable,
+        input_tensors: Sequence[Any] | None = None,
+        atol: float = 1e-2,
+        rtol: float = 1e-2,
+        max_mismatched_ratio: float = 0.01,
+    ) -> None:
+        """Compare with `reference_program` on the same inputs.
+
+        Raises:
+            AssertionError: more than `max_mismatched_ratio` of an output's elements differ, or shapes or counts do.
+        """
+        self.manual_assert_close(
+            reference_program, input_tensors,
+            manual_check_prog=lambda ours, ref: _assert_close(ours, ref, atol, rtol, max_mismatched_ratio))
+
+    def manual_assert_close(
+        self,
+        reference_program: Callable,
+        input_tensors: Sequence[Any] | None = None,
+        manual_check_prog: Callable[[list, list], None] | None = None,
+    ) -> None:
+        """Hand the outputs of kernel and reference, as two lists, to `manual_check_prog`."""
+        assert manual_check_prog is not None, "manual_check_prog is required"
+        inputs = self._inputs(input_tensors)
+        reference_inputs = [_copy(x) for x in inputs]
+        ours = self._outputs(self.kernel(*inputs), inputs)
+        reference = self._outputs(reference_program(*reference_inputs), reference_inputs)
+        manual_check_prog(ours, reference)
+
+    def assert_consistent(self, repeat: int = 10, input_tensors: Sequence[Any] | None = None) -> None:
+        """Call the kernel `repeat` times on equal inputs and require results equal bit for bit."""
+        inputs = self._inputs(input_tensors)
+        first = None
+        for i in range(repeat):
+            fresh = [_copy(x) for x in inputs]
+            outputs = [_bits(x) for x in self._outputs(self.kernel(*fresh), fresh)]
+            first = first or outputs
+            assert outputs == first, f"call {i} gave another result than call 0"
+
+    def _inputs(self, given: Sequence[Any] | None, constraints: dict[str, int] | None = None) -> list[Any]:
+        return list(given) if given is not None else self.get_inputs(constraints)
+
+    def _outputs(self, returned: Any, inputs: Sequence[Any]) -> list[Any]:
+        if returned is not None:
+            return list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        params = self.kernel.artifact.signature.inputs
+        return [x for p, x in zip(params, inputs) if p.is_buffer and p.writes]
+
+
+def _assert_close(ours: list, reference: list, atol: float, rtol: float, max_mismatched_ratio: float) -> None:
+    assert len(ours) == len(reference), f"kernel has {len(ours)} outputs, reference {len(reference)}"
+    for i, (mine, theirs) in enumerate(zip(ours, reference)):
+        a, b = _double(mine), _double(theirs)
+        assert a.shape == b.shape, f"output {i}: shape {a.shape}, reference {b.shape}"
+        with np.errstate(invalid="ignore"):
+            wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
+            worst = np.nanmax(np.abs(a - b), initial=0.0)
+        ratio = float(wrong.mean()) if a.size else 0.0
+        assert ratio <= max_mismatched_ratio, (
+            f"output {i}: {wrong.sum()} of {a.size} elements ({ratio:.2%}) differ by more than atol={atol}, rtol={rtol}; "
+            f"largest difference {worst:.3e}, first at {tuple(int(x) for x in np.argwhere(wrong)[0])}")
+
+
+def _double(x: Any) -> np.ndarray:
+    return x.detach().double().numpy() if tensors.is_torch(x) else np.asarray(x).astype(np.float64)
+
+
+def _bits(x: Any) -> bytes:
+    return tensors.HostTensor(x).tobytes()
+
+
+def _copy(x: Any) -> Any:
+    if tensors.is_torch(x):
+        return x.clone()
+    return x.copy() if isinstance(x, np.ndarray) else x

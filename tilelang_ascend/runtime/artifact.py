@@ -1,0 +1,109 @@
+"""Everything one compilation produces, and its form on disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Mapping
+
+from .params import Signature
+
+FILES = ("kernel.cpp", "host.cpp", "tile_ir.json", "ascend_ir.json", "memory_map.txt", "artifact.json")
+"""Files of an artifact in a cache entry."""
+
+
+@dataclass(frozen=True)
+class AbiSlot:
+    """One parameter of the Ascend IR function.
+
+    Attributes:
+        kind: ``scalar``, ``buffer`` or ``workspace``.
+        name: name of the scalar, shape variable or buffer.
+        dtype: element type or scalar type.
+        nbytes: bytes per block of a workspace, 0 otherwise.
+    """
+
+    kind: str
+    name: str
+    dtype: str
+    nbytes: int = 0
+
+
+@dataclass
+class Artifact:
+    """A compiled kernel, before it is bound to an executor.
+
+    Attributes:
+        name: the user's function name.
+        chip: SKU the program was lowered for.
+        kernel_type: ``aic_only``, ``aiv_only`` or ``mix_1_2``.
+        block_dim: number of blocks the host launches.
+        signature: what a caller passes.
+        abi: parameters of the lowered program, in order.
+        kernel_source, host_source: emitted Ascend C.
+        memory_map: readable table of on-chip addresses.
+        options: the honoured compiler options.
+        notes: hints that were accepted and ignored; warnings: what the compiler had to give up, one text each.
+        tile_ir_json, ascend_ir_json: both levels of IR as TVM JSON.
+    """
+
+    name: str
+    chip: str
+    kernel_type: str
+    block_dim: int
+    signature: Signature
+    abi: tuple[AbiSlot, ...]
+    kernel_source: str
+    host_source: str
+    memory_map: str
+    options: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    tile_ir_json: str = ""
+    ascend_ir_json: str = ""
+    program: Any = field(default=None, init=False, repr=False, compare=False)
+    """The host program of the simulator, once it is built; never stored."""
+
+    @cached_property
+    def tile_ir(self):
+        """The kernel as the user wrote it: a `PrimFunc` with tile operators."""
+        return _load_ir(self.tile_ir_json)
+
+    @cached_property
+    def ascend_ir(self):
+        """The lowered program: an `IRModule` with one function for each kind of core."""
+        return _load_ir(self.ascend_ir_json)
+
+    def to_files(self) -> dict[str, str]:
+        """Text of each of `FILES`."""
+        meta = {
+            "name": self.name, "chip": self.chip, "kernel_type": self.kernel_type, "block_dim": self.block_dim,
+            "signature": self.signature.to_json(), "abi": [vars(slot) for slot in self.abi], "options": self.options,
+            "notes": self.notes, "warnings": self.warnings,
+        }
+        return {
+            "kernel.cpp": self.kernel_source, "host.cpp": self.host_source, "tile_ir.json": self.tile_ir_json,
+            "ascend_ir.json": self.ascend_ir_json, "memory_map.txt": self.memory_map, "artifact.json": json.dumps(meta),
+        }
+
+    @staticmethod
+    def from_files(files: Mapping[str, str]) -> "Artifact":
+        """Inverse of `to_files`.
+
+        Raises:
+            KeyError, ValueError, TypeError: the texts are not those of an artifact.
+        """
+        meta = json.loads(files["artifact.json"])
+        meta["signature"] = Signature.from_json(meta["signature"])
+        meta["abi"] = tuple(AbiSlot(**slot) for slot in meta["abi"])
+        return Artifact(
+            **meta, kernel_source=files["kernel.cpp"], host_source=files["host.cpp"], memory_map=files["memory_map.txt"],
+            tile_ir_json=files["tile_ir.json"], ascend_ir_json=files["ascend_ir.json"],
+        )
+
+
+def _load_ir(text: str):
+    from .. import ir
+
+    return ir.tvm.ir.load_json(text)

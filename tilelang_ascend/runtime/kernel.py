@@ -1,0 +1,135 @@
+"""The kernel object a user holds: call it, read its source, simulate it, measure it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .arguments import bind
+from .artifact import Artifact
+from .executors import choose
+from .params import Parameter
+
+if TYPE_CHECKING:
+    from ..profiler import Profiler
+    from .simulation import SimulationReport
+
+
+class JITKernel:
+    """A compiled kernel.
+
+    Calling it checks the arguments, allocates the outputs named by `out_idx` and runs it; tensors may be torch or numpy,
+    contiguous or not.
+
+    Attributes:
+        artifact: all the compiler produced.
+        config, latency, ref_latency: filled by the tuner, None otherwise.
+    """
+
+    def __init__(self, artifact: Artifact, execution_backend: str | None = None):
+        self.artifact = artifact
+        self.execution_backend = execution_backend
+        self.config: dict | None = None
+        self.latency: float | None = None
+        self.ref_latency: float | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel. Returns None, the output, or a tuple of outputs.
+
+        Raises:
+            errors.ArgumentError: an argument does not fit its declaration.
+            errors.SimulationError: the machine model found the program to be wrong.
+        """
+        executor = choose(self.execution_backend)
+        launch = bind(self.artifact.signature, self.artifact.name, args, kwargs)
+        executor.launch(self.artifact, launch)
+        launch.write_back()
+        return launch.result
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(_declaration(p) for p in self.params)
+        return f"<JITKernel {self.artifact.name}({inputs}) for {self.artifact.chip}>"
+
+    @property
+    def params(self) -> tuple[Parameter, ...]:
+        """All parameters in the user's order, outputs included."""
+        return self.artifact.signature.parameters
+
+    @property
+    def out_idx(self) -> list[int]:
+        """Indices of the parameters a call allocates and returns."""
+        return list(self.artifact.signature.out_idx)
+
+    @property
+    def prim_func(self):
+        """The traced kernel (Tile IR)."""
+        return self.artifact.tile_ir
+
+    def get_kernel_source(self, kernel_only: bool = True) -> str:
+        """The emitted Ascend C; with `kernel_only=False` kernel and host launcher."""
+        if kernel_only:
+            return self.artifact.kernel_source
+        return f"{self.artifact.kernel_source}\n{self.artifact.host_source}"
+
+    def get_host_source(self) -> str:
+        """The emitted host launcher with its plain C entry `call`."""
+        return self.artifact.host_source
+
+    def show_source(self, which: str = "kernel") -> None:
+        """Print the ``kernel``, the ``host`` or ``both`` sources."""
+        sources = {"kernel": self.artifact.kernel_source, "host": self.artifact.host_source}
+        if which not in (*sources, "both"):
+            raise ValueError(f"which is 'kernel', 'host' or 'both', not {which!r}")
+        for name in sources if which == "both" else (which,):
+            print(sources[name])
+
+    def export_sources(self, kernel_path: str | Path | None = None, host_path: str | Path | None = None) -> None:
+        """Write the sources to the paths that are given; missing folders are made."""
+        for path, text in ((kernel_path, self.artifact.kernel_source), (host_path, self.artifact.host_source)):
+            if path is not None:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                Path(path).write_text(text, encoding="utf-8")
+
+    def memory_map(self) -> str:
+        """Table of what lies where in every on-chip memory."""
+        return self.artifact.memory_map
+
+    def get_profiler(self, tensor_supply_type=None) -> "Profiler":
+        """Helper that makes inputs, measures and compares."""
+        from ..profiler import Profiler, TensorSupplyType
+
+        return Profiler(self, TensorSupplyType.Auto if tensor_supply_type is None else tensor_supply_type)
+
+    def run_once(self) -> Any:
+        """One call on generated inputs."""
+        return self.get_profiler().run_once()
+
+    def simulate(self, *inputs: Any, arch: Any = None, values: bool = True, checks: bool = True) -> "SimulationReport":
+        """Run on the machine model and report time, occupancy and hazards; works whatever the kernel's executor is.
+
+        Args:
+            inputs: as for a call; outputs are in the report.
+            arch: another chip than the kernel was compiled for.
+            values: compute values; False measures time only, and `outputs` is meaningless.
+            checks: run memcheck, initcheck, racecheck and synccheck with adversarial scheduling.
+        """
+        from . import simulation
+
+        artifact = self.artifact if arch is None else self.retarget(arch).artifact
+        launch = bind(artifact.signature, artifact.name, inputs)
+        report = simulation.simulate(artifact, launch, values=values, checks=checks)
+        launch.write_back()
+        return report
+
+    def retarget(self, target: Any) -> "JITKernel":
+        """The same kernel compiled for another chip."""
+        from ..jit.build import build_artifact
+
+        a = self.artifact
+        return JITKernel(build_artifact(a.tile_ir, a.signature.out_idx, target, a.options), self.execution_backend)
+
+
+def _declaration(p: Parameter) -> str:
+    if not p.is_buffer:
+        return f"{p.name}: {p.dtype}"
+    return f"{p.name}: {p.dtype}[{', '.join(str(d) for d in p.shape)}]"

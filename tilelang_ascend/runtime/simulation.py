@@ -1,0 +1,171 @@
+"""Running an artifact on the machine model: plain calls, and simulations with a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+
+from .. import env
+from ..errors import Location, SimulationError
+from .arguments import Launch
+from .artifact import AbiSlot, Artifact
+
+_WORKSPACE_ALIGNMENT = 512
+"""Bytes; what a device allocator gives (assumed)."""
+
+
+@dataclass(frozen=True)
+class SimulationReport:
+    """What a simulation found. All times are simulated.
+
+    Attributes:
+        chip: SKU that was simulated.
+        kernel: name of the kernel.
+        outputs: the written tensors, in parameter order; meaningless when simulated without values.
+        run: the machine's own result with per-core times, traffic and events.
+    """
+
+    chip: str
+    kernel: str
+    outputs: tuple[Any, ...]
+    run: Any
+    source_file: str = ""
+
+    @property
+    def simulated_us(self) -> float:
+        """Launch overhead plus run time, in microseconds."""
+        return self.run.simulated_us
+
+    @property
+    def cycles(self) -> float:
+        """Core clock cycles from the start of the kernel to the end of its last core."""
+        return self.run.cycles
+
+    @property
+    def bound_pipe(self) -> str:
+        """The busiest pipe."""
+        return self.run.bound_pipe
+
+    @property
+    def occupancy(self) -> Mapping[str, float]:
+        """Busy share of the run time of each pipe, averaged over the cores that have it."""
+        return self.run.occupancy
+
+    @property
+    def hazards(self) -> Sequence[Any]:
+        """Findings of the checks; empty for a correct kernel."""
+        return self.run.hazards
+
+    def summary(self) -> str:
+        """Findings, time and occupancy in a few lines."""
+        return f"{self.kernel} on {self.chip}: {self.run.text()}"
+
+    def save_trace(self, path: str | Path) -> Path:
+        """Write the time line (one row per pipe of each core) for Perfetto or chrome://tracing; missing folders are made."""
+        from ..sim.trace import write_chrome_trace
+
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return write_chrome_trace(self.run, path, self.source_file)
+
+    def save_op_summary(self, path: str | Path) -> Path:
+        """Write one CSV line per core: time and share of each pipe."""
+        from ..sim.trace import write_op_summary
+
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return write_op_summary(self.run, path, self.kernel)
+
+
+def execute(artifact: Artifact, launch: Launch) -> None:
+    """A plain call: values, no time; hazard checks when `TILELANG_SIM_CHECKS` is on.
+
+    Raises:
+        errors.SimulationError: the program is wrong.
+    """
+    from ..sim.machine import CHECKS, SimOptions
+
+    checked = env.SIM_CHECKS.get() == "on"
+    options = SimOptions(checks=CHECKS if checked else (), adversarial=checked, time=False)
+    result = _run(artifact, launch, options)
+    if result.hazards:
+        first = result.hazards[0]
+        more = len(result.hazards) + result.suppressed - 1
+        raise SimulationError(
+            first.text() + (f"\nand {more} more" if more else ""), at=_source_line(artifact, first.first.line), hazards=result.hazards)
+
+
+def simulate(artifact: Artifact, launch: Launch, *, values: bool = True, checks: bool = True) -> SimulationReport:
+    """Run with time (and, as asked, values and checks) and report. Results are in the launch's memory, not yet written back."""
+    from ..sim.machine import CHECKS, SimOptions
+
+    # Without values initcheck has nothing to look at.
+    chosen = tuple(c for c in CHECKS if values or c != "initcheck") if checks else ()
+    options = SimOptions(values=values, checks=chosen, adversarial=values and checks, trace=True)
+    result = _run(artifact, launch, options)
+    written = [launch.tensors[p.name] for p in artifact.signature.parameters if p.is_buffer and p.writes]
+    return SimulationReport(artifact.chip, artifact.name, tuple(written), result, _source_file(artifact))
+
+
+def program_of(artifact: Artifact):
+    """The compiled host program of an artifact; built at the first run."""
+    if artifact.program is None:
+        artifact.program = build_program(artifact.ascend_ir)
+    return artifact.program
+
+
+def build_program(ascend_ir):
+    """Compile Ascend IR for this machine."""
+    from .. import native
+    from ..sim.lower import host_program
+
+    native.load()
+    return host_program(ascend_ir)
+
+
+def _run(artifact: Artifact, launch: Launch, options):
+    from .. import arch
+    from ..sim import machine
+
+    program = program_of(artifact)
+    words: list[int] = []
+    tensors: list[machine.Tensor] = []
+    keep_alive = [launch]
+    for slot in artifact.abi:
+        if slot.kind == "scalar":
+            words.append(_scalar_word(slot, launch.scalars[slot.name]))
+            continue
+        if slot.kind == "workspace":
+            memory = _workspace(slot.nbytes * artifact.block_dim)
+            keep_alive.append(memory)
+            tensor = machine.Tensor(memory.ctypes.data, memory.nbytes, slot.name, scratch=True)
+        else:
+            buffer = launch.buffers[slot.name]
+            tensor = machine.Tensor(buffer.address, buffer.nbytes, slot.name, buffer.parameter.writes)
+        words.append(tensor.address)
+        if tensor.nbytes:
+            tensors.append(tensor)
+    return machine.run(
+        arch.get_chip(artifact.chip), artifact.kernel_type, artifact.block_dim, program.entries, words, tensors, options)
+
+
+def _scalar_word(slot: AbiSlot, value: int | float) -> int:
+    from ..sim.words import float_bits, is_float
+
+    return float_bits(float(value)) if is_float(slot.dtype) else int(value)
+
+
+def _workspace(nbytes: int) -> np.ndarray:
+    raw = np.empty(nbytes + _WORKSPACE_ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _WORKSPACE_ALIGNMENT
+    return raw[start : start + nbytes]
+
+
+def _source_file(artifact: Artifact) -> str:
+    return next((p.location.file for p in artifact.signature.parameters if p.location), "")
+
+
+def _source_line(artifact: Artifact, line: int) -> Location | None:
+    file = _source_file(artifact)
+    return Location(file, line) if file and line else None

@@ -1,0 +1,189 @@
+"""One view on torch tensors and numpy arrays: shape, strides, address, copy, write back."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+
+
+def is_torch(x: Any) -> bool:
+    """True for torch tensors, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_tensor(x: Any) -> bool:
+    """True for the array types a kernel accepts."""
+    return isinstance(x, np.ndarray) or is_torch(x)
+
+
+@dataclass(frozen=True)
+class HostTensor:
+    """A torch tensor or numpy array as the executors see it; strides are in elements, addresses in bytes."""
+
+    value: Any
+
+    @property
+    def is_torch(self) -> bool:
+        return is_torch(self.value)
+
+    @property
+    def dtype(self) -> str:
+        return dtypes.dtype_name(self.value.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.value.shape)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        if self.is_torch:
+            return tuple(self.value.stride())
+        size = self.value.itemsize
+        # A byte stride that is no multiple of the element (a field of a record array) never equals a declared stride.
+        return tuple(s // size if s % size == 0 else 0 for s in self.value.strides)
+
+    @property
+    def device(self) -> str:
+        return str(self.value.device) if self.is_torch else "cpu"
+
+    @property
+    def writable(self) -> bool:
+        return True if self.is_torch else bool(self.value.flags.writeable)
+
+    @property
+    def address(self) -> int:
+        return self.value.data_ptr() if self.is_torch else self.value.ctypes.data
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def dtype_label(self) -> str:
+        """The dtype as the tensor's own library spells it."""
+        return str(self.value.dtype)
+
+    def label_of(self, dtype: str) -> str:
+        """`dtype` as this tensor's library spells it."""
+        return f"torch.{dtype}" if self.is_torch else dtype
+
+    def byte_range(self) -> tuple[int, int]:
+        """First address and one past the last address any element uses; equal when there is no element."""
+        if self.size == 0:
+            return (0, 0)
+        item = dtypes.itemsize(self.dtype)
+        strides = [s * item for s in self.value.stride()] if self.is_torch else self.value.strides
+        low = sum(min(0, (n - 1) * s) for n, s in zip(self.shape, strides))
+        high = sum(max(0, (n - 1) * s) for n, s in zip(self.shape, strides))
+        return (self.address + low, self.address + high + item)
+
+    def shares_memory(self, other: "HostTensor") -> bool:
+        """True when some element of one is (or, where that is too hard to decide, may be) an element of the other."""
+        (a0, a1), (b0, b1) = self.byte_range(), other.byte_range()
+        if a1 <= b0 or b1 <= a0:
+            return False
+        try:
+            return bool(np.shares_memory(self._as_numpy(), other._as_numpy(), max_work=100_000))
+        except np.exceptions.TooHardError:
+            return True
+
+    def has_strides(self, strides: tuple[int, ...]) -> bool:
+        """True when walking the tensor with `strides` meets the same addresses (dimensions of size 1 do not matter)."""
+        if self.size == 0:
+            return True
+        if not self.is_torch and any(s % self.value.itemsize for s in self.value.strides):
+            return False
+        return all(n == 1 or have == want for n, have, want in zip(self.shape, self.strides, strides))
+
+    def is_aligned(self) -> bool:
+        """True when the first element lies at a multiple of its size."""
+        return self.address % dtypes.itemsize(self.dtype) == 0
+
+    def overlaps_itself(self) -> bool:
+        """True when two indices may name the same element, as in an expanded tensor."""
+        dims = sorted((abs(s), n) for s, n in zip(self.strides, self.shape) if n > 1)
+        reach = 0
+        for stride, n in dims:
+            if stride <= reach:
+                return True
+            reach += stride * (n - 1)
+        return False
+
+    def copy_to(self, flat: np.ndarray, strides: tuple[int, ...]) -> None:
+        """Write every element into the flat array at the offsets given by `strides`."""
+        view = self._as_numpy()
+        _strided(flat, self.shape, strides)[...] = view
+
+    def copy_from(self, flat: np.ndarray, strides: tuple[int, ...]) -> None:
+        """Read every element back from the flat array."""
+        self._as_numpy()[...] = _strided(flat, self.shape, strides)
+
+    def assign(self, data: np.ndarray) -> None:
+        """Overwrite every element with those of a numpy array of the same shape and dtype."""
+        self._as_numpy()[...] = data.view(_RAW[dtypes.itemsize(self.dtype)])
+
+    def tobytes(self) -> bytes:
+        """The elements in row-major order."""
+        return self._as_numpy().tobytes()
+
+    def _as_numpy(self) -> np.ndarray:
+        """A numpy view of the same memory whose elements are raw bits, so that a copy converts nothing."""
+        raw = _RAW[dtypes.itemsize(self.dtype)]
+        if not self.is_torch:
+            return self.value.view(raw)
+        import torch
+
+        return self.value.detach().view(getattr(torch, raw)).numpy()
+
+
+_RAW = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+def raw_buffer(elements: int, dtype: str) -> np.ndarray:
+    """An aligned flat array for `elements` elements of `dtype`, as raw bits; one element at least, so it has an address."""
+    return np.empty(max(elements, 1), dtype=_RAW[dtypes.itemsize(dtype)])
+
+
+def _strided(flat: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    return np.lib.stride_tricks.as_strided(flat, shape, tuple(s * flat.itemsize for s in strides))
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Element strides of a dense tensor."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def span_elements(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements of memory between the first and one past the last element."""
+    if math.prod(shape) == 0:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+
+
+def empty(shape: tuple[int, ...], dtype: str, torch_like: bool):
+    """A fresh dense tensor, torch or numpy; its contents are undefined."""
+    if torch_like:
+        import torch
+
+        return torch.empty(shape, dtype=dtypes.torch_dtype(dtype))
+    return np.empty(shape, dtype=dtypes.numpy_dtype(dtype))
+
+
+def have_torch() -> bool:
+    """True when torch can be imported."""
+    if "torch" in sys.modules:
+        return True
+    import importlib.util
+
+    return importlib.util.find_spec("torch") is not None

@@ -1,0 +1,207 @@
+"""Ascend IR -> host program: loops and calls into the machine, compiled by TVM's LLVM back end.
+
+One intrinsic becomes one call of ``tla_issue_<n>`` (or ``tla_scalar_<n>`` when it returns a value) with the words of the
+instruction stream (docs/ir.md section 4). Scalars, loops and branches stay what they are. Example::
+
+    ascend.adds(ub[0, 64], ub[0, 0], 2.0, n)      # ub: float32 at byte 256
+    tla_issue_4(OP, line, UB|f32|512, UB|f32|256, bits(2.0), (int64)n)
+"""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from .. import native
+from ..ir import (
+    AllocBuffer,
+    Bind,
+    Call,
+    Evaluate,
+    IntImm,
+    IRModule,
+    Op,
+    PrimFunc,
+    StmtMutator,
+    StringImm,
+    TensorLoad,
+    Var,
+    const_int,
+    dtype_of,
+    is_buffer_var,
+    itemsize,
+    map_children,
+    op_name,
+    scope_of,
+    seq,
+    tirx,
+    walk_expr,
+)
+from ..ir.llvm import build_llvm
+from ..isa import SCOPES, Space, lookup, opcode
+from .bf16 import lower_bf16
+from .exits import lower_exits
+from .program import HostProgram, core_functions
+from .words import float_bits, is_float, operand_base, round_to, scalar_dtype
+
+MAX_ARGS = 24
+"""Largest arity of the fixed-arity entry points of the machine."""
+
+_PREFIX = "ascend."
+
+
+def host_program(ascend_ir: IRModule) -> HostProgram:
+    """Compile an Ascend IR module to callable entries. Pure and thread-safe.
+
+    Each entry takes one int64 per parameter: integer scalars as they are, float scalars as float64 bits, GM and
+    workspace buffers as addresses.
+    """
+    native.load()  # the code refers to its symbols
+    functions = core_functions(ascend_ir)
+    lowered = {core: lower_function(func, core) for core, func in functions.items()}
+    module = build_llvm(IRModule(lowered))
+    entries = {core: module.get_function(core) for core in functions}
+    return HostProgram(entries, len(next(iter(functions.values())).params), keep_alive=module)
+
+
+def lower_function(func: PrimFunc, name: str) -> PrimFunc:
+    """One Ascend IR function as an ordinary TIR function `name` of int64 arguments."""
+    words = [Var(f"{_name(p)}_word", "int64") for p in func.params]
+    lowering = _Lowering(dict(zip(func.params, words)))
+    unpack = [Bind(p, from_word(w, dtype_of(p))) for p, w in zip(func.params, words) if not is_buffer_var(p)]
+    body = seq(unpack, lowering(lower_exits(func.body)))
+    return PrimFunc(words, lower_bf16(body)).with_attr("global_symbol", name)
+
+
+def _name(var) -> str:
+    return var.name
+
+
+def i64(value):
+    """`value` (int or integer expression) as an int64 expression."""
+    known = const_int(value)
+    if known is not None:
+        return IntImm("int64", known)
+    return value if dtype_of(value) == "int64" else tirx.Cast("int64", value)
+
+
+def from_word(word, dtype: str):
+    """The scalar of `dtype` an argument or result word stands for."""
+    if is_float(dtype):
+        value = tirx.reinterpret("float64", word)
+        return value if dtype == "float64" else tirx.Cast(dtype, value)
+    return word if dtype == "int64" else tirx.Cast(dtype, word)
+
+
+def float_word(value, dtype: str):
+    """Word of a float argument of an operand of `dtype`: float64 bits of the rounded value, or the integer itself."""
+    if not is_float(dtype):
+        return i64(value) if not isinstance(value, tirx.FloatImm) else IntImm("int64", int(value.value))
+    if isinstance(value, (tirx.FloatImm, IntImm)):
+        return IntImm("int64", float_bits(round_to(float(value.value), dtype)))
+    rounded = value if dtype_of(value) == dtype else tirx.Cast(dtype, value)
+    return tirx.reinterpret("int64", tirx.Cast("float64", rounded))
+
+
+class _Lowering(StmtMutator):
+    """Rewrites the body of one function; `params` maps parameters to their argument words."""
+
+    def __init__(self, params: Mapping[Var, Var]):
+        self.gm = {p: w for p, w in params.items() if is_buffer_var(p)}
+        self.local: dict[Var, int] = {}
+        self.line = 0
+
+    # ---- statements
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        scope = scope_of(s.buffer)
+        if scope == "local.var":
+            return s
+        assert "address" in s.annotations, f"buffer {s.buffer.name} ({scope}) has no address: memory is not planned yet"
+        self.local[s.buffer] = int(s.annotations["address"])
+        return None
+
+    def visit_Evaluate(self, s: Evaluate):
+        self.line = _line(s)
+        return Evaluate(self.expr(s.value))
+
+    def visit(self, stmt):
+        self.line = _line(stmt) or self.line
+        return super().visit(stmt)
+
+    # ---- expressions
+
+    def expr(self, e):
+        if not _calls_machine(e):
+            return e
+        return self.rewrite(e)
+
+    def rewrite(self, e):
+        """Replace calls of intrinsics by calls into the machine."""
+        name = op_name(e)
+        if name is None or not name.startswith(_PREFIX):
+            return map_children(e, self.rewrite)
+        record = lookup(name)
+        words = self.words(record, e)
+        assert len(words) <= MAX_ARGS, f"{record.name} has {len(words)} words"
+        kind, ret = ("scalar", "int64") if record.returns else ("issue", "void")
+        head = [StringImm(f"tla_{kind}_{len(words)}"), IntImm("int32", opcode(record.name)), IntImm("int32", self.line)]
+        call = Call(_call_extern(), [*head, *words], ret_ty=ret)
+        return from_word(call, dtype_of(e)) if record.returns else call
+
+    def words(self, record, call: Call) -> list:
+        """Attribute codes, operand words and argument words of one call."""
+        attrs = call.attrs or {}
+        out = [IntImm("int64", record.attr_code(name, attrs[name])) for name in record.attrs]
+        count = len(record.operands)
+        operands, args = list(call.args)[:count], list(call.args)[count:]
+        assert len(operands) == count and len(args) == len(record.args), f"{record.name}: wrong number of arguments"
+        out += [self.operand(load) for load in operands]
+        dtypes = [dtype_of(load.source) for load in operands]
+        for arg, value in zip(record.args, args):
+            value = self.expr(value)
+            out.append(float_word(value, scalar_dtype(record, dtypes)) if arg.kind == "float" else i64(value))
+        return out
+
+    def operand(self, load: TensorLoad):
+        """Operand word of a head address."""
+        buffer, dtype = load.source, dtype_of(load.source)
+        size, indices = itemsize(dtype), [self.expr(i) for i in load.indices]
+        if buffer in self.gm:
+            base = self.gm[buffer] + IntImm("int64", operand_base(Space.GM, dtype))
+            return _offset(base, indices[0], size)
+        version, element = indices
+        stride = const_int(buffer.ty.shape[1])
+        start = self.local[buffer]
+        word = IntImm("int64", operand_base(SCOPES[scope_of(buffer)], dtype, start))
+        return _offset(_offset(word, version, stride * size), element, size)
+
+
+def _offset(word, index, scale: int):
+    """`word + index * scale` with constants folded."""
+    known = const_int(index)
+    if known is not None:
+        total = known * scale
+        if total == 0:
+            return word
+        return IntImm("int64", int(word.value) + total) if isinstance(word, IntImm) else word + IntImm("int64", total)
+    return word + i64(index) * IntImm("int64", scale)
+
+
+def _line(stmt) -> int:
+    return int(stmt.span.line) if stmt.span is not None else 0
+
+
+def _calls_machine(e) -> bool:
+    found = False
+
+    def see(x):
+        nonlocal found
+        name = op_name(x)
+        found = found or (name is not None and name.startswith(_PREFIX))
+
+    walk_expr(e, see)
+    return found
+
+
+def _call_extern() -> Op:
+    return Op.get("tirx.call_extern")

@@ -1,0 +1,138 @@
+"""Run core programs on the machine model: values, hazards and simulated time.
+
+The machine itself is C++ (src/machine). This module is its Python face: options in, `RunResult` out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from .. import native
+from ..arch import ChipSpec
+from .report import RunResult
+
+CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
+KERNEL_TYPES = ("aic_only", "aiv_only", "mix_1_2")
+
+
+@dataclass(frozen=True)
+class SimOptions:
+    """What a run observes, and how it schedules."""
+
+    values: bool = True
+    """Simulate the contents of memories. Without values, on-chip reads give 0, and a run is an order of magnitude faster."""
+
+    checks: tuple[str, ...] = CHECKS
+    """Checks to run: `memcheck` (accesses outside of tensors or memories, misaligned, writes to read-only tensors),
+    `initcheck` (undefined values that reach GM or a decision; needs `values`), `racecheck` (accesses no flag, barrier or
+    cross-core flag orders), `synccheck` (misuse of flags). Deadlocks and malformed instructions are always reported."""
+
+    adversarial: bool = True
+    """Transfers land as late as flags allow and cores start in shuffled order, so a missing wait shows as wrong data.
+    Otherwise every instruction executes as soon as it can."""
+
+    seed: int = 0
+    """Seed of the shuffles of the adversarial schedule."""
+
+    time: bool = True
+    """Simulate time."""
+
+    trace: bool = False
+    """Keep the time line of every instruction in `RunResult.events` (needs `time`)."""
+
+    record_stream: bool = False
+    """Keep the issued instructions of every core in `RunResult.streams`."""
+
+    max_reports: int = 20
+    """Hazards kept; further distinct ones are only counted."""
+
+    max_instructions: int = 0
+    """Stop a core that issues more instructions than this (a loop that never ends); 0: no limit."""
+
+    def __post_init__(self):
+        unknown = set(self.checks) - set(CHECKS)
+        if unknown:
+            raise ValueError(f"unknown checks {', '.join(sorted(unknown))}; known are {', '.join(CHECKS)}")
+        if self.trace and not self.time:
+            raise ValueError("trace=True needs time=True")
+
+    @classmethod
+    def time_only(cls, **more: Any) -> "SimOptions":
+        """The fast mode: no values and no checks."""
+        return cls(**{"values": False, "checks": (), "adversarial": False, **more})
+
+
+class Tensor(NamedTuple):
+    """One tensor in GM. `scratch` memory (workspaces) starts undefined, and undefined values may pass through it."""
+
+    address: int
+    nbytes: int
+    name: str
+    writable: bool = True
+    scratch: bool = False
+
+
+def run(
+    chip: ChipSpec,
+    kernel_type: str,
+    block_dim: int,
+    entries: Mapping[str, Any],
+    args: Sequence[int],
+    gm: Sequence[Tensor | tuple],
+    options: SimOptions = SimOptions(),
+) -> RunResult:
+    """Run one launch to its end, to a deadlock, or to an error.
+
+    Args:
+        chip: the chip.
+        kernel_type: ``aic_only``, ``aiv_only`` or ``mix_1_2`` (block b = AIC b and AIV 2b, 2b+1).
+        block_dim: number of blocks, at least 1.
+        entries: ``"aic"``/``"aiv"`` -> program of that core type: a `tvm_ffi.Function` of `len(args)` ints, the address of a
+            C function ``void (const int64_t*, int32_t)``, or a list of recorded streams (bytes; one for all cores of the type,
+            or one each). Programs must be native code: a core may stop in the middle while others run.
+        args: int64 words of the entry: scalars (floats as float64 bits) and addresses.
+        gm: tensors in GM. They must stay alive and must not overlap.
+        options: what to observe.
+
+    Raises:
+        ValueError: impossible launch parameters.
+        RuntimeError: a program failed (threw an exception); the message names the core.
+        NativeLibraryError: the native library is missing or stale.
+    """
+    _check_launch(chip, kernel_type, block_dim, entries)
+    rows = [list(Tensor(*row)) for row in gm]
+    words = [_int64(value) for value in args]
+    spec = {**asdict(options), "checks": list(options.checks)}
+    report, streams, events = native.function("machine.run")(
+        chip.to_json(), kernel_type, block_dim, _entry(entries.get("aic")), _entry(entries.get("aiv")), words, rows, spec
+    )
+    parsed = json.loads(report)
+    if parsed["error"]:
+        raise RuntimeError(f"the program of core {parsed['error']}")
+    return RunResult.from_json(parsed, chip.clock_hz, [bytes(s) for s in streams], bytes(events))
+
+
+def _check_launch(chip: ChipSpec, kernel_type: str, block_dim: int, entries: Mapping[str, Any]) -> None:
+    if kernel_type not in KERNEL_TYPES:
+        raise ValueError(f"kernel type {kernel_type!r} is none of {', '.join(KERNEL_TYPES)}")
+    if block_dim < 1:
+        raise ValueError(f"block_dim is {block_dim}, it must be at least 1")
+    limit = chip.num_aiv if kernel_type == "aiv_only" else chip.num_aic
+    if block_dim > limit:
+        raise ValueError(f"block_dim {block_dim} is more than the {limit} cores of {chip.name} that run at a time")
+    needed = {"aic_only": ("aic",), "aiv_only": ("aiv",), "mix_1_2": ("aic", "aiv")}[kernel_type]
+    missing = [core for core in needed if entries.get(core) is None]
+    if missing:
+        raise ValueError(f"a {kernel_type} kernel needs an entry for {' and '.join(missing)}")
+
+
+def _entry(entry: Any) -> Any:
+    return list(entry) if isinstance(entry, (list, tuple)) else entry
+
+
+def _int64(value: int) -> int:
+    """Two's complement: bit patterns with the top bit set are negative int64."""
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value

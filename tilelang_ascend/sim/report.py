@@ -1,0 +1,161 @@
+"""What a run of the machine found: hazards, times, and the streams of issued instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Mapping, Sequence
+
+import numpy as np
+
+#: One row of `RunResult.events`: an executed instruction of the time line. Times in cycles.
+EVENT = np.dtype(
+    [("core", "i4"), ("slot", "i4"), ("op", "i4"), ("line", "i4"), ("start", "f8"), ("duration", "f8")]
+)
+#: Names behind `EVENT.slot`.
+PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One instruction of one core: its name, source line (0 = unknown), core (``"AIC 3"``) and pipe."""
+
+    op: str
+    line: int
+    core: str
+    pipe: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line}, " if self.line else ""
+        return f"{self.op or 'program'} ({where}{self.core}, pipe {self.pipe})"
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """One finding of a check.
+
+    check: ``memcheck``, ``initcheck``, ``racecheck``, ``synccheck``, ``deadlock`` or ``invalid`` (a malformed instruction).
+    first is the instruction at fault, the later one of a pair; second the other one, if there is one.
+    [lo, hi) are bytes of `space`, relative to the tensor for GM. Empty strings mean that no memory is involved.
+    """
+
+    check: str
+    message: str
+    first: Site
+    second: Site | None = None
+    space: str = ""
+    lo: int = 0
+    hi: int = 0
+    tensor: str = ""
+
+    def text(self) -> str:
+        """The finding in words, one line for each instruction involved."""
+        lines = [f"{self.check}: {self.message}", f"    by {self.first}"]
+        if self.second is not None:
+            lines.append(f"    and {self.second}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class CoreTime:
+    """Simulated time of one core, in cycles, by pipe name."""
+
+    name: str
+    end_cycles: float
+    busy_cycles: Mapping[str, float]
+    assumed_cycles: Mapping[str, float]
+    instructions: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outcome of `machine.run`. Times are simulated; they are 0 and empty when time was switched off.
+
+    hazards: findings, in order of discovery, at most `SimOptions.max_reports`; `suppressed` more were found.
+    cycles: from the start of the kernel to the end of its last core, at the core clock.
+    simulated_us: launch overhead plus cycles.
+    bound_pipe: the busiest pipe, averaged over the cores that have it; ``""`` without time.
+    occupancy: busy share of `cycles` by pipe, averaged over the cores that have it.
+    assumed_share: part of `simulated_us` that rests on constants marked as assumed in the chip data, estimated on the bound
+        pipe and the launch.
+    traffic: bytes moved: ``hbm_read``, ``hbm_write`` (misses and evictions of L2), ``l2_read``, ``l2_write`` (all traffic).
+    stuck: names a core that could not finish in the time model (a program that deadlocks), else ``""``.
+    core_names: cores in machine order, as used by `streams` and `events`.
+    streams: with `record_stream`, one int64 array for each core: op, line, n, arguments, and so on; GM addresses are written
+        as tensor index (bits 47..40) and byte offset (bits 39..0).
+    events: with `trace`, rows of dtype `EVENT`.
+    """
+
+    hazards: Sequence[Hazard]
+    suppressed: int = 0
+    cycles: float = 0.0
+    simulated_us: float = 0.0
+    launch_us: float = 0.0
+    bound_pipe: str = ""
+    occupancy: Mapping[str, float] = field(default_factory=dict)
+    assumed_share: float = 0.0
+    traffic: Mapping[str, int] = field(default_factory=dict)
+    per_core: Sequence[CoreTime] = ()
+    stuck: str = ""
+    core_names: Sequence[str] = ()
+    clock_hz: float = 0.0
+    streams: Sequence[np.ndarray] = ()
+    events: np.ndarray = field(default_factory=lambda: np.empty(0, EVENT))
+
+    @property
+    def ok(self) -> bool:
+        """True when no check found anything."""
+        return not self.hazards
+
+    def text(self) -> str:
+        """Report for people: findings, then time."""
+        lines = [h.text() for h in self.hazards]
+        if self.suppressed:
+            lines.append(f"and {self.suppressed} more findings")
+        if self.cycles:
+            shares = ", ".join(f"{p} {100 * v:.0f}%" for p, v in self.occupancy.items() if v >= 0.005)
+            lines.append(
+                f"simulated {self.simulated_us:.2f} us ({self.cycles:.0f} cycles + {self.launch_us:.1f} us launch), "
+                f"bound by {self.bound_pipe}; busy: {shares}; {100 * self.assumed_share:.0f}% rests on assumed constants"
+            )
+        return "\n".join(lines)
+
+    @classmethod
+    def from_json(cls, report: Mapping, clock_hz: float, streams: Sequence[bytes], events: bytes) -> "RunResult":
+        """Build from what the native library returns."""
+        time = report.get("time", {})
+        cores = tuple(CoreTime(**core) for core in time.get("cores", ()))
+        cycles = time.get("cycles", 0.0)
+        occupancy = _occupancy(cores, cycles)
+        return cls(
+            hazards=tuple(_hazard(h) for h in report["hazards"]),
+            suppressed=report["suppressed"],
+            cycles=cycles,
+            simulated_us=time.get("simulated_us", 0.0),
+            launch_us=time.get("launch_us", 0.0),
+            bound_pipe=max(occupancy, key=occupancy.get) if occupancy else "",
+            occupancy=occupancy,
+            assumed_share=time.get("assumed_share", 0.0),
+            traffic={k: time[f"{k}_bytes"] for k in ("hbm_read", "hbm_write", "l2_read", "l2_write")} if time else {},
+            per_core=cores,
+            stuck=time.get("stuck", ""),
+            core_names=tuple(report["cores"]),
+            clock_hz=clock_hz,
+            streams=tuple(np.frombuffer(s, np.int64) for s in streams),
+            events=np.frombuffer(events, EVENT),
+        )
+
+
+def _hazard(row: Mapping) -> Hazard:
+    second = row["second"]
+    return Hazard(**{**row, "first": Site(**row["first"]), "second": Site(**second) if second else None})
+
+
+def _occupancy(cores: Sequence[CoreTime], cycles: float) -> dict[str, float]:
+    if not cycles:
+        return {}
+    out = {}
+    for pipe in PIPES:
+        busy = [core.busy_cycles[pipe] for core in cores if pipe in core.busy_cycles]
+        if busy:
+            out[pipe] = sum(busy) / len(busy) / cycles
+    return out

@@ -1,0 +1,86 @@
+"""Streams of issued instructions: reading, printing and comparing them.
+
+A stream is an int64 array of records ``op, line, n, argument 0 … argument n-1`` (docs/ir.md section 4) in which GM addresses
+are written as tensor index and offset, so that streams of two runs on different arrays can be compared.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Sequence
+
+import numpy as np
+
+from ..isa.base import DTYPE_CODES, Space
+from ..isa.table import TABLE
+
+_DTYPE_NAMES = {code: name for name, code in DTYPE_CODES.items()}
+_OFFSET_BITS = 40  # of a normalised GM operand; the tensor index is above
+
+
+class Issued(NamedTuple):
+    """One record of a stream."""
+
+    op: int
+    line: int
+    args: tuple[int, ...]
+
+    def text(self) -> str:
+        """Readable form: ``add UB[0]:float32 UB[256]:float32 …``."""
+        record = list(TABLE.values())[self.op]
+        words = [*record.attrs, *(o.name for o in record.operands), *(a.name for a in record.args)]
+        first, count = len(record.attrs), len(record.operands)
+        parts = []
+        for i, (name, word) in enumerate(zip(words, self.args)):
+            is_attr, is_operand = i < first, first <= i < first + count
+            value = record.attrs[name][word] if is_attr else _operand(word) if is_operand else _scalar(record, i, word)
+            parts.append(f"{name}={value}")
+        return f"{record.name} {' '.join(parts)}"
+
+
+def _operand(word: int) -> str:
+    space, dtype, offset = (word >> 56) & 0xFF, (word >> 48) & 0xFF, word & ((1 << 48) - 1)
+    if space == Space.GM:
+        return f"GM{offset >> _OFFSET_BITS}[{offset & ((1 << _OFFSET_BITS) - 1)}]:{_DTYPE_NAMES.get(dtype, dtype)}"
+    return f"{Space(space).name}[{offset}]:{_DTYPE_NAMES.get(dtype, dtype)}"
+
+
+def _scalar(record, position: int, word: int) -> str:
+    arg = record.args[position - len(record.attrs) - len(record.operands)]
+    return str(np.int64(word).view(np.float64)) if arg.kind == "float" else str(word)
+
+
+def records(stream: np.ndarray) -> Iterator[Issued]:
+    """The records of one stream, in order."""
+    words = stream.tolist()
+    i = 0
+    while i < len(words):
+        n = words[i + 2]
+        yield Issued(words[i], words[i + 1], tuple(words[i + 3 : i + 3 + n]))
+        i += 3 + n
+
+
+def first_difference(a: Sequence[np.ndarray], b: Sequence[np.ndarray], names: Sequence[str] = ()) -> str | None:
+    """None when two runs issued the same instructions on every core, else a text that shows the first difference.
+
+    Source lines are not compared. `names` are core names for the text.
+    """
+    if len(a) != len(b):
+        return f"{len(a)} cores against {len(b)} cores"
+    for core, (left, right) in enumerate(zip(a, b)):
+        if np.array_equal(left, right):
+            continue
+        where = names[core] if core < len(names) else f"core {core}"
+        text = _first_difference(list(records(left)), list(records(right)))
+        if text:
+            return f"{where}: {text}"
+    return None
+
+
+def _first_difference(left: list[Issued], right: list[Issued]) -> str | None:
+    for i, (x, y) in enumerate(zip(left, right)):
+        if (x.op, x.args) != (y.op, y.args):
+            return f"instruction {i}:\n  {x.text()} (line {x.line})\n  {y.text()} (line {y.line})"
+    if len(left) == len(right):
+        return None
+    longer = left if len(left) > len(right) else right
+    return f"{len(left)} against {len(right)} instructions; the first one missing is {longer[min(len(left), len(right))].text()}"

@@ -1,0 +1,176 @@
+"""The host twin: emitted (or hand-written) Ascend C compiled by the host's C++ compiler and run on the machine model.
+
+The text is compiled unchanged against the headers of ``src/twin``, whose functions issue the same stream of instructions
+as a host program (docs/ir.md section 4)::
+
+    program = compile_text(source.text, "vector_add_kernel", "Ascend910B1")
+    machine.run(program, ...)                      # like a HostProgram
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Mapping, Sequence
+
+from .. import env
+from ..arch import ChipSpec, get_chip
+from ..errors import TilelangAscendError
+from .twin_rules import isa_table_header, rules_header
+
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wl,-Bsymbolic", "-Wall", "-Wextra", "-Werror")
+"""-ffp-contract=off: scalar floats round as in the host program. -Bsymbolic: a unit calls its own kernel, whatever else the
+process has loaded. Warnings are errors: emitted text has none."""
+
+_CORES = {"aic_only": ("aic",), "aiv_only": ("aiv",), "mix_1_2": ("aic", "aiv")}
+
+
+class TwinCompileError(TilelangAscendError):
+    """The Ascend C text does not compile against the twin's headers."""
+
+    template = "the Ascend C text does not compile for {chip}:\n{diagnostics}"
+
+
+class NoCompilerError(TilelangAscendError):
+    """There is no host C++ compiler."""
+
+    template = "no C++ compiler found (tried {tried})"
+    default_hint = "install g++ or clang++, or point the environment variable CXX at one"
+
+
+@dataclass(frozen=True)
+class TwinProgram:
+    """A compiled translation unit; `entries` are addresses of C functions, see `HostProgram`."""
+
+    entries: Mapping[str, int]
+    kernel_type: str
+    library: Path
+    _handle: Any = field(repr=False, compare=False)
+
+    def call(self, launcher: Callable[[str, int, list[int]], int], *arguments: Any) -> int:
+        """Call the host launcher `call` of the text.
+
+        `arguments` are ctypes values in the order of its parameters. When it launches the kernel, `launcher(kernel name,
+        number of blocks, argument words)` runs it and returns 0 or an error. Returns what `call` returns.
+        """
+        signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int64), ctypes.c_int32)
+        callback = signature(lambda kernel, blocks, words, n: launcher(kernel.decode(), blocks, words[:n]))
+        self._handle.tla_twin_set_launcher(callback)
+        try:
+            return self._handle.call(*arguments)
+        finally:
+            self._handle.tla_twin_set_launcher(signature())
+
+    def workspace_bytes(self, block_dim: int) -> int:
+        """Bytes of workspace the launcher asks for."""
+        function = self._handle.workspace_bytes
+        function.restype, function.argtypes = ctypes.c_uint64, [ctypes.c_uint32]
+        return function(block_dim)
+
+
+def compile_text(
+    text: str, kernel: str, chip: str | ChipSpec = "Ascend910B1", kernel_type: str = "mix_1_2", flags: Sequence[str] = FLAGS
+) -> TwinProgram:
+    """Compile Ascend C text whose kernel function is called `kernel`. Compiled objects are kept by content.
+
+    kernel_type: ``aic_only``, ``aiv_only`` or ``mix_1_2``: which cores run it.
+
+    Raises:
+        TwinCompileError: the text does not compile; carries the compiler's diagnostics, whose line numbers are the text's.
+        NoCompilerError: there is no C++ compiler.
+    """
+    from .. import native
+
+    native.load()  # the object refers to its symbols
+    spec = get_chip(chip)
+    path = build_object(text, kernel, spec.generation, spec.name, tuple(flags))
+    handle = ctypes.CDLL(str(path))
+    address = ctypes.cast(handle.tla_twin_entry, ctypes.c_void_p).value
+    return TwinProgram({core: address for core in _CORES[kernel_type]}, kernel_type, path, handle)
+
+
+def build_object(text: str, kernel: str, generation: str, chip: str, flags: tuple[str, ...] = FLAGS) -> Path:
+    """Shared object of a translation unit, from the cache or newly compiled. Safe for concurrent processes."""
+    compiler = find_compiler()
+    unit = f'#include "kernel_operator.h"\n#line 1 "kernel.cpp"\n{text}\nTLA_TWIN_EXPORT({kernel})\n'
+    digest = hashlib.sha256("\0".join((unit, generation, compiler, *flags, _headers_digest(generation))).encode()).hexdigest()
+    folder = env.CACHE_DIR.get() / "twin"
+    target = folder / f"{digest[:32]}.so"
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        _compile(compiler, flags, unit, _generated_headers(folder, generation), target, chip)
+    return target
+
+
+def _compile(compiler: str, flags: Sequence[str], unit: str, generated: Path, target: Path, chip: str) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        source, output = Path(scratch) / "unit.cpp", Path(scratch) / "unit.so"
+        source.write_text(unit)
+        includes = [f"-I{path}" for path in (header_root() / "twin" / "include", header_root(), generated)]
+        command = [compiler, *flags, *includes, str(source), "-o", str(output)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise TwinCompileError(chip=chip, diagnostics=_first_lines(result.stderr))
+        os.replace(output, target)
+
+
+def _first_lines(diagnostics: str, limit: int = 40) -> str:
+    """One mistake can fill pages of template instantiations; the first lines name it."""
+    lines = diagnostics.strip().splitlines()
+    rest = len(lines) - limit
+    return "\n".join(lines[:limit] + ([f"... {rest} more lines"] if rest > 0 else []))
+
+
+@functools.cache
+def find_compiler() -> str:
+    """Path of the host's C++ compiler: ``CXX``, then g++, clang++, c++."""
+    configured = os.environ.get("CXX") or ""
+    tried = [*(configured.split()[:1]), "g++", "clang++", "c++", *(sysconfig.get_config_var("CXX") or "").split()[:1]]
+    for name in tried:
+        path = shutil.which(name)
+        if path:
+            return path
+    raise NoCompilerError(tried=", ".join(tried))
+
+
+@functools.cache
+def header_root() -> Path:
+    """Folder that holds ``twin/`` and ``isa/``: the installed one, or ``src`` of a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    candidates = (package / "include", package.parent / "src")
+    found = next((path for path in candidates if (path / "twin" / "issue.h").is_file()), None)
+    assert found, "the headers of the host twin are not installed"
+    return found
+
+
+@functools.cache
+def _headers_digest(generation: str) -> str:
+    """Fingerprint of everything a translation unit includes."""
+    digest = hashlib.sha256((isa_table_header() + rules_header(generation)).encode())
+    for path in [*sorted((header_root() / "twin").rglob("*.h")), header_root() / "isa" / "dtype.h"]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _generated_headers(folder: Path, generation: str) -> Path:
+    """Folder with the generated headers; its name is their content, so a reader never sees half a file."""
+    texts = {"isa_table.h": isa_table_header(), "twin_rules.h": rules_header(generation)}
+    target = folder / ("include-" + hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:16])
+    if not target.is_dir():
+        scratch = Path(tempfile.mkdtemp(dir=folder))
+        for name, text in texts.items():
+            (scratch / name).write_text(text)
+        try:
+            os.replace(scratch, target)
+        except OSError:  # another process was first
+            shutil.rmtree(scratch, ignore_errors=True)
+    return target

@@ -1,0 +1,63 @@
+"""What the lowering of a tile op knows about its surroundings: the chip, the UB layout of every buffer, and where temporaries come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+BLOCK_BYTES = 32
+"""Unit of UB addresses and of vector strides (doc: SIMD API general constraints)."""
+
+REPEAT_BYTES = 256
+"""Bytes one repeat of a vector instruction handles: 8 blocks (doc: SIMD API general constraints)."""
+
+
+def round_up(n: int, unit: int) -> int:
+    """Smallest multiple of `unit` that is at least `n`."""
+    return -(-n // unit) * unit
+
+
+@dataclass(frozen=True)
+class UbLayout:
+    """How an N-D tile buffer lies in its Ascend-level buffer ``[versions, elements]``.
+
+    buffer:   the Ascend-level 2-D buffer (scope ``shared.ub``), same dtype as the tile buffer
+    version:  index of the version in use (int or int32 expression)
+    shape:    logical shape of the tile buffer
+    strides:  elements from one index to the next, for each dimension of `shape`; the last one is 1
+    capacity: elements of one version, pad lanes included: reads and writes below this bound stay inside the buffer
+    """
+
+    buffer: Any
+    version: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    capacity: int
+
+
+def pitched_strides(shape: tuple[int, ...], pitch_unit: int) -> tuple[int, ...]:
+    """Row-major strides with rows of two- and more-dimensional shapes padded to a multiple of `pitch_unit` elements."""
+    strides = [1]
+    for d in range(len(shape) - 1, 0, -1):
+        extent = round_up(shape[d], pitch_unit) if d == len(shape) - 1 else shape[d]
+        strides.append(strides[-1] * extent)
+    return tuple(reversed(strides))
+
+
+@dataclass
+class VectorContext:
+    """Services the caller (a pass) offers to the lowering of one vector statement.
+
+    chip:       the chip, passed to the instruction table to ask what is legal
+    layout:     tile buffer -> UbLayout
+    new_temp:   (dtype, elements, name) -> declared Ascend-level UB buffer ``[1, elements]``; the memory planner packs them
+    warn:       (span, message) -> None, one call for every statement that could not be vectorised
+    pitch_unit: rows of two- and more-dimensional tiles are padded to a multiple of this many elements
+    """
+
+    chip: Any
+    layout: Callable[[Any], UbLayout]
+    new_temp: Callable[[str, int, str], Any]
+    warn: Callable[[Any, str], None]
+    pitch_unit: int
+    options: dict = field(default_factory=dict)

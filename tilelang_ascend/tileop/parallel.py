@@ -1,0 +1,311 @@
+"""`T.Parallel` nests -> vector instructions over whole tiles.
+
+The iterations of a nest are independent, so its body is executed statement by statement for all lanes at once. Each block of
+statements is lowered in two steps: first every statement becomes an effect on graph nodes (this finds common sub-expressions and
+last uses), then the effects are emitted in order. Loops and lane-invariant conditions inside the nest are blocks of their own;
+lane-dependent conditions become masks.
+
+What has no vector form becomes scalar loops with one warning (see parallel_scalar).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    Stmt,
+    dtype_of,
+    exprs,
+    if_then,
+    is_noop,
+    itemsize,
+    scope_of,
+    seq,
+    statements,
+    stmts_of,
+)
+from .context import BLOCK_BYTES, VectorContext
+from .parallel_scalar import scalar_loops
+from .vector_convert import Unsupported, convert
+from .vector_expr import ExprLowering, is_tile
+from .vector_emit import Emitter
+from .vector_graph import MASK, Graph, Node
+from .vector_nest import Nest, nest_of, scalar_vars
+from .vector_store import store
+from .vector_values import Values, count_edges
+
+
+def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
+    """Lower one `For PARALLEL` nest whose tile accesses are all in UB to Ascend IR (without addresses and synchronisation)."""
+    try:
+        nest = nest_of(stmt)
+        if any(n == 0 for n in nest.extents):
+            return seq()
+        return Block(ctx, nest, {}, None).lower(stmts_of(nest.body))
+    except Unsupported as e:
+        hint = f"; {e.hint}" if e.hint else ""
+        ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {e.reason}{hint}")
+        return scalar_loops(stmt, ctx)
+
+
+@dataclass
+class Effect:
+    """One thing a block does, in order. `roots` are the nodes it needs; `writes` the Ascend-level buffers it changes;
+    `known` is the number of graph nodes that existed before it, the ones that may still need what it overwrites."""
+
+    roots: list
+    writes: list
+    emit: object
+    known: int
+
+
+class Block:
+    """Lowering of one straight-line list of statements inside a nest.
+
+    env:  Var / mutable-scalar buffer -> Node whose value is available
+    mask: lanes in which the statements are executed (None = all)
+    variables: per-lane variables that live in a tile, buffer -> View
+    """
+
+    def __init__(self, ctx: VectorContext, nest: Nest, env: dict, mask: Node | None, variables=None):
+        self.ctx, self.nest, self.env, self.mask = ctx, nest, dict(env), mask
+        self.graph = Graph()
+        self.exprs = ExprLowering(ctx, self.graph, nest.axes, nest.extents, self.env)
+        self.exprs.variables.update(variables or {})
+        self.effects: list[Effect] = []
+
+    # -- first step: statements to effects ----------------------------------------------------------------------------
+
+    def lower(self, stmts: list[Stmt]) -> Stmt:
+        """The instructions of `stmts`."""
+        for k, s in enumerate(stmts):
+            self.statement(s, stmts[k + 1 :])
+        return self.emit()
+
+    def statement(self, s: Stmt, following: list[Stmt]) -> None:
+        """Dispatch one statement."""
+        if isinstance(s, Bind):
+            self.bind(s)
+        elif isinstance(s, BufferStore):
+            self.store(s)
+        elif isinstance(s, IfThenElse):
+            self.branch(s)
+        elif isinstance(s, AllocBuffer) and scope_of(s.buffer) == "local.var":
+            self.declare(s.buffer, following)
+        elif isinstance(s, For):
+            self.nested(s, None)
+        elif not (isinstance(s, Evaluate) and is_noop(s)):
+            raise Unsupported(f"`{type(s).__name__}` statements have no vector form")
+
+    def bind(self, s: Bind) -> None:
+        """A let: lane values wait for their use, scalars are bound here."""
+        value = self.exprs.natural(s.value)
+        if not value.is_scalar:
+            self.env[s.var] = value
+            return
+
+        def emit(values: Values):
+            values.emitter.out.append(Bind(s.var, values.scalar(value), span=s.span))
+
+        self.effects.append(Effect([value], [], emit, 0))
+
+    def declare(self, buffer, following: list[Stmt]) -> None:
+        """A variable of each lane: renamed at every store, or kept in a tile when loops or branches inside change it."""
+        dtype = dtype_of(buffer)
+        if not any(isinstance(s, (For, IfThenElse)) and _mentions(s, buffer) for s in following):
+            self.env[buffer] = self.graph.const(0, dtype)
+            return
+        memory = "uint8" if dtype == "bool" else dtype
+        axes = tuple(range(len(self.nest.axes)))
+        unit = max(self.ctx.pitch_unit, BLOCK_BYTES // itemsize(memory))
+        packed = Values(self.ctx, self.graph, Emitter(self.nest.extents), unit)
+        self.exprs.variables[buffer] = packed.temporary(memory, axes, buffer.name)
+
+    def store(self, s: BufferStore) -> None:
+        """A tile store, or an assignment to a variable of the lane."""
+        buffer = s.buffer
+        if buffer in self.env:
+            value = self.exprs.value(s.value)
+            self.env[buffer] = self._merged(value, self.exprs.ops.value(self.env[buffer], dtype_of(buffer)))
+            return
+        if not is_tile(buffer) and buffer not in self.exprs.variables:
+            raise Unsupported(f"`{buffer.name}` is stored lane by lane")
+        place = self.exprs.variables.get(buffer) or self.exprs.place(buffer, list(s.indices))
+        if place is None:
+            raise Unsupported(f"the index of the store to `{buffer.name}` is data", "store to an affine index")
+        value = self._stored_value(s)
+        if self.mask is not None:
+            value = self._masked(s, value)
+        span, known = s.span, len(self.graph)
+        self.effects.append(Effect([value], [place.buffer], lambda values: store(values, place, value, span), known))
+        self.exprs.stored[buffer] = self.exprs.stored.get(buffer, 0) + 1
+
+    def _stored_value(self, s: BufferStore) -> Node:
+        """The value in the dtype of the buffer."""
+        dtype = dtype_of(s.buffer)
+        value = self.exprs.natural(s.value)
+        return self._as_stored(value, dtype)
+
+    def _as_stored(self, value: Node, dtype: str) -> Node:
+        memory = "uint8" if dtype == "bool" else dtype
+        if value.is_scalar:
+            return value if value.dtype == memory else self.exprs.ops.scalar_cast(value, memory)
+        return convert(self.graph, value, memory)
+
+    def _masked(self, s: BufferStore, value: Node) -> Node:
+        """The new value where the mask holds, the old one elsewhere."""
+        from ..ir import BufferLoad
+
+        ops, dtype = self.exprs.ops, dtype_of(s.buffer)
+        memory = "uint8" if dtype == "bool" else dtype
+        old = self._as_stored(self.exprs.natural(BufferLoad(s.buffer, list(s.indices))), dtype)
+        if memory in ("int8", "uint8"):
+            parts = [convert(self.graph, self.graph.tile(x), "float16") for x in (value, old)]
+            return convert(self.graph, ops.select(self.mask, *parts), memory)
+        if memory == "bfloat16":
+            parts = [self.graph.reinterpret(self.graph.tile(x), "float16") for x in (value, old)]
+            return self.graph.reinterpret(ops.select(self.mask, *parts), memory)
+        if itemsize(memory) == 8:
+            raise Unsupported(f"a conditional store of {dtype} values")
+        return ops.select(self.mask, value, old)
+
+    def _merged(self, new: Node, old: Node) -> Node:
+        return new if self.mask is None else self.exprs.ops.select(self.mask, new, old)
+
+    def branch(self, s: IfThenElse) -> None:
+        """A condition: scalar branches stay branches, lane-dependent ones mask the statements below them."""
+        cond = self.exprs.condition(s.condition)
+        if cond.is_scalar:
+            self.nested(s, cond)
+            return
+        sides = [(s.then_case, cond)]
+        if s.else_case is not None:
+            sides.append((s.else_case, self.graph.mask_not(cond)))
+        outer = self.mask
+        for body, m in sides:
+            self.mask = m if outer is None else self.graph.mask_binary("and", outer, m)
+            stmts = stmts_of(body)
+            self.exprs.guarded += 1
+            for k, x in enumerate(stmts):
+                self.statement(x, stmts[k + 1 :])
+            self.exprs.guarded -= 1
+        self.mask = outer
+
+    def nested(self, s: Stmt, cond: Node | None) -> None:
+        """A loop or a scalar branch: a block of its own that sees the values computed so far."""
+        used = {v for x in statements(s) for e in exprs(x) for v in scalar_vars(e)}
+        live = {v: n for v, n in self.env.items() if v in used}
+        assigned = [x.buffer for x in statements(s) if isinstance(x, BufferStore)]
+        if any(scope_of(b) == "local.var" and b not in self.exprs.variables for b in assigned if b in self.env):
+            raise Unsupported("a variable that changes inside a loop or branch of the nest")
+        variables = self.exprs.variables
+        written = list({b: None for b in assigned if is_tile(b) or b in variables})
+        roots = list(live.values()) + ([self.mask] if self.mask is not None else []) + ([cond] if cond is not None else [])
+        places = [variables[b].buffer if b in variables else self.ctx.layout(b).buffer for b in written]
+        mask = self.mask
+
+        def emit(values: Values):
+            inner = {v: _outer_value(values, n) for v, n in live.items()}
+            inner_mask = None if mask is None else _outer_value(values, mask)
+
+            def block(body: Stmt) -> Stmt:
+                return Block(self.ctx, self.nest, inner, inner_mask, variables).lower(stmts_of(body))
+
+            if isinstance(s, For):
+                out = For(s.loop_var, s.min, s.extent, s.kind, block(s.body), annotations=dict(s.annotations), span=s.span)
+            else:
+                other = block(s.else_case) if s.else_case is not None else None
+                out = if_then(values.scalar(cond), block(s.then_case), other, span=s.span)
+            values.emitter.out.append(out)
+
+        if isinstance(s, For) and not self.exprs.is_scalar(s.extent):
+            raise Unsupported("a loop inside the nest whose trip count differs from lane to lane")
+        for b in written:
+            self.exprs.stored[b] = self.exprs.stored.get(b, 0) + 1
+        self.effects.append(Effect(roots, places, emit, len(self.graph)))
+
+    # -- second step: effects to instructions -------------------------------------------------------------------------
+
+    def emit(self) -> Stmt:
+        """Emit the effects in order."""
+        count_edges([r for e in self.effects for r in e.roots])
+        emitter = Emitter(self.nest.extents, self.nest.span)
+        values = Values(self.ctx, self.graph, emitter, self._pitch_unit())
+        for effect in self.effects:
+            self._preserve(values, effect)
+            effect.emit(values)
+            for r in effect.roots:
+                r.edges -= 1
+        return seq(emitter.out)
+
+    def _pitch_unit(self) -> int:
+        """Rows of temporaries start 32-byte aligned in every dtype of the block, and match the user's tiles where possible."""
+        sizes = [itemsize(n.dtype) for n in self.graph.nodes if n.dtype != MASK and not n.is_scalar]
+        return max(self.ctx.pitch_unit, BLOCK_BYTES // min([4, *sizes]))
+
+    def _preserve(self, values: Values, effect: Effect) -> None:
+        """Before a buffer is overwritten, copy the old values that later effects still need."""
+        if not effect.writes or len(self.effects) == 1:
+            return
+        pending = _pending_uses(effect.roots, values)
+        for n in self.graph.nodes[: effect.known]:
+            if n.edges <= pending.get(n, 0) or not _touches(values, n, effect.writes):
+                continue
+            if n.op == "element":
+                values.scalar(n)
+            elif n.op == "indirect" and n not in values.views:
+                values.view(n)
+            else:
+                values._resident(n, values.expand(n, n.axes))
+
+
+_SOURCE = {"load": lambda n: n.attrs[0], "indirect": lambda n: n.attrs[0], "element": lambda n: n.attrs[2]}
+
+
+def _touches(values: Values, n: Node, buffers) -> bool:
+    view = values.views.get(n) or _SOURCE.get(n.op, lambda n: None)(n)
+    return view is not None and any(view.buffer.same_as(b) for b in buffers)
+
+
+def _pending_uses(roots, values: Values) -> dict:
+    """Uses of nodes by what is still to be computed for `roots`."""
+    uses: dict = {}
+    seen: set = set()
+
+    def visit(n: Node):
+        if n in seen or n in values.views:
+            return
+        seen.add(n)
+        for a in n.args:
+            uses[a] = uses.get(a, 0) + 1
+            visit(a)
+
+    for r in roots:
+        uses[r] = uses.get(r, 0) + 1
+        visit(r)
+    return uses
+
+
+def _outer_value(values: Values, n: Node) -> Node:
+    """A value of the enclosing block as a leaf of an inner block; it stays where it is until the inner block ends."""
+    if n.is_scalar:
+        return Node("scalar", n.dtype, (), (values.scalar(n),))
+    view = values.view(n)
+    leaf = Node("load", n.dtype, (), (view,))
+    leaf.axes = n.axes
+    return leaf
+
+
+def _mentions(s: Stmt, buffer) -> bool:
+    return any(buffer in scalar_vars(e) for x in statements(s) for e in exprs(x)) or any(
+        isinstance(x, BufferStore) and x.buffer.same_as(buffer) for x in statements(s)
+    )
+
+
+__all__ = ["Block", "lower_parallel"]

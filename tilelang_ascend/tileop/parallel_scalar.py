@@ -1,0 +1,109 @@
+"""The last resort: a parallel nest as scalar loops with element reads and writes."""
+
+from __future__ import annotations
+
+from ..ir import (
+    AllocBuffer,
+    Bind,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    Var,
+    as_expr,
+    call,
+    decl_buffer,
+    dtype_of,
+    if_then,
+    imm,
+    intrin,
+    map_children,
+    op_name,
+    scope_of,
+    seq,
+    walk_expr,
+)
+from .context import VectorContext
+
+
+def scalar_loops(stmt: For, ctx: VectorContext) -> Stmt:
+    """`stmt` element by element, in order."""
+    return _Scalar(ctx)(stmt)
+
+
+class _Scalar(StmtMutator):
+    def __init__(self, ctx: VectorContext):
+        self.ctx = ctx
+
+    def address(self, buffer, indices):
+        """Head address of one element."""
+        layout = self.ctx.layout(buffer)
+        total = imm(0)
+        for i, stride in zip(indices, layout.strides):
+            total = total + (i if stride == 1 else i * imm(stride))
+        return BufferLoad(layout.buffer, [as_expr(layout.version), total])
+
+    def rewrite(self, e, out: list, span):
+        """`e` with tile loads bound to variables by `get_value` statements appended to `out`."""
+        if isinstance(e, TensorLoad) and scope_of(e.source) != "local.var":
+            indices = [self.rewrite(i, out, span) for i in e.indices]
+            dtype = dtype_of(e.source)
+            var = Var(e.source.name + "_v", dtype)
+            out.append(Bind(var, call("ascend.get_value", [self.address(e.source, indices)], dtype=dtype, span=span), span=span))
+            return var
+        if op_name(e) == "tirx.if_then_else" and any(_has_load(a) for a in e.args[1:]):
+            return self._choose(e, out, span)
+        return map_children(e, lambda x: self.rewrite(x, out, span))
+
+    def _choose(self, e, out: list, span):
+        """A lazy selection whose branches read tiles: a branch that stores into a variable."""
+        cond = self.rewrite(e.args[0], out, span)
+        var = decl_buffer((1,), dtype_of(e), "chosen", scope="local.var")
+        sides = []
+        for value in e.args[1:]:
+            stmts: list = []
+            result = self.rewrite(value, stmts, span)
+            sides.append(seq(stmts, BufferStore(var, result, [imm(0)], span=span)))
+        out += [AllocBuffer(var), if_then(cond, *sides, span=span)]
+        return BufferLoad(var, [imm(0)])
+
+    def visit_For(self, s: For):
+        out: list = []
+        extent = self.rewrite(s.extent, out, s.span)
+        return [*out, For(s.loop_var, s.min, extent, ForKind.SERIAL, self.block(s.body), span=s.span)]
+
+    def visit_IfThenElse(self, s: IfThenElse):
+        out: list = []
+        cond = self.rewrite(s.condition, out, s.span)
+        other = self.block(s.else_case) if s.else_case is not None else None
+        return [*out, if_then(cond, self.block(s.then_case), other, span=s.span)]
+
+    def visit_Bind(self, s: Bind):
+        out: list = []
+        value = self.rewrite(s.value, out, s.span)
+        return [*out, Bind(s.var, value, span=s.span)]
+
+    def visit_BufferStore(self, s: BufferStore):
+        out: list = []
+        value = self.rewrite(s.value, out, s.span)
+        indices = [self.rewrite(i, out, s.span) for i in s.indices]
+        if scope_of(s.buffer) == "local.var":
+            return [*out, BufferStore(s.buffer, value, indices, span=s.span)]
+        return [*out, intrin("set_value", self.address(s.buffer, indices), value, span=s.span)]
+
+
+def _has_load(e) -> bool:
+    found = []
+    walk_expr(e, lambda x: found.append(x) if isinstance(x, TensorLoad) and scope_of(x.source) != "local.var" else None)
+    return bool(found)
+
+
+def scalar_reduce(s, ctx: VectorContext) -> Stmt:
+    """A reduction element by element is refused: the kinds that reach here have no scalar form worth running."""
+    from ..errors import UnsupportedConstruct
+
+    raise UnsupportedConstruct("this reduction has no vector form", at=s.span, hint="reduce a float16, float32 or int32 tile")

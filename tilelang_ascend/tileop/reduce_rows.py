@@ -1,0 +1,187 @@
+"""Folding of a tile along one axis by vector instructions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir import itemsize
+from .affine import add, constant
+from .context import REPEAT_BYTES
+from .vector_convert import Unsupported
+from .vector_emit import MAX_REPEAT, Unreadable, Unwritable
+from .vector_views import View, offset_by
+
+_WHOLE = {"add": "whole_reduce_sum", "max": "whole_reduce_max", "min": "whole_reduce_min"}
+_MAX_U16 = 65535
+
+
+def fold_planes(r, view: View) -> View:
+    """Fold along an outer axis: halves are added as whole planes until one plane is left. Returns the first plane."""
+    axes = tuple(range(len(r.shape)))
+    extents = list(r.shape)
+    n, work = extents[r.dim], None
+    while n > 1:
+        half = n // 2
+        keep = n - half
+        low, high = work or view, shifted(work or view, r.dim, keep)
+        extents[r.dim] = half
+        r.emitter.extents = tuple(extents)
+        if work is None:
+            work = r.temporary(r.dtype, {**dict(enumerate(r.shape)), r.dim: keep}, "fold")
+            if keep > half:
+                r.emitter.extents = (*extents[: r.dim], 1, *extents[r.dim + 1 :])
+                r.emitter.run("copy", [shifted(work, r.dim, half), shifted(view, r.dim, half)], axes)
+                r.emitter.extents = tuple(extents)
+        r.emitter.run(r.kind.combine, [work, low, high], axes)
+        n = keep
+    return replace(work, strides=tuple(0 if a == r.dim else s for a, s in enumerate(work.strides)))
+
+
+def shifted(view: View, axis: int, steps: int) -> View:
+    """The view moved `steps` elements along an axis."""
+    return replace(view, base=add(view.base, constant(steps * view.strides[axis])), dense=view.dense)
+
+
+def fold_columns(r, view: View) -> View:
+    """Fold along the innermost axis: down to one repeat per row, then one WholeReduce over all rows."""
+    axis = r.dim
+    rows = [a for a in range(len(r.shape)) if a != axis]
+    if view.strides[axis] != 1 or not _rows_aligned(view, rows, r.shape):
+        raise Unsupported("the rows to reduce do not start at 32-byte boundaries")
+    if r.dtype not in ("float16", "float32"):
+        return _fold_by_gather(r, view, rows)
+    lanes = REPEAT_BYTES // itemsize(r.dtype)
+    width = r.shape[axis]
+    if width > lanes:
+        view, width = _fold_to(r, view, lanes)
+    return _whole_reduce(r, view, rows, width)
+
+
+def _rows_aligned(view: View, rows, shape) -> bool:
+    return view.base.multiple_of(view.block) and all(view.strides[a] % view.block == 0 for a in rows if shape[a] > 1)
+
+
+def _fold_to(r, view: View, lanes: int) -> tuple[View, int]:
+    """Halve the rows until they are at most `lanes` wide; the lower half keeps a whole number of repeats."""
+    axis, axes = r.dim, tuple(range(len(r.shape)))
+    width, work = r.shape[axis], None
+    shape = list(r.shape)
+    while width > lanes:
+        keep = -(-(width + 1) // 2 // lanes) * lanes
+        keep = max(keep, lanes)
+        high = width - keep
+        source = work or view
+        if work is None:
+            work = r.temporary(r.dtype, {**dict(enumerate(r.shape)), axis: keep}, "fold")
+            if keep > high:
+                shape[axis] = keep - high
+                _run(r, "copy", [shifted(work, axis, high), shifted(source, axis, high)], axes, shape, high)
+        shape[axis] = high
+        _run(r, r.kind.combine, [work, source, shifted(source, axis, keep)], axes, shape)
+        width = keep
+    return work, width
+
+
+def _run(r, name: str, views, axes, shape, start: int = 0) -> None:
+    """Emit over `shape`. A copy may start inside a block: then it starts at the block, which the fold overwrites afterwards."""
+    block = views[0].block
+    back = start % block
+    if back:
+        views = [shifted(v, r.dim, -back) for v in views]
+        shape = [n + (back if a == r.dim else 0) for a, n in enumerate(shape)]
+    dense = views[0].dense and False
+    r.emitter.extents = tuple(shape)
+    r.emitter.run(name, [replace(v, dense=dense) for v in views], axes)
+
+
+def _whole_reduce(r, view: View, rows, width: int) -> View:
+    """One value per row, rows packed. The result is a canonical tile over the rows."""
+    name = _WHOLE[r.kind.combine]
+    extents = {a: r.shape[a] for a in rows}
+    out = _result_place(r, extents)
+    real = [a for a in rows if r.shape[a] > 1]
+    repeat_axis = max(real, key=lambda a: r.shape[a], default=None)
+    loops = [a for a in real if a != repeat_axis]
+    total = r.shape[repeat_axis] if repeat_axis is not None else 1
+    d_rep = out.strides[repeat_axis] if repeat_axis is not None else 1
+    s_rep = view.strides[repeat_axis] * itemsize(view.dtype) // 32 if repeat_axis is not None else 8
+    if d_rep > _MAX_U16 or s_rep > _MAX_U16:
+        raise Unsupported("rows are too far apart")
+
+    def nest(k: int, d_at, s_at):
+        if k < len(loops):
+            a = loops[k]
+            r.emitter.repeat(
+                r.shape[a], lambda i: nest(k + 1, add(d_at, offset_by(i, out.strides[a])), add(s_at, offset_by(i, view.strides[a])))
+            )
+            return
+        for start in range(0, total, MAX_REPEAT):
+            n = min(MAX_REPEAT, total - start)
+            step = view.strides[repeat_axis] if repeat_axis is not None else 0
+            heads = [out.head(add(d_at, constant(start * d_rep))), view.head(add(s_at, constant(start * step)))]
+            r.emitter.issue(name, *heads, width, n, d_rep, 1, s_rep)
+
+    nest(0, constant(0), constant(0))
+    return out
+
+
+def _result_place(r, extents: dict) -> View:
+    """The destination itself when the reduction can write there, else a temporary."""
+    if r.clear and r.dst.dtype == r.dtype:
+        return r.dst
+    return r.temporary(r.dtype, extents, "reduced")
+
+
+def _fold_by_gather(r, view: View, rows) -> View:
+    """Integers have no lane reduction: fold to one block per row, then combine its lanes, gathered column by column."""
+    axis = r.dim
+    if itemsize(r.dtype) not in (2, 4):
+        raise Unsupported(f"reductions of {r.dtype}")
+    width, axes = r.shape[axis], tuple(range(len(r.shape)))
+    block = view.block
+    if width > block:
+        view, width = _fold_to(r, view, block)
+    extents = {a: r.shape[a] for a in rows}
+    total = None
+    table = _row_table(r, view, rows)
+    for lane in range(width):
+        part = r.temporary(r.dtype, extents, "lane")
+        _gather_lane(r, part, view, rows, table, lane)
+        if total is None:
+            total = part
+            continue
+        r.emitter.extents = tuple(1 if a == axis else n for a, n in enumerate(r.shape))
+        r.emitter.run(r.kind.combine, [total, total, part], tuple(a for a in axes if a != axis))
+    return total
+
+
+def _row_table(r, view: View, rows):
+    """Byte offset of every row along the longest row axis."""
+    real = [a for a in rows if r.shape[a] > 1]
+    inner = real[-1] if real else None
+    count = r.shape[inner] if inner is not None else 1
+    table = r.ctx.new_temp("int32", -(-count // 64) * 64, "table")
+    head = View(table, 0, constant(0), (), "int32").head()
+    r.emitter.issue("create_vec_index", head, 0, count)
+    step = view.strides[inner] * itemsize(view.dtype) if inner is not None else 0
+    r.emitter.issue("muls", head, head, step, count)
+    return View(table, 0, constant(0), (), "uint32").head(), count
+
+
+def _gather_lane(r, part: View, view: View, rows, table, lane: int) -> None:
+    head, count = table
+    loops = [a for a in rows if r.shape[a] > 1][:-1]
+
+    def nest(k: int, d_at, s_at):
+        if k < len(loops):
+            a = loops[k]
+            r.emitter.repeat(
+                r.shape[a], lambda i: nest(k + 1, add(d_at, offset_by(i, part.strides[a])), add(s_at, offset_by(i, view.strides[a])))
+            )
+            return
+        r.emitter.issue("gather", part.head(d_at), view.head(s_at), head, lane * itemsize(view.dtype), count)
+
+    nest(0, constant(0), constant(0))
+
+
+__all__ = ["Unreadable", "Unwritable", "fold_columns", "fold_planes"]

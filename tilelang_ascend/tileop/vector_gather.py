@@ -1,0 +1,133 @@
+"""Values whose lanes are not where an instruction can read them: strided, reversed, transposed, unaligned, indirect access.
+
+A gather reads element ``base_offset + table[i]`` (bytes). The table of an affine access depends on strides only, so one table
+serves all accesses of the block that have the same pattern.
+"""
+
+from __future__ import annotations
+
+from ..ir import BufferLoad, IntImm, as_expr, itemsize
+from .affine import add, constant, scale
+from .vector_convert import Unsupported
+from .vector_graph import Node
+from .vector_views import View, offset_by
+
+_GATHERABLE = (2, 4)
+"""Element sizes of the gather instruction (doc: Gather, b16 and b32)."""
+
+
+def gather_view(values, view: View, axes: tuple[int, ...]) -> View:
+    """Copy the lanes of an affine view into a canonical temporary over `axes`."""
+    size = itemsize(view.dtype)
+    if size not in _GATHERABLE:
+        return _gather_wide(values, view, axes)
+    real = [a for a in axes if values.extents[a] > 1]
+    steps = {a: view.strides[a] * size for a in real}
+    lowest = sum(s * (values.extents[a] - 1) for a, s in steps.items() if s < 0)
+    table, whole = _table(values, steps, lowest, tuple(real))
+    offset = add(scale(view.base, size), constant(lowest)).expr()
+    out = values.temporary(view.dtype, axes, "gathered")
+    source = BufferLoad(view.buffer, [as_expr(view.version), IntImm("int32", 0)])
+    _gather(values, out, _as_dtype(source, view.dtype), table, offset, axes, whole)
+    return out
+
+
+def _as_dtype(operand, dtype: str):
+    from ..ir import reinterpret
+
+    return reinterpret(operand, dtype)
+
+
+def _table(values, steps: dict, lowest: int, axes) -> tuple[View, bool]:
+    """Byte offsets of the lanes over `axes` (canonical, int32), and whether padding lanes have valid offsets, too."""
+    g = values.graph
+    packed = values.canonical(axes)
+    ratios = {steps[a] / packed[a] for a in axes}
+    if len(ratios) <= 1:
+        factor = int(ratios.pop()) if ratios else 0
+        if ratios or all(steps[a] == factor * packed[a] for a in axes):
+            lanes = g.node("lanes", "int32", attrs=(axes,))
+            lanes.axes = axes
+            return _evaluated(values, _scaled(g, lanes, factor, -lowest)), True
+    total = None
+    for a in axes:
+        iota = g.node("iota", "int32", attrs=(a,))
+        iota.axes = (a,)
+        part = _scaled(g, iota, steps[a], 0)
+        total = part if total is None else g.binary("add", total, part)
+    total = g.binary("add", total, g.const(-lowest, "int32"))
+    inner = axes[-1]
+    padded = len(axes) > 1 and packed[axes[-2]] != values.extents[inner]
+    return _evaluated(values, total), not padded
+
+
+def _scaled(g, n: Node, factor: int, plus: int) -> Node:
+    return g.binary("add", g.binary("mul", n, g.const(factor, "int32")), g.const(plus, "int32"))
+
+
+def _evaluated(values, n: Node) -> View:
+    """The view of a table node; tables stay alive for the next access with the same pattern."""
+
+    def keep(x: Node):
+        if x in values.views or x.is_scalar:
+            return
+        x.edges += 2
+        for a in x.args:
+            keep(a)
+
+    keep(n)
+    return values.view(n)
+
+
+def _gather(values, out: View, source, table: View, offset, axes, whole: bool) -> None:
+    """One gather for the whole tile, or one for each row when the padding between rows has no valid offsets."""
+    offset = as_expr(offset, "int64")
+    real = [a for a in axes if values.extents[a] > 1]
+    if whole or len(real) < 2:
+        _issue(values, out, source, table, offset, constant(0), values.span(axes))
+        return
+    strides = out.strides
+
+    def rows(k: int, at):
+        if k == len(real) - 1:
+            _issue(values, out, source, table, offset, at, values.extents[real[-1]])
+            return
+        values.emitter.repeat(values.extents[real[k]], lambda i: rows(k + 1, add(at, offset_by(i, strides[real[k]]))))
+
+    rows(0, constant(0))
+
+
+def _issue(values, out, source, table, offset, at, count) -> None:
+    heads = [out.head(at), source, table.retyped("uint32").head(at)]
+    values.emitter.issue("gather", *heads, offset, count)
+
+
+def _gather_wide(values, view: View, axes) -> View:
+    """8-bit lanes: widen the whole buffer version to float16, gather there, and narrow again."""
+    if itemsize(view.dtype) != 1:
+        raise Unsupported(f"{view.dtype} values can only be read lane by lane where they lie contiguous and aligned")
+    elements = int(view.buffer.ty.shape[1])
+    wide = values.ctx.new_temp("float16", elements, "wide")
+    start = View(view.buffer, view.version, constant(0), view.strides, view.dtype)
+    inside = View(wide, 0, constant(0), view.strides, "float16")
+    values.emitter.linear("cast", [inside.head(), start.head()], elements, round="none")
+    gathered = gather_view(values, View(wide, 0, view.base, view.strides, "float16"), axes)
+    out = values.temporary(view.dtype, axes, "narrow")
+    values.emitter.run("cast", [out, gathered], axes, round="trunc")
+    return out
+
+
+def gather_indirect(values, n: Node) -> View:
+    """A load whose index is data: ``args[0]`` holds byte offsets (int32) from the start of the buffer version."""
+    source_view = n.attrs[0]
+    values.chain(n, n.args, None)
+    table = values.linear_operand(n.args[0], n.axes, values.span(n.axes))
+    values.consume(n.args)
+    if itemsize(n.dtype) not in _GATHERABLE:
+        raise Unsupported(f"there is no gather of {n.dtype} values", "store the table as float16, float32 or int32")
+    out = values.temporary(n.dtype, n.axes, "gathered")
+    real = [a for a in n.axes if values.extents[a] > 1]
+    packed = values.canonical(n.axes)
+    padded = len(real) > 1 and packed[real[-2]] != values.extents[real[-1]]
+    _gather(values, out, source_view.head(), table, 0, n.axes, not padded)
+    return out

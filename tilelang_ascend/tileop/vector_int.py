@@ -1,0 +1,117 @@
+"""Integer operations the hardware lacks: exact division, bit operations on 32-bit lanes, shifts by tiles."""
+
+from __future__ import annotations
+
+from .vector_convert import Unsupported, compare_exact, convert
+from .vector_graph import Node
+from .vector_ops import VectorOps
+
+BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right")
+
+
+def _and(o: VectorOps, a: Node, b: Node) -> Node:
+    return o.g.node("and", a.dtype, (_full(o, a, b), _full(o, b, a)))
+
+
+def _or(o: VectorOps, a: Node, b: Node) -> Node:
+    return o.g.node("or", a.dtype, (_full(o, a, b), _full(o, b, a)))
+
+
+def _full(o: VectorOps, a: Node, other: Node) -> Node:
+    """A scalar operand of a bit operation as a tile along the axes of the other operand."""
+    return o.g.tile(a)
+
+
+def _xor(o: VectorOps, a: Node, b: Node) -> Node:
+    """a ^ b = (a | b) - (a & b): the bits of the second are a subset of the first, nothing borrows."""
+    return o.g.binary("sub", _or(o, a, b), _and(o, a, b))
+
+
+def _not(o: VectorOps, a: Node) -> Node:
+    return o.g.node("not", a.dtype, (a,))
+
+
+def bitwise(o: VectorOps, name: str, args: list[Node], logical: str) -> Node:
+    """``bitwise_and`` … ``shift_right`` on values in compute dtype; bool operands are masks."""
+    if logical == "bool":
+        a, b = args if len(args) == 2 else (args[0], None)
+        if name == "bitwise_xor":
+            return o.compare("ne", a, b)
+        return o.g.mask_not(a) if b is None else o.g.mask_binary("and" if name == "bitwise_and" else "or", a, b)
+    if name in ("shift_left", "shift_right"):
+        return _shift(o, name, *args, logical)
+    if name == "bitwise_not":
+        return _not(o, args[0])
+    return {"bitwise_and": _and, "bitwise_or": _or, "bitwise_xor": _xor}[name](o, *args)
+
+
+def _shift(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
+    if not b.is_scalar:
+        raise Unsupported("a shift by a different amount in every lane")
+    out = o.g.with_scalar(name, o.g.tile(a), b)
+    return o._in_range(out, logical) if name == "shift_left" else out
+
+
+def divide(o: VectorOps, name: str, a: Node, b: Node, divisor: int | None) -> Node:
+    """Exact integer ``floordiv floormod truncdiv truncmod`` of int16 / int32 values."""
+    if name.startswith("floor") and divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
+        return _by_power_of_two(o, name, a, divisor)
+    if a.dtype == "int16":
+        wide = [convert(o.g, x, "int32") if not x.is_scalar else o.scalar_cast(x, "int32") for x in (a, b)]
+        return convert(o.g, divide(o, name, *wide, divisor), "int16")
+    quotient, rest = _floor_divide(o, a, b)
+    if name in ("floordiv", "floormod"):
+        return quotient if name == "floordiv" else rest
+    # Truncation differs from floor by one where the remainder is not zero and the signs of the operands differ.
+    zero = o.g.const(0, "int32")
+    inexact = compare_exact(o.g, "ne", rest, zero)
+    negative = o.g.mask_binary("and", inexact, _signs_differ(o, a, b))
+    if name == "truncdiv":
+        return o.select(negative, o.add(quotient, 1), quotient)
+    return o.select(negative, o.sub(rest, b), rest)
+
+
+def _by_power_of_two(o: VectorOps, name: str, a: Node, divisor: int) -> Node:
+    if divisor == 1:
+        return a if name == "floordiv" else o.mul(a, 0)
+    shifted = o.shift_right(a, divisor.bit_length() - 1)
+    return shifted if name == "floordiv" else o.sub(a, o.shift_left(shifted, divisor.bit_length() - 1))
+
+
+def _signs_differ(o: VectorOps, a: Node, b: Node) -> Node:
+    zero = o.g.const(0, "int32")
+    return o.compare("ne", compare_exact(o.g, "lt", a, zero), compare_exact(o.g, "lt", b, zero))
+
+
+def _estimate(o: VectorOps, a: Node, b: Node, rounding: str) -> Node:
+    """int32 quotient from float32; off by less than ``1 + |a / b| / 2**22``."""
+    fa, fb = (o.scalar_cast(x, "float32") if x.is_scalar else convert(o.g, x, "float32") for x in (a, b))
+    return o.g.cast(o.g.tile(o.div(fa, fb)), "int32", rounding)
+
+
+def _floor_divide(o: VectorOps, a: Node, b: Node) -> tuple[Node, Node]:
+    """Floor quotient and remainder for every int32 a and every b with ``0 < |b| <= 2**30``.
+
+    A float32 quotient leaves a remainder of at most ``|b| + |a| / 2**22`` in magnitude, a second one brings it below 2 |b|, and two
+    corrections bring it into [0, |b|) (or (-|b|, 0] for negative b). Products and differences wrap, the remainders do not.
+    """
+    quotient = _estimate(o, a, b, "trunc")
+    rest = o.sub(a, o.mul(quotient, b))
+    step = _estimate(o, rest, b, "floor")
+    quotient, rest = o.add(quotient, step), o.sub(rest, o.mul(step, b))
+    for mode, sign in (("below", -1), ("above", 1)):
+        off = _outside(o, rest, b, mode)
+        quotient = o.select(off, o.add(quotient, sign), quotient)
+        rest = o.select(off, o.sub(rest, b) if sign > 0 else o.add(rest, b), rest)
+    return quotient, rest
+
+
+def _outside(o: VectorOps, rest: Node, b: Node, mode: str) -> Node:
+    """Lanes whose remainder has the sign opposite to b (`below`) or reaches b (`above`)."""
+    zero = o.g.const(0, "int32")
+    pairs = (
+        (compare_exact(o.g, "gt", b, zero), ("lt", zero) if mode == "below" else ("ge", b)),
+        (compare_exact(o.g, "lt", b, zero), ("gt", zero) if mode == "below" else ("le", b)),
+    )
+    parts = [o.g.mask_binary("and", sign, compare_exact(o.g, cmp, rest, limit)) for sign, (cmp, limit) in pairs]
+    return o.g.mask_binary("or", *parts)

@@ -1,0 +1,134 @@
+"""Typed operations on graph nodes: what an expression of a TIR dtype means on hardware that has fewer dtypes.
+
+logical dtype   compute dtype
+float16         float16
+bfloat16        float32 (rounded to bfloat16 where it is stored or cast explicitly)
+float32         float32
+int8, uint8     int16, wrapped to 8 bits after every operation that can leave the range
+int16           int16
+int32           int32
+bool            mask
+"""
+
+from __future__ import annotations
+
+from .vector_convert import Unsupported, compare_exact, convert, wrap
+from .vector_graph import MASK, Graph, Node
+
+COMPUTE = {
+    "float16": "float16", "bfloat16": "float32", "float32": "float32", "int8": "int16", "uint8": "int16", "int16": "int16",
+    "int32": "int32", "bool": MASK,
+}  # fmt: skip
+
+
+def compute_dtype(logical: str) -> str:
+    """dtype in which values of a TIR dtype are computed."""
+    if logical not in COMPUTE:
+        raise Unsupported(f"there is no vector arithmetic on {logical}", "compute in float32 or int32 and cast at the end")
+    return COMPUTE[logical]
+
+
+class VectorOps:
+    """Operations on nodes; operands are in the compute dtype of `logical` (see `value`)."""
+
+    def __init__(self, graph: Graph):
+        self.g = graph
+
+    def value(self, a: Node, logical: str) -> Node:
+        """A node (as loaded, e.g. bfloat16 or int8) in the compute dtype of its logical dtype."""
+        dtype = compute_dtype(logical)
+        if a.is_scalar and a.dtype != dtype:
+            return self.scalar_cast(a, dtype) if dtype != MASK else a
+        return convert(self.g, a, dtype)
+
+    def scalar_cast(self, a: Node, dtype: str) -> Node:
+        """A scalar node in another dtype, converted by the scalar unit."""
+        from ..ir import tirx
+
+        if a.op == "const":
+            return self.g.const(a.value, dtype)
+        return self.g._scalar_op(lambda x: tirx.Cast(dtype, x), a)
+
+    def arithmetic(self, name: str, a: Node, b: Node, logical: str) -> Node:
+        """``add sub mul max min`` and float ``div``."""
+        out = self.g.binary(name, a, b)
+        return self._in_range(out, logical) if name in ("add", "sub", "mul") else out
+
+    def _in_range(self, a: Node, logical: str) -> Node:
+        if logical not in ("int8", "uint8") or a.is_scalar:
+            return a
+        return wrap(self.g, a, 8, signed=logical == "int8")
+
+    def compare(self, mode: str, a: Node, b: Node) -> Node:
+        """Mask of a <mode> b; int16 goes through float32, where it is exact."""
+        if a.dtype == "int16" and not (a.is_scalar and b.is_scalar):
+            a, b = (self.scalar_cast(x, "float32") if x.is_scalar else convert(self.g, x, "float32") for x in (a, b))
+        if a.dtype == MASK or b.dtype == MASK:
+            return self._compare_masks(mode, a, b)
+        return compare_exact(self.g, mode, a, b)
+
+    def _compare_masks(self, mode: str, a: Node, b: Node) -> Node:
+        a, b = (convert(self.g, self.g.lane_mask(x), "float16") for x in (a, b))
+        return self.g.compare(mode, a, b)
+
+    def select(self, m: Node, a: Node, b: Node) -> Node:
+        """m ? a : b. Integers are selected as the float of the same width: a select moves bits."""
+        if a.dtype == MASK or (a.dtype == "bool" and a.is_scalar):
+            return self.g.mask_binary(
+                "or", self.g.mask_binary("and", m, a), self.g.mask_binary("and", self.g.mask_not(m), b)
+            )
+        carrier = {"int16": "float16", "int32": "float32", "uint16": "float16", "uint32": "float32"}.get(a.dtype)
+        if carrier is None or (m.is_scalar and a.is_scalar and b.is_scalar):
+            return self.g.select(m, a, b)
+        parts = [self.g.reinterpret(self.g.tile(x), carrier) for x in (a, b)]
+        return self.g.reinterpret(self.g.select(m, *parts), a.dtype)
+
+    # -- functions used by the math sequences -------------------------------------------------------------------------
+
+    def _operand(self, x, like: Node) -> Node:
+        return x if isinstance(x, Node) else self.g.const(x, like.dtype)
+
+    def _pair(self, a, b):
+        like = a if isinstance(a, Node) else b
+        return self._operand(a, like), self._operand(b, like)
+
+    def add(self, a, b) -> Node:
+        return self.g.binary("add", *self._pair(a, b))
+
+    def sub(self, a, b) -> Node:
+        return self.g.binary("sub", *self._pair(a, b))
+
+    def mul(self, a, b) -> Node:
+        return self.g.binary("mul", *self._pair(a, b))
+
+    def div(self, a, b) -> Node:
+        return self.g.binary("div", *self._pair(a, b))
+
+    def maximum(self, a, b) -> Node:
+        return self.g.binary("max", *self._pair(a, b))
+
+    def minimum(self, a, b) -> Node:
+        return self.g.binary("min", *self._pair(a, b))
+
+    def unary(self, name: str, a: Node) -> Node:
+        return self.g.unary(name, a)
+
+    def cast(self, a: Node, dtype: str, round: str) -> Node:
+        return self.g.cast(a, dtype, round)
+
+    def shift_left(self, a: Node, bits: int) -> Node:
+        return self.g.with_scalar("shift_left", a, self.g.const(bits, a.dtype))
+
+    def shift_right(self, a: Node, bits: int) -> Node:
+        return self.g.with_scalar("shift_right", a, self.g.const(bits, a.dtype))
+
+    def bits(self, a: Node, dtype: str) -> Node:
+        """The same bits as another dtype of the same width."""
+        return self.g.reinterpret(a, dtype)
+
+    def cond(self, mode: str, a, b) -> Node:
+        return self.g.compare(mode, *self._pair(a, b))
+
+    def where(self, m: Node, a, b) -> Node:
+        a, b = self._pair(a, b)
+        return self.g.select(m, a, b)

@@ -1,0 +1,116 @@
+"""Stores: the last step of a statement, where a value lands in the user's tile."""
+
+from __future__ import annotations
+
+from ..ir import Bind, Var, call, itemsize
+from .affine import constant
+from .context import BLOCK_BYTES
+from .vector_convert import Unsupported
+from .vector_emit import Unwritable
+from .vector_graph import Node
+from .vector_ops import VectorOps
+from .vector_shift import store_columns, store_shifted
+from .vector_values import Values
+from .vector_views import View, linear_span
+
+
+def store(values: Values, place: View, value: Node, span) -> None:
+    """`place` = `value` for all lanes of the nest."""
+    values.emitter.span = span
+    axes = tuple(a for a, s in enumerate(place.strides) if s and values.extents[a] > 1)
+    if any(a not in axes and values.extents[a] > 1 for a in value.axes):
+        raise Unsupported("several iterations store to the same element", "use a reduction or an atomic")
+    if value.is_scalar:
+        _fill(values, place, value, axes)
+    elif not axes:
+        _store_element(values, place, value)
+    else:
+        _move(values, place, value, axes)
+
+
+def _store_element(values: Values, place: View, value: Node) -> None:
+    """A single lane goes through the scalar unit when it cannot be computed in place."""
+    if place.base.multiple_of(place.block):
+        _move(values, place, value, ())
+        return
+    var = Var("x", place.dtype)
+    values.emitter.out.append(Bind(var, call("ascend.get_value", [values.view(value).head()], dtype=place.dtype)))
+    values.emitter.issue("set_value", place.head(), var)
+
+
+def _fill(values: Values, place: View, value: Node, axes) -> None:
+    """All lanes become one number."""
+    size = itemsize(place.dtype)
+    if not axes:
+        values.emitter.issue("set_value", place.head(), values.scalar(value))
+    elif size in (2, 4):
+        try:
+            values.emitter.run("duplicate", [place], axes, [values.scalar(value)])
+        except Unwritable:
+            _unaligned(values, place, values.added(values.graph.tile(value)), axes)
+    else:
+        _fill_by_cast(values, place, value, axes)
+
+
+def _fill_by_cast(values: Values, place: View, value: Node, axes) -> None:
+    """8- and 64-bit tiles: fill a tile of a dtype that Duplicate has and convert it."""
+    carrier, mode = ("float16", "trunc") if itemsize(place.dtype) == 1 else ("int32", "none")
+    small = value.op == "const" and -(2**31) <= value.value < 2**31
+    if place.dtype not in ("int8", "uint8", "int64") or carrier == "int32" and not small:
+        raise Unsupported(f"a fill of {place.dtype} elements with this value")
+    tile = values.temporary(carrier, axes, "fill")
+    values.emitter.run("duplicate", [tile], axes, [values.scalar(VectorOps(values.graph).scalar_cast(value, carrier))])
+    values.emitter.run("cast", [place, tile], axes, round=mode)
+
+
+def _move(values: Values, place: View, value: Node, axes) -> None:
+    real = tuple(a for a in value.axes if values.extents[a] > 1)
+    if value not in values.views and real == axes and values.evaluate(value, place) is place:
+        return
+    source = values.view(value)
+    if source.same_place(place):
+        return
+    if source.buffer.same_as(place.buffer):
+        values._resident(value, values.expand(value, value.axes))
+    if _block_copy(values, place, values.view(value), axes):
+        return
+    try:
+        values.copy(place, value, axes)
+    except Unwritable:
+        _unaligned(values, place, value, axes)
+
+
+def _block_copy(values: Values, place: View, source: View, axes) -> bool:
+    """Whole tiles move by blocks in one instruction: same layout, aligned, and what lies between and behind is padding."""
+    size = itemsize(place.dtype)
+    alike = bool(axes) and not source.spread and all(place.strides[a] == source.strides[a] > 0 for a in axes)
+    whole = place.dense and place.base == constant(0) and source.base == constant(0)
+    if not (alike and whole and place.strides[axes[-1]] == 1):
+        return False
+    nbytes = linear_span(values.extents, place.strides, axes) * size
+    blocks = -(-nbytes // BLOCK_BYTES)
+    room = min(int(v.buffer.ty.shape[1]) for v in (place, source)) * size
+    padded_end = nbytes % BLOCK_BYTES == 0 or place.whole
+    if not padded_end or blocks * BLOCK_BYTES > room or blocks > 65535:
+        return False
+    values.emitter.issue("copy_ub_to_ub", place.head(), source.head(), 1, blocks, 0, 0)
+    return True
+
+
+def _unaligned(values: Values, place: View, value: Node, axes) -> None:
+    """Destinations that start inside a block or step over lanes: masked copies of a value shifted into position."""
+    step = place.strides[axes[-1]] if axes else 1
+    rows_aligned = all(place.strides[a] % place.block == 0 for a in axes[:-1])
+    if itemsize(place.dtype) in (2, 4) and not place.base.terms and rows_aligned and step > 0:
+        if step % place.block == 0:
+            store_columns(values, place, value, axes)
+            return
+        if step <= 64:
+            store_shifted(values, place, value, axes, step)
+            return
+    raise Unsupported(
+        "the store does not start at a 32-byte boundary or steps irregularly through the tile", "store to a contiguous tile first"
+    )
+
+
+__all__ = ["store"]

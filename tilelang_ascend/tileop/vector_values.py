@@ -1,0 +1,436 @@
+"""Evaluation of graph nodes: where each value lies, which instruction makes it, when a temporary can be reused in place.
+
+Values vary along some axes of the nest and live in the *canonical layout* of these axes: row-major with padded rows, the layout
+of whole tiles, so that operations on whole tiles are single count-form instructions. Loads are views, no instruction.
+"""
+
+from __future__ import annotations
+
+from .. import isa
+from ..ir import Bind, call, itemsize
+from .affine import constant
+from .context import REPEAT_BYTES, VectorContext, pitched_strides, round_up
+from .vector_convert import Unsupported
+from .vector_emit import MAX_REPEAT, Emitter, Unreadable, Unwritable
+from .vector_graph import MASK, Graph, Node
+from .vector_views import View, linear_span
+
+_COMPARE_BYTES = 256
+"""Bytes a count-form compare must be a multiple of (doc: Compare)."""
+
+
+class Values:
+    """Values of the nodes of one straight-line block, computed on demand into `emitter`."""
+
+    def __init__(self, ctx: VectorContext, graph: Graph, emitter: Emitter, pitch_unit: int):
+        self.ctx, self.graph, self.emitter = ctx, graph, emitter
+        self.extents = emitter.extents
+        self.pitch_unit = pitch_unit
+        self.views: dict[Node, View] = {}
+        self.spreads: dict[Node, View] = {}
+        self.residents: dict = {}
+        """Temporary buffer -> nodes whose value lies in it."""
+        self._bound: set = set()
+        self._own: set = set()
+
+    # -- layouts and temporaries --------------------------------------------------------------------------------------
+
+    def canonical(self, axes: tuple[int, ...]) -> tuple[int, ...]:
+        """Strides (for every axis of the nest) of a value that varies along `axes`."""
+        real = [a for a in axes if self.extents[a] > 1]
+        packed = pitched_strides(tuple(self.extents[a] for a in real), self.pitch_unit)
+        strides = dict(zip(real, packed))
+        return tuple(strides.get(a, 0) for a in range(len(self.extents)))
+
+    def span(self, axes: tuple[int, ...]) -> int:
+        """Lanes from the first to the last of a canonical value."""
+        return linear_span(self.extents, self.canonical(axes), axes)
+
+    def temporary(self, dtype: str, axes: tuple[int, ...], name: str) -> View:
+        """A new tile for a value along `axes`."""
+        elements = round_up(self.span(axes), REPEAT_BYTES // itemsize(dtype))
+        return self._view(self.ctx.new_temp(dtype, elements, name), self.canonical(axes), dtype)
+
+    def _view(self, buffer, strides, dtype: str, spread: bool = False) -> View:
+        self._own.add(buffer)
+        return View(buffer, 0, constant(0), strides, dtype, dense=True, spread=spread)
+
+    def temporary_lanes(self, dtype: str, lanes: int, name: str) -> View:
+        """A new buffer of some lanes that belong to no axis."""
+        buffer = self.ctx.new_temp(dtype, round_up(lanes, REPEAT_BYTES // itemsize(dtype)), name)
+        return View(buffer, 0, constant(0), (0,) * len(self.extents), dtype)
+
+    def mask_temporary(self, axes: tuple[int, ...]) -> View:
+        """A new bit mask for lanes along `axes` (one bit for each lane of the canonical layout)."""
+        lanes = round_up(self.span(axes), REPEAT_BYTES)
+        return self._view(self.ctx.new_temp("uint8", lanes // 8, "mask"), self.canonical(axes), "uint8")
+
+    # -- scalars ------------------------------------------------------------------------------------------------------
+
+    def scalar(self, n: Node):
+        """The expression of a scalar node; elements read from tiles are bound to their variables first."""
+        for e in (n, *n.args):
+            if e.op == "element" and e not in self._bound:
+                self._bound.add(e)
+                var, load, *_ = e.attrs
+                value = call("ascend.get_value", [load()], dtype=e.dtype)
+                self.emitter.out.append(Bind(var, value, span=self.emitter.span))
+        return self.graph.scalar_expr(n)
+
+    # -- operands -----------------------------------------------------------------------------------------------------
+
+    def view(self, n: Node) -> View:
+        """Where the value of `n` lies (computed on first use)."""
+        if n not in self.views:
+            self.evaluate(n)
+        return self.views[n]
+
+    def operand(self, n: Node, axes: tuple[int, ...]) -> View:
+        """`n` as an operand of an operation along `axes`, spread when it lacks the innermost of them."""
+        inner = [a for a in axes if self.extents[a] > 1][-1:]
+        if inner and inner[0] not in n.axes:
+            return self.spread(n)
+        return self.view(n)
+
+    def spread(self, n: Node) -> View:
+        """`n` with each lane filling a 32-byte block, to be read with block stride 0."""
+        if n not in self.spreads:
+            self.spreads[n] = self._scalar_block(n) if n.op == "duplicate" else self._brcb(n)
+        return self.spreads[n]
+
+    def _scalar_block(self, n: Node) -> View:
+        from dataclasses import replace
+
+        return replace(self.view(n), spread=True, strides=(0,) * len(self.extents))
+
+    def _brcb(self, n: Node) -> View:
+        source = self.view(n)
+        lanes = linear_span(self.extents, source.strides, n.axes)
+        unit = [source.strides[a] for a in n.axes if self.extents[a] > 1][-1:] in ([], [1])
+        if not (unit and source.base.multiple_of(source.block) and lanes <= 2 * self.span(n.axes)):
+            source = self.realign(n)
+            lanes = self.span(n.axes)
+        repeats = round_up(lanes, 8) // 8
+        buffer = self.ctx.new_temp(n.dtype, repeats * 8 * source.block, "spread")
+        strides = tuple(s * source.block for s in source.strides)
+        out = View(buffer, 0, constant(0), strides, n.dtype, spread=True)
+        for start in range(0, repeats, MAX_REPEAT):
+            heads = [out.head(constant(start * 8 * source.block)), source.head(constant(start * 8))]
+            self.emitter.issue("brcb", *heads, min(MAX_REPEAT, repeats - start), 1, 8)
+        return out
+
+    def realign(self, n: Node) -> View:
+        """`n` copied to a canonical temporary by a gather (its present place cannot be addressed by vector instructions)."""
+        from .vector_gather import gather_view
+
+        view = gather_view(self, self.view(n), n.axes)
+        self._resident(n, view)
+        return view
+
+    def linear_operand(self, n: Node, axes: tuple[int, ...], lanes: int) -> View:
+        """`n` over `axes` in the canonical layout, with at least `lanes` readable lanes."""
+        v = self.view(n)
+        same = all(v.strides[a] == s for a, s in enumerate(self.canonical(axes)) if self.extents[a] > 1 and a in axes)
+        if same and v.base.multiple_of(v.block) and not v.spread and self._readable(v) >= lanes:
+            return v
+        return self.expand(n, axes)
+
+    def _readable(self, v: View) -> int:
+        """Lanes from the head of `v` to the end of its buffer version (at least the view itself)."""
+        exact = linear_span(self.extents, v.strides, range(len(self.extents)))
+        if v.base.terms:
+            return exact
+        return max(exact, int(v.buffer.ty.shape[1]) - v.base.const)
+
+    def expand(self, n: Node, axes: tuple[int, ...]) -> View:
+        """`n` copied (and broadcast) to a canonical temporary over `axes`."""
+        out = self.temporary(n.dtype, axes, "full")
+        self.copy(out, n, axes)
+        return out
+
+    def copy(self, out: View, n: Node, axes: tuple[int, ...]) -> None:
+        """`out` = `n` over `axes`, lane by lane. Raises `Unwritable` when `out` cannot be addressed."""
+        if n.op == "duplicate":
+            self._run("duplicate", out, (), axes, (n.args[0],))
+            return
+        if itemsize(n.dtype) in (2, 4):
+            self._run("copy", out, (n,), axes)
+            return
+        self._copy_other(out, n, axes)
+
+    def _copy_other(self, out: View, n: Node, axes) -> None:
+        """8-bit values travel as float16; there is no lane-wise move of 64-bit values."""
+        if itemsize(n.dtype) != 1:
+            raise Unsupported(f"{n.dtype} values cannot be moved lane by lane")
+        wide = self.added(self.graph.cast(n, "float16", "none"))
+        self._run("cast", out, (wide,), axes, round="trunc")
+
+    # -- evaluation ---------------------------------------------------------------------------------------------------
+
+    def evaluate(self, n: Node, want: View | None = None) -> View:
+        """Compute `n`, into `want` when given and possible."""
+        assert not n.is_scalar, n
+        handler = _HANDLERS.get(n.op, _elementwise)
+        view = handler(self, n, want)
+        self._resident(n, view)
+        return view
+
+    def added(self, n: Node) -> Node:
+        """Account for a node made during emission: it uses its operands once."""
+        if n not in self.views:
+            n.edges = 1
+            for a in n.args:
+                a.edges += 1
+        return n
+
+    def _resident(self, n: Node, view: View) -> None:
+        self.views[n] = view
+        self.residents.setdefault(view.buffer, set()).add(n)
+
+    def consume(self, args) -> None:
+        """Note that one use of each node of `args` is over."""
+        for a in args:
+            a.edges -= 1
+
+    def reusable(self, n: Node, args, dtype: str) -> View | None:
+        """A temporary of `args` that nobody needs any more and that fits the result of `n`."""
+        for a in args:
+            v = self.views.get(a)
+            if v is None or a.op == "load" or v.dtype != dtype and itemsize(v.dtype) != itemsize(dtype):
+                continue
+            if v.strides == self.canonical(n.axes) and v.buffer in self._own and self._dead(v.buffer):
+                return v.retyped(dtype)
+        return None
+
+    def _dead(self, buffer) -> bool:
+        return all(n.edges <= 0 for n in self.residents.get(buffer, ()))
+
+    def destination(self, n: Node, args, want: View | None, name: str) -> View:
+        """Where to put the result of `n`: the wanted place, a dead operand, or a new temporary."""
+        if want is not None and want.dtype == n.dtype:
+            return want
+        return self.reusable(n, args, n.dtype) or self.temporary(n.dtype, n.axes, name)
+
+    def chain(self, n: Node, args, want: View | None) -> None:
+        """Evaluate the operands of `n`; one of them may use the final destination as scratch space."""
+        for k, a in enumerate(args):
+            if a in self.views:
+                continue
+            others = [x for i, x in enumerate(args) if i != k]
+            fits = (
+                want is not None and a.edges == 1 and a.dtype == want.dtype and a.axes == n.axes
+                and not any(reads(x, want.buffer, self.views) for x in others)
+            )  # fmt: skip
+            self.evaluate(a, want if fits else None)
+            want = None if fits else want
+
+    def _run(self, name: str, out: View, args, axes, scalars=(), **attrs) -> None:
+        """Emit an instruction; operands it cannot address are realigned once."""
+        scalars = [self.scalar(s) for s in scalars]
+        for _ in range(len(args) + 1):
+            views = [out, *(self.operand(a, axes) for a in args)]
+            try:
+                self.emitter.run(name, views, axes, scalars, **attrs)
+                return
+            except Unreadable as e:
+                self.realign(args[e.index])
+        raise AssertionError(f"{name}: operands stay unreadable")
+
+
+def reads(n: Node, buffer, done) -> bool:
+    """True when evaluating `n` (given the values in `done`) reads `buffer`."""
+    if n in done:
+        return done[n].buffer.same_as(buffer)
+    if n.op in ("load", "indirect") and n.attrs[0].buffer.same_as(buffer):
+        return True
+    return any(reads(a, buffer, done) for a in n.args)
+
+
+# ---- one function for each kind of node --------------------------------------------------------------------------------
+
+
+def _load(values: Values, n: Node, want) -> View:
+    return n.attrs[0]
+
+
+def _reinterpret(values: Values, n: Node, want) -> View:
+    view = values.view(n.args[0])
+    values.consume(n.args)
+    return view.retyped(n.dtype)
+
+
+def _duplicate(values: Values, n: Node, want) -> View:
+    """A scalar as one 32-byte block."""
+    view = values.temporary(n.dtype, (), "const")
+    count = view.block
+    values.emitter.issue("duplicate", view.head(), values.scalar(n.args[0]), count)
+    values.consume(n.args)
+    return view
+
+
+def _iota(values: Values, n: Node, want) -> View:
+    """0, 1, 2, … along one axis."""
+    (axis,) = n.axes
+    view = values.temporary(n.dtype, n.axes, "iota")
+    values.emitter.issue("create_vec_index", view.head(), values.graph.scalar_expr(values.graph.const(0, n.dtype)), values.extents[axis])
+    return view
+
+
+def _lanes(values: Values, n: Node, want) -> View:
+    """0, 1, 2, … over the canonical lanes of several axes, padding included."""
+    view = values.temporary(n.dtype, n.axes, "lanes")
+    values.emitter.issue("create_vec_index", view.head(), 0, values.span(n.axes))
+    return view
+
+
+def _elementwise(values: Values, n: Node, want) -> View:
+    record = isa.TABLE[n.op]
+    args = [a for a in n.args if not a.is_scalar]
+    scalars = [a for a in n.args if a.is_scalar]
+    assert len(record.operands) == len(args) + 1, n
+    values.chain(n, args, want)
+    values.consume(n.args)
+    return _into(values, n, args, scalars, want)
+
+
+def _into(values: Values, n: Node, args, scalars, want) -> View:
+    attrs = dict(n.attrs)
+    for a in args:
+        values.operand(a, n.axes)
+    out = values.destination(n, args, want, n.op)
+    try:
+        if want is not None and out is want and _clashes(values, out, args, n.axes):
+            raise Unwritable()
+        values._run(n.op, out, args, n.axes, scalars, **attrs)
+        return out
+    except Unwritable:
+        assert out is want
+        return _into(values, n, args, scalars, None)
+
+
+def _clashes(values: Values, out: View, args, axes) -> bool:
+    """True when an operand overlaps the destination without being exactly the same lanes."""
+    for a in args:
+        v = values.operand(a, axes)
+        if v.buffer.same_as(out.buffer) and not v.same_place(out):
+            return True
+    return False
+
+
+def _compare(values: Values, n: Node, want) -> View:
+    args = [a for a in n.args if not a.is_scalar]
+    scalars = [a for a in n.args if a.is_scalar]
+    values.chain(n, args, None)
+    unit = _COMPARE_BYTES // itemsize(args[0].dtype)
+    lanes = round_up(values.span(n.axes), unit)
+    sources = [values.linear_operand(a, n.axes, lanes) for a in args]
+    exprs = [values.scalar(s) for s in scalars]
+    values.consume(n.args)
+    out = values.mask_temporary(n.axes)
+    values.emitter.linear(n.op, [out.head(), *(s.head() for s in sources)], lanes, exprs, **dict(n.attrs))
+    return out
+
+
+def _select(values: Values, n: Node, want) -> View:
+    mask, *rest = n.args
+    args = [a for a in rest if not a.is_scalar]
+    scalars = [a for a in rest if a.is_scalar]
+    values.chain(n, [mask, *args], None)
+    lanes = values.span(n.axes)
+    bits = values.mask_operand(mask, n.axes)
+    sources = [values.linear_operand(a, n.axes, lanes) for a in args]
+    exprs = [values.scalar(s) for s in scalars]
+    values.consume(n.args)
+    fits = want is not None and want.dtype == n.dtype and want.dense and want.base.multiple_of(want.block)
+    if fits and want.strides == values.canonical(n.axes):
+        clash = any(s.buffer.same_as(want.buffer) and not s.same_place(want) for s in sources)
+        out = want if not clash else values.temporary(n.dtype, n.axes, n.op)
+    else:
+        out = values.destination(n, args, None, n.op)
+    mode = "tensor_scalar" if scalars else "tensor_tensor"
+    values.emitter.linear(n.op, [out.head(), bits.head(), *(s.head() for s in sources)], lanes, exprs, mode=mode)
+    return out
+
+
+def _mask_logic(values: Values, n: Node, want) -> View:
+    values.chain(n, n.args, None)
+    parts = [values.mask_operand(a, n.axes) for a in n.args]
+    values.consume(n.args)
+    out = values.mask_temporary(n.axes)
+    words = round_up(values.span(n.axes), 16) // 16
+    heads = [v.retyped("uint16").head() for v in (out, *parts)]
+    values.emitter.linear(n.op.removeprefix("mask_"), heads, words)
+    return out
+
+
+def _mask_operand(values: Values, m: Node, axes) -> View:
+    """A mask over `axes`; a mask along fewer axes is broadcast as 0 / 1."""
+    real = [a for a in axes if values.extents[a] > 1]
+    if all(a in m.axes for a in real):
+        return values.view(m)
+    key = (m, tuple(real))
+    if key not in values.spreads:
+        g = values.graph
+        ones = values.added(g.select(m, g.const(1.0, "float32"), g.const(0.0, "float32")))
+        full = values.expand(ones, axes)
+        lanes = round_up(values.span(axes), _COMPARE_BYTES // 4)
+        out = values.mask_temporary(axes)
+        zero = g.scalar_expr(g.const(0.0, "float32"))
+        values.emitter.linear("compare_scalar", [out.head(), full.head()], lanes, [zero], mode="ne")
+        values.spreads[key] = out
+    return values.spreads[key]
+
+
+Values.mask_operand = _mask_operand
+
+_WORD_BITS = {"and", "or", "not"}
+
+
+def _bitwise(values: Values, n: Node, want) -> View:
+    """C220 has 16-bit logic only: wider values are processed as pairs of 16-bit words."""
+    values.chain(n, n.args, None)
+    lanes = values.span(n.axes)
+    sources = [values.linear_operand(a, n.axes, lanes) for a in n.args]
+    values.consume(n.args)
+    out = values.destination(n, n.args, None, n.op)
+    words = lanes * itemsize(n.dtype) // 2
+    values.emitter.linear(n.op, [v.retyped("uint16").head() for v in (out, *sources)], words)
+    return out
+
+
+def _indirect(values: Values, n: Node, want) -> View:
+    from .vector_gather import gather_indirect
+
+    return gather_indirect(values, n)
+
+
+_HANDLERS = {
+    "load": _load, "reinterpret": _reinterpret, "duplicate": _duplicate, "iota": _iota, "lanes": _lanes, "compare": _compare,
+    "compare_scalar": _compare, "select": _select, "select_scalar": _select, "mask_and": _mask_logic, "mask_or": _mask_logic,
+    "mask_not": _mask_logic, "and": _bitwise, "or": _bitwise, "not": _bitwise, "indirect": _indirect,
+}  # fmt: skip
+
+
+def count_edges(roots) -> None:
+    """Set `edges` of every node reachable from `roots` to its number of uses (a root counts as one use)."""
+    seen: list[Node] = []
+    found: set = set()
+
+    def visit(n: Node):
+        if n in found:
+            return
+        found.add(n)
+        seen.append(n)
+        for a in n.args:
+            visit(a)
+
+    for r in roots:
+        visit(r)
+    for n in seen:
+        n.edges = 0
+    for n in seen:
+        for a in n.args:
+            a.edges += 1
+    for r in roots:
+        r.edges += 1
+

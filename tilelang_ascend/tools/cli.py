@@ -1,0 +1,107 @@
+"""`python -m tilelang_ascend`: compile, inspect, doctor. Commands load tvm only when they need it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from .. import __version__
+
+_OUT = click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out"), show_default=True,
+                    help="Folder for the results; one sub-folder for each kernel.")
+_TARGET = click.option("-t", "--target", help="Chip (SKU or a2, a3, a5) for kernels that do not name a target.")
+_SCRIPT = click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+_ARGS = click.argument("args", nargs=-1, type=click.UNPROCESSED)
+_PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tilelang-ascend")
+def main() -> None:
+    """TileLang for Ascend: look at what the compiler makes of a script, and at this machine.
+
+    SCRIPT is run exactly as `python SCRIPT ARGS…` would run it, main block included; every kernel it compiles is
+    collected. Kernels it calls run on the simulator.
+    """
+
+
+@main.command("compile", context_settings=_PASS_ON)
+@_OUT
+@_TARGET
+@_SCRIPT
+@_ARGS
+def compile_command(out: Path, target: str | None, script: Path, args: tuple[str, ...]) -> None:
+    """Run SCRIPT and write the Ascend C of every kernel it compiles."""
+    run = _run(script, args, target)
+    for name, artifact in run.kernels.items():
+        folder = out / name
+        folder.mkdir(parents=True, exist_ok=True)
+        texts = {"kernel.cpp": artifact.kernel_source, "host.cpp": artifact.host_source, "memory_map.txt": artifact.memory_map}
+        for file, text in texts.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        click.echo(f"{name}: {artifact.kernel_type} for {artifact.chip}, {artifact.block_dim} blocks -> {folder}")
+    _finish(run, script)
+
+
+@main.command("inspect", context_settings=_PASS_ON)
+@_OUT
+@_TARGET
+@_SCRIPT
+@_ARGS
+def inspect_command(out: Path, target: str | None, script: Path, args: tuple[str, ...]) -> None:
+    """Run SCRIPT and write, for every kernel, the IR after each pass (numbered, it parses back) and the memory map."""
+    from .inspect import write_stages
+
+    run = _run(script, args, target)
+    for name, artifact in run.kernels.items():
+        paths = write_stages(artifact, out / name)
+        click.echo(f"{name} for {artifact.chip}: {len(paths)} dumps -> {out / name}")
+        for path in paths:
+            click.echo(f"  {path.name}")
+        click.echo(artifact.memory_map)
+    _finish(run, script)
+
+
+@main.command("doctor")
+def doctor_command() -> None:
+    """Say what this machine has, what it lacks, and what that means."""
+    from .doctor import examine
+
+    findings = examine()
+    width = max(len(f.subject) for f in findings)
+    for f in findings:
+        click.echo(f"[{f.status:^7}] {f.subject:<{width}}  {f.detail}")
+        if f.meaning:
+            click.echo(f"{'':<{width + 12}}{f.meaning}")
+    if any(f.status == "broken" for f in findings):
+        sys.exit(1)
+
+
+def _run(script: Path, args: tuple[str, ...], target: str | None):
+    from ..errors import TargetError
+    from .script import run_script
+
+    if target is not None:
+        from ..arch import parse_target
+
+        try:
+            parse_target(target)
+        except TargetError as error:
+            raise click.BadParameter(str(error), param_hint="--target") from None
+    return run_script(script, args, target)
+
+
+def _finish(run, script: Path) -> None:
+    """Report a failed script, or one without kernels, and leave with its exit code."""
+    if run.error is not None:
+        click.echo(run.error, err=True)
+    if run.error is None and run.exit_code == 0 and not run.kernels:
+        click.echo(f"{script} compiled no kernel: call the kernel, or its .compile(…), in the script", err=True)
+        sys.exit(1)
+    sys.exit(run.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""What this machine has, what it lacks, and what that means for the user."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from .. import cache, env
+
+PINNED = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post1"}
+"""Versions that belong together; another one of either breaks saving and loading of IR."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. status: ``ok``, ``missing`` (something optional) or ``broken``."""
+
+    status: str
+    subject: str
+    detail: str
+    meaning: str = ""
+
+
+def examine() -> list[Finding]:
+    """Look at everything; imports neither tvm nor torch."""
+    return [
+        _python(), *(_pinned(name, want) for name, want in PINNED.items()), _native_library(), _torch(), _compiler(),
+        _cann(), _npu(), _chips(), _cache(), *_variables(),
+    ]
+
+
+def _python() -> Finding:
+    good = sys.version_info >= (3, 10)
+    return Finding("ok" if good else "broken", "Python", f"{platform.python_version()} ({sys.executable})",
+                   "" if good else "Python 3.10 or newer is needed")
+
+
+def _pinned(name: str, want: str) -> Finding:
+    have = _version(name)
+    if have is None:
+        return Finding("broken", name, "not installed", f"run: pip install {name}=={want}")
+    if have != want:
+        return Finding("broken", name, f"{have}, expected {want}", f"run: pip install {name}=={want}")
+    return Finding("ok", name, have)
+
+
+def _native_library() -> Finding:
+    from ..native import library_path
+
+    path = library_path()
+    if path is None:
+        return Finding("broken", "machine model", "native library not found",
+                       "kernels compile but do not run; install the package again, or build it: make build")
+    return Finding("ok", "machine model", str(path))
+
+
+def _torch() -> Finding:
+    have = _version("torch")
+    if have is None:
+        return Finding("missing", "torch", "not installed", "kernels take numpy arrays; the examples need torch")
+    return Finding("ok", "torch", have)
+
+
+def _compiler() -> Finding:
+    path = shutil.which(os.environ.get("CXX", "g++"))
+    if path is None:
+        return Finding("missing", "C++ compiler", "not found", "emitted text cannot be compiled and run on this machine")
+    line = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
+    return Finding("ok", "C++ compiler", f"{line} ({path})")
+
+
+def _cann() -> Finding:
+    root = next((os.environ[v] for v in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME") if os.environ.get(v)), None)
+    bisheng = shutil.which("bisheng")
+    if root is None and bisheng is None:
+        return Finding("missing", "CANN", "neither ASCEND_HOME_PATH nor bisheng found",
+                       "emitted Ascend C is not compiled for a device here; kernels run on the simulator")
+    return Finding("ok", "CANN", f"{root or 'ASCEND_HOME_PATH not set'}, bisheng {bisheng or 'not in PATH'}")
+
+
+def _npu() -> Finding:
+    devices = sorted(p.name for p in Path("/dev").glob("davinci[0-9]*"))
+    if not devices:
+        return Finding("missing", "NPU", "no /dev/davinci* device", "kernels run on the simulator")
+    return Finding("ok", "NPU", ", ".join(devices))
+
+
+def _chips() -> Finding:
+    from .. import arch
+
+    return Finding("ok", "chips", f"{', '.join(arch.chips())}; default {arch.DEFAULT_CHIP}")
+
+
+def _cache() -> Finding:
+    folder = env.CACHE_DIR.get()
+    if not cache.is_cache_enabled():
+        return Finding("ok", "kernel cache", "switched off", "kernels are compiled anew in every process")
+    parent = next(p for p in (folder, *folder.parents) if p.exists())
+    if not os.access(parent, os.W_OK):
+        return Finding("missing", "kernel cache", f"{folder} cannot be written", "kernels are compiled anew in every process")
+    entries, size = cache.store().size()
+    return Finding("ok", "kernel cache", f"{folder}: {entries} kernels, {size / 2**20:.1f} MiB")
+
+
+def _variables() -> list[Finding]:
+    found = []
+    for knob in env.KNOBS:
+        if knob.name not in os.environ:
+            continue
+        try:
+            found.append(Finding("ok", knob.name, f"{os.environ[knob.name]} ({knob.doc})", "" if knob.get() is not None else ""))
+        except ValueError as reason:
+            found.append(Finding("broken", knob.name, os.environ[knob.name], str(reason)))
+    return found
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,96 @@
+"""Running a user's script while collecting the kernels it compiles."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import sysconfig
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Sequence
+
+from ..errors import TilelangAscendError
+from ..runtime.artifact import Artifact
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_INSTALLED = (_PACKAGE, *{sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+@dataclass
+class ScriptRun:
+    """What became of a script.
+
+    Attributes:
+        kernels: every distinct kernel it compiled, in order, by a unique name.
+        exit_code: what the process would have returned.
+        error: the text to show the user when it failed.
+    """
+
+    kernels: dict[str, Artifact] = field(default_factory=dict)
+    exit_code: int = 0
+    error: str | None = None
+
+
+def run_script(path: Path, args: Sequence[str] = (), target: str | None = None) -> ScriptRun:
+    """Run `path` as ``python path args…`` would, in this process.
+
+    Args:
+        target: default target of kernels that do not name one.
+    """
+    from ..jit.build import on_build
+
+    run = ScriptRun()
+    saved = (sys.argv, list(sys.path), os.environ.get("TILELANG_DEFAULT_TARGET"))
+    sys.argv = [str(path), *args]
+    sys.path.insert(0, str(path.resolve().parent))
+    if target is not None:
+        os.environ["TILELANG_DEFAULT_TARGET"] = target
+    try:
+        with on_build(lambda artifact: _collect(run.kernels, artifact)):
+            runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as exit_request:
+        run.exit_code, run.error = _exit_status(exit_request)
+    except Exception as error:
+        run.exit_code, run.error = 1, describe_error(error)
+    finally:
+        sys.argv, sys.path[:] = saved[0], saved[1]
+        _restore("TILELANG_DEFAULT_TARGET", saved[2])
+    return run
+
+
+def describe_error(error: BaseException) -> str:
+    """The error as a user wants to read it: the frames of his own files, then the message."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_internal(f.filename)]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
+    if isinstance(error, TilelangAscendError):
+        return "".join(lines) + str(error)
+    return "".join(lines) + "".join(traceback.format_exception_only(type(error), error)).rstrip("\n")
+
+
+def is_internal(filename: str) -> bool:
+    """True for files of this package, of installed packages and of Python itself."""
+    return filename.startswith((*_INSTALLED, "<frozen "))
+
+
+def _exit_status(request: SystemExit) -> tuple[int, str | None]:
+    if request.code is None or isinstance(request.code, int):
+        return request.code or 0, None
+    return 1, str(request.code)
+
+
+def _collect(kernels: dict[str, Artifact], artifact: Artifact) -> None:
+    if any(artifact is known for known in kernels.values()):
+        return
+    name, number = artifact.name, 1
+    while name in kernels:
+        name, number = f"{artifact.name}_{number}", number + 1
+    kernels[name] = artifact
+
+
+def _restore(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value

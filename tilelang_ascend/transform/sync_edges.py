@@ -1,0 +1,269 @@
+"""Choose synchronisation: the fewest flags and barriers under which every dependence of a `Program` is ordered.
+
+Rounds of "simulate, then order what is not ordered" from the innermost loops outwards; then every flag whose removal leaves
+everything ordered is removed. The result is irreducible: each remaining flag is needed.
+"""
+
+from __future__ import annotations
+
+from ..analysis.dependence import Dependence, dependences
+from ..analysis.happens_before import Simulation
+from ..analysis.program import LANES, Block, Branch, Jump, Loop, Program, common_block, enclosing_loops, position_in
+from ..analysis.trace import SAME_ITERATION, Need, traces
+from .sync_plan import BARRIERS, GUARD_SET, GUARD_WAIT, SETS, WAITS, Barrier, Binder, Edge, Ring, Slot, SyncPlan, leave_out
+
+MAX_ROUNDS = 40
+
+
+class EdgeChooser:
+    """Chooses the flags and barriers of `program`. `events` maps a core to the pipe pairs that have hardware events."""
+
+    def __init__(self, program: Program, events: dict):
+        self.program, self.legal = program, events
+        self.deps = dependences(program)
+        self.credit = max([2, *(d.version_count for d in self.deps if _cross(d.src.lane, d.dst.lane))])
+        crossing = any(_cross(d.src.lane, d.dst.lane) for d in self.deps)
+        self.traces = traces(program, self.deps, at_least=self.credit if crossing else 1)
+        self.plan = SyncPlan()
+        self.tried: set = set()
+
+    def choose(self) -> SyncPlan:
+        """The plan. Flag ids are not assigned yet."""
+        self._fence_jumps(self.program.root)
+        for _ in range(MAX_ROUNDS):
+            if not self._improve():
+                break
+        else:
+            raise AssertionError("synchronisation does not converge")
+        self._place_barriers()
+        self._prune()
+        return self.plan
+
+    # ---- loops that are left by break or continue
+
+    def _fence_jumps(self, block: Block) -> None:
+        """Flags cannot straddle a jump, so nothing may be pending there: barriers for all pipes before the statement that holds
+        the jump and at the start of each iteration."""
+        for node in block.nodes:
+            if isinstance(node, Loop):
+                if node.has_jump:
+                    note = "break or continue in the loop"
+                    places = {0, *(n.position for n in node.body.nodes if _holds_jump(n))}
+                    for gap in sorted(places):
+                        for core in self.program.cores:
+                            slot = Slot(node.body, gap, BARRIERS)
+                            self.plan.barriers.append(Barrier(core, None, slot, node.stmt, fixed=True, note=note))
+                self._fence_jumps(node.body)
+            elif isinstance(node, Branch):
+                self._fence_jumps(node.then)
+                if node.other is not None:
+                    self._fence_jumps(node.other)
+
+    # ---- flags
+
+    def _improve(self) -> bool:
+        """Add flags for what one simulation finds missing; False when nothing is missing."""
+        binder = Binder(self.plan)
+        needs, unsafe = [], []
+        for trace in self.traces:
+            found = Simulation(trace, binder.bind(trace), credit=self.credit).run()
+            assert not found.broken and not found.leftover, (found.broken, found.leftover, self.plan.edges)
+            needs += [n for n in found.uncovered if n.dependence.src.lane != n.dependence.dst.lane]
+            unsafe += found.unsafe
+        proposals: dict = {}
+        fenced = False
+        for need in needs:
+            key = (need.dependence, need.level)
+            if key in proposals:
+                continue
+            edge = self._edge_for(*key)
+            if self._is_legal(edge.src, edge.dst):
+                proposals[key] = edge
+            else:
+                fenced |= self._fence(edge, f"there is no event from {LANES[edge.src][1]} to {LANES[edge.dst][1]}")
+        if proposals:
+            deepest = max(e.depth for e in proposals.values())
+            chosen = {key: e for key, e in proposals.items() if e.depth == deepest}
+            self.tried |= {(*key, _shape(e)) for key, e in chosen.items()}
+            self.plan.edges += _undominated(list(chosen.values()))
+            return True
+        guards = {key[0]: None for key in unsafe}
+        self.plan.edges += [self._guard(edge) for edge in guards]
+        return bool(guards) or fenced
+
+    def _fence(self, edge: Edge, note: str) -> bool:
+        """Use a barrier for all pipes instead of `edge`; False when it is there already."""
+        core = LANES[edge.dst][0]
+        slot = Slot(edge.wait_at.block, edge.wait_at.gap, BARRIERS)
+        if any(b.at == slot and b.core == core and b.lane is None for b in self.plan.barriers):
+            return False
+        self.plan.barriers.append(Barrier(core, None, slot, edge.dst_stmt, note=note))
+        return True
+
+    def _is_legal(self, src: int, dst: int) -> bool:
+        (core, source), (other, destination) = LANES[src], LANES[dst]
+        return core != other or f"{source}_{destination}" in self.legal[core]
+
+    def _edge_for(self, d: Dependence, level: int) -> Edge:
+        """The direct flag for one dependence: rotating with the versions at first, plain when that was not enough."""
+        if level == SAME_ITERATION:
+            block = common_block(d.src, d.dst)
+            edge = self._forward(d, block, plain=False)
+            return self._forward(d, block, plain=True) if self._was_tried(d, level, edge) else edge
+        for make in (self._rotating, self._skewed):
+            edge = make(d, level)
+            if edge is not None and not self._was_tried(d, level, edge):
+                return edge
+        return self._plain(d, level)
+
+    def _was_tried(self, d: Dependence, level: int, edge: Edge) -> bool:
+        """An edge like this is in the plan and does not order the dependence."""
+        return (d, level, _shape(edge)) in self.tried
+
+    def _rotating(self, d: Dependence, level: int) -> Edge | None:
+        """A flag for each version at the innermost loop around both sides, when both use the same version there.
+
+        It also orders iterations of outer loops, because each id is handed back and forth in the order in which its version is.
+        """
+        block, loop = common_block(d.src, d.dst), d.common[-1]
+        i, j = position_in(d.src, block), position_in(d.dst, block)
+        ring = self._ring(d, block)
+        if ring is None or ring.set_form != ring.wait_form or i < j:
+            return None
+        if _cross(d.src.lane, d.dst.lane) and d.distances[-1] != ring.count:
+            return None
+        return self._make(d, block, i, j, loop, ring.count, ring)
+
+    def _skewed(self, d: Dependence, level: int) -> Edge | None:
+        """A flag for each version when the two sides work on versions of different iterations (`k % 2` and `(k - 1) % 2`)."""
+        loop = d.common[level]
+        block, distance = loop.body, d.distances[level]
+        i, j = position_in(d.src, block), position_in(d.dst, block)
+        if _cross(d.src.lane, d.dst.lane):
+            return self._make(d, block, i, j, loop, distance, None)
+        ring = self._ring(d, block)
+        in_flight = distance + (1 if i < j else 0)
+        if ring is None or in_flight > ring.count or (distance < ring.count and loop.trip is None):
+            return None
+        return self._make(d, block, i, j, loop, distance, ring)
+
+    def _plain(self, d: Dependence, level: int) -> Edge:
+        """One flag, from each iteration to the next. In a branch when both sides stand in the same arm."""
+        loop = d.common[level]
+        block = common_block(d.src, d.dst)
+        if enclosing_loops(block)[-1] is not loop:
+            block = loop.body
+        i, j = position_in(d.src, block), position_in(d.dst, block)
+        if i < j and not _cross(d.src.lane, d.dst.lane):
+            return self._forward(d, block, plain=True)
+        return self._make(d, block, i, j, loop, 1, None)
+
+    def _forward(self, d: Dependence, block: Block, plain: bool) -> Edge:
+        ring = None if plain else self._ring(d, block)
+        if ring is not None and ring.set_form != ring.wait_form:
+            ring = None
+        return self._make(d, block, position_in(d.src, block), position_in(d.dst, block), None, 0, ring)
+
+    def _make(self, d: Dependence, block: Block, i: int, j: int, loop, distance: int, ring) -> Edge:
+        ring = None if _cross(d.src.lane, d.dst.lane) else ring
+        return Edge(
+            d.src.lane, d.dst.lane, Slot(block, i + 1, SETS), Slot(block, j, WAITS), loop, distance, ring, d.src.stmt, d.dst.stmt,
+            len(enclosing_loops(block)),
+        )  # fmt: skip
+
+    def _ring(self, d: Dependence, block: Block) -> Ring | None:
+        """Rotating ids, when the versions of both sides can be told in `block`."""
+        if d.versions is None or d.version_count < 2:
+            return None
+        visible = {loop.atom for loop in enclosing_loops(block)}
+        if any(not form.varies <= visible or _reads_memory(form) for form in d.versions):
+            return None
+        if not any(form.varies for form in d.versions):
+            return None
+        return Ring(d.version_count, *d.versions)
+
+    def _guard(self, edge: Edge) -> Edge:
+        """The opposite flag that keeps `edge` from being set again before its last wait is over."""
+        loops = enclosing_loops(edge.wait_at.block)
+        assert loops, "a flag outside of loops is set once"
+        set_at = Slot(edge.wait_at.block, edge.wait_at.gap, GUARD_SET)
+        wait_at = Slot(edge.set_at.block, edge.set_at.gap, GUARD_WAIT)
+        ring = Ring(edge.ring.count, edge.ring.wait_form, edge.ring.set_form) if edge.ring else None
+        distance, loop = 0, None
+        if edge.distance == 0:
+            loop = loops[-1]
+            distance = self.credit if edge.cross else edge.count
+        return Edge(edge.dst, edge.src, set_at, wait_at, loop, distance, ring, edge.dst_stmt, edge.src_stmt, edge.depth)
+
+    # ---- barriers
+
+    def _place_barriers(self) -> None:
+        """Barriers right before dependent instructions of lanes that complete out of order. Going through the trace in order and
+        placing each as late as possible gives the fewest of them in straight-line code."""
+        slots = {}
+        for trace in self.traces:
+            found = Simulation(trace, Binder(self.plan).bind(trace), assume_barriers=True).run()
+            for need in found.uncovered:
+                slot = _barrier_slot(need)
+                slots.setdefault((slot, need.dependence.dst.lane), need.dependence.dst.stmt)
+        for (slot, lane), stmt in slots.items():
+            self.plan.barriers.append(Barrier(LANES[lane][0], lane, slot, stmt))
+
+    # ---- pruning
+
+    def _prune(self) -> None:
+        """Remove whatever is not needed: outer and far-reaching flags first, so that the local ones stay."""
+        order = sorted(self.plan.edges, key=lambda e: (e.depth, -e.distance, -abs(e.wait_at.gap - e.set_at.gap)))
+        order += [b for b in self.plan.barriers if not b.fixed]
+        bound = [Binder(self.plan).bind(trace) for trace in self.traces]
+        for item in order:
+            trial = [leave_out(events, item) for events in bound]
+            if all(Simulation(t, events, first_only=True, credit=self.credit).run().clean for t, events in zip(self.traces, trial)):
+                bound = trial
+                self.plan = self.plan.without(item)
+
+
+def _shape(edge: Edge) -> tuple:
+    return edge.set_at, edge.wait_at, edge.distance, edge.ring
+
+
+def _cross(a: int, b: int) -> bool:
+    return LANES[a][0] != LANES[b][0]
+
+
+def _reads_memory(form) -> bool:
+    return any(a.kind == "opaque" and a.varies for a in form.atoms())
+
+
+def _holds_jump(node) -> bool:
+    if isinstance(node, Jump):
+        return True
+    if not isinstance(node, Branch):
+        return False
+    arms = [node.then] + ([node.other] if node.other is not None else [])
+    return any(_holds_jump(n) for arm in arms for n in arm.nodes)
+
+
+def _undominated(edges: list[Edge]) -> list[Edge]:
+    """Drop edges that another one of the list implies: set no earlier, waited for no later, between the same lanes."""
+    kept: list[Edge] = []
+    for edge in sorted(edges, key=lambda e: (-e.set_at.gap, e.wait_at.gap)):
+        if not any(_implies(other, edge) for other in kept):
+            kept.append(edge)
+    return kept
+
+
+def _implies(strong: Edge, weak: Edge) -> bool:
+    same = strong.src == weak.src and strong.dst == weak.dst and strong.set_at.block is weak.set_at.block and strong.loop is weak.loop
+    if not same or strong.set_at.gap < weak.set_at.gap or strong.wait_at.gap > weak.wait_at.gap:
+        return False
+    return not strong.distance or (strong.distance == weak.distance and strong.ring == weak.ring)
+
+
+def _barrier_slot(need: Need) -> Slot:
+    d = need.dependence
+    block = common_block(d.src, d.dst) if need.level == SAME_ITERATION else d.common[need.level].body
+    return Slot(block, position_in(d.dst, block), BARRIERS)
+
+
+__all__ = ["EdgeChooser"]

@@ -1,0 +1,124 @@
+"""Give flags their ids within the few the hardware has: 8 for each pair of pipes, 11 for each block across cores.
+
+When ids run out, in this order: flags that can share one id share it; flags of the same statement list are merged (set later, waited
+for earlier); rotating flags stop rotating. What remains is a barrier for all pipes, with a note.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from ..analysis.happens_before import Simulation
+from ..analysis.program import LANES
+from .sync_plan import BARRIERS, Barrier, Binder, Edge, Slot, SyncPlan
+
+
+class IdAssigner:
+    """Assigns ids to the edges of a plan; `traces` are used to prove that sharing an id is safe."""
+
+    def __init__(self, plan: SyncPlan, traces: list, chip, credit: int):
+        self.plan, self.traces, self.credit = plan, traces, credit
+        self.limit = {False: chip.usable_event_ids, True: chip.usable_cross_core_flags}
+
+    def assign(self) -> SyncPlan:
+        """A plan with `ids`: edge -> first id."""
+        while True:
+            pools = self._pools()
+            full = next((key for key, edges in pools.items() if sum(e.count for e in edges) > self._limit(key)), None)
+            if full is None:
+                break
+            if not self._share(pools[full], self._limit(full)):
+                self._shrink(pools[full])
+        ids = dict(self.plan.ids)
+        for edges in self._pools().values():
+            taken = {i for e in edges if e in ids for i in range(ids[e], ids[e] + e.count)}
+            for edge in edges:
+                if edge in ids:
+                    continue
+                base = next(b for b in range(64) if not taken & set(range(b, b + edge.count)))
+                ids[edge] = base
+                taken |= set(range(base, base + edge.count))
+        self.plan.ids = ids
+        return self.plan
+
+    def _limit(self, key) -> int:
+        return self.limit[key == "cross"]
+
+    def _pools(self) -> dict:
+        """Edges that compete for the same ids; the ones whose ids are settled by sharing are left out."""
+        pools = defaultdict(list)
+        for edge in self.plan.edges:
+            if edge not in self.plan.ids:
+                pools["cross" if edge.cross else (edge.src, edge.dst)].append(edge)
+        return pools
+
+    def _clean(self, plan: SyncPlan, keys=None) -> bool:
+        binder = Binder(plan, keys)
+        return all(Simulation(t, binder.bind(t), first_only=True, credit=self.credit).run().clean for t in self.traces)
+
+    def _share(self, edges: list[Edge], limit: int) -> bool:
+        """First fit: give each edge the first ids that no conflicting edge uses. True (and ids set) when that is enough."""
+        ids: dict[Edge, int] = {}
+        for edge in edges:
+            for base in range(limit - edge.count + 1):
+                trial = {**ids, edge: base}
+                if self._clean(self.plan, _keys(trial)):
+                    ids = trial
+                    break
+            else:
+                return False
+        self.plan.ids.update(ids)
+        return True
+
+    def _shrink(self, edges: list[Edge]) -> None:
+        """Need fewer ids: merge two edges, or stop one from rotating, or use a barrier for all pipes."""
+        for a in edges:
+            for b in edges:
+                merged = _merge(a, b) if a is not b else None
+                if merged is not None and self._replace((a, b), [merged]):
+                    return
+        for edge in sorted(edges, key=lambda e: -e.count):
+            if edge.ring is not None and edge.distance in (0, edge.ring.count):
+                plain = replace(edge, ring=None, distance=min(edge.distance, 1))
+                if self._replace((edge,), [plain]):
+                    return
+        for edge in edges:
+            if not edge.cross and self._replace((edge,), [], _fence(edge)):
+                return
+        raise AssertionError(f"no legal assignment of flag ids for {edges}")
+
+    def _replace(self, old: tuple, new: list, *barriers: Barrier) -> bool:
+        edges = [e for e in self.plan.edges if e not in old] + new
+        trial = SyncPlan(edges, [*self.plan.barriers, *barriers], self.plan.ids)
+        if not self._clean(trial):
+            return False
+        self.plan = trial
+        return True
+
+
+def _keys(ids: dict):
+    """Flag keys under a partial assignment: assigned edges share keys by id, the others have their own."""
+    return lambda edge, value: (edge.src, edge.dst, ids[edge] + value) if edge in ids else (edge, value)
+
+
+def _merge(a: Edge, b: Edge) -> Edge | None:
+    """One edge that implies both, when they stand in the same statement list and work alike."""
+    same = a.set_at.block is b.set_at.block and a.loop is b.loop and a.distance == b.distance and a.ring == b.ring
+    if not same or a.set_at.phase != b.set_at.phase or a.wait_at.phase != b.wait_at.phase:
+        return None
+    set_at = max(a.set_at, b.set_at, key=lambda s: s.gap)
+    wait_at = min(a.wait_at, b.wait_at, key=lambda s: s.gap)
+    if not a.distance and set_at.gap > wait_at.gap:
+        return None
+    return replace(a, set_at=set_at, wait_at=wait_at)
+
+
+def _fence(edge: Edge) -> Barrier:
+    core = LANES[edge.dst][0]
+    slot = Slot(edge.wait_at.block, edge.wait_at.gap, BARRIERS)
+    note = f"more than the available flag ids from {LANES[edge.src][1]} to {LANES[edge.dst][1]}"
+    return Barrier(core, None, slot, edge.dst_stmt, note=note)
+
+
+__all__ = ["IdAssigner"]
