@@ -18,7 +18,7 @@ NATIVE := CMakeLists.txt $(wildcard cmake/*) $(wildcard src/*.h src/*.cc src/*/*
 run: build
 	$(PY) examples/gemm/example_gemm.py
 
-build: $(VENV)/.installed
+build: build/.native
 
 test: build
 	$(PY) -m pytest -n $(JOBS) $(if $(SLOW),,-m "not slow")
@@ -28,16 +28,21 @@ bench: build
 	$(PY) benchmark/compile_time.py
 	$(PY) benchmark/gemm_sim.py
 
-# Build requirements and dependencies; no build isolation later, so that CMake's cache in build/ stays valid.
+# Build requirements. Later no build isolation, so that CMake's cache in build/, which names tools of .venv, stays valid.
 $(VENV)/.requirements: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.x")'
-	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip --version >/dev/null 2>&1 || { rm -rf build && $(PYTHON) -m venv --clear $(VENV); }
 	$(PY) -m pip install -q --disable-pip-version-check "scikit-build-core>=0.10" "cmake>=3.20" ninja "apache-tvm-ffi==0.1.14.post1"
 	touch $@
 
-# The project itself, editable: a changed Python file needs nothing, a changed native file a rebuild of what depends on it.
-$(VENV)/.installed: $(VENV)/.requirements $(NATIVE)
+# The project itself, editable, and its dependencies. Configures build/ and builds the native part in it.
+build/.installed: $(VENV)/.requirements
 	$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e ".[test]"
+	touch $@
+
+# A changed Python file needs nothing; a changed native file what depends on it. A checkout loads the library from build/.
+build/.native: build/.installed $(NATIVE)
+	$(VENV)/bin/cmake --build build
 	touch $@
 
 clean:

@@ -19,7 +19,10 @@ KERNELS = {
     "gemm 1024^3": (example_gemm.matmul, (1024, 1024, 1024, 128, 256, 64), 0.10),
     "minicv 1024x1024x512": (example_minicv.minicv_parallel, (1024, 1024, 512, 128, 256, 64), None),
     "gemm_bias_leaky_relu 1024x640x256": (
-        example_gemm_bias_leaky_relu.matmul_bias_leaky_relu, (1024, 640, 256, 128, 128, 64), None),
+        example_gemm_bias_leaky_relu.matmul_bias_leaky_relu,
+        (1024, 640, 256, 128, 128, 64),
+        None,
+    ),
     "add 4096x4096": (example_add_2d.add, (4096, 4096, 32, 256), None),
 }
 

@@ -20,5 +20,10 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch):
     """A test must not depend on what the developer's shell sets."""
-    for name in ("TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_SIM_CHECKS", "TILELANG_DISABLE_CACHE"):
+    for name in (
+        "TILELANG_DEFAULT_TARGET",
+        "TILELANG_EXECUTION_BACKEND",
+        "TILELANG_SIM_CHECKS",
+        "TILELANG_DISABLE_CACHE",
+    ):
         monkeypatch.delenv(name, raising=False)

@@ -29,8 +29,8 @@ _LAZY = {
 _MODULES = ("arch", "cache", "env", "errors", "language", "profiler")
 
 __all__ = [
-    "JITImpl", "JITKernel", "PassConfigKey", "cdiv", "compile", "jit", "language", "lower", "next_power_of_2", "par_compile",
-    *(name for name in _LAZY),
+    "JITImpl", "JITKernel", "PassConfigKey", "cdiv", "compile", "jit", "language", "lower", "next_power_of_2",
+    "par_compile", *_LAZY,
 ]  # fmt: skip
 
 

@@ -63,18 +63,37 @@ def _default_cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("tilelang_ascend", appauthor=False))
 
 
-CACHE_DIR = Knob("TILELANG_CACHE_DIR", _default_cache_dir, lambda s: Path(s).expanduser(),
-                 "folder of the on-disk kernel cache")
+CACHE_DIR = Knob(
+    "TILELANG_CACHE_DIR", _default_cache_dir, lambda s: Path(s).expanduser(), "folder of the on-disk kernel cache"
+)
 DISABLE_CACHE = Knob("TILELANG_DISABLE_CACHE", False, _bool, "1: neither read nor write the on-disk kernel cache")
 DEFAULT_TARGET = Knob("TILELANG_DEFAULT_TARGET", "ascend", str, "target of kernels that do not name one")
-EXECUTION_BACKEND = Knob("TILELANG_EXECUTION_BACKEND", "auto", _one_of("auto", "sim", "npu", "rpc"),
-                         "where a kernel call runs: auto, sim, npu or rpc")
-SIM_CHECKS = Knob("TILELANG_SIM_CHECKS", "off", _one_of("off", "on"),
-                  "on: every simulated kernel call runs memcheck, initcheck, racecheck and synccheck")
+EXECUTION_BACKEND = Knob(
+    "TILELANG_EXECUTION_BACKEND",
+    "auto",
+    _one_of("auto", "sim", "npu", "rpc"),
+    "where a kernel call runs: auto, sim, npu or rpc",
+)
+SIM_CHECKS = Knob(
+    "TILELANG_SIM_CHECKS",
+    "off",
+    _one_of("off", "on"),
+    "on: every simulated kernel call runs memcheck, initcheck, racecheck and synccheck",
+)
 PRINT_ON_COMPILATION = Knob("TILELANG_PRINT_ON_COMPILATION", False, _bool, "1: one line per compiled kernel")
-LOG_LEVEL = Knob("TILELANG_LOG_LEVEL", "info", _one_of("debug", "info", "warning", "error", "critical"),
-                 "least severe message that is printed")
+LOG_LEVEL = Knob(
+    "TILELANG_LOG_LEVEL",
+    "info",
+    _one_of("debug", "info", "warning", "error", "critical"),
+    "least severe message that is printed",
+)
 
 KNOBS: tuple[Knob, ...] = (
-    CACHE_DIR, DISABLE_CACHE, DEFAULT_TARGET, EXECUTION_BACKEND, SIM_CHECKS, PRINT_ON_COMPILATION, LOG_LEVEL,
+    CACHE_DIR,
+    DISABLE_CACHE,
+    DEFAULT_TARGET,
+    EXECUTION_BACKEND,
+    SIM_CHECKS,
+    PRINT_ON_COMPILATION,
+    LOG_LEVEL,
 )

@@ -5,8 +5,8 @@ Usage::
     raise ShapeMismatch("T.gemm: A has K = 32, B has K = 64", at=span, notes=["A is 128x32"], hint="...")
     raise UnknownName(api="T", name="gem", hint=...)          # message from the class template
 
-`at` is a `Location`, or anything with ``source_name/line/column`` (a TVM `Span`). Code that knows where it is working wraps
-itself in `with located(span):`; an error without a location that passes through picks this one up.
+`at` is a `Location`, or anything with ``source_name/line/column`` (a TVM `Span`). Code that knows where it is working
+wraps itself in `with located(span):`; an error without a location that passes through picks this one up.
 """
 
 from __future__ import annotations
@@ -263,19 +263,30 @@ class SimulationError(TilelangAscendError, RuntimeError):
 
 
 def location_from_traceback(traceback, is_user_frame) -> Location | None:
-    """Innermost frame of `traceback` for which `is_user_frame(code)` holds, with the exact columns where Python has them."""
+    """Innermost frame of `traceback` for which `is_user_frame(code)` holds; frames whose text can be shown come
+    first.
+    """
     found = None
     while traceback is not None:
-        if is_user_frame(traceback.tb_frame.f_code):
+        code = traceback.tb_frame.f_code
+        if is_user_frame(code) and (found is None or linecache.getline(code.co_filename, traceback.tb_lineno)):
             found = traceback
         traceback = traceback.tb_next
     if found is None:
         return None
-    code, line = found.tb_frame.f_code, found.tb_lineno
+    return location_in_code(found.tb_frame.f_code, found.tb_lasti, found.tb_lineno)
+
+
+def location_in_code(code, last_instruction: int, line: int, positions=None) -> Location:
+    """Place of an instruction of `code`: exact columns where Python has them (3.11 and later), else the start of
+    `line`.
+    """
     if sys.version_info >= (3, 11):
-        positions = list(code.co_positions())[found.tb_lasti // 2]
-        start_line, end_line, col, end_col = positions
-        if start_line is not None and col is not None:
-            return Location(code.co_filename, start_line, col + 1, (end_col or 0) + 1 if end_line == start_line else 0)
+        table = positions if positions is not None else list(code.co_positions())
+        first, last, col, end_col = table[last_instruction // 2]
+        if first is not None and col is not None:
+            if last != first:  # show the part on the first line
+                end_col = len(linecache.getline(code.co_filename, first).rstrip())
+            return Location(code.co_filename, first, col + 1, end_col + 1)
     text = linecache.getline(code.co_filename, line)
     return Location(code.co_filename, line, len(text) - len(text.lstrip()) + 1)

@@ -1,7 +1,7 @@
 """The native library: found once, loaded once, with its symbols visible to generated code.
 
-`tla_issue` and friends are called by programs compiled at run time (TVM's LLVM code, emitted text compiled by g++), so the
-library is loaded with RTLD_GLOBAL.
+`tla_issue` and friends are called by programs compiled at run time (TVM's LLVM code, emitted text compiled by g++), so
+the library is loaded with RTLD_GLOBAL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class NativeLibraryError(RuntimeError):
 
 
 def library_path() -> Path | None:
-    """Path of the native library: the installed one, or the one in the build folder of a checkout; None if not found."""
+    """Path of the native library: the installed one, or the one in the build folder of a checkout; else None."""
     package = Path(__file__).resolve().parent
     candidates = (package / "lib" / LIBRARY, package.parent / "build" / LIBRARY)
     return next((path for path in candidates if path.is_file()), None)

@@ -9,9 +9,7 @@ import tilelang_ascend.language as T
 
 
 @tilelang.jit(out_idx=[-1])
-def matmul_bias_leaky_relu(
-    M, N, K, block_M, block_N, block_K, alpha=0.001, dtype="float16", accum_dtype="float32"
-):
+def matmul_bias_leaky_relu(M, N, K, block_M, block_N, block_K, alpha=0.001, dtype="float16", accum_dtype="float32"):
     @T.prim_func
     def gemm_bias_leaky_relu(
         A: T.Tensor((M, K), dtype),

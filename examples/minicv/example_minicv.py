@@ -85,7 +85,7 @@ def main(argv=None):
     args = parser.parse_args(argv)
 
     # Inputs of this size keep C within a few units, so that exp(C) is finite and its error means something.
-    scale = args.k ** -0.25
+    scale = args.k**-0.25
     a = torch.randn(args.m, args.k).mul(scale).half()
     b = torch.randn(args.k, args.n).mul(scale).half()
     check(minicv(args.m, args.n, args.k, 128, 256), a, b)

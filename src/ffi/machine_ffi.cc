@@ -97,7 +97,7 @@ void replay_stream(const Bytes& bytes) {
   }
 }
 
-/*! \brief What a core runs: a function, the address of a C function, or recorded streams (one, or one for each core). */
+/*! \brief What a core runs: a function, the address of a C function, or recorded streams (one, or one a core). */
 class Entry {
  public:
   Entry(const Any& value, std::vector<int64_t> args) : args_(std::move(args)) {

@@ -16,8 +16,8 @@ namespace isa {
 inline int size_of(const Operand& o) { return std::max(1, itemsize(o.dtype)); }
 
 /*! \brief A strided piece of an operand, `at` bytes from its head. Empty pieces are left out. */
-inline void push_access(AccessList& out, const Operand& o, bool write, int align, int64_t at, int64_t len, int64_t count = 1,
-                        int64_t stride = 0, int64_t outer_count = 1, int64_t outer_stride = 0) {
+inline void push_access(AccessList& out, const Operand& o, bool write, int align, int64_t at, int64_t len,
+                        int64_t count = 1, int64_t stride = 0, int64_t outer_count = 1, int64_t outer_stride = 0) {
   if (len <= 0 || count <= 0 || outer_count <= 0) return;
   Access a;
   a.space = o.space;

@@ -49,7 +49,8 @@ GmWriter::GmWriter(ExecContext& ctx, const Instr& instr, const Operand& d)
   if (invalid_) ctx.report_invalid(instr, "the atomic mode is set for another dtype than the one written");
 }
 
-void GmWriter::write(int64_t offset, const uint8_t* data, uint8_t* shadow, int64_t bytes, uint8_t space, int64_t source) {
+void GmWriter::write(int64_t offset, const uint8_t* data, uint8_t* shadow, int64_t bytes, uint8_t space,
+                     int64_t source) {
   if (invalid_) return;
   uint8_t* to = ctx_.data(d_) + offset;
   if (update_ != nullptr) {

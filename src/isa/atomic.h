@@ -15,6 +15,9 @@ class GmWriter {
  public:
   GmWriter(ExecContext& ctx, const Instr& instr, const Operand& d);
 
+  /*! \brief True when the destination has a shadow (a workspace); false for a user tensor. */
+  bool tracked() const { return gm_shadow_ != nullptr; }
+
   /*!
    * \brief Write `bytes` at `offset` bytes from the head. `shadow` may be null. Reports name `space` and `source`, the
    * place of the first byte in the source memory, and clear the shadow (each cause is reported once).

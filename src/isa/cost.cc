@@ -21,8 +21,9 @@ PricedValue required_value(const ChipParams& chip, const std::string& key) {
 }
 
 /*! \brief dtype names by code. */
-const char* const kDTypeNames[16] = {"",       "int8",    "uint8",    "int16",   "uint16",  "int32", "uint32",        "int64",
-                                     "uint64", "float16", "bfloat16", "float32", "float64", "bool",  "float8_e4m3fn", "float8_e5m2"};
+const char* const kDTypeNames[16] = {
+    "", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
+    "uint64", "float16", "bfloat16", "float32", "float64", "bool", "float8_e4m3fn", "float8_e5m2"};
 
 ClassPrice read_price(const ChipParams& chip, const std::string& name) {
   ClassPrice p;

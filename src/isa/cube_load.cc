@@ -35,7 +35,7 @@ bool refuses_transpose(ExecContext& ctx, const Instr& instr, bool transpose) {
   return true;
 }
 
-// ---- load_l0a, load_l0b: d, s, start_index, repeat_times, src_stride, dst_gap, if_transpose -----------------------------------
+// ---- load_l0a, load_l0b: d, s, start_index, repeat_times, src_stride, dst_gap, if_transpose -------------------------
 
 int64_t exec_load(ExecContext& ctx, const Instr& instr) {
   const int64_t* a = instr.args;
@@ -64,9 +64,9 @@ Cost load_cost(const Instr& instr, const ChipParams& chip) {
   return bytes_cost(instr, chip, static_cast<double>(instr.args[3] * kFractalBytes));
 }
 
-// ---- load_l0*_transpose: d, s, start_index, repeat_times, src_stride, dst_gap, dst_frac_gap -------------------------------------
+// ---- load_l0*_transpose: d, s, start_index, repeat_times, src_stride, dst_gap, dst_frac_gap -------------------------
 
-/*! \brief A square block: b8 32x32 as two fractals one below the other, b16 one fractal, b32 16x16 as two side by side. */
+/*! \brief A square block: b8 32x32 as two fractals one below the other, b16 one, b32 16x16 as two side by side. */
 struct Square {
   int side, fractals;
 };
@@ -113,7 +113,7 @@ Cost load_transpose_cost(const Instr& instr, const ChipParams& chip) {
   return bytes_cost(instr, chip, static_cast<double>(instr.args[3] * square * kFractalBytes));
 }
 
-// ---- load_l0*_v2: d, s, m_start, k_start, m_step, k_step, src_stride, dst_stride, if_transpose ----------------------------------
+// ---- load_l0*_v2: d, s, m_start, k_start, m_step, k_step, src_stride, dst_stride, if_transpose ----------------------
 
 int64_t exec_load_v2(ExecContext& ctx, const Instr& instr) {
   const int64_t* a = instr.args;

@@ -15,7 +15,6 @@ namespace isa {
 template <class... Ts> struct Types {};
 
 using FloatTypes = Types<float, Half>;
-using VectorTypes = Types<float, Half, int32_t, int16_t, BFloat16, uint32_t, uint16_t, int8_t, uint8_t>;
 using AllTypes = Types<float, Half, int32_t, int16_t, BFloat16, uint32_t, uint16_t, int8_t, uint8_t, int64_t,
                        uint64_t, Float8E4M3, Float8E5M2>;
 

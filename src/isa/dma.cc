@@ -18,7 +18,7 @@ namespace {
 
 int64_t whole_blocks(int64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
 
-// ---- copy_gm_to_ub: d, s, block_count, block_len, src_stride, dst_stride, is_pad, left_pad, right_pad, pad_value ------------
+// ---- copy_gm_to_ub: d, s, block_count, block_len, src_stride, dst_stride, is_pad, left_pad, right_pad, pad_value ----
 
 struct LoadRows {
   int64_t rows, bytes, left, right, s_step, d_step;
@@ -84,7 +84,7 @@ Cost rows_cost(const Instr& instr, const ChipParams& chip) {
   return gm_cost(instr, chip, static_cast<double>(instr.args[kRows]));
 }
 
-// ---- copy_ub_to_gm: d, s, block_count, block_len, src_stride, dst_stride ---------------------------------------------------
+// ---- copy_ub_to_gm: d, s, block_count, block_len, src_stride, dst_stride --------------------------------------------
 
 struct StoreRows {
   int64_t rows, bytes, s_step, d_step;
@@ -114,7 +114,7 @@ void ub_to_gm_accesses(const ExecContext*, const Instr& instr, const ChipParams&
 }
 
 // ---- copy_gm_to_l1_nd2nz: d, s, nd_num, n_value, d_value, src_nd_matrix_stride, src_d_value, dst_nz_c0_stride,
-//      dst_nz_n_stride, dst_nz_matrix_stride --------------------------------------------------------------------------------
+//      dst_nz_n_stride, dst_nz_matrix_stride --------------------------------------------------------------------------
 
 struct Nd2Nz {
   int64_t matrices, rows, row_bytes, groups;     //!< groups: 32-byte column groups of a row
@@ -166,13 +166,14 @@ int64_t exec_nd2nz(ExecContext& ctx, const Instr& instr) {
 
 void nd2nz_accesses(const ExecContext*, const Instr& instr, const ChipParams&, AccessList& out) {
   const Nd2Nz p = decode_nd2nz(instr);
+  const Operand d = instr.operand(0);
   push_access(out, instr.operand(1), false, 1, 0, p.row_bytes, p.rows, p.s_row, p.matrices, p.s_matrix);
   if (p.d_row == kBlockBytes) {
-    push_access(out, instr.operand(0), true, kBlockBytes, 0, p.rows * kBlockBytes, p.groups, p.d_group, p.matrices, p.d_matrix);
+    push_access(out, d, true, kBlockBytes, 0, p.rows * kBlockBytes, p.groups, p.d_group, p.matrices, p.d_matrix);
     return;
   }
   for (int64_t m = 0; m < p.matrices; ++m) {
-    push_access(out, instr.operand(0), true, kBlockBytes, m * p.d_matrix, kBlockBytes, p.rows, p.d_row, p.groups, p.d_group);
+    push_access(out, d, true, kBlockBytes, m * p.d_matrix, kBlockBytes, p.rows, p.d_row, p.groups, p.d_group);
   }
 }
 
@@ -181,7 +182,7 @@ Cost nd2nz_cost(const Instr& instr, const ChipParams& chip) {
   return gm_cost(instr, chip, static_cast<double>(p.matrices * p.rows));
 }
 
-// ---- fill_l1: d, repeat_times, block_num, dst_gap, value ---------------------------------------------------------------------
+// ---- fill_l1: d, repeat_times, block_num, dst_gap, value ------------------------------------------------------------
 
 struct FillRuns {
   int64_t runs, bytes, step;

@@ -197,8 +197,6 @@ TLA_INLINE T store(typename Compute<T>::type v) {
   }
 }
 
-template <class T> constexpr bool kIsFloat = !std::is_integral<T>::value;
-
 /*! \brief An integral value as T: what lies outside the range of T saturates, NaN becomes 0. */
 template <class T>
 inline T saturate_to_int(long double value) {

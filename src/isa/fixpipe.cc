@@ -88,7 +88,15 @@ void convert_shadow(const Fixpipe& p, uint8_t* to, const uint8_t* from) {
   propagate_undefined(to, p.d_size, sources, size, 1, p.n);
 }
 
-/*! \brief Call `fn(row, data, shadow)` for every converted row; shadow is null when it is not tracked. */
+/*! \brief One converted row; the shadows are null when nothing is tracked. `source_shadow` has 4 bytes per element. */
+struct Row {
+  int64_t index;
+  const uint8_t* data;
+  uint8_t* shadow;
+  const uint8_t* source_shadow;
+};
+
+/*! \brief Call `fn(Row)` for every row. */
 template <class Fn>
 void for_each_row(ExecContext& ctx, const Fixpipe& p, Fn&& fn) {
   const size_t width = static_cast<size_t>(p.groups() * kRowBytes);
@@ -97,20 +105,27 @@ void for_each_row(ExecContext& ctx, const Fixpipe& p, Fn&& fn) {
   for (int64_t r = 0; r < p.m; ++r) {
     gather_row(p, ctx.data(p.s), r, source.data());
     convert_row(p, data.data(), source.data());
-    if (tracked != nullptr) {
-      gather_row(p, tracked, r, source.data());
-      convert_shadow(p, shadow.data(), source.data());
+    if (tracked == nullptr) {
+      fn(Row{r, data.data(), nullptr, nullptr});
+      continue;
     }
-    fn(r, data.data(), tracked != nullptr ? shadow.data() : nullptr);
+    gather_row(p, tracked, r, source.data());
+    convert_shadow(p, shadow.data(), source.data());
+    fn(Row{r, data.data(), shadow.data(), source.data()});
   }
 }
 
-/*! \brief The row was reported as undefined: treat it as defined from now on. */
-void clear_source(ExecContext& ctx, const Fixpipe& p, int64_t row) {
+/*! \brief Undefined elements of a row reach a user tensor: report the first, then treat the row as defined. */
+void check_row(ExecContext& ctx, const Instr& instr, const Fixpipe& p, const Row& row) {
+  if (!any_undefined(row.source_shadow, p.n * 4)) return;
+  int64_t first = 0;
+  while (row.source_shadow[first] == 0) ++first;
+  const int64_t at = (first / kRowBytes * p.s_stride + row.index) * kRowBytes + first % kRowBytes;
+  ctx.report_undefined(instr, p.s.space, p.s.offset + at, 4, "a tensor in GM");
   uint8_t* shadow = ctx.shadow(p.s);
   for (int64_t g = 0; g < p.groups(); ++g) {
     const int64_t columns = std::min<int64_t>(kFractalSide, p.n - g * kFractalSide);
-    std::memset(shadow + (g * p.s_stride + row) * kRowBytes, 0, static_cast<size_t>(columns * 4));
+    std::memset(shadow + (g * p.s_stride + row.index) * kRowBytes, 0, static_cast<size_t>(columns * 4));
   }
 }
 
@@ -121,11 +136,11 @@ int64_t exec_to_gm(ExecContext& ctx, const Instr& instr) {
     return 0;
   }
   GmWriter writer(ctx, instr, p.d);
-  for_each_row(ctx, p, [&](int64_t r, const uint8_t* data, uint8_t* shadow) {
-    const int64_t bytes = p.n * p.d_size;
-    const bool undefined = shadow != nullptr && any_undefined(shadow, bytes);
-    writer.write(r * p.d_stride * p.d_size, data, shadow, bytes, p.s.space, p.s.offset + r * kRowBytes);
-    if (undefined && !any_undefined(shadow, bytes)) clear_source(ctx, p, r);
+  for_each_row(ctx, p, [&](const Row& row) {
+    const bool user_tensor = row.shadow != nullptr && !writer.tracked();
+    if (user_tensor) check_row(ctx, instr, p, row);
+    writer.write(row.index * p.d_stride * p.d_size, row.data, user_tensor ? nullptr : row.shadow, p.n * p.d_size,
+                 p.s.space, p.s.offset);
   });
   return 0;
 }
@@ -146,9 +161,9 @@ int64_t exec_to_l1(ExecContext& ctx, const Instr& instr) {
       std::memcpy(to + (c / columns * p.d_stride + row) * kBlockBytes, from + c * p.d_size, static_cast<size_t>(bytes));
     }
   };
-  for_each_row(ctx, p, [&](int64_t r, const uint8_t* data, uint8_t* shadow) {
-    scatter(ctx.data(p.d), data, r);
-    if (shadow != nullptr) scatter(ctx.shadow(p.d), shadow, r);
+  for_each_row(ctx, p, [&](const Row& row) {
+    scatter(ctx.data(p.d), row.data, row.index);
+    if (row.shadow != nullptr) scatter(ctx.shadow(p.d), row.shadow, row.index);
   });
   return 0;
 }

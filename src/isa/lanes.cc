@@ -113,7 +113,8 @@ bool any_undefined(const uint8_t* shadow, int64_t n) {
   return false;
 }
 
-void propagate_undefined(uint8_t* d, int d_size, const uint8_t* const* src, const int* src_size, int num_src, int64_t n) {
+void propagate_undefined(uint8_t* d, int d_size, const uint8_t* const* src, const int* src_size, int num_src,
+                         int64_t n) {
   bool any = false;
   for (int s = 0; s < num_src; ++s) any = any || any_undefined(src[s], n * src_size[s]);
   if (!any) {
@@ -152,9 +153,52 @@ void run_shadow(const Run& run, const Lanes& l, bool reads_destination, int64_t 
   propagate_undefined(run.shadow[0], l.size[0], src, size, num, n);
 }
 
+/*! \brief One operand of an instruction as its repeats see it: `bytes` from `head + r * rep` on in repeat r. */
+struct RepeatRange {
+  const uint8_t* head;
+  int64_t bytes, rep;
+};
+
+/*! \brief Does a repeat write what the next one reads? The pipe reads ahead, so that the result is not defined then. */
+bool feeds_next_repeat(const RepeatRange& d, const RepeatRange& s, int64_t repeats) {
+  // Stride 0 on the same address is the documented way to accumulate over repeats.
+  if (d.head == s.head && d.rep == s.rep) return false;
+  const int64_t steps = repeats - 1;
+  if (d.head + steps * d.rep + d.bytes <= s.head || s.head + steps * s.rep + s.bytes <= d.head) return false;
+  for (int64_t r = 0; r + 1 < repeats; ++r) {
+    const uint8_t* written = d.head + r * d.rep;
+    const uint8_t* read = s.head + (r + 1) * s.rep;
+    if (written < read + s.bytes && read < written + d.bytes) return true;
+  }
+  return false;
+}
+
+/*! \brief Extents of operand i where its lanes are contiguous within a repeat; no bytes where they are not. */
+RepeatRange repeat_range(const Lanes& l, int i, const uint8_t* head) {
+  if (!l.masked) {
+    const int64_t bytes = static_cast<int64_t>(l.per_repeat) * l.size[i];
+    return {head, std::min(bytes, l.count * l.size[i]), bytes};
+  }
+  int last = l.per_repeat;
+  while (last > 0 && !l.lane_on(last - 1)) --last;
+  return {head, l.blk[i] == kBlockBytes ? static_cast<int64_t>(last) * l.size[i] : 0, l.rep[i]};
+}
+
+/*! \brief Report sources that overlap the destination of an earlier repeat. */
+bool check_overlap(ExecContext& ctx, const Instr& instr, const Lanes& l, const Run& head) {
+  const RepeatRange d = repeat_range(l, 0, head.data[0]);
+  for (int i = 1; i < l.operands; ++i) {
+    const RepeatRange s = repeat_range(l, i, head.data[i]);
+    if (d.bytes == 0 || s.bytes == 0 || !feeds_next_repeat(d, s, l.repeats())) continue;
+    ctx.report_invalid(instr, "a repeat reads what the repeat before it has just written");
+    return false;
+  }
+  return true;
+}
+
 /*!
  * \brief A run whose sources overlap the destination elsewhere than lane by lane: repeat by repeat, every repeat reads
- * all its lanes before it writes. Gives the order of the hardware where that order is defined at all.
+ * all its lanes before it writes.
  */
 void run_overlapping(const Run& run, const Lanes& l, LaneLoop loop, int64_t scalar, int64_t n) {
   uint8_t copy[kMaxOperands][kRepeatBytes];
@@ -177,6 +221,7 @@ void run_lanes(ExecContext& ctx, const Instr& instr, const VectorForm& form, Lan
     head.data[i] = ctx.data(operand);
     head.shadow[i] = ctx.shadow(operand);
   }
+  if (!check_overlap(ctx, instr, l, head)) return;
   const bool track = head.shadow[0] != nullptr;
   for_each_run(l, [&](const int64_t* at, int64_t n) {
     Run run;

@@ -120,7 +120,8 @@ inline void run_lanes(ExecContext& ctx, const Instr& instr, const VectorForm& fo
 }
 
 /*! \brief Set the shadow of `n` destination lanes to the union of the source lanes. */
-void propagate_undefined(uint8_t* d, int d_size, const uint8_t* const* src, const int* src_size, int num_src, int64_t n);
+void propagate_undefined(uint8_t* d, int d_size, const uint8_t* const* src, const int* src_size, int num_src,
+                         int64_t n);
 
 /*! \brief True when any of `n` shadow bytes is set. */
 bool any_undefined(const uint8_t* shadow, int64_t n);

@@ -46,12 +46,12 @@ Mmad decode(const Instr& instr, const ChipParams& chip) {
 
 bool does_nothing(const Mmad& p) { return p.m <= 0 || p.n <= 0 || p.k <= 0; }
 
-// ---- undefined values -----------------------------------------------------------------------------------------------------
+// ---- undefined values -----------------------------------------------------------------------------------------------
 
-/*! \brief Report the first undefined byte of one input's rows [0, lines) in all fractals, then treat them as defined. */
+/*! \brief Report the first undefined byte of an input's rows [0, lines) in all fractals, then treat them as defined. */
 template <class FractalOf>
-void check_input(ExecContext& ctx, const Instr& instr, const Operand& o, int64_t lines, int64_t steps, FractalOf fractal_of,
-                 const char* where) {
+void check_input(ExecContext& ctx, const Instr& instr, const Operand& o, int64_t lines, int64_t steps,
+                 FractalOf fractal_of, const char* where) {
   uint8_t* shadow = ctx.shadow(o);
   if (shadow == nullptr) return;
   bool reported = false;
@@ -92,7 +92,7 @@ void update_accumulator_shadow(ExecContext& ctx, const Instr& instr, const Mmad&
   }
 }
 
-// ---- values -----------------------------------------------------------------------------------------------------------------
+// ---- values ---------------------------------------------------------------------------------------------------------
 
 /*! \brief Buffers that live as long as the core. */
 struct Scratch {
@@ -138,7 +138,9 @@ void multiply(ExecContext& ctx, const Mmad& p, Scratch& s) {
                      p.depth(), p.init);
   }
   for (int64_t r = 0; columns != 0 && r < p.m; ++r) {
-    for (int64_t c = columns; c < kFractalSide; ++c) last[r * kFractalSide + c] = s.kept[static_cast<size_t>(r * kFractalSide + c)];
+    for (int64_t i = r * kFractalSide + columns; i < (r + 1) * kFractalSide; ++i) {
+      last[i] = s.kept[static_cast<size_t>(i)];
+    }
   }
 }
 
@@ -147,8 +149,14 @@ using FloatInputs = Types<Half, BFloat16, Float8E4M3, Float8E5M2>;
 int64_t exec_mmad(ExecContext& ctx, const Instr& instr) {
   const Mmad p = decode(instr, ctx.chip);
   if (does_nothing(p)) return 0;
-  check_input(ctx, instr, p.a, p.m, p.kf, [&p](int64_t i, int64_t step) { return p.a_fractal(i, step); }, "the left operand of a mmad");
-  check_input(ctx, instr, p.b, p.n, p.kf, [&p](int64_t j, int64_t step) { return p.b_fractal(j, step); }, "the right operand of a mmad");
+  if (instr.args[7] != 0) {
+    ctx.report_invalid(instr, "cmatrix_source = 1 (bias table) needs the form with a bias operand");
+    return 0;
+  }
+  const auto a_fractal = [&p](int64_t i, int64_t step) { return p.a_fractal(i, step); };
+  const auto b_fractal = [&p](int64_t j, int64_t step) { return p.b_fractal(j, step); };
+  check_input(ctx, instr, p.a, p.m, p.kf, a_fractal, "the left operand of a mmad");
+  check_input(ctx, instr, p.b, p.n, p.kf, b_fractal, "the right operand of a mmad");
   update_accumulator_shadow(ctx, instr, p);
   Scratch& s = scratch_of(ctx);
   if (p.a.dtype == kInt8 && p.b.dtype == kInt8 && p.d.dtype == kInt32) {

@@ -111,7 +111,8 @@ struct DoubleKernel {
         for (int64_t k = 0; k < depth; ++k) {
           Float8Lanes column;
           __builtin_memcpy(&column, b + k * kPanel + half, sizeof(column));
-          const Double8Lanes product = static_cast<double>(a[r * depth + k]) * __builtin_convertvector(column, Double8Lanes);
+          const double left = a[r * depth + k];
+          const Double8Lanes product = left * __builtin_convertvector(column, Double8Lanes);
           acc = __builtin_convertvector(product + __builtin_convertvector(acc, Double8Lanes), Float8Lanes);
         }
         __builtin_memcpy(c + r * kPanel + half, &acc, sizeof(acc));

@@ -64,9 +64,9 @@ TLA_EXPORT int32_t tla_probe_has(int32_t op) { return op >= 0 && op < kNumOps &&
  * \brief Execute one instruction. `data`, `shadow` and `size` are indexed by memory space; entry 0 describes the one GM
  * allocation whose shadow is tracked. `shadow` may be null. Reports go to `text` (cut at `text_size`).
  */
-TLA_EXPORT int64_t tla_probe_exec(const void* chip, int32_t op, int32_t nargs, const int64_t* args, uint8_t* const* data,
-                                  uint8_t* const* shadow, const int64_t* size, int32_t atomic_op, int32_t atomic_dtype,
-                                  char* text, int64_t text_size) {
+TLA_EXPORT int64_t tla_probe_exec(const void* chip, int32_t op, int32_t nargs, const int64_t* args,
+                                  uint8_t* const* data, uint8_t* const* shadow, const int64_t* size, int32_t atomic_op,
+                                  int32_t atomic_dtype, char* text, int64_t text_size) {
   CoreMemory memory;
   for (int i = 0; i < kNumSpaces; ++i) memory[i] = {data[i], shadow != nullptr ? shadow[i] : nullptr, size[i]};
   ProbeContext ctx(memory, *static_cast<const ChipParams*>(chip), shadow != nullptr, memory[GM]);
@@ -85,8 +85,8 @@ TLA_EXPORT int64_t tla_probe_exec(const void* chip, int32_t op, int32_t nargs, c
  * outer count, outer stride. Returns the number of rows; writes at most `capacity` of them. `data` and `size` may be
  * null: data-dependent accesses are then left out.
  */
-TLA_EXPORT int64_t tla_probe_accesses(const void* chip, int32_t op, int32_t nargs, const int64_t* args, uint8_t* const* data,
-                                      const int64_t* size, int64_t* rows, int64_t capacity) {
+TLA_EXPORT int64_t tla_probe_accesses(const void* chip, int32_t op, int32_t nargs, const int64_t* args,
+                                      uint8_t* const* data, const int64_t* size, int64_t* rows, int64_t capacity) {
   const ChipParams& params = *static_cast<const ChipParams*>(chip);
   CoreMemory memory;
   for (int i = 0; data != nullptr && i < kNumSpaces; ++i) memory[i] = {data[i], nullptr, size[i]};
@@ -95,7 +95,8 @@ TLA_EXPORT int64_t tla_probe_accesses(const void* chip, int32_t op, int32_t narg
   kOpImpls[op].accesses(data != nullptr ? &ctx : nullptr, make_instr(op, nargs, args), params, list);
   for (size_t i = 0; i < list.size() && static_cast<int64_t>(i) < capacity; ++i) {
     const Access& a = list[i];
-    const int64_t row[10] = {a.space, a.write, a.atomic, a.align, a.base, a.len, a.count, a.stride, a.outer_count, a.outer_stride};
+    const int64_t row[10] = {a.space, a.write, a.atomic, a.align,       a.base,
+                             a.len,   a.count, a.stride, a.outer_count, a.outer_stride};
     std::memcpy(rows + 10 * i, row, sizeof(row));
   }
   return static_cast<int64_t>(list.size());

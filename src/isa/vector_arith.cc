@@ -72,7 +72,8 @@ struct MultiplyAddLoop {
   static TLA_INLINE T sum(C x, C y) { return store<T>(x + y); }
 };
 
-using Arithmetic = Types<float, Half, int32_t, int16_t, BFloat16, uint32_t, uint16_t, int8_t, uint8_t, int64_t, uint64_t>;
+using Arithmetic =
+    Types<float, Half, int32_t, int16_t, BFloat16, uint32_t, uint16_t, int8_t, uint8_t, int64_t, uint64_t>;
 using Floats = Types<float, Half, BFloat16>;
 using Integers = Types<int16_t, uint16_t, int32_t, uint32_t, int8_t, uint8_t, int64_t, uint64_t>;
 

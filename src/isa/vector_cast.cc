@@ -53,7 +53,7 @@ struct NearestLoop {
   }
 };
 
-// ---- rounding to an integral value as vector code; exact for every float in double arithmetic -------------------------
+// ---- rounding to an integral value as vector code; exact for every float in double arithmetic -----------------------
 
 struct Nearest {
   // Adding 1.5 * 2^52 leaves no fraction bits; beyond 2^51 the value is integral already.

@@ -198,7 +198,7 @@ void compare_mask_accesses(const ExecContext*, const Instr& instr, const ChipPar
   }
 }
 
-// ---- select -----------------------------------------------------------------------------------------------------------
+// ---- select ---------------------------------------------------------------------------------------------------------
 
 /*! \brief Report mask bits [0, count) that are undefined, then treat them as defined. */
 void check_mask(ExecContext& ctx, const Instr& instr, const Operand& mask, int64_t count) {
@@ -224,7 +224,8 @@ void select_lanes(U* d, const uint8_t* mask, const U* s0, const U* s1, U scalar,
 
 template <bool kScalar>
 int64_t exec_select(ExecContext& ctx, const Instr& instr) {
-  const Operand d = instr.operand(1), mask = instr.operand(2), s0 = instr.operand(3), s1 = instr.operand(kScalar ? 3 : 4);
+  const Operand d = instr.operand(1), mask = instr.operand(2), s0 = instr.operand(3);
+  const Operand s1 = instr.operand(kScalar ? 3 : 4);
   const int64_t count = instr.args[5];
   if (count <= 0) return 0;
   check_mask(ctx, instr, mask, count);
@@ -253,7 +254,7 @@ void select_accesses(const ExecContext*, const Instr& instr, const ChipParams&, 
   dense_access(instr.operand(1), count, true, out);
 }
 
-// ---- price: lanes of the sources --------------------------------------------------------------------------------------
+// ---- price: lanes of the sources ------------------------------------------------------------------------------------
 
 template <int kSource, int kCount>
 Cost count_cost(const Instr& instr, const ChipParams& chip) {

@@ -23,7 +23,7 @@ void move_bytes(ExecContext& ctx, const Operand& d, int64_t to, const Operand& s
   if (uint8_t* shadow = ctx.shadow(d)) std::memmove(shadow + to, ctx.shadow(s) + from, static_cast<size_t>(bytes));
 }
 
-// ---- copy_ub_to_ub: d, s, block_count, block_len, src_gap, dst_gap (32-byte blocks) -----------------------------------
+// ---- copy_ub_to_ub: d, s, block_count, block_len, src_gap, dst_gap (32-byte blocks) ---------------------------------
 
 struct BlockCopy {
   int64_t rows, bytes, s_step, d_step;
@@ -53,7 +53,7 @@ Cost ub_to_ub_cost(const Instr& instr, const ChipParams& chip) {
   return bytes_cost(instr, chip, static_cast<double>(c.rows * c.bytes));
 }
 
-// ---- brcb: d, s, repeat, d_blk, d_rep ---------------------------------------------------------------------------------
+// ---- brcb: d, s, repeat, d_blk, d_rep -------------------------------------------------------------------------------
 
 int64_t exec_brcb(ExecContext& ctx, const Instr& instr) {
   const Operand d = instr.operand(0), s = instr.operand(1);
@@ -70,7 +70,8 @@ int64_t exec_brcb(ExecContext& ctx, const Instr& instr) {
 void brcb_accesses(const ExecContext*, const Instr& instr, const ChipParams&, AccessList& out) {
   const Operand d = instr.operand(0), s = instr.operand(1);
   push_access(out, s, false, kBlockBytes, 0, instr.args[2] * 8 * size_of(s));
-  push_access(out, d, true, kBlockBytes, 0, kBlockBytes, 8, instr.args[3] * kBlockBytes, instr.args[2], instr.args[4] * kBlockBytes);
+  push_access(out, d, true, kBlockBytes, 0, kBlockBytes, 8, instr.args[3] * kBlockBytes, instr.args[2],
+              instr.args[4] * kBlockBytes);
 }
 
 Cost brcb_cost(const Instr& instr, const ChipParams& chip) {
@@ -78,7 +79,7 @@ Cost brcb_cost(const Instr& instr, const ChipParams& chip) {
   return lanes_cost(instr, chip, size, static_cast<double>(instr.args[2] * (kRepeatBytes / size)));
 }
 
-// ---- gather: d, s, offset, base_offset, count -------------------------------------------------------------------------
+// ---- gather: d, s, offset, base_offset, count -----------------------------------------------------------------------
 
 /*! \brief Byte offset of element i from the head of s. */
 int64_t gather_offset(const uint8_t* offsets, int64_t base, int64_t i) {
@@ -137,7 +138,7 @@ Cost gather_cost(const Instr& instr, const ChipParams& chip) {
   return lanes_cost(instr, chip, size_of(instr.operand(0)), static_cast<double>(std::max<int64_t>(instr.args[4], 0)));
 }
 
-// ---- create_vec_index: d, first_value, count ---------------------------------------------------------------------------
+// ---- create_vec_index: d, first_value, count ------------------------------------------------------------------------
 
 template <class T, class>
 struct IndexLoop {
@@ -148,7 +149,7 @@ struct IndexLoop {
   }
 };
 
-// ---- transpose: 16x16 elements of 16 bits ------------------------------------------------------------------------------
+// ---- transpose: 16x16 elements of 16 bits ---------------------------------------------------------------------------
 
 int64_t exec_transpose(ExecContext& ctx, const Instr& instr) {
   constexpr int kSide = 16, kBytes = 512;
@@ -173,7 +174,7 @@ void transpose_accesses(const ExecContext*, const Instr& instr, const ChipParams
 
 Cost transpose_cost(const Instr& instr, const ChipParams& chip) { return lanes_cost(instr, chip, 2, 256); }
 
-// ---- trans_data_to_5hd: d, s, d_row, s_row, dst_high_half, src_high_half, repeat, d_rep, s_rep --------------------------
+// ---- trans_data_to_5hd: d, s, d_row, s_row, dst_high_half, src_high_half, repeat, d_rep, s_rep ----------------------
 
 /*! \brief 16 source rows of one block; b8 uses half a block, b32 spreads a column over two destination rows. */
 struct To5hd {
@@ -229,12 +230,14 @@ Cost to_5hd_cost(const Instr& instr, const ChipParams& chip) {
   return lanes_cost(instr, chip, p.size, static_cast<double>(p.repeat) * 16 * kBlockBytes / p.size);
 }
 
+using IndexTypes = Types<float, Half, int32_t, int16_t, int8_t, int64_t>;
+
 constexpr ImplRow kRows[] = {
     {OP_copy_ub_to_ub, {exec_ub_to_ub, ub_to_ub_accesses, ub_to_ub_cost, nullptr}},
     {OP_copy_mask, lane_impl<CopyLoop, void, AllTypes, kUnaryMask>()},
     {OP_brcb, {exec_brcb, brcb_accesses, brcb_cost, nullptr}},
     {OP_gather, {exec_gather, gather_accesses, gather_cost, nullptr}},
-    {OP_create_vec_index, lane_impl<IndexLoop, void, Types<float, Half, int32_t, int16_t, int8_t, int64_t>, kFillCount>()},
+    {OP_create_vec_index, lane_impl<IndexLoop, void, IndexTypes, kFillCount>()},
     {OP_transpose, {exec_transpose, transpose_accesses, transpose_cost, nullptr}},
     {OP_trans_data_to_5hd, {exec_5hd, to_5hd_accesses, to_5hd_cost, nullptr}},
 };

@@ -30,7 +30,7 @@ struct Reduce {
   int blocks() const { return (lanes + per_block - 1) / per_block; }
 };
 
-/*! \brief `mask_at`, `repeat_at`: positions of the two arguments; `unit`: bytes of one step of d_rep (0: one element). */
+/*! \brief `mask_at`, `repeat_at`: positions of two arguments; `unit`: bytes of one step of d_rep (0: one element). */
 Reduce decode(const Instr& instr, int mask_at, int repeat_at, int64_t unit) {
   const Operand d = instr.operand(0), s = instr.operand(1);
   const int size = std::max(1, itemsize(s.dtype));

@@ -44,7 +44,7 @@ void check_scores(ExecContext& ctx, const Instr& instr, const Operand& s, int64_
   }
 }
 
-// ---- sort32: d, s0, s1, repeat ------------------------------------------------------------------------------------------
+// ---- sort32: d, s0, s1, repeat --------------------------------------------------------------------------------------
 
 int64_t exec_sort32(ExecContext& ctx, const Instr& instr) {
   const Operand d = instr.operand(0), s = instr.operand(1), index = instr.operand(2);
@@ -85,7 +85,7 @@ Cost sort32_cost(const Instr& instr, const ChipParams& chip) {
   return lanes_cost(instr, chip, size_of(instr.operand(1)), static_cast<double>(instr.args[3] * kGroup));
 }
 
-// ---- mrg_sort: d, s0..s3, len0..len3, valid_bit, repeat -------------------------------------------------------------------
+// ---- mrg_sort: d, s0..s3, len0..len3, valid_bit, repeat -------------------------------------------------------------
 
 struct Merge {
   int64_t length[kQueues], total, repeat;
@@ -145,7 +145,7 @@ Cost merge_cost(const Instr& instr, const ChipParams& chip) {
   return lanes_cost(instr, chip, size_of(instr.operand(0)), static_cast<double>(m.total * m.repeat));
 }
 
-// ---- gather_mask: d, s, pattern, mask, repeat, s_blk, s_rep ------------------------------------------------------------------
+// ---- gather_mask: d, s, pattern, mask, repeat, s_blk, s_rep ---------------------------------------------------------
 
 bool keeps(int64_t pattern, int64_t lane) {
   switch (pattern) {

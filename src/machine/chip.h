@@ -50,8 +50,8 @@ struct ChipParams {
   int32_t num_cross_core_flags = 0;  //!< "num_cross_core_flags"
   int32_t cross_core_flag_depth = 0; //!< "cross_core_flag_depth": largest value of a cross-core counter
   /*!
-   * \brief "ordered_completion_<PIPE>" (0/1) for V, M, MTE1, MTE2, MTE3, FIX: an instruction may rely on earlier ones of
-   * its own pipe being complete. 0 means that dependent instructions need a pipe_barrier.
+   * \brief "ordered_completion_<PIPE>" (0/1) for V, M, MTE1, MTE2, MTE3, FIX: an instruction may rely on earlier
+   * ones of its own pipe being complete. 0 means that dependent instructions need a pipe_barrier.
    */
   bool ordered_completion[kNumPipes] = {};
 

@@ -28,8 +28,8 @@ using FullClock = std::vector<uint32_t>;
 using SharedClock = std::shared_ptr<const FullClock>;
 
 /*!
- * \brief Clock of one pipe. The pipes of its own core are stored in place; knowledge about other cores changes only when
- * cores synchronise, and is shared between clocks.
+ * \brief Clock of one pipe. The pipes of its own core are stored in place; knowledge about other cores changes only
+ * when cores synchronise, and is shared between clocks.
  */
 class Clock {
  public:

@@ -1,8 +1,8 @@
 /*
  * One simulated core: its pipes, flags and memories.
  *
- * The program of the core runs on a fiber and plays the scalar pipe: it issues instructions to the queues of the pipes. A
- * pipe is *eager* (executes as soon as its flags allow) or *lazy* (executes only when somebody waits for it). Compute
+ * The program of the core runs on a fiber and plays the scalar pipe: it issues instructions to the queues of the pipes.
+ * A pipe is *eager* (executes as soon as its flags allow) or *lazy* (executes only when somebody waits for it). Compute
  * pipes are eager; in the adversarial schedule transfer pipes are lazy, so a missing wait shows as wrong data.
  */
 #ifndef TLA_MACHINE_CORE_H_
@@ -38,7 +38,7 @@ class Core final : public ExecContext {
   int64_t issue(int32_t op, int32_t line, int32_t n, const int64_t* args);
 
   // ---- scheduling: called by the machine
-  /*! \brief Execute the queue of `slot` until its item number `position` (0 = head) is done. False when it got stuck. */
+  /*! \brief Execute the queue of `slot` until its item number `position` (0 = head) is done. False when stuck. */
   bool force_item(int slot, size_t position);
   /*! \brief Execute what is queued on every pipe, as far as flags allow; pipes in the order given. */
   void drain(const std::vector<int>& order);
@@ -54,7 +54,8 @@ class Core final : public ExecContext {
   /*! \brief Deliver one count of a cross-core flag. `clock` is what the setters knew. */
   void deliver(int id, const SharedClock& clock, Site site);
 
-  std::string name() const { return (aic ? "AIC " : "AIV ") + std::to_string(block * (aic || !mix_ ? 1 : 2) + sub_block); }
+  /*! \brief "AIC 3", "AIV 7": the index is the one `get_block_idx` returns on that core. */
+  std::string name() const { return (aic ? "AIC " : "AIV ") + std::to_string(block_idx()); }
   Site site(const Instr& instr, int slot) const {
     return {instr.op, instr.line, static_cast<int16_t>(index), static_cast<int8_t>(slot), instr.order};
   }
@@ -93,6 +94,8 @@ class Core final : public ExecContext {
   bool valid(const Instr& instr);
   void record_stream(const Instr& instr, const OpInfo& info);
   void record_time(const Instr& instr, const OpInfo& info);
+  bool describe_sync(const Instr& instr, TimeDesc& d) const;
+  void describe_exec(const Instr& instr, const OpInfo& info, TimeDesc& d);
   int64_t time_only(const Instr& instr, const OpInfo& info);
   void issue_flag(const Instr& instr, ItemKind kind);
   void issue_barrier(const Instr& instr);
@@ -130,6 +133,7 @@ class Core final : public ExecContext {
   void fault(Check check, std::string message, const Instr& instr, int slot, Site other = {}, int subtype = 0);
 
   Flag& flag(int event, int id) { return flags_[static_cast<size_t>(event * num_ids_ + id)]; }
+  int block_idx() const { return mix_ && !aic ? block * 2 + sub_block : block; }
   bool eager(int slot) const { return (lazy_ >> slot & 1) == 0; }
 
   Machine& m_;

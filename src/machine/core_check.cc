@@ -168,9 +168,8 @@ bool Core::check_global(const Access& a, int64_t lo, int64_t hi, const Instr& in
     h.hi = hi - near->address;
     h.message += m_.range_text(GM, h.lo, h.hi, near);
     const int64_t over = hi - near->address - near->bytes;
-    h.message += over > 0 ? ", " + std::to_string(over) + " bytes beyond its end (it has " + std::to_string(near->bytes) +
-                                " bytes)"
-                          : ", which is read-only";
+    const std::string size = " bytes beyond its end (it has " + std::to_string(near->bytes) + " bytes)";
+    h.message += over > 0 ? ", " + std::to_string(over) + size : ", which is read-only";
   } else {
     h.message += "GM at an address below every tensor";
   }
@@ -224,15 +223,17 @@ void Core::report_undefined(const Instr& instr, uint8_t space, int64_t offset, i
 }
 
 void Core::report_invalid(const Instr& instr, const char* why) {
-  fault(kInvalid, why, instr, instr.op >= 0 ? static_cast<int>(OpTable::get().op[instr.op].slot) : static_cast<int>(kS));
+  const int slot = instr.op >= 0 ? int{OpTable::get().op[instr.op].slot} : int{kS};
+  fault(kInvalid, why, instr, slot);
 }
 
 void Core::report_leftovers() {
   for (int slot = 0; slot < kNumSlots; ++slot) {
     if (queue[slot].empty()) continue;
     Item& head = queue[slot].front();
-    fault(kSynccheck, std::string("pipe ") + slot_name(slot) + " still waits for flag " + event_name(head.event) + " id " +
-          std::to_string(head.id) + " at the end of the kernel: nothing sets it", head.instr, slot);
+    const std::string flag_text = std::string(event_name(head.event)) + " id " + std::to_string(head.id);
+    fault(kSynccheck, std::string("pipe ") + slot_name(slot) + " still waits for flag " + flag_text +
+          " at the end of the kernel: nothing sets it", head.instr, slot);
   }
   for (size_t i = 0; i < flags_.size(); ++i) {
     if (!flags_[i].up) continue;

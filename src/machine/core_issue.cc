@@ -38,7 +38,7 @@ int64_t Core::issue(int32_t op, int32_t line, int32_t n, const int64_t* args) {
   if (m_.options.time) record_time(instr, info);
 
   switch (info.kind) {
-    case OpKind::kBlockIdx: return mix_ && !aic ? block * 2 + sub_block : block;
+    case OpKind::kBlockIdx: return block_idx();
     case OpKind::kSubBlockIdx: return sub_block;
     case OpKind::kBlockNum: return m_.block_dim;
     case OpKind::kSetAtomic:
@@ -73,8 +73,8 @@ bool Core::valid(const Instr& instr) {
   }
   const OpInfo& info = OpTable::get().op[instr.op];
   if (instr.nargs != info.num_args) {
-    fault(kInvalid, "has " + std::to_string(instr.nargs) + " arguments, its record has " + std::to_string(info.num_args),
-          instr, info.slot);
+    fault(kInvalid, "has " + std::to_string(instr.nargs) + " arguments, its record has " +
+          std::to_string(info.num_args), instr, info.slot);
     return false;
   }
   if ((slots_ >> info.slot & 1) == 0) {
@@ -113,58 +113,66 @@ void Core::record_time(const Instr& instr, const OpInfo& info) {
   d.slot = info.slot;
   d.op = instr.op;
   d.line = instr.line;
-  const int64_t* a = instr.args;
-  switch (info.kind) {
-    case OpKind::kSetFlag:
-    case OpKind::kWaitFlag: {
-      if (a[0] < 0 || a[0] >= kNumEvents || a[1] < 0 || a[1] >= num_ids_) return;
-      const EventInfo& e = OpTable::get().events[a[0]];
-      d.slot = info.kind == OpKind::kSetFlag ? e.source : e.destination;
-      d.event = static_cast<int16_t>(a[0] * num_ids_ + a[1]);
-      break;
-    }
-    case OpKind::kBarrier:
-      d.mode = static_cast<int16_t>(barrier_slot(a[0]));
-      if (d.mode == kSlotNone) return;
-      d.slot = d.mode == kSlotAll ? static_cast<uint8_t>(kS) : static_cast<uint8_t>(d.mode);
-      break;
-    case OpKind::kCrossSet:
-      d.mode = static_cast<int16_t>(cross_mode(a[0]));
-      if (d.mode < 0 || cross_slot(a[1]) < 0) return;
-      d.slot = static_cast<uint8_t>(cross_slot(a[1]));
-      d.event = static_cast<int16_t>(a[2]);
-      break;
-    case OpKind::kCrossWait: d.event = static_cast<int16_t>(a[0]); break;
-    case OpKind::kExec: {
-      const OpImpl& impl = kOpImpls[instr.op];
-      if (impl.cost != nullptr) {
-        const Cost c = impl.cost(instr, chip);
-        d.busy = static_cast<float>(c.busy);
-        d.latency = static_cast<float>(c.latency);
-        d.gm_rate = static_cast<float>(c.gm_rate);
-        d.assumed = static_cast<float>(c.assumed);
-      }
-      bool gm = false;
-      for (int i = 0; i < info.num_operands; ++i) gm |= instr.operand(info.first_operand + i).space == GM;
-      if (gm && impl.accesses != nullptr) {
-        accesses_.clear();
-        impl.accesses(nullptr, instr, chip, accesses_);
-        for (const Access& acc : accesses_) {
-          if (acc.space != GM || acc.bytes() == 0) continue;
-          const GmTensor* t = m_.gm.find(acc.base);
-          for (int64_t j = 0; j < acc.outer_count; ++j) {
-            record.accesses.push_back({t ? static_cast<int32_t>(t - m_.gm.tensors().data()) : -1, acc.write,
-                                       acc.base + j * acc.outer_stride - (t ? t->address : 0), acc.count, acc.stride,
-                                       acc.len});
-            ++d.num_accesses;
-          }
-        }
-      }
-      break;
-    }
-    default: break;
+  if (info.kind == OpKind::kExec) {
+    describe_exec(instr, info, d);
+  } else if (!describe_sync(instr, d)) {
+    return;  // malformed; the value simulation reports it
   }
   record.items.push_back(m_.interner.id(d));
+}
+
+bool Core::describe_sync(const Instr& instr, TimeDesc& d) const {
+  const int64_t* a = instr.args;
+  switch (d.kind) {
+    case OpKind::kSetFlag:
+    case OpKind::kWaitFlag: {
+      if (a[0] < 0 || a[0] >= kNumEvents || a[1] < 0 || a[1] >= num_ids_) return false;
+      const EventInfo& e = OpTable::get().events[a[0]];
+      d.slot = d.kind == OpKind::kSetFlag ? e.source : e.destination;
+      d.event = static_cast<int16_t>(a[0] * num_ids_ + a[1]);
+      return true;
+    }
+    case OpKind::kBarrier: {
+      const int slot = barrier_slot(a[0]);
+      if (slot == kSlotNone) return false;
+      d.slot = static_cast<uint8_t>(slot == kSlotAll ? int{kS} : slot);
+      return true;
+    }
+    case OpKind::kCrossSet:
+      if (cross_mode(a[0]) < 0 || cross_slot(a[1]) < 0) return false;
+      d.mode = static_cast<int16_t>(cross_mode(a[0]));
+      d.slot = static_cast<uint8_t>(cross_slot(a[1]));
+      d.event = static_cast<int16_t>(a[2]);
+      return true;
+    case OpKind::kCrossWait: d.event = static_cast<int16_t>(a[0]); return true;
+    default: return true;
+  }
+}
+
+void Core::describe_exec(const Instr& instr, const OpInfo& info, TimeDesc& d) {
+  const OpImpl& impl = kOpImpls[instr.op];
+  if (impl.cost != nullptr) {
+    const Cost c = impl.cost(instr, chip);
+    d.busy = static_cast<float>(c.busy);
+    d.latency = static_cast<float>(c.latency);
+    d.gm_rate = static_cast<float>(c.gm_rate);
+    d.assumed = static_cast<float>(c.assumed);
+  }
+  bool gm = false;
+  for (int i = 0; i < info.num_operands; ++i) gm |= instr.operand(info.first_operand + i).space == GM;
+  if (!gm || impl.accesses == nullptr) return;
+  accesses_.clear();
+  impl.accesses(nullptr, instr, chip, accesses_);
+  for (const Access& a : accesses_) {
+    if (a.space != GM || a.bytes() == 0) continue;
+    const GmTensor* t = m_.gm.find(a.base);
+    const int32_t tensor = t != nullptr ? static_cast<int32_t>(t - m_.gm.tensors().data()) : -1;
+    const int64_t offset = a.base - (t != nullptr ? t->address : 0);
+    for (int64_t j = 0; j < a.outer_count; ++j) {
+      record.accesses.push_back({tensor, a.write, offset + j * a.outer_stride, a.count, a.stride, a.len});
+      ++d.num_accesses;
+    }
+  }
 }
 
 void Core::enqueue(int slot, const Item& item) {
@@ -189,8 +197,8 @@ void Core::issue_flag(const Instr& instr, ItemKind kind) {
   }
   const EventInfo& e = OpTable::get().events[event];
   if ((slots_ >> e.source & 1) == 0 || (slots_ >> e.destination & 1) == 0) {
-    fault(kSynccheck, std::string("event ") + event_name(static_cast<int>(event)) + " names a pipe this core does not have",
-          instr, kS);
+    fault(kSynccheck, std::string("event ") + event_name(static_cast<int>(event)) +
+          " names a pipe this core does not have", instr, kS);
     return;
   }
   Item item;

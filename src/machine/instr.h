@@ -171,7 +171,7 @@ struct Cost {
  * set_atomic, get_block_idx, get_sub_block_idx and get_block_num; their rows are never used and may be empty.
  */
 struct OpImpl {
-  /*! \brief Execute. Returns the value of instructions that have one (integers as is, floats as float64 bits), else 0. */
+  /*! \brief Execute. Returns the value of the instruction (integers as is, floats as float64 bits), or 0. */
   int64_t (*exec)(ExecContext& ctx, const Instr& instr) = nullptr;
   /*!
    * \brief Append the accesses. `ctx` is for data-dependent footprints (gather reads its offsets); it is null when

@@ -250,9 +250,11 @@ void Machine::report_race(const Access& a, const Instr& instr, const Accessor& w
   if (other_core != core) {
     h.message += "no cross-core flag orders " + cores[other_core]->name() + " and " + cores[core]->name();
   } else if (earlier.slot == later.slot) {
-    h.message += std::string("instructions of pipe ") + slot_name(later.slot) + " overlap, and no barrier is between them";
+    h.message += "instructions of pipe " + std::string(slot_name(later.slot)) +
+                 " overlap, and no barrier is between them";
   } else {
-    h.message += std::string("no flag orders pipe ") + slot_name(earlier.slot) + " before pipe " + slot_name(later.slot);
+    h.message += "no flag orders pipe " + std::string(slot_name(earlier.slot)) + " before pipe " +
+                 slot_name(later.slot);
   }
   hazards.add(std::move(h), (later_writes ? 2 : 0) + (earlier_writes ? 1 : 0));
 }

@@ -1,5 +1,5 @@
 /*
- * The machine: all cores of one launch, global memory, and the schedule. No state outlives the object and none is global.
+ * The machine: all cores of one launch, global memory, and the schedule. Its state is all in the object.
  */
 #ifndef TLA_MACHINE_MACHINE_H_
 #define TLA_MACHINE_MACHINE_H_

@@ -1,5 +1,9 @@
 #include "op_info.h"
 
+#include <cassert>
+
+#include "queue.h"
+
 namespace tla {
 namespace {
 
@@ -11,6 +15,7 @@ OpTable make_table() {
     t.op[i].first_operand = static_cast<uint8_t>(kOpNumAttrs[i]);
     t.op[i].num_operands = static_cast<uint8_t>(kOpNumOperands[i]);
     t.op[i].num_args = static_cast<uint8_t>(kOpNumAttrs[i] + kOpNumOperands[i] + kOpNumArgs[i]);
+    assert(t.op[i].num_args <= kMaxArgs);
   }
   t.op[OP_set_flag].kind = OpKind::kSetFlag;
   t.op[OP_wait_flag].kind = OpKind::kWaitFlag;

@@ -53,7 +53,8 @@ class RaceShadow {
   };
 
   void touch(Cell& cell, int64_t offset, Kind kind, const Accessor& who, Conflict& conflict);
-  void touch_bytes(Cell& cell, int64_t base, int64_t lo, int64_t hi, Kind kind, const Accessor& who, Conflict& conflict);
+  void touch_bytes(Cell& cell, int64_t base, int64_t lo, int64_t hi, Kind kind, const Accessor& who,
+                   Conflict& conflict);
   void add_read(Cell& cell, uint64_t word, const Accessor& who);
   void drop_reads(Cell& cell);
   static uint64_t pack(Epoch e, bool atomic) {

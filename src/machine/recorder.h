@@ -15,8 +15,8 @@ namespace tla {
 struct TimeDesc {
   OpKind kind = OpKind::kExec;
   uint8_t slot = kS;         //!< pipe whose queue takes the item
-  int16_t event = 0;         //!< kSetFlag, kWaitFlag: event code * 16 + id; kCrossSet, kCrossWait: flag id
-  int16_t mode = 0;          //!< kCrossSet: mode; kBarrier: slot, or kSlotAll
+  int16_t event = 0;         //!< kSetFlag, kWaitFlag: event code * ids + id; kCrossSet, kCrossWait: flag id
+  int16_t mode = 0;          //!< kCrossSet: mode
   int32_t op = 0, line = 0;
   float busy = 0, latency = 0, gm_rate = 0, assumed = 0;
   uint32_t num_accesses = 0; //!< GM accesses, in order, in CoreRecord::accesses

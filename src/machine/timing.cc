@@ -369,8 +369,8 @@ class Replay {
 
 }  // namespace
 
-TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs, const std::vector<TimedCore>& cores,
-                         const std::vector<GmTensor>& tensors, bool trace) {
+TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs,
+                         const std::vector<TimedCore>& cores, const std::vector<GmTensor>& tensors, bool trace) {
   return Replay(chip, descs, cores, tensors, trace).run();
 }
 

@@ -53,8 +53,8 @@ struct TimedCore {
   const CoreRecord* record = nullptr;
 };
 
-TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs, const std::vector<TimedCore>& cores,
-                         const std::vector<GmTensor>& tensors, bool trace);
+TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs,
+                         const std::vector<TimedCore>& cores, const std::vector<GmTensor>& tensors, bool trace);
 
 }  // namespace tla
 

@@ -66,8 +66,8 @@ class TQue {
   template <typename T>
   LocalTensor<T> AllocTensor(TLA_LINE) {
     const uint32_t slot = allocated_++ % num_;
-    if (used_[slot]) WaitFlag<QueueEvents<pos>::kFree>(event_ + static_cast<int32_t>(slot), tla_line);
-    used_[slot] = true;
+    if (*freed_ >> (event_ + slot) & 1) WaitFlag<QueueEvents<pos>::kFree>(event_ + static_cast<int32_t>(slot), tla_line);
+    *freed_ &= ~(1u << (event_ + slot));
     LocalTensor<T> tensor(pos, addr_ + slot * len_, static_cast<uint32_t>(len_ / sizeof(T)));
     tensor.event = static_cast<int8_t>(event_ + static_cast<int32_t>(slot));
     return tensor;
@@ -89,6 +89,7 @@ class TQue {
   template <typename T>
   void FreeTensor(const LocalTensor<T>& tensor, TLA_LINE) {
     SetFlag<QueueEvents<pos>::kFree>(tensor.event, tla_line);
+    *freed_ |= 1u << tensor.event;
   }
 
  private:
@@ -97,15 +98,19 @@ class TQue {
   uint32_t addr_ = 0, len_ = 0, num_ = 1;
   int32_t event_ = 0;
   uint32_t allocated_ = 0, head_ = 0, tail_ = 0;
-  bool used_[kSlots] = {};
+  uint32_t* freed_ = nullptr;  // in the pipe: bit i is set while flag i of a free slot is up
   uint32_t queue_[kSlots] = {};
 };
 template <TPosition pos, int32_t depth, auto mask = 0>
 using TQueBind = TQue<pos, depth, mask>;
 
-/*! \brief Hands out the bytes of every memory from address 0 upwards. */
+/*! \brief Hands out the bytes of every memory from address 0 upwards; at its end it takes down the flags its queues left up. */
 class TPipe {
  public:
+  TPipe() = default;
+  TPipe(const TPipe&) = delete;
+  TPipe& operator=(const TPipe&) = delete;
+  ~TPipe() { Destroy(); }
   template <TPosition pos>
   bool InitBuffer(TBuf<pos>& buf, uint32_t len) {
     buf.len_ = RoundUp(len);
@@ -119,6 +124,7 @@ class TPipe {
     que.addr_ = Take(pos, que.len_ * num);
     uint8_t& next = next_event_[static_cast<int>(QueueEvents<pos>::kFull)];
     que.event_ = next;
+    que.freed_ = &freed_[static_cast<int>(QueueEvents<pos>::kFree)];
     next = static_cast<uint8_t>(next + num);
     return true;
   }
@@ -135,9 +141,16 @@ class TPipe {
     --next_event_[static_cast<int>(event)];
   }
   void Init() {}
-  void Reset() { *this = TPipe(); }
   /*! \brief Ends the pipe's own synchronisation; buffers stay where they are. */
-  void Destroy() {}
+  void Destroy(TLA_LINE) {
+    for (int event = 0; event < static_cast<int>(HardEvent::MAX); ++event) {
+      for (int id = 0; id < 8; ++id) {
+        if (!(freed_[event] >> id & 1)) continue;
+        tla::twin::Issue<tla::OP_wait_flag>(tla_line, tla::twin::EventCode(static_cast<HardEvent>(event)), id);
+      }
+      freed_[event] = 0;
+    }
+  }
 
  private:
   static uint32_t RoundUp(uint32_t len) { return (len + 31) / 32 * 32; }
@@ -149,6 +162,7 @@ class TPipe {
   }
   uint32_t used_[8] = {};
   uint8_t next_event_[static_cast<int>(HardEvent::MAX)] = {};
+  uint32_t freed_[static_cast<int>(HardEvent::MAX)] = {};
 };
 
 }  // namespace AscendC

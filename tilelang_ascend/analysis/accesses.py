@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..ir import FloatImm, IntImm, TensorLoad, dtype_of, itemsize, scope_of
-from .linear import Linear, LinearForms, ZERO, upper_bound
+from ..ir import FloatImm, IntImm, TensorLoad, dtype_of, itemsize, operand_parts, scope_of
+from ..isa.pieces import piece_of
+from .linear import ZERO, Linear, LinearForms, upper_bound
 from .program import Access
 
 
@@ -17,14 +18,18 @@ class AccessReader:
     def __call__(self, record, call) -> tuple[Access, ...]:
         """Accesses of one call; footprints the table cannot tell extend to the end of the version."""
         count = len(record.operands)
-        loads, args = call.args[:count], call.args[count:]
+        parts, args = [operand_parts(a) for a in call.args[:count]], call.args[count:]
+        loads, dtypes = [load for load, _ in parts], [dtype for _, dtype in parts]
         facts = [self._facts(load.source) for load in loads]
         values = [self._value(arg, spec) for arg, spec in zip(args, record.args)]
-        bound = record.bind([f[1] for f in facts], values, None)
-        return tuple(
-            self._access(loads[i], facts[i], direction, low, high)
-            for i, direction, low, high in record.footprint(bound)
-        )  # fmt: skip
+        bound = record.bind(dtypes, values, None)
+        accesses = []
+        known = _Values(self, record, args, values, dtypes)
+        for i, direction, low, high in record.footprint(bound):
+            access = self._access(loads[i], facts[i], direction, low, high)
+            access.piece, access.pitch = piece_of(record, i, known) or (0, 0)
+            accesses.append(access)
+        return tuple(accesses)
 
     def _facts(self, buffer):
         """(scope, dtype, itemsize, versions, buffer); equal buffers give one object."""
@@ -36,7 +41,8 @@ class AccessReader:
         return facts
 
     def _value(self, arg, spec):
-        """Known value of a scalar argument; for sizes and strides an upper bound is as good: footprints grow with them."""
+        """Known value of a scalar argument; for sizes and strides an upper bound is as good: footprints grow with
+        them."""
         if isinstance(arg, (IntImm, FloatImm)):
             return arg.value
         if spec.kind != "int" or spec.ctype in ("bool", "uint64_t"):
@@ -71,6 +77,27 @@ class AccessReader:
         access.versions, access.version_stride = atom.modulus, stride
         access.start = Linear(access.start.const, rest) if rest or access.start.const else ZERO
         return access
+
+
+class _Values:
+    """The arguments of one call, as `isa.pieces` asks for them."""
+
+    def __init__(self, reader: AccessReader, record, args, bounds: list, dtypes: list):
+        self.reader, self.bounds, self.dtypes = reader, bounds, dtypes
+        self.args = args
+        self.index = {a.name: i for i, a in enumerate(record.args)}
+
+    def exact(self, *names: str) -> int | None:
+        total = ZERO
+        for name in names:
+            total = total.plus(self.reader.forms(self.args[self.index[name]]))
+        return None if total.terms else total.const
+
+    def bound(self, name: str) -> int | None:
+        return self.bounds[self.index[name]]
+
+    def itemsize(self, operand: int) -> int:
+        return itemsize(self.dtypes[operand])
 
 
 __all__ = ["AccessReader"]

@@ -12,7 +12,6 @@ from ..ir import (
     IfThenElse,
     While,
     const_int,
-    scope_of,
     stmts_of,
 )
 from ..isa import split_event
@@ -108,7 +107,8 @@ class _Builder:
             block.nodes.append(instr)
 
     def is_ordered(self, record, call, core: str) -> bool:
-        """May the next instruction of the pipe rely on this one being complete? Small mmads overlap with the next one."""
+        """May the next instruction of the pipe rely on this one being complete? Small mmads overlap with the next
+        one."""
         if not self.chip.orders(record.pipe.name):
             return False
         names = record.arg_names
@@ -173,9 +173,4 @@ _VISITORS = {
 }
 
 
-def is_local(buffer) -> bool:
-    """True for a buffer in an on-chip memory."""
-    return scope_of(buffer) not in ("global", "local.var")
-
-
-__all__ = ["SYNC_KINDS", "build_program", "is_local"]
+__all__ = ["SYNC_KINDS", "build_program"]

@@ -9,28 +9,32 @@ from ..ir import (
     Bind,
     Break,
     BufferStore,
+    Call,
     Continue,
     Evaluate,
+    FloatImm,
     For,
+    IntImm,
     TensorLoad,
     Var,
     While,
     children,
     const_int,
+    expr_children,
     exprs,
     op_name,
+    operand_parts,
     scope_of,
     statements,
-    walk_expr,
 )
 
 AIC, AIV = "aic", "aiv"
-BOTH = frozenset((AIC, AIV))
 NOBODY: frozenset = frozenset()
 
 #: Which core owns a local memory. UB belongs to the vector core; everything else on chip to the cube core.
 CORE_OF_SCOPE = {
-    "shared.ub": AIV, "shared.l1": AIC, "local.l0a": AIC, "local.l0b": AIC, "local.l0c": AIC, "local.bt": AIC, "local.fb": AIC,
+    "shared.ub": AIV, "shared.l1": AIC, "local.l0a": AIC, "local.l0b": AIC, "local.l0c": AIC, "local.bt": AIC,
+    "local.fb": AIC,
 }  # fmt: skip
 
 
@@ -48,8 +52,9 @@ def record_of(call):
 def core_of_operands(call) -> str | None:
     """The core that owns the local operands of an instruction, None when it has none."""
     for arg in call.args:
-        if isinstance(arg, TensorLoad):
-            core = CORE_OF_SCOPE.get(scope_of(arg.source))
+        parts = operand_parts(arg)
+        if parts is not None:
+            core = CORE_OF_SCOPE.get(scope_of(parts[0].source))
             if core:
                 return core
     return None
@@ -58,9 +63,9 @@ def core_of_operands(call) -> str | None:
 class CoreUse:
     """Cores of every statement of `func`.
 
-    An instruction with a local operand runs on the core that owns the memory. A scalar statement runs on every core that uses its
-    result; a loop or branch on every core that has something inside. `CoreUse.of(stmt)` is a frozenset of `aic` and `aiv`, empty
-    for a dead statement.
+    An instruction with a local operand runs on the core that owns the memory. A scalar statement runs on every core
+    that uses its result; a loop or branch on every core that has something inside. `CoreUse.of(stmt)` is a frozenset of
+    `aic` and `aiv`, empty for a dead statement.
     """
 
     def __init__(self, func):
@@ -101,7 +106,8 @@ class CoreUse:
             self._find_jumps(child, stmt if isinstance(stmt, (For, While)) else loop)
 
     def _assign_atomic_modes(self, body) -> None:
-        """`set_atomic` belongs to the core whose write to GM it brackets: the nearest one in the same statement list."""
+        """`set_atomic` belongs to the core whose write to GM it brackets: the nearest one in the same statement
+        list."""
         for block in [body, *(c for s in self._stmts for c in children(s))]:
             items = children(block)
             writers = [(i, core_of_operands(call_of(s))) for i, s in enumerate(items) if call_of(s) is not None]
@@ -156,19 +162,29 @@ class CoreUse:
         names = self._names.get(s)
         if names is None:
             found: set = set()
-
-            def see(x):
-                if isinstance(x, Var):
-                    found.add(x)
-                elif isinstance(x, TensorLoad):
-                    found.add(x.source)
-
             for e in exprs(s):
-                if const_int(e) is None:
-                    walk_expr(e, see)
+                _collect(e, found)
             names = self._names[s] = list(found)
         return names
 
 
-__all__ = ["AIC", "AIV", "BOTH", "CORE_OF_SCOPE", "CoreUse", "call_of", "core_of_operands", "record_of"]
+def _collect(e, found: set) -> None:
+    """Variables and buffers of an expression. (Written out because most arguments are constants, and this is called
+    often.)"""
+    if isinstance(e, (IntImm, FloatImm)):
+        return
+    if isinstance(e, Var):
+        found.add(e)
+    elif isinstance(e, TensorLoad):
+        found.add(e.source)
+        for index in e.indices:
+            _collect(index, found)
+    elif isinstance(e, Call):
+        for arg in e.args:
+            _collect(arg, found)
+    else:
+        for child in expr_children(e):
+            _collect(child, found)
 
+
+__all__ = ["AIC", "AIV", "CORE_OF_SCOPE", "CoreUse", "call_of", "core_of_operands", "record_of"]

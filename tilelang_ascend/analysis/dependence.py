@@ -1,9 +1,11 @@
-"""Data dependences between instructions of a `Program`: which pairs must be ordered, in the same iteration and across iterations."""
+"""Data dependences between instructions of a `Program`: which pairs must be ordered, in the same iteration and across
+iterations."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ..ir import const_int, dtype_of, itemsize
 from .linear import INF, Linear
@@ -19,11 +21,13 @@ class Dependence:
     Attributes:
         common: loops around both, outermost first.
         same_iteration: `src` may precede `dst` on common bytes within one iteration of all common loops.
-        distances: for each common loop, the smallest iteration distance at which the pair may touch common bytes when the outer
+        distances: for each common loop, the smallest iteration distance at which the pair may touch common bytes when
+        the outer
             loops are in the same iteration; 0 = never.
         versions: version indices of both accesses (comparing them refines the distances), or None.
         version_count: number of versions of the buffer, 1 when versions cannot be compared.
         buffer: the buffer `dst` waits for.
+        kind: `RAW`, `WAR` or `WAW`.
     """
 
     src: Instr
@@ -34,17 +38,12 @@ class Dependence:
     versions: tuple[Linear, Linear] | None
     version_count: int
     buffer: object
-
-    @property
-    def kind(self) -> str:
-        """`RAW`, `WAR` or `WAW`."""
-        reads = any(a.read and a.buffer is self.buffer for a in self.dst.accesses)
-        writes = any(a.write for a in self.src.accesses)
-        return "RAW" if writes and reads else "WAW" if writes else "WAR"
+    kind: str
 
 
 def dependences(program: Program) -> list[Dependence]:
-    """All dependences that the pipes do not keep by themselves: between different lanes, and on lanes that complete out of order."""
+    """All dependences that the pipes do not keep by themselves: between different lanes, and on lanes that complete out
+    of order."""
     return _Finder(program).find()
 
 
@@ -58,12 +57,16 @@ class _Finder:
         for group in self._groups():
             if all(not a.write for _, a in group):
                 continue
+            order = _Between(group)
             for i, (x, a) in enumerate(group):
-                for y, b in group[i:]:
-                    if not (a.write or b.write):
-                        continue
-                    self._pair(x, a, y, b, forward=x is not y)
-                    self._pair(y, b, x, a, forward=False)
+                for j in range(i, len(group)):
+                    y, b = group[j]
+                    if a.write or b.write:
+                        self._pair(
+                            x, a, y, b, x is not y and not order.write_between(i, j), not order.write_around(i, j)
+                        )
+                        if x is not y:
+                            self._pair(y, b, x, a, False, not order.write_around(j, i))
         return list(self.found.values())
 
     def _groups(self) -> list[list[tuple[Instr, Access]]]:
@@ -74,8 +77,9 @@ class _Finder:
                 by_buffer[access.buffer].append((instr, access))
         return _merge_overlapping(by_buffer, self.program.addresses)
 
-    def _pair(self, src: Instr, a: Access, dst: Instr, b: Access, forward: bool) -> None:
-        if src.lane == dst.lane and src.ordered:
+    def _pair(self, src: Instr, a: Access, dst: Instr, b: Access, forward: bool, carried: bool) -> None:
+        """Record what `dst` must wait for: `forward` in the same iteration, `carried` across iterations."""
+        if (src.lane == dst.lane and src.ordered) or not (forward or carried):
             return
         common = _common_loops(src, dst)
         if not common and not forward:
@@ -85,16 +89,16 @@ class _Finder:
         compare = _Comparison(a, b, self.program)
         if not compare.possible:
             return
-        inner = {loop.atom for loop in src.loops[len(common):]} | {loop.atom for loop in dst.loops[len(common):]}
+        inner = {loop.atom for loop in src.loops[len(common) :]} | {loop.atom for loop in dst.loops[len(common) :]}
         same = forward and compare.distance(None, inner) > 0
         distances = [0] * len(common)
         across_tiles = a.buffer not in self.program.user_tensors
         for level in range(len(common) - 1, -1, -1):
-            if across_tiles or not common[level].independent:
+            if carried and (across_tiles or not common[level].independent):
                 distances[level] = compare.distance(common[level].atom, inner)
             inner.add(common[level].atom)
         if same or any(distances):
-            self._add(Dependence(src, dst, common, same, tuple(distances), compare.versions, compare.count, b.buffer))
+            self._add(Dependence(src, dst, common, same, tuple(distances), compare.versions, compare.count, b.buffer, _kind(a, b)))
 
     def _add(self, d: Dependence) -> None:
         key = (id(d.src), id(d.dst), d.versions)
@@ -104,6 +108,42 @@ class _Finder:
             return
         old.same_iteration |= d.same_iteration
         old.distances = tuple(min(x or y, y or x) for x, y in zip(old.distances, d.distances))
+
+
+class _Between:
+    """Which pairs of accesses have a write between them that both sides depend on anyway?
+
+    Only accesses of one statement list to the same place (equal version, equal first byte) are compared: they always
+    meet, so the pair is ordered when the pairs with the write in the middle are.
+    """
+
+    def __init__(self, group: list):
+        members: dict = {}
+        self.place = []
+        for instr, access in group:
+            key = (id(instr.parent), access.buffer, access.version, access.start)
+            mine = members.setdefault(key, [])
+            self.place.append((mine, len(mine)))
+            mine.append(access.write)
+        self.written = {id(mine): list(accumulate(mine, initial=0)) for mine in members.values()}
+
+    def write_between(self, i: int, j: int) -> bool:
+        """A write after access i and before access j of one iteration."""
+        mine, p = self.place[i]
+        other, q = self.place[j]
+        if mine is not other:
+            return False
+        written = self.written[id(mine)]
+        return written[q] - written[p + 1] > 0
+
+    def write_around(self, i: int, j: int) -> bool:
+        """A write after access i of one iteration or before access j of the next one."""
+        mine, p = self.place[i]
+        other, q = self.place[j]
+        if mine is not other:
+            return False
+        written = self.written[id(mine)]
+        return written[-1] - written[p + 1] + written[q] > 0
 
 
 def _merge_overlapping(by_buffer: dict, addresses: dict) -> list:
@@ -163,7 +203,8 @@ def _child(node, block):
 class _Comparison:
     """Can two accesses touch a common byte?
 
-    `versions` and `count` tell whether and how version indices may be compared; `possible` is False when no bytes can be shared.
+    `versions` and `count` tell whether and how version indices may be compared; `possible` is False when no bytes can
+    be shared.
     """
 
     def __init__(self, a: Access, b: Access, program: Program):
@@ -172,9 +213,11 @@ class _Comparison:
         self.b_size = ANY_SIZE if b.size is None else b.size
         self.possible, self.versions, self.count = True, None, 1
         self.a_start, self.b_start = a.start, b.start
+        self.a_piece, self.b_piece, self.pitch = _pieces(a, b)
         if a.buffer is not b.buffer:
             self.possible = self._hulls_overlap(a, b, program)
             self.a_size = self.b_size = ANY_SIZE
+            self.pitch = 0
             return
         if a.version is None and b.version is None:
             return
@@ -205,14 +248,22 @@ class _Comparison:
         return a.version_stride + low >= self.a_size and -a.version_stride + high <= -self.b_size
 
     def distance(self, carried, free: set) -> int:
-        """Smallest distance of iterations of loop `carried` (None: same iteration, result 1) with a common byte, 0 = none.
+        """Smallest distance of iterations of loop `carried` (None: same iteration, result 1) with a common byte, 0 =
+        none.
 
         `free`: loop atoms whose iterations are independent in the two accesses.
         """
         low, high = self._difference(carried, free)
-        if low >= self.a_size or high <= -self.b_size:
+        if low >= self.a_size or high <= -self.b_size or self._interleaved(low, high):
             return 0
         return self._version_distance(carried, free) if self.versions else 1
+
+    def _interleaved(self, low: float, high: float) -> bool:
+        """Do all pieces of `b` fall into gaps of `a`?"""
+        if not self.pitch or low == -INF or high == INF:
+            return False
+        first = low % self.pitch
+        return first >= self.a_piece and first + (high - low) + self.b_piece <= self.pitch
 
     def _difference(self, carried, free: set) -> tuple[float, float]:
         """Interval of `b.start - a.start`."""
@@ -237,7 +288,7 @@ class _Comparison:
 
     def _version_distance(self, carried, free: set) -> int:
         count = self.count
-        a, b = (_modulo(v, count) for v in self.versions)
+        a, b = (version_argument(v, count) for v in self.versions)
         step = 0
         for atom in {**a.terms, **b.terms}:
             ca, cb = a.terms.get(atom, 0), b.terms.get(atom, 0)
@@ -255,7 +306,22 @@ class _Comparison:
         return next((d for d in range(1, count + 1) if (offset + step * d) % count == 0), 0)
 
 
-def _modulo(version: Linear, count: int) -> Linear:
+def _kind(a: Access, b: Access) -> str:
+    if not a.write:
+        return "WAR"
+    return "RAW" if b.read else "WAW"
+
+
+def _pieces(a: Access, b: Access) -> tuple:
+    """(piece of a, piece of b, common pitch); pitch 0 when the pieces cannot be compared."""
+    pitch = a.pitch or b.pitch
+    if not pitch or (a.pitch and b.pitch and a.pitch != b.pitch):
+        return 0, 0, 0
+    pieces = [x.piece if x.pitch else x.size for x in (a, b)]
+    return (0, 0, 0) if None in pieces else (*pieces, pitch)
+
+
+def version_argument(version: Linear, count: int) -> Linear:
     """`x` for a version `x % count`, else the version itself."""
     if version.const == 0 and len(version.terms) == 1:
         ((atom, c),) = version.terms.items()
@@ -270,4 +336,4 @@ def _whole_start(access: Access) -> Linear:
     return access.start.plus(access.version, access.version_stride) if access.version_stride else access.start
 
 
-__all__ = ["Dependence", "dependences"]
+__all__ = ["Dependence", "dependences", "version_argument"]

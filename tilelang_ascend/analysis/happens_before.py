@@ -1,8 +1,8 @@
 """Happens-before over a `Trace`: what every lane knows to be complete, and which dependences nothing orders.
 
-The state is one vector clock per lane: `clock[p][c] = t` says that all instances in column c (see `Trace`) up to trace position t are
-complete before the next instruction of lane p starts. Where control flow joins, the clocks meet (element-wise minimum): what holds
-afterwards holds on every path.
+The state is one vector clock per lane: `clock[p][c] = t` says that all instances in column c (see `Trace`) up to trace
+position t are complete before the next instruction of lane p starts. Where control flow joins, the clocks meet
+(element-wise minimum): what holds afterwards holds on every path.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from .trace import ELSE, FORK, INSTR, JOIN, JUMP, Trace
 #: Synchronisation events: (SET, key, src, dst) · (WAIT, key, src, dst) · (BARRIER, lane) · (BARRIER_ALL, core) ·
 #: (CROSS_SET, key, src) · (CROSS_WAIT, key, core). A key names one binary flag, or one cross-core counter.
 SET, WAIT, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT = range(10, 16)
-
 
 
 @dataclass(eq=False)
@@ -41,7 +40,10 @@ class Findings:
 
 
 class _State:
-    """Vector clocks and raised flags at one point of the trace. `alive` is False after a jump."""
+    """Vector clocks and raised flags at one point of the trace. `alive` is False after a jump.
+
+    Rows are shared between copies and therefore never changed in place.
+    """
 
     __slots__ = ("clock", "flags", "queues", "alive")
 
@@ -49,9 +51,7 @@ class _State:
         self.clock, self.flags, self.queues, self.alive = clock, flags, queues, alive
 
     def copy(self) -> _State:
-        flags = {key: row[:] for key, row in self.flags.items()}
-        queues = {key: [row[:] for row in rows] for key, rows in self.queues.items()}
-        return _State([row[:] for row in self.clock], flags, queues, self.alive)
+        return _State(self.clock[:], dict(self.flags), {key: rows[:] for key, rows in self.queues.items()}, self.alive)
 
 
 class Simulation:
@@ -59,10 +59,13 @@ class Simulation:
 
     first_only: stop at the first finding (enough to know that something is missing).
     assume_barriers: report dependent instructions of one lane once, as if a barrier had been put before the second.
-    credit: sets of one cross-core flag that may be ahead of its waits; more must be impossible, because counters are shallow.
+    credit: sets of one cross-core flag that may be ahead of its waits; more must be impossible, because counters are
+    shallow.
     """
 
-    def __init__(self, trace: Trace, events: list, first_only: bool = False, assume_barriers: bool = False, credit: int = 2):
+    def __init__(
+        self, trace: Trace, events: list, first_only: bool = False, assume_barriers: bool = False, credit: int = 2
+    ):
         self.events, self.first_only, self.assume_barriers, self.credit = events, first_only, assume_barriers, credit
         self.findings = Findings()
         self._make_columns(trace)
@@ -76,7 +79,8 @@ class Simulation:
         self.cross_waits: dict = {}
 
     def _make_columns(self, trace: Trace) -> None:
-        """Columns of the trace, plus columns for the waits of flags: whoever sets a flag must know its last wait is over."""
+        """Columns of the trace, plus columns for the waits of flags: whoever sets a flag must know its last wait is
+        over."""
         self.lane_of = list(trace.columns)
         self.columns_of = [[c for c, owner in enumerate(self.lane_of) if owner == lane] for lane in range(len(LANES))]
         self.wait_column: dict = {}
@@ -120,16 +124,18 @@ class Simulation:
         if missing:
             self.findings.uncovered.extend(missing.values())
             if self.assume_barriers and lane in missing:
-                self._complete(row, lane, position - 1)
+                self.state.clock[lane] = self._completed(row, lane, position - 1)
         self.last[column] = position
 
-    def _complete(self, row: list, lane: int, position: int) -> None:
-        """`row` learns that all of `lane` up to `position` is complete."""
+    def _completed(self, row: list, lane: int, position: int) -> list:
+        """`row` plus: all of `lane` up to `position` is complete."""
+        row = row[:]
         for column in self.columns_of[lane]:
             row[column] = position
+        return row
 
     def _set(self, event) -> None:
-        key, src, dst = event[1:4]
+        key, src = event[1], event[2]
         state = self.state
         if key in state.flags:
             self.findings.broken.append(f"flag {key} is set twice")
@@ -138,9 +144,7 @@ class Simulation:
         state.flags[key] = self._snapshot(src)
 
     def _snapshot(self, lane: int) -> list:
-        snapshot = self.state.clock[lane][:]
-        self._complete(snapshot, lane, self.now)
-        return snapshot
+        return self._completed(self.state.clock[lane], lane, self.now)
 
     def _wait(self, event) -> None:
         key, dst = event[1], event[3]
@@ -150,7 +154,8 @@ class Simulation:
             return
         self.now += 1
         self.waited[key] = self.last[self.wait_column[key]] = self.now
-        # A wait of the scalar pipe teaches only the scalar pipe: nobody documents that issue order alone is an ordering.
+        # A wait of the scalar pipe teaches only the scalar pipe: nobody documents that issue order alone is an
+        # ordering.
         self._learn((dst,), snapshot)
 
     def _learn(self, lanes, snapshot: list) -> None:
@@ -160,13 +165,13 @@ class Simulation:
 
     def _barrier(self, event) -> None:
         lane = event[1]
-        self._complete(self.state.clock[lane], lane, self.now)
+        self.state.clock[lane] = self._snapshot(lane)
 
     def _barrier_all(self, event) -> None:
         lanes = LANES_OF[event[1]]
         merged = [max(column) for column in zip(*(self.state.clock[lane] for lane in lanes))]
         for lane in lanes:
-            self._complete(merged, lane, self.now)
+            merged = self._completed(merged, lane, self.now)
         self._learn(lanes, merged)
 
     def _cross_set(self, event) -> None:
@@ -195,36 +200,46 @@ class Simulation:
     def _else(self, event) -> None:
         other, last = self.saved.pop()
         self.saved.append((self.state, self.last[:]))
-        self.state = self._lift(other, last)
+        lift = self._lifter(last)
+        other.clock = [lift(row) for row in other.clock]
+        other.flags = {key: lift(row) for key, row in other.flags.items()}
+        other.queues = {key: [lift(row) for row in rows] for key, rows in other.queues.items()}
+        self.state = other
+
+    def _lifter(self, last: list):
+        """On the path that skipped the arm just traced nothing of the arm exists: who knew all of a column before it,
+        knows all up to here."""
+        now = self.now
+        changed = [c for c, (x, y) in enumerate(zip(last, self.last)) if x != y]
+
+        def lift(row: list) -> list:
+            row = row[:]
+            for c in changed:
+                if row[c] >= last[c]:
+                    row[c] = now
+            return row
+
+        return lift
 
     def _join(self, event) -> None:
-        self.state = self._meet(self.state, self._lift(*self.saved.pop()))
-
-    def _lift(self, state: _State, last: list) -> _State:
-        """On the path of `state` nothing of the arm just traced exists: who knew all of a column before it, knows all up to here."""
-        now = self.now
-        for row in (*state.clock, *state.flags.values(), *(s for q in state.queues.values() for s in q)):
-            for column, limit in enumerate(last):
-                if row[column] >= limit:
-                    row[column] = now
-        return state
-
-    def _meet(self, a: _State, b: _State) -> _State:
-        if not a.alive or not b.alive:
-            return b if not a.alive else a
-        if a.flags.keys() != b.flags.keys() or _depths(a.queues) != _depths(b.queues):
+        other, last = self.saved.pop()
+        here = self.state
+        if not here.alive or not other.alive:
+            self.state = other if not here.alive else here
+            return
+        if here.flags.keys() != other.flags.keys() or _depths(here.queues) != _depths(other.queues):
             self.findings.broken.append("flags differ between two paths")
-        clock = [_lower(x, y) for x, y in zip(a.clock, b.clock)]
-        flags = {k: _lower(v, b.flags[k]) for k, v in a.flags.items() if k in b.flags}
-        queues = {k: [_lower(x, y) for x, y in zip(q, b.queues.get(k, ()))] for k, q in a.queues.items()}
-        return _State(clock, flags, queues)
+        lift = self._lifter(last)
+
+        def meet(a: list, b: list) -> list:
+            return a if a is b else [x if x < y else y for x, y in zip(a, lift(b))]
+
+        flags = {k: meet(row, other.flags[k]) for k, row in here.flags.items() if k in other.flags}
+        queues = {k: [meet(a, b) for a, b in zip(rows, other.queues.get(k, ()))] for k, rows in here.queues.items()}
+        self.state = _State([meet(a, b) for a, b in zip(here.clock, other.clock)], flags, queues)
 
     def _jump(self, event) -> None:
         self.state.alive = False
-
-
-def _lower(a: list, b: list) -> list:
-    return [x if x < y else y for x, y in zip(a, b)]
 
 
 def _depths(queues: dict) -> dict:

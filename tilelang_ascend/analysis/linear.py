@@ -1,8 +1,9 @@
 """Linear forms of index expressions, with intervals and evaluation at chosen loop iterations.
 
-`Linear` is `const + sum(coeff * atom)`. An atom is a loop variable, a `floormod` or `floordiv` by a constant, or anything else
-("opaque": a parameter, a scalar read from memory). Every atom knows in which loops its value may change, so two accesses can be
-compared across iterations without a general solver.
+`Linear` is `const + sum(coeff * atom)`. An atom is a loop variable, a `floormod` or `floordiv` by a constant, or
+anything else
+("opaque": a parameter, a scalar read from memory). Every atom knows in which loops its value may change, so two
+accesses can be compared across iterations without a general solver.
 """
 
 from __future__ import annotations
@@ -149,8 +150,8 @@ ZERO = Linear(0)
 class LinearForms:
     """Translates IR expressions into `Linear` forms; one object for one function.
 
-    Tell it about loops (`loop`) and lets (`bind`) in program order. Scalars read from memory or mutable state are opaque and
-    vary in every loop around the place that reads them (`inside`).
+    Tell it about loops (`loop`) and lets (`bind`) in program order. Scalars read from memory or mutable state are
+    opaque and vary in every loop around the place that reads them (`inside`).
     """
 
     def __init__(self):
@@ -207,7 +208,9 @@ class LinearForms:
 
     def _generic(self, expr) -> Atom:
         """Opaque atom of an expression: shared between equal pure expressions, fresh for memory reads."""
-        if isinstance(expr, TensorLoad) or (isinstance(expr, Call) and any(isinstance(a, TensorLoad) for a in expr.args)):
+        if isinstance(expr, TensorLoad) or (
+            isinstance(expr, Call) and any(isinstance(a, TensorLoad) for a in expr.args)
+        ):
             self._fresh += 1
             return self._opaque(("read", self._fresh), expr, frozenset(self._loops))
         parts = [self(c) for c in expr_children(expr)]
@@ -252,7 +255,9 @@ _RULES = {
 def upper_bound(expr, forms: LinearForms, extents: dict) -> int | None:
     """A constant that `expr` never exceeds, None when there is no obvious one. `extents`: loop atom -> trip count."""
     if isinstance(expr, tirx.Min):
-        bounds = [b for b in (upper_bound(expr.a, forms, extents), upper_bound(expr.b, forms, extents)) if b is not None]
+        bounds = [
+            b for b in (upper_bound(expr.a, forms, extents), upper_bound(expr.b, forms, extents)) if b is not None
+        ]
         return min(bounds) if bounds else None
     if isinstance(expr, tirx.Max):
         bounds = [upper_bound(expr.a, forms, extents), upper_bound(expr.b, forms, extents)]

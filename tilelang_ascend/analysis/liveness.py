@@ -90,7 +90,8 @@ def _lives_across(entry: LiveBuffer, loop: Loop) -> bool:
     if any(a.version is not None and loop.atom in a.version.varies for i in inside for a in _accesses(i, entry)):
         return True
     if len(inside) < len(entry.users):
-        # Written before the loop and read in it, or the other way round: dead in between only if the loop starts afresh.
+        # Written before the loop and read in it, or the other way round: dead in between only if the loop starts
+        # afresh.
         return not _starts_afresh(entry, inside, loop) or entry.users[0] not in inside
     return not loop.independent and not _starts_afresh(entry, inside, loop)
 

@@ -1,8 +1,8 @@
 """Structured program: the statement tree of one kernel reduced to what memory planning and synchronisation look at.
 
-Leaves are instructions (with their lane and accesses) and synchronisation statements; inner nodes are blocks, loops and branches.
-A *lane* is one pipe of one core, e.g. `("aiv", "MTE2")`; lanes are numbered by `LANES`. Scalar statements (lets, stores to
-mutable scalars, declarations) are not nodes: they order nothing but the scalar pipe.
+Leaves are instructions (with their lane and accesses) and synchronisation statements; inner nodes are blocks, loops and
+branches. A *lane* is one pipe of one core, e.g. `("aiv", "MTE2")`; lanes are numbered by `LANES`. Scalar statements
+(lets, stores to mutable scalars, declarations) are not nodes: they order nothing but the scalar pipe.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from .linear import Atom, Linear
 
 CORES = ("aic", "aiv")
-LANES = tuple(("aic", p) for p in ("S", "M", "MTE1", "MTE2", "MTE3", "FIX")) + tuple(("aiv", p) for p in ("S", "V", "MTE2", "MTE3"))
+LANES = tuple(("aic", p) for p in ("S", "M", "MTE1", "MTE2", "MTE3", "FIX")) + tuple(
+    ("aiv", p) for p in ("S", "V", "MTE2", "MTE3")
+)
 LANE_INDEX = {lane: i for i, lane in enumerate(LANES)}
 LANES_OF = {core: tuple(i for i, lane in enumerate(LANES) if lane[0] == core) for core in CORES}
 
@@ -27,9 +29,11 @@ class Access:
         read, write: direction.
         version: linear form of the version index, None when the buffer has one version (or the version cannot be told).
         versions: number of versions.
-        version_stride: bytes between versions when the version is part of the offset (GM), 0 when it is an index of its own.
+        version_stride: bytes between versions when the version is part of the offset (GM), 0 when it is an index of its
+        own.
         start: first byte within the version.
         size: bytes, None = up to the end of the version.
+        piece, pitch: when pitch > 0, only `piece` bytes at every multiple of `pitch` from `start` are touched.
     """
 
     buffer: object
@@ -41,11 +45,14 @@ class Access:
     version_stride: int
     start: Linear
     size: int | None
+    piece: int = 0
+    pitch: int = 0
 
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """A statement list. `nodes` holds only the children that matter; `position` of a node is its index in the statement list."""
+    """A statement list. `nodes` holds only the children that matter; `position` of a node is its index in the statement
+    list."""
 
     owner: Loop | Branch | None = None
     length: int = 0

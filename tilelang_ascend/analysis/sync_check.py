@@ -24,7 +24,8 @@ class Uncovered:
 
 
 def sync_covers(func, chip) -> list[Uncovered]:
-    """Everything the synchronisation of `func` misses; empty when every dependence is ordered and every flag is used correctly.
+    """Everything the synchronisation of `func` misses; empty when every dependence is ordered and every flag is used
+    correctly.
 
     `func` is Ascend IR of one core, or of both cores together with attr `core` on synchronisation statements.
     """
@@ -93,7 +94,11 @@ def _flag_name(key) -> str:
 
 def _describe(need: Need) -> Uncovered:
     d = need.dependence
-    where = "in the same iteration" if need.level == SAME_ITERATION else f"across iterations of loop {d.common[need.level].atom.expr}"
+    where = (
+        "in the same iteration"
+        if need.level == SAME_ITERATION
+        else f"across iterations of loop {d.common[need.level].atom.expr}"
+    )
     source, sink = (f"{i.name} ({'.'.join(LANES[i.lane])}{_line(i.stmt)})" for i in (d.src, d.dst))
     return Uncovered(f"{d.kind} on {d.buffer.name}: {sink} does not wait for {source} {where}", d.src.stmt, d.dst.stmt)
 

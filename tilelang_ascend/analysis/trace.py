@@ -1,12 +1,14 @@
 """Bounded unrolling of a `Program` into a linear trace that stands for every execution.
 
-Loops with a constant trip count run a small number of iterations with the same residue (so versions like `k % 2` fall as in the
-real loop); loops with an unknown count run that many iterations with an exit before each. Branches contribute both arms.
+Loops with a constant trip count run a small number of iterations with the same residue (so versions like `k % 2` fall
+as in the real loop); loops with an unknown count run that many iterations with an exit before each. Branches contribute
+both arms.
 Every instruction instance knows, for each lane, the latest earlier instance it depends on: `needs`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -25,24 +27,27 @@ STEP = 1 << 16
 
 @dataclass(eq=False, slots=True)
 class Need:
-    """Instance of a dependence in the trace: column and position of the producer; `level` is the common loop that carries it."""
+    """Instance of a dependence in the trace: column and position of the producer, position `at` of the consumer;
+    `level` is the common loop that carries it."""
 
     column: int
     position: int
     dependence: Dependence
     level: int
+    at: int
 
 
 @dataclass(eq=False)
 class Trace:
     """One unrolled execution. `events` are tuples:
 
-    (INSTR, lane, column, position, needs) · (GAP, block, statement position, env) · (SYNC, node, env) · (FORK,) · (ELSE,) · (JOIN,) ·
+    (INSTR, lane, column, position, needs) · (GAP, block, statement position, env) · (SYNC, node, env) · (FORK,) ·
+    (ELSE,) · (JOIN,) ·
     (JUMP,)
 
-    Instances are grouped in columns, the units in which a clock knows what is complete. Without control flow a lane is a column:
-    lanes complete as a prefix. With control flow, instances of one instruction on one set of versions form a column, because a path
-    may leave out some of them and not others. `columns[c]` is the lane of column c.
+    Instances are grouped in columns, the units in which a clock knows what is complete. Without control flow a lane is
+    a column: lanes complete as a prefix. With control flow, instances of one instruction on one set of versions form a
+    column, because a path may leave out some of them and not others. `columns[c]` is the lane of column c.
     """
 
     events: list
@@ -53,7 +58,8 @@ class Trace:
 def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), at_least: int = 1) -> list[Trace]:
     """Traces for `program`; one when all that matters is constant, several when versions depend on unknown trip counts.
 
-    `extra`: further linear forms (flag ids) whose value must be known in the trace. Loops run more than `at_least` iterations
+    `extra`: further linear forms (flag ids) whose value must be known in the trace. Loops run more than `at_least`
+    iterations
     (unless they have fewer).
     """
     plan = _TripPlan(program, deps, extra, at_least)
@@ -72,34 +78,38 @@ class _TripPlan:
         forms = {v for d in deps if d.versions for v in d.versions} | set(extra)
         self.atoms = set()
         self.moduli: dict = {}
+        self.largest: dict = {}
         for form in forms:
             for atom in form.atoms():
                 self.atoms.add(atom)
                 if atom.kind == "mod":
                     for inner in atom.arg.atoms():
                         self.moduli[inner] = math.lcm(self.moduli.get(inner, 1), atom.modulus)
+                        self.largest[inner] = max(self.largest.get(inner, 1), atom.modulus)
 
     def scenarios(self):
         """Yield (env, trips, exits): values of opaque atoms, iterations per loop, loops that may exit early."""
         unknown = [loop for loop in self.program.loops if loop.trip is None]
         pinned = [loop for loop in unknown if self._pinned(loop)]
-        residues = max((self._modulus_of_extent(loop) for loop in pinned), default=1)
+        exits = {loop for loop in unknown if loop not in pinned}
         base = self._base_trips()
-        counts = [None] if not pinned else [0, 1, *range(residues + 1, 2 * residues + 1)]
-        for count in counts:
+        extents = list(dict.fromkeys(loop.extent for loop in pinned))
+        for counts in itertools.product(*(self._counts(e) for e in extents)):
             trips, env = dict(base), {}
-            for loop in pinned:
-                trips[loop] = count if count is not None else trips[loop]
-                self._solve(loop.extent, trips[loop], env)
-            exits = {loop for loop in unknown if loop not in pinned}
+            for extent, count in zip(extents, counts):
+                self._solve(extent, count, env)
+                trips.update((loop, count) for loop in pinned if loop.extent == extent)
             yield env, trips, exits
+
+    def _counts(self, extent: Linear) -> list[int]:
+        """Trip counts that stand for all: none, one, and enough iterations with every residue."""
+        modulus = max((self.moduli.get(a, 1) for a in extent.atoms()), default=1)
+        enough = max(modulus, self.at_least) + 1
+        return [0, 1, *range(enough, enough + modulus)]
 
     def _pinned(self, loop: Loop) -> bool:
         """Versions depend on the trip count, so the trace must use one count."""
         return loop.extent is not None and any(a in self.atoms and a.kind == "opaque" for a in loop.extent.atoms())
-
-    def _modulus_of_extent(self, loop: Loop) -> int:
-        return max((self.moduli.get(a, 1) for a in loop.extent.atoms()), default=1)
 
     def _solve(self, extent: Linear, count: int, env: dict) -> None:
         """Give the one opaque atom of `extent` the value that makes it `count`."""
@@ -111,9 +121,11 @@ class _TripPlan:
     def _base_trips(self) -> dict:
         trips = {}
         for loop in self.program.loops:
-            modulus = self.moduli.get(loop.atom, 1)
-            enough = max(modulus, self.at_least) + 1
-            trips[loop] = enough if loop.trip is None else max(0, _clamp(loop.trip, enough, modulus))
+            # One more than the distance of the farthest dependence; what happens later is a shifted copy.
+            enough = max(self.largest.get(loop.atom, 1), self.at_least) + 1
+            trips[loop] = (
+                enough if loop.trip is None else max(0, _clamp(loop.trip, enough, self.moduli.get(loop.atom, 1)))
+            )
         return trips
 
 
@@ -129,7 +141,7 @@ class _Unroller:
         self.iters: list[int] = []
         self.events: list = []
         self.position = 0
-        self.instances: dict[Instr, list] = {i: [] for i in program.instrs}
+        self.instances: dict[Instr, dict] = {i: {} for i in program.instrs}
         self.incoming: dict[Instr, list] = {i: [] for i in program.instrs}
         for d in deps:
             self.incoming[d.dst].append(d)
@@ -166,34 +178,32 @@ class _Unroller:
         versions = {f: f.evaluate(self.env) for f in self.version_forms.get(node, ())}
         iters = tuple(self.iters)
         needs: dict[int, Need] = {}
+        self.position += STEP
         for d in self.incoming[node]:
             self._need(d, iters, versions, needs)
-        self.position += STEP
         column = self.column(node, versions)
         self.events.append((INSTR, node.lane, column, self.position, tuple(needs.values())))
-        self.instances[node].append((self.position, iters, versions, column))
+        self.instances[node].setdefault((column, *versions.values()), []).append((self.position, iters, versions))
 
     def _need(self, d: Dependence, iters: tuple, versions: dict, needs: dict) -> None:
-        """Add what `d` demands of an instance: for each column, the latest instance of the source that it conflicts with."""
-        depth = len(d.common)
+        """Add what `d` demands of an instance: for each column, the latest instance of the source that it conflicts
+        with."""
         src_form, dst_form = d.versions or (None, None)
         mine = versions.get(dst_form)
-        seen = set()
-        for position, other, other_versions, column in reversed(self.instances[d.src]):
-            if column in seen:
-                continue
-            level = next((n for n in range(depth) if other[n] != iters[n]), SAME_ITERATION)
-            if not (d.same_iteration if level == SAME_ITERATION else d.distances[level]):
-                continue
-            theirs = other_versions.get(src_form)
-            if mine is not None and theirs is not None and mine != theirs:
-                continue
+        for (column, *_), found in self.instances[d.src].items():
             best = needs.get(column)
-            if best is None or best.position < position:
-                needs[column] = Need(column, position, d, level)
-            if not self.forked:
-                return
-            seen.add(column)
+            floor = best.position if best is not None else 0
+            if mine is not None:
+                theirs = found[0][2].get(src_form)
+                if theirs is not None and theirs != mine:
+                    continue
+            for position, other, _ in reversed(found):
+                if position <= floor:
+                    break
+                level = _first_difference(other, iters, len(d.common))
+                if d.same_iteration if level == SAME_ITERATION else d.distances[level]:
+                    needs[column] = Need(column, position, d, level, self.position)
+                    break
 
     def loop(self, node: Loop) -> None:
         trip, may_exit = self.trips[node], node in self.exits
@@ -225,6 +235,14 @@ class _Unroller:
         self.events.append((JUMP,))
 
 
+def _first_difference(a: tuple, b: tuple, depth: int) -> int:
+    """Outermost of `depth` common loops in which two instances are in different iterations."""
+    for level in range(depth):
+        if a[level] != b[level]:
+            return level
+    return SAME_ITERATION
+
+
 def _versions_by_instr(deps) -> dict:
     forms: dict = {}
     for d in deps:
@@ -234,6 +252,12 @@ def _versions_by_instr(deps) -> dict:
     return forms
 
 
-_VISIT = {Instr: _Unroller.instr, Loop: _Unroller.loop, Branch: _Unroller.branch, Sync: _Unroller.sync, Jump: _Unroller.jump}
+_VISIT = {
+    Instr: _Unroller.instr,
+    Loop: _Unroller.loop,
+    Branch: _Unroller.branch,
+    Sync: _Unroller.sync,
+    Jump: _Unroller.jump,
+}
 
 __all__ = ["ELSE", "FORK", "GAP", "INSTR", "JOIN", "JUMP", "Need", "SAME_ITERATION", "SYNC", "Trace", "traces"]

@@ -1,8 +1,8 @@
 """Compiled kernels, in memory and on disk.
 
 The key of a kernel is a digest of its traced Tile IR, so everything that shaped it counts: its source, the globals,
-closures and helper functions it used, the values of its constants. Chip, options, and the versions of this package, of the
-instruction table and of TVM are part of the key too.
+closures and helper functions it used, the values of its constants. Chip, options, and the versions of this package,
+of the instruction table and of TVM are part of the key too.
 """
 
 from __future__ import annotations

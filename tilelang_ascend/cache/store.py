@@ -17,8 +17,8 @@ _MANIFEST = "manifest.json"
 class Store:
     """Maps a key (hexadecimal digest) to a set of small text files below `root`.
 
-    An entry is complete or absent: it is staged in a temporary folder and renamed into place. The manifest holds a digest
-    of every file, so a truncated or edited entry is noticed, removed and built again.
+    An entry is complete or absent: it is staged in a temporary folder and renamed into place. The manifest holds a
+    digest of every file, so a truncated or edited entry is noticed, removed and built again.
     """
 
     def __init__(self, root: Path):

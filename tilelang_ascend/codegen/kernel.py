@@ -32,6 +32,7 @@ from ..ir import (
     is_noop,
     itemsize,
     op_name,
+    operand_parts,
     scope_of,
     statements,
     tirx,
@@ -287,7 +288,7 @@ class _Body:
         record = lookup(op_name(call))
         count = len(record.operands)
         loads, values = list(call.args)[:count], list(call.args)[count:]
-        dtypes = [dtype_of(load.source) for load in loads]
+        dtypes = [operand_parts(load)[1] for load in loads]
         operands = [(self.operand(load), dtype) for load, dtype in zip(loads, dtypes)]
         args = [
             self.float_arg(value, scalar_dtype(record, dtypes)) if arg.kind == "float" else self.int_arg(value, arg.ctype)
@@ -314,7 +315,13 @@ class _Body:
             return TypedText(float_literal(float(constant), dtype), CTYPES[dtype]) if is_float(dtype) else str(int(constant))
         return TypedText(self.scalar(value), _scalar_type(dtype_of(value)))
 
-    def operand(self, load: TensorLoad) -> str:
+    def operand(self, operand) -> str:
+        """`tensor[offset]`, with `.ReinterpretCast<T>()` when it is read as another dtype."""
+        load, dtype = operand_parts(operand)
+        text = self.element(load)
+        return text if dtype == dtype_of(load.source) else f"{text}.ReinterpretCast<{CTYPES[dtype]}>()"
+
+    def element(self, load: TensorLoad) -> str:
         """`tensor[offset]`; the offset of a local tensor counts from version 0."""
         buffer = load.source
         name = self.names.of(buffer)

@@ -216,6 +216,8 @@ class ScalarText:
         return (f"static_cast<{CTYPES[dtype]}>({text})", ATOM) if dtype in _NARROW else (text, UNARY)
 
     def print_Cast(self, e):
+        if dtype_of(e) == dtype_of(e.value):
+            return self.text(e.value)
         return cast_text(self(e.value), dtype_of(e.value), dtype_of(e)), ATOM
 
     def print_Select(self, e):

@@ -1,18 +1,18 @@
 """The builder: collects Tile IR statements, region by region, while a kernel is traced.
 
-A *region* is a list of statements that will become one body: of the function, of a loop, of one side of an `if`. Run-time control
-flow opens a region; compile-time control flow is just Python running. `Builder.current()` is the builder of this thread.
+A *region* is a list of statements that will become one body: of the function, of a loop, of one side of an `if`.
+Run-time control flow opens a region; compile-time control flow is just Python running. `Builder.current()` is the
+builder of this thread.
 """
 
 from __future__ import annotations
 
-import linecache
 import os
 import sys
 import threading
 from typing import Any
 
-from ..errors import InvalidKernel, KernelSyntaxError, Location, ScopeError
+from ..errors import KernelSyntaxError, Location, ScopeError, location_in_code
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -25,37 +25,39 @@ from ..ir import (
     decl_buffer,
     seq,
     tirx,
+    tvm,
+    tvm_ffi,
 )
+from .scopes import check_scopes
 from .values import Restart, ScalarVar
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NOT_USER = tuple(
+    os.path.dirname(os.path.abspath(f)) + os.sep
+    for f in (os.path.dirname(os.path.abspath(__file__)), tvm.__file__, tvm_ffi.__file__)
+)
 _active = threading.local()
 _source_names: dict[str, SourceName] = {}
 _positions: dict[int, tuple[Any, list]] = {}  # by identity; the value keeps the code object alive
 
 
 def is_user_code(code) -> bool:
-    """True for code that is not part of this package."""
-    return not code.co_filename.startswith(_PACKAGE)
+    """True for code that is neither part of this package nor of the IR library."""
+    return not code.co_filename.startswith(_NOT_USER)
 
 
 def user_location() -> Location | None:
-    """Where the user's program is: the innermost frame outside this package, with exact columns from Python 3.11 on."""
+    """Where the user's program is: the innermost frame outside this package."""
     frame = sys._getframe(1)
     while frame is not None and not is_user_code(frame.f_code):
         frame = frame.f_back
     if frame is None:
         return None
     code = frame.f_code
-    if sys.version_info >= (3, 11):
-        entry = _positions.get(id(code))
-        if entry is None:
-            entry = _positions[id(code)] = (code, list(code.co_positions()))
-        line, end_line, col, end_col = entry[1][frame.f_lasti // 2]
-        if line is not None and col is not None:
-            return Location(code.co_filename, line, col + 1, end_col + 1 if end_line == line else 0)
-    text = linecache.getline(code.co_filename, frame.f_lineno)
-    return Location(code.co_filename, frame.f_lineno, len(text) - len(text.lstrip()) + 1)
+    entry = _positions.get(id(code))
+    if entry is None:
+        table = list(code.co_positions()) if hasattr(code, "co_positions") else None
+        entry = _positions[id(code)] = (code, table)
+    return location_in_code(code, frame.f_lasti, frame.f_lineno, entry[1])
 
 
 def span_of(where: Location | None) -> Span | None:
@@ -97,8 +99,10 @@ class Builder:
         self.hints: list[str] = []
         self.threads: Any = None
         self.grids = 0
+        self.grid: tuple[list, list] = ([], [])  # block indices and extents of the launch being traced
         self.outputs: list = []  # buffers made by T.empty, in order
         self.loops: list = []
+        self.calls: list[Location | None] = []  # where the traced functions being executed were called
         self.function_regions: list[Region] = []
         self.eager: Any = None  # the EagerTrace this builder serves, if any
 
@@ -163,6 +167,10 @@ class Builder:
                 self.names[candidate] = 0
                 return candidate
 
+    def trail(self) -> tuple:
+        """How the trace got here: call sites and iterations of unrolled loops (one line may be traced many times)."""
+        return (*self.calls, *(loop.rounds for loop in self.loops if not loop.runtime))
+
     def hinted_name(self, default: str) -> str:
         """Name for a new buffer: the Python name it is being assigned to, else `default`."""
         names = self.pending[-1]
@@ -180,7 +188,9 @@ class Builder:
         self.emit(Bind(var, value, span=self.span()))
         return var
 
-    def alloc(self, shape, dtype: str, scope: str, name: str, annotations: dict | None = None, region: Region | None = None):
+    def alloc(
+        self, shape, dtype: str, scope: str, name: str, annotations: dict | None = None, region: Region | None = None
+    ):
         """Allocate a buffer in the current region (or an enclosing one)."""
         buffer = decl_buffer(list(shape), str(dtype), name, scope=scope)
         stmt = AllocBuffer(buffer, annotations=annotations, span=self.span())
@@ -224,80 +234,6 @@ def unreadable(name: str, value) -> ScopeError:
     """The error for reading a name that holds an `Unavailable`."""
     notes = [("it is assigned here", value.where)] if value.where else []
     return ScopeError(f"'{name}' cannot be read here: {value.reason}", notes=notes, hint=value.hint)
-
-
-def check_scopes(body, where: Location | None) -> None:
-    """Every variable must be used inside the region that defines it (a Python list can carry one out of it)."""
-    undefined = _escaped(body)
-    if undefined is None:
-        return
-    var, stmt = undefined
-    raise InvalidKernel(
-        f"'{var.name}' is used outside the loop, branch or kernel that defines it",
-        at=stmt if getattr(stmt, "span", None) is not None else where,
-        hint="values that exist only while the kernel runs cannot leave their block; use T.alloc_var before the block",
-    )
-
-
-def _escaped(body):
-    """(variable, statement) of the first use of a variable out of its scope, else None."""
-    from ..ir import For, IfThenElse, SeqStmt, While, exprs, free_vars
-
-    defined_somewhere: set = set()
-    visible: set = set()
-
-    def collect(s) -> None:
-        if isinstance(s, SeqStmt):
-            for x in s.seq:
-                collect(x)
-        elif isinstance(s, For):
-            defined_somewhere.add(s.loop_var)
-            collect(s.body)
-        elif isinstance(s, While):
-            collect(s.body)
-        elif isinstance(s, IfThenElse):
-            collect(s.then_case)
-            if s.else_case is not None:
-                collect(s.else_case)
-        elif isinstance(s, Bind):
-            defined_somewhere.add(s.var)
-        elif isinstance(s, AllocBuffer):
-            defined_somewhere.add(s.buffer)
-
-    def check(s, added: list):
-        for e in exprs(s):
-            for v in free_vars(e):
-                if v in defined_somewhere and v not in visible:
-                    return v, s
-        if isinstance(s, BufferStore) and s.buffer in defined_somewhere and s.buffer not in visible:
-            return s.buffer, s
-        if isinstance(s, SeqStmt):
-            for x in s.seq:
-                if bad := check(x, added):
-                    return bad
-        elif isinstance(s, Bind):
-            visible.add(s.var), added.append(s.var)
-        elif isinstance(s, AllocBuffer):
-            visible.add(s.buffer), added.append(s.buffer)
-        elif isinstance(s, For):
-            visible.add(s.loop_var)
-            bad = scoped(s.body)
-            visible.discard(s.loop_var)
-            return bad
-        elif isinstance(s, While):
-            return scoped(s.body)
-        elif isinstance(s, IfThenElse):
-            return scoped(s.then_case) or (scoped(s.else_case) if s.else_case is not None else None)
-        return None
-
-    def scoped(s):
-        added: list = []
-        bad = check(s, added)
-        visible.difference_update(added)
-        return bad
-
-    collect(body)
-    return scoped(body)
 
 
 def constant(expr) -> int | float | bool | None:

@@ -1,7 +1,7 @@
 """`if`, `for` and `while`: Python when everything is known at compile time, regions of IR otherwise.
 
-Each statement is a small state object. Its `enter` / `exit` receive the current values of the names the statement assigns and
-return what those names hold from then on.
+Each statement is a small state object. Its `enter` / `exit` receive the current values of the names the statement
+assigns and return what those names hold from then on.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 from ..errors import InvalidKernel, UnsupportedConstruct
 from ..ir import Break, For, ForKind, IfThenElse, IntImm, While, as_expr, children, const_int, tirx
 from . import operators
+from .annotations import dtype_name
 from .builder import Builder, Region, constant, index_var, span_of, user_location
 from .rewriter import DEFINITE, EXPOSED, LIVE_AFTER
-from .types import dtype_name
 from .values import UNBOUND, LoopSpec, Restart, ScalarVar, Unavailable, is_buffer, is_expr, is_region
 
 _CARRIED = LIVE_AFTER | EXPOSED
@@ -43,7 +43,7 @@ class _Statement:
             return value
         if not flags & _CARRIED:
             return value
-        key = (self.where.file, self.where.line, name) if self.where else (name,)
+        key = (self.where, name, self.builder.trail())
         if isinstance(value, Unavailable):
             # Assigned on both sides of an `if`: a variable that gets its type from the first store.
             return self.builder.implicit_var(name, key) if flags & DEFINITE and flags & LIVE_AFTER else value
@@ -59,7 +59,8 @@ class _Statement:
     def merge(self, finals: tuple) -> tuple:
         """Values after the statement: `finals` holds one tuple of values per path that was traced."""
         return tuple(
-            self._merged(name, before, [f[k] for f in finals]) for k, (name, before) in enumerate(zip(self.names, self.entry))
+            self._merged(name, before, [f[k] for f in finals])
+            for k, (name, before) in enumerate(zip(self.names, self.entry))
         )
 
     def _merged(self, name: str, before, after: list):
@@ -89,7 +90,9 @@ class If(_Statement):
         super().__init__(names, flags)
         test = operators.plain(test)
         if is_buffer(test) or is_region(test):
-            raise UnsupportedConstruct(f"the condition '{test}' is a tile", hint="test one element, or reduce it first: T.reduce_any")
+            raise UnsupportedConstruct(
+                f"the condition '{test}' is a tile", hint="test one element, or reduce it first: T.reduce_any"
+            )
         if is_expr(test):
             test = operators.as_bool(test)
             known = constant(test)
@@ -136,6 +139,7 @@ class _Loop(_Statement):
 
     kind = "serial"
     unroll_key: Any = None
+    rounds = 0  # iterations of a loop that is unrolled
     vars: tuple = ()
     region: Region | None = None
 
@@ -165,7 +169,7 @@ class ForLoop(_Loop):
         self.kind = self.spec.kind if self.runtime else "python"
 
     def _spec(self, iterable):
-        if isinstance(iterable, range) and not self.builder.region.kind == "func":
+        if isinstance(iterable, range) and self.builder.region.kind != "func":
             iterable = serial_range(iterable.start, iterable.stop, iterable.step, unrollable=True)
         if isinstance(iterable, LoopSpec):
             if iterable.unrollable is not None:
@@ -175,7 +179,9 @@ class ForLoop(_Loop):
             # A loop that never runs is not traced at all.
             return () if any(isinstance(e, int) and e <= 0 for e in iterable.extents) else iterable
         if is_expr(iterable) or is_buffer(iterable) or is_region(iterable):
-            raise UnsupportedConstruct(f"'{iterable}' cannot be iterated over", hint="write `for i in T.serial(n)` or `for i in range(n)`")
+            raise UnsupportedConstruct(
+                f"'{iterable}' cannot be iterated over", hint="write `for i in T.serial(n)` or `for i in range(n)`"
+            )
         return iterable
 
     def enter(self, values):
@@ -191,10 +197,14 @@ class ForLoop(_Loop):
 
     def __iter__(self):
         if not self.runtime:
-            yield from self.spec
+            for value in self.spec:
+                yield value
+                self.rounds += 1
             return
         names = [*self.targets, *(f"{self.targets[-1] if self.targets else 'i'}" for _ in self.spec.extents)]
-        self.vars = tuple(index_var(self.builder.unique("i" if n == "_" else n)) for n in names[: len(self.spec.extents)])
+        self.vars = tuple(
+            index_var(self.builder.unique("i" if n == "_" else n)) for n in names[: len(self.spec.extents)]
+        )
         yield self.spec.make_values(*self.vars) if self.spec.make_values else _one_or_all(self.vars)
 
     def exit(self, values):
@@ -235,7 +245,6 @@ class WhileLoop(_Loop):
         self.done = False
         self.region = self.builder.region
         self.forever_key = ("python", self.where.file, self.where.line) if self.where else None
-        self.rounds = 0
         self.builder.loops.append(self)
 
     def mark(self) -> None:
@@ -251,10 +260,14 @@ class WhileLoop(_Loop):
             self.runtime, self.done = known is None, known is False
         if self.runtime:
             self._check_pure()
-            return self.promote(values)
+            values = self.promote(values)
+            self.mark()
+            return values
         self.rounds += 1
         if self.rounds > _MAX_UNROLLED:
-            raise InvalidKernel(f"this loop was unrolled {_MAX_UNROLLED} times at compile time without ending", at=self.where)
+            raise InvalidKernel(
+                f"this loop was unrolled {_MAX_UNROLLED} times at compile time without ending", at=self.where
+            )
         return values
 
     def _check_pure(self) -> None:
@@ -267,6 +280,7 @@ class WhileLoop(_Loop):
 
     def begin(self, condition) -> None:
         """The condition once more, now on mutable scalars."""
+        self._check_pure()
         condition = True if condition is FOREVER else operators.as_bool(condition)
         self.condition = condition if is_expr(condition) else tirx.const(bool(condition), "bool")
         self.open("while", self.entry)
@@ -298,7 +312,9 @@ def serial_range(start, stop, step, unrollable: bool = False, annotations: dict 
     """`range(start, stop, step)` as a loop that counts from 0 by 1."""
     start, stop, step = (operators.plain(v) for v in (start, stop, step))
     if const_int(step) is None:
-        raise UnsupportedConstruct("a loop step known only when the kernel runs", hint="use `while`, or multiply the loop variable")
+        raise UnsupportedConstruct(
+            "a loop step known only when the kernel runs", hint="use `while`, or multiply the loop variable"
+        )
     step = const_int(step)
     if step == 0:
         raise UnsupportedConstruct("a loop with step 0")
@@ -308,7 +324,11 @@ def serial_range(start, stop, step, unrollable: bool = False, annotations: dict 
         extent: Any = len(python)
     else:
         span = operators.binop("Sub", stop, start) if step > 0 else operators.binop("Sub", start, stop)
-        extent = span if abs(step) == 1 else operators.binop("FloorDiv", operators.binop("Add", span, abs(step) - 1), abs(step))
+        extent = (
+            span
+            if abs(step) == 1
+            else operators.binop("FloorDiv", operators.binop("Add", span, abs(step) - 1), abs(step))
+        )
         extent = operators.plain(extent)
     simple = isinstance(start, int) and start == 0 and step == 1
 

@@ -9,19 +9,19 @@ from typing import Any
 
 from ..errors import ArgumentTypeError, ArgumentValueError, InvalidKernel, KernelSyntaxError, SourceUnavailable
 from ..ir import PrimFunc, Var, const_int
-from . import trace as tracing
+from . import tracing
+from .annotations import DType, TensorSpec
 from .builder import Builder
 from .liveness import FUNCTIONS
 from .source import function_ast
-from .types import DType, TensorSpec
 from .values import StopProbe
 
 
 def is_eager(fn) -> bool:
     """True if the body of `fn` is itself a kernel; decided from the source, `fn` is not called.
 
-    A function is eager when, outside nested functions, it opens `T.Kernel`, calls `T.const` or `T.empty`, or declares a tensor
-    (``A: T.Tensor[...]``). Everything else is a function that builds and returns a kernel.
+    A function is eager when, outside nested functions, it opens `T.Kernel`, calls `T.const`, or declares
+    a tensor (``A: T.Tensor[...]``). Everything else is a function that builds and returns a kernel.
     """
     if isinstance(fn, PrimFunc):
         return False
@@ -59,7 +59,9 @@ def _marks_eager(node: ast.AST) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """One specialisation of an eager kernel. `inputs` are the caller's values for the parameters that are not outputs."""
+    """One specialisation of an eager kernel. `inputs` are the caller's values for the parameters that are not
+    outputs.
+    """
 
     func: PrimFunc
     inputs: tuple
@@ -121,7 +123,10 @@ class EagerTemplate:
             n.target.id
             for s in node.body
             for n in _own_nodes(s)
-            if isinstance(n, ast.AnnAssign) and n.value is None and isinstance(n.target, ast.Name) and _last_name(n.annotation) in _TENSORS
+            if isinstance(n, ast.AnnAssign)
+            and n.value is None
+            and isinstance(n.target, ast.Name)
+            and _last_name(n.annotation) in _TENSORS
         }
         self.types = tracing.signature_types(fn, {})
         self.scalars = {n: t for n, t in self.types.items() if isinstance(t, DType)}
@@ -133,8 +138,8 @@ class EagerTemplate:
     def bind(self, args=(), kwargs=None) -> Bound:
         """Specialise to the shapes of one call.
 
-        `kwargs` may name constants (``M=1024``) besides parameters; tensors may then be left out, and `inputs` holds None for them.
-        Raises `ArgumentTypeError` / `ArgumentValueError` for calls that do not fit.
+        `kwargs` may name constants (``M=1024``) besides parameters; tensors may then be left out, and `inputs` holds
+        None for them. Raises `ArgumentTypeError` / `ArgumentValueError` for calls that do not fit.
         """
         values, constants = self._arguments(args, dict(kwargs or {}))
         static = tuple((n, v) for n, v in values.items() if n not in self.tensor_names and n not in self.scalars)
@@ -142,7 +147,10 @@ class EagerTemplate:
             probe = self._probes.get(static)
         except TypeError as error:
             bad = next(n for n, v in static if not _hashable(v))
-            raise ArgumentTypeError(f"compile-time argument '{bad}' of '{self.fn.__name__}' is not hashable", hint="pass a tuple instead of a list") from error
+            raise ArgumentTypeError(
+                f"compile-time argument '{bad}' of '{self.fn.__name__}' is not hashable",
+                hint="pass a tuple instead of a list",
+            ) from error
         if probe is None:
             probe = self._probes[static] = self._run(dict(static), None)
         unknown = set(constants) - set(probe.symbols)
@@ -168,7 +176,9 @@ class EagerTemplate:
                 raise ArgumentTypeError(f"'{self.fn.__name__}' is missing argument '{name}'")
         for name, value in bound.arguments.items():
             if name in self.tensor_names and value is not None and not hasattr(value, "shape"):
-                raise ArgumentTypeError(f"argument '{name}' of '{self.fn.__name__}' must be a tensor, got {type(value).__name__}")
+                raise ArgumentTypeError(
+                    f"argument '{name}' of '{self.fn.__name__}' must be a tensor, got {type(value).__name__}"
+                )
         return dict(bound.arguments), constants
 
     def _read_constants(self, probe: EagerTrace, values: dict, given: dict) -> dict[str, int]:
@@ -178,7 +188,9 @@ class EagerTemplate:
             if tensor is None:
                 continue
             if len(tensor.shape) != len(spec.shape):
-                raise ArgumentValueError(f"argument '{name}' has {len(tensor.shape)} dimensions, the kernel declares {len(spec.shape)}")
+                raise ArgumentValueError(
+                    f"argument '{name}' has {len(tensor.shape)} dimensions, the kernel declares {len(spec.shape)}"
+                )
             for place, dim in _places(name, spec):
                 symbol = next((n for n, v in probe.symbols.items() if dim is v), None)
                 if symbol is None:
@@ -186,7 +198,10 @@ class EagerTemplate:
                 size = _strides(tensor)[place.axis] if place.is_stride else int(tensor.shape[place.axis])
                 if found.setdefault(symbol, size) != size:
                     what = "stride" if place.is_stride else "dimension"
-                    raise ArgumentValueError(f"{what} {place.axis} of '{name}' is {size}, but {symbol} is {found[symbol]} elsewhere in this call")
+                    raise ArgumentValueError(
+                        f"{what} {place.axis} of '{name}' is {size}, "
+                        f"but {symbol} is {found[symbol]} elsewhere in this call"
+                    )
         return found
 
     def _run(self, static: dict, constants: dict | None):
@@ -219,7 +234,9 @@ class EagerTemplate:
         both = {**eager.declared, **scalars}
         missing = [n for n in self.tensor_names if n not in eager.declared]
         if missing:
-            raise InvalidKernel(f"tensor argument '{missing[0]}' is never declared", hint=f"add `{missing[0]}: T.Tensor[[M, N], dtype]`")
+            raise InvalidKernel(
+                f"tensor argument '{missing[0]}' is never declared", hint=f"add `{missing[0]}: T.Tensor[[M, N], dtype]`"
+            )
         params = [both[n] for n in self.signature.parameters if n in both]
         return tracing.finish(builder, self.fn, params, result)
 

@@ -1,8 +1,8 @@
 """Which names must survive a statement: liveness over the Python AST of one function.
 
-The rewriter asks, for each `if`, `for` and `while`, which of the names it assigns carry a value out of the statement or from
-one iteration to the next. Only those become mutable scalars when the statement turns out to be a run-time one; the others stay
-plain values, private to the branch or the iteration.
+The rewriter asks, for each `if`, `for` and `while`, which of the names it assigns carry a value out of the statement
+or from one iteration to the next. Only those become mutable scalars when the statement turns out to be a run-time
+one; the others stay plain values, private to the branch or the iteration.
 """
 
 from __future__ import annotations
@@ -71,7 +71,11 @@ def _nonlocals(function: ast.AST) -> list[str]:
 def used_names(*nodes: ast.AST | None) -> frozenset:
     """Names read anywhere in the expressions, nested functions included."""
     return frozenset(
-        n.id for node in nodes if node is not None for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+        n.id
+        for node in nodes
+        if node is not None
+        for n in ast.walk(node)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
     )
 
 
@@ -80,7 +84,10 @@ class Liveness:
 
     def __init__(self, body: list[ast.stmt]):
         self.flow: dict[ast.stmt, Flow] = {}
-        # A nested function may run at any time: what it reads is live everywhere, what it rebinds may be assigned anywhere.
+        self._uses: dict[tuple, frozenset] = {}
+        self._killed: dict[ast.stmt, frozenset] = {}
+        # A nested function may run at any time: what it reads is live everywhere, what it rebinds may be assigned
+        # anywhere.
         inner = [n for s in body for n in ast.walk(s) if isinstance(n, FUNCTIONS)]
         self.always_live = frozenset().union(*(used_names(f) for f in inner)) if inner else frozenset()
         self.rebound = tuple(dict.fromkeys(name for f in inner for name in _nonlocals(f)))
@@ -93,39 +100,47 @@ class Liveness:
 
     def _statement(self, s, out, brk, cont):
         method = getattr(self, "_" + type(s).__name__, None)
-        return method(s, out, brk, cont) if method else (out - self._kills(s)) | used_names(s)
+        return method(s, out, brk, cont) if method else (out - self._kills(s)) | self._used(s)
 
-    @staticmethod
-    def _kills(s) -> frozenset:
-        return frozenset(assigned_names(s)) - frozenset(_nonlocals(s))
+    def _kills(self, s) -> frozenset:
+        if s not in self._killed:
+            self._killed[s] = frozenset(assigned_names(s)) - frozenset(_nonlocals(s))
+        return self._killed[s]
+
+    def _used(self, *nodes) -> frozenset:
+        """`used_names`, remembered: loops visit their statements several times."""
+        if nodes not in self._uses:
+            self._uses[nodes] = used_names(*nodes)
+        return self._uses[nodes]
 
     def _record(self, s, out, exposed=frozenset(), definite=frozenset()):
-        names = tuple(dict.fromkeys(assigned_names(*s.body, *s.orelse) + self.rebound))
+        header = [s.test] if isinstance(s, ast.While) else []  # evaluated once per iteration
+        names = tuple(dict.fromkeys(assigned_names(*header, *s.body, *s.orelse) + self.rebound))
         live = out | self.always_live | frozenset(self.rebound)
         self.flow[s] = Flow(names, live & frozenset(names), exposed & frozenset(names), definite)
 
     def _AugAssign(self, s, out, brk, cont):
-        target = frozenset([s.target.id]) if isinstance(s.target, ast.Name) else used_names(s.target)
-        return out | target | used_names(s.value)
+        target = frozenset([s.target.id]) if isinstance(s.target, ast.Name) else self._used(s.target)
+        return out | target | self._used(s.value)
 
     def _Delete(self, s, out, brk, cont):
-        return out | used_names(*s.targets)
+        return out | self._used(*s.targets)
 
     def _If(self, s, out, brk, cont):
         self._record(s, out, definite=definitely_assigned(s.body) & definitely_assigned(s.orelse))
-        return used_names(s.test) | self._block(s.body, out, brk, cont) | self._block(s.orelse, out, brk, cont)
+        return self._used(s.test) | self._block(s.body, out, brk, cont) | self._block(s.orelse, out, brk, cont)
 
     def _For(self, s, out, brk, cont):
         after = self._block(s.orelse, out, brk, cont)
         targets = frozenset(assigned_names(s.target))
         head = self._fixpoint(lambda head: after | (self._block(s.body, head, after, head) - targets))
         self._record(s, after, exposed=self._block(s.body, head, after, head) - targets)
-        return used_names(s.iter) | head
+        return self._used(s.iter) | head
 
     _AsyncFor = _For
 
     def _While(self, s, out, brk, cont):
-        after, test = self._block(s.orelse, out, brk, cont), used_names(s.test)
+        after, test = self._block(s.orelse, out, brk, cont), self._used(s.test)
         head = self._fixpoint(lambda head: after | test | self._block(s.body, head, after, head))
         self._record(s, after, exposed=self._block(s.body, head, after, head) | test)
         return head
@@ -139,13 +154,15 @@ class Liveness:
 
     def _With(self, s, out, brk, cont):
         targets = frozenset(assigned_names(*(i.optional_vars for i in s.items if i.optional_vars is not None)))
-        return (self._block(s.body, out, brk, cont) - targets) | used_names(*(i.context_expr for i in s.items))
+        return (self._block(s.body, out, brk, cont) - targets) | self._used(*(i.context_expr for i in s.items))
 
     _AsyncWith = _With
 
     def _Try(self, s, out, brk, cont):
         out = self._block(s.finalbody, out, brk, cont)
-        handlers = frozenset().union(*(self._block(h.body, out, brk, cont) for h in s.handlers)) if s.handlers else frozenset()
+        handlers = (
+            frozenset().union(*(self._block(h.body, out, brk, cont) for h in s.handlers)) if s.handlers else frozenset()
+        )
         # Any statement of the body may jump to a handler, so nothing the handlers read is ever dead inside it.
         body = self._block(s.body, self._block(s.orelse, out, brk, cont) | handlers, brk, cont)
         return body | handlers
@@ -155,14 +172,14 @@ class Liveness:
     def _Match(self, s, out, brk, cont):
         live = out
         for case in s.cases:
-            live = live | self._block(case.body, out, brk, cont) | used_names(case.guard, case.pattern)
-        return live | used_names(s.subject)
+            live = live | self._block(case.body, out, brk, cont) | self._used(case.guard, case.pattern)
+        return live | self._used(s.subject)
 
     def _Return(self, s, out, brk, cont):
-        return used_names(s.value)
+        return self._used(s.value)
 
     def _Raise(self, s, out, brk, cont):
-        return used_names(s.exc, s.cause)
+        return self._used(s.exc, s.cause)
 
     def _Break(self, s, out, brk, cont):
         return brk
@@ -172,7 +189,7 @@ class Liveness:
 
     def _FunctionDef(self, s, out, brk, cont):
         # Parameters and locals of the nested function hide nothing here: an over-approximation is safe.
-        return (out - {s.name}) | used_names(s)
+        return (out - {s.name}) | self._used(s)
 
     _AsyncFunctionDef = _FunctionDef
     _ClassDef = _FunctionDef

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import DtypeMismatch, UnsupportedConstruct
 from ..ir import FloatImm, IntImm, dtype_of, tirx
+from .annotations import DType, dtype_name, is_float, join_dtypes
 from .builder import constant
-from .types import DType, dtype_name, is_float, join_dtypes
 from .values import ScalarVar, is_buffer, is_expr, is_region
 
 PYTHON = {
@@ -194,7 +194,10 @@ def _arith_types(op: str, a, b):
             hint="write // for floor division, or convert one side first: T.cast(x, 'float32') / y",
         )
     if op in _BITWISE and is_float(dtype):
-        raise DtypeMismatch(f"'{SYMBOLS[op]}' needs integers, the operands are {dtype}", hint="use T.reinterpret to see the bits of a float")
+        raise DtypeMismatch(
+            f"'{SYMBOLS[op]}' needs integers, the operands are {dtype}",
+            hint="use T.reinterpret to see the bits of a float",
+        )
     return a, b
 
 
@@ -218,7 +221,11 @@ def power(a, b):
         result = base
         for _ in range(int(exponent) - 1):
             result = result * base
-        return cast(result, join_dtypes(dtype_of(base), "float32")) if isinstance(exponent, float) and not is_float(dtype_of(base)) else result
+        return (
+            cast(result, join_dtypes(dtype_of(base), "float32"))
+            if isinstance(exponent, float) and not is_float(dtype_of(base))
+            else result
+        )
     a, b = match(a, b)
     if not is_float(dtype_of(a)):
         a, b = cast(a, "float32"), cast(b, "float32")
@@ -274,7 +281,14 @@ def compare(ops: tuple, *values):
     values = tuple(plain(v) for v in values)
     result = None
     for op, a, b in zip(ops, values, values[1:]):
-        if op in _COMPARE_NODES and _needs_ir(a, b) and a is not None and b is not None and not isinstance(a, str) and not isinstance(b, str):
+        if (
+            op in _COMPARE_NODES
+            and _needs_ir(a, b)
+            and a is not None
+            and b is not None
+            and not isinstance(a, str)
+            and not isinstance(b, str)
+        ):
             term = binary_compare(op, a, b)
         else:
             term = PYTHON[op](a, b)

@@ -1,7 +1,7 @@
 """Rewrite a kernel's AST so that running it once, as ordinary Python, builds Tile IR.
 
-Every construct that can meet a value known only at run time becomes a call to `frontend.ops` (named ``_tl_`` in the generated
-code, which keeps the user's file, lines and columns):
+Every construct that can meet a value known only at run time becomes a call to `frontend.ops` (named ``_tl_`` in the
+generated code, which keeps the user's file, lines and columns):
 
     x = e                 x = _tl_.bind(_tl_.hint('x'), e, x)
     A[i, j] = e           _tl_.setitem(e, A, (i, j))
@@ -15,49 +15,21 @@ code, which keeps the user's file, lines and columns):
     f(x)                  _tl_.fn(f)(x)
     a + b, a < b, a and b, not a, a if c else b, A[i], A.shape    functions of the same meaning
 
-`names` are the Python names the statement assigns (see `liveness`), so that a statement that turns out to be a run-time one can
-replace their values by mutable scalars on entry and by "not available here" on exit.
+`names` are the Python names the statement assigns (see `liveness`), so that a statement that turns out to be a
+run-time one can replace their values by mutable scalars on entry and by "not available here" on exit.
 """
 
 from __future__ import annotations
 
 import ast
+import linecache
 
 from ..errors import Location, UnsupportedConstruct
-from .liveness import FUNCTIONS, Liveness, assigned_names
-
-OPS = "_tl_"
+from . import kit
+from .kit import OPS
+from .liveness import Liveness, assigned_names
 
 LIVE_AFTER, EXPOSED, DEFINITE = 1, 2, 4
-
-
-def _load(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _store(name: str) -> ast.Name:
-    return ast.Name(name, ast.Store())
-
-
-def _call(op: str, *args: ast.expr) -> ast.Call:
-    return ast.Call(ast.Attribute(_load(OPS), op, ast.Load()), list(args), [])
-
-
-def _method(obj: str, method: str, *args: ast.expr) -> ast.Call:
-    return ast.Call(ast.Attribute(_load(obj), method, ast.Load()), list(args), [])
-
-
-def _thunk(body: ast.expr) -> ast.Lambda:
-    no_args = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-    return ast.Lambda(no_args, body)
-
-
-def _tuple(names, ctx=ast.Load) -> ast.Tuple:
-    return ast.Tuple([ast.Name(n, ctx()) for n in names], ctx())
-
-
-def _const(value) -> ast.Constant:
-    return ast.Constant(value)
 
 
 class Rewriter(ast.NodeTransformer):
@@ -76,16 +48,16 @@ class Rewriter(ast.NodeTransformer):
         """The rewritten definition, without the outer decorators and annotations."""
         if isinstance(node, ast.AsyncFunctionDef):
             self._refuse(node, "an async function")
-        params = [a.arg for a in _all_args(node.args)]
-        global_names = _declared(node.body, ast.Global)
-        declared = global_names | _declared(node.body, ast.Nonlocal)
+        params = [a.arg for a in kit.all_args(node.args)]
+        global_names = kit.declared(node.body, ast.Global)
+        declared = global_names | kit.declared(node.body, ast.Nonlocal)
         own = [n for n in assigned_names(*node.body) if n not in declared]
         self.flows.append(Liveness(node.body).flow)
         self.scopes.append(set(own) | set(params) | (declared - global_names))
         self.globals.append(global_names)
         body = self._entry(node, own, params) + self._block(node.body)
         self.scopes.pop(), self.flows.pop(), self.globals.pop()
-        decorators = [self.visit(d) for d in node.decorator_list] + [ast.Attribute(_load(OPS), "nested", ast.Load())]
+        decorators = [self.visit(d) for d in node.decorator_list] + [ast.Attribute(kit.load(OPS), "nested", ast.Load())]
         arguments = self._arguments(node.args, visit_defaults=nested)
         new = ast.FunctionDef(node.name, arguments, body, decorators if nested else [], None)
         new.type_params = []
@@ -96,10 +68,15 @@ class Rewriter(ast.NodeTransformer):
         out: list[ast.stmt] = []
         fresh = [n for n in own if n not in params]
         if fresh:
-            out.append(ast.Assign([_store(n) for n in fresh], ast.Attribute(_load(OPS), "UNBOUND", ast.Load())))
-        by_reference = {a.arg for a in _all_args(node.args) if _is_ref(a.annotation)}
+            out.append(ast.Assign([kit.store(n) for n in fresh], ast.Attribute(kit.load(OPS), "UNBOUND", ast.Load())))
+        by_reference = {a.arg for a in kit.all_args(node.args) if kit.is_ref(a.annotation)}
         for name in params:
-            out.append(ast.Assign([_store(name)], _call("param", _load(name), _const(name), _const(name in by_reference))))
+            out.append(
+                ast.Assign(
+                    [kit.store(name)],
+                    kit.call("param", kit.load(name), kit.const(name), kit.const(name in by_reference)),
+                )
+            )
         return [ast.copy_location(s, node) for s in out]
 
     def _arguments(self, args: ast.arguments, visit_defaults: bool) -> ast.arguments:
@@ -114,9 +91,13 @@ class Rewriter(ast.NodeTransformer):
             args=[bare(a) for a in args.args],
             vararg=bare(args.vararg),
             kwonlyargs=[bare(a) for a in args.kwonlyargs],
-            kw_defaults=[default(d) for d in args.kw_defaults] if visit_defaults else [None if d is None else _const(None) for d in args.kw_defaults],
+            kw_defaults=[default(d) for d in args.kw_defaults]
+            if visit_defaults
+            else [None if d is None else kit.const(None) for d in args.kw_defaults],
             kwarg=bare(args.kwarg),
-            defaults=[default(d) for d in args.defaults] if visit_defaults else [_const(None) for _ in args.defaults],
+            defaults=[default(d) for d in args.defaults]
+            if visit_defaults
+            else [kit.const(None) for _ in args.defaults],
         )
 
     def visit_FunctionDef(self, node):
@@ -147,27 +128,28 @@ class Rewriter(ast.NodeTransformer):
         flow = self.flows[-1][node]
         names = tuple(n for n in flow.assigned if n not in self.globals[-1])
         flags = tuple(
-            LIVE_AFTER * (n in flow.live_after) | EXPOSED * (n in flow.exposed) | DEFINITE * (n in flow.definite) for n in names
+            LIVE_AFTER * (n in flow.live_after) | EXPOSED * (n in flow.exposed) | DEFINITE * (n in flow.definite)
+            for n in names
         )
-        return names, _const(names), _const(flags)
+        return names, kit.const(names), kit.const(flags)
 
     @staticmethod
     def _update(names, state: str, method: str) -> ast.stmt:
         """``names = state.method(names)``; only the call when there are no names."""
-        call = _method(state, method, _tuple(names))
-        return ast.Assign([_tuple(names, ast.Store)], call) if names else ast.Expr(call)
+        call = kit.method(state, method, kit.names(names))
+        return ast.Assign([kit.names(names, ast.Store)], call) if names else ast.Expr(call)
 
     def visit_If(self, node: ast.If):
         names, c_names, c_flags = self._flow(node)
         state = self._temp("if")
-        test = _header(_call("if_", self.visit(node.test), c_names, c_flags), node, node.test)
-        out: list[ast.stmt] = [ast.Assign([_store(state)], test), self._update(names, state, "enter")]
-        out.append(ast.If(_method(state, "then"), self._block(node.body), []))
+        test = kit.header(kit.call("if_", self.visit(node.test), c_names, c_flags), node, node.test)
+        out: list[ast.stmt] = [ast.Assign([kit.store(state)], test), self._update(names, state, "enter")]
+        out.append(ast.If(kit.method(state, "then"), self._block(node.body), []))
         if node.orelse:
             body = ([self._update(names, state, "restore")] if names else []) + self._block(node.orelse)
-            out.append(ast.If(_method(state, "otherwise", _tuple(names)), body, []))
+            out.append(ast.If(kit.method(state, "otherwise", kit.names(names)), body, []))
         out.append(self._update(names, state, "exit"))
-        return _located(out, node)
+        return kit.located(out, node)
 
     def visit_For(self, node: ast.For):
         if node.orelse:
@@ -176,14 +158,16 @@ class Rewriter(ast.NodeTransformer):
         targets = assigned_names(node.target)
         all_names = tuple(dict.fromkeys(names + targets))
         extra = (0,) * (len(all_names) - len(names))
-        c_names, c_flags = _const(all_names), _const(tuple(c_flags.value) + extra)
+        c_names, c_flags = kit.const(all_names), kit.const(tuple(c_flags.value) + extra)
         state, value = self._temp("for"), self._temp("v")
-        loop = _header(_call("for_", self.visit(node.iter), c_names, c_flags, _const(targets)), node, node.iter)
-        out: list[ast.stmt] = [ast.Assign([_store(state)], loop), self._update(all_names, state, "enter")]
-        body = self._bind_target(node.target, _load(value)) + self._block(node.body)
-        out.append(ast.For(_store(value), _load(state), _located(body, node.target), []))
+        loop = kit.header(
+            kit.call("for_", self.visit(node.iter), c_names, c_flags, kit.const(targets)), node, node.iter
+        )
+        out: list[ast.stmt] = [ast.Assign([kit.store(state)], loop), self._update(all_names, state, "enter")]
+        body = self._bind_target(node.target, kit.load(value)) + self._block(node.body)
+        out.append(ast.For(kit.store(value), kit.load(state), kit.located(body, node.target), []))
         out.append(self._update(all_names, state, "exit"))
-        return _located(out, node)
+        return kit.located(out, node)
 
     visit_AsyncFor = visit_For
 
@@ -195,31 +179,35 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(node.test, ast.Constant) and node.test.value:
             if not any(isinstance(n, ast.Break) for s in node.body for n in ast.walk(s)):
                 self._refuse(node, "a loop that never ends", "add a `break`")
-            first = again = ast.Attribute(_load(OPS), "FOREVER", ast.Load())
+            first = again = ast.Attribute(kit.load(OPS), "FOREVER", ast.Load())
         else:
-            again = self.visit(_copy(node.test))
+            again = self.visit(kit.clone(node.test))
             first = self.visit(node.test)
-        made = _header(_call("while_", c_names, c_flags), node, node.test)
-        head: list[ast.stmt] = [ast.Expr(_method(state, "mark"))]
-        decide = _method(state, "decide", first, _tuple(names))
-        head.append(ast.Assign([_tuple(names, ast.Store)], decide) if names else ast.Expr(decide))
-        head.append(ast.If(ast.Attribute(_load(state), "done", ast.Load()), [ast.Break()], []))
-        begin = ast.Expr(_method(state, "begin", again))
-        head.append(ast.If(ast.Attribute(_load(state), "runtime", ast.Load()), [begin], []))
-        body = head + self._block(node.body) + [ast.If(_method(state, "finish"), [ast.Break()], [])]
-        out = [ast.Assign([_store(state)], made), ast.While(_const(True), body, []), self._update(names, state, "exit")]
-        return _located(out, node)
+        made = kit.header(kit.call("while_", c_names, c_flags), node, node.test)
+        head: list[ast.stmt] = [ast.Expr(kit.method(state, "mark"))]
+        decide = kit.method(state, "decide", first, kit.names(names))
+        head.append(ast.Assign([kit.names(names, ast.Store)], decide) if names else ast.Expr(decide))
+        head.append(ast.If(ast.Attribute(kit.load(state), "done", ast.Load()), [ast.Break()], []))
+        begin = ast.Expr(kit.method(state, "begin", again))
+        head.append(ast.If(ast.Attribute(kit.load(state), "runtime", ast.Load()), [begin], []))
+        body = head + self._block(node.body) + [ast.If(kit.method(state, "finish"), [ast.Break()], [])]
+        out = [
+            ast.Assign([kit.store(state)], made),
+            ast.While(kit.const(True), body, []),
+            self._update(names, state, "exit"),
+        ]
+        return kit.located(out, node)
 
     def visit_Break(self, node):
-        return ast.If(_call("break_"), [ast.Break()], [])
+        return ast.If(kit.call("break_"), [ast.Break()], [])
 
     def visit_Continue(self, node):
         leave = self._temp("c")
-        return _located(
+        return kit.located(
             [
-                ast.Assign([_store(leave)], _call("continue_")),
-                ast.If(ast.Compare(_load(leave), [ast.Eq()], [_const(1)]), [ast.Continue()], []),
-                ast.If(ast.Compare(_load(leave), [ast.Eq()], [_const(2)]), [ast.Break()], []),
+                ast.Assign([kit.store(leave)], kit.call("continue_")),
+                ast.If(ast.Compare(kit.load(leave), [ast.Eq()], [kit.const(1)]), [ast.Continue()], []),
+                ast.If(ast.Compare(kit.load(leave), [ast.Eq()], [kit.const(2)]), [ast.Break()], []),
             ],
             node,
         )
@@ -230,14 +218,16 @@ class Rewriter(ast.NodeTransformer):
             target = item.optional_vars
             names = assigned_names(target) if target is not None else ()
             kind = "list" if isinstance(target, (ast.Tuple, ast.List)) else "one"
-            context = _header(_call("with_", self.visit(item.context_expr), _const(names), _const(kind)), item.context_expr)
+            context = kit.header(
+                kit.call("with_", self.visit(item.context_expr), kit.const(names), kit.const(kind)), item.context_expr
+            )
             if target is None:
                 items.append(ast.withitem(context, None))
             else:
                 temp = self._temp("w")
-                items.append(ast.withitem(context, _store(temp)))
-                prologue += self._bind_target(target, _load(temp))
-        return ast.With(items, _located(prologue, node) + self._block(node.body))
+                items.append(ast.withitem(context, kit.store(temp)))
+                prologue += self._bind_target(target, kit.load(temp))
+        return ast.With(items, kit.located(prologue, node) + self._block(node.body))
 
     visit_AsyncWith = visit_With
 
@@ -245,12 +235,12 @@ class Rewriter(ast.NodeTransformer):
         depth = self._temp("d")
         handlers = []
         for h in node.handlers:
-            unwind = _located([ast.Expr(_call("unwind", _load(depth)))], h)
+            unwind = kit.located([ast.Expr(kit.call("unwind", kit.load(depth)))], h)
             type_ = self.visit(h.type) if h.type is not None else None
             handlers.append(ast.copy_location(ast.ExceptHandler(type_, h.name, unwind + self._block(h.body)), h))
         block = lambda body: self._block(body) if body else []  # noqa: E731
         new = type(node)(self._block(node.body), handlers, block(node.orelse), block(node.finalbody))
-        return _located([ast.Assign([_store(depth)], _call("depth")), new], node)
+        return kit.located([ast.Assign([kit.store(depth)], kit.call("depth")), new], node)
 
     visit_TryStar = visit_Try
 
@@ -259,46 +249,48 @@ class Rewriter(ast.NodeTransformer):
         for c in node.cases:
             guard = self.visit(c.guard) if c.guard is not None else None
             cases.append(ast.match_case(c.pattern, guard, self._block(c.body)))
-        return ast.Match(_call("match_subject", self.visit(node.subject)), cases)
+        return ast.Match(kit.call("match_subject", self.visit(node.subject)), cases)
 
     def visit_Return(self, node: ast.Return):
-        value = self.visit(node.value) if node.value is not None else _const(None)
-        return ast.Return(ast.copy_location(_call("ret", value), node))
+        value = self.visit(node.value) if node.value is not None else kit.const(None)
+        return ast.Return(ast.copy_location(kit.call("ret", value), node))
 
     def visit_Assert(self, node: ast.Assert):
-        message = self.visit(node.msg) if node.msg is not None else _const(None)
-        return ast.Expr(_header(_call("assert_", self.visit(node.test), _thunk(message)), node))
+        message = self.visit(node.msg) if node.msg is not None else kit.const(None)
+        return ast.Expr(kit.header(kit.call("assert_", self.visit(node.test), kit.thunk(message)), node))
 
     def visit_Delete(self, node: ast.Delete):
         names = [t.id for t in node.targets if isinstance(t, ast.Name)]
         others = [t for t in node.targets if not isinstance(t, ast.Name)]
-        unbound = ast.Attribute(_load(OPS), "UNBOUND", ast.Load())
-        out: list[ast.stmt] = [ast.Assign([_store(n)], unbound) for n in names]
-        return _located(out + ([ast.Delete(others)] if others else []), node)
+        unbound = ast.Attribute(kit.load(OPS), "UNBOUND", ast.Load())
+        out: list[ast.stmt] = [ast.Assign([kit.store(n)], unbound) for n in names]
+        return kit.located(out + ([ast.Delete(others)] if others else []), node)
 
     # --- assignment --------------------------------------------------------------------------------------------------
 
     def visit_Assign(self, node: ast.Assign):
         value = self.visit(node.value)
         if len(node.targets) == 1:
-            return _located(self._assign(node.targets[0], value), node)
+            return kit.located(self._assign(node.targets[0], value), node)
         temp = self._temp("t")
-        out: list[ast.stmt] = [ast.Assign([_store(temp)], value)]
+        out: list[ast.stmt] = [ast.Assign([kit.store(temp)], value)]
         for target in node.targets:
-            out += self._assign(target, _load(temp))
-        return _located(out, node)
+            out += self._assign(target, kit.load(temp))
+        return kit.located(out, node)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
         if isinstance(target, ast.Name):
             if target.id in self.globals[-1]:
-                return [ast.Assign([_store(target.id)], value)]
-            hint = _call("hint", _const(target.id))
-            return [ast.Assign([_store(target.id)], _call("bind", hint, value, _load(target.id)))]
+                return [ast.Assign([kit.store(target.id)], value)]
+            hint = kit.call("hint", kit.const(target.id))
+            return [ast.Assign([kit.store(target.id)], kit.call("bind", hint, value, kit.load(target.id)))]
         if isinstance(target, ast.Subscript):
-            return [ast.Expr(_call("setitem", value, self.visit(target.value), self._index(target.slice)))]
+            return [ast.Expr(kit.call("setitem", value, self.visit(target.value), self._index(target.slice)))]
         if isinstance(target, ast.Attribute):
-            return [ast.Expr(_call("setattr_", value, self.visit(target.value), _const(target.attr)))]
-        return self._destructure(target, _call("unpack", _call("hint", _const(assigned_names(target))), value), bind_op=None)
+            return [ast.Expr(kit.call("setattr_", value, self.visit(target.value), kit.const(target.attr)))]
+        return self._destructure(
+            target, kit.call("unpack", kit.call("hint", kit.const(assigned_names(target))), value), bind_op=None
+        )
 
     def _destructure(self, target: ast.expr, value: ast.expr, bind_op: str | None) -> list[ast.stmt]:
         """Two phases, so that ``a, b = b, a`` swaps: all values are taken before any name changes."""
@@ -310,106 +302,121 @@ class Rewriter(ast.NodeTransformer):
             if isinstance(t, ast.Starred):
                 return ast.Starred(shape(t.value), ast.Store())
             leaves.append((t, self._temp("t")))
-            return _store(leaves[-1][1])
+            return kit.store(leaves[-1][1])
 
         out: list[ast.stmt] = [ast.Assign([shape(target)], value)]
         temps = [t for _, t in leaves]
-        names = _const(tuple(leaf.id if isinstance(leaf, ast.Name) else "t" for leaf, _ in leaves))
+        names = kit.const(tuple(leaf.id if isinstance(leaf, ast.Name) else "t" for leaf, _ in leaves))
         if bind_op is None and temps:
-            out.append(ast.Assign([_tuple(temps, ast.Store)], _call("snapshot", names, *map(_load, temps))))
+            out.append(ast.Assign([kit.names(temps, ast.Store)], kit.call("snapshot", names, *map(kit.load, temps))))
         for leaf, temp in leaves:
-            out += self._assign(leaf, _load(temp)) if bind_op is None else self._bind_target(leaf, _load(temp))
+            out += self._assign(leaf, kit.load(temp)) if bind_op is None else self._bind_target(leaf, kit.load(temp))
         return out
 
     def _bind_target(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
         """Loop and `with` targets: always a fresh binding, never a store to a mutable scalar of that name."""
         if isinstance(target, ast.Name):
-            return [ast.Assign([_store(target.id)], _call("target", _const(target.id), value))]
+            return [ast.Assign([kit.store(target.id)], kit.call("target", kit.const(target.id), value))]
         if isinstance(target, (ast.Tuple, ast.List)):
             return self._destructure(target, value, bind_op="target")
         return self._assign(target, value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign):
-        annotation = _thunk(self.visit(node.annotation))
+        annotation = kit.thunk(self.visit(node.annotation))
         if node.value is not None:
-            return _located(self._assign(node.target, _call("annotated", self.visit(node.value), annotation)), node)
+            return kit.located(
+                self._assign(node.target, kit.call("annotated", self.visit(node.value), annotation)), node
+            )
         if not isinstance(node.target, ast.Name):
             return ast.Pass()
         name = node.target.id
-        declare = _header(_call("declare", _const(name), annotation, _load(name)), node)
-        return _located([ast.Assign([_store(name)], declare)], node)
+        declare = kit.header(kit.call("declare", kit.const(name), annotation, kit.load(name)), node)
+        return kit.located([ast.Assign([kit.store(name)], declare)], node)
 
     def visit_AugAssign(self, node: ast.AugAssign):
-        op, value, target = _const(type(node.op).__name__), self.visit(node.value), node.target
+        op, value, target = kit.const(type(node.op).__name__), self.visit(node.value), node.target
         if isinstance(target, ast.Subscript):
-            item = _call("augitem", op, self.visit(target.value), self._index(target.slice), value)
-            return _located([ast.Expr(item)], node)
-        old = self.visit(_as_load(target))
-        return _located(self._assign(target, _header(_call("inplace", op, old, value), node)), node)
+            item = kit.call("augitem", op, self.visit(target.value), self._index(target.slice), value)
+            return kit.located([ast.Expr(item)], node)
+        old = self.visit(kit.as_load(target))
+        return kit.located(self._assign(target, kit.header(kit.call("inplace", op, old, value), node)), node)
 
     # --- expressions -------------------------------------------------------------------------------------------------
 
     def visit_Name(self, node: ast.Name):
         if isinstance(node.ctx, ast.Load) and any(node.id in s for s in self.scopes):
-            return _header(_call("get", node, _const(node.id)), node)
+            return kit.header(kit.call("get", node, kit.const(node.id)), node)
         return node
 
     def visit_NamedExpr(self, node: ast.NamedExpr):
         name = node.target.id
-        bound = _call("bind", _call("hint", _const(name)), self.visit(node.value), _load(name))
-        new = ast.NamedExpr(_store(name), bound)
-        return _header(_call("get", new, _const(name)), node)
+        bound = kit.call("bind", kit.call("hint", kit.const(name)), self.visit(node.value), kit.load(name))
+        new = ast.NamedExpr(kit.store(name), bound)
+        return kit.header(kit.call("get", new, kit.const(name)), node)
 
     def visit_Subscript(self, node: ast.Subscript):
         if not isinstance(node.ctx, ast.Load):
             return self.generic_visit(node)
-        return _header(_call("getitem", self.visit(node.value), self._index(node.slice)), node)
+        return kit.header(kit.call("getitem", self.visit(node.value), self._index(node.slice)), node)
 
     def _index(self, index: ast.expr) -> ast.expr:
         if isinstance(index, ast.Slice):
-            parts = [self.visit(p) if p is not None else _const(None) for p in (index.lower, index.upper, index.step)]
-            return ast.copy_location(_call("slice_", *parts), index)
+            parts = [
+                self.visit(p) if p is not None else kit.const(None) for p in (index.lower, index.upper, index.step)
+            ]
+            return ast.copy_location(kit.call("slice_", *parts), index)
         if isinstance(index, ast.Tuple):
             return ast.copy_location(ast.Tuple([self._index(e) for e in index.elts], ast.Load()), index)
         return self.visit(index)
 
     def visit_Attribute(self, node: ast.Attribute):
-        if isinstance(node.ctx, ast.Load) and node.attr == "shape":
-            return _header(_call("shape", self.visit(node.value)), node)
+        if isinstance(node.ctx, ast.Load) and node.attr in ("shape", "dtype"):
+            return kit.header(kit.call(node.attr, self.visit(node.value)), node)
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call):
         func = self.visit(node.func)
         args, keywords = [self.visit(a) for a in node.args], [self.visit(k) for k in node.keywords]
-        return _header(ast.Call(_header(_call("fn", func), node.func), args, keywords), node)
+        return kit.header(ast.Call(kit.header(kit.call("fn", func), node.func), args, keywords), node)
 
     def visit_BinOp(self, node: ast.BinOp):
-        return _header(_call("binop", _const(type(node.op).__name__), self.visit(node.left), self.visit(node.right)), node)
+        return kit.header(
+            kit.call("binop", kit.const(type(node.op).__name__), self.visit(node.left), self.visit(node.right)), node
+        )
 
     def visit_UnaryOp(self, node: ast.UnaryOp):
         if isinstance(node.operand, ast.Constant):
             return node
-        return _header(_call("unop", _const(type(node.op).__name__), self.visit(node.operand)), node)
+        return kit.header(kit.call("unop", kit.const(type(node.op).__name__), self.visit(node.operand)), node)
 
     def visit_BoolOp(self, node: ast.BoolOp):
+        self._no_walrus(*node.values[1:])
         first, *rest = [self.visit(v) for v in node.values]
-        return _header(_call("boolop", _const(type(node.op).__name__), first, *map(_thunk, rest)), node)
+        return kit.header(kit.call("boolop", kit.const(type(node.op).__name__), first, *map(kit.thunk, rest)), node)
 
     def visit_Compare(self, node: ast.Compare):
-        ops = _const(tuple(type(o).__name__ for o in node.ops))
-        return _header(_call("compare", ops, self.visit(node.left), *[self.visit(c) for c in node.comparators]), node)
+        ops = kit.const(tuple(type(o).__name__ for o in node.ops))
+        return kit.header(
+            kit.call("compare", ops, self.visit(node.left), *[self.visit(c) for c in node.comparators]), node
+        )
 
     def visit_IfExp(self, node: ast.IfExp):
-        then, other = _thunk(self.visit(node.body)), _thunk(self.visit(node.orelse))
-        return _header(_call("ifexp", self.visit(node.test), then, other), node)
+        self._no_walrus(node.body, node.orelse)
+        then, other = kit.thunk(self.visit(node.body)), kit.thunk(self.visit(node.orelse))
+        return kit.header(kit.call("ifexp", self.visit(node.test), then, other), node)
+
+    def _no_walrus(self, *nodes: ast.expr) -> None:
+        """Parts that may not be evaluated become lambdas, in which `:=` would bind a name of the lambda."""
+        for inner in (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.NamedExpr)):
+            self._refuse(inner, "`:=` in a part that may not be evaluated", "assign before the expression")
 
     def _comprehension(self, node):
         shadowed = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
         first = self.visit(node.generators[0].iter)
         self.scopes.append(shadowed)
         for k, g in enumerate(node.generators):
-            g.iter = _header(_call("iterable", first if k == 0 else self.visit(g.iter)), g.iter)
-            g.ifs = [_header(_call("truth", self.visit(i)), i) for i in g.ifs]
+            g.iter = kit.header(kit.call("iterable", first if k == 0 else self.visit(g.iter)), g.iter)
+            g.ifs = [kit.header(kit.call("truth", self.visit(i)), i) for i in g.ifs]
         for field in ("elt", "key", "value"):
             if hasattr(node, field):
                 setattr(node, field, self.visit(getattr(node, field)))
@@ -427,59 +434,11 @@ class Rewriter(ast.NodeTransformer):
         self._refuse(node, "`await`")
 
     def _refuse(self, node: ast.AST, what: str, hint: str | None = None):
-        end = node.end_col_offset + 1 if node.end_lineno == node.lineno else 0
-        raise UnsupportedConstruct(what=what, at=Location(self.filename, node.lineno, node.col_offset + 1, end), hint=hint)
-
-
-def _declared(body: list[ast.stmt], kind: type) -> set[str]:
-    """Names in the `global` or `nonlocal` statements of this function (not of functions in it)."""
-    names: set[str] = set()
-    todo: list[ast.AST] = list(body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, kind):
-            names.update(node.names)
-        if not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            todo.extend(ast.iter_child_nodes(node))
-    return names
-
-
-def _all_args(args: ast.arguments) -> list[ast.arg]:
-    extra = [a for a in (args.vararg, args.kwarg) if a is not None]
-    return args.posonlyargs + args.args + args.kwonlyargs + extra
-
-
-def _is_ref(annotation: ast.expr | None) -> bool:
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        return annotation.value.split(".")[-1] == "Ref"
-    return getattr(annotation, "attr", getattr(annotation, "id", None)) == "Ref"
-
-
-def _copy(node: ast.expr) -> ast.expr:
-    import copy
-
-    return copy.deepcopy(node)
-
-
-def _as_load(target: ast.expr) -> ast.expr:
-    new = _copy(target)
-    new.ctx = ast.Load()
-    return new
-
-
-def _header(new: ast.expr, node: ast.AST, until: ast.AST | None = None) -> ast.expr:
-    """Give `new` the place of `node`, ending where `until` ends (the header of a compound statement)."""
-    ast.copy_location(new, node)
-    if until is not None:
-        new.end_lineno, new.end_col_offset = until.end_lineno, until.end_col_offset
-    return new
-
-
-def _located(statements: list[ast.stmt], node: ast.AST) -> list[ast.stmt]:
-    for s in statements:
-        if not hasattr(s, "lineno"):
-            ast.copy_location(s, node)
-    return statements
+        same_line = node.end_lineno == node.lineno
+        end = node.end_col_offset if same_line else len(linecache.getline(self.filename, node.lineno).rstrip())
+        raise UnsupportedConstruct(
+            what=what, at=Location(self.filename, node.lineno, node.col_offset + 1, end + 1), hint=hint
+        )
 
 
 def rewrite(node: ast.FunctionDef, filename: str) -> ast.FunctionDef:

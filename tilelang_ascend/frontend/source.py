@@ -13,7 +13,7 @@ from .rewriter import OPS, rewrite
 
 # Keyed by identity: code objects compare equal although they come from different files. The value keeps its key alive.
 _code_cache: dict[int, tuple[types.CodeType, types.CodeType]] = {}
-_ast_cache: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()
+_ast_cache: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def function_ast(fn: types.FunctionType) -> ast.FunctionDef:
@@ -75,6 +75,8 @@ def rewritten_function(fn: types.FunctionType, ops) -> types.FunctionType:
     code = rewritten_code(fn)
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ()))
     cells[OPS] = types.CellType(ops)
-    new = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, tuple(cells[n] for n in code.co_freevars))
+    new = types.FunctionType(
+        code, fn.__globals__, fn.__name__, fn.__defaults__, tuple(cells[n] for n in code.co_freevars)
+    )
     new.__kwdefaults__ = fn.__kwdefaults__
     return new

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..isa import CORE_EVENTS, CORE_PIPES, ITEMSIZE, SCOPES, TABLE, Intrinsic, Space, split_event
 from .base import AllocBuffer, Bind, BufferStore, Call, Evaluate, FloatImm, For, ForKind, IRModule, PrimFunc, TensorLoad
-from .build import const_int, dtype_of, op_name, scope_of
+from .build import const_int, dtype_of, op_name, operand_parts, scope_of
 from .visit import walk_expr
 from .wellformed import Problem, WellFormed, elements_of, is_static
 
@@ -73,7 +73,7 @@ class _AscendVerifier(WellFormed):
             if (
                 isinstance(x, Call)
                 and (op_name(x) or "").startswith("ascend.")
-                and (inside is None or not x.same_as(inside))
+                and (inside is None or not x.same_as(inside) and op_name(x) != "ascend.reinterpret")
             ):
                 self.report("nested", f"{op_name(x)} inside an expression: bind its value first", s.span)
             if inside is None and isinstance(x, TensorLoad) and scope_of(x.source) != "local.var":
@@ -135,16 +135,17 @@ class _AscendVerifier(WellFormed):
                 "value", f"{name} {'returns a value that is' if record.returns else 'has no value to be'} bound", s.span
             )
         heads = list(call.args)[: len(record.operands)]
-        if not all(isinstance(h, TensorLoad) for h in heads):
+        parts = [operand_parts(h) for h in heads]
+        if None in parts:
             self.report("operand", f"{name}: operands are head addresses, got {heads}", s.span)
             return
-        self.legality(record, call, heads, s)
+        self.legality(record, call, [load for load, _ in parts], [dtype for _, dtype in parts], s)
         self.synchronisation(call, s)
 
-    def legality(self, record: Intrinsic, call: Call, heads, s) -> None:
+    def legality(self, record: Intrinsic, call: Call, heads, dtypes, s) -> None:
         attrs = {str(k): str(v) for k, v in dict(call.attrs or {}).items()}
         values = [_constant(a) for a in list(call.args)[len(record.operands) :]]
-        bound = record.bind([dtype_of(h.source) for h in heads], values, attrs, self.chip.generation)
+        bound = record.bind(dtypes, values, attrs, self.chip.generation)
         problem = record.check(bound)
         if problem:
             self.report("check", problem, s.span)

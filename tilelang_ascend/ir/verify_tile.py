@@ -34,6 +34,7 @@ OPS: dict[str, TileOp] = {
     "atomic_min": TileOp(1, (0, 1)),
     "print": TileOp(0, (0, 1), ("msg",)),
     "device_assert": TileOp(0, (1, 1), ("msg",)),
+    "view": TileOp(2),
 }
 _MAY_HAVE_MORE_REGIONS = ("atomic_add", "atomic_max", "atomic_min", "print")
 _LEGAL_ATTRS = {

@@ -262,9 +262,13 @@ class Intrinsic:
         args: Sequence[str],
         attrs: Mapping[str, str] | None = None,
         cann: str = "8.1",
+        generation: str = "c220",
     ) -> str:
-        """Ascend C text of one call. `operands` are (C++ expression, dtype) pairs, `args` C++ expressions."""
-        return render(self, operands, args, attrs or {}, cann)
+        """Ascend C text of one call for a CANN release and a chip generation.
+
+        `operands` are (C++ expression, dtype) pairs, `args` C++ expressions.
+        """
+        return render(self, operands, args, attrs or {}, cann, generation)
 
     @property
     def semantics(self) -> Callable:

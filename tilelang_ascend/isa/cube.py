@@ -82,9 +82,8 @@ MMAD = Intrinsic(
     work_fn=lambda call: scaled(*fractals(call)),
     check_fn=_check_mmad,
     footprint_fn=_mmad_footprint,
-    doc="d[m, n] = (cmatrix_init ? 0 : d) + a[m, k] * b[k, n]. d is NZ with 16x16 fractals in L0C, b is Zn; a is Zz on "
-    "C220 and Nz on "
-    "3510. Work is in fractal products of 16 x 16 x 32 bytes.",
+    doc="d[m, n] = (cmatrix_init ? 0 : d) + a[m, k] * b[k, n]. d is NZ with 16x16 fractals in L0C, b is Zn; a is Zz "
+    "on C220 and Nz on 3510. Work is in fractal products of 16 x 16 x 32 bytes.",
     reference="Mmad, MmadParams (hardware sections 2.1 and 4)",
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .base import Arg, Call, Intrinsic, Operand, Pipe, Space
 from .footprints import BLOCK, FRACTAL_BYTES, bursts, is_nothing, scaled, total
-from .text import literal
 
 U16 = 65535
 ALL_DTYPES = (
@@ -119,9 +118,8 @@ COPY_GM_TO_UB = Intrinsic(
     check_fn=_check_pad,
     footprint_fn=_gm_to_ub,
     doc="Copy `block_count` rows of `block_len` bytes from GM to UB; every row starts on a 32-byte block of UB. With "
-    "`is_pad` the "
-    "row is extended by `left_pad` and `right_pad` elements of `pad_value`; bytes up to the end of the last block are "
-    "undefined.",
+    "`is_pad` the row is extended by `left_pad` and `right_pad` elements of `pad_value`; bytes up to the end of "
+    "the last block are undefined.",
     reference="DataCopyPad, DataCopyExtParams/DataCopyPadExtParams (hardware section 4)",
 )
 
@@ -204,9 +202,8 @@ COPY_GM_TO_L1_ND2NZ = Intrinsic(
     work_fn=_nd2nz_bytes,
     footprint_fn=_nd2nz,
     doc="Copy `nd_num` row-major matrices of `n_value` rows and `d_value` columns from GM to L1 in NZ order: columns "
-    "in groups of "
-    "C0 = 32 bytes, `dst_nz_c0_stride` blocks of 32 bytes apart, rows `dst_nz_n_stride` blocks apart. The last "
-    "group is filled with zeros. Source strides are in elements.",
+    "in groups of C0 = 32 bytes, `dst_nz_c0_stride` blocks of 32 bytes apart, rows `dst_nz_n_stride` blocks "
+    "apart. The last group is filled with zeros. Source strides are in elements.",
     reference="DataCopy, Nd2NzParams (hardware section 4)",
 )
 
@@ -405,16 +402,6 @@ def _load_v2(call: Call):
     ]
 
 
-def _load_v2_text(call) -> str:
-    transpose = call["if_transpose"]
-    return (
-        "AscendC::LoadData({d}, {s}, AscendC::LoadData2DParamsV2{{{m_start}, {k_start}, {m_step}, {k_step}, "
-        "{src_stride}, {dst_stride}, ".format_map(call)
-        + ("true" if literal(transpose) else transpose)
-        + ", 0})"
-    )
-
-
 def _load_v2_record(side: str) -> Intrinsic:
     space = Space.L0A if side == "a" else Space.L0B
     return Intrinsic(
@@ -433,7 +420,8 @@ def _load_v2_record(side: str) -> Intrinsic:
             Arg("if_transpose", "int", 0, 1, "bool"),
         ),
         signatures={"3510": CUBE_MOVES["3510"]},
-        text=_load_v2_text,
+        text="AscendC::LoadData({d}, {s}, AscendC::LoadData2DParamsV2{{{m_start}, {k_start}, {m_step}, {k_step}, "
+        "{src_stride}, {dst_stride}, {if_transpose}, 0}})",
         cost_class=f"l1_to_l0{side}",
         work_fn=lambda call: scaled(call["m_step"], call["k_step"], FRACTAL_BYTES),
         footprint_fn=_load_v2,

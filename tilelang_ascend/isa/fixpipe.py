@@ -61,14 +61,19 @@ def _check_l1(call: Call):
     return _check_quant(call)
 
 
-def _text(config: str):
+#: The parameter struct has a name of its own on each generation; its fields are the same.
+_PARAMS = {"c220": "AscendC::FixpipeParamsV220", "3510": "AscendC::FixpipeParamsArch3510<AscendC::CO2Layout::{layout}>"}
+_FIELDS = "p.nSize = {n_size}; p.mSize = {m_size}; p.srcStride = {src_stride}; p.dstStride = {dst_stride}; "
+
+
+def _text(layout: str):
     def text(call) -> str:
-        params = (
-            "AscendC::FixpipeParamsV220 p{{{n_size}, {m_size}, {src_stride}, {dst_stride}, {relu_en}}}; "
-            "p.quantPre = QuantMode_t::" + QUANT_MODES[call["quant"]] + "; "
-        ).format_map(call)
+        params = _PARAMS[call.generation].format(layout=layout)
+        fields = (_FIELDS + "p.reluEn = {relu_en}; ").format_map(call)
+        quant = f"p.quantPre = QuantMode_t::{QUANT_MODES[call['quant']]};"
         element = call["d"].ctype + ", " + call["s"].ctype
-        return f"{{ {params}AscendC::Fixpipe<{element}, AscendC::{config}>({call['d']}, {call['s']}, p); }}"
+        call_text = f"AscendC::Fixpipe<{element}, AscendC::CFG_{layout}>({call['d']}, {call['s']}, p);"
+        return f"{{ {params} p; {fields}{quant} {call_text} }}"
 
     return text
 
@@ -95,15 +100,14 @@ FIXPIPE_TO_GM = Intrinsic(
     args=_args(2**32 - 1),
     attrs={"quant": QUANT},
     signatures={"c220": _SIGNATURES, "3510": _SIGNATURES},
-    text=_text("CFG_ROW_MAJOR"),
+    text=_text("ROW_MAJOR"),
     cost_class="l0c_to_gm",
     work_fn=lambda call: scaled(call["n_size"], call["m_size"], call.itemsize()),
     check_fn=_check_gm,
     footprint_fn=_to_gm,
     doc="Write m_size x n_size elements of the NZ matrix in L0C to GM, row-major with rows `dst_stride` elements "
-    "apart; converts f32 "
-    "to f16/bf16 (round to nearest even, saturation off) and honours `set_atomic`. `src_stride` counts rows of 16 "
-    "elements.",
+    "apart; converts f32 to f16/bf16 (round to nearest even, saturation off) and honours `set_atomic`. "
+    "`src_stride` counts rows of 16 elements.",
     reference="Fixpipe, FixpipeParamsV220, CFG_ROW_MAJOR (hardware section 4)",
 )
 
@@ -116,7 +120,7 @@ FIXPIPE_TO_L1 = Intrinsic(
     args=_args(65535),
     attrs={"quant": QUANT},
     signatures={"c220": _L1_SIGNATURES, "3510": _SIGNATURES},
-    text=_text("CFG_NZ"),
+    text=_text("NZ"),
     cost_class="l0c_to_l1",
     work_fn=lambda call: scaled(call["n_size"], call["m_size"], call.itemsize()),
     check_fn=_check_l1,

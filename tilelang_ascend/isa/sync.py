@@ -74,8 +74,8 @@ RECORDS = (
     _control(
         "cross_core_set_flag", "CrossCoreSetFlag", "AscendC::CrossCoreSetFlag<{mode}, PIPE_{pipe}>({flag_id})",
         "After all earlier instructions of `pipe`, add one to counter `flag_id` of the cores that `mode` names: 0 all "
-        "cores of this kind, "
-        "1 the two vector cores of a block, 2 the other side of the block (cube core <-> its vector cores).",
+        "cores of this kind, 1 the two vector cores of a block, 2 the other side of the block (cube core <-> its "
+        "vector cores).",
         cost_class="cross_core", args=FLAG_ID, attrs={"mode": ("0", "1", "2"), "pipe": CROSS_PIPES},
     ),
     _control(

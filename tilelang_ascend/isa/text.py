@@ -47,11 +47,12 @@ class OperandText(str):
 
 
 class TextCall(dict):
-    """Rendered operands, arguments and attributes by name, plus `cann` (the CANN release the text is for)."""
+    """Rendered operands, arguments and attributes by name, plus the CANN release and chip generation they are for."""
 
-    def __init__(self, values: Mapping[str, str], cann: str):
+    def __init__(self, values: Mapping[str, str], cann: str, generation: str):
         super().__init__(values)
         self.cann = cann
+        self.generation = generation
 
 
 def literal(text: str) -> int | None:
@@ -112,7 +113,12 @@ def _mask_word(text: str) -> str:
 
 
 def render(
-    intrin, operands: Sequence[tuple[str, str]], args: Sequence[str], attrs: Mapping[str, str], cann: str
+    intrin,
+    operands: Sequence[tuple[str, str]],
+    args: Sequence[str],
+    attrs: Mapping[str, str],
+    cann: str,
+    generation: str,
 ) -> str:
     """Ascend C statement (or expression, for instructions that return a value) of one call; see `Intrinsic.render`."""
     assert len(operands) == len(intrin.operands) and len(args) == len(intrin.args), f"{intrin.name}: arity"
@@ -126,7 +132,10 @@ def render(
     for name in intrin.attrs:
         values[name] = str(attrs[name])
         values[name + "_upper"] = str(attrs[name]).upper()
-    text = intrin.text(TextCall(values, cann)) if callable(intrin.text) else fill(values, intrin.text)
+    if callable(intrin.text):
+        text = intrin.text(TextCall(values, cann, generation))
+    else:
+        text = fill(values, intrin.text)
     if intrin.returns or text.endswith(("}", ";")):
         return text
     return text + ";"

@@ -90,8 +90,7 @@ def _cast_records():
     fields = dict(attrs={"round": ROUNDS}, check_fn=_check_cast)
     doc = (
         "d = s converted. Float to integer saturates, NaN becomes 0; integer to a narrower integer saturates; float32 "
-        "to "
-        "float32 rounds to an integral value and makes -0 +0. A repeat holds 256 bytes of the wider dtype."
+        "to float32 rounds to an integral value and makes -0 +0. A repeat holds 256 bytes of the wider dtype."
     )
     return (
         count_record(

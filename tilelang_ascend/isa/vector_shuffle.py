@@ -170,10 +170,8 @@ _TRANS_DATA_TO_5HD = vector(
      _int_arg("d_rep"), _int_arg("s_rep")),
     _to_5hd_text,
     "Transpose 16 rows of one 32-byte block: row i of the source starts at block `i * s_row`, of the destination at "
-    "block `i * d_row`; "
-    "repeats step by d_rep and s_rep blocks. b32: two destination rows of 8 make one column of 16. The half flags "
-    "choose the 16 "
-    "bytes of b8 blocks.",
+    "block `i * d_row`; repeats step by d_rep and s_rep blocks. b32: two destination rows of 8 make one column of 16. "
+    "The half flags choose the 16 bytes of b8 blocks.",
     "transpose", uniform(same_dtypes(("int8", "uint8", "int16", "uint16", "float16", "int32", "uint32", "float32")), 2),
     work_fn=lambda call: scaled(call["repeat"], 16 * BLOCK // call.itemsize()), footprint_fn=_to_5hd_footprint,
 )  # fmt: skip
@@ -196,8 +194,7 @@ def _sort32_footprint(call: Call):
 _SORT32 = vector(
     "sort32", "Sort32", (dst(), src("s0"), src("s1")), (REPEAT,), "AscendC::Sort32({d}, {s0}, {s1}, {repeat})",
     "Sort groups of 32 scores s0 with indices s1 (uint32) in descending order, stable; d gets 8-byte pairs score, "
-    "index "
-    "(f16 scores leave two bytes unused).",
+    "index (f16 scores leave two bytes unused).",
     "sort", {g: tuple((d, d, "uint32") for d in FLOATS) for g in ("c220", "3510")},
     work_fn=lambda call: scaled(call["repeat"], 32), footprint_fn=_sort32_footprint,
 )  # fmt: skip
@@ -265,8 +262,7 @@ _GATHER_MASK = vector(
      _int_arg("s_blk", _U8), _int_arg("s_rep")),
     _gather_mask_text,
     "Keep lanes by a fixed pattern and pack them: 1 = even lanes, 2 = odd lanes, 3..6 = lane 0..3 of every four, 7 = "
-    "all. `mask` is "
-    "the number of lanes per repeat (counter mode).",
+    "all. `mask` is the number of lanes per repeat (counter mode).",
     "gather_mask", uniform(same_dtypes(B16_B32), 2), work_fn=lambda call: scaled(call["repeat"], call["mask"]),
     footprint_fn=_gather_mask_footprint,
 )  # fmt: skip

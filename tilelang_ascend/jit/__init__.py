@@ -1,4 +1,4 @@
-"""Compiling kernels: the `jit` decorator, `compile`, `par_compile`, `lower`. Importing this package does not load tvm."""
+"""Compiling kernels: the `jit` decorator, `compile`, `par_compile`, `lower`. Importing it does not load tvm."""
 
 from .compile import CompiledArtifact, compile, lower, par_compile
 from .decorator import JITImpl, JITKernel, jit

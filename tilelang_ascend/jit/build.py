@@ -31,7 +31,9 @@ def resolve_chip(target: Any):
     return arch.parse_target(env.DEFAULT_TARGET.get() if target is None else target)
 
 
-def build_artifact(func, out_idx: tuple[int, ...], target: Any = None, options: dict[str, Any] | None = None) -> Artifact:
+def build_artifact(
+    func, out_idx: tuple[int, ...], target: Any = None, options: dict[str, Any] | None = None
+) -> Artifact:
     """Compile the Tile IR `func` for `target`, or take the result of an earlier identical compilation.
 
     Raises:
@@ -61,11 +63,20 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     source = codegen.emit(lowered.ascend_ir)
     abi, kernel_type = describe_program(lowered.ascend_ir)
     artifact = Artifact(
-        name=name, chip=chip.name, kernel_type=kernel_type, block_dim=int(lowered.block_dim),
-        signature=read_signature(func, out_idx, written_buffers(lowered.ascend_ir)), abi=abi, kernel_source=source.kernel,
-        host_source=source.host, memory_map=lowered.memory_map.text(), options=options,
-        notes=[str(n) for n in lowered.notes], warnings=[str(w) for w in lowered.warnings],
-        tile_ir_json=tile_ir_json, ascend_ir_json=ir.tvm.ir.save_json(lowered.ascend_ir),
+        name=name,
+        chip=chip.name,
+        kernel_type=kernel_type,
+        block_dim=int(lowered.block_dim),
+        signature=read_signature(func, out_idx, written_buffers(lowered.ascend_ir)),
+        abi=abi,
+        kernel_source=source.kernel,
+        host_source=source.host,
+        memory_map=lowered.memory_map.text(),
+        options=options,
+        notes=[str(n) for n in lowered.notes],
+        warnings=[str(w) for w in lowered.warnings],
+        tile_ir_json=tile_ir_json,
+        ascend_ir_json=ir.tvm.ir.save_json(lowered.ascend_ir),
     )
     for warning in artifact.warnings:
         get_logger().warning("%s", warning)

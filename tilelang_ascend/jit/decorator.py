@@ -48,7 +48,7 @@ class JITImpl:
         return kernel(*inputs)
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
-        """Compile without running. For an eager kernel, constants of `T.const` may be given by name instead of tensors."""
+        """Compile without running. An eager kernel takes its `T.const` constants by name instead of tensors."""
         return self._lazy_kernel(args, kwargs) if self.mode == "lazy" else self._eager_kernel(args, kwargs)[0]
 
     def get_tir(self, *args: Any, **kwargs: Any):
@@ -102,7 +102,8 @@ class JITImpl:
 
         if self.out_idx is not None:
             raise InvalidKernel(
-                "out_idx has no meaning for an eager kernel", hint="create the outputs with T.empty and return them")
+                "out_idx has no meaning for an eager kernel", hint="create the outputs with T.empty and return them"
+            )
         seen = call_fingerprint(self.func, args, kwargs, skip_tensors=True)
         template = self._templates.get(seen) or EagerTemplate(self.func)
         if seen is not None:

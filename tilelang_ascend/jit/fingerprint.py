@@ -37,7 +37,10 @@ def call_fingerprint(fn: types.FunctionType, args: tuple, kwargs: dict, skip_ten
         args = tuple("tensor" if is_tensor(v) else v for v in args)
         kwargs = {k: "tensor" if is_tensor(v) else v for k, v in kwargs.items()}
     try:
-        frozen = tuple(_freeze(v, 0, ()) for v in args), tuple((k, _freeze(v, 0, ())) for k, v in sorted(kwargs.items()))
+        frozen = (
+            tuple(_freeze(v, 0, ()) for v in args),
+            tuple((k, _freeze(v, 0, ())) for k, v in sorted(kwargs.items())),
+        )
         return (_freeze_function(fn, 0, ()), frozen)
     except Unknown:
         return None
@@ -84,7 +87,14 @@ def _freeze_function(fn: types.FunctionType, depth: int, seen: tuple) -> Hashabl
     names = _names(code)
     cells = tuple(_freeze_cell(c, names, depth, seen) for c in fn.__closure__ or ())
     used = tuple((n, _freeze_global(fn.__globals__[n], names, depth, seen)) for n in names if n in fn.__globals__)
-    return ("function", code, _freeze(fn.__defaults__, depth, seen), _freeze(fn.__kwdefaults__, depth, seen), cells, used)
+    return (
+        "function",
+        code,
+        _freeze(fn.__defaults__, depth, seen),
+        _freeze(fn.__kwdefaults__, depth, seen),
+        cells,
+        used,
+    )
 
 
 def _freeze_cell(cell, names, depth, seen) -> Hashable:
@@ -99,7 +109,9 @@ def _freeze_global(value: Any, names: tuple[str, ...], depth: int, seen: tuple) 
     """A module counts by the plain values that the code could read from it as attributes."""
     if isinstance(value, types.ModuleType):
         contents = vars(value)
-        plain = tuple((n, contents[n]) for n in names if type(contents.get(n)) in _PLAIN and contents.get(n) is not None)
+        plain = tuple(
+            (n, contents[n]) for n in names if type(contents.get(n)) in _PLAIN and contents.get(n) is not None
+        )
         return ("module", value.__name__, tuple((n, type(v), repr(v)) for n, v in plain))
     return _freeze(value, depth + 1, seen)
 

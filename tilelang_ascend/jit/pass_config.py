@@ -51,13 +51,13 @@ class PassConfigKey(str, Enum):
 
 
 HONOURED: dict[str, str] = {}
-"""Option name -> field of `transform.pipeline.Options` it sets. Everything else names a mechanism an Ascend core lacks."""
+"""Option name -> field of `transform.pipeline.Options` it sets. The others name mechanisms an Ascend core lacks."""
 
 
 def normalize_pass_configs(configs: dict | None) -> dict[str, object]:
     """The fields of `transform.pipeline.Options` that `configs` sets.
 
-    Unknown keys of the `tl.`, `tir.`, `cuda.` and `s_tir.` families are accepted, as new ones appear with every release.
+    Unknown keys of the `tl.`, `tir.`, `cuda.` and `s_tir.` families are accepted: every release has new ones.
 
     Raises:
         ValueError: a key belongs to no known family (most likely a typing mistake).

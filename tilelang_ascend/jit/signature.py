@@ -9,8 +9,15 @@ from .. import ir
 from ..errors import Location, location_of
 from ..runtime.params import Parameter, Signature
 
-_BINARY = {"Add": "({} + {})", "Sub": "({} - {})", "Mul": "({} * {})", "FloorDiv": "({} // {})", "FloorMod": "({} % {})",
-           "Min": "min({}, {})", "Max": "max({}, {})"}
+_BINARY = {
+    "Add": "({} + {})",
+    "Sub": "({} - {})",
+    "Mul": "({} * {})",
+    "FloorDiv": "({} // {})",
+    "FloorMod": "({} % {})",
+    "Min": "min({}, {})",
+    "Max": "max({}, {})",
+}
 
 
 def read_signature(func, out_idx: tuple[int, ...] = (), written: frozenset[str] | None = None) -> Signature:
@@ -35,7 +42,7 @@ def _parameter(p, written: frozenset[str] | None, place: Location | None) -> Par
 
 
 def declarations(function: Location | None) -> dict[str, Location]:
-    """Where the function defined at `function` declares each of its tensors and parameters, as far as its source is known."""
+    """Where the function defined at `function` declares its tensors and parameters, as far as its source is known."""
     if function is None:
         return {}
     try:
@@ -44,7 +51,10 @@ def declarations(function: Location | None) -> dict[str, Location]:
         return {}
     places: dict[str, Location] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and function.line in (node.lineno, *(d.lineno for d in node.decorator_list)):
+        if isinstance(node, ast.FunctionDef) and function.line in (
+            node.lineno,
+            *(d.lineno for d in node.decorator_list),
+        ):
             for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
                 places[arg.arg] = _place(function.file, arg)
             for statement in ast.walk(node):

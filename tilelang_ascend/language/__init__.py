@@ -1,7 +1,7 @@
 """The TileLang language: what a kernel may say. ``import tilelang_ascend.language as T``.
 
-Names only; how they are lowered is decided elsewhere. Names of GPU TileLang that have no counterpart here are refused with the
-line and what to write instead (`refused`); hints are accepted and ignored (`hints`).
+Names only; how they are lowered is decided elsewhere. Names of GPU TileLang that have no counterpart here are refused
+with the line and what to write instead (`refused`); hints are accepted and ignored (`hints`).
 """
 
 from __future__ import annotations
@@ -10,21 +10,27 @@ import difflib
 
 from ..errors import GpuOnlyApi, NotYetAvailable, UnknownName
 from ..frontend import Ref, inline, macro, prim_func
+from ..frontend.annotations import Buffer, StridedTensor, Tensor
 from ..frontend.builder import user_location
-from ..frontend.types import Buffer, StridedTensor, Tensor
-from . import alloc, atomic, copy as _copy, debug, dtypes, gemm as _gemm, hints, loops, math, npu, reduce as _reduce, symbols, views
+from . import alloc, atomic, debug, dtypes, hints, kernel, loops, math, npu, symbols, types, views
+from . import copy as _copy
+from . import gemm as _gemm
+from . import reduce as _reduce
 from .kernel import Kernel
 from .layouts import Fragment, Layout
-from .refused import LATER, REFUSED
+from .refused import LATER, refusal
 
 _LOOPS = (
-    "serial", "Serial", "unroll", "Unroll", "vectorized", "Vectorized", "Parallel", "parallel", "Pipelined", "Persistent", "grid",
-    "loop_break",
+    "serial", "Serial", "unroll", "Unroll", "vectorized", "Vectorized", "Parallel", "parallel", "Pipelined",
+    "Persistent", "grid",
+    "loop_break", "break_loop", "continue_loop",
 )  # fmt: skip
 
 _MODULES = (
     (dtypes, dtypes.NAMES),
     (alloc, alloc.NAMES),
+    (kernel, kernel.NAMES),
+    (types, types.NAMES),
     (loops, _LOOPS),
     (_copy, _copy.NAMES),
     (_gemm, _gemm.NAMES),
@@ -38,7 +44,20 @@ _MODULES = (
     (npu, npu.NAMES),
 )
 
-__all__ = ["Buffer", "Fragment", "Kernel", "Layout", "Ref", "StridedTensor", "Tensor", "cast", "inline", "macro", "prim_func", "print"]
+__all__ = [
+    "Buffer",
+    "Fragment",
+    "Kernel",
+    "Layout",
+    "Ref",
+    "StridedTensor",
+    "Tensor",
+    "cast",
+    "inline",
+    "macro",
+    "prim_func",
+    "print",
+]
 for _module, _names in _MODULES:
     for _name in _names:
         globals()[_name] = getattr(_module, _name)
@@ -47,14 +66,16 @@ cast = math.cast_
 print = debug.print_
 
 SharedBuffer = FragmentBuffer = LocalBuffer = Buffer
+__all__ += ["SharedBuffer", "FragmentBuffer", "LocalBuffer"]
 
 
 def __getattr__(name: str):
     """Names that do not exist: an explanation instead of a bare AttributeError."""
-    if name.startswith("__") and name not in REFUSED:
+    refused = refusal(name)
+    if name.startswith("__") and refused is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in REFUSED:
-        kind, advice = REFUSED[name]
+    if refused is not None:
+        kind, advice = refused
         raise GpuOnlyApi(name=name, kind=kind, hint=advice, at=user_location())
     if name in LATER:
         raise NotYetAvailable(name=name, hint=LATER[name], at=user_location())

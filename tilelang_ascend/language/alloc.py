@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..errors import InvalidArgument, KernelSyntaxError, NonStaticShape, NotYetAvailable
+from ..frontend.annotations import dtype_name
 from ..frontend.builder import Builder, constant
 from ..frontend.operators import as_scalar, cast, plain
-from ..frontend.types import dtype_name
 from ..frontend.values import ScalarVar, is_expr
 from ..ir import BufferStore, IntImm, decl_buffer
 
@@ -63,7 +63,12 @@ def alloc_global(shape, dtype="float32", scope="global"):
 
 def alloc_buffer(shape, dtype="float32", *args, scope="shared", **kwargs):
     """`alloc_fragment`, `alloc_shared` or `alloc_global` by scope name."""
-    kinds = {"global": alloc_global, "shared": alloc_shared, "shared.dyn": alloc_shared, "local.fragment": alloc_fragment}
+    kinds = {
+        "global": alloc_global,
+        "shared": alloc_shared,
+        "shared.dyn": alloc_shared,
+        "local.fragment": alloc_fragment,
+    }
     if scope not in kinds:
         raise InvalidArgument(f"T.alloc_buffer has no scope '{scope}'", hint="use one of: " + ", ".join(kinds))
     return kinds[scope](shape, dtype)
@@ -75,10 +80,7 @@ def alloc_var(dtype, *args, scope="local.var", init=None):
     The initial value may also be the second positional argument.
     """
     for a in args:
-        if isinstance(a, str):
-            scope = a
-        else:
-            init = a
+        init = init if isinstance(a, str) else a  # a string is the scope, which is always local.var
     builder = Builder.current("T.alloc_var")
     name = builder.hinted_name("var")
     buffer = builder.alloc((1,), dtype_name(dtype), "local.var", name)
@@ -95,7 +97,9 @@ def alloc_reducer(shape, dtype="float32", op="sum", replication=None):
 
 
 def empty(*shape, dtype="float32"):
-    """An output tensor the launch allocates; return it from the kernel. ``T.empty((M, N), dtype)`` or ``T.empty(M, N, dtype=…)``."""
+    """An output tensor the launch allocates; return it from the kernel. ``T.empty((M, N), dtype)`` or ``T.empty(M, N,
+    dtype=…)``.
+    """
     dims = list(shape)
     if dims and isinstance(dims[0], (tuple, list)):
         if len(dims) > 1:
@@ -105,16 +109,22 @@ def empty(*shape, dtype="float32"):
         dtype = dims.pop()
     builder = Builder.current("T.empty")
     if builder.region is not builder.root:
-        raise KernelSyntaxError("T.empty inside T.Kernel", hint="declare outputs before the launch; use T.alloc_global inside it")
+        raise KernelSyntaxError(
+            "T.empty inside T.Kernel", hint="declare outputs before the launch; use T.alloc_global inside it"
+        )
     name = builder.hinted_name("out")
-    buffer = decl_buffer([d if isinstance(d, int) else as_scalar(d) for d in map(plain, dims)], dtype_name(dtype), name, scope="global")
+    buffer = decl_buffer(
+        [d if isinstance(d, int) else as_scalar(d) for d in map(plain, dims)], dtype_name(dtype), name, scope="global"
+    )
     builder.outputs.append(buffer)
     return buffer
 
 
 def _explicit(name: str, memory: str):
     def refuse(*_args, **_kwargs):
-        raise NotYetAvailable(name=name, hint=f"write T.alloc_shared or T.alloc_fragment: the compiler places buffers in {memory} itself")
+        raise NotYetAvailable(
+            name=name, hint=f"write T.alloc_shared or T.alloc_fragment: the compiler places buffers in {memory} itself"
+        )
 
     refuse.__name__, refuse.__doc__ = name, f"Explicit placement in {memory}; not available yet."
     return refuse
@@ -124,5 +134,6 @@ _EXPLICIT = {"alloc_ub": "UB", "alloc_L1": "L1", "alloc_L0A": "L0A", "alloc_L0B"
 globals().update({name: _explicit(name, memory) for name, memory in _EXPLICIT.items()})
 
 NAMES = (
-    "alloc_shared", "alloc_fragment", "alloc_local", "alloc_global", "alloc_buffer", "alloc_var", "alloc_reducer", "empty", *_EXPLICIT,
+    "alloc_shared", "alloc_fragment", "alloc_local", "alloc_global", "alloc_buffer", "alloc_var", "alloc_reducer",
+    "empty", *_EXPLICIT,
 )  # fmt: skip

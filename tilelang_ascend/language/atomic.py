@@ -12,15 +12,22 @@ from .tiles import is_tile
 
 
 def _atomic(kind: str):
-    def atomic(dst, value, size=None, memory_order=None, return_prev: bool = False, use_tma: bool = False, annotations=None) -> None:
-        if isinstance(size, str):
-            size, memory_order = None, size
+    def atomic(
+        dst, value, size=None, memory_order=None, return_prev: bool = False, use_tma: bool = False, annotations=None
+    ) -> None:
+        if isinstance(size, str):  # a memory order: updates of one element are always atomic and unordered
+            size = None
         if return_prev:
-            raise NotYetAvailable(name=f"atomic_{kind}(return_prev=True)", hint="Ascend cores add to GM without reading the old value back")
+            raise NotYetAvailable(
+                name=f"atomic_{kind}(return_prev=True)",
+                hint="Ascend cores add to GM without reading the old value back",
+            )
         builder = Builder.current(f"T.atomic_{kind}")
         what = f"the destination of T.atomic_{kind}"
         value = plain(value)
-        if is_tile(value) or ((is_buffer(dst) or is_region(dst)) and type(value).__name__ == "TensorLoad" and size is not None):
+        if is_tile(value) or (
+            (is_buffer(dst) or is_region(dst)) and type(value).__name__ == "TensorLoad" and size is not None
+        ):
             _tiles(builder, kind, dst, value, size, what)
             return
         target = operand(dst, what)
@@ -32,7 +39,10 @@ def _atomic(kind: str):
         builder.emit(tile_op(f"atomic_{kind}", target.region(extents), amount, span=builder.span()))
 
     atomic.__name__ = f"atomic_{kind}"
-    atomic.__doc__ = f"`dst {kind}= value` without losing concurrent updates; `value` is a tile, or a number for one element of `dst`."
+    atomic.__doc__ = (
+        f"`dst {kind}= value` without losing concurrent updates; `value` is a tile, "
+        "or a number for one element of `dst`."
+    )
     return atomic
 
 
@@ -44,7 +54,10 @@ def _tiles(builder: Builder, kind: str, dst, value, size, what: str) -> None:
         target, source = operand(dst, what), operand(value, f"the source of T.atomic_{kind}")
         extents = pair_extents(source, target)
     if target.buffer.scope() != "global":
-        raise InvalidArgument(f"T.atomic_{kind} on {target.describe()}, which is on chip", hint="only tensors in GM are shared between cores")
+        raise InvalidArgument(
+            f"T.atomic_{kind} on {target.describe()}, which is on chip",
+            hint="only tensors in GM are shared between cores",
+        )
     builder.emit(tile_op(f"atomic_{kind}", target.region(extents[1]), source.region(extents[0]), span=builder.span()))
 
 

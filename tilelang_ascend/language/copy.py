@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..errors import InvalidArgument, ShapeMismatch
-from ..frontend import ops
+from ..frontend import items
 from ..frontend.builder import Builder, constant
 from ..frontend.operators import as_scalar, cast, plain
 from ..frontend.values import is_buffer, is_region
 from ..ir import BufferLoad, tile_op
 from .hints import hint
-from .regions import operand, pair_extents, same, shape_text, sized, squeeze, tile_operand
+from .regions import operand, pair_extents, same, sized, squeeze, tile_operand
 from .tiles import is_tile, parallel
 
 _COPY_HINTS = ("coalesced_width", "disable_tma", "eviction_policy", "prefer_instruction", "annotations", "loop_layout")
@@ -18,7 +18,8 @@ _COPY_HINTS = ("coalesced_width", "disable_tma", "eviction_policy", "prefer_inst
 def copy(src, dst, size=None, **options) -> None:
     """Copy a tile; parts outside a GM tensor read as zero and are not written, dtypes are converted.
 
-    Each side is a buffer, a slice ``A[0:16, :]`` or a head address ``A[i, j]``; a head address takes the other side's shape.
+    Each side is a buffer, a slice ``A[0:16, :]`` or a head address ``A[i, j]``; a head address takes the other side's
+    shape.
     `size` (a list, aligned at the right) gives the shape explicitly. Two single elements are an element store.
     """
     for name, value in options.items():
@@ -61,7 +62,9 @@ def fill(buffer, value, annotations=None) -> None:
     """Set every element of a buffer or slice to `value`."""
     builder = Builder.current("T.fill")
     dst = tile_operand(buffer, "the destination of T.fill")
-    builder.emit(tile_op("fill", dst.region(), cast(as_scalar(value, "the fill value"), dst.dtype), span=builder.span()))
+    builder.emit(
+        tile_op("fill", dst.region(), cast(as_scalar(value, "the fill value"), dst.dtype), span=builder.span())
+    )
 
 
 def clear(buffer, annotations=None) -> None:
@@ -108,7 +111,6 @@ def _assign_region(place, value) -> None:
         fill(place, value)
 
 
-ops.assign_region = _assign_region
+items.REGION_ASSIGNMENT.append(_assign_region)
 
 NAMES = ("copy", "async_copy", "fill", "clear", "transpose")
-_ = shape_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..frontend.types import _ALIASES, DTYPE_NAMES, DType, dtype_name
+from ..frontend.annotations import _ALIASES, DTYPE_NAMES, DType, dtype_name
 
 dtype = DType
 globals().update({name: DType(name) for name in DTYPE_NAMES})

@@ -14,12 +14,14 @@ _HINTS = ("k_pack", "wg_wait", "mbar", "annotations", "enable_hf32")
 
 
 def gemm(
-    A, B, C, transpose_A=False, transpose_B=False, policy=GemmWarpPolicy.Square, clear_accum=False, *, initC=None, size=None, **options
+    A, B, C, transpose_A=False, transpose_B=False, policy=GemmWarpPolicy.Square, clear_accum=False, *, initC=None,
+    size=None, **options
 ) -> None:  # fmt: skip
     """``C += A @ B``, or ``C = A @ B`` where `clear_accum` holds.
 
-    A is MxK (KxM if `transpose_A`), B is KxN (NxK if `transpose_B`), C is MxN; leading dimensions must be 1. The tiles' shapes must
-    be static. `initC` is the NPU spelling of `clear_accum`; a size list ``[m, k, n]`` may follow C. `policy` is a hint.
+    A is MxK (KxM if `transpose_A`), B is KxN (NxK if `transpose_B`), C is MxN; leading dimensions must be 1. The
+    tiles' shapes must be static. `initC` is the NPU spelling of `clear_accum`; a size list ``[m, k, n]`` may follow
+    C. `policy` is a hint.
     """
     if isinstance(transpose_A, (list, tuple)):
         size, transpose_A = transpose_A, False
@@ -34,7 +36,9 @@ def gemm(
     a, b, c = _operands(A, B, C, ta, tb, size)
     _check_shapes(a, b, c, ta, tb)
     if a.dtype != b.dtype:
-        raise DtypeMismatch(f"T.gemm: A is {a.dtype}, B is {b.dtype}", hint="copy one of them into a buffer of the other's dtype")
+        raise DtypeMismatch(
+            f"T.gemm: A is {a.dtype}, B is {b.dtype}", hint="copy one of them into a buffer of the other's dtype"
+        )
     clear = as_bool(plain(clear_accum if initC is None else initC))
     clear = clear if is_expr(clear) else tirx.const(bool(clear), "bool")
     builder = Builder.current("T.gemm")
@@ -63,10 +67,15 @@ def _operands(A, B, C, ta: bool, tb: bool, size) -> tuple[Operand, Operand, Oper
 
 def _matrix(op: Operand, name: str) -> tuple[int, int]:
     if len(op.extents) < 2 or any(constant(e) != 1 for e in op.extents[:-2]):
-        raise ShapeMismatch(f"T.gemm: {name} = {op.describe()} is not a matrix", hint="slice it down to two dimensions; leading ones may be 1")
+        raise ShapeMismatch(
+            f"T.gemm: {name} = {op.describe()} is not a matrix",
+            hint="slice it down to two dimensions; leading ones may be 1",
+        )
     for axis in (-2, -1):
         if constant(op.extents[axis]) is None:
-            raise NonStaticShape(axis=len(op.extents) + axis, what=f"operand {name} of T.gemm ({op.buffer.name})", expr=op.extents[axis])
+            raise NonStaticShape(
+                axis=len(op.extents) + axis, what=f"operand {name} of T.gemm ({op.buffer.name})", expr=op.extents[axis]
+            )
     return constant(op.extents[-2]), constant(op.extents[-1])
 
 
@@ -84,7 +93,11 @@ def _check_shapes(a: Operand, b: Operand, c: Operand, ta: bool, tb: bool) -> Non
     if bn != cn:
         problems.append(f"B has N = {bn}, C has N = {cn}")
     if problems:
-        notes = [f"A = {a.describe()}, transpose_A={ta}", f"B = {b.describe()}, transpose_B={tb}", f"C = {c.describe()}"]
+        notes = [
+            f"A = {a.describe()}, transpose_A={ta}",
+            f"B = {b.describe()}, transpose_B={tb}",
+            f"C = {c.describe()}",
+        ]
         raise ShapeMismatch("T.gemm: " + "; ".join(problems), notes=notes, hint=_repair(am, ak, bk, bn, cm, cn))
 
 

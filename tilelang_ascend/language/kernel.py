@@ -17,12 +17,13 @@ class Kernel:
     Args:
         blocks: one to three extents, integers or run-time expressions.
         threads: a hint of GPU kernels, recorded and ignored.
-        is_npu: NPU spelling. The block binds two names, ``as (cid, vid)``; which vector core runs a row is decided by the compiler,
-            so `vid` cannot be read.
-        prelude, cluster_dims, is_cpu, pipeline: accepted and ignored.
+        is_npu: NPU spelling. The block binds two names, ``as (cid, vid)``; which vector core runs a row is decided by
+            the compiler, so `vid` cannot be read. prelude, cluster_dims, is_cpu, pipeline: accepted and ignored.
     """
 
-    def __init__(self, *blocks, threads=None, prelude=None, cluster_dims=None, is_cpu=False, is_npu=False, pipeline=False):
+    def __init__(
+        self, *blocks, threads=None, prelude=None, cluster_dims=None, is_cpu=False, is_npu=False, pipeline=False
+    ):
         if len(blocks) == 1 and isinstance(blocks[0], (tuple, list)):
             blocks = tuple(blocks[0])
         if not 1 <= len(blocks) <= _MAX_GRID_DIMS:
@@ -47,15 +48,23 @@ class Kernel:
         if builder.region.inside("grid"):
             raise KernelSyntaxError("T.Kernel inside T.Kernel", hint="give one T.Kernel up to three extents")
         if builder.region is not builder.root:
-            raise UnsupportedConstruct("a launch inside run-time control flow", hint="put the condition inside the kernel")
+            raise UnsupportedConstruct(
+                "a launch inside run-time control flow", hint="put the condition inside the kernel"
+            )
         self.where = user_location()
         names = list(self.names[: len(self.extents)]) if self.kind == "list" or len(self.extents) == 1 else []
         names += [f"b{axis}" for axis in "xyz"[len(names) :]]
-        self.vars = [index_var(builder.unique(f"b{'xyz'[k]}" if n == "_" else n)) for k, n in enumerate(names[: len(self.extents)])]
+        self.vars = [
+            index_var(builder.unique(f"b{'xyz'[k]}" if n == "_" else n))
+            for k, n in enumerate(names[: len(self.extents)])
+        ]
         builder.grids += 1
         if self.threads is not None and builder.threads is None:
-            builder.threads = [int(t) for t in self.threads] if isinstance(self.threads, (tuple, list)) else int(plain(self.threads))
+            builder.threads = (
+                [int(t) for t in self.threads] if isinstance(self.threads, (tuple, list)) else int(plain(self.threads))
+            )
         self.region = builder.push("grid", self.where)
+        builder.grid = (self.vars, self.extents)
         values = list(self.vars)
         if self.is_npu and len(self.names) == len(values) + 1:
             values.append(
@@ -74,20 +83,49 @@ class Kernel:
         body, span = builder.pop(self.region), span_of(self.where)
         for axis in reversed(range(len(self.vars))):
             zero = IntImm("int32", 0)
-            body = For(self.vars[axis], zero, self.extents[axis], ForKind.SERIAL, body, annotations={"tl.grid": axis}, span=span)
+            body = For(
+                self.vars[axis],
+                zero,
+                self.extents[axis],
+                ForKind.SERIAL,
+                body,
+                annotations={"tl.grid": axis},
+                span=span,
+            )
         builder.emit(body)
-        self._current = None
 
 
-def _grid(what: str) -> Kernel:
-    raise UnsupportedConstruct(f"{what} outside the names bound by `with T.Kernel(...) as (bx, by)`", hint="use those names")
+def _grid(what: str) -> tuple[list, list]:
+    builder = Builder.current(what)
+    if not builder.region.inside("grid"):
+        raise KernelSyntaxError(f"{what} outside T.Kernel", hint="call it inside `with T.Kernel(...)`")
+    return builder.grid
+
+
+def get_block_bindings() -> list:
+    """The block indices of the enclosing launch."""
+    return list(_grid("T.get_block_bindings")[0])
 
 
 def get_block_binding(dim: int = 0):
-    """Not available: use the names bound by the `with` statement."""
-    return _grid("T.get_block_binding")
+    """The block index along grid dimension `dim`."""
+    return _pick(get_block_bindings(), dim)
 
 
-def get_block_bindings():
-    """Not available: use the names bound by the `with` statement."""
-    return _grid("T.get_block_bindings")
+def get_block_extents() -> list:
+    """The grid extents of the enclosing launch."""
+    return list(_grid("T.get_block_extents")[1])
+
+
+def get_block_extent(dim: int = 0):
+    """The grid extent along dimension `dim`."""
+    return _pick(get_block_extents(), dim)
+
+
+def _pick(values: list, dim: int):
+    if not 0 <= dim < len(values):
+        raise InvalidArgument(f"the grid has {len(values)} dimensions, there is no dimension {dim}")
+    return values[dim]
+
+
+NAMES = ("get_block_binding", "get_block_bindings", "get_block_extent", "get_block_extents")

@@ -1,4 +1,4 @@
-"""Loops: `T.serial`, `T.Parallel`, `T.Pipelined`, `T.Persistent`, `T.grid` and the spellings that mean the same here."""
+"""Loops: `T.serial`, `T.Parallel`, `T.Pipelined`, `T.Persistent`, `T.grid`, and spellings that mean the same here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..frontend.builder import Builder, constant
 from ..frontend.control import serial_range
 from ..frontend.operators import as_scalar, binop, compare, plain
 from ..frontend.values import LoopSpec
-from ..ir import Break, tirx
+from ..ir import Break, Continue, tirx
 from .hints import hint
 from .math import ceildiv
 
@@ -23,7 +23,7 @@ def serial(start, stop=None, step=None, *, annotations=None) -> LoopSpec:
 
 
 def unroll(start, stop=None, step=None, *, explicit=False, unroll_factor=None, annotations=None) -> LoopSpec:
-    """Like `serial`; unrolling is the compiler's decision (and done by the front end where a Python list is indexed)."""
+    """Like `serial`: unrolling is up to the compiler (the front end unrolls where a Python list is indexed)."""
     return _range(start, stop, step, unrollable=True)
 
 
@@ -32,11 +32,15 @@ def vectorized(start, stop=None, *, annotations=None) -> LoopSpec:
     return _range(start, stop)
 
 
-def Parallel(*extents, coalesced_width=None, loop_layout=None, prefer_async=None, annotations=None) -> LoopSpec:  # noqa: N802
+def Parallel(*extents, coalesced_width=None, loop_layout=None, prefer_async=None, annotations=None) -> LoopSpec:
     """``for i, j in T.Parallel(M, N)``: independent iterations over 1 or more dimensions."""
     if not extents:
         raise InvalidArgument("T.Parallel needs at least one extent")
-    for name, value in (("coalesced_width", coalesced_width), ("loop_layout", loop_layout), ("prefer_async", prefer_async)):
+    for name, value in (
+        ("coalesced_width", coalesced_width),
+        ("loop_layout", loop_layout),
+        ("prefer_async", prefer_async),
+    ):
         if value is not None:
             hint(f"T.Parallel({name}=...)")
     builder = Builder.active()
@@ -47,7 +51,9 @@ def Parallel(*extents, coalesced_width=None, loop_layout=None, prefer_async=None
 
 def _nested_parallel(extents) -> LoopSpec:
     """A parallel loop inside another one is a serial loop of each of its iterations."""
-    raise InvalidKernel("T.Parallel inside T.Parallel", hint="give one T.Parallel all extents, or use T.serial for the inner loop")
+    raise InvalidKernel(
+        "T.Parallel inside T.Parallel", hint="give one T.Parallel all extents, or use T.serial for the inner loop"
+    )
 
 
 def parallel(start, stop=None, *, annotations=None) -> LoopSpec:
@@ -67,10 +73,11 @@ def _extent(value, what: str):
     return as_scalar(value, f"an extent of {what}")
 
 
-def Pipelined(  # noqa: N802
+def Pipelined(
     start, stop=None, num_stages: int = 0, order=None, stage=None, sync=None, group=None, annotations=None, **_hints
 ) -> LoopSpec:
-    """``for k in T.Pipelined(n, num_stages=3)``: a serial loop whose copies may run ahead; the number of stages is a hint.
+    """``for k in T.Pipelined(n, num_stages=3)``: a serial loop whose copies may run ahead; the number of stages is a
+    hint.
 
     Note that the second positional argument is `stop`: ``T.Pipelined(n, 2)`` runs from n to 2.
     """
@@ -83,11 +90,11 @@ def Pipelined(  # noqa: N802
     return _range(start, stop, num_stages=stages)
 
 
-def Persistent(domain, wave_size, index, group_size=8, num_stages: int = 0, *, annotations=None) -> LoopSpec:  # noqa: N802
+def Persistent(domain, wave_size, index, group_size=8, num_stages: int = 0, *, annotations=None) -> LoopSpec:
     """``for bx, by in T.Persistent([gx, gy], wave_size, cid)``: the tiles block `index` of `wave_size` works on.
 
-    Tiles are walked in groups of `group_size` along the last dimension, so that blocks running at the same time share operands.
-    Iterations past the last tile leave the loop.
+    Tiles are walked in groups of `group_size` along the last dimension, so that blocks running at the same time share
+    operands. Iterations past the last tile leave the loop.
     """
     domain = [plain(d) for d in domain]
     total = domain[0]
@@ -147,4 +154,11 @@ def loop_break() -> None:
     builder.emit(Break(span=builder.span()))
 
 
+def continue_loop() -> None:
+    """Go to the next iteration of the innermost run-time loop; the same as `continue`."""
+    builder = Builder.current("T.continue_loop")
+    builder.emit(Continue(span=builder.span()))
+
+
+break_loop = loop_break
 Serial, Unroll, Vectorized = serial, unroll, vectorized

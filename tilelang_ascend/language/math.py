@@ -1,7 +1,7 @@
 """Element functions and scalar arithmetic.
 
-Each takes Python numbers (and stays Python), IR scalars, or tiles: ``T.exp(x)`` is a value, ``T.exp(A, B)`` applies the function to
-every element of A and stores into B (see `tiles`).
+Each takes Python numbers (and stays Python), IR scalars, or tiles: ``T.exp(x)`` is a value, ``T.exp(A, B)`` applies
+the function to every element of A and stores into B (see `tiles`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import math as _math
 from typing import Callable
 
 from ..errors import InvalidArgument
-from ..frontend import operators, ops
+from ..frontend import calls, operators
+from ..frontend.annotations import dtype_name, is_float
 from ..frontend.builder import constant
 from ..frontend.operators import as_scalar, binop, cast, match, number, plain
-from ..frontend.types import dtype_name, is_float
 from ..frontend.values import is_expr
 from ..ir import dtype_of, tirx
 from .tiles import elementwise, is_tile
@@ -43,7 +43,11 @@ def _reciprocal(x):
 
 
 def _gelu(x):
-    return x * 0.5 * (tirx.erf(x * (1.0 / _SQRT2)) + 1.0) if dtype_of(x) == "float32" else cast(_gelu(cast(x, "float32")), dtype_of(x))
+    return (
+        x * 0.5 * (tirx.erf(x * (1.0 / _SQRT2)) + 1.0)
+        if dtype_of(x) == "float32"
+        else cast(_gelu(cast(x, "float32")), dtype_of(x))
+    )
 
 
 #: name -> (IR builder for a float operand, Python function, one-line doc)
@@ -72,8 +76,16 @@ _UNARY: dict[str, tuple[Callable, Callable, str]] = {
     "sigmoid": (tirx.sigmoid, _python_sigmoid, "1 / (1 + exp(-x))."),
     "erf": (tirx.erf, _math.erf, "Error function."),
     "reciprocal": (_reciprocal, lambda x: 1.0 / x, "1 / x."),
+    "fast_rcp": (_reciprocal, lambda x: 1.0 / x, "1 / x."),
+    "ieee_frcp": (_reciprocal, lambda x: 1.0 / x, "1 / x."),
+    "ieee_fsqrt": (tirx.sqrt, _math.sqrt, "Square root."),
+    "ieee_frsqrt": (tirx.rsqrt, _python_rsqrt, "1 / sqrt(x)."),
     "silu": (_silu, lambda x: x * _python_sigmoid(x), "x * sigmoid(x)."),
-    "gelu": (_gelu, lambda x: 0.5 * x * (1 + _math.erf(x / _SQRT2)), "x * Phi(x), with the exact normal distribution function."),
+    "gelu": (
+        _gelu,
+        lambda x: 0.5 * x * (1 + _math.erf(x / _SQRT2)),
+        "x * Phi(x), with the exact normal distribution function.",
+    ),
 }
 
 #: Functions that also take integers (and give integers back).
@@ -94,7 +106,7 @@ _ROUNDING: dict[str, tuple[Callable, Callable, str]] = {
 
 
 def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
-    """`integers`: "float" converts them to float32 first, "keep" applies the function, "same" returns them unchanged."""
+    """`integers`: "float" converts them to float32, "keep" applies the function, "same" returns them unchanged."""
 
     def apply(x):
         x = plain(x)
@@ -146,6 +158,10 @@ def _atan2(a, b):
     return tirx.atan2(a, b)
 
 
+def _sqrt(x):
+    return tirx.sqrt(as_scalar(x)) if is_expr(plain(x)) else _math.sqrt(x)
+
+
 def _op(name: str) -> Callable:
     return lambda a, b: binop(name, a, b)
 
@@ -169,6 +185,12 @@ _BINARY: dict[str, tuple[Callable, str]] = {
     "atan2": (_pick(_atan2, _math.atan2), "Angle of the point (b, a)."),
     "fmod": (_pick(tirx.fmod, _math.fmod), "Remainder with the sign of a."),
     "copysign": (_pick(tirx.copysign, _math.copysign), "|a| with the sign of b."),
+    "hypot": (lambda a, b: _sqrt(binop("Add", binop("Mult", a, a), binop("Mult", b, b))), "sqrt(a * a + b * b)."),
+    "fmul": (_op("Mult"), "a * b."),
+    "ieee_add": (_op("Add"), "a + b, rounded to nearest."),
+    "ieee_sub": (_op("Sub"), "a - b, rounded to nearest."),
+    "ieee_mul": (_op("Mult"), "a * b, rounded to nearest."),
+    "ieee_fdiv": (_op("Div"), "a / b, rounded to nearest."),
     "truncdiv": (_pick(tirx.truncdiv, lambda a, b: int(a / b)), "a / b, rounded towards zero."),
     "truncmod": (_pick(tirx.truncmod, _math.fmod), "Remainder of truncdiv."),
 }
@@ -185,7 +207,10 @@ def _make_binary(name: str, scalar: Callable, doc: str) -> Callable:
             return a
         return scalar(a, b)
 
-    function.__name__, function.__doc__ = name, doc + f" `T.{name}(A, B, C)` does so for whole tiles (A or B may be a number)."
+    function.__name__, function.__doc__ = (
+        name,
+        doc + f" `T.{name}(A, B, C)` does so for whole tiles (A or B may be a number).",
+    )
     return function
 
 
@@ -230,6 +255,20 @@ def if_then_else(cond, true_value, false_value, span=None):
 Select = if_then_else
 
 
+def likely(cond):
+    """`cond`; that it usually holds is of no use here."""
+    return plain(cond)
+
+
+def index_to_coordinates(index, shape) -> list:
+    """Coordinates of element `index` of a row-major array of `shape`."""
+    out = []
+    for extent in reversed(list(shape)):
+        out.insert(0, binop("Mod", index, extent))
+        index = binop("FloorDiv", index, extent)
+    return out
+
+
 def clamp(x, min_val, max_val):
     """min(max(x, min_val), max_val)."""
     return globals()["min"](globals()["max"](x, min_val), max_val)
@@ -240,7 +279,10 @@ def fma(x, y, z):
     return binop("Add", binop("Mult", x, y), z)
 
 
-def Cast(dtype, value, span=None):  # noqa: N802
+ieee_fmaf = fma
+
+
+def Cast(dtype, value, span=None):
     """`value` converted to `dtype`."""
     return cast(value, dtype)
 
@@ -293,17 +335,17 @@ isinf = _classify("isinf", tirx.isinf, _math.isinf)
 isfinite = _classify("isfinite", tirx.isfinite, _math.isfinite)
 
 
-def And(a, b, span=None):  # noqa: N802
+def And(a, b, span=None):
     """Conjunction of two conditions."""
     return operators.logical_and(plain(a), plain(b))
 
 
-def Or(a, b, span=None):  # noqa: N802
+def Or(a, b, span=None):
     """Disjunction of two conditions."""
     return operators.logical_or(plain(a), plain(b))
 
 
-def Not(a, span=None):  # noqa: N802
+def Not(a, span=None):
     """Negation of a condition."""
     return operators.unop("Not", a)
 
@@ -311,10 +353,15 @@ def Not(a, span=None):  # noqa: N802
 def _replace_python() -> None:
     """Python's own functions, called in a kernel with IR values, mean the same as ours."""
     ours = globals()
-    for python, name in ((builtins.max, "max"), (builtins.min, "min"), (builtins.abs, "abs"), (builtins.round, "round")):
-        ops.REPLACEMENTS[python] = _many(python, ours[name])
-    for name, python in ops.MATH_FUNCTIONS.items():
-        ops.REPLACEMENTS[python] = ops._on_ir(python, ours[name])
+    for python, name in (
+        (builtins.max, "max"),
+        (builtins.min, "min"),
+        (builtins.abs, "abs"),
+        (builtins.round, "round"),
+    ):
+        calls.REPLACEMENTS[python] = _many(python, ours[name])
+    for name, python in calls.MATH_FUNCTIONS.items():
+        calls.REPLACEMENTS[python] = calls.on_ir(python, ours[name])
 
 
 def _many(python: Callable, ours: Callable) -> Callable:
@@ -330,6 +377,7 @@ def _many(python: Callable, ours: Callable) -> Callable:
 _replace_python()
 
 NAMES = (
-    *_UNARY, *_UNARY_ANY, *_ROUNDING, *_BINARY, "bitwise_not", "ceildiv", "cdiv", "align_up", "if_then_else", "Select", "clamp", "fma",
+    *_UNARY, *_UNARY_ANY, *_ROUNDING, *_BINARY, "bitwise_not", "ceildiv", "cdiv", "align_up", "if_then_else",
+    "Select", "likely", "index_to_coordinates", "clamp", "fma", "ieee_fmaf",
     "Cast", "reinterpret", "infinity", "max_value", "min_value", "isnan", "isinf", "isfinite", "And", "Or", "Not",
 )  # fmt: skip

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..errors import InvalidArgument, ShapeMismatch
+from ..frontend.annotations import is_float
 from ..frontend.builder import Builder, constant
 from ..frontend.operators import as_scalar, binop, cast, plain
-from ..frontend.types import is_float
 from ..ir import TensorLoad, dtype_of, tile_op, tirx
 from .copy import copy, fill
 from .math import max_value, min_value
@@ -17,8 +17,8 @@ _KINDS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bito
 def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, **_options) -> None:
     """Reduce dimension `dim` of `buffer` into `out`, whose shape is that of `buffer` without `dim` (or with 1 there).
 
-    `reduce_type` is one of sum, max, min, abssum, absmax, any, all, bitand, bitor, bitxor. With ``clear=False`` the result is combined
-    with what `out` holds.
+    `reduce_type` is one of sum, max, min, abssum, absmax, any, all, bitand, bitor, bitxor. With ``clear=False`` the
+    result is combined with what `out` holds.
     """
     if reduce_type not in _KINDS:
         raise InvalidArgument(f"T.reduce has no kind '{reduce_type}'", hint="use one of: " + ", ".join(_KINDS))
@@ -28,14 +28,24 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, **_optio
     if reduce_type.startswith("bit") and is_float(src.dtype):
         raise InvalidArgument(f"T.reduce_{reduce_type} needs integers, {src.describe()} is {src.dtype}")
     builder = Builder.current(f"T.reduce_{reduce_type}")
-    op = tile_op("reduce", src.region(), dst.region(), span=builder.span(), kind=reduce_type, dim=axis, clear=int(bool(plain(clear))))
+    op = tile_op(
+        "reduce",
+        src.region(),
+        dst.region(),
+        span=builder.span(),
+        kind=reduce_type,
+        dim=axis,
+        clear=int(bool(plain(clear))),
+    )
     builder.emit(op)
 
 
 def _axis(op: Operand, dim, what: str) -> int:
     dim, rank = plain(dim), len(op.extents)
     if not isinstance(dim, int) or not -rank <= dim < rank:
-        raise InvalidArgument(f"{what}: dimension {dim} of {op.describe()} does not exist", hint=f"dimensions are {-rank} to {rank - 1}")
+        raise InvalidArgument(
+            f"{what}: dimension {dim} of {op.describe()} does not exist", hint=f"dimensions are {-rank} to {rank - 1}"
+        )
     return dim % rank
 
 
@@ -48,12 +58,23 @@ def _check_shape(src: Operand, dst: Operand, axis: int, kind: str) -> None:
         if len(wanted) == len(dst.extents) and all(same(a, b) for a, b in zip(wanted, dst.extents)):
             return
     raise ShapeMismatch(
-        f"T.reduce_{kind} of {src.describe()} over dimension {axis} gives {shape_text(dropped)}, the destination is {dst.describe()}"
+        f"T.reduce_{kind} of {src.describe()} over dimension {axis} gives {shape_text(dropped)}, "
+        f"the destination is {dst.describe()}",
+        hint=f"allocate the destination as {tuple(constant(e) if constant(e) is not None else e for e in dropped)}",
     )
 
 
 def _reduction(kind: str, has_clear: bool = True):
-    def reduction(buffer, out, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False, annotations=None, **_npu):
+    def reduction(
+        buffer,
+        out,
+        dim: int = -1,
+        clear: bool = True,
+        batch: int = 1,
+        nan_propagate: bool = False,
+        annotations=None,
+        **_npu,
+    ):
         reduce(buffer, out, kind, dim, clear if has_clear else True)
 
     reduction.__name__ = f"reduce_{kind}"
@@ -69,7 +90,9 @@ def _scan(op: str):
         source = tile_operand(src, f"the source of T.{op}")
         target = source if dst is None else tile_operand(dst, f"the destination of T.{op}")
         axis = _axis(source, dim, f"T.{op}")
-        if len(source.extents) != len(target.extents) or not all(same(a, b) for a, b in zip(source.extents, target.extents)):
+        if len(source.extents) != len(target.extents) or not all(
+            same(a, b) for a, b in zip(source.extents, target.extents)
+        ):
             raise ShapeMismatch(f"T.{op}: {source.describe()} and {target.describe()} have different shapes")
         builder = Builder.current(f"T.{op}")
         attrs = {"dim": axis, "reverse": int(bool(plain(reverse)))}
@@ -82,7 +105,11 @@ def _scan(op: str):
 
 cumsum, cummax = _scan("cumsum"), _scan("cummax")
 
-_COMBINE = {"sum": lambda a, b: binop("Add", a, b), "max": lambda a, b: tirx.max(a, b), "min": lambda a, b: tirx.min(a, b)}
+_COMBINE = {
+    "sum": lambda a, b: binop("Add", a, b),
+    "max": lambda a, b: tirx.max(a, b),
+    "min": lambda a, b: tirx.min(a, b),
+}
 
 
 def _reducer_op(buffer) -> str:
@@ -101,8 +128,16 @@ def _reducer_op(buffer) -> str:
 def reducer_init(reducer, init=None) -> None:
     """Set a reducer to `init`, or to the neutral element of its operation."""
     dst = tile_operand(reducer, "the reducer")
-    neutral = {"sum": lambda: 0, "max": lambda: min_value(dst.dtype), "min": lambda: max_value(dst.dtype)}
-    fill(reducer, neutral[_reducer_op(dst.buffer)]() if init is None else init)
+    fill(reducer, _neutral(_reducer_op(dst.buffer), dst.dtype) if init is None else init)
+
+
+def _neutral(op: str, dtype: str):
+    """The value that changes nothing: 0, or the lowest or highest value of the dtype."""
+    if op == "sum":
+        return 0
+    if is_float(dtype):
+        return float("-inf" if op == "max" else "inf")
+    return min_value(dtype) if op == "max" else max_value(dtype)
 
 
 def reducer_update(target, value) -> None:
@@ -111,7 +146,9 @@ def reducer_update(target, value) -> None:
         raise InvalidArgument("T.reducer_update takes one element: T.reducer_update(acc[i], x)")
     combine = _COMBINE[_reducer_op(target.source)]
     dtype = dtype_of(target)
-    Builder.current("T.reducer_update").store(target.source, cast(combine(target, cast(as_scalar(value), dtype)), dtype), list(target.indices))
+    Builder.current("T.reducer_update").store(
+        target.source, cast(combine(target, cast(as_scalar(value), dtype)), dtype), list(target.indices)
+    )
 
 
 def finalize_reducer(reducer, dst=None, batch: int = 1, annotations=None) -> None:
@@ -120,5 +157,12 @@ def finalize_reducer(reducer, dst=None, batch: int = 1, annotations=None) -> Non
         copy(reducer, dst)
 
 
-NAMES = ("reduce", *(f"reduce_{k}" for k in _KINDS), "cumsum", "cummax", "reducer_init", "reducer_update", "finalize_reducer")
-_ = constant
+NAMES = (
+    "reduce",
+    *(f"reduce_{k}" for k in _KINDS),
+    "cumsum",
+    "cummax",
+    "reducer_init",
+    "reducer_update",
+    "finalize_reducer",
+)

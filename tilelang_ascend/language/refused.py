@@ -5,6 +5,8 @@ A name that is neither here nor in the language is a typing mistake and gets clo
 
 from __future__ import annotations
 
+import re
+
 #: group -> (what the names are, what to write instead, the names)
 GROUPS: dict[str, tuple[str, str, str]] = {
     "thread": (
@@ -122,10 +124,38 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         """
         """,
     ),
+    "lanes": (
+        "a vector register of one thread",
+        "use scalars inside T.Parallel; whole tiles are vectorised by the compiler",
+        """
+        Broadcast Ramp Shuffle abs2 add2 broadcast extract_lane fma2 max2 min2 mul2 ramp sub2 tvm_thread_allreduce
+        tvm_thread_invariant vectorcombine vectorhigh vectorlow vscale
+        """,
+    ),
+    "builder": (
+        "a building block of TVM's IR",
+        "write ordinary Python: if, for, while, assignments and expressions",
+        """
+        AnyDType Assert CallEffectKind CommReducer Else If IterVar JITFunc KernelLaunchFrame Let PartialFragment
+        ProducerLoad Ptr Reduce TVMBackendAllocWorkspace TVMBackendFreeWorkspace Then While address_of allocate
+        anylist_getitem anylist_resetitem anylist_setitem_call_cpacked anylist_setitem_call_packed arg attr axis
+        bind block_name_suffix_context buffer buffer_decl buffer_store buffer_var call_cpacked call_cpacked_lowered
+        call_intrin call_kernel call_llvm_intrin call_llvm_pure_intrin call_packed call_packed_lowered
+        call_pure_extern comm_reducer decl_buffer end_profile_intrinsic func_attr func_name func_ret
+        get_active_lane_mask get_let_value handle handle_add_byte_offset has_let_value ignore_loop_partition
+        index_map init isnullptr iter_var let llvm_lookup_intrinsic_id lookup_param match_buffer meta_var
+        q_multiply_shift q_multiply_shift_per_axis reads ret sblock sblock_alloc_buffer sblock_attr
+        start_profile_intrinsic target tvm_access_ptr tvm_call_cpacked tvm_call_cpacked_lowered tvm_call_packed
+        tvm_call_packed_lowered tvm_stack_alloca tvm_stack_make_array tvm_stack_make_shape tvm_struct_get
+        tvm_struct_set tvm_throw_last_error tvm_tuple type_annotation undef var void where writes
+        """,
+    ),
 }
 
 #: name -> (what it is, what to write instead)
-REFUSED: dict[str, tuple[str, str]] = {name: (kind, advice) for kind, advice, names in GROUPS.values() for name in names.split()}
+REFUSED: dict[str, tuple[str, str]] = {
+    name: (kind, advice) for kind, advice, names in GROUPS.values() for name in names.split()
+}
 
 #: names whose lowering does not exist yet -> what to do meanwhile
 LATER: dict[str, str] = {
@@ -149,6 +179,19 @@ LATER: dict[str, str] = {
     "wait_cross_flag": "remove it: flags are placed by the compiler",
     "sync_all": "split the kernel in two launches (two T.Kernel blocks in one function)",
     "thread_return": "guard the rest of the body with `if`",
+    "int4": "store two values in one T.int8 and unpack them with shifts",
+    "float4_e2m1fn": "store two values in one T.uint8 and unpack them with shifts",
+    "float6_e2m3fn": "use T.float8_e4m3fn",
+    "float6_e3m2fn": "use T.float8_e5m2",
     "PersistentTileScheduler": "use T.Persistent",
     "BaseTileScheduler": "use T.Persistent",
 }
+
+_LANES = re.compile(r"(bfloat|tfloat|float|uint|int)\d+(_\w+?)?x\d+$")
+
+
+def refusal(name: str) -> tuple[str, str] | None:
+    """(what the name is, what to write instead) if it belongs to another machine, else None."""
+    if _LANES.match(name):
+        return GROUPS["lanes"][:2]
+    return REFUSED.get(name)

@@ -28,7 +28,10 @@ class Operand:
         if len(extents) > rank:
             lead, extents = extents[: len(extents) - rank], extents[len(extents) - rank :]
             if any(constant(e) != 1 for e in lead):
-                raise ShapeMismatch(f"{self.describe()} has {rank} dimensions, a tile of shape {shape_text(lead + extents)} does not fit")
+                raise ShapeMismatch(
+                    f"{self.describe()} has {rank} dimensions, "
+                    f"a tile of shape {shape_text(lead + extents)} does not fit"
+                )
         extents = [1] * (rank - len(extents)) + extents
         ranges = [Range.from_min_extent(as_scalar(m), as_scalar(e)) for m, e in zip(self.mins, extents)]
         return tirx.BufferRegion(self.buffer, ranges)
@@ -58,11 +61,16 @@ def operand(value, what: str) -> Operand:
         return Operand(value, (0,) * len(shape), shape, "buffer")
     if is_region(value):
         return Operand(
-            value.source, tuple(_number(r.min) for r in value.region), tuple(_number(r.extent) for r in value.region), "slice"
+            value.source,
+            tuple(_number(r.min) for r in value.region),
+            tuple(_number(r.extent) for r in value.region),
+            "slice",
         )
     if isinstance(value, TensorLoad):
         return Operand(value.source, tuple(_number(i) for i in value.indices), None, "head")
-    raise InvalidArgument(f"{what} must be a buffer, a slice such as A[0:16, :] or an element such as A[i, j]; got {value!r}")
+    raise InvalidArgument(
+        f"{what} must be a buffer, a slice such as A[0:16, :] or an element such as A[i, j]; got {value!r}"
+    )
 
 
 def _number(expr):
@@ -79,9 +87,9 @@ def tile_operand(value, what: str) -> Operand:
 def pair_extents(src: Operand, dst: Operand) -> tuple[list, list]:
     """Extents of both sides of a copy.
 
-    A head address takes the other side's extents. Sides with equally many extents other than 1 keep their own; otherwise extents
-    are aligned at the right and ones are broadcast, two different run-time extents meet in the larger one. Paired extents of
-    which one is known only at run time are clamped to the smaller.
+    A head address takes the other side's extents. Sides with equally many extents other than 1 keep their own;
+    otherwise extents are aligned at the right and ones are broadcast, two different run-time extents meet in the
+    larger one. Paired extents of which one is known only at run time are clamped to the smaller.
     """
     a = list(src.extents if src.extents is not None else [1] * len(dst.extents))
     b = list(dst.extents if dst.extents is not None else [1] * len(src.extents))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..errors import InvalidArgument, NotYetAvailable
+from ..frontend.annotations import dtype_name
 from ..frontend.builder import Builder
-from ..frontend.types import dtype_name
 from ..ir import Var
 
 
@@ -28,7 +28,10 @@ def const(name: str, dtype="int32"):
     """``M, N = T.const("M, N")``: integers read from the arguments of an eager kernel; each value is compiled once."""
     builder = Builder.current("T.const")
     if builder.eager is None:
-        raise InvalidArgument("T.const in a kernel that is not eager", hint="take the constant from the enclosing function, or use T.dynamic")
+        raise InvalidArgument(
+            "T.const in a kernel that is not eager",
+            hint="take the constant from the enclosing function, or use T.dynamic",
+        )
     out = [builder.eager.const(n, dtype_name(dtype)) for n in _names(name)]
     return out[0] if len(out) == 1 else tuple(out)
 

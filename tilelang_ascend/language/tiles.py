@@ -21,7 +21,9 @@ def is_tile(value) -> bool:
 
 
 def elementwise(name: str, function: Callable, sources: list, target) -> None:
-    """``target[i, …] = function(source[i, …], …)`` for every element; a source may be a number or have dimensions of size 1."""
+    """``target[i, …] = function(source[i, …], …)`` for every element; a source may be a number or have dimensions of
+    size 1.
+    """
     dst = tile_operand(target, f"the destination of T.{name}")
     operands = [tile_operand(s, f"an operand of T.{name}") if is_tile(s) else s for s in sources]
     shape = _squeezed(dst)
@@ -45,7 +47,15 @@ def parallel(shape: list, body: Callable) -> None:
     nest, span = builder.pop(region), builder.span()
     for depth in reversed(range(len(shape))):
         notes = {"tl.parallel": len(shape)} if depth == 0 else {}
-        nest = For(variables[depth], IntImm("int32", 0), as_expr(shape[depth]), ForKind.PARALLEL, nest, annotations=notes, span=span)
+        nest = For(
+            variables[depth],
+            IntImm("int32", 0),
+            as_expr(shape[depth]),
+            ForKind.PARALLEL,
+            nest,
+            annotations=notes,
+            span=span,
+        )
     builder.emit(nest)
 
 

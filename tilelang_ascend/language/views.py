@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from ..errors import InvalidArgument, ShapeMismatch
+from ..frontend.annotations import dtype_name
 from ..frontend.builder import Builder
-from ..frontend.types import dtype_name
-from ..ir import const_int, full_region, itemsize, scope_of, tile_op
 from ..frontend.operators import plain
 from ..frontend.values import is_buffer
+from ..ir import const_int, full_region, itemsize, scope_of, tile_op
 from .alloc import _static
 
 
@@ -21,7 +21,9 @@ def view(src, shape=None, dtype=None, strides=None):
         raise InvalidArgument("T.view with strides", hint="index the original buffer instead")
     old = [const_int(s) for s in src.ty.shape]
     if None in old or scope_of(src) == "global":
-        raise InvalidArgument(f"T.view of {src.name}, which is a tensor in GM", hint="declare the argument with the shape you need")
+        raise InvalidArgument(
+            f"T.view of {src.name}, which is a tensor in GM", hint="declare the argument with the shape you need"
+        )
     new_dtype = dtype_name(dtype) if dtype is not None else str(src.ty.dtype)
     have = math.prod(old) * itemsize(src.ty.dtype)
     if shape is None:

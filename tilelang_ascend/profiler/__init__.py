@@ -15,7 +15,7 @@ __all__ = ["Profiler", "TensorSupplyType", "do_bench"]
 
 
 class Profiler:
-    """Runs a kernel on made-up inputs. Outputs are the returned tensors, or the written parameters if it returns none."""
+    """Runs a kernel on made-up inputs. Outputs are the returned tensors, or else the written parameters."""
 
     def __init__(self, kernel: JITKernel, supply_type: TensorSupplyType = TensorSupplyType.Auto):
         self.kernel = kernel
@@ -72,8 +72,10 @@ class Profiler:
             AssertionError: more than `max_mismatched_ratio` of an output's elements differ, or shapes or counts do.
         """
         self.manual_assert_close(
-            reference_program, input_tensors,
-            manual_check_prog=lambda ours, ref: _assert_close(ours, ref, atol, rtol, max_mismatched_ratio))
+            reference_program,
+            input_tensors,
+            manual_check_prog=lambda ours, ref: _assert_close(ours, ref, atol, rtol, max_mismatched_ratio),
+        )
 
     def manual_assert_close(
         self,
@@ -119,8 +121,9 @@ def _assert_close(ours: list, reference: list, atol: float, rtol: float, max_mis
             worst = np.nanmax(np.abs(a - b), initial=0.0)
         ratio = float(wrong.mean()) if a.size else 0.0
         assert ratio <= max_mismatched_ratio, (
-            f"output {i}: {wrong.sum()} of {a.size} elements ({ratio:.2%}) differ by more than atol={atol}, rtol={rtol}; "
-            f"largest difference {worst:.3e}, first at {tuple(int(x) for x in np.argwhere(wrong)[0])}")
+            f"output {i}: {wrong.sum()} of {a.size} elements ({ratio:.2%}) differ beyond atol={atol}, rtol={rtol}; "
+            f"largest difference {worst:.3e}, first at {tuple(int(x) for x in np.argwhere(wrong)[0])}"
+        )
 
 
 def _double(x: Any) -> np.ndarray:

@@ -7,7 +7,10 @@ import time
 from typing import Any, Callable, Sequence
 
 _MODES: dict[str, Callable[[Sequence[float]], float]] = {
-    "min": min, "max": max, "mean": statistics.fmean, "median": statistics.median,
+    "min": min,
+    "max": max,
+    "mean": statistics.fmean,
+    "median": statistics.median,
 }
 
 

@@ -41,7 +41,8 @@ def make_inputs(
     if missing:
         raise ArgumentValueError(
             f"No value for the dynamic extent {', '.join(missing)}",
-            hint="pass dynamic_symbolic_constraints={'" + missing[0] + "': 1024} or input_tensors")
+            hint="pass dynamic_symbolic_constraints={'" + missing[0] + "': 1024} or input_tensors",
+        )
     return [_make(p, supply, values, rng) for p in signature.inputs]
 
 

@@ -1,4 +1,4 @@
-"""From a call's arguments to what an executor needs: checked values, addresses, shape variables, copies to write back."""
+"""From a call's arguments to what an executor needs: values, addresses, shape variables, copies to write back."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ def bind(signature: Signature, kernel: str, args: Sequence[Any], kwargs: dict[st
     return _assemble(signature, inputs, outputs, values)
 
 
-def _match(signature: Signature, kernel: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Parameter, Any]]:
+def _match(
+    signature: Signature, kernel: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> list[tuple[Parameter, Any]]:
     """Pair each input parameter with its argument, as a Python call would."""
     params = signature.inputs
     names = [p.name for p in params]
@@ -117,29 +119,39 @@ def _check_tensor(p: Parameter, value: Any) -> HostTensor:
     if not tensors.is_tensor(value):
         hint = "; pass a torch tensor or a numpy array"
         raise ArgumentTypeError(
-            f"Expected a tensor for parameter {p.name}, got {type(value).__name__}{hint}", at=p.location)
+            f"Expected a tensor for parameter {p.name}, got {type(value).__name__}{hint}", at=p.location
+        )
     tensor = HostTensor(value)
     if tensor.dtype != p.dtype:
         raise ArgumentValueError(
             f"Buffer dtype mismatch for parameter {p.name}: "
-            f"expected {tensor.label_of(p.dtype)}, got {tensor.dtype_label}", at=p.location)
+            f"expected {tensor.label_of(p.dtype)}, got {tensor.dtype_label}",
+            at=p.location,
+        )
     if tensor.is_torch and str(value.layout) != "torch.strided":
         raise ArgumentValueError(
-            f"Buffer layout mismatch for parameter {p.name}: expected torch.strided, got {value.layout}", at=p.location)
+            f"Buffer layout mismatch for parameter {p.name}: expected torch.strided, got {value.layout}", at=p.location
+        )
     if tensor.device != "cpu":
         raise ArgumentValueError(
-            f"Buffer device mismatch for parameter {p.name}: expected cpu, got {tensor.device}", at=p.location)
+            f"Buffer device mismatch for parameter {p.name}: expected cpu, got {tensor.device}", at=p.location
+        )
     if len(tensor.shape) != len(p.shape):
         raise ArgumentValueError(
             f"Buffer rank mismatch for parameter {p.name}: "
-            f"expected {len(p.shape)} dimensions, got {len(tensor.shape)} (shape {tensor.shape})", at=p.location)
+            f"expected {len(p.shape)} dimensions, got {len(tensor.shape)} (shape {tensor.shape})",
+            at=p.location,
+        )
     if p.writes and not tensor.writable:
         raise ArgumentValueError(
-            f"Parameter {p.name} is written by the kernel, but the array passed for it is read-only", at=p.location)
+            f"Parameter {p.name} is written by the kernel, but the array passed for it is read-only", at=p.location
+        )
     if p.writes and tensor.overlaps_itself():
         raise ArgumentValueError(
             f"Parameter {p.name} is written by the kernel, but elements of the tensor passed for it share memory "
-            f"(shape {tensor.shape}, strides {tensor.strides})", at=p.location)
+            f"(shape {tensor.shape}, strides {tensor.strides})",
+            at=p.location,
+        )
     return tensor
 
 
@@ -151,18 +163,21 @@ def _check_scalar(p: Parameter, value: Any) -> int | float:
         value = value.item()
     if not isinstance(value, numbers.Real):
         raise ArgumentTypeError(
-            f"Expected a number of dtype {p.dtype} for parameter {p.name}, got {type(value).__name__}", at=p.location)
+            f"Expected a number of dtype {p.dtype} for parameter {p.name}, got {type(value).__name__}", at=p.location
+        )
     if dtypes.is_float(p.dtype):
         with np.errstate(over="ignore"):
             return float(dtypes.numpy_dtype(p.dtype).type(float(value)))
     if isinstance(value, float) and not value.is_integer():
         raise ArgumentValueError(
-            f"Scalar dtype mismatch for parameter {p.name}: expected {p.dtype}, got the float {value}", at=p.location)
+            f"Scalar dtype mismatch for parameter {p.name}: expected {p.dtype}, got the float {value}", at=p.location
+        )
     number = int(value)
     low, high = (0, 1) if p.dtype == "bool" else _int_limits(p.dtype)
     if not low <= number <= high:
         raise ArgumentValueError(
-            f"Scalar out of range for parameter {p.name}: {p.dtype} holds {low}..{high}, got {number}", at=p.location)
+            f"Scalar out of range for parameter {p.name}: {p.dtype} holds {low}..{high}, got {number}", at=p.location
+        )
     return number
 
 
@@ -183,12 +198,15 @@ def _bind_symbols(signature: Signature, inputs: dict[str, HostTensor], values: d
                 low, high = _int_limits(wanted[dim])
                 if not low <= extent <= high:
                     raise ArgumentValueError(
-            f"Dynamic extent {dim} of parameter {p.name} is {extent}, but {dim} is {wanted[dim]}", at=p.location)
+                        f"Dynamic extent {dim} of parameter {p.name} is {extent}, but {dim} is {wanted[dim]}",
+                        at=p.location,
+                    )
                 values[dim] = extent
     unbound = [name for name in wanted if name not in values]
     if unbound:
         raise ArgumentValueError(
-            f"Cannot tell the value of the dynamic extent {', '.join(unbound)}: no argument has it as a dimension of its own")
+            f"Cannot tell the value of the dynamic extent {', '.join(unbound)}: no argument has it as a whole dimension"
+        )
 
 
 def _check_shape(p: Parameter, tensor: HostTensor, values: dict[str, int | float]) -> None:
@@ -198,10 +216,14 @@ def _check_shape(p: Parameter, tensor: HostTensor, values: dict[str, int | float
             continue
         kind, shown = ("Static", f"{expected}") if isinstance(dim, int) else ("Dynamic", f"{dim} = {expected}")
         raise ArgumentValueError(
-            f"{kind} shape mismatch for parameter {p.name}: expected {shown} at index {axis}, got {extent}", at=p.location)
+            f"{kind} shape mismatch for parameter {p.name}: expected {shown} at index {axis}, got {extent}",
+            at=p.location,
+        )
 
 
-def _allocate(signature: Signature, inputs: dict[str, HostTensor], values: dict[str, int | float]) -> dict[str, HostTensor]:
+def _allocate(
+    signature: Signature, inputs: dict[str, HostTensor], values: dict[str, int | float]
+) -> dict[str, HostTensor]:
     """Fresh tensors for the parameters in `out_idx`, of the same library as the inputs."""
     torch_like = any(t.is_torch for t in inputs.values()) or (not inputs and tensors.have_torch())
     made = {}
@@ -212,18 +234,21 @@ def _allocate(signature: Signature, inputs: dict[str, HostTensor], values: dict[
 
 
 def _check_aliasing(signature: Signature, inputs: dict[str, HostTensor]) -> None:
-    """The compiler moves loads across stores of other parameters, so a written buffer must have its memory to itself."""
+    """The compiler moves loads across stores of other parameters: a written buffer needs its memory for itself."""
     params = [p for p in signature.inputs if p.is_buffer]
     for i, p in enumerate(params):
-        for q in params[i + 1:]:
+        for q in params[i + 1 :]:
             if not (p.writes or q.writes):
                 continue
             if inputs[p.name].shares_memory(inputs[q.name]):
                 out, other = (p, q) if p.writes else (q, p)
                 raise AliasingOutput(
-                    output=out.name, other=other.name, at=out.location, notes=["the kernel writes " + out.name],
-                    hint="pass a separate tensor, or let the kernel read and write one parameter")
-
+                    output=out.name,
+                    other=other.name,
+                    at=out.location,
+                    notes=["the kernel writes " + out.name],
+                    hint="pass a separate tensor, or let the kernel read and write one parameter",
+                )
 
 
 def _assemble(signature, inputs, outputs, values) -> Launch:
@@ -243,13 +268,13 @@ def _place(p: Parameter, tensor: HostTensor, values, launch: Launch, fresh: bool
     shape = tensor.shape
     strides = tensors.row_major(shape) if p.strides is None else tuple(evaluate(s, values) for s in p.strides)
     if any(s < 0 for s in strides):
-        raise ArgumentValueError(
-            f"Parameter {p.name} has a negative stride {strides}; pass a copy", at=p.location)
+        raise ArgumentValueError(f"Parameter {p.name} has a negative stride {strides}; pass a copy", at=p.location)
     elements = tensors.span_elements(shape, strides)
     nbytes = elements * dtypes.itemsize(p.dtype)
     # Global memory holds distinct buffers: an input passed twice gets a copy for its second parameter.
-    free = not any(tensor.address < b.address + b.nbytes and b.address < tensor.address + nbytes
-                   for b in launch.buffers.values())
+    free = not any(
+        tensor.address < b.address + b.nbytes and b.address < tensor.address + nbytes for b in launch.buffers.values()
+    )
     if elements and free and tensor.has_strides(strides) and tensor.is_aligned():
         return GmBuffer(p, tensor.address, nbytes, tensor.value, not fresh)
     flat = tensors.raw_buffer(elements, p.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Mapping
@@ -78,13 +79,23 @@ class Artifact:
     def to_files(self) -> dict[str, str]:
         """Text of each of `FILES`."""
         meta = {
-            "name": self.name, "chip": self.chip, "kernel_type": self.kernel_type, "block_dim": self.block_dim,
-            "signature": self.signature.to_json(), "abi": [vars(slot) for slot in self.abi], "options": self.options,
-            "notes": self.notes, "warnings": self.warnings,
+            "name": self.name,
+            "chip": self.chip,
+            "kernel_type": self.kernel_type,
+            "block_dim": self.block_dim,
+            "signature": self.signature.to_json(),
+            "abi": [vars(slot) for slot in self.abi],
+            "options": self.options,
+            "notes": self.notes,
+            "warnings": self.warnings,
         }
         return {
-            "kernel.cpp": self.kernel_source, "host.cpp": self.host_source, "tile_ir.json": self.tile_ir_json,
-            "ascend_ir.json": self.ascend_ir_json, "memory_map.txt": self.memory_map, "artifact.json": json.dumps(meta),
+            "kernel.cpp": self.kernel_source,
+            "host.cpp": self.host_source,
+            "tile_ir.json": self.tile_ir_json,
+            "ascend_ir.json": self.ascend_ir_json,
+            "memory_map.txt": self.memory_map,
+            "artifact.json": json.dumps(meta),
         }
 
     @staticmethod
@@ -98,12 +109,22 @@ class Artifact:
         meta["signature"] = Signature.from_json(meta["signature"])
         meta["abi"] = tuple(AbiSlot(**slot) for slot in meta["abi"])
         return Artifact(
-            **meta, kernel_source=files["kernel.cpp"], host_source=files["host.cpp"], memory_map=files["memory_map.txt"],
-            tile_ir_json=files["tile_ir.json"], ascend_ir_json=files["ascend_ir.json"],
+            **meta,
+            kernel_source=files["kernel.cpp"],
+            host_source=files["host.cpp"],
+            memory_map=files["memory_map.txt"],
+            tile_ir_json=files["tile_ir.json"],
+            ascend_ir_json=files["ascend_ir.json"],
         )
+
+
+_OPERATOR = re.compile(r'"type":"ir\.Op","data":"((?:tl|ascend)\.\w+)"')
 
 
 def _load_ir(text: str):
     from .. import ir
 
+    # In a process that has compiled nothing yet our operators do not exist.
+    for name in set(_OPERATOR.findall(text)):
+        ir.op(name)
     return ir.tvm.ir.load_json(text)

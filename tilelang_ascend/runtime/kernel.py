@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class JITKernel:
     """A compiled kernel.
 
-    Calling it checks the arguments, allocates the outputs named by `out_idx` and runs it; tensors may be torch or numpy,
-    contiguous or not.
+    Calling it checks the arguments, allocates the outputs named by `out_idx` and runs it; tensors may be torch or
+    numpy, contiguous or not.
 
     Attributes:
         artifact: all the compiler produced.

@@ -1,4 +1,4 @@
-"""What a kernel's caller passes: one record per parameter, independent of tvm so that a cached kernel loads without it."""
+"""What a kernel's caller passes: one record per parameter, free of tvm so that a cached kernel loads without it."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class SimulationReport:
         return f"{self.kernel} on {self.chip}: {self.run.text()}"
 
     def save_trace(self, path: str | Path) -> Path:
-        """Write the time line (one row per pipe of each core) for Perfetto or chrome://tracing; missing folders are made."""
+        """Write the time line, one row per pipe of each core, for Perfetto; missing folders are made."""
         from ..sim.trace import write_chrome_trace
 
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -93,11 +93,14 @@ def execute(artifact: Artifact, launch: Launch) -> None:
         first = result.hazards[0]
         more = len(result.hazards) + result.suppressed - 1
         raise SimulationError(
-            first.text() + (f"\nand {more} more" if more else ""), at=_source_line(artifact, first.first.line), hazards=result.hazards)
+            first.text() + (f"\nand {more} more" if more else ""),
+            at=_source_line(artifact, first.first.line),
+            hazards=result.hazards,
+        )
 
 
 def simulate(artifact: Artifact, launch: Launch, *, values: bool = True, checks: bool = True) -> SimulationReport:
-    """Run with time (and, as asked, values and checks) and report. Results are in the launch's memory, not yet written back."""
+    """Run with time and, as asked, values and checks. Results are in the launch's memory, not yet written back."""
     from ..sim.machine import CHECKS, SimOptions
 
     # Without values initcheck has nothing to look at.
@@ -147,7 +150,8 @@ def _run(artifact: Artifact, launch: Launch, options):
         if tensor.nbytes:
             tensors.append(tensor)
     return machine.run(
-        arch.get_chip(artifact.chip), artifact.kernel_type, artifact.block_dim, program.entries, words, tensors, options)
+        arch.get_chip(artifact.chip), artifact.kernel_type, artifact.block_dim, program.entries, words, tensors, options
+    )
 
 
 def _scalar_word(slot: AbiSlot, value: int | float) -> int:

@@ -147,7 +147,7 @@ _RAW = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 
 def raw_buffer(elements: int, dtype: str) -> np.ndarray:
-    """An aligned flat array for `elements` elements of `dtype`, as raw bits; one element at least, so it has an address."""
+    """An aligned flat array for `elements` elements of `dtype`, as raw bits; never empty, so it has an address."""
     return np.empty(max(elements, 1), dtype=_RAW[dtypes.itemsize(dtype)])
 
 

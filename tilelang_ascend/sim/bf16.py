@@ -12,7 +12,6 @@ from ..ir import (
     BufferLoad,
     BufferStore,
     FloatImm,
-    IntImm,
     Stmt,
     StmtMutator,
     TensorLoad,
@@ -50,12 +49,8 @@ def _uses_bf16(body: Stmt) -> bool:
 
 
 def round_bf16(value):
-    """A float32 expression rounded to the nearest bfloat16 value, ties to even; NaN becomes the quiet NaN 0x7fc0."""
-    x, bits = Var("x", "float32"), Var("bits", "uint32")
-    u32 = lambda v: IntImm("uint32", v)  # noqa: E731
-    rounded = (bits + u32(0x7FFF) + ((bits >> u32(16)) & u32(1))) & u32(0xFFFF0000)
-    chosen = tirx.Select((bits & u32(0x7FFFFFFF)) > u32(0x7F800000), u32(0x7FC00000), rounded)
-    return tirx.Let(x, value, tirx.Let(bits, tirx.reinterpret("uint32", x), tirx.reinterpret("float32", chosen)))
+    """A float32 expression rounded to the nearest bfloat16 value, ties to even, by a function of the native library."""
+    return tirx.call_pure_extern("float32", "tla_round_bf16", value)
 
 
 class _Bf16(StmtMutator):

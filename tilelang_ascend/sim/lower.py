@@ -23,7 +23,6 @@ from ..ir import (
     PrimFunc,
     StmtMutator,
     StringImm,
-    TensorLoad,
     Var,
     const_int,
     dtype_of,
@@ -31,6 +30,7 @@ from ..ir import (
     itemsize,
     map_children,
     op_name,
+    operand_parts,
     scope_of,
     seq,
     tirx,
@@ -131,16 +131,15 @@ class _Lowering(StmtMutator):
     # ---- expressions
 
     def expr(self, e):
-        if not _calls_machine(e):
-            return e
-        return self.rewrite(e)
+        return self.rewrite(e) if _must_change(e) else e
 
     def rewrite(self, e):
         """Replace calls of intrinsics by calls into the machine."""
-        name = op_name(e)
-        if name is None or not name.startswith(_PREFIX):
+        if _is_negative_to_unsigned(e):
+            return IntImm(e.ty.dtype, int(e.value.value) % (1 << 8 * itemsize(dtype_of(e))))
+        if not _is_machine_call(e):
             return map_children(e, self.rewrite)
-        record = lookup(name)
+        record = lookup(op_name(e))
         words = self.words(record, e)
         assert len(words) <= MAX_ARGS, f"{record.name} has {len(words)} words"
         kind, ret = ("scalar", "int64") if record.returns else ("issue", "void")
@@ -156,16 +155,17 @@ class _Lowering(StmtMutator):
         operands, args = list(call.args)[:count], list(call.args)[count:]
         assert len(operands) == count and len(args) == len(record.args), f"{record.name}: wrong number of arguments"
         out += [self.operand(load) for load in operands]
-        dtypes = [dtype_of(load.source) for load in operands]
+        dtypes = [operand_parts(o)[1] for o in operands]
         for arg, value in zip(record.args, args):
             value = self.expr(value)
             out.append(float_word(value, scalar_dtype(record, dtypes)) if arg.kind == "float" else i64(value))
         return out
 
-    def operand(self, load: TensorLoad):
-        """Operand word of a head address."""
-        buffer, dtype = load.source, dtype_of(load.source)
-        size, indices = itemsize(dtype), [self.expr(i) for i in load.indices]
+    def operand(self, operand):
+        """Operand word of a head address, reinterpreted or not."""
+        load, dtype = operand_parts(operand)
+        buffer = load.source
+        size, indices = itemsize(dtype_of(buffer)), [self.expr(i) for i in load.indices]
         if buffer in self.gm:
             base = self.gm[buffer] + IntImm("int64", operand_base(Space.GM, dtype))
             return _offset(base, indices[0], size)
@@ -191,13 +191,23 @@ def _line(stmt) -> int:
     return int(stmt.span.line) if stmt.span is not None else 0
 
 
-def _calls_machine(e) -> bool:
+def _is_machine_call(e) -> bool:
+    return (op_name(e) or "").startswith(_PREFIX)
+
+
+def _is_negative_to_unsigned(e) -> bool:
+    """TVM's simplifier refuses to fold a conversion of a negative constant to an unsigned dtype."""
+    if not isinstance(e, tirx.Cast) or not isinstance(e.value, IntImm):
+        return False
+    return dtype_of(e).startswith("uint") and int(e.value.value) < 0
+
+
+def _must_change(e) -> bool:
     found = False
 
     def see(x):
         nonlocal found
-        name = op_name(x)
-        found = found or (name is not None and name.startswith(_PREFIX))
+        found = found or _is_machine_call(x) or _is_negative_to_unsigned(x)
 
     walk_expr(e, see)
     return found

@@ -6,8 +6,9 @@ The machine itself is C++ (src/machine). This module is its Python face: options
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 from .. import native
 from ..arch import ChipSpec
@@ -22,12 +23,13 @@ class SimOptions:
     """What a run observes, and how it schedules."""
 
     values: bool = True
-    """Simulate the contents of memories. Without values, on-chip reads give 0, and a run is an order of magnitude faster."""
+    """Simulate the contents of memories. Without values, on-chip reads give 0."""
 
     checks: tuple[str, ...] = CHECKS
     """Checks to run: `memcheck` (accesses outside of tensors or memories, misaligned, writes to read-only tensors),
-    `initcheck` (undefined values that reach GM or a decision; needs `values`), `racecheck` (accesses no flag, barrier or
-    cross-core flag orders), `synccheck` (misuse of flags). Deadlocks and malformed instructions are always reported."""
+    `initcheck` (undefined values that reach GM or a decision; needs `values`), `racecheck` (accesses that no flag,
+    barrier or cross-core flag orders), `synccheck` (misuse of flags). Deadlocks and malformed instructions are
+    always reported."""
 
     adversarial: bool = True
     """Transfers land as late as flags allow and cores start in shuffled order, so a missing wait shows as wrong data.
@@ -59,7 +61,7 @@ class SimOptions:
             raise ValueError("trace=True needs time=True")
 
     @classmethod
-    def time_only(cls, **more: Any) -> "SimOptions":
+    def time_only(cls, **more: Any) -> SimOptions:
         """The fast mode: no values and no checks."""
         return cls(**{"values": False, "checks": (), "adversarial": False, **more})
 
@@ -89,9 +91,9 @@ def run(
         chip: the chip.
         kernel_type: ``aic_only``, ``aiv_only`` or ``mix_1_2`` (block b = AIC b and AIV 2b, 2b+1).
         block_dim: number of blocks, at least 1.
-        entries: ``"aic"``/``"aiv"`` -> program of that core type: a `tvm_ffi.Function` of `len(args)` ints, the address of a
-            C function ``void (const int64_t*, int32_t)``, or a list of recorded streams (bytes; one for all cores of the type,
-            or one each). Programs must be native code: a core may stop in the middle while others run.
+        entries: ``"aic"``/``"aiv"`` -> program of that core type: a `tvm_ffi.Function` of `len(args)` ints, the address
+            of a C function ``void (const int64_t*, int32_t)``, or a list of recorded streams (bytes; one for all cores
+            of the type, or one each). Programs must be native code: a core may stop in the middle while others run.
         args: int64 words of the entry: scalars (floats as float64 bits) and addresses.
         gm: tensors in GM. They must stay alive and must not overlap.
         options: what to observe.
@@ -105,9 +107,9 @@ def run(
     rows = [list(Tensor(*row)) for row in gm]
     words = [_int64(value) for value in args]
     spec = {**asdict(options), "checks": list(options.checks)}
-    report, streams, events = native.function("machine.run")(
-        chip.to_json(), kernel_type, block_dim, _entry(entries.get("aic")), _entry(entries.get("aiv")), words, rows, spec
-    )
+    aic, aiv = _entry(entries.get("aic")), _entry(entries.get("aiv"))
+    launch = native.function("machine.run")
+    report, streams, events = launch(chip.to_json(), kernel_type, block_dim, aic, aiv, words, rows, spec)
     parsed = json.loads(report)
     if parsed["error"]:
         raise RuntimeError(f"the program of core {parsed['error']}")

@@ -1,11 +1,13 @@
 """Reference interpreter of Tile IR: what a kernel means, in plain NumPy, one element at a time.
 
-`run(func, *tensors_and_scalars)` executes a `PrimFunc` of Tile IR on NumPy arrays, in place, blocks in grid order. It shares no code
-with the compiler, so it can judge every later stage; it is slow (about a million elements per minute) and meant for small shapes.
+`run(func, *tensors_and_scalars)` executes a `PrimFunc` of Tile IR on NumPy arrays, in place, blocks in grid order. It
+shares no code with the compiler, so it can judge every later stage; it is slow (about a million elements per minute)
+and meant for small shapes.
 
-Rules (docs/ir.md, section 1): on-chip memory starts as NaN (integers: a pattern), elements of GM outside a tensor read as zero in tile
-operations and are not written, and are an error in element accesses; arithmetic happens in the dtype of the expression, functions such
-as exp in float64 rounded once; gemm and sums accumulate in float32 (integers: int32) and are rounded once.
+Rules (docs/ir.md, section 1): on-chip memory starts as NaN (integers: a pattern), elements of GM outside a tensor
+read as zero in tile operations and are not written, and are an error in element accesses; arithmetic happens in the
+dtype of the expression, functions such as exp in float64 rounded once; gemm and sums accumulate in float32 (integers:
+int32) and are rounded once.
 """
 
 from __future__ import annotations
@@ -68,7 +70,10 @@ class _Interpreter:
 
     def _bind_shape(self, buffer, array) -> None:
         if array.dtype != numpy_dtype(buffer.ty.dtype) or array.ndim != len(buffer.ty.shape):
-            raise InterpreterError(f"{buffer.name}: {array.dtype} of rank {array.ndim} for {buffer.ty.dtype} of rank {len(buffer.ty.shape)}")
+            raise InterpreterError(
+                f"{buffer.name}: {array.dtype} of rank {array.ndim} "
+                f"for {buffer.ty.dtype} of rank {len(buffer.ty.shape)}"
+            )
         for dim, size in zip(buffer.ty.shape, array.shape):
             if const_int(dim) is None and type(dim).__name__ == "Var":
                 if self.values.setdefault(dim, int(size)) != size:
@@ -150,7 +155,7 @@ class _Interpreter:
         return [int(self.expr(r.min)) for r in region.region], [int(self.expr(r.extent)) for r in region.region]
 
     def load(self, region) -> np.ndarray:
-        """The elements of a region; those outside a GM tensor are zero, those outside an on-chip buffer are an error."""
+        """The elements of a region; outside a GM tensor they are zero, outside an on-chip buffer it is an error."""
         array, (mins, extents) = self.values[region.source], self._box(region)
         inside = self._inside(region.source, array, mins, extents)
         out = np.zeros([max(e, 0) for e in extents], array.dtype)
@@ -229,7 +234,12 @@ class _Interpreter:
     def _atomic(self, args, function) -> None:
         value = self.load(args[1]) if hasattr(args[1], "region") else self.expr(args[1])
         old = self.load(args[0])
-        self.store(args[0], function(old, np.asarray(value, dtype=old.dtype).reshape(old.shape) if np.ndim(value) else old.dtype.type(value)))
+        self.store(
+            args[0],
+            function(
+                old, np.asarray(value, dtype=old.dtype).reshape(old.shape) if np.ndim(value) else old.dtype.type(value)
+            ),
+        )
 
     def tl_atomic_add(self, args, attrs) -> None:
         self._atomic(args, np.add)
@@ -299,12 +309,16 @@ def poison(shape: tuple, dtype: np.dtype) -> np.ndarray:
     """Fresh memory: NaN, or 0x5A bytes for integers."""
     if _is_float(dtype):
         return np.full(shape, np.nan, dtype)
-    return np.full(math.prod(shape) * dtype.itemsize, 0x5A, np.uint8).view(dtype).reshape(shape) if dtype != bool else np.ones(shape, bool)
+    return (
+        np.full(math.prod(shape) * dtype.itemsize, 0x5A, np.uint8).view(dtype).reshape(shape)
+        if dtype.kind != "b"
+        else np.ones(shape, bool)
+    )
 
 
 def _scalar(value):
     dtype = np.asarray(value).dtype
-    if dtype == bool:
+    if dtype.kind == "b":
         return bool(value)
     return int(value) if dtype.kind in "iu" else value
 
@@ -316,7 +330,7 @@ def convert(value, dtype: np.dtype):
             if value.dtype.type in _EXTENDED.values():
                 value = value.astype(np.float32)
             return value.astype(dtype)
-    if dtype == bool:
+    if dtype.kind == "b":
         return bool(value)
     if dtype.kind in "iu":
         value = int(value)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Mapping, Sequence
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Site:
 class Hazard:
     """One finding of a check.
 
-    check: ``memcheck``, ``initcheck``, ``racecheck``, ``synccheck``, ``deadlock`` or ``invalid`` (a malformed instruction).
+    check: ``memcheck``, ``initcheck``, ``racecheck``, ``synccheck``, ``deadlock`` or ``invalid`` (malformed).
     first is the instruction at fault, the later one of a pair; second the other one, if there is one.
     [lo, hi) are bytes of `space`, relative to the tensor for GM. Empty strings mean that no memory is involved.
     """
@@ -75,13 +75,14 @@ class RunResult:
     simulated_us: launch overhead plus cycles.
     bound_pipe: the busiest pipe, averaged over the cores that have it; ``""`` without time.
     occupancy: busy share of `cycles` by pipe, averaged over the cores that have it.
-    assumed_share: part of `simulated_us` that rests on constants marked as assumed in the chip data, estimated on the bound
-        pipe and the launch.
-    traffic: bytes moved: ``hbm_read``, ``hbm_write`` (misses and evictions of L2), ``l2_read``, ``l2_write`` (all traffic).
+    assumed_share: part of `simulated_us` that rests on constants marked as assumed in the chip data, estimated on the
+        bound pipe and the launch.
+    traffic: bytes moved: ``hbm_read``, ``hbm_write`` (misses and evictions of L2), ``l2_read``, ``l2_write``
+        (all traffic).
     stuck: names a core that could not finish in the time model (a program that deadlocks), else ``""``.
     core_names: cores in machine order, as used by `streams` and `events`.
-    streams: with `record_stream`, one int64 array for each core: op, line, n, arguments, and so on; GM addresses are written
-        as tensor index (bits 47..40) and byte offset (bits 39..0).
+    streams: with `record_stream`, one int64 array for each core: op, line, n, arguments, and so on; GM addresses are
+        written as tensor index (bits 47..40) and byte offset (bits 39..0).
     events: with `trace`, rows of dtype `EVENT`.
     """
 
@@ -115,12 +116,13 @@ class RunResult:
             shares = ", ".join(f"{p} {100 * v:.0f}%" for p, v in self.occupancy.items() if v >= 0.005)
             lines.append(
                 f"simulated {self.simulated_us:.2f} us ({self.cycles:.0f} cycles + {self.launch_us:.1f} us launch), "
-                f"bound by {self.bound_pipe}; busy: {shares}; {100 * self.assumed_share:.0f}% rests on assumed constants"
+                f"bound by {self.bound_pipe}; busy: {shares}; "
+                f"{100 * self.assumed_share:.0f}% rests on assumed constants"
             )
         return "\n".join(lines)
 
     @classmethod
-    def from_json(cls, report: Mapping, clock_hz: float, streams: Sequence[bytes], events: bytes) -> "RunResult":
+    def from_json(cls, report: Mapping, clock_hz: float, streams: Sequence[bytes], events: bytes) -> RunResult:
         """Build from what the native library returns."""
         time = report.get("time", {})
         cores = tuple(CoreTime(**core) for core in time.get("cores", ()))

@@ -1,12 +1,13 @@
 """Streams of issued instructions: reading, printing and comparing them.
 
-A stream is an int64 array of records ``op, line, n, argument 0 … argument n-1`` (docs/ir.md section 4) in which GM addresses
-are written as tensor index and offset, so that streams of two runs on different arrays can be compared.
+A stream is an int64 array of records ``op, line, n, argument 0 … argument n-1`` (docs/ir.md section 4) in which GM
+addresses are written as tensor index and offset, so that streams of two runs on different arrays can be compared.
 """
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -82,5 +83,5 @@ def _first_difference(left: list[Issued], right: list[Issued]) -> str | None:
             return f"instruction {i}:\n  {x.text()} (line {x.line})\n  {y.text()} (line {y.line})"
     if len(left) == len(right):
         return None
-    longer = left if len(left) > len(right) else right
-    return f"{len(left)} against {len(right)} instructions; the first one missing is {longer[min(len(left), len(right))].text()}"
+    longer, common = max(left, right, key=len), min(len(left), len(right))
+    return f"{len(left)} against {len(right)} instructions; the first one missing is {longer[common].text()}"

@@ -11,7 +11,9 @@ import numpy as np
 from ..isa.table import TABLE
 from .report import PIPES, RunResult
 
-_SUMMARY_PIPES = {"S": "scalar", "V": "vec", "M": "mac", "MTE1": "mte1", "MTE2": "mte2", "MTE3": "mte3", "FIX": "fixpipe"}
+_SUMMARY_PIPES = {
+    "S": "scalar", "V": "vec", "M": "mac", "MTE1": "mte1", "MTE2": "mte2", "MTE3": "mte3", "FIX": "fixpipe",
+}  # fmt: skip
 
 
 def write_chrome_trace(result: RunResult, path: str | Path, source: str = "") -> Path:
@@ -31,14 +33,15 @@ def write_chrome_trace(result: RunResult, path: str | Path, source: str = "") ->
     for event in result.events.tolist():
         core, slot, op, line, start, duration = event
         details = {"source": f"{source}:{line}" if source else line, "cycles": duration}
-        rows.append({"ph": "X", "pid": core, "tid": slot, "name": names[op], "ts": start * us, "dur": duration * us, "args": details})
+        span = {"ts": start * us, "dur": duration * us}
+        rows.append({"ph": "X", "pid": core, "tid": slot, "name": names[op], **span, "args": details})
     summary = {"simulated_us": result.simulated_us, "cycles": result.cycles, "bound_pipe": result.bound_pipe}
     path.write_text(json.dumps({"traceEvents": rows, "displayTimeUnit": "ns", "otherData": summary}))
     return path
 
 
 def write_op_summary(result: RunResult, path: str | Path, name: str = "kernel") -> Path:
-    """Write a CSV with one line for each core: times of its pipes in microseconds and their share of the core's time."""
+    """Write a CSV with one line for each core: times of its pipes in microseconds and shares of its time."""
     path = Path(path)
     us = 1e6 / result.clock_hz if result.clock_hz else 0.0
     header = ["Op Name", "Core", "Task Duration(us)", "Total Cycles"]

@@ -6,7 +6,7 @@ filled with zeros first where a clipped load leaves part of it untouched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import UnsupportedConstruct
 from ..ir import (
@@ -23,6 +23,7 @@ from ..ir import (
     intrin,
     itemsize,
     loop,
+    reinterpret,
     seq,
     tile_op,
     tirx,
@@ -171,6 +172,21 @@ def tail_condition(axes: list[Axis], conds: list):
     return out
 
 
+def _tail_or_whole(tail, fill, transfer, axes: list[Axis], conds: list, always_fill: bool, c: Copy) -> Stmt:
+    """A load that may be clipped: filled and clipped where it is, the plain transfer everywhere else.
+
+    Two branches rather than a guarded fill in front of one transfer: the usual iteration then has no dependence on the fill and
+    needs no flag for it.
+    """
+    if tail is None:
+        return seq(fill if always_fill else None, transfer(axes, conds))
+    clipped = seq(fill, transfer(axes, conds))
+    if tail is True:
+        return clipped
+    whole = [replace(a, valid=a.extent, clipped=False) for a in axes]
+    return if_then(tail, clipped, seq(fill if always_fill else None, transfer(whole, [])), span=c.span)
+
+
 # ---- GM <-> L1, L0C ------------------------------------------------------------------------------------------------
 
 
@@ -187,21 +203,23 @@ def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
     if const_int(src.gm.strides[cols.gm]) != 1 or len(axes) > 2:
         c.refuse("a gemm operand must be a matrix whose last dimension is contiguous in global memory", "copy it to a matrix")
     conds = fixed_in_bounds(src, axes, state)
-    row_count = rows.valid if rows else 1
-    stride = src.gm.strides[rows.gm] if rows else cols.valid
     row0 = dst.mins[-2] if len(dst.mins) > 1 else 0
     offset = state.simplify(tile.nz.offset(row0, dst.mins[-1]))
     source = src.gm.offset(src.mins, state.analyzer)
-    out = []
     tail = tail_condition(axes, conds)
-    pads_k = dst.tile in state.k_rows and tile.nz.rows % tile.nz.row_unit
-    if tail is not None or pads_k:
-        blocks = tile.nz.elements * itemsize(dst.dtype) // BLOCK_BYTES
-        fill = intrin("fill_l1", head(tile.buffer, dst.version, 0), 1, blocks, 0, 0, span=c.span)
-        out.append(fill if pads_k or tail is True else if_then(tail, fill, span=c.span))
-    conds = conds + non_empty(axes, state)
-    out.append(guarded(conds, _nd2nz(tile, dst.version, offset, src, source, row_count, cols.valid, stride, c), c.span))
-    return seq(out)
+    blocks = tile.nz.elements * itemsize(dst.dtype) // BLOCK_BYTES
+    # The fill knows no 8-bit types; zero bytes are zero in any.
+    target = reinterpret(head(tile.buffer, dst.version, 0), "int16" if itemsize(dst.dtype) == 1 else dst.dtype)
+    fill = intrin("fill_l1", target, 1, blocks, 0, 0, span=c.span)
+
+    def transfer(axes, conds):
+        rows, cols = ([None] + axes)[-2:]
+        pitch = src.gm.strides[rows.gm] if rows else cols.valid
+        body = _nd2nz(tile, dst.version, offset, src, source, rows.valid if rows else 1, cols.valid, pitch, c)
+        return guarded(conds + non_empty(axes, state), body, c.span)
+
+    always_fill = dst.tile in state.zero_rows and tile.nz.rows % tile.nz.row_unit
+    return _tail_or_whole(tail, fill, transfer, axes, conds, bool(always_fill), c)
 
 
 def _nd2nz(tile: Tile, version, offset, src: Side, source, rows, cols, stride, c: Copy) -> Stmt:
@@ -284,14 +302,13 @@ def gm_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
     state = c.state
     axes = pair_axes(src, dst, c)
     conds = fixed_in_bounds(src, axes, state)
-    out = []
     tail = tail_condition(axes, conds)
-    if tail is not None:
-        zero = _zero(dst, c)
-        out.append(zero if tail is True else if_then(tail, zero, span=c.span))
-    conds = conds + non_empty(axes, state)
-    out.append(guarded(conds, _bursts(src, dst, axes, c, load=True, pad=tail is not None), c.span))
-    return seq(out)
+
+    def transfer(axes, conds):
+        clipped = bool(conds) or any(a.clipped for a in axes)
+        return guarded(conds + non_empty(axes, state), _bursts(src, dst, axes, c, load=True, pad=clipped), c.span)
+
+    return _tail_or_whole(tail, _zero(dst, c) if tail is not None else None, transfer, axes, conds, False, c)
 
 
 def ub_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:

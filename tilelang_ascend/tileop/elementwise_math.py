@@ -1,45 +1,34 @@
-"""Float functions as instruction sequences. Every sequence states its error bound; tests sweep it against float64.
+"""Float functions as instruction sequences: which function has which sequence, and in which dtype it is computed.
 
-The functions take the typed operations (`VectorOps`, or the NumPy twin in the tests) and a float16 or float32 value. Sequences that
-would lose accuracy in float16 are computed in float32 and rounded once.
+The sequences live in math_*.py and state their error bounds; tests sweep them against float64. They take typed operations
+(`VectorOps`, or a NumPy twin in the tests). Sequences that would lose accuracy in float16 run in float32 and are rounded once.
 """
 
 from __future__ import annotations
 
-import math
-
+from . import math_exponential, math_special, math_trigonometric
 from .vector_convert import Unsupported
 from .vector_graph import Node
 
-_LN2 = math.log(2.0)
+#: One instruction, float16 and float32. exp, ln, sqrt: 1 ulp (doc: precision standard of the vector interfaces).
+DIRECT = {"exp": "exp", "log": "ln", "sqrt": "sqrt", "fabs": "abs", "abs": "abs"}
+
+#: Rounding to integers: a float32 to float32 cast.
+ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "round", "nearbyint": "rint", "rint": "rint"}
 
 
-def _cast_round(mode: str):
-    def rounded(o, x: Node) -> Node:
-        return o.cast(x, "float32", mode)
-
-    return rounded
-
-
-def sqrt(o, x: Node) -> Node:
-    """Hardware instruction (1 ulp)."""
-    return o.unary("sqrt", x)
-
-
-def rsqrt(o, x: Node) -> Node:
+def rsqrt(o, x):
     """1 / sqrt(x): two roundings, 2 ulp. The hardware Rsqrt is an approximation of unstated accuracy and is not used."""
     return o.div(1.0, o.unary("sqrt", x))
 
 
-def sigmoid(o, x: Node) -> Node:
-    """1 / (1 + exp(-x)): 2 ulp plus the error of exp; exact limits at both ends because exp overflows to inf."""
-    return o.div(1.0, o.add(o.unary("exp", o.mul(x, -1.0)), 1.0))
+def isnan(o, x):
+    """NaN is the only value that does not equal itself."""
+    return o.g.mask_not(o.cond("eq", x, x))
 
 
-_DIRECT = {"exp": "exp", "log": "ln", "sqrt": "sqrt", "fabs": "abs", "abs": "abs"}
-_FUNCTIONS = {"rsqrt": rsqrt, "sigmoid": sigmoid}
-_IN_FLOAT32 = {"floor": _cast_round("floor"), "ceil": _cast_round("ceil"), "trunc": _cast_round("trunc"), "round": _cast_round("rint"),
-               "nearbyint": _cast_round("rint")}  # fmt: skip
+NATIVE = {"rsqrt": rsqrt, "isnan": isnan, **math_special.NATIVE}
+IN_FLOAT32 = {**math_exponential.FUNCTIONS, **math_trigonometric.FUNCTIONS, **math_special.FUNCTIONS}
 
 
 def function(o, name: str, args: list[Node]) -> Node:
@@ -49,29 +38,33 @@ def function(o, name: str, args: list[Node]) -> Node:
         return o.maximum(x, o.mul(x, -1))
     if x.dtype not in ("float16", "float32"):
         raise Unsupported(f"{name} of {x.dtype} values")
-    args = [o.g.tile(a) for a in args]
-    if name in _DIRECT:
-        return o.unary(_DIRECT[name], args[0])
-    if name in _FUNCTIONS:
-        return _FUNCTIONS[name](o, *args)
-    if name in _IN_FLOAT32:
-        return _through_float32(o, _IN_FLOAT32[name], args)
+    if name in DIRECT:
+        return o.unary(DIRECT[name], x)
+    if name in ROUNDING:
+        return through_float32(o, lambda o, v: o.cast(v, "float32", ROUNDING[name]), args)
+    if name in NATIVE:
+        return NATIVE[name](o, *args)
+    if name == "fmod":
+        return float_division(o, "truncmod", *args)
+    if name in IN_FLOAT32:
+        return through_float32(o, IN_FLOAT32[name], args)
     raise Unsupported(f"no vector sequence for {name}")
 
 
-def _through_float32(o, build, args: list[Node]) -> Node:
+def through_float32(o, build, args: list[Node]) -> Node:
+    """`build` on the arguments in float32; a float16 result is rounded once."""
     if args[0].dtype == "float32":
         return build(o, *args)
-    return o.cast(build(o, *(o.cast(a, "float32", "none") for a in args)), "float16", "rint")
+    return o.cast(build(o, *(o.widen(a) for a in args)), "float16", "rint")
 
 
 def float_division(o, name: str, a: Node, b: Node) -> Node:
-    """``/`` and the floor / truncated forms of floats."""
+    """``/`` and the floor / truncated forms of floats; remainders are exact while the quotient is below 2**24."""
     quotient = o.div(a, b)
     if name == "truncdiv":
         return quotient
     mode = "floor" if name.startswith("floor") else "trunc"
-    whole = _through_float32(o, _cast_round(mode), [o.g.tile(quotient)])
+    whole = through_float32(o, lambda o, v: o.cast(v, "float32", mode), [quotient])
     return whole if name == "floordiv" else o.sub(a, o.mul(whole, b))
 
 

@@ -83,8 +83,8 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
                     head(c.tile.buffer, c.version, state.simplify(c.tile.nz.offset(c_row, c_col))),
                     head(l0a, version, 0),
                     head(l0b, version, 0),
-                    m_count * FRACTAL_ROWS,
-                    n_count * FRACTAL_ROWS,
+                    mmad_rows(m_tile, m_first, m_count),
+                    min(n_count * FRACTAL_ROWS, n_tile - n_first * FRACTAL_ROWS) if size > 1 else n_count * FRACTAL_ROWS,
                     kt * k0,
                     0,
                     0,
@@ -95,6 +95,13 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
             out.append(loop(ki, k_steps, seq(body), span=s.span) if ki is not None else seq(body))
             done += k_steps
     return seq(out)
+
+
+def mmad_rows(m_tile: int, first: int, count: int) -> int:
+    """`m` of the Mmad for `count` fractal rows from `first`. One row would switch the unit to its vector mode, which wants A in
+    another layout; such tiles are padded to a full fractal (the copy fills the rows)."""
+    rows = min(count * FRACTAL_ROWS, m_tile - first * FRACTAL_ROWS)
+    return rows if rows > 1 else FRACTAL_ROWS
 
 
 def divisor_at_most(n: int, limit: int) -> int:

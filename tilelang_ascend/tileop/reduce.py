@@ -86,13 +86,7 @@ class _Reduce:
     def lower(self) -> Stmt:
         work = self._source_values()
         axes = tuple(range(len(self.shape)))
-        if self.shape[self.dim] == 1:
-            folded, where = work, work
-        elif self.dim == len(self.shape) - 1:
-            folded = fold_columns(self, work)
-            where = folded
-        else:
-            where = fold_planes(self, work)
+        where = fold_columns(self, work) if self.dim == len(self.shape) - 1 else fold_planes(self, work)
         self._finish(where, tuple(a for a in axes if a != self.dim))
         return seq(self.emitter.out)
 

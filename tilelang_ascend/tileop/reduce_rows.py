@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from ..ir import itemsize
 from .affine import add, constant
-from .context import REPEAT_BYTES
+from .context import REPEAT_BYTES, round_up
 from .vector_convert import Unsupported
-from .vector_emit import MAX_REPEAT, Unreadable, Unwritable
+from .vector_emit import MAX_REPEAT
 from .vector_views import View, offset_by
 
 _WHOLE = {"add": "whole_reduce_sum", "max": "whole_reduce_max", "min": "whole_reduce_min"}
@@ -27,13 +27,17 @@ def fold_planes(r, view: View) -> View:
         extents[r.dim] = half
         r.emitter.extents = tuple(extents)
         if work is None:
+            # Half a tile is contiguous only when nothing lies outside the folded axis.
+            outermost = all(n == 1 for n in r.shape[: r.dim])
             work = r.temporary(r.dtype, {**dict(enumerate(r.shape)), r.dim: keep}, "fold")
+            work = replace(work, dense=outermost)
             if keep > half:
                 r.emitter.extents = (*extents[: r.dim], 1, *extents[r.dim + 1 :])
                 r.emitter.run("copy", [shifted(work, r.dim, half), shifted(view, r.dim, half)], axes)
                 r.emitter.extents = tuple(extents)
         r.emitter.run(r.kind.combine, [work, low, high], axes)
         n = keep
+    work = work or view
     return replace(work, strides=tuple(0 if a == r.dim else s for a, s in enumerate(work.strides)))
 
 
@@ -67,8 +71,7 @@ def _fold_to(r, view: View, lanes: int) -> tuple[View, int]:
     width, work = r.shape[axis], None
     shape = list(r.shape)
     while width > lanes:
-        keep = -(-(width + 1) // 2 // lanes) * lanes
-        keep = max(keep, lanes)
+        keep = round_up(-(-width // 2), lanes)
         high = width - keep
         source = work or view
         if work is None:
@@ -89,9 +92,8 @@ def _run(r, name: str, views, axes, shape, start: int = 0) -> None:
     if back:
         views = [shifted(v, r.dim, -back) for v in views]
         shape = [n + (back if a == r.dim else 0) for a, n in enumerate(shape)]
-    dense = views[0].dense and False
     r.emitter.extents = tuple(shape)
-    r.emitter.run(name, [replace(v, dense=dense) for v in views], axes)
+    r.emitter.run(name, [replace(v, dense=False) for v in views], axes)
 
 
 def _whole_reduce(r, view: View, rows, width: int) -> View:
@@ -184,4 +186,4 @@ def _gather_lane(r, part: View, view: View, rows, table, lane: int) -> None:
     nest(0, constant(0), constant(0))
 
 
-__all__ = ["Unreadable", "Unwritable", "fold_columns", "fold_planes"]
+__all__ = ["fold_columns", "fold_planes"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .fill import lower_fill
 from .parallel import lower_parallel
 from .reduce import lower_reduce
+from .scan import lower_scan
 
 TILE_OPS = {
     "tl.fill": lower_fill,

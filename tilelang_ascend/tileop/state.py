@@ -50,8 +50,8 @@ class LoweringState:
     warnings: list = field(default_factory=list)
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
     loops: list = field(default_factory=list)
-    k_rows: set = field(default_factory=set)
-    """L1 tiles whose rows are the K dimension of a gemm: rows padded in must be zero."""
+    zero_rows: set = field(default_factory=set)
+    """L1 tiles whose padding rows take part in a gemm and must be zero: rows along K, and single rows of A."""
     names: set = field(default_factory=set)
     binds: list = field(default_factory=list)
 
@@ -64,13 +64,13 @@ class LoweringState:
         self.names.add(candidate)
         return candidate
 
-    def declare(self, shape, dtype: str, name: str, scope: str):
+    def declare(self, shape, dtype: str, name: str, scope: str, span=None):
         """A new Ascend-level buffer with its declaration."""
         buffer = decl_buffer(shape, dtype, self.unique(name), scope=scope)
-        self.allocs.append(AllocBuffer(buffer))
+        self.allocs.append(AllocBuffer(buffer, span=span))
         return buffer
 
-    def place(self, buffer) -> Tile:
+    def place(self, buffer, span=None) -> Tile:
         """Choose the layout of a versioned tile buffer `[versions, *shape]` and declare it."""
         versions, shape = const_int(buffer.ty.shape[0]), tuple(const_int(n) for n in buffer.ty.shape[1:])
         dtype, scope = str(buffer.ty.dtype), scope_of(buffer)
@@ -80,7 +80,7 @@ class LoweringState:
         else:
             nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype)
             elements = nz.elements
-        new = self.declare([versions, elements], dtype, buffer.name, scope)
+        new = self.declare([versions, elements], dtype, buffer.name, scope, span)
         view = decl_buffer(shape, dtype, buffer.name, scope=scope)
         tile = Tile(new, view, shape, nz, strides, elements)
         self.tiles[buffer] = tile

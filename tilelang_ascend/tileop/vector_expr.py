@@ -47,7 +47,7 @@ class ExprLowering:
     """
 
     def __init__(self, ctx: VectorContext, graph: Graph, axes: list, extents: tuple[int, ...], env: dict):
-        self.ctx, self.g, self.ops = ctx, graph, VectorOps(graph)
+        self.ctx, self.g, self.ops = ctx, graph, VectorOps(graph, bool(ctx.options.get("fast_math")))
         self.axes, self.extents, self.env = axes, extents, env
         self.stored: dict = {}
         self.variables: dict = {}

@@ -12,6 +12,8 @@ bool            mask
 
 from __future__ import annotations
 
+import numpy as np
+
 from .vector_convert import Unsupported, compare_exact, convert, wrap
 from .vector_graph import MASK, Graph, Node
 
@@ -28,11 +30,17 @@ def compute_dtype(logical: str) -> str:
     return COMPUTE[logical]
 
 
+_FOLD_UNARY = {"exp": np.exp, "ln": np.log, "sqrt": np.sqrt, "abs": np.abs}
+_FOLD_ROUND = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint}
+
+
 class VectorOps:
     """Operations on nodes; operands are in the compute dtype of `logical` (see `value`)."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, fast: bool = False):
         self.g = graph
+        self.fast = fast
+        """Shorter sequences whose error grows with the argument (the user asked for fast math)."""
 
     def value(self, a: Node, logical: str) -> Node:
         """A node (as loaded, e.g. bfloat16 or int8) in the compute dtype of its logical dtype."""
@@ -111,10 +119,27 @@ class VectorOps:
         return self.g.binary("min", *self._pair(a, b))
 
     def unary(self, name: str, a: Node) -> Node:
+        if a.op == "const" and a.dtype == "float32" and name in _FOLD_UNARY:
+            with np.errstate(all="ignore"):
+                return self.g.const(float(_FOLD_UNARY[name](np.float32(a.value))), a.dtype)
         return self.g.unary(name, a)
 
     def cast(self, a: Node, dtype: str, round: str) -> Node:
+        if a.op == "const" and a.dtype == dtype == "float32" and round in _FOLD_ROUND:
+            return self.g.const(float(_FOLD_ROUND[round](np.float32(a.value))), dtype)
         return self.g.cast(a, dtype, round)
+
+    def widen(self, a: Node) -> Node:
+        """A float16 value in float32, exact."""
+        return self.scalar_cast(a, "float32") if a.is_scalar else convert(self.g, a, "float32")
+
+    def constant(self, a) -> float | None:
+        """The number of a constant operand, else None."""
+        return a.value if isinstance(a, Node) and a.op == "const" else None
+
+    def splat(self, value: float, like: Node) -> Node:
+        """A number in the dtype of another value."""
+        return self.g.const(value, like.dtype)
 
     def shift_left(self, a: Node, bits: int) -> Node:
         return self.g.with_scalar("shift_left", a, self.g.const(bits, a.dtype))

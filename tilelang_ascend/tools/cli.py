@@ -9,8 +9,14 @@ import click
 
 from .. import __version__
 
-_OUT = click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out"), show_default=True,
-                    help="Folder for the results; one sub-folder for each kernel.")
+_OUT = click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out"),
+    show_default=True,
+    help="Folder for the results; one sub-folder for each kernel.",
+)
 _TARGET = click.option("-t", "--target", help="Chip (SKU or a2, a3, a5) for kernels that do not name a target.")
 _SCRIPT = click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 _ARGS = click.argument("args", nargs=-1, type=click.UNPROCESSED)
@@ -38,7 +44,11 @@ def compile_command(out: Path, target: str | None, script: Path, args: tuple[str
     for name, artifact in run.kernels.items():
         folder = out / name
         folder.mkdir(parents=True, exist_ok=True)
-        texts = {"kernel.cpp": artifact.kernel_source, "host.cpp": artifact.host_source, "memory_map.txt": artifact.memory_map}
+        texts = {
+            "kernel.cpp": artifact.kernel_source,
+            "host.cpp": artifact.host_source,
+            "memory_map.txt": artifact.memory_map,
+        }
         for file, text in texts.items():
             (folder / file).write_text(text, encoding="utf-8")
         click.echo(f"{name}: {artifact.kernel_type} for {artifact.chip}, {artifact.block_dim} blocks -> {folder}")

@@ -30,15 +30,27 @@ class Finding:
 def examine() -> list[Finding]:
     """Look at everything; imports neither tvm nor torch."""
     return [
-        _python(), *(_pinned(name, want) for name, want in PINNED.items()), _native_library(), _torch(), _compiler(),
-        _cann(), _npu(), _chips(), _cache(), *_variables(),
+        _python(),
+        *(_pinned(name, want) for name, want in PINNED.items()),
+        _native_library(),
+        _torch(),
+        _compiler(),
+        _cann(),
+        _npu(),
+        _chips(),
+        _cache(),
+        *_variables(),
     ]
 
 
 def _python() -> Finding:
     good = sys.version_info >= (3, 10)
-    return Finding("ok" if good else "broken", "Python", f"{platform.python_version()} ({sys.executable})",
-                   "" if good else "Python 3.10 or newer is needed")
+    return Finding(
+        "ok" if good else "broken",
+        "Python",
+        f"{platform.python_version()} ({sys.executable})",
+        "" if good else "Python 3.10 or newer is needed",
+    )
 
 
 def _pinned(name: str, want: str) -> Finding:
@@ -55,8 +67,12 @@ def _native_library() -> Finding:
 
     path = library_path()
     if path is None:
-        return Finding("broken", "machine model", "native library not found",
-                       "kernels compile but do not run; install the package again, or build it: make build")
+        return Finding(
+            "broken",
+            "machine model",
+            "native library not found",
+            "kernels compile but do not run; install the package again, or build it: make build",
+        )
     return Finding("ok", "machine model", str(path))
 
 
@@ -70,7 +86,9 @@ def _torch() -> Finding:
 def _compiler() -> Finding:
     path = shutil.which(os.environ.get("CXX", "g++"))
     if path is None:
-        return Finding("missing", "C++ compiler", "not found", "emitted text cannot be compiled and run on this machine")
+        return Finding(
+            "missing", "C++ compiler", "not found", "emitted text cannot be compiled and run on this machine"
+        )
     line = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
     return Finding("ok", "C++ compiler", f"{line} ({path})")
 
@@ -79,8 +97,12 @@ def _cann() -> Finding:
     root = next((os.environ[v] for v in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME") if os.environ.get(v)), None)
     bisheng = shutil.which("bisheng")
     if root is None and bisheng is None:
-        return Finding("missing", "CANN", "neither ASCEND_HOME_PATH nor bisheng found",
-                       "emitted Ascend C is not compiled for a device here; kernels run on the simulator")
+        return Finding(
+            "missing",
+            "CANN",
+            "neither ASCEND_HOME_PATH nor bisheng found",
+            "emitted Ascend C is not compiled for a device here; kernels run on the simulator",
+        )
     return Finding("ok", "CANN", f"{root or 'ASCEND_HOME_PATH not set'}, bisheng {bisheng or 'not in PATH'}")
 
 
@@ -103,7 +125,9 @@ def _cache() -> Finding:
         return Finding("ok", "kernel cache", "switched off", "kernels are compiled anew in every process")
     parent = next(p for p in (folder, *folder.parents) if p.exists())
     if not os.access(parent, os.W_OK):
-        return Finding("missing", "kernel cache", f"{folder} cannot be written", "kernels are compiled anew in every process")
+        return Finding(
+            "missing", "kernel cache", f"{folder} cannot be written", "kernels are compiled anew in every process"
+        )
     entries, size = cache.store().size()
     return Finding("ok", "kernel cache", f"{folder}: {entries} kernels, {size / 2**20:.1f} MiB")
 
@@ -114,7 +138,9 @@ def _variables() -> list[Finding]:
         if knob.name not in os.environ:
             continue
         try:
-            found.append(Finding("ok", knob.name, f"{os.environ[knob.name]} ({knob.doc})", "" if knob.get() is not None else ""))
+            found.append(
+                Finding("ok", knob.name, f"{os.environ[knob.name]} ({knob.doc})", "" if knob.get() is not None else "")
+            )
         except ValueError as reason:
             found.append(Finding("broken", knob.name, os.environ[knob.name], str(reason)))
     return found

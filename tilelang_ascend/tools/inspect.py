@@ -17,7 +17,10 @@ def write_stages(artifact: Artifact, folder: Path) -> list[Path]:
     for stale in folder.glob("[0-9][0-9]_*.py"):
         stale.unlink()
     paths = dump_stages([("tile_ir", artifact.tile_ir), *stages], folder)
-    for file, text in (("memory_map.txt", artifact.memory_map), ("kernel.cpp", artifact.kernel_source),
-                       ("host.cpp", artifact.host_source)):
+    for file, text in (
+        ("memory_map.txt", artifact.memory_map),
+        ("kernel.cpp", artifact.kernel_source),
+        ("host.cpp", artifact.host_source),
+    ):
         (folder / file).write_text(text, encoding="utf-8")
     return paths

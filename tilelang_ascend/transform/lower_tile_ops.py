@@ -50,7 +50,7 @@ from ..ir import (
 from ..tileop import registry
 from ..tileop.copy import lower_copy
 from ..tileop.gemm import lower_gemm
-from ..tileop.layout import GmTensor, row_major
+from ..tileop.layout import FRACTAL_ROWS, GmTensor, row_major
 from ..tileop.state import LoweringState, head
 
 BLOCK_BYTES = 32
@@ -260,9 +260,10 @@ def lower_tile_ops(func: PrimFunc, chip) -> tuple[PrimFunc, list]:
             size = size * n
         flat[b] = decl_buffer([state.analyzer.simplify(size)], dtype_of(b), b.name)
         state.gms[b] = GmTensor(flat[b], tuple(b.ty.shape), strides)
-    for b in tiles:
-        state.place(b)
-    _mark_k_rows(func.body, state)
+    for s in declared:
+        if any(s.buffer.same_as(b) for b in tiles):
+            state.place(s.buffer, s.span)
+    _mark_zero_rows(func.body, state)
     workspaces, nbytes = _workspaces(func, declared, state)
     body = _Lower(state)(func.body)
     params = [*scalars, *(flat[b] for b in gms), *workspaces]
@@ -271,14 +272,15 @@ def lower_tile_ops(func: PrimFunc, chip) -> tuple[PrimFunc, list]:
     return out, state.warnings
 
 
-def _mark_k_rows(body: Stmt, state: LoweringState) -> None:
+def _mark_zero_rows(body: Stmt, state: LoweringState) -> None:
     for s in statements(body):
         if op_name(s) == "tl.gemm":
             a, b = (x.source for x in s.value.args[:2])
-            if int(s.value.attrs["transpose_A"]):
-                state.k_rows.add(state.tiles[a])
+            left, right = state.tiles[a], state.tiles[b]
+            if int(s.value.attrs["transpose_A"]) or left.nz.rows % FRACTAL_ROWS == 1:
+                state.zero_rows.add(left)
             if not int(s.value.attrs["transpose_B"]):
-                state.k_rows.add(state.tiles[b])
+                state.zero_rows.add(right)
 
 
 def _workspaces(func: PrimFunc, declared, state: LoweringState):

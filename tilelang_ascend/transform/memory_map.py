@@ -36,7 +36,9 @@ class MapEntry:
     @classmethod
     def of(cls, b: LiveBuffer, address: int, declaration) -> MapEntry:
         span = getattr(declaration, "span", None) or getattr(b.users[0].stmt, "span", None)
-        return cls(b.buffer.name, SCOPES[b.space], b.versions, b.version_bytes, address, b.tight, b.lines, span, b.buffer)
+        return cls(
+            b.buffer.name, SCOPES[b.space], b.versions, b.version_bytes, address, b.tight, b.lines, span, b.buffer
+        )
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,8 @@ class MemoryMap:
         return "\n".join(line for s in spaces for line in self._table(s))
 
     def _table(self, space: Space) -> list[str]:
-        head = (
-            f"{space.name}: buffers {self.total(space)} B, peak {self.peak(space)} B of {self.capacity[space]} B usable on {self.chip}"
-        )
+        use = f"buffers {self.total(space)} B, peak {self.peak(space)} B of {self.capacity[space]} B usable"
+        head = f"{space.name}: {use} on {self.chip}"
         rows = [("buffer", "line", "versions x bytes", "address", "live")]
         for e in self.entries_of(space):
             line = str(e.span.line) if e.span is not None else "-"

@@ -38,6 +38,7 @@ from .resolve_block_index import resolve_block_index
 from .split_cores import split_cores
 from .split_rows import split_rows
 from .stage_globals import stage_globals
+from .suggest_tile import suggest_tile
 from .version_buffers import version_buffers
 
 MAX_VERSIONS = 4
@@ -100,9 +101,9 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
         record("lower_tile_ops", combined)
         try:
             planned, memory_map = plan_memory(combined, chip)
-        except OutOfMemory:
+        except OutOfMemory as error:
             if versions == 1:
-                raise
+                raise suggest_tile(placed, chip, error) from None
             continue
         break
     record("plan_memory", planned)

@@ -107,6 +107,7 @@ class Placer:
     def __init__(self, body: Stmt, chip):
         self.demand = collect_demand(body)
         self.chip = chip
+        self.declared = {s.buffer: s.span for s in statements(body) if isinstance(s, AllocBuffer)}
         self.instances = {
             b: {side: self._instance(b, side) for side in sorted(sides)} for b, sides in self.demand.items()
         }
@@ -297,7 +298,7 @@ class Placer:
     def allocations(self) -> list[Stmt]:
         """Declarations of all instances and workspaces in use."""
         out = [
-            AllocBuffer(inst)
+            AllocBuffer(inst, span=self.declared[b])
             for b, sides in self.instances.items()
             for side, inst in sides.items()
             if (b, side) in self.used

@@ -3,11 +3,13 @@
 Before:  a = alloc_buffer((2, 1024), "float32", scope="shared.ub")
 After:   a = alloc_buffer((2, 1024), "float32", scope="shared.ub", annotations={"address": 0})
 
-Buffers lie side by side as long as they fit: sharing an address costs synchronisation. If they do not fit, buffers whose live
-ranges are disjoint share addresses; first only those that never meet in one loop, then all. In UB the sources of one vector
-instruction are put into different halves of the bank groups, because two reads of one group in one cycle conflict.
+Buffers lie side by side as long as they fit: sharing an address costs synchronisation. If they do not fit, buffers
+whose live ranges are disjoint share addresses; first only those that never meet in one loop, then all. In UB the
+sources of one vector instruction are put into different halves of the bank groups, because two reads of one group in
+one cycle conflict.
 
-Requires: Ascend IR for both cores together. Ensures: alignment, capacity; live ranges that overlap have disjoint addresses.
+Requires: Ascend IR for both cores together. Ensures: alignment, capacity; live ranges that overlap have disjoint
+addresses.
 """
 
 from __future__ import annotations
@@ -89,7 +91,11 @@ def _peak(buffers: list[LiveBuffer], placed: dict) -> int:
 
 def _out_of_memory(space: Space, memory_map: MemoryMap, chip) -> OutOfMemory:
     entries = sorted(memory_map.entries_of(space), key=lambda e: -e.total_bytes)
-    notes = [(f"'{e.name}' takes {e.total_bytes} bytes ({e.versions} x {e.version_bytes})", e.span) for e in entries if e.span is not None]
+    notes = [
+        (f"'{e.name}' takes {e.total_bytes} bytes ({e.versions} x {e.version_bytes})", e.span)
+        for e in entries
+        if e.span is not None
+    ]
     return OutOfMemory(
         at=entries[0].span,
         notes=[*notes, "memory map\n" + memory_map.text(space)],

@@ -1,12 +1,13 @@
 """split_cores: from one kernel for both cores together to one program for each core.
 
-Before:  for k: fixpipe_to_gm(ws, …); cross_core_set_flag {core: aic}; cross_core_wait_flag {core: aiv}; copy_gm_to_ub(u, ws, …)
+Before:  for k: fixpipe_to_gm(ws, …); cross_core_set_flag {core: aic}; cross_core_wait_flag {core: aiv};
+copy_gm_to_ub(u, ws, …)
 After:   kernel_aic:  for k: fixpipe_to_gm(ws, …); cross_core_set_flag
          kernel_aiv:  for k: cross_core_wait_flag; copy_gm_to_ub(u, ws, …)
 
-Requires: Ascend IR for both cores together, with synchronisation. Ensures: an `IRModule` of one function for each core that has an
-instruction (docs/ir.md section 2); loops, branches and scalars only where something needs them; attributes `ascend.core`,
-`ascend.kernel_type` and `ascend.kernel_name`.
+Requires: Ascend IR for both cores together, with synchronisation. Ensures: an `IRModule` of one function for each core
+that has an instruction (docs/ir.md section 2); loops, branches and scalars only where something needs them; attributes
+`ascend.core`, `ascend.kernel_type` and `ascend.kernel_name`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def split_cores(func) -> IRModule:
         body = _OneCore(use, core)(func.body)
         part = func.with_body(body)
         for key, value in (
-            ("global_symbol", f"{name}_{core}"), ("ascend.core", core), ("ascend.kernel_type", kernel_type), ("ascend.kernel_name", name),
+            ("global_symbol", f"{name}_{core}"), ("ascend.core", core), ("ascend.kernel_type", kernel_type),
+            ("ascend.kernel_name", name),
         ):  # fmt: skip
             part = part.with_attr(key, value)
         functions[f"{name}_{core}"] = part

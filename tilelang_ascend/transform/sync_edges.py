@@ -1,16 +1,32 @@
 """Choose synchronisation: the fewest flags and barriers under which every dependence of a `Program` is ordered.
 
-Rounds of "simulate, then order what is not ordered" from the innermost loops outwards; then every flag whose removal leaves
-everything ordered is removed. The result is irreducible: each remaining flag is needed.
+Rounds of "simulate, then order what is not ordered" from the innermost loops outwards; then every flag whose removal
+leaves everything ordered is removed. The result is irreducible: each remaining flag is needed.
 """
 
 from __future__ import annotations
 
-from ..analysis.dependence import Dependence, dependences
-from ..analysis.happens_before import Simulation
+from bisect import bisect_left
+
+from ..analysis.dependence import Dependence, dependences, version_argument
+from ..analysis.happens_before import BARRIER, Simulation
 from ..analysis.program import LANES, Block, Branch, Jump, Loop, Program, common_block, enclosing_loops, position_in
-from ..analysis.trace import SAME_ITERATION, Need, traces
-from .sync_plan import BARRIERS, GUARD_SET, GUARD_WAIT, SETS, WAITS, Barrier, Binder, Edge, Ring, Slot, SyncPlan, leave_out
+from ..analysis.trace import INSTR, SAME_ITERATION, Need, traces
+from ..errors import CompileError
+from .sync_plan import (
+    BARRIERS,
+    GUARD_SET,
+    GUARD_WAIT,
+    SETS,
+    WAITS,
+    Barrier,
+    Binder,
+    Edge,
+    Ring,
+    Slot,
+    SyncPlan,
+    leave_out,
+)
 
 MAX_ROUNDS = 40
 
@@ -37,13 +53,15 @@ class EdgeChooser:
             raise AssertionError("synchronisation does not converge")
         self._place_barriers()
         self._prune()
+        for edge in self.plan.edges:
+            _check_jumps(edge)
         return self.plan
 
     # ---- loops that are left by break or continue
 
     def _fence_jumps(self, block: Block) -> None:
-        """Flags cannot straddle a jump, so nothing may be pending there: barriers for all pipes before the statement that holds
-        the jump and at the start of each iteration."""
+        """Flags cannot straddle a jump, so nothing may be pending there: barriers for all pipes before the statement
+        that holds the jump and at the start of each iteration."""
         for node in block.nodes:
             if isinstance(node, Loop):
                 if node.has_jump:
@@ -123,7 +141,8 @@ class EdgeChooser:
     def _rotating(self, d: Dependence, level: int) -> Edge | None:
         """A flag for each version at the innermost loop around both sides, when both use the same version there.
 
-        It also orders iterations of outer loops, because each id is handed back and forth in the order in which its version is.
+        It also orders iterations of outer loops, because each id is handed back and forth in the order in which its
+        version is.
         """
         block, loop = common_block(d.src, d.dst), d.common[-1]
         i, j = position_in(d.src, block), position_in(d.dst, block)
@@ -135,7 +154,8 @@ class EdgeChooser:
         return self._make(d, block, i, j, loop, ring.count, ring)
 
     def _skewed(self, d: Dependence, level: int) -> Edge | None:
-        """A flag for each version when the two sides work on versions of different iterations (`k % 2` and `(k - 1) % 2`)."""
+        """A flag for each version when the two sides work on versions of different iterations (`k % 2` and `(k - 1) %
+        2`)."""
         loop = d.common[level]
         block, distance = loop.body, d.distances[level]
         i, j = position_in(d.src, block), position_in(d.dst, block)
@@ -143,7 +163,9 @@ class EdgeChooser:
             return self._make(d, block, i, j, loop, distance, None)
         ring = self._ring(d, block)
         in_flight = distance + (1 if i < j else 0)
-        if ring is None or in_flight > ring.count or (distance < ring.count and loop.trip is None):
+        if ring is None or in_flight > ring.count or not _shifted(ring, loop, distance):
+            return None
+        if distance < ring.count and loop.trip is None:
             return None
         return self._make(d, block, i, j, loop, distance, ring)
 
@@ -167,8 +189,8 @@ class EdgeChooser:
     def _make(self, d: Dependence, block: Block, i: int, j: int, loop, distance: int, ring) -> Edge:
         ring = None if _cross(d.src.lane, d.dst.lane) else ring
         return Edge(
-            d.src.lane, d.dst.lane, Slot(block, i + 1, SETS), Slot(block, j, WAITS), loop, distance, ring, d.src.stmt, d.dst.stmt,
-            len(enclosing_loops(block)),
+            d.src.lane, d.dst.lane, Slot(block, i + 1, SETS), Slot(block, j, WAITS), loop, distance, ring, d.src.stmt,
+            d.dst.stmt, len(enclosing_loops(block)),
         )  # fmt: skip
 
     def _ring(self, d: Dependence, block: Block) -> Ring | None:
@@ -198,8 +220,8 @@ class EdgeChooser:
     # ---- barriers
 
     def _place_barriers(self) -> None:
-        """Barriers right before dependent instructions of lanes that complete out of order. Going through the trace in order and
-        placing each as late as possible gives the fewest of them in straight-line code."""
+        """Barriers right before dependent instructions of lanes that complete out of order. Going through the trace in
+        order and placing each as late as possible gives the fewest of them in straight-line code."""
         slots = {}
         for trace in self.traces:
             found = Simulation(trace, Binder(self.plan).bind(trace), assume_barriers=True).run()
@@ -216,11 +238,50 @@ class EdgeChooser:
         order = sorted(self.plan.edges, key=lambda e: (e.depth, -e.distance, -abs(e.wait_at.gap - e.set_at.gap)))
         order += [b for b in self.plan.barriers if not b.fixed]
         bound = [Binder(self.plan).bind(trace) for trace in self.traces]
+        needed = self._indispensable_barriers(bound)
         for item in order:
+            if item in needed:
+                continue
             trial = [leave_out(events, item) for events in bound]
-            if all(Simulation(t, events, first_only=True, credit=self.credit).run().clean for t, events in zip(self.traces, trial)):
+            if all(
+                Simulation(t, events, first_only=True, credit=self.credit).run().clean
+                for t, events in zip(self.traces, trial)
+            ):
                 bound = trial
                 self.plan = self.plan.without(item)
+
+    def _indispensable_barriers(self, bound: list) -> set:
+        """Barriers that are the only ones between two instructions that nothing else orders. (Trying to remove them is
+        slow.)"""
+        needed = set()
+        for trace, events in zip(self.traces, bound):
+            found = Simulation(trace, [e for e in events if e[0] != BARRIER]).run()
+            at, barriers = _barrier_positions(events)
+            for need in found.uncovered:
+                between = {barriers[i] for i in range(bisect_left(at, need.position), bisect_left(at, need.at))}
+                if len(between) == 1:
+                    needed |= between
+        return needed
+
+
+def _barrier_positions(events: list) -> tuple[list, list]:
+    """Trace positions and owners of the barriers of single lanes, in order."""
+    now, positions, owners = 0, [], []
+    for event in events:
+        if event[0] == INSTR:
+            now = event[3]
+        elif event[0] == BARRIER:
+            positions.append(now)
+            owners.append(event[2])
+    return positions, owners
+
+
+def _shifted(ring: Ring, loop: Loop, distance: int) -> bool:
+    """Is the id that is set in one iteration the one that is waited for `distance` iterations later?"""
+    set_at, wait_at = (version_argument(form, ring.count) for form in (ring.set_form, ring.wait_form))
+    gap = wait_at.plus(set_at, -1)
+    step = wait_at.terms.get(loop.atom, 0)
+    return all(c % ring.count == 0 for c in gap.terms.values()) and (gap.const + step * distance) % ring.count == 0
 
 
 def _shape(edge: Edge) -> tuple:
@@ -244,6 +305,20 @@ def _holds_jump(node) -> bool:
     return any(_holds_jump(n) for arm in arms for n in arm.nodes)
 
 
+def _check_jumps(edge: Edge) -> None:
+    """A jump between a set and its wait would leave the flag behind. Barriers keep flags of one core away from
+    jumps."""
+    low, high = sorted((edge.set_at.gap, edge.wait_at.gap))
+    for node in edge.set_at.block.nodes:
+        if low <= node.position < high and _holds_jump(node):
+            assert edge.cross, f"{edge} straddles a jump"
+            raise CompileError(
+                "break or continue between work of the cube core and work of the vector core that depends on it",
+                at=getattr(node.stmt, "span", None),
+                hint="compute the condition before the loop, or put the rest of the body under an if",
+            )
+
+
 def _undominated(edges: list[Edge]) -> list[Edge]:
     """Drop edges that another one of the list implies: set no earlier, waited for no later, between the same lanes."""
     kept: list[Edge] = []
@@ -254,15 +329,28 @@ def _undominated(edges: list[Edge]) -> list[Edge]:
 
 
 def _implies(strong: Edge, weak: Edge) -> bool:
-    same = strong.src == weak.src and strong.dst == weak.dst and strong.set_at.block is weak.set_at.block and strong.loop is weak.loop
+    same = (
+        strong.src == weak.src
+        and strong.dst == weak.dst
+        and strong.set_at.block is weak.set_at.block
+        and strong.loop is weak.loop
+    )
     if not same or strong.set_at.gap < weak.set_at.gap or strong.wait_at.gap > weak.wait_at.gap:
         return False
     return not strong.distance or (strong.distance == weak.distance and strong.ring == weak.ring)
 
 
 def _barrier_slot(need: Need) -> Slot:
+    """Right before the second instruction; right after the first one if that is optional and the second is not."""
     d = need.dependence
-    block = common_block(d.src, d.dst) if need.level == SAME_ITERATION else d.common[need.level].body
+    if need.level != SAME_ITERATION:
+        block = d.common[need.level].body
+        return Slot(block, position_in(d.dst, block), BARRIERS)
+    block = common_block(d.src, d.dst)
+    optional = d.src.parent
+    owner = optional.owner
+    if optional is not block and isinstance(owner, Branch) and owner.other is None and owner.parent is block:
+        return Slot(optional, d.src.position + 1, BARRIERS)
     return Slot(block, position_in(d.dst, block), BARRIERS)
 
 

@@ -1,7 +1,7 @@
 """Give flags their ids within the few the hardware has: 8 for each pair of pipes, 11 for each block across cores.
 
-When ids run out, in this order: flags that can share one id share it; flags of the same statement list are merged (set later, waited
-for earlier); rotating flags stop rotating. What remains is a barrier for all pipes, with a note.
+When ids run out, in this order: flags that can share one id share it; flags of the same statement list are merged (set
+later, waited for earlier); rotating flags stop rotating. What remains is a barrier for all pipes, with a note.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..analysis.happens_before import Simulation
 from ..analysis.program import LANES
+from ..errors import CompileError
 from .sync_plan import BARRIERS, Barrier, Binder, Edge, Slot, SyncPlan
 
 
@@ -58,7 +59,8 @@ class IdAssigner:
         return all(Simulation(t, binder.bind(t), first_only=True, credit=self.credit).run().clean for t in self.traces)
 
     def _share(self, edges: list[Edge], limit: int) -> bool:
-        """First fit: give each edge the first ids that no conflicting edge uses. True (and ids set) when that is enough."""
+        """First fit: give each edge the first ids that no conflicting edge uses. True (and ids set) when that is
+        enough."""
         ids: dict[Edge, int] = {}
         for edge in edges:
             for base in range(limit - edge.count + 1):
@@ -86,7 +88,13 @@ class IdAssigner:
         for edge in edges:
             if not edge.cross and self._replace((edge,), [], _fence(edge)):
                 return
-        raise AssertionError(f"no legal assignment of flag ids for {edges}")
+        edge = edges[0]
+        raise CompileError(
+            f"the kernel needs {sum(e.count for e in edges)} flags between the cube and the vector core, "
+            f"{self.limit[edge.cross]} exist",
+            at=getattr(edge.dst_stmt, "span", None),
+            hint="pass fewer tiles from one core to the other, or write the kernel as two kernels",
+        )
 
     def _replace(self, old: tuple, new: list, *barriers: Barrier) -> bool:
         edges = [e for e in self.plan.edges if e not in old] + new
@@ -99,7 +107,14 @@ class IdAssigner:
 
 def _keys(ids: dict):
     """Flag keys under a partial assignment: assigned edges share keys by id, the others have their own."""
-    return lambda edge, value: (edge.src, edge.dst, ids[edge] + value) if edge in ids else (edge, value)
+
+    def key(edge: Edge, value: int):
+        if edge not in ids:
+            return edge, value
+        pool = ("cross", LANES[edge.src][0]) if edge.cross else (edge.src, edge.dst)
+        return *pool, ids[edge] + value
+
+    return key
 
 
 def _merge(a: Edge, b: Edge) -> Edge | None:

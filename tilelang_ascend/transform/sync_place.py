@@ -11,7 +11,8 @@ from .sync_plan import DRAIN, PRIME, Edge, Slot, SyncPlan
 
 
 def place_sync(func, program: Program, plan: SyncPlan):
-    """`func` with the synchronisation of `plan`. Statements carry the attr `core`, which `split_cores` takes off again."""
+    """`func` with the synchronisation of `plan`. Statements carry the attr `core`, which `split_cores` takes off
+    again."""
     return func.with_body(_Writer(plan).block(program.root, func.body))
 
 

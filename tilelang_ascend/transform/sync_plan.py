@@ -1,7 +1,7 @@
 """The synchronisation of one kernel as data: edges, barriers and the places they go to.
 
-A *slot* is (block, gap, phase): gap g of a block lies before its statement number g. Within a gap the phases keep an order that
-never makes a set wait for something it does not need.
+A *slot* is (block, gap, phase): gap g of a block lies before its statement number g. Within a gap the phases keep an
+order that never makes a set wait for something it does not need.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Ring:
-    """Ids of a rotating flag: the setter uses `base + set_form`, the waiter `base + wait_form`, both in `0 .. count-1`."""
+    """Ids of a rotating flag: setters use `base + set_form`, waiters `base + wait_form`, both forms in 0 .. count-1."""
 
     count: int
     set_form: Linear
@@ -41,10 +41,12 @@ class Ring:
 
 @dataclass(eq=False)
 class Edge:
-    """One flag (or ring of flags): everything lane `src` did before `set_at` is complete when lane `dst` passes `wait_at`.
+    """One flag (or ring of flags): everything lane `src` did before `set_at` is complete when lane `dst` passes
+    `wait_at`.
 
-    `distance` > 0: the wait of iteration i of `loop` takes the set of iteration i - distance; `distance` sets before the
-    outermost loop ("prime") and as many waits after it ("drain") keep the count right. `cross`: between the two cores of a block.
+    `distance` > 0: the wait of iteration i of `loop` takes the set of iteration i - distance; `distance` sets before
+    the outermost loop ("prime") and as many waits after it ("drain") keep the count right. `cross`: between the two
+    cores of a block.
     """
 
     src: int
@@ -74,8 +76,8 @@ class Edge:
 
     @property
     def home(self) -> Loop:
-        """The loop around which the flag is primed and drained: the outermost one when the state outside does not depend on
-        where the loop stopped."""
+        """The loop around which the flag is primed and drained: the outermost one when the state outside does not
+        depend on where the loop stopped."""
         loop = self.loop
         if self.every_id_primed:
             block = loop.parent
@@ -87,12 +89,14 @@ class Edge:
 
     def __repr__(self):
         kind = f"distance {self.distance}" if self.distance else "forward"
-        return f"<{'.'.join(LANES[self.src])} -> {'.'.join(LANES[self.dst])}, {kind}, gaps {self.set_at.gap}, {self.wait_at.gap}>"
+        src, dst = (".".join(LANES[lane]) for lane in (self.src, self.dst))
+        return f"<{src} -> {dst}, {kind}, gaps {self.set_at.gap}, {self.wait_at.gap}>"
 
 
 @dataclass(eq=False)
 class Barrier:
-    """`PipeBarrier` of one lane, or of all pipes of `core` when `lane` is None. `note`: why nothing weaker was possible."""
+    """`PipeBarrier` of one lane, or of all pipes of `core` when `lane` is None. `note`: why nothing weaker was
+    possible."""
 
     core: str
     lane: int | None
@@ -138,7 +142,8 @@ def values_drained(edge: Edge, env: dict) -> list:
 
 
 class Binder:
-    """Puts the flags of a plan into traces. Events carry their owner as last item, so that single edges can be left out."""
+    """Puts the flags of a plan into traces. Events carry their owner as last item, so that single edges can be left
+    out."""
 
     def __init__(self, plan: SyncPlan, keys=None):
         self.keys = keys or (lambda edge, value: (edge, value))
@@ -157,9 +162,8 @@ class Binder:
         ring = edge.ring
         set_form = ring.set_form if ring and not edge.cross else None
         wait_form = ring.wait_form if ring and not edge.cross else None
-        value = lambda form, env: form.evaluate(env) if form is not None else 0  # noqa: E731
-        self._add(edge.set_at, lambda env: [self._set(edge, value(set_form, env))])
-        self._add(edge.wait_at, lambda env: [self._wait(edge, value(wait_form, env))])
+        self._add(edge.set_at, lambda env: [self._set(edge, _value(set_form, env))])
+        self._add(edge.wait_at, lambda env: [self._wait(edge, _value(wait_form, env))])
         if edge.distance:
             home = edge.home
             before = Slot(home.parent, home.position, PRIME)
@@ -191,6 +195,10 @@ class Binder:
         return out
 
 
+def _value(form: Linear | None, env: dict) -> int:
+    return 0 if form is None else form.evaluate(env)
+
+
 def _barrier_event(barrier: Barrier):
     return (BARRIER_ALL, barrier.core, barrier) if barrier.lane is None else (BARRIER, barrier.lane, barrier)
 
@@ -201,6 +209,6 @@ def leave_out(events: list, owner) -> list:
 
 
 __all__ = [
-    "BARRIERS", "Barrier", "Binder", "DRAIN", "Edge", "GUARD_SET", "GUARD_WAIT", "PRIME", "Ring", "SETS", "Slot", "SyncPlan", "WAITS",
-    "leave_out", "values_drained", "values_primed",
+    "BARRIERS", "Barrier", "Binder", "DRAIN", "Edge", "GUARD_SET", "GUARD_WAIT", "PRIME", "Ring", "SETS", "Slot",
+    "SyncPlan", "WAITS", "leave_out", "values_drained", "values_primed",
 ]  # fmt: skip

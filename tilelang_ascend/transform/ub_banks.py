@@ -1,8 +1,9 @@
 """Where in the banks of UB a buffer should start.
 
-A vector instruction reads one 256-byte repeat of each source per cycle. With 16 groups of 32 bytes, one repeat covers half of the
-groups; two sources that start in the same half read the same groups in every cycle and take twice as long (doc: UB banks, hardware
-section 1.4). The result of a repeat is written one cycle later, so a destination does best in the half of its only source.
+A vector instruction reads one 256-byte repeat of each source per cycle. With 16 groups of 32 bytes, one repeat covers
+half of the groups; two sources that start in the same half read the same groups in every cycle and take twice as long
+(doc: UB banks, hardware section 1.4). The result of a repeat is written one cycle later, so a destination does best in
+the half of its only source.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ REPEAT_BYTES = 256
 
 
 def bank_phases(buffers: list[LiveBuffer], program: Program, chip) -> dict:
-    """buffer -> (period, offset) in bytes that its address should have; empty when one repeat touches all groups anyway."""
+    """buffer -> (period, offset) in bytes that its address should have; empty when one repeat touches all groups
+    anyway."""
     banks = chip.ub_banks
     period = banks.groups * banks.row_bytes
     if period // REPEAT_BYTES != 2:

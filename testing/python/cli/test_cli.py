@@ -98,7 +98,9 @@ def test_a_python_error_keeps_its_message(add, tmp_path):
     assert result.exit_code == 1 and result.stderr.rstrip().endswith("KeyError: 'lost'")
 
 
-@pytest.mark.parametrize("extra, code, text", [("sys.exit(3)", 3, ""), ("sys.exit('no')", 1, "no"), ("sys.exit()", 0, "")])
+@pytest.mark.parametrize(
+    "extra, code, text", [("sys.exit(3)", 3, ""), ("sys.exit('no')", 1, "no"), ("sys.exit()", 0, "")]
+)
 def test_the_exit_code_of_the_script_is_kept(add, tmp_path, extra, code, text):
     result = invoke("compile", "-o", tmp_path / "o", add(extra))
     assert result.exit_code == code and text in result.stderr
@@ -138,7 +140,7 @@ def test_help_and_doctor_do_not_load_tvm_or_torch():
 
 
 def test_importing_the_package_does_not_load_tvm():
-    code = "import sys, tilelang_ascend as t; t.jit; t.cdiv; t.PassConfigKey; sys.exit('tvm' in sys.modules or 'torch' in sys.modules)"
+    code = "import sys, tilelang_ascend as t; t.jit; sys.exit(bool({'tvm', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
@@ -161,4 +163,5 @@ def test_doctor_says_what_a_missing_part_means(monkeypatch):
 def test_a_wrong_version_is_broken(monkeypatch):
     monkeypatch.setattr(doctor, "_version", lambda name: "0.0")
     assert doctor._pinned("apache-tvm-ffi", "0.1.14.post1") == doctor.Finding(
-        "broken", "apache-tvm-ffi", "0.0, expected 0.1.14.post1", "run: pip install apache-tvm-ffi==0.1.14.post1")
+        "broken", "apache-tvm-ffi", "0.0, expected 0.1.14.post1", "run: pip install apache-tvm-ffi==0.1.14.post1"
+    )

@@ -1,4 +1,6 @@
-"""Every Python construct a kernel may contain, run by the reference interpreter and compared with what Python would do."""
+"""Every Python construct a kernel may contain, run by the reference interpreter and compared with what Python would
+do.
+"""
 
 import math
 
@@ -51,7 +53,7 @@ def test_compile_time_if_leaves_no_branch():
             if fast:
                 scale = 2
             else:
-                scale = T.nonsense  # noqa: F821  never reached
+                scale = T.nonsense
             for i in T.serial(N):
                 B[i] = A[i] * scale
 
@@ -332,7 +334,7 @@ def test_plain_helpers_and_methods():
 def test_reference_parameter():
     @T.macro
     def bump(x: T.Ref, by):
-        x = x + by  # noqa: F841
+        x = x + by
 
     @T.prim_func
     def k(A: IVec, B: IVec):
@@ -458,7 +460,7 @@ def test_python_math_is_folded_and_builtins_work_on_ir():
 @pytest.mark.parametrize("op", ["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>"])
 def test_integer_operators(op):
     text = f"lambda x, y: x {op} y"
-    f = eval(text)  # noqa: S307
+    f = eval(text)
 
     @T.prim_func
     def k(A: IVec, B: IVec, n: T.int32):
@@ -476,7 +478,9 @@ def test_negative_floor_division_and_modulo():
             for i in T.serial(N):
                 B[i] = (A[i] - 8) // n * 100 + (A[i] - 8) % n + ~A[i] + -A[i]
 
-    assert launch(k, 3, dtype=np.int32).tolist() == [(i - 7) // 3 * 100 + (i - 7) % 3 + ~(i + 1) - (i + 1) for i in range(N)]
+    assert launch(k, 3, dtype=np.int32).tolist() == [
+        (i - 7) // 3 * 100 + (i - 7) % 3 + ~(i + 1) - (i + 1) for i in range(N)
+    ]
 
 
 def test_powers_and_true_division():

@@ -6,7 +6,11 @@ import pytest
 
 import tilelang_ascend.language as T
 from tilelang_ascend.errors import (
-    DtypeMismatch, InvalidArgument, NonStaticShape, ShapeMismatch, UnsupportedConstruct,
+    DtypeMismatch,
+    InvalidArgument,
+    NonStaticShape,
+    ShapeMismatch,
+    UnsupportedConstruct,
 )  # fmt: skip
 from tilelang_ascend.ir import Evaluate, For, ForKind, op_name, statements
 from tilelang_ascend.sim.reference import run
@@ -140,7 +144,11 @@ def test_gemm_values(ta, tb):
             T.copy(c, C)
 
     rng = np.random.default_rng(0)
-    a, b, c = rng.standard_normal(sa).astype(np.float16), rng.standard_normal(sb).astype(np.float16), np.zeros((M, N), np.float32)
+    a, b, c = (
+        rng.standard_normal(sa).astype(np.float16),
+        rng.standard_normal(sb).astype(np.float16),
+        np.zeros((M, N), np.float32),
+    )
     run(k, a, b, c)
     want = 2 * (a.T if ta else a).astype(np.float32) @ (b.T if tb else b).astype(np.float32)
     np.testing.assert_allclose(c, want, rtol=1e-5, atol=1e-5)
@@ -181,7 +189,11 @@ def test_gemm_shapes_are_checked_with_numbers(sa, sb, sc, text, hint):
 
 def test_gemm_dtypes_and_dynamic_shapes():
     def mixed(A, B, bx):
-        T.gemm(T.alloc_shared((16, 16), "float16"), T.alloc_shared((16, 16), "bfloat16"), T.alloc_fragment((16, 16), "float32"))
+        T.gemm(
+            T.alloc_shared((16, 16), "float16"),
+            T.alloc_shared((16, 16), "bfloat16"),
+            T.alloc_fragment((16, 16), "float32"),
+        )
 
     def dynamic(A, B, bx):
         T.gemm(A[0 : bx + 1, 0:16], A[0:16, 0:16], T.alloc_fragment((16, 16), "float32"))
@@ -197,7 +209,11 @@ def test_gemm_dtypes_and_dynamic_shapes():
 
 def test_tile_forms_are_parallel_nests():
     def body(A, B, bx):
-        c, d, r = T.alloc_fragment((8, 16), "float32"), T.alloc_fragment((8, 16), "float16"), T.alloc_fragment((8, 1), "float32")
+        c, d, r = (
+            T.alloc_fragment((8, 16), "float32"),
+            T.alloc_fragment((8, 16), "float16"),
+            T.alloc_fragment((8, 1), "float32"),
+        )
         T.copy(A[0, 0], c)
         T.exp(c, d)
         T.vexp(c, d)
@@ -218,7 +234,11 @@ def test_tile_forms_compute():
     @T.prim_func
     def k(A: T.Tensor((8, 16), "float32"), B: T.Tensor((8, 16), "float16"), C: T.Tensor((16, 8), "float32")):
         with T.Kernel(1):
-            a, b, r = T.alloc_shared((8, 16), "float32"), T.alloc_fragment((8, 16), "float16"), T.alloc_fragment((8, 1), "float32")
+            a, b, r = (
+                T.alloc_shared((8, 16), "float32"),
+                T.alloc_fragment((8, 16), "float16"),
+                T.alloc_fragment((8, 1), "float32"),
+            )
             T.copy(A, a)
             T.reduce_max(a, r, dim=1)
             T.vsub(a, r, b)
@@ -229,7 +249,9 @@ def test_tile_forms_compute():
     a = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
     b, c = np.zeros((8, 16), np.float16), np.zeros((16, 8), np.float32)
     run(k, a, b, c)
-    np.testing.assert_allclose(b.astype(np.float32), np.exp((a - a.max(1, keepdims=True)).astype(np.float16)), rtol=2e-3)
+    np.testing.assert_allclose(
+        b.astype(np.float32), np.exp((a - a.max(1, keepdims=True)).astype(np.float16)), rtol=2e-3
+    )
     assert (c == a.T).all()
 
 
@@ -409,7 +431,12 @@ def test_hints_are_recorded_and_ignored():
         s = T.alloc_shared((8, 8), "float32")
         T.copy(A[0, 0], s, coalesced_width=4)
 
-    assert list(traced(body).attrs["tl.hints"]) == ["T.use_swizzle", "T.annotate_layout", "T.set_max_nreg", "T.copy(coalesced_width=...)"]
+    assert list(traced(body).attrs["tl.hints"]) == [
+        "T.use_swizzle",
+        "T.annotate_layout",
+        "T.set_max_nreg",
+        "T.copy(coalesced_width=...)",
+    ]
 
 
 def test_grid_order_and_threads():
@@ -419,7 +446,11 @@ def test_grid_order_and_threads():
             A[bx * 12 + by * 4 + bz] = 1
 
     loops = [s for s in statements(k.body) if isinstance(s, For)]
-    assert [(int(s.annotations["tl.grid"]), int(s.extent), s.loop_var.name) for s in loops] == [(0, 2, "bx"), (1, 3, "by"), (2, 4, "bz")]
+    assert [(int(s.annotations["tl.grid"]), int(s.extent), s.loop_var.name) for s in loops] == [
+        (0, 2, "bx"),
+        (1, 3, "by"),
+        (2, 4, "bz"),
+    ]
     assert list(k.attrs["tl.threads"]) == [32, 4]
 
 
@@ -447,7 +478,12 @@ def test_minicv_in_npu_spelling():
     bM, bN, bK = 16, 16, 32
 
     @T.prim_func
-    def k(A: T.Tensor((32, bK), "float16"), B: T.Tensor((bK, 32), "float16"), C: T.Tensor((32, 32), "float32"), D: T.Tensor((32, 32), "float32")):
+    def k(
+        A: T.Tensor((32, bK), "float16"),
+        B: T.Tensor((bK, 32), "float16"),
+        C: T.Tensor((32, 32), "float32"),
+        D: T.Tensor((32, 32), "float32"),
+    ):
         with T.Kernel(4, is_npu=True) as (cid, _):
             bx, by = cid // 2 * bM, cid % 2 * bN
             A_BUF, B_BUF = T.alloc_shared((bM, bK), "float16"), T.alloc_shared((bK, bN), "float16")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tilelang_ascend.language as T
-from tilelang_ascend.errors import InvalidKernel, ScopeError
+from tilelang_ascend.errors import InvalidArgument, InvalidKernel, ScopeError, UnsupportedConstruct
 from tilelang_ascend.ir import AllocBuffer, scope_of, statements
 from tilelang_ascend.sim.reference import run
 
@@ -284,3 +284,90 @@ def test_value_smuggled_out_in_a_list():
                     v = A[i] * 2
                     kept.append(v)
                 B[0] = kept[0]
+
+
+def test_one_helper_at_two_types_keeps_them_apart():
+    def total(buf, n):
+        s = 0
+        for i in T.serial(n):
+            s += buf[i]
+        return s
+
+    @T.prim_func
+    def k(A: Vec, B: Vec, C: IVec):
+        with T.Kernel(1):
+            x = total(A, 3)
+            y = total(C, 3)
+            B[0] = x + y
+            for buf in (A, C):
+                z = 0
+                for i in T.serial(2):
+                    z += buf[i]
+                B[1] = z
+
+    assert sorted(mutable(k).values()) == ["float32", "float32", "int32", "int32"]
+    assert call(k, np.full(N, 2, np.int32))[:2].tolist() == [12, 4]
+
+
+def test_reference_to_a_known_constant_is_refused():
+    @T.macro
+    def bump(x: T.Ref):
+        x = x + 1  # noqa: F841
+
+    with pytest.raises(InvalidArgument, match="T.Ref parameter 'x' got 3"):
+
+        @T.prim_func
+        def k(A: Vec, B: Vec):
+            with T.Kernel(1):
+                n = 3
+                bump(n)
+                B[0] = n
+
+
+def test_walrus_where_it_would_not_bind():
+    with pytest.raises(UnsupportedConstruct, match="may not be evaluated"):
+
+        @T.prim_func
+        def k(A: Vec, B: Vec):
+            with T.Kernel(1) as bx:
+                if bx > 0 and (v := A[0]) > 1:
+                    B[0] = v
+
+    with pytest.raises(UnsupportedConstruct, match="more than one expression"):
+
+        @T.prim_func
+        def w(A: Vec, B: Vec, n: T.int32):
+            with T.Kernel(1):
+                i = 0
+                while (i := i + 1) < n:
+                    B[i] = 1
+
+
+def test_names_survive_nested_runtime_and_unrolled_loops():
+    @T.prim_func
+    def k(A: Vec, B: Vec, n: T.int32):
+        with T.Kernel(1):
+            best, at, hits = -1.0, 0, 0
+            for lo in (0, 4):
+                for i in T.serial(4):
+                    v = A[lo + i]
+                    if v > best and v < n:
+                        best, at = v, lo + i
+                        hits += 1
+                    elif v >= n:
+                        break
+            B[0], B[1], B[2] = best, at, hits
+
+    assert call(k, 7)[:3].tolist() == [6, 5, 6]
+
+
+def test_reassigning_a_loop_variable_does_not_change_the_loop():
+    @T.prim_func
+    def k(A: Vec, B: Vec):
+        with T.Kernel(1):
+            for i in T.serial(4):
+                B[i] = A[i]
+                i = i + 4
+                B[i] = -A[i]
+
+    assert call(k).tolist() == [1, 2, 3, 4, -5, -6, -7, -8]

@@ -1,4 +1,6 @@
-"""Where functions come from: files, exec with linecache, notebook-like names; and where their statements point back to."""
+"""Where functions come from: files, exec with linecache, notebook-like names; and where their statements point back
+to.
+"""
 
 import inspect
 import linecache
@@ -11,7 +13,7 @@ from tilelang_ascend.errors import SourceUnavailable
 from tilelang_ascend.ir import statements
 from tilelang_ascend.sim.reference import run
 
-TEXT = '''
+TEXT = """
 from __future__ import annotations
 import tilelang_ascend.language as T
 
@@ -24,14 +26,14 @@ def make(n, dtype):
             if i < s:
                 A[i] = A[i] + 1
     return k
-'''
+"""
 
 
 def execute(name, register=True):
     if register:
         linecache.cache[name] = (len(TEXT), None, TEXT.splitlines(True), name)
     scope = {"__name__": "generated"}
-    exec(compile(TEXT, name, "exec"), scope)  # noqa: S102
+    exec(compile(TEXT, name, "exec"), scope)
     return scope["make"]
 
 
@@ -76,7 +78,12 @@ def test_every_statement_has_its_line_and_columns():
         assert s.span is not None, s
         text = lines[s.span.line - first]
         assert s.span.source_name.name == __file__ and text[s.span.column - 1].strip(), (type(s).__name__, text)
-        kind = {"For": ("for", "with"), "While": ("while",), "IfThenElse": ("if",), "AllocBuffer": ("alloc", "while", "x = 0")}
+        kind = {
+            "For": ("for", "with"),
+            "While": ("while",),
+            "IfThenElse": ("if",),
+            "AllocBuffer": ("alloc", "while", "x = 0"),
+        }
         assert any(w in text for w in kind.get(type(s).__name__, ("=", "T.", "while")))
     assert any("helper line" in lines[s.span.line - first] for s in statements(k.body) if s.span is not None)
 

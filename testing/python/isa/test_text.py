@@ -71,7 +71,8 @@ def render(name, operands, args, **attrs):
             render(
                 "fixpipe_to_gm", [("g", "float16"), ("c", "float32")], ["32", "16", "16", "64", "0"], quant="f32_f16"
             ),
-            "{ AscendC::FixpipeParamsV220 p{32, 16, 16, 64, false}; p.quantPre = QuantMode_t::F322F16; "
+            "{ AscendC::FixpipeParamsV220 p; p.nSize = 32; p.mSize = 16; p.srcStride = 16; p.dstStride = 64; "
+            "p.reluEn = false; p.quantPre = QuantMode_t::F322F16; "
             "AscendC::Fixpipe<half, float, AscendC::CFG_ROW_MAJOR>(g, c, p); }",
         ),
         (render("set_flag", [], ["1"], event="MTE2_V"), "AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(1);"),
@@ -95,6 +96,12 @@ def test_every_template_renders(record):
     text = record.render([(o.name, d) for o, d in zip(record.operands, dtypes)], ["1"] * len(record.args), attrs)
     assert text.count("{") == text.count("}") and text.count("(") == text.count(")")
     assert text.endswith((";", "}")) or record.returns
+
+
+def test_the_parameter_struct_of_fixpipe_depends_on_the_generation():
+    operands, args = [("l", "float16"), ("c", "float32")], ["32", "16", "16", "64", "0"]
+    text = TABLE["fixpipe_to_l1"].render(operands, args, {"quant": "f32_f16"}, generation="3510")
+    assert text.startswith("{ AscendC::FixpipeParamsArch3510<AscendC::CO2Layout::NZ> p; ")
 
 
 def test_mask_prefix():

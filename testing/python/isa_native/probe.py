@@ -104,7 +104,9 @@ class Probe:
         return (ctypes.c_int64 * len(values))(*values), len(values)
 
     def _sizes(self):
-        return (ctypes.c_int64 * NUM_SPACES)(*(self.memories[s].size if s in self.memories else 0 for s in range(NUM_SPACES)))
+        return (ctypes.c_int64 * NUM_SPACES)(
+            *(self.memories[s].size if s in self.memories else 0 for s in range(NUM_SPACES))
+        )
 
     def execute(self, name, operands=(), args=(), attrs=None, atomic=(0, 0)):
         """Execute one instruction in place; returns its 64-bit result. Reports are left in `self.reports`."""
@@ -112,9 +114,18 @@ class Probe:
         text = ctypes.create_string_buffer(4096)
         shadow = _pointers(self.shadows) if self.shadows else None
         result = _library().tla_probe_exec(
-            self.chip, opcode(name), n, array, _pointers(self.memories), shadow, self._sizes(), atomic[0], atomic[1], text,
+            self.chip,
+            opcode(name),
+            n,
+            array,
+            _pointers(self.memories),
+            shadow,
+            self._sizes(),
+            atomic[0],
+            atomic[1],
+            text,
             ctypes.c_int64(4096),
-        )  # fmt: skip
+        )
         self.reports = text.value.decode().splitlines()
         return result
 

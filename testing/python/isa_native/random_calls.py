@@ -10,8 +10,34 @@ import numpy as np
 
 from tilelang_ascend.isa import ITEMSIZE, Intrinsic, Space
 
-BYTES = {Space.GM: 1 << 16, Space.L1: 1 << 17, Space.L0A: 1 << 15, Space.L0B: 1 << 15, Space.L0C: 1 << 16, Space.UB: 1 << 17}
-SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 65504.0, -65504.0, 6e-8, 1e-40, 3.4e38, 127.5, 300.0)
+BYTES = {
+    Space.GM: 1 << 15,
+    Space.L1: 1 << 16,
+    Space.L0A: 1 << 15,
+    Space.L0B: 1 << 15,
+    Space.L0C: 1 << 16,
+    Space.UB: 1 << 15,
+}
+SPECIAL = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    1.5,
+    2.5,
+    -2.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    65504.0,
+    -65504.0,
+    6e-8,
+    1e-40,
+    3.4e38,
+    127.5,
+    300.0,
+)
 
 
 @dataclass
@@ -66,14 +92,48 @@ def scalar_value(rng: random.Random, dtype: str):
 
 #: Limits that keep random transfers small; everything else comes from the table.
 SMALL = {
-    "repeat": (0, 4), "repeat_times": (0, 4), "block_count": (0, 4), "block_len": (0, 200), "block_num": (0, 5), "dst_gap": (0, 3),
-    "src_gap": (0, 3), "src_stride": (0, 70), "dst_stride": (0, 3), "left_pad": (0, 3), "right_pad": (0, 3), "start_index": (0, 3),
-    "dst_frac_gap": (0, 2), "nd_num": (0, 3), "n_value": (0, 20), "d_value": (0, 40), "src_nd_matrix_stride": (0, 900),
-    "base_offset": (0, 0), "d_rep": (0, 10), "s_rep": (0, 10), "s_blk": (0, 3), "mask": (0, 64), "m": (0, 40), "n": (0, 40), "k": (0, 70),
-    "unit_flag": (0, 0), "cmatrix_source": (0, 0), "n_size": (0, 40), "m_size": (0, 40), "m_start": (0, 2), "k_start": (0, 2),
-    "m_step": (0, 3), "k_step": (0, 3), "d_row": (1, 3), "s_row": (0, 3), "count": (0, 300), "scalar": (0, 40),
-    "len0": (0, 20), "len1": (0, 20), "len2": (0, 20), "len3": (0, 20),
-}  # fmt: skip
+    "repeat": (0, 4),
+    "repeat_times": (0, 4),
+    "block_count": (0, 4),
+    "block_len": (0, 200),
+    "block_num": (0, 5),
+    "dst_gap": (0, 3),
+    "src_gap": (0, 3),
+    "src_stride": (0, 70),
+    "dst_stride": (0, 3),
+    "left_pad": (0, 3),
+    "right_pad": (0, 3),
+    "start_index": (0, 3),
+    "dst_frac_gap": (0, 2),
+    "nd_num": (0, 3),
+    "n_value": (0, 20),
+    "d_value": (0, 40),
+    "src_nd_matrix_stride": (0, 900),
+    "base_offset": (0, 0),
+    "d_rep": (0, 10),
+    "s_rep": (0, 10),
+    "s_blk": (0, 3),
+    "mask": (0, 64),
+    "m": (0, 40),
+    "n": (0, 40),
+    "k": (0, 70),
+    "unit_flag": (0, 0),
+    "cmatrix_source": (0, 0),
+    "n_size": (0, 40),
+    "m_size": (0, 40),
+    "m_start": (0, 2),
+    "k_start": (0, 2),
+    "m_step": (0, 3),
+    "k_step": (0, 3),
+    "d_row": (1, 3),
+    "s_row": (0, 3),
+    "count": (0, 300),
+    "scalar": (0, 40),
+    "len0": (0, 20),
+    "len1": (0, 20),
+    "len2": (0, 20),
+    "len3": (0, 20),
+}
 
 
 def random_args(rng: random.Random, record: Intrinsic, dtypes: tuple[str, ...]) -> dict:
@@ -158,7 +218,9 @@ def _fixpipe(rng, record, dtypes, v):
     if not record.name.startswith("fixpipe"):
         return
     v["src_stride"] = -(-v["m_size"] // 16) * 16
-    v["dst_stride"] = v["n_size"] + rng.randint(0, 5) if record.name == "fixpipe_to_gm" else v["m_size"] + rng.randint(0, 3)
+    v["dst_stride"] = (
+        v["n_size"] + rng.randint(0, 5) if record.name == "fixpipe_to_gm" else v["m_size"] + rng.randint(0, 3)
+    )
     if record.name == "fixpipe_to_l1":
         v["n_size"] = v["n_size"] // 16 * 16
 
@@ -199,7 +261,14 @@ def place(rng: random.Random, record: Intrinsic, dtypes: tuple[str, ...], call) 
         space = rng.choice(operand.spaces)
         align = max(operand.alignment(space, dtypes[i]), ITEMSIZE[dtypes[i]])
         at = -(-cursor[space] // align) * align
-        if i > 0 and record.ascending and space == out[0][0] and dtypes[i] == dtypes[0] and rng.random() < 0.2 and "count" in call.args:
+        if (
+            i > 0
+            and record.ascending
+            and space == out[0][0]
+            and dtypes[i] == dtypes[0]
+            and rng.random() < 0.2
+            and "count" in call.args
+        ):
             out.append((space, dtypes[i], out[0][2]))
             continue
         cursor[space] = at + -(-spans[i] // 32) * 32 + 32 * rng.randint(0, 2)
@@ -225,10 +294,11 @@ def random_call(rng: random.Random, record: Intrinsic, generation: str) -> Rando
 
 
 def random_memories(rng: random.Random, record: Intrinsic, call: RandomCall) -> dict[Space, np.ndarray]:
-    """Memories full of elements of the dtypes of the operands that lie in them."""
+    """The memories of the operands, full of elements of the dtype of the last operand in each."""
     out = {}
-    for space, size in BYTES.items():
-        dtype = next((d for s, d, _ in reversed(call.operands) if s == space), "uint8")
+    for space in dict.fromkeys(s for s, _, _ in call.operands):
+        size = BYTES[space]
+        dtype = next(d for s, d, _ in reversed(call.operands) if s == space)
         count = size // ITEMSIZE[dtype]
         block = elements(rng, dtype, min(count, 8192))
         out[space] = np.resize(block, size).copy()
@@ -273,7 +343,13 @@ def _fill_cube(rng, record, call, memories):
         numbers = gen.standard_normal(count) if is_float(dtype) else gen.integers(-128, 128, count)
         _operand_bytes(memories, operand, count)[:] = numbers.astype(numpy_dtype(dtype)).view(np.uint8)
     for operand, lines in zip(call.operands[1:], (values["m"], values["n"])):
-        _zero_k_padding(memories, operand, lines, values["k"], row_major=operand[0] == Space.L0A and not getattr(call, "nz_a", False))
+        _zero_k_padding(
+            memories,
+            operand,
+            lines,
+            values["k"],
+            row_major=operand[0] == Space.L0A and not getattr(call, "nz_a", False),
+        )
 
 
 def _zero_k_padding(memories, operand, lines, k, row_major):
@@ -284,7 +360,11 @@ def _zero_k_padding(memories, operand, lines, k, row_major):
     for line in range(line_fractals):
         fractal = line * k_fractals + k_fractals - 1 if row_major else (k_fractals - 1) * line_fractals + line
         space, dtype, offset = operand
-        part = memories[space][offset + fractal * 512 : offset + (fractal + 1) * 512].view(numpy_dtype(dtype)).reshape(16, c0)
+        part = (
+            memories[space][offset + fractal * 512 : offset + (fractal + 1) * 512]
+            .view(numpy_dtype(dtype))
+            .reshape(16, c0)
+        )
         part[:, k % c0 :] = 0
 
 

@@ -15,7 +15,7 @@ from test_against_numpy import GENERATIONS, NAMES
 
 from tilelang_ascend.isa import TABLE, Space
 
-CASES = 12
+CASES = 6
 #: Part of what they write is undefined by definition: the rest of a 32-byte block, the rest of a fractal.
 WRITES_UNDEFINED = {"copy_gm_to_ub", "mmad"}
 #: They read more than they use: unselected lanes, lanes the pattern drops, padding rows, bits that are replaced.
@@ -31,18 +31,26 @@ def flags(probe, accesses, write):
     return out
 
 
+def writes_twice(accesses, writes):
+    """True when a byte is written more than once, so that a later lane hides an earlier one."""
+    written = sum(a.len * a.count * a.outer_count for a in accesses if a.write)
+    return written > sum(int(marked.sum()) for marked in writes.values())
+
+
+def generation_of(name):
+    """C220 where it has the instruction, else 3510."""
+    return "c220" if TABLE[name].runs_on("c220") else "3510"
+
+
 def cases(name, generation):
     record = TABLE[name]
-    if not record.runs_on(generation):
-        pytest.skip(f"not on {generation}")
     rng = random.Random(f"accesses/{name}/{generation}")
     for _ in range(CASES):
         call = random_call(rng, record, generation)
         yield rng, call, random_memories(rng, record, call)
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name, generation", [*((name, generation_of(name)) for name in NAMES), ("mmad", "3510")])
 def test_footprint_is_exact(name, generation):
     for rng, call, memories in cases(name, generation):
         accesses = Probe(memories, chip=GENERATIONS[generation]).accesses(name, call.operands, call.args, call.attrs)
@@ -72,13 +80,15 @@ def test_footprint_is_exact(name, generation):
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in READS_MORE])
 def test_undefined_bytes_are_noticed(name):
     """One undefined byte among those read is reported or makes a result undefined."""
-    generation = "c220" if TABLE[name].runs_on("c220") else "3510"
+    generation = generation_of(name)
     for rng, call, memories in cases(name, generation):
-        probe = Probe(memories, {s: np.zeros(m.size, np.uint8) for s, m in memories.items()}, chip=GENERATIONS[generation])
+        probe = Probe(
+            memories, {s: np.zeros(m.size, np.uint8) for s, m in memories.items()}, chip=GENERATIONS[generation]
+        )
         accesses = probe.accesses(name, call.operands, call.args, call.attrs)
         reads, writes = flags(probe, accesses, False), flags(probe, accesses, True)
         places = [(s, i) for s in reads for i in np.nonzero(reads[s])[0]]
-        if not places:
+        if not places or writes_twice(accesses, writes):
             continue
         space, byte = rng.choice(places)
         probe.shadows[space][byte] = 1
@@ -112,11 +122,16 @@ def test_masked_lanes_are_left_out():
     """Lanes 0-2 and 9 of every repeat; block stride 2 moves lane 9 to the third block."""
     mask = 0b10_0000_0111
     args = [0, mask, 3, 1, 2, 8, 16]
-    accesses = Probe({"UB": np.zeros(8192, np.uint8)}).accesses("abs_mask", [("UB", "float32", 4096), ("UB", "float32", 0)], args)
+    accesses = Probe({"UB": np.zeros(8192, np.uint8)}).accesses(
+        "abs_mask", [("UB", "float32", 4096), ("UB", "float32", 0)], args
+    )
     found = sorted((a.write, a.base, a.len, a.count, a.stride) for a in accesses)
     assert found == [
-        (False, 0, 12, 3, 512), (False, 64 + 4, 4, 3, 512), (True, 4096, 12, 3, 256), (True, 4096 + 36, 4, 3, 256),
-    ]  # fmt: skip
+        (False, 0, 12, 3, 512),
+        (False, 64 + 4, 4, 3, 512),
+        (True, 4096, 12, 3, 256),
+        (True, 4096 + 36, 4, 3, 256),
+    ]
 
 
 def test_atomic_writes_say_so():

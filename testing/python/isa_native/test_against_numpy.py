@@ -12,9 +12,16 @@ from tilelang_ascend.isa.semantics import execute
 
 #: The machine itself executes these: order, state of the core, identity.
 MACHINE_OPS = {
-    "set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_core_wait_flag", "set_atomic", "get_block_idx",
-    "get_sub_block_idx", "get_block_num",
-}  # fmt: skip
+    "set_flag",
+    "wait_flag",
+    "pipe_barrier",
+    "cross_core_set_flag",
+    "cross_core_wait_flag",
+    "set_atomic",
+    "get_block_idx",
+    "get_sub_block_idx",
+    "get_block_num",
+}
 #: Rounded once from double by both sides, with different polynomials: one unit in the last place is allowed.
 ONE_ULP = {"exp", "ln", "rsqrt"}
 CASES = 25
@@ -45,7 +52,8 @@ def assert_same_memory(expected, actual, space, dtype, offset, ulp):
         wrong &= np.abs(ordered(want) - ordered(got)) > ulp
     where = np.nonzero(wrong)[0]
     assert where.size == 0, (
-        f"{space.name}: element at byte {first + where[0] * size} (operand at {offset}): expected {want[where[0]]}, got {got[where[0]]}"
+        f"{space.name}: element at byte {first + where[0] * size} (operand at {offset}): "
+        f"expected {want[where[0]]}, got {got[where[0]]}"
     )
 
 
@@ -82,7 +90,9 @@ def _define(call, memories, generation):
         from tilelang_ascend.isa.semantics.memory import Execution, Machine, Tensor
 
         record = TABLE["mmad"]
-        tensors = {o.name: Tensor(o.name, memories[s], s, d, at) for o, (s, d, at) in zip(record.operands, call.operands)}
+        tensors = {
+            o.name: Tensor(o.name, memories[s], s, d, at) for o, (s, d, at) in zip(record.operands, call.operands)
+        }
         x = Execution(record, Machine(memories), tensors, call.dict_args(record), {})
         return transfer.mmad(x, "nZ" if generation == "3510" else "zZ")
     return execute(call.name, memories, call.operands, call.args, call.attrs)

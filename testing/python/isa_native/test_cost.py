@@ -1,4 +1,4 @@
-"""Prices against published measurements. Reached: mmad and Exp exactly, f32 Add within 2 % (also with bank conflicts)."""
+"""Prices against published measurements: mmad and Exp are exact, f32 Add is within 2 %, also with bank conflicts."""
 
 import pytest
 from probe import Probe

@@ -1,13 +1,13 @@
 """Write core programs instruction by instruction, and run them on the machine: no compiler involved.
 
-`Program` collects the words of a stream (docs/ir.md section 4); `vector_add` is the well-synchronised kernel most tests break
-in one place.
+`Program` collects the words of a stream (docs/ir.md section 4); `vector_add` is the well-synchronised kernel that most
+tests break in one place.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Program:
     def __init__(self):
         self.items: list[tuple[int, int, list[int]]] = []
 
-    def op(self, name: str, *args, line: int | None = None, **attrs: str) -> "Program":
+    def op(self, name: str, *args, line: int | None = None, **attrs: str) -> Program:
         """Append one instruction; attrs by name, operands and integers as given, floats as Python floats."""
         record = TABLE[name]
         codes = [record.attrs[a].index(str(attrs[a])) for a in record.attrs]
@@ -50,37 +50,37 @@ class Program:
         self.items.append((_OPS[name], len(self.items) + 1 if line is None else line, codes + words))
         return self
 
-    def set(self, event: str, id: int = 0) -> "Program":
+    def set(self, event: str, id: int = 0) -> Program:
         return self.op("set_flag", id, event=event)
 
-    def wait(self, event: str, id: int = 0) -> "Program":
+    def wait(self, event: str, id: int = 0) -> Program:
         return self.op("wait_flag", id, event=event)
 
-    def sync(self, event: str, id: int = 0) -> "Program":
+    def sync(self, event: str, id: int = 0) -> Program:
         """Set and wait."""
         return self.set(event, id).wait(event, id)
 
-    def barrier(self, pipe: str) -> "Program":
+    def barrier(self, pipe: str) -> Program:
         return self.op("pipe_barrier", pipe=pipe)
 
-    def load(self, dst: int, src: int, nbytes: int) -> "Program":
+    def load(self, dst: int, src: int, nbytes: int) -> Program:
         """One contiguous piece, GM to UB."""
         return self.op("copy_gm_to_ub", dst, src, 1, nbytes, 0, 0, 0, 0, 0, 0.0)
 
-    def store(self, dst: int, src: int, nbytes: int) -> "Program":
+    def store(self, dst: int, src: int, nbytes: int) -> Program:
         """One contiguous piece, UB to GM."""
         return self.op("copy_ub_to_gm", dst, src, 1, nbytes, 0, 0)
 
-    def add(self, dst: int, a: int, b: int, count: int) -> "Program":
+    def add(self, dst: int, a: int, b: int, count: int) -> Program:
         return self.op("add", dst, a, b, count)
 
-    def cross_set(self, id: int, mode: int = 2, pipe: str = "MTE3") -> "Program":
+    def cross_set(self, id: int, mode: int = 2, pipe: str = "MTE3") -> Program:
         return self.op("cross_core_set_flag", id, mode=str(mode), pipe=pipe)
 
-    def cross_wait(self, id: int) -> "Program":
+    def cross_wait(self, id: int) -> Program:
         return self.op("cross_core_wait_flag", id)
 
-    def without(self, index: int) -> "Program":
+    def without(self, index: int) -> Program:
         """The same program without instruction `index`."""
         out = Program()
         out.items = self.items[:index] + self.items[index + 1 :]

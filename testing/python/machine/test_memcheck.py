@@ -83,7 +83,11 @@ def test_undefined_scalar():
 
 @pytest.mark.parametrize(
     "item, text",
-    [((100000, 1, []), "not in the instruction table"), ((-1, 1, []), "not in the instruction table"), ((0, 1, [0]), "arguments")],
+    [
+        ((100000, 1, []), "not in the instruction table"),
+        ((-1, 1, []), "not in the instruction table"),
+        ((0, 1, [0]), "arguments"),
+    ],
 )
 def test_malformed_instructions(item, text):
     p = Program()

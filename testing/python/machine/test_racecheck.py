@@ -21,7 +21,8 @@ def test_removing_any_flag_is_caught(index):
 
 def test_read_after_write_names_both_instructions():
     a, _, c = add_arrays(64)
-    result = launch({"a": a, "c": c}, Program().load(ub(0), gm(a), 256).add(ub(1024), ub(0), ub(0), 64), checks=("racecheck",))
+    p = Program().load(ub(0), gm(a), 256).add(ub(1024), ub(0), ub(0), 64)
+    result = launch({"a": a, "c": c}, p, checks=("racecheck",))
     (hazard,) = result.hazards
     assert (hazard.first.op, hazard.first.line, hazard.second.op, hazard.second.line) == ("add", 2, "copy_gm_to_ub", 1)
     assert (hazard.space, hazard.lo) == ("UB", 0)
@@ -34,7 +35,8 @@ def test_vector_instructions_overlap():
     load = Program().load(ub(0), gm(a), 256).sync("MTE2_V")
     dependent = load.add(ub(1024), ub(0), ub(0), 64).add(ub(2048), ub(1024), ub(0), 64)
     result = launch({"a": a}, dependent, checks=("racecheck",))
-    assert [h.check for h in result.hazards] == ["racecheck"] and "no barrier is between them" in result.hazards[0].message
+    assert [h.check for h in result.hazards] == ["racecheck"]
+    assert "no barrier is between them" in result.hazards[0].message
 
     ordered = Program().load(ub(0), gm(a), 256).sync("MTE2_V")
     ordered.add(ub(1024), ub(0), ub(0), 64).barrier("V").add(ub(2048), ub(1024), ub(0), 64)
@@ -88,11 +90,12 @@ def test_many_readers_then_a_writer():
 
 def test_small_mmads_overlap_and_large_ones_do_not():
     from stream_program import operand
+
     from tilelang_ascend.isa.base import Space
 
     def twice(m, n):
-        args = (operand(Space.L0C, 0), operand(Space.L0A, 0, "float16"), operand(Space.L0B, 0, "float16"), m, n, 16, 0, 0)
-        return Program().op("mmad", *args, 1).op("mmad", *args, 0)
+        heads = operand(Space.L0C, 0), operand(Space.L0A, 0, "float16"), operand(Space.L0B, 0, "float16")
+        return Program().op("mmad", *heads, m, n, 16, 0, 0, 1).op("mmad", *heads, m, n, 16, 0, 0, 0)
 
     assert checks(launch({}, aic=twice(16, 16), checks=("racecheck",))) == {"racecheck"}
     assert launch({}, aic=twice(64, 64), checks=("racecheck",)).ok

@@ -56,7 +56,8 @@ def test_barrier_deadlock_names_the_pipe():
 def test_cycle_of_pipes_is_a_deadlock():
     cycle = Program().wait("MTE2_V").set("V_MTE2").wait("V_MTE2").set("MTE2_V").barrier("ALL")
     good = Program().set("MTE2_V").wait("MTE2_V").set("V_MTE2").wait("V_MTE2").barrier("ALL")
-    stuck = Program().wait("MTE2_V").set("V_MTE3").wait("V_MTE3").set("MTE3_MTE2").wait("MTE3_MTE2").set("MTE2_V").barrier("ALL")
+    stuck = Program().wait("MTE2_V").set("V_MTE3").wait("V_MTE3").set("MTE3_MTE2").wait("MTE3_MTE2").set("MTE2_V")
+    stuck.barrier("ALL")
     assert checks(launch({}, stuck)) == {"deadlock"}
     assert checks(launch({}, cycle)) == {"deadlock"}
     assert launch({}, good).ok
@@ -114,7 +115,8 @@ def test_modes_0_and_1():
     assert checks(launch({}, aiv=one_missing, aic=Program(), blocks=3)) == {"deadlock"}
     pair = Program().cross_set(6, mode=1).cross_wait(6)
     assert launch({}, aiv=[pair, pair, Program(), Program()], aic=Program(), blocks=2).ok
-    assert "not for this core type" in _one(launch({}, aiv=Program(), aic=Program().cross_set(6, mode=1, pipe="FIX"))).message
+    on_cube = Program().cross_set(6, mode=1, pipe="FIX")
+    assert "not for this core type" in _one(launch({}, aiv=Program(), aic=on_cube)).message
 
 
 def test_counter_overflow_and_leftovers():

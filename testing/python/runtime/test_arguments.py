@@ -35,8 +35,10 @@ COPY = signature(buf("A", 4, 8), buf("B", 4, 8, writes=True))
 
 
 @pytest.mark.parametrize("make", [
-    lambda x: x, lambda x: torch.from_numpy(x), lambda x: np.asfortranarray(x), lambda x: torch.from_numpy(x.T.copy()).T,
-    lambda x: np.flip(np.flip(x).copy()), lambda x: np.repeat(x, 2, 1)[:, ::2], lambda x: _unaligned(x), lambda x: _read_only(x),
+    lambda x: x, lambda x: torch.from_numpy(x), lambda x: np.asfortranarray(x),
+    lambda x: torch.from_numpy(x.T.copy()).T, lambda x: np.flip(np.flip(x).copy()),
+    lambda x: np.repeat(x, 2, 1)[:, ::2],
+    lambda x: _unaligned(x), lambda x: _read_only(x),
 ], ids=["numpy", "torch", "fortran", "torch.T", "negative strides", "sliced", "unaligned", "read-only"])  # fmt: skip
 def test_inputs_of_every_layout_arrive_dense(make):
     x = np.arange(32, dtype=np.float32).reshape(4, 8)
@@ -94,13 +96,15 @@ def test_bfloat16_output_is_written_back_as_bits():
 
 
 @pytest.mark.parametrize("value, text", [
-    (torch.zeros(4, 8, dtype=torch.float16), "Buffer dtype mismatch for parameter A: expected torch.float32, got torch.float16"),
+    (torch.zeros(4, 8, dtype=torch.float16),
+     "Buffer dtype mismatch for parameter A: expected torch.float32, got torch.float16"),
     (np.zeros((4, 8)), "Buffer dtype mismatch for parameter A: expected float32, got float64"),
     (np.zeros((4, 8), ">f4"), "Buffer dtype mismatch for parameter A: expected float32, got >f4"),
     (torch.zeros(4, 9), "Static shape mismatch for parameter A: expected 8 at index 1, got 9"),
     (torch.zeros(4, 8, 1), "Buffer rank mismatch for parameter A: expected 2 dimensions, got 3"),
     (torch.zeros(4, 8, device="meta"), "Buffer device mismatch for parameter A: expected cpu, got meta"),
-    (torch.zeros(4, 8).to_sparse(), "Buffer layout mismatch for parameter A: expected torch.strided, got torch.sparse_coo"),
+    (torch.zeros(4, 8).to_sparse(),
+     "Buffer layout mismatch for parameter A: expected torch.strided, got torch.sparse_coo"),
 ])  # fmt: skip
 def test_wrong_tensors_are_refused_in_one_sentence(value, text):
     with pytest.raises(ArgumentValueError) as caught:
@@ -148,7 +152,9 @@ def test_allocated_outputs_are_named_in_a_count_error():
 
 @pytest.mark.parametrize("first", [torch.ones(6, 8), np.ones((6, 8), np.float32)], ids=["torch", "numpy"])
 def test_outputs_are_allocated_in_the_library_of_the_inputs(first):
-    sig = signature(buf("A", "m", 8), buf("B", "m", "(m * 2)", dtype="bfloat16", writes=True), symbols="m", out_idx=(1,))
+    sig = signature(
+        buf("A", "m", 8), buf("B", "m", "(m * 2)", dtype="bfloat16", writes=True), symbols="m", out_idx=(1,)
+    )
     launch = bind(sig, "k", (first,))
     assert type(launch.result) is type(first) and tuple(launch.result.shape) == (6, 12)
     assert str(launch.result.dtype).endswith("bfloat16")
@@ -177,7 +183,9 @@ DYNAMIC = signature(buf("A", "m", "n"), buf("B", "n", "(m + 1)"), symbols=("m", 
 def test_dynamic_extents_are_bound_and_checked():
     launch = bind(DYNAMIC, "k", (torch.ones(3, 5), torch.ones(5, 4)))
     assert launch.scalars == {"m": 3, "n": 5}
-    with pytest.raises(ArgumentValueError, match=r"Dynamic shape mismatch for parameter B: expected n = 5 at index 0, got 6"):
+    with pytest.raises(
+        ArgumentValueError, match=r"Dynamic shape mismatch for parameter B: expected n = 5 at index 0, got 6"
+    ):
         bind(DYNAMIC, "k", (torch.ones(3, 5), torch.ones(6, 4)))
     with pytest.raises(ArgumentValueError, match=r"parameter B: expected \(m \+ 1\) = 4 at index 1, got 5"):
         bind(DYNAMIC, "k", (torch.ones(3, 5), torch.ones(5, 5)))
@@ -206,7 +214,8 @@ def test_scalars(dtype, value, expected):
 
 @pytest.mark.parametrize("dtype, value, text", [
     ("int8", 128, "int8 holds -128..127, got 128"), ("uint8", -1, "got -1"), ("int32", 0.5, "got the float 0.5"),
-    ("bool", 2, "bool holds 0..1, got 2"), ("float32", "1", "Expected a number of dtype float32 for parameter s, got str"),
+    ("bool", 2, "bool holds 0..1, got 2"),
+    ("float32", "1", "Expected a number of dtype float32 for parameter s, got str"),
 ])  # fmt: skip
 def test_bad_scalars(dtype, value, text):
     with pytest.raises((ArgumentValueError, ArgumentTypeError), match=text):

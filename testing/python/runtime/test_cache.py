@@ -17,7 +17,8 @@ KEY = "ab" + "0" * 62
 
 def artifact(source="kernel"):
     signature = Signature((Parameter("A", "float16", ("m", 16)),), (("m", "int32"),), (0,))
-    return Artifact("gemm", "Ascend910B1", "aic_only", 24, signature, (AbiSlot("buffer", "A", "float16"),), source, "host",
+    abi = (AbiSlot("buffer", "A", "float16"),)
+    return Artifact("gemm", "Ascend910B1", "aic_only", 24, signature, abi, source, "host",
                     "map", notes=["n"], warnings=["w"], tile_ir_json="{}", ascend_ir_json="{}")  # fmt: skip
 
 
@@ -130,7 +131,12 @@ def test_everything_that_matters_is_in_the_key(monkeypatch):
     base = ("ir", "Ascend910B1", {"a": 1}, (0,))
     key = keys.kernel_key(*base)
     assert key == keys.kernel_key(*base)
-    others = [("ir2", *base[1:]), ("ir", "Ascend910B2", *base[2:]), ("ir", "Ascend910B1", {"a": 2}, (0,)), (*base[:3], (1,))]
+    others = [
+        ("ir2", *base[1:]),
+        ("ir", "Ascend910B2", *base[2:]),
+        ("ir", "Ascend910B1", {"a": 2}, (0,)),
+        (*base[:3], (1,)),
+    ]
     monkeypatch.setattr(keys, "tool_versions", lambda: ("other",))
     assert len({key, keys.kernel_key(*base), *(keys.kernel_key(*o) for o in others)}) == 6
 

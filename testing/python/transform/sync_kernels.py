@@ -1,8 +1,29 @@
-"""Small kernels in the combined form of Ascend IR (both cores, no flags, no addresses), shared by the back-end tests."""
+"""Small kernels in the combined form of Ascend IR (both cores, no flags, no addresses), shared by the back-end
+tests."""
 
 from __future__ import annotations
 
-from tilelang_ascend.ir import AllocBuffer, Bind, Break, BufferLoad, PrimFunc, call, decl_buffer, if_then, imm, intrin, loop, seq, tirx
+from tilelang_ascend.ir import (
+    AllocBuffer,
+    Bind,
+    Break,
+    BufferLoad,
+    BufferStore,
+    PrimFunc,
+    SourceName,
+    Span,
+    While,
+    call,
+    decl_buffer,
+    if_then,
+    imm,
+    intrin,
+    loop,
+    op_name,
+    seq,
+    stmts_of,
+    tirx,
+)
 
 
 def extent(trips):
@@ -102,7 +123,8 @@ def in_place_chain(trips=8):
 
 
 def gemm(tiles=None, k_trips=8, stages=2, l0=2, l0_versions=2, m=128, n=128, kk=64):
-    """C tiles of m x n; k loop with `stages` L1 versions, inner loop over `l0` pieces with `l0_versions` L0 versions."""
+    """C tiles of m x n; k loop with `stages` L1 versions, inner loop over `l0` pieces with `l0_versions` L0
+    versions."""
     k_trips, n_k = extent(k_trips)
     A, B, C = gm("A", 1 << 20), gm("B", 1 << 20), gm("C", 1 << 20, "float32")
     a1, b1 = local("a_l1", "shared.l1", m * kk, stages), local("b_l1", "shared.l1", kk * n, stages)
@@ -250,8 +272,82 @@ def with_break(trips=8):
     return kernel([x, z], [a, c], loop(k, trips, body), load_ub(at(a), at(x), 1024), store_ub(at(z), at(a), 1024))
 
 
+def many_inputs(count, versions=1, trips=4):
+    """`count` tiles are loaded, then added up one after the other: many flags between two pipes at a time."""
+    x, z = gm("x", 1 << 20, "float32"), gm("z", 1 << 20, "float32")
+    tiles, total = [ub(f"i{j}", 512, versions) for j in range(count)], ub("total", 512)
+    k = var()
+    v = tirx.floormod(k, versions) if versions > 1 else imm(0)
+    body = seq(
+        [load_ub(at(t, v), at(x, k * 512 + j * 65536), 512) for j, t in enumerate(tiles)],
+        [intrin("add", at(total), at(t, v), at(total), 512) for t in tiles],
+        store_ub(at(z, k * 512), at(total), 512),
+    )
+    return kernel([x, z], [*tiles, total], loop(k, trips, body))
+
+
+def phases(count, trips=2):
+    """Independent load - compute - store phases one after the other, each in a loop of its own."""
+    x, z = gm("x", 1 << 20, "float32"), gm("z", 1 << 20, "float32")
+    buffers, parts = [], []
+    for p in range(count):
+        a, k = ub(f"a{p}", 512), var(f"k{p}")
+        buffers.append(a)
+        parts.append(loop(k, trips, seq(
+            load_ub(at(a), at(x, p * 8192 + k * 512), 512),
+            intrin("exp", at(a), at(a), 512),
+            store_ub(at(z, p * 8192 + k * 512), at(a), 512),
+        )))  # fmt: skip
+    return kernel([x, z], buffers, *parts)
+
+
+def interleaved_columns(trips=4, step=32):
+    """Column tiles of 32 elements, `step` apart, are stored to a row-major matrix; fractals of neighbouring columns go
+    to L0B."""
+    x, z = gm("x", 1 << 20), gm("z", 1 << 20, "float32")
+    a1, b0 = local("a_l1", "shared.l1", 8192), local("b_l0", "local.l0b", 8192)
+    a, k, i, sub = ub("a", 512), var("k"), var("i"), var("sub")
+    return kernel(
+        [x, z], [a1, b0, a],
+        Bind(sub, call("ascend.get_sub_block_idx", [], dtype="int32")),
+        load_l1(at(a1), at(x), 128, 64),
+        loop(i, 4, intrin("load_l0b", at(b0, 0, i * 256), at(a1, 0, i * 2048), 0, 8, 1, 3, 1)),
+        intrin("duplicate", at(a), imm(0.0, "float32"), 512),
+        loop(k, trips, intrin("copy_ub_to_gm", at(z, sub * 65536 + k * step), at(a), 16, 128, 0, trips * 128 - 128)),
+    )  # fmt: skip
+
+
+def while_loop():
+    """A loop that runs until a value in memory says so."""
+    x, z, stop = gm("x", 65536, "float32"), gm("z", 65536, "float32"), gm("stop", 16, "int32")
+    a = ub("a", 1024)
+    go = decl_buffer([1], "int32", name="go", scope="local.var")
+    s = var("s")
+    body = seq(
+        load_ub(at(a), at(x), 1024),
+        intrin("exp", at(a), at(a), 1024),
+        store_ub(at(z), at(a), 1024),
+        Bind(s, call("ascend.get_value", [at(stop, 0)], dtype="int32")),
+        BufferStore(go, s, [0]),
+    )
+    return kernel([x, z, stop], [a, go], BufferStore(go, imm(1), [0]), While(BufferLoad(go, [0]) > 0, body))
+
+
+def mix_with_break():
+    """The vector core may leave the loop between the product and its use."""
+    func = mix(4)
+    stmts = stmts_of(func.body)
+    body = stmts_of(stmts[-1].body)
+    middle = next(i for i, s in enumerate(body) if op_name(s) == "ascend.copy_gm_to_ub")
+    span = Span(SourceName("kernel.py"), 12, 12, 9, 14)
+    k = stmts[-1].loop_var
+    left = [*body[:middle], if_then(k > 2, Break(), span=span), *body[middle:]]
+    return func.with_body(seq(stmts[:-1], loop(k, 4, seq(left))))
+
+
 def flash(trips=8):
-    """Skewed cube -> vector -> cube chain: S(k) and O(k-1) on the cube core, P(k) on the vector core, workspaces of 2 versions."""
+    """Skewed cube -> vector -> cube chain: S(k) and O(k-1) on the cube core, P(k) on the vector core, workspaces of 2
+    versions."""
     Q, K, O = gm("Q", 1 << 20), gm("K", 1 << 20), gm("O", 1 << 20, "float32")
     ws, wp = gm("ws", 24 * 2 * 16384, "float32"), gm("wp", 24 * 2 * 16384)
     q1, p1 = local("q_l1", "shared.l1", 8192), local("p_l1", "shared.l1", 16384)

@@ -9,7 +9,8 @@ from tilelang_ascend import isa
 from tilelang_ascend.analysis.core_use import call_of
 from tilelang_ascend.analysis.sync_check import sync_covers
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import const_int, op_name, statements, structural_equal
+from tilelang_ascend.errors import CompileError
+from tilelang_ascend.ir import const_int, statements, structural_equal
 from tilelang_ascend.transform.insert_sync import insert_sync, plan_and_insert_sync, plan_sync
 from tilelang_ascend.transform.sync_place import place_sync
 
@@ -38,6 +39,10 @@ KERNELS = {
     "scalar_reads": lambda: K.scalar_reads(),
     "in_place_gm": lambda: K.in_place_gm(),
     "with_break": lambda: K.with_break(),
+    "while_loop": lambda: K.while_loop(),
+    "many inputs": lambda: K.many_inputs(4),
+    "phases": lambda: K.phases(3),
+    "interleaved_columns": lambda: K.interleaved_columns(),
     "flash": lambda: K.flash(),
     "flash unknown trips": lambda: K.flash("n"),
 }
@@ -103,7 +108,8 @@ def test_gemm_has_the_textbook_flags():
     _, plan = plan_sync(K.gemm(tiles=5), CHIP)
     names = sorted((repr(e).split(",")[0][1:].replace("aic.", ""), e.distance, e.count) for e in plan.edges)
     assert names == [
-        ("FIX -> M", 1, 1), ("M -> FIX", 0, 1), ("M -> MTE1", 2, 2), ("MTE1 -> M", 0, 2), ("MTE1 -> MTE2", 2, 2), ("MTE2 -> MTE1", 0, 2),
+        ("FIX -> M", 1, 1), ("M -> FIX", 0, 1), ("M -> MTE1", 2, 2),
+        ("MTE1 -> M", 0, 2), ("MTE1 -> MTE2", 2, 2), ("MTE2 -> MTE1", 0, 2),
     ]  # fmt: skip
     assert plan.barriers == []
 
@@ -122,6 +128,44 @@ def test_workspace_versions_are_credits():
         assert crossing == [0, versions]
 
 
+@pytest.mark.parametrize("make", [
+    lambda: K.many_inputs(12), lambda: K.many_inputs(6, 2), lambda: K.many_inputs(5, 3), lambda: K.phases(12),
+])  # fmt: skip
+def test_ids_are_shared_or_flags_merged_when_they_run_out(make):
+    """More flags between two pipes than there are ids: still ordered, legal and without barriers for all pipes."""
+    func = make()
+    synced, plan = plan_and_insert_sync(func, CHIP)
+    assert sync_covers(synced, CHIP) == []
+    assert plan.notes == []
+    used = {}
+    for e in plan.edges:
+        used.setdefault((e.src, e.dst), set()).update(range(plan.ids[e], plan.ids[e] + e.count))
+    assert all(max(ids) < CHIP.usable_event_ids for ids in used.values())
+
+
+def test_interleaved_pieces_need_no_barriers():
+    """Fractals and column tiles whose spans overlap but whose bytes do not."""
+    _, plan = plan_sync(K.interleaved_columns(), CHIP)
+    assert plan.barriers == []
+
+
+def test_overlapping_pieces_need_a_barrier():
+    _, plan = plan_sync(K.interleaved_columns(step=16), CHIP)
+    assert [b.lane for b in plan.barriers] != []
+
+
+def test_a_jump_between_the_cores_is_an_error_at_its_line():
+    with pytest.raises(CompileError) as error:
+        insert_sync(K.mix_with_break(), CHIP)
+    assert "kernel.py:12" in str(error.value) and "break or continue between" in str(error.value)
+
+
+def test_tiles_of_the_grid_are_not_ordered_through_user_tensors():
+    """The persistent loop may write any place of the output; a workspace is still protected."""
+    _, plan = plan_sync(K.gemm(tiles=5), CHIP)
+    assert not any("FIX" in repr(e) and "MTE2" in repr(e) for e in plan.edges)
+
+
 def test_no_barriers_for_all_pipes_without_need():
     for name, make in KERNELS.items():
         _, plan = plan_sync(make(), CHIP)
@@ -129,7 +173,13 @@ def test_no_barriers_for_all_pipes_without_need():
 
 
 def _is_sync(call) -> bool:
-    return call.op.name.removeprefix("ascend.") in ("set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_core_wait_flag")
+    return call.op.name.removeprefix("ascend.") in (
+        "set_flag",
+        "wait_flag",
+        "pipe_barrier",
+        "cross_core_set_flag",
+        "cross_core_wait_flag",
+    )
 
 
 class _Without:

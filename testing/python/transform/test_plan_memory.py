@@ -78,7 +78,9 @@ def test_sharing_creates_dependences_the_checker_sees():
     """The synchronisation chosen without addresses is not enough once two buffers share one."""
     func = stages([15360] * 5, trips=4)
     without = insert_sync(func, CHIP)
-    addresses = {s.buffer.name: s.annotations for s in statements(plan_memory(func, CHIP)[0].body) if isinstance(s, AllocBuffer)}
+    addresses = {
+        s.buffer.name: s.annotations for s in statements(plan_memory(func, CHIP)[0].body) if isinstance(s, AllocBuffer)
+    }
 
     class Annotate(StmtMutator):
         def visit_AllocBuffer(self, s):
@@ -110,7 +112,11 @@ def test_an_accumulator_lives_through_its_loop():
         intrin("add", K.at(acc), K.at(acc), K.at(t), 1024),
     )
     func = K.kernel(
-        [x, z], [a, acc, t], intrin("duplicate", K.at(acc), imm(0.0, "float32"), 1024), loop(k, 4, body), K.store_ub(K.at(z), K.at(acc), 1024)
+        [x, z],
+        [a, acc, t],
+        intrin("duplicate", K.at(acc), imm(0.0, "float32"), 1024),
+        loop(k, 4, body),
+        K.store_ub(K.at(z), K.at(acc), 1024),
     )
     live = {b.buffer.name: b for b in live_buffers(build_program(func, CHIP))}
     assert live["acc"].tight == (0, 4) and live["a"].tight == (1, 2) and live["t"].tight == (2, 3)
@@ -148,8 +154,8 @@ def test_banks_never_cost_capacity():
     n = CHIP.capacity_bytes(Space.UB) // F32
     a, b, c = K.ub("a", 512), K.ub("b", 512), K.ub("c", n - 1024)
     body = seq(
-        K.load_ub(K.at(a), K.at(x), 512), K.load_ub(K.at(b), K.at(x), 512), intrin("add", K.at(c), K.at(a), K.at(b), 512),
-        K.store_ub(K.at(z), K.at(c), 512),
+        K.load_ub(K.at(a), K.at(x), 512), K.load_ub(K.at(b), K.at(x), 512), intrin("add", K.at(c), K.at(a), K.at(b),
+        512), K.store_ub(K.at(z), K.at(c), 512),
     )  # fmt: skip
     assert placed(K.kernel([x, z], [a, b, c], body)).peak(Space.UB) == CHIP.capacity_bytes(Space.UB)
 
@@ -197,9 +203,8 @@ def test_live_buffers_never_overlap(sizes, looped):
     try:
         memory_map = placed(func)
     except OutOfMemory as error:
-        pairs = zip(sizes, sizes[1:])
         assert error.fields["needed"] > CHIP.capacity_bytes(Space.UB)
-        assert max(a + b for a, b in pairs) * 4096 * 2 > CHIP.capacity_bytes(Space.UB)
+        assert sum(sizes) * 4096 > CHIP.capacity_bytes(Space.UB)
         return
     entries = memory_map.entries
     assert all(e.address % 32 == 0 and e.end <= CHIP.capacity_bytes(Space.UB) for e in entries)

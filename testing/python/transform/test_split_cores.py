@@ -7,7 +7,19 @@ import sync_kernels as K
 from tilelang_ascend.analysis.core_use import call_of, core_of_operands
 from tilelang_ascend.analysis.sync_check import sync_covers
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import AllocBuffer, Bind, BufferLoad, BufferStore, For, decl_buffer, imm, intrin, loop, op_name, seq, statements, tirx
+from tilelang_ascend.ir import (
+    AllocBuffer,
+    Bind,
+    BufferLoad,
+    BufferStore,
+    For,
+    decl_buffer,
+    imm,
+    intrin,
+    loop,
+    seq,
+    statements,
+)
 from tilelang_ascend.transform.insert_sync import insert_sync
 from tilelang_ascend.transform.split_cores import split_cores
 

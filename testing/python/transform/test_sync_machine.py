@@ -8,7 +8,16 @@ import sync_kernels as K
 
 from tilelang_ascend.analysis.core_use import call_of
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import Bind, Evaluate, Span, SourceName, StmtMutator, call, dtype_of, is_buffer_var, scope_of, statements
+from tilelang_ascend.ir import (
+    Bind,
+    Evaluate,
+    SourceName,
+    Span,
+    StmtMutator,
+    call,
+    dtype_of,
+    is_buffer_var,
+)
 from tilelang_ascend.isa import TABLE
 from tilelang_ascend.sim import machine
 from tilelang_ascend.sim.lower import host_program
@@ -19,7 +28,9 @@ from tilelang_ascend.transform.split_cores import split_cores
 CHIP = get_chip("Ascend910B1")
 OPS = list(TABLE)
 SYNC = ("set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_core_wait_flag")
-OPTIONS = machine.SimOptions(checks=("memcheck", "racecheck", "synccheck"), time=False, record_stream=True, max_instructions=20000)
+OPTIONS = machine.SimOptions(
+    checks=("memcheck", "racecheck", "synccheck"), time=False, record_stream=True, max_instructions=20000
+)
 
 #: Kernel and the values of its integer parameters.
 KERNELS = {
@@ -43,6 +54,10 @@ KERNELS = {
     "scalar_reads": (lambda: K.scalar_reads(3), ()),
     "in_place_gm": (lambda: K.in_place_gm(3), ()),
     "with_break": (lambda: K.with_break(4), ()),
+    "many inputs": (lambda: K.many_inputs(12), ()),
+    "many inputs two versions": (lambda: K.many_inputs(6, 2), ()),
+    "phases": (lambda: K.phases(12), ()),
+    "interleaved_columns": (lambda: K.interleaved_columns(), ()),
     "flash": (lambda: K.flash(4), ()),
 }
 
@@ -121,7 +136,9 @@ def test_without_any_one_flag_statement_there_are_hazards(prepared):
         if line not in executed:
             continue
         kept = {name: _without(s, line) for name, s in streams.items()}
-        entries = {core: [s.tobytes() for name, s in kept.items() if name.lower().startswith(core)] for core in ("aic", "aiv")}
+        entries = {
+            core: [s.tobytes() for name, s in kept.items() if name.lower().startswith(core)] for core in ("aic", "aiv")
+        }
         if prepared.run({core: e for core, e in entries.items() if e}).ok:
             missed.append(text)
     assert missed == []

@@ -88,20 +88,22 @@ def vectors(blocks=1):
 def test_a_kernel_with_queues():
     arrays = vectors(blocks=3)
     result = run(ADD_WITH_QUEUES, arrays, blocks=3)
-    # The kernel ends with its last FreeTensor flags up: the hardware clears them at the end of a kernel.
-    assert not [h for h in result.hazards if h.check != "synccheck"], [h.text() for h in result.hazards]
+    assert not result.hazards, [h.text() for h in result.hazards]
     np.testing.assert_array_equal(arrays[2], arrays[0] + arrays[1])
 
 
-def test_a_forgotten_queue_step_is_found():
-    racy = ADD_WITH_QUEUES.replace("    outZ.EnQue<half>(z);\n", "").replace("outZ.DeQue<half>()", "outZ.AllocTensor<half>()")
-    assert any(h.check == "racecheck" for h in run(racy, vectors()).hazards)
+# The sum goes from Compute to CopyOut without the queue, so no flag orders the two.
+RACY = (
+    ADD_WITH_QUEUES.replace("    outZ.EnQue<half>(z);\n", "    kept = z;\n")
+    .replace("outZ.DeQue<half>()", "kept")
+    .replace("  AscendC::TPipe pipe;", "  AscendC::LocalTensor<half> kept;\n  AscendC::TPipe pipe;")
+)
 
 
-def test_hazards_name_the_line_of_the_text():
-    racy = ADD_WITH_QUEUES.replace("    outZ.EnQue<half>(z);\n", "").replace("outZ.DeQue<half>()", "outZ.AllocTensor<half>()")
-    line = next(i for i, text in enumerate(racy.splitlines(), 1) if "DataCopy(zGm" in text)
-    assert line in {h.first.line for h in run(racy, vectors()).hazards if h.check == "racecheck"}
+def test_a_forgotten_queue_step_is_found_with_the_line_of_the_text():
+    races = [h for h in run(RACY, vectors()).hazards if h.check == "racecheck"]
+    line = next(i for i, text in enumerate(RACY.splitlines(), 1) if "DataCopy(zGm" in text)
+    assert line in {h.first.line for h in races}
 
 
 BODY = """

@@ -2,11 +2,12 @@
 
 Two ways in, both documented here because `tilelang.jit` is built on them:
 
-* **lazy** — the user's function defines and returns an inner ``@T.prim_func``. `trace(fn, args, kwargs)` runs it as ordinary
-  Python and returns the `PrimFunc`; `prim_func` traces the inner function at its definition.
+* **lazy** — the user's function defines and returns an inner ``@T.prim_func``. `trace(fn, args, kwargs)` runs it as
+  ordinary Python and returns the `PrimFunc`; `prim_func` traces the inner function at its definition.
 * **eager** — the body itself is the kernel (``T.const``, ``A: T.Tensor[[M, N], dt]``, ``T.empty``, ``return C``).
-  `EagerTemplate(fn).bind(args, kwargs)` returns a `Bound`: the PrimFunc specialised to the constants of this call, the tensor
-  arguments in parameter order (outputs excluded), the run-time scalars, and a hashable key; equal keys mean the same PrimFunc.
+  `EagerTemplate(fn).bind(args, kwargs)` returns a `Bound`: the PrimFunc specialised to the constants of this call,
+  the tensor arguments in parameter order (outputs excluded), the run-time scalars, and a hashable key; equal keys
+  mean the same PrimFunc.
 
 `is_eager(fn)` tells them apart from the source alone, without calling the function.
 
@@ -16,12 +17,12 @@ The PrimFunc carries the attributes listed in docs/ir.md; a returned ``T.empty``
 from __future__ import annotations
 
 import inspect
+import linecache
 import sys
 import types
 from typing import Any, Callable
 
 from ..errors import (
-    InvalidArgument,
     InvalidKernel,
     Location,
     TilelangAscendError,
@@ -29,10 +30,10 @@ from ..errors import (
     location_from_traceback,
 )
 from ..ir import PrimFunc, Var, decl_buffer, is_buffer_var
-from . import ops
+from . import calls, ops
+from .annotations import DType, TensorSpec
 from .builder import Builder, is_user_code, span_of
 from .source import rewritten_function
-from .types import DType, TensorSpec
 from .values import Restart, StopProbe
 
 _MAX_RESTARTS = 64
@@ -67,7 +68,8 @@ def _locate(error: Exception) -> None:
         raise UnsupportedConstruct(
             "a value known only when the kernel runs is used as a Python condition",
             at=where,
-            hint="lambdas defined outside the kernel run as plain Python: use T.if_then_else, T.And, T.Or in them, or a def",
+            hint="lambdas defined outside the kernel run as plain Python: "
+            "use T.if_then_else, T.And, T.Or in them, or a def",
         ) from error
 
 
@@ -77,7 +79,8 @@ def _locate(error: Exception) -> None:
 def prim_func(func=None, *, eager_jit: bool = False, **_options):
     """Decorator: trace `func` now and return its `PrimFunc`.
 
-    Every parameter is annotated: ``T.Tensor(shape, dtype)`` for a tensor in GM, a dtype (``T.int32``) for a run-time scalar.
+    Every parameter is annotated: ``T.Tensor(shape, dtype)`` for a tensor in GM, a dtype (``T.int32``) for a run-time
+    scalar.
     """
     if func is None:
         return lambda f: prim_func(f, eager_jit=eager_jit)
@@ -89,7 +92,7 @@ def prim_func(func=None, *, eager_jit: bool = False, **_options):
         return run_traced(lambda b: _trace_lazy(func, annotations, b), Builder)
     except TilelangAscendError as error:
         # The message carries the user's line; the frames of the tracer in between would only bury it.
-        raise error.with_traceback(None)
+        raise error.with_traceback(None) from error.__cause__
 
 
 def _caller_names(frame) -> dict:
@@ -116,9 +119,9 @@ def signature_types(func: types.FunctionType, extra_names: dict) -> dict[str, An
             scope = dict(extra_names)
             scope.update({k: c.cell_contents for k, c in cells.items() if _filled(c)})
             try:
-                value = eval(value, func.__globals__, scope)  # noqa: S307  the user's own annotation
+                value = eval(value, func.__globals__, scope)
             except TilelangAscendError as error:
-                raise error.attach(_definition(func))
+                raise error.attach(_definition(func)) from None
             except NameError as error:
                 text = f"the annotation of '{name}' cannot be evaluated: {error}"
                 raise InvalidKernel(text, at=_definition(func)) from error
@@ -130,14 +133,20 @@ def signature_types(func: types.FunctionType, extra_names: dict) -> dict[str, An
 
 def _filled(cell) -> bool:
     try:
-        cell.cell_contents
-    except ValueError:
+        return cell.cell_contents is not cell
+    except ValueError:  # the enclosing function has not assigned the name yet
         return False
-    return True
 
 
 def _definition(func) -> Location:
-    return Location(func.__code__.co_filename, func.__code__.co_firstlineno)
+    """The ``def`` line of a function (decorators come before it)."""
+    file, line = func.__code__.co_filename, func.__code__.co_firstlineno
+    for n in range(line, line + 20):
+        text = linecache.getline(file, n)
+        if text.lstrip().startswith(("def ", "async def ")):
+            start = len(text) - len(text.lstrip())
+            return Location(file, n, start + 1, len(text.rstrip()) + 1)
+    return Location(file, line)
 
 
 def make_param(name: str, kind: Any, func):
@@ -166,7 +175,8 @@ def _trace_lazy(func, annotations: dict, builder: Builder) -> PrimFunc:
             raise InvalidKernel(
                 f"parameter '{p.name}' of '{func.__name__}' has no type",
                 at=_definition(func),
-                hint="annotate it: T.Tensor((M, N), 'float16') for a tensor, T.int32 for a run-time number; take constants from the closure",
+                hint="annotate it: T.Tensor((M, N), 'float16') for a tensor, T.int32 for a run-time number; "
+                "take constants from the closure",
             )
     _reserve_shape_names(builder, params)
     result = call_rewritten(func, builder, **args)
@@ -196,13 +206,21 @@ def finish(builder: Builder, func, params: list, result) -> PrimFunc:
     returned = [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
     for r in returned:
         if not any(r is o for o in builder.outputs):
-            raise InvalidKernel(f"'{func.__name__}' returns {r!r}", at=where, hint="only tensors made by T.empty can be returned")
+            raise InvalidKernel(
+                f"'{func.__name__}' returns {r!r}", at=where, hint="only tensors made by T.empty can be returned"
+            )
     missing = [o.name for o in builder.outputs if not any(o is r for r in returned)]
     if missing:
-        raise InvalidKernel(f"'{missing[0]}' is made by T.empty but not returned", at=where, hint=f"add `return {', '.join(o.name for o in builder.outputs)}`")
+        raise InvalidKernel(
+            f"'{missing[0]}' is made by T.empty but not returned",
+            at=where,
+            hint=f"add `return {', '.join(o.name for o in builder.outputs)}`",
+        )
     if builder.grids == 0:
         raise InvalidKernel(
-            f"'{func.__name__}' launches no kernel", at=where, hint="put the body under `with T.Kernel(...) as (bx, by):`"
+            f"'{func.__name__}' launches no kernel",
+            at=where,
+            hint="put the body under `with T.Kernel(...) as (bx, by):`",
         )
     params = params + builder.outputs
     attrs: dict[str, Any] = {"global_symbol": func.__name__}
@@ -218,13 +236,16 @@ def finish(builder: Builder, func, params: list, result) -> PrimFunc:
 
 
 def trace(fn, args=(), kwargs=None) -> PrimFunc:
-    """Run a lazy-style function and return the `PrimFunc` it builds. Raises `InvalidKernel` if it returns anything else."""
+    """Run a lazy-style function and return the `PrimFunc` it builds. Raises `InvalidKernel` if it returns anything
+    else.
+    """
     if isinstance(fn, PrimFunc):
         return fn
     try:
         result = fn(*args, **(kwargs or {}))
     except TilelangAscendError as error:
-        raise error.attach(location_from_traceback(error.__traceback__, is_user_code))
+        error.attach(location_from_traceback(error.__traceback__, is_user_code))
+        raise
     if not isinstance(result, PrimFunc):
         raise InvalidKernel(
             f"'{fn.__name__}' returned {type(result).__name__}, not a kernel",
@@ -240,14 +261,14 @@ def trace(fn, args=(), kwargs=None) -> PrimFunc:
 def macro(func=None):
     """Decorator: a function whose body is inlined where it is called in a kernel.
 
-    Buffers and parameters annotated `T.Ref` are passed by reference, numbers by value. (Plain functions and nested `def`s behave
-    the same way; the decorator only says so.)
+    Buffers and parameters annotated `T.Ref` are passed by reference, numbers by value. (Plain functions and nested
+    `def`s behave the same way; the decorator only says so.)
     """
     if func is None:
         return macro
     if getattr(func, "_tl_traced", False) or not isinstance(func, types.FunctionType):
         return func
-    return ops.inline(func)
+    return calls.inline(func)
 
 
 def inline(func):
@@ -255,4 +276,15 @@ def inline(func):
     return macro(func)
 
 
-__all__ = ["StopProbe", "call_rewritten", "finish", "inline", "macro", "make_param", "prim_func", "run_traced", "signature_types", "trace"]
+__all__ = [
+    "StopProbe",
+    "call_rewritten",
+    "finish",
+    "inline",
+    "macro",
+    "make_param",
+    "prim_func",
+    "run_traced",
+    "signature_types",
+    "trace",
+]

@@ -22,6 +22,8 @@ _ALIASES = {
     "long": "int64",
     "float8_e4m3": "float8_e4m3fn",
     "bfloat": "bfloat16",
+    "tfloat32": "float32",
+    "boolean": "bool",
 }
 
 DTYPE_NAMES = (

@@ -1,0 +1,44 @@
+"""Element-wise addition with tails, with and without staging buffers."""
+
+import numpy as np
+import programs
+import pytest
+import roads
+
+
+@pytest.mark.parametrize("staged", [True, False])
+@pytest.mark.parametrize("n", [1, 7, 1023, 1024, 1025, 5000, 100_003])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_1d(n, staged, dtype):
+    rng = np.random.default_rng(n)
+    a, b = rng.standard_normal((2, n), dtype=np.float32).astype(dtype)
+    out = roads.run(programs.add_1d(n, dtype=dtype, staged=staged), {"A": a, "B": b, "C": np.full_like(a, 9)}, text=n < 10_000)
+    np.testing.assert_array_equal(out["C"], a + b)
+
+
+@pytest.mark.parametrize("staged", [True, False])
+@pytest.mark.parametrize("m,n", [(1, 1), (32, 64), (33, 65), (100, 129), (5, 1000)])
+def test_2d(m, n, staged):
+    rng = np.random.default_rng(n)
+    a, b = rng.standard_normal((2, m, n), dtype=np.float32)
+    out = roads.run(programs.add_2d(m, n, staged=staged), {"A": a, "B": b, "C": np.full_like(a, 9)})
+    np.testing.assert_array_equal(out["C"], a + b)
+
+
+def test_vector_only_kernels_are_not_mixed():
+    artifact = programs.add_1d(4096).artifact
+    assert artifact.kernel_type == "aiv_only" and "MIX" not in artifact.kernel_source
+
+
+def test_a5():
+    a, b = np.random.default_rng(0).standard_normal((2, 3000), dtype=np.float32)
+    out = roads.run(programs.add_1d(3000).retarget("a5"), {"A": a, "B": b, "C": np.zeros_like(a)})
+    np.testing.assert_array_equal(out["C"], a + b)
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_every_flag_is_needed(staged):
+    n = 1024 * 48 * 3 + 100
+    a, b = np.random.default_rng(0).standard_normal((2, n), dtype=np.float32)
+    kernel = programs.add_1d(n, staged=staged)
+    assert roads.surviving_mutants(kernel, {"A": a, "B": b, "C": np.zeros_like(a)}) == []

@@ -1,0 +1,177 @@
+"""Calls: user functions are traced like the kernel itself, Python's own functions learn about run-time values."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import os
+import sys
+import sysconfig
+import types
+from typing import Any, Callable
+
+from ..errors import SourceUnavailable, UnsupportedConstruct
+from . import operators
+from .builder import Builder, constant, is_user_code, user_location
+from .control import serial_range
+from .flow import boolop, iterable
+from .items import shape
+from .operators import binop, cast, plain
+from .source import rewritten_function
+from .values import LoopSpec, ScalarVar, is_buffer, is_expr
+
+#: Python functions that mean something else on values of a kernel: {function: replacement}. Filled by the language.
+REPLACEMENTS: dict[Any, Callable] = {}
+
+
+def nested(function):
+    """Marks a function defined inside a kernel: it is rewritten already."""
+    return _traced(function)
+
+
+def _traced(function):
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        builder = Builder.active()
+        if builder is None:
+            return function(*args, **kwargs)
+        loops, calls = len(builder.loops), len(builder.calls)
+        builder.pending.append(())
+        builder.function_regions.append(builder.region)
+        builder.calls.append(user_location())
+        try:
+            return function(*args, **kwargs)
+        finally:
+            builder.pending.pop() if builder.pending else None
+            builder.function_regions.pop() if builder.function_regions else None
+            del builder.loops[loops:], builder.calls[calls:]
+
+    call._tl_traced = True
+    return call
+
+
+_foreign_roots = tuple(
+    {
+        os.path.abspath(p) + os.sep
+        for k in ("stdlib", "platstdlib", "purelib", "platlib")
+        if (p := sysconfig.get_paths().get(k))
+    }
+)
+_without_source: set[str] = set()
+
+
+def _is_foreign(code: types.CodeType) -> bool:
+    return (
+        code.co_filename.startswith(_foreign_roots) or not is_user_code(code) or code.co_filename.startswith("<frozen")
+    )
+
+
+def fn(function):
+    """The function to call instead of `function`: user functions are traced like the kernel itself."""
+    if isinstance(function, types.FunctionType):
+        return inline(function)
+    if isinstance(function, types.MethodType) and isinstance(function.__func__, types.FunctionType):
+        new = inline(function.__func__)
+        return function if new is function.__func__ else types.MethodType(new, function.__self__)
+    if isinstance(function, functools.partial):
+        return functools.partial(fn(function.func), *function.args, **function.keywords)
+    if isinstance(function, ScalarVar) or is_expr(function) or is_buffer(function):
+        raise UnsupportedConstruct(f"'{function}' is a value and cannot be called", hint="index with brackets: A[i, j]")
+    try:
+        return REPLACEMENTS.get(function, function)
+    except TypeError:  # not hashable
+        return function
+
+
+def inline(function: types.FunctionType):
+    """The traced form of a user function; `function` itself when it is foreign or has no source."""
+    if getattr(function, "_tl_traced", False):
+        return function
+    replacement = REPLACEMENTS.get(function)
+    if replacement is not None:
+        return replacement
+    code = function.__code__
+    # Generators and lambdas run as they are; operators on IR values work in them.
+    if _is_foreign(code) or code.co_name == "<lambda>" or code.co_flags & 0x2A0:
+        return function
+    if code.co_filename in _without_source:
+        return function
+    try:
+        return _traced(rewritten_function(function, sys.modules[__package__ + ".ops"]))
+    except SourceUnavailable:
+        _without_source.add(code.co_filename)
+        return function
+
+
+def on_ir(python: Callable, ir: Callable) -> Callable:
+    """`python` for Python values, `ir` as soon as one argument is a run-time value."""
+
+    @functools.wraps(python)
+    def choose(*args, **kwargs):
+        args = tuple(map(plain, args))
+        return ir(*args, **kwargs) if any(is_expr(a) for a in args) else python(*args, **kwargs)
+
+    return choose
+
+
+def _buffer_len(value):
+    return shape(value)[0] if is_buffer(value) else builtins.len(value)
+
+
+def _guard(python: Callable) -> Callable:
+    """Builtins that iterate: their arguments must be Python objects."""
+
+    @functools.wraps(python)
+    def call(*args, **kwargs):
+        for a in args:
+            if isinstance(a, LoopSpec) or is_expr(a):
+                iterable(a)
+        return python(*args, **kwargs)
+
+    return call
+
+
+def _divmod(a, b):
+    return binop("FloorDiv", a, b), binop("Mod", a, b)
+
+
+def _range(*args):
+    """`range`: a Python range of integers, a run-time loop as soon as one bound is a run-time value."""
+    args = [plain(a) for a in args]
+    known = [constant(a) if is_expr(a) else a for a in args]
+    if None not in known:
+        return range(*known)
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    return serial_range(start, stop, step)
+
+
+def _print(*values, **kwargs):
+    builtins.print(*map(plain, values), **kwargs)
+
+
+REPLACEMENTS.update(
+    {
+        builtins.abs: on_ir(abs, operators.tirx.abs),
+        builtins.pow: on_ir(pow, operators.power),
+        builtins.divmod: on_ir(divmod, _divmod),
+        builtins.len: _buffer_len,
+        builtins.range: _range,
+        builtins.print: _print,
+        builtins.bool: on_ir(bool, operators.as_bool),
+        builtins.int: on_ir(int, lambda x: cast(x, "int32")),
+        builtins.float: on_ir(float, lambda x: cast(x, "float32")),
+        builtins.sum: lambda values, start=0: functools.reduce(
+            lambda a, b: binop("Add", a, b), iterable(values), start
+        ),
+        builtins.all: lambda values: boolop("And", True, *[(lambda v=v: v) for v in iterable(values)]),
+        builtins.any: lambda values: boolop("Or", False, *[(lambda v=v: v) for v in iterable(values)]),
+    }
+)
+for _name in ("enumerate", "zip", "map", "list", "tuple", "sorted", "set", "iter", "reversed", "filter"):
+    REPLACEMENTS[getattr(builtins, _name)] = _guard(getattr(builtins, _name))
+
+_MATH = "sqrt exp exp2 log log2 log10 log1p sin cos tan tanh erf floor ceil trunc fabs pow"
+
+#: Functions of Python's `math` that the language has under the same name.
+MATH_FUNCTIONS = {name: getattr(math, name) for name in _MATH.split() if hasattr(math, name)}

@@ -1,0 +1,158 @@
+"""The smaller statements: `break`, `continue`, `with`, `try`, `assert`, `match`, `return`, and Python's short-circuit
+operators.
+"""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from ..errors import UnsupportedConstruct
+from ..ir import Break, Continue, tile_op
+from . import operators
+from .builder import Builder, constant
+from .operators import plain
+from .values import LoopSpec, is_buffer, is_expr, is_region
+
+
+def break_() -> bool:
+    """``break``: True when the Python loop of the generated code has to be left."""
+    return _leave("break", Break)
+
+
+def continue_() -> int:
+    """``continue``: 1 = Python ``continue``, 2 = leave the generated loop (the rest of the body is dead), 0 =
+    neither.
+    """
+    left = _leave("continue", Continue)
+    if not left:
+        return 0
+    return 2 if Builder.current().loops[-1].runtime else 1
+
+
+def _leave(word: str, node) -> bool:
+    builder = Builder.current(word)
+    loop = builder.loops[-1]
+    here = builder.region is loop.region
+    if not loop.runtime:
+        if not here:
+            raise UnsupportedConstruct(
+                f"`{word}` under a run-time condition inside a loop that is unrolled at compile time",
+                notes=[("the loop is here", loop.where)],
+                hint="loop with T.serial(n), or guard the rest of the body with `if`",
+            )
+        return True
+    if loop.kind == "parallel":
+        raise UnsupportedConstruct(f"`{word}` inside T.Parallel", hint="guard the body with `if`, or use T.serial")
+    builder.emit(node(span=builder.span()))
+    return here
+
+
+def with_(context, names: tuple, kind: str):
+    """``with context as target``: a launch learns the names of its block indices."""
+    enter = getattr(context, "named", None)
+    if enter is not None:
+        return enter(names, kind)
+    if not hasattr(context, "__enter__"):
+        raise UnsupportedConstruct(f"`with` on {context!r}", hint="T.Kernel(...) is the only block of a kernel")
+    return context
+
+
+def depth():
+    """Where the builder is, for `unwind`."""
+    builder = Builder.active()
+    return (
+        None
+        if builder is None
+        else (builder.region, len(builder.loops), len(builder.pending), len(builder.function_regions))
+    )
+
+
+def unwind(mark) -> None:
+    """Drop the regions an exception caught by the user's `try` left open."""
+    if mark is not None:
+        builder = Builder.current()
+        builder.region = mark[0]
+        del builder.loops[mark[1] :], builder.pending[mark[2] :], builder.function_regions[mark[3] :]
+
+
+def assert_(condition, message: Callable) -> None:
+    """``assert``: immediate for Python values, checked on the device otherwise."""
+    condition = operators.as_bool(condition)
+    known = constant(condition) if is_expr(condition) else bool(condition)
+    if known is None:
+        builder = Builder.current("assert")
+        builder.emit(tile_op("device_assert", condition, msg=str(message() or ""), span=builder.span()))
+    elif not known:
+        raise AssertionError(message())
+
+
+def match_subject(value):
+    """``match value:`` works on values known at compile time."""
+    value = plain(value)
+    if is_expr(value):
+        known = constant(value)
+        if known is None:
+            raise UnsupportedConstruct(
+                "`match` on a value known only when the kernel runs", hint="write if / elif / else"
+            )
+        return known
+    return value
+
+
+def ret(value):
+    """``return value``."""
+    builder = Builder.active()
+    if builder is not None and builder.function_regions and builder.region is not builder.function_regions[-1]:
+        raise UnsupportedConstruct(
+            "`return` inside run-time control flow",
+            notes=[("the enclosing block starts here", builder.region.where)],
+            hint="assign the result to a name and return it at the end of the function",
+        )
+    return plain(value)
+
+
+def boolop(op: str, first, *rest: Callable):
+    """``a and b`` / ``a or b``; the right sides are evaluated only if Python would."""
+    result = plain(first)
+    for thunk in rest:
+        if not is_expr(result) or constant(result) is not None:
+            value = constant(result) if is_expr(result) else result
+            if bool(value) == (op == "Or"):
+                return value
+            result = plain(thunk())
+        else:
+            result = (operators.logical_and if op == "And" else operators.logical_or)(result, plain(thunk()))
+    return result
+
+
+def ifexp(condition, then: Callable, other: Callable):
+    """``then if condition else other``."""
+    condition = operators.as_bool(condition)
+    known = constant(condition) if is_expr(condition) else bool(condition)
+    if known is not None:
+        return then() if known else other()
+    return operators.select(condition, then(), other())
+
+
+def truth(condition):
+    """The filter of a comprehension."""
+    condition = operators.as_bool(condition)
+    if is_expr(condition):
+        known = constant(condition)
+        if known is None:
+            raise UnsupportedConstruct("a comprehension filtered by a value known only when the kernel runs")
+        return known
+    return condition
+
+
+def iterable(value):
+    """What a comprehension or an unpacking iterates over: Python objects only."""
+    value = plain(value)
+    if isinstance(value, LoopSpec) or is_expr(value) or is_buffer(value) or is_region(value):
+        raise UnsupportedConstruct(
+            "a comprehension over values known only when the kernel runs"
+            if isinstance(value, LoopSpec)
+            else f"'{value}' cannot be iterated over",
+            hint="use a `for` statement with T.serial(n) or T.Parallel(n)",
+        )
+    return value

@@ -1,0 +1,203 @@
+"""Brackets, dots and in-place operators: elements and regions of buffers, items of Python containers."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ..errors import InvalidArgument, UnsupportedConstruct
+from ..ir import BufferLoad, const_int, dtype_of, free_vars, region, sym
+from . import operators
+from .annotations import DType
+from .builder import Builder, constant
+from .names import bind, store_scalar
+from .operators import as_scalar, binop, cast, plain
+from .values import Restart, ScalarVar, is_buffer, is_expr, is_region
+
+
+def shape(value):
+    """``x.shape``; static dimensions of a buffer are Python integers."""
+    if is_buffer(value):
+        return tuple(s if (n := const_int(s)) is None else n for s in value.ty.shape)
+    return value.shape
+
+
+def dtype(value):
+    """``x.dtype`` of a buffer or an expression, as a dtype of the language."""
+    value = plain(value)
+    return DType(dtype_of(value)) if is_buffer(value) or is_expr(value) else value.dtype
+
+
+def _indices(buffer, index) -> list:
+    """Normalised indices: one slice or expression per dimension."""
+    rank = len(buffer.ty.shape)
+    items = list(index) if isinstance(index, tuple) else [index]
+    if Ellipsis in [i for i in items if i is Ellipsis]:
+        at = next(k for k, i in enumerate(items) if i is Ellipsis)
+        items[at : at + 1] = [slice(None)] * (rank - len(items) + 1)
+    if len(items) > rank:
+        raise InvalidArgument(
+            f"{buffer.name} has {rank} dimension{'s' if rank != 1 else ''}, but {len(items)} indices are given",
+            hint=f"its shape is {shape(buffer)}",
+        )
+    return items
+
+
+def _one_index(i, dim):
+    """A run-time or constant index; constants count from the end when negative."""
+    i = plain(i)
+    if isinstance(i, int) and not isinstance(i, bool):
+        return i + dim if i < 0 and const_int(dim) is not None else i
+    expr = as_scalar(i, "an index")
+    if dtype_of(expr) == "bool":
+        return cast(expr, "int32")
+    if not dtype_of(expr).startswith(("int", "uint")):
+        raise InvalidArgument(
+            f"an index is {dtype_of(expr)}, integers are needed", hint="convert it: T.cast(i, 'int32')"
+        )
+    return expr
+
+
+def getitem(obj, index):
+    """``obj[index]``: an element, a region of a buffer (missing dimensions are whole), or plain Python."""
+    if isinstance(obj, ScalarVar):
+        return obj
+    if not is_buffer(obj):
+        return _python_item(obj, index)
+    items = _indices(obj, index)
+    dims = list(obj.ty.shape)
+    if len(items) == len(dims) and not any(isinstance(i, slice) for i in items):
+        return BufferLoad(obj, [_as_index(_one_index(i, d)) for i, d in zip(items, dims)])
+    items += [slice(None)] * (len(dims) - len(items))
+    mins, extents = zip(*[_dimension(obj, i, d) for i, d in zip(items, dims)])
+    return region(obj, [_as_index(m) for m in mins], [_as_index(e) for e in extents])
+
+
+def _as_index(i):
+    return as_scalar(i)
+
+
+def _dimension(buffer, i, dim):
+    """(min, extent) of one dimension."""
+    size = const_int(dim)
+    dim = dim if size is None else size
+    if not isinstance(i, slice):
+        return _one_index(i, dim), 1
+    if i.step is not None and constant(plain(i.step)) != 1:
+        raise UnsupportedConstruct(
+            f"a slice of {buffer.name} with step {i.step}", hint="index with i * step inside `for i in T.Parallel(n)`"
+        )
+    start = 0 if i.start is None else _one_index(i.start, dim)
+    stop = dim if i.stop is None else _one_index(i.stop, dim)
+    extent = binop("Sub", stop, start)
+    if not isinstance(extent, int):
+        extent = sym.Analyzer().simplify(extent)
+        extent = extent if const_int(extent) is None else const_int(extent)
+    if isinstance(extent, int) and extent <= 0:
+        raise InvalidArgument(f"the slice {_text(start)}:{_text(stop)} of {buffer.name} is empty")
+    return start, extent
+
+
+def _text(x) -> str:
+    return str(x)
+
+
+def _python_item(obj, index):
+    index = plain(index)
+    if is_expr(index) and isinstance(obj, (list, tuple, str, range)):
+        _unroll_or_fail(obj, index)
+    if is_expr(obj) or is_region(obj):
+        raise UnsupportedConstruct(
+            f"'{obj}' is already one value and cannot be indexed again", hint="write all indices at once: A[i, j]"
+        )
+    item = obj[index]
+    return item.load() if isinstance(item, ScalarVar) else item
+
+
+def _unroll_or_fail(obj, index) -> None:
+    """A Python list indexed by the variable of a constant `range` loop: trace again with that loop unrolled."""
+    builder = Builder.current("this index")
+    used = free_vars(index)
+    for loop in reversed(builder.loops):
+        if loop.unroll_key is not None and any(v in used for v in loop.vars):
+            builder.facts[loop.unroll_key] = True
+            raise Restart
+    raise UnsupportedConstruct(
+        f"a Python {type(obj).__name__} is indexed by '{index}', which is known only when the kernel runs",
+        hint="loop over Python values (`for k in [0, 1, 2]`) to unroll, or use one buffer with an extra dimension",
+    )
+
+
+def setitem(value, obj, index) -> None:
+    """``obj[index] = value``."""
+    if isinstance(obj, ScalarVar):
+        store_scalar(Builder.current("assignment"), obj.name, obj, value)
+    elif is_buffer(obj):
+        _store_item(obj, index, value)
+    elif is_expr(obj) or is_region(obj):
+        raise UnsupportedConstruct(
+            f"'{obj}' is a value, it cannot be assigned to", hint="write all indices at once: A[i, j] = x"
+        )
+    else:
+        index = plain(index)
+        if is_expr(index):
+            _unroll_or_fail(obj, index)
+        old = obj[index] if isinstance(obj, (list, dict)) and _has(obj, index) else None
+        obj[index] = (
+            bind("item", value, old)
+            if isinstance(old, ScalarVar)
+            else plain(value)
+            if not isinstance(value, ScalarVar)
+            else value
+        )
+
+
+def _has(obj, index) -> bool:
+    return index in obj if isinstance(obj, dict) else isinstance(index, int) and -len(obj) <= index < len(obj)
+
+
+def _store_item(buffer, index, value) -> None:
+    builder = Builder.current("an element store")
+    place = getitem(buffer, index)
+    if is_region(place) and any(constant(r.extent) != 1 for r in place.region):
+        REGION_ASSIGNMENT[0](place, value)
+        return
+    where = list(place.indices) if hasattr(place, "indices") else [r.min for r in place.region]
+    builder.store(buffer, cast(as_scalar(value, "the stored value"), dtype_of(buffer)), where)
+
+
+#: What ``A[0:16, :] = value`` does (a copy or a fill); one function, put here by the language.
+REGION_ASSIGNMENT: list[Callable[[Any, Any], None]] = []
+
+
+def augitem(op: str, obj, index, value) -> None:
+    """``obj[index] <op>= value`` with the index evaluated once."""
+    if isinstance(index, tuple):
+        index = tuple(_once(i) for i in index)
+    else:
+        index = _once(index)
+    old = getitem(obj, index)
+    setitem(inplace(op, old, value), obj, index)
+
+
+def _once(i):
+    return plain(i) if isinstance(i, ScalarVar) else i
+
+
+def inplace(op: str, old, value):
+    """``old <op>= value`` without the assignment."""
+    old, value = plain(old), plain(value)
+    if is_expr(old) or is_expr(value) or is_buffer(old) or is_region(old) or is_buffer(value) or is_region(value):
+        return binop(op, old, value)
+    return operators.INPLACE[op](old, value)
+
+
+def setattr_(value, obj, name: str) -> None:
+    """``obj.name = value`` is Python at trace time; inside run-time control flow it would not mean what it says."""
+    region = Builder.current("assignment").region
+    if region.kind in ("loop", "parallel", "branch", "while"):
+        raise UnsupportedConstruct(
+            f"an assignment to attribute '{name}' inside run-time control flow",
+            notes=[("the enclosing block starts here", region.where)],
+            hint="use a local name or T.alloc_var",
+        )
+    setattr(obj, name, value)

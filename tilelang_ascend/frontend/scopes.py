@@ -1,0 +1,78 @@
+"""The last check of the front end: no variable is used outside the region that defines it."""
+
+from __future__ import annotations
+
+from ..errors import InvalidKernel, Location
+from ..ir import AllocBuffer, Bind, BufferStore, For, IfThenElse, SeqStmt, While, exprs, free_vars
+
+
+def check_scopes(body, where: Location | None) -> None:
+    """Every variable must be used inside the region that defines it (a Python list can carry one out of it)."""
+    undefined = _escaped(body)
+    if undefined is None:
+        return
+    var, stmt = undefined
+    raise InvalidKernel(
+        f"'{var.name}' is used outside the loop, branch or kernel that defines it",
+        at=stmt if getattr(stmt, "span", None) is not None else where,
+        hint="values that exist only while the kernel runs cannot leave their block; use T.alloc_var before the block",
+    )
+
+
+def _escaped(body):
+    """(variable, statement) of the first use of a variable out of its scope, else None."""
+    defined_somewhere: set = set()
+    visible: set = set()
+
+    def collect(s) -> None:
+        if isinstance(s, SeqStmt):
+            for x in s.seq:
+                collect(x)
+        elif isinstance(s, For):
+            defined_somewhere.add(s.loop_var)
+            collect(s.body)
+        elif isinstance(s, While):
+            collect(s.body)
+        elif isinstance(s, IfThenElse):
+            collect(s.then_case)
+            if s.else_case is not None:
+                collect(s.else_case)
+        elif isinstance(s, Bind):
+            defined_somewhere.add(s.var)
+        elif isinstance(s, AllocBuffer):
+            defined_somewhere.add(s.buffer)
+
+    def check(s, added: list):
+        for e in exprs(s):
+            for v in free_vars(e):
+                if v in defined_somewhere and v not in visible:
+                    return v, s
+        if isinstance(s, BufferStore) and s.buffer in defined_somewhere and s.buffer not in visible:
+            return s.buffer, s
+        if isinstance(s, SeqStmt):
+            for x in s.seq:
+                if bad := check(x, added):
+                    return bad
+        elif isinstance(s, Bind):
+            visible.add(s.var), added.append(s.var)
+        elif isinstance(s, AllocBuffer):
+            visible.add(s.buffer), added.append(s.buffer)
+        elif isinstance(s, For):
+            visible.add(s.loop_var)
+            bad = scoped(s.body)
+            visible.discard(s.loop_var)
+            return bad
+        elif isinstance(s, While):
+            return scoped(s.body)
+        elif isinstance(s, IfThenElse):
+            return scoped(s.then_case) or (scoped(s.else_case) if s.else_case is not None else None)
+        return None
+
+    def scoped(s):
+        added: list = []
+        bad = check(s, added)
+        visible.difference_update(added)
+        return bad
+
+    collect(body)
+    return scoped(body)

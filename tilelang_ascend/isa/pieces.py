@@ -1,0 +1,123 @@
+"""Strided footprints: operands that touch equal pieces at a regular pitch, with gaps no byte of which is touched.
+
+`Intrinsic.footprint` gives the span from the first to the last byte. Instructions that interleave (fractals of
+neighbouring columns, columns of a row-major tile) have overlapping spans and disjoint pieces; whoever asks whether two
+accesses meet needs both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from .base import Intrinsic
+from .footprints import BLOCK, FRACTAL_BYTES
+
+
+class Values(Protocol):
+    """What a rule may ask about the arguments of a call."""
+
+    def exact(self, *names: str) -> int | None:
+        """Sum of the arguments, None when it is not a constant."""
+
+    def bound(self, name: str) -> int | None:
+        """A constant the argument never exceeds, None when there is none."""
+
+    def itemsize(self, operand: int) -> int:
+        """Bytes of one element of an operand."""
+
+
+#: (bytes of one piece, bytes from piece to piece); None where unknown.
+Piece = "tuple[int | None, int | None]"
+
+
+def _times(value, factor: int):
+    return None if value is None else value * factor
+
+
+def _plus(value, more: int):
+    return None if value is None else value + more
+
+
+def _up(value, unit: int):
+    return None if value is None else -(-value // unit) * unit
+
+
+def _gm_rows(gap: str) -> Callable:
+    return lambda v, _: (v.bound("block_len"), v.exact("block_len", gap))
+
+
+def _ub_rows(gap: str, padded: bool) -> Callable:
+    def rule(v: Values, _):
+        if padded and v.exact("is_pad") != 0:
+            return None, None
+        row, length = _up(v.bound("block_len"), BLOCK), _up(v.exact("block_len"), BLOCK)
+        blocks = v.exact(gap)
+        return row, None if None in (length, blocks) else length + blocks * BLOCK
+
+    return rule
+
+
+def _block_runs(gap: str) -> Callable:
+    return lambda v, _: (_times(v.bound("block_len"), BLOCK), _times(v.exact("block_len", gap), BLOCK))
+
+
+def _fractals(stride: str, more: int) -> Callable:
+    return lambda v, _: (FRACTAL_BYTES, _times(_plus(v.exact(stride), more), FRACTAL_BYTES))
+
+
+def _elements(length: str, stride: str) -> Callable:
+    return lambda v, i: (_times(v.bound(length), v.itemsize(i)), _times(v.exact(stride), v.itemsize(i)))
+
+
+def _nz_columns(v: Values, _) -> Piece:
+    if v.exact("nd_num") != 1 or v.exact("dst_nz_n_stride") != 1:
+        return None, None
+    return _times(v.bound("n_value"), BLOCK), _times(v.exact("dst_nz_c0_stride"), BLOCK)
+
+
+def _nd_rows(v: Values, i: int) -> Piece:
+    return _elements("d_value", "src_d_value")(v, i) if v.exact("nd_num") == 1 else (None, None)
+
+
+#: (record, operand) -> rule.
+_RULES: dict[tuple[str, str], Callable] = {
+    ("copy_gm_to_ub", "s"): _gm_rows("src_stride"),
+    ("copy_gm_to_ub", "d"): _ub_rows("dst_stride", padded=True),
+    ("copy_ub_to_gm", "d"): _gm_rows("dst_stride"),
+    ("copy_ub_to_gm", "s"): _ub_rows("src_stride", padded=False),
+    ("copy_gm_to_l1_nd2nz", "s"): _nd_rows,
+    ("copy_gm_to_l1_nd2nz", "d"): _nz_columns,
+    ("copy_ub_to_ub", "d"): _block_runs("dst_gap"),
+    ("copy_ub_to_ub", "s"): _block_runs("src_gap"),
+    ("load_l0a", "d"): _fractals("dst_gap", 1),
+    ("load_l0a", "s"): _fractals("src_stride", 0),
+    ("load_l0b", "d"): _fractals("dst_gap", 1),
+    ("load_l0b", "s"): _fractals("src_stride", 0),
+    ("fixpipe_to_gm", "d"): _elements("n_size", "dst_stride"),
+}
+
+
+def _repeats(name: str) -> Callable:
+    """Operand of a high-dimension vector form: a piece is one repeat of eight blocks."""
+
+    def rule(v: Values, _):
+        block = v.exact(name + "_blk")
+        return None if block is None else (7 * block + 1) * BLOCK, _times(v.exact(name + "_rep"), BLOCK)
+
+    return rule
+
+
+def piece_of(record: Intrinsic, operand: int, values: Values) -> tuple[int, int] | None:
+    """(piece bytes, pitch bytes) of one operand, None when its bytes are not known to be pieces with gaps."""
+    name = record.operands[operand].name
+    rule = _RULES.get((record.name, name))
+    if rule is None:
+        if name + "_rep" not in record.arg_names or name + "_blk" not in record.arg_names:
+            return None
+        rule = _repeats(name)
+    piece, pitch = rule(values, operand)
+    return None if None in (piece, pitch) or piece >= pitch else (piece, pitch)
+
+
+__all__ = ["Values", "piece_of"]

@@ -1,0 +1,101 @@
+"""Exponentials and logarithms to other bases, powers.
+
+Error bounds (float32, away from denormals), with `exp` and `ln` of the hardware at 1 ulp:
+
+exp2    2 ulp; exp2_fast |x| / 2 + 2 ulp
+log2, log10   3 ulp
+log1p   3 ulp
+pow     2 + |b * ln a| ulp; exact small integer and square-root exponents 2 ulp
+"""
+
+from __future__ import annotations
+
+import math
+
+_LN2 = math.log(2.0)
+_LARGEST = 3.4028234663852886e38
+_TINY = 1e-30
+_MAX_POWER = 4
+"""Integer exponents up to this magnitude become products."""
+
+
+def exp2(o, x):
+    """2 ** x = 2 ** n * exp((x - n) ln 2), n = x rounded; 2 ** n is built in the exponent bits, in two halves so that the
+    whole range down to denormals works."""
+    if o.fast:
+        return exp2_fast(o, x)
+    x = o.maximum(o.minimum(x, 129.0), -151.0)
+    n = o.cast(x, "float32", "rint")
+    mantissa = o.unary("exp", o.mul(o.sub(x, n), _LN2))
+    whole = o.cast(n, "int32", "rint")
+    half = o.shift_right(whole, 1)
+    return o.mul(o.mul(mantissa, _power_of_two(o, half)), _power_of_two(o, o.sub(whole, half)))
+
+
+def exp2_fast(o, x):
+    """exp(x ln 2): two instructions, the rounding of the product grows with |x|."""
+    return o.unary("exp", o.mul(x, _LN2))
+
+
+def _power_of_two(o, n):
+    return o.bits(o.shift_left(o.add(n, 127), 23), "float32")
+
+
+def log2(o, x):
+    return o.mul(o.unary("ln", x), 1.0 / _LN2)
+
+
+def log10(o, x):
+    return o.mul(o.unary("ln", x), 1.0 / math.log(10.0))
+
+
+def log1p(o, x):
+    """ln(u) + (x - (u - 1)) / u with u = 1 + x: the second term is what rounding u lost."""
+    finite = o.minimum(x, _LARGEST)
+    u = o.add(finite, 1.0)
+    lost = o.div(o.sub(finite, o.add(u, -1.0)), o.maximum(u, _TINY))
+    return o.add(o.unary("ln", o.add(x, 1.0)), lost)
+
+
+def exp10(o, x):
+    """|x| + 2 ulp."""
+    return o.unary("exp", o.mul(x, math.log(10.0)))
+
+
+def power(o, a, b):
+    """a ** b. A constant exponent that is a small integer or a half becomes products and roots."""
+    exponent = o.constant(b)
+    if exponent is not None:
+        special = _constant_power(o, a, exponent)
+        if special is not None:
+            return special
+    magnitude = o.unary("exp", o.mul(o.unary("ln", o.unary("abs", a)), b))
+    return o.where(o.cond("eq", b, 0.0), 1.0, _signed_power(o, a, b, magnitude))
+
+
+def _signed_power(o, a, b, magnitude):
+    """Sign of a negative base: defined for integer exponents, negative for odd ones."""
+    half = o.mul(b, 0.5)
+    is_odd = o.cond("gt", o.unary("abs", o.sub(half, o.cast(half, "float32", "floor"))), 0.25)
+    is_integer = o.cond("eq", o.cast(b, "float32", "floor"), b)
+    signed = o.where(is_odd, o.mul(magnitude, -1.0), magnitude)
+    negative = o.where(is_integer, signed, math.nan)
+    return o.where(o.cond("lt", a, 0.0), negative, magnitude)
+
+
+def _constant_power(o, a, exponent: float):
+    if exponent == 0:
+        return o.splat(1.0, a)
+    if exponent == 0.5:
+        return o.unary("sqrt", a)
+    if exponent == -0.5:
+        return o.div(1.0, o.unary("sqrt", a))
+    if exponent != int(exponent) or abs(exponent) > _MAX_POWER:
+        return None
+    n = int(abs(exponent))
+    square = o.mul(a, a) if n > 1 else None
+    value = {1: a, 2: square, 3: square and o.mul(square, a), 4: square and o.mul(square, square)}[n]
+    return o.div(1.0, value) if exponent < 0 else value
+
+
+FUNCTIONS = {"exp2": exp2, "log2": log2, "log10": log10, "log1p": log1p, "exp10": exp10, "pow": power}

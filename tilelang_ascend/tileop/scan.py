@@ -1,0 +1,178 @@
+"""`tl.cumsum` and `tl.cummax` along one dimension of a tile, forwards or backwards.
+
+    dim is not the innermost:  plane after plane, y[k] = y[k - 1] op x[k]
+    dim is the innermost:      log2(n) steps t'[k] = t[k] op t[k - s], s = 1, 2, 4, …; rows carry s neutral elements in front, so a
+                               step is one instruction; steps shorter than a block read their shifted operand through a gather
+
+float16 and bfloat16 accumulate in float32 and are rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ..ir import Evaluate, FloatImm, IntImm, Stmt, attrs_of, const_int, dtype_of, itemsize, op_name, seq
+from .affine import add, constant, scale
+from .context import BLOCK_BYTES, REPEAT_BYTES, VectorContext, round_up
+from .reduce import conversion, region_view
+from .vector_convert import HOPS, Unsupported
+from .vector_emit import Emitter
+from .vector_views import View, offset_by
+
+_COMBINE = {"tl.cumsum": "add", "tl.cummax": "max"}
+_COMPUTE = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int32": "int32", "int16": "int32", "int8": "int32",
+            "uint8": "int32"}  # fmt: skip
+_NEUTRAL = {("add", "float32"): 0.0, ("add", "int32"): 0, ("max", "float32"): -math.inf, ("max", "int32"): -(2**31)}
+
+
+def lower_scan(s: Evaluate, ctx: VectorContext) -> Stmt:
+    """Lower `tl.cumsum` / `tl.cummax` (src region, dst region; attrs `dim`, `reverse`)."""
+    try:
+        return _Scan(s, ctx).lower()
+    except Unsupported as e:
+        from ..errors import UnsupportedConstruct
+
+        raise UnsupportedConstruct(f"{op_name(s)}: {e.reason}", at=s.span, hint=e.hint or "scan a float32 tile") from None
+
+
+class _Scan:
+    def __init__(self, s: Evaluate, ctx: VectorContext):
+        source, target = s.value.args
+        attrs = attrs_of(s)
+        self.ctx, self.combine = ctx, _COMBINE[op_name(s)]
+        self.reverse = bool(int(attrs.get("reverse", 0)))
+        self.shape = tuple(const_int(r.extent) for r in source.region)
+        if None in self.shape:
+            raise Unsupported("the region has a size known only at run time")
+        self.dim = int(attrs.get("dim", 0)) % len(self.shape)
+        self.axes = tuple(range(len(self.shape)))
+        self.src, self.dst = region_view(ctx, source, self.axes), region_view(ctx, target, self.axes)
+        if dtype_of(source.source) not in _COMPUTE:
+            raise Unsupported(f"scans of {dtype_of(source.source)}")
+        self.dtype = _COMPUTE[dtype_of(source.source)]
+        self.emitter = Emitter(self.shape, s.span)
+
+    def lower(self) -> Stmt:
+        if self.dim == len(self.shape) - 1:
+            self._along_rows()
+        else:
+            self._along_planes()
+        return seq(self.emitter.out)
+
+    # -- dtypes -------------------------------------------------------------------------------------------------------
+
+    def _tile(self, dtype: str, name: str) -> View:
+        """A canonical tile of the shape of the scan."""
+        return self._padded(dtype, 0, name)
+
+    def _padded(self, dtype: str, pad: int, name: str) -> View:
+        """A tile whose rows have `pad` more elements; the base is the first real one (pad in front unless reversed)."""
+        unit = max(self.ctx.pitch_unit, BLOCK_BYTES // min(itemsize(dtype), 4))
+        width = round_up(self.shape[-1] + pad, unit)
+        strides, step = [1], width
+        for n in reversed(self.shape[:-1]):
+            strides.append(step)
+            step *= n
+        buffer = self.ctx.new_temp(dtype, round_up(step, REPEAT_BYTES // itemsize(dtype)), name)
+        return View(buffer, 0, constant(0 if self.reverse else pad), tuple(reversed(strides)), dtype, dense=pad == 0)
+
+    def _convert(self, view: View, dtype: str, last: View | None = None) -> View:
+        hops = conversion(view.dtype, dtype)
+        for k, hop in enumerate(hops):
+            out = last if last is not None and k == len(hops) - 1 else self._tile(hop, "cast")
+            self.emitter.run("cast", [out, view], self.axes, round=HOPS[view.dtype, hop])
+            view = out
+        if not hops and last is not None and not view.same_place(last):
+            self.emitter.run("copy", [last, view], self.axes)
+        return last if last is not None else view
+
+    # -- outer dimensions ---------------------------------------------------------------------------------------------
+
+    def _along_planes(self) -> None:
+        """In place in the destination when it has the dtype of the scan."""
+        n = self.shape[self.dim]
+        direct = self.dst.dtype == self.dtype
+        out = self.dst if direct else self._tile(self.dtype, "scan")
+        source = self._convert(self.src, self.dtype)
+        plane = tuple(1 if a == self.dim else m for a, m in enumerate(self.shape))
+        first, step = (n - 1, -1) if self.reverse else (0, 1)
+        self.emitter.extents = plane
+        views = [replace(v, dense=False) for v in (out, source)]
+        if not source.same_place(out):
+            self.emitter.run("copy", [self._plane(v, first) for v in views], self.axes)
+
+        def one(k):
+            index = offset_by(k, step * out.strides[self.dim]), offset_by(k, step * source.strides[self.dim])
+            here, there = (replace(v, base=add(self._plane(v, first + step).base, i)) for v, i in zip(views, index))
+            before = replace(here, base=add(here.base, constant(-step * out.strides[self.dim])))
+            self.emitter.run(self.combine, [here, before, there], self.axes)
+
+        if n > 1:
+            self.emitter.repeat(n - 1, one)
+        self.emitter.extents = self.shape
+        if not direct:
+            self._convert(out, self.dst.dtype, self.dst)
+
+    def _plane(self, view: View, k: int) -> View:
+        return replace(view, base=add(view.base, constant(k * view.strides[self.dim])))
+
+    # -- innermost dimension ------------------------------------------------------------------------------------------
+
+    def _along_rows(self) -> None:
+        width = self.shape[-1]
+        steps = [1 << k for k in range((width - 1).bit_length())]
+        source = self._convert(self.src, self.dtype)
+        if not steps:
+            self._convert(source, self.dst.dtype, self.dst)
+            return
+        pad = round_up(steps[-1], source.block)
+        places = [self._padded(self.dtype, pad, name) for name in ("scan", "scan")]
+        for view in places:
+            self.emitter.issue("duplicate", replace(view, base=constant(0)).head(), self._neutral(), int(view.buffer.ty.shape[1]))
+        self.emitter.run("copy", [places[0], source], self.axes)
+        table = self._table(width) if width > 1 else None
+        shifted = self._padded(self.dtype, pad, "shifted")
+        current, other = places
+        direct = self.dst.dtype == self.dtype
+        for s in steps:
+            out = self.dst if direct and s == steps[-1] else other
+            self.emitter.run(self.combine, [out, current, self._shifted(current, s, shifted, table)], self.axes)
+            current, other = out, current
+        if not direct:
+            self._convert(current, self.dst.dtype, self.dst)
+
+    def _neutral(self):
+        value = _NEUTRAL[self.combine, self.dtype]
+        return FloatImm(self.dtype, value) if self.dtype == "float32" else IntImm(self.dtype, value)
+
+    def _table(self, width: int):
+        """Byte offsets of consecutive elements."""
+        table = View(self.ctx.new_temp("int32", round_up(width, 64), "table"), 0, constant(0), (), "int32")
+        self.emitter.issue("create_vec_index", table.head(), 0, width)
+        self.emitter.issue("muls", table.head(), table.head(), itemsize(self.dtype), width)
+        return table.retyped("uint32").head()
+
+    def _shifted(self, view: View, step: int, scratch: View, table) -> View:
+        """The elements `step` places earlier (later when reversed): a view where aligned, else gathered row by row."""
+        by = step if self.reverse else -step
+        moved = replace(view, base=add(view.base, constant(by)), dense=False)
+        if step % view.block == 0:
+            return moved
+        size, width = itemsize(self.dtype), self.shape[-1]
+        outer = [a for a in self.axes[:-1] if self.shape[a] > 1]
+        start = replace(view, base=constant(0)).head()
+
+        def rows(k: int, at):
+            if k < len(outer):
+                a = outer[k]
+                self.emitter.repeat(self.shape[a], lambda i: rows(k + 1, add(at, offset_by(i, view.strides[a]))))
+                return
+            offset = scale(add(moved.base, at), size).expr()
+            self.emitter.issue("gather", scratch.head(at), start, table, offset, width)
+
+        rows(0, constant(0))
+        return scratch
+
+
+__all__ = ["lower_scan"]

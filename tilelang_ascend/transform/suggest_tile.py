@@ -1,0 +1,46 @@
+"""suggest_tile: the largest tile that would fit, for the hint of an out-of-memory error.
+
+Tile sizes come from a few numbers in the user's program, and every dimension that shows the same number usually is that number. For
+each number the search shrinks all dimensions equal to it until the tiles of the memory fit together.
+"""
+
+from __future__ import annotations
+
+from ..errors import OutOfMemory
+from ..ir import PrimFunc, const_int, decl_buffer, dtype_of, scope_of
+from ..isa.base import SCOPES, Space
+from ..tileop.layout import tile_bytes
+from .version_buffers import versioned_buffers
+
+STEP = 16
+
+
+def total_bytes(shapes: list, old: int, new: int) -> int:
+    """Bytes of all tiles with dimension size `old` replaced by `new`."""
+    total = 0
+    for shape, dtype, scope in shapes:
+        resized = [new if n == old else n for n in shape]
+        total += tile_bytes(decl_buffer(resized, dtype, "t", scope=scope))
+    return total
+
+
+def suggest_tile(func: PrimFunc, chip, error: OutOfMemory) -> OutOfMemory:
+    """`error` with a hint that names, for the memory that overflows, sizes that fit."""
+    space = Space[error.fields["memory"]]
+    shapes = [
+        ([const_int(n) for n in b.ty.shape], dtype_of(b), scope_of(b))
+        for b in versioned_buffers(func.body)
+        if SCOPES.get(scope_of(b)) is space
+    ]
+    options = []
+    for size in sorted({n for shape, _, _ in shapes for n in shape if n > STEP}, reverse=True):
+        for smaller in range((size - 1) // STEP * STEP, 0, -STEP):
+            if total_bytes(shapes, size, smaller) <= chip.capacity_bytes(space):
+                options.append(f"{smaller} instead of {size}")
+                break
+    if options:
+        error.hint = "the largest tiles that fit have a dimension of " + ", or ".join(options)
+    return error
+
+
+__all__ = ["suggest_tile"]
