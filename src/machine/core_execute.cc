@@ -138,7 +138,9 @@ bool Core::wait_flag(int slot, const Item& item) {
   clock_[slot].join(f.set_clock);
   f.wait_epoch = tick(slot, item.instr);
   f.wait_site = site(item.instr, slot);
-  complete(slot, item.instr);
+  // The wait itself is over; instructions in front of it that may still run stay unknown.
+  uint32_t& known = clock_[slot].local[slot];
+  if (known + 1 == time_[slot]) known = time_[slot];
   return true;
 }
 

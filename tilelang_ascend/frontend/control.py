@@ -139,6 +139,7 @@ class _Loop(_Statement):
 
     kind = "serial"
     unroll_key: Any = None
+    runtime_key: Any = None  # the fact that makes a loop of Python a run-time one
     rounds = 0  # iterations of a loop that is unrolled
     vars: tuple = ()
     region: Region | None = None
@@ -173,7 +174,7 @@ class ForLoop(_Loop):
             iterable = serial_range(iterable.start, iterable.stop, iterable.step, unrollable=True)
         if isinstance(iterable, LoopSpec):
             if iterable.unrollable is not None:
-                self.unroll_key = ("unroll", self.where.file, self.where.line) if self.where else None
+                self.unroll_key = ("unroll", self.where)
                 if self.builder.facts.get(self.unroll_key):
                     return iterable.unrollable
             # A loop that never runs is not traced at all.
@@ -244,7 +245,7 @@ class WhileLoop(_Loop):
         super().__init__(names, flags)
         self.done = False
         self.region = self.builder.region
-        self.forever_key = ("python", self.where.file, self.where.line) if self.where else None
+        self.forever_key, self.runtime_key = ("python", self.where), ("runtime", self.where)
         self.builder.loops.append(self)
 
     def mark(self) -> None:
@@ -252,12 +253,14 @@ class WhileLoop(_Loop):
         self.marked = len(self.builder.region.stmts)
 
     def decide(self, condition, values):
+        facts = self.builder.facts
         if condition is FOREVER:
-            self.runtime = not self.builder.facts.get(self.forever_key)
+            self.runtime = self.forever_key not in facts or self.runtime_key in facts
         else:
             condition = operators.as_bool(condition)
             known = constant(condition) if is_expr(condition) else bool(condition)
-            self.runtime, self.done = known is None, known is False
+            self.runtime = known is None or self.runtime_key in facts
+            self.done = known is False and not self.runtime
         if self.runtime:
             self._check_pure()
             values = self.promote(values)

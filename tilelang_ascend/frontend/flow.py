@@ -11,7 +11,7 @@ from ..ir import Break, Continue, tile_op
 from . import operators
 from .builder import Builder, constant
 from .operators import plain
-from .values import LoopSpec, is_buffer, is_expr, is_region
+from .values import LoopSpec, Restart, is_buffer, is_expr, is_region
 
 
 def break_() -> bool:
@@ -34,6 +34,9 @@ def _leave(word: str, node) -> bool:
     loop = builder.loops[-1]
     here = builder.region is loop.region
     if not loop.runtime:
+        if not here and loop.runtime_key is not None:
+            builder.facts[loop.runtime_key] = True  # trace again with a run-time loop, which can be left at run time
+            raise Restart
         if not here:
             raise UnsupportedConstruct(
                 f"`{word}` under a run-time condition inside a loop that is unrolled at compile time",

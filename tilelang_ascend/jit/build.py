@@ -12,6 +12,7 @@ from ..runtime.artifact import AbiSlot, Artifact
 from .signature import read_signature
 
 _listeners: list[Callable[[Artifact], None]] = []
+_target_rules: list[Callable[[Any], Any]] = []
 
 
 @contextlib.contextmanager
@@ -24,11 +25,24 @@ def on_build(callback: Callable[[Artifact], None]) -> Iterator[None]:
         _listeners.remove(callback)
 
 
+@contextlib.contextmanager
+def target_rule(rule: Callable[[Any], Any]) -> Iterator[None]:
+    """Every target of a kernel that is compiled meanwhile goes through `rule` first."""
+    _target_rules.append(rule)
+    try:
+        yield
+    finally:
+        _target_rules.remove(rule)
+
+
 def resolve_chip(target: Any):
     """The chip record for a `target=` argument; None means `TILELANG_DEFAULT_TARGET`."""
     from .. import arch
 
-    return arch.parse_target(env.DEFAULT_TARGET.get() if target is None else target)
+    target = env.DEFAULT_TARGET.get() if target is None else target
+    for rule in _target_rules:
+        target = rule(target)
+    return arch.parse_target(target)
 
 
 def build_artifact(

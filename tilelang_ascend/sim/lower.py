@@ -135,8 +135,8 @@ class _Lowering(StmtMutator):
 
     def rewrite(self, e):
         """Replace calls of intrinsics by calls into the machine."""
-        if _is_negative_to_unsigned(e):
-            return IntImm(e.ty.dtype, int(e.value.value) % (1 << 8 * itemsize(dtype_of(e))))
+        if _is_wrapping_constant(e):
+            return IntImm(e.ty.dtype, _wrapped(int(e.value.value), dtype_of(e)))
         if not _is_machine_call(e):
             return map_children(e, self.rewrite)
         record = lookup(op_name(e))
@@ -195,11 +195,19 @@ def _is_machine_call(e) -> bool:
     return (op_name(e) or "").startswith(_PREFIX)
 
 
-def _is_negative_to_unsigned(e) -> bool:
-    """TVM's simplifier refuses to fold a conversion of a negative constant to an unsigned dtype."""
+def _wrapped(value: int, dtype: str) -> int:
+    """`value` as an integer dtype holds it."""
+    bits = 8 * itemsize(dtype)
+    value %= 1 << bits
+    return value - (1 << bits) if dtype.startswith("int") and value >> (bits - 1) else value
+
+
+def _is_wrapping_constant(e) -> bool:
+    """A conversion of a constant to an integer dtype that does not hold it: TVM's simplifier fails on these."""
     if not isinstance(e, tirx.Cast) or not isinstance(e.value, IntImm):
         return False
-    return dtype_of(e).startswith("uint") and int(e.value.value) < 0
+    dtype = dtype_of(e)
+    return "int" in dtype and _wrapped(int(e.value.value), dtype) != int(e.value.value)
 
 
 def _must_change(e) -> bool:
@@ -207,7 +215,7 @@ def _must_change(e) -> bool:
 
     def see(x):
         nonlocal found
-        found = found or _is_machine_call(x) or _is_negative_to_unsigned(x)
+        found = found or _is_machine_call(x) or _is_wrapping_constant(x)
 
     walk_expr(e, see)
     return found

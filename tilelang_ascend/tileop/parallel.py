@@ -166,7 +166,7 @@ class Block:
         memory = "uint8" if dtype == "bool" else dtype
         old = self._as_stored(self.exprs.natural(BufferLoad(s.buffer, list(s.indices))), dtype)
         if memory in ("int8", "uint8"):
-            parts = [convert(self.graph, self.graph.tile(x), "float16") for x in (value, old)]
+            parts = [convert(self.graph, x, "float16") for x in (value, old)]
             return convert(self.graph, ops.select(self.mask, *parts), memory)
         if memory == "bfloat16":
             parts = [self.graph.reinterpret(self.graph.tile(x), "float16") for x in (value, old)]

@@ -54,6 +54,8 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
     """`a` in another dtype. Raises `Unsupported` when the hardware has no way."""
     if a.dtype == dtype:
         return a
+    if a.is_scalar and MASK not in (a.dtype, dtype):
+        return g.scalar_cast(a, dtype)
     if MASK in (a.dtype, dtype):
         return _from_mask(g, a, dtype) if a.dtype == MASK else to_mask(g, a)
     if a.op == "cast" and a.args[0].dtype == dtype and _lossless(dtype, a.dtype):

@@ -49,16 +49,22 @@ def _table(values, steps: dict, lowest: int, axes) -> tuple[View, bool]:
             lanes = g.node("lanes", "int32", attrs=(axes,))
             lanes.axes = axes
             return _evaluated(values, _scaled(g, lanes, factor, -lowest)), True
-    total = None
-    for a in axes:
-        iota = g.node("iota", "int32", attrs=(a,))
-        iota.axes = (a,)
-        part = _scaled(g, iota, steps[a], 0)
-        total = part if total is None else g.binary("add", total, part)
-    total = g.binary("add", total, g.const(-lowest, "int32"))
-    inner = axes[-1]
-    padded = len(axes) > 1 and packed[axes[-2]] != values.extents[inner]
-    return _evaluated(values, total), not padded
+    *outer, inner = axes
+    parts = {a: _iota(g, a, steps[a], -lowest if a == inner else 0) for a in axes}
+    total = _evaluated(values, parts[inner])
+    out = values.temporary("int32", axes, "table")
+    for a in outer:
+        _evaluated(values, parts[a])
+        values.emitter.run("add", [out, total, values.spread(parts[a])], axes)
+        total = out
+    padded = packed[outer[-1]] != values.extents[inner]
+    return total, not padded
+
+
+def _iota(g, axis: int, factor: int, plus: int) -> Node:
+    iota = g.node("iota", "int32", attrs=(axis,))
+    iota.axes = (axis,)
+    return _scaled(g, iota, factor, plus)
 
 
 def _scaled(g, n: Node, factor: int, plus: int) -> Node:
@@ -69,11 +75,12 @@ def _evaluated(values, n: Node) -> View:
     """The view of a table node; tables stay alive for the next access with the same pattern."""
 
     def keep(x: Node):
-        if x in values.views or x.is_scalar:
+        if x.is_scalar:
             return
         x.edges += 2
-        for a in x.args:
-            keep(a)
+        if x not in values.views:
+            for a in x.args:
+                keep(a)
 
     keep(n)
     return values.view(n)

@@ -115,6 +115,12 @@ class Graph:
         unique = list({id(e): e for e in elements}.values())
         return self.scalar(make(*(self.scalar_expr(n) for n in nodes)), unique)
 
+    def scalar_cast(self, a: Node, dtype: str) -> Node:
+        """A scalar in another dtype, converted by the scalar unit."""
+        if a.op == "const":
+            return self.const(a.value, dtype)
+        return self._scalar_op(lambda x: tirx.Cast(dtype, x), a)
+
     # -- instructions -------------------------------------------------------------------------------------------------
 
     def binary(self, name: str, a: Node, b: Node) -> Node:

@@ -51,11 +51,7 @@ class VectorOps:
 
     def scalar_cast(self, a: Node, dtype: str) -> Node:
         """A scalar node in another dtype, converted by the scalar unit."""
-        from ..ir import tirx
-
-        if a.op == "const":
-            return self.g.const(a.value, dtype)
-        return self.g._scalar_op(lambda x: tirx.Cast(dtype, x), a)
+        return self.g.scalar_cast(a, dtype)
 
     def arithmetic(self, name: str, a: Node, b: Node, logical: str) -> Node:
         """``add sub mul max min`` and float ``div``."""

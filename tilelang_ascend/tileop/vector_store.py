@@ -7,6 +7,7 @@ from .affine import constant
 from .context import BLOCK_BYTES
 from .vector_convert import Unsupported
 from .vector_emit import Unwritable
+from .vector_gather import gather_view
 from .vector_graph import Node
 from .vector_ops import VectorOps
 from .vector_shift import store_columns, store_shifted
@@ -99,6 +100,10 @@ def _block_copy(values: Values, place: View, source: View, axes) -> bool:
 
 def _unaligned(values: Values, place: View, value: Node, axes) -> None:
     """Destinations that start inside a block or step over lanes: masked copies of a value shifted into position."""
+    order = tuple(sorted(axes, key=lambda a: -abs(place.strides[a])))
+    if order != axes:
+        _transposed(values, place, value, axes, order)
+        return
     step = place.strides[axes[-1]] if axes else 1
     rows_aligned = all(place.strides[a] % place.block == 0 for a in axes[:-1])
     if itemsize(place.dtype) in (2, 4) and not place.base.terms and rows_aligned and step > 0:
@@ -111,6 +116,20 @@ def _unaligned(values: Values, place: View, value: Node, axes) -> None:
     raise Unsupported(
         "the store does not start at a 32-byte boundary or steps irregularly through the tile", "store to a contiguous tile first"
     )
+
+
+def _transposed(values: Values, place: View, value: Node, axes, order) -> None:
+    """The tile steps through the axes in another order than the computation: gather the value into that order."""
+    full = values.view(value) if all(a in value.axes for a in axes) else values.expand(value, axes)
+    moved = gather_view(values, full, order)
+    hops = [moved] if itemsize(place.dtype) != 1 else [moved, values.temporary("float16", order, "wide")]
+    name = "copy" if len(hops) == 1 else "cast"
+    if name == "cast":
+        values.emitter.run("cast", [hops[1], moved], order, round="none")
+    try:
+        values.emitter.run(name, [place, hops[-1]], order, **({"round": "trunc"} if name == "cast" else {}))
+    except Unwritable:
+        raise Unsupported("a transposed store that does not start at a 32-byte boundary", "store to an aligned tile first") from None
 
 
 __all__ = ["store"]

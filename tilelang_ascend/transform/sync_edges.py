@@ -211,10 +211,9 @@ class EdgeChooser:
         set_at = Slot(edge.wait_at.block, edge.wait_at.gap, GUARD_SET)
         wait_at = Slot(edge.set_at.block, edge.set_at.gap, GUARD_WAIT)
         ring = Ring(edge.ring.count, edge.ring.wait_form, edge.ring.set_form) if edge.ring else None
-        distance, loop = 0, None
-        if edge.distance == 0:
-            loop = loops[-1]
-            distance = self.credit if edge.cross else edge.count
+        # A set may be as many sets ahead of the waits as there are ids (or counts).
+        distance = max(0, (self.credit if edge.cross else edge.count) - edge.distance)
+        loop = (edge.loop or loops[-1]) if distance else None
         return Edge(edge.dst, edge.src, set_at, wait_at, loop, distance, ring, edge.dst_stmt, edge.src_stmt, edge.depth)
 
     # ---- barriers
@@ -222,14 +221,17 @@ class EdgeChooser:
     def _place_barriers(self) -> None:
         """Barriers right before dependent instructions of lanes that complete out of order. Going through the trace in
         order and placing each as late as possible gives the fewest of them in straight-line code."""
-        slots = {}
-        for trace in self.traces:
-            found = Simulation(trace, Binder(self.plan).bind(trace), assume_barriers=True).run()
-            for need in found.uncovered:
-                slot = _barrier_slot(need)
-                slots.setdefault((slot, need.dependence.dst.lane), need.dependence.dst.stmt)
-        for (slot, lane), stmt in slots.items():
-            self.plan.barriers.append(Barrier(LANES[lane][0], lane, slot, stmt))
+        while True:
+            slots = {}
+            for trace in self.traces:
+                found = Simulation(trace, Binder(self.plan).bind(trace), assume_barriers=True).run()
+                for need in found.uncovered:
+                    slots.setdefault((_barrier_slot(need), need.dependence.dst.lane), need.dependence.dst.stmt)
+            # A barrier in front of a loop covers less than the simulation assumed inside the loop: look again.
+            if not slots:
+                return
+            for (slot, lane), stmt in slots.items():
+                self.plan.barriers.append(Barrier(LANES[lane][0], lane, slot, stmt))
 
     # ---- pruning
 

@@ -99,3 +99,18 @@ def test_small_mmads_overlap_and_large_ones_do_not():
 
     assert checks(launch({}, aic=twice(16, 16), checks=("racecheck",))) == {"racecheck"}
     assert launch({}, aic=twice(64, 64), checks=("racecheck",)).ok
+
+
+def test_a_wait_does_not_complete_the_instructions_in_front_of_it():
+    from stream_program import operand
+
+    from tilelang_ascend.isa.base import Space
+
+    heads = operand(Space.L0C, 0), operand(Space.L0A, 0, "float16"), operand(Space.L0B, 0, "float16")
+
+    def program(between):
+        p = Program().sync("MTE1_M", 0).op("mmad", *heads, 32, 32, 16, 0, 0, 1)
+        return between(p).op("mmad", *heads, 32, 32, 16, 0, 0, 0)
+
+    assert checks(launch({}, aic=program(lambda p: p.sync("MTE1_M", 1)), checks=("racecheck",))) == {"racecheck"}
+    assert launch({}, aic=program(lambda p: p.op("pipe_barrier", pipe="M")), checks=("racecheck",)).ok

@@ -129,13 +129,13 @@ class Generator:
 
     def sample(self) -> Sample:
         start = [BufferStore(self.state, self.n, [0]), BufferStore(self.weight, tirx.const(0.1, "bfloat16"), [0])]
-        body = seq(start, [self.statement(3, False) for _ in range(60)], self.make_store(0, False))
+        body = seq(start, [self.statement(3, False) for _ in range(12)], self.make_store(0, False))
         func = self.b.function("scalars", "aiv", "aiv_only", [self.n, self.f, self.X, self.Y, self.Z], body)
         arrays = [np.arange(-8, 8, dtype=np.int32) * 5, np.zeros(OUT, np.int32), np.zeros(OUT, np.float32)]
         return Sample("scalars", module(func), 1, [self.random.randint(-50, 50), 0.3], arrays, {})
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(12))
 def test_random_programs_agree(seed):
     sample = Generator(seed).sample()
     options = SimOptions(checks=(), record_stream=True)

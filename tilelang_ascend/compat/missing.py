@@ -1,0 +1,131 @@
+"""Libraries that are not installed: a stand-in that goes through imports and declarations and says what is missing at its first use.
+
+A script compares with flash_attn, triton or vllm in a corner that a run may never reach. `import` gives a `Missing` object for them;
+taking attributes of it is free, and so are decorators, annotations, default values and base classes, which Python evaluates although
+nothing is computed. Calling it, computing with it or handing it to torch raises `MissingLibrary` with the user's line.
+
+A script that guards its import with ``try … except ImportError`` gets its exception.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from ..errors import TilelangAscendError, location_in_code
+from ..tools.script import is_internal
+from .packages import advice
+from .sites import guards_import, is_declaration, user_frame
+
+
+class MissingLibrary(TilelangAscendError, ImportError):
+    """A library that is not installed is needed here."""
+
+    template = "this line uses {name}, but {package} is not installed; {advice}"
+
+
+class Missing:
+    """Stands for a module that is not installed, or for anything taken from it."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._parts: dict[str, Missing] = {}
+
+    def __getattr__(self, name: str) -> "Missing":
+        if name == "__version__":
+            self._refuse()
+        if name.startswith("__"):  # what Python and inspect look for on any object
+            raise AttributeError(name)
+        return self._parts.setdefault(name, Missing(f"{self._name}.{name}"))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> "Missing":
+        return self._used(f"{self._name}(…)", args, kwargs)
+
+    def __getitem__(self, key: Any) -> "Missing":
+        return self._used(f"{self._name}[…]", (), {})
+
+    def __mro_entries__(self, bases: tuple) -> tuple[type, ...]:
+        def refuse(cls, *args: Any, **kwargs: Any):
+            self._refuse()
+
+        return (types.new_class("MissingBase", (), {}, lambda body: body.update(__new__=refuse)),)
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, not installed>"
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        found = _first_missing([*args, *(kwargs or {}).values()])
+        found._refuse()
+
+    def _used(self, result: str, args: tuple, kwargs: dict) -> "Missing":
+        if not is_declaration(_has_tensor(args) or _has_tensor(tuple(kwargs.values()))):
+            self._refuse()
+        return Missing(result)
+
+    def _refuse(self, *_operands: Any) -> Any:
+        package = self._name.split(".")[0]
+        frame = user_frame()
+        at = location_in_code(frame.f_code, frame.f_lasti, frame.f_lineno) if frame else None
+        raise MissingLibrary(name=self._name, package=package, advice=advice(package), at=at)
+
+
+class _MissingMeta(type):
+    """Nothing is an instance of a class that does not exist."""
+
+
+def _instance_check(self: Missing, instance: Any) -> bool:
+    return False
+
+
+Missing.__instancecheck__ = Missing.__subclasscheck__ = _instance_check
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul lshift rshift and rand xor rxor "
+    "neg pos abs invert lt le gt ge iter next len bool int float complex index contains enter exit setitem delitem await"
+).split():
+    setattr(Missing, f"__{_name}__", Missing._refuse)
+
+
+def _union(self: Missing, other: Any) -> Missing:
+    return self._used(f"{self._name} | …", (), {})
+
+
+Missing.__or__ = Missing.__ror__ = _union
+
+
+def stand_in(error: ModuleNotFoundError, name: str, importer: dict | None, fromlist: Any, frame: types.FrameType) -> Missing | None:
+    """What ``import name`` gives after it failed with `error`; None when the error has to reach the script."""
+    absent = error.name or ""
+    file = (importer or {}).get("__file__")
+    if name != absent and not name.startswith(absent + "."):
+        return None  # the module is there, something it needs is not
+    if file is None or is_internal(file) or guards_import(frame):
+        return None
+    return _module(name) if fromlist else _module(name.split(".")[0])
+
+
+_modules: dict[str, Missing] = {}
+
+
+def _module(name: str) -> Missing:
+    """The stand-in for a module: the same object at every import, reached through its parents too."""
+    parent, _, last = name.rpartition(".")
+    if parent:
+        return getattr(_module(parent), last)
+    installed = sys.modules.get(name)
+    return installed if installed is not None else _modules.setdefault(name, Missing(name))
+
+
+def _first_missing(values: Any) -> Missing | None:
+    for value in values:
+        if isinstance(value, Missing):
+            return value
+        if isinstance(value, (list, tuple)) and (found := _first_missing(value)):
+            return found
+    return None
+
+
+def _has_tensor(values: tuple) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and any(isinstance(v, torch.Tensor) for v in values)
