@@ -26,7 +26,7 @@ _LAZY = {
     "enable_cache": "cache",
     "set_log_level": "log",
 }
-_MODULES = ("arch", "cache", "env", "errors", "language", "profiler")
+_MODULES = ("arch", "cache", "env", "errors", "language", "layout", "profiler")
 
 __all__ = [
     "JITImpl", "JITKernel", "PassConfigKey", "cdiv", "compile", "jit", "language", "lower", "next_power_of_2",

@@ -5,6 +5,7 @@ Values are read at each use, so a test or a notebook may change them at any time
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,11 @@ def _one_of(*choices: str) -> Callable[[str], str]:
         return low
 
     return parse
+
+
+def _target(text: str) -> Any:
+    """A target string, or a JSON object for a target dict."""
+    return json.loads(text) if text.lstrip().startswith("{") else text
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ CACHE_DIR = Knob(
     "TILELANG_CACHE_DIR", _default_cache_dir, lambda s: Path(s).expanduser(), "folder of the on-disk kernel cache"
 )
 DISABLE_CACHE = Knob("TILELANG_DISABLE_CACHE", False, _bool, "1: neither read nor write the on-disk kernel cache")
-DEFAULT_TARGET = Knob("TILELANG_DEFAULT_TARGET", "ascend", str, "target of kernels that do not name one")
+DEFAULT_TARGET = Knob("TILELANG_DEFAULT_TARGET", "ascend", _target, "target of kernels that name none (text or JSON)")
 EXECUTION_BACKEND = Knob(
     "TILELANG_EXECUTION_BACKEND",
     "auto",

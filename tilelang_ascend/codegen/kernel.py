@@ -39,6 +39,7 @@ from ..ir import (
     walk_expr,
 )
 from ..isa import CTYPES, lookup
+from ..sim.integers import is_core_index, is_nonnegative
 from ..sim.program import core_functions, split_params
 from ..sim.words import is_float, scalar_dtype
 from .names import Names
@@ -230,7 +231,7 @@ class _Body:
 
     def write_Bind(self, s: Bind) -> None:
         name, dtype = self.names.of(s.var), dtype_of(s.var)
-        if self.scalar.is_nonnegative(s.value) or _is_core_index(s.value):
+        if is_core_index(s.value) or is_nonnegative(s.value, self.scalar.nonnegative):
             self.scalar.nonnegative.add(s.var)
         unused = "" if s.var in self.used else "[[maybe_unused]] "
         self.out.line(f"{unused}const {_scalar_type(dtype)} {name} = {self.scalar(s.value)};")
@@ -241,7 +242,7 @@ class _Body:
 
     def write_For(self, s: For) -> None:
         ctype, name = _scalar_type(dtype_of(s.loop_var)), self.names.of(s.loop_var)
-        if self.scalar.is_nonnegative(s.min):
+        if is_nonnegative(s.min, self.scalar.nonnegative):
             self.scalar.nonnegative.add(s.loop_var)
         end = self.loop_end(s, ctype)
         with self.out.block(f"for ({ctype} {name} = {self.scalar(s.min)}; {name} < {end}; ++{name}) {{"):
@@ -365,12 +366,6 @@ def _end(s: AllocBuffer) -> int:
     """One past the last byte of a local buffer, all versions."""
     versions, elements = (const_int(x) for x in s.buffer.ty.shape)
     return int(s.annotations["address"]) + versions * elements * itemsize(dtype_of(s.buffer))
-
-
-def _is_core_index(value) -> bool:
-    """Queries without operands return indices and counts."""
-    name = op_name(value)
-    return bool(name) and name.startswith("ascend.") and not lookup(name).operands
 
 
 def _reads_state(e) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..ir import Call, FloatImm, IntImm, TensorLoad, Var, const_int, dtype_of, op_name, tirx
 from ..isa import CTYPES
-from ..sim.words import is_float, round_to
+from ..sim.integers import is_nonnegative
+from ..sim.words import round_to
 
 ATOM, UNARY, MUL, ADD, SHIFT, RELATION, EQUALITY, BIT_AND, BIT_XOR, BIT_OR, AND, OR, TERNARY = range(13, 0, -1)
 
@@ -201,7 +202,7 @@ class ScalarText:
 
     def helped(self, e, helper: str, plain: str | None):
         dtype = dtype_of(e)
-        if plain and self.is_nonnegative(e.a) and self.is_nonnegative(e.b):
+        if plain and all(is_nonnegative(x, self.nonnegative) for x in (e.a, e.b)):
             return self.binary(e, plain, MUL)
         self.helpers.add(helper)
         text = f"{helper}<{CTYPES[dtype]}>({self(e.a)}, {self(e.b)})"
@@ -241,24 +242,6 @@ class ScalarText:
     def reinterpret(self, e: Call):
         self.helpers.add("BitCast")
         return f"BitCast<{CTYPES[dtype_of(e)]}>({self(e.args[0])})", ATOM
-
-    # ---- facts
-
-    def is_nonnegative(self, e) -> bool:
-        """True when `e` is known not to be negative."""
-        if isinstance(e, IntImm):
-            return int(e.value) >= 0
-        if isinstance(e, Var):
-            return e in self.nonnegative or dtype_of(e).startswith("uint")
-        if isinstance(e, tirx.Cast):
-            return not is_float(dtype_of(e.value)) and self.is_nonnegative(e.value)
-        if isinstance(e, tirx.FloorMod):
-            return self.is_nonnegative(e.b)
-        if isinstance(e, (tirx.Add, tirx.Mul, tirx.FloorDiv, tirx.Min)):
-            return self.is_nonnegative(e.a) and self.is_nonnegative(e.b)
-        if isinstance(e, tirx.Max):
-            return self.is_nonnegative(e.a) or self.is_nonnegative(e.b)
-        return False
 
 
 _CALLS = {

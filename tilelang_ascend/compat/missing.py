@@ -68,18 +68,17 @@ class Missing:
         package = self._name.split(".")[0]
         frame = user_frame()
         at = location_in_code(frame.f_code, frame.f_lasti, frame.f_lineno) if frame else None
+        if package == "tilelang":
+            raise MissingLibrary(f"this line uses {self._name}, which has no counterpart on Ascend", at=at)
         raise MissingLibrary(name=self._name, package=package, advice=advice(package), at=at)
 
 
-class _MissingMeta(type):
+def _no_instance(self: Missing, instance: Any) -> bool:
     """Nothing is an instance of a class that does not exist."""
-
-
-def _instance_check(self: Missing, instance: Any) -> bool:
     return False
 
 
-Missing.__instancecheck__ = Missing.__subclasscheck__ = _instance_check
+Missing.__instancecheck__ = Missing.__subclasscheck__ = _no_instance
 for _name in (
     "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul lshift rshift and rand xor rxor "
     "neg pos abs invert lt le gt ge iter next len bool int float complex index contains enter exit setitem delitem await"
@@ -94,27 +93,29 @@ def _union(self: Missing, other: Any) -> Missing:
 Missing.__or__ = Missing.__ror__ = _union
 
 
-def stand_in(error: ModuleNotFoundError, name: str, importer: dict | None, fromlist: Any, frame: types.FrameType) -> Missing | None:
+def stand_in(error: ModuleNotFoundError, name: str, importer: dict | None, fromlist: Any, frame: types.FrameType) -> Any:
     """What ``import name`` gives after it failed with `error`; None when the error has to reach the script."""
     absent = error.name or ""
-    file = (importer or {}).get("__file__")
     if name != absent and not name.startswith(absent + "."):
         return None  # the module is there, something it needs is not
+    parent, _, last = absent.rpartition(".")
+    if parent and not parent.startswith("tilelang"):
+        return None  # an installed library without this submodule: another version of it
+    file = (importer or {}).get("__file__")
     if file is None or is_internal(file) or guards_import(frame):
         return None
-    return _module(name) if fromlist else _module(name.split(".")[0])
+    module = _modules.setdefault(absent, Missing(absent))
+    if parent:
+        setattr(sys.modules[parent], last, module)
+    if not fromlist:
+        return sys.modules[name.split(".")[0]] if parent else module
+    for part in name[len(absent) :].split(".")[1:]:
+        module = getattr(module, part)
+    return module
 
 
 _modules: dict[str, Missing] = {}
-
-
-def _module(name: str) -> Missing:
-    """The stand-in for a module: the same object at every import, reached through its parents too."""
-    parent, _, last = name.rpartition(".")
-    if parent:
-        return getattr(_module(parent), last)
-    installed = sys.modules.get(name)
-    return installed if installed is not None else _modules.setdefault(name, Missing(name))
+"""Absent modules by name: every import of one gives the same object."""
 
 
 def _first_missing(values: Any) -> Missing | None:

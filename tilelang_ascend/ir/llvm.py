@@ -1,8 +1,7 @@
 """Machine code for scalar TIR functions through TVM's LLVM back end, with the fewest passes that do the job.
 
 `tirx.build` runs some forty passes meant for tensor code; on long straight-line functions of calls one of them
-(common subexpressions) alone takes most of the time. Host programs need only the packed calling convention and the
-lowering of built-ins.
+(common subexpressions) alone takes most of the time. Host programs need only the packed calling convention.
 """
 
 from __future__ import annotations
@@ -31,13 +30,12 @@ def _pipeline():
             transform.BindTarget(_target()),
             transform.AnnotateEntryFunc(),
             transform.MakePackedAPI(),
-            transform.LowerIntrin(),
         ]
     )
 
 
 def build_llvm(module: IRModule):
-    """Compile functions of scalar parameters (global symbols set, no bfloat16); returns a runtime module. Thread-safe.
+    """Compile functions of scalar parameters (global symbols set; no bfloat16, no floor division); returns a runtime module. Thread-safe.
 
     External C symbols are looked up in the process when a function is fetched: load their library with global
     visibility first.

@@ -101,7 +101,8 @@ def _match(
         if signature.out_idx:
             made = f"; {', '.join(p.name for p in signature.outputs)} is allocated by the call"
         wanted = ", ".join(names) or "none"
-        raise ArgumentValueError(f"{kernel} expects {len(params)} arguments ({wanted}), got {len(args)}{made}")
+        count = f"{len(params)} argument{'' if len(params) == 1 else 's'}"
+        raise ArgumentValueError(f"{kernel} expects {count} ({wanted}), got {len(args)}{made}")
     values = dict(zip(names, args))
     for name, value in kwargs.items():
         if name not in names:

@@ -17,6 +17,7 @@ from ..ir import (
     Bind,
     Call,
     Evaluate,
+    For,
     IntImm,
     IRModule,
     Op,
@@ -38,6 +39,7 @@ from ..ir import (
 )
 from ..ir.llvm import build_llvm
 from ..isa import SCOPES, Space, lookup, opcode
+from . import integers
 from .bf16 import lower_bf16
 from .exits import lower_exits
 from .program import HostProgram, core_functions
@@ -109,6 +111,7 @@ class _Lowering(StmtMutator):
         self.gm = {p: w for p, w in params.items() if is_buffer_var(p)}
         self.local: dict[Var, int] = {}
         self.line = 0
+        self.nonnegative: set = set()
 
     # ---- statements
 
@@ -119,6 +122,16 @@ class _Lowering(StmtMutator):
         assert "address" in s.annotations, f"buffer {s.buffer.name} ({scope}) has no address: memory is not planned yet"
         self.local[s.buffer] = int(s.annotations["address"])
         return None
+
+    def visit_Bind(self, s: Bind):
+        if integers.is_core_index(s.value) or integers.is_nonnegative(s.value, self.nonnegative):
+            self.nonnegative.add(s.var)
+        return self.generic(s)
+
+    def visit_For(self, s: For):
+        if integers.is_nonnegative(s.min, self.nonnegative):
+            self.nonnegative.add(s.loop_var)
+        return self.generic(s)
 
     def visit_Evaluate(self, s: Evaluate):
         self.line = _line(s)
@@ -134,11 +147,9 @@ class _Lowering(StmtMutator):
         return self.rewrite(e) if _must_change(e) else e
 
     def rewrite(self, e):
-        """Replace calls of intrinsics by calls into the machine."""
-        if _is_wrapping_constant(e):
-            return IntImm(e.ty.dtype, _wrapped(int(e.value.value), dtype_of(e)))
+        """Replace calls of intrinsics by calls into the machine, and what LLVM code generation does not take."""
         if not _is_machine_call(e):
-            return map_children(e, self.rewrite)
+            return integers.rewrite(map_children(e, self.rewrite), self.nonnegative)
         record = lookup(op_name(e))
         words = self.words(record, e)
         assert len(words) <= MAX_ARGS, f"{record.name} has {len(words)} words"
@@ -195,27 +206,12 @@ def _is_machine_call(e) -> bool:
     return (op_name(e) or "").startswith(_PREFIX)
 
 
-def _wrapped(value: int, dtype: str) -> int:
-    """`value` as an integer dtype holds it."""
-    bits = 8 * itemsize(dtype)
-    value %= 1 << bits
-    return value - (1 << bits) if dtype.startswith("int") and value >> (bits - 1) else value
-
-
-def _is_wrapping_constant(e) -> bool:
-    """A conversion of a constant to an integer dtype that does not hold it: TVM's simplifier fails on these."""
-    if not isinstance(e, tirx.Cast) or not isinstance(e.value, IntImm):
-        return False
-    dtype = dtype_of(e)
-    return "int" in dtype and _wrapped(int(e.value.value), dtype) != int(e.value.value)
-
-
 def _must_change(e) -> bool:
     found = False
 
     def see(x):
         nonlocal found
-        found = found or _is_machine_call(x) or _is_wrapping_constant(x)
+        found = found or _is_machine_call(x) or integers.needs_rewrite(x)
 
     walk_expr(e, see)
     return found

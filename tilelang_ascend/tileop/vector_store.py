@@ -113,6 +113,10 @@ def _unaligned(values: Values, place: View, value: Node, axes) -> None:
         if step <= 64:
             store_shifted(values, place, value, axes, step)
             return
+    if itemsize(place.dtype) == 1 and rows_aligned and step % place.block == 0 and place.base.multiple_of(place.block):
+        wide = values.spread(values.added(values.graph.cast(value, "float16", "none")))
+        values.emitter.run("cast", [place, wide], axes, round="trunc")
+        return
     raise Unsupported(
         "the store does not start at a 32-byte boundary or steps irregularly through the tile", "store to a contiguous tile first"
     )

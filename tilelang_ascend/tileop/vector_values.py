@@ -114,9 +114,11 @@ class Values:
         buffer = self.ctx.new_temp(n.dtype, repeats * 8 * source.block, "spread")
         strides = tuple(s * source.block for s in source.strides)
         out = View(buffer, 0, constant(0), strides, n.dtype, spread=True)
-        for start in range(0, repeats, MAX_REPEAT):
+        # Eight elements of 16 bits are half a block: an even number of repeats keeps the next head aligned.
+        group = MAX_REPEAT - 1
+        for start in range(0, repeats, group):
             heads = [out.head(constant(start * 8 * source.block)), source.head(constant(start * 8))]
-            self.emitter.issue("brcb", *heads, min(MAX_REPEAT, repeats - start), 1, 8)
+            self.emitter.issue("brcb", *heads, min(group, repeats - start), 1, 8)
         return out
 
     def realign(self, n: Node) -> View:

@@ -92,6 +92,9 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
         wanted = int(loop.annotations.get("num_stages", 0)) or DEFAULT_VERSIONS
         trips = const_int(loop.extent)
         n = max(1, min(max(wanted, DEFAULT_VERSIONS), limit, trips if trips is not None else limit))
+        if trips is not None:
+            # A loop that runs again continues with version 0: unless the count divides the trips, that is the version in use last.
+            n = next((d for d in range(n, 1, -1) if trips % d == 0), n)
         out[b] = (n, loop.loop_var if n > 1 else None)
     return out
 

@@ -162,6 +162,20 @@ def test_pass_configs_of_gpu_kernels_are_accepted():
         tilelang.jit(pass_configs={"fast_math": True})
 
 
+def test_layout_hints_of_gpu_kernels_are_accepted():
+    @T.prim_func
+    def copy(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128) as _:
+            T.use_swizzle(panel_size=10)
+            tile = T.alloc_shared((64, 64), "float16")
+            T.annotate_layout({tile: tilelang.layout.make_swizzled_layout(tile)})
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    x = torch.randn(64, 64).half()
+    assert torch.equal(tilelang.compile(copy, out_idx=-1)(x), x)
+
+
 def test_out_idx_conflicts_with_declared_outputs():
     with pytest.raises(ValueError, match="T.empty"):
         tilelang.compile(eager_scale.get_tir(M=2, N=32), out_idx=[1])
@@ -220,7 +234,7 @@ def test_errors_of_a_call_point_at_the_parameter():
     assert "Buffer dtype mismatch for parameter A: expected torch.float32, got torch.float16" in text
     assert __file__ in text and "A: T.Tensor((N,), dtype)," in text and "^" in text
     with pytest.raises(
-        ArgumentValueError, match="scale expects 1 arguments \\(A\\), got 2; B is allocated by the call"
+        ArgumentValueError, match="scale expects 1 argument \\(A\\), got 2; B is allocated by the call"
     ):
         make_scale(300)(torch.ones(300), torch.ones(300))
     with pytest.raises(ArgumentValueError):
@@ -232,6 +246,8 @@ def test_targets(monkeypatch):
     kernel = tilelang.compile(make_scale.get_tir(16), out_idx=-1)
     assert kernel.artifact.chip == "Ascend910B3" and kernel.artifact.block_dim <= 40
     assert kernel.retarget("a2").artifact.chip == "Ascend910B1"
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", '{"kind": "ascend", "chip": "a3"}')
+    assert tilelang.compile(make_scale.get_tir(16), out_idx=-1).artifact.chip == "Ascend910_9391"
     with pytest.raises(TargetError, match="unknown chip"):
         tilelang.compile(make_scale.get_tir(16), target="Ascend1")
 

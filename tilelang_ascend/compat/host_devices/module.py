@@ -1,0 +1,163 @@
+"""What `torch.cuda` and `torch.npu` offer a script, on the host."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...errors import UnsupportedConstruct
+from ...log import get_logger
+
+CAPABILITY = (8, 0)
+"""The newest generation whose kernels use neither TMA nor warp-group instructions: scripts that choose a kernel by capability
+choose one that has a meaning on an Ascend core."""
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """What scripts read of a device.
+
+    A multiprocessor is a core that runs one block at a time. The limits of threads and shared memory have no counterpart; they are
+    those of `CAPABILITY` (doc: CUDA programming guide, technical specifications per compute capability).
+    """
+
+    name: str
+    multi_processor_count: int
+    total_memory: int
+    L2_cache_size: int
+    major: int = CAPABILITY[0]
+    minor: int = CAPABILITY[1]
+    warp_size: int = 32
+    max_threads_per_multi_processor: int = 2048
+    regs_per_multiprocessor: int = 65536
+    shared_memory_per_block: int = 49152
+    shared_memory_per_block_optin: int = 166912
+    shared_memory_per_multiprocessor: int = 167936
+    gcnArchName: str = ""
+    is_integrated: int = 0
+
+
+class Event:
+    """A point in the host's time."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
+        self._seconds: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        self._seconds = time.perf_counter()
+
+    def elapsed_time(self, end_event: "Event") -> float:
+        """Milliseconds of wall clock between two recorded events."""
+        if self._seconds is None or end_event._seconds is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        _say_wall_clock()
+        return (end_event._seconds - self._seconds) * 1e3
+
+    def wait(self, stream: Any = None) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+
+class Stream:
+    """An order of work; the host has one."""
+
+    cuda_stream = npu_stream = stream_id = 0
+
+    def __init__(self, device: Any = None, priority: int = 0, **_options: Any):
+        self.device = torch.device("cpu")
+        self.priority = priority
+
+    def record_event(self, event: Event | None = None) -> Event:
+        event = event or Event()
+        event.record()
+        return event
+
+    def synchronize(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def wait_event(self, event: Event) -> None:
+        pass
+
+    def wait_stream(self, stream: "Stream") -> None:
+        pass
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+
+@functools.cache
+def _say_wall_clock() -> None:
+    get_logger().info("events of torch measure this machine's wall clock; kernel.get_profiler().do_bench() gives simulated time")
+
+
+def device_properties() -> DeviceProperties:
+    """Properties of the default chip, with the memory of this machine."""
+    from ...jit.build import resolve_chip
+
+    chip = resolve_chip(None)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return DeviceProperties(chip.name, chip.num_aic, memory, chip.l2_bytes)
+
+
+def device_module(family: str) -> dict[str, Any]:
+    """Names of `torch.<family>` and what they are while the device is absent."""
+    default = Stream()
+
+    def nothing(*args: Any, **kwargs: Any) -> None:
+        return None
+
+    def constant(value: Any):
+        return lambda *args, **kwargs: value
+
+    def context(*args: Any, **kwargs: Any):
+        return contextlib.nullcontext()
+
+    def manual_seed(seed: int) -> None:
+        # Not torch.manual_seed, which calls this function.
+        torch.default_generator.manual_seed(int(seed))
+
+    def no_graph(*args: Any, **kwargs: Any):
+        message = f"torch.{family}.graph records the work of a GPU's stream, and this machine has no GPU"
+        raise UnsupportedConstruct(message, hint="call the function directly instead of replaying it")
+
+    memory = dict.fromkeys(
+        ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "utilization"),
+        constant(0))
+    silent = dict.fromkeys(
+        ("synchronize", "empty_cache", "set_device", "set_stream", "init", "ipc_collect", "reset_peak_memory_stats",
+         "reset_max_memory_allocated", "reset_accumulated_memory_stats", "set_per_process_memory_fraction", "_sleep"), nothing)
+    return {
+        **memory, **silent,
+        "is_available": constant(True), "device_count": constant(1), "current_device": constant(0),
+        "is_bf16_supported": constant(True), "can_device_access_peer": constant(False),
+        "Event": Event, "Stream": Stream, "ExternalStream": Stream, "stream": context, "device": context, "device_of": context,
+        "current_stream": constant(default), "default_stream": constant(default),
+        "get_device_name": lambda device=None: device_properties().name,
+        "get_device_properties": lambda device=None: device_properties(),
+        "get_device_capability": constant(CAPABILITY),
+        "get_arch_list": constant([f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"]),
+        "mem_get_info": lambda device=None: (device_properties().total_memory, device_properties().total_memory),
+        "memory_summary": constant(""), "memory_stats": constant({}),
+        "manual_seed": manual_seed, "manual_seed_all": manual_seed, "initial_seed": torch.initial_seed,
+        "seed": lambda: torch.default_generator.seed(), "seed_all": lambda: torch.default_generator.seed(),
+        "get_rng_state": lambda device=None: torch.default_generator.get_state(),
+        "set_rng_state": lambda state, device=None: torch.default_generator.set_state(state),
+        "graph": no_graph, "CUDAGraph": no_graph, "NPUGraph": no_graph,
+    }

@@ -1,0 +1,58 @@
+"""The modules that `import tilelang…` gives a GPU script.
+
+Importing this package turns the aliases on for the rest of the process, unless `TILELANG_DEFAULT_TARGET` names another vendor's
+device: a script that begins with ``import tilelang_ascend.compat.tilelang`` chooses its machine by that variable alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import tilelang_ascend as _ours
+from tilelang_ascend import env as _env
+
+from .. import aliases as _aliases
+from ..targets import FOREIGN_KINDS as _FOREIGN_KINDS
+from ..targets import kind_of as _kind_of
+
+_foreign = _kind_of(_env.DEFAULT_TARGET.get())
+if _foreign == "auto" or _foreign not in _FOREIGN_KINDS:
+    _aliases.install()
+
+__version__ = _ours.__version__
+__all__ = _ours.__all__
+
+_MODULES = ("autotuner", "carver", "engine", "env", "language", "layout", "profiler", "testing", "transform", "utils")
+_ELSEWHERE = {
+    "AutoTuner": "autotuner",
+    "Fragment": "layout",
+    "Layout": "layout",
+    "autotune": "autotuner",
+    "dtypes": "language",
+    "register_c_postproc": "engine",
+    "register_cuda_postproc": "engine",
+    "register_hip_postproc": "engine",
+}
+"""Names of the package that come from one of its modules."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_aliases.target_of(f"tilelang.{name}"))
+    if name in _ELSEWHERE:
+        return getattr(__getattr__(_ELSEWHERE[name]), name)
+    if name == "tvm":
+        from tilelang_ascend.ir import tvm
+
+        return tvm
+    if name.startswith("__"):
+        raise AttributeError(f"module 'tilelang' has no attribute {name!r}")
+    try:
+        return getattr(_ours, name)
+    except AttributeError:
+        raise AttributeError(f"module 'tilelang' has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*dir(_ours), *_MODULES, *_ELSEWHERE})
