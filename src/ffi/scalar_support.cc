@@ -1,4 +1,5 @@
-/* What LLVM host programs need besides the machine: scalar operations the LLVM back end of TVM has no sound code for. */
+/* What LLVM host programs need besides the machine: scalar operations the LLVM back end of TVM has no sound code for.
+ */
 #include "isa/dtype.h"
 
 #define TLA_EXPORT extern "C" __attribute__((visibility("default")))

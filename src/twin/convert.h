@@ -12,7 +12,7 @@ namespace twin {
 
 /*! \brief Attribute codes in the order of the enumerators. */
 constexpr int64_t kRoundCodes[] = {
-    tla::ATTR_cast_round_none, tla::ATTR_cast_round_rint,  tla::ATTR_cast_round_floor, tla::ATTR_cast_round_ceil,
+    tla::ATTR_cast_round_none,  tla::ATTR_cast_round_rint,  tla::ATTR_cast_round_floor, tla::ATTR_cast_round_ceil,
     tla::ATTR_cast_round_round, tla::ATTR_cast_round_trunc, tla::ATTR_cast_round_odd,
 };
 constexpr int64_t kCompareCodes[] = {
@@ -37,17 +37,19 @@ inline void CheckCompare(AscendC::CMPMODE mode, int32_t line) {
 namespace AscendC {
 
 template <typename T, typename U>
-inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint32_t count, TLA_LINE) {
+inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint32_t count,
+                 TLA_LINE) {
   TLA_REQUIRE(OP_cast, "Cast", T, U);
   tla::twin::Issue<tla::OP_cast>(tla_line, tla::twin::Of(roundMode), dst.word(), src.word(), count);
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const tla::twin::MaskWords& mask,
-                 const uint8_t repeatTime, const UnaryRepeatParams& p, int32_t tla_line) {
+inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode,
+                 const tla::twin::MaskWords& mask, const uint8_t repeatTime, const UnaryRepeatParams& p,
+                 int32_t tla_line) {
   TLA_REQUIRE(OP_cast_mask, "Cast", T, U);
-  static_assert(isSetMask, "isSetMask = false is not modelled");
-  tla::twin::Issue<tla::OP_cast_mask>(tla_line, tla::twin::Of(roundMode), dst.word(), src.word(), mask.hi, mask.lo, repeatTime,
-                                      p.dstBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride);
+  TLA_NO_MASK_REUSE;
+  tla::twin::Issue<tla::OP_cast_mask>(tla_line, tla::twin::Of(roundMode), dst.word(), src.word(), mask.hi, mask.lo,
+                                      repeatTime, p.dstBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask,
@@ -55,26 +57,28 @@ inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const Rou
   Cast<T, U, isSetMask>(dst, src, roundMode, tla::twin::MaskWords(mask), repeatTime, p, tla_line);
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask[],
-                 const uint8_t repeatTime, const UnaryRepeatParams& p, TLA_LINE) {
+inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode,
+                 const uint64_t mask[], const uint8_t repeatTime, const UnaryRepeatParams& p, TLA_LINE) {
   Cast<T, U, isSetMask>(dst, src, roundMode, tla::twin::MaskWords(mask), repeatTime, p, tla_line);
 }
 
 template <typename T, typename U>
-inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, uint32_t count,
-                    TLA_LINE) {
+inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
+                    uint32_t count, TLA_LINE) {
   TLA_REQUIRE(OP_compare, "Compare", U, T, T);
   tla::twin::CheckCompare<T>(cmpMode, tla_line);
   tla::twin::Issue<tla::OP_compare>(tla_line, tla::twin::Of(cmpMode), dst.word(), src0.word(), src1.word(), count);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
-                    const tla::twin::MaskWords& mask, uint8_t repeatTime, const BinaryRepeatParams& p, int32_t tla_line) {
+                    const tla::twin::MaskWords& mask, uint8_t repeatTime, const BinaryRepeatParams& p,
+                    int32_t tla_line) {
   TLA_REQUIRE(OP_compare_mask, "Compare", U, T, T);
-  static_assert(isSetMask, "isSetMask = false is not modelled");
+  TLA_NO_MASK_REUSE;
   tla::twin::CheckCompare<T>(cmpMode, tla_line);
-  tla::twin::Issue<tla::OP_compare_mask>(tla_line, tla::twin::Of(cmpMode), dst.word(), src0.word(), src1.word(), mask.hi, mask.lo,
-                                         repeatTime, p.src0BlkStride, p.src1BlkStride, p.src0RepStride, p.src1RepStride);
+  tla::twin::Issue<tla::OP_compare_mask>(tla_line, tla::twin::Of(cmpMode), dst.word(), src0.word(), src1.word(),
+                                         mask.hi, mask.lo, repeatTime, p.src0BlkStride, p.src1BlkStride,
+                                         p.src0RepStride, p.src1RepStride);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
@@ -88,8 +92,8 @@ inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const
 }
 
 template <typename T, typename U>
-inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, uint32_t count,
-                          TLA_LINE) {
+inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,
+                          uint32_t count, TLA_LINE) {
   TLA_REQUIRE(OP_compare_scalar, "CompareScalar", U, T);
   tla::twin::CheckCompare<T>(cmpMode, tla_line);
   tla::twin::Issue<tla::OP_compare_scalar>(tla_line, tla::twin::Of(cmpMode), dst.word(), src0.word(),
@@ -97,25 +101,28 @@ inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0,
 }
 /*! \brief Name of `CompareScalar` from CANN 9 on. */
 template <typename T, typename U>
-inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, uint32_t count, TLA_LINE) {
+inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,
+                     uint32_t count, TLA_LINE) {
   CompareScalar(dst, src0, src1Scalar, cmpMode, count, tla_line);
 }
 
 template <typename T, typename U>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
-                   SELMODE selMode, uint32_t count, TLA_LINE) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
+                   const LocalTensor<T>& src1, SELMODE selMode, uint32_t count, TLA_LINE) {
   TLA_REQUIRE(OP_select, "Select", T, U, T, T);
-  if (selMode != SELMODE::VSEL_TENSOR_TENSOR_MODE) tla_invalid(tla::OP_select, tla_line, "Select of two tensors needs VSEL_TENSOR_TENSOR_MODE");
-  tla::twin::Issue<tla::OP_select>(tla_line, tla::ATTR_select_mode_tensor_tensor, dst.word(), selMask.word(), src0.word(), src1.word(),
-                                   count);
+  if (selMode != SELMODE::VSEL_TENSOR_TENSOR_MODE)
+    tla_invalid(tla::OP_select, tla_line, "Select of two tensors needs VSEL_TENSOR_TENSOR_MODE");
+  tla::twin::Issue<tla::OP_select>(tla_line, tla::ATTR_select_mode_tensor_tensor, dst.word(), selMask.word(),
+                                   src0.word(), src1.word(), count);
 }
 template <typename T, typename U>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode,
-                   uint32_t count, TLA_LINE) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
+                   SELMODE selMode, uint32_t count, TLA_LINE) {
   TLA_REQUIRE(OP_select_scalar, "Select", T, U, T);
-  if (selMode != SELMODE::VSEL_TENSOR_SCALAR_MODE) tla_invalid(tla::OP_select_scalar, tla_line, "Select with a scalar needs VSEL_TENSOR_SCALAR_MODE");
-  tla::twin::Issue<tla::OP_select_scalar>(tla_line, tla::ATTR_select_scalar_mode_tensor_scalar, dst.word(), selMask.word(), src0.word(),
-                                          tla::twin::ScalarBits<T>(src1), count);
+  if (selMode != SELMODE::VSEL_TENSOR_SCALAR_MODE)
+    tla_invalid(tla::OP_select_scalar, tla_line, "Select with a scalar needs VSEL_TENSOR_SCALAR_MODE");
+  tla::twin::Issue<tla::OP_select_scalar>(tla_line, tla::ATTR_select_scalar_mode_tensor_scalar, dst.word(),
+                                          selMask.word(), src0.word(), tla::twin::ScalarBits<T>(src1), count);
 }
 
 }  // namespace AscendC

@@ -13,16 +13,16 @@ namespace twin {
 
 /*! \brief The padded copies with all fields spelled out; the forms below are special cases. */
 template <typename T>
-inline void GmToUb(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src, const AscendC::DataCopyExtParams& p,
-                   const AscendC::DataCopyPadExtParams<T>& pad, int32_t line) {
+inline void GmToUb(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src,
+                   const AscendC::DataCopyExtParams& p, const AscendC::DataCopyPadExtParams<T>& pad, int32_t line) {
   TLA_REQUIRE(OP_copy_gm_to_ub, "DataCopyPad", T, T);
-  Issue<tla::OP_copy_gm_to_ub>(line, dst.word(), src.word(), p.blockCount, p.blockLen, p.srcStride, p.dstStride, pad.isPad,
-                               pad.leftPadding, pad.rightPadding, ScalarBits<T>(pad.paddingValue));
+  Issue<tla::OP_copy_gm_to_ub>(line, dst.word(), src.word(), p.blockCount, p.blockLen, p.srcStride, p.dstStride,
+                               pad.isPad, pad.leftPadding, pad.rightPadding, ScalarBits<T>(pad.paddingValue));
 }
 
 template <typename T>
-inline void UbToGm(const AscendC::GlobalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::DataCopyExtParams& p,
-                   int32_t line) {
+inline void UbToGm(const AscendC::GlobalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                   const AscendC::DataCopyExtParams& p, int32_t line) {
   TLA_REQUIRE(OP_copy_ub_to_gm, "DataCopyPad", T, T);
   Issue<tla::OP_copy_ub_to_gm>(line, dst.word(), src.word(), p.blockCount, p.blockLen, p.srcStride, p.dstStride);
 }
@@ -30,7 +30,8 @@ inline void UbToGm(const AscendC::GlobalTensor<T>& dst, const AscendC::LocalTens
 /*! \brief Number of whole 32-byte blocks in `count` elements; the API drops the rest. */
 template <typename T>
 inline uint32_t BlocksOf(uint32_t count, int32_t line) {
-  if (count * sizeof(T) % 32 != 0) tla_invalid(-1, line, "DataCopy: count is not a multiple of 32 bytes, the rest would be dropped");
+  if (count * sizeof(T) % 32 != 0)
+    tla_invalid(-1, line, "DataCopy: count is not a multiple of 32 bytes, the rest would be dropped");
   return static_cast<uint32_t>(count * sizeof(T) / 32);
 }
 
@@ -46,7 +47,8 @@ inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, c
 }
 
 template <typename T>
-inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyExtParams& dataCopyParams, TLA_LINE) {
+inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyExtParams& dataCopyParams,
+                        TLA_LINE) {
   tla::twin::UbToGm(dst, src, dataCopyParams, tla_line);
 }
 
@@ -65,7 +67,8 @@ inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, cons
 template <typename T>
 inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& p, TLA_LINE) {
   TLA_REQUIRE(OP_copy_ub_to_ub, "DataCopy", T, T);
-  tla::twin::Issue<tla::OP_copy_ub_to_ub>(tla_line, dst.word(), src.word(), p.blockCount, p.blockLen, p.srcStride, p.dstStride);
+  tla::twin::Issue<tla::OP_copy_ub_to_ub>(tla_line, dst.word(), src.word(), p.blockCount, p.blockLen, p.srcStride,
+                                          p.dstStride);
 }
 
 template <typename T>
@@ -88,14 +91,16 @@ inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const
 template <typename T>
 inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& p, TLA_LINE) {
   TLA_REQUIRE(OP_copy_gm_to_l1_nd2nz, "DataCopy with Nd2NzParams", T, T);
-  tla::twin::Issue<tla::OP_copy_gm_to_l1_nd2nz>(tla_line, dst.word(), src.word(), p.ndNum, p.nValue, p.dValue, p.srcNdMatrixStride,
-                                                p.srcDValue, p.dstNzC0Stride, p.dstNzNStride, p.dstNzMatrixStride);
+  tla::twin::Issue<tla::OP_copy_gm_to_l1_nd2nz>(tla_line, dst.word(), src.word(), p.ndNum, p.nValue, p.dValue,
+                                                p.srcNdMatrixStride, p.srcDValue, p.dstNzC0Stride, p.dstNzNStride,
+                                                p.dstNzMatrixStride);
 }
 
 template <typename T>
 inline void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& p, TLA_LINE) {
   TLA_REQUIRE(OP_fill_l1, "InitConstValue", T);
-  tla::twin::Issue<tla::OP_fill_l1>(tla_line, dst.word(), p.repeatTimes, p.blockNum, p.dstGap, tla::twin::ScalarBits<T>(p.initValue));
+  tla::twin::Issue<tla::OP_fill_l1>(tla_line, dst.word(), p.repeatTimes, p.blockNum, p.dstGap,
+                                    tla::twin::ScalarBits<T>(p.initValue));
 }
 template <typename T>
 inline void Fill(const LocalTensor<T>& dst, const InitConstValueParams<T>& p, TLA_LINE) {
@@ -106,9 +111,11 @@ template <typename T>
 inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& p, TLA_LINE) {
   if (dst.GetPosition() == TPosition::B2) {
     TLA_REQUIRE(OP_load_l0b, "LoadData with LoadData2DParams", T, T);
-    tla::twin::Issue<tla::OP_load_l0b>(tla_line, dst.word(), src.word(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap, p.ifTranspose);
+    tla::twin::Issue<tla::OP_load_l0b>(tla_line, dst.word(), src.word(), p.startIndex, p.repeatTimes, p.srcStride,
+                                       p.dstGap, p.ifTranspose);
   } else {
-    tla::twin::Issue<tla::OP_load_l0a>(tla_line, dst.word(), src.word(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap, p.ifTranspose);
+    tla::twin::Issue<tla::OP_load_l0a>(tla_line, dst.word(), src.word(), p.startIndex, p.repeatTimes, p.srcStride,
+                                       p.dstGap, p.ifTranspose);
   }
 }
 
@@ -116,23 +123,24 @@ template <typename T>
 inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParamsV2& p, TLA_LINE) {
   TLA_REQUIRE(OP_load_l0a_v2, "LoadData with LoadData2DParamsV2", T, T);
   if (dst.GetPosition() == TPosition::B2) {
-    tla::twin::Issue<tla::OP_load_l0b_v2>(tla_line, dst.word(), src.word(), p.mStartPosition, p.kStartPosition, p.mStep, p.kStep,
-                                          p.srcStride, p.dstStride, p.ifTranspose);
+    tla::twin::Issue<tla::OP_load_l0b_v2>(tla_line, dst.word(), src.word(), p.mStartPosition, p.kStartPosition, p.mStep,
+                                          p.kStep, p.srcStride, p.dstStride, p.ifTranspose);
   } else {
-    tla::twin::Issue<tla::OP_load_l0a_v2>(tla_line, dst.word(), src.word(), p.mStartPosition, p.kStartPosition, p.mStep, p.kStep,
-                                          p.srcStride, p.dstStride, p.ifTranspose);
+    tla::twin::Issue<tla::OP_load_l0a_v2>(tla_line, dst.word(), src.word(), p.mStartPosition, p.kStartPosition, p.mStep,
+                                          p.kStep, p.srcStride, p.dstStride, p.ifTranspose);
   }
 }
 
 template <typename T>
-inline void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2dTransposeParams& p, TLA_LINE) {
+inline void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                                  const LoadData2dTransposeParams& p, TLA_LINE) {
   TLA_REQUIRE(OP_load_l0b_transpose, "LoadDataWithTranspose", T, T);
   if (dst.GetPosition() == TPosition::B2) {
-    tla::twin::Issue<tla::OP_load_l0b_transpose>(tla_line, dst.word(), src.word(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap,
-                                                 p.dstFracGap);
+    tla::twin::Issue<tla::OP_load_l0b_transpose>(tla_line, dst.word(), src.word(), p.startIndex, p.repeatTimes,
+                                                 p.srcStride, p.dstGap, p.dstFracGap);
   } else {
-    tla::twin::Issue<tla::OP_load_l0a_transpose>(tla_line, dst.word(), src.word(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap,
-                                                 p.dstFracGap);
+    tla::twin::Issue<tla::OP_load_l0a_transpose>(tla_line, dst.word(), src.word(), p.startIndex, p.repeatTimes,
+                                                 p.srcStride, p.dstGap, p.dstFracGap);
   }
 }
 

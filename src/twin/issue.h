@@ -32,8 +32,10 @@ struct Limit {
   int64_t lo, hi;
 };
 
-/*! \brief Rules of one record: `signatures` (one byte per operand, first operand highest) and `limits` of its arguments. */
-template <int32_t Op> struct Rule;
+/*! \brief Rules of one record: `signatures` (one byte per operand, first operand highest) and `limits` of its
+ * arguments. */
+template <int32_t Op>
+struct Rule;
 
 }  // namespace twin
 }  // namespace tla
@@ -54,19 +56,19 @@ constexpr bool Supports() {
   return sizeof...(T) == 0;
 }
 
-#define TLA_REQUIRE(op, api, ...)                                   \
-  static_assert(tla::twin::Supports<tla::op, __VA_ARGS__>(),        \
+#define TLA_REQUIRE(op, api, ...)                            \
+  static_assert(tla::twin::Supports<tla::op, __VA_ARGS__>(), \
                 api " does not support these data types on this chip generation (" TLA_GENERATION ")")
 
 /*! \brief Report arguments outside the limits of the table. Not a template, so that it is compiled once. */
-__attribute__((noinline)) inline void CheckLimits(int32_t op, int32_t line, const char* api, const Limit* limits, int count,
-                                                  const int64_t* args) {
+__attribute__((noinline)) inline void CheckLimits(int32_t op, int32_t line, const char* api, const Limit* limits,
+                                                  int count, const int64_t* args) {
   for (int i = 0; i < count; ++i) {
     const Limit& limit = limits[i];
     if (limit.name == nullptr || (args[i] >= limit.lo && args[i] <= limit.hi)) continue;
     char why[160];
-    std::snprintf(why, sizeof(why), "%s: %s=%lld is outside %lld..%lld", api, limit.name, static_cast<long long>(args[i]),
-                  static_cast<long long>(limit.lo), static_cast<long long>(limit.hi));
+    std::snprintf(why, sizeof(why), "%s: %s=%lld is outside %lld..%lld", api, limit.name,
+                  static_cast<long long>(args[i]), static_cast<long long>(limit.lo), static_cast<long long>(limit.hi));
     tla_invalid(op, line, why);
   }
 }
@@ -103,7 +105,8 @@ inline bool IsAic() { return tla_core_type() == 0; }
 inline void CheckKernelType(KernelType type, int32_t line) {
   const bool only_aic = type == KERNEL_TYPE_AIC_ONLY || type == KERNEL_TYPE_MIX_AIC_1_0;
   const bool only_aiv = type == KERNEL_TYPE_AIV_ONLY || type == KERNEL_TYPE_MIX_AIV_1_0;
-  if ((only_aic && !IsAic()) || (only_aiv && IsAic())) tla_invalid(-1, line, "the kernel type does not run on this kind of core");
+  if ((only_aic && !IsAic()) || (only_aiv && IsAic()))
+    tla_invalid(-1, line, "the kernel type does not run on this kind of core");
 }
 
 }  // namespace twin

@@ -12,7 +12,8 @@
 namespace tla {
 namespace twin {
 
-/*! \brief Runs all cores of a launch: kernel name, number of blocks, arguments (docs/ir.md section 4). Returns 0 or an error. */
+/*! \brief Runs all cores of a launch: kernel name, number of blocks, arguments (docs/ir.md section 4). Returns 0 or an
+ * error. */
 using Launcher = int32_t (*)(const char* kernel, uint32_t block_dim, const int64_t* args, int32_t n);
 
 /*! \brief The launcher of this shared object; hidden, so that objects do not share it. */

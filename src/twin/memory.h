@@ -36,21 +36,28 @@ class TBuf {
 };
 
 /*! \brief Pipe pairs of a queue position: filled before the data is used, and free again afterwards. */
-template <TPosition pos> struct QueueEvents {
+template <TPosition pos>
+struct QueueEvents {
   static constexpr HardEvent kFull = HardEvent::MTE2_V, kFree = HardEvent::V_MTE2;
 };
-template <> struct QueueEvents<TPosition::VECOUT> {
+template <>
+struct QueueEvents<TPosition::VECOUT> {
   static constexpr HardEvent kFull = HardEvent::V_MTE3, kFree = HardEvent::MTE3_V;
 };
-template <> struct QueueEvents<TPosition::A1> {
+template <>
+struct QueueEvents<TPosition::A1> {
   static constexpr HardEvent kFull = HardEvent::MTE2_MTE1, kFree = HardEvent::MTE1_MTE2;
 };
-template <> struct QueueEvents<TPosition::B1> : QueueEvents<TPosition::A1> {};
-template <> struct QueueEvents<TPosition::A2> {
+template <>
+struct QueueEvents<TPosition::B1> : QueueEvents<TPosition::A1> {};
+template <>
+struct QueueEvents<TPosition::A2> {
   static constexpr HardEvent kFull = HardEvent::MTE1_M, kFree = HardEvent::M_MTE1;
 };
-template <> struct QueueEvents<TPosition::B2> : QueueEvents<TPosition::A2> {};
-template <> struct QueueEvents<TPosition::CO1> {
+template <>
+struct QueueEvents<TPosition::B2> : QueueEvents<TPosition::A2> {};
+template <>
+struct QueueEvents<TPosition::CO1> {
   static constexpr HardEvent kFull = HardEvent::M_FIX, kFree = HardEvent::FIX_M;
 };
 
@@ -66,7 +73,8 @@ class TQue {
   template <typename T>
   LocalTensor<T> AllocTensor(TLA_LINE) {
     const uint32_t slot = allocated_++ % num_;
-    if (*freed_ >> (event_ + slot) & 1) WaitFlag<QueueEvents<pos>::kFree>(event_ + static_cast<int32_t>(slot), tla_line);
+    if (*freed_ >> (event_ + slot) & 1)
+      WaitFlag<QueueEvents<pos>::kFree>(event_ + static_cast<int32_t>(slot), tla_line);
     *freed_ &= ~(1u << (event_ + slot));
     LocalTensor<T> tensor(pos, addr_ + slot * len_, static_cast<uint32_t>(len_ / sizeof(T)));
     tensor.event = static_cast<int8_t>(event_ + static_cast<int32_t>(slot));
@@ -104,7 +112,8 @@ class TQue {
 template <TPosition pos, int32_t depth, auto mask = 0>
 using TQueBind = TQue<pos, depth, mask>;
 
-/*! \brief Hands out the bytes of every memory from address 0 upwards; at its end it takes down the flags its queues left up. */
+/*! \brief Hands out the bytes of every memory from address 0 upwards; at its end it takes down the flags its queues
+ * left up. */
 class TPipe {
  public:
   TPipe() = default;

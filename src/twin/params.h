@@ -11,9 +11,14 @@ namespace AscendC {
 
 struct BinaryRepeatParams {
   BinaryRepeatParams() = default;
-  BinaryRepeatParams(uint8_t dst_blk, uint8_t src0_blk, uint8_t src1_blk, uint8_t dst_rep, uint8_t src0_rep, uint8_t src1_rep)
-      : dstBlkStride(dst_blk), src0BlkStride(src0_blk), src1BlkStride(src1_blk), dstRepStride(dst_rep),
-        src0RepStride(src0_rep), src1RepStride(src1_rep) {}
+  BinaryRepeatParams(uint8_t dst_blk, uint8_t src0_blk, uint8_t src1_blk, uint8_t dst_rep, uint8_t src0_rep,
+                     uint8_t src1_rep)
+      : dstBlkStride(dst_blk),
+        src0BlkStride(src0_blk),
+        src1BlkStride(src1_blk),
+        dstRepStride(dst_rep),
+        src0RepStride(src0_rep),
+        src1RepStride(src1_rep) {}
   uint8_t dstBlkStride = 1, src0BlkStride = 1, src1BlkStride = 1;
   uint8_t dstRepStride = 8, src0RepStride = 8, src1RepStride = 8;
 };
@@ -68,10 +73,16 @@ struct DataCopyPadExtParams {
 
 struct Nd2NzParams {
   Nd2NzParams() = default;
-  Nd2NzParams(uint16_t nd_num, uint16_t n, uint16_t d, uint16_t src_nd_matrix_stride, uint16_t src_d, uint16_t dst_c0_stride,
-              uint16_t dst_n_stride, uint16_t dst_matrix_stride)
-      : ndNum(nd_num), nValue(n), dValue(d), srcNdMatrixStride(src_nd_matrix_stride), srcDValue(src_d),
-        dstNzC0Stride(dst_c0_stride), dstNzNStride(dst_n_stride), dstNzMatrixStride(dst_matrix_stride) {}
+  Nd2NzParams(uint16_t nd_num, uint16_t n, uint16_t d, uint16_t src_nd_matrix_stride, uint16_t src_d,
+              uint16_t dst_c0_stride, uint16_t dst_n_stride, uint16_t dst_matrix_stride)
+      : ndNum(nd_num),
+        nValue(n),
+        dValue(d),
+        srcNdMatrixStride(src_nd_matrix_stride),
+        srcDValue(src_d),
+        dstNzC0Stride(dst_c0_stride),
+        dstNzNStride(dst_n_stride),
+        dstNzMatrixStride(dst_matrix_stride) {}
   uint16_t ndNum = 0, nValue = 0, dValue = 0, srcNdMatrixStride = 0, srcDValue = 0, dstNzC0Stride = 0, dstNzNStride = 0,
            dstNzMatrixStride = 0;
 };
@@ -87,9 +98,14 @@ struct InitConstValueParams {
 
 struct LoadData2DParams {
   LoadData2DParams() = default;
-  LoadData2DParams(uint16_t start, uint8_t repeat, uint16_t src_stride, uint8_t stream, uint16_t dst_gap, bool transpose,
-                   uint8_t addr_mode)
-      : startIndex(start), repeatTimes(repeat), srcStride(src_stride), sid(stream), dstGap(dst_gap), ifTranspose(transpose),
+  LoadData2DParams(uint16_t start, uint8_t repeat, uint16_t src_stride, uint8_t stream, uint16_t dst_gap,
+                   bool transpose, uint8_t addr_mode)
+      : startIndex(start),
+        repeatTimes(repeat),
+        srcStride(src_stride),
+        sid(stream),
+        dstGap(dst_gap),
+        ifTranspose(transpose),
         addrMode(addr_mode) {}
   uint16_t startIndex = 0;
   uint8_t repeatTimes = 0;
@@ -104,8 +120,14 @@ struct LoadData2DParamsV2 {
   LoadData2DParamsV2() = default;
   LoadData2DParamsV2(uint32_t m_start, uint32_t k_start, uint16_t m_step, uint16_t k_step, int32_t src_stride,
                      uint16_t dst_stride, bool transpose, uint8_t stream)
-      : mStartPosition(m_start), kStartPosition(k_start), mStep(m_step), kStep(k_step), srcStride(src_stride),
-        dstStride(dst_stride), ifTranspose(transpose), sid(stream) {}
+      : mStartPosition(m_start),
+        kStartPosition(k_start),
+        mStep(m_step),
+        kStep(k_step),
+        srcStride(src_stride),
+        dstStride(dst_stride),
+        ifTranspose(transpose),
+        sid(stream) {}
   uint32_t mStartPosition = 0, kStartPosition = 0;
   uint16_t mStep = 0, kStep = 0;
   int32_t srcStride = 0;
@@ -116,7 +138,8 @@ struct LoadData2DParamsV2 {
 
 struct LoadData2dTransposeParams {
   LoadData2dTransposeParams() = default;
-  LoadData2dTransposeParams(uint16_t start, uint8_t repeat, uint16_t src_stride, uint16_t dst_gap, uint16_t dst_frac_gap)
+  LoadData2dTransposeParams(uint16_t start, uint8_t repeat, uint16_t src_stride, uint16_t dst_gap,
+                            uint16_t dst_frac_gap)
       : startIndex(start), repeatTimes(repeat), srcStride(src_stride), dstGap(dst_gap), dstFracGap(dst_frac_gap) {}
   uint16_t startIndex = 0;
   uint8_t repeatTimes = 0;
@@ -162,7 +185,11 @@ struct FixpipeParamsArch3510 : FixpipeParamsV220 {
 struct TransDataTo5HDParams {
   TransDataTo5HDParams() = default;
   TransDataTo5HDParams(bool dst_high, bool src_high, uint8_t repeat, uint16_t dst_rep, uint16_t src_rep)
-      : dstHighHalf(dst_high), srcHighHalf(src_high), repeatTimes(repeat), dstRepStride(dst_rep), srcRepStride(src_rep) {}
+      : dstHighHalf(dst_high),
+        srcHighHalf(src_high),
+        repeatTimes(repeat),
+        dstRepStride(dst_rep),
+        srcRepStride(src_rep) {}
   bool dstHighHalf = false, srcHighHalf = false;
   uint8_t repeatTimes = 1;
   uint16_t dstRepStride = 0, srcRepStride = 0;
@@ -171,7 +198,10 @@ struct TransDataTo5HDParams {
 struct GatherMaskParams {
   GatherMaskParams() = default;
   GatherMaskParams(uint8_t blk_stride, uint16_t repeat, uint16_t rep_stride, uint8_t src1_rep_stride)
-      : src0BlockStride(blk_stride), repeatTimes(repeat), src0RepeatStride(rep_stride), src1RepeatStride(src1_rep_stride) {}
+      : src0BlockStride(blk_stride),
+        repeatTimes(repeat),
+        src0RepeatStride(rep_stride),
+        src1RepeatStride(src1_rep_stride) {}
   uint8_t src0BlockStride = 1;
   uint16_t repeatTimes = 0, src0RepeatStride = 0;
   uint8_t src1RepeatStride = 0;

@@ -11,36 +11,39 @@ namespace AscendC {
 
 // Reductions within one repeat. The mask is a number of lanes.
 template <typename T, bool isSetMask = true>
-inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTimes,
-                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride, TLA_LINE) {
+inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask,
+                           const int32_t repeatTimes, const int32_t dstRepStride, const int32_t srcBlkStride,
+                           const int32_t srcRepStride, TLA_LINE) {
   TLA_REQUIRE(OP_whole_reduce_sum, "WholeReduceSum", T, T);
-  static_assert(isSetMask, "isSetMask = false is not modelled");
-  tla::twin::Issue<tla::OP_whole_reduce_sum>(tla_line, dst.word(), src.word(), mask, repeatTimes, dstRepStride, srcBlkStride, srcRepStride);
+  TLA_NO_MASK_REUSE;
+  tla::twin::Issue<tla::OP_whole_reduce_sum>(tla_line, dst.word(), src.word(), mask, repeatTimes, dstRepStride,
+                                             srcBlkStride, srcRepStride);
 }
 
-#define TLA_WHOLE_REDUCE(Api, name)                                                                                        \
-  template <typename T, bool isSetMask = true>                                                                             \
-  inline void Api(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTimes,     \
-                  const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,                      \
-                  ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, TLA_LINE) {                                          \
-    TLA_REQUIRE(OP_##name, #Api, T, T);                                                                                    \
-    static_assert(isSetMask, "isSetMask = false is not modelled");                                                         \
-    if (order != ReduceOrder::ORDER_ONLY_VALUE) tla_invalid(tla::OP_##name, tla_line, #Api ": only ORDER_ONLY_VALUE is modelled"); \
-    tla::twin::Issue<tla::OP_##name>(tla_line, dst.word(), src.word(), mask, repeatTimes, dstRepStride, srcBlkStride,      \
-                                     srcRepStride);                                                                        \
+#define TLA_WHOLE_REDUCE(Api, name)                                                                                    \
+  template <typename T, bool isSetMask = true>                                                                         \
+  inline void Api(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTimes, \
+                  const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,                  \
+                  ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, TLA_LINE) {                                      \
+    TLA_REQUIRE(OP_##name, #Api, T, T);                                                                                \
+    TLA_NO_MASK_REUSE;                                                                                                 \
+    if (order != ReduceOrder::ORDER_ONLY_VALUE)                                                                        \
+      tla_invalid(tla::OP_##name, tla_line, #Api ": only ORDER_ONLY_VALUE is modelled");                               \
+    tla::twin::Issue<tla::OP_##name>(tla_line, dst.word(), src.word(), mask, repeatTimes, dstRepStride, srcBlkStride,  \
+                                     srcRepStride);                                                                    \
   }
 TLA_WHOLE_REDUCE(WholeReduceMax, whole_reduce_max)
 TLA_WHOLE_REDUCE(WholeReduceMin, whole_reduce_min)
 #undef TLA_WHOLE_REDUCE
 
-#define TLA_BLOCK_REDUCE(Api, name)                                                                                        \
-  template <typename T, bool isSetMask = true>                                                                             \
-  inline void Api(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeat, const int32_t mask,          \
-                  const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride, TLA_LINE) {          \
-    TLA_REQUIRE(OP_##name, #Api, T, T);                                                                                    \
-    static_assert(isSetMask, "isSetMask = false is not modelled");                                                         \
-    tla::twin::Issue<tla::OP_##name>(tla_line, dst.word(), src.word(), repeat, mask, dstRepStride, srcBlkStride,           \
-                                     srcRepStride);                                                                        \
+#define TLA_BLOCK_REDUCE(Api, name)                                                                               \
+  template <typename T, bool isSetMask = true>                                                                    \
+  inline void Api(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeat, const int32_t mask, \
+                  const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride, TLA_LINE) { \
+    TLA_REQUIRE(OP_##name, #Api, T, T);                                                                           \
+    TLA_NO_MASK_REUSE;                                                                                            \
+    tla::twin::Issue<tla::OP_##name>(tla_line, dst.word(), src.word(), repeat, mask, dstRepStride, srcBlkStride,  \
+                                     srcRepStride);                                                               \
   }
 TLA_BLOCK_REDUCE(BlockReduceSum, block_reduce_sum)
 TLA_BLOCK_REDUCE(BlockReduceMax, block_reduce_max)
@@ -49,7 +52,8 @@ TLA_BLOCK_REDUCE(PairReduceSum, pair_reduce_sum)
 #undef TLA_BLOCK_REDUCE
 
 template <typename T>
-inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTime, const BrcbRepeatParams& p, TLA_LINE) {
+inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTime,
+                 const BrcbRepeatParams& p, TLA_LINE) {
   TLA_REQUIRE(OP_brcb, "Brcb", T, T);
   tla::twin::Issue<tla::OP_brcb>(tla_line, dst.word(), src.word(), repeatTime, p.dstBlkStride, p.dstRepStride);
 }
@@ -73,16 +77,20 @@ inline void TransDataTo5HD(uint64_t dstList[16], uint64_t srcList[16], const Tra
   TLA_REQUIRE(OP_trans_data_to_5hd, "TransDataTo5HD", T, T);
   const uint64_t dst_step = dstList[1] - dstList[0], src_step = srcList[1] - srcList[0];
   bool even = dst_step % 32 == 0 && src_step % 32 == 0;
-  for (int i = 1; i < 16; ++i) even = even && dstList[i] - dstList[i - 1] == dst_step && srcList[i] - srcList[i - 1] == src_step;
-  if (!even) tla_invalid(tla::OP_trans_data_to_5hd, tla_line, "TransDataTo5HD: rows that are not evenly spaced are not modelled");
+  for (int i = 1; i < 16; ++i)
+    even = even && dstList[i] - dstList[i - 1] == dst_step && srcList[i] - srcList[i - 1] == src_step;
+  if (!even)
+    tla_invalid(tla::OP_trans_data_to_5hd, tla_line,
+                "TransDataTo5HD: rows that are not evenly spaced are not modelled");
   tla::twin::Issue<tla::OP_trans_data_to_5hd>(tla_line, tla::twin::Word<T>(tla::twin::Space::kUB, dstList[0]),
-                                              tla::twin::Word<T>(tla::twin::Space::kUB, srcList[0]), dst_step / 32, src_step / 32,
-                                              p.dstHighHalf, p.srcHighHalf, p.repeatTimes, p.dstRepStride, p.srcRepStride);
+                                              tla::twin::Word<T>(tla::twin::Space::kUB, srcList[0]), dst_step / 32,
+                                              src_step / 32, p.dstHighHalf, p.srcHighHalf, p.repeatTimes,
+                                              p.dstRepStride, p.srcRepStride);
 }
 
 template <typename T>
-inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1, const int32_t repeatTime,
-                   TLA_LINE) {
+inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1,
+                   const int32_t repeatTime, TLA_LINE) {
   TLA_REQUIRE(OP_sort32, "Sort32", T, T, uint32_t);
   tla::twin::Issue<tla::OP_sort32>(tla_line, dst.word(), src0.word(), src1.word(), repeatTime);
 }
@@ -99,19 +107,21 @@ template <typename T>
 inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& p, TLA_LINE) {
   TLA_REQUIRE(OP_mrg_sort, "MrgSort", T, T, T, T, T);
   if (p.ifExhaustedSuspension) tla_invalid(tla::OP_mrg_sort, tla_line, "MrgSort: exhausted suspension is not modelled");
-  tla::twin::Issue<tla::OP_mrg_sort>(tla_line, dst.word(), src.src1.word(), src.src2.word(), src.src3.word(), src.src4.word(),
-                                     p.elementLengths[0], p.elementLengths[1], p.elementLengths[2], p.elementLengths[3], p.validBit,
-                                     p.repeatTimes);
+  tla::twin::Issue<tla::OP_mrg_sort>(tla_line, dst.word(), src.src1.word(), src.src2.word(), src.src3.word(),
+                                     src.src4.word(), p.elementLengths[0], p.elementLengths[1], p.elementLengths[2],
+                                     p.elementLengths[3], p.validBit, p.repeatTimes);
 }
 
 template <typename T>
-inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern, const bool reduceMode,
-                       const uint32_t mask, const GatherMaskParams& p, uint64_t& rsvdCnt, TLA_LINE) {
+inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern,
+                       const bool reduceMode, const uint32_t mask, const GatherMaskParams& p, uint64_t& rsvdCnt,
+                       TLA_LINE) {
   TLA_REQUIRE(OP_gather_mask, "GatherMask", T, T);
-  if (!reduceMode) tla_invalid(tla::OP_gather_mask, tla_line, "GatherMask: only counter mode (reduceMode = true) is modelled");
+  if (!reduceMode)
+    tla_invalid(tla::OP_gather_mask, tla_line, "GatherMask: only counter mode (reduceMode = true) is modelled");
   rsvdCnt = 0;
-  tla::twin::Issue<tla::OP_gather_mask>(tla_line, dst.word(), src0.word(), src1Pattern, mask, p.repeatTimes, p.src0BlockStride,
-                                        p.src0RepeatStride);
+  tla::twin::Issue<tla::OP_gather_mask>(tla_line, dst.word(), src0.word(), src1Pattern, mask, p.repeatTimes,
+                                        p.src0BlockStride, p.src0RepeatStride);
 }
 
 }  // namespace AscendC

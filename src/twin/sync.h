@@ -31,27 +31,43 @@ constexpr int64_t EventCode(AscendC::HardEvent event) {
 
 constexpr int64_t BarrierCode(pipe_t pipe) {
   switch (pipe) {
-    case PIPE_V: return tla::ATTR_pipe_barrier_pipe_V;
-    case PIPE_M: return tla::ATTR_pipe_barrier_pipe_M;
-    case PIPE_MTE1: return tla::ATTR_pipe_barrier_pipe_MTE1;
-    case PIPE_MTE2: return tla::ATTR_pipe_barrier_pipe_MTE2;
-    case PIPE_MTE3: return tla::ATTR_pipe_barrier_pipe_MTE3;
-    case PIPE_FIX: return tla::ATTR_pipe_barrier_pipe_FIX;
-    case PIPE_ALL: return tla::ATTR_pipe_barrier_pipe_ALL;
-    default: return -1;
+    case PIPE_V:
+      return tla::ATTR_pipe_barrier_pipe_V;
+    case PIPE_M:
+      return tla::ATTR_pipe_barrier_pipe_M;
+    case PIPE_MTE1:
+      return tla::ATTR_pipe_barrier_pipe_MTE1;
+    case PIPE_MTE2:
+      return tla::ATTR_pipe_barrier_pipe_MTE2;
+    case PIPE_MTE3:
+      return tla::ATTR_pipe_barrier_pipe_MTE3;
+    case PIPE_FIX:
+      return tla::ATTR_pipe_barrier_pipe_FIX;
+    case PIPE_ALL:
+      return tla::ATTR_pipe_barrier_pipe_ALL;
+    default:
+      return -1;
   }
 }
 
 constexpr int64_t CrossPipeCode(pipe_t pipe) {
   switch (pipe) {
-    case PIPE_V: return tla::ATTR_cross_core_set_flag_pipe_V;
-    case PIPE_M: return tla::ATTR_cross_core_set_flag_pipe_M;
-    case PIPE_MTE1: return tla::ATTR_cross_core_set_flag_pipe_MTE1;
-    case PIPE_MTE2: return tla::ATTR_cross_core_set_flag_pipe_MTE2;
-    case PIPE_MTE3: return tla::ATTR_cross_core_set_flag_pipe_MTE3;
-    case PIPE_FIX: return tla::ATTR_cross_core_set_flag_pipe_FIX;
-    case PIPE_S: return tla::ATTR_cross_core_set_flag_pipe_S;
-    default: return -1;
+    case PIPE_V:
+      return tla::ATTR_cross_core_set_flag_pipe_V;
+    case PIPE_M:
+      return tla::ATTR_cross_core_set_flag_pipe_M;
+    case PIPE_MTE1:
+      return tla::ATTR_cross_core_set_flag_pipe_MTE1;
+    case PIPE_MTE2:
+      return tla::ATTR_cross_core_set_flag_pipe_MTE2;
+    case PIPE_MTE3:
+      return tla::ATTR_cross_core_set_flag_pipe_MTE3;
+    case PIPE_FIX:
+      return tla::ATTR_cross_core_set_flag_pipe_FIX;
+    case PIPE_S:
+      return tla::ATTR_cross_core_set_flag_pipe_S;
+    default:
+      return -1;
   }
 }
 

@@ -47,7 +47,9 @@ class GlobalTensor {
     return part;
   }
   T GetValue(uint64_t offset, TLA_LINE) const { return tla::twin::ReadElement<T>((*this)[offset].word(), tla_line); }
-  void SetValue(uint64_t offset, T value, TLA_LINE) const { tla::twin::WriteElement<T>((*this)[offset].word(), value, tla_line); }
+  void SetValue(uint64_t offset, T value, TLA_LINE) const {
+    tla::twin::WriteElement<T>((*this)[offset].word(), value, tla_line);
+  }
   const T* GetPhyAddr() const { return address_; }
   T* GetPhyAddr(uint64_t offset) const { return address_ + offset; }
   uint64_t GetSize() const { return size_; }

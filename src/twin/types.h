@@ -41,45 +41,79 @@ struct bfloat16_t {
 };
 
 // 8-bit floating point; overflow rounds to infinity or, without one, to NaN.
-#define TLA_FP8(name, Storage)                                                                               \
-  struct name {                                                                                              \
-    tla::isa::Storage value;                                                                                 \
-    name() = default;                                                                                        \
-    template <typename A, typename = std::enable_if_t<std::is_arithmetic<A>::value>>                         \
+#define TLA_FP8(name, Storage)                                                                                        \
+  struct name {                                                                                                       \
+    tla::isa::Storage value;                                                                                          \
+    name() = default;                                                                                                 \
+    template <typename A, typename = std::enable_if_t<std::is_arithmetic<A>::value>>                                  \
     explicit name(A v) : value(tla::isa::encode<tla::isa::Storage>(static_cast<float>(v), tla::isa::Round::kRint)) {} \
-    operator float() const { return tla::isa::to_float(value); }                                             \
+    operator float() const { return tla::isa::to_float(value); }                                                      \
   };
 TLA_FP8(fp8_e4m3fn_t, Float8E4M3)
 TLA_FP8(fp8_e5m2_t, Float8E5M2)
 #undef TLA_FP8
 
 enum pipe_t : uint8_t {
-  PIPE_S = 0, PIPE_V = 1, PIPE_M = 2, PIPE_MTE1 = 3, PIPE_MTE2 = 4, PIPE_MTE3 = 5, PIPE_ALL = 6, PIPE_FIX = 10,
+  PIPE_S = 0,
+  PIPE_V = 1,
+  PIPE_M = 2,
+  PIPE_MTE1 = 3,
+  PIPE_MTE2 = 4,
+  PIPE_MTE3 = 5,
+  PIPE_ALL = 6,
+  PIPE_FIX = 10,
 };
 
 enum event_t : int8_t {
-  EVENT_ID0 = 0, EVENT_ID1, EVENT_ID2, EVENT_ID3, EVENT_ID4, EVENT_ID5, EVENT_ID6, EVENT_ID7,
+  EVENT_ID0 = 0,
+  EVENT_ID1,
+  EVENT_ID2,
+  EVENT_ID3,
+  EVENT_ID4,
+  EVENT_ID5,
+  EVENT_ID6,
+  EVENT_ID7,
 };
 using TEventID = int8_t;
 
 enum QuantMode_t : uint8_t { NoQuant = 0, F322F16 = 1, F322BF16 = 16 };
 
 enum KernelType : uint8_t {
-  KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIV_1_0, KERNEL_TYPE_MIX_AIC_1_0, KERNEL_TYPE_MIX_AIC_1_1,
+  KERNEL_TYPE_AIV_ONLY,
+  KERNEL_TYPE_AIC_ONLY,
+  KERNEL_TYPE_MIX_AIV_1_0,
+  KERNEL_TYPE_MIX_AIC_1_0,
+  KERNEL_TYPE_MIX_AIC_1_1,
   KERNEL_TYPE_MIX_AIC_1_2,
 };
 
 // Pairs of pipes a flag can order.
-#define TLA_HARD_EVENTS(X)                                                                                        \
-  X(MTE2_MTE1) X(MTE1_MTE2) X(MTE1_M) X(M_MTE1) X(MTE2_V) X(V_MTE2) X(MTE3_V) X(V_MTE3) X(M_V) X(V_M) X(V_V)      \
-  X(MTE3_MTE1) X(MTE1_MTE3) X(MTE1_V) X(MTE2_M) X(M_MTE2) X(V_MTE1) X(M_FIX) X(FIX_M) X(MTE3_MTE2) X(MTE2_MTE3)   \
-  X(S_V) X(V_S) X(S_MTE2) X(MTE2_S) X(S_MTE3) X(MTE3_S) X(MTE2_FIX) X(FIX_MTE2) X(FIX_S) X(M_S) X(FIX_MTE3)       \
-  X(MTE1_FIX) X(FIX_MTE1) X(FIX_FIX)
+#define TLA_HARD_EVENTS(X)                                                                                           \
+  X(MTE2_MTE1)                                                                                                       \
+  X(MTE1_MTE2) X(MTE1_M) X(M_MTE1) X(MTE2_V) X(V_MTE2) X(MTE3_V) X(V_MTE3) X(M_V) X(V_M) X(V_V) X(MTE3_MTE1)         \
+      X(MTE1_MTE3) X(MTE1_V) X(MTE2_M) X(M_MTE2) X(V_MTE1) X(M_FIX) X(FIX_M) X(MTE3_MTE2) X(MTE2_MTE3) X(S_V) X(V_S) \
+          X(S_MTE2) X(MTE2_S) X(S_MTE3) X(MTE3_S) X(MTE2_FIX) X(FIX_MTE2) X(FIX_S) X(M_S) X(FIX_MTE3) X(MTE1_FIX)    \
+              X(FIX_MTE1) X(FIX_FIX)
 
 namespace AscendC {
 
 enum class TPosition : uint8_t {
-  GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM, SPM, TSCM, C2PIPE2GM,
+  GM,
+  A1,
+  A2,
+  B1,
+  B2,
+  C1,
+  C2,
+  CO1,
+  CO2,
+  VECIN,
+  VECOUT,
+  VECCALC,
+  LCM,
+  SPM,
+  TSCM,
+  C2PIPE2GM,
 };
 using QuePosition = TPosition;
 
@@ -111,30 +145,45 @@ constexpr Space SpaceOf(AscendC::TPosition p) {
     case AscendC::TPosition::A1:
     case AscendC::TPosition::B1:
     case AscendC::TPosition::C1:
-    case AscendC::TPosition::TSCM: return Space::kL1;
-    case AscendC::TPosition::A2: return Space::kL0A;
-    case AscendC::TPosition::B2: return Space::kL0B;
-    case AscendC::TPosition::CO1: return Space::kL0C;
-    case AscendC::TPosition::C2: return Space::kBT;
-    case AscendC::TPosition::C2PIPE2GM: return Space::kFB;
+    case AscendC::TPosition::TSCM:
+      return Space::kL1;
+    case AscendC::TPosition::A2:
+      return Space::kL0A;
+    case AscendC::TPosition::B2:
+      return Space::kL0B;
+    case AscendC::TPosition::CO1:
+      return Space::kL0C;
+    case AscendC::TPosition::C2:
+      return Space::kBT;
+    case AscendC::TPosition::C2PIPE2GM:
+      return Space::kFB;
     case AscendC::TPosition::GM:
-    case AscendC::TPosition::CO2: return Space::kGM;
-    default: return Space::kUB;
+    case AscendC::TPosition::CO2:
+      return Space::kGM;
+    default:
+      return Space::kUB;
   }
 }
 
 /*! \brief dtype code of an element type (docs/ir.md section 4); 0 = not a tensor element. */
-template <typename T> struct Code { static constexpr uint8_t value = 0; };
-#define TLA_DTYPE(type, code) template <> struct Code<type> { static constexpr uint8_t value = code; };
-TLA_DTYPE(int8_t, 1) TLA_DTYPE(uint8_t, 2) TLA_DTYPE(int16_t, 3) TLA_DTYPE(uint16_t, 4)
-TLA_DTYPE(int32_t, 5) TLA_DTYPE(uint32_t, 6) TLA_DTYPE(int64_t, 7) TLA_DTYPE(uint64_t, 8)
-TLA_DTYPE(half, 9) TLA_DTYPE(bfloat16_t, 10) TLA_DTYPE(float, 11) TLA_DTYPE(double, 12)
-TLA_DTYPE(fp8_e4m3fn_t, 14) TLA_DTYPE(fp8_e5m2_t, 15)
+template <typename T>
+struct Code {
+  static constexpr uint8_t value = 0;
+};
+#define TLA_DTYPE(type, code)              \
+  template <>                              \
+  struct Code<type> {                      \
+    static constexpr uint8_t value = code; \
+  };
+TLA_DTYPE(int8_t, 1)
+TLA_DTYPE(uint8_t, 2) TLA_DTYPE(int16_t, 3) TLA_DTYPE(uint16_t, 4) TLA_DTYPE(int32_t, 5) TLA_DTYPE(uint32_t, 6)
+    TLA_DTYPE(int64_t, 7) TLA_DTYPE(uint64_t, 8) TLA_DTYPE(half, 9) TLA_DTYPE(bfloat16_t, 10) TLA_DTYPE(float, 11)
+        TLA_DTYPE(double, 12) TLA_DTYPE(fp8_e4m3fn_t, 14) TLA_DTYPE(fp8_e5m2_t, 15)
 #undef TLA_DTYPE
 
-/*! \brief Bits of a scalar argument: integers as they are, floating point as the bits of a float64. */
-template <typename T>
-inline int64_t ScalarBits(T value) {
+    /*! \brief Bits of a scalar argument: integers as they are, floating point as the bits of a float64. */
+    template <typename T>
+    inline int64_t ScalarBits(T value) {
   if constexpr (std::is_integral<T>::value || std::is_enum<T>::value) {
     return static_cast<int64_t>(value);
   } else {

@@ -174,21 +174,54 @@ def cube_gemm(m: int = 32, n: int = 64, k: int = 96, dtype: str = "float16", out
     i, j = Var("i", "int32"), Var("j", "int32")
     # L0A (Zz): for every row block all K fractals; from NZ in L1 these are `m/16` fractals apart.
     load_a = loop(
-        i, m // 16,
-        intrin("load_l0a", at(a2, 0, i * (16 * step)), at(a1, version, i * (16 * c0)), 0, step // c0, m // 16, 0, 0, span=b.at(9)),
-    )  # fmt: skip
+        i,
+        m // 16,
+        intrin(
+            "load_l0a",
+            at(a2, 0, i * (16 * step)),
+            at(a1, version, i * (16 * c0)),
+            0,
+            step // c0,
+            m // 16,
+            0,
+            0,
+            span=b.at(9),
+        ),
+    )
     if dtype == "int8":
         # A square is 32 x 32 = 2 fractals. L0B (Zn): n fractals of one k block lie next to each other.
         load_b = loop(
-            j, n // 32,
-            intrin("load_l0b_transpose", at(b2, 0, j * (32 * step)), at(b1, version, j * (32 * step)), 0, 1, 1, 0, 0, span=b.at(10)),
-        )  # fmt: skip
+            j,
+            n // 32,
+            intrin(
+                "load_l0b_transpose",
+                at(b2, 0, j * (32 * step)),
+                at(b1, version, j * (32 * step)),
+                0,
+                1,
+                1,
+                0,
+                0,
+                span=b.at(10),
+            ),
+        )
     else:
-        # Source NZ [n/16][k][16]: fractal (k block i, n block j) at j * k/16 + i. Destination: i * n/16 + j, transposed.
+        # Source NZ [n/16][k][16]: fractal (k block i, n block j) at j * k/16 + i. Destination: i * n/16 + j.
         load_b = loop(
-            j, step // 16,
-            intrin("load_l0b", at(b2, 0, j * (16 * n)), at(b1, version, j * (16 * c0)), 0, n // 16, step // 16, 0, 1, span=b.at(10)),
-        )  # fmt: skip
+            j,
+            step // 16,
+            intrin(
+                "load_l0b",
+                at(b2, 0, j * (16 * n)),
+                at(b1, version, j * (16 * c0)),
+                0,
+                n // 16,
+                step // 16,
+                0,
+                1,
+                span=b.at(10),
+            ),
+        )
     nd2nz = lambda d, s, rows, cols, stride: intrin(  # noqa: E731
         "copy_gm_to_l1_nd2nz", d, s, 1, rows, cols, 0, stride, rows, 1, 1, span=b.at(8)
     )
@@ -205,18 +238,35 @@ def cube_gemm(m: int = 32, n: int = 64, k: int = 96, dtype: str = "float16", out
         flag("set", "MTE1_MTE2", version),
         flag("set", "MTE1_M", 0),
         flag("wait", "MTE1_M", 0),
-        intrin("mmad", at(c1, 0, 0), at(a2, 0, 0), at(b2, 0, 0), m, n, step, 0, 0, tirx.Cast("int32", tirx.EQ(ko, 0)), span=b.at(11)),
+        intrin(
+            "mmad",
+            at(c1, 0, 0),
+            at(a2, 0, 0),
+            at(b2, 0, 0),
+            m,
+            n,
+            step,
+            0,
+            0,
+            tirx.Cast("int32", tirx.EQ(ko, 0)),
+            span=b.at(11),
+        ),
         intrin("pipe_barrier", pipe="M"),
         flag("set", "M_MTE1", 0),
     ]
     quant = {"float32": "none", "int32": "none", "float16": "f32_f16", "bfloat16": "f32_bf16"}[out]
     body = seq(
-        flag("set", "MTE1_MTE2", 0), flag("set", "MTE1_MTE2", 1), flag("set", "M_MTE1", 0),
+        flag("set", "MTE1_MTE2", 0),
+        flag("set", "MTE1_MTE2", 1),
+        flag("set", "M_MTE1", 0),
         loop(ko, k // step, seq(steps), span=b.at(7)),
-        flag("wait", "MTE1_MTE2", 0), flag("wait", "MTE1_MTE2", 1), flag("wait", "M_MTE1", 0),
-        flag("set", "M_FIX", 0), flag("wait", "M_FIX", 0),
+        flag("wait", "MTE1_MTE2", 0),
+        flag("wait", "MTE1_MTE2", 1),
+        flag("wait", "M_MTE1", 0),
+        flag("set", "M_FIX", 0),
+        flag("wait", "M_FIX", 0),
         intrin("fixpipe_to_gm", at(C, 0), at(c1, 0, 0), n, m, m, n, 0, quant=quant, span=b.at(12)),
-    )  # fmt: skip
+    )
     func = b.function("gemm", "aic", "aic_only", [A, B, C], body)
     rng = np.random.default_rng(1)
     # Small integers: every product and sum is exact, so the order of accumulation does not show.
@@ -246,27 +296,47 @@ def mix_matmul_exp(m: int = 32, n: int = 32, k: int = 32) -> Sample:
     a2, b2 = cube.alloc("A_l0", "float16", "l0a", m * k, 0), cube.alloc("B_l0", "float16", "l0b", k * n, 0)
     c1 = cube.alloc("C_local", "float32", "l0c", m * n, 0)
     r, i, j = Var("r", "int32"), Var("i", "int32"), Var("j", "int32")
-    nd2nz = lambda d, s, rows, cols: intrin("copy_gm_to_l1_nd2nz", d, s, 1, rows, cols, 0, cols, rows, 1, 1, span=cube.at(5))  # noqa: E731
+
+    def nd2nz(d, s, rows, cols):
+        return intrin("copy_gm_to_l1_nd2nz", d, s, 1, rows, cols, 0, cols, rows, 1, 1, span=cube.at(5))
+
     cube_steps = [
         flag("wait", "MTE1_MTE2", 0),
         nd2nz(at(a1, 0, 0), at(A, r * (m * k)), m, k),
         nd2nz(at(b1, 0, 0), at(B, 0), k, n),
-        flag("set", "MTE2_MTE1", 0), flag("wait", "MTE2_MTE1", 0), flag("wait", "M_MTE1", 0),
-        loop(i, m // 16, intrin("load_l0a", at(a2, 0, i * (16 * k)), at(a1, 0, i * 256), 0, k // 16, m // 16, 0, 0, span=cube.at(6))),
-        loop(j, k // 16, intrin("load_l0b", at(b2, 0, j * (16 * n)), at(b1, 0, j * 256), 0, n // 16, k // 16, 0, 1, span=cube.at(6))),
-        flag("set", "MTE1_MTE2", 0), flag("set", "MTE1_M", 0), flag("wait", "MTE1_M", 0), flag("wait", "FIX_M", 0),
+        flag("set", "MTE2_MTE1", 0),
+        flag("wait", "MTE2_MTE1", 0),
+        flag("wait", "M_MTE1", 0),
+        loop(
+            i,
+            m // 16,
+            intrin("load_l0a", at(a2, 0, i * (16 * k)), at(a1, 0, i * 256), 0, k // 16, m // 16, 0, 0, span=cube.at(6)),
+        ),
+        loop(
+            j,
+            k // 16,
+            intrin("load_l0b", at(b2, 0, j * (16 * n)), at(b1, 0, j * 256), 0, n // 16, k // 16, 0, 1, span=cube.at(6)),
+        ),
+        flag("set", "MTE1_MTE2", 0),
+        flag("set", "MTE1_M", 0),
+        flag("wait", "MTE1_M", 0),
+        flag("wait", "FIX_M", 0),
         intrin("mmad", at(c1, 0, 0), at(a2, 0, 0), at(b2, 0, 0), m, n, k, 0, 0, 1, span=cube.at(6)),
-        flag("set", "M_MTE1", 0), flag("set", "M_FIX", 0), flag("wait", "M_FIX", 0),
+        flag("set", "M_MTE1", 0),
+        flag("set", "M_FIX", 0),
+        flag("wait", "M_FIX", 0),
         if_then(r > 0, intrin("cross_core_wait_flag", free)),
         intrin("fixpipe_to_gm", at(ws, 0), at(c1, 0, 0), n, m, m, n, 0, quant="none", span=cube.at(7)),
         flag("set", "FIX_M", 0),
         intrin("cross_core_set_flag", ready, mode="2", pipe="FIX"),
-    ]  # fmt: skip
+    ]
     edge = [("MTE1_MTE2", 0), ("M_MTE1", 0), ("FIX_M", 0)]
     cube_body = seq(
-        [flag("set", *e) for e in edge], loop(r, rounds, seq(cube_steps)), [flag("wait", *e) for e in edge],
+        [flag("set", *e) for e in edge],
+        loop(r, rounds, seq(cube_steps)),
+        [flag("wait", *e) for e in edge],
         intrin("cross_core_wait_flag", free),
-    )  # fmt: skip
+    )
 
     u = vector.alloc("C_ub", "float32", "ub", half * n, 0)
     e = vector.alloc("D_ub", "float32", "ub", half * n, half * n * 4)
@@ -277,17 +347,25 @@ def mix_matmul_exp(m: int = 32, n: int = 32, k: int = 32) -> Sample:
         flag("wait", "V_MTE2", 0),
         intrin("copy_gm_to_ub", at(u, 0, 0), at(ws, sub * (half * n)), half, n * 4, 0, 0, *pad, span=vector.at(9)),
         intrin("cross_core_set_flag", free, mode="2", pipe="MTE2"),
-        flag("set", "MTE2_V", 0), flag("wait", "MTE2_V", 0), flag("wait", "MTE3_V", 0),
+        flag("set", "MTE2_V", 0),
+        flag("wait", "MTE2_V", 0),
+        flag("wait", "MTE3_V", 0),
         intrin("exp_mask", at(e, 0, 0), at(u, 0, 0), 0, -1, half * n // 64, 1, 1, 8, 8, span=vector.at(10)),
-        flag("set", "V_MTE2", 0), flag("set", "V_MTE3", 0), flag("wait", "V_MTE3", 0),
-        intrin("copy_ub_to_gm", at(D, q * (m * n) + sub * (half * n)), at(e, 0, 0), half, n * 4, 0, 0, span=vector.at(11)),
+        flag("set", "V_MTE2", 0),
+        flag("set", "V_MTE3", 0),
+        flag("wait", "V_MTE3", 0),
+        intrin(
+            "copy_ub_to_gm", at(D, q * (m * n) + sub * (half * n)), at(e, 0, 0), half, n * 4, 0, 0, span=vector.at(11)
+        ),
         flag("set", "MTE3_V", 0),
-    ]  # fmt: skip
+    ]
     edge = [("V_MTE2", 0), ("MTE3_V", 0)]
     vector_body = seq(
         Bind(sub, call("ascend.get_sub_block_idx", [], dtype="int32")),
-        [flag("set", *x) for x in edge], loop(q, rounds, seq(vector_steps)), [flag("wait", *x) for x in edge],
-    )  # fmt: skip
+        [flag("set", *x) for x in edge],
+        loop(q, rounds, seq(vector_steps)),
+        [flag("wait", *x) for x in edge],
+    )
     functions = [
         cube.function("matmul_exp", "aic", "mix_1_2", params, cube_body, [m * n * 4]),
         vector.function("matmul_exp", "aiv", "mix_1_2", params, vector_body, [m * n * 4]),
@@ -311,34 +389,69 @@ def scalars(values: Sequence[int] = (-7, -1, 0, 5, 9), scale: float = 0.1, shift
     i, x = Var("i", "int32"), Var("x", "int32")
     w = tirx.Cast("int64", x) * tirx.const(1 << 33, "int64")
     ints = [
-        tirx.floordiv(x, 3), tirx.floormod(x, 3), tirx.floordiv(x, tirx.const(-4, "int32")), tirx.floormod(x, shift_var),
-        tirx.truncdiv(x, 3), tirx.truncmod(x, 3), tirx.min(x, shift_var), tirx.max(x, 2 - i),
-        tirx.if_then_else(x > 0, x * 2, x - 1), tirx.Cast("int32", tirx.floordiv(w, wide)), x & 6, (x ^ 5) | 8,
-        tirx.Cast("int32", tirx.all(x > -5, tirx.any(x < 0, x != 5))), x >> 1, tirx.Cast("int32", tirx.Cast("int8", x * 50)),
+        tirx.floordiv(x, 3),
+        tirx.floormod(x, 3),
+        tirx.floordiv(x, tirx.const(-4, "int32")),
+        tirx.floormod(x, shift_var),
+        tirx.truncdiv(x, 3),
+        tirx.truncmod(x, 3),
+        tirx.min(x, shift_var),
+        tirx.max(x, 2 - i),
+        tirx.if_then_else(x > 0, x * 2, x - 1),
+        tirx.Cast("int32", tirx.floordiv(w, wide)),
+        x & 6,
+        (x ^ 5) | 8,
+        tirx.Cast("int32", tirx.all(x > -5, tirx.any(x < 0, x != 5))),
+        x >> 1,
+        tirx.Cast("int32", tirx.Cast("int8", x * 50)),
         tirx.Cast("int32", tirx.Not(tirx.EQ(x, 0))),
-    ]  # fmt: skip
+    ]
     f = tirx.Cast("float32", x)
-    floats = [f * scale_var, f * tirx.const(scale, "float32") + scale_var, tirx.Cast("float32", tirx.Cast("float16", f * scale_var)),
-              tirx.if_then_else(x > 100, f, tirx.const(float("-inf"), "float32"))]  # fmt: skip
+    floats = [
+        f * scale_var,
+        f * tirx.const(scale, "float32") + scale_var,
+        tirx.Cast("float32", tirx.Cast("float16", f * scale_var)),
+        tirx.if_then_else(x > 100, f, tirx.const(float("-inf"), "float32")),
+    ]
     store = lambda buffer, index, value: intrin("set_value", at(buffer, index), value, span=b.at(6))  # noqa: E731
     body = loop(
-        i, n,
+        i,
+        n,
         seq(
             Bind(x, call("ascend.get_value", [at(X, i)], dtype="int32", span=b.at(5)), span=b.at(5)),
             [store(Y, i * 16 + j, e) for j, e in enumerate(ints)],
             [store(Z, i * 4 + j, e) for j, e in enumerate(floats)],
         ),
-    )  # fmt: skip
-    clean = [intrin("data_cache_clean", at(g, j * 16)) for g, size in ((Y, 16 * n), (Z, 4 * n)) for j in range(-(-size // 16))]
+    )
+    clean = [
+        intrin("data_cache_clean", at(g, j * 16))
+        for g, size in ((Y, 16 * n), (Z, 4 * n))
+        for j in range(-(-size // 16))
+    ]
     func = b.function("scalars", "aiv", "aiv_only", [shift_var, scale_var, wide, X, Y, Z], seq(body, clean))
     wide_value, s32 = -5 * (1 << 31), np.float32(scale)
     y, z = [], []
     for v in values:
         k = list(values).index(v)
         t = int(np.trunc(v / 3))
-        y += [v // 3, v % 3, v // -4, v % shift, t, v - 3 * t, min(v, shift), max(v, 2 - k), v * 2 if v > 0 else v - 1,
-              (v << 33) // wide_value, v & 6, (v ^ 5) | 8, int(v > -5 and (v < 0 or v != 5)), v >> 1,
-              int(np.int64(v * 50).astype(np.int8)), int(v != 0)]  # fmt: skip
+        y += [
+            v // 3,
+            v % 3,
+            v // -4,
+            v % shift,
+            t,
+            v - 3 * t,
+            min(v, shift),
+            max(v, 2 - k),
+            v * 2 if v > 0 else v - 1,
+            (v << 33) // wide_value,
+            v & 6,
+            (v ^ 5) | 8,
+            int(v > -5 and (v < 0 or v != 5)),
+            v >> 1,
+            int(np.int64(v * 50).astype(np.int8)),
+            int(v != 0),
+        ]
         fv = np.float32(v)
         z += [fv * s32, fv * s32 + s32, np.float32(np.float16(fv * s32)), -np.inf if v <= 100 else fv]
     arrays = [np.array(values, np.int32), np.zeros(16 * n, np.int32), np.zeros(4 * n, np.float32)]
@@ -350,7 +463,7 @@ def scalars(values: Sequence[int] = (-7, -1, 0, 5, 9), scale: float = 0.1, shift
 
 
 def collatz(start: int = 27) -> Sample:
-    """Counts Collatz steps with `while`, sums odd numbers below 20 with `continue` and `break`, duplicates both into UB."""
+    """Counts Collatz steps with `while`, sums odd numbers below 20 with `continue` and `break`, writes both through UB."""
     b = Builder("collatz.py")
     n_param, Out = Var("start", "int32"), gm("Out", "int32", 16)
     value, steps, total = b.var("value"), b.var("steps"), b.var("total")
@@ -359,13 +472,19 @@ def collatz(start: int = 27) -> Sample:
     i = Var("i", "int32")
     even = tirx.EQ(tirx.floormod(load(value), 2), 0)
     body = seq(
-        set_(value, n_param), set_(steps, tirx.const(0, "int32")), set_(total, tirx.const(0, "int32")),
+        set_(value, n_param),
+        set_(steps, tirx.const(0, "int32")),
+        set_(total, tirx.const(0, "int32")),
         While(
             load(value) > 1,
-            seq(if_then(even, set_(value, tirx.floordiv(load(value), 2)), set_(value, load(value) * 3 + 1)), set_(steps, load(steps) + 1)),
+            seq(
+                if_then(even, set_(value, tirx.floordiv(load(value), 2)), set_(value, load(value) * 3 + 1)),
+                set_(steps, load(steps) + 1),
+            ),
         ),
         loop(
-            i, 100,
+            i,
+            100,
             seq(
                 if_then(tirx.EQ(tirx.floormod(i, 2), 0), tirx.Continue()),
                 if_then(i > 20, tirx.Break()),
@@ -375,15 +494,18 @@ def collatz(start: int = 27) -> Sample:
         intrin("duplicate", at(out, 0, 0), load(steps), 8, span=b.at(9)),
         intrin("duplicate_mask", at(out, 0, 8), load(total), 0, 0b10101111, 1, 1, 8, span=b.at(10)),
         intrin("duplicate_mask", at(out, 0, 8), tirx.const(-1, "int32"), 0, 0b01010000, 1, 1, 8, span=b.at(10)),
-        flag("set", "V_MTE3", 3), flag("wait", "V_MTE3", 3),
+        flag("set", "V_MTE3", 3),
+        flag("wait", "V_MTE3", 3),
         intrin("copy_ub_to_gm", at(Out, 0), at(out, 0, 0), 1, 64, 0, 0, span=b.at(11)),
-    )  # fmt: skip
+    )
     func = b.function("collatz", "aiv", "aiv_only", [n_param, Out], body)
     v, count = start, 0
     while v > 1:
         v, count = (v // 2 if v % 2 == 0 else 3 * v + 1), count + 1
     tail = [100 if (0b10101111 >> lane) & 1 else -1 for lane in range(8)]
-    return Sample("collatz", module(func), 1, [start], [np.zeros(16, np.int32)], {0: np.array([count] * 8 + tail, np.int32)})
+    return Sample(
+        "collatz", module(func), 1, [start], [np.zeros(16, np.int32)], {0: np.array([count] * 8 + tail, np.int32)}
+    )
 
 
 # ---- 6. conversions, compare and select ----------------------------------------------------------------------------
@@ -393,20 +515,30 @@ def convert(n: int = 256) -> Sample:
     """y = bfloat16(x > 0.1 ? x : x * -0.3), count forms, with barriers between dependent vector instructions."""
     b = Builder("convert.py")
     X, Y = gm("X", "float16", n), gm("Y", "bfloat16", n)
-    x16, x, s = (b.alloc(*a) for a in (("x_half", "float16", "ub", n, 0), ("x", "float32", "ub", n, 2 * n), ("s", "float32", "ub", n, 6 * n)))
+    x16, x, s = (
+        b.alloc(*a)
+        for a in (("x_half", "float16", "ub", n, 0), ("x", "float32", "ub", n, 2 * n), ("s", "float32", "ub", n, 6 * n))
+    )
     mask, y = b.alloc("mask", "uint8", "ub", n // 8, 10 * n), b.alloc("y", "bfloat16", "ub", n, 10 * n + n // 8)
     barrier = intrin("pipe_barrier", pipe="V")
     body = seq(
-        intrin("copy_gm_to_ub", at(x16, 0, 0), at(X, 0), 1, n * 2, 0, 0, 0, 0, 0, tirx.const(0, "float16"), span=b.at(3)),
-        flag("set", "MTE2_V", 0), flag("wait", "MTE2_V", 0),
-        intrin("cast", at(x, 0, 0), at(x16, 0, 0), n, round="none", span=b.at(4)), barrier,
+        intrin(
+            "copy_gm_to_ub", at(x16, 0, 0), at(X, 0), 1, n * 2, 0, 0, 0, 0, 0, tirx.const(0, "float16"), span=b.at(3)
+        ),
+        flag("set", "MTE2_V", 0),
+        flag("wait", "MTE2_V", 0),
+        intrin("cast", at(x, 0, 0), at(x16, 0, 0), n, round="none", span=b.at(4)),
+        barrier,
         intrin("compare_scalar", at(mask, 0, 0), at(x, 0, 0), tirx.const(0.1, "float32"), n, mode="gt", span=b.at(5)),
-        intrin("muls", at(s, 0, 0), at(x, 0, 0), -0.3, n, span=b.at(5)), barrier,
-        intrin("select", at(x, 0, 0), at(mask, 0, 0), at(x, 0, 0), at(s, 0, 0), n, mode="tensor_tensor", span=b.at(5)), barrier,
+        intrin("muls", at(s, 0, 0), at(x, 0, 0), -0.3, n, span=b.at(5)),
+        barrier,
+        intrin("select", at(x, 0, 0), at(mask, 0, 0), at(x, 0, 0), at(s, 0, 0), n, mode="tensor_tensor", span=b.at(5)),
+        barrier,
         intrin("cast", at(y, 0, 0), at(x, 0, 0), n, round="rint", span=b.at(6)),
-        flag("set", "V_MTE3", 0), flag("wait", "V_MTE3", 0),
+        flag("set", "V_MTE3", 0),
+        flag("wait", "V_MTE3", 0),
         intrin("copy_ub_to_gm", at(Y, 0), at(y, 0, 0), 1, n * 2, 0, 0, span=b.at(7)),
-    )  # fmt: skip
+    )
     func = b.function("convert", "aiv", "aiv_only", [X, Y], body)
     xs = np.random.default_rng(3).standard_normal(n).astype(np.float16)
     f = xs.astype(np.float32)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 _CPP_WORDS = """
-alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast continue
-decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long
-mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast return
-short signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typeid
-typename union unsigned using virtual void volatile wchar_t while xor xor_eq main
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr
+const_cast continue decltype default delete do double dynamic_cast else enum explicit export extern false
+float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq
+private protected public register reinterpret_cast return short signed sizeof static static_assert static_cast
+struct switch template this thread_local throw true try typedef typeid typename union unsigned using virtual
+void volatile wchar_t while xor xor_eq main
 """
 _FIXED_WORDS = """
 AscendC half bfloat16_t fp8_e4m3fn_t fp8_e5m2_t GM_ADDR FloorDiv FloorMod Min Max BitCast

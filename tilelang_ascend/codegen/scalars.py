@@ -1,4 +1,4 @@
-"""Scalar expressions as C++ text: exact types, no reliance on promotions, division and remainder as TIR defines them."""
+"""Scalar expressions as C++ text: exact types whatever C++ promotes, division and remainder as TIR defines them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from ..ir import Call, FloatImm, IntImm, TensorLoad, Var, const_int, dtype_of, op_name, tirx
 from ..isa import CTYPES
-from ..sim.integers import is_nonnegative
-from ..sim.words import round_to
+from .signs import is_nonnegative
+from .words import round_to
 
 ATOM, UNARY, MUL, ADD, SHIFT, RELATION, EQUALITY, BIT_AND, BIT_XOR, BIT_OR, AND, OR, TERNARY = range(13, 0, -1)
 
@@ -195,7 +195,7 @@ class ScalarText:
         left = self.text(e.a)
         if symbol == "<<" and isinstance(e.a, IntImm):
             left = f"static_cast<{CTYPES[dtype]}>({left[0]})", ATOM
-        text = f"{_operand(left, precedence, False)} {symbol} {_operand(right, precedence, True)}"
+        text = f"{operand_text(left, precedence, False)} {symbol} {operand_text(right, precedence, True)}"
         if dtype in _NARROW and precedence not in _RELATIONS:
             return f"static_cast<{CTYPES[dtype]}>({text})", ATOM
         return text, precedence
@@ -209,11 +209,11 @@ class ScalarText:
         return text, ATOM
 
     def print_Not(self, e):
-        return f"!{_operand(self.text(e.a), UNARY, False)}", UNARY
+        return f"!{operand_text(self.text(e.a), UNARY, False)}", UNARY
 
     def print_BitwiseNot(self, e):
         dtype = dtype_of(e)
-        text = f"~{_operand(self.text(e.a), UNARY, False)}"
+        text = f"~{operand_text(self.text(e.a), UNARY, False)}"
         return (f"static_cast<{CTYPES[dtype]}>({text})", ATOM) if dtype in _NARROW else (text, UNARY)
 
     def print_Cast(self, e):
@@ -225,7 +225,7 @@ class ScalarText:
         return self.choose(e.condition, e.true_value, e.false_value)
 
     def choose(self, condition, yes, no):
-        parts = [_operand(self.text(x), TERNARY + 1, True) for x in (condition, yes, no)]
+        parts = [operand_text(self.text(x), TERNARY + 1, True) for x in (condition, yes, no)]
         text = f"({parts[0]} ? {parts[1]} : {parts[2]})"
         dtype = dtype_of(yes)
         return (f"static_cast<{CTYPES[dtype]}>{text}" if dtype in _NARROW else text), ATOM
@@ -251,7 +251,7 @@ _CALLS = {
 }
 
 
-def _operand(part: tuple[str, int], outer: int, right: bool) -> str:
+def operand_text(part: tuple[str, int], outer: int, right: bool) -> str:
     """`part` as an operand of an operator of precedence `outer`, in parentheses where C++ or a reader needs them."""
     text, inner = part
     if inner >= UNARY:

@@ -28,22 +28,25 @@ class MissingLibrary(TilelangAscendError, ImportError):
 class Missing:
     """Stands for a module that is not installed, or for anything taken from it."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, package: str):
         self._name = name
+        self._package = package
         self._parts: dict[str, Missing] = {}
 
     def __getattr__(self, name: str) -> "Missing":
         if name == "__version__":
-            self._refuse()
+            Missing(f"{self._name}.__version__", self._package)._refuse()
         if name.startswith("__"):  # what Python and inspect look for on any object
             raise AttributeError(name)
-        return self._parts.setdefault(name, Missing(f"{self._name}.{name}"))
+        return self._parts.setdefault(name, Missing(f"{self._name}.{name}", self._package))
 
     def __call__(self, *args: Any, **kwargs: Any) -> "Missing":
-        return self._used(f"{self._name}(…)", args, kwargs)
+        if len(args) == 1 and not kwargs and isinstance(args[0], (types.FunctionType, type, Missing)):
+            return self._used(getattr(args[0], "__name__", None) or args[0]._name, args)  # a decorator at work
+        return self._used(f"{self._name}(…)", (*args, *kwargs.values()))
 
     def __getitem__(self, key: Any) -> "Missing":
-        return self._used(f"{self._name}[…]", (), {})
+        return self._used(f"{self._name}[…]")
 
     def __mro_entries__(self, bases: tuple) -> tuple[type, ...]:
         def refuse(cls, *args: Any, **kwargs: Any):
@@ -59,13 +62,14 @@ class Missing:
         found = _first_missing([*args, *(kwargs or {}).values()])
         found._refuse()
 
-    def _used(self, result: str, args: tuple, kwargs: dict) -> "Missing":
-        if not is_declaration(_has_tensor(args) or _has_tensor(tuple(kwargs.values()))):
+    def _used(self, result: str, args: tuple = ()) -> "Missing":
+        """Stand-in for what a declaration computes; anywhere else the end."""
+        if not is_declaration(_has_tensor(args)):
             self._refuse()
-        return Missing(result)
+        return Missing(result, self._package)
 
     def _refuse(self, *_operands: Any) -> Any:
-        package = self._name.split(".")[0]
+        package = self._package
         frame = user_frame()
         at = location_in_code(frame.f_code, frame.f_lasti, frame.f_lineno) if frame else None
         if package == "tilelang":
@@ -87,7 +91,7 @@ for _name in (
 
 
 def _union(self: Missing, other: Any) -> Missing:
-    return self._used(f"{self._name} | …", (), {})
+    return self._used(f"{self._name} | …")
 
 
 Missing.__or__ = Missing.__ror__ = _union
@@ -104,7 +108,7 @@ def stand_in(error: ModuleNotFoundError, name: str, importer: dict | None, froml
     file = (importer or {}).get("__file__")
     if file is None or is_internal(file) or guards_import(frame):
         return None
-    module = _modules.setdefault(absent, Missing(absent))
+    module = _modules.setdefault(absent, Missing(absent, absent.split(".")[0]))
     if parent:
         setattr(sys.modules[parent], last, module)
     if not fromlist:

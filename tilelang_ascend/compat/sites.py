@@ -12,6 +12,7 @@ from typing import Iterator
 from ..tools.script import is_internal
 
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError"}
+_COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 _ANY_ERROR = {"Exception", "BaseException"}
 
 
@@ -44,15 +45,15 @@ def guards_import(frame: types.FrameType | None) -> bool:
 def is_declaration(on_tensors: bool) -> bool:
     """True when the user's line declares something rather than computes: a decorator, an annotation, a default value, a base
     class, a call made from a decorator's expression, or, unless tensors are involved, an assignment of a module."""
-    for depth, frame in enumerate(_user_frames()):
-        file, line = frame.f_code.co_filename, frame.f_lineno
-        decorators, others, assignments = _declarations(file)
-        if _within(line, decorators):
+    innermost = True
+    for frame in _user_frames():
+        line = frame.f_lineno
+        decorators, others, assignments = _declarations(frame.f_code.co_filename)
+        if _within(line, decorators) or (innermost and _within(line, others)):
             return True
-        if depth == 0 and _within(line, others):
+        if innermost and not on_tensors and frame.f_code.co_name == "<module>" and _within(line, assignments):
             return True
-        if depth == 0 and not on_tensors and frame.f_code.co_name == "<module>" and _within(line, assignments):
-            return True
+        innermost = innermost and frame.f_code.co_name in _COMPREHENSIONS
     return False
 
 

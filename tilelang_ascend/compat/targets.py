@@ -41,7 +41,7 @@ def replace_foreign(target: Any) -> Any:
 @contextlib.contextmanager
 def active() -> Iterator[None]:
     """Replace foreign targets for the time of a `with` block."""
-    from ..jit.build import target_rule
+    from ..jit.hooks import target_rule
 
     with target_rule(replace_foreign):
         yield

@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, Callable, Iterator
+from typing import Any
 
 from .. import cache, env
 from ..cache.key import kernel_key
 from ..log import get_logger
 from ..runtime.artifact import AbiSlot, Artifact
+from .hooks import notify, resolve_chip
 from .signature import read_signature
-
-_listeners: list[Callable[[Artifact], None]] = []
-_target_rules: list[Callable[[Any], Any]] = []
-
-
-@contextlib.contextmanager
-def on_build(callback: Callable[[Artifact], None]) -> Iterator[None]:
-    """Call `callback` with every artifact that is compiled or taken from the cache meanwhile."""
-    _listeners.append(callback)
-    try:
-        yield
-    finally:
-        _listeners.remove(callback)
-
-
-@contextlib.contextmanager
-def target_rule(rule: Callable[[Any], Any]) -> Iterator[None]:
-    """Every target of a kernel that is compiled meanwhile goes through `rule` first."""
-    _target_rules.append(rule)
-    try:
-        yield
-    finally:
-        _target_rules.remove(rule)
-
-
-def resolve_chip(target: Any):
-    """The chip record for a `target=` argument; None means `TILELANG_DEFAULT_TARGET`."""
-    from .. import arch
-
-    target = env.DEFAULT_TARGET.get() if target is None else target
-    for rule in _target_rules:
-        target = rule(target)
-    return arch.parse_target(target)
 
 
 def build_artifact(
@@ -60,8 +27,9 @@ def build_artifact(
     text = ir.tvm.ir.save_json(func)
     key = kernel_key(text, chip.name, options, out_idx)
     artifact = cache.get_or_build(key, lambda: _compile(func, text, chip, out_idx, options))
-    for callback in list(_listeners):
-        callback(artifact)
+    for note in artifact.notes:
+        get_logger().debug("%s: %s", artifact.name, note)
+    notify(artifact)
     return artifact
 
 
@@ -87,7 +55,7 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
         host_source=source.host,
         memory_map=lowered.memory_map.text(),
         options=options,
-        notes=[str(n) for n in lowered.notes],
+        notes=[*_hint_notes(func), *(str(n) for n in lowered.notes)],
         warnings=[str(w) for w in lowered.warnings],
         tile_ir_json=tile_ir_json,
         ascend_ir_json=ir.tvm.ir.save_json(lowered.ascend_ir),
@@ -97,6 +65,12 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     if announce:
         get_logger().info("completes to compile kernel %s", name)
     return artifact
+
+
+def _hint_notes(func) -> list[str]:
+    """One note that lists the performance hints the kernel gave."""
+    hints = func.attrs.get("tl.hints") if func.attrs else None
+    return [f"accepted without effect: {', '.join(str(h) for h in hints)}"] if hints else []
 
 
 def lower_stages(artifact: Artifact) -> list[tuple[str, Any]]:
@@ -111,7 +85,7 @@ def lower_stages(artifact: Artifact) -> list[tuple[str, Any]]:
 def describe_program(ascend_ir) -> tuple[tuple[AbiSlot, ...], str]:
     """Parameter slots (the same for both cores) and kernel type of a lowered program."""
     from .. import ir
-    from ..sim.program import split_params
+    from ..codegen.functions import split_params
 
     first = next(iter(ascend_ir.functions.values()))
     scalars, buffers, workspaces = split_params(first)

@@ -51,6 +51,9 @@ class _Absent:
         raise AssertionError(f"executor {self.name} is never chosen")
 
 
+UPSTREAM_BACKENDS = ("ctypes", "cython", "dlpack", "nvrtc", "torch", "tvm_ffi")
+"""Ways in which a GPU script's host code calls a kernel; they say nothing about where it runs."""
+
 _REGISTRY: dict[str, Executor] = {}
 _told: set[str] = set()
 
@@ -71,12 +74,12 @@ def executors() -> tuple[Executor, ...]:
 
 
 def choose(name: str | None) -> Executor:
-    """The executor called `name`; None or ``auto`` takes the NPU if there is one, else the simulator.
+    """The executor called `name`; None, ``auto`` or one of `UPSTREAM_BACKENDS` takes the NPU if there is one, else the simulator.
 
     Raises:
         errors.TargetError: no such executor, or it cannot be used here.
     """
-    name = env.EXECUTION_BACKEND.get() if name in (None, "auto") else name
+    name = env.EXECUTION_BACKEND.get() if name in (None, "auto", *UPSTREAM_BACKENDS) else name
     if name == "auto":
         npu = _REGISTRY["npu"]
         if npu.unavailable() is None:

@@ -1,11 +1,12 @@
 """bfloat16 scalars as float32 scalars that only ever hold bfloat16 values.
 
-LLVM code generation has no bfloat16, and TVM's own legalisation does not accept `Bind` of such a variable. Every operation is
-done in float32 and rounded to nearest even at once, which is what bfloat16 arithmetic means.
+LLVM code generation has no bfloat16, and TVM's own legalisation does not accept `Bind` of such a variable. Every
+operation is done in float32 and rounded to nearest even at once, which is what bfloat16 arithmetic means.
 """
 
 from __future__ import annotations
 
+from ..codegen.words import round_to
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -25,7 +26,6 @@ from ..ir import (
     tirx,
     walk_expr,
 )
-from .words import round_to
 
 _BF16 = "bfloat16"
 
@@ -61,7 +61,9 @@ class _Bf16(StmtMutator):
         """The float32 stand-in of a bfloat16 variable or mutable scalar."""
         if var not in self.vars:
             buffer = is_buffer_var(var)
-            self.vars[var] = decl_buffer((1,), "float32", var.name, scope="local.var") if buffer else Var(var.name, "float32")
+            self.vars[var] = (
+                decl_buffer((1,), "float32", var.name, scope="local.var") if buffer else Var(var.name, "float32")
+            )
         return self.vars[var]
 
     # ---- statements

@@ -1,12 +1,13 @@
 """Integer expressions in the form LLVM code generation takes: floor division, and constants that wrap.
 
-TVM lowers floor division with `Let` and folds conversions of constants in its simplifier; both fail on legal programs (a
-repeated `Let` variable, a constant the target dtype does not hold). Here they are rewritten before TVM sees them.
+TVM lowers floor division with `Let` and folds conversions of constants in its simplifier; both fail on legal programs
+(a repeated `Let` variable, a constant the target dtype does not hold). Here they are rewritten before TVM sees them.
 """
 
 from __future__ import annotations
 
-from ..ir import IntImm, TensorLoad, Var, dtype_of, itemsize, op_name, tirx
+from ..codegen.signs import is_nonnegative
+from ..ir import IntImm, dtype_of, itemsize, tirx
 
 #: node -> (truncating node that equals it for operands that are not negative, function of the native library)
 FLOOR = {tirx.FloorDiv: (tirx.truncdiv, "tla_floor_div"), tirx.FloorMod: (tirx.truncmod, "tla_floor_mod")}
@@ -39,30 +40,3 @@ def rewrite(e, nonnegative: set):
 
 def _i64(e):
     return e if dtype_of(e) == "int64" else tirx.Cast("int64", e)
-
-
-def is_nonnegative(e, known: set) -> bool:
-    """True when an integer expression cannot be negative, given variables `known` not to be."""
-    if isinstance(e, IntImm):
-        return int(e.value) >= 0
-    if isinstance(e, (Var, TensorLoad)):
-        return e in known or dtype_of(e).startswith("uint")
-    if isinstance(e, tirx.Cast):
-        source = dtype_of(e.value)
-        widens = "int" in source and itemsize(source) <= itemsize(dtype_of(e))
-        return widens and is_nonnegative(e.value, known)
-    if isinstance(e, tirx.FloorMod):
-        return is_nonnegative(e.b, known)
-    if isinstance(e, (tirx.Add, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.Min)):
-        return is_nonnegative(e.a, known) and is_nonnegative(e.b, known)
-    if isinstance(e, tirx.Max):
-        return is_nonnegative(e.a, known) or is_nonnegative(e.b, known)
-    return False
-
-
-def is_core_index(value) -> bool:
-    """Queries without operands (`get_block_idx`, …) return indices and counts."""
-    from ..isa import lookup
-
-    name = op_name(value) or ""
-    return name.startswith("ascend.") and not lookup(name).operands

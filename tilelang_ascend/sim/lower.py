@@ -1,7 +1,7 @@
 """Ascend IR -> host program: loops and calls into the machine, compiled by TVM's LLVM back end.
 
-One intrinsic becomes one call of ``tla_issue_<n>`` (or ``tla_scalar_<n>`` when it returns a value) with the words of the
-instruction stream (docs/ir.md section 4). Scalars, loops and branches stay what they are. Example::
+One intrinsic becomes one call of ``tla_issue_<n>`` (or ``tla_scalar_<n>`` when it returns a value) with the words of
+the instruction stream (docs/ir.md section 4). Scalars, loops and branches stay what they are. Example::
 
     ascend.adds(ub[0, 64], ub[0, 0], 2.0, n)      # ub: float32 at byte 256
     tla_issue_4(OP, line, UB|f32|512, UB|f32|256, bits(2.0), (int64)n)
@@ -12,6 +12,9 @@ from __future__ import annotations
 from typing import Mapping
 
 from .. import native
+from ..codegen.functions import core_functions, is_core_index
+from ..codegen.signs import is_nonnegative
+from ..codegen.words import float_bits, is_float, operand_base, round_to, scalar_dtype
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -42,8 +45,7 @@ from ..isa import SCOPES, Space, lookup, opcode
 from . import integers
 from .bf16 import lower_bf16
 from .exits import lower_exits
-from .program import HostProgram, core_functions
-from .words import float_bits, is_float, operand_base, round_to, scalar_dtype
+from .program import HostProgram
 
 MAX_ARGS = 24
 """Largest arity of the fixed-arity entry points of the machine."""
@@ -124,12 +126,12 @@ class _Lowering(StmtMutator):
         return None
 
     def visit_Bind(self, s: Bind):
-        if integers.is_core_index(s.value) or integers.is_nonnegative(s.value, self.nonnegative):
+        if is_core_index(s.value) or is_nonnegative(s.value, self.nonnegative):
             self.nonnegative.add(s.var)
         return self.generic(s)
 
     def visit_For(self, s: For):
-        if integers.is_nonnegative(s.min, self.nonnegative):
+        if is_nonnegative(s.min, self.nonnegative):
             self.nonnegative.add(s.loop_var)
         return self.generic(s)
 

@@ -1,10 +1,10 @@
 """The host twin: emitted (or hand-written) Ascend C compiled by the host's C++ compiler and run on the machine model.
 
-The text is compiled unchanged against the headers of ``src/twin``, whose functions issue the same stream of instructions
-as a host program (docs/ir.md section 4)::
+The text is compiled unchanged against the headers of ``src/twin``, whose functions issue the same stream of
+instructions as a host program (docs/ir.md section 4)::
 
-    program = compile_text(source.text, "vector_add_kernel", "Ascend910B1")
-    machine.run(program, ...)                      # like a HostProgram
+    program = compile_text(source.text, "vector_add_kernel", "Ascend910B1", "aiv_only")
+    machine.run(chip, program.kernel_type, blocks, program.entries, ...)
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ..errors import TilelangAscendError
 from .twin_rules import isa_table_header, rules_header
 
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wl,-Bsymbolic", "-Wall", "-Wextra", "-Werror")
-"""-ffp-contract=off: scalar floats round as in the host program. -Bsymbolic: a unit calls its own kernel, whatever else the
-process has loaded. Warnings are errors: emitted text has none."""
+"""-ffp-contract=off: scalar floats round as in the host program. -Bsymbolic: a unit calls its own kernel, whatever
+else the process has loaded. Warnings are errors: emitted text has none."""
 
 _CORES = {"aic_only": ("aic",), "aiv_only": ("aiv",), "mix_1_2": ("aic", "aiv")}
 
@@ -58,10 +58,13 @@ class TwinProgram:
     def call(self, launcher: Callable[[str, int, list[int]], int], *arguments: Any) -> int:
         """Call the host launcher `call` of the text.
 
-        `arguments` are ctypes values in the order of its parameters. When it launches the kernel, `launcher(kernel name,
-        number of blocks, argument words)` runs it and returns 0 or an error. Returns what `call` returns.
+        `arguments` are ctypes values in the order of its parameters. When it launches the kernel,
+        `launcher(kernel name, number of blocks, argument words)` runs it and returns 0 or an error. Returns what
+        `call` returns.
         """
-        signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int64), ctypes.c_int32)
+        signature = ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int64), ctypes.c_int32
+        )
         callback = signature(lambda kernel, blocks, words, n: launcher(kernel.decode(), blocks, words[:n]))
         self._handle.tla_twin_set_launcher(callback)
         try:
@@ -77,14 +80,18 @@ class TwinProgram:
 
 
 def compile_text(
-    text: str, kernel: str, chip: str | ChipSpec = "Ascend910B1", kernel_type: str = "mix_1_2", flags: Sequence[str] = FLAGS
+    text: str,
+    kernel: str,
+    chip: str | ChipSpec = "Ascend910B1",
+    kernel_type: str = "mix_1_2",
+    flags: Sequence[str] = FLAGS,
 ) -> TwinProgram:
     """Compile Ascend C text whose kernel function is called `kernel`. Compiled objects are kept by content.
 
     kernel_type: ``aic_only``, ``aiv_only`` or ``mix_1_2``: which cores run it.
 
     Raises:
-        TwinCompileError: the text does not compile; carries the compiler's diagnostics, whose line numbers are the text's.
+        TwinCompileError: the text does not compile; the message has the compiler's diagnostics, in lines of the text.
         NoCompilerError: there is no C++ compiler.
     """
     from .. import native
@@ -101,7 +108,9 @@ def build_object(text: str, kernel: str, generation: str, chip: str, flags: tupl
     """Shared object of a translation unit, from the cache or newly compiled. Safe for concurrent processes."""
     compiler = find_compiler()
     unit = f'#include "kernel_operator.h"\n#line 1 "kernel.cpp"\n{text}\nTLA_TWIN_EXPORT({kernel})\n'
-    digest = hashlib.sha256("\0".join((unit, generation, compiler, *flags, _headers_digest(generation))).encode()).hexdigest()
+    digest = hashlib.sha256(
+        "\0".join((unit, generation, compiler, *flags, _headers_digest(generation))).encode()
+    ).hexdigest()
     folder = env.CACHE_DIR.get() / "twin"
     target = folder / f"{digest[:32]}.so"
     if not target.exists():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..codegen.words import word_dtype
 from ..isa import DTYPE_CODES, EVENTS, TABLE, Intrinsic
 from ..isa.gen_cpp import generate as isa_table_header
-from .words import word_dtype
 
 __all__ = ["isa_table_header", "rules_header"]
 
@@ -12,7 +12,7 @@ _I64 = (-(1 << 63), (1 << 63) - 1)
 
 
 def rules_header(generation: str) -> str:
-    """Text of ``twin_rules.h``: for every record the operand dtypes the generation accepts and the limits of its arguments.
+    """Text of ``twin_rules.h``: for every record the dtypes the generation accepts and the limits of its arguments.
 
     Records a generation does not have keep their place with no legal dtypes, so that using them fails to compile.
     """
@@ -39,7 +39,8 @@ def _rule(record: Intrinsic, generation: str) -> str:
     return (
         f"template <> struct Rule<tla::OP_{record.name}> {{ "
         f'static constexpr const char* api = "{record.api}"; '
-        f"static constexpr int num_args = {record.num_stream_args}, first_arg = {len(record.attrs) + len(record.operands)}; "
+        f"static constexpr int num_args = {record.num_stream_args}, "
+        f"first_arg = {len(record.attrs) + len(record.operands)}; "
         f"static constexpr uint64_t signatures[] = {{{signatures}}}; "
         f"static constexpr Limit limits[] = {{{limits}}}; }};"
     )

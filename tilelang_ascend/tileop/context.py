@@ -52,6 +52,8 @@ class VectorContext:
     layout:     tile buffer -> UbLayout
     new_temp:   (dtype, elements, name) -> declared Ascend-level UB buffer ``[1, elements]``; the memory planner packs them
     warn:       (span, message) -> None, one call for every statement that could not be vectorised
+    options:    `fast_math`: shorter sequences whose error grows with the argument
+    gm_address: (GM buffer, indices) -> operand, for elements of GM that the scalar loops read and write
     pitch_unit: rows of two- and more-dimensional tiles are padded to a multiple of this many elements
     """
 
@@ -61,3 +63,4 @@ class VectorContext:
     warn: Callable[[Any, str], None]
     pitch_unit: int
     options: dict = field(default_factory=dict)
+    gm_address: Callable[[Any, list], Any] | None = None

@@ -51,7 +51,7 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
     except Unsupported as e:
         hint = f"; {e.hint}" if e.hint else ""
         ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {e.reason}{hint}")
-        return scalar_loops(stmt, ctx)
+        return scalar_loops(stmt, ctx, e.reason)
 
 
 @dataclass

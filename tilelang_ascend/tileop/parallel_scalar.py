@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
     Bind,
     BufferLoad,
     BufferStore,
+    Call,
     For,
     ForKind,
     IfThenElse,
@@ -28,19 +30,23 @@ from ..ir import (
     walk_expr,
 )
 from .context import VectorContext
+from .vector_expr import has_function, is_tile
 
 
-def scalar_loops(stmt: For, ctx: VectorContext) -> Stmt:
-    """`stmt` element by element, in order."""
-    return _Scalar(ctx)(stmt)
+def scalar_loops(stmt: For, ctx: VectorContext, reason: str = "") -> Stmt:
+    """`stmt` element by element, in order. Raises `UnsupportedConstruct` for functions the scalar unit does not have."""
+    return _Scalar(ctx, reason)(stmt)
 
 
 class _Scalar(StmtMutator):
-    def __init__(self, ctx: VectorContext):
-        self.ctx = ctx
+    def __init__(self, ctx: VectorContext, reason: str):
+        self.ctx, self.reason = ctx, reason
 
     def address(self, buffer, indices):
         """Head address of one element."""
+        if not is_tile(buffer):
+            assert self.ctx.gm_address is not None, "elements of GM need ctx.gm_address"
+            return self.ctx.gm_address(buffer, indices)
         layout = self.ctx.layout(buffer)
         total = imm(0)
         for i, stride in zip(indices, layout.strides):
@@ -55,6 +61,12 @@ class _Scalar(StmtMutator):
             var = Var(e.source.name + "_v", dtype)
             out.append(Bind(var, call("ascend.get_value", [self.address(e.source, indices)], dtype=dtype, span=span), span=span))
             return var
+        if isinstance(e, Call) and has_function(e):
+            name = op_name(e).split(".")[-1]
+            raise UnsupportedConstruct(
+                f"this T.Parallel has no vector form ({self.reason}), and {name} exists on vectors only", at=span,
+                hint="make the accesses of the nest contiguous, or compute the function in a nest of its own",
+            )  # fmt: skip
         if op_name(e) == "tirx.if_then_else" and any(_has_load(a) for a in e.args[1:]):
             return self._choose(e, out, span)
         return map_children(e, lambda x: self.rewrite(x, out, span))
@@ -93,7 +105,9 @@ class _Scalar(StmtMutator):
         indices = [self.rewrite(i, out, s.span) for i in s.indices]
         if scope_of(s.buffer) == "local.var":
             return [*out, BufferStore(s.buffer, value, indices, span=s.span)]
-        return [*out, intrin("set_value", self.address(s.buffer, indices), value, span=s.span)]
+        address = self.address(s.buffer, indices)
+        stored = [*out, intrin("set_value", address, value, span=s.span)]
+        return stored if is_tile(s.buffer) else [*stored, intrin("data_cache_clean", address, span=s.span)]
 
 
 def _has_load(e) -> bool:
@@ -104,6 +118,4 @@ def _has_load(e) -> bool:
 
 def scalar_reduce(s, ctx: VectorContext) -> Stmt:
     """A reduction element by element is refused: the kinds that reach here have no scalar form worth running."""
-    from ..errors import UnsupportedConstruct
-
     raise UnsupportedConstruct("this reduction has no vector form", at=s.span, hint="reduce a float16, float32 or int32 tile")

@@ -108,6 +108,7 @@ class LoweringState:
             new_temp=lambda dtype, elements, name: self.declare([1, round_up(elements, 32)], dtype, name, "shared.ub"),
             warn=lambda span, message: self.warnings.append((span, message)),
             pitch_unit=self.pitch_unit,
+            gm_address=lambda b, indices: head(self.gms[b].flat, None, self.gms[b].offset(indices, self.analyzer)),
         )
 
     def temp_tile(self, shape, dtype: str, name: str) -> Tile:

@@ -85,13 +85,18 @@ def _lossless(narrow: str, wide: str) -> bool:
 def wrap(g: Graph, a: Node, bits: int, signed: bool) -> Node:
     """Keep the low `bits` of an int16 / int32 value, sign- or zero-extended."""
     amount = g.const(_BITS[a.dtype] - bits, a.dtype)
-    if amount.value == 0:
+    if amount.value == 0 or _is_wrapped(a, amount):
         return a
     up = g.with_scalar("shift_left", a, amount)
     if signed:
         return g.with_scalar("shift_right", up, amount)
     unsigned = g.reinterpret(up, "u" + a.dtype)
     return g.reinterpret(g.with_scalar("shift_right", unsigned, g.const(amount.value, "u" + a.dtype)), a.dtype)
+
+
+def _is_wrapped(a: Node, amount: Node) -> bool:
+    """True when `a` is already a sign extension by the same amount."""
+    return a.op == "shift_right" and a.args[1] is amount and a.args[0].op == "shift_left" and a.args[0].args[1] is amount
 
 
 def to_mask(g: Graph, a: Node) -> Node:

@@ -37,6 +37,16 @@ def memory_dtype(buffer) -> str:
     return "uint8" if dtype_of(buffer) == "bool" else dtype_of(buffer)
 
 
+_SCALAR_CALLS = ("if_then_else", "likely", "reinterpret", *vector_int.BITWISE)
+
+
+def has_function(e) -> bool:
+    """True when an expression calls a function the scalar unit does not have (exp, tanh, …)."""
+    found = []
+    walk_expr(e, lambda x: found.append(x) if isinstance(x, Call) and op_name(x).split(".")[-1] not in _SCALAR_CALLS else None)
+    return bool(found)
+
+
 class ExprLowering:
     """Nodes of the expressions of one block.
 
@@ -81,7 +91,7 @@ class ExprLowering:
 
     def natural(self, e) -> Node:
         """The value of `e` as it comes: loads and casts in their own dtype, everything else in the compute dtype."""
-        if self.is_scalar(e):
+        if self.is_scalar(e) and not has_function(e):
             return self.g.scalar(e)
         if is_scalar_var(e):
             return self._variable(e)

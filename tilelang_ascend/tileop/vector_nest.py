@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import BufferStore, For, ForKind, Stmt, TensorLoad, Var, const_int, exprs, is_buffer_var, statements, walk_expr
+from ..ir import BufferStore, For, ForKind, IfThenElse, Stmt, TensorLoad, Var, const_int, exprs, is_buffer_var, statements, walk_expr
 from .affine import affine, is_scalar_var
 from .vector_convert import Unsupported
 
@@ -20,21 +20,41 @@ class Nest:
 
 
 def nest_of(stmt: For) -> Nest:
-    """Collect the loops of a parallel nest. Raises `Unsupported` for extents that are not constants."""
-    loops, body = [], stmt
+    """Collect the loops of a parallel nest.
+
+    An extent known only at run time becomes the size of the tiles the variable indexes, with the body under ``var < extent``.
+    Raises `Unsupported` when no tile bounds the variable.
+    """
+    loops, runtime, body = [], [], stmt
     while isinstance(body, For) and body.kind == ForKind.PARALLEL:
         loops.append((body.loop_var, const_int(body.extent)))
+        if const_int(body.extent) is None:
+            runtime.append((body.loop_var, body.extent))
         body = body.body
-    if any(n is None for _, n in loops):
-        raise Unsupported("an extent of T.Parallel is not a constant")
+    for var, extent in runtime:
+        bound = _tile_bound(var, body)
+        loops = [(v, bound if v.same_as(var) else n) for v, n in loops]
+        body = IfThenElse(var < extent, body, None, span=stmt.span)
     order = _order([v for v, _ in loops], body)
     return Nest([loops[k][0] for k in order], tuple(loops[k][1] for k in order), body, stmt.span)
+
+
+def _tile_bound(var: Var, body: Stmt) -> int:
+    """The smallest dimension of a tile that `var` alone indexes."""
+    sizes = [
+        const_int(n) for buffer, indices in _accesses(body) for i, n in zip(indices, buffer.ty.shape) if i.same_as(var)
+    ]
+    if not sizes or None in sizes:
+        raise Unsupported("the extent of T.Parallel is known only at run time and no tile bounds it", "index a tile with the variable")
+    return min(sizes)
 
 
 def _order(variables: list[Var], body: Stmt) -> list[int]:
     """Positions of the loops, the innermost axis of the instructions last."""
     votes = [0] * len(variables)
-    for last in _last_indices(body):
+    found = [indices for _, indices in _accesses(body)]
+    deep = [i for i in found if len(i) > 1]
+    for last in [i[-1] for i in deep or found]:
         for k, v in enumerate(variables):
             if abs(affine(last).coefficient(v)) == 1:
                 votes[k] += 1
@@ -42,21 +62,20 @@ def _order(variables: list[Var], body: Stmt) -> list[int]:
     return [k for k in range(len(variables)) if k != innermost] + [innermost]
 
 
-def _last_indices(body: Stmt) -> list:
-    """The last index of every access of a multi-dimensional buffer, and of every access when there is no such buffer."""
+def _accesses(body: Stmt) -> list:
+    """(buffer, indices) of all loads and stores."""
     found: list = []
 
     def see(e):
         if isinstance(e, TensorLoad):
-            found.append(list(e.indices))
+            found.append((e.source, list(e.indices)))
 
     for s in statements(body):
         if isinstance(s, BufferStore):
-            found.append(list(s.indices))
+            found.append((s.buffer, list(s.indices)))
         for e in exprs(s):
             walk_expr(e, see)
-    deep = [i for i in found if len(i) > 1]
-    return [i[-1] for i in deep or found]
+    return found
 
 
 def scalar_vars(e) -> list[Var]:

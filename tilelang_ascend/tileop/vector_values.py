@@ -174,15 +174,23 @@ class Values:
         assert not n.is_scalar, n
         handler = _HANDLERS.get(n.op, _elementwise)
         view = handler(self, n, want)
+        if n.op not in _ALIASES:
+            self._forget(view.buffer)
         self._resident(n, view)
         return view
 
+    def _forget(self, buffer) -> None:
+        """A buffer was overwritten: values that lay in it (and were not needed any more) are gone."""
+        for n in [n for n in self.residents.get(buffer, ()) if n.edges <= 0]:
+            self.residents[buffer].discard(n)
+            self.views.pop(n, None)
+
     def added(self, n: Node) -> Node:
-        """Account for a node made during emission: it uses its operands once."""
-        if n not in self.views:
-            n.edges = 1
+        """Account for one more use of a node, found during emission."""
+        if n not in self.views and n.edges == 0 and not n.is_scalar:
             for a in n.args:
-                a.edges += 1
+                self.added(a)
+        n.edges += 1
         return n
 
     def _resident(self, n: Node, view: View) -> None:
@@ -405,6 +413,9 @@ def _indirect(values: Values, n: Node, want) -> View:
 
     return gather_indirect(values, n)
 
+
+_ALIASES = ("load", "reinterpret")
+"""Nodes that are another name for lanes that exist already."""
 
 _HANDLERS = {
     "load": _load, "reinterpret": _reinterpret, "duplicate": _duplicate, "iota": _iota, "lanes": _lanes, "compare": _compare,

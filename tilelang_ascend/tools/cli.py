@@ -1,4 +1,4 @@
-"""`python -m tilelang_ascend`: compile, inspect, doctor. Commands load tvm only when they need it."""
+"""`python -m tilelang_ascend`: run, compile, inspect, doctor. Commands load tvm only when they need it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from .. import __version__
+from .run import run_command
 
 _OUT = click.option(
     "-o",
@@ -87,6 +88,9 @@ def doctor_command() -> None:
             click.echo(f"{'':<{width + 12}}{f.meaning}")
     if any(f.status == "broken" for f in findings):
         sys.exit(1)
+
+
+main.add_command(run_command)
 
 
 def _run(script: Path, args: tuple[str, ...], target: str | None):

@@ -39,7 +39,7 @@ def run_script(path: Path, args: Sequence[str] = (), target: str | None = None) 
     Args:
         target: default target of kernels that do not name one.
     """
-    from ..jit.build import on_build
+    from ..jit.hooks import on_build
 
     run = ScriptRun()
     saved = (sys.argv, list(sys.path), os.environ.get("TILELANG_DEFAULT_TARGET"))

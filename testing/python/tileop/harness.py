@@ -255,7 +255,7 @@ class Interpreter:
         if isinstance(e, tirx.Cast):
             v = self.value(e.value)
             dtype = dtype_of(e)
-            return int(v) if dtype.startswith(("int", "uint", "bool")) else float(np.asarray(v).astype(np_dtype(dtype)))
+            return self._rounded(int(v) if dtype.startswith(("int", "uint", "bool")) else v, dtype)
         if isinstance(e, tirx.Not):
             return not self.value(e.a)
         if isinstance(e, tirx.Select):
@@ -270,6 +270,8 @@ class Interpreter:
     def _rounded(v, dtype: str):
         if dtype in ("float16", "bfloat16", "float32"):
             return float(np.asarray(v).astype(np_dtype(dtype)))
+        if dtype in ("int8", "uint8", "int16", "int32") and not isinstance(v, bool):
+            return int(np.asarray(int(v) & 0xFFFFFFFF, np.uint32).astype(np_dtype(dtype)))
         return v
 
 

@@ -239,3 +239,77 @@ def test_fills():
     assert (lab.run(parallel((45,), lambda i: assign(lab.b, -3, i)))["b"] == -3).all()
     assert (lab.run(parallel((20,), lambda i: assign(lab.c, True, i)))["c"] == 1).all()
     assert (lab.run(parallel((9,), lambda i: assign(lab.d, -7, i)))["d"] == -7).all()
+
+
+@pytest.mark.parametrize("n", [0, 1, 40, 64])
+def test_extent_known_at_run_time(n):
+    """The tile bounds the nest, a mask keeps the rest."""
+    from tilelang_ascend.ir import Var
+
+    count = Var("n", "int32")
+    lab = Lab(x=("float32", rand(64)), y=("float32", np.full(64, 9.0)))
+    out = lab.run(parallel((count,), lambda i: assign(lab.y, lab.x[i] * 2.0, i)), {"n": n})
+    np.testing.assert_array_equal(out["y"], np.where(np.arange(64) < n, out["x"] * 2, np.float32(9)))
+
+
+def test_what_has_no_vector_form_is_a_warned_scalar_loop():
+    lab = Lab(x=("float32", rand(20)), k=("int32", np.arange(20)[::-1]), y=("float32", np.zeros(20)))
+    out = lab.run(parallel((20,), lambda i: assign(lab.y, lab.x[i] + 1.0, lab.k[i])), expect_scalar=True)
+    np.testing.assert_array_equal(out["y"], out["x"][::-1] + 1)
+    assert len(lab.warnings) == 1 and "index of the store to `y` is data" in lab.warnings[0]
+
+
+def test_functions_without_a_scalar_form_are_refused():
+    from tilelang_ascend.errors import UnsupportedConstruct
+
+    lab = Lab(x=("float32", rand(20)), k=("int32", np.arange(20)), y=("float32", np.zeros(20)))
+    with pytest.raises(UnsupportedConstruct, match="exp exists on vectors only"):
+        lab.lower(parallel((20,), lambda i: assign(lab.y, tirx.exp(lab.x[i]), lab.k[i])))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int16", "int8"])
+@pytest.mark.parametrize("divisor", [1, 2, 7, -3, 1000])
+def test_integer_division_is_exact(dtype, divisor):
+    top = np.iinfo(dtype).max
+    if abs(divisor) > top:
+        return
+    values = np.concatenate([RNG.integers(-top - 1, top, 60), [top, -top - 1, 0, -1, 1, divisor, -divisor]])
+    lab = Lab(x=(dtype, values), q=(dtype, np.zeros(len(values))), r=(dtype, np.zeros(len(values))))
+    d = tirx.const(divisor, dtype)
+    out = lab.run(
+        parallel((len(values),), lambda i: [assign(lab.q, tirx.FloorDiv(lab.x[i], d), i), assign(lab.r, tirx.FloorMod(lab.x[i], d), i)])
+    )
+    np.testing.assert_array_equal(out["q"], (values // divisor).astype(dtype))
+    np.testing.assert_array_equal(out["r"], values % divisor)
+
+
+def test_serial_loop_and_lane_variable_inside():
+    """acc = 0; for k in range(3): acc = acc * 2 + x[k, i]; y[i] = acc"""
+    from tilelang_ascend.ir import AllocBuffer, BufferLoad, BufferStore, Var, decl_buffer, imm, loop
+
+    acc, k = decl_buffer((1,), "float32", "acc", scope="local.var"), Var("k", "int32")
+    lab = Lab(x=("float32", rand(3, 50)), y=("float32", np.zeros(50)))
+
+    def body(i):
+        here = BufferLoad(acc, [imm(0)])
+        return [
+            AllocBuffer(acc),
+            BufferStore(acc, tirx.const(0.0, "float32"), [imm(0)]),
+            loop(k, 3, BufferStore(acc, here * 2.0 + lab.x[k, i], [imm(0)])),
+            assign(lab.y, here, i),
+        ]
+
+    out = lab.run(parallel((50,), body))
+    x = out["x"]
+    close(out["y"], (x[0] * 2 + x[1]) * 2 + x[2])
+
+
+def test_scalar_branch_inside():
+    from tilelang_ascend.ir import Var, if_then
+
+    flag = Var("flag", "int32")
+    lab = Lab(x=("float32", rand(50)), y=("float32", np.zeros(50)))
+    nest = parallel((50,), lambda i: if_then(flag > 0, assign(lab.y, lab.x[i] + 1.0, i), assign(lab.y, lab.x[i] - 1.0, i)))
+    for value in (0, 1):
+        out = lab.run(nest, {"flag": value})
+        close(out["y"], out["x"] + (1 if value else -1))

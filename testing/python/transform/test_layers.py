@@ -7,12 +7,15 @@ import pytest
 
 ROOT = Path(__file__).parents[3] / "tilelang_ascend"
 LAYERS = [
-    {"errors", "knobs", "log", "arch", "isa"},
+    {"errors", "env", "knobs", "log", "arch", "isa"},
     {"ir", "arith"},
     {"analysis"},
     {"tileop", "transform", "codegen", "native"},
     {"sim"},
-    {"language", "frontend", "runtime", "cache", "profiler", "jit", "tools", "env", "__init__", "__main__", "compat", "autotune", "rpc"},
+    {
+        "language", "frontend", "runtime", "cache", "profiler", "jit", "tools", "layout",
+        "__init__", "__main__", "compat", "autotune", "rpc",
+    },
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 

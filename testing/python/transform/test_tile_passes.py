@@ -319,7 +319,7 @@ def test_version_buffers_double_buffers_what_each_iteration_overwrites():
 
 
 def test_version_buffers_respects_num_stages_and_the_limit():
-    func = map_grid(placed(samples.gemm(1024, 1024, 1024, stages=3)), CHIP)
+    func = map_grid(placed(samples.gemm(1024, 1024, 768, stages=3)), CHIP)
     assert shape(buffers(version_buffers(func, 4, CHIP))["A_shared"])[0] == 3
     assert shape(buffers(version_buffers(func, 1, CHIP))["A_shared"])[0] == 1
 

@@ -30,17 +30,23 @@ def local(ctype: str, count: int = 3) -> str:
         (local("bfloat16_t") + "AscendC::Add(a, b, c, 64);", "Add does not support these data types"),
         (local("int8_t") + "AscendC::Mul(a, b, c, 64);", "Mul does not support these data types"),
         (local("int32_t", 2) + "AscendC::Exp(a, b, 64);", "Exp does not support these data types"),
-        (local("half", 2) + "AscendC::LocalTensor<int64_t> d = ub.Get<int64_t>(); "
-         "AscendC::Cast(d, a, AscendC::RoundMode::CAST_RINT, 64);", "Cast does not support these data types"),
+        (
+            local("half", 2) + "AscendC::LocalTensor<int64_t> d = ub.Get<int64_t>(); "
+            "AscendC::Cast(d, a, AscendC::RoundMode::CAST_RINT, 64);",
+            "Cast does not support these data types",
+        ),
         ("AscendC::PipeBarrier<PIPE_S>();", "PipeBarrier does not work on the scalar pipe"),
         ("AscendC::SetFlag<AscendC::HardEvent::M_V>(0);", "this pair of pipes has no flags"),
         ("AscendC::CrossCoreSetFlag<4, PIPE_MTE3>(0);", "modes of CrossCoreSetFlag"),
         ("AscendC::SetAtomicAdd<uint32_t>();", "atomic writes know"),
         (local("float", 2) + "AscendC::Adds(a, b, 1.0, 64);", "no matching function"),
-        (local("float", 2) + "AscendC::Add(a, b, a, 64, 300, AscendC::BinaryRepeatParams{1, 1, 1, 8, 8, 8});", "overflow"),
+        (
+            local("float", 2) + "AscendC::Add(a, b, a, 64, 300, AscendC::BinaryRepeatParams{1, 1, 1, 8, 8, 8});",
+            "overflow",
+        ),
         ("int unused = 3;", "unused variable"),
     ],
-)  # fmt: skip
+)
 def test_what_the_api_does_not_have_does_not_compile(body, reason):
     with pytest.raises(TwinCompileError, match=reason):
         build(body)

@@ -127,7 +127,10 @@ extern "C" __global__ __aicore__ void k(GM_ADDR x) {{
 @pytest.mark.parametrize(
     "body, reason",
     [
-        ("AscendC::DataCopyPad(g, a, AscendC::DataCopyExtParams{5000, 4, 0, 0, 0});", "block_count=5000 is outside 0..4095"),
+        (
+            "AscendC::DataCopyPad(g, a, AscendC::DataCopyExtParams{5000, 4, 0, 0, 0});",
+            "block_count=5000 is outside 0..4095",
+        ),
         ("AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(9);", "event_id=9 is outside 0..7"),
         ("AscendC::DataCopy(g, a, 3);", "not a multiple of 32 bytes"),
         ("a = ub.GetWithOffset<float>(513, 2048);", "beyond the end of the TBuf"),
@@ -135,10 +138,14 @@ extern "C" __global__ __aicore__ void k(GM_ADDR x) {{
         ("AscendC::WholeReduceMax<float>(a, b, 64, 1, 1, 1, 8);", "only ORDER_ONLY_VALUE"),
         ("AscendC::CrossCoreWaitFlag(16);", "flag_id=16 is outside 0..15"),
         ("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);", "does not run on this kind of core"),
-        ("AscendC::LocalTensor<uint8_t> m = a.ReinterpretCast<uint8_t>(); AscendC::LocalTensor<int32_t> i = b.ReinterpretCast<int32_t>(); "
-         "AscendC::Compare(m, i, i, AscendC::CMPMODE::LT, 64);", "compared for equality"),
+        (
+            "AscendC::LocalTensor<uint8_t> m = a.ReinterpretCast<uint8_t>(); "
+            "AscendC::LocalTensor<int32_t> i = b.ReinterpretCast<int32_t>(); "
+            "AscendC::Compare(m, i, i, AscendC::CMPMODE::LT, 64);",
+            "compared for equality",
+        ),
     ],
-)  # fmt: skip
+)
 def test_misuse_is_reported_while_the_kernel_runs(body, reason):
     result = run(BODY.format(body=body), [np.zeros(1024, np.float32)], kernel="k")
     assert any(reason in h.message for h in result.hazards), [h.text() for h in result.hazards]

@@ -40,12 +40,28 @@ class Generator:
         small = tirx.floormod(a, 97)
         dtype = self.pick(*INTS)
         return self.pick(
-            a + b, a - b, small * tirx.floormod(b, 89), tirx.floordiv(a, divisor), tirx.floormod(a, divisor), tirx.truncdiv(a, divisor),
-            tirx.truncmod(a, divisor), tirx.min(a, b), tirx.max(a, b), tirx.if_then_else(self.condition(depth - 1), a, b), a & b, a ^ c,
-            a | b, ~a, small << 3, a >> 2, tirx.Cast("int32", tirx.Cast(dtype, a)), tirx.Cast("int32", tirx.Cast("int64", small) * b),
-            tirx.Cast("int32", tirx.Cast(dtype, small) + tirx.Cast(dtype, b)), tirx.Select(self.condition(depth - 1), a, c),
+            a + b,
+            a - b,
+            small * tirx.floormod(b, 89),
+            tirx.floordiv(a, divisor),
+            tirx.floormod(a, divisor),
+            tirx.truncdiv(a, divisor),
+            tirx.truncmod(a, divisor),
+            tirx.min(a, b),
+            tirx.max(a, b),
+            tirx.if_then_else(self.condition(depth - 1), a, b),
+            a & b,
+            a ^ c,
+            a | b,
+            ~a,
+            small << 3,
+            a >> 2,
+            tirx.Cast("int32", tirx.Cast(dtype, a)),
+            tirx.Cast("int32", tirx.Cast("int64", small) * b),
+            tirx.Cast("int32", tirx.Cast(dtype, small) + tirx.Cast(dtype, b)),
+            tirx.Select(self.condition(depth - 1), a, c),
             tirx.Cast("int32", self.condition(depth - 1)),
-        )  # fmt: skip
+        )
 
     def condition(self, depth: int):
         a, b = self.int_expr(max(depth, 0)), self.int_expr(0) + 7  # g++ warns of comparing a variable with itself
@@ -64,10 +80,20 @@ class Generator:
         dtype = self.pick(*FLOATS)
         x, y = tirx.Cast(dtype, a), tirx.Cast(dtype, b)
         narrow = self.pick(x + y, x - y, x * y, tirx.min(x, y), tirx.if_then_else(self.condition(0), x, y))
-        return self.pick(a + b, a * b, a - b, tirx.max(a, b), tirx.Cast("float32", narrow), tirx.if_then_else(a < b, a, b))
+        return self.pick(
+            a + b, a * b, a - b, tirx.max(a, b), tirx.Cast("float32", narrow), tirx.if_then_else(a < b, a, b)
+        )
 
     def statement(self, depth: int, in_loop: bool):
-        kind = self.pick("store", "bind", "state", "weight", "read", *(["if", "for", "while"] if depth else []), *(["exit"] if in_loop else []))
+        kind = self.pick(
+            "store",
+            "bind",
+            "state",
+            "weight",
+            "read",
+            *(["if", "for", "while"] if depth else []),
+            *(["exit"] if in_loop else []),
+        )
         return getattr(self, "make_" + kind)(depth, in_loop)
 
     def block(self, depth: int, in_loop: bool):
@@ -122,7 +148,9 @@ class Generator:
         turns = self.b.var(f"turns{self.count}")
         step = BufferStore(turns, load(turns) + 1, [0])
         body = seq(step, self.block(depth - 1, True))
-        return seq(BufferStore(turns, tirx.const(0, "int32"), [0]), While(tirx.all(load(turns) < 3, self.condition(0)), body))
+        return seq(
+            BufferStore(turns, tirx.const(0, "int32"), [0]), While(tirx.all(load(turns) < 3, self.condition(0)), body)
+        )
 
     def make_exit(self, depth, in_loop):
         return if_then(self.condition(0), self.pick(tirx.Break(), tirx.Continue()))

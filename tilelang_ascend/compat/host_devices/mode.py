@@ -34,7 +34,6 @@ class HostDevices(TorchFunctionMode):
             torch.Tensor.cuda: self._cuda,
             torch.Tensor.cpu: self._cpu,
             torch.Tensor.pin_memory: lambda func, args, kwargs: args[0],
-            torch.Tensor.record_stream: lambda func, args, kwargs: None,
             torch.Tensor.is_cuda.__get__: self._is_cuda,
         }
         self._constructors = _device._device_constructors()

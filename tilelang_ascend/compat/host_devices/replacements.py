@@ -33,6 +33,8 @@ def _replacements(mode: HostDevices) -> Iterator[tuple[Any, str, Any]]:
     yield _device.DeviceContext, "__init__", _context_init(mode)
     yield torch.autograd, "_engine_run_backward", _under(mode, torch.autograd._engine_run_backward)
     yield threading.Thread, "start", _thread_start(mode)
+    # Its argument parser wants a stream of a real device before any function mode is asked.
+    yield torch.Tensor, "record_stream", lambda tensor, stream: None
     if "cuda" in mode.absent:
         for name, value in device_module("cuda").items():
             yield torch.cuda, name, value

@@ -9,7 +9,7 @@ class TileDevice:
     """The chip that proposals are made for."""
 
     def __init__(self, target: Any = None):
-        from tilelang_ascend.jit.build import resolve_chip
+        from tilelang_ascend.jit.hooks import resolve_chip
 
         from ...targets import replace_foreign
 

@@ -60,7 +60,11 @@ def test_the_launcher_passes_its_arguments_on(name):
         return len(result.hazards)
 
     arguments = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
-    kinds = {"vector_add": [ctypes.c_int32], "matmul_exp": [], "scalars": [ctypes.c_int32, ctypes.c_float, ctypes.c_int64]}[name]
+    kinds = {
+        "vector_add": [ctypes.c_int32],
+        "matmul_exp": [],
+        "scalars": [ctypes.c_int32, ctypes.c_float, ctypes.c_int64],
+    }[name]
     arguments += [kind(value) for kind, value in zip(kinds, sample.scalars)]
     arguments += [ctypes.c_void_p(w.ctypes.data) for w in spaces]
     assert program.call(launch, *arguments, ctypes.c_uint32(sample.block_dim), None) == 0

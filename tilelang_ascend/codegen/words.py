@@ -49,6 +49,6 @@ def float_bits(value: float) -> int:
 
 
 def scalar_dtype(record: Intrinsic, dtypes: list[str]) -> str:
-    """dtype of the float arguments of a call: that of the last operand, the one the scalar is combined with or fills."""
+    """dtype of the float arguments of a call: that of the last operand, which the scalar is combined with or fills."""
     assert dtypes, f"{record.name} has a float argument but no operand"
     return dtypes[-1]

@@ -1,0 +1,73 @@
+"""Compare a kernel with its reference, and prove for each comparison that it would notice a wrong kernel."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
+
+import roads  # noqa: E402
+
+SENTINEL = {"f": 77.0, "i": 77, "u": 77, "b": True, "V": 77.0}
+
+
+def untouched(shape, dtype):
+    """An output full of a value no reference produces."""
+    dtype = np.dtype(dtype)
+    return np.full(shape, SENTINEL[dtype.kind], dtype)
+
+
+def compare(got, want, rtol, atol):
+    """NaN-free, shape-true comparison; exact with zero tolerances."""
+    assert got.shape == np.shape(want)
+    want = np.asarray(want).astype(np.float64)
+    assert np.isfinite(want).all(), "a reference that overflows proves nothing"
+    np.testing.assert_allclose(got.astype(np.float64), want, rtol=rtol, atol=atol)
+
+
+def perturbed(want, before):
+    """(name, result of a wrong kernel) for the mistakes worth noticing: tail never written, off by one, neighbours swapped, one lane wrong."""
+    flat, old = want.reshape(-1), before.reshape(-1)
+    tail = max(1, flat.size // 7)
+    dropped = flat.copy()
+    dropped[-tail:] = old[-tail:]
+    yield "the last part is never written", dropped
+    if flat.size > 1:
+        yield "off by one", np.roll(flat, 1)
+    lane = flat.copy()
+    lane[flat.size // 2] = old[flat.size // 2]
+    yield "one element is never written", lane
+
+
+def assert_can_fail(want, before, rtol, atol, name):
+    """`compare` must reject every perturbed result that differs from the right one at all."""
+    want = np.asarray(want).astype(np.float64)
+    before = np.asarray(before).astype(np.float64)
+    noticed = 0
+    for mistake, wrong in perturbed(want, before):
+        wrong = wrong.reshape(want.shape)
+        if np.array_equal(wrong, want):
+            continue
+        try:
+            compare(wrong, want, rtol, atol)
+        except AssertionError:
+            noticed += 1
+        else:
+            raise AssertionError(f"{name}: the comparison does not notice that {mistake}")
+    assert noticed, f"{name}: no perturbation changes the result"
+
+
+def check(kernel, arrays, expected, rtol=0.0, atol=0.0, scalars=None, text=True):
+    """Run `kernel` strictly on `arrays` and compare the outputs named in `expected`; returns all results.
+
+    The comparison itself is tested: against results with an unwritten tail, shifted by one, or one element missing.
+    """
+    out = roads.run(kernel, arrays, scalars, text=text)
+    for name, want in expected.items():
+        compare(out[name], want, rtol, atol)
+        assert_can_fail(want, arrays[name], rtol, atol, name)
+    for name, before in arrays.items():
+        if name not in expected:
+            assert out[name].tobytes() == before.tobytes(), f"{name} is an input and was changed"
+    return out

@@ -1,0 +1,24 @@
+"""What is known of the sign of an integer expression."""
+
+from __future__ import annotations
+
+from ..ir import IntImm, TensorLoad, Var, dtype_of, itemsize, tirx
+
+
+def is_nonnegative(e, known: set) -> bool:
+    """True when an integer expression cannot be negative, given variables `known` not to be."""
+    if isinstance(e, IntImm):
+        return int(e.value) >= 0
+    if isinstance(e, (Var, TensorLoad)):
+        return e in known or dtype_of(e).startswith("uint")
+    if isinstance(e, tirx.Cast):
+        source = dtype_of(e.value)
+        widens = "int" in source and itemsize(source) <= itemsize(dtype_of(e))
+        return widens and is_nonnegative(e.value, known)
+    if isinstance(e, tirx.FloorMod):
+        return is_nonnegative(e.b, known)
+    if isinstance(e, (tirx.Add, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.Min)):
+        return is_nonnegative(e.a, known) and is_nonnegative(e.b, known)
+    if isinstance(e, tirx.Max):
+        return is_nonnegative(e.a, known) or is_nonnegative(e.b, known)
+    return False

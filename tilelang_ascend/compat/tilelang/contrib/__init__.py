@@ -1,0 +1,1 @@
+"""`tilelang.contrib`: what scripts ask about the CUDA toolkit."""
