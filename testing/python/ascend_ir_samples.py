@@ -463,7 +463,7 @@ def scalars(values: Sequence[int] = (-7, -1, 0, 5, 9), scale: float = 0.1, shift
 
 
 def collatz(start: int = 27) -> Sample:
-    """Counts Collatz steps with `while`, sums odd numbers below 20 with `continue` and `break`, writes both through UB."""
+    """Counts Collatz steps with `while`, sums odd numbers with `continue` and `break`, writes both through UB."""
     b = Builder("collatz.py")
     n_param, Out = Var("start", "int32"), gm("Out", "int32", 16)
     value, steps, total = b.var("value"), b.var("steps"), b.var("total")

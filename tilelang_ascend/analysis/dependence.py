@@ -98,7 +98,11 @@ class _Finder:
                 distances[level] = compare.distance(common[level].atom, inner)
             inner.add(common[level].atom)
         if same or any(distances):
-            self._add(Dependence(src, dst, common, same, tuple(distances), compare.versions, compare.count, b.buffer, _kind(a, b)))
+            self._add(
+                Dependence(
+                    src, dst, common, same, tuple(distances), compare.versions, compare.count, b.buffer, _kind(a, b)
+                )
+            )
 
     def _add(self, d: Dependence) -> None:
         key = (id(d.src), id(d.dst), d.versions)

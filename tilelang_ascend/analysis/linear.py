@@ -157,6 +157,7 @@ class LinearForms:
     def __init__(self):
         self._atoms: dict = {}
         self._lets: dict = {}
+        self.values: dict = {}
         self._loops: list[Atom] = []
         self._fresh = 0
 
@@ -179,6 +180,7 @@ class LinearForms:
     def bind(self, var: Var, value) -> None:
         """`var` is a let of `value`: its uses have the linear form of the value."""
         form = self(value)
+        self.values[var] = value
         atoms = form.terms
         if len(atoms) == 1 and form.const == 0 and next(iter(atoms)).kind == "opaque":
             # A name for something opaque: the name is what later code can mention.
@@ -254,6 +256,10 @@ _RULES = {
 
 def upper_bound(expr, forms: LinearForms, extents: dict) -> int | None:
     """A constant that `expr` never exceeds, None when there is no obvious one. `extents`: loop atom -> trip count."""
+    if isinstance(expr, Var) and expr in forms.values:
+        bound = upper_bound(forms.values[expr], forms, extents)
+        if bound is not None:
+            return bound
     if isinstance(expr, tirx.Min):
         bounds = [
             b for b in (upper_bound(expr.a, forms, extents), upper_bound(expr.b, forms, extents)) if b is not None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..ir import BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, TensorLoad, TensorRegion, Var, const_int
 from ..ir import exprs, op_name, scope_of, statements, walk_expr
-from .tile_uses import TILE_OP_OPERANDS, is_parallel, own_uses
+from .tile_uses import TILE_OP_OPERANDS, is_parallel, moved_regions, own_uses
 
 
 @dataclass
@@ -190,12 +190,12 @@ def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
         return reduced not in dims and bool(dims) == bool(_split_dims(dst.source, groups, chosen))
     if name in ("tl.cumsum", "tl.cummax"):
         return int(s.value.attrs["dim"]) not in _split_dims(s.value.args[0].source, groups, chosen)
-    if name == "tl.copy" and len(regions) == 2:
+    if moved_regions(s) is not None and len(regions) == 2:
         return all(
             (a in _split_dims(regions[0].source, groups, chosen)) == (b in _split_dims(regions[1].source, groups, chosen))
             for a, b in copy_dims(*regions)
         )
-    return name in ("tl.copy", "tl.fill")
+    return name == "tl.fill" or moved_regions(s) is not None
 
 
 def _plan(facts, groups, chosen, buffers) -> SplitPlan:

@@ -18,6 +18,7 @@ from ..ir import (
     op_name,
     scope_of,
     statements,
+    tile_op,
     walk_expr,
 )
 
@@ -35,6 +36,24 @@ TILE_OP_OPERANDS = {
     "tl.print": ((0,), ()),
     "tl.device_assert": ((0,), ()),
 }
+
+ATOMIC_OPS = ("tl.atomic_add", "tl.atomic_max", "tl.atomic_min")
+
+
+def moved_regions(stmt) -> tuple | None:
+    """(source region, destination region) of a copy or of an atomic update by a tile; None for anything else."""
+    name = op_name(stmt) if isinstance(stmt, Evaluate) else None
+    if name == "tl.copy":
+        return tuple(stmt.value.args)
+    if name in ATOMIC_OPS and isinstance(stmt.value.args[1], TensorRegion):
+        return stmt.value.args[1], stmt.value.args[0]
+    return None
+
+
+def with_regions(stmt: Evaluate, src, dst) -> Evaluate:
+    """The same copy or atomic update between other regions."""
+    name = op_name(stmt)
+    return tile_op(name[3:], *((src, dst) if name == "tl.copy" else (dst, src)), span=stmt.span)
 
 
 @dataclass
@@ -120,6 +139,6 @@ def covers_whole(arg) -> bool:
 
 
 __all__ = [
-    "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_parallel", "is_scalar_var", "loads_in",
-    "on_chip", "own_uses", "region_buffer", "uses_of",
+    "ATOMIC_OPS", "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_parallel", "is_scalar_var", "loads_in",
+    "moved_regions", "on_chip", "own_uses", "region_buffer", "uses_of", "with_regions",
 ]

@@ -38,7 +38,7 @@ from ..ir import (
 from ..isa import CTYPES, lookup
 from .functions import is_core_index
 from .names import Names
-from .scalars import ADD, ScalarText, float_literal, operand_text
+from .scalars import ADD, ATOM, MUL, ScalarText, float_literal, operand_text
 from .signs import is_nonnegative
 from .words import is_float, scalar_dtype
 from .writer import Writer
@@ -92,6 +92,8 @@ class Body:
         if not local:
             self.out.line("AscendC::InitSocState();")
             return
+        for s in local:
+            self.names.of(s.buffer)  # the user's names come before those of the memories
         self.out.line("AscendC::TPipe pipe;")
         memories = {}
         for scope in MEMORIES:
@@ -243,26 +245,21 @@ class Body:
     def element(self, load: TensorLoad) -> str:
         """`tensor[offset]`; the offset of a local tensor counts from version 0."""
         buffer = load.source
+        terms = [self.scalar.text(load.indices[-1])] if const_int(load.indices[-1]) != 0 else []
+        if len(load.indices) == 2 and const_int(load.indices[0]) != 0:
+            terms.insert(0, self.version_offset(buffer, load.indices[0]))
         name = self.names.of(buffer)
-        if len(load.indices) == 1:
-            return self.indexed(name, [(self.scalar.text(load.indices[0]), const_int(load.indices[0]))])
-        version, element = load.indices
-        terms = []
-        if const_int(version) != 0:
-            step = self.sizes.get(buffer, str(const_int(buffer.ty.shape[1])))
-            factor = operand_text(self.scalar.text(version), ADD + 1, False)
-            terms.append(((step if const_int(version) == 1 else f"{factor} * {step}", ADD + 1), None))
-        terms.append((self.scalar.text(element), const_int(element)))
-        return self.indexed(name, terms)
-
-    @staticmethod
-    def indexed(name: str, terms: list) -> str:
-        kept = [text for text, constant in terms if constant != 0]
-        if not kept:
+        if not terms:
             return name
-        if len(kept) == 1:
-            return f"{name}[{kept[0][0]}]"
-        return f"{name}[{' + '.join(operand_text(k, ADD, i > 0) for i, k in enumerate(kept))}]"
+        index = terms[0][0] if len(terms) == 1 else " + ".join(operand_text(term, ADD, False) for term in terms)
+        return f"{name}[{index}]"
+
+    def version_offset(self, buffer, version) -> tuple[str, int]:
+        """Elements before a version of a local buffer."""
+        size = self.sizes.get(buffer, str(const_int(buffer.ty.shape[1])))
+        if const_int(version) == 1:
+            return size, ATOM
+        return f"{operand_text(self.scalar.text(version), MUL, False)} * {size}", MUL
 
 
 class TypedText(str):

@@ -12,15 +12,16 @@ from ..isa import CTYPES
 from .signs import is_nonnegative
 from .words import round_to
 
-ATOM, UNARY, MUL, ADD, SHIFT, RELATION, EQUALITY, BIT_AND, BIT_XOR, BIT_OR, AND, OR, TERNARY = range(13, 0, -1)
+# Division and remainder bind like multiplication in C++; a level of their own keeps them in parentheses next to it.
+ATOM, UNARY, MUL, DIV, ADD, SHIFT, RELATION, EQUALITY, BIT_AND, BIT_XOR, BIT_OR, AND, OR, TERNARY = range(14, 0, -1)
 
 #: node -> (C++ operator, precedence)
 BINARY = {
     tirx.Add: ("+", ADD),
     tirx.Sub: ("-", ADD),
     tirx.Mul: ("*", MUL),
-    tirx.Div: ("/", MUL),
-    tirx.Mod: ("%", MUL),
+    tirx.Div: ("/", DIV),
+    tirx.Mod: ("%", DIV),
     tirx.LShift: ("<<", SHIFT),
     tirx.RShift: (">>", SHIFT),
     tirx.LT: ("<", RELATION),
@@ -35,7 +36,7 @@ BINARY = {
     tirx.And: ("&&", AND),
     tirx.Or: ("||", OR),
 }
-_ARITHMETIC = frozenset({MUL, ADD})
+_ARITHMETIC = frozenset({MUL, DIV, ADD})
 _RELATIONS = frozenset({RELATION, EQUALITY})
 
 #: node -> (helper, plain operator that does the same for operands that are not negative)
@@ -203,7 +204,7 @@ class ScalarText:
     def helped(self, e, helper: str, plain: str | None):
         dtype = dtype_of(e)
         if plain and all(is_nonnegative(x, self.nonnegative) for x in (e.a, e.b)):
-            return self.binary(e, plain, MUL)
+            return self.binary(e, plain, DIV)
         self.helpers.add(helper)
         text = f"{helper}<{CTYPES[dtype]}>({self(e.a)}, {self(e.b)})"
         return text, ATOM
@@ -258,7 +259,7 @@ def operand_text(part: tuple[str, int], outer: int, right: bool) -> str:
         return text
     arithmetic = inner in _ARITHMETIC and outer in _ARITHMETIC
     if arithmetic:
-        plain = inner > outer or (inner == outer and not right)
+        plain = inner > outer or (inner == outer and not right and inner != DIV)
     else:
         plain = (inner in _ARITHMETIC and outer in _RELATIONS) or (inner in _RELATIONS and outer in (AND, OR))
         plain = plain or (inner == outer and outer in (AND, OR))

@@ -11,7 +11,7 @@ import contextlib
 import sys
 from typing import Any, Iterator
 
-from . import missing
+from . import missing, sites
 
 
 class _Import:
@@ -47,6 +47,7 @@ class _Import:
 @contextlib.contextmanager
 def active() -> Iterator[None]:
     """Replace `import` for the time of a `with` block."""
+    sites.forget()
     with contextlib.ExitStack() as undo:
         hook = _Import(builtins.__import__, undo)
         if "torch" in sys.modules:

@@ -25,8 +25,7 @@ GPU_ONLY: frozenset[str] = frozenset(
     "aiter apex bitsandbytes causal_conv1d cublas cuda cupti cupy cutlass deep_ep deep_gemm fast_hadamard_transform "
     "fbgemm_gpu fla flash_attn flash_attn_2_cuda flash_attn_interface flash_linear_attention flash_mla flashinfer "
     "grouped_gemm humming lightllm mamba_ssm marlin native_sparse_attention pycuda pynvml quack sageattention "
-    "sgl_kernel sglang tensorrt_llm torchao transformer_engine triton vllm xformers"
-    .split()
+    "sgl_kernel sglang tensorrt_llm torchao transformer_engine triton vllm xformers".split()
 )
 """Import names of libraries that compute on a GPU, so installing them would not help."""
 

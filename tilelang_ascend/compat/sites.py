@@ -16,6 +16,12 @@ _COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 _ANY_ERROR = {"Exception", "BaseException"}
 
 
+def forget() -> None:
+    """Read every file again; it may have changed since the last session."""
+    for cached in (_tree, _tries, _declarations):
+        cached.cache_clear()
+
+
 def user_frame() -> types.FrameType | None:
     """The innermost running frame of the user's own files."""
     return next(_user_frames(), None)
@@ -35,7 +41,10 @@ def guards_import(frame: types.FrameType | None) -> bool:
     runs in `frame` or in one of its callers, or one that catches everything in `frame` itself."""
     catching = _IMPORT_ERRORS | _ANY_ERROR
     while frame is not None:
-        if any(first <= frame.f_lineno <= last and names & catching for first, last, names in _tries(frame.f_code.co_filename)):
+        if any(
+            first <= frame.f_lineno <= last and names & catching
+            for first, last, names in _tries(frame.f_code.co_filename)
+        ):
             return True
         catching = _IMPORT_ERRORS
         frame = frame.f_back
@@ -63,6 +72,7 @@ def _within(line: int, ranges: list[tuple[int, int]]) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _tree(file: str) -> ast.Module:
+    linecache.checkcache(file)
     try:
         return ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:

@@ -8,7 +8,9 @@ from typing import Any, Iterator
 from .. import env
 from ..log import get_logger
 
-FOREIGN_KINDS = frozenset({"auto", "c", "cpu", "cuda", "cutedsl", "hip", "llvm", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu"})
+FOREIGN_KINDS = frozenset(
+    {"auto", "c", "cpu", "cuda", "cutedsl", "hip", "llvm", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu"}
+)
 """Kinds of target a GPU TileLang script may name."""
 
 _told: set[str] = set()
@@ -43,5 +45,6 @@ def active() -> Iterator[None]:
     """Replace foreign targets for the time of a `with` block."""
     from ..jit.hooks import target_rule
 
+    _told.clear()
     with target_rule(replace_foreign):
         yield

@@ -31,9 +31,14 @@ from .base import (
 
 
 @functools.lru_cache(maxsize=None)
+def _registered(name: str):
+    return register_op(name)
+
+
 def op(name: str):
     """The operator `name`, registered on first use."""
-    return register_op(name)
+    # Names read from IR are a subclass of str, which the cache would take for other keys.
+    return _registered(str(name))
 
 
 def op_name(node) -> str | None:

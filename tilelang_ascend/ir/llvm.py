@@ -35,7 +35,9 @@ def _pipeline():
 
 
 def build_llvm(module: IRModule):
-    """Compile functions of scalar parameters (global symbols set; no bfloat16, no floor division); returns a runtime module. Thread-safe.
+    """Compile functions of scalar parameters; returns a runtime module. Thread-safe.
+
+    The functions have their global symbols set and use neither bfloat16 nor floor division.
 
     External C symbols are looked up in the process when a function is fetched: load their library with global
     visibility first.

@@ -20,7 +20,7 @@ class Affine:
         """Coefficient of a variable (0 when absent)."""
         return sum(c for a, c in self.terms if a.same_as(atom))
 
-    def without(self, atoms) -> "Affine":
+    def without(self, atoms) -> Affine:
         """The sum with the terms of some variables removed."""
         return Affine(self.const, tuple(t for t in self.terms if not any(t[0].same_as(a) for a in atoms)))
 

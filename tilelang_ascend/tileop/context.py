@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
 BLOCK_BYTES = 32
 """Unit of UB addresses and of vector strides (doc: SIMD API general constraints)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..analysis.tile_uses import ATOMIC_OPS, moved_regions
 from ..errors import UnsupportedConstruct
 from ..ir import (
     BufferLoad,
@@ -23,11 +24,13 @@ from ..ir import (
     intrin,
     itemsize,
     loop,
+    op_name,
     reinterpret,
     seq,
     tile_op,
     tirx,
 )
+from ..isa.sync import ATOMIC_DTYPES
 from .context import round_up
 from .layout import BLOCK_BYTES
 from .state import LoweringState, Side, Tile, head
@@ -44,8 +47,8 @@ FIXPIPE_QUANT = {
 
 
 def lower_copy(s: Evaluate, state: LoweringState, vector) -> Stmt:
-    """Lower `tl.copy(src, dst)`. `vector(stmt, versions)` lowers a `Parallel` nest or fill over view buffers."""
-    src, dst = (state.side(x) for x in s.value.args)
+    """Lower `tl.copy(src, dst)` or the tile form of `tl.atomic_*`. `vector(stmt, versions)` lowers a nest or fill over view buffers."""
+    src, dst = (state.side(x) for x in moved_regions(s))
     key = (src.scope, dst.scope)
     routes = {
         ("global", "shared.l1"): gm_to_l1,
@@ -75,6 +78,16 @@ class Copy:
     @property
     def span(self):
         return self.stmt.span
+
+    def store(self, transfer: Stmt, dtype: str) -> Stmt:
+        """A transfer to GM of elements of `dtype`, inside the atomic mode the statement asks for."""
+        name = op_name(self.stmt)
+        if name not in ATOMIC_OPS:
+            return transfer
+        if dtype not in ATOMIC_DTYPES:
+            self.refuse(f"no atomic updates of {dtype} in global memory", "use one of: " + ", ".join(ATOMIC_DTYPES))
+        start = intrin("set_atomic", op=name.removeprefix("tl.atomic_"), dtype=dtype, span=self.span)
+        return seq(start, transfer, intrin("set_atomic", op="none", dtype="float32", span=self.span))
 
     def refuse(self, message: str, hint: str):
         """Raise a located error."""
@@ -265,7 +278,7 @@ def l0c_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
         span=c.span,
         quant=quant,
     )  # fmt: skip
-    return guarded(fixed_in_bounds(dst, axes, state) + non_empty(axes, state), store, c.span)
+    return guarded(fixed_in_bounds(dst, axes, state) + non_empty(axes, state), c.store(store, dst.dtype), c.span)
 
 
 def l0c_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
@@ -319,7 +332,7 @@ def ub_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
         return seq(_convert(src, target, c), ub_to_gm(target, dst, c))
     axes = pair_axes(dst, src, c)
     conds = fixed_in_bounds(dst, axes, c.state) + non_empty(axes, c.state)
-    return guarded(conds, _bursts(dst, src, axes, c, load=False, pad=False), c.span)
+    return guarded(conds, c.store(_bursts(dst, src, axes, c, load=False, pad=False), dst.dtype), c.span)
 
 
 def gm_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:

@@ -33,8 +33,8 @@ from ..ir import (
 from .context import BLOCK_BYTES, VectorContext
 from .parallel_scalar import scalar_loops
 from .vector_convert import Unsupported, convert
+from .vector_emit import Emitter, Unreadable, Unwritable
 from .vector_expr import ExprLowering, is_tile
-from .vector_emit import Emitter
 from .vector_graph import MASK, Graph, Node
 from .vector_nest import Nest, nest_of, scalar_vars
 from .vector_store import store
@@ -49,9 +49,11 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
             return seq()
         return Block(ctx, nest, {}, None).lower(stmts_of(nest.body))
     except Unsupported as e:
-        hint = f"; {e.hint}" if e.hint else ""
-        ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {e.reason}{hint}")
-        return scalar_loops(stmt, ctx, e.reason)
+        reason, hint = e.reason, f"; {e.hint}" if e.hint else ""
+    except (Unreadable, Unwritable):
+        reason, hint = "a tile access does not start at a 32-byte boundary", "; align the tile slices"
+    ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {reason}{hint}")
+    return scalar_loops(stmt, ctx, reason)
 
 
 @dataclass
@@ -206,7 +208,9 @@ class Block:
             raise Unsupported("a variable that changes inside a loop or branch of the nest")
         variables = self.exprs.variables
         written = list({b: None for b in assigned if is_tile(b) or b in variables})
-        roots = list(live.values()) + ([self.mask] if self.mask is not None else []) + ([cond] if cond is not None else [])
+        roots = (
+            list(live.values()) + ([self.mask] if self.mask is not None else []) + ([cond] if cond is not None else [])
+        )
         places = [variables[b].buffer if b in variables else self.ctx.layout(b).buffer for b in written]
         mask = self.mask
 
@@ -218,7 +222,9 @@ class Block:
                 return Block(self.ctx, self.nest, inner, inner_mask, variables).lower(stmts_of(body))
 
             if isinstance(s, For):
-                out = For(s.loop_var, s.min, s.extent, s.kind, block(s.body), annotations=dict(s.annotations), span=s.span)
+                out = For(
+                    s.loop_var, s.min, s.extent, s.kind, block(s.body), annotations=dict(s.annotations), span=s.span
+                )
             else:
                 other = block(s.else_case) if s.else_case is not None else None
                 out = if_then(values.scalar(cond), block(s.then_case), other, span=s.span)
@@ -262,7 +268,7 @@ class Block:
             elif n.op == "indirect" and n not in values.views:
                 values.view(n)
             else:
-                values._resident(n, values.expand(n, n.axes))
+                values.settle(n, values.expand(n, n.axes))
 
 
 _SOURCE = {"load": lambda n: n.attrs[0], "indirect": lambda n: n.attrs[0], "element": lambda n: n.attrs[2]}

@@ -59,7 +59,11 @@ class _Scalar(StmtMutator):
             indices = [self.rewrite(i, out, span) for i in e.indices]
             dtype = dtype_of(e.source)
             var = Var(e.source.name + "_v", dtype)
-            out.append(Bind(var, call("ascend.get_value", [self.address(e.source, indices)], dtype=dtype, span=span), span=span))
+            out.append(
+                Bind(
+                    var, call("ascend.get_value", [self.address(e.source, indices)], dtype=dtype, span=span), span=span
+                )
+            )
             return var
         if isinstance(e, Call) and has_function(e):
             name = op_name(e).split(".")[-1]
@@ -114,8 +118,3 @@ def _has_load(e) -> bool:
     found = []
     walk_expr(e, lambda x: found.append(x) if isinstance(x, TensorLoad) and scope_of(x.source) != "local.var" else None)
     return bool(found)
-
-
-def scalar_reduce(s, ctx: VectorContext) -> Stmt:
-    """A reduction element by element is refused: the kinds that reach here have no scalar form worth running."""
-    raise UnsupportedConstruct("this reduction has no vector form", at=s.span, hint="reduce a float16, float32 or int32 tile")

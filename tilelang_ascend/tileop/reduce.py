@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, op_name, seq
+from ..errors import UnsupportedConstruct
+from ..ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
 from .affine import Affine, affine, constant, scale
 from .affine import add as add_affine
 from .context import REPEAT_BYTES, VectorContext, round_up
-from .parallel_scalar import scalar_reduce
 from .reduce_rows import fold_columns, fold_planes
 from .vector_convert import HOPS, ROUTES, Unsupported
-from .vector_emit import Emitter
+from .vector_emit import Emitter, Unreadable, Unwritable
 from .vector_views import View
 
 
@@ -44,14 +44,18 @@ _SUM_DTYPE = {"float16": "float32", "bfloat16": "float32", "float32": "float32",
 _PICK_DTYPE = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "int32": "int32", "int16": "int16", "int8": "float16",
                "uint8": "float16", "bool": "float16"}  # fmt: skip
 
+#: any and all: integers as floats in which every non-zero value is at least 1.
+_FLAG_DTYPE = {"bool": "float16", "int8": "float16", "uint8": "float16", "int16": "float32", "int32": "float32"}
+
 
 def lower_reduce(s: Evaluate, ctx: VectorContext) -> Stmt:
     """Lower `tl.reduce(src region, dst region)` with attrs `kind`, `dim`, `clear`."""
     try:
         return _Reduce(s, ctx).lower()
-    except Unsupported as e:
-        ctx.warn(s.span, f"this {op_name(s)} runs as scalar loops: {e.reason}")
-        return scalar_reduce(s, ctx)
+    except (Unsupported, Unreadable, Unwritable) as e:
+        reason = getattr(e, "reason", "a tile of it does not start at a 32-byte boundary")
+        message = f"this reduction ({attrs_of(s)['kind']}) has no vector form: {reason}"
+        raise UnsupportedConstruct(message, at=s.span, hint="reduce a whole float16, float32 or int32 tile") from None
 
 
 class _Reduce:
@@ -78,7 +82,7 @@ class _Reduce:
         self.dtype = self._compute_dtype(dtype_of(source.source))
 
     def _compute_dtype(self, dtype: str) -> str:
-        table = _SUM_DTYPE if self.kind.combine == "add" else _PICK_DTYPE
+        table = _FLAG_DTYPE if self.kind.boolean else _SUM_DTYPE if self.kind.combine == "add" else _PICK_DTYPE
         if dtype not in table:
             raise Unsupported(f"reductions of {dtype}")
         return table[dtype]
@@ -119,7 +123,7 @@ class _Reduce:
         return view
 
     def _as_bool(self, view: View, axes, extents) -> View:
-        """1 where the element is not zero: ``min(|x| * 2**24, 1)`` would round, so integers go through min(|x|, 1)."""
+        """1 where the integer is not zero: min(|x|, 1)."""
         out = view if view is not self.src else self.temporary(view.dtype, extents, "flag")
         self.emitter.run("abs", [out, view], axes)
         self.emitter.run("mins", [out, out], axes, [1.0])
@@ -152,11 +156,8 @@ class _Reduce:
             self.emitter.run(self.kind.combine, [total, old, view], axes)
             view = total
         hops = list(conversion(view.dtype, self.dst.dtype))
-        if not hops and view is self.src:
+        if not hops and view is self.src or not hops and not view.same_place(self.dst):
             self.emitter.run("copy", [self.dst, view], axes)
-        elif not hops:
-            if not view.same_place(self.dst):
-                self.emitter.run("copy", [self.dst, view], axes)
         for k, hop in enumerate(hops):
             out = self.dst if k == len(hops) - 1 else self.temporary(hop, extents, "narrow")
             self.emitter.run("cast", [out, view], axes, round=HOPS[view.dtype, hop])

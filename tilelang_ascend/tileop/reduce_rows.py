@@ -114,7 +114,10 @@ def _whole_reduce(r, view: View, rows, width: int) -> View:
         if k < len(loops):
             a = loops[k]
             r.emitter.repeat(
-                r.shape[a], lambda i: nest(k + 1, add(d_at, offset_by(i, out.strides[a])), add(s_at, offset_by(i, view.strides[a])))
+                r.shape[a],
+                lambda i: nest(
+                    k + 1, add(d_at, offset_by(i, out.strides[a])), add(s_at, offset_by(i, view.strides[a]))
+                ),
             )
             return
         for start in range(0, total, MAX_REPEAT):
@@ -178,7 +181,10 @@ def _gather_lane(r, part: View, view: View, rows, table, lane: int) -> None:
         if k < len(loops):
             a = loops[k]
             r.emitter.repeat(
-                r.shape[a], lambda i: nest(k + 1, add(d_at, offset_by(i, part.strides[a])), add(s_at, offset_by(i, view.strides[a])))
+                r.shape[a],
+                lambda i: nest(
+                    k + 1, add(d_at, offset_by(i, part.strides[a])), add(s_at, offset_by(i, view.strides[a]))
+                ),
             )
             return
         r.emitter.issue("gather", part.head(d_at), view.head(s_at), head, lane * itemsize(view.dtype), count)

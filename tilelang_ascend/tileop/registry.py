@@ -10,6 +10,10 @@ from .scan import lower_scan
 TILE_OPS = {
     "tl.fill": lower_fill,
     "tl.reduce": lower_reduce,
+    "tl.cumsum": lower_scan,
+    "tl.cummax": lower_scan,
+    "tl.cumsum": lower_scan,
+    "tl.cummax": lower_scan,
 }
 
 # Value ranges of index intrinsics, as functions of the number of blocks.

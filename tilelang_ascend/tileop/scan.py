@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ..errors import UnsupportedConstruct
 from ..ir import Evaluate, FloatImm, IntImm, Stmt, attrs_of, const_int, dtype_of, itemsize, op_name, seq
 from .affine import add, constant, scale
 from .context import BLOCK_BYTES, REPEAT_BYTES, VectorContext, round_up
 from .reduce import conversion, region_view
 from .vector_convert import HOPS, Unsupported
-from .vector_emit import Emitter
+from .vector_emit import Emitter, Unreadable, Unwritable
 from .vector_views import View, offset_by
 
 _COMBINE = {"tl.cumsum": "add", "tl.cummax": "max"}
@@ -30,10 +31,10 @@ def lower_scan(s: Evaluate, ctx: VectorContext) -> Stmt:
     """Lower `tl.cumsum` / `tl.cummax` (src region, dst region; attrs `dim`, `reverse`)."""
     try:
         return _Scan(s, ctx).lower()
-    except Unsupported as e:
-        from ..errors import UnsupportedConstruct
-
-        raise UnsupportedConstruct(f"{op_name(s)}: {e.reason}", at=s.span, hint=e.hint or "scan a float32 tile") from None
+    except (Unsupported, Unreadable, Unwritable) as e:
+        reason = getattr(e, "reason", "a tile of it does not start at a 32-byte boundary")
+        message = f"{op_name(s).replace('tl.', 'T.')} has no vector form: {reason}"
+        raise UnsupportedConstruct(message, at=s.span, hint="scan a whole float32, float16 or int32 tile") from None
 
 
 class _Scan:
@@ -129,7 +130,9 @@ class _Scan:
         pad = round_up(steps[-1], source.block)
         places = [self._padded(self.dtype, pad, name) for name in ("scan", "scan")]
         for view in places:
-            self.emitter.issue("duplicate", replace(view, base=constant(0)).head(), self._neutral(), int(view.buffer.ty.shape[1]))
+            self.emitter.issue(
+                "duplicate", replace(view, base=constant(0)).head(), self._neutral(), int(view.buffer.ty.shape[1])
+            )
         self.emitter.run("copy", [places[0], source], self.axes)
         table = self._table(width) if width > 1 else None
         shifted = self._padded(self.dtype, pad, "shifted")

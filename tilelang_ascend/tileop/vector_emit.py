@@ -37,10 +37,10 @@ def mask_words(lanes: int, first: int = 0, step: int = 1) -> tuple[IntImm, IntIm
     bits = 0
     for lane in range(first, lanes, step):
         bits |= 1 << lane
-    return _signed64(bits >> 64), _signed64(bits & (1 << 64) - 1)
+    return signed64(bits >> 64), signed64(bits & (1 << 64) - 1)
 
 
-def _signed64(word: int) -> IntImm:
+def signed64(word: int) -> IntImm:
     return IntImm("int64", word - (1 << 64) if word >> 63 else word)
 
 

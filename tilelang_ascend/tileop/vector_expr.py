@@ -43,7 +43,9 @@ _SCALAR_CALLS = ("if_then_else", "likely", "reinterpret", *vector_int.BITWISE)
 def has_function(e) -> bool:
     """True when an expression calls a function the scalar unit does not have (exp, tanh, …)."""
     found = []
-    walk_expr(e, lambda x: found.append(x) if isinstance(x, Call) and op_name(x).split(".")[-1] not in _SCALAR_CALLS else None)
+    walk_expr(
+        e, lambda x: found.append(x) if isinstance(x, Call) and op_name(x).split(".")[-1] not in _SCALAR_CALLS else None
+    )
     return bool(found)
 
 
@@ -72,7 +74,9 @@ class ExprLowering:
         def see(x):
             nonlocal scalar
             if isinstance(x, TensorLoad):
-                scalar = scalar and not is_tile(x.source) and x.source not in self.env and x.source not in self.variables
+                scalar = (
+                    scalar and not is_tile(x.source) and x.source not in self.env and x.source not in self.variables
+                )
             elif isinstance(x, Var) and not is_buffer_var(x):
                 scalar = scalar and x not in self.env and not any(x.same_as(a) for a in self.axes)
 
@@ -271,9 +275,9 @@ class ExprLowering:
 
     def _element(self, e, view: View, version: int) -> Node:
         key = ("element", id(view.buffer), version, view.base.const, tuple((id(a), c) for a, c in view.base.terms))
-        found = self.g._known.get(key)
+        found = self.g.known.get(key)
         if found is None:
-            found = self.g._known[key] = self.g.element(Var(e.source.name, view.dtype), view.head)
+            found = self.g.known[key] = self.g.element(Var(e.source.name, view.dtype), view.head)
             found.attrs = (*found.attrs, view)
         return found
 
@@ -283,7 +287,9 @@ class ExprLowering:
         size = itemsize(dtype_of(buffer))
         total = None
         for index, stride, extent in zip(indices, layout.strides, layout.shape):
-            part = self.ops.value(self.natural(tirx.Cast("int32", index) if dtype_of(index) != "int32" else index), "int32")
+            part = self.ops.value(
+                self.natural(tirx.Cast("int32", index) if dtype_of(index) != "int32" else index), "int32"
+            )
             if clamp:
                 part = self.ops.maximum(self.ops.minimum(part, extent - 1), 0)
             part = self.g.binary("mul", part, self.g.const(stride * size, "int32"))

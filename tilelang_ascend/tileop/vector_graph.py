@@ -68,23 +68,23 @@ class Graph:
     """Builder of nodes. Every method takes and returns nodes; legality of dtypes is the business of `VectorOps`."""
 
     def __init__(self):
-        self._known: dict = {}
+        self.known: dict = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self.known)
 
     @property
     def nodes(self) -> list[Node]:
         """All nodes in the order of their creation."""
-        return list(self._known.values())
+        return list(self.known.values())
 
     def node(self, op: str, dtype: str, args=(), attrs=(), key=None) -> Node:
         """The node with these contents; created on first use."""
         key = (op, dtype, tuple(id(a) for a in args), attrs if key is None else key)
-        found = self._known.get(key)
+        found = self.known.get(key)
         if found is None:
             axes = tuple(sorted({x for a in args for x in a.axes}))
-            found = self._known[key] = Node(op, dtype, tuple(args), tuple(attrs), axes)
+            found = self.known[key] = Node(op, dtype, tuple(args), tuple(attrs), axes)
         return found
 
     # -- scalars ------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Graph:
             return tirx.const(n.value, n.dtype)
         return n.attrs[0]
 
-    def _scalar_op(self, make, *nodes: Node) -> Node:
+    def scalar_op(self, make, *nodes: Node) -> Node:
         elements = [e for n in nodes for e in ((n,) if n.op == "element" else n.args)]
         unique = list({id(e): e for e in elements}.values())
         return self.scalar(make(*(self.scalar_expr(n) for n in nodes)), unique)
@@ -119,7 +119,7 @@ class Graph:
         """A scalar in another dtype, converted by the scalar unit."""
         if a.op == "const":
             return self.const(a.value, dtype)
-        return self._scalar_op(lambda x: tirx.Cast(dtype, x), a)
+        return self.scalar_op(lambda x: tirx.Cast(dtype, x), a)
 
     # -- instructions -------------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Graph:
         if a.is_scalar and b.is_scalar:
             if a.op == b.op == "const" and name in _FOLD and a.dtype in ("float32", "int32"):
                 return self._folded(_FOLD[name](a.value, b.value), a.dtype)
-            return self._scalar_op(_SCALAR_EXPR[name], a, b)
+            return self.scalar_op(_SCALAR_EXPR[name], a, b)
         if name in _WITH_SCALAR and (a.is_scalar or b.is_scalar):
             return _WITH_SCALAR[name](self, a, b)
         return self.node(name, a.dtype, (self.tile(a), self.tile(b)))
@@ -171,7 +171,7 @@ class Graph:
         if a.op == "const":
             return self.const(-a.value, a.dtype)
         if a.is_scalar:
-            return self._scalar_op(lambda x: tirx.Sub(tirx.const(0, a.dtype), x), a)
+            return self.scalar_op(lambda x: tirx.Sub(tirx.const(0, a.dtype), x), a)
         return self.with_scalar("muls", a, self.const(-1, a.dtype))
 
     # -- masks --------------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class Graph:
         if a.op == b.op == "const":
             return self.const(getattr(operator, mode)(a.value, b.value), "bool")
         if a.is_scalar and b.is_scalar:
-            return self._scalar_op(_COMPARE_EXPR[mode], a, b)
+            return self.scalar_op(_COMPARE_EXPR[mode], a, b)
         if a.is_scalar:
             a, b, mode = b, a, _SWAPPED[mode]
         if b.is_scalar:
@@ -191,13 +191,13 @@ class Graph:
     def mask_not(self, m: Node) -> Node:
         """Complement of a mask or of a scalar condition."""
         if m.is_scalar:
-            return self._scalar_op(tirx.Not, m) if m.op != "const" else self.const(1 - m.value, "bool")
+            return self.scalar_op(tirx.Not, m) if m.op != "const" else self.const(1 - m.value, "bool")
         return m.args[0] if m.op == "mask_not" else self.node("mask_not", MASK, (m,))
 
     def mask_binary(self, name: str, a: Node, b: Node) -> Node:
         """`and` / `or` of two conditions."""
         if a.is_scalar and b.is_scalar:
-            return self._scalar_op(tirx.And if name == "and" else tirx.Or, a, b)
+            return self.scalar_op(tirx.And if name == "and" else tirx.Or, a, b)
         absorbing = 0 if name == "and" else 1
         for s, other in ((a, b), (b, a)):
             if s.op == "const":
@@ -208,7 +208,7 @@ class Graph:
         """A scalar condition as a mask (all lanes equal)."""
         if not m.is_scalar:
             return m
-        as_float = self._scalar_op(lambda c: tirx.Cast("float32", c), m)
+        as_float = self.scalar_op(lambda c: tirx.Cast("float32", c), m)
         return self.compare("ne", self.tile(as_float), self.const(0.0, "float32"))
 
     def select(self, m: Node, a: Node, b: Node) -> Node:
@@ -219,7 +219,7 @@ class Graph:
         if m.op == "const":
             return b
         if m.is_scalar and a.is_scalar and b.is_scalar:
-            return self._scalar_op(tirx.Select, m, a, b)
+            return self.scalar_op(tirx.Select, m, a, b)
         m = self.lane_mask(m)
         if a.is_scalar and not b.is_scalar:
             return self.node("select_scalar", a.dtype, (self.mask_not(m), b, a))
@@ -257,7 +257,9 @@ def _power_of_two(value: float) -> bool:
     """True when 1 / value is exact in float16 and float32 without becoming denormal."""
     import math
 
-    return value != 0 and math.isfinite(value) and abs(math.frexp(value)[0]) == 0.5 and 2.0**-14 <= abs(value) <= 2.0**14
+    return (
+        value != 0 and math.isfinite(value) and abs(math.frexp(value)[0]) == 0.5 and 2.0**-14 <= abs(value) <= 2.0**14
+    )
 
 
 def _minmax(name: str):

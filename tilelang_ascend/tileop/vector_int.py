@@ -49,7 +49,7 @@ def _shift(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
     if not b.is_scalar:
         raise Unsupported("a shift by a different amount in every lane")
     out = o.g.with_scalar(name, o.g.tile(a), b)
-    return o._in_range(out, logical) if name == "shift_left" else out
+    return o.in_range(out, logical) if name == "shift_left" else out
 
 
 def divide(o: VectorOps, name: str, a: Node, b: Node, divisor: int | None) -> Node:

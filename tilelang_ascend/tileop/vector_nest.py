@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import BufferStore, For, ForKind, IfThenElse, Stmt, TensorLoad, Var, const_int, exprs, is_buffer_var, statements, walk_expr
+from ..ir import (
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    Stmt,
+    TensorLoad,
+    Var,
+    const_int,
+    exprs,
+    is_buffer_var,
+    statements,
+    walk_expr,
+)
 from .affine import affine, is_scalar_var
 from .vector_convert import Unsupported
 
@@ -45,7 +58,9 @@ def _tile_bound(var: Var, body: Stmt) -> int:
         const_int(n) for buffer, indices in _accesses(body) for i, n in zip(indices, buffer.ty.shape) if i.same_as(var)
     ]
     if not sizes or None in sizes:
-        raise Unsupported("the extent of T.Parallel is known only at run time and no tile bounds it", "index a tile with the variable")
+        raise Unsupported(
+            "the extent of T.Parallel is known only at run time and no tile bounds it", "index a tile with the variable"
+        )
     return min(sizes)
 
 

@@ -26,7 +26,9 @@ COMPUTE = {
 def compute_dtype(logical: str) -> str:
     """dtype in which values of a TIR dtype are computed."""
     if logical not in COMPUTE:
-        raise Unsupported(f"there is no vector arithmetic on {logical}", "compute in float32 or int32 and cast at the end")
+        raise Unsupported(
+            f"there is no vector arithmetic on {logical}", "compute in float32 or int32 and cast at the end"
+        )
     return COMPUTE[logical]
 
 
@@ -56,9 +58,9 @@ class VectorOps:
     def arithmetic(self, name: str, a: Node, b: Node, logical: str) -> Node:
         """``add sub mul max min`` and float ``div``."""
         out = self.g.binary(name, a, b)
-        return self._in_range(out, logical) if name in ("add", "sub", "mul") else out
+        return self.in_range(out, logical) if name in ("add", "sub", "mul") else out
 
-    def _in_range(self, a: Node, logical: str) -> Node:
+    def in_range(self, a: Node, logical: str) -> Node:
         if logical not in ("int8", "uint8") or a.is_scalar:
             return a
         return wrap(self.g, a, 8, signed=logical == "int8")

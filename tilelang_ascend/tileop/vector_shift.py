@@ -6,7 +6,7 @@ from ..ir import itemsize
 from .affine import add, constant
 from .context import REPEAT_BYTES
 from .vector_convert import Unsupported
-from .vector_emit import MAX_REPEAT, _signed64
+from .vector_emit import MAX_REPEAT, signed64
 from .vector_graph import Node
 from .vector_views import View, offset_by
 
@@ -26,13 +26,17 @@ def store_columns(values, place: View, value: Node, axes) -> None:
             a = outer[k]
             values.emitter.repeat(
                 values.extents[a],
-                lambda i: rows(k + 1, add(d_at, offset_by(i, place.strides[a])), add(s_at, offset_by(i, source.strides[a]))),
+                lambda i: rows(
+                    k + 1, add(d_at, offset_by(i, place.strides[a])), add(s_at, offset_by(i, source.strides[a]))
+                ),
             )
             return
         for start in range(0, values.extents[inner], MAX_REPEAT):
             n = min(MAX_REPEAT, values.extents[inner] - start)
             heads = [
-                View(place.buffer, place.version, base, (), place.dtype).head(add(d_at, offset_by(start, place.strides[inner]))),
+                View(place.buffer, place.version, base, (), place.dtype).head(
+                    add(d_at, offset_by(start, place.strides[inner]))
+                ),
                 source.head(add(s_at, offset_by(start, source.strides[inner]))),
             ]
             values.emitter.issue("copy_mask", *heads, *_words([lane]), n, 1, 0, d_rep, s_rep)
@@ -49,7 +53,12 @@ def store_shifted(values, place: View, value: Node, axes, step: int) -> None:
     aligned = View(place.buffer, place.version, constant(place.base.const - first), place.strides, place.dtype)
     if value.op == "duplicate":
         scalar = values.scalar(value.args[0])
-        _each_row(values, axes, [aligned], lambda at: _masked(values, "duplicate_mask", lanes, size, [aligned.head(at[0])], aligned, [scalar]))
+        _each_row(
+            values,
+            axes,
+            [aligned],
+            lambda at: _masked(values, "duplicate_mask", lanes, size, [aligned.head(at[0])], aligned, [scalar]),
+        )
         return
     full = value if tuple(a for a in value.axes if values.extents[a] > 1) == axes else None
     source = values.view(full) if full is not None else values.expand(value, axes)
@@ -76,7 +85,9 @@ def _each_row(values, axes, views: list[View], body) -> None:
             body(at)
             return
         a = axes[k]
-        values.emitter.repeat(values.extents[a], lambda i: rows(k + 1, [add(o, offset_by(i, v.strides[a])) for o, v in zip(at, views)]))
+        values.emitter.repeat(
+            values.extents[a], lambda i: rows(k + 1, [add(o, offset_by(i, v.strides[a])) for o, v in zip(at, views)])
+        )
 
     rows(0, [constant(0)] * len(views))
 
@@ -98,7 +109,9 @@ def _lane_table(values, lanes: int, first: int, step: int, size: int) -> View:
     return table
 
 
-def _masked(values, name: str, lanes: list[int], size: int, heads, place: View, scalars, row: View | None = None) -> None:
+def _masked(
+    values, name: str, lanes: list[int], size: int, heads, place: View, scalars, row: View | None = None
+) -> None:
     """Issue `name` for the given lanes of one row, one instruction for each repeat of 256 bytes."""
     per_repeat = REPEAT_BYTES // size
     for start in range(0, lanes[-1] + 1, per_repeat):
@@ -120,7 +133,7 @@ def _advance(head, elements: int):
 
 def _words(lanes: list[int]):
     bits = sum(1 << lane for lane in lanes)
-    return _signed64(bits >> 64), _signed64(bits & (1 << 64) - 1)
+    return signed64(bits >> 64), signed64(bits & (1 << 64) - 1)
 
 
 __all__ = ["store_columns", "store_shifted"]

@@ -72,7 +72,7 @@ def _move(values: Values, place: View, value: Node, axes) -> None:
     if source.same_place(place):
         return
     if source.buffer.same_as(place.buffer):
-        values._resident(value, values.expand(value, value.axes))
+        values.settle(value, values.expand(value, value.axes))
     if _block_copy(values, place, values.view(value), axes):
         return
     try:
@@ -118,7 +118,8 @@ def _unaligned(values: Values, place: View, value: Node, axes) -> None:
         values.emitter.run("cast", [place, wide], axes, round="trunc")
         return
     raise Unsupported(
-        "the store does not start at a 32-byte boundary or steps irregularly through the tile", "store to a contiguous tile first"
+        "the store does not start at a 32-byte boundary or steps irregularly through the tile",
+        "store to a contiguous tile first",
     )
 
 
@@ -133,7 +134,9 @@ def _transposed(values: Values, place: View, value: Node, axes, order) -> None:
     try:
         values.emitter.run(name, [place, hops[-1]], order, **({"round": "trunc"} if name == "cast" else {}))
     except Unwritable:
-        raise Unsupported("a transposed store that does not start at a 32-byte boundary", "store to an aligned tile first") from None
+        raise Unsupported(
+            "a transposed store that does not start at a 32-byte boundary", "store to an aligned tile first"
+        ) from None
 
 
 __all__ = ["store"]

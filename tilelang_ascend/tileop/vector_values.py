@@ -12,7 +12,7 @@ from .affine import constant
 from .context import REPEAT_BYTES, VectorContext, pitched_strides, round_up
 from .vector_convert import Unsupported
 from .vector_emit import MAX_REPEAT, Emitter, Unreadable, Unwritable
-from .vector_graph import MASK, Graph, Node
+from .vector_graph import Graph, Node
 from .vector_views import View, linear_span
 
 _COMPARE_BYTES = 256
@@ -30,7 +30,7 @@ class Values:
         self.spreads: dict[Node, View] = {}
         self.residents: dict = {}
         """Temporary buffer -> nodes whose value lies in it."""
-        self._bound: set = set()
+        self.bound: set = set()
         self._own: set = set()
 
     # -- layouts and temporaries --------------------------------------------------------------------------------------
@@ -70,8 +70,8 @@ class Values:
     def scalar(self, n: Node):
         """The expression of a scalar node; elements read from tiles are bound to their variables first."""
         for e in (n, *n.args):
-            if e.op == "element" and e not in self._bound:
-                self._bound.add(e)
+            if e.op == "element" and e not in self.bound:
+                self.bound.add(e)
                 var, load, *_ = e.attrs
                 value = call("ascend.get_value", [load()], dtype=e.dtype)
                 self.emitter.out.append(Bind(var, value, span=self.emitter.span))
@@ -126,7 +126,7 @@ class Values:
         from .vector_gather import gather_view
 
         view = gather_view(self, self.view(n), n.axes)
-        self._resident(n, view)
+        self.settle(n, view)
         return view
 
     def linear_operand(self, n: Node, axes: tuple[int, ...], lanes: int) -> View:
@@ -167,6 +167,23 @@ class Values:
         wide = self.added(self.graph.cast(n, "float16", "none"))
         self._run("cast", out, (wide,), axes, round="trunc")
 
+    def mask_operand(self, m: Node, axes) -> View:
+        """A mask over `axes`; a mask along fewer axes is broadcast as 0 / 1."""
+        real = [a for a in axes if self.extents[a] > 1]
+        if all(a in m.axes for a in real):
+            return self.view(m)
+        key = (m, tuple(real))
+        if key not in self.spreads:
+            g = self.graph
+            ones = self.added(g.select(m, g.const(1.0, "float32"), g.const(0.0, "float32")))
+            full = self.expand(ones, axes)
+            lanes = round_up(self.span(axes), _COMPARE_BYTES // 4)
+            out = self.mask_temporary(axes)
+            zero = g.scalar_expr(g.const(0.0, "float32"))
+            self.emitter.linear("compare_scalar", [out.head(), full.head()], lanes, [zero], mode="ne")
+            self.spreads[key] = out
+        return self.spreads[key]
+
     # -- evaluation ---------------------------------------------------------------------------------------------------
 
     def evaluate(self, n: Node, want: View | None = None) -> View:
@@ -176,7 +193,7 @@ class Values:
         view = handler(self, n, want)
         if n.op not in _ALIASES:
             self._forget(view.buffer)
-        self._resident(n, view)
+        self.settle(n, view)
         return view
 
     def _forget(self, buffer) -> None:
@@ -193,7 +210,7 @@ class Values:
         n.edges += 1
         return n
 
-    def _resident(self, n: Node, view: View) -> None:
+    def settle(self, n: Node, view: View) -> None:
         self.views[n] = view
         self.residents.setdefault(view.buffer, set()).add(n)
 
@@ -282,7 +299,9 @@ def _iota(values: Values, n: Node, want) -> View:
     """0, 1, 2, … along one axis."""
     (axis,) = n.axes
     view = values.temporary(n.dtype, n.axes, "iota")
-    values.emitter.issue("create_vec_index", view.head(), values.graph.scalar_expr(values.graph.const(0, n.dtype)), values.extents[axis])
+    values.emitter.issue(
+        "create_vec_index", view.head(), values.graph.scalar_expr(values.graph.const(0, n.dtype)), values.extents[axis]
+    )
     return view
 
 
@@ -373,29 +392,6 @@ def _mask_logic(values: Values, n: Node, want) -> View:
     return out
 
 
-def _mask_operand(values: Values, m: Node, axes) -> View:
-    """A mask over `axes`; a mask along fewer axes is broadcast as 0 / 1."""
-    real = [a for a in axes if values.extents[a] > 1]
-    if all(a in m.axes for a in real):
-        return values.view(m)
-    key = (m, tuple(real))
-    if key not in values.spreads:
-        g = values.graph
-        ones = values.added(g.select(m, g.const(1.0, "float32"), g.const(0.0, "float32")))
-        full = values.expand(ones, axes)
-        lanes = round_up(values.span(axes), _COMPARE_BYTES // 4)
-        out = values.mask_temporary(axes)
-        zero = g.scalar_expr(g.const(0.0, "float32"))
-        values.emitter.linear("compare_scalar", [out.head(), full.head()], lanes, [zero], mode="ne")
-        values.spreads[key] = out
-    return values.spreads[key]
-
-
-Values.mask_operand = _mask_operand
-
-_WORD_BITS = {"and", "or", "not"}
-
-
 def _bitwise(values: Values, n: Node, want) -> View:
     """C220 has 16-bit logic only: wider values are processed as pairs of 16-bit words."""
     values.chain(n, n.args, None)
@@ -446,4 +442,3 @@ def count_edges(roots) -> None:
             a.edges += 1
     for r in roots:
         r.edges += 1
-

@@ -35,12 +35,12 @@ class View:
         """Elements of one 32-byte block."""
         return BLOCK_BYTES // itemsize(self.dtype)
 
-    def head(self, offset: Affine = constant(0)):
+    def head(self, offset: Affine | None = None):
         """The operand expression of the lane `offset` elements after the base."""
-        at = add(self.base, offset).expr()
+        at = (self.base if offset is None else add(self.base, offset)).expr()
         return reinterpret(BufferLoad(self.buffer, [as_expr(self.version), as_expr(at)]), self.dtype)
 
-    def same_place(self, other: "View") -> bool:
+    def same_place(self, other: View) -> bool:
         """True when both views are provably the same lanes."""
         difference = add(self.base, other.base, -1)
         return (
@@ -51,7 +51,7 @@ class View:
             and self.spread == other.spread
         )
 
-    def retyped(self, dtype: str) -> "View":
+    def retyped(self, dtype: str) -> View:
         """The same lanes as another dtype of the same width."""
         return replace(self, dtype=dtype)
 
@@ -88,9 +88,8 @@ def merged_axes(extents: tuple[int, ...], views: list[View], keep: tuple[int, ..
         outer, inner = axes[k], axes[k + 1]
         if all(so == si * inner.extent for so, si in zip(outer.strides, inner.strides)):
             axes[k : k + 2] = [Axis(outer.extent * inner.extent, inner.strides)]
-    if not axes or any(s != u for s, u in zip(axes[-1].strides, unit)):
-        if not axes or all(s != 1 or v.spread for s, v in zip(axes[-1].strides, views)):
-            axes.append(Axis(1, unit))
+    if not axes or (axes[-1].strides != unit and all(s != 1 or v.spread for s, v in zip(axes[-1].strides, views))):
+        axes.append(Axis(1, unit))
     return axes
 
 

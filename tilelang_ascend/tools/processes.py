@@ -24,7 +24,10 @@ def interruptible() -> Iterator[None]:
     The signal also reaches a thread, through a pipe. If Python has not raised `KeyboardInterrupt` some time later, the thread ends
     all descendants and the process. A script that handles the interrupt, in either way, stays in charge.
     """
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
         yield
         return
     seen = threading.Event()

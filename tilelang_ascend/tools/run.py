@@ -58,4 +58,3 @@ def _checked(target: str | None) -> str | None:
     except TargetError as error:
         raise click.BadParameter(str(error), param_hint="--target") from None
     return target
-

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ..analysis.tile_uses import covers_whole, on_chip, own_uses, region_buffer, uses_of
+from ..analysis.tile_uses import covers_whole, moved_regions, on_chip, own_uses, region_buffer, uses_of, with_regions
 from ..ir import Evaluate, PrimFunc, Stmt, StmtMutator, dtype_of, op_name, statements
-from ..ir import tile_op
 from .hoist_allocs import drop_allocs
 
 
@@ -44,7 +43,7 @@ class _Forward(StmtMutator):
         if not on_chip(stage) or region_buffer(source) is None or len(self.writers[stage]) != 1 or not self.readers[stage]:
             return None
         for reader in self.readers[stage]:
-            out = _copy_args(reader)
+            out = moved_regions(reader)
             if out is None or not covers_whole(out[0]) or out[0].source is not stage and not out[0].source.same_as(stage):
                 return None
             source_on_chip, target_on_chip = on_chip(source.source), on_chip(out[1].source)
@@ -65,11 +64,11 @@ class _Forward(StmtMutator):
                 forwarded[found[1]] = found[0]
         out = []
         for s in stmts:
-            args = _copy_args(s)
+            args, moved = _copy_args(s), moved_regions(s)
             if args is not None and region_buffer(args[1]) in forwarded and covers_whole(args[1]):
                 self.removed.add(args[1].source)
-            elif args is not None and region_buffer(args[0]) in forwarded:
-                out.append(tile_op("copy", forwarded[args[0].source], args[1], span=s.span))
+            elif moved is not None and region_buffer(moved[0]) in forwarded:
+                out.append(with_regions(s, forwarded[moved[0].source], moved[1]))
             else:
                 out.append(self.visit(s))
         return out

@@ -8,7 +8,8 @@ After:   set_flag<V_MTE2>(0); set_flag<V_MTE2>(1)
          wait_flag<V_MTE2>(0); wait_flag<V_MTE2>(1)
 
 Requires: Ascend IR for both cores together, without flags; addresses are used where they are known.
-Ensures: `sync_covers` finds nothing; removing any flag or barrier makes it find something; every id is legal.
+Ensures: `sync_covers` finds nothing; every id is legal. Before ids are assigned, no flag or barrier can be left out without
+the simulation of the pass missing it; sharing ids when they run out may leave more than the fewest.
 """
 
 from __future__ import annotations

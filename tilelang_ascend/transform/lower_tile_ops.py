@@ -12,7 +12,7 @@ and without synchronisation.
 
 from __future__ import annotations
 
-from ..analysis.tile_uses import is_parallel, is_scalar_var, loads_in
+from ..analysis.tile_uses import is_parallel, is_scalar_var, moved_regions, with_regions
 from ..ir import (
     attrs_of,
     AllocBuffer,
@@ -157,10 +157,10 @@ class _Lower(StmtMutator):
     # -- tile ops -----------------------------------------------------------------------------------------------
     def visit_Evaluate(self, s: Evaluate):
         name = op_name(s)
-        if name == "tl.copy":
-            regions = [self.resolve(a, s.span) for a in s.value.args]
+        if moved_regions(s) is not None:
+            regions = [self.resolve(a, s.span) for a in moved_regions(s)]
             binds = [b for _, bs in regions for b in bs]
-            stmt = Evaluate(call("tl.copy", [r for r, _ in regions], span=s.span), span=s.span)
+            stmt = with_regions(s, *(r for r, _ in regions))
             return [*binds, lower_copy(stmt, self.state, self.vector)]
         if name == "tl.gemm":
             clear, out = self.scalar(s.value.args[3], s.span)

@@ -5,6 +5,7 @@
     merge_k_steps        gemm loops that walk K in small steps take larger ones
     place_buffers        cube or vector for every statement, a memory for every buffer, transfers between the cores
     drop_dead_fills      remove fills nobody reads
+    stage_atomics        atomic updates of elements become atomic transfers of tiles
     stage_globals        tiles for element-wise work directly on GM
     map_grid             any grid on the cores of the chip
     split_rows           vector work divided between the two vector cores of a block
@@ -27,7 +28,7 @@ from ..ir import IRModule, PrimFunc
 from .drop_dead_fills import drop_dead_fills
 from .fold_clears import fold_clears
 from .forward_copies import forward_copies
-from .insert_sync import insert_sync
+from .insert_sync import plan_and_insert_sync
 from .lower_tile_ops import lower_tile_ops
 from .map_grid import map_grid
 from .merge_k_steps import merge_k_steps
@@ -37,6 +38,7 @@ from .plan_memory import plan_memory
 from .resolve_block_index import resolve_block_index
 from .split_cores import split_cores
 from .split_rows import split_rows
+from .stage_atomics import stage_atomics
 from .stage_globals import stage_globals
 from .suggest_tile import suggest_tile
 from .version_buffers import version_buffers
@@ -89,6 +91,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     placed = record("merge_k_steps", merge_k_steps(placed, chip))
     placed = record("place_buffers", place_buffers(placed, chip))
     placed = record("drop_dead_fills", drop_dead_fills(placed))
+    placed = record("stage_atomics", stage_atomics(placed, chip))
     placed = record("stage_globals", stage_globals(placed, chip))
     placed = record("map_grid", map_grid(placed, chip))
     placed = record("split_rows", split_rows(placed))
@@ -107,10 +110,11 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
             continue
         break
     record("plan_memory", planned)
-    synced = record("insert_sync", insert_sync(planned.with_attr("ascend.chip", chip.name), chip))
+    synced, sync_plan = plan_and_insert_sync(planned.with_attr("ascend.chip", chip.name), chip)
+    record("insert_sync", synced)
     module = record("split_cores", split_cores(synced))
     module = record("resolve_block_index", resolve_block_index(module))
-    return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), stages, [], warnings)
+    return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), stages, list(sync_plan.notes), warnings)
 
 
 __all__ = ["Lowered", "Options", "lower"]

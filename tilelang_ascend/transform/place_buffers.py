@@ -21,7 +21,7 @@ Requires: Tile IR after normalize_clears. Ensures: every on-chip buffer has scop
 from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
-from ..analysis.tile_uses import is_parallel, on_chip, region_buffer, uses_of
+from ..analysis.tile_uses import is_parallel, moved_regions, on_chip, region_buffer, uses_of, with_regions
 from ..errors import UnsupportedConstruct
 from ..ir import (
     attrs_of,
@@ -65,8 +65,8 @@ def collect_demand(body: Stmt) -> dict:
         if name == "tl.gemm":
             for arg, side in zip(s.value.args, GEMM_SIDES):
                 demand[arg.source].add(side)
-        elif name == "tl.copy":
-            src, dst = (region_buffer(a) for a in s.value.args)
+        elif moved_regions(s) is not None:
+            src, dst = (region_buffer(a) for a in moved_regions(s))
             if on_chip(src) and on_chip(dst):
                 moves.append((src, dst))
         elif name != "tl.fill":
@@ -172,7 +172,7 @@ class Placer:
         if isinstance(s, AllocBuffer):
             return seq() if s.buffer in self.demand else s
         name = _tile_op(s)
-        if name == "tl.copy":
+        if moved_regions(s) is not None:
             return self.copy(s)
         if name == "tl.gemm":
             return self.gemm(s)
@@ -242,12 +242,12 @@ class Placer:
         return seq([tile_op("fill", self._at(dst, self.instances[dst.source][side]), value, span=s.span) for side in sorted(sides)])
 
     def copy(self, s: Evaluate) -> Stmt:
-        src, dst = s.value.args
+        src, dst = moved_regions(s)
         out: list = []
         if not on_chip(dst.source):
             if on_chip(src.source):
                 src = self._at(src, self.use(src.source, self._store_side(src.source), s.span, out))
-            return seq(out, tile_op("copy", src, dst, span=s.span))
+            return seq(out, with_regions(s, src, dst))
         sides = self.demand[dst.source]
         if not on_chip(src.source):
             loads = [side for side in sorted(sides) if side != ACC] or [UB]

@@ -12,7 +12,7 @@ Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed ker
 from __future__ import annotations
 
 from ..analysis.split_axis import SplitPlan, copy_dims, find_split, is_ub
-from ..analysis.tile_uses import is_parallel, uses_of
+from ..analysis.tile_uses import is_parallel, moved_regions, uses_of
 from ..ir import (
     attrs_of,
     AllocBuffer,
@@ -96,7 +96,7 @@ class _Split(StmtMutator):
         if not any(isinstance(a, TensorRegion) and a.source in self.plan.dims for a in args):
             return guard_replicated(s, self.sub)
         new = [self.region(a) if isinstance(a, TensorRegion) and a.source in self.plan.dims else a for a in args]
-        if op_name(s) == "tl.copy":
+        if moved_regions(s) is not None:
             new = self.match_other_side(args, new)
         return Evaluate(call(op_name(s), new, attrs_of(s), span=s.span), span=s.span)
 

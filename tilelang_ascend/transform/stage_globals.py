@@ -160,6 +160,11 @@ def implied_by_bounds(cond, store: BufferStore) -> bool:
         return bool(analyzer.can_prove(cond))
 
 
+def even_chunk(extent: int, limit: int) -> int:
+    """Iterations of one chunk, at most `limit`: a divisor of `extent` if there is a large one, so that no remainder is left."""
+    return next((n for n in range(limit, limit // 2, -1) if extent % n == 0), limit)
+
+
 class _StageNests(StmtMutator):
     def __init__(self, chip):
         self.budget = int(chip.capacity_bytes(Space.UB) * TILE_BUDGET_SHARE)
@@ -176,39 +181,42 @@ class _StageNests(StmtMutator):
         stager = _Stager(loops, guards.conditional)
         new_body = stager(body)
         if not stager.tiles:
-            return self.rebuild(nest, loops, body)
+            return rebuild_nest(nest, loops, body)
         total = sum(t.nbytes for t in stager.tiles)
         outer = const_int(loops[0][1])
         if total > self.budget and outer > 1:
-            rows = max(1, outer * self.budget // total)
-            return self.cut(nest, loops, body, rows)
+            rows = even_chunk(outer, max(1, outer * self.budget // total))
+            return cut_nest(rebuild_nest(nest, loops, body), rows, self.stage)
         self.allocs += [AllocBuffer(t.buffer) for t in stager.tiles]
         out = [tile_op("copy", t.region, full_region(t.buffer), span=nest.span) for t in stager.tiles if t.read]
-        out.append(self.rebuild(nest, loops, new_body))
+        out.append(rebuild_nest(nest, loops, new_body))
         out += [tile_op("copy", full_region(t.buffer), t.region, span=nest.span) for t in stager.tiles if t.written]
         return out
 
-    def cut(self, nest: For, loops, body, rows: int):
-        """Run the outermost loop in chunks of `rows` iterations and a remainder."""
-        var, outer = loops[0][0], const_int(loops[0][1])
-        chunk = tirx.Var(f"{var.name}_chunk", "int32")
-        out = []
-        for start, count, inside in ((0, rows, True), (outer // rows * rows, outer % rows, False)):
-            if count == 0:
-                continue
-            inner = tirx.Var(var.name, "int32")
-            offset = chunk * rows if inside else imm(start)
-            part = self.rebuild(nest, [(inner, imm(count)), *loops[1:]], substitute(body, {var: inner + offset}))
-            staged = seq(self.stage(part))
-            out.append(loop(chunk, outer // rows, staged, span=nest.span, num_stages=2) if inside else staged)
-        return out
 
-    @staticmethod
-    def rebuild(nest: For, loops, body: Stmt) -> Stmt:
-        for i, (v, e) in reversed(list(enumerate(loops))):
-            notes = {"tl.parallel": len(loops)} if i == 0 else {}
-            body = For(v, imm(0), e, ForKind.PARALLEL, body, annotations=notes, span=nest.span)
-        return body
+def cut_nest(nest: For, rows: int, stage) -> list:
+    """`nest` in chunks of `rows` iterations of its outermost loop and a remainder, each chunk passed through `stage`."""
+    loops, body = nest_of(nest)
+    var, outer = loops[0][0], const_int(loops[0][1])
+    chunk = tirx.Var(f"{var.name}_chunk", "int32")
+    out = []
+    for start, count, inside in ((0, rows, True), (outer // rows * rows, outer % rows, False)):
+        if count == 0:
+            continue
+        inner = tirx.Var(var.name, "int32")
+        offset = chunk * rows if inside else imm(start)
+        part = rebuild_nest(nest, [(inner, imm(count)), *loops[1:]], substitute(body, {var: inner + offset}))
+        staged = seq(stage(part))
+        out.append(loop(chunk, outer // rows, staged, span=nest.span, num_stages=2) if inside else staged)
+    return out
+
+
+def rebuild_nest(nest: For, loops, body: Stmt) -> Stmt:
+    """A `Parallel` nest of `loops` around `body`."""
+    for i, (v, e) in reversed(list(enumerate(loops))):
+        notes = {"tl.parallel": len(loops)} if i == 0 else {}
+        body = For(v, imm(0), e, ForKind.PARALLEL, body, annotations=notes, span=nest.span)
+    return body
 
 
 class _InGrid(StmtMutator):
@@ -232,4 +240,4 @@ def stage_globals(func: PrimFunc, chip) -> PrimFunc:
     return func.with_body(_InGrid(chip)(func.body))
 
 
-__all__ = ["nest_of", "stage_globals"]
+__all__ = ["cut_nest", "nest_of", "rebuild_nest", "stage_globals"]

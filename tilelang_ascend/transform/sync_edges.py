@@ -1,7 +1,7 @@
 """Choose synchronisation: the fewest flags and barriers under which every dependence of a `Program` is ordered.
 
 Rounds of "simulate, then order what is not ordered" from the innermost loops outwards; then every flag whose removal
-leaves everything ordered is removed. The result is irreducible: each remaining flag is needed.
+leaves everything ordered is removed.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ class EdgeChooser:
     def _make_safe(self, unsafe: list[Edge]) -> None:
         """Guard flags that could be set again too early; where a guard is not enough, use another kind of flag."""
         guarded = {guard: edge for edge, guard in self.guards.items()}
-        hopeless = {guarded.get(edge, edge) for edge in unsafe if edge in self.guards or edge in guarded}
+        hopeless = [guarded.get(edge, edge) for edge in unsafe if edge in self.guards or edge in guarded]
+        hopeless = list(dict.fromkeys(hopeless))
         for edge in hopeless:
             self._replace_unsafe(edge)
         if not hopeless:
@@ -228,8 +229,10 @@ class EdgeChooser:
         return Edge(edge.dst, edge.src, set_at, wait_at, loop, distance, ring, edge.dst_stmt, edge.src_stmt, edge.depth)
 
     def _replace_unsafe(self, edge: Edge) -> None:
-        """A guard did not help (a rotating flag that is primed again and again inside an outer loop): do without `edge`. The
-        dependence gets a plain flag in the next round, because this kind has been tried."""
+        """A guard did not help (a rotating flag, primed again and again inside an outer loop): do without `edge`.
+
+        The dependence gets a plain flag in the next round.
+        """
         guard = self.guards.pop(edge)
         self.unsafe.add(_shape(edge))
         self.plan.edges = [e for e in self.plan.edges if e is not edge and e is not guard]

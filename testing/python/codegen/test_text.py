@@ -54,14 +54,15 @@ def test_statements_name_the_users_line(tmp_path):
 
 def test_unused_parameters_are_marked():
     b = Builder()
-    func = b.function("k", "aiv", "aiv_only", [Var("n", "int32"), gm("X", "float32", 8)], intrin("pipe_barrier", pipe="V"))
+    func = b.function(
+        "k", "aiv", "aiv_only", [Var("n", "int32"), gm("X", "float32", 8)], intrin("pipe_barrier", pipe="V")
+    )
     assert "k_kernel([[maybe_unused]] int32_t n, [[maybe_unused]] GM_ADDR X_addr)" in emit(module(func)).kernel
 
 
 def test_names_of_addresses_do_not_clash_with_scalars():
     b = Builder()
     x = gm("X", "int32", 8)
-    body = intrin("set_value", at(x, 0), Var("X_addr", "int32"))
     clash = Var("X_addr", "int32")
     body = intrin("set_value", at(x, 0), clash)
     text = emit(module(b.function("k", "aiv", "aiv_only", [clash, x], body))).kernel

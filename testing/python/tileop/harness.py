@@ -12,11 +12,25 @@ from dataclasses import dataclass, field
 import ml_dtypes  # noqa: F401  registers bfloat16 with numpy
 import numpy as np
 
-from tilelang_ascend import isa, ir
+from tilelang_ascend import ir, isa
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import (
-    AllocBuffer, Bind, BufferStore, Evaluate, For, ForKind, IfThenElse, SeqStmt, Var, decl_buffer, dtype_of, imm,
-    itemsize, op_name, operand_parts, tirx,
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    SeqStmt,
+    Var,
+    decl_buffer,
+    dtype_of,
+    imm,
+    itemsize,
+    op_name,
+    operand_parts,
+    tirx,
 )  # fmt: skip
 from tilelang_ascend.isa import semantics
 from tilelang_ascend.isa.semantics.memory import np_dtype
@@ -96,7 +110,11 @@ class Lab:
     def context(self) -> VectorContext:
         """What the code under test gets."""
         return VectorContext(
-            self.chip, lambda b: self.layouts[b], self._new_temp, lambda span, m: self.warnings.append(m), self.pitch_unit
+            self.chip,
+            lambda b: self.layouts[b],
+            self._new_temp,
+            lambda span, m: self.warnings.append(m),
+            self.pitch_unit,
         )
 
     def lower(self, stmt, fn=None):
@@ -144,7 +162,9 @@ class Interpreter:
         index = np.indices(layout.shape).reshape(len(layout.shape), -1)
         offsets = (index * np.array(layout.strides)[:, None]).sum(axis=0)
         version = self.value(layout.version) if not isinstance(layout.version, int) else layout.version
-        return self.address[layout.buffer] + (version * int(layout.buffer.ty.shape[1]) + offsets) * itemsize(dtype_of(t))
+        return self.address[layout.buffer] + (version * int(layout.buffer.ty.shape[1]) + offsets) * itemsize(
+            dtype_of(t)
+        )
 
     def _write(self, t, array) -> None:
         size = itemsize(dtype_of(t))
@@ -215,7 +235,10 @@ class Interpreter:
         attrs = {k: str(v) for k, v in (ir.attrs_of(call) if call.attrs else {}).items()}
         # Rounding to the operand dtype is the duty of the caller of the machine (docs/ir.md section 4).
         if dtypes and dtypes[0].startswith(("float", "bfloat")):
-            args = [float(np.asarray(v).astype(np_dtype(dtypes[-1]))) if a.kind == "float" else v for a, v in zip(record.args, args)]
+            args = [
+                float(np.asarray(v).astype(np_dtype(dtypes[-1]))) if a.kind == "float" else v
+                for a, v in zip(record.args, args)
+            ]
         bound = record.bind(dtypes, [None if isinstance(a, float) else a for a in args], attrs)
         problem = self._check(record, bound)
         assert problem is None, problem
@@ -224,9 +247,13 @@ class Interpreter:
             nbytes = int(buffer.ty.shape[1]) * itemsize(dtype_of(buffer))
             for index, _, lo, hi in record.footprint(bound) if name not in ("get_value", "set_value") else ():
                 if index == k and hi is not None:
-                    assert 0 <= offset + lo and offset + hi <= nbytes, f"{name}: operand {k} leaves {buffer.name}: {offset}+{hi} > {nbytes}"
+                    assert 0 <= offset + lo and offset + hi <= nbytes, (
+                        f"{name}: operand {k} leaves {buffer.name}: {offset}+{hi} > {nbytes}"
+                    )
             at = self.address[buffer] + version * nbytes + offset
-            align = record.operands[k].alignment(isa.Space.UB, dtypes[k]) if name not in ("get_value", "set_value") else 1
+            align = (
+                record.operands[k].alignment(isa.Space.UB, dtypes[k]) if name not in ("get_value", "set_value") else 1
+            )
             assert offset % align == 0, f"{name}: operand {k} at byte {offset} is not {align}-byte aligned"
             placed.append(("UB", dtypes[k], at))
         self.trace.append(name)

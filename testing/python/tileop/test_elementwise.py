@@ -16,7 +16,9 @@ def rand(*shape):
 
 def close(got, want, dtype="float32"):
     tolerance = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1.6e-2}[dtype]
-    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(
+        np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=tolerance, atol=tolerance
+    )
 
 
 @pytest.mark.parametrize("n", WIDTHS)
@@ -42,9 +44,7 @@ def test_2d_is_one_instruction(n):
 def test_row_column_and_scalar_broadcast(rows, n):
     lab = Lab(x=("float32", rand(rows, n)), r=("float32", rand(n)), c=("float32", rand(rows)), s=("float32", rand(1)),
               y=("float32", np.zeros((rows, n))))  # fmt: skip
-    out = lab.run(
-        parallel((rows, n), lambda i, j: assign(lab.y, (lab.x[i, j] + lab.r[j]) * lab.c[i] - lab.s[0], i, j))
-    )
+    out = lab.run(parallel((rows, n), lambda i, j: assign(lab.y, (lab.x[i, j] + lab.r[j]) * lab.c[i] - lab.s[0], i, j)))
     close(out["y"], (out["x"] + out["r"]) * out["c"][:, None] - out["s"], "float32")
 
 
@@ -75,7 +75,12 @@ def test_shifted_reads(shift):
 
 def test_strided_reversed_and_transposed_reads():
     n = 50
-    lab = Lab(x=("float32", rand(2 * n)), y=("float32", np.zeros(n)), m=("float32", rand(20, 33)), t=("float32", np.zeros((33, 20))))
+    lab = Lab(
+        x=("float32", rand(2 * n)),
+        y=("float32", np.zeros(n)),
+        m=("float32", rand(20, 33)),
+        t=("float32", np.zeros((33, 20))),
+    )
     out = lab.run(parallel((n,), lambda i: assign(lab.y, lab.x[2 * i] + lab.x[n - 1 - i], i)))
     np.testing.assert_array_equal(out["y"], out["x"][::2] + out["x"][n - 1 :: -1][:n])
     out = lab.run(parallel((33, 20), lambda i, j: assign(lab.t, lab.m[j, i], i, j)))
@@ -111,7 +116,9 @@ def test_casts(src, dst):
     values = np.array([0, 1, 2, 3, 100, 127, 5, 64, 17], np.float64)
     if src == "bool":
         values = values % 2
-    elif src != "uint8" and not (dst == "uint8" and "float" in src):  # float to unsigned of a negative number is undefined
+    elif src != "uint8" and not (
+        dst == "uint8" and "float" in src
+    ):  # float to unsigned of a negative number is undefined
         values = np.concatenate([values, -values])
     lab = Lab(x=(src, values), y=(dst, np.zeros(len(values))))
     out = lab.run(parallel((len(values),), lambda i: assign(lab.y, lab.x[i], i)))
@@ -122,7 +129,9 @@ def test_casts(src, dst):
 def test_integers_wrap_when_narrowed():
     values = np.array([300, -300, 70000, -70000, 2**31 - 1, -(2**31), 128, -129])
     lab = Lab(x=("int32", values), a=("int8", np.zeros(8)), b=("uint8", np.zeros(8)), c=("int16", np.zeros(8)))
-    out = lab.run(parallel((8,), lambda i: [assign(lab.a, lab.x[i], i), assign(lab.b, lab.x[i], i), assign(lab.c, lab.x[i], i)]))
+    out = lab.run(
+        parallel((8,), lambda i: [assign(lab.a, lab.x[i], i), assign(lab.b, lab.x[i], i), assign(lab.c, lab.x[i], i)])
+    )
     for name, dtype in (("a", np.int8), ("b", np.uint8), ("c", np.int16)):
         np.testing.assert_array_equal(out[name], values.astype(np.int64).astype(dtype))
 
@@ -134,8 +143,19 @@ def test_compare_and_select(dtype, op):
     a, b = RNG.integers(0, 4, n), RNG.integers(0, 4, n)
     lab = Lab(a=(dtype, a), b=(dtype, b), y=(dtype, np.zeros(n)))
     node = getattr(tirx, op)
-    out = lab.run(parallel((n,), lambda i: assign(lab.y, tirx.if_then_else(node(lab.a[i], lab.b[i]), lab.a[i], lab.b[i] + lab.b[i]), i)))
-    numpy = {"LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal, "EQ": np.equal, "NE": np.not_equal}[op]
+    out = lab.run(
+        parallel(
+            (n,), lambda i: assign(lab.y, tirx.if_then_else(node(lab.a[i], lab.b[i]), lab.a[i], lab.b[i] + lab.b[i]), i)
+        )
+    )
+    numpy = {
+        "LT": np.less,
+        "LE": np.less_equal,
+        "GT": np.greater,
+        "GE": np.greater_equal,
+        "EQ": np.equal,
+        "NE": np.not_equal,
+    }[op]
     np.testing.assert_array_equal(out["y"].astype(np.int64), np.where(numpy(a, b), a, b + b))
 
 
@@ -169,7 +189,12 @@ def test_guarded_store_and_else():
 
     before = lab.arrays["y"].copy()
     out = lab.run(
-        parallel((n,), lambda i: if_then(lab.x[i] > 0.0, assign(lab.y, lab.x[i] * 2.0, i), if_then(lab.x[i] < -1.0, assign(lab.y, 5.0, i))))
+        parallel(
+            (n,),
+            lambda i: if_then(
+                lab.x[i] > 0.0, assign(lab.y, lab.x[i] * 2.0, i), if_then(lab.x[i] < -1.0, assign(lab.y, 5.0, i))
+            ),
+        )
     )
     x = out["x"]
     np.testing.assert_array_equal(out["y"], np.where(x > 0, x * 2, np.where(x < -1, np.float32(5), before)))
@@ -192,7 +217,11 @@ def test_gather_by_index():
 
 def test_index_values():
     lab = Lab(y=("int32", np.zeros((5, 20))), z=("float32", np.zeros((5, 20))))
-    out = lab.run(parallel((5, 20), lambda i, j: [assign(lab.y, i * 100 + j * 3 + 7, i, j), assign(lab.z, (i + j) // 3 * 2, i, j)]))
+    out = lab.run(
+        parallel(
+            (5, 20), lambda i, j: [assign(lab.y, i * 100 + j * 3 + 7, i, j), assign(lab.z, (i + j) // 3 * 2, i, j)]
+        )
+    )
     i, j = np.indices((5, 20))
     np.testing.assert_array_equal(out["y"], i * 100 + j * 3 + 7)
     np.testing.assert_array_equal(out["z"], (i + j) // 3 * 2)
@@ -200,7 +229,12 @@ def test_index_values():
 
 def test_leaky_relu_is_one_instruction():
     lab = Lab(x=("float32", rand(4, 64)), y=("float32", np.zeros((4, 64))))
-    out = lab.run(parallel((4, 64), lambda i, j: assign(lab.y, tirx.if_then_else(lab.x[i, j] > 0.0, lab.x[i, j], lab.x[i, j] * 0.25), i, j)))
+    out = lab.run(
+        parallel(
+            (4, 64),
+            lambda i, j: assign(lab.y, tirx.if_then_else(lab.x[i, j] > 0.0, lab.x[i, j], lab.x[i, j] * 0.25), i, j),
+        )
+    )
     close(out["y"], np.where(out["x"] > 0, out["x"], out["x"] * 0.25))
     assert lab.instructions == ["leaky_relu"]
 
@@ -215,7 +249,9 @@ def test_chain_works_in_place_without_temporaries():
 def test_common_subexpressions_are_computed_once():
     lab = Lab(x=("float32", rand(64)), y=("float32", np.zeros(64)), z=("float32", np.zeros(64)))
     out = lab.run(
-        parallel((64,), lambda i: [assign(lab.y, tirx.exp(lab.x[i]) + 1.0, i), assign(lab.z, tirx.exp(lab.x[i]) * 2.0, i)])
+        parallel(
+            (64,), lambda i: [assign(lab.y, tirx.exp(lab.x[i]) + 1.0, i), assign(lab.z, tirx.exp(lab.x[i]) * 2.0, i)]
+        )
     )
     close(out["z"], np.exp(out["x"]) * 2)
     close(out["y"], np.exp(out["x"]) + 1)
@@ -242,7 +278,7 @@ def test_fills():
 
 
 @pytest.mark.parametrize("n", [0, 1, 40, 64])
-def test_extent_known_at_run_time(n):
+def test_extentknown_at_run_time(n):
     """The tile bounds the nest, a mask keeps the rest."""
     from tilelang_ascend.ir import Var
 
@@ -277,7 +313,10 @@ def test_integer_division_is_exact(dtype, divisor):
     lab = Lab(x=(dtype, values), q=(dtype, np.zeros(len(values))), r=(dtype, np.zeros(len(values))))
     d = tirx.const(divisor, dtype)
     out = lab.run(
-        parallel((len(values),), lambda i: [assign(lab.q, tirx.FloorDiv(lab.x[i], d), i), assign(lab.r, tirx.FloorMod(lab.x[i], d), i)])
+        parallel(
+            (len(values),),
+            lambda i: [assign(lab.q, tirx.FloorDiv(lab.x[i], d), i), assign(lab.r, tirx.FloorMod(lab.x[i], d), i)],
+        )
     )
     np.testing.assert_array_equal(out["q"], (values // divisor).astype(dtype))
     np.testing.assert_array_equal(out["r"], values % divisor)
@@ -309,7 +348,9 @@ def test_scalar_branch_inside():
 
     flag = Var("flag", "int32")
     lab = Lab(x=("float32", rand(50)), y=("float32", np.zeros(50)))
-    nest = parallel((50,), lambda i: if_then(flag > 0, assign(lab.y, lab.x[i] + 1.0, i), assign(lab.y, lab.x[i] - 1.0, i)))
+    nest = parallel(
+        (50,), lambda i: if_then(flag > 0, assign(lab.y, lab.x[i] + 1.0, i), assign(lab.y, lab.x[i] - 1.0, i))
+    )
     for value in (0, 1):
         out = lab.run(nest, {"flag": value})
         close(out["y"], out["x"] + (1 if value else -1))

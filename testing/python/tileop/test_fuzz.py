@@ -107,7 +107,9 @@ def check(seed: int) -> None:
     for name, t in lab.tiles.items():
         want = arrays[t].astype(np.float64)
         scale = max(1.0, float(np.nanmax(np.abs(want), initial=0))) if body.dtype == "bfloat16" else 1.0
-        np.testing.assert_allclose(out[name].astype(np.float64), want, rtol=tolerance, atol=tolerance * scale, err_msg=f"seed {seed}: {nest}")
+        np.testing.assert_allclose(
+            out[name].astype(np.float64), want, rtol=tolerance, atol=tolerance * scale, err_msg=f"seed {seed}: {nest}"
+        )
 
 
 @pytest.mark.parametrize("seed", range(120))

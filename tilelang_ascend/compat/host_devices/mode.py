@@ -34,6 +34,7 @@ class HostDevices(TorchFunctionMode):
             torch.Tensor.cuda: self._cuda,
             torch.Tensor.cpu: self._cpu,
             torch.Tensor.pin_memory: lambda func, args, kwargs: args[0],
+            torch.Tensor.data.__set__: self._set_data,
             torch.Tensor.is_cuda.__get__: self._is_cuda,
         }
         self._constructors = _device._device_constructors()
@@ -82,38 +83,45 @@ class HostDevices(TorchFunctionMode):
     def _to(self, func, args, kwargs):
         tensor, rest = args[0], list(args[1:])
         by_name = "device" in kwargs
-        target = kwargs["device"] if by_name else rest[0] if rest else kwargs.get("other")
+        target = kwargs["device"] if by_name else rest[0] if rest else kwargs.get("tensor")
         if isinstance(target, torch.Tensor):
-            wanted = _is_resident(target)
+            wanted = is_resident(target)
         elif self.is_absent(target):
             wanted = True
         elif isinstance(target, (str, torch.device)):
             wanted = False
         else:
-            return _mark(func(*args, **kwargs), _is_resident(tensor))
+            return mark(func(*args, **kwargs), is_resident(tensor))
         if not isinstance(target, torch.Tensor) and wanted:
             kwargs, rest = ({**kwargs, "device": "cpu"}, rest) if by_name else (kwargs, ["cpu", *rest[1:]])
-        moves = wanted != _is_resident(tensor)
+        moves = wanted != is_resident(tensor)
         result = func(tensor, *rest, **kwargs)
-        return _mark(result.clone() if moves and result is tensor else result, wanted)
+        return mark(result.clone() if moves and result is tensor else result, wanted)
 
     def _cuda(self, func, args, kwargs):
         if "cuda" not in self.absent:
             return func(*args, **kwargs)
-        return args[0] if _is_resident(args[0]) else _mark(args[0].clone(), True)
+        layout = {"memory_format": kwargs["memory_format"]} if "memory_format" in kwargs else {}
+        return args[0] if is_resident(args[0]) else mark(args[0].clone(**layout), True)
+
+    def _set_data(self, func, args, kwargs):
+        func(*args, **kwargs)
+        mark(args[0], is_resident(args[1]))
 
     def _cpu(self, func, args, kwargs):
-        return _mark(args[0].clone(), False) if _is_resident(args[0]) else func(*args, **kwargs)
+        return mark(args[0].clone(), False) if is_resident(args[0]) else func(*args, **kwargs)
 
     def _is_cuda(self, func, args, kwargs):
-        return "cuda" in self.absent and _is_resident(args[0])
+        return "cuda" in self.absent and is_resident(args[0])
 
 
-def _is_resident(tensor: torch.Tensor) -> bool:
+def is_resident(tensor: torch.Tensor) -> bool:
+    """Whether a script put the tensor on an absent device, or computed it from one that is there."""
     return _MARK in tensor.__dict__
 
 
-def _mark(tensor: torch.Tensor, resident: bool) -> torch.Tensor:
+def mark(tensor: torch.Tensor, resident: bool) -> torch.Tensor:
+    """Note whether the tensor is resident. Returns it."""
     if resident:
         tensor.__dict__[_MARK] = True
     else:

@@ -7,7 +7,7 @@ import functools
 import os
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -104,7 +104,9 @@ class Stream:
 
 @functools.cache
 def _say_wall_clock() -> None:
-    get_logger().info("events of torch measure this machine's wall clock; kernel.get_profiler().do_bench() gives simulated time")
+    get_logger().info(
+        "events of torch measure this machine's wall clock; kernel.get_profiler().do_bench() gives simulated time"
+    )
 
 
 def device_properties() -> DeviceProperties:
@@ -116,48 +118,75 @@ def device_properties() -> DeviceProperties:
     return DeviceProperties(chip.name, chip.num_aic, memory, chip.l2_bytes)
 
 
+class _Context(contextlib.AbstractContextManager):
+    """``with torch.cuda.device(1):`` and the like: there is one device and one stream."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        pass
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+
+def _constant(value: Any) -> Callable:
+    """A function that answers `value` whatever it is asked. Each name gets its own: torch keys tables by such functions."""
+    return lambda *args, **kwargs: value
+
+
+_CONTEXTS = ("device", "device_of", "stream", "StreamContext")
+_WITHOUT_EFFECT = (
+    "synchronize", "empty_cache", "set_device", "set_stream", "init", "ipc_collect", "reset_peak_memory_stats", "_sleep",
+    "reset_max_memory_allocated", "reset_accumulated_memory_stats", "set_per_process_memory_fraction",
+)  # fmt: skip
+_ALWAYS_ZERO = (
+    "current_device", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "utilization",
+)  # fmt: skip
+_GRAPHS = ("graph", "CUDAGraph", "NPUGraph", "make_graphed_callables")
+
+
 def device_module(family: str) -> dict[str, Any]:
     """Names of `torch.<family>` and what they are while the device is absent."""
     default = Stream()
+    return {
+        **{name: type(name, (_Context,), {}) for name in _CONTEXTS},
+        **{name: _constant(None) for name in _WITHOUT_EFFECT},
+        **{name: _constant(0) for name in _ALWAYS_ZERO},
+        **{name: _refuse_graph(family) for name in _GRAPHS},
+        **{name: _seeding() for name in ("manual_seed", "manual_seed_all")},
+        "is_available": _constant(True),
+        "device_count": _constant(1),
+        "is_bf16_supported": _constant(True),
+        "can_device_access_peer": _constant(False),
+        "Event": Event,
+        "Stream": Stream,
+        "current_stream": _constant(default),
+        "default_stream": _constant(default),
+        "get_device_name": lambda device=None: device_properties().name,
+        "get_device_properties": lambda device=None: device_properties(),
+        "get_device_capability": _constant(CAPABILITY),
+        "get_arch_list": _constant(["sm_{}{}".format(*CAPABILITY)]),
+        "mem_get_info": lambda device=None: (device_properties().total_memory,) * 2,
+        "memory_summary": _constant(""),
+        "memory_stats": lambda device=None: {},
+        "initial_seed": lambda: torch.default_generator.initial_seed(),
+        "seed": lambda: torch.default_generator.seed(),
+        "seed_all": lambda: torch.default_generator.seed(),
+        "get_rng_state": lambda device=None: torch.default_generator.get_state(),
+        "set_rng_state": lambda state, device=None: torch.default_generator.set_state(state),
+    }
 
-    def nothing(*args: Any, **kwargs: Any) -> None:
-        return None
 
-    def constant(value: Any):
-        return lambda *args, **kwargs: value
-
-    def context(*args: Any, **kwargs: Any):
-        return contextlib.nullcontext()
-
+def _seeding() -> Callable:
     def manual_seed(seed: int) -> None:
         # Not torch.manual_seed, which calls this function.
         torch.default_generator.manual_seed(int(seed))
 
-    def no_graph(*args: Any, **kwargs: Any):
+    return manual_seed
+
+
+def _refuse_graph(family: str) -> Callable:
+    def graph(*args: Any, **kwargs: Any):
         message = f"torch.{family}.graph records the work of a GPU's stream, and this machine has no GPU"
         raise UnsupportedConstruct(message, hint="call the function directly instead of replaying it")
 
-    memory = dict.fromkeys(
-        ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "utilization"),
-        constant(0))
-    silent = dict.fromkeys(
-        ("synchronize", "empty_cache", "set_device", "set_stream", "init", "ipc_collect", "reset_peak_memory_stats",
-         "reset_max_memory_allocated", "reset_accumulated_memory_stats", "set_per_process_memory_fraction", "_sleep"), nothing)
-    return {
-        **memory, **silent,
-        "is_available": constant(True), "device_count": constant(1), "current_device": constant(0),
-        "is_bf16_supported": constant(True), "can_device_access_peer": constant(False),
-        "Event": Event, "Stream": Stream, "ExternalStream": Stream, "stream": context, "device": context, "device_of": context,
-        "current_stream": constant(default), "default_stream": constant(default),
-        "get_device_name": lambda device=None: device_properties().name,
-        "get_device_properties": lambda device=None: device_properties(),
-        "get_device_capability": constant(CAPABILITY),
-        "get_arch_list": constant([f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"]),
-        "mem_get_info": lambda device=None: (device_properties().total_memory, device_properties().total_memory),
-        "memory_summary": constant(""), "memory_stats": constant({}),
-        "manual_seed": manual_seed, "manual_seed_all": manual_seed, "initial_seed": torch.initial_seed,
-        "seed": lambda: torch.default_generator.seed(), "seed_all": lambda: torch.default_generator.seed(),
-        "get_rng_state": lambda device=None: torch.default_generator.get_state(),
-        "set_rng_state": lambda state, device=None: torch.default_generator.set_state(state),
-        "graph": no_graph, "CUDAGraph": no_graph, "NPUGraph": no_graph,
-    }
+    return graph

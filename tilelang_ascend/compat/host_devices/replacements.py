@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator
 import torch
 from torch.utils import _device
 
-from .mode import LANDING, HostDevices
+from .mode import LANDING, HostDevices, is_resident, mark
 from .module import device_module
 
 
@@ -29,17 +29,28 @@ def replaced(mode: HostDevices) -> Iterator[None]:
 def _replacements(mode: HostDevices) -> Iterator[tuple[Any, str, Any]]:
     """(owner, attribute, new value)."""
     yield torch, "Generator", _generator_class(mode)
+    yield torch, "compile", _run_uncompiled
+    yield torch, "load", _load(mode)
     yield torch.autocast, "__init__", _autocast_init(mode)
-    yield _device.DeviceContext, "__init__", _context_init(mode)
     yield torch.autograd, "_engine_run_backward", _under(mode, torch.autograd._engine_run_backward)
+    yield torch.autograd.profiler.profile, "__init__", _profile_init(mode)
+    yield torch.nn.Parameter, "__new__", _parameter_new()
+    yield _device.DeviceContext, "__init__", _context_init(mode)
     yield threading.Thread, "start", _thread_start(mode)
     # Its argument parser wants a stream of a real device before any function mode is asked.
     yield torch.Tensor, "record_stream", lambda tensor, stream: None
     if "cuda" in mode.absent:
         for name, value in device_module("cuda").items():
             yield torch.cuda, name, value
+        for name in _LEGACY_TYPES:
+            yield torch.cuda, name, getattr(torch, name)
         for name in ("range_push", "range_pop", "mark"):
             yield torch.cuda.nvtx, name, lambda *args, **kwargs: 0
+
+
+_LEGACY_TYPES = tuple(
+    f"{kind}Tensor" for kind in ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+)
 
 
 def _add_npu(undo: contextlib.ExitStack) -> None:
@@ -66,6 +77,41 @@ def _generator_class(mode: HostDevices) -> type:
             return super().__new__(cls, "cpu" if mode.is_absent(device) else device)
 
     return Generator
+
+
+def _run_uncompiled(model: Callable | None = None, **options: Any) -> Callable:
+    """`torch.compile`: a reference for a GPU is not worth a C++ compiler on the host."""
+    return model if model is not None else lambda function: function
+
+
+def _load(mode: HostDevices) -> Callable:
+    original = torch.load
+
+    def load(f, map_location: Any = None, *args, **kwargs):
+        """As `torch.load`; tensors saved from or meant for an absent device are loaded to the host."""
+        lands = map_location is None or mode.is_absent(map_location)
+        return original(f, "cpu" if lands else map_location, *args, **kwargs)
+
+    return load
+
+
+def _profile_init(mode: HostDevices) -> Callable:
+    original = torch.autograd.profiler.profile.__init__
+
+    def init(self, *args, use_device: str | None = None, **kwargs):
+        original(self, *args, use_device=None if mode.is_absent(use_device) else use_device, **kwargs)
+
+    return init
+
+
+def _parameter_new() -> staticmethod:
+    """Parameters are made of a tensor without a call that function modes see; they are where the tensor is."""
+    original = torch.nn.Parameter.__new__
+
+    def new(cls, data=None, requires_grad: bool = True):
+        return mark(original(cls, data, requires_grad), data is not None and is_resident(data))
+
+    return staticmethod(new)
 
 
 def _autocast_init(mode: HostDevices) -> Callable:

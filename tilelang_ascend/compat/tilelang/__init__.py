@@ -23,7 +23,19 @@ if _foreign == "auto" or _foreign not in _FOREIGN_KINDS:
 __version__ = _ours.__version__
 __all__ = _ours.__all__
 
-_MODULES = ("autotuner", "carver", "contrib", "engine", "env", "language", "layout", "profiler", "testing", "transform", "utils")
+_MODULES = (
+    "autotuner",
+    "carver",
+    "contrib",
+    "engine",
+    "env",
+    "language",
+    "layout",
+    "profiler",
+    "testing",
+    "transform",
+    "utils",
+)
 _ELSEWHERE = {
     "AutoTuner": "autotuner",
     "Fragment": "layout",

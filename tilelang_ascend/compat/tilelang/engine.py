@@ -33,6 +33,9 @@ def _register_callback(name: str) -> Callable:
 
 
 for _language in ("cuda", "hip", "c", "metal"):
-    for _name, _make in ((f"register_{_language}_postproc", _register), (f"register_{_language}_postproc_callback", _register_callback)):
+    for _name, _make in (
+        (f"register_{_language}_postproc", _register),
+        (f"register_{_language}_postproc_callback", _register_callback),
+    ):
         globals()[_name] = _make(_name)
         __all__.append(_name)

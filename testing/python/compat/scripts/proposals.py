@@ -19,15 +19,24 @@ def look_at_source(code, target):
 
 
 def configurations(M, N, K, topk=5):
-    template = MatmulTemplate(M=M, N=N, K=K, in_dtype="float16", out_dtype="float16", accum_dtype="float32").with_arch(CUDA("cuda"))
+    template = MatmulTemplate(M=M, N=N, K=K, in_dtype="float16", out_dtype="float16", accum_dtype="float32").with_arch(
+        CUDA("cuda")
+    )
     assert template.equivalent_function() is not None
     found = []
     for hint in template.recommend_hints(topk=topk):
         block_m, block_n = hint.block
         warps = (block_m // hint.warp[0]) * (block_n // hint.warp[1])
-        found.append(dict(
-            block_M=block_m, block_N=block_n, block_K=hint.rstep[0], num_stages=hint.pipeline_stage, threads=warps * 32,
-            swizzle=hint.rasterization_plan is not NoRasterization))
+        found.append(
+            dict(
+                block_M=block_m,
+                block_N=block_n,
+                block_K=hint.rstep[0],
+                num_stages=hint.pipeline_stage,
+                threads=warps * 32,
+                swizzle=hint.rasterization_plan is not NoRasterization,
+            )
+        )
     return found
 
 
@@ -55,7 +64,11 @@ assert map_torch_type("float16") is torch.float16 and env.is_cache_enabled() in 
 configs = configurations(256, 256, 256)
 assert len(configs) == 5
 kernel = tilelang.compile(
-    matmul(256, 256, 256, **configs[0]), out_idx=[2], target="auto", pass_configs={PassConfigKey.TL_DISABLE_TMA_LOWER: True})
+    matmul(256, 256, 256, **configs[0]),
+    out_idx=[2],
+    target="auto",
+    pass_configs={PassConfigKey.TL_DISABLE_TMA_LOWER: True},
+)
 a, b = torch.randn(2, 256, 256, dtype=torch.float16, device="cuda").unbind(0)
 torch.testing.assert_close(kernel(a, b), a @ b.T, rtol=1e-2, atol=1e-2)
 artifact = tilelang.lower(matmul(256, 256, 256, **configs[0]), target="cuda")

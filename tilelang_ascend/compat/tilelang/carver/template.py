@@ -50,7 +50,9 @@ class BaseTemplate:
     def recommend_hints(self, topk: int = 10) -> list[Hint]:
         """The `topk` best proposals, best first."""
         raise UnsupportedConstruct(
-            f"{type(self).__name__} has no proposals for Ascend yet", hint="pass a list of configurations to the tuner instead")
+            f"{type(self).__name__} has no proposals for Ascend yet",
+            hint="pass a list of configurations to the tuner instead",
+        )
 
 
 @dataclass

@@ -1,0 +1,153 @@
+"""The command `run`: exit codes, errors, interrupts, the cache, the time before the first line."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from conftest import SCRIPTS
+
+from tilelang_ascend import cache
+from tilelang_ascend.jit import build
+from tilelang_ascend.log import set_log_level
+from tilelang_ascend.tools import cli, processes
+from tilelang_ascend.tools.run import run
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def command(*args) -> list[str]:
+    return [sys.executable, "-m", "tilelang_ascend", "run", *map(str, args)]
+
+
+def test_arguments_and_exit_code(run_text):
+    assert run_text("import sys\nassert sys.argv[1:] == ['-t', '--n=3', 'x']\nsys.exit(5)\n", "-t", "--n=3", "x") == 5
+
+
+def test_the_command_line(tmp_path):
+    script = tmp_path / "s.py"
+    script.write_text("import sys; sys.exit(int(sys.argv[2]))\n")
+    assert CliRunner().invoke(cli.main, ["run", str(script), "--target", "7"]).exit_code == 7  # the script's own option
+    result = CliRunner().invoke(cli.main, ["run", "--target", "Ascend910B9", str(script)])
+    assert result.exit_code == 2 and "unknown chip 'Ascend910B9'" in result.stderr
+    assert CliRunner().invoke(cli.main, ["run", str(tmp_path / "none.py")]).exit_code == 2
+
+
+def test_the_target_option(run_text, tmp_path, capfd):
+    script = tmp_path / "t.py"
+    script.write_text("import tilelang\nfrom tilelang.carver.arch import CUDA\nprint(CUDA('cuda'))\n")
+    assert run(script, (), "a3") == 0 and "CUDA(Ascend910_93" in capfd.readouterr().out
+
+
+def test_an_error_shows_the_users_frames_only(run_text, capfd):
+    code = run_text(
+        """
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def make(N):
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=128) as bx:
+            tx = T.get_thread_binding()
+            A[tx] = 1.0
+    return main
+
+make(128)
+"""
+    )
+    err = capfd.readouterr().err
+    assert code == 1 and "script.py:10:" in err and "T.Parallel" in err
+    files = [line for line in err.splitlines() if line.strip().startswith("File ")]
+    assert files and all("script.py" in line for line in files)
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [("raise KeyError('lost')", "KeyError: 'lost'"), ("x = (", "SyntaxError"), ("import sys; sys.exit('no')", "no")],
+)
+def test_other_ends_of_a_script(run_text, capfd, text, shown):
+    assert run_text(text) == 1 and shown in capfd.readouterr().err
+
+
+def test_hints_are_listed_when_debugging(capfd):
+    set_log_level("debug")
+    assert run(SCRIPTS / "gemm_relu.py") == 0
+    err = capfd.readouterr().err
+    assert "kernel: accepted without effect: T.annotate_layout, T.use_swizzle, T.disable_warp_group_reg_alloc" in err
+    assert "T.gemm(policy=FullRow)" in err and "target cuda: compiled for ascend instead" in err
+
+
+def test_a_second_run_compiles_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
+    compiled = []
+    original = build._compile
+    monkeypatch.setattr(build, "_compile", lambda *args: compiled.append(1) or original(*args))
+    for expected in (1, 1):
+        cache.clear_memory()
+        assert run(SCRIPTS / "gemm_relu.py") == 0
+        assert len(compiled) == expected
+
+
+def test_nothing_slow_is_loaded_before_the_first_line(tmp_path):
+    script = tmp_path / "s.py"
+    script.write_text("import sys\nsys.exit(bool({'tvm', 'torch', 'pytest', 'scipy'} & set(sys.modules)))\n")
+    assert subprocess.run(command(script), cwd=ROOT).returncode == 0
+
+
+SPAWNS = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"])
+time.sleep(0.5)
+print("started", flush=True)
+{wait}
+"""
+
+
+NATIVE = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)"
+
+
+@pytest.mark.parametrize("wait, limit", [("time.sleep(60)", 4.0), (NATIVE, 8.0)])
+def test_an_interrupt_stops_everything(tmp_path, wait, limit):
+    """The second case is busy in native code and never gets to Python's signal handler."""
+    script = tmp_path / "s.py"
+    script.write_text(SPAWNS.format(wait=wait))
+    process = subprocess.Popen(command(script), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "started\n"
+        family = processes.descendants(process.pid)
+        assert len(family) == 2
+        time.sleep(0.3)  # the script is past its print
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == processes.INTERRUPTED and "interrupted" in err and "Traceback" not in err
+        assert time.monotonic() - begin < limit
+        assert not [pid for pid in family if processes._is_running(pid)]
+    finally:
+        for pid in (*processes.descendants(process.pid), process.pid):
+            if processes._is_running(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_script_may_handle_the_interrupt(run_text, capfd):
+    code = run_text(
+        textwrap.dedent(
+            """
+            import os, signal, time
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5)
+            except KeyboardInterrupt:
+                raise SystemExit(4)
+            """
+        )
+    )
+    assert code == 4
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,0 +1,55 @@
+"""Scripts in the plain idiom of GPU TileLang, run as they are."""
+
+import sys
+
+import pytest
+from conftest import SCRIPTS
+
+from tilelang_ascend.tools.run import run
+
+NAMES = sorted(p.stem for p in SCRIPTS.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "pytest_style"])
+def test_script(name, capfd):
+    code = run(SCRIPTS / f"{name}.py")
+    out, err = capfd.readouterr()
+    assert code == 0, err
+    assert "all checks passed" in out
+
+
+def test_a_script_that_runs_its_own_tests(capfd):
+    code = run(SCRIPTS / "pytest_style.py", ("-p", "no:cacheprovider", "-p", "no:xdist"))
+    out = capfd.readouterr().out
+    assert code == 0 and "2 passed, 1 skipped" in out
+    sys.modules.pop("pytest_style", None)
+
+
+def test_sizes_come_from_the_command_line(capfd):
+    assert run(SCRIPTS / "gemm_relu.py", ("--size", "192")) == 0
+    assert "all checks passed" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "use, name, hint",
+    [
+        ("call", "flash_attn.flash_attn_func", "it computes on a GPU"),
+        ("index", "triton_kernel", "triton is not installed"),
+        ("operand", "vllm._custom_ops.scale", "it computes on a GPU"),
+        ("plain", "einops.rearrange", "pip install einops"),
+        ("condition", "einops.repeat", "pip install einops"),
+        ("class", "fla.ops.common.chunk.Base", "fla is not installed"),
+        ("version", "triton.__version__", "triton is not installed"),
+    ],
+)
+def test_a_missing_library_is_named_where_it_is_used(use, name, hint, capfd):
+    path = SCRIPTS / "optional_references.py"
+    line = (
+        next(i for i, text in enumerate(path.read_text().splitlines(), 1) if text.strip() == f'if what == "{use}":') + 1
+    )
+    if use == "call":
+        line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if "return flash_attn" in text)
+    assert run(path, (use,)) == 1
+    err = capfd.readouterr().err
+    (sentence,) = [text for text in err.splitlines() if ": error: " in text]
+    assert sentence.startswith(f"{path}:{line}:") and f"this line uses {name}, " in sentence and hint in sentence
