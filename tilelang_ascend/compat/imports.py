@@ -1,7 +1,8 @@
 """What `import` does in a session: the usual thing, plus stand-ins for missing libraries and a prepared torch.
 
-`builtins.__import__` is the one place that knows who imports, so that stand-ins are handed to the user's own files only: they never
-enter `sys.modules`, where an installed library that probes for an optional dependency would find them.
+`builtins.__import__` is the one place that knows who imports, so that stand-ins are handed to the user's own files
+only: they never enter `sys.modules`, where an installed library that probes for an optional dependency would find
+them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Libraries that are not installed: a stand-in that goes through imports and declarations and says what is missing at its first use.
+"""Libraries that are not installed: a stand-in that goes through imports and declarations and says what is missing at
+its first use.
 
-A script compares with flash_attn, triton or vllm in a corner that a run may never reach. `import` gives a `Missing` object for them;
-taking attributes of it is free, and so are decorators, annotations, default values and base classes, which Python evaluates although
-nothing is computed. Calling it, computing with it or handing it to torch raises `MissingLibrary` with the user's line.
+A script compares with flash_attn, triton or vllm in a corner that a run may never reach. `import` gives a `Missing`
+object for them; taking attributes of it is free, and so are decorators, annotations, default values and base classes,
+which Python evaluates although nothing is computed. Calling it, computing with it or handing it to torch raises
+`MissingLibrary` with the user's line.
 
 A script that guards its import with ``try … except ImportError`` gets its exception.
 """
@@ -84,8 +86,9 @@ def _no_instance(self: Missing, instance: Any) -> bool:
 
 Missing.__instancecheck__ = Missing.__subclasscheck__ = _no_instance
 for _name in (
-    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul lshift rshift and rand xor rxor "
-    "neg pos abs invert lt le gt ge iter next len bool int float complex index contains enter exit setitem delitem await"
+    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul lshift rshift and "
+    "rand xor rxor neg pos abs invert lt le gt ge iter next len bool int float complex index contains enter exit "
+    "setitem delitem await"
 ).split():
     setattr(Missing, f"__{_name}__", Missing._refuse)
 

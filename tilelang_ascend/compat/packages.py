@@ -5,9 +5,9 @@ from __future__ import annotations
 PLAIN: dict[str, str] = {
     name: name
     for name in (
-        "accelerate datasets einops jaxtyping loguru matplotlib ml_dtypes networkx numba numpy packaging pandas prettytable psutil "
-        "pydantic pytest requests rich safetensors scipy seaborn sentencepiece sympy tabulate termcolor tiktoken timm torch "
-        "torchaudio torchvision tqdm transformers typing_extensions xgboost zstandard"
+        "accelerate datasets einops jaxtyping loguru matplotlib ml_dtypes networkx numba numpy packaging pandas "
+        "prettytable psutil pydantic pytest requests rich safetensors scipy seaborn sentencepiece sympy tabulate "
+        "termcolor tiktoken timm torch torchaudio torchvision tqdm transformers typing_extensions xgboost zstandard"
     ).split()
 } | {
     "PIL": "pillow",

@@ -37,8 +37,8 @@ def _user_frames() -> Iterator[types.FrameType]:
 
 
 def guards_import(frame: types.FrameType | None) -> bool:
-    """True when the user's code is prepared for a failing import: a ``try`` with ``except ImportError`` around the statement that
-    runs in `frame` or in one of its callers, or one that catches everything in `frame` itself."""
+    """True when the user's code is prepared for a failing import: a ``try`` with ``except ImportError`` around the
+    statement that runs in `frame` or in one of its callers, or one that catches everything in `frame` itself."""
     catching = _IMPORT_ERRORS | _ANY_ERROR
     while frame is not None:
         if any(
@@ -52,8 +52,9 @@ def guards_import(frame: types.FrameType | None) -> bool:
 
 
 def is_declaration(on_tensors: bool) -> bool:
-    """True when the user's line declares something rather than computes: a decorator, an annotation, a default value, a base
-    class, a call made from a decorator's expression, or, unless tensors are involved, an assignment of a module."""
+    """True when the user's line declares something rather than computes: a decorator, an annotation, a default value,
+    a base class, a call made from a decorator's expression, or, unless tensors are involved, an assignment of a
+    module."""
     innermost = True
     for frame in _user_frames():
         line = frame.f_lineno

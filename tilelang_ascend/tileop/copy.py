@@ -6,38 +6,16 @@ filled with zeros first where a clipped load leaves part of it untouched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from ..analysis.tile_uses import ATOMIC_OPS, moved_regions
+from ..analysis.tile_uses import moved_regions
 from ..errors import UnsupportedConstruct
-from ..ir import (
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    ForKind,
-    Stmt,
-    const_int,
-    full_region,
-    if_then,
-    imm,
-    intrin,
-    itemsize,
-    loop,
-    op_name,
-    reinterpret,
-    seq,
-    tile_op,
-    tirx,
-)
-from ..isa.sync import ATOMIC_DTYPES
+from ..ir import Evaluate, Stmt, const_int, if_then, imm, intrin, itemsize, loop, reinterpret, seq, tirx
 from .context import round_up
+from .copy_axes import Copy, fixed_in_bounds, guarded, non_empty, pair_axes, tail_condition, tail_or_whole
+from .copy_ub import gm_to_gm, gm_to_ub, ub_to_gm, ub_to_ub
 from .layout import BLOCK_BYTES
 from .state import LoweringState, Side, Tile, head
 
-MAX_BLOCK_COUNT = 4095
 MAX_ND2NZ_STRIDE = 65535
-MAX_ND2NZ_ROWS = 16384
 FIXPIPE_QUANT = {
     ("float32", "float32"): "none",
     ("int32", "int32"): "none",
@@ -67,139 +45,6 @@ def lower_copy(s: Evaluate, state: LoweringState, vector) -> Stmt:
     return seq(state.take_binds(), body)
 
 
-@dataclass(frozen=True)
-class Copy:
-    """The statement being lowered and what it needs."""
-
-    stmt: Evaluate
-    state: LoweringState
-    vector: object
-
-    @property
-    def span(self):
-        return self.stmt.span
-
-    def store(self, transfer: Stmt, dtype: str) -> Stmt:
-        """A transfer to GM of elements of `dtype`, inside the atomic mode the statement asks for."""
-        name = op_name(self.stmt)
-        if name not in ATOMIC_OPS:
-            return transfer
-        if dtype not in ATOMIC_DTYPES:
-            self.refuse(f"no atomic updates of {dtype} in global memory", "use one of: " + ", ".join(ATOMIC_DTYPES))
-        start = intrin("set_atomic", op=name.removeprefix("tl.atomic_"), dtype=dtype, span=self.span)
-        return seq(start, transfer, intrin("set_atomic", op="none", dtype="float32", span=self.span))
-
-    def refuse(self, message: str, hint: str):
-        """Raise a located error."""
-        raise UnsupportedConstruct(message, at=self.span, hint=hint)
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One dimension of a copy: index of the dimension on both sides, extent, and the part of it inside the GM tensor."""
-
-    gm: int
-    tile: int
-    extent: object
-    valid: object
-    clipped: bool
-
-
-def pair_axes(gm: Side, tile: Side, c: Copy) -> list[Axis]:
-    """Match the dimensions of a GM region with those of a tile region; unit dimensions drop out."""
-    a = [d for d, e in enumerate(gm.extents) if const_int(e) != 1]
-    b = [d for d, e in enumerate(tile.extents) if const_int(e) != 1]
-    if len(a) != len(b):
-        # One side may have unit extent by accident of its shape: fall back to right alignment.
-        n = min(len(gm.extents), len(tile.extents))
-        a = list(range(len(gm.extents) - n, len(gm.extents)))
-        b = list(range(len(tile.extents) - n, len(tile.extents)))
-    if not a:
-        a, b = [len(gm.extents) - 1], [len(tile.extents) - 1]
-    axes = []
-    for g, t in zip(a, b):
-        extent = tile.extents[t] if const_int(gm.extents[g]) is None or const_int(tile.extents[t]) is None else gm.extents[g]
-        if const_int(gm.extents[g]) != const_int(tile.extents[t]) and None not in (
-            const_int(gm.extents[g]),
-            const_int(tile.extents[t]),
-        ):
-            c.refuse(
-                f"copy extents differ: {gm.extents[g]} in global memory against {tile.extents[t]} in the tile",
-                "give both sides the same extents",
-            )
-        axes.append(clip(gm, g, t, extent, c.state))
-    return axes
-
-
-def clip(gm: Side, g: int, t: int, extent, state: LoweringState) -> Axis:
-    """Part of a dimension that lies inside the tensor."""
-    inside = state.simplify(gm.gm.shape[g] - gm.mins[g])
-    extent = state.simplify(extent)
-    if state.proves(inside >= extent):
-        return Axis(g, t, extent, extent, False)
-    valid = state.simplify(tirx.max(tirx.min(extent if not isinstance(extent, int) else imm(extent), inside), imm(0)))
-    if str(valid.ty.dtype) != "int32":
-        valid = tirx.Cast("int32", valid)
-    if const_int(valid) is not None:
-        return Axis(g, t, extent, const_int(valid), True)
-    name = gm.gm.flat.name + ("_rows" if g < len(gm.mins) - 1 else "_cols")
-    return Axis(g, t, extent, state.bind_value(name, valid, extent), True)
-
-
-def fixed_in_bounds(gm: Side, axes: list[Axis], state: LoweringState) -> list:
-    """Conditions under which the dimensions that are not copied along (extent 1) lie inside the tensor."""
-    used = {a.gm for a in axes}
-    conds = []
-    for d, m in enumerate(gm.mins):
-        if d not in used and not state.proves(m < gm.gm.shape[d]):
-            conds.append(m < gm.gm.shape[d])
-    return conds
-
-
-def guarded(conds: list, body: Stmt, span) -> Stmt:
-    """`body` under all conditions."""
-    if not conds:
-        return body
-    cond = conds[0]
-    for x in conds[1:]:
-        cond = tirx.And(cond, x)
-    return if_then(cond, body, span=span)
-
-
-def non_empty(axes: list[Axis], state: LoweringState) -> list:
-    """Conditions under which a clipped transfer moves anything."""
-    return [a.valid > 0 for a in axes if a.clipped and not state.proves(a.valid > 0)]
-
-
-def tail_condition(axes: list[Axis], conds: list):
-    """Condition under which a load leaves part of the tile untouched: an expression, True, or None if it never does."""
-    clipped = [a for a in axes if a.clipped]
-    if any(const_int(a.valid) is not None and const_int(a.extent) is not None for a in clipped):
-        return True
-    parts = [a.valid < a.extent for a in clipped] + [tirx.Not(c) for c in conds]
-    if not parts:
-        return None
-    out = parts[0]
-    for x in parts[1:]:
-        out = tirx.Or(out, x)
-    return out
-
-
-def _tail_or_whole(tail, fill, transfer, axes: list[Axis], conds: list, always_fill: bool, c: Copy) -> Stmt:
-    """A load that may be clipped: filled and clipped where it is, the plain transfer everywhere else.
-
-    Two branches rather than a guarded fill in front of one transfer: the usual iteration then has no dependence on the fill and
-    needs no flag for it.
-    """
-    if tail is None:
-        return seq(fill if always_fill else None, transfer(axes, conds))
-    clipped = seq(fill, transfer(axes, conds))
-    if tail is True:
-        return clipped
-    whole = [replace(a, valid=a.extent, clipped=False) for a in axes]
-    return if_then(tail, clipped, seq(fill if always_fill else None, transfer(whole, [])), span=c.span)
-
-
 # ---- GM <-> L1, L0C ------------------------------------------------------------------------------------------------
 
 
@@ -217,8 +62,6 @@ def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
         c.refuse("a gemm operand must be a matrix whose last dimension is contiguous in global memory", "copy it to a matrix")
     conds = fixed_in_bounds(src, axes, state)
     row0 = dst.mins[-2] if len(dst.mins) > 1 else 0
-    offset = state.simplify(tile.nz.offset(row0, dst.mins[-1]))
-    source = src.gm.offset(src.mins, state.analyzer)
     tail = tail_condition(axes, conds)
     blocks = tile.nz.elements * itemsize(dst.dtype) // BLOCK_BYTES
     # The fill knows no 8-bit types; zero bytes are zero in any.
@@ -228,11 +71,26 @@ def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
     def transfer(axes, conds):
         rows, cols = ([None] + axes)[-2:]
         pitch = src.gm.strides[rows.gm] if rows else cols.valid
+        index, skip = _after_skip(src, rows, cols, c)
+        offset, source = state.simplify(tile.nz.offset(row0 + skip, dst.mins[-1])), src.gm.offset(index, state.analyzer)
         body = _nd2nz(tile, dst.version, offset, src, source, rows.valid if rows else 1, cols.valid, pitch, c)
         return guarded(conds + non_empty(axes, state), body, c.span)
 
     always_fill = dst.tile in state.zero_rows and tile.nz.rows % tile.nz.row_unit
-    return _tail_or_whole(tail, fill, transfer, axes, conds, bool(always_fill), c)
+    return tail_or_whole(tail, fill, transfer, axes, conds, bool(always_fill), c)
+
+
+def _after_skip(gm: Side, rows, cols, c: Copy):
+    """First index inside the GM tensor, and the number of rows of the tile in front of it."""
+    if const_int(cols.skip) != 0:
+        c.refuse(
+            "columns of a gemm tile may start in front of the first column of the tensor, or this cannot be ruled out",
+            "start gemm tiles at a column that is at least 0 by construction",
+        )
+    index, skip = list(gm.mins), rows.skip if rows else 0
+    if rows:
+        index[rows.gm] = index[rows.gm] + skip
+    return index, skip
 
 
 def _nd2nz(tile: Tile, version, offset, src: Side, source, rows, cols, stride, c: Copy) -> Stmt:
@@ -269,10 +127,11 @@ def l0c_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
     m_size = rows.valid if rows else 1
     row_pitch = dst.gm.strides[rows.gm] if rows else cols.valid
     row0 = src.mins[-2] if len(src.mins) > 1 else 0
-    offset = state.simplify(tile.nz.offset(row0, src.mins[-1]))
+    index, skip = _after_skip(dst, rows, cols, c)
+    offset = state.simplify(tile.nz.offset(row0 + skip, src.mins[-1]))
     store = intrin(
         "fixpipe_to_gm",
-        head(dst.gm.flat, None, dst.gm.offset(dst.mins, state.analyzer)),
+        head(dst.gm.flat, None, dst.gm.offset(index, state.analyzer)),
         head(tile.buffer, src.version, offset),
         cols.valid, m_size, tile.nz.rows_padded, _int32(row_pitch), 0,
         span=c.span,
@@ -303,148 +162,7 @@ def _int32(e):
     return tirx.Cast("int32", e)
 
 
-# ---- GM <-> UB -----------------------------------------------------------------------------------------------------
-
-
-def gm_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
-    """GM -> UB; a tile of another dtype is loaded as it is and converted by the vector unit."""
-    if src.dtype != dst.dtype:
-        raw = c.state.temp_tile(_static(dst.extents, c), src.dtype, f"{dst.tile.buffer.name}_raw")
-        target = Side(raw, None, imm(0), [imm(0)] * len(dst.extents), dst.extents, src.dtype)
-        return seq(gm_to_ub(src, target, c), _convert(target, dst, c))
-    state = c.state
-    axes = pair_axes(src, dst, c)
-    conds = fixed_in_bounds(src, axes, state)
-    tail = tail_condition(axes, conds)
-
-    def transfer(axes, conds):
-        clipped = bool(conds) or any(a.clipped for a in axes)
-        return guarded(conds + non_empty(axes, state), _bursts(src, dst, axes, c, load=True, pad=clipped), c.span)
-
-    return _tail_or_whole(tail, _zero(dst, c) if tail is not None else None, transfer, axes, conds, False, c)
-
-
-def ub_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
-    """UB -> GM, converted first if the dtypes differ."""
-    if src.dtype != dst.dtype:
-        raw = c.state.temp_tile(_static(src.extents, c), dst.dtype, f"{src.tile.buffer.name}_cast")
-        target = Side(raw, None, imm(0), [imm(0)] * len(src.extents), src.extents, dst.dtype)
-        return seq(_convert(src, target, c), ub_to_gm(target, dst, c))
-    axes = pair_axes(dst, src, c)
-    conds = fixed_in_bounds(dst, axes, c.state) + non_empty(axes, c.state)
-    return guarded(conds, c.store(_bursts(dst, src, axes, c, load=False, pad=False), dst.dtype), c.span)
-
-
-def gm_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
-    """GM -> GM through a tile in UB."""
-    raw = c.state.temp_tile(_static(src.extents, c), src.dtype, "copy_t")
-    middle = Side(raw, None, imm(0), [imm(0)] * len(src.extents), src.extents, src.dtype)
-    return seq(gm_to_ub(src, middle, c), ub_to_gm(middle, dst, c))
-
-
-def _static(extents, c: Copy) -> list[int]:
-    sizes = [const_int(e) for e in extents]
-    if None in sizes:
-        c.refuse("a converting copy needs constant extents", "copy whole tiles")
-    return sizes
-
-
-def _bursts(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool, pad: bool) -> Stmt:
-    """DataCopyPad over the two innermost dimensions, loops over the others."""
-    strides = ub.tile.strides
-    if const_int(gm.gm.strides[axes[-1].gm]) != 1:
-        c.refuse("the last dimension of the copied region is not contiguous in global memory", "copy along the contiguous dimension")
-    outer, inner = axes[:-2], axes[-2:]
-    loops, gm_index, ub_index = [], list(gm.mins), list(ub.mins)
-    for axis in outer:
-        v = tirx.Var(f"i{axis.gm}", "int32")
-        loops.append((v, axis.valid))
-        gm_index[axis.gm] = gm_index[axis.gm] + v
-        ub_index[axis.tile] = ub_index[axis.tile] + v
-    rows, cols = ([None] + inner)[-2:]
-    gm_pitch = gm.gm.strides[rows.gm] if rows else 0
-    ub_pitch = strides[rows.tile] if rows else 0
-    count, length = (rows.valid if rows else 1), cols.valid
-    dense = rows and const_int(gm_pitch) == ub_pitch == const_int(cols.extent) and not cols.clipped
-    if dense:
-        count, length, gm_pitch, ub_pitch = 1, count * length, 0, 0
-    body = _burst(gm, ub, gm_index, ub_index, count, length, gm_pitch, ub_pitch, c, load, pad)
-    for v, extent in reversed(loops):
-        body = loop(v, extent, body, span=c.span)
-    return body
-
-
-def _burst(gm: Side, ub: Side, gm_index, ub_index, count, length, gm_pitch, ub_pitch, c: Copy, load: bool, pad: bool) -> Stmt:
-    """One DataCopyPad, cut where the row count exceeds its limit."""
-    state, size = c.state, itemsize(gm.dtype)
-    gm_offset = gm.gm.offset(gm_index, state.analyzer)
-    ub_offset = sum((i * s for i, s in zip(ub_index, ub.tile.strides)), imm(0))
-    nbytes = length * size
-    filled = round_up(nbytes, BLOCK_BYTES) if isinstance(nbytes, int) else tirx.floordiv(nbytes + (BLOCK_BYTES - 1), 32) * BLOCK_BYTES
-    one_row = const_int(count) == 1
-    gm_gap = 0 if one_row else _int32(state.simplify((gm_pitch - length) * size))
-    ub_gap = 0 if one_row else state.simplify(_blocks(ub_pitch * size - filled))
-
-    def emit(first, n):
-        far = gm_offset if const_int(first) == 0 else gm_offset + first * gm_pitch
-        near = ub_offset if const_int(first) == 0 else ub_offset + first * ub_pitch
-        local, remote = head(ub.tile.buffer, ub.version, state.simplify(near)), head(gm.gm.flat, None, state.simplify(far))
-        if not load:
-            return intrin("copy_ub_to_gm", remote, local, n, nbytes, ub_gap, gm_gap, span=c.span)
-        right = state.simplify(tirx.floordiv(filled - nbytes, size)) if pad else 0
-        return intrin("copy_gm_to_ub", local, remote, n, nbytes, gm_gap, ub_gap, int(pad), 0, right, 0, span=c.span)
-
-    limit = const_int(count) if const_int(count) is not None else _upper_bound(count, state)
-    if limit is not None and limit <= MAX_BLOCK_COUNT:
-        return emit(0, count)
-    i = tirx.Var("rows", "int32")
-    first = i * MAX_BLOCK_COUNT
-    chunks = tirx.floordiv(count + (MAX_BLOCK_COUNT - 1), MAX_BLOCK_COUNT)
-    return loop(i, chunks, emit(first, tirx.min(imm(MAX_BLOCK_COUNT), count - first)), span=c.span)
-
-
-def _blocks(nbytes):
-    return nbytes // BLOCK_BYTES if isinstance(nbytes, int) else tirx.floordiv(nbytes, BLOCK_BYTES)
-
-
-def _upper_bound(e, state: LoweringState) -> int | None:
-    bound = state.analyzer.const_int_bound(e).max_value
-    return int(bound) if bound < 2**31 - 1 else None
-
-
-def _zero(dst: Side, c: Copy) -> Stmt:
-    """Fill the whole version of a tile with zeros."""
-    view = dst.tile.view
-    return c.vector(tile_op("fill", full_region(view), imm(0, dst.dtype), span=c.span), {view: dst.version})
-
-
-def _convert(src: Side, dst: Side, c: Copy) -> Stmt:
-    """Element-wise conversion of one tile region into another, both in UB."""
-    pairs = [(a, b) for a, b in zip(_kept(src), _kept(dst))]
-    variables = [tirx.Var(f"i{n}", "int32") for n in range(len(pairs))]
-    src_index, dst_index = list(src.mins), list(dst.mins)
-    for v, (a, b) in zip(variables, pairs):
-        src_index[a], dst_index[b] = src_index[a] + v, dst_index[b] + v
-    value = BufferLoad(src.tile.view, [c.state.simplify(i) for i in src_index])
-    if src.dtype != dst.dtype:
-        value = tirx.Cast(dst.dtype, value)
-    body: Stmt = BufferStore(dst.tile.view, value, [c.state.simplify(i) for i in dst_index], span=c.span)
-    for n in reversed(range(len(pairs))):
-        notes = {"tl.parallel": len(pairs)} if n == 0 else {}
-        body = For(variables[n], imm(0), dst.extents[pairs[n][1]], ForKind.PARALLEL, body, annotations=notes, span=c.span)
-    return c.vector(body, {src.tile.view: src.version, dst.tile.view: dst.version})
-
-
-def _kept(side: Side) -> list[int]:
-    kept = [d for d, e in enumerate(side.extents) if const_int(e) != 1]
-    return kept or [len(side.extents) - 1]
-
-
-def ub_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
-    """UB -> UB is element-wise work."""
-    if len(_kept(src)) != len(_kept(dst)):
-        c.refuse("copy between tiles of different rank", "use T.Parallel to say how elements correspond")
-    return _convert(src, dst, c)
+__all__ = ["lower_copy"]
 
 
 __all__ = ["lower_copy"]

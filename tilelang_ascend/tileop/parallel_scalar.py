@@ -71,7 +71,7 @@ class _Scalar(StmtMutator):
                 f"this T.Parallel has no vector form ({self.reason}), and {name} exists on vectors only", at=span,
                 hint="make the accesses of the nest contiguous, or compute the function in a nest of its own",
             )  # fmt: skip
-        if op_name(e) == "tirx.if_then_else" and any(_has_load(a) for a in e.args[1:]):
+        if (op_name(e) or "").endswith(".if_then_else") and any(_has_load(a) for a in e.args[1:]):
             return self._choose(e, out, span)
         return map_children(e, lambda x: self.rewrite(x, out, span))
 

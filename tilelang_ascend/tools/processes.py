@@ -21,8 +21,9 @@ _GRACE_SECONDS = 2.0
 def interruptible() -> Iterator[None]:
     """Ctrl-C ends the process even while native code runs, which Python's own handler has to wait for.
 
-    The signal also reaches a thread, through a pipe. If Python has not raised `KeyboardInterrupt` some time later, the thread ends
-    all descendants and the process. A script that handles the interrupt, in either way, stays in charge.
+    The signal also reaches a thread, through a pipe. If Python has not raised `KeyboardInterrupt` some time later,
+    the thread ends all descendants and the process. A script that handles the interrupt, in either way, stays in
+    charge.
     """
     if (
         threading.current_thread() is not threading.main_thread()

@@ -25,7 +25,8 @@ def run_command(target: str | None, script: Path, args: tuple[str, ...]) -> None
 
 
 def run(script: Path, args: tuple[str, ...] = (), target: str | None = None) -> int:
-    """Run `script` in this process as ``python script args…`` would be, in a session of `compat`. Returns its exit code.
+    """Run `script` in this process as ``python script args…`` would be, in a session of `compat`. Returns its exit
+    code.
 
     Ctrl-C ends the script and every process it has started.
     """

@@ -167,7 +167,9 @@ class _Lower(StmtMutator):
             args = [*s.value.args[:3], clear]
             return [*out, lower_gemm(Evaluate(call("tl.gemm", args, attrs_of(s), span=s.span), span=s.span), self.state)]
         if name and name.startswith("tl."):
-            return self.vector_statement(s)
+            values = [(a, []) if isinstance(a, TensorRegion) else self.scalar(a, s.span) for a in s.value.args]
+            stmt = Evaluate(call(name, [a for a, _ in values], attrs_of(s), span=s.span), span=s.span)
+            return [*(b for _, binds in values for b in binds), self.vector_statement(stmt)]
         return self.generic(s)
 
     def resolve(self, r: TensorRegion, span):

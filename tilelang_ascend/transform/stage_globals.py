@@ -3,6 +3,11 @@
 Before:  Parallel(i): C[b * 128 + i] = A[b * 128 + i] + 1
 After:   copy(A[b * 128 : +128], A_t); Parallel(i): C_t[i] = A_t[i] + 1; copy(C_t, C[b * 128 : +128])
 
+Copies that change the dtype become a copy and an element-wise conversion, so that the transfer has a tile of its own:
+
+Before:  copy(A[0:128], x)                                   # float16 to float32
+After:   copy(A[0:128], x_raw); Parallel(i): x[i] = float32(x_raw[i])
+
 The region of a tile is the hull of the indices over the nest. A nest whose tiles exceed the budget is cut along its outermost loop.
 A store under a condition reads the old tile first, unless being in bounds implies the condition (the usual tail guard).
 Indices that are not affine in the loop variables stay; the vectoriser gathers them.
@@ -13,12 +18,14 @@ Requires: placed Tile IR. Ensures: nests read and write GM only through non-affi
 from __future__ import annotations
 
 from ..analysis.affine import affine
-from ..analysis.tile_uses import is_parallel
+from ..analysis.tile_uses import is_parallel, loads_in, moved_regions, uses_of, with_regions
 from ..isa.base import Space
 from ..ir import (
     AllocBuffer,
+    Bind,
     BufferLoad,
     BufferStore,
+    Evaluate,
     For,
     ForKind,
     IfThenElse,
@@ -30,6 +37,7 @@ from ..ir import (
     const_int,
     decl_buffer,
     dtype_of,
+    free_vars,
     full_region,
     imm,
     itemsize,
@@ -81,17 +89,21 @@ class _Tile:
 
 
 class _Stager(StmtMutator):
-    def __init__(self, loops, written_conditionally: set):
+    """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds."""
+
+    def __init__(self, loops, written_conditionally: set, body: Stmt):
         self.vars = [v for v, _ in loops]
         self.extents = {v: const_int(e) for v, e in loops}
         self.tiles: list[_Tile] = []
         self.conditional = written_conditionally
         self.analyzer = sym.Analyzer()
+        self.local = {s.var for s in statements(body) if isinstance(s, Bind)}
+        self.changed = uses_of(body).writes
 
     def tile(self, buffer, indices):
         """The tile of this access and the indices into it, or None if the access is not affine."""
         forms = [affine(i, self.vars) for i in indices]
-        if any(f is None for f in forms) or any(self.extents[v] is None for f in forms for v in f.coeffs):
+        if any(f is None or self.varies(f.base) for f in forms) or any(self.extents[v] is None for f in forms for v in f.coeffs):
             return None
         hulls = [f.hull(self.extents) for f in forms]
         mins = [self.analyzer.simplify(h[0]) for h in hulls]
@@ -105,6 +117,10 @@ class _Stager(StmtMutator):
             self.tiles.append(t)
         local = [self.analyzer.simplify(indices[d] - mins[d]) for d in t.kept]
         return t, local
+
+    def varies(self, base) -> bool:
+        """True if the constant part of an index depends on what the nest computes."""
+        return bool(free_vars(base) & self.local) or any(x.source in self.changed for x in loads_in(base))
 
     def expr(self, e):
         if isinstance(e, TensorLoad) and scope_of(e.source) in ("global", ""):
@@ -165,6 +181,25 @@ def even_chunk(extent: int, limit: int) -> int:
     return next((n for n in range(limit, limit // 2, -1) if extent % n == 0), limit)
 
 
+class _InlineBinds(StmtMutator):
+    """Substitutes integer lets that read no memory."""
+
+    def visit_SeqStmt(self, block):
+        mapping, out = {}, []
+        for s in block.seq:
+            s = substitute(s, mapping) if mapping else s
+            if isinstance(s, Bind) and "int" in dtype_of(s.var) and not loads_in(s.value):
+                mapping[s.var] = s.value
+            else:
+                out.append(self.visit(s))
+        return out
+
+
+def inline_index_binds(body: Stmt) -> Stmt:
+    """`n = b * 128 + i; C[n] = A[n]` with `n` written out, so that indices show their loop variables."""
+    return _InlineBinds()(body)
+
+
 class _StageNests(StmtMutator):
     def __init__(self, chip):
         self.budget = int(chip.capacity_bytes(Space.UB) * TILE_BUDGET_SHARE)
@@ -173,12 +208,44 @@ class _StageNests(StmtMutator):
     def visit_For(self, s: For):
         return self.stage(s) if is_parallel(s) else self.generic(s)
 
+    def visit_Evaluate(self, s: Evaluate):
+        found = moved_regions(s)
+        if found is None or dtype_of(found[0].source) == dtype_of(found[1].source):
+            return s
+        scopes = [scope_of(r.source) for r in found]
+        if scopes == ["global", "shared.ub"]:
+            return self.converting(s, *found, load=True)
+        return self.converting(s, *found, load=False) if scopes == ["shared.ub", "global"] else s
+
+    def converting(self, s: Evaluate, src, dst, load: bool):
+        """Split a transfer that changes the dtype; regions of unequal rank or unknown size are left to the lowering."""
+        gm, ub = (src, dst) if load else (dst, src)
+        sizes = [const_int(r.extent) for r in ub.region]
+        kept = [d for d, n in enumerate(sizes) if n != 1] or [len(sizes) - 1]
+        if None in sizes or len(kept) != len([r for r in gm.region if const_int(r.extent) != 1] or [0]):
+            return s
+        raw = decl_buffer([sizes[d] for d in kept], dtype_of(gm.source), f"{ub.source.name}_raw", scope="shared.ub")
+        self.allocs.append(AllocBuffer(raw, span=s.span))
+        variables = [tirx.Var(f"i{d}", "int32") for d in kept]
+        index = [r.min for r in ub.region]
+        for v, d in zip(variables, kept):
+            index[d] = v if const_int(index[d]) == 0 else index[d] + v
+        outside, inside = BufferLoad(raw, variables), BufferLoad(ub.source, index)
+        if load:
+            store = BufferStore(ub.source, tirx.Cast(dtype_of(ub.source), outside), index, span=s.span)
+        else:
+            store = BufferStore(raw, tirx.Cast(dtype_of(raw), inside), variables, span=s.span)
+        nest = rebuild_nest(s, [(v, imm(sizes[d])) for v, d in zip(variables, kept)], store)
+        if load:
+            return [with_regions(s, gm, full_region(raw)), nest]
+        return [nest, with_regions(s, full_region(raw), gm)]
+
     def stage(self, nest: For):
         """Stage one nest, cutting it if its tiles are too large."""
         guards = _DropBoundsGuards()
         loops, body = nest_of(nest)
-        body = guards(body)
-        stager = _Stager(loops, guards.conditional)
+        body = guards(inline_index_binds(body))
+        stager = _Stager(loops, guards.conditional, body)
         new_body = stager(body)
         if not stager.tiles:
             return rebuild_nest(nest, loops, body)
@@ -211,8 +278,8 @@ def cut_nest(nest: For, rows: int, stage) -> list:
     return out
 
 
-def rebuild_nest(nest: For, loops, body: Stmt) -> Stmt:
-    """A `Parallel` nest of `loops` around `body`."""
+def rebuild_nest(nest: Stmt, loops, body: Stmt) -> Stmt:
+    """A `Parallel` nest of `loops` around `body`, at the place of `nest` in the user's program."""
     for i, (v, e) in reversed(list(enumerate(loops))):
         notes = {"tl.parallel": len(loops)} if i == 0 else {}
         body = For(v, imm(0), e, ForKind.PARALLEL, body, annotations=notes, span=nest.span)

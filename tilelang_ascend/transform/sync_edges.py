@@ -260,21 +260,27 @@ class EdgeChooser:
     # ---- pruning
 
     def _prune(self) -> None:
-        """Remove whatever is not needed: outer and far-reaching flags first, so that the local ones stay."""
-        order = sorted(self.plan.edges, key=lambda e: (e.depth, -e.distance, -abs(e.wait_at.gap - e.set_at.gap)))
+        """Remove whatever is not needed: outer flags first, so that the local ones stay; of one loop those that wait for the
+        same or the previous iteration first, so that what stays leaves the most room for transfers to run ahead."""
+        order = sorted(self.plan.edges, key=lambda e: (e.depth, e.distance, -abs(e.wait_at.gap - e.set_at.gap)))
         order += [b for b in self.plan.barriers if not b.fixed]
         bound = [Binder(self.plan).bind(trace) for trace in self.traces]
         needed = self._indispensable_barriers(bound)
-        for item in order:
-            if item in needed:
+        # A guard exists for the sake of one flag: try them together before the guard starts to stand in for others.
+        groups = [[edge, guard] for edge, guard in self.guards.items()] + [[item] for item in order]
+        for group in groups:
+            if any(item in needed or not self.plan.holds(item) for item in group):
                 continue
-            trial = [leave_out(events, item) for events in bound]
+            trial = bound
+            for item in group:
+                trial = [leave_out(events, item) for events in trial]
             if all(
                 Simulation(t, events, first_only=True, credit=self.credit).run().clean
                 for t, events in zip(self.traces, trial)
             ):
                 bound = trial
-                self.plan = self.plan.without(item)
+                for item in group:
+                    self.plan = self.plan.without(item)
 
     def _indispensable_barriers(self, bound: list) -> set:
         """Barriers that are the only ones between two instructions that nothing else orders. (Trying to remove them is

@@ -118,6 +118,10 @@ class SyncPlan:
         """A copy that lacks one edge or barrier."""
         return SyncPlan([e for e in self.edges if e is not item], [b for b in self.barriers if b is not item], self.ids)
 
+    def holds(self, item) -> bool:
+        """Is this edge or barrier still part of the plan?"""
+        return any(x is item for x in (*self.edges, *self.barriers))
+
     @property
     def notes(self) -> list[str]:
         """Why there are barriers for all pipes."""

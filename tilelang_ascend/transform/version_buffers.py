@@ -13,7 +13,7 @@ Requires: placed Tile IR after split_rows. Ensures: every tile buffer and worksp
 from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
-from ..analysis.tile_uses import is_parallel, uses_of
+from ..analysis.tile_uses import is_parallel, moved_regions, uses_of
 from ..isa.base import SCOPES, Space
 from ..tileop.layout import tile_bytes
 from ..ir import (
@@ -84,7 +84,12 @@ def overwritten_first(body: Stmt, buffer) -> bool:
 def wanted_versions(body: Stmt, limit: int) -> dict:
     """buffer -> (versions that help, loop variable or None); at most `limit` versions."""
     out = {}
+    moved = {r.source for s in statements(body) for r in moved_regions(s) or ()}
     for b in versioned_buffers(body):
+        if scope_of(b) == "shared.ub" and b not in moved:
+            # Only the vector pipe touches it, in order: a second version would let nothing overlap.
+            out[b] = (1, None)
+            continue
         loop = home_loop(body, b)
         if loop is None or not overwritten_first(loop.body, b):
             out[b] = (1, None)

@@ -1,14 +1,10 @@
 """Scripts are run in this process: importing torch and tvm once is what keeps these tests quick."""
 
-from pathlib import Path
-
 import pytest
 
 from tilelang_ascend import cache
 from tilelang_ascend.log import get_logger
 from tilelang_ascend.tools import run
-
-SCRIPTS = Path(__file__).parent / "scripts"
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 from tilelang_ascend.compat import host_devices
 from tilelang_ascend.compat.host_devices.module import CAPABILITY
@@ -135,3 +136,31 @@ def test_an_unknown_device_is_still_an_error(devices):
         torch.ones(1, device="cudaa")
     with pytest.raises(RuntimeError, match="gpu"):
         torch.ones(1).to("gpu")
+
+
+def test_modules_and_parameters_are_where_their_tensors_are(devices):
+    layer = torch.nn.Linear(2, 2)
+    assert not layer.weight.is_cuda and torch.nn.Linear(2, 2, device="cuda").weight.is_cuda
+    assert layer.cuda().weight.is_cuda and not layer.cpu().weight.is_cuda and layer.npu().weight.is_cuda
+    torch.optim.Adam(layer.parameters()).step()
+
+
+def test_what_a_reference_uses(devices, tmp_path):
+    assert torch.compile(lambda x: x + 1)(torch.ones(1, device="cuda")).item() == 2
+    assert torch.compile(dynamic=False)(abs)(-1) == 1
+    torch.save(torch.ones(2, device="cuda"), tmp_path / "x.pt")
+    assert torch.load(tmp_path / "x.pt", map_location="cuda:0").sum() == 2
+    assert torch.ones(2).type(torch.cuda.HalfTensor).dtype == torch.float16
+    x = torch.ones(1, 2, 3, 4).cuda(memory_format=torch.channels_last)
+    assert x.is_contiguous(memory_format=torch.channels_last)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA, torch.profiler.ProfilerActivity.CPU]):
+        x.sum()
+
+
+def test_recomputed_activations(devices):
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    double = torch.utils.checkpoint.checkpoint(
+        lambda v: v * torch.full((3,), 2.0, device="cuda"), x, use_reentrant=True
+    )
+    double.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]

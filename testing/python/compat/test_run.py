@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from conftest import SCRIPTS
 
 from tilelang_ascend import cache
 from tilelang_ascend.jit import build
@@ -19,6 +18,7 @@ from tilelang_ascend.tools import cli, processes
 from tilelang_ascend.tools.run import run
 
 ROOT = Path(__file__).resolve().parents[3]
+SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def command(*args) -> list[str]:
@@ -103,7 +103,8 @@ def test_nothing_slow_is_loaded_before_the_first_line(tmp_path):
 
 SPAWNS = """
 import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"])
+grandparent = "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"
+subprocess.Popen([sys.executable, "-c", grandparent])
 time.sleep(0.5)
 print("started", flush=True)
 {wait}

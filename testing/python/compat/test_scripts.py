@@ -1,13 +1,20 @@
 """Scripts in the plain idiom of GPU TileLang, run as they are."""
 
 import sys
+from pathlib import Path
 
 import pytest
-from conftest import SCRIPTS
+
 
 from tilelang_ascend.tools.run import run
 
+SCRIPTS = Path(__file__).parent / "scripts"
 NAMES = sorted(p.stem for p in SCRIPTS.glob("*.py"))
+
+
+@pytest.fixture(autouse=True)
+def _all_checks(monkeypatch):
+    monkeypatch.setenv("TILELANG_SIM_CHECKS", "on")
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "pytest_style"])

@@ -287,7 +287,7 @@ class Interpreter:
             return not self.value(e.a)
         if isinstance(e, tirx.Select):
             return self.value(e.true_value) if self.value(e.condition) else self.value(e.false_value)
-        if op_name(e) == "tirx.if_then_else":
+        if (op_name(e) or "").endswith(".if_then_else"):
             return self.value(e.args[1]) if self.value(e.args[0]) else self.value(e.args[2])
         if op_name(e) is not None:
             return _FUNCTIONS[op_name(e).split(".")[-1]](*(self.value(a) for a in e.args))

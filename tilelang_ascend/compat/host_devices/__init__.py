@@ -1,8 +1,8 @@
 """CUDA and NPU devices of torch that do not exist here, as host memory.
 
-Tensor methods and factories are redirected by torch's own function modes (`mode`); what torch does not route through them
-(`torch.cuda.*`, generators, autocast) is replaced for the time of the session (`replacements`). A family of devices that really is
-there is left alone.
+Tensor methods and factories are redirected by torch's own function modes (`mode`); what torch does not route through
+them (`torch.cuda.*`, generators, autocast) is replaced for the time of the session (`replacements`). A family of
+devices that really is there is left alone.
 """
 
 from __future__ import annotations

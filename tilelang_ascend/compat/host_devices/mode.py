@@ -1,8 +1,9 @@
 """The function mode that sends tensors of absent devices to host memory.
 
-A tensor that a script put on a device is *resident*: it carries a mark that results computed from it inherit. The mark decides what
-cannot be seen from the memory, which is the host's anyway: `.cuda()` of a resident tensor is the tensor itself and of any other
-tensor a copy, `.cpu()` the other way round, and `is_cuda` is true for resident tensors only.
+A tensor that a script put on a device is *resident*: it carries a mark that results computed from it inherit. The
+mark decides what cannot be seen from the memory, which is the host's anyway: `.cuda()` of a resident tensor is the
+tensor itself and of any other tensor a copy, `.cpu()` the other way round, and `is_cuda` is true for resident tensors
+only.
 """
 
 from __future__ import annotations
@@ -152,6 +153,7 @@ def _mark_results(func: Any, result: Any) -> None:
 
 
 def _called_from_package() -> bool:
-    """True when this package makes the tensor: what a kernel returns and what the profiler makes up is on the device."""
+    """True when this package makes the tensor: what a kernel returns and what the profiler makes up is on the
+    device."""
     file = sys._getframe(3).f_code.co_filename
     return file.startswith(_PACKAGE) and not file.startswith(_HERE)

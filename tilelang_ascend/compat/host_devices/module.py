@@ -15,16 +15,17 @@ from ...errors import UnsupportedConstruct
 from ...log import get_logger
 
 CAPABILITY = (8, 0)
-"""The newest generation whose kernels use neither TMA nor warp-group instructions: scripts that choose a kernel by capability
-choose one that has a meaning on an Ascend core."""
+"""The newest generation whose kernels use neither TMA nor warp-group instructions: scripts that choose a kernel by
+capability choose one that has a meaning on an Ascend core."""
 
 
 @dataclass(frozen=True)
 class DeviceProperties:
     """What scripts read of a device.
 
-    A multiprocessor is a core that runs one block at a time. The limits of threads and shared memory have no counterpart; they are
-    those of `CAPABILITY` (doc: CUDA programming guide, technical specifications per compute capability).
+    A multiprocessor is a core that runs one block at a time. The limits of threads and shared memory have no
+    counterpart; they are those of `CAPABILITY` (doc: CUDA programming guide, technical specifications per compute
+    capability).
     """
 
     name: str
@@ -129,17 +130,19 @@ class _Context(contextlib.AbstractContextManager):
 
 
 def _constant(value: Any) -> Callable:
-    """A function that answers `value` whatever it is asked. Each name gets its own: torch keys tables by such functions."""
+    """A function that answers `value` whatever it is asked. Each name gets its own: torch keys tables by such
+    functions."""
     return lambda *args, **kwargs: value
 
 
 _CONTEXTS = ("device", "device_of", "stream", "StreamContext")
 _WITHOUT_EFFECT = (
-    "synchronize", "empty_cache", "set_device", "set_stream", "init", "ipc_collect", "reset_peak_memory_stats", "_sleep",
-    "reset_max_memory_allocated", "reset_accumulated_memory_stats", "set_per_process_memory_fraction",
+    "synchronize", "empty_cache", "set_device", "set_stream", "init", "ipc_collect", "reset_peak_memory_stats",
+    "_sleep", "reset_max_memory_allocated", "reset_accumulated_memory_stats", "set_per_process_memory_fraction",
 )  # fmt: skip
 _ALWAYS_ZERO = (
-    "current_device", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "utilization",
+    "current_device", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+    "utilization",
 )  # fmt: skip
 _GRAPHS = ("graph", "CUDAGraph", "NPUGraph", "make_graphed_callables")
 

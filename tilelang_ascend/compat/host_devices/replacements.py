@@ -137,7 +137,8 @@ def _context_init(mode: HostDevices) -> Callable:
 
 
 def _under(mode: HostDevices, function: Callable) -> Callable:
-    """`function` with the mode on: torch runs `backward` with all modes off, and user-written backward functions with it."""
+    """`function` with the mode on: torch runs `backward` with all modes off, and user-written backward functions with
+    it."""
 
     def run(*args, **kwargs):
         if mode in torch.overrides._get_current_function_mode_stack():

@@ -1,7 +1,8 @@
 """The modules that `import tilelang…` gives a GPU script.
 
-Importing this package turns the aliases on for the rest of the process, unless `TILELANG_DEFAULT_TARGET` names another vendor's
-device: a script that begins with ``import tilelang_ascend.compat.tilelang`` chooses its machine by that variable alone.
+Importing this package turns the aliases on for the rest of the process, unless `TILELANG_DEFAULT_TARGET` names
+another vendor's device: a script that begins with ``import tilelang_ascend.compat.tilelang`` chooses its machine by
+that variable alone.
 """
 
 from __future__ import annotations

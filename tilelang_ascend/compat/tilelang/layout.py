@@ -1,10 +1,17 @@
-"""`tilelang.layout`: layouts of GPU shared memory and fragments, as objects that `T.annotate_layout` accepts and ignores."""
+"""`tilelang.layout`: layouts of GPU shared memory and fragments, as objects that `T.annotate_layout` accepts and
+ignores."""
 
 from __future__ import annotations
 
-from tilelang_ascend.language.layouts import Fragment, Layout
+from tilelang_ascend.layout import (
+    Fragment,
+    Layout,
+    make_linear_layout,
+    make_swizzled_layout,
+    make_wgmma_swizzled_layout,
+)
 
-__all__ = ["Fragment", "Layout"]
+__all__ = ["Fragment", "Layout", "make_linear_layout", "make_swizzled_layout", "make_wgmma_swizzled_layout"]
 
 
 def _layout_of(name: str):
@@ -26,9 +33,9 @@ def _fragment_of(name: str):
 
 
 _LAYOUTS = (
-    "make_swizzled_layout", "make_volta_swizzled_layout", "make_wgmma_swizzled_layout", "make_tcgen05mma_swizzled_layout",
-    "make_full_bank_swizzled_layout", "make_half_bank_swizzled_layout", "make_quarter_bank_swizzled_layout", "make_linear_layout",
-    "make_cutlass_metadata_layout",
+    "make_volta_swizzled_layout", 
+    "make_tcgen05mma_swizzled_layout", "make_full_bank_swizzled_layout", "make_half_bank_swizzled_layout",
+    "make_quarter_bank_swizzled_layout", "make_cutlass_metadata_layout",
 )  # fmt: skip
 _FRAGMENTS = ("make_gemm_fragment_8x8", "make_gemm_fragment_8x8_transposed", "make_fully_replicated_layout_fragment")
 

@@ -62,9 +62,9 @@ def _refused(name: str) -> Callable:
 
 
 _CUDA = (
-    "requires_cuda", "requires_gpu", "requires_cuda_or_cdna", "requires_cuda_compute_version", "requires_cuda_compute_version_eq",
-    "requires_cuda_compute_version_ge", "requires_cuda_compute_version_gt", "requires_cuda_compute_version_le",
-    "requires_cuda_compute_version_lt",
+    "requires_cuda", "requires_gpu", "requires_cuda_or_cdna", "requires_cuda_compute_version",
+    "requires_cuda_compute_version_eq", "requires_cuda_compute_version_ge", "requires_cuda_compute_version_gt",
+    "requires_cuda_compute_version_le", "requires_cuda_compute_version_lt",
 )  # fmt: skip
 _OTHERS = ("requires_cdna", "requires_gfx950", "requires_llvm", "requires_metal", "requires_package", "requires_rocm")
 
@@ -95,7 +95,8 @@ def process_func(func: Callable[..., float], name: str | None = None, /, **kwarg
 
 
 def regression(prefixes: Sequence[str] = ("regression_",), verbose: bool = True) -> None:
-    """Run every function of the calling module whose name begins with one of `prefixes`, then print a table of the latencies."""
+    """Run every function of the calling module whose name begins with one of `prefixes`, then print a table of the
+    latencies."""
     _results.clear()
     module = dict(sys._getframe(1).f_globals)
     for name, value in module.items():

@@ -9,8 +9,8 @@ from tilelang_ascend.profiler import TensorSupplyType
 from tilelang_ascend.runtime import dtypes as _dtypes
 
 __all__ = [
-    "TensorSupplyType", "check_cuda_availability", "check_hip_availability", "determine_target", "get_available_cpu_count",
-    "get_current_device", "get_tensor_supply", "map_torch_type", "torch_assert_close",
+    "TensorSupplyType", "check_cuda_availability", "check_hip_availability", "determine_target",
+    "get_available_cpu_count", "get_current_device", "get_tensor_supply", "map_torch_type", "torch_assert_close",
 ]  # fmt: skip
 
 
@@ -57,8 +57,8 @@ def torch_assert_close(
     if count > max_mismatched_ratio * size:
         where = tuple(int(i) for i in differs.nonzero()[0])
         raise AssertionError(
-            f"{count} of {size} elements ({count / size:.2%}) differ by more than atol={atol}, rtol={rtol}; allowed are "
-            f"{max_mismatched_ratio:.2%}; first at {where}: {base_name} {a[where].item()}, {ref_name} {b[where].item()}"
+            f"{count} of {size} elements ({count / size:.2%}) differ by more than atol={atol}, rtol={rtol}; "
+            f"allowed are {max_mismatched_ratio:.2%}; first at {where}: {base_name} {a[where].item()}, {ref_name} {b[where].item()}"
         )
     return True
 

@@ -1,4 +1,5 @@
-"""`tilelang.carver`: tile sizes worth trying. A GPU's cost model says nothing about an Ascend core, so the proposals are our own."""
+"""`tilelang.carver`: tile sizes worth trying. A GPU's cost model says nothing about an Ascend core, so the proposals
+are our own."""
 
 from __future__ import annotations
 
@@ -9,6 +10,6 @@ from .template import (
 )  # fmt: skip
 
 __all__ = [
-    "CDNA", "CUDA", "ConvTemplate", "ElementwiseTemplate", "FlashAttentionTemplate", "GEMVTemplate", "GeneralReductionTemplate", "Hint",
-    "MatmulTemplate", "NoRasterization", "RDNA", "TileDevice",
+    "CDNA", "CUDA", "ConvTemplate", "ElementwiseTemplate", "FlashAttentionTemplate", "GEMVTemplate",
+    "GeneralReductionTemplate", "Hint", "MatmulTemplate", "NoRasterization", "RDNA", "TileDevice",
 ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""`tilelang.contrib.nvcc`: the answers of a device without TMA and warp-group instructions; nothing is compiled for CUDA."""
+"""`tilelang.contrib.nvcc`: the answers of a device without TMA and warp-group instructions; nothing is compiled for
+CUDA."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def _has(name: str, answer: bool):
 
 
 _ANSWERS = {
-    "have_bf16": True, "have_fp16": True, "have_int8": True, "have_tensorcore": True,
-    "have_cudagraph": False, "have_fp8": False, "have_mbarrier": False, "have_pdl": False, "have_tma": False, "is_hopper": False,
+    "have_bf16": True, "have_fp16": True, "have_int8": True, "have_tensorcore": True, "have_cudagraph": False,
+    "have_fp8": False, "have_mbarrier": False, "have_pdl": False, "have_tma": False, "is_hopper": False,
 }  # fmt: skip
 globals().update({name: _has(name, answer) for name, answer in _ANSWERS.items()})

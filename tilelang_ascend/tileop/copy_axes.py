@@ -1,0 +1,170 @@
+"""What every copy needs to know: which dimensions correspond, and which part of them lies inside the GM tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..analysis.tile_uses import ATOMIC_OPS
+from ..errors import UnsupportedConstruct
+from ..ir import Evaluate, Stmt, const_int, if_then, imm, intrin, op_name, seq, tirx
+from ..isa.sync import ATOMIC_DTYPES
+from .state import LoweringState, Side
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The statement being lowered and what it needs; `vector(stmt, versions)` lowers a `Parallel` nest or fill over view buffers."""
+
+    stmt: Evaluate
+    state: LoweringState
+    vector: object
+
+    @property
+    def span(self):
+        return self.stmt.span
+
+    def store(self, transfer: Stmt, dtype: str) -> Stmt:
+        """A transfer to GM of elements of `dtype`, inside the atomic mode the statement asks for."""
+        name = op_name(self.stmt)
+        if name not in ATOMIC_OPS:
+            return transfer
+        if dtype not in ATOMIC_DTYPES:
+            self.refuse(f"no atomic updates of {dtype} in global memory", "use one of: " + ", ".join(ATOMIC_DTYPES))
+        start = intrin("set_atomic", op=name.removeprefix("tl.atomic_"), dtype=dtype, span=self.span)
+        return seq(start, transfer, intrin("set_atomic", op="none", dtype="float32", span=self.span))
+
+    def refuse(self, message: str, hint: str):
+        """Raise a located error."""
+        raise UnsupportedConstruct(message, at=self.span, hint=hint)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One dimension of a copy: its index on both sides, its extent, and the part inside the GM tensor.
+
+    That part are the `valid` elements from element `skip` of the region on.
+    """
+
+    gm: int
+    tile: int
+    extent: object
+    valid: object
+    clipped: bool = False
+    skip: object = 0
+
+    def unclipped(self) -> "Axis":
+        """The same dimension where the whole region lies inside."""
+        return replace(self, valid=self.extent, clipped=False, skip=0)
+
+
+def pair_axes(gm: Side, tile: Side, c: Copy) -> list[Axis]:
+    """Match the dimensions of a GM region with those of a tile region; unit dimensions drop out."""
+    a = [d for d, e in enumerate(gm.extents) if const_int(e) != 1]
+    b = [d for d, e in enumerate(tile.extents) if const_int(e) != 1]
+    if len(a) != len(b):
+        # One side may have unit extent by accident of its shape: fall back to right alignment.
+        n = min(len(gm.extents), len(tile.extents))
+        a = list(range(len(gm.extents) - n, len(gm.extents)))
+        b = list(range(len(tile.extents) - n, len(tile.extents)))
+    if not a:
+        a, b = [len(gm.extents) - 1], [len(tile.extents) - 1]
+    axes = []
+    for g, t in zip(a, b):
+        in_gm, in_tile = const_int(gm.extents[g]), const_int(tile.extents[t])
+        if None not in (in_gm, in_tile) and in_gm != in_tile:
+            c.refuse(
+                f"copy extents differ: {gm.extents[g]} in global memory against {tile.extents[t]} in the tile",
+                "give both sides the same extents",
+            )
+        axes.append(clip(gm, g, t, tile.extents[t] if in_tile is None else gm.extents[g], c.state))
+    return axes
+
+
+def clip(gm: Side, g: int, t: int, extent, state: LoweringState) -> Axis:
+    """Part of a dimension that lies inside the tensor."""
+    low = gm.mins[g]
+    inside = state.simplify(gm.gm.shape[g] - low)
+    extent = state.simplify(extent)
+    starts_inside = state.proves(low >= 0)
+    if starts_inside and state.proves(inside >= extent):
+        return Axis(g, t, extent, extent)
+    name = gm.gm.flat.name + ("_rows" if g < len(gm.mins) - 1 else "_cols")
+    skip = 0
+    if not starts_inside:
+        skip = _count(tirx.max(imm(0), imm(0) - low), f"{name}_before", extent, state)
+    end = tirx.min(_expr(extent), inside)
+    valid = _count(tirx.max(end - skip, imm(0)), name, extent, state)
+    return Axis(g, t, extent, valid, True, skip)
+
+
+def _count(value, name: str, extent, state: LoweringState):
+    """`value`, a number of elements, as a constant or an int32 variable."""
+    value = state.simplify(value)
+    if const_int(value) is not None:
+        return const_int(value)
+    if str(value.ty.dtype) != "int32":
+        value = tirx.Cast("int32", value)
+    return state.bind_value(name, value, extent)
+
+
+def _expr(e):
+    return imm(e) if isinstance(e, int) else e
+
+
+def fixed_in_bounds(gm: Side, axes: list[Axis], state: LoweringState) -> list:
+    """Conditions under which the dimensions that are not copied along (extent 1) lie inside the tensor."""
+    used = {a.gm for a in axes}
+    conds = []
+    for d, m in enumerate(gm.mins):
+        if d not in used:
+            conds += [x for x in (m >= 0, m < gm.gm.shape[d]) if not state.proves(x)]
+    return conds
+
+
+def guarded(conds: list, body: Stmt, span) -> Stmt:
+    """`body` under all conditions."""
+    if not conds:
+        return body
+    cond = conds[0]
+    for x in conds[1:]:
+        cond = tirx.And(cond, x)
+    return if_then(cond, body, span=span)
+
+
+def non_empty(axes: list[Axis], state: LoweringState) -> list:
+    """Conditions under which a clipped transfer moves anything."""
+    return [a.valid > 0 for a in axes if a.clipped and not state.proves(a.valid > 0)]
+
+
+def tail_condition(axes: list[Axis], conds: list):
+    """Condition under which a load leaves part of the tile untouched: an expression, True, or None if it never does."""
+    clipped = [a for a in axes if a.clipped]
+    if any(const_int(a.valid) is not None and const_int(a.extent) is not None for a in clipped):
+        return True
+    parts = [a.valid < a.extent for a in clipped] + [tirx.Not(c) for c in conds]
+    if not parts:
+        return None
+    out = parts[0]
+    for x in parts[1:]:
+        out = tirx.Or(out, x)
+    return out
+
+
+def tail_or_whole(tail, fill, transfer, axes: list[Axis], conds: list, always_fill: bool, c: Copy) -> Stmt:
+    """A load that may be clipped: filled and clipped where it is, the plain transfer everywhere else.
+
+    Two branches rather than a guarded fill in front of one transfer: the usual iteration then has no dependence on the fill and
+    needs no flag for it.
+    """
+    if tail is None:
+        return seq(fill if always_fill else None, transfer(axes, conds))
+    clipped = seq(fill, transfer(axes, conds))
+    if tail is True:
+        return clipped
+    whole = [a.unclipped() for a in axes]
+    return if_then(tail, clipped, seq(fill if always_fill else None, transfer(whole, [])), span=c.span)
+
+
+__all__ = [
+    "Axis", "Copy", "clip", "fixed_in_bounds", "guarded", "non_empty", "pair_axes", "tail_condition", "tail_or_whole",
+]  # fmt: skip
