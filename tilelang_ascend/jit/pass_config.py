@@ -79,15 +79,16 @@ class PassConfigKey(str, Enum):
 
 TVM_KEYS = frozenset(
     """
-    s_tir.HoistExpression s_tir.HoistIfThenElse s_tir.InjectDoubleBuffer s_tir.LoopPartition tirx.RemoveNoOp tirx.StmtSimplify
-    tirx.UnrollLoop tirx.debug_keep_trivial_loop tirx.disable_assert tirx.disable_cse_tir tirx.enable_buffer_level_predication
-    tirx.enable_fast_math tirx.instrument_bound_checkers tirx.instrument_lwp tirx.is_entry_func tirx.vtcm_capacity
+    s_tir.HoistExpression s_tir.HoistIfThenElse s_tir.InjectDoubleBuffer s_tir.LoopPartition tirx.RemoveNoOp
+    tirx.StmtSimplify tirx.UnrollLoop tirx.debug_keep_trivial_loop tirx.disable_assert tirx.disable_cse_tir
+    tirx.enable_buffer_level_predication tirx.enable_fast_math tirx.instrument_bound_checkers
+    tirx.instrument_lwp tirx.is_entry_func tirx.vtcm_capacity
     """.split()
 )
 """Options of tvm's own passes, which scripts may set by name."""
 
 HONOURED: dict[str, str] = {}
-"""Option name -> field of `transform.pipeline.Options` it sets. Everything else names a mechanism an Ascend core lacks."""
+"""Option name -> field of `transform.pipeline.Options` it sets. The others name mechanisms an Ascend core lacks."""
 
 _KNOWN = frozenset(key.value for key in PassConfigKey) | TVM_KEYS
 

@@ -12,8 +12,6 @@ TILE_OPS = {
     "tl.reduce": lower_reduce,
     "tl.cumsum": lower_scan,
     "tl.cummax": lower_scan,
-    "tl.cumsum": lower_scan,
-    "tl.cummax": lower_scan,
 }
 
 # Value ranges of index intrinsics, as functions of the number of blocks.

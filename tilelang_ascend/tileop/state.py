@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ir import AllocBuffer, Bind, BufferLoad, Range, TensorRegion, Var, const_int, decl_buffer, imm, scope_of, sym, tirx
+from ..ir import AllocBuffer, Bind, BufferLoad, Range, TensorRegion, Var, const_int, decl_buffer, dtype_of, imm, scope_of, sym, tirx
 from .context import UbLayout, VectorContext, pitched_strides, round_up
 from .layout import GmTensor, NzLayout, l0c_layout, l1_layout
 
@@ -131,6 +131,21 @@ class LoweringState:
     def bind_range(self, var: Var, extent) -> None:
         """Tell the analyzer that 0 <= var < extent."""
         self.analyzer.bind(var, Range.from_min_extent(imm(0), extent))
+
+    def bind_like(self, var: Var, value) -> None:
+        """Tell the analyzer the numbers between which `value` lies, as the range of the integer `var`."""
+        if not dtype_of(var).startswith("int"):
+            return
+        if const_int(value) is not None:
+            self.analyzer.bind(var, value)
+            return
+        bound = self.analyzer.const_int_bound(value)
+        low, high = int(bound.min_value), int(bound.max_value)
+        limit = 2**31 - 1
+        if low > -limit:
+            extent = min(high, limit - 1 + min(low, 0)) - low + 1
+            if extent > 0:
+                self.analyzer.bind(var, Range.from_min_extent(imm(low, dtype_of(var)), imm(extent, dtype_of(var))))
 
     def bind_value(self, name: str, value, extent):
         """A variable for `value`, 0 <= value <= extent; `take_binds` gives the statement that defines it."""

@@ -96,17 +96,13 @@ class _Lower(StmtMutator):
 
     def visit_Bind(self, s: Bind):
         value, out = self.scalar(s.value, s.span)
-        if isinstance(value, tirx.FloorMod) and const_int(value.b) is not None:
-            self.state.bind_range(s.var, value.b)
-        elif const_int(value) is not None:
-            self.state.analyzer.bind(s.var, value)
-        elif isinstance(value, tirx.FloorMod):
-            self.state.analyzer.bind(s.var, Range.from_min_extent(imm(0), value.b))
-        elif op_name(value) in registry.INDEX_RANGES:
+        if op_name(value) in registry.INDEX_RANGES:
             self.state.bind_range(s.var, imm(registry.INDEX_RANGES[op_name(value)](self.state.blocks)))
-        elif isinstance(value, Var):
-            bound = self.state.analyzer.const_int_bound(value)
-            self.state.bind_range(s.var, imm(min(int(bound.max_value) + 1, 2**31 - 1)))
+        elif isinstance(value, tirx.FloorMod) and const_int(value.b) is None:
+            # The bound is a shape variable: keep it, it proves more than a number.
+            self.state.analyzer.bind(s.var, Range.from_min_extent(imm(0), value.b))
+        else:
+            self.state.bind_like(s.var, value)
         return [*out, Bind(s.var, value, span=s.span)]
 
     def visit_AllocBuffer(self, s: AllocBuffer):

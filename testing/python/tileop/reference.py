@@ -46,7 +46,7 @@ class _Lanes:
                 self.env[s.loop_var] = k
                 self.statement(s.body, active)
         else:
-            raise AssertionError(type(s).__name__)
+            assert False, type(s).__name__
 
     def value(self, e, active):
         if isinstance(e, (ir.IntImm, ir.FloatImm)):

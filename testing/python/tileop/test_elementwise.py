@@ -359,6 +359,6 @@ def test_scalar_branch_inside():
 def test_scalar_loops_select_lazily():
     """Element -1 must not be read in the lane where the condition is false."""
     lab = Lab(x=("float32", rand(20)), k=("int32", np.arange(20)[::-1]), y=("float32", np.zeros(20)))
-    value = lambda i: tirx.if_then_else(i > 0, lab.x[i - 1], tirx.const(0.0, "float32"))  # noqa: E731
+    value = lambda i: tirx.if_then_else(i > 0, lab.x[i - 1], tirx.const(0.0, "float32"))
     out = lab.run(parallel((20,), lambda i: assign(lab.y, value(i), lab.k[i])), expect_scalar=True)
     np.testing.assert_array_equal(out["y"][::-1], np.concatenate([[0], out["x"][:-1]]).astype(np.float32))

@@ -33,7 +33,7 @@ def _fragment_of(name: str):
 
 
 _LAYOUTS = (
-    "make_volta_swizzled_layout", 
+    "make_volta_swizzled_layout",
     "make_tcgen05mma_swizzled_layout", "make_full_bank_swizzled_layout", "make_half_bank_swizzled_layout",
     "make_quarter_bank_swizzled_layout", "make_cutlass_metadata_layout",
 )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 from tilelang_ascend.jit.pass_config import PassConfigKey
 
-__all__ = ["PassConfigKey", "PassContext", "apply_simplify", "simplify_prim_func"]
+__all__ = ["PassConfigKey", "apply_simplify", "simplify_prim_func"]
 
 
 def simplify_prim_func(func: Callable) -> Callable:

@@ -58,7 +58,8 @@ def torch_assert_close(
         where = tuple(int(i) for i in differs.nonzero()[0])
         raise AssertionError(
             f"{count} of {size} elements ({count / size:.2%}) differ by more than atol={atol}, rtol={rtol}; "
-            f"allowed are {max_mismatched_ratio:.2%}; first at {where}: {base_name} {a[where].item()}, {ref_name} {b[where].item()}"
+            f"allowed are {max_mismatched_ratio:.2%}; first at {where}: "
+            f"{base_name} {a[where].item()}, {ref_name} {b[where].item()}"
         )
     return True
 
