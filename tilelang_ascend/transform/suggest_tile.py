@@ -12,7 +12,8 @@ from ..isa.base import SCOPES, Space
 from ..tileop.layout import tile_bytes
 from .version_buffers import versioned_buffers
 
-STEP = 16
+# Suggested sizes are multiples of a fractal side; large ones of 64, which leaves no tile with padding.
+STEP, COARSE_STEP, COARSE_FROM = 16, 64, 256
 
 
 def total_bytes(shapes: list, old: int, new: int) -> int:
@@ -34,7 +35,8 @@ def suggest_tile(func: PrimFunc, chip, error: OutOfMemory) -> OutOfMemory:
     ]
     options = []
     for size in sorted({n for shape, _, _ in shapes for n in shape if n > STEP}, reverse=True):
-        for smaller in range((size - 1) // STEP * STEP, 0, -STEP):
+        step = COARSE_STEP if size > COARSE_FROM else STEP
+        for smaller in range((size - 1) // step * step, 0, -step):
             if total_bytes(shapes, size, smaller) <= chip.capacity_bytes(space):
                 options.append(f"{smaller} instead of {size}")
                 break
