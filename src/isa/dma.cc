@@ -68,7 +68,7 @@ int64_t exec_gm_to_ub(ExecContext& ctx, const Instr& instr) {
     const int64_t defined = p.left + p.bytes + p.right;
     std::memset(row, 0, static_cast<size_t>(defined));
     if (from_shadow) std::memcpy(row + p.left, from_shadow + r * p.s_step, static_cast<size_t>(p.bytes));
-    std::memset(row + defined, 1, static_cast<size_t>(p.row_bytes() - defined));
+    std::memset(row + defined, kUndefinedByte, static_cast<size_t>(p.row_bytes() - defined));
   }
   return 0;
 }

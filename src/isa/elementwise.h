@@ -124,6 +124,20 @@ constexpr OpImpl lane_impl() {
   return {exec_lanes<Loop, Op, List, kForm>, form_accesses<kForm>, form_cost<kForm>, nullptr};
 }
 
+/*! \brief Like exec_lanes for a bitwise `Op`: `Op::undefined` (a BitRule) says which bits of the result are undefined. */
+template <template <class, class> class Loop, class Op, class List, const VectorForm& kForm>
+int64_t exec_bits(ExecContext& ctx, const Instr& instr) {
+  with_type_or_report(List{}, instr.operand(kForm.attrs).dtype, ctx, instr, [&](auto t) {
+    run_lanes(ctx, instr, kForm, lane_loop<Loop<decltype(t), Op>>(), 0, &Op::undefined);
+  });
+  return 0;
+}
+
+template <template <class, class> class Loop, class Op, class List, const VectorForm& kForm>
+constexpr OpImpl bits_impl() {
+  return {exec_bits<Loop, Op, List, kForm>, form_accesses<kForm>, form_cost<kForm>, nullptr};
+}
+
 }  // namespace isa
 }  // namespace tla
 #endif  // TILELANG_ASCEND_ISA_ELEMENTWISE_H_

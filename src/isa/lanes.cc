@@ -124,7 +124,7 @@ void propagate_undefined(uint8_t* d, int d_size, const uint8_t* const* src, cons
   for (int64_t lane = 0; lane < n; ++lane) {
     bool undefined = false;
     for (int s = 0; s < num_src; ++s) undefined = undefined || any_undefined(src[s] + lane * src_size[s], src_size[s]);
-    std::memset(d + lane * d_size, undefined, static_cast<size_t>(d_size));
+    std::memset(d + lane * d_size, undefined ? kUndefinedByte : 0, static_cast<size_t>(d_size));
   }
 }
 
@@ -153,10 +153,21 @@ void run_shadow(const Run& run, const Lanes& l, bool reads_destination, int64_t 
   propagate_undefined(run.shadow[0], l.size[0], src, size, num, n);
 }
 
-/*! \brief One operand of an instruction as its repeats see it: `bytes` from `head + r * rep` on in repeat r. */
+/*! \brief Bitwise instructions: all operands are `bytes` long. A missing second source counts as the first once more. */
+void run_bit_rule(const Run& run, int64_t bytes, BitRule rule) {
+  const int second = run.data[2] != nullptr ? 2 : 1;
+  const uint8_t *s0 = run.shadow[1], *s1 = run.shadow[second];
+  if (!any_undefined(s0, bytes) && !any_undefined(s1, bytes)) {
+    std::memset(run.shadow[0], 0, static_cast<size_t>(bytes));
+    return;
+  }
+  for (int64_t i = 0; i < bytes; ++i) run.shadow[0][i] = rule(s0[i], s1[i], run.data[1][i], run.data[second][i]);
+}
+
+/*! \brief An operand as its repeats see it: `bytes` from `head + r * rep` on in repeat r, `last_bytes` in the last one. */
 struct RepeatRange {
   const uint8_t* head;
-  int64_t bytes, rep;
+  int64_t bytes, last_bytes, rep;
 };
 
 /*! \brief Does a repeat write what the next one reads? The pipe reads ahead, so that the result is not defined then. */
@@ -168,7 +179,8 @@ bool feeds_next_repeat(const RepeatRange& d, const RepeatRange& s, int64_t repea
   for (int64_t r = 0; r + 1 < repeats; ++r) {
     const uint8_t* written = d.head + r * d.rep;
     const uint8_t* read = s.head + (r + 1) * s.rep;
-    if (written < read + s.bytes && read < written + d.bytes) return true;
+    const int64_t length = r + 2 < repeats ? s.bytes : s.last_bytes;
+    if (written < read + length && read < written + d.bytes) return true;
   }
   return false;
 }
@@ -177,11 +189,13 @@ bool feeds_next_repeat(const RepeatRange& d, const RepeatRange& s, int64_t repea
 RepeatRange repeat_range(const Lanes& l, int i, const uint8_t* head) {
   if (!l.masked) {
     const int64_t bytes = static_cast<int64_t>(l.per_repeat) * l.size[i];
-    return {head, std::min(bytes, l.count * l.size[i]), bytes};
+    const int64_t last = (l.count - 1) % l.per_repeat + 1;
+    return {head, std::min(bytes, l.count * l.size[i]), last * l.size[i], bytes};
   }
   int last = l.per_repeat;
   while (last > 0 && !l.lane_on(last - 1)) --last;
-  return {head, l.blk[i] == kBlockBytes ? static_cast<int64_t>(last) * l.size[i] : 0, l.rep[i]};
+  const int64_t bytes = l.blk[i] == kBlockBytes ? static_cast<int64_t>(last) * l.size[i] : 0;
+  return {head, bytes, bytes, l.rep[i]};
 }
 
 /*! \brief Report sources that overlap the destination of an earlier repeat. */
@@ -213,7 +227,8 @@ void run_overlapping(const Run& run, const Lanes& l, LaneLoop loop, int64_t scal
 
 }  // namespace
 
-void run_lanes(ExecContext& ctx, const Instr& instr, const VectorForm& form, LaneLoop loop, int64_t scalar) {
+void run_lanes(ExecContext& ctx, const Instr& instr, const VectorForm& form, LaneLoop loop, int64_t scalar,
+               BitRule rule) {
   const Lanes l = decode_lanes(instr, form);
   Run head;
   for (int i = 0; i < form.operands; ++i) {
@@ -231,7 +246,11 @@ void run_lanes(ExecContext& ctx, const Instr& instr, const VectorForm& form, Lan
       run.shadow[i] = track ? head.shadow[i] + at[i] : nullptr;
       partly = partly || (i > 0 && overlaps_partly(run.data[0], n * l.size[0], run.data[i], n * l.size[i]));
     }
-    if (track) run_shadow(run, l, form.reads_destination, n);
+    if (track && rule != nullptr) {
+      run_bit_rule(run, n * l.size[0], rule);
+    } else if (track) {
+      run_shadow(run, l, form.reads_destination, n);
+    }
     if (partly) {
       run_overlapping(run, l, loop, scalar, n);
     } else {

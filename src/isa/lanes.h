@@ -109,21 +109,26 @@ void append_form_accesses(const Instr& instr, const VectorForm& form, AccessList
 /*! \brief A loop over `n` contiguous lanes. `scalar` is the raw stream argument. */
 using LaneLoop = void (*)(uint8_t* d, const uint8_t* s0, const uint8_t* s1, int64_t scalar, int64_t n);
 
+/*! \brief Undefined bits of a result byte from the undefined bits u and the data bits v of its two source bytes. */
+using BitRule = uint8_t (*)(uint8_t u0, uint8_t u1, uint8_t v0, uint8_t v1);
+
 /*!
  * \brief Run a loop over all lanes and let undefined lanes travel to the destination. `scalar` is handed to the loop.
+ * With a `rule`, undefined bits travel one by one; all operands have one dtype then.
  */
-void run_lanes(ExecContext& ctx, const Instr& instr, const VectorForm& form, LaneLoop loop, int64_t scalar);
+void run_lanes(ExecContext& ctx, const Instr& instr, const VectorForm& form, LaneLoop loop, int64_t scalar,
+               BitRule rule = nullptr);
 
 /*! \brief Like above with the scalar argument of the form, 0 when it has none. */
 inline void run_lanes(ExecContext& ctx, const Instr& instr, const VectorForm& form, LaneLoop loop) {
   run_lanes(ctx, instr, form, loop, form.scalars > 0 ? instr.args[form.scalar()] : 0);
 }
 
-/*! \brief Set the shadow of `n` destination lanes to the union of the source lanes. */
+/*! \brief A destination lane is wholly undefined where any source lane has an undefined bit, else defined. */
 void propagate_undefined(uint8_t* d, int d_size, const uint8_t* const* src, const int* src_size, int num_src,
                          int64_t n);
 
-/*! \brief True when any of `n` shadow bytes is set. */
+/*! \brief True when any of `n` shadow bytes has an undefined bit. */
 bool any_undefined(const uint8_t* shadow, int64_t n);
 
 }  // namespace isa

@@ -87,7 +87,7 @@ void update_accumulator_shadow(ExecContext& ctx, const Instr& instr, const Mmad&
         reported = true;
       }
       std::memset(row, 0, static_cast<size_t>(inside));
-      std::memset(row + inside, 1, static_cast<size_t>(kRow - inside));
+      std::memset(row + inside, kUndefinedByte, static_cast<size_t>(kRow - inside));
     }
   }
 }

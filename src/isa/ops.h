@@ -22,8 +22,22 @@ struct Add { template <class C> static TLA_INLINE C apply(C a, C b) { return sta
 struct Sub { template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(widen(a) - widen(b)); } };
 struct Mul { template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(widen(a) * widen(b)); } };
 struct Div { template <class C> static TLA_INLINE C apply(C a, C b) { return a / b; } };
-struct And { template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(a & b); } };
-struct Or { template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(a | b); } };
+
+/*! \brief A defined 0 in either operand defines the bit. */
+struct And {
+  template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(a & b); }
+  static uint8_t undefined(uint8_t u0, uint8_t u1, uint8_t v0, uint8_t v1) {
+    return static_cast<uint8_t>((u0 | u1) & (u0 | v0) & (u1 | v1));
+  }
+};
+
+/*! \brief A defined 1 in either operand defines the bit. */
+struct Or {
+  template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(a | b); }
+  static uint8_t undefined(uint8_t u0, uint8_t u1, uint8_t v0, uint8_t v1) {
+    return static_cast<uint8_t>((u0 | u1) & (u0 | ~v0) & (u1 | ~v1));
+  }
+};
 
 /*! \brief NaN wins; of two zeros the positive one. Equal floats have equal bits except zeros, so & decides. */
 struct Max {

@@ -81,6 +81,10 @@ using Integers = Types<int16_t, uint16_t, int32_t, uint32_t, int8_t, uint8_t, in
   {OP_##name, lane_impl<BinaryLoop, Functor, List, kBinaryCount>()}, {                 \
     OP_##name##_mask, lane_impl<BinaryLoop, Functor, List, kBinaryMask>()              \
   }
+#define TLA_BITWISE(name, Functor, List)                                               \
+  {OP_##name, bits_impl<BinaryLoop, Functor, List, kBinaryCount>()}, {                 \
+    OP_##name##_mask, bits_impl<BinaryLoop, Functor, List, kBinaryMask>()              \
+  }
 #define TLA_SCALAR(name, Functor, List)                                                \
   {OP_##name, lane_impl<ScalarLoop, Functor, List, kScalarCount>()}, {                 \
     OP_##name##_mask, lane_impl<ScalarLoop, Functor, List, kScalarMask>()              \
@@ -97,8 +101,8 @@ constexpr ImplRow kRows[] = {
     TLA_BINARY(div, Div, Floats),
     TLA_BINARY(max, Max, Arithmetic),
     TLA_BINARY(min, Min, Arithmetic),
-    TLA_BINARY(and, And, Integers),
-    TLA_BINARY(or, Or, Integers),
+    TLA_BITWISE(and, And, Integers),
+    TLA_BITWISE(or, Or, Integers),
     TLA_SCALAR(adds, Add, Arithmetic),
     TLA_SCALAR(muls, Mul, Arithmetic),
     TLA_SCALAR(maxs, Max, Arithmetic),

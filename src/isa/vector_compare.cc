@@ -3,8 +3,8 @@
  * \brief compare, compare_scalar (results as bits), select, select_scalar.
  *
  * A comparison with NaN is false in every mode, `ne` included (facts: Compare edge values). Undefined lanes are tracked
- * bit by bit through masks: the shadow byte of a mask byte is the set of its undefined bits, where 1 (what fresh memory
- * has) stands for the whole byte.
+ * bit by bit through masks: padding lanes of a tile are undefined, and so are their bits. A lane selected by an
+ * undefined bit is undefined.
  */
 #include "access.h"
 #include "elementwise.h"
@@ -74,9 +74,6 @@ void pack_bits(const uint8_t* flags, int64_t n, uint8_t* d, int64_t first) {
   }
 }
 
-/*! \brief The undefined bits of a mask byte from its shadow. */
-uint8_t undefined_bits(uint8_t shadow) { return shadow == 1 ? 0xff : shadow; }
-
 struct CompareShape {
   Lanes lanes;        //!< operands 1, 2 are the sources; operand 0 is not described
   int sources;
@@ -102,9 +99,7 @@ void compare_run(ExecContext& ctx, const Instr& instr, LaneLoop loop, const Comp
     const uint8_t* src[2] = {sa + done * size, sb ? sb + done * size : nullptr};
     const int sizes[2] = {size, size};
     propagate_undefined(flags, 1, src, sizes, shape.sources, m);
-    for (int64_t byte = (bit + done) / 8; byte < (bit + done + m + 7) / 8; ++byte) {
-      shadow[byte] = undefined_bits(shadow[byte]);
-    }
+    for (int64_t i = 0; i < m; ++i) flags[i] &= 1;
     pack_bits(flags, m, shadow, bit + done);
   }
 }
@@ -200,25 +195,20 @@ void compare_mask_accesses(const ExecContext*, const Instr& instr, const ChipPar
 
 // ---- select ---------------------------------------------------------------------------------------------------------
 
-/*! \brief Report mask bits [0, count) that are undefined, then treat them as defined. */
-void check_mask(ExecContext& ctx, const Instr& instr, const Operand& mask, int64_t count) {
-  uint8_t* shadow = ctx.shadow(mask);
-  if (shadow == nullptr || !any_undefined(shadow, (count + 7) / 8)) return;
-  for (int64_t byte = 0; byte < (count + 7) / 8; ++byte) {
-    const int64_t used = std::min<int64_t>(8, count - byte * 8);
-    const uint8_t bits = static_cast<uint8_t>(undefined_bits(shadow[byte]) & ((1u << used) - 1));
-    if (bits == 0) continue;
-    ctx.report_undefined(instr, mask.space, mask.offset + byte, 1, "selection mask");
-    std::memset(shadow + byte, 0, static_cast<size_t>((count + 7) / 8 - byte));
-    return;
-  }
-}
-
 template <class U>
 void select_lanes(U* d, const uint8_t* mask, const U* s0, const U* s1, U scalar, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const U other = s1 ? s1[i] : scalar;
     d[i] = (mask[i / 8] >> (i % 8)) & 1 ? s0[i] : other;
+  }
+}
+
+/*! \brief Lanes whose mask bit is undefined are undefined. */
+template <class U>
+void spread_undefined_bits(U* shadow, const uint8_t* mask_shadow, int64_t n) {
+  if (!any_undefined(mask_shadow, (n + 7) / 8)) return;
+  for (int64_t i = 0; i < n; ++i) {
+    if ((mask_shadow[i / 8] >> (i % 8)) & 1) shadow[i] = static_cast<U>(~U(0));
   }
 }
 
@@ -228,7 +218,6 @@ int64_t exec_select(ExecContext& ctx, const Instr& instr) {
   const Operand s1 = instr.operand(kScalar ? 3 : 4);
   const int64_t count = instr.args[5];
   if (count <= 0) return 0;
-  check_mask(ctx, instr, mask, count);
   with_type_or_report(AllTypes{}, d.dtype, ctx, instr, [&](auto t) {
     using T = decltype(t);
     using U = typename UIntOf<sizeof(T)>::type;
@@ -238,8 +227,9 @@ int64_t exec_select(ExecContext& ctx, const Instr& instr) {
     select_lanes<U>(ctx.as<U>(d), ctx.data(mask), ctx.as<const U>(s0), other, scalar, count);
     if (ctx.shadow(d) == nullptr) return;
     const U* other_shadow = kScalar ? nullptr : reinterpret_cast<const U*>(ctx.shadow(s1));
-    select_lanes<U>(reinterpret_cast<U*>(ctx.shadow(d)), ctx.data(mask), reinterpret_cast<const U*>(ctx.shadow(s0)),
-                    other_shadow, U(0), count);
+    U* shadow = reinterpret_cast<U*>(ctx.shadow(d));
+    select_lanes<U>(shadow, ctx.data(mask), reinterpret_cast<const U*>(ctx.shadow(s0)), other_shadow, U(0), count);
+    spread_undefined_bits<U>(shadow, ctx.shadow(mask), count);
   });
   return 0;
 }

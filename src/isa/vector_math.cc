@@ -60,6 +60,7 @@ struct Relu {
 
 struct Not {
   template <class T> static TLA_INLINE T apply(T v) { return static_cast<T>(~v); }
+  static uint8_t undefined(uint8_t u, uint8_t, uint8_t, uint8_t) { return u; }
 };
 
 using Floats = Types<float, Half, BFloat16>;
@@ -79,7 +80,8 @@ constexpr ImplRow kRows[] = {
     TLA_UNARY(rsqrt, DoubleLoop, Rsqrt, Floats),
     TLA_UNARY(reciprocal, UnaryLoop, Reciprocal, Floats),
     TLA_UNARY(relu, UnaryLoop, Relu, Signed),
-    TLA_UNARY(not, UnaryLoop, Not, Integers),
+    {OP_not, bits_impl<UnaryLoop, Not, Integers, kUnaryCount>()},
+    {OP_not_mask, bits_impl<UnaryLoop, Not, Integers, kUnaryMask>()},
 };
 
 }  // namespace

@@ -149,7 +149,7 @@ void Core::prime(int space, int64_t end) {
   Memory& memory = mem[space];
   const int64_t from = primed_[space], to = std::min(memory.size, (end + kStep - 1) / kStep * kStep);
   std::fill(memory.data + from, memory.data + to, kPoison);
-  if (memory.shadow != nullptr) std::fill(memory.shadow + from, memory.shadow + to, uint8_t{1});
+  if (memory.shadow != nullptr) std::fill(memory.shadow + from, memory.shadow + to, kUndefinedByte);
   primed_[space] = to;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "instr.h"
+
 namespace tla {
 
 void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow) {
@@ -16,7 +18,7 @@ void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow) {
     }
   }
   for (GmTensor& t : tensors_) {
-    if (with_shadow && t.scratch) t.shadow.assign(static_cast<size_t>(t.bytes), 1);
+    if (with_shadow && t.scratch) t.shadow.assign(static_cast<size_t>(t.bytes), kUndefinedByte);
   }
 }
 

@@ -98,10 +98,13 @@ struct Access {
 /*! \brief What `accesses` fills. Reused from instruction to instruction, so it does not allocate in steady state. */
 using AccessList = std::vector<Access>;
 
+/*! \brief Shadow of a byte with no defined bit; what memory holds before anything is written to it. */
+constexpr uint8_t kUndefinedByte = 0xFF;
+
 /*! \brief One on-chip memory of a core. */
 struct Memory {
   uint8_t* data = nullptr;
-  uint8_t* shadow = nullptr;  //!< one byte for each data byte: 0 defined, 1 undefined. Null when initcheck is off
+  uint8_t* shadow = nullptr;  //!< the undefined bits of each data byte, 0 = all defined. Null when initcheck is off
   int64_t size = 0;
 };
 
@@ -118,10 +121,12 @@ struct CoreMemory {
  * The machine has checked every access of the instruction (range, alignment, GM tensor, writability) before `exec` is
  * called, so `exec` does no bounds checks; an instruction that fails a check is reported and not executed.
  *
- * Undefined values (initcheck) work as in Valgrind: the shadow byte of a result is 1 where any input byte of that lane
- * was undefined; nothing is reported while undefinedness merely travels. Call `report_undefined` when it reaches
+ * Undefined values (initcheck) work as in Valgrind: a lane of a result is undefined (`kUndefinedByte` in every byte)
+ * where any bit of its input lanes is; only results of compare, and, or, not are known bit by bit, because masks have
+ * one bit per lane. Nothing is reported while undefinedness merely travels, and through a selection mask it does.
+ * Call `report_undefined` when it reaches
  *   - GM memory without a shadow (`gm_shadow` is null: a user tensor),
- *   - a scalar or control value (`get_value`), a gather offset, a selection mask or a compare result that is used,
+ *   - a scalar or control value (`get_value`), a gather offset,
  *   - an accumulated lane of a reduction or a `mmad` element inside m x n x k.
  * After the report treat the value as defined, to report each cause once.
  */

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .base import Intrinsic
-from .footprints import BLOCK, FRACTAL_BYTES
+from .footprints import BLOCK, FRACTAL_BYTES, REPEAT_BLOCKS
 
 
 class Values(Protocol):
@@ -98,12 +98,30 @@ _RULES: dict[tuple[str, str], Callable] = {
 }
 
 
-def _repeats(name: str) -> Callable:
-    """Operand of a high-dimension vector form: a piece is one repeat of eight blocks."""
+def _lanes(record: Intrinsic, v: Values) -> int | None:
+    """The highest active lane of a repeat plus one, None when the mask is not known."""
+    if "mask" in record.arg_names:
+        return v.bound("mask")
+    if "mask_hi" not in record.arg_names:
+        return None
+    high, low = v.exact("mask_hi"), v.exact("mask_lo")
+    return None if None in (high, low) else ((high & _WORD) << 64 | low & _WORD).bit_length()
 
-    def rule(v: Values, _):
-        block = v.exact(name + "_blk")
-        return None if block is None else (7 * block + 1) * BLOCK, _times(v.exact(name + "_rep"), BLOCK)
+
+_WORD = (1 << 64) - 1
+
+
+def _repeats(record: Intrinsic, name: str) -> Callable:
+    """Operand of a high-dimension vector form: a piece is the active lanes of one repeat, of eight blocks at most."""
+
+    def rule(v: Values, i: int):
+        block, lanes, size = v.exact(name + "_blk"), _lanes(record, v), v.itemsize(i)
+        if block is None:
+            return None, None
+        bytes_used = REPEAT_BLOCKS * BLOCK if lanes is None else min(lanes * size, REPEAT_BLOCKS * BLOCK)
+        blocks = max(1, -(-bytes_used // BLOCK))
+        last = bytes_used - (blocks - 1) * BLOCK if block else min(bytes_used, BLOCK)
+        return (blocks - 1) * block * BLOCK + last, _times(v.exact(name + "_rep"), BLOCK)
 
     return rule
 
@@ -115,7 +133,7 @@ def piece_of(record: Intrinsic, operand: int, values: Values) -> tuple[int, int]
     if rule is None:
         if name + "_rep" not in record.arg_names or name + "_blk" not in record.arg_names:
             return None
-        rule = _repeats(name)
+        rule = _repeats(record, name)
     piece, pitch = rule(values, operand)
     return None if None in (piece, pitch) or piece >= pitch else (piece, pitch)
 

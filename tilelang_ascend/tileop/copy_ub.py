@@ -41,7 +41,7 @@ def gm_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
         return seq(gm_to_ub(src, raw, c), convert(raw, dst, c))
     state = c.state
     axes = pair_axes(src, dst, c)
-    if const_int(src.gm.strides[axes[-1].gm]) != 1:
+    if const_int(src.gm.strides[axes[-1].gm]) != 1 and not one_element_rows(dst, axes):
         return _spread(src, dst, axes, c, load=True)
     conds = fixed_in_bounds(src, axes, state)
     tail = tail_condition(axes, conds)
@@ -57,12 +57,11 @@ def ub_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
     """UB -> GM, converted first if the dtypes differ."""
     state = c.state
     axes = pair_axes(dst, src, c)
-    if const_int(dst.gm.strides[axes[-1].gm]) != 1 and src.dtype == dst.dtype:
-        return _spread(dst, src, axes, c, load=False)
-    # Elements cut off in front would move the start of a row inside its block.
-    shifted = not isinstance(axes[-1].skip, int) or axes[-1].skip % (BLOCK_BYTES // itemsize(src.dtype))
-    if shifted and src.dtype == dst.dtype:
-        return _spread(dst, src, axes, c, load=False)
+    if src.dtype == dst.dtype and not one_element_rows(src, axes):
+        # Elements cut off in front would move the start of a row inside its block.
+        shifted = not isinstance(axes[-1].skip, int) or axes[-1].skip % (BLOCK_BYTES // itemsize(src.dtype))
+        if shifted or const_int(dst.gm.strides[axes[-1].gm]) != 1:
+            return _spread(dst, src, axes, c, load=False)
     if src.dtype != dst.dtype or not starts_aligned(src, state):
         raw = _temporary(src, dst.dtype, "out", c)
         return seq(convert(src, raw, c), ub_to_gm(raw, dst, c))
@@ -84,6 +83,11 @@ def ub_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
 
 
 # ---- detours -------------------------------------------------------------------------------------------------------
+
+
+def one_element_rows(ub: Side, axes: list[Axis]) -> bool:
+    """True if neighbours along the innermost copied dimension lie in blocks of their own in UB (a tile of one column)."""
+    return ub.tile.strides[axes[-1].tile] != 1
 
 
 def starts_aligned(side: Side, state: LoweringState) -> bool:
@@ -177,7 +181,8 @@ def _spread_part(gm: Side, tile: Side, last: Axis, c: Copy, load: bool) -> Stmt:
 def _bursts(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool, pad: bool) -> Stmt:
     """DataCopyPad over the two innermost dimensions, loops over the others."""
     strides = ub.tile.strides
-    outer, inner = axes[:-2], axes[-2:]
+    columns = not one_element_rows(ub, axes)
+    outer, inner = (axes[:-2], axes[-2:]) if columns else (axes[:-1], axes[-1:])
     loops, gm_index, ub_index = [], list(gm.mins), list(ub.mins)
     for axis in axes:
         gm_index[axis.gm], ub_index[axis.tile] = gm_index[axis.gm] + axis.skip, ub_index[axis.tile] + axis.skip
@@ -185,15 +190,15 @@ def _bursts(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool, pad: bool
         v = tirx.Var(f"i{axis.gm}", "int32")
         loops.append((v, axis.valid))
         gm_index[axis.gm], ub_index[axis.tile] = gm_index[axis.gm] + v, ub_index[axis.tile] + v
-    rows, cols = ([None] + inner)[-2:]
+    rows, cols = ([None] + inner)[-2:] if columns else (inner[0], None)
     gm_pitch = gm.gm.strides[rows.gm] if rows else 0
     ub_pitch = strides[rows.tile] if rows else 0
-    count, length = (rows.valid if rows else 1), cols.valid
+    count, length = (rows.valid if rows else 1), (cols.valid if cols else 1)
     left = 0
-    if const_int(cols.skip) != 0:
+    if cols and const_int(cols.skip) != 0:
         left = tirx.floormod(_expr(cols.skip), imm(BLOCK_BYTES // itemsize(gm.dtype)))
         ub_index[cols.tile] = ub_index[cols.tile] - left
-    dense = rows and const_int(gm_pitch) == ub_pitch == const_int(cols.extent) and not cols.clipped
+    dense = rows and cols and const_int(gm_pitch) == ub_pitch == const_int(cols.extent) and not cols.clipped
     if dense:
         count, length, gm_pitch, ub_pitch = 1, count * length, 0, 0
     body = _burst(gm, ub, gm_index, ub_index, count, length, gm_pitch, ub_pitch, left, c, load, pad)

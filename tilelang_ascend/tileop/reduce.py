@@ -11,58 +11,64 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import UnsupportedConstruct
 from ..ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
 from .affine import Affine, affine, constant, scale
 from .affine import add as add_affine
-from .context import REPEAT_BYTES, VectorContext, round_up
+from .context import VectorContext
+from .fold import Fold
 from .reduce_rows import fold_columns, fold_planes
+from .reduce_scalar import scalar_reduce
 from .vector_convert import HOPS, ROUTES, Unsupported
-from .vector_emit import Emitter, Unreadable, Unwritable
+from .vector_emit import Unreadable, Unwritable
 from .vector_views import View
 
 
 @dataclass(frozen=True)
 class Kind:
-    """combine: instruction that joins two values; prepare: unary instruction applied first; boolean: works on 0 / 1."""
+    """combine: operation that joins two values; prepare: unary instruction applied first; boolean: works on 0 / 1."""
 
     combine: str
     prepare: str | None = None
     boolean: bool = False
-    bits: bool = False
 
 
 KINDS = {
     "sum": Kind("add"), "max": Kind("max"), "min": Kind("min"), "abssum": Kind("add", "abs"), "absmax": Kind("max", "abs"),
     "any": Kind("max", boolean=True), "all": Kind("min", boolean=True),
-    "bitand": Kind("and", bits=True), "bitor": Kind("or", bits=True), "bitxor": Kind("xor", bits=True),
+    "bitand": Kind("and"), "bitor": Kind("or"), "bitxor": Kind("xor"),
 }  # fmt: skip
 
-#: dtype of a tile -> dtype in which it is reduced, for sums and for selections (max, min).
-_SUM_DTYPE = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "int32": "int32", "int16": "int32", "int8": "int32",
-              "uint8": "int32"}  # fmt: skip
-_PICK_DTYPE = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "int32": "int32", "int16": "int16", "int8": "float16",
-               "uint8": "float16", "bool": "float16"}  # fmt: skip
+#: operation -> dtype of a tile -> dtype in which it is reduced. Unsigned tiles appear as signed ones here.
+_PICK = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "int32": "int32", "int16": "int16", "int8": "float16",
+         "uint8": "float16", "bool": "float16"}  # fmt: skip
+_BITS = {"int32": "int32", "int16": "int16", "int8": "int16", "uint8": "int16", "bool": "int16"}
+REDUCE_DTYPE = {
+    "add": {"float16": "float32", "bfloat16": "float32", "float32": "float32", "int32": "int32", "int16": "int32", "int8": "int32",
+            "uint8": "int32"},
+    "max": _PICK, "min": _PICK, "and": _BITS, "or": _BITS, "xor": _BITS,
+}  # fmt: skip
 
 #: any and all: integers as floats in which every non-zero value is at least 1.
 _FLAG_DTYPE = {"bool": "float16", "int8": "float16", "uint8": "float16", "int16": "float32", "int32": "float32"}
 
+_SIGNED = {"uint16": "int16", "uint32": "int32"}
+"""Unsigned lanes are reduced as signed ones: sums and bit operations have equal bits, orders are equal after flipping the top bit."""
+
 
 def lower_reduce(s: Evaluate, ctx: VectorContext) -> Stmt:
-    """Lower `tl.reduce(src region, dst region)` with attrs `kind`, `dim`, `clear`."""
+    """Lower `tl.reduce(src region, dst region)` with attrs `kind`, `dim`, `clear`; what has no vector form becomes scalar loops."""
     try:
         return _Reduce(s, ctx).lower()
     except (Unsupported, Unreadable, Unwritable) as e:
         reason = getattr(e, "reason", "a tile of it does not start at a 32-byte boundary")
-        message = f"this reduction ({attrs_of(s)['kind']}) has no vector form: {reason}"
-        raise UnsupportedConstruct(message, at=s.span, hint="reduce a whole float16, float32 or int32 tile") from None
+    ctx.warn(s.span, f"this reduction ({attrs_of(s)['kind']}) runs as scalar loops: {reason}; reduce a whole float16, float32 or int32 tile")
+    return scalar_reduce(s, ctx, reason)
 
 
-class _Reduce:
+class _Reduce(Fold):
     """One reduction: source view over (outer, reduced, inner) extents, destination over (outer, inner)."""
 
     def __init__(self, s: Evaluate, ctx: VectorContext):
-        self.ctx, self.span = ctx, s.span
         source, target = s.value.args
         attrs = attrs_of(s)
         self.kind = KINDS[str(attrs["kind"])]
@@ -70,19 +76,22 @@ class _Reduce:
         shape = [const_int(r.extent) for r in source.region]
         if None in shape:
             raise Unsupported("the reduced region has a size known only at run time")
-        self.dim = int(attrs["dim"]) % len(shape)
-        self.shape = tuple(shape)
-        self.emitter = Emitter(self.shape, s.span)
-        self.src = region_view(ctx, source, range(len(shape)))
-        kept = [d for d in range(len(shape)) if d != self.dim]
+        dim = int(attrs["dim"]) % len(shape)
+        dtypes = [dtype_of(r.source) for r in (source, target)]
+        super().__init__(ctx, shape, dim, self._compute_dtype(*dtypes), self.kind.combine, s.span)
+        self.flip = dtypes[0] in _SIGNED and self.kind.combine in ("max", "min") and not self.kind.boolean
+        self.src = _as_signed(region_view(ctx, source, range(len(shape))))
+        kept = [d for d in range(len(shape)) if d != dim]
         same_rank = len(target.region) == len(shape)
-        self.dst = region_view(ctx, target, range(len(shape)) if same_rank else kept, len(shape))
-        if self.kind.bits:
-            raise Unsupported("bitwise reductions")
-        self.dtype = self._compute_dtype(dtype_of(source.source))
+        self.dst = _as_signed(region_view(ctx, target, range(len(shape)) if same_rank else kept, len(shape)))
+        self.target = self.dst if self.clear and not self.flip else None
 
-    def _compute_dtype(self, dtype: str) -> str:
-        table = _FLAG_DTYPE if self.kind.boolean else _SUM_DTYPE if self.kind.combine == "add" else _PICK_DTYPE
+    def _compute_dtype(self, dtype: str, result: str) -> str:
+        if dtype in _SIGNED or result in _SIGNED:
+            if dtype != result or self.kind.prepare or self.kind.boolean:
+                raise Unsupported(f"this reduction of {dtype} to {result}")
+            return _SIGNED[dtype]
+        table = _FLAG_DTYPE if self.kind.boolean else REDUCE_DTYPE[self.kind.combine]
         if dtype not in table:
             raise Unsupported(f"reductions of {dtype}")
         return table[dtype]
@@ -96,18 +105,6 @@ class _Reduce:
 
     # -- pieces -------------------------------------------------------------------------------------------------------
 
-    def temporary(self, dtype: str, extents: dict, name: str) -> View:
-        """A canonical tile; `extents` maps axes to sizes (replaces the shape of the source along the reduced axis)."""
-        axes = sorted(extents)
-        unit = max(self.ctx.pitch_unit, REPEAT_BYTES // 8 // min(4, itemsize(dtype)))
-        strides, step = {}, 1
-        for k, a in enumerate(reversed(axes)):
-            strides[a] = step
-            step *= round_up(extents[a], unit) if k == 0 and len(axes) > 1 else extents[a]
-        buffer = self.ctx.new_temp(dtype, round_up(step, REPEAT_BYTES // itemsize(dtype)), name)
-        full = tuple(strides.get(a, 0) for a in range(len(self.shape)))
-        return View(buffer, 0, constant(0), full, dtype, dense=True)
-
     def _source_values(self) -> View:
         """The source in the dtype of the reduction, prepared (abs)."""
         view, axes = self.src, tuple(range(len(self.shape)))
@@ -116,11 +113,19 @@ class _Reduce:
             out = self.temporary(hop, extents, "wide")
             self.emitter.run("cast", [out, view], axes, round=HOPS[view.dtype, hop])
             view = out
+        if self.flip:
+            view = self._flipped(view, axes, extents)
         if self.kind.boolean:
             view = self._as_bool(view, axes, extents)
         if self.kind.prepare:
             view = self._absolute(view, axes, extents)
         return view
+
+    def _flipped(self, view: View, axes, extents) -> View:
+        """The top bit of every lane inverted: adding it wraps around."""
+        out = self.temporary(view.dtype, extents, "flipped")
+        self.emitter.run("adds", [out, view], axes, [-(1 << 8 * itemsize(view.dtype) - 1)])
+        return out
 
     def _as_bool(self, view: View, axes, extents) -> View:
         """1 where the integer is not zero: min(|x|, 1)."""
@@ -143,18 +148,10 @@ class _Reduce:
         """Combine with the old result if asked, convert, and store."""
         self.emitter.extents = tuple(1 if a == self.dim else n for a, n in enumerate(self.shape))
         extents = {a: self.shape[a] for a in axes}
+        if self.flip:
+            view = self._flipped(view, axes, extents)
         if not self.clear:
-            old = self.dst
-            for hop in conversion(old.dtype, self.dtype):
-                out = self.temporary(hop, extents, "old")
-                self.emitter.run("cast", [out, old], axes, round=HOPS[old.dtype, hop])
-                old = out
-            if self.dst.dtype == self.dtype:
-                self.emitter.run(self.kind.combine, [self.dst, old, view], axes)
-                return
-            total = self.temporary(self.dtype, extents, "total")
-            self.emitter.run(self.kind.combine, [total, old, view], axes)
-            view = total
+            view = self._with_old(view, axes, extents)
         hops = list(conversion(view.dtype, self.dst.dtype))
         if not hops and view is self.src or not hops and not view.same_place(self.dst):
             self.emitter.run("copy", [self.dst, view], axes)
@@ -162,6 +159,27 @@ class _Reduce:
             out = self.dst if k == len(hops) - 1 else self.temporary(hop, extents, "narrow")
             self.emitter.run("cast", [out, view], axes, round=HOPS[view.dtype, hop])
             view = out
+
+    def _with_old(self, view: View, axes, extents) -> View:
+        """The result joined with what the destination holds."""
+        old = self.dst
+        for hop in conversion(old.dtype, self.dtype):
+            out = self.temporary(hop, extents, "old")
+            self.emitter.run("cast", [out, old], axes, round=HOPS[old.dtype, hop])
+            old = out
+        if self.flip:
+            old = self._flipped(old, axes, extents)
+            view = self._flipped(view, axes, extents)
+        if self.kind.boolean:
+            old = self._as_bool(old, axes, extents) if old is not self.dst else old
+        in_place = self.dst.dtype == self.dtype and not self.flip
+        total = self.dst if in_place else self.temporary(self.dtype, extents, "total")
+        self.combine(total, old, view, axes)
+        return self._flipped(total, axes, extents) if self.flip else total
+
+
+def _as_signed(view: View) -> View:
+    return view.retyped(_SIGNED.get(view.dtype, view.dtype))
 
 
 def conversion(src: str, dst: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ..ir import itemsize
 from .affine import add, constant
 from .context import REPEAT_BYTES, round_up
+from .fold import Fold
 from .vector_convert import Unsupported
 from .vector_emit import MAX_REPEAT
 from .vector_views import View, offset_by
@@ -15,7 +16,12 @@ _WHOLE = {"add": "whole_reduce_sum", "max": "whole_reduce_max", "min": "whole_re
 _MAX_U16 = 65535
 
 
-def fold_planes(r, view: View) -> View:
+def fold(r: Fold, view: View) -> View:
+    """Fold `view` along `r.dim`; the result has stride 0 along it. Raises `Unsupported` when rows do not start at 32-byte boundaries."""
+    return fold_columns(r, view) if view.strides[r.dim] == 1 else fold_planes(r, view)
+
+
+def fold_planes(r: Fold, view: View) -> View:
     """Fold along an outer axis: halves are added as whole planes until one plane is left. Returns the first plane."""
     axes = tuple(range(len(r.shape)))
     extents = list(r.shape)
@@ -35,7 +41,7 @@ def fold_planes(r, view: View) -> View:
                 r.emitter.extents = (*extents[: r.dim], 1, *extents[r.dim + 1 :])
                 r.emitter.run("copy", [shifted(work, r.dim, half), shifted(view, r.dim, half)], axes)
                 r.emitter.extents = tuple(extents)
-        r.emitter.run(r.kind.combine, [work, low, high], axes)
+        r.combine(work, low, high, axes)
         n = keep
     work = work or view
     return replace(work, strides=tuple(0 if a == r.dim else s for a, s in enumerate(work.strides)))
@@ -46,7 +52,7 @@ def shifted(view: View, axis: int, steps: int) -> View:
     return replace(view, base=add(view.base, constant(steps * view.strides[axis])), dense=view.dense)
 
 
-def fold_columns(r, view: View) -> View:
+def fold_columns(r: Fold, view: View) -> View:
     """Fold along the innermost axis: down to one repeat per row, then one WholeReduce over all rows."""
     axis = r.dim
     rows = [a for a in range(len(r.shape)) if a != axis]
@@ -65,7 +71,7 @@ def _rows_aligned(view: View, rows, shape) -> bool:
     return view.base.multiple_of(view.block) and all(view.strides[a] % view.block == 0 for a in rows if shape[a] > 1)
 
 
-def _fold_to(r, view: View, lanes: int) -> tuple[View, int]:
+def _fold_to(r: Fold, view: View, lanes: int) -> tuple[View, int]:
     """Halve the rows until they are at most `lanes` wide; the lower half keeps a whole number of repeats."""
     axis, axes = r.dim, tuple(range(len(r.shape)))
     width, work = r.shape[axis], None
@@ -78,14 +84,18 @@ def _fold_to(r, view: View, lanes: int) -> tuple[View, int]:
             work = r.temporary(r.dtype, {**dict(enumerate(r.shape)), axis: keep}, "fold")
             if keep > high:
                 shape[axis] = keep - high
-                _run(r, "copy", [shifted(work, axis, high), shifted(source, axis, high)], axes, shape, high)
+                _run(r, _copied, [shifted(work, axis, high), shifted(source, axis, high)], axes, shape, high)
         shape[axis] = high
-        _run(r, r.kind.combine, [work, source, shifted(source, axis, keep)], axes, shape)
+        _run(r, Fold.combine, [work, source, shifted(source, axis, keep)], axes, shape)
         width = keep
     return work, width
 
 
-def _run(r, name: str, views, axes, shape, start: int = 0) -> None:
+def _copied(r: Fold, out: View, source: View, axes) -> None:
+    r.emitter.run("copy", [out, source], axes)
+
+
+def _run(r: Fold, operation, views, axes, shape, start: int = 0) -> None:
     """Emit over `shape`. A copy may start inside a block: then it starts at the block, which the fold overwrites afterwards."""
     block = views[0].block
     back = start % block
@@ -93,12 +103,12 @@ def _run(r, name: str, views, axes, shape, start: int = 0) -> None:
         views = [shifted(v, r.dim, -back) for v in views]
         shape = [n + (back if a == r.dim else 0) for a, n in enumerate(shape)]
     r.emitter.extents = tuple(shape)
-    r.emitter.run(name, [replace(v, dense=False) for v in views], axes)
+    operation(r, *(replace(v, dense=False) for v in views), axes)
 
 
-def _whole_reduce(r, view: View, rows, width: int) -> View:
+def _whole_reduce(r: Fold, view: View, rows, width: int) -> View:
     """One value per row, rows packed. The result is a canonical tile over the rows."""
-    name = _WHOLE[r.kind.combine]
+    name = _WHOLE[r.operation]
     extents = {a: r.shape[a] for a in rows}
     out = _result_place(r, extents)
     real = [a for a in rows if r.shape[a] > 1]
@@ -130,14 +140,14 @@ def _whole_reduce(r, view: View, rows, width: int) -> View:
     return out
 
 
-def _result_place(r, extents: dict) -> View:
+def _result_place(r: Fold, extents: dict) -> View:
     """The destination itself when the reduction can write there, else a temporary."""
-    if r.clear and r.dst.dtype == r.dtype:
-        return r.dst
+    if r.target is not None and r.target.dtype == r.dtype:
+        return r.target
     return r.temporary(r.dtype, extents, "reduced")
 
 
-def _fold_by_gather(r, view: View, rows) -> View:
+def _fold_by_gather(r: Fold, view: View, rows) -> View:
     """Integers have no lane reduction: fold to one block per row, then combine its lanes, gathered column by column."""
     axis = r.dim
     if itemsize(r.dtype) not in (2, 4):
@@ -156,11 +166,11 @@ def _fold_by_gather(r, view: View, rows) -> View:
             total = part
             continue
         r.emitter.extents = tuple(1 if a == axis else n for a, n in enumerate(r.shape))
-        r.emitter.run(r.kind.combine, [total, total, part], tuple(a for a in axes if a != axis))
+        r.combine(total, total, part, tuple(a for a in axes if a != axis))
     return total
 
 
-def _row_table(r, view: View, rows):
+def _row_table(r: Fold, view: View, rows):
     """Byte offset of every row along the longest row axis."""
     real = [a for a in rows if r.shape[a] > 1]
     inner = real[-1] if real else None
@@ -173,7 +183,7 @@ def _row_table(r, view: View, rows):
     return View(table, 0, constant(0), (), "uint32").head(), count
 
 
-def _gather_lane(r, part: View, view: View, rows, table, lane: int) -> None:
+def _gather_lane(r: Fold, part: View, view: View, rows, table, lane: int) -> None:
     head, count = table
     loops = [a for a in rows if r.shape[a] > 1][:-1]
 
@@ -192,4 +202,4 @@ def _gather_lane(r, part: View, view: View, rows, table, lane: int) -> None:
     nest(0, constant(0), constant(0))
 
 
-__all__ = ["fold_columns", "fold_planes"]
+__all__ = ["fold", "fold_columns", "fold_planes"]

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ir import AllocBuffer, Bind, BufferLoad, Range, TensorRegion, Var, const_int, decl_buffer, dtype_of, imm, scope_of, sym, tirx
-from .context import UbLayout, VectorContext, pitched_strides, round_up
+from ..ir import (
+    AllocBuffer,
+    Bind,
+    BufferLoad,
+    Range,
+    TensorRegion,
+    Var,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    imm,
+    itemsize,
+    scope_of,
+    sym,
+    tirx,
+)
+from .context import REPEAT_BYTES, UbLayout, VectorContext, pitched_strides, round_up
 from .layout import GmTensor, NzLayout, l0c_layout, l1_layout
 
 
@@ -87,11 +102,15 @@ class LoweringState:
         return tile
 
     def ub_layout(self, shape, dtype: str):
-        """(strides, elements of one version) of a tile in UB; versions start 32-byte aligned."""
+        """(strides, elements of one version) of a tile in UB.
+
+        A version is a multiple of 256 bytes long: versions start aligned, and a count-form compare, which handles
+        whole repeats only, can read any tile in place. This costs less than 256 bytes for each version.
+        """
         strides = pitched_strides(shape, self.pitch_unit)
         last = shape[-1] if len(shape) == 1 else round_up(shape[-1], self.pitch_unit)
         elements = strides[0] * shape[0] if len(shape) > 1 else last
-        return strides, round_up(elements, 32)
+        return strides, round_up(elements, REPEAT_BYTES // itemsize(dtype))
 
     # -- views for the vectoriser -------------------------------------------------------------------------------
     def vector_context(self, versions: dict) -> VectorContext:

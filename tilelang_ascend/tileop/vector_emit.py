@@ -86,6 +86,18 @@ class Emitter:
         self._check(shape, views)
         _Plan(self, name, views, shape, scalars, attrs).emit()
 
+    def run_words(self, name: str, views: list[View], axes: tuple[int, ...]) -> None:
+        """`name` on lanes taken as 16-bit words (logic instructions), count form row by row."""
+        shape = merged_axes(self.extents, views, axes)
+        self._check(shape, views)
+        words = dtype_width(views[0]) // 2
+
+        def row(offsets):
+            heads = [v.retyped("uint16").head(o) for v, o in zip(views, offsets)]
+            self.linear(name, heads, shape[-1].extent * words)
+
+        _Plan(self, name, views, shape, (), {}).rows(shape[:-1], row)
+
     def _check(self, shape: list[Axis], views: list[View]) -> None:
         for k, view in enumerate(views):
             unit = view.block
@@ -118,15 +130,15 @@ class _Plan:
         for a in self.outer:
             rows *= a.extent
         if self.name in isa.TABLE and not self.spread:
-            yield rows, lambda: self._rows(self.outer, self._count_form)
+            yield rows, lambda: self.rows(self.outer, self._count_form)
         if self.name + "_mask" not in isa.TABLE:
             return
-        yield rows * self._inner_cost(), lambda: self._rows(self.outer, self._repeat_inner, self._inner_cost())
+        yield rows * self._inner_cost(), lambda: self.rows(self.outer, self._repeat_inner, self._inner_cost())
         for k, axis in enumerate(self.outer):
             if all(self._rep(s, v) <= self._rep_limit(i) for i, (s, v) in enumerate(zip(axis.strides, self.views))):
                 each = -(-self.inner.extent // self.lanes) * -(-axis.extent // MAX_REPEAT)
                 others = [a for i, a in enumerate(self.outer) if i != k]
-                emit = lambda axis=axis, others=others, each=each: self._rows(
+                emit = lambda axis=axis, others=others, each=each: self.rows(
                     others, lambda off: self._repeat_outer(axis, off), each
                 )
                 yield rows // axis.extent * each, emit
@@ -144,7 +156,7 @@ class _Plan:
         full, tail = divmod(self.inner.extent, self.lanes)
         return -(-full // MAX_REPEAT) + (1 if tail else 0)
 
-    def _rows(self, axes: list[Axis], body, cost: int = 1) -> None:
+    def rows(self, axes: list[Axis], body, cost: int = 1) -> None:
         """Loop over the outer axes; `body(offsets)` gets the offset of every operand."""
 
         def nest(k: int, offsets: list[Affine]):

@@ -9,6 +9,11 @@ bfloat16 = ml_dtypes.bfloat16
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
+def numpy_dtype(name):
+    """NumPy dtype of a dtype name, bfloat16 included."""
+    return np.dtype(bfloat16 if str(name) == "bfloat16" else name)
+
+
 def wide(x):
     """`x` in float64."""
     return np.asarray(x).astype(np.float64)
@@ -84,7 +89,8 @@ def rope(x, cos, sin):
 
 def convert(x, dtype):
     """`x` as `dtype` the way the language says: towards zero to integers, modulo between integers, nearest even to floats."""
-    if np.dtype(dtype).kind in "iu" and x.dtype.kind not in "iub":
+    dtype = numpy_dtype(dtype)
+    if dtype.kind in "iu" and x.dtype.kind not in "iub":
         return np.trunc(wide(x)).astype(np.int64).astype(dtype)
     return x.astype(dtype)
 

@@ -16,6 +16,7 @@ from test_against_numpy import GENERATIONS, NAMES
 from tilelang_ascend.isa import TABLE, Space
 
 CASES = 6
+UNDEFINED = 0xFF
 #: Part of what they write is undefined by definition: the rest of a 32-byte block, the rest of a fractal.
 WRITES_UNDEFINED = {"copy_gm_to_ub", "mmad"}
 #: They read more than they use: unselected lanes, lanes the pattern drops, padding rows, bits that are replaced.
@@ -59,7 +60,7 @@ def test_footprint_is_exact(name, generation):
         for seed in (1, 2):
             gen = np.random.default_rng(seed)
             mine = {s: np.where(reads[s], m, gen.integers(0, 256, m.size, dtype=np.uint8)) for s, m in memories.items()}
-            shadows = {s: (~reads[s]).astype(np.uint8) for s in mine}
+            shadows = {s: np.where(reads[s], 0, UNDEFINED).astype(np.uint8) for s in mine}
             probe = Probe(mine, shadows, chip=GENERATIONS[generation])
             before = {s: m.copy() for s, m in mine.items()}
             probe.execute(name, call.operands, call.args, call.attrs)
@@ -91,7 +92,7 @@ def test_undefined_bytes_are_noticed(name):
         if not places or writes_twice(accesses, writes):
             continue
         space, byte = rng.choice(places)
-        probe.shadows[space][byte] = 1
+        probe.shadows[space][byte] = UNDEFINED
         probe.execute(name, call.operands, call.args, call.attrs)
         noticed = probe.reports or any((probe.shadows[s][writes[s]] != 0).any() for s in writes)
         assert noticed, f"{call}: byte {byte} of {space.name} was undefined and nobody noticed"

@@ -7,6 +7,7 @@ from probe import Probe
 from tilelang_ascend.isa import DTYPE_CODES
 
 SIZE = 1 << 14
+UNDEFINED = 0xFF
 
 
 def machine(undefined=(), gm_tracked=False, spaces=("GM", "UB", "L0A", "L0B", "L0C", "L1")):
@@ -14,8 +15,13 @@ def machine(undefined=(), gm_tracked=False, spaces=("GM", "UB", "L0A", "L0B", "L
     memories = {s: np.zeros(SIZE, np.uint8) for s in spaces}
     shadows = {s: np.zeros(SIZE, np.uint8) for s in spaces if s != "GM" or gm_tracked}
     for space, lo, hi in undefined:
-        shadows[space][lo:hi] = 1
+        shadows[space][lo:hi] = UNDEFINED
     return Probe(memories, shadows)
+
+
+def undefined_lanes(probe, offset, lanes):
+    """Which 32-bit lanes in UB from byte `offset` on have an undefined bit."""
+    return np.nonzero(probe.shadows[5][offset : offset + 4 * lanes].reshape(-1, 4).any(1))[0].tolist()
 
 
 STORE = ("copy_ub_to_gm", [("GM", "float32", 0), ("UB", "float32", 0)], [2, 40, 0, 0])
@@ -48,15 +54,50 @@ def test_scalar_read_of_an_undefined_value():
     assert probe.reports == ["undefined space=5 offset=8 len=4 reach scalar value"]
 
 
-def test_undefined_mask_bits_count_only_when_they_are_used():
-    """Bits 5 and 9 of the mask come from undefined lanes; a selection of five lanes does not look at them."""
+def test_a_lane_selected_by_an_undefined_mask_bit_is_undefined():
+    """Bits 5 and 9 of the mask come from undefined lanes: so do lanes 5 and 9 of the selection, and nothing is reported."""
     probe = machine([("UB", 1024 + 20, 1024 + 24), ("UB", 1024 + 36, 1024 + 40)])
     probe.execute("compare_scalar", [("UB", "uint8", 0), ("UB", "float32", 1024)], [0.0, 64], {"mode": "gt"})
     select = ("select_scalar", [("UB", "float32", 4096), ("UB", "uint8", 0), ("UB", "float32", 8192)])
-    probe.execute(*select, [0.0, 5], {"mode": "tensor_scalar"})
-    assert probe.reports == []
-    probe.execute(*select, [0.0, 6], {"mode": "tensor_scalar"})
-    assert probe.reports == ["undefined space=5 offset=0 len=1 reach selection mask"]
+    probe.execute(*select, [0.0, 64], {"mode": "tensor_scalar"})
+    assert undefined_lanes(probe, 4096, 64) == [5, 9] and probe.reports == []
+    probe.execute("copy_ub_to_gm", [("GM", "float32", 0), ("UB", "float32", 4096)], [1, 36, 0, 0])
+    assert probe.reports == ["undefined space=5 offset=4116 len=4 reach a tensor in GM"]
+
+
+@pytest.mark.parametrize("lane", [0, 1, 7])
+def test_one_undefined_bit_of_a_mask_byte_stays_one(lane):
+    probe = machine([("UB", 1024 + 4 * lane, 1028 + 4 * lane)])
+    probe.execute("compare_scalar", [("UB", "uint8", 0), ("UB", "float32", 1024)], [0.0, 64], {"mode": "gt"})
+    assert probe.shadows[5][:8].tolist() == [1 << lane, 0, 0, 0, 0, 0, 0, 0]
+    select = ("select_scalar", [("UB", "float32", 4096), ("UB", "uint8", 0), ("UB", "float32", 8192)])
+    probe.execute(*select, [0.0, 64], {"mode": "tensor_scalar"})
+    assert undefined_lanes(probe, 4096, 64) == [lane]
+
+
+def test_a_mask_from_memory_nobody_wrote_has_no_defined_bit():
+    probe = machine([("UB", 0, 1)])
+    select = ("select_scalar", [("UB", "float32", 4096), ("UB", "uint8", 0), ("UB", "float32", 8192)])
+    probe.execute(*select, [0.0, 64], {"mode": "tensor_scalar"})
+    assert undefined_lanes(probe, 4096, 64) == [*range(8)]
+
+
+@pytest.mark.parametrize("form", ["", "_mask"])
+@pytest.mark.parametrize("name, defined, expected", [("and", 0b10, 0b010), ("or", 0b10, 0b101), ("not", None, 0b111)])
+def test_masks_combine_bit_by_bit(name, form, defined, expected):
+    """Bits 0 to 2 of one mask are undefined; a defined 0 of the other decides `and`, a defined 1 decides `or`."""
+    probe = machine()
+    probe.shadows[5][0] = 0b111
+    probe.memories[5][0] = 0b011
+    operands = [("UB", "uint16", 512), ("UB", "uint16", 0)]
+    if defined is not None:
+        probe.memories[5][1024] = defined
+        operands.append(("UB", "uint16", 1024))
+    strides = [0, 1, 1] + [1] * len(operands) + [8] * len(operands)
+    probe.execute(name + form, operands, strides if form else [16])
+    assert probe.shadows[5][512:514].tolist() == [expected, 0] and probe.reports == []
+    probe.execute("adds", [("UB", "int16", 2048), ("UB", "int16", 512)], [1.0, 16])
+    assert probe.shadows[5][2048:2052].tolist() == [UNDEFINED, UNDEFINED, 0, 0]
 
 
 def test_selection_takes_over_the_chosen_lane_only():
@@ -64,9 +105,9 @@ def test_selection_takes_over_the_chosen_lane_only():
     probe.memories[5][0] = 0b01
     operands = [("UB", "float32", 4096), ("UB", "uint8", 0), ("UB", "float32", 8192), ("UB", "float32", 12288)]
     probe.execute("select", operands, [2], {"mode": "tensor_tensor"})
-    assert probe.shadows[5][4096:4104].tolist() == [1] * 8
+    assert probe.shadows[5][4096:4104].tolist() == [UNDEFINED] * 8
     probe.memories[5][0] = 0b10
-    probe.shadows[5][8192:8196] = 1
+    probe.shadows[5][8192:8196] = UNDEFINED
     probe.execute("select", operands, [2], {"mode": "tensor_tensor"})
     assert probe.shadows[5][4096:4104].tolist() == [0] * 8
 
@@ -125,7 +166,7 @@ def test_undefined_accumulator():
     mmad_memories(probe)
     probe.execute(*MMAD, [2, 16, 16, 0, 0, 0])
     assert probe.reports == []
-    probe.shadows[4][128:132] = 1
+    probe.shadows[4][128:132] = UNDEFINED
     probe.execute(*MMAD, [3, 16, 16, 0, 0, 0])
     assert len(probe.reports) == 1 and "accumulator" in probe.reports[0]
 
@@ -187,6 +228,14 @@ def test_a_repeat_must_not_feed_the_next_one(shift, refused):
     probe = machine(spaces=("UB",))
     probe.execute("adds", [("UB", "float32", 1024 + shift), ("UB", "float32", 1024)], [1.0, 256])
     assert probe.reports == (["invalid: a repeat reads what the repeat before it has just written"] if refused else [])
+
+
+@pytest.mark.parametrize("count, refused", [(64 + 8, False), (64 + 9, True), (128 + 8, True)])
+def test_the_last_repeat_reads_no_more_than_its_lanes(count, refused):
+    """The destination starts 72 lanes behind the source: a shorter last repeat ends in front of it."""
+    probe = machine(spaces=("UB",))
+    probe.execute("adds", [("UB", "float32", 4 * 72), ("UB", "float32", 0)], [1.0, count])
+    assert bool(probe.reports) == refused
 
 
 def test_narrowing_in_place_is_fine_and_widening_is_not():

@@ -1,0 +1,46 @@
+"""The GPU scripts under examples/ and the small, odd sizes they are tested with."""
+
+SCRIPTS = {
+    "quickstart/quickstart.py": "--m 130 --n 140 --k 100",
+    "matmul/matmul.py": "--m 65 --n 130 --k 100",
+    "matmul/transposed.py": "--m 65 --n 72 --k 100",
+    "matmul/persistent.py": "--m 200 --n 130 --k 64",
+    "matmul/split_k.py": "--m 65 --n 72 --k 300",
+    "matmul/stream_k.py": "--m 65 --n 72 --k 300",
+    "matmul/grouped.py": "--sizes 70 1 64 --n 72 --k 80",
+    "matmul/batched.py": "--batch 2 --m 65 --n 72 --k 80",
+    "matmul/dynamic.py": "--m 65 --n 72 --k 100",
+    "matmul/int8.py": "--m 65 --n 72 --k 100",
+    "matmul/autotuned.py": "--m 128 --n 128 --k 64",
+}
+SCRIPTS |= {
+    "gemv/gemv.py": "--n 70 --k 300",
+    "gemv/gemv_split_k.py": "--n 70 --k 300",
+    "pointwise/add.py": "--m 33 --n 130",
+    "pointwise/axpy.py": "--n 3001",
+    "activation/gelu.py": "--m 17 --n 300",
+    "activation/swiglu.py": "--m 17 --n 150",
+    "activation/leaky_relu.py": "--n 5001",
+    "softmax/softmax.py": "--m 21 --n 200",
+    "softmax/online_softmax.py": "--m 13 --n 700",
+    "normalization/layer_norm.py": "--m 13 --n 100",
+    "normalization/layer_norm_backward.py": "--m 21 --n 100",
+    "normalization/rms_norm.py": "--m 13 --n 200",
+    "normalization/rms_norm_backward.py": "--m 13 --n 100",
+    "normalization/group_norm.py": "--batch 2 --channels 12 --groups 3 --pixels 49",
+}
+SCRIPTS |= {
+    "reduction/reduce_rows.py": "--m 37 --n 512",
+    "reduction/reduce_columns.py": "--m 70 --n 200",
+    "reduction/argmax.py": "--m 13 --n 100",
+    "scan/cumsum.py": "--m 13 --n 70",
+    "scan/cumsum_long.py": "--m 9 --n 300",
+    "topk/topk.py": "--m 21 --n 40 --k 3",
+    "quantization/cast.py": "--m 33 --n 130",
+    "quantization/per_token_int8.py": "--m 13 --n 200",
+    "quantization/group_dequant.py": "--m 19 --n 150",
+    "dequantize_gemm/int8_weight.py": "--m 65 --n 72 --k 100",
+    "dequantize_gemm/int4_weight.py": "--m 65 --n 72 --k 100",
+    "convolution/im2col.py": "--batch 2 --height 7 --width 6 --channels 32 --filters 40",
+    "convolution/implicit_gemm.py": "--height 7 --width 6 --channels 32 --filters 40",
+}

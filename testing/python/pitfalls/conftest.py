@@ -1,0 +1,6 @@
+"""The strict runner lives with the kernels."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))

@@ -1,0 +1,59 @@
+"""Folding of tiles: what every reduction shares, whatever statement it comes from.
+
+A `Fold` knows the shape, the folded dimension, the dtype and the operation, and makes temporaries; `reduce_rows` has the two
+algorithms. The operations are instructions of the table, or bit operations on the 16-bit words of the lanes.
+"""
+
+from __future__ import annotations
+
+from ..ir import itemsize
+from .affine import constant
+from .context import REPEAT_BYTES, VectorContext, round_up
+from .vector_emit import Emitter
+from .vector_views import View
+
+_WORD_BYTES = 2
+"""Logic instructions work on 16-bit lanes (doc: And, Or of C220); wider values are several words."""
+
+
+class Fold:
+    """One folding of a tile of `shape` along `dim` in `dtype` by `operation` (``add max min and or xor``)."""
+
+    target: View | None = None
+    """Where the result may be written directly."""
+
+    def __init__(self, ctx: VectorContext, shape: tuple[int, ...], dim: int, dtype: str, operation: str, span=None):
+        self.ctx, self.shape, self.dim, self.dtype, self.operation = ctx, tuple(shape), dim, dtype, operation
+        self.emitter = Emitter(self.shape, span)
+
+    def temporary(self, dtype: str, extents: dict, name: str) -> View:
+        """A canonical tile; `extents` maps axes to sizes (replaces the shape of the source along the reduced axis)."""
+        axes = sorted(extents)
+        unit = max(self.ctx.pitch_unit, REPEAT_BYTES // 8 // min(4, itemsize(dtype)))
+        strides, step = {}, 1
+        for k, a in enumerate(reversed(axes)):
+            strides[a] = step
+            step *= round_up(extents[a], unit) if k == 0 and len(axes) > 1 else extents[a]
+        buffer = self.ctx.new_temp(dtype, round_up(step, REPEAT_BYTES // itemsize(dtype)), name)
+        full = tuple(strides.get(a, 0) for a in range(len(self.shape)))
+        return View(buffer, 0, constant(0), full, dtype, dense=True)
+
+    def combine(self, out: View, a: View, b: View, axes) -> None:
+        """`out` = `a` <operation> `b` over the present extents of the emitter; `out` may be `a` or `b`."""
+        run = self.emitter.run_words if self.operation in ("and", "or") else self.emitter.run
+        if self.operation != "xor":
+            run(self.operation, [out, a, b], axes)
+            return
+        # a ^ b = (a | b) - (a & b): the bits of the second are a subset of the first, nothing borrows.
+        common = self.temporary(self.dtype, dict(enumerate(self.emitter.extents)), "common")
+        self.emitter.run_words("and", [common, a, b], axes)
+        self.emitter.run_words("or", [out, a, b], axes)
+        self.emitter.run("sub", [out, out, common], axes)
+
+
+def words_of(dtype: str) -> int:
+    """16-bit words of one lane."""
+    return itemsize(dtype) // _WORD_BYTES
+
+
+__all__ = ["Fold", "words_of"]
