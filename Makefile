@@ -1,5 +1,6 @@
 # make run    compile and run examples/gemm/example_gemm.py
 # make test   the test suite (SLOW=1: the slow tests too)
+# make fuzz   10 000 random kernels against the reference (SEEDS="first last": others)
 # make bench  compile time, import time, simulated GEMM
 # make clean  remove everything the other targets made
 #
@@ -12,7 +13,7 @@ JOBS   ?= 2
 
 NATIVE := CMakeLists.txt $(wildcard cmake/*) $(wildcard src/*.h src/*.cc src/*/*.h src/*/*.cc) $(wildcard tilelang_ascend/isa/*.py)
 
-.PHONY: run build test bench clean
+.PHONY: run build test fuzz bench clean
 .DEFAULT_GOAL := run
 
 run: build
@@ -22,6 +23,9 @@ build: build/.native
 
 test: build
 	$(PY) -m pytest -n $(JOBS) $(if $(SLOW),,-m "not slow")
+
+fuzz: build
+	$(PY) -m testing.fuzz $(or $(SEEDS),0 10000) --text 20 --keep-going
 
 bench: build
 	$(PY) benchmark/import_time.py

@@ -13,8 +13,10 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# `jit` is a sub-package too: importing it here makes the name mean the decorator, whatever is imported later.
+# `jit` and `autotune` are sub-packages too: importing them here makes the names mean the decorators, whatever is
+# imported later.
 from .jit import JITImpl, JITKernel, PassConfigKey, compile, jit, lower, par_compile  # noqa: A004
+from .autotune import AutoTuner, autotune
 from .arith import cdiv, next_power_of_2
 
 _LAZY = {
@@ -26,11 +28,11 @@ _LAZY = {
     "enable_cache": "cache",
     "set_log_level": "log",
 }
-_MODULES = ("arch", "cache", "env", "errors", "language", "layout", "profiler")
+_MODULES = ("arch", "autotuner", "cache", "env", "errors", "language", "layout", "profiler")
 
 __all__ = [
-    "JITImpl", "JITKernel", "PassConfigKey", "cdiv", "compile", "jit", "language", "lower", "next_power_of_2",
-    "par_compile", *_LAZY,
+    "AutoTuner", "JITImpl", "JITKernel", "PassConfigKey", "autotune", "cdiv", "compile", "jit", "language", "lower",
+    "next_power_of_2", "par_compile", *_LAZY,
 ]  # fmt: skip
 
 

@@ -93,6 +93,18 @@ LOG_LEVEL = Knob(
     _one_of("debug", "info", "warning", "error", "critical"),
     "least severe message that is printed",
 )
+AUTO_TUNING_DISABLE_CACHE = Knob(
+    "TILELANG_AUTO_TUNING_DISABLE_CACHE", False, _bool, "1: measure every configuration again in every process"
+)
+AUTO_TUNING_CPU_UTILITIES = Knob(
+    "TILELANG_AUTO_TUNING_CPU_UTILITIES", 0.9, float, "share of the available CPUs that tuning uses"
+)
+AUTO_TUNING_CPU_COUNTS = Knob(
+    "TILELANG_AUTO_TUNING_CPU_COUNTS", -1, int, "worker processes of the tuner; -1: as the share says"
+)
+AUTO_TUNING_MAX_CPU_COUNT = Knob(
+    "TILELANG_AUTO_TUNING_MAX_CPU_COUNT", -1, int, "most worker processes of the tuner; -1: no limit"
+)
 
 KNOBS: tuple[Knob, ...] = (
     CACHE_DIR,
@@ -102,4 +114,8 @@ KNOBS: tuple[Knob, ...] = (
     SIM_CHECKS,
     PRINT_ON_COMPILATION,
     LOG_LEVEL,
+    AUTO_TUNING_DISABLE_CACHE,
+    AUTO_TUNING_CPU_UTILITIES,
+    AUTO_TUNING_CPU_COUNTS,
+    AUTO_TUNING_MAX_CPU_COUNT,
 )

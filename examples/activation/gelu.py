@@ -2,10 +2,9 @@
 
 import argparse
 
-import torch
-
 import tilelang
 import tilelang.language as T
+import torch
 
 
 @tilelang.jit(out_idx=[-1])
@@ -16,7 +15,8 @@ def gelu(M, N, block_M=16, block_N=256, dtype="float16"):
             x = T.alloc_fragment((block_M, block_N), "float32")
             T.copy(X[by * block_M, bx * block_N], x)
             for i, j in T.Parallel(block_M, block_N):
-                x[i, j] = 0.5 * x[i, j] * (1.0 + T.tanh(0.79788456 * (x[i, j] + 0.044715 * x[i, j] * x[i, j] * x[i, j])))
+                inner = 0.79788456 * (x[i, j] + 0.044715 * x[i, j] * x[i, j] * x[i, j])
+                x[i, j] = 0.5 * x[i, j] * (1.0 + T.tanh(inner))
             T.copy(x, Y[by * block_M, bx * block_N])
 
     return kernel

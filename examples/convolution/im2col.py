@@ -2,10 +2,9 @@
 
 import argparse
 
-import torch
-
 import tilelang
 import tilelang.language as T
+import torch
 
 
 @tilelang.jit(out_idx=[-1])
@@ -46,7 +45,8 @@ def main():
     data = torch.randn(args.batch, args.height, args.width, args.channels, device="cuda", dtype=torch.float16)
     weight = torch.randn(3, 3, args.channels, args.filters, device="cuda", dtype=torch.float16) / 10
     out = convolution(*data.shape, args.filters)(data, weight.reshape(-1, args.filters))
-    expected = torch.nn.functional.conv2d(data.permute(0, 3, 1, 2).float(), weight.permute(3, 2, 0, 1).float(), padding=1)
+    image, filters = data.permute(0, 3, 1, 2).float(), weight.permute(3, 2, 0, 1).float()
+    expected = torch.nn.functional.conv2d(image, filters, padding=1)
     expected = expected.permute(0, 2, 3, 1).reshape(-1, args.filters).half()
     torch.testing.assert_close(out, expected, rtol=1e-2, atol=1e-2)
     print(f"convolution of {tuple(data.shape)} with {args.filters} filters: matches torch")

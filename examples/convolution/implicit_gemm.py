@@ -2,10 +2,9 @@
 
 import argparse
 
-import torch
-
 import tilelang
 import tilelang.language as T
+import torch
 
 
 @tilelang.jit(out_idx=[-1])
@@ -48,7 +47,8 @@ def main():
     data = torch.randn(args.height, args.width, args.channels, device="cuda", dtype=torch.float16)
     weight = torch.randn(3, 3, args.channels, args.filters, device="cuda", dtype=torch.float16) / 10
     out = convolution(*data.shape, args.filters)(data, weight.reshape(-1, args.filters))
-    expected = torch.nn.functional.conv2d(data.permute(2, 0, 1).float(), weight.permute(3, 2, 0, 1).float(), padding=1)
+    image, filters = data.permute(2, 0, 1).float(), weight.permute(3, 2, 0, 1).float()
+    expected = torch.nn.functional.conv2d(image, filters, padding=1)
     expected = expected.permute(1, 2, 0).reshape(-1, args.filters).half()
     torch.testing.assert_close(out, expected, rtol=1e-2, atol=1e-2)
     print(f"implicit-gemm convolution of {tuple(data.shape)} with {args.filters} filters: matches torch")

@@ -3,10 +3,9 @@
 import argparse
 import itertools
 
-import torch
-
 import tilelang
 import tilelang.language as T
+import torch
 from tilelang.autotuner import autotune
 
 
@@ -45,7 +44,8 @@ def main():
     a = torch.randn(args.m, args.k, device="cuda", dtype=torch.float16)
     b = torch.randn(args.k, args.n, device="cuda", dtype=torch.float16)
     torch.testing.assert_close(kernel(a, b), a @ b, rtol=1e-2, atol=1e-2)
-    print(f"tuned matmul {args.m} x {args.n} x {args.k}: matches torch, best {kernel.config}, {kernel.latency * 1e3:.1f} us")
+    best = f"{kernel.config}, {kernel.latency * 1e3:.1f} us"
+    print(f"tuned matmul {args.m} x {args.n} x {args.k}: matches torch, best {best}")
 
 
 if __name__ == "__main__":

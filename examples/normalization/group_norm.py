@@ -2,10 +2,9 @@
 
 import argparse
 
-import torch
-
 import tilelang
 import tilelang.language as T
+import torch
 
 
 @tilelang.jit(out_idx=[-1])

@@ -1,11 +1,10 @@
-"""Sum, maximum, minimum and largest magnitude of every row, any row length."""
+"""Sum, maximum, minimum and largest magnitude of every row, tile by tile."""
 
 import argparse
 
-import torch
-
 import tilelang
 import tilelang.language as T
+import torch
 
 
 @tilelang.jit(out_idx=[1, 2, 3, 4])

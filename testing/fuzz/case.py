@@ -58,8 +58,8 @@ class Stmt:
 
     lines: tuple[str, ...]
     fills: str | None = None
-    body: tuple["Stmt", ...] = ()
-    orelse: tuple["Stmt", ...] = ()
+    body: tuple[Stmt, ...] = ()
+    orelse: tuple[Stmt, ...] = ()
 
     def render(self, depth: int) -> list[str]:
         """Source lines, indented by `depth` levels."""
@@ -106,7 +106,7 @@ class Case:
         lines = ["import tilelang_ascend.language as T", ""]
         lines += [f'{name} = T.dynamic("{name}")' for name in self.dynamic if name in spelled]
         lines += ["", "@T.prim_func", f"def kernel({', '.join(p.declaration() for p in params)}):"]
-        blocks = ", ".join("bx by".split()[: len(self.grid)])
+        blocks = ", ".join(["bx", "by"][: len(self.grid)])
         lines.append(f"{INDENT}with T.Kernel({', '.join(self.grid)}, threads=128) as {_tuple(blocks, len(self.grid))}:")
         written: set[str] = set()
         needs = self._needs_a_value(self.body, written)
@@ -150,7 +150,7 @@ class Case:
             out[p.name] = np.asarray(values).astype(numpy_dtype(p.dtype))
         return {p.name: out[p.name] for p in self.live_params()}
 
-    def without(self, body: tuple[Stmt, ...]) -> "Case":
+    def without(self, body: tuple[Stmt, ...]) -> Case:
         """The same case with another body."""
         return replace(self, body=body)
 

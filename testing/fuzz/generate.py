@@ -9,7 +9,7 @@ from .expressions import Expressions
 
 DTYPES = (*FLOATS, "float32", "float32", "float16", "int32", "int16", "int8", "uint8")
 SIZES = (1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 64, 65, 100)
-MOST_ELEMENTS = 700
+MOST_ELEMENTS = 160
 """Elements of the blocks together: the interpreter takes about 60 us for each."""
 
 LOOP_VARIABLES = ("i", "j", "l")
@@ -44,8 +44,8 @@ class Generator:
 
     def _choose_space(self) -> None:
         """Tile shape, tensor shape, grid and the origin of a block in every dimension."""
-        sizes = (16, 32, 48) if self.gemm else SIZES
-        most = 2500 if self.gemm else MOST_ELEMENTS
+        sizes = (16, 32) if self.gemm else SIZES
+        most = 560 if self.gemm else MOST_ELEMENTS
         self.block = [int(self.pick(sizes)) for _ in range(self.rank)]
         while np.prod(self.block) > most:
             self.block[int(np.argmax(self.block))] //= 2
@@ -67,7 +67,9 @@ class Generator:
 
     # --- declarations ------------------------------------------------------------------------------------------------
 
-    def param(self, dims, dtype: str, role: str = "in", limit: int = 0, lead: tuple[int, ...] = (), fresh=False) -> Param:
+    def param(
+        self, dims, dtype: str, role: str = "in", limit: int = 0, lead: tuple[int, ...] = (), fresh=False
+    ) -> Param:
         """A tensor over dimensions `dims` of the space (after leading sizes `lead`); an existing one if it fits."""
         shape = (*lead, *(self.size[d] for d in dims))
         for p in self.params.values():
@@ -244,7 +246,7 @@ class Generator:
             dims = (k, self.size[d]) if transposed else (self.size[d], k)
             spelled = (str(k), self.spelled[d]) if transposed else (self.spelled[d], str(k))
             tile = (step, side) if transposed else (side, step)
-            where = ["ko * %d" % step, self.at(d)] if transposed else [self.at(d), "ko * %d" % step]
+            where = [f"ko * {step}", self.at(d)] if transposed else [self.at(d), f"ko * {step}"]
             self.params[name] = Param(name, dims, dtype, extents=spelled)
             self.tiles[f"T{name}"] = Tile(f"T{name}", tile, dtype, "shared")
             parts.append(Stmt((f"T.copy({name}[{', '.join(where)}], T{name})",), fills=f"T{name}"))
@@ -262,13 +264,18 @@ class Generator:
         if not any("Y" in n[:1] for s in body for n in s.names() if n in self.params):
             body.append(self.store())
         return Case(
-            self.seed, tuple(self.params.values()), tuple(self.tiles.values()), tuple(self.grid), tuple(body), self.dynamic
+            self.seed,
+            tuple(self.params.values()),
+            tuple(self.tiles.values()),
+            tuple(self.grid),
+            tuple(body),
+            self.dynamic,
         )
 
 
 WEIGHTS = {
-    "load": 0.16, "nest": 0.36, "store": 0.1, "reduction": 0.12, "scan": 0.03, "fill": 0.04, "move": 0.05, "atomic": 0.02,
-    "branch": 0.05, "repeat": 0.07,
+    "load": 0.16, "nest": 0.36, "store": 0.1, "reduction": 0.12, "scan": 0.03, "fill": 0.04, "move": 0.05,
+    "atomic": 0.02, "branch": 0.05, "repeat": 0.07,
 }  # fmt: skip
 
 

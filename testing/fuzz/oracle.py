@@ -29,6 +29,11 @@ class Failure:
     kind: str
     text: str
 
+    @property
+    def refused(self) -> bool:
+        """The compiler named a construct it does not support: a limit of the compiler, no wrong code."""
+        return self.kind == "compile UnsupportedConstruct"
+
 
 class _Outside(Exception):
     pass
@@ -82,7 +87,7 @@ def trace(source: str):
     name = f"<fuzz {next(_names)}>"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     scope = {"__name__": "fuzz_case"}
-    exec(compile(source, name, "exec"), scope)
+    exec(compile(source, name, "exec"), scope)  # noqa: S102
     return scope["kernel"]
 
 
@@ -97,11 +102,12 @@ def check(source: str, inputs: dict[str, np.ndarray], text: bool = False) -> Fai
         None, or the first failure: ``trace``, ``compile``, ``run`` (hazards, guard bytes, other text) or ``value``.
     """
     import roads
+
     import tilelang_ascend as tilelang
 
     try:
         func = trace(source)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  any error is a finding
         return Failure(f"trace {type(error).__name__}", str(error))
     want = {n: a.copy() for n, a in inputs.items()}
     interpreter = Interpreter()
@@ -114,7 +120,7 @@ def check(source: str, inputs: dict[str, np.ndarray], text: bool = False) -> Fai
             return Failure(f"reference {type(error).__name__}", str(error))
     try:
         kernel = tilelang.compile(func)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  any error is a finding
         return Failure(f"compile {type(error).__name__}", str(error))
     arrays = {n: a for n, a in inputs.items() if a.ndim}
     scalars = {n: a.item() for n, a in inputs.items() if not a.ndim}
@@ -123,7 +129,7 @@ def check(source: str, inputs: dict[str, np.ndarray], text: bool = False) -> Fai
         got = roads.run(kernel, arrays, scalars, text=text)
     except AssertionError as error:
         return Failure("run " + str(error).split("\n")[0].split(":")[0][:24], str(error))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  any error is a finding
         return Failure(f"run {type(error).__name__}", str(error))
     return _compare(got, want, inputs, interpreter.peak)
 
@@ -150,6 +156,8 @@ def _compare(got, want, inputs, peak: float) -> Failure | None:
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             return Failure(
-                "value", f"{name}{list(where)} is {a[where]}, not {b[where]} (limit {limit:.3g}; {bad.sum()} of {bad.size} differ)"
+                "value",
+                f"{name}{list(where)} is {a[where]}, not {b[where]} "
+                f"(limit {limit:.3g}; {bad.sum()} of {bad.size} differ)",
             )
     return None

@@ -7,6 +7,10 @@ from ..isa.pieces import piece_of
 from .linear import ZERO, Linear, LinearForms, upper_bound
 from .program import Access
 
+MAX_GM_VERSIONS = 16
+"""Remainders by more than this in a GM offset are tile indices, not versions of a workspace: traces long enough to tell so many
+versions apart would take minutes."""
+
 
 class AccessReader:
     """Translates intrinsic calls into `Access` records. `extents`: loop atom -> constant trip count."""
@@ -68,7 +72,7 @@ class AccessReader:
         if access.size is None:
             return access
         mods = [(a, c) for a, c in access.start.terms.items() if a.kind == "mod" and c >= access.size]
-        if len(mods) != 1:
+        if len(mods) != 1 or mods[0][0].modulus > MAX_GM_VERSIONS:
             return access
         atom, stride = mods[0]
         rest = dict(access.start.terms)

@@ -26,6 +26,7 @@ from ..ir import (
 TILE_OP_OPERANDS = {
     "tl.copy": ((0,), (1,)),
     "tl.fill": ((), (0,)),
+    "tl.zero_accumulator": ((), (0,)),
     "tl.gemm": ((0, 1, 2), (2,)),
     "tl.reduce": ((0, 1), (1,)),
     "tl.cumsum": ((0,), (1,)),

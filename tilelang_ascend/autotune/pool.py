@@ -20,11 +20,13 @@ from dataclasses import dataclass, field
 from multiprocessing import Pipe, connection, reduction
 from typing import Any
 
+from ..errors import TilelangAscendError
+
 _BOOT = (
     "import json, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = json.loads(sys.argv[2]); "
     "from tilelang_ascend.autotune.worker import main; main(int(sys.argv[1]), sys.argv[3], int(sys.argv[4]))"
 )
-"""Ctrl-C reaches the whole foreground group; the parent ends its workers itself, at once and without their tracebacks."""
+"""Ctrl-C reaches the whole foreground group; the parent ends its workers itself, without their tracebacks."""
 
 _START_SECONDS = 120
 """A worker that has not loaded the compiler by then never will."""
@@ -55,7 +57,7 @@ class Reply:
     value: Any = None
 
 
-class WorkerStartError(RuntimeError):
+class WorkerStartError(TilelangAscendError, RuntimeError):
     """A worker process ended or got stuck before it could take a job; the message has its output."""
 
 

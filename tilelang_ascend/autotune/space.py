@@ -45,12 +45,6 @@ def split(config: dict, signature: inspect.Signature) -> tuple[dict, dict | None
     return arguments, own
 
 
-def given_by_caller(names: Iterable[str], signature: inspect.Signature, args: tuple, kwargs: dict) -> list[str]:
-    """Those of `names` that a call passes itself."""
-    bound = signature.bind_partial(*args, **kwargs).arguments
-    return [name for name in names if name in bound or name in kwargs]
-
-
 def _call(configs: Callable, signature: inspect.Signature, args: tuple, kwargs: dict) -> Any:
     """`configs` with the call's arguments, or, where it does not take all of them, with those it has a name for."""
     takes = inspect.signature(configs)

@@ -42,7 +42,7 @@ def _guarded(work, payload, files: dict[str, int]) -> tuple[str, object]:
 
 
 def _die_with(parent: int) -> None:
-    """A parent that is killed cannot end its workers, and one that hangs in native code does not see its socket close."""
+    """A killed parent cannot end its workers, and a worker busy in native code does not see its socket close."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

@@ -37,9 +37,10 @@ def is_cache_enabled() -> bool:
 
 
 def clear_cache() -> None:
-    """Forget every compiled kernel, in memory and on disk."""
+    """Forget every compiled kernel, in memory and on disk, and every measurement of the tuner on disk."""
     clear_memory()
     store().clear()
+    measurements().clear()
 
 
 def clear_memory() -> None:
@@ -51,6 +52,11 @@ def clear_memory() -> None:
 def store() -> Store:
     """The on-disk cache of this user."""
     return Store(env.CACHE_DIR.get())
+
+
+def measurements() -> Store:
+    """What this user's tunings have measured."""
+    return Store(env.CACHE_DIR.get() / "autotune")
 
 
 def get_or_build(key: str, build: Callable[[], Artifact]) -> Artifact:

@@ -58,8 +58,11 @@ def mask_form(call: Call) -> list[Span]:
     for i, operand in enumerate(call.intrin.operands):
         per_block = BLOCK // call.itemsize(i)
         blocks = -(-lanes // per_block)
-        last = (lanes - (blocks - 1) * per_block) * call.itemsize(i)
-        lo, hi = strided_span(call["repeat"], call[operand.name + "_rep"], call[operand.name + "_blk"], blocks, last)
+        block_stride = call[operand.name + "_blk"]
+        # With block stride 0 every block but the last is a whole one at the head.
+        whole = block_stride == 0 and blocks > 1
+        last = BLOCK if whole else (lanes - (blocks - 1) * per_block) * call.itemsize(i)
+        lo, hi = strided_span(call["repeat"], call[operand.name + "_rep"], block_stride, blocks, last)
         spans.append((i, operand.direction, lo, hi))
     return spans
 

@@ -100,9 +100,10 @@ _RULES: dict[tuple[str, str], Callable] = {
 
 def _lanes(record: Intrinsic, v: Values) -> int | None:
     """The highest active lane of a repeat plus one, None when the mask is not known."""
-    if "mask" in record.arg_names:
+    scalars = {a.name for a in record.args}
+    if "mask" in scalars:
         return v.bound("mask")
-    if "mask_hi" not in record.arg_names:
+    if "mask_hi" not in scalars:
         return None
     high, low = v.exact("mask_hi"), v.exact("mask_lo")
     return None if None in (high, low) else ((high & _WORD) << 64 | low & _WORD).bit_length()

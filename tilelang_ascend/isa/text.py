@@ -80,7 +80,9 @@ def exact_cast(text: str, ctype: str) -> str:
     """`text` as an expression whose type is exactly `ctype`: the API deduces a template parameter from it."""
     if getattr(text, "ctype", None) == ctype:
         return text
-    has_type = {"int32_t": literal(text) is not None, "float": bool(_FLOAT_LITERAL.fullmatch(text.strip()))}
+    value = literal(text)
+    # The lowest int32 has no literal of its own: it is a minus sign in front of a long.
+    has_type = {"int32_t": value is not None and abs(value) < 1 << 31, "float": bool(_FLOAT_LITERAL.fullmatch(text.strip()))}
     if has_type.get(ctype, False) or text.startswith(f"static_cast<{ctype}>("):
         return text
     return f"static_cast<{ctype}>({text})"

@@ -22,6 +22,11 @@ class JITImpl:
 
     Equal calls reuse the compiled kernel. A call counts as equal only while the code, the globals and the closures that
     tracing could read are unchanged too.
+
+    Attributes:
+        func, signature: the user's function.
+        out_idx: parameters a call allocates and returns.
+        settings: (execution_backend, target, compiler options).
     """
 
     def __init__(self, fn: types.FunctionType, *, out_idx, execution_backend, target, options: dict[str, Any]):
@@ -29,7 +34,7 @@ class JITImpl:
         self.func = fn
         self.signature = inspect.signature(fn)
         self.out_idx = out_idx
-        self._settings = (execution_backend, target, options)
+        self.settings = (execution_backend, target, options)
         self._templates: dict[Any, Any] = {}
         self._kernels: dict[Any, JITKernel] = {}
 
@@ -58,6 +63,10 @@ class JITImpl:
     def get_kernel_source(self, *args: Any, kernel_only: bool = True, **kwargs: Any) -> str:
         """The Ascend C for these arguments."""
         return self.compile(*args, **kwargs).get_kernel_source(kernel_only)
+
+    def launch_inputs(self, *args: Any, **kwargs: Any) -> tuple:
+        """What an eager call with these arguments hands to the kernel; None for tensors it leaves out."""
+        return self._bind_eager(args, kwargs)[0].inputs
 
     def par_compile(
         self, configs: Iterable[dict | tuple], num_workers: int | None = None, ignore_error: bool = False
@@ -114,7 +123,7 @@ class JITImpl:
     def _remember(self, key: Any, trace: Callable[[], Any]) -> JITKernel:
         kernel = self._kernels.get(key) if key is not None else None
         if kernel is None:
-            backend, target, options = self._settings
+            backend, target, options = self.settings
             kernel = compile_prim_func(trace(), self.out_idx, backend, target, options)
             if key is not None:
                 self._kernels[key] = kernel

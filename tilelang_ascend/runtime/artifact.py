@@ -69,12 +69,12 @@ class Artifact:
     @cached_property
     def tile_ir(self):
         """The kernel as the user wrote it: a `PrimFunc` with tile operators."""
-        return _load_ir(self.tile_ir_json)
+        return load_ir(self.tile_ir_json)
 
     @cached_property
     def ascend_ir(self):
         """The lowered program: an `IRModule` with one function for each kind of core."""
-        return _load_ir(self.ascend_ir_json)
+        return load_ir(self.ascend_ir_json)
 
     def to_files(self) -> dict[str, str]:
         """Text of each of `FILES`."""
@@ -121,10 +121,11 @@ class Artifact:
 _OPERATOR = re.compile(r'"type":"ir\.Op","data":"((?:tl|ascend)\.\w+)"')
 
 
-def _load_ir(text: str):
+def load_ir(text: str):
+    """IR from TVM JSON, also in a process that has compiled nothing yet."""
     from .. import ir
 
-    # In a process that has compiled nothing yet our operators do not exist.
+    # There our operators do not exist yet.
     for name in set(_OPERATOR.findall(text)):
         ir.op(name)
     return ir.tvm.ir.load_json(text)

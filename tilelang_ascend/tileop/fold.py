@@ -45,7 +45,7 @@ class Fold:
             run(self.operation, [out, a, b], axes)
             return
         # a ^ b = (a | b) - (a & b): the bits of the second are a subset of the first, nothing borrows.
-        common = self.temporary(self.dtype, dict(enumerate(self.emitter.extents)), "common")
+        common = self.temporary(self.dtype, {a: self.emitter.extents[a] for a in axes}, "common")
         self.emitter.run_words("and", [common, a, b], axes)
         self.emitter.run_words("or", [out, a, b], axes)
         self.emitter.run("sub", [out, out, common], axes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..ir import Var, const_int, dtype_of, imm, itemsize, scope_of, sym, tirx
+from .context import REPEAT_BYTES, round_up
 
 FRACTAL_BYTES = 512
 BLOCK_BYTES = 32
@@ -69,16 +70,16 @@ def l0c_layout(shape, dtype: str) -> NzLayout:
 
 
 def tile_bytes(buffer) -> int:
-    """Bytes of one version of a placed tile (UB rows padded to a block)."""
+    """Bytes of one version of a placed tile (UB rows padded to a block, the whole to a repeat)."""
     shape, size = [const_int(n) for n in buffer.ty.shape], itemsize(dtype_of(buffer))
     if scope_of(buffer) == "shared.l1":
         return l1_layout(shape, dtype_of(buffer)).elements * size
     if scope_of(buffer) == "local.l0c":
         return l0c_layout(shape, dtype_of(buffer)).elements * size
-    elements = ceil_div(shape[-1] * size, BLOCK_BYTES) * BLOCK_BYTES
+    nbytes = ceil_div(shape[-1] * size, BLOCK_BYTES) * BLOCK_BYTES
     for n in shape[:-1]:
-        elements *= n
-    return elements
+        nbytes *= n
+    return round_up(nbytes, REPEAT_BYTES)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from ..ir import (
     For,
     IfThenElse,
     Stmt,
+    Var,
     dtype_of,
     exprs,
     if_then,
@@ -32,11 +33,13 @@ from ..ir import (
 )
 from .context import BLOCK_BYTES, VectorContext
 from .parallel_scalar import scalar_loops
+from .vector_accumulate import Update, accumulate, fold_dtype, neutral, update_of
 from .vector_convert import Unsupported, convert
 from .vector_emit import Emitter, Unreadable, Unwritable
 from .vector_expr import ExprLowering, is_tile
 from .vector_graph import MASK, Graph, Node
 from .vector_nest import Nest, nest_of, scalar_vars
+from .vector_rows import rows_of, scattered, store_rows, store_scattered
 from .vector_store import store
 from .vector_values import Values, count_edges
 
@@ -53,7 +56,17 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
     except (Unreadable, Unwritable):
         reason, hint = "a tile access does not start at a 32-byte boundary", "; align the tile slices"
     ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {reason}{hint}")
-    return scalar_loops(stmt, ctx, reason)
+    return scalar_loops(stmt, ctx, reason, lambda value, span: _on_one_lane(value, ctx, span))
+
+
+def _on_one_lane(value, ctx: VectorContext, span):
+    """(operand, statements): a function of scalar expressions computed on the vector unit."""
+    block = Block(ctx, Nest([Var("lane", "int32")], (1,), seq(), span), {}, None)
+    dtype = dtype_of(value)
+    place = Values(ctx, block.graph, Emitter((1,)), BLOCK_BYTES).temporary(dtype, (0,), "lane")
+    result = block.as_stored(block.exprs.natural(value), dtype)
+    block.effects.append(Effect([result], [place.buffer], lambda values: store(values, place, result, span), 0))
+    return place.head(), block.emit()
 
 
 @dataclass
@@ -110,6 +123,7 @@ class Block:
         value = self.exprs.natural(s.value)
         if not value.is_scalar:
             self.env[s.var] = value
+            self.exprs.remember(s.var, s.value)
             return
 
         def emit(values: Values):
@@ -136,11 +150,20 @@ class Block:
             value = self.exprs.value(s.value)
             self.env[buffer] = self._merged(value, self.exprs.ops.value(self.env[buffer], dtype_of(buffer)))
             return
+        if any(b.same_as(buffer) for b in self.exprs.pinned):
+            raise Unsupported(f"`{buffer.name}` is stored after rows that depend on it were read", "split the nest")
         if not is_tile(buffer) and buffer not in self.exprs.variables:
-            raise Unsupported(f"`{buffer.name}` is stored lane by lane")
+            self.store_rows(s)
+            return
         place = self.exprs.variables.get(buffer) or self.exprs.place(buffer, list(s.indices))
         if place is None:
-            raise Unsupported(f"the index of the store to `{buffer.name}` is data", "store to an affine index")
+            self.scatter(s)
+            return
+        missing = tuple(a for a, n in enumerate(self.nest.extents) if n > 1 and not place.strides[a])
+        update = update_of(s) if missing else None
+        if update is not None:
+            self.accumulate(s, place, update, missing)
+            return
         value = self._stored_value(s)
         if self.mask is not None:
             value = self._masked(s, value)
@@ -148,13 +171,58 @@ class Block:
         self.effects.append(Effect([value], [place.buffer], lambda values: store(values, place, value, span), known))
         self.exprs.stored[buffer] = self.exprs.stored.get(buffer, 0) + 1
 
+    def store_rows(self, s: BufferStore) -> None:
+        """Rows of a GM tensor chosen by data."""
+        rows = rows_of(self.exprs, s.buffer, list(s.indices), clamp=False)
+        if self.mask is not None or any(n > 1 and a not in rows.outer for a, n in enumerate(self.nest.extents[:-1])):
+            raise Unsupported(f"`{s.buffer.name}` is stored lane by lane")
+        value, axes, span = self.graph.tile(self._stored_value(s)), self.nest.axes, s.span
+        emit = lambda values: store_rows(values, rows, axes, value, span)  # noqa: E731
+        self.effects.append(Effect([value], [], emit, len(self.graph)))
+        self.exprs.stored[s.buffer] = self.exprs.stored.get(s.buffer, 0) + 1
+
+    def scatter(self, s: BufferStore) -> None:
+        """Elements of a tile chosen by data: the values are computed on vectors, the stores are scalar."""
+        reason = f"the index of the store to `{s.buffer.name}` is data"
+        if self.mask is not None or update_of(s) is not None or dtype_of(s.buffer) == "bool":
+            raise Unsupported(reason, "store to an affine index")
+        target = scattered(self.exprs, s.buffer, list(s.indices))
+        value, axes, span = self.graph.tile(self._stored_value(s)), self.nest.axes, s.span
+
+        def emit(values: Values):
+            store_scattered(values, target, axes, value, span)
+            self.ctx.warn(span, f"this statement of T.Parallel stores one element at a time: {reason}")
+
+        self.effects.append(Effect([value], [self.ctx.layout(s.buffer).buffer], emit, len(self.graph)))
+        self.exprs.stored[s.buffer] = self.exprs.stored.get(s.buffer, 0) + 1
+
+    def accumulate(self, s: BufferStore, place, update: Update, missing: tuple[int, ...]) -> None:
+        """Iterations along the axes `missing` update one element together."""
+        dtype, ops, known = dtype_of(s.buffer), self.exprs.ops, len(self.graph)
+        fold_type = fold_dtype(update.operation, dtype)
+
+        def as_folded(n: Node) -> Node:
+            return ops.scalar_cast(n, fold_type) if n.is_scalar else convert(self.graph, n, fold_type)
+
+        old = as_folded(self.exprs.view_node(place, self.exprs.stored.get(s.buffer, 0)))
+        value = self.graph.tile(as_folded(self.exprs.value(update.value)))
+        if self.mask is not None:
+            value = ops.select(self.mask, value, self.graph.const(neutral(update.operation, fold_type), fold_type))
+
+        def emit(values: Values):
+            accumulate(values, place, old, value, update, missing, lambda n: self.as_stored(n, dtype), s.span)
+
+        self.effects.append(Effect([value], [place.buffer], emit, known))
+        self.exprs.stored[s.buffer] = self.exprs.stored.get(s.buffer, 0) + 1
+
     def _stored_value(self, s: BufferStore) -> Node:
         """The value in the dtype of the buffer."""
         dtype = dtype_of(s.buffer)
         value = self.exprs.natural(s.value)
-        return self._as_stored(value, dtype)
+        return self.as_stored(value, dtype)
 
-    def _as_stored(self, value: Node, dtype: str) -> Node:
+    def as_stored(self, value: Node, dtype: str) -> Node:
+        """`value` in the dtype of the bytes of a tile of `dtype`."""
         memory = "uint8" if dtype == "bool" else dtype
         if value.is_scalar:
             return value if value.dtype == memory else self.exprs.ops.scalar_cast(value, memory)
@@ -166,7 +234,7 @@ class Block:
 
         ops, dtype = self.exprs.ops, dtype_of(s.buffer)
         memory = "uint8" if dtype == "bool" else dtype
-        old = self._as_stored(self.exprs.natural(BufferLoad(s.buffer, list(s.indices))), dtype)
+        old = self.as_stored(self.exprs.natural(BufferLoad(s.buffer, list(s.indices))), dtype)
         if memory in ("int8", "uint8"):
             parts = [convert(self.graph, x, "float16") for x in (value, old)]
             return convert(self.graph, ops.select(self.mask, *parts), memory)
@@ -206,6 +274,8 @@ class Block:
         assigned = [x.buffer for x in statements(s) if isinstance(x, BufferStore)]
         if any(scope_of(b) == "local.var" and b not in self.exprs.variables for b in assigned if b in self.env):
             raise Unsupported("a variable that changes inside a loop or branch of the nest")
+        if any(p.same_as(b) for p in self.exprs.pinned for b in assigned):
+            raise Unsupported("a loop or branch of the nest stores to what chooses rows", "split the nest")
         variables = self.exprs.variables
         written = list({b: None for b in assigned if is_tile(b) or b in variables})
         roots = (

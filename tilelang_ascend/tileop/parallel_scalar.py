@@ -30,17 +30,24 @@ from ..ir import (
     walk_expr,
 )
 from .context import VectorContext
-from .vector_expr import has_function, is_tile
+from .vector_expr import SCALAR_CALLS, is_tile
 
 
-def scalar_loops(stmt: For, ctx: VectorContext, reason: str = "") -> Stmt:
-    """`stmt` element by element, in order. Raises `UnsupportedConstruct` for functions the scalar unit does not have."""
-    return _Scalar(ctx, reason)(stmt)
+def scalar_loops(stmt: For, ctx: VectorContext, reason: str = "", vector=None) -> Stmt:
+    """`stmt` element by element, in order. Functions the scalar unit does not have are computed by `vector`, which lowers a
+    statement on one lane; without it they raise `UnsupportedConstruct`."""
+    return _Scalar(ctx, reason, vector)(stmt)
+
+
+def element_address(ctx: VectorContext, buffer, indices, out: list, span):
+    """Head address of one element; reads of tiles in its indices are bound by statements appended to `out`."""
+    scalar = _Scalar(ctx, "an index")
+    return scalar.address(buffer, [scalar.rewrite(i, out, span) for i in indices])
 
 
 class _Scalar(StmtMutator):
-    def __init__(self, ctx: VectorContext, reason: str):
-        self.ctx, self.reason = ctx, reason
+    def __init__(self, ctx: VectorContext, reason: str, vector=None):
+        self.ctx, self.reason, self.vector = ctx, reason, vector
 
     def address(self, buffer, indices):
         """Head address of one element."""
@@ -65,15 +72,24 @@ class _Scalar(StmtMutator):
                 )
             )
             return var
-        if isinstance(e, Call) and has_function(e):
-            name = op_name(e).split(".")[-1]
-            raise UnsupportedConstruct(
-                f"this T.Parallel has no vector form ({self.reason}), and {name} exists on vectors only", at=span,
-                hint="make the accesses of the nest contiguous, or compute the function in a nest of its own",
-            )  # fmt: skip
+        if isinstance(e, Call) and op_name(e).split(".")[-1] not in SCALAR_CALLS:
+            return self._function(e, out, span)
         if (op_name(e) or "").endswith(".if_then_else") and any(_has_load(a) for a in e.args[1:]):
             return self._choose(e, out, span)
         return map_children(e, lambda x: self.rewrite(x, out, span))
+
+    def _function(self, e, out: list, span):
+        """A function of scalars, computed on one lane of the vector unit."""
+        if self.vector is None:
+            raise UnsupportedConstruct(
+                f"{op_name(e).split('.')[-1]} exists on vectors only, and this statement runs on the scalar unit ({self.reason})",
+                at=span, hint="compute the function in a nest of its own",
+            )  # fmt: skip
+        value = map_children(e, lambda x: self.rewrite(x, out, span))
+        place, statements = self.vector(value, span)
+        var = Var("f_v", dtype_of(e))
+        out += [statements, Bind(var, call("ascend.get_value", [place], dtype=dtype_of(e), span=span), span=span)]
+        return var
 
     def _choose(self, e, out: list, span):
         """A lazy selection whose branches read tiles: a branch that stores into a variable."""

@@ -35,7 +35,7 @@ def fold_planes(r: Fold, view: View) -> View:
         if work is None:
             # Half a tile is contiguous only when nothing lies outside the folded axis.
             outermost = all(n == 1 for n in r.shape[: r.dim])
-            work = r.temporary(r.dtype, {**dict(enumerate(r.shape)), r.dim: keep}, "fold")
+            work = r.temporary(r.dtype, {**_layout_extents(r, view), r.dim: keep}, "fold")
             work = replace(work, dense=outermost)
             if keep > half:
                 r.emitter.extents = (*extents[: r.dim], 1, *extents[r.dim + 1 :])
@@ -45,6 +45,12 @@ def fold_planes(r: Fold, view: View) -> View:
         n = keep
     work = work or view
     return replace(work, strides=tuple(0 if a == r.dim else s for a, s in enumerate(work.strides)))
+
+
+def _layout_extents(r: Fold, view: View) -> dict:
+    """Extents of the axes that shape a temporary like `view`: unit axes count where rows of one element are padded."""
+    packed = any(n > 1 and view.strides[a] == 1 for a, n in enumerate(r.shape))
+    return {a: n for a, n in enumerate(r.shape) if n > 1 or not packed}
 
 
 def shifted(view: View, axis: int, steps: int) -> View:

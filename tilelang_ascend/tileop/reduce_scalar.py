@@ -12,7 +12,6 @@ from ..ir import (
     Stmt,
     Var,
     attrs_of,
-    const_int,
     decl_buffer,
     dtype_of,
     imm,
@@ -82,8 +81,6 @@ def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
         BufferStore(target.source, result, places, span=span),
     )  # fmt: skip
     for d in reversed(kept):
-        if const_int(source.region[d].extent) == 1:
-            body = seq(body)
         body = For(loops[d], imm(0), source.region[d].extent, ForKind.PARALLEL, body, span=span)
     return scalar_loops(body, ctx, reason)
 

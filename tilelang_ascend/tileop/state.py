@@ -61,6 +61,7 @@ class LoweringState:
     gms: dict = field(default_factory=dict)
     pitch_unit: int = 8
     blocks: int = 1
+    vector_options: dict = field(default_factory=dict)
     allocs: list = field(default_factory=list)
     warnings: list = field(default_factory=list)
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
@@ -127,6 +128,7 @@ class LoweringState:
             new_temp=lambda dtype, elements, name: self.declare([1, round_up(elements, 32)], dtype, name, "shared.ub"),
             warn=lambda span, message: self.warnings.append((span, message)),
             pitch_unit=self.pitch_unit,
+            options=self.vector_options,
             gm_address=lambda b, indices: head(self.gms[b].flat, None, self.gms[b].offset(indices, self.analyzer)),
         )
 

@@ -58,6 +58,8 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
         return g.scalar_cast(a, dtype)
     if MASK in (a.dtype, dtype):
         return _from_mask(g, a, dtype) if a.dtype == MASK else to_mask(g, a)
+    if a.dtype in UNSIGNED or dtype in UNSIGNED:
+        return convert_unsigned(g, a, dtype)
     if a.op == "cast" and a.args[0].dtype == dtype and _lossless(dtype, a.dtype):
         return a.args[0]
     way = (*ROUTES.get((a.dtype, dtype), ()), dtype)
@@ -70,6 +72,45 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
             raise Unsupported(f"no vector conversion from {a.dtype} to {dtype}")
         a = g.cast(a, hop, HOPS[a.dtype, hop])
     return a
+
+
+UNSIGNED = ("uint16", "uint32")
+"""Unsigned dtypes the hardware cannot convert; uint8 has conversions of its own."""
+
+
+def convert_unsigned(g: Graph, a: Node, dtype: str) -> Node:
+    """Conversions from and to uint16 (through int32) and uint32 (the bits of an int32)."""
+    if a.dtype == "uint16":
+        return convert(g, wrap(g, convert(g, g.reinterpret(a, "int16"), "int32"), 16, signed=False), dtype)
+    if dtype == "uint16":
+        narrow = convert(g, wrap(g, convert(g, a, "int32"), 16, signed=True), "int16")
+        return g.reinterpret(narrow, dtype)
+    if a.dtype == "uint32":
+        if dtype == "int64":
+            raise Unsupported("no vector conversion from uint32 to int64")
+        if dtype.startswith(("float", "bfloat")):
+            return convert(g, _float_of_uint32(g, a), dtype)
+        return convert(g, g.reinterpret(a, "int32"), dtype)
+    if a.dtype.startswith(("float", "bfloat")):
+        return _uint32_of_float(g, convert(g, a, "float32"))
+    return g.reinterpret(convert(g, a, "int32"), dtype)
+
+
+def _float_of_uint32(g: Graph, a: Node) -> Node:
+    """high * 2**16 + low in float32: both parts are exact, the sum rounds once."""
+    sixteen = g.const(16, "uint32")
+    high = g.with_scalar("shift_right", a, sixteen)
+    low = g.with_scalar("shift_right", g.with_scalar("shift_left", a, sixteen), sixteen)
+    high, low = (convert(g, g.reinterpret(x, "int32"), "float32") for x in (high, low))
+    return g.binary("add", g.binary("mul", high, g.const(65536.0, "float32")), low)
+
+
+def _uint32_of_float(g: Graph, a: Node) -> Node:
+    """Truncation; from 2**31 on, the difference to it is converted and the top bit set."""
+    top = g.compare("ge", a, g.const(2.0**31, "float32"))
+    small = g.select(top, g.binary("sub", a, g.const(2.0**31, "float32")), a)
+    bit = convert(g, g.select(top, g.const(-(2.0**31), "float32"), g.const(0.0, "float32")), "int32")
+    return g.reinterpret(g.binary("add", convert(g, small, "int32"), bit), "uint32")
 
 
 def _needs_wrap(src: str, dst: str) -> bool:

@@ -37,14 +37,15 @@ def memory_dtype(buffer) -> str:
     return "uint8" if dtype_of(buffer) == "bool" else dtype_of(buffer)
 
 
-_SCALAR_CALLS = ("if_then_else", "likely", "reinterpret", *vector_int.BITWISE)
+#: Calls the scalar unit can evaluate.
+SCALAR_CALLS = ("if_then_else", "likely", "reinterpret", *vector_int.BITWISE)
 
 
 def has_function(e) -> bool:
     """True when an expression calls a function the scalar unit does not have (exp, tanh, …)."""
     found = []
     walk_expr(
-        e, lambda x: found.append(x) if isinstance(x, Call) and op_name(x).split(".")[-1] not in _SCALAR_CALLS else None
+        e, lambda x: found.append(x) if isinstance(x, Call) and op_name(x).split(".")[-1] not in SCALAR_CALLS else None
     )
     return bool(found)
 
@@ -64,6 +65,10 @@ class ExprLowering:
         self.stored: dict = {}
         self.variables: dict = {}
         self.guarded = 0
+        self.lets: dict = {}
+        """Var -> expression, for lets whose tiles have not been stored since."""
+        self.pinned: list = []
+        """Buffers read when rows are fetched, which happens at their first use: they may not be stored in this block."""
 
     # -- classification -----------------------------------------------------------------------------------------------
 
@@ -122,7 +127,7 @@ class ExprLowering:
         n.axes = (axis,)
         return n
 
-    def _split(self, e) -> tuple[dict, Affine] | None:
+    def split(self, e) -> tuple[dict, Affine] | None:
         """`e` as ({axis: coefficient}, lane-invariant rest), None when it is no such sum."""
         sum_ = affine(e)
         coefficients: dict = {}
@@ -139,7 +144,7 @@ class ExprLowering:
 
     def _index_value(self, e) -> Node | None:
         """Integer sums of axes as int32 values."""
-        parts = self._split(e)
+        parts = self.split(e)
         if parts is None or not parts[0] and affine(e).terms == ():
             return None
         coefficients, rest = parts
@@ -166,7 +171,7 @@ class ExprLowering:
 
     def _affine_condition(self, e, mode: str) -> Node | None:
         """Compare of two integer index sums: the varying part is small and exact in float32, the rest is one scalar."""
-        parts = self._split(tirx.Sub(e.a, e.b)) if is_integer(dtype_of(e.a)) else None
+        parts = self.split(tirx.Sub(e.a, e.b)) if is_integer(dtype_of(e.a)) else None
         if parts is None or not parts[0]:
             return None
         coefficients, rest = parts
@@ -199,7 +204,7 @@ class ExprLowering:
         base, strides = constant(0), [0] * len(self.axes)
         coverage = []
         for index, stride in zip(indices, layout.strides):
-            parts = self._split(index)
+            parts = self.split(index)
             if parts is None:
                 return None
             coefficients, rest = parts
@@ -239,7 +244,7 @@ class ExprLowering:
     def in_bounds(self, buffer, indices) -> bool:
         """True when every lane of the access is provably inside the buffer."""
         for index, extent in zip(indices, self.ctx.layout(buffer).shape):
-            parts = self._split(index)
+            parts = self.split(index)
             if parts is None or parts[1].terms:
                 return False
             ends = [c * (self.extents[a] - 1) for a, c in parts[0].items()]
@@ -255,9 +260,9 @@ class ExprLowering:
         if buffer in self.env:
             return self.env[buffer]
         if buffer in self.variables:
-            return self._view_node(self.variables[buffer], self.stored.get(buffer, 0))
+            return self.view_node(self.variables[buffer], self.stored.get(buffer, 0))
         if not is_tile(buffer):
-            raise Unsupported(f"`{buffer.name}` is read from GM lane by lane", "stage it through a tile")
+            return self._rows(buffer, indices)
         safe = not self.guarded or self.in_bounds(buffer, indices)
         view = self.place(buffer, indices) if safe else None
         version = self.stored.get(buffer, 0)
@@ -265,9 +270,10 @@ class ExprLowering:
             return self._indirect(buffer, indices, clamp=not safe)
         if not any(view.strides):
             return self._element(e, view, version)
-        return self._view_node(view, version)
+        return self.view_node(view, version)
 
-    def _view_node(self, view: View, version: int) -> Node:
+    def view_node(self, view: View, version: int) -> Node:
+        """The lanes of a view as they are after `version` stores."""
         key = (id(view.buffer), version, view.strides, view.base.const, tuple((id(a), c) for a, c in view.base.terms))
         n = self.g.node("load", view.dtype, attrs=(view,), key=key)
         n.axes = tuple(a for a, s in enumerate(view.strides) if s)
@@ -280,6 +286,26 @@ class ExprLowering:
             found = self.g.known[key] = self.g.element(Var(e.source.name, view.dtype), view.head)
             found.attrs = (*found.attrs, view)
         return found
+
+    def remember(self, var, value) -> None:
+        """A let that may be written out where it is used, as long as nothing it reads was stored before."""
+        read: list = []
+        walk_expr(value, lambda x: read.append(x.source) if isinstance(x, TensorLoad) else None)
+        if all(is_tile(b) and b not in self.stored for b in read):
+            self.lets[var] = value
+
+    def _rows(self, buffer, indices) -> Node:
+        """Rows of a GM tensor chosen by data."""
+        from .vector_rows import rows_of, tiles_in
+
+        rows = rows_of(self, buffer, indices, clamp=bool(self.guarded))
+        read = tiles_in(rows)
+        if any(b in self.stored for b in read):
+            raise Unsupported(f"`{buffer.name}` or the choice of its rows changes in the same nest", "split the nest")
+        self.pinned += read
+        n = self.g.node("rows", memory_dtype(buffer), attrs=(rows, self.axes), key=("rows", len(self.g)))
+        n.axes = tuple(a for a in (*rows.outer, len(self.axes) - 1) if self.extents[a] > 1)
+        return n
 
     def _indirect(self, buffer, indices, clamp: bool) -> Node:
         """A gather: byte offsets are computed like any other integer value."""
@@ -312,12 +338,19 @@ class ExprLowering:
     def _comparison(self, e) -> Node:
         mode = _COMPARE[type(e)]
         by_index = self._affine_condition(e, mode)
-        return by_index if by_index is not None else self.ops.compare(mode, *self._pair(e))
+        if by_index is not None:
+            return by_index
+        pair = self._pair(e)
+        if dtype_of(e.a) == "uint32" and mode not in ("eq", "ne"):
+            pair = [self.ops.flipped(x) for x in pair]
+        return self.ops.compare(mode, *pair)
 
     def _division(self, e) -> Node:
         name, (a, b) = _DIVISION[type(e)], self._pair(e)
         if not dtype_of(e).startswith("int") and not dtype_of(e).startswith("uint"):
             return elementwise_math.float_division(self.ops, name, a, b)
+        if dtype_of(e) == "uint32":
+            return vector_int.divide_unsigned(self.ops, name, a, const_int(e.b))
         return vector_int.divide(self.ops, name, a, b, const_int(e.b))
 
     def _cast(self, e) -> Node:
@@ -327,6 +360,8 @@ class ExprLowering:
             return self.ops.scalar_cast(a, dtype)
         if a.dtype != dtype_of(e.value) and a.dtype != compute_dtype(dtype_of(e.value)):
             a = self.ops.value(a, dtype_of(e.value))
+        if dtype_of(e.value) == "uint32":
+            a = self.g.reinterpret(a, "uint32")
         return convert(self.g, a, MASK if dtype == "bool" else dtype)
 
     def _logic(self, e) -> Node:

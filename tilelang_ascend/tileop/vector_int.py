@@ -46,10 +46,37 @@ def bitwise(o: VectorOps, name: str, args: list[Node], logical: str) -> Node:
 
 
 def _shift(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
-    if not b.is_scalar:
-        raise Unsupported("a shift by a different amount in every lane")
-    out = o.g.with_scalar(name, o.g.tile(a), b)
+    out = _shift_once(o, name, a, b, logical) if b.is_scalar else _shift_lanes(o, name, a, b, logical)
     return o.in_range(out, logical) if name == "shift_left" else out
+
+
+def _shift_once(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
+    if logical == "uint32" and name == "shift_right":
+        return _logical_right(o, o.g.tile(a), b)
+    return o.g.with_scalar(name, o.g.tile(a), b)
+
+
+def _shift_lanes(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
+    """A different amount in every lane: one shift by 1, 2, 4, … in the lanes whose amount has that bit."""
+    for bit in range(4 if b.dtype == "int16" else 5):
+        step = o.g.const(1 << bit, b.dtype)
+        chosen = o.compare("ne", _and(o, b, step), o.g.const(0, b.dtype))
+        a = o.select(chosen, _shift_once(o, name, a, step, logical), a)
+    return a
+
+
+def _logical_right(o: VectorOps, a: Node, b: Node) -> Node:
+    """Right shift that brings in zeros: the shift of a uint32."""
+    shifted = o.g.with_scalar("shift_right", o.g.reinterpret(a, "uint32"), o.scalar_cast(b, "uint32"))
+    return o.g.reinterpret(shifted, "int32")
+
+
+def divide_unsigned(o: VectorOps, name: str, a: Node, divisor: int | None) -> Node:
+    """uint32 by a power of two."""
+    if divisor is None or divisor < 1 or divisor & (divisor - 1):
+        raise Unsupported("uint32 division by anything but a power of two", "divide int32 values")
+    quotient = _logical_right(o, a, o.g.const(divisor.bit_length() - 1, "int32")) if divisor > 1 else a
+    return quotient if name.endswith("div") else o.sub(a, o.mul(quotient, divisor))
 
 
 def divide(o: VectorOps, name: str, a: Node, b: Node, divisor: int | None) -> Node:

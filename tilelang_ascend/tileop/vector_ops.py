@@ -7,6 +7,8 @@ float32         float32
 int8, uint8     int16, wrapped to 8 bits after every operation that can leave the range
 int16           int16
 int32           int32
+uint16          int32, wrapped to 16 bits
+uint32          int32: equal bits for + - *, orders and right shifts flip or shift the top bit
 bool            mask
 """
 
@@ -19,7 +21,7 @@ from .vector_graph import MASK, Graph, Node
 
 COMPUTE = {
     "float16": "float16", "bfloat16": "float32", "float32": "float32", "int8": "int16", "uint8": "int16", "int16": "int16",
-    "int32": "int32", "bool": MASK,
+    "int32": "int32", "uint16": "int32", "uint32": "int32", "bool": MASK,
 }  # fmt: skip
 
 
@@ -47,6 +49,8 @@ class VectorOps:
     def value(self, a: Node, logical: str) -> Node:
         """A node (as loaded, e.g. bfloat16 or int8) in the compute dtype of its logical dtype."""
         dtype = compute_dtype(logical)
+        if a.op == "const" and logical == "uint32":
+            return self.g.const((a.value + 2**31) % 2**32 - 2**31, dtype)
         if a.is_scalar and a.dtype != dtype:
             return self.scalar_cast(a, dtype) if dtype != MASK else a
         return convert(self.g, a, dtype)
@@ -57,13 +61,19 @@ class VectorOps:
 
     def arithmetic(self, name: str, a: Node, b: Node, logical: str) -> Node:
         """``add sub mul max min`` and float ``div``."""
+        if logical == "uint32" and name in ("max", "min"):
+            return self.flipped(self.g.binary(name, self.flipped(a), self.flipped(b)))
         out = self.g.binary(name, a, b)
         return self.in_range(out, logical) if name in ("add", "sub", "mul") else out
 
     def in_range(self, a: Node, logical: str) -> Node:
-        if logical not in ("int8", "uint8") or a.is_scalar:
+        if logical not in ("int8", "uint8", "uint16") or a.is_scalar:
             return a
-        return wrap(self.g, a, 8, signed=logical == "int8")
+        return wrap(self.g, a, 16 if logical == "uint16" else 8, signed=logical == "int8")
+
+    def flipped(self, a: Node) -> Node:
+        """A uint32 value (as int32) with the top bit inverted: signed order of the results is unsigned order of the values."""
+        return self.g.binary("add", a, self.g.const(-(2**31), "int32"))
 
     def compare(self, mode: str, a: Node, b: Node) -> Node:
         """Mask of a <mode> b; int16 goes through float32, where it is exact."""

@@ -410,13 +410,19 @@ def _indirect(values: Values, n: Node, want) -> View:
     return gather_indirect(values, n)
 
 
+def _rows(values: Values, n: Node, want) -> View:
+    from .vector_rows import load_rows
+
+    return load_rows(values, n, want)
+
+
 _ALIASES = ("load", "reinterpret")
 """Nodes that are another name for lanes that exist already."""
 
 _HANDLERS = {
     "load": _load, "reinterpret": _reinterpret, "duplicate": _duplicate, "iota": _iota, "lanes": _lanes, "compare": _compare,
     "compare_scalar": _compare, "select": _select, "select_scalar": _select, "mask_and": _mask_logic, "mask_or": _mask_logic,
-    "mask_not": _mask_logic, "and": _bitwise, "or": _bitwise, "not": _bitwise, "indirect": _indirect,
+    "mask_not": _mask_logic, "and": _bitwise, "or": _bitwise, "not": _bitwise, "indirect": _indirect, "rows": _rows,
 }  # fmt: skip
 
 

@@ -9,8 +9,12 @@ Where the first gemm is not known statically, a scalar remembers it:
 
 After:   C_fresh = 1; while …: gemm(A, B, C, C_fresh == 1); C_fresh = 0
 
-Requires: versioned Tile IR. Ensures: no fills of `local.l0c` buffers. An accumulator nothing was added to (a loop that may run zero
-times) is an error, because nothing can write zeros to L0C.
+and whoever reads the accumulator first makes up for accumulations that never came (a loop that ran zero times):
+
+After:   if C_fresh == 1: zero_accumulator(C); C_fresh = 0
+         copy(C, …)
+
+Requires: versioned Tile IR. Ensures: no fills of `local.l0c` buffers.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ from ..ir import (
     Evaluate,
     For,
     FloatImm,
+    IfThenElse,
     PrimFunc,
+    TensorLoad,
     Stmt,
     StmtMutator,
     const_int,
@@ -35,6 +41,7 @@ from ..ir import (
     seq,
     stmts_of,
     sym,
+    tile_op,
     tirx,
 )
 from .normalize_clears import gemm_args, with_clear
@@ -77,7 +84,8 @@ class _Fold(StmtMutator):
                     folded = fold_into(rest[user], buffer, [])
                     if folded is None:
                         out.append(self.raise_flag(buffer, stmts[i]))
-                        stmts[i + 1 + user:] = [self.lower_flag(buffer)(s) for s in rest[user:]]
+                        test = _TestFlag(buffer, self.flags[buffer], stmts[i].value.args[0])
+                        stmts[i + 1 + user:] = [test(s) for s in rest[user:]]
                     else:
                         stmts[i + 1 + user] = folded
             i += 1
@@ -89,22 +97,39 @@ class _Fold(StmtMutator):
             self.allocs.append(AllocBuffer(self.flags[buffer]))
         return BufferStore(self.flags[buffer], imm(1), [imm(0)], span=fill.span)
 
-    def lower_flag(self, buffer):
-        return _TestFlag(buffer, self.flags[buffer])
-
 
 class _TestFlag(StmtMutator):
-    """Make every plain accumulation into `buffer` start from zero while the flag is up."""
+    """While the flag is up, plain accumulations into `buffer` start from zero, and readers find zeros in `region`."""
 
-    def __init__(self, buffer, flag):
-        self.buffer, self.flag = buffer, flag
+    def __init__(self, buffer, flag, region):
+        self.buffer, self.flag, self.region = buffer, flag, region
+
+    def visit_SeqStmt(self, block):
+        out, guarded = [], False
+        for s in block.seq:
+            out.append(s if guarded else seq(self.visit(s)))
+            guarded = self.is_guard(s)
+        return out
 
     def visit_Evaluate(self, s: Evaluate):
         args = gemm_args(s)
-        if args is None or not args[2].source.same_as(self.buffer) or const_int(args[3]) != 0:
+        if args is not None and args[2].source.same_as(self.buffer):
+            return s if const_int(args[3]) != 0 else [with_clear(s, self.up()), self.down(s)]
+        if self.buffer not in uses_of(s).reads:
             return s
-        up = tirx.EQ(BufferLoad(self.flag, [imm(0)]), imm(1))
-        return [with_clear(s, up), BufferStore(self.flag, imm(0), [imm(0)], span=s.span)]
+        zero = tile_op("zero_accumulator", self.region, span=s.span)
+        return [IfThenElse(self.up(), seq(zero, self.down(s)), None, span=s.span), s]
+
+    def is_guard(self, s: Stmt) -> bool:
+        """Is `s` what an earlier run of this pass over the block put in front of a reader?"""
+        load = s.condition.a if isinstance(s, IfThenElse) and isinstance(s.condition, tirx.EQ) else None
+        return isinstance(load, TensorLoad) and load.source.same_as(self.flag)
+
+    def up(self):
+        return tirx.EQ(BufferLoad(self.flag, [imm(0)]), imm(1))
+
+    def down(self, s: Stmt) -> Stmt:
+        return BufferStore(self.flag, imm(0), [imm(0)], span=s.span)
 
 
 def fold_into(s: Stmt, buffer, loops: list[For]):

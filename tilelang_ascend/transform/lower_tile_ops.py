@@ -52,6 +52,7 @@ from ..tileop.copy import lower_copy
 from ..tileop.gemm import lower_gemm
 from ..tileop.layout import FRACTAL_ROWS, GmTensor, row_major
 from ..tileop.state import LoweringState, head
+from ..tileop.zero_accumulator import lower_zero_accumulator
 
 BLOCK_BYTES = 32
 
@@ -162,6 +163,8 @@ class _Lower(StmtMutator):
             clear, out = self.scalar(s.value.args[3], s.span)
             args = [*s.value.args[:3], clear]
             return [*out, lower_gemm(Evaluate(call("tl.gemm", args, attrs_of(s), span=s.span), span=s.span), self.state)]
+        if name == "tl.zero_accumulator":
+            return lower_zero_accumulator(s, self.state)
         if name and name.startswith("tl."):
             values = [(a, []) if isinstance(a, TensorRegion) else self.scalar(a, s.span) for a in s.value.args]
             stmt = Evaluate(call(name, [a for a, _ in values], attrs_of(s), span=s.span), span=s.span)
@@ -237,14 +240,17 @@ def _shape_vars(buffers) -> list[Var]:
     return found
 
 
-def lower_tile_ops(func: PrimFunc, chip) -> tuple[PrimFunc, list]:
-    """Apply; returns the combined Ascend IR function and the list of (span, warning) of the vectoriser."""
+def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> tuple[PrimFunc, list]:
+    """Apply; returns the combined Ascend IR function and the list of (span, warning) of the vectoriser.
+
+    `vector_options`: `VectorContext.options` of every element-wise statement.
+    """
     declared = [s for s in statements(func.body) if isinstance(s, AllocBuffer)]
     tiles = [s.buffer for s in declared if scope_of(s.buffer) not in ("local.var", "global", "")]
     gms = [p for p in func.params if is_buffer_var(p)]
     scalars = [p for p in func.params if not is_buffer_var(p)]
     scalars += [v for v in _shape_vars(gms) if not any(v.same_as(p) for p in scalars)]
-    state = LoweringState(chip, pitch_unit=_pitch_unit(tiles))
+    state = LoweringState(chip, pitch_unit=_pitch_unit(tiles), vector_options=vector_options or {})
     state.blocks = int(func.attrs["ascend.block_dim"])
     state.names |= {p.name for p in func.params} | {s.buffer.name for s in declared if is_scalar_var(s.buffer)}
     for v in scalars:

@@ -51,9 +51,11 @@ class Options:
     """What a user may ask of the compiler.
 
     max_versions: upper limit of copies of one tile (2 = double buffering, 1 = none); capacity decides below it.
+    fast_math: element functions with fewer instructions whose error grows with the argument (see `tileop/math_*.py`).
     """
 
     max_versions: int = MAX_VERSIONS
+    fast_math: bool = False
 
 
 @dataclass
@@ -100,7 +102,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
         del stages[common:]
         tiled = record("version_buffers", version_buffers(placed, versions, chip))
         tiled = record("fold_clears", fold_clears(tiled))
-        combined, warnings = lower_tile_ops(tiled, chip)
+        combined, warnings = lower_tile_ops(tiled, chip, {"fast_math": options.fast_math})
         record("lower_tile_ops", combined)
         try:
             planned, memory_map = plan_memory(combined, chip)

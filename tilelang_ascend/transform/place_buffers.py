@@ -77,6 +77,9 @@ def collect_demand(body: Stmt) -> dict:
     while changed:
         changed = False
         for src, dst in moves:
+            if demand[dst] == {ACC}:  # nothing but Mmad writes L0C
+                demand[dst].add(UB)
+                changed = True
             wanted = demand[dst] or {UB}
             need = set() if ACC in demand[src] and wanted <= {L1} else {UB}
             if not need <= demand[src]:

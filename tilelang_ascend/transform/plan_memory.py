@@ -8,6 +8,8 @@ whose live ranges are disjoint share addresses; first only those that never meet
 sources of one vector instruction are put into different halves of the bank groups, because two reads of one group in
 one cycle conflict.
 
+Declarations of on-chip buffers no statement mentions are dropped.
+
 Requires: Ascend IR for both cores together. Ensures: alignment, capacity; live ranges that overlap have disjoint
 addresses.
 """
@@ -18,7 +20,7 @@ from ..analysis.build_program import build_program
 from ..analysis.liveness import LiveBuffer, live_buffers
 from ..analysis.program import Program
 from ..errors import OutOfMemory
-from ..ir import AllocBuffer, PrimFunc, StmtMutator, statements
+from ..ir import AllocBuffer, PrimFunc, StmtMutator, exprs, free_vars, scope_of, statements
 from ..isa import SCOPES, Space
 from .memory_map import MapEntry, MemoryMap
 from .ub_banks import bank_phases
@@ -42,7 +44,7 @@ def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
     if over:
         raise _out_of_memory(over[0], memory_map, chip)
     addresses = {e.buffer: e.address for e in entries}
-    return func.with_body(_Annotate(addresses)(func.body)), memory_map
+    return func.with_body(_Annotate(addresses, _mentioned(func.body))(func.body)), memory_map
 
 
 def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip) -> dict:
@@ -107,14 +109,22 @@ def _out_of_memory(space: Space, memory_map: MemoryMap, chip) -> OutOfMemory:
     )
 
 
+def _mentioned(body) -> set:
+    """Variables and buffers that occur in some expression."""
+    return set().union(*(free_vars(e) for s in statements(body) for e in exprs(s)))
+
+
 class _Annotate(StmtMutator):
-    def __init__(self, addresses: dict):
-        self.addresses = addresses
+    """Add the addresses to the declarations; leave out on-chip buffers that are not in `mentioned`."""
+
+    def __init__(self, addresses: dict, mentioned: set):
+        self.addresses, self.mentioned = addresses, mentioned
 
     def visit_AllocBuffer(self, s: AllocBuffer):
         address = self.addresses.get(s.buffer)
         if address is None:
-            return s
+            on_chip = SCOPES.get(scope_of(s.buffer), Space.GM) is not Space.GM
+            return None if on_chip and s.buffer not in self.mentioned else s
         return AllocBuffer(s.buffer, annotations={**dict(s.annotations or {}), "address": address}, span=s.span)
 
 

@@ -7,6 +7,7 @@ import pytest
 from isa_samples import memories, sample
 
 from tilelang_ascend.isa import TABLE
+from tilelang_ascend.isa.pieces import piece_of
 from tilelang_ascend.isa.semantics import Machine, execute, memory
 
 MEMORY_RECORDS = [r for r in TABLE.values() if r.operands and r.name != "data_cache_clean"]
@@ -75,6 +76,44 @@ def test_exact_spans():
     mask = TABLE["exp_mask"]
     call = mask.bind(("float32", "float32"), (0, 0xFFFF, 3, 1, 2, 8, 16))
     assert mask.footprint(call) == [(0, "out", 0, 2 * 256 + 64), (1, "in", 0, 2 * 512 + 2 * 32 + 32)]
+
+
+def test_blocks_at_stride_zero_are_read_as_a_whole():
+    sub = TABLE["sub_mask"]
+    call = sub.bind(("float32",) * 3, (0, 0x1FF, 1, 1, 1, 0, 8, 8, 0))
+    assert sub.footprint(call) == [(0, "out", 0, 36), (1, "in", 0, 36), (2, "in", 0, 32)]
+
+
+class Known:
+    """Arguments of a call that are all constants."""
+
+    def __init__(self, record, dtypes, args):
+        self.call, self.args = record.bind(dtypes, args), dict(zip((a.name for a in record.args), args))
+
+    def exact(self, *names):
+        return sum(self.args[n] for n in names)
+
+    def bound(self, name):
+        return self.args[name]
+
+    def itemsize(self, operand):
+        return self.call.itemsize(operand)
+
+
+@pytest.mark.parametrize(
+    "name, dtypes, args, pieces",
+    [
+        # 9 of 64 lanes: 36 bytes; a spread operand is one block; a full mask is 256 bytes.
+        ("sub_mask", ("float32",) * 3, (0, 0x1FF, 8, 1, 1, 0, 98, 98, 2), [(36, 3136), (36, 3136), (32, 64)]),
+        ("sub_mask", ("float32",) * 3, (0, -1, 8, 1, 1, 0, 98, 98, 1), [(256, 3136), (256, 3136), None]),
+        ("abs_mask", ("float16",) * 2, (-1, -1, 3, 1, 2, 9, 16), [(256, 288), (480, 512)]),
+        ("whole_reduce_max", ("float32",) * 2, (9, 8, 1, 1, 8), [None, (36, 256)]),
+    ],
+)
+def test_pieces_of_mask_forms(name, dtypes, args, pieces):
+    record = TABLE[name]
+    known = Known(record, dtypes, args)
+    assert [piece_of(record, i, known) for i in range(len(record.operands))] == pieces
 
 
 def test_nothing_is_touched_by_empty_calls():

@@ -291,14 +291,16 @@ class Interpreter:
             return self.value(e.args[1]) if self.value(e.args[0]) else self.value(e.args[2])
         if op_name(e) is not None:
             return _FUNCTIONS[op_name(e).split(".")[-1]](*(self.value(a) for a in e.args))
+        if (name := _BIT_CLASSES.get(type(e).__name__)) is not None:
+            return _FUNCTIONS[name](*(self.value(x) for x in ((e.a, e.b) if hasattr(e, "b") else (e.a,))))
         return self._rounded(_OPERATORS[type(e)](self.value(e.a), self.value(e.b)), dtype_of(e))
 
     @staticmethod
     def _rounded(v, dtype: str):
         if dtype in ("float16", "bfloat16", "float32"):
             return float(np.asarray(v).astype(np_dtype(dtype)))
-        if dtype in ("int8", "uint8", "int16", "int32") and not isinstance(v, bool):
-            return int(np.asarray(int(v) & 0xFFFFFFFF, np.uint32).astype(np_dtype(dtype)))
+        if dtype.startswith(("int", "uint")) and not isinstance(v, bool):
+            return int(np.asarray(int(v) & 0xFFFFFFFFFFFFFFFF, np.uint64).astype(np_dtype(dtype)))
         return v
 
 
@@ -314,4 +316,12 @@ _OPERATORS = {
     tirx.LT: lambda a, b: a < b, tirx.LE: lambda a, b: a <= b, tirx.GT: lambda a, b: a > b, tirx.GE: lambda a, b: a >= b,
     tirx.EQ: lambda a, b: a == b, tirx.NE: lambda a, b: a != b, tirx.And: lambda a, b: a and b, tirx.Or: lambda a, b: a or b,
 }  # fmt: skip
-_FUNCTIONS = {"exp": math.exp, "sqrt": math.sqrt, "likely": lambda x: x}
+_FUNCTIONS = {
+    "exp": math.exp, "sqrt": math.sqrt, "likely": lambda x: x, "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b,
+    "bitwise_xor": lambda a, b: a ^ b, "bitwise_not": lambda a: ~a, "shift_left": lambda a, b: a << b, "shift_right": lambda a, b: a >> b,
+}  # fmt: skip
+
+_BIT_CLASSES = {
+    "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor", "BitwiseNot": "bitwise_not",
+    "LShift": "shift_left", "RShift": "shift_right",
+}  # fmt: skip

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from harness import Lab, assign, parallel
 
+from tilelang_ascend import ir
 from tilelang_ascend.ir import tirx
 
 WIDTHS = [1, 3, 8, 63, 64, 65, 100, 129]
@@ -295,12 +296,25 @@ def test_what_has_no_vector_form_is_a_warned_scalar_loop():
     assert len(lab.warnings) == 1 and "index of the store to `y` is data" in lab.warnings[0]
 
 
-def test_functions_without_a_scalar_form_are_refused():
-    from tilelang_ascend.errors import UnsupportedConstruct
+def test_scattered_values_are_computed_on_vectors():
+    order = np.random.default_rng(1).permutation(40)
+    lab = Lab(x=("float32", rand(40)), k=("int32", order), y=("float32", np.zeros(40)))
+    out = lab.run(parallel((40,), lambda i: assign(lab.y, tirx.exp(lab.x[i]), lab.k[i])), expect_scalar=True)
+    want = np.zeros(40)
+    want[order] = np.exp(out["x"])
+    np.testing.assert_allclose(out["y"], want, rtol=1e-5)
+    assert lab.instructions.count("exp") == 1
 
-    lab = Lab(x=("float32", rand(20)), k=("int32", np.arange(20)), y=("float32", np.zeros(20)))
-    with pytest.raises(UnsupportedConstruct, match="exp exists on vectors only"):
-        lab.lower(parallel((20,), lambda i: assign(lab.y, tirx.exp(lab.x[i]), lab.k[i])))
+
+def test_functions_in_scalar_loops_are_computed_lane_by_lane():
+    """A conditional scatter has no vector form; the function runs on one lane of the vector unit."""
+    lab = Lab(x=("float32", rand(20)), k=("int32", np.arange(20)[::-1]), y=("float32", np.zeros(20)))
+    body = lambda i: ir.IfThenElse(i < 7, assign(lab.y, tirx.exp(lab.x[i]) + 1.0, lab.k[i]), None)
+    out = lab.run(parallel((20,), body), expect_scalar=True)
+    want = np.zeros(20)
+    want[::-1][:7] = np.exp(out["x"][:7]) + 1
+    np.testing.assert_allclose(out["y"], want, rtol=1e-5)
+    assert len(lab.warnings) == 1 and "scalar loops" in lab.warnings[0]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int16", "int8"])

@@ -88,10 +88,67 @@ def test_any_and_all(kind, numpy, dtype):
     np.testing.assert_array_equal(lab.run(op, fn=lower_reduce)["y"].astype(bool), numpy(x != 0, axis=1))
 
 
-def test_what_cannot_be_reduced_is_refused_with_the_reason():
-    from tilelang_ascend.errors import UnsupportedConstruct
+BITS = {"bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor}
+ORDER = {"max": np.maximum, "min": np.minimum, "sum": np.add}
 
-    lab = Lab(x=("int32", np.ones((4, 8))), y=("int32", np.zeros(4)))
-    op = tile_op("reduce", full_region(lab.x), full_region(lab.y), kind="bitxor", dim=1, clear=1)
-    with pytest.raises(UnsupportedConstruct, match="bitxor.*bitwise reductions"):
-        lab.lower(op, lower_reduce)
+
+def integers(dtype, shape):
+    info = np.iinfo(dtype)
+    return RNG.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+
+
+def run_integers(kind, ufunc, dtype, shape, dim, clear):
+    x = integers(dtype, shape)
+    y = integers(dtype, [n for d, n in enumerate(shape) if d != dim])
+    lab = Lab(x=(dtype, x), y=(dtype, y))
+    op = tile_op("reduce", full_region(lab.x), full_region(lab.y), kind=kind, dim=dim, clear=clear)
+    want = ufunc.reduce(x, axis=dim, dtype=x.dtype)
+    want = want if clear else ufunc(want, y)
+    np.testing.assert_array_equal(lab.run(op, fn=lower_reduce, expect_scalar=dtype == "int64")["y"], want)
+    return lab
+
+
+@pytest.mark.parametrize("kind", list(BITS))
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+@pytest.mark.parametrize("clear", [0, 1])
+def test_bit_reductions(kind, dtype, clear):
+    lab = run_integers(kind, BITS[kind], dtype, (5, 70), 1, clear)
+    assert not lab.warnings
+
+
+@pytest.mark.parametrize("kind", list(ORDER))
+@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+@pytest.mark.parametrize("dim, clear", [(0, 1), (1, 1), (1, 0)])
+def test_unsigned_reductions(kind, dtype, dim, clear):
+    lab = run_integers(kind, ORDER[kind], dtype, (5, 70), dim, clear)
+    assert not lab.warnings
+
+
+@pytest.mark.parametrize("kind", [*ORDER, *BITS])
+@pytest.mark.parametrize("dim, clear", [(0, 1), (1, 0), (2, 1)])
+def test_64_bit_reductions_run_as_scalar_loops(kind, dim, clear):
+    lab = run_integers(kind, {**ORDER, **BITS}[kind], "int64", (2, 3, 4), dim, clear)
+    assert len(lab.warnings) == 1 and "scalar loops: reductions of int64" in lab.warnings[0]
+
+
+@pytest.mark.parametrize("shape", [(6, 40), (3, 4, 20), (2, 3, 4, 12)])
+@pytest.mark.parametrize("clear", [0, 1])
+@pytest.mark.parametrize("dtype, kind", [("float16", "sum"), ("float32", "absmax"), ("int32", "min")])
+def test_every_dimension_with_and_without_clear(shape, clear, dtype, kind):
+    for dim in range(len(shape)):
+        lab, got, want = reduced(shape, dim, kind, dtype, clear)
+        np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-2 if dtype == "float16" else 1e-6)
+        assert not lab.warnings
+
+
+@pytest.mark.parametrize("start, width", [(3, 21), (8, 5), (1, 1)])
+def test_rows_that_start_inside_a_block(start, width):
+    from tilelang_ascend.ir import imm, region
+
+    x = RNG.standard_normal((6, 40))
+    lab = Lab(x=("float32", x), y=("float32", np.zeros(6)))
+    source = region(lab.x, [imm(0), imm(start)], [imm(6), imm(width)])
+    op = tile_op("reduce", source, full_region(lab.y), kind="max", dim=1, clear=1)
+    got = lab.run(op, fn=lower_reduce, expect_scalar=start % 8 != 0)
+    np.testing.assert_array_equal(got["y"], got["x"][:, start : start + width].max(1))
+    assert len(lab.warnings) == (start % 8 != 0)

@@ -14,7 +14,7 @@ LAYERS = [
     {"sim"},
     {
         "language", "frontend", "runtime", "cache", "profiler", "jit", "tools", "layout",
-        "__init__", "__main__", "compat", "autotune", "rpc",
+        "__init__", "__main__", "compat", "autotune", "autotuner", "rpc",
     },
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -57,6 +57,14 @@ def test_buffers_lie_side_by_side_while_they_fit():
     assert all(high <= low for (_, high), (low, _) in zip(ranges, ranges[1:]))
 
 
+def test_buffers_nobody_uses_are_not_declared():
+    func = stages([1024, 1024])
+    unused = AllocBuffer(K.ub("unused", 512))
+    planned, memory_map = plan_memory(func.with_body(seq(unused, func.body)), CHIP)
+    names = [s.buffer.name for s in statements(planned.body) if isinstance(s, AllocBuffer)]
+    assert names == ["u0", "u1"] == [e.name for e in memory_map.entries]
+
+
 def test_dead_buffers_are_reused_when_space_is_short():
     """Five stages of 60 KiB: 300 KiB in total, two alive at a time."""
     memory_map = placed(stages([15360] * 5))

@@ -21,6 +21,7 @@ from tilelang_ascend.ir import (
     scope_of,
     seq,
     statements,
+    stmts_of,
     structural_equal,
     tile_op,
     tirx,
@@ -148,6 +149,19 @@ def test_fold_clears_remembers_an_unknown_first_accumulation():
     assert "c_fresh" in buffers(out) and not calls(out, "fill")
     stores = [s for s in statements(out.body) if isinstance(s, BufferStore)]
     assert [const_int(s.value) for s in stores] == [1, 0]
+
+
+def test_fold_clears_guards_readers_of_an_unknown_first_accumulation_once():
+    func = conditional_gemm()
+    c = buffers(func)["c"]
+    copy = tile_op("copy", full_region(c), full_region(decl_buffer((32, 32), "float32", "out")))
+    again = stmts_of(func.body)[2:]
+    out = fold_clears(func.with_body(seq(func.body, copy, *again, copy)))
+    block = stmts_of(out.body)
+    readers = [i for i, s in enumerate(block) if op_name(s) == "tl.copy"]
+    assert len(readers) == 2 and len(calls(out, "zero_accumulator")) == 2
+    for i in readers:
+        assert [op_name(s) for s in stmts_of(block[i - 1].then_case)][0] == "tl.zero_accumulator"
 
 
 def test_fold_clears_refuses_another_start_value():

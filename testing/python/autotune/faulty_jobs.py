@@ -1,0 +1,18 @@
+"""The tuner's job function in a worker that obeys faults planted in payloads."""
+
+import os
+import signal
+import time
+
+from tilelang_ascend.autotune import jobs
+
+
+def measure(payload, files):
+    """Crash or hang when the payload says so, else measure."""
+    payload = dict(payload)
+    fault = payload.pop("fault")
+    if fault == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if fault == "hang":
+        time.sleep(600)
+    return jobs.measure(payload, files)

@@ -1,0 +1,178 @@
+"""Nests beyond plain element-wise work, the strict way: values, hazards, sentinels, and the emitted text beside the IR."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+RNG = np.random.default_rng(7)
+
+
+def run(func, text=True, **arrays):
+    return roads.run(tilelang.compile(func), arrays, text=text)
+
+
+@pytest.mark.parametrize("rows, columns", [(48, 128), (48, 100), (15, 65)])
+def test_reducer_over_tiles(rows, columns):
+    @T.prim_func
+    def main(A: T.Tensor((rows, columns), "float16"), B: T.Tensor((columns,), "float32"), C: T.Tensor((rows,), "float32")):
+        with T.Kernel(1):
+            a = T.alloc_shared((rows, columns), "float16")
+            top = T.alloc_reducer((columns,), "float32", op="max")
+            total = T.alloc_reducer((rows,), "float32", op="sum")
+            T.reducer_init(top)
+            T.reducer_init(total)
+            T.copy(A, a)
+            for i, j in T.Parallel(rows, columns):
+                T.reducer_update(top[j], T.cast(a[i, j], "float32") * 2)
+                T.reducer_update(total[i], T.cast(a[i, j], "float32"))
+            T.finalize_reducer(top)
+            T.finalize_reducer(total)
+            T.copy(top, B)
+            T.copy(total, C)
+
+    a = RNG.standard_normal((rows, columns)).astype(np.float16)
+    out = run(main, A=a, B=np.zeros(columns, np.float32), C=np.zeros(rows, np.float32))
+    np.testing.assert_array_equal(out["B"], 2 * a.astype(np.float32).max(0))
+    np.testing.assert_allclose(out["C"], a.astype(np.float64).sum(1), rtol=1e-5, atol=1e-5)
+
+
+def row_gather(rows, width, dtype):
+    @T.prim_func
+    def main(W: T.Tensor((300, width), dtype), I: T.Tensor((rows,), "int32"), B: T.Tensor((rows, width), dtype)):
+        with T.Kernel(T.ceildiv(rows, 16)) as bx:
+            o = T.alloc_shared((16, width), dtype)
+            for i, j in T.Parallel(16, width):
+                o[i, j] = W[I[bx * 16 + i], j]
+            T.copy(o, B[bx * 16, 0])
+
+    return main
+
+
+@pytest.mark.parametrize("width, dtype", [(128, "float16"), (100, "float32"), (33, "int8")])
+def test_rows_chosen_by_data(width, dtype):
+    w = RNG.integers(-100, 100, (300, width)).astype(dtype)
+    index = RNG.integers(0, 300, 64).astype(np.int32)
+    kernel = tilelang.compile(row_gather(64, width, dtype))
+    out = roads.run(kernel, {"W": w, "I": index, "B": np.zeros((64, width), dtype)})
+    np.testing.assert_array_equal(out["B"], w[index])
+    loads = [line for line in kernel.get_kernel_source().splitlines() if "DataCopyPad" in line]
+    assert loads, "rows travel by DMA"
+
+
+def test_guarded_rows_are_clamped():
+    rows, width = 48, 64
+
+    @T.prim_func
+    def main(W: T.Tensor((300, width), "float32"), I: T.Tensor((rows,), "int32"), B: T.Tensor((rows, width), "float32")):
+        with T.Kernel(3) as bx:
+            for i, j in T.Parallel(16, width):
+                B[bx * 16 + i, j] = T.if_then_else(I[bx * 16 + i] >= 0, W[I[bx * 16 + i], j] * 2.0, -1.0)
+
+    w = RNG.standard_normal((300, width)).astype(np.float32)
+    index = RNG.integers(-200, 300, rows).astype(np.int32)
+    out = run(main, W=w, I=index, B=np.zeros((rows, width), np.float32))
+    np.testing.assert_array_equal(out["B"], np.where(index[:, None] >= 0, w[np.maximum(index, 0)] * 2, -1))
+
+
+def test_rows_stored_where_data_says():
+    @T.prim_func
+    def main(X: T.Tensor((64, 100), "float16"), I: T.Tensor((64,), "int32"), B: T.Tensor((200, 100), "float16")):
+        with T.Kernel(4) as bx:
+            for i, j in T.Parallel(16, 100):
+                B[I[bx * 16 + i], j] = X[bx * 16 + i, j] * 2.0
+
+    x = RNG.standard_normal((64, 100)).astype(np.float16)
+    index = RNG.permutation(200)[:64].astype(np.int32)
+    out = run(main, X=x, I=index, B=np.zeros((200, 100), np.float16))
+    want = np.zeros((200, 100), np.float16)
+    want[index] = x * 2
+    np.testing.assert_array_equal(out["B"], want)
+
+
+def test_values_scattered_within_a_tile():
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), I: T.Tensor((64,), "int32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1):
+            x = T.alloc_shared((64,), "float32")
+            index = T.alloc_shared((64,), "int32")
+            y = T.alloc_shared((64,), "float32")
+            T.copy(X, x)
+            T.copy(I, index)
+            for i in T.Parallel(64):
+                y[index[i]] = T.exp(x[i])
+            T.copy(y, B)
+
+    x, index = RNG.standard_normal(64).astype(np.float32), RNG.permutation(64).astype(np.int32)
+    out = run(main, X=x, I=index, B=np.zeros(64, np.float32))
+    np.testing.assert_allclose(out["B"][index], np.exp(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
+def test_bit_reductions(dtype):
+    @T.prim_func
+    def main(A: T.Tensor((16, 40), dtype), B: T.Tensor((16,), dtype), C: T.Tensor((16,), dtype)):
+        with T.Kernel(1):
+            a = T.alloc_shared((16, 40), dtype)
+            b = T.alloc_fragment((16,), dtype)
+            c = T.alloc_fragment((16,), dtype)
+            T.copy(A, a)
+            T.reduce_bitxor(a, b, dim=1)
+            T.reduce_bitor(a, c, dim=1)
+            T.copy(b, B)
+            T.copy(c, C)
+
+    a = RNG.integers(0, 100, (16, 40)).astype(dtype)
+    out = run(main, A=a, B=np.zeros(16, dtype), C=np.zeros(16, dtype))
+    np.testing.assert_array_equal(out["B"], np.bitwise_xor.reduce(a, 1))
+    np.testing.assert_array_equal(out["C"], np.bitwise_or.reduce(a, 1))
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+def test_unsigned_hash(dtype):
+    """A multiplicative hash with per-lane rotation."""
+    bits = 8 * np.dtype(dtype).itemsize
+
+    @T.prim_func
+    def main(A: T.Tensor((100,), dtype), R: T.Tensor((100,), dtype), B: T.Tensor((100,), dtype)):
+        with T.Kernel(1):
+            for i in T.Parallel(100):
+                B[i] = T.max((A[i] * 40503) << R[i] | (A[i] * 40503) >> (bits - R[i]), A[i])
+
+    a = RNG.integers(0, 2**bits, 100).astype(dtype)
+    r = RNG.integers(1, bits, 100).astype(dtype)
+    out = run(main, A=a, R=r, B=np.zeros(100, dtype))
+    h = a * np.array(40503, dtype)
+    np.testing.assert_array_equal(out["B"], np.maximum(h << r | h >> (bits - r).astype(dtype), a))
+
+
+def test_top_k_by_iterated_argmax():
+    rows, experts, k = 32, 64, 4
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, experts), "float32"), V: T.Tensor((rows, k), "float32"), I: T.Tensor((rows, k), "int32")):
+        with T.Kernel(2) as bx:
+            x = T.alloc_fragment((16, experts), "float32")
+            top = T.alloc_fragment((16,), "float32")
+            index = T.alloc_fragment((16, experts), "int32")
+            best = T.alloc_fragment((16,), "int32")
+            T.copy(X[bx * 16, 0], x)
+            for n in T.serial(k):
+                T.fill(index, -1)
+                T.reduce_max(x, top, dim=1, clear=True)
+                for i, j in T.Parallel(16, experts):
+                    index[i, j] = T.if_then_else(top[i] == x[i, j], j, index[i, j])
+                T.reduce_max(index, best, dim=1, clear=True)
+                for i, j in T.Parallel(16, experts):
+                    x[i, j] = T.if_then_else(top[i] == x[i, j], -10000.0, x[i, j])
+                for i in T.Parallel(16):
+                    V[bx * 16 + i, n] = top[i]
+                    I[bx * 16 + i, n] = best[i]
+
+    x = RNG.standard_normal((rows, experts)).astype(np.float32)
+    out = run(main, X=x, V=np.zeros((rows, k), np.float32), I=np.zeros((rows, k), np.int32))
+    want = np.argsort(-x, 1)[:, :k]
+    np.testing.assert_array_equal(out["I"], want)
+    np.testing.assert_array_equal(out["V"], np.take_along_axis(x, want, 1))

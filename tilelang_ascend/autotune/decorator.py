@@ -1,0 +1,205 @@
+"""`@tilelang.autotune`: a compiled function that chooses its own tile sizes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Callable, Hashable, Iterable
+
+from ..errors import InvalidArgument, InvalidKernel
+from ..jit import JITImpl
+from ..jit.fingerprint import call_fingerprint
+from ..log import get_logger
+from .given import get_autotune_inputs
+from .settings import AutotuneResult, CompileArgs, ProfileArgs
+from .space import expand, split, tunables
+
+
+class AutoTuneImpl:
+    """A function decorated with `@tilelang.autotune` over `@tilelang.jit`.
+
+    A call leaves out the tunable parameters. The first one with new arguments tunes; the winner is remembered in this
+    object, and every measurement on disk. A call that passes a tunable itself is a plain call of the compiled function.
+    """
+
+    def __init__(
+        self, jit_impl: JITImpl, configs: Any, profile: ProfileArgs, do_not_specialize: Iterable[str | int] = ()
+    ):
+        functools.update_wrapper(self, jit_impl.func)
+        self.jit_impl = jit_impl
+        self.func = jit_impl.func
+        self.signature = jit_impl.signature
+        self.configs = configs if callable(configs) else list(configs)
+        self.profile_args = profile
+        self._free = _parameter_names(do_not_specialize, self.signature)
+        self._tunables: list[str] | None = None
+        self._results: dict[Hashable, AutotuneResult] = {}
+        self._configs: dict[Hashable, dict] = {}
+
+    @property
+    def mode(self) -> str:
+        """``lazy`` or ``eager``."""
+        return self.jit_impl.mode
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Lazy: the best kernel. Eager: run the best kernel on the tensors given, return its outputs."""
+        if self._skips(args, kwargs):
+            return self.jit_impl(*args, **kwargs)
+        result = self.tune(*args, **kwargs)
+        if self.mode == "lazy":
+            return result.kernel
+        return result.kernel(*self.jit_impl.launch_inputs(*args, **self._with(kwargs, result.config)))
+
+    def compile(self, *args: Any, **kwargs: Any):
+        """The best kernel, not run."""
+        if self._skips(args, kwargs):
+            return self.jit_impl.compile(*args, **kwargs)
+        return self.tune(*args, **kwargs).kernel
+
+    def get_tir(self, *args: Any, **kwargs: Any):
+        """The traced kernel (Tile IR) of the best configuration, or of the one that is passed."""
+        return self.jit_impl.get_tir(*args, **kwargs) if self._skips(args, kwargs) else self.tune(*args, **kwargs).func
+
+    def get_kernel_source(self, *args: Any, kernel_only: bool = True, **kwargs: Any) -> str:
+        """The Ascend C of the best configuration, or of the one that is passed."""
+        return self.compile(*args, **kwargs).get_kernel_source(kernel_only)
+
+    def tune(self, *args: Any, **kwargs: Any) -> AutotuneResult:
+        """The result for a call with these arguments: measured now, or remembered."""
+        key = self._key(args, kwargs, ())
+        if key is not None and key in self._results:
+            return self._results[key]
+        shared = self._key(args, kwargs, self._free)
+        config = self._configs.get(shared) if shared is not None else None
+        result = self._tune(args, kwargs, None if config is None else [config])
+        if key is not None:
+            self._results[key] = result
+        if shared is not None:
+            self._configs[shared] = result.config
+        return result
+
+    def __get__(self, instance: Any, owner: type | None = None):
+        """A decorated method gets its instance as first argument."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<AutoTuneImpl {self.func.__module__}.{self.func.__qualname__}>"
+
+    def _tune(self, args: tuple, kwargs: dict, configs: list[dict] | None) -> AutotuneResult:
+        from .program import Subject
+        from .session import tune
+
+        own, _ = self._split_constants(kwargs)
+        configs = configs or expand(self.configs, self.signature, args, own)
+        backend, target, options = self.jit_impl.settings
+        subject = Subject(
+            self.func.__name__,
+            lambda config: self.jit_impl.get_tir(*args, **self._with(kwargs, config)),
+            CompileArgs(self.jit_impl.out_idx, target, backend, options),
+        )
+        given = get_autotune_inputs()
+        if given is None and self.mode == "eager":
+            given = self.jit_impl.launch_inputs(*args, **self._with(kwargs, configs[0]))
+            given = None if any(value is None for value in given) else given
+        return tune(subject, configs, self.signature, self.profile_args, given)
+
+    def _skips(self, args: tuple, kwargs: dict) -> bool:
+        own, _ = self._split_constants(kwargs)
+        if self._tunables is None:
+            self._tunables = tunables(expand(self.configs, self.signature, args, own))
+        passed = self.signature.bind_partial(*args, **own).arguments
+        given = [name for name in self._tunables if name in passed]
+        if given:
+            get_logger().debug("%s: %s given by the caller, not tuned", self.func.__name__, ", ".join(given))
+        return bool(given)
+
+    def _split_constants(self, kwargs: dict) -> tuple[dict, dict]:
+        """(parameters of the function, constants of an eager kernel that are given by name)."""
+        names = self.signature.parameters
+        if self.mode == "lazy":
+            return kwargs, {}
+        return ({k: v for k, v in kwargs.items() if k in names}, {k: v for k, v in kwargs.items() if k not in names})
+
+    def _with(self, kwargs: dict, config: dict) -> dict:
+        return {**kwargs, **split(config, self.signature)[0]}
+
+    def _key(self, args: tuple, kwargs: dict, free: Iterable[str]) -> Hashable | None:
+        own, constants = self._split_constants(kwargs)
+        bound = self.signature.bind_partial(*args, **own)
+        bound.apply_defaults()
+        arguments = {name: value for name, value in bound.arguments.items() if name not in free}
+        return call_fingerprint(self.func, (arguments, constants, get_autotune_inputs(), self.configs), {})
+
+
+def autotune(
+    func: Any = None,
+    *,
+    configs: Any,
+    warmup: float = 25,
+    rep: float = 100,
+    timeout: float = 100,
+    supply_type: Any = None,
+    ref_prog: Callable | None = None,
+    supply_prog: Callable | None = None,
+    rtol: float = 1e-2,
+    atol: float = 1e-2,
+    max_mismatched_ratio: float = 0.01,
+    skip_check: bool = False,
+    manual_check_prog: Callable | None = None,
+    cache_input_tensors: bool = False,
+    do_not_specialize: Iterable[str | int] | None = None,
+    early_stop: bool = False,
+    early_stop_factor: float = 2.0,
+) -> Any:
+    """Decorator above `@tilelang.jit`: tries `configs` and keeps the fastest one that is correct.
+
+    Configurations are compiled and simulated in worker processes; those that do not fit, fail, crash or hang drop out.
+    The others are ranked by *simulated* time, and the best one is run for its values with all checks on.
+
+    Args:
+        configs: dicts from tunable parameters to values, or a function that gets the arguments of a call and returns
+            them. The key ``pass_configs`` sets compiler options of one configuration.
+        timeout: seconds one configuration may take to compile and to be simulated, and the best one to be checked.
+        supply_type: how inputs are filled that nobody supplies (`TensorSupplyType`).
+        ref_prog: reference for the winner; gets the inputs, returns the expected outputs.
+        supply_prog: gets the kernel's input parameters, returns their values.
+        rtol, atol, max_mismatched_ratio: tolerances of the comparison with `ref_prog`.
+        skip_check: take the fastest configuration unchecked.
+        manual_check_prog: compares (outputs, reference outputs) in place of the tolerances; raises AssertionError.
+        do_not_specialize: names or positions of parameters; when only they change, the configuration is kept.
+        warmup, rep, early_stop, early_stop_factor, cache_input_tensors: without effect, because a simulated time does
+            not vary: one run tells it, and all configurations run on the same inputs.
+    """
+    if func is not None:
+        raise InvalidKernel("@tilelang.autotune takes arguments", hint="write @tilelang.autotune(configs=[...])")
+    profile = ProfileArgs(
+        timeout=timeout,
+        supply_type=supply_type,
+        supply_prog=supply_prog,
+        ref_prog=ref_prog,
+        rtol=rtol,
+        atol=atol,
+        max_mismatched_ratio=max_mismatched_ratio,
+        manual_check_prog=manual_check_prog,
+        skip_check=skip_check,
+    )
+
+    def decorate(implementation: Any) -> AutoTuneImpl:
+        if not isinstance(implementation, JITImpl):
+            raise InvalidKernel(
+                "@tilelang.autotune decorates a function that @tilelang.jit has decorated, "
+                f"not {type(implementation).__name__}",
+                hint="write @tilelang.autotune(...) in the line above @tilelang.jit(...)",
+            )
+        return AutoTuneImpl(implementation, configs, profile, do_not_specialize or ())
+
+    return decorate
+
+
+def _parameter_names(chosen: Iterable[str | int], signature: inspect.Signature) -> tuple[str, ...]:
+    names = list(signature.parameters)
+    chosen = [chosen] if isinstance(chosen, (str, int)) else list(chosen)
+    for item in chosen:
+        if item not in names and not (isinstance(item, int) and -len(names) <= item < len(names)):
+            raise InvalidArgument(f"do_not_specialize names {item!r}; the parameters are {', '.join(names)}")
+    return tuple(names[item] if isinstance(item, int) else item for item in chosen)

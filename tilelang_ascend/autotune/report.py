@@ -1,0 +1,93 @@
+"""What a tuning shows: a progress bar, a table of all configurations, and the error when all of them fail."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+from ..errors import CompileError
+from ..log import get_logger
+from .outcome import Outcome
+from .space import tunables
+
+_WIDTH_OF_FILES = 140
+
+
+@dataclass
+class Candidate:
+    """One configuration of the space and what became of it; `program` is None when it could not even be traced."""
+
+    index: int
+    config: dict[str, Any]
+    program: Any = None
+    outcome: Outcome | None = None
+
+
+class TuningFailed(CompileError):
+    """No configuration compiles, runs and gives right results."""
+
+    template = (
+        "Auto-tuning failed: No configuration successfully compiled and passed benchmarking/validation. "
+        "None of the {count} configurations of {name} works"
+    )
+
+
+def failed(name: str, candidates: Sequence[Candidate]) -> TuningFailed:
+    """The error for a space without a survivor: every distinct reason with one configuration that has it."""
+    reasons = {c.outcome.error: c for c in reversed(candidates)}
+    notes = [f"{show_config(c.config)}: {c.outcome.error}" for c in sorted(reasons.values(), key=lambda c: c.index)]
+    if len(reasons) == 1:
+        notes = [next(iter(reasons.values())).outcome.details]
+    return TuningFailed(name=name, count=len(candidates), notes=notes)
+
+
+def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Fastest first, then the failed ones; the user's order decides between equals."""
+    return sorted(candidates, key=lambda c: (not c.outcome.ok, c.outcome.latency or 0.0, c.index))
+
+
+def progress(name: str, total: int):
+    """A bar on terminals; call `.update(1)` for each configuration that is done."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, desc=f"Tuning {name}", unit="config", disable=None, leave=False)
+
+
+def show_table(name: str, chip: str, candidates: Sequence[Candidate]) -> None:
+    """Print all configurations, best first, with latency or the first line of the error, unless logging is quiet."""
+    if not get_logger().isEnabledFor(logging.INFO):
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        console = Console(stderr=True, highlight=False, width=_WIDTH_OF_FILES)
+    console.print(_table(name, chip, candidates))
+
+
+def _table(name: str, chip: str, candidates: Sequence[Candidate]):
+    from rich.table import Table
+    from rich.text import Text
+
+    names = tunables([c.config for c in candidates])
+    table = Table(title=f"{name}: {len(candidates)} configurations, simulated time on {chip}", title_justify="left")
+    for column in ("#", *names, "ms", "of best"):
+        table.add_column(column, justify="right")
+    table.add_column("bound by / why it failed", justify="left", overflow="fold")
+    ranking = rank(candidates)
+    best = ranking[0].outcome.latency
+    for place, c in enumerate(ranking):
+        values = [str(c.config.get(n, "")) for n in names]
+        if c.outcome.ok:
+            shown = [f"{c.outcome.latency:.4f}", f"{c.outcome.latency / best:.2f}x", c.outcome.bound]
+        else:
+            shown = ["", "", f"{c.outcome.status.value}: {c.outcome.error}"]
+        cells = [Text(cell) for cell in (str(c.index), *values, *shown)]
+        table.add_row(*cells, style="bold green" if place == 0 and c.outcome.ok else None if c.outcome.ok else "dim")
+    return table
+
+
+def show_config(config: dict[str, Any]) -> str:
+    """A configuration in one line."""
+    return "{" + ", ".join(f"{k}: {v}" for k, v in config.items()) + "}"

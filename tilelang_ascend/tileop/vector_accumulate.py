@@ -1,0 +1,109 @@
+"""Accumulation inside a nest: several iterations update one element, ``acc[i] = acc[i] + x[i, j]`` over i and j.
+
+The contributions of all lanes are computed as one tile, folded along the axes that `acc` lacks, and joined with the old value.
+float16 and bfloat16 sums accumulate in float32 and are rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ir import BufferStore, TensorLoad, structural_equal, tirx, walk_expr
+from .fold import Fold
+from .reduce import REDUCE_DTYPE
+from .reduce_rows import fold
+from .vector_convert import Unsupported
+from .vector_graph import Node
+from .vector_store import store
+from .vector_values import Values
+from .vector_views import View
+
+_JOIN = {tirx.Add: "add", tirx.Sub: "sub", tirx.Max: "max", tirx.Min: "min"}
+
+
+@dataclass(frozen=True)
+class Update:
+    """``element = element <operation> value``; `negate`: the folded sum is subtracted."""
+
+    operation: str
+    value: object
+    negate: bool = False
+
+
+def update_of(s: BufferStore) -> Update | None:
+    """`s` as an update of the element it stores, None when it is something else."""
+    return _peeled(s.value, s)
+
+
+def _peeled(e, s: BufferStore) -> Update | None:
+    name = _JOIN.get(type(e))
+    if name is None:
+        return None
+    if name == "sub":
+        return Update("add", e.b, negate=True) if _is_element(e.a, s) and not _reads(e.b, s) else None
+    for own, other in ((e.a, e.b), (e.b, e.a)):
+        if _is_element(own, s) and not _reads(other, s):
+            return Update(name, other)
+    # (acc + x) + y is acc + (x + y)
+    if name == "add":
+        for own, other in ((e.a, e.b), (e.b, e.a)):
+            inner = _peeled(own, s)
+            if inner and inner.operation == "add" and not inner.negate and not _reads(other, s):
+                return Update("add", inner.value + other)
+    return None
+
+
+def _is_element(e, s: BufferStore) -> bool:
+    same = isinstance(e, TensorLoad) and e.source.same_as(s.buffer)
+    return same and all(structural_equal(a, b) for a, b in zip(e.indices, s.indices))
+
+
+def _reads(e, s: BufferStore) -> bool:
+    found = []
+    walk_expr(e, lambda x: found.append(x) if isinstance(x, TensorLoad) and x.source.same_as(s.buffer) else None)
+    return bool(found)
+
+
+def neutral(operation: str, dtype: str):
+    """The number that does not change a result."""
+    if operation == "add":
+        return 0
+    if dtype.startswith("float"):
+        return -math.inf if operation == "max" else math.inf
+    info = np.iinfo(dtype)
+    return info.min if operation == "max" else info.max
+
+
+def fold_dtype(operation: str, dtype: str) -> str:
+    """dtype in which the updates of an accumulator are folded."""
+    if dtype not in REDUCE_DTYPE[operation]:
+        raise Unsupported(f"several iterations update the same {dtype} element")
+    return REDUCE_DTYPE[operation][dtype]
+
+
+def fold_lanes(values: Values, value: Node, missing: tuple[int, ...], operation: str, span) -> Node:
+    """`value` over all axes of the nest, folded along the axes `missing`: a leaf over the other axes."""
+    axes = tuple(range(len(values.extents)))
+    view, extents = values.expand(value, axes), list(values.extents)
+    for dim in sorted(missing, reverse=True):
+        step = Fold(values.ctx, tuple(extents), dim, value.dtype, operation, span)
+        view = fold(step, view)
+        values.emitter.out += step.emitter.out
+        extents[dim] = 1
+    leaf = Node("load", value.dtype, (), (view,))
+    leaf.axes = tuple(a for a in axes if a not in missing and values.extents[a] > 1)
+    return leaf
+
+
+def accumulate(values: Values, place: View, old: Node, value: Node, update: Update, missing, finish, span) -> None:
+    """Emit the update of `place` (whose present value is `old`); `finish(node)` converts the total to the stored dtype."""
+    folded = fold_lanes(values, value, missing, update.operation, span)
+    name = "sub" if update.negate else update.operation
+    total = finish(values.graph.binary(name, old, folded))
+    store(values, place, values.added(total), span)
+
+
+__all__ = ["Update", "accumulate", "fold_dtype", "fold_lanes", "neutral", "update_of"]

@@ -1,0 +1,158 @@
+"""Rows of GM tensors chosen by data: ``x[i, j] = W[idx[i], j]`` and ``Y[idx[i], j] = x[i, j]`` as one transfer for each row.
+
+The last index of the access steps through the innermost axis of the nest one by one; the other indices are evaluated by the scalar
+unit, row by row. Under a condition all lanes are read, so the chosen row is clamped into the tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir import Bind, TensorLoad, Var, call, const_int, dtype_of, imm, itemsize, substitute_expr, tirx, walk_expr
+from .affine import add, constant, is_scalar_var
+from .parallel_scalar import element_address
+from .vector_convert import Unsupported
+from .vector_graph import Node
+from .vector_values import Values
+from .vector_views import offset_by
+
+_MAX_ROW_BYTES = 65535
+"""Length of one block of a padded transfer that every generation takes (doc: DataCopyPad)."""
+
+
+@dataclass(eq=False)
+class Rows:
+    """Rows of `buffer`: its index expressions (in the axis variables of the nest), and the axes over which rows are chosen."""
+
+    buffer: object
+    indices: list
+    outer: tuple[int, ...]
+
+
+def rows_of(exprs, buffer, indices, clamp: bool) -> Rows:
+    """The access as rows. Raises `Unsupported` when it does not step through GM contiguously."""
+    indices = [_inlined(exprs, i) for i in indices]
+    inner = len(exprs.axes) - 1
+    strides = buffer.strides
+    contiguous = not strides or const_int(strides[-1]) == 1
+    step = exprs.split(indices[-1])
+    mentioned = {a for i in indices for a in _axes_in(exprs, i)}
+    if not contiguous or step is None or step[0] != {inner: 1} or any(inner in _axes_in(exprs, i) for i in indices[:-1]):
+        raise Unsupported(f"`{buffer.name}` is accessed in GM lane by lane", "stage it through a tile")
+    if exprs.extents[inner] * itemsize(dtype_of(buffer)) > _MAX_ROW_BYTES:
+        raise Unsupported("the rows are longer than one transfer")
+    if clamp:
+        last = const_int(buffer.ty.shape[-1])
+        if last is None or step[1].terms or step[1].const < 0 or step[1].const + exprs.extents[inner] > last:
+            raise Unsupported(f"guarded rows of `{buffer.name}` may leave it", "stage it through a tile")
+        indices = [_clamped(i, n) for i, n in zip(indices[:-1], buffer.ty.shape)] + indices[-1:]
+    return Rows(buffer, indices, tuple(sorted(mentioned - {inner})))
+
+
+def _clamped(index, extent):
+    dtype = dtype_of(index)
+    top = extent if dtype_of(extent) == dtype else tirx.Cast(dtype, extent)
+    return tirx.Max(tirx.Min(index, top - tirx.const(1, dtype)), tirx.const(0, dtype))
+
+
+def _inlined(exprs, index):
+    """`index` with the lets of the nest replaced by their values."""
+    for _ in range(len(exprs.lets) + 1):
+        found = [v for v in _variables(index) if v in exprs.env]
+        if not found:
+            return index
+        if any(v not in exprs.lets for v in found):
+            break
+        index = substitute_expr(index, {v: exprs.lets[v] for v in found})
+        if any(v in exprs.stored for v in _variables(index)):
+            break
+    raise Unsupported("the row is chosen by a variable that changes inside the nest")
+
+
+def _variables(e) -> list:
+    out: list = []
+
+    def see(x):
+        if is_scalar_var(x):
+            out.append(x)
+        elif isinstance(x, TensorLoad):
+            out.append(x.source)
+
+    walk_expr(e, see)
+    return out
+
+
+def _axes_in(exprs, e) -> set:
+    return {exprs.axis_of(v) for v in _variables(e) if is_scalar_var(v)} - {None}
+
+
+def tiles_in(rows: Rows) -> list:
+    """Buffers the choice of the rows reads, and the tensor itself."""
+    return [rows.buffer, *(v for i in rows.indices for v in _variables(i) if not is_scalar_var(v))]
+
+
+def load_rows(values: Values, n: Node, want) -> object:
+    """A temporary with the chosen rows."""
+    (rows, axes) = n.attrs
+    out = values.temporary(n.dtype, n.axes, rows.buffer.name + "_rows")
+    length = values.extents[-1] * itemsize(n.dtype)
+
+    def move(at, address):
+        values.emitter.issue("copy_gm_to_ub", out.head(at), address, 1, length, 0, 0, 0, 0, 0, 0)
+
+    _each_row(values, rows, axes, out, move)
+    return out
+
+
+def store_rows(values: Values, rows: Rows, axes, value: Node, span) -> None:
+    """The rows of `value` to their places, in the order of the nest."""
+    values.emitter.span = span
+    every = tuple(range(len(values.extents)))
+    source = values.expand(value, every) if value.op == "duplicate" else values.linear_operand(value, every, values.span(every))
+    length = values.extents[-1] * itemsize(source.dtype)
+    full = Rows(rows.buffer, rows.indices, tuple(a for a in every[:-1] if values.extents[a] > 1))
+
+    def move(at, address):
+        values.emitter.issue("copy_ub_to_gm", address, source.head(at), 1, length, 0, 0)
+
+    _each_row(values, full, axes, source, move)
+
+
+def store_scattered(values: Values, target: Rows, axes, value: Node, span) -> None:
+    """Every lane to the element of a tile its data chooses, one after the other, in the order of the nest."""
+    values.emitter.span = span
+    every = tuple(range(len(values.extents)))
+    source = values.expand(value, every) if value.op == "duplicate" else values.linear_operand(value, every, values.span(every))
+    full = Rows(target.buffer, target.indices, every)
+
+    def move(at, address):
+        lane = Var("lane_v", source.dtype)
+        values.emitter.out.append(Bind(lane, call("ascend.get_value", [source.head(at)], dtype=source.dtype), span=span))
+        values.emitter.issue("set_value", address, lane)
+
+    _each_row(values, full, axes, source, move)
+
+
+def scattered(exprs, buffer, indices) -> Rows:
+    """The elements a store with data in its indices chooses."""
+    return Rows(buffer, [_inlined(exprs, i) for i in indices], ())
+
+
+def _each_row(values: Values, rows: Rows, axes, view, move) -> None:
+    """`move(offset in view, GM address)` for every row."""
+    real = [a for a in rows.outer if values.extents[a] > 1]
+
+    def nest(k: int, at, known: dict):
+        if k < len(real):
+            a = real[k]
+            step = lambda i: nest(k + 1, add(at, offset_by(i, view.strides[a])), {**known, axes[a]: imm(i) if isinstance(i, int) else i})
+            values.emitter.repeat(values.extents[a], step)
+            return
+        fixed = {v: imm(0) for v in axes}
+        indices = [substitute_expr(i, {**fixed, **known}) for i in rows.indices]
+        move(at, element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span))
+
+    nest(0, constant(0), {})
+
+
+__all__ = ["Rows", "load_rows", "rows_of", "scattered", "store_rows", "store_scattered", "tiles_in"]

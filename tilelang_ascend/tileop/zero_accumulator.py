@@ -1,0 +1,49 @@
+"""`tl.zero_accumulator`: an accumulator becomes zero.
+
+No instruction fills L0C; a Mmad of zeros does. One fractal of zeros in L1 serves all fractals of L0A and L0B (source stride 0), and K is
+a single fractal, so this is a handful of instructions.
+"""
+
+from __future__ import annotations
+
+from ..ir import Evaluate, Stmt, imm, intrin, itemsize, reinterpret, seq
+from ..isa.base import Space
+from .gemm import divisor_at_most
+from .layout import BLOCK_BYTES, FRACTAL_BYTES, FRACTAL_ROWS
+from .state import LoweringState, head
+
+
+def lower_zero_accumulator(s: Evaluate, state: LoweringState) -> Stmt:
+    """Lower `tl.zero_accumulator(C)`; the whole version of the tile becomes zero."""
+    c = state.side(s.value.args[0])
+    dtype = "int8" if c.dtype == "int32" else "float16"
+    fractal = FRACTAL_BYTES // itemsize(dtype)
+    # The fractals of a tile are contiguous: any shape with as many of them will do.
+    total = c.tile.nz.elements // FRACTAL_ROWS**2
+    mt = divisor_at_most(total, state.chip.capacity_bytes(Space.L0A) // FRACTAL_BYTES)
+    columns = total // mt
+    nt = divisor_at_most(columns, state.chip.capacity_bytes(Space.L0B) // FRACTAL_BYTES)
+    rectangles = state.chip.generation == "3510"
+    fractals = max(mt, nt) if rectangles else 1
+    name = c.tile.buffer.name
+    zeros = state.declare([1, fractals * fractal], dtype, f"{name}_zeros", "shared.l1", s.span)
+    # The fill knows no 8-bit types; zero bytes are zero in any.
+    filled = reinterpret(head(zeros, imm(0), 0), "int16")
+    out = [intrin("fill_l1", filled, 1, fractals * FRACTAL_BYTES // BLOCK_BYTES, 0, 0, span=s.span)]
+    sources = []
+    for side, count in (("a", mt), ("b", nt)):
+        l0 = state.declare([1, count * fractal], dtype, f"{name}_zeros_l0{side}", f"local.l0{side}", s.span)
+        heads = [head(l0, imm(0), 0), head(zeros, imm(0), 0)]
+        if rectangles:
+            out.append(intrin(f"load_l0{side}_v2", *heads, 0, 0, count, 1, fractals, count, 0, span=s.span))
+        else:
+            out.append(intrin(f"load_l0{side}", *heads, 0, count, 0, 0, 0, span=s.span))
+        sources.append(heads[0])
+    rows, cols, k = mt * FRACTAL_ROWS, nt * FRACTAL_ROWS, BLOCK_BYTES // itemsize(dtype)
+    for i in range(columns // nt):
+        target = head(c.tile.buffer, c.version, i * rows * cols)
+        out.append(intrin("mmad", target, *sources, rows, cols, k, 0, 0, 1, span=s.span))
+    return seq(out)
+
+
+__all__ = ["lower_zero_accumulator"]
