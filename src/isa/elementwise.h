@@ -124,7 +124,7 @@ constexpr OpImpl lane_impl() {
   return {exec_lanes<Loop, Op, List, kForm>, form_accesses<kForm>, form_cost<kForm>, nullptr};
 }
 
-/*! \brief Like exec_lanes for a bitwise `Op`: `Op::undefined` (a BitRule) says which bits of the result are undefined. */
+/*! \brief Like exec_lanes for a bitwise `Op`: `Op::undefined` (a BitRule) tells the undefined bits of the result. */
 template <template <class, class> class Loop, class Op, class List, const VectorForm& kForm>
 int64_t exec_bits(ExecContext& ctx, const Instr& instr) {
   with_type_or_report(List{}, instr.operand(kForm.attrs).dtype, ctx, instr, [&](auto t) {

@@ -153,7 +153,7 @@ void run_shadow(const Run& run, const Lanes& l, bool reads_destination, int64_t 
   propagate_undefined(run.shadow[0], l.size[0], src, size, num, n);
 }
 
-/*! \brief Bitwise instructions: all operands are `bytes` long. A missing second source counts as the first once more. */
+/*! \brief Bitwise instructions: all operands are `bytes` long; a missing second source is the first once more. */
 void run_bit_rule(const Run& run, int64_t bytes, BitRule rule) {
   const int second = run.data[2] != nullptr ? 2 : 1;
   const uint8_t *s0 = run.shadow[1], *s1 = run.shadow[second];
@@ -164,7 +164,7 @@ void run_bit_rule(const Run& run, int64_t bytes, BitRule rule) {
   for (int64_t i = 0; i < bytes; ++i) run.shadow[0][i] = rule(s0[i], s1[i], run.data[1][i], run.data[second][i]);
 }
 
-/*! \brief An operand as its repeats see it: `bytes` from `head + r * rep` on in repeat r, `last_bytes` in the last one. */
+/*! \brief An operand as its repeats see it: `bytes` from `head + r * rep` on in repeat r, fewer in the last one. */
 struct RepeatRange {
   const uint8_t* head;
   int64_t bytes, last_bytes, rep;

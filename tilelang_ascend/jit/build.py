@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import cache, env
 from ..cache.key import kernel_key
+from ..errors import location_of
 from ..log import get_logger
 from ..runtime.artifact import AbiSlot, Artifact
 from .hooks import notify, resolve_chip
@@ -33,6 +34,12 @@ def build_artifact(
     return artifact
 
 
+def _warning_text(span, message: str) -> str:
+    """`file:line:col: message`."""
+    where = location_of(span)
+    return f"{where}: {message}" if where else message
+
+
 def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: dict[str, Any]) -> Artifact:
     from .. import codegen, ir
     from ..transform import pipeline
@@ -56,7 +63,7 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
         memory_map=lowered.memory_map.text(),
         options=options,
         notes=[*_hint_notes(func), *(str(n) for n in lowered.notes)],
-        warnings=[str(w) for w in lowered.warnings],
+        warnings=[_warning_text(span, message) for span, message in lowered.warnings],
         tile_ir_json=tile_ir_json,
         ascend_ir_json=ir.tvm.ir.save_json(lowered.ascend_ir),
     )

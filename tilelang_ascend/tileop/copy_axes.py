@@ -86,7 +86,8 @@ def clip(gm: Side, g: int, t: int, extent, state: LoweringState) -> Axis:
     inside = state.simplify(gm.gm.shape[g] - low)
     extent = state.simplify(extent)
     starts_inside = state.proves(low >= 0)
-    if starts_inside and state.proves(inside >= extent):
+    # An extent only known at run time may be nothing at all: that needs the guard of a clipped transfer.
+    if starts_inside and state.proves(inside >= extent) and state.proves(_expr(extent) > 0):
         return Axis(g, t, extent, extent)
     name = gm.gm.flat.name + ("_rows" if g < len(gm.mins) - 1 else "_cols")
     skip = 0

@@ -6,6 +6,7 @@ rounds to nearest even, integers that get narrower wrap (the wrap happens before
 
 from __future__ import annotations
 
+from .vector_fp8 import FORMATS, decode, encode
 from .vector_graph import MASK, Graph, Node
 
 #: One hardware conversion -> round mode (doc: cast probe of the 8.1 headers; all of them exist on 3510 as well).
@@ -58,6 +59,11 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
         return g.scalar_cast(a, dtype)
     if MASK in (a.dtype, dtype):
         return _from_mask(g, a, dtype) if a.dtype == MASK else to_mask(g, a)
+    if a.dtype in FORMATS:
+        return convert(g, decode(g, a, lambda x: convert(g, g.reinterpret(x, "uint8"), "int16")), dtype)
+    if dtype in FORMATS:
+        codes = encode(g, convert(g, a, "float32"), dtype, lambda x: convert(g, x, "float16"))
+        return g.reinterpret(convert(g, codes, "uint8"), dtype)
     if a.dtype in UNSIGNED or dtype in UNSIGNED:
         return convert_unsigned(g, a, dtype)
     if a.op == "cast" and a.args[0].dtype == dtype and _lossless(dtype, a.dtype):

@@ -4,6 +4,7 @@ logical dtype   compute dtype
 float16         float16
 bfloat16        float32 (rounded to bfloat16 where it is stored or cast explicitly)
 float32         float32
+float8          float32 (rounded where it is stored or cast explicitly)
 int8, uint8     int16, wrapped to 8 bits after every operation that can leave the range
 int16           int16
 int32           int32
@@ -21,7 +22,8 @@ from .vector_graph import MASK, Graph, Node
 
 COMPUTE = {
     "float16": "float16", "bfloat16": "float32", "float32": "float32", "int8": "int16", "uint8": "int16", "int16": "int16",
-    "int32": "int32", "uint16": "int32", "uint32": "int32", "bool": MASK,
+    "int32": "int32", "uint16": "int32", "uint32": "int32", "float8_e4m3fn": "float32",
+    "float8_e5m2": "float32", "bool": MASK,
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from .affine import constant
 from .context import BLOCK_BYTES
 from .vector_convert import Unsupported
 from .vector_emit import Unwritable
+from .vector_fp8 import FORMATS
 from .vector_gather import gather_view
 from .vector_graph import Node
 from .vector_ops import VectorOps
@@ -18,6 +19,9 @@ from .vector_views import View, linear_span
 def store(values: Values, place: View, value: Node, span) -> None:
     """`place` = `value` for all lanes of the nest."""
     values.emitter.span = span
+    if place.dtype in FORMATS and not value.is_scalar:
+        # Instructions move 8-bit floats as bytes.
+        place, value = place.retyped("uint8"), values.added(values.graph.reinterpret(value, "uint8"))
     axes = tuple(a for a, s in enumerate(place.strides) if s and values.extents[a] > 1)
     if any(a not in axes and values.extents[a] > 1 for a in value.axes):
         raise Unsupported("several iterations store to the same element", "use a reduction or an atomic")

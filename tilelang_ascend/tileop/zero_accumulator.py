@@ -1,7 +1,7 @@
 """`tl.zero_accumulator`: an accumulator becomes zero.
 
-No instruction fills L0C; a Mmad of zeros does. One fractal of zeros in L1 serves all fractals of L0A and L0B (source stride 0), and K is
-a single fractal, so this is a handful of instructions.
+No instruction fills L0C; a Mmad of zeros does. One fractal of zeros in L1 serves all fractals of L0A and L0B (source
+stride 0), and K is a single fractal, so this is a handful of instructions.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The road from Tile IR to Ascend IR, as a list of passes one can read aloud.
 
+    resolve_views        views of buffers become accesses to their storage
     forward_copies       remove staging buffers that only pass a tile on
     normalize_clears     "start from zero" is a fill in front of the accumulation
     merge_k_steps        gemm loops that walk K in small steps take larger ones
@@ -8,6 +9,7 @@
     stage_atomics        atomic updates of elements become atomic transfers of tiles
     stage_globals        tiles for element-wise work directly on GM
     map_grid             any grid on the cores of the chip
+    hoist_loads          loads of the same data in every tile move in front of the loop over tiles
     split_rows           vector work divided between the two vector cores of a block
     version_buffers      several copies of a tile, so that transfers and compute overlap
     fold_clears          zero fills of accumulators become conditions of the first Mmad
@@ -28,6 +30,7 @@ from ..ir import IRModule, PrimFunc
 from .drop_dead_fills import drop_dead_fills
 from .fold_clears import fold_clears
 from .forward_copies import forward_copies
+from .hoist_loads import hoist_loads
 from .insert_sync import plan_and_insert_sync
 from .lower_tile_ops import lower_tile_ops
 from .map_grid import map_grid
@@ -36,6 +39,7 @@ from .normalize_clears import normalize_clears
 from .place_buffers import place_buffers
 from .plan_memory import plan_memory
 from .resolve_block_index import resolve_block_index
+from .resolve_views import resolve_views
 from .split_cores import split_cores
 from .split_rows import split_rows
 from .stage_atomics import stage_atomics
@@ -88,7 +92,8 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
             stages.append((name, ir))
         return ir
 
-    placed = record("forward_copies", forward_copies(func))
+    placed = record("resolve_views", resolve_views(func))
+    placed = record("forward_copies", forward_copies(placed))
     placed = record("normalize_clears", normalize_clears(placed))
     placed = record("merge_k_steps", merge_k_steps(placed, chip))
     placed = record("place_buffers", place_buffers(placed, chip))
@@ -96,6 +101,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     placed = record("stage_atomics", stage_atomics(placed, chip))
     placed = record("stage_globals", stage_globals(placed, chip))
     placed = record("map_grid", map_grid(placed, chip))
+    placed = record("hoist_loads", hoist_loads(placed))
     placed = record("split_rows", split_rows(placed))
     common = len(stages)
     for versions in range(max(1, options.max_versions), 0, -1):

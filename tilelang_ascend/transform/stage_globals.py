@@ -18,13 +18,14 @@ Requires: placed Tile IR. Ensures: nests read and write GM only through non-affi
 from __future__ import annotations
 
 from ..analysis.affine import affine
-from ..analysis.tile_uses import is_parallel, loads_in, moved_regions, uses_of, with_regions
+from ..analysis.tile_uses import is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
 from ..isa.base import Space
 from ..ir import (
     AllocBuffer,
     Bind,
     BufferLoad,
     BufferStore,
+    Call,
     Evaluate,
     For,
     ForKind,
@@ -43,6 +44,7 @@ from ..ir import (
     itemsize,
     loop,
     map_children,
+    op_name,
     region,
     scope_of,
     seq,
@@ -52,6 +54,7 @@ from ..ir import (
     sym,
     tile_op,
     tirx,
+    walk_expr,
 )
 
 # Share of UB the staged tiles of one nest may take: two versions of each and the temporaries of the body must fit beside them.
@@ -80,6 +83,17 @@ class _Tile:
         # A copy region has the rank of the GM buffer; the tile drops unit dimensions.
         self.region = region(buffer, mins, extents)
 
+    def store_regions(self, limits: dict, local):
+        """(tile region, GM region) of the transfer back, cut to `limits` of the variables that index the tile at `local`."""
+        if not limits:
+            return full_region(self.buffer), self.region
+        extents = list(self.extents)
+        for d, index in zip(self.kept, local):
+            if isinstance(index, Var) and index in limits:
+                extents[d] = tirx.max(tirx.min(imm(extents[d]), limits[index]), imm(0))
+        tile = region(self.buffer, [imm(0)] * len(self.kept), [extents[d] for d in self.kept])
+        return tile, region(self.source, self.mins, extents)
+
     @property
     def nbytes(self) -> int:
         total = itemsize(dtype_of(self.buffer))
@@ -99,6 +113,7 @@ class _Stager(StmtMutator):
         self.analyzer = sym.Analyzer()
         self.local = {s.var for s in statements(body) if isinstance(s, Bind)}
         self.changed = uses_of(body).writes
+        self.written_at: dict = {}
 
     def tile(self, buffer, indices):
         """The tile of this access and the indices into it, or None if the access is not affine."""
@@ -142,6 +157,7 @@ class _Stager(StmtMutator):
             return BufferStore(s.buffer, value, indices, span=s.span)
         tile, local = found
         tile.written = True
+        self.written_at[s.buffer] = local
         dense = all(isinstance(i, Var) or const_int(i) is not None for i in local) and len(set(local)) == len(local)
         if s.buffer in self.conditional or not dense:
             tile.read = True
@@ -151,19 +167,53 @@ class _Stager(StmtMutator):
 class _DropBoundsGuards(StmtMutator):
     """`if i < n: C[i] = …` becomes `C[i] = …` where being in bounds of C implies the condition: stores are clipped anyway."""
 
-    def __init__(self):
+    def __init__(self, loops, body: Stmt):
         self.conditional: set = set()
+        self.limits: dict = {}
+        self.extents = {v: const_int(e) for v, e in loops}
+        self.variables = set(self.extents)
+        self.stores = [x.buffer for x in statements(body) if isinstance(x, BufferStore)]
+        self.changed = uses_of(body).writes
 
     def visit_IfThenElse(self, s: IfThenElse):
         body = stmts_of(s.then_case)
         if s.else_case is None and len(body) == 1 and isinstance(body[0], BufferStore):
             store = body[0]
-            if scope_of(store.buffer) in ("global", "") and implied_by_bounds(s.condition, store):
-                return self.visit(store)
+            if scope_of(store.buffer) in ("global", ""):
+                open_terms = [t for t in conjuncts(s.condition) if not implied_by_bounds(t, store)]
+                limits = self.prefix(open_terms, store)
+                if limits is not None:
+                    self.limits[store.buffer] = limits
+                    return self.visit(store)
         for x in statements(s):
             if isinstance(x, BufferStore):
                 self.conditional.add(x.buffer)
         return self.generic(s)
+
+
+    def prefix(self, terms: list, store: BufferStore) -> dict | None:
+        """`{v: n}` if the terms of the condition are `v < n` for loop variables that each index one dimension of the only
+        store to its buffer: the nest then writes a prefix of the tile, and clipping the transfer writes exactly that."""
+        if terms and sum(b.same_as(store.buffer) for b in self.stores) != 1:
+            return None
+        limits: dict = {}
+        for term in terms:
+            if not isinstance(term, tirx.LT) or not isinstance(term.a, Var) or term.a not in self.variables:
+                return None
+            fixed = not free_vars(term.b) & self.variables and not any(x.source in self.changed for x in loads_in(term.b))
+            forms = [affine(i, list(self.variables)) for i in store.indices]
+            if not fixed or None in forms or term.a in limits or self.extents[term.a] in (None, 1):
+                return None
+            # The variable alone walks one dimension, and no other.
+            if [f.coeffs for f in forms if term.a in f.coeffs] != [{term.a: 1}]:
+                return None
+            limits[term.a] = term.b
+        return limits
+
+
+def conjuncts(cond) -> list:
+    """The terms of `a and b and …`."""
+    return conjuncts(cond.a) + conjuncts(cond.b) if isinstance(cond, tirx.And) else [cond]
 
 
 def implied_by_bounds(cond, store: BufferStore) -> bool:
@@ -174,6 +224,13 @@ def implied_by_bounds(cond, store: BufferStore) -> bool:
         bounds = tirx.And(bounds, tirx.And(i >= 0, i < n))
     with analyzer.constraint_scope(bounds):
         return bool(analyzer.can_prove(cond))
+
+
+def calls_math(e) -> bool:
+    """True if an expression calls a function of floats."""
+    found = []
+    walk_expr(e, lambda x: found.append(x) if isinstance(x, Call) and op_name(x) != "tirx.if_then_else" else None)
+    return any("float" in dtype_of(x) for x in found)
 
 
 def even_chunk(extent: int, limit: int) -> int:
@@ -207,6 +264,12 @@ class _StageNests(StmtMutator):
 
     def visit_For(self, s: For):
         return self.stage(s) if is_parallel(s) else self.generic(s)
+
+    def visit_BufferStore(self, s: BufferStore):
+        """The scalar unit has no `exp` or `rsqrt`: such a store is vector work on one element."""
+        if is_scalar_var(s.buffer) or not calls_math(s.value):
+            return s
+        return self.stage(rebuild_nest(s, [(tirx.Var("one", "int32"), imm(1))], s))
 
     def visit_Evaluate(self, s: Evaluate):
         found = moved_regions(s)
@@ -242,9 +305,11 @@ class _StageNests(StmtMutator):
 
     def stage(self, nest: For):
         """Stage one nest, cutting it if its tiles are too large."""
-        guards = _DropBoundsGuards()
         loops, body = nest_of(nest)
-        body = guards(inline_index_binds(body))
+        body = inline_index_binds(body)
+        guards = _DropBoundsGuards(loops, body)
+        plain = body
+        body = guards(body)
         stager = _Stager(loops, guards.conditional, body)
         new_body = stager(body)
         if not stager.tiles:
@@ -253,11 +318,14 @@ class _StageNests(StmtMutator):
         outer = const_int(loops[0][1])
         if total > self.budget and outer > 1:
             rows = even_chunk(outer, max(1, outer * self.budget // total))
-            return cut_nest(rebuild_nest(nest, loops, body), rows, self.stage)
+            return cut_nest(rebuild_nest(nest, loops, plain), rows, self.stage)
         self.allocs += [AllocBuffer(t.buffer) for t in stager.tiles]
         out = [tile_op("copy", t.region, full_region(t.buffer), span=nest.span) for t in stager.tiles if t.read]
         out.append(rebuild_nest(nest, loops, new_body))
-        out += [tile_op("copy", full_region(t.buffer), t.region, span=nest.span) for t in stager.tiles if t.written]
+        for t in stager.tiles:
+            if t.written:
+                source, target = t.store_regions(guards.limits.get(t.source, {}), stager.written_at.get(t.source))
+                out.append(tile_op("copy", source, target, span=nest.span))
         return out
 
 

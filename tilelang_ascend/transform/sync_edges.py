@@ -53,6 +53,7 @@ class EdgeChooser:
                 break
         else:
             raise AssertionError("synchronisation does not converge")
+        self._prune_guarded()
         self._place_barriers()
         self._prune()
         for edge in self.plan.edges:
@@ -258,6 +259,22 @@ class EdgeChooser:
                 self.plan.barriers.append(Barrier(LANES[lane][0], lane, slot, stmt))
 
     # ---- pruning
+
+    def _prune_guarded(self) -> None:
+        """Remove flags that others make superfluous together with their guards, before barriers are placed: a guard is tighter than
+        what it guards, and where it also orders two instructions of one lane a barrier costs less."""
+        for edge, guard in list(self.guards.items()):
+            trial = [leave_out(leave_out(Binder(self.plan).bind(t), edge), guard) for t in self.traces]
+            if all(self._flags_suffice(t, events) for t, events in zip(self.traces, trial)):
+                self.plan = self.plan.without(edge).without(guard)
+                del self.guards[edge]
+
+    def _flags_suffice(self, trace, events: list) -> bool:
+        """True if nothing but barriers of single lanes is missing."""
+        found = Simulation(trace, events, credit=self.credit).run()
+        return not (found.unsafe or found.broken or found.leftover) and all(
+            need.dependence.src.lane == need.dependence.dst.lane for need in found.uncovered
+        )
 
     def _prune(self) -> None:
         """Remove whatever is not needed: outer flags first, so that the local ones stay; of one loop those that wait for the

@@ -3,7 +3,7 @@
 Before:  for k: copy(A[..], A_s[0:128, 0:32]); gemm(A_s, …)
 After:   for k: copy(A[..], A_s[k % 2, 0:128, 0:32]); gemm(A_s[k % 2, …], …)
 
-A tile is versioned in the innermost loop that contains all its accesses, if every iteration first overwrites the whole tile.
+A tile is versioned in the innermost loops that contain all its accesses, if every iteration first overwrites the whole tile.
 `num_stages` of `T.Pipelined` is a hint for the number; two versions otherwise, because issue queues are asynchronous: with in-order
 pipes and flags, double buffering is the whole software pipeline, and needs no prologue or epilogue code.
 
@@ -44,6 +44,8 @@ from ..ir import (
 )
 
 DEFAULT_VERSIONS = 2
+# Transfers this small take less time than the flags around them: more of them must be under way.
+SMALL_TILE_BYTES, SMALL_TILE_VERSIONS = 8192, 4
 # Room kept in UB for temporaries of element-wise expressions, in float32 tiles of the largest shape.
 UB_TEMPORARIES = 2
 TEMPORARY_ITEMSIZE = 4
@@ -59,15 +61,20 @@ def versioned_buffers(body: Stmt) -> list:
     ]
 
 
-def home_loop(stmt: Stmt, buffer, enclosing: For | None = None) -> For | None:
-    """Innermost loop that contains every access of `buffer`."""
+def home_loops(stmt: Stmt, buffer) -> list[For]:
+    """The loops whose iterations may each use a version of their own: innermost loops that together contain every access of
+    `buffer` and each overwrite it first. Empty if there are none."""
     users = [s for s in stmts_of(stmt) if not isinstance(s, AllocBuffer) and buffer in uses_of(s).all]
-    if len(users) != 1:
-        return enclosing
-    s = users[0]
-    if isinstance(s, For) and not is_parallel(s):
-        return home_loop(s.body, buffer, s)
-    return enclosing
+    loops = [s for s in users if isinstance(s, For) and not is_parallel(s)]
+    if not users or len(loops) != len(users):
+        return []
+    homes: list[For] = []
+    for s in loops:
+        inner = home_loops(s.body, buffer)
+        if not inner and not overwritten_first(s.body, buffer):
+            return []
+        homes += inner or [s]
+    return homes
 
 
 def overwritten_first(body: Stmt, buffer) -> bool:
@@ -81,31 +88,51 @@ def overwritten_first(body: Stmt, buffer) -> bool:
     return False
 
 
+def transferred(body: Stmt) -> dict:
+    """UB tiles that transfers to or from GM touch -> number of directions (loads, stores)."""
+    directions: dict = {}
+    for s in statements(body):
+        found = moved_regions(s)
+        if found is None:
+            continue
+        for r, other, way in ((found[0], found[1], "store"), (found[1], found[0], "load")):
+            if scope_of(other.source) in ("global", ""):
+                directions.setdefault(r.source, set()).add(way)
+    return {b: len(ways) for b, ways in directions.items()}
+
+
 def wanted_versions(body: Stmt, limit: int) -> dict:
-    """buffer -> (versions that help, loop variable or None); at most `limit` versions."""
+    """buffer -> (versions that help, loop variables that number them); at most `limit` versions."""
     out = {}
-    moved = {r.source for s in statements(body) for r in moved_regions(s) or ()}
+    moved = transferred(body)
     for b in versioned_buffers(body):
-        if scope_of(b) == "shared.ub" and b not in moved:
-            # Only the vector pipe touches it, in order: a second version would let nothing overlap.
-            out[b] = (1, None)
-            continue
-        loop = home_loop(body, b)
-        if loop is None or not overwritten_first(loop.body, b):
-            out[b] = (1, None)
-            continue
-        wanted = int(loop.annotations.get("num_stages", 0)) or DEFAULT_VERSIONS
-        trips = const_int(loop.extent)
-        n = max(1, min(max(wanted, DEFAULT_VERSIONS), limit, trips if trips is not None else limit))
-        if trips is not None:
-            # A loop that runs again continues with version 0: unless the count divides the trips, that is the version in use last.
-            n = next((d for d in range(n, 1, -1) if trips % d == 0), n)
-        out[b] = (n, loop.loop_var if n > 1 else None)
+        # What only the vector pipe touches is used in order: a second version would let nothing overlap.
+        useful = scope_of(b) != "shared.ub" or b in moved
+        loops = home_loops(body, b) if useful else []
+        n = max((_versions_in(loop, b, moved, limit) for loop in loops), default=1)
+        out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [])
     return out
 
 
+def _versions_in(loop: For, buffer, moved: dict, limit: int) -> int:
+    """Versions that help one loop."""
+    wanted = max(int(loop.annotations.get("num_stages", 0)), DEFAULT_VERSIONS)
+    if scope_of(buffer) == "shared.ub":
+        if tile_bytes(buffer) <= SMALL_TILE_BYTES:
+            wanted = max(wanted, SMALL_TILE_VERSIONS)
+        elif moved[buffer] > 1:
+            # Loaded, changed and stored: the next load may start while the tile before is still on its way out.
+            wanted = max(wanted, DEFAULT_VERSIONS + 1)
+    trips = const_int(loop.extent)
+    n = max(1, min(wanted, limit, trips if trips is not None else limit))
+    if trips is not None:
+        # A loop that runs again continues with version 0: unless the count divides the trips, that is the version in use last.
+        n = next((d for d in range(n, 1, -1) if trips % d == 0), n)
+    return n
+
+
 def choose_versions(body: Stmt, limit: int, chip) -> dict:
-    """buffer -> (versions, loop variable or None) that fit the memories of `chip`, shared out evenly."""
+    """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly."""
     wanted = wanted_versions(body, limit)
     sizes = {b: tile_bytes(b) for b in wanted}
     room = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
@@ -122,15 +149,22 @@ def choose_versions(body: Stmt, limit: int, chip) -> dict:
                 chosen[b] = n
                 if scope in room:
                     room[scope] -= sizes[b]
-    return {b: (n, wanted[b][1] if n > 1 else None) for b, n in chosen.items()}
+    return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
 
 
 class _AddVersions(StmtMutator):
     def __init__(self, versions: dict):
-        self.new, self.index = {}, {}
-        for b, (n, var) in versions.items():
+        self.new, self.index, self.numbers = {}, {}, {}
+        for b, (n, loop_vars) in versions.items():
             self.new[b] = decl_buffer([n, *b.ty.shape], dtype_of(b), b.name, scope=scope_of(b) or "global")
-            self.index[b] = imm(0) if var is None else tirx.floormod(var, imm(n))
+            self.index[b] = imm(0)
+            for var in loop_vars:
+                self.numbers.setdefault(var, []).append((b, n))
+
+    def visit_For(self, s: For):
+        for b, n in self.numbers.get(s.loop_var, ()):
+            self.index[b] = tirx.floormod(s.loop_var, imm(n))
+        return self.generic(s)
 
     def visit_AllocBuffer(self, s: AllocBuffer):
         new = self.new.get(s.buffer)

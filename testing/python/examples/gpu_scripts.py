@@ -60,16 +60,11 @@ SCRIPTS = {
 KNOWN_FAILURES = {
     "matmul/persistent.py": "columns of T.Persistent are not known to be at least 0 if rounds overshoot the grid",
     "matmul/stream_k.py": "a T.alloc_var that starts at 0 and only grows is not known to be at least 0",
-    "matmul/grouped.py": "a store under a row condition writes whole tiles back, over rows of other programs",
-    "normalization/group_norm.py": "T.rsqrt of one element outside T.Parallel has no scalar form",
-    "cross_entropy/cross_entropy.py": "T.log of one element outside T.Parallel has no scalar form",
     "convolution/im2col.py": "T.im2col is not available yet",
 }
 """Scripts that find a gap of the compiler, and which."""
 
 KNOWN_FAILURES_AT_DEFAULT_SIZES = {
-    "activation/swiglu.py": "a conditional store waits for a flag of 64 iterations earlier that is not set",
-    "activation/leaky_relu.py": "a conditional store waits for a flag of 49 iterations earlier that is not set",
     "scatter/histogram.py": "temporaries of a comparison of 64 KB tiles do not fit into UB",
 } | {path: reason for path, reason in KNOWN_FAILURES.items() if path != "matmul/persistent.py"}
 """The same for the sizes a user gets who gives none."""

@@ -1,4 +1,4 @@
-"""Masks of padded tiles: padding lanes are undefined and nobody may notice; lanes that count are checked as strictly as ever."""
+"""Masks of padded tiles: padding lanes are undefined and nobody notices; lanes that count are checked as ever."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,6 @@
 """Nests beyond plain element-wise work, the strict way: values, hazards, sentinels, and the emitted text beside the IR."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 import roads
@@ -176,3 +177,19 @@ def test_top_k_by_iterated_argmax():
     want = np.argsort(-x, 1)[:, :k]
     np.testing.assert_array_equal(out["I"], want)
     np.testing.assert_array_equal(out["V"], np.take_along_axis(x, want, 1))
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_8_bit_floats_are_storage(dtype):
+    @T.prim_func
+    def main(A: T.Tensor((8, 100), dtype), B: T.Tensor((8, 100), dtype)):
+        with T.Kernel(1):
+            a = T.alloc_shared((8, 100), dtype)
+            T.copy(A, a)
+            for i, j in T.Parallel(8, 100):
+                B[i, j] = T.cast(a[i, j], "float32") * 1.7
+
+    fp8 = getattr(ml_dtypes, dtype)
+    a = RNG.standard_normal((8, 100)).astype(fp8)
+    out = run(main, A=a, B=np.zeros((8, 100), fp8))
+    want = (a.astype(np.float32) * np.float32(1.7)).astype(fp8)
+    np.testing.assert_array_equal(out["B"].astype(np.float32), want.astype(np.float32))

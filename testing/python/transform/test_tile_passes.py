@@ -359,3 +359,14 @@ def test_version_buffers_keeps_carried_tiles_single():
 def test_attrs_survive():
     out = version_buffers(map_grid(placed(samples.gemm(256, 256, 256, trans_b=1)), CHIP), 2, CHIP)
     assert int(attrs_of(calls(out, "gemm")[0])["transpose_B"]) == 1
+
+
+def test_stage_globals_clips_the_store_of_a_prefix():
+    """`if i < n` with a run-time n writes n elements, and leaves what other programs own alone."""
+    a, c, n = decl_buffer((1000,), "float32", "A"), decl_buffer((1000,), "float32", "C"), tirx.Var("n", "int32")
+    bx, i = tirx.Var("bx", "int32"), tirx.Var("i", "int32")
+    body = if_then(i < n, BufferStore(c, a[bx * 256 + i] + imm(1.0, "float32"), [bx * 256 + i]))
+    func = PrimFunc([n, a, c], samples.grid([(bx, 4)], samples.parallel([(i, 256)], body)))
+    out = stage_globals(placed(func), CHIP)
+    assert [s.value.args[0].source.name for s in calls(out, "copy")] == ["A", "C_t"]
+    assert str(calls(out, "copy")[1].value.args[1].region[0].extent) == "T.max(T.min(256, n), 0)"

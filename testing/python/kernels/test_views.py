@@ -1,0 +1,96 @@
+"""`T.view` and `T.reshape`: one storage under several shapes, read and written through all of them."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.errors import UnsupportedConstruct
+
+RNG = np.random.default_rng(8)
+
+
+@pytest.mark.parametrize("rows, groups, width", [(16, 4, 32), (3, 5, 7)])
+def test_reductions_of_a_reshaped_tile(rows, groups, width):
+    columns = groups * width
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, columns), "float32"), B: T.Tensor((rows, groups), "float32")):
+        with T.Kernel(1):
+            a = T.alloc_shared((rows, columns), "float32")
+            top = T.alloc_fragment((rows, groups), "float32")
+            v = T.reshape(a, (rows, groups, width))
+            T.copy(A, a)
+            T.reduce_max(v, top, dim=2)
+            T.copy(top, B)
+
+    a = RNG.standard_normal((rows, columns)).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros((rows, groups), np.float32)})
+    np.testing.assert_array_equal(out["B"], a.reshape(rows, groups, width).max(2))
+
+
+def test_writes_through_a_view_are_seen_by_the_buffer():
+    @T.prim_func
+    def main(A: T.Tensor((8, 48), "float32"), B: T.Tensor((8, 48), "float32")):
+        with T.Kernel(1):
+            a = T.alloc_shared((8, 48), "float32")
+            v = T.reshape(a, (8, 3, 16))
+            flat = T.reshape(v, (384,))
+            T.copy(A, a)
+            for i, g, j in T.Parallel(8, 3, 16):
+                v[i, g, j] = v[i, g, j] * 2.0 + g
+            for i in T.Parallel(384):
+                flat[i] = flat[i] + 1.0
+            T.copy(a, B)
+
+    a = RNG.standard_normal((8, 48)).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)})
+    want = (a.reshape(8, 3, 16) * 2 + np.arange(3, dtype=np.float32)[:, None]).reshape(8, 48) + 1
+    np.testing.assert_allclose(out["B"], want, rtol=1e-6)
+
+
+def test_a_fill_through_a_view_reaches_the_buffer():
+    @T.prim_func
+    def main(A: T.Tensor((8, 16), "float32"), B: T.Tensor((8, 16), "float32")):
+        with T.Kernel(1):
+            a = T.alloc_shared((8, 16), "float32")
+            v = T.reshape(a, (16, 8))
+            T.copy(A, a)
+            T.fill(v[0:2, 0:8], 5.0)
+            T.copy(a, B)
+
+    a = RNG.standard_normal((8, 16)).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)})
+    a[0] = 5.0
+    np.testing.assert_array_equal(out["B"], a)
+
+
+def test_the_bits_of_floats_as_integers():
+    @T.prim_func
+    def main(A: T.Tensor((100,), "float32"), B: T.Tensor((100,), "int32")):
+        with T.Kernel(1):
+            a = T.alloc_shared((100,), "float32")
+            bits = T.view(a, (100,), "int32")
+            o = T.alloc_shared((100,), "int32")
+            T.copy(A, a)
+            for i in T.Parallel(100):
+                o[i] = (bits[i] >> 23) & 255
+            T.copy(o, B)
+
+    a = RNG.standard_normal(100).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros(100, np.int32)})
+    np.testing.assert_array_equal(out["B"], a.view(np.int32) >> 23 & 255)
+
+
+def test_elements_of_another_size_are_refused():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((128,), "float16")):
+        with T.Kernel(1):
+            a = T.alloc_shared((64,), "float32")
+            v = T.view(a, (128,), "float16")
+            T.copy(A, a)
+            T.copy(v, B)
+
+    with pytest.raises(UnsupportedConstruct, match="elements of another size"):
+        tilelang.compile(main)
