@@ -69,8 +69,10 @@ class VectorOps:
         return self.in_range(out, logical) if name in ("add", "sub", "mul") else out
 
     def in_range(self, a: Node, logical: str) -> Node:
-        if logical not in ("int8", "uint8", "uint16") or a.is_scalar:
+        if logical not in ("int8", "uint8", "uint16") or a.op == "const":
             return a
+        if a.is_scalar:
+            return self.scalar_cast(self.scalar_cast(a, logical), a.dtype)
         return wrap(self.g, a, 16 if logical == "uint16" else 8, signed=logical == "int8")
 
     def flipped(self, a: Node) -> Node:

@@ -190,6 +190,7 @@ def test_8_bit_floats_are_storage(dtype):
 
     fp8 = getattr(ml_dtypes, dtype)
     a = RNG.standard_normal((8, 100)).astype(fp8)
-    out = run(main, A=a, B=np.zeros((8, 100), fp8))
+    # C220 has no 8-bit float tensors, so the emitted text of their transfers does not compile there.
+    out = run(main, text=False, A=a, B=np.zeros((8, 100), fp8))
     want = (a.astype(np.float32) * np.float32(1.7)).astype(fp8)
     np.testing.assert_array_equal(out["B"].astype(np.float32), want.astype(np.float32))
