@@ -20,8 +20,7 @@ def test_every_module_a_script_imports():
         for name in MODULES:
             importlib.import_module(f"tilelang.{name}")
         for name in aliases.TARGETS:
-           :
-                importlib.import_module(name)
+            importlib.import_module(name)
 
 
 def test_they_are_the_modules_of_this_package():
