@@ -22,7 +22,8 @@ run: build
 build: build/.native
 
 test: build
-	$(PY) -m pytest -n $(JOBS) $(if $(SLOW),,-m "not slow")
+	# One hash seed: the workers must collect parameters in the same order.
+	PYTHONHASHSEED=0 $(PY) -m pytest -n $(JOBS) $(if $(SLOW),,-m "not slow")
 
 fuzz: build
 	$(PY) -m testing.fuzz $(or $(SEEDS),0 10000) --text 20 --keep-going
