@@ -22,10 +22,15 @@ def through_the_file(values):
 
 
 @pytest.mark.parametrize("value", [
-    torch.randn(3, 5), torch.randn(4, 6).bfloat16().t(), torch.randn(8, 8)[::2, 1:5], torch.arange(3).expand(2, 3),
-    torch.ones(4, dtype=torch.bool), torch.empty(0, 4), np.arange(6.0).reshape(2, 3)[::-1],
-    np.ones((2, 2), ml_dtypes.bfloat16),
-], ids=str)  # fmt: skip
+    pytest.param(torch.arange(15.0).reshape(3, 5) / 7, id="contiguous"),
+    pytest.param(torch.arange(24.0).reshape(4, 6).bfloat16().t(), id="transposed-bfloat16"),
+    pytest.param(torch.arange(64.0).reshape(8, 8)[::2, 1:5], id="strided"),
+    pytest.param(torch.arange(3).expand(2, 3), id="expanded"),
+    pytest.param(torch.ones(4, dtype=torch.bool), id="bool"),
+    pytest.param(torch.empty(0, 4), id="empty"),
+    pytest.param(np.arange(6.0).reshape(2, 3)[::-1], id="numpy-reversed"),
+    pytest.param(np.ones((2, 2), ml_dtypes.bfloat16), id="numpy-bfloat16"),
+])
 def test_tensors_survive_the_file(value):
     (seen,), _ = through_the_file([value])
     expected = value.double().numpy() if isinstance(value, torch.Tensor) else value.astype(np.float64)

@@ -177,7 +177,7 @@ def _pairs():
             yield pytest.param(source, target, marks=[saturates] if (source, target) == ("int64", "int32") else [])
 
 
-@pytest.mark.parametrize("source,target", _pairs())
+@pytest.mark.parametrize("source,target", list(_pairs()))
 def test_p37_conversions(source, target):
     """Floats truncate towards zero, integers wrap, everything else rounds to nearest even."""
 
