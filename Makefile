@@ -22,7 +22,7 @@ run: build
 build: build/.native
 
 test: build
-	$(PY) -m pytest -n $(JOBS) $(if $(SLOW),,-m "not slow")
+	$(PY) -m pytest -n $(JOBS) --dist worksteal $(if $(SLOW),,-m "not slow")
 
 fuzz: build
 	$(PY) -m testing.fuzz $(or $(SEEDS),0 10000) --text 20 --keep-going

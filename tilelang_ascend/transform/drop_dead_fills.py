@@ -13,6 +13,7 @@ from __future__ import annotations
 from ..analysis.coverage import writes_whole
 from ..analysis.tile_uses import uses_of
 from ..ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, op_name, seq, stmts_of
+from .grid_bodies import is_grid_axis
 
 
 class _Drop(StmtMutator):
@@ -22,9 +23,7 @@ class _Drop(StmtMutator):
         self.outer = False
 
     def visit_For(self, s: For):
-        grid = "tl.grid" in s.annotations
-        inner_grid = isinstance(s.body, For) and "tl.grid" in s.body.annotations
-        self.outer = grid and not inner_grid
+        self.outer = is_grid_axis(s) and not is_grid_axis(s.body)
         body = self.visit_block(s.body)
         return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
 

@@ -32,6 +32,7 @@ from ..ir import (
     sym,
     tirx,
 )
+from .grid_bodies import is_grid_axis
 from .hoist_allocs import drop_allocs
 
 CUBE_SCOPES = ("local.l0c", "shared.l1", "local.l0a", "local.l0b")
@@ -51,7 +52,7 @@ def _grids(body: Stmt) -> tuple[list[Stmt], list[For], list[Stmt]]:
     """Statements before the grid, the grid nests, statements after."""
     before, grids, after = [], [], []
     for s in stmts_of(body):
-        if isinstance(s, For) and "tl.grid" in s.annotations:
+        if is_grid_axis(s):
             grids.append(s)
         else:
             (after if grids else before).append(s)
@@ -68,7 +69,7 @@ def map_grid(func: PrimFunc, chip) -> PrimFunc:
             hint="write one prim_func per launch",
         )
     axes, body = [], grids[0]
-    while isinstance(body, For) and "tl.grid" in body.annotations:
+    while is_grid_axis(body):
         axes.append((body.loop_var, body.extent))
         body = body.body
     analyzer = sym.Analyzer()

@@ -32,7 +32,6 @@ from ..ir import (
     PrimFunc,
     SeqStmt,
     Stmt,
-    Substitute,
     While,
     call,
     decl_buffer,
@@ -45,6 +44,7 @@ from ..ir import (
     substitute,
     tile_op,
 )
+from .grid_bodies import rewrite_grid_bodies
 
 ACC, L1, UB = "acc", "l1", "ub"
 SCOPE = {ACC: "local.l0c", L1: "shared.l1", UB: "shared.ub"}
@@ -309,29 +309,15 @@ class Placer:
         return out + [AllocBuffer(ws, annotations={"workspace": 1}) for ws in self.workspaces.values()]
 
 
-class _PlaceGrid(Substitute):
-    """Find the innermost grid loop and place its body."""
-
-    def __init__(self, chip):
-        super().__init__({})
-        self.chip = chip
-
-    def visit_For(self, loop: For):
-        if "tl.grid" not in loop.annotations:
-            return loop
-        inner = loop.body
-        if isinstance(inner, For) and "tl.grid" in inner.annotations:
-            body = self.block(inner)
-        else:
-            placer = Placer(inner, self.chip)
-            placed = placer.visit(inner)
-            body = seq(placer.allocations(), placed)
-        return For(loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=dict(loop.annotations), span=loop.span)
-
-
 def place_buffers(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a Tile IR function; `chip` is the target's `ChipSpec`."""
-    return func.with_body(_PlaceGrid(chip)(func.body))
+
+    def place(body: Stmt) -> Stmt:
+        placer = Placer(body, chip)
+        placed = placer.visit(body)
+        return seq(placer.allocations(), placed)
+
+    return rewrite_grid_bodies(func, place)
 
 
 __all__ = ["place_buffers"]

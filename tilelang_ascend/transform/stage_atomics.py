@@ -44,6 +44,7 @@ from ..ir import (
     tile_op,
     tirx,
 )
+from .grid_bodies import rewrite_grid_bodies
 from .stage_globals import TILE_BUDGET_SHARE, cut_nest, nest_of, rebuild_nest
 
 COMBINE = {"tl.atomic_add": "sum", "tl.atomic_max": "max", "tl.atomic_min": "min"}
@@ -250,25 +251,15 @@ def _nbytes(tile) -> int:
     return total
 
 
-class _InGrid(StmtMutator):
-    def __init__(self, chip):
-        self.chip = chip
-
-    def visit_For(self, s: For):
-        if "tl.grid" not in s.annotations:
-            return s
-        if isinstance(s.body, For) and "tl.grid" in s.body.annotations:
-            body = self.block(s.body)
-        else:
-            stager = _Stage(self.chip)
-            staged = stager(s.body)
-            body = seq(stager.allocs, staged)
-        return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
-
-
 def stage_atomics(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a placed Tile IR function."""
-    return func.with_body(_InGrid(chip)(func.body))
+
+    def stage(body: Stmt) -> Stmt:
+        stager = _Stage(chip)
+        staged = stager(body)
+        return seq(stager.allocs, staged)
+
+    return rewrite_grid_bodies(func, stage)
 
 
 __all__ = ["stage_atomics"]

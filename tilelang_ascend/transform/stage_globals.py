@@ -56,6 +56,7 @@ from ..ir import (
     tirx,
     walk_expr,
 )
+from .grid_bodies import rewrite_grid_bodies
 
 # Share of UB the staged tiles of one nest may take: two versions of each and the temporaries of the body must fit beside them.
 TILE_BUDGET_SHARE = 1 / 6
@@ -354,25 +355,15 @@ def rebuild_nest(nest: Stmt, loops, body: Stmt) -> Stmt:
     return body
 
 
-class _InGrid(StmtMutator):
-    def __init__(self, chip):
-        self.chip = chip
-
-    def visit_For(self, s: For):
-        if "tl.grid" not in s.annotations:
-            return s
-        if isinstance(s.body, For) and "tl.grid" in s.body.annotations:
-            body = self.block(s.body)
-        else:
-            stager = _StageNests(self.chip)
-            staged = stager(s.body)
-            body = seq(stager.allocs, staged)
-        return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
-
-
 def stage_globals(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a placed Tile IR function."""
-    return func.with_body(_InGrid(chip)(func.body))
+
+    def stage(body: Stmt) -> Stmt:
+        stager = _StageNests(chip)
+        staged = stager(body)
+        return seq(stager.allocs, staged)
+
+    return rewrite_grid_bodies(func, stage)
 
 
 __all__ = ["cut_nest", "nest_of", "rebuild_nest", "stage_globals"]

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from ..analysis.happens_before import Simulation
-from ..analysis.program import LANES
+from ..analysis.program import LANES, Branch
 from ..errors import CompileError
 from .sync_plan import BARRIERS, Barrier, Binder, Edge, Slot, SyncPlan
 
@@ -80,7 +80,8 @@ class IdAssigner:
                 merged = _merge(a, b) if a is not b else None
                 if merged is not None and self._replace((a, b), [merged]):
                     return
-        for edge in sorted(edges, key=lambda e: -e.count):
+        # Flags carried by a loop let transfers run ahead of it; those within one iteration lose little, those of a branch least.
+        for edge in sorted(edges, key=lambda e: (e.distance > 0, not _in_branch(e), -e.count)):
             if edge.ring is not None and edge.distance in (0, edge.ring.count):
                 plain = replace(edge, ring=None, distance=min(edge.distance, 1))
                 if self._replace((edge,), [plain]):
@@ -103,6 +104,10 @@ class IdAssigner:
             return False
         self.plan = trial
         return True
+
+
+def _in_branch(edge: Edge) -> bool:
+    return isinstance(edge.set_at.block.owner, Branch)
 
 
 def _keys(ids: dict):
