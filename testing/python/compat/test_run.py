@@ -114,8 +114,8 @@ print("started", flush=True)
 NATIVE = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)"
 
 
-@pytest.mark.parametrize("wait, limit", [("time.sleep(60)", 4.0), (NATIVE, 8.0)])
-def test_an_interrupt_stops_everything(tmp_path, wait, limit):
+@pytest.mark.parametrize("wait", ["time.sleep(60)", NATIVE], ids=["sleeping", "in-native-code"])
+def test_an_interrupt_stops_everything(tmp_path, wait):
     """The second case is busy in native code and never gets to Python's signal handler."""
     script = tmp_path / "s.py"
     script.write_text(SPAWNS.format(wait=wait))
@@ -125,11 +125,9 @@ def test_an_interrupt_stops_everything(tmp_path, wait, limit):
         family = processes.descendants(process.pid)
         assert len(family) == 2
         time.sleep(0.3)  # the script is past its print
-        begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=30)
         assert process.returncode == processes.INTERRUPTED and "interrupted" in err and "Traceback" not in err
-        assert time.monotonic() - begin < limit
         assert not [pid for pid in family if processes._is_running(pid)]
     finally:
         for pid in (*processes.descendants(process.pid), process.pid):
