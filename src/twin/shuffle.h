@@ -107,6 +107,11 @@ template <typename T>
 inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& p, TLA_LINE) {
   TLA_REQUIRE(OP_mrg_sort, "MrgSort", T, T, T, T, T);
   if (p.ifExhaustedSuspension) tla_invalid(tla::OP_mrg_sort, tla_line, "MrgSort: exhausted suspension is not modelled");
+  if (p.validBit != 3 && p.validBit != 7 && p.validBit != 15)
+    tla_invalid(tla::OP_mrg_sort, tla_line, "MrgSort: the first two, three or four queues take part");
+  const uint16_t* n = p.elementLengths;
+  if (p.repeatTimes > 1 && (p.validBit != 15 || n[0] != n[1] || n[0] != n[2] || n[0] != n[3]))
+    tla_invalid(tla::OP_mrg_sort, tla_line, "MrgSort: repeats need four queues of equal length");
   tla::twin::Issue<tla::OP_mrg_sort>(tla_line, dst.word(), src.src1.word(), src.src2.word(), src.src3.word(),
                                      src.src4.word(), p.elementLengths[0], p.elementLengths[1], p.elementLengths[2],
                                      p.elementLengths[3], p.validBit, p.repeatTimes);

@@ -14,6 +14,14 @@ from ..ir import exprs, op_name, scope_of, statements, walk_expr
 from .tile_uses import TILE_OP_OPERANDS, is_parallel, moved_regions, own_uses
 
 
+#: Operations on every row along one dimension, dimension by dimension the same in both regions -> that dimension.
+ROW_OPS = {
+    "tl.cumsum": lambda s: int(s.value.attrs["dim"]),
+    "tl.cummax": lambda s: int(s.value.attrs["dim"]),
+    "tl.argsort": lambda s: len(s.value.args[0].region) - 1,
+}
+
+
 @dataclass
 class SplitPlan:
     """`dims[buffer]` = divided dimension; `nest_vars` = divided loop variables; `extents` of both in elements."""
@@ -101,12 +109,13 @@ def find_split(body: Stmt) -> SplitPlan | None:
                 for d, i in enumerate(indices):
                     if isinstance(i, Var) and i in acc.vars:
                         groups.join((buffer, d), i)
-        elif isinstance(s, Evaluate) and op_name(s) in ("tl.copy", "tl.reduce"):
+        elif isinstance(s, Evaluate) and (op_name(s) in ("tl.copy", "tl.reduce") or op_name(s) in ROW_OPS):
             facts.append((s, None))
             src, dst = s.value.args[:2]
             if is_ub(src.source) and is_ub(dst.source):
                 reduced = int(s.value.attrs["dim"]) if op_name(s) == "tl.reduce" else None
-                for a, b in _pairs(src, dst, reduced):
+                pairs = list(enumerate(range(len(src.region)))) if op_name(s) in ROW_OPS else _pairs(src, dst, reduced)
+                for a, b in pairs:
                     groups.join((src.source, a), (dst.source, b))
         else:
             facts.append((s, None))
@@ -188,8 +197,9 @@ def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
         dims = _split_dims(src.source, groups, chosen)
         reduced = int(s.value.attrs["dim"]) % len(src.region)
         return reduced not in dims and bool(dims) == bool(_split_dims(dst.source, groups, chosen))
-    if name in ("tl.cumsum", "tl.cummax"):
-        return int(s.value.attrs["dim"]) not in _split_dims(s.value.args[0].source, groups, chosen)
+    if name in ROW_OPS:
+        dims = [_split_dims(r.source, groups, chosen) for r in regions]
+        return ROW_OPS[name](s) not in dims[0] and all(d == dims[0] for d in dims)
     if moved_regions(s) is not None and len(regions) == 2:
         return all(
             (a in _split_dims(regions[0].source, groups, chosen)) == (b in _split_dims(regions[1].source, groups, chosen))

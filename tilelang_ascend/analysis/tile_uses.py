@@ -31,6 +31,7 @@ TILE_OP_OPERANDS = {
     "tl.reduce": ((0, 1), (1,)),
     "tl.cumsum": ((0,), (1,)),
     "tl.cummax": ((0,), (1,)),
+    "tl.argsort": ((0,), (1,)),
     "tl.atomic_add": ((0, 1), (0,)),
     "tl.atomic_max": ((0, 1), (0,)),
     "tl.atomic_min": ((0, 1), (0,)),

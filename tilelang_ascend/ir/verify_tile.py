@@ -29,6 +29,7 @@ OPS: dict[str, TileOp] = {
     "reduce": TileOp(2, (0, 0), ("kind", "dim", "clear")),
     "cumsum": TileOp(2, (0, 0), ("dim", "reverse")),
     "cummax": TileOp(2, (0, 0), ("dim", "reverse")),
+    "argsort": TileOp(2),
     "atomic_add": TileOp(1, (0, 1)),
     "atomic_max": TileOp(1, (0, 1)),
     "atomic_min": TileOp(1, (0, 1)),

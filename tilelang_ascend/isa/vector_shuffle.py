@@ -221,6 +221,17 @@ def _mrg_sort_footprint(call: Call):
     return [(0, "out", 0, total), *inputs]
 
 
+def _check_merge(call: Call):
+    """MrgSort: the first two, three or four queues take part; repeats go through four queues of equal length."""
+    if call.known("valid_bit") and call["valid_bit"] not in (0b0011, 0b0111, 0b1111):
+        return f"valid_bit={call['valid_bit']}: the first two (3), three (7) or all four (15) queues take part"
+    if call.known("repeat", "valid_bit") and call["repeat"] > 1:
+        lengths = _queue_lengths(call)
+        if call["valid_bit"] != 0b1111 or None not in lengths and len(set(lengths)) > 1:
+            return f"repeat={call['repeat']} needs four queues of equal length"
+    return None
+
+
 _MRG_SORT = vector(
     "mrg_sort", "MrgSort", (dst(), src("s0"), src("s1"), src("s2"), src("s3")),
     (*(_int_arg(f"len{i}", (0, 4095, "uint16_t")) for i in range(_QUEUES)), _VALID_BIT, REPEAT),
@@ -230,8 +241,12 @@ _MRG_SORT = vector(
     "part.",
     "sort", uniform(same_dtypes(FLOATS), 5),
     work_fn=lambda call: None if None in _queue_lengths(call) else scaled(call["repeat"], sum(_queue_lengths(call))),
-    footprint_fn=_mrg_sort_footprint,
+    check_fn=_check_merge, footprint_fn=_mrg_sort_footprint,
 )  # fmt: skip
+
+
+#: pattern -> (step, first): the lanes a fixed pattern keeps.
+GATHER_MASK_PATTERNS = {1: (2, 0), 2: (2, 1), 3: (4, 0), 4: (4, 1), 5: (4, 2), 6: (4, 3), 7: (1, 0)}
 
 
 def _gather_mask_footprint(call: Call):
@@ -244,7 +259,11 @@ def _gather_mask_footprint(call: Call):
     blocks = -(-call["mask"] // per_block)
     last = (call["mask"] - (blocks - 1) * per_block) * size
     lo, hi = strided_span(call["repeat"], call["s_rep"], call["s_blk"], blocks, last)
-    return [(0, "out", 0, call["repeat"] * call["mask"] * size), (1, "in", lo, hi)]
+    kept = call["mask"] * call["repeat"]
+    if call.known("pattern"):
+        step, first = GATHER_MASK_PATTERNS[call["pattern"]]
+        kept = len(range(first, call["mask"], step)) * call["repeat"]
+    return [(0, "out", 0, kept * size), (1, "in", lo, hi)]
 
 
 def _gather_mask_text(call) -> str:

@@ -16,6 +16,7 @@ from . import alloc, atomic, debug, dtypes, hints, kernel, loops, math, npu, sym
 from . import copy as _copy
 from . import gemm as _gemm
 from . import reduce as _reduce
+from . import sort as _sort
 from .kernel import Kernel
 from .layouts import Fragment, Layout
 from .refused import LATER, refusal
@@ -35,6 +36,7 @@ _MODULES = (
     (_copy, _copy.NAMES),
     (_gemm, _gemm.NAMES),
     (_reduce, _reduce.NAMES),
+    (_sort, _sort.NAMES),
     (atomic, atomic.NAMES),
     (views, views.NAMES),
     (debug, debug.NAMES),

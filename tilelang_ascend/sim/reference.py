@@ -231,6 +231,10 @@ class _Interpreter:
     def tl_cummax(self, args, attrs) -> None:
         self._scan(args, attrs, lambda x, d: np.maximum.accumulate(x, axis=d))
 
+    def tl_argsort(self, args, attrs) -> None:
+        order = np.argsort(-self.load(args[0]), axis=-1, kind="stable")
+        self.store(args[1], order[..., : self._box(args[1])[1][-1]])
+
     def _atomic(self, args, function) -> None:
         value = self.load(args[1]) if hasattr(args[1], "region") else self.expr(args[1])
         old = self.load(args[0])

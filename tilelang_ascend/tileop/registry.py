@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .argsort import lower_argsort
 from .fill import lower_fill
 from .parallel import lower_parallel
 from .reduce import lower_reduce
@@ -12,6 +13,7 @@ TILE_OPS = {
     "tl.reduce": lower_reduce,
     "tl.cumsum": lower_scan,
     "tl.cummax": lower_scan,
+    "tl.argsort": lower_argsort,
 }
 
 # Value ranges of index intrinsics, as functions of the number of blocks.

@@ -32,6 +32,7 @@ SCRIPTS = {
     "scan/cumsum.py": "--m 13 --n 70",
     "scan/cumsum_long.py": "--m 9 --n 300",
     "topk/topk.py": "--m 21 --n 40 --k 3",
+    "topk/sort_topk.py": "--m 9 --n 700 --k 5",
     "quantization/cast.py": "--m 33 --n 130",
     "quantization/per_token_int8.py": "--m 13 --n 200",
     "quantization/group_dequant.py": "--m 19 --n 150",

@@ -107,6 +107,9 @@ CASES = [
         bind("select", (F32, "uint8", F32, F32), (64,), mode="tensor_scalar"),
         "does not fit",
     ),
+    (bind("mrg_sort", (F32,) * 5, (8, 8, 4, 0, 7, 1)), bind("mrg_sort", (F32,) * 5, (8, 8, 4, 0, 5, 1)), "valid_bit=5"),
+    (bind("mrg_sort", (F32,) * 5, (8, 8, 8, 8, 15, 2)), bind("mrg_sort", (F32,) * 5, (8, 8, 8, 4, 15, 2)), "equal length"),
+    (bind("mrg_sort", (F32,) * 5, (8, 8, 8, 8, 7, 1)), bind("mrg_sort", (F32,) * 5, (8, 8, 8, 8, 7, 2)), "equal length"),
     (
         bind("whole_reduce_max", (F32, F32), (64, 1, 1, 1, 8)),
         bind("whole_reduce_max", (F32, F32), (65, 1, 1, 1, 8)),

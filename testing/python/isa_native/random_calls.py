@@ -228,7 +228,7 @@ def _fixpipe(rng, record, dtypes, v):
 def _merge(rng, record, dtypes, v):
     if record.name != "mrg_sort":
         return
-    v["valid_bit"] = rng.choice((1, 3, 7, 15))
+    v["valid_bit"] = rng.choice((3, 7, 15))
     v["repeat"] = 1
 
 

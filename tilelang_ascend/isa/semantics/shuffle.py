@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..vector_shuffle import GATHER_MASK_PATTERNS
 from .elementwise import BINARY, apply
 from .memory import BLOCK, REPEAT, Execution, Tensor
 
@@ -153,12 +154,9 @@ def mrg_sort(x: Execution) -> None:
         _write_records(d, records[descending(scores)], repeat * merged * 8)
 
 
-_PATTERNS = {1: (2, 0), 2: (2, 1), 3: (4, 0), 4: (4, 1), 5: (4, 2), 6: (4, 3), 7: (1, 0)}
-
-
 def gather_mask(x: Execution) -> None:
     d = x.t["d"]
-    step, first = _PATTERNS[x.a["pattern"]]
+    step, first = GATHER_MASK_PATTERNS[x.a["pattern"]]
     kept = [_source(x, repeat)[first::step] for repeat in range(x.a["repeat"])]
     d.write_n(np.concatenate(kept) if kept else [])
 
