@@ -187,6 +187,10 @@ class InvalidArgument(TilelangAscendError, ValueError):
     """A `T.*` call with arguments it does not take."""
 
 
+class UnknownArgument(InvalidArgument, TypeError):
+    """A `T.*` call whose arguments do not match the signature: an unknown keyword, one too many, one missing."""
+
+
 class KernelSyntaxError(TilelangAscendError, SyntaxError):
     """A statement that is legal Python but has no meaning at this place of a kernel."""
 

@@ -76,7 +76,7 @@ def _locate(error: Exception) -> None:
 # --- lazy ------------------------------------------------------------------------------------------------------------
 
 
-def prim_func(func=None, *, eager_jit: bool = False, **_options):
+def prim_func(func=None, *, eager_jit: bool = False):
     """Decorator: trace `func` now and return its `PrimFunc`.
 
     Every parameter is annotated: ``T.Tensor(shape, dtype)`` for a tensor in GM, a dtype (``T.int32``) for a run-time

@@ -7,11 +7,13 @@ with the line and what to write instead (`refused`); hints are accepted and igno
 from __future__ import annotations
 
 import difflib
+from types import FunctionType
 
 from ..errors import GpuOnlyApi, NotYetAvailable, UnknownName
 from ..frontend import Ref, inline, macro, prim_func
 from ..frontend.annotations import Buffer, StridedTensor, Tensor
 from ..frontend.builder import user_location
+from ..frontend.keywords import checked
 from . import alloc, atomic, debug, dtypes, hints, kernel, loops, math, npu, symbols, types, views
 from . import copy as _copy
 from . import gemm as _gemm
@@ -62,10 +64,11 @@ __all__ = [
 ]
 for _module, _names in _MODULES:
     for _name in _names:
-        globals()[_name] = getattr(_module, _name)
+        _value = getattr(_module, _name)
+        globals()[_name] = checked(_value, f"T.{_name}") if isinstance(_value, FunctionType) else _value
         __all__.append(_name)
-cast = math.cast_
-print = debug.print_
+cast = checked(math.cast_, "T.cast")
+print = checked(debug.print_, "T.print")
 
 SharedBuffer = FragmentBuffer = LocalBuffer = Buffer
 __all__ += ["SharedBuffer", "FragmentBuffer", "LocalBuffer"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..errors import InvalidArgument, KernelSyntaxError, NonStaticShape, NotYetAvailable
 from ..frontend.annotations import dtype_name
 from ..frontend.builder import Builder, constant
+from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, cast, plain
 from ..frontend.values import ScalarVar, is_expr
 from ..ir import BufferStore, IntImm, decl_buffer
@@ -39,29 +40,29 @@ def _on_chip(what: str, scope: str, shape, dtype, annotations=None):
     return builder.alloc(_static(shape, f"'{name}'"), dtype_name(dtype), scope, name, annotations)
 
 
-def alloc_shared(shape, dtype="float32", scope="shared.dyn"):
+def alloc_shared(shape, dtype="float32", scope: Ignored = "shared.dyn"):
     """A tile in on-chip memory that copies, cube and vector can use; the compiler decides where it lives."""
     return _on_chip("alloc_shared", "shared", shape, dtype)
 
 
-def alloc_fragment(shape, dtype="float32", scope="local.fragment"):
+def alloc_fragment(shape, dtype="float32", scope: Ignored = "local.fragment"):
     """A tile for accumulators and element-wise work; the compiler decides where it lives."""
     return _on_chip("alloc_fragment", "local.fragment", shape, dtype)
 
 
-def alloc_local(shape, dtype="float32", scope="local"):
+def alloc_local(shape, dtype="float32", scope: Ignored = "local"):
     """A small private array; on one Ascend core the same thing as a fragment."""
     return _on_chip("alloc_local", "local.fragment", shape, dtype)
 
 
-def alloc_global(shape, dtype="float32", scope="global"):
+def alloc_global(shape, dtype="float32", scope: Ignored = "global"):
     """A device workspace in GM that lives as long as the launch. Shapes may be run-time expressions."""
     builder = Builder.current("T.alloc_global")
     dims = [d if isinstance(d, int) else as_scalar(d) for d in _dims(shape)]
     return builder.alloc(dims, dtype_name(dtype), "global", builder.hinted_name("workspace"))
 
 
-def alloc_buffer(shape, dtype="float32", *args, scope="shared", **kwargs):
+def alloc_buffer(shape, dtype="float32", scope="shared", annotations: Ignored = None):
     """`alloc_fragment`, `alloc_shared` or `alloc_global` by scope name."""
     kinds = {
         "global": alloc_global,
@@ -74,7 +75,7 @@ def alloc_buffer(shape, dtype="float32", *args, scope="shared", **kwargs):
     return kinds[scope](shape, dtype)
 
 
-def alloc_var(dtype, *args, scope="local.var", init=None):
+def alloc_var(dtype, *args, scope: Ignored = "local.var", init=None):
     """A mutable scalar: ``x = T.alloc_var("int32", init=0)``; ``x = x + 1`` stores, reading the name loads.
 
     The initial value may also be the second positional argument.
@@ -89,7 +90,7 @@ def alloc_var(dtype, *args, scope="local.var", init=None):
     return ScalarVar(name, builder.region, buffer)
 
 
-def alloc_reducer(shape, dtype="float32", op="sum", replication=None):
+def alloc_reducer(shape, dtype="float32", op="sum", replication: Ignored = None):
     """A fragment that parallel iterations accumulate into; see `reducer_update` and `finalize_reducer`."""
     if op not in ("sum", "max", "min"):
         raise InvalidArgument(f"T.alloc_reducer has no operation '{op}'", hint="use 'sum', 'max' or 'min'")

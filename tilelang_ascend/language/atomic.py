@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import InvalidArgument, NotYetAvailable
 from ..frontend.builder import Builder
+from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, cast, plain
 from ..frontend.values import is_buffer, is_region
 from ..ir import tile_op
@@ -13,7 +14,13 @@ from .tiles import is_tile
 
 def _atomic(kind: str):
     def atomic(
-        dst, value, size=None, memory_order=None, return_prev: bool = False, use_tma: bool = False, annotations=None
+        dst,
+        value,
+        size=None,
+        memory_order: Ignored = None,
+        return_prev: bool = False,
+        use_tma: Ignored = False,
+        annotations: Ignored = None,
     ) -> None:
         if isinstance(size, str):  # a memory order: updates of one element are always atomic and unordered
             size = None

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from ..errors import InvalidArgument, ShapeMismatch
+from ..errors import ShapeMismatch
 from ..frontend import items
 from ..frontend.builder import Builder, constant
+from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, cast, plain
 from ..frontend.values import is_buffer, is_region
 from ..ir import BufferLoad, tile_op
-from .hints import hint
 from .regions import operand, pair_extents, same, sized, squeeze, tile_operand
 from .tiles import is_tile, parallel
 
-_COPY_HINTS = ("coalesced_width", "disable_tma", "eviction_policy", "prefer_instruction", "annotations", "loop_layout")
 
-
-def copy(src, dst, size=None, **options) -> None:
+def copy(
+    src, dst, size=None, *, coalesced_width: Ignored = None, disable_tma: Ignored = False, eviction_policy: Ignored = None,
+    prefer_instruction: Ignored = None, annotations: Ignored = None, loop_layout: Ignored = None
+) -> None:  # fmt: skip
     """Copy a tile; parts outside a GM tensor read as zero and are not written, dtypes are converted.
 
     Each side is a buffer, a slice ``A[0:16, :]`` or a head address ``A[i, j]``; a head address takes the other side's
     shape.
     `size` (a list, aligned at the right) gives the shape explicitly. Two single elements are an element store.
     """
-    for name, value in options.items():
-        if name not in _COPY_HINTS:
-            raise InvalidArgument(f"T.copy has no argument '{name}'")
-        if value:
-            hint(f"T.copy({name}=...)")
     builder = Builder.current("T.copy")
     if size is not None:
         a, b = sized(src, size, "the source of T.copy"), sized(dst, size, "the destination of T.copy")
@@ -58,7 +54,7 @@ def _emit_copy(builder: Builder, a, b, src_extents: list, dst_extents: list) -> 
 async_copy = copy
 
 
-def fill(buffer, value, annotations=None) -> None:
+def fill(buffer, value, annotations: Ignored = None) -> None:
     """Set every element of a buffer or slice to `value`."""
     builder = Builder.current("T.fill")
     dst = tile_operand(buffer, "the destination of T.fill")
@@ -67,12 +63,12 @@ def fill(buffer, value, annotations=None) -> None:
     )
 
 
-def clear(buffer, annotations=None) -> None:
+def clear(buffer, annotations: Ignored = None) -> None:
     """Set every element to zero."""
     fill(buffer, 0)
 
 
-def transpose(src, dst, annotations=None) -> None:
+def transpose(src, dst, annotations: Ignored = None) -> None:
     """``dst[j, i] = src[i, j]`` for the last two dimensions."""
     a, b = tile_operand(src, "the source of T.transpose"), tile_operand(dst, "the destination of T.transpose")
     sa, sb = squeeze(a.extents), squeeze(b.extents)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ..errors import InvalidArgument
 from ..frontend.builder import Builder, constant
+from ..frontend.keywords import Ignored
 from ..frontend.operators import as_bool, as_scalar, plain
 from ..frontend.values import is_buffer, is_expr, is_region
 from ..ir import full_region, tile_op, tirx
 
 
-def print_(obj=None, msg: str = "", *_ignored, **_hints) -> None:
+def print_(obj=None, msg: str = "", warp_group_id: Ignored = 0, warp_id: Ignored = 0) -> None:
     """Print a scalar, a buffer or a slice when the kernel runs, after the text `msg`."""
     builder = Builder.current("T.print")
     obj = plain(obj)
@@ -19,7 +20,7 @@ def print_(obj=None, msg: str = "", *_ignored, **_hints) -> None:
     builder.emit(tile_op("print", value, span=builder.span(), msg=str(msg)))
 
 
-def device_assert(condition, msg: str = "", **_options) -> None:
+def device_assert(condition, msg: str = "") -> None:
     """Stop the kernel with `msg` if `condition` is false when it runs."""
     condition = as_bool(plain(condition))
     known = constant(condition) if is_expr(condition) else bool(condition)

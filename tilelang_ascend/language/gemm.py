@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from ..errors import DtypeMismatch, InvalidArgument, NonStaticShape, ShapeMismatch
 from ..frontend.builder import Builder, constant
+from ..frontend.keywords import Ignored
 from ..frontend.operators import as_bool, as_scalar, plain
 from ..frontend.values import is_expr
 from ..ir import tile_op, tirx
-from .hints import GemmWarpPolicy, hint
+from .hints import GemmWarpPolicy
 from .regions import Operand, sized, tile_operand
-
-_HINTS = ("k_pack", "wg_wait", "mbar", "annotations", "enable_hf32")
 
 
 def gemm(
-    A, B, C, transpose_A=False, transpose_B=False, policy=GemmWarpPolicy.Square, clear_accum=False, *, initC=None,
-    size=None, **options
+    A, B, C, transpose_A=False, transpose_B=False, policy: Ignored = GemmWarpPolicy.Square, clear_accum=False, *, initC=None,
+    size=None, k_pack: Ignored = 1, wg_wait: Ignored = 0, mbar: Ignored = None, enable_hf32: Ignored = False, annotations: Ignored = None
 ) -> None:  # fmt: skip
     """``C += A @ B``, or ``C = A @ B`` where `clear_accum` holds.
 
@@ -25,13 +24,6 @@ def gemm(
     """
     if isinstance(transpose_A, (list, tuple)):
         size, transpose_A = transpose_A, False
-    for name, value in options.items():
-        if name not in _HINTS:
-            raise InvalidArgument(f"T.gemm has no argument '{name}'")
-        if value not in (None, 1, 0, False):
-            hint(f"T.gemm({name}=...)")
-    if policy != GemmWarpPolicy.Square:
-        hint(f"T.gemm(policy={getattr(policy, 'name', policy)})")
     ta, tb = _flag(transpose_A, "transpose_A"), _flag(transpose_B, "transpose_B")
     a, b, c = _operands(A, B, C, ta, tb, size)
     _check_shapes(a, b, c, ta, tb)

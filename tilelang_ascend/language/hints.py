@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import enum
+import inspect
 
-from ..frontend.builder import Builder
-
-
-def hint(text: str) -> None:
-    """Record that a hint was given; outside a kernel nothing happens."""
-    builder = Builder.active()
-    if builder is not None:
-        builder.hints.append(text)
+from ..frontend.keywords import note_hint
 
 
 class GemmWarpPolicy(enum.IntEnum):
@@ -31,37 +25,47 @@ class GemmWarpPolicy(enum.IntEnum):
         return self is GemmWarpPolicy.FullCol
 
 
-def _ignored(name: str, doc: str):
+#: name -> (parameters, doc)
+_IGNORED = {
+    "use_swizzle": ("panel_size order=row enable=True", "Order in which a GPU runs the blocks of a grid."),
+    "annotate_layout": ("layout_map allow_reannotation=False allow_buffer_region=False", "Layout of shared buffers and fragments."),
+    "annotate_l2_hit_ratio": ("l2_hit_ratio_map", "Share of an L2 window."),
+    "annotate_min_blocks_per_sm": ("n", "Occupancy target."),
+    "annotate_restrict_buffers": ("*buffers", "Promise that buffers do not alias."),
+    "annotate_producer_reg_dealloc": ("reg_count=24", "Register budget of a warp group."),
+    "annotate_consumer_reg_alloc": ("reg_count=240", "Register budget of a warp group."),
+    "annotate_compile_flags": ("flags", "Flags for a CUDA compiler."),
+    "annotate_pass_configs": ("configs", "Options of another compiler's passes."),
+    "annotate_ws_pipeline_depth": ("depth_map", "Depth of a warp-specialised pipeline."),
+    "annotate_ws_schedule": ("schedule", "Schedule of warp groups."),
+    "set_max_nreg": ("reg_count is_inc", "Register budget."),
+    "inc_max_nreg": ("reg_count", "Register budget."),
+    "dec_max_nreg": ("reg_count", "Register budget."),
+    "no_set_max_nreg": ("", "Register budget."),
+    "disable_warp_group_reg_alloc": ("", "Register budget."),
+    "pdl_trigger": ("", "Programmatic dependent launch."),
+    "pdl_sync": ("", "Programmatic dependent launch."),
+    "assume": ("cond=None", "A fact the compiler may use."),
+}
+
+
+def _parameter(text: str) -> inspect.Parameter:
+    name, _, default = text.partition("=")
+    if name.startswith("*"):
+        return inspect.Parameter(name[1:], inspect.Parameter.VAR_POSITIONAL)
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default or inspect.Parameter.empty)
+
+
+def _ignored(name: str, parameters: str, doc: str):
     def accept(*args, **kwargs):
-        hint(f"T.{name}")
+        note_hint(f"T.{name}")
 
     accept.__name__ = name
     accept.__doc__ = doc + " Accepted and ignored."
+    accept.__signature__ = inspect.Signature([_parameter(p) for p in parameters.split()])
     return accept
 
 
-_IGNORED = {
-    "use_swizzle": "Order in which a GPU runs the blocks of a grid.",
-    "annotate_layout": "Layout of shared buffers and fragments.",
-    "annotate_l2_hit_ratio": "Share of an L2 window.",
-    "annotate_min_blocks_per_sm": "Occupancy target.",
-    "annotate_restrict_buffers": "Promise that buffers do not alias.",
-    "annotate_producer_reg_dealloc": "Register budget of a warp group.",
-    "annotate_consumer_reg_alloc": "Register budget of a warp group.",
-    "annotate_compile_flags": "Flags for a CUDA compiler.",
-    "annotate_pass_configs": "Options of another compiler's passes.",
-    "annotate_ws_pipeline_depth": "Depth of a warp-specialised pipeline.",
-    "annotate_ws_schedule": "Schedule of warp groups.",
-    "set_max_nreg": "Register budget.",
-    "inc_max_nreg": "Register budget.",
-    "dec_max_nreg": "Register budget.",
-    "no_set_max_nreg": "Register budget.",
-    "disable_warp_group_reg_alloc": "Register budget.",
-    "pdl_trigger": "Programmatic dependent launch.",
-    "pdl_sync": "Programmatic dependent launch.",
-    "assume": "A fact the compiler may use.",
-}
-
-globals().update({name: _ignored(name, doc) for name, doc in _IGNORED.items()})
+globals().update({name: _ignored(name, *rest) for name, rest in _IGNORED.items()})
 
 NAMES = ("GemmWarpPolicy", *_IGNORED)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..errors import InvalidArgument, KernelSyntaxError, UnsupportedConstruct
 from ..frontend.builder import Builder, constant, index_var, span_of, user_location
+from ..frontend.keywords import Ignored, checked
 from ..frontend.operators import as_scalar, plain
 from ..frontend.values import StopProbe, Unavailable
 from ..ir import For, ForKind, IntImm
 
 _MAX_GRID_DIMS = 3
+
+
+_checked_launch = partial(checked, name="T.Kernel")
 
 
 class Kernel:
@@ -21,8 +27,16 @@ class Kernel:
             the compiler, so `vid` cannot be read. prelude, cluster_dims, is_cpu, pipeline: accepted and ignored.
     """
 
+    @_checked_launch
     def __init__(
-        self, *blocks, threads=None, prelude=None, cluster_dims=None, is_cpu=False, is_npu=False, pipeline=False
+        self,
+        *blocks,
+        threads=None,
+        prelude: Ignored = None,
+        cluster_dims: Ignored = None,
+        is_cpu: Ignored = False,
+        is_npu=False,
+        pipeline: Ignored = False,
     ):
         if len(blocks) == 1 and isinstance(blocks[0], (tuple, list)):
             blocks = tuple(blocks[0])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ..errors import InvalidArgument, InvalidKernel
 from ..frontend.builder import Builder, constant
 from ..frontend.control import serial_range
+from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, binop, compare, plain
 from ..frontend.values import LoopSpec
 from ..ir import Break, Continue, tirx
-from .hints import hint
 from .math import ceildiv
 
 
@@ -17,32 +17,29 @@ def _range(start, stop=None, step=None, unrollable=False, **annotations) -> Loop
     return serial_range(first, last, 1 if step is None else step, unrollable, annotations)
 
 
-def serial(start, stop=None, step=None, *, annotations=None) -> LoopSpec:
+def serial(start, stop=None, step=None, *, annotations: Ignored = None) -> LoopSpec:
     """``for i in T.serial(n)`` / ``T.serial(start, stop, step)``: one iteration after the other."""
     return _range(start, stop, step)
 
 
-def unroll(start, stop=None, step=None, *, explicit=False, unroll_factor=None, annotations=None) -> LoopSpec:
+def unroll(
+    start, stop=None, step=None, *, explicit: Ignored = False, unroll_factor: Ignored = None, annotations: Ignored = None
+) -> LoopSpec:
     """Like `serial`: unrolling is up to the compiler (the front end unrolls where a Python list is indexed)."""
     return _range(start, stop, step, unrollable=True)
 
 
-def vectorized(start, stop=None, *, annotations=None) -> LoopSpec:
+def vectorized(start, stop=None, *, annotations: Ignored = None) -> LoopSpec:
     """Like `serial`: the iterations of a GPU vector instruction have an order that may be relied on."""
     return _range(start, stop)
 
 
-def Parallel(*extents, coalesced_width=None, loop_layout=None, prefer_async=None, annotations=None) -> LoopSpec:
+def Parallel(
+    *extents, coalesced_width: Ignored = None, loop_layout: Ignored = None, prefer_async: Ignored = None, annotations: Ignored = None
+) -> LoopSpec:
     """``for i, j in T.Parallel(M, N)``: independent iterations over 1 or more dimensions."""
     if not extents:
         raise InvalidArgument("T.Parallel needs at least one extent")
-    for name, value in (
-        ("coalesced_width", coalesced_width),
-        ("loop_layout", loop_layout),
-        ("prefer_async", prefer_async),
-    ):
-        if value is not None:
-            hint(f"T.Parallel({name}=...)")
     builder = Builder.active()
     if builder is not None and builder.region.inside("parallel"):
         return _nested_parallel(extents)
@@ -56,7 +53,7 @@ def _nested_parallel(extents) -> LoopSpec:
     )
 
 
-def parallel(start, stop=None, *, annotations=None) -> LoopSpec:
+def parallel(start, stop=None, *, annotations: Ignored = None) -> LoopSpec:
     """``T.parallel(n)``: one-dimensional `T.Parallel`."""
     if stop is None:
         return Parallel(start)
@@ -74,7 +71,15 @@ def _extent(value, what: str):
 
 
 def Pipelined(
-    start, stop=None, num_stages: int = 0, order=None, stage=None, sync=None, group=None, annotations=None, **_hints
+    start,
+    stop=None,
+    num_stages: int = 0,
+    order: Ignored = None,
+    stage: Ignored = None,
+    sync: Ignored = None,
+    group: Ignored = None,
+    annotations: Ignored = None,
+    cross_interval: Ignored = None,
 ) -> LoopSpec:
     """``for k in T.Pipelined(n, num_stages=3)``: a serial loop whose copies may run ahead; the number of stages is a
     hint.
@@ -84,13 +89,10 @@ def Pipelined(
     stages = plain(num_stages)
     if not isinstance(stages, int) or stages < 0:
         raise InvalidArgument(f"num_stages must be a non-negative integer, got {stages!r}")
-    for name, value in (("order", order), ("stage", stage), ("sync", sync), ("group", group)):
-        if value is not None:
-            hint(f"T.Pipelined({name}=...)")
     return _range(start, stop, num_stages=stages)
 
 
-def Persistent(domain, wave_size, index, group_size=8, num_stages: int = 0, *, annotations=None) -> LoopSpec:
+def Persistent(domain, wave_size, index, group_size=8, num_stages: int = 0, *, annotations: Ignored = None) -> LoopSpec:
     """``for bx, by in T.Persistent([gx, gy], wave_size, cid)``: the tiles block `index` of `wave_size` works on.
 
     Tiles are walked in groups of `group_size` along the last dimension, so that blocks running at the same time share

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..errors import InvalidArgument, ShapeMismatch
 from ..frontend.annotations import is_float
 from ..frontend.builder import Builder, constant
+from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, binop, cast, plain
 from ..ir import TensorLoad, dtype_of, tile_op, tirx
 from .copy import copy, fill
@@ -14,7 +15,7 @@ from .regions import Operand, same, shape_text, tile_operand
 _KINDS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bitor", "bitxor")
 
 
-def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, **_options) -> None:
+def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: Ignored = 1, annotations: Ignored = None) -> None:
     """Reduce dimension `dim` of `buffer` into `out`, whose shape is that of `buffer` without `dim` (or with 1 there).
 
     `reduce_type` is one of sum, max, min, abssum, absmax, any, all, bitand, bitor, bitxor. With ``clear=False`` the
@@ -70,10 +71,9 @@ def _reduction(kind: str, has_clear: bool = True):
         out,
         dim: int = -1,
         clear: bool = True,
-        batch: int = 1,
-        nan_propagate: bool = False,
-        annotations=None,
-        **_npu,
+        batch: Ignored = 1,
+        nan_propagate: Ignored = False,
+        annotations: Ignored = None,
     ):
         reduce(buffer, out, kind, dim, clear if has_clear else True)
 
@@ -86,7 +86,7 @@ globals().update({f"reduce_{kind}": _reduction(kind, kind != "abssum") for kind 
 
 
 def _scan(op: str):
-    def scan(src, dst=None, dim: int = 0, reverse: bool = False, annotations=None) -> None:
+    def scan(src, dst=None, dim: int = 0, reverse: bool = False, annotations: Ignored = None) -> None:
         source = tile_operand(src, f"the source of T.{op}")
         target = source if dst is None else tile_operand(dst, f"the destination of T.{op}")
         axis = _axis(source, dim, f"T.{op}")
@@ -151,7 +151,7 @@ def reducer_update(target, value) -> None:
     )
 
 
-def finalize_reducer(reducer, dst=None, batch: int = 1, annotations=None) -> None:
+def finalize_reducer(reducer, dst=None, batch: Ignored = 1, annotations: Ignored = None) -> None:
     """End of accumulation: the result is in `reducer`, and copied to `dst` if that is given."""
     if dst is not None:
         copy(reducer, dst)

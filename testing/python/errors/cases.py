@@ -50,6 +50,21 @@ def not_yet_available():
             T.copy(A[0, 0], s)
 
 
+def unknown_keyword():
+    @T.prim_func
+    def k(A: Mat):
+        with T.Kernel(1):
+            for i in T.Pipelined(4, num_stage=2):
+                A[i, 0] = 1
+
+
+def too_many_arguments():
+    @T.prim_func
+    def k(A: Mat):
+        with T.Kernel(1):
+            T.clear(A, 0, 0, 0)
+
+
 def non_static_tile_shape():
     n = T.dynamic("n")
 

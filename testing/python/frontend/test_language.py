@@ -435,7 +435,7 @@ def test_hints_are_recorded_and_ignored():
         "T.use_swizzle",
         "T.annotate_layout",
         "T.set_max_nreg",
-        "T.copy(coalesced_width=...)",
+        "T.copy(coalesced_width=4)",
     ]
 
 

@@ -1,7 +1,9 @@
 """Pitfalls of the front end: operators, accumulators, control flow, parameters, options."""
 
+import inspect
 import math
 import re
+import types
 
 import numpy as np
 import pytest
@@ -319,15 +321,43 @@ def test_p38_options_have_an_effect_or_are_named_as_ignored():
     assert any("coalesced_width" in note for note in one.artifact.notes)
 
 
-@pytest.mark.xfail(strict=True, reason="T.Pipelined swallows keywords it does not know")
 def test_p38_unknown_options_are_rejected():
-    with pytest.raises((TypeError, tilelang.errors.TilelangAscendError), match="stagez"):
+    with pytest.raises(tilelang.errors.TilelangAscendError, match="stagez") as caught:
 
         @T.prim_func
         def k(X: T.Tensor((8,), F32)):
             with T.Kernel(1):
-                for t in T.Pipelined(8, stagez=2):
+                for t in T.Pipelined(8, num_stagez=2):
                     X[t] = 1.0
+
+    assert "num_stagez" in caught.value.location.source
+    assert "num_stages" in caught.value.hint
+
+
+_OUTSIDE = {"prim_func", "macro", "inline"}
+"""Decorators: Python itself refuses their unknown keywords."""
+
+
+def test_p38_no_function_of_the_language_swallows_a_keyword():
+    for name in sorted(set(dir(T)) - _OUTSIDE):
+        function = getattr(T, name)
+        if not isinstance(function, types.FunctionType):
+            continue
+        parameters = inspect.signature(function).parameters.values()
+        needed = [8 for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+        with pytest.raises((TypeError, tilelang.errors.NotYetAvailable)) as caught:
+            function(*needed, frobnicated=1)
+        if isinstance(caught.value, TypeError):
+            assert f"T.{name} has no argument 'frobnicated'" in str(caught.value)
+
+
+def test_p38_unknown_options_of_a_launch_are_rejected():
+    with pytest.raises(tilelang.errors.TilelangAscendError, match="thread"):
+
+        @T.prim_func
+        def k(X: T.Tensor((8,), F32)):
+            with T.Kernel(1, thread=128):
+                X[0] = 1.0
 
 
 def test_p44_wide_integers():

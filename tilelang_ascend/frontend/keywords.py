@@ -1,0 +1,69 @@
+"""Arguments of the functions of the language: unknown ones are errors at the user's line, hints are listed in a note.
+
+The signature of a function is the whole record: a parameter annotated `Ignored` is accepted for the sake of kernels
+written for other machines, has no effect, and is noted when it is given.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import functools
+import inspect
+from typing import Callable
+
+from ..errors import UnknownArgument
+from .builder import Builder, user_location
+
+
+class Ignored:
+    """Annotation of a parameter without effect on this machine."""
+
+
+def note_hint(text: str) -> None:
+    """Record that a hint was given; outside a kernel nothing happens."""
+    builder = Builder.active()
+    if builder is not None:
+        builder.hints.append(text)
+
+
+def checked(function: Callable, name: str | None = None) -> Callable:
+    """`function` that refuses arguments its signature does not have, with the line and the closest names.
+
+    `name` is what the user calls it (default: its own name, after ``T.``).
+    """
+    name = name or f"T.{function.__name__}"
+    signature = inspect.signature(function, eval_str=True)
+    hints = {p.name: p.default for p in signature.parameters.values() if p.annotation is Ignored}
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise _mismatch(name, signature, kwargs, error) from None
+        for hint, default in hints.items():
+            given = bound.arguments.get(hint, default)
+            if given is not default and not (isinstance(given, (bool, int, str)) and given == default):
+                note_hint(f"{name}({hint}={_shown(given)})")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _shown(value) -> str:
+    if isinstance(value, enum.Enum):
+        return value.name
+    return repr(value) if isinstance(value, (bool, int, str)) else "..."
+
+
+def _mismatch(name: str, signature: inspect.Signature, kwargs: dict, error: TypeError) -> UnknownArgument:
+    known = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    known = [n for n in known if n != "self"]
+    unknown = [k for k in kwargs if k not in known]
+    takes = f"{name} takes " + (", ".join(known) if known else "no arguments")
+    if not unknown:
+        return UnknownArgument(f"{name}: {error}", hint=takes, at=user_location())
+    near = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}=?" if near else takes
+    return UnknownArgument(f"{name} has no argument '{unknown[0]}'", hint=hint, at=user_location())
