@@ -42,6 +42,7 @@ BankShape read_banks(const ChipParams& chip) {
   b.bank_bytes = static_cast<int64_t>(chip.at("ub_bank_bytes"));
   b.reads_per_cycle = chip.at("ub_bank_reads_per_cycle");
   b.write_penalty = chip.at("ub_bank_write_penalty_cycles");
+  b.broadcast_cycles = optional_value(chip, "ub_bank_broadcast_cycles").value;
   return b;
 }
 
@@ -72,6 +73,8 @@ Cost busy_cost(const ClassPrice& price, const PricedValue& rate, double work) {
 }
 
 int log2_size(int size) { return size >= 8 ? 3 : size >= 4 ? 2 : size >= 2 ? 1 : 0; }
+
+constexpr int kMaxGroups = 64;
 
 /*! \brief Rows one operand touches in one repeat: group and bank of every 32-byte block. */
 struct Rows {
@@ -104,16 +107,21 @@ bool meets(const Rows& a, const Rows& b) {
 
 }  // namespace
 
-double bank_cycles(const BankShape& banks, const Lanes& l, const int64_t* heads, bool reads_destination) {
-  constexpr int kMaxGroups = 64;
-  if (banks.groups <= 0 || banks.groups > kMaxGroups) return 1;
+namespace {
+
+/*! \brief All blocks of operand `i` are one row. */
+bool repeats_block(const Lanes& l, int i) { return l.masked && l.blk[i] == 0; }
+
+/*! \brief Cycles in which repeat `r` + 1 is read and repeat `r` written; the last repeat repeats itself. */
+double cycles_of_repeat(const BankShape& banks, const Lanes& l, const int64_t* heads, bool reads_destination, int64_t r) {
   int reads[kMaxGroups] = {}, writes[kMaxGroups] = {};
   const bool has_next = l.repeats() > 1;
-  const Rows written = rows_of_repeat(banks, l, 0, heads[0], 0);
+  const Rows written = rows_of_repeat(banks, l, 0, heads[0], r);
   for (int b = 0; b < written.count; ++b) ++writes[written.group[b]];
   bool conflict = false;
   for (int i = reads_destination ? 0 : 1; i < l.operands; ++i) {
-    const Rows rows = rows_of_repeat(banks, l, i, heads[i], has_next ? 1 : 0);
+    Rows rows = rows_of_repeat(banks, l, i, heads[i], has_next ? r + 1 : 0);
+    if (repeats_block(l, i)) rows.count = std::min(rows.count, 1);
     for (int b = 0; b < rows.count; ++b) ++reads[rows.group[b]];
     conflict = conflict || (has_next && meets(rows, written));
   }
@@ -124,6 +132,22 @@ double bank_cycles(const BankShape& banks, const Lanes& l, const int64_t* heads,
     cycles = std::max({cycles, reads[g] / banks.reads_per_cycle, static_cast<double>(writes[g]), both});
   }
   return cycles + (conflict ? banks.write_penalty : 0);
+}
+
+}  // namespace
+
+double bank_cycles(const BankShape& banks, const Lanes& l, const int64_t* heads, bool reads_destination) {
+  if (banks.groups <= 0 || banks.groups > kMaxGroups) return 1;
+  // Operands of different widths step round the groups at different speeds: 128 and 256 bytes a repeat meet again after four.
+  constexpr int64_t kPeriod = 4;
+  const int64_t n = std::clamp<int64_t>(l.repeats() - 1, 1, kPeriod);
+  double sum = 0;
+  for (int64_t r = 0; r < n; ++r) sum += cycles_of_repeat(banks, l, heads, reads_destination, r);
+  double cycles = sum / static_cast<double>(n);
+  for (int i = 1; i < l.operands; ++i) {
+    if (repeats_block(l, i)) cycles = std::max(cycles, banks.broadcast_cycles);
+  }
+  return cycles;
 }
 
 Cost bytes_cost(const Instr& instr, const ChipParams& chip, double bytes) {

@@ -35,6 +35,7 @@ struct BankShape {
   int64_t bank_bytes = 0;     //!< bytes of one bank of a group
   double reads_per_cycle = 1; //!< reads one group serves in a cycle
   double write_penalty = 0;   //!< extra cycles per repeat when a write meets a read in the same bank
+  double broadcast_cycles = 0;  //!< least cycles per repeat when a source has block stride 0
 };
 
 struct CostTables {
@@ -63,10 +64,11 @@ Cost gm_cost(const Instr& instr, const ChipParams& chip, double rows);
 Cost fixed_cost(const Instr& instr, const ChipParams& chip);
 
 /*!
- * \brief Cycles UB needs for one repeat in steady state; 1 when nothing conflicts.
+ * \brief Cycles UB needs for one repeat in steady state, on average; 1 when nothing conflicts.
  *
  * A group serves `reads_per_cycle` reads and one write per cycle; a write that meets a read in the same bank waits. The
- * write of a repeat happens while the next repeat is read, so equal start addresses do not conflict.
+ * write of a repeat happens while the next repeat is read, so equal start addresses do not conflict. The
+ * blocks of a source with block stride 0 are one row, read once.
  */
 double bank_cycles(const BankShape& banks, const Lanes& lanes, const int64_t* heads, bool reads_destination);
 

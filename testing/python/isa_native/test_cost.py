@@ -49,6 +49,25 @@ def test_add_with_bank_conflicts(a2, d, s0, s1, measured):
     assert add_64_repeats(a2, d, s0, s1) == pytest.approx(measured, rel=TOLERANCE)
 
 
+def test_add_of_a_repeated_block(a2):
+    """Block stride 0: 3584 ticks where the conflict-free instruction takes 2390 and 88.4 cycles."""
+    operands = [("UB", "float32", 2 * BANK), ("UB", "float32", 0), ("UB", "float32", BANK + 256)]
+    got = cycles(a2, "add_mask", operands, [0, FULL, 64, 1, 1, 0, 8, 8, 0])
+    assert got == pytest.approx(88.4 * 3584 / 2390, rel=TOLERANCE)
+
+
+def test_sources_that_meet_in_every_other_repeat(a2):
+    """A source that stays in place while the other walks round the groups: conflicts in half of the repeats."""
+    operands = [("UB", "float32", 2 * BANK), ("UB", "float32", 0), ("UB", "float32", BANK)]
+    assert a2.cost("add_mask", operands, [0, FULL, 64, 1, 1, 1, 8, 8, 0]).busy == 64 * 1.5
+
+
+def test_cast_that_steps_at_two_speeds(a2):
+    """128 bytes a repeat are read, 256 written: in one bank they meet in half of the repeats."""
+    busy = a2.cost("cast", [("UB", "float32", 16384), ("UB", "float16", 0)], [4096], {"round": "none"}).busy
+    assert busy == pytest.approx(64 * (1 + 0.79 / 2))
+
+
 def test_count_form_costs_the_same(a2):
     operands = [("UB", "float32", 2 * BANK), ("UB", "float32", 0), ("UB", "float32", BANK + 256)]
     assert cycles(a2, "add", operands, [4096]) == add_64_repeats(a2, 2 * BANK, 0, BANK + 256)
