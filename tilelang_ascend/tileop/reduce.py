@@ -4,7 +4,8 @@ The reduced dimension is folded in halves by whole-tile instructions; along the 
 finished by one WholeReduce for all rows. float16 and bfloat16 sums accumulate in float32 and are rounded once, at the end.
 
     dim is not the innermost:  x[0:h] op= x[h:2h] on planes, log2(n) steps
-    dim is the innermost:      chunks of one repeat folded with the repeat running over rows, then WholeReduce
+    dim is the innermost:      long float32 rows to an eighth by BlockReduce over the tile; chunks of one repeat folded with the repeat
+                               running over rows; then WholeReduce
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from typing import Any
 
 from ..errors import OutOfMemory
 from ..ir import IRModule, PrimFunc
+from ..isa.base import Space
 from .drop_dead_fills import drop_dead_fills
 from .fold_clears import fold_clears
 from .forward_copies import forward_copies
@@ -45,7 +46,7 @@ from .split_rows import split_rows
 from .stage_atomics import stage_atomics
 from .stage_globals import stage_globals
 from .suggest_tile import suggest_tile
-from .version_buffers import version_buffers
+from .version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
 
 MAX_VERSIONS = 4
 
@@ -103,26 +104,48 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     placed = record("map_grid", map_grid(placed, chip))
     placed = record("hoist_loads", hoist_loads(placed))
     placed = record("split_rows", split_rows(placed))
-    common = len(stages)
-    for versions in range(max(1, options.max_versions), 0, -1):
-        del stages[common:]
-        tiled = record("version_buffers", version_buffers(placed, versions, chip))
-        tiled = record("fold_clears", fold_clears(tiled))
-        combined, warnings = lower_tile_ops(tiled, chip, {"fast_math": options.fast_math})
-        record("lower_tile_ops", combined)
-        try:
-            planned, memory_map = plan_memory(combined, chip)
-        except OutOfMemory as error:
-            if versions == 1:
-                raise suggest_tile(placed, chip, error) from None
-            continue
-        break
+    versioned, folded, combined, planned, memory_map, warnings = _fit(placed, chip, options)
+    record("version_buffers", versioned)
+    record("fold_clears", folded)
+    record("lower_tile_ops", combined)
     record("plan_memory", planned)
     synced, sync_plan = plan_and_insert_sync(planned.with_attr("ascend.chip", chip.name), chip)
     record("insert_sync", synced)
     module = record("split_cores", split_cores(synced))
     module = record("resolve_block_index", resolve_block_index(module))
     return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), stages, list(sync_plan.notes), warnings)
+
+
+def _fit(placed: PrimFunc, chip, options: Options):
+    """(after version_buffers, after fold_clears, after lower_tile_ops, after plan_memory, memory map, warnings) with as many versions of each tile as fit beside the temporaries.
+
+    How much room temporaries need is known when they have addresses: a second attempt uses what a careful first one left.
+    """
+    temporaries = estimated_temporaries(placed)
+    for versions in range(max(1, options.max_versions), 0, -1):
+        try:
+            chosen = _attempt(placed, chip, options, versions, temporaries)
+        except OutOfMemory as error:
+            if versions == 1:
+                raise suggest_tile(placed, chip, error) from None
+            continue
+        break
+    versioned, memory_map = chosen[0], chosen[4]
+    needed = max(0, memory_map.peak(Space.UB) - versioned_bytes(versioned))
+    if needed >= temporaries or choose_versions(placed.body, versions, chip, needed) == choose_versions(placed.body, versions, chip, temporaries):
+        return chosen
+    try:
+        return _attempt(placed, chip, options, versions, needed)
+    except OutOfMemory:
+        return chosen
+
+
+def _attempt(placed: PrimFunc, chip, options: Options, versions: int, temporaries: int):
+    versioned = version_buffers(placed, versions, chip, temporaries)
+    folded = fold_clears(versioned)
+    combined, warnings = lower_tile_ops(folded, chip, {"fast_math": options.fast_math})
+    planned, memory_map = plan_memory(combined, chip)
+    return versioned, folded, combined, planned, memory_map, warnings
 
 
 __all__ = ["Lowered", "Options", "lower"]

@@ -61,6 +61,15 @@ def versioned_buffers(body: Stmt) -> list:
     ]
 
 
+def versioned_bytes(func: PrimFunc) -> int:
+    """Bytes of UB that all versions of all tiles take side by side, after `version_buffers`."""
+    return sum(
+        tile_bytes(decl_buffer(list(b.ty.shape[1:]), dtype_of(b), b.name, scope="shared.ub")) * const_int(b.ty.shape[0])
+        for b in versioned_buffers(func.body)
+        if scope_of(b) == "shared.ub"
+    )
+
+
 def home_loops(stmt: Stmt, buffer) -> list[For]:
     """The loops whose iterations may each use a version of their own: innermost loops that together contain every access of
     `buffer` and each overwrite it first. Empty if there are none."""
@@ -131,13 +140,19 @@ def _versions_in(loop: For, buffer, moved: dict, limit: int) -> int:
     return n
 
 
-def choose_versions(body: Stmt, limit: int, chip) -> dict:
-    """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly."""
+def estimated_temporaries(func: PrimFunc) -> int:
+    """Bytes of UB that temporaries of element-wise expressions may need; nobody knows before they are lowered."""
+    tiles = [tile_bytes(b) // itemsize(dtype_of(b)) for b in versioned_buffers(func.body) if scope_of(b) == "shared.ub"]
+    return UB_TEMPORARIES * max(tiles, default=0) * TEMPORARY_ITEMSIZE
+
+
+def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
+    """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly; `temporaries` bytes of
+    UB stay free."""
     wanted = wanted_versions(body, limit)
     sizes = {b: tile_bytes(b) for b in wanted}
     room = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
-    ub_tiles = [sizes[b] // itemsize(dtype_of(b)) for b in wanted if scope_of(b) == "shared.ub"]
-    room["shared.ub"] -= UB_TEMPORARIES * max(ub_tiles, default=0) * TEMPORARY_ITEMSIZE
+    room["shared.ub"] -= temporaries
     for b in wanted:
         if scope_of(b) in room:
             room[scope_of(b)] -= sizes[b]
@@ -201,9 +216,12 @@ class _AddVersions(StmtMutator):
         return self.generic(s)
 
 
-def version_buffers(func: PrimFunc, limit: int, chip) -> PrimFunc:
-    """Apply to a placed Tile IR function; no buffer gets more than `limit` versions, and all fit the memories of `chip`."""
-    return func.with_body(_AddVersions(choose_versions(func.body, limit, chip))(func.body))
+def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = None) -> PrimFunc:
+    """Apply to a placed Tile IR function; no buffer gets more than `limit` versions, and all fit the memories of `chip` together with
+    `temporaries` bytes in UB (None: an estimate)."""
+    if temporaries is None:
+        temporaries = estimated_temporaries(func)
+    return func.with_body(_AddVersions(choose_versions(func.body, limit, chip, temporaries))(func.body))
 
 
-__all__ = ["choose_versions", "version_buffers"]
+__all__ = ["choose_versions", "estimated_temporaries", "version_buffers", "versioned_bytes"]
