@@ -117,7 +117,8 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
 
 
 def _fit(placed: PrimFunc, chip, options: Options):
-    """(after version_buffers, after fold_clears, after lower_tile_ops, after plan_memory, memory map, warnings) with as many versions of each tile as fit beside the temporaries.
+    """The function after version_buffers, fold_clears, lower_tile_ops and plan_memory, the memory map, and the warnings, with as many
+    versions of each tile as fit beside the temporaries.
 
     How much room temporaries need is known when they have addresses: a second attempt uses what a careful first one left.
     """
@@ -132,12 +133,16 @@ def _fit(placed: PrimFunc, chip, options: Options):
         break
     versioned, memory_map = chosen[0], chosen[4]
     needed = max(0, memory_map.peak(Space.UB) - versioned_bytes(versioned))
-    if needed >= temporaries or choose_versions(placed.body, versions, chip, needed) == choose_versions(placed.body, versions, chip, temporaries):
+    if needed >= temporaries or _counts(placed, versions, chip, needed) == _counts(placed, versions, chip, temporaries):
         return chosen
     try:
         return _attempt(placed, chip, options, versions, needed)
     except OutOfMemory:
         return chosen
+
+
+def _counts(placed: PrimFunc, versions: int, chip, temporaries: int) -> list[int]:
+    return [n for n, _ in choose_versions(placed.body, versions, chip, temporaries).values()]
 
 
 def _attempt(placed: PrimFunc, chip, options: Options, versions: int, temporaries: int):
