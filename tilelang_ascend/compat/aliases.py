@@ -18,6 +18,7 @@ TARGETS: dict[str, str] = {
     "tilelang": _FACADE,
     "tilelang.autotuner": "tilelang_ascend.autotune",
     "tilelang.autotuner.capture": "tilelang_ascend.autotune",
+    "tilelang.autotuner.param": "tilelang_ascend.autotune.settings",
     "tilelang.autotuner.tuner": "tilelang_ascend.autotune",
     "tilelang.cache": "tilelang_ascend.cache",
     "tilelang.engine.callback": f"{_FACADE}.engine",
@@ -25,6 +26,7 @@ TARGETS: dict[str, str] = {
     "tilelang.jit": "tilelang_ascend.jit",
     "tilelang.jit.kernel": "tilelang_ascend.runtime.kernel",
     "tilelang.language": "tilelang_ascend.language",
+    "tilelang.math": "tilelang_ascend.arith",
     "tilelang.layout.swizzle": f"{_FACADE}.layout",
     "tilelang.profiler": "tilelang_ascend.profiler",
     "tilelang.testing.perf_regression": f"{_FACADE}.testing",
@@ -35,6 +37,11 @@ TARGETS: dict[str, str] = {
     "tilelang.utils.tensor": f"{_FACADE}.utils",
 }
 """Module of a GPU script -> module that stands for it. Submodules that are not listed follow their parent."""
+
+
+_NAMESAKES = {"tilelang.engine": "tilelang.engine.lower"}
+"""Module -> submodule with the name of a function of the module. Importing a submodule sets it as attribute of its
+parent; one that counts as imported leaves the function alone, and can be asked for it."""
 
 
 def target_of(name: str) -> str | None:
@@ -50,7 +57,8 @@ def target_of(name: str) -> str | None:
 class _AliasLoader(importlib.abc.Loader):
     """Hands out a module that another name already loads, and leaves that module's own metadata alone."""
 
-    def __init__(self, target: str):
+    def __init__(self, name: str, target: str):
+        self._name = name
         self._target = target
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
@@ -61,6 +69,8 @@ class _AliasLoader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._own_spec
+        if self._name in _NAMESAKES:
+            sys.modules[_NAMESAKES[self._name]] = module
 
 
 class AliasFinder(importlib.abc.MetaPathFinder):
@@ -75,7 +85,7 @@ class AliasFinder(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         # A plain module gets a (then empty) __path__ only where names below it are aliased too.
         has_children = any(child.startswith(name + ".") for child in TARGETS)
-        return importlib.machinery.ModuleSpec(name, _AliasLoader(stand_in), is_package=has_children)
+        return importlib.machinery.ModuleSpec(name, _AliasLoader(name, stand_in), is_package=has_children)
 
 
 def _exists(module: str) -> bool:

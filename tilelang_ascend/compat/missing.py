@@ -38,6 +38,8 @@ class Missing:
     def __getattr__(self, name: str) -> "Missing":
         if name == "__version__":
             Missing(f"{self._name}.__version__", self._package)._refuse()
+        if name == "__name__":  # scripts label what they measure with it
+            return self._name.rpartition(".")[2]
         if name.startswith("__"):  # what Python and inspect look for on any object
             raise AttributeError(name)
         return self._parts.setdefault(name, Missing(f"{self._name}.{name}", self._package))
@@ -114,7 +116,7 @@ def stand_in(
     if file is None or is_internal(file) or guards_import(frame):
         return None
     module = _modules.setdefault(absent, Missing(absent, absent.split(".")[0]))
-    if parent:
+    if parent and not hasattr(sys.modules[parent], last):  # not in the way of a function of that name
         setattr(sys.modules[parent], last, module)
     if not fromlist:
         return sys.modules[name.split(".")[0]] if parent else module

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..runtime import tensors
 from ..runtime.kernel import JITKernel
+from . import bench
 from .bench import do_bench
 from .supply import TensorSupplyType, make_inputs
 
@@ -46,17 +47,18 @@ class Profiler:
         """Time of one call in milliseconds.
 
         Args:
-            func: measure this instead of the kernel, by wall clock.
-            backend: ``auto`` and ``sim`` give the *simulated* time of the kernel on its chip, which needs one run
-                and no repetition; ``wall`` gives the wall clock of this machine.
+            func: measure this instead of the kernel, on the same inputs (`bench.do_bench`).
+            backend: one of `bench.BACKENDS`. ``wall`` gives the wall clock of this machine; all others give the
+                *simulated* time of the kernel on its chip, which needs one run and no repetition.
             dynamic_symbolic_constraints: values of shape variables for made-up inputs.
         """
+        bench.check(backend, return_mode)
         inputs = self._inputs(input_tensors, dynamic_symbolic_constraints)
         if func is None and backend != "wall":
-            latency = self.kernel.simulate(*inputs, values=False, checks=False).simulated_us / 1e3
-            return latency if quantiles is None else [latency] * len(quantiles)
-        target = func or self.kernel
-        return do_bench(lambda: target(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, return_mode)
+            report = self.kernel.simulate(*inputs, values=False, checks=False)
+            return bench.simulated(report.simulated_us / 1e3, quantiles)
+        target, options = func or self.kernel, {"backend": backend, "return_mode": return_mode}
+        return do_bench(lambda: target(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, **options)
 
     def assert_allclose(
         self,

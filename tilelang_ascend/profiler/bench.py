@@ -1,10 +1,14 @@
-"""Wall-clock timing of any callable."""
+"""Timing of any callable: simulated time of the kernels it launches, wall clock of anything else."""
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from typing import Any, Callable, Sequence
+
+from ..log import get_logger
+from ..runtime.simulation import timing_launches
 
 _MODES: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min,
@@ -12,6 +16,9 @@ _MODES: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": statistics.fmean,
     "median": statistics.median,
 }
+
+BACKENDS = ("auto", "sim", "wall", "event", "cupti", "cudagraph", "msprof", "msprof_detail")
+"""Ways of measuring that scripts name; all but ``wall`` mean the time on the device."""
 
 
 def do_bench(
@@ -21,19 +28,33 @@ def do_bench(
     _n_warmup: int = 0,
     _n_repeat: int = 0,
     quantiles: Sequence[float] | None = None,
+    fast_flush: bool = True,
+    backend: str = "event",
     return_mode: str = "mean",
     **_ignored: Any,
 ) -> float | list[float]:
-    """Run `fn` repeatedly and return the time of one call in milliseconds of wall clock on this machine.
+    """Time of one call of `fn` in milliseconds.
+
+    When `fn` launches kernels on the simulator, it is their *simulated* time, which does not vary: one call tells it.
+    Otherwise, and with the backend ``wall``, it is wall clock of this machine.
 
     Args:
         warmup, rep: milliseconds to spend warming up and measuring.
         _n_warmup, _n_repeat: exact numbers of calls instead, when positive.
         quantiles: return these quantiles as a list instead of one number.
+        backend: one of `BACKENDS`.
         return_mode: ``min``, ``max``, ``mean`` or ``median``.
+
+    Raises:
+        ValueError: unknown `backend` or `return_mode`.
     """
-    if return_mode not in _MODES:
-        raise ValueError(f"return_mode is one of {', '.join(_MODES)}, not {return_mode!r}")
+    check(backend, return_mode)
+    if backend != "wall":
+        with timing_launches() as microseconds:
+            fn()
+        if microseconds:
+            return simulated(sum(microseconds) / 1e3, quantiles)
+    say_wall_clock()
     once = max(_timed(fn), 1e-6)
     for _ in range(_n_warmup or int(warmup / once)):
         fn()
@@ -41,6 +62,34 @@ def do_bench(
     if quantiles is not None:
         return [times[min(len(times) - 1, round(q * (len(times) - 1)))] for q in quantiles]
     return _MODES[return_mode](times)
+
+
+def check(backend: str, return_mode: str) -> None:
+    """Refuse words that are none of ours.
+
+    Raises:
+        ValueError: unknown `backend` or `return_mode`.
+    """
+    for name, value, known in (("backend", backend, BACKENDS), ("return_mode", return_mode, _MODES)):
+        if value not in known:
+            raise ValueError(f"{name} is one of {', '.join(known)}, not {value!r}")
+
+
+def simulated(latency: float, quantiles: Sequence[float] | None) -> float | list[float]:
+    """A simulated time as a measurement returns it; the first one says what it is."""
+    _say_simulated()
+    return latency if quantiles is None else [latency] * len(quantiles)
+
+
+@functools.cache
+def _say_simulated() -> None:
+    get_logger().info("do_bench gives the simulated time of kernels on their chip, in ms")
+
+
+@functools.cache
+def say_wall_clock() -> None:
+    """Say once that what is no kernel is measured by this machine's clock."""
+    get_logger().info("do_bench of a function without kernels, or with backend='wall', gives this machine's wall clock")
 
 
 def _timed(fn: Callable[[], Any]) -> float:

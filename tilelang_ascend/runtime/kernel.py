@@ -46,6 +46,10 @@ class JITKernel:
         launch.write_back()
         return launch.result
 
+    def __getattr__(self, name: str) -> Any:
+        reason = _OF_GPU_KERNELS.get(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}" + (f"; {reason}" if reason else ""))
+
     def __repr__(self) -> str:
         inputs = ", ".join(_declaration(p) for p in self.params)
         return f"<JITKernel {self.artifact.name}({inputs}) for {self.artifact.chip}>"
@@ -83,12 +87,36 @@ class JITKernel:
         for name in sources if which == "both" else (which,):
             print(sources[name])
 
+    @property
+    def kernel_source(self) -> str:
+        """The emitted Ascend C."""
+        return self.artifact.kernel_source
+
+    @property
+    def host_source(self) -> str:
+        """The emitted host launcher."""
+        return self.artifact.host_source
+
+    def print_source_code(self, which: str = "kernel") -> None:
+        """An older name of `show_source`."""
+        self.show_source(which)
+
     def export_sources(self, kernel_path: str | Path | None = None, host_path: str | Path | None = None) -> None:
         """Write the sources to the paths that are given; missing folders are made."""
         for path, text in ((kernel_path, self.artifact.kernel_source), (host_path, self.artifact.host_source)):
             if path is not None:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 Path(path).write_text(text, encoding="utf-8")
+
+    def get_tuner_result(self) -> dict[str, Any]:
+        """``latency`` and ``ref_latency`` in milliseconds and the winning ``config``.
+
+        Raises:
+            ValueError: the kernel was not tuned.
+        """
+        if self.latency is None:
+            raise ValueError("Tuning result is not available. Please tune the kernel first.")
+        return {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
 
     def memory_map(self) -> str:
         """Table of what lies where in every on-chip memory."""
@@ -127,6 +155,17 @@ class JITKernel:
 
         a = self.artifact
         return JITKernel(build_artifact(a.tile_ir, a.signature.out_idx, target, a.options), self.execution_backend)
+
+
+_ASCEND_C = "it is compiled to Ascend C, which .show_source() prints and .export_sources(path) writes"
+_LIBRARY = "a library needs the compiler of CANN; .export_sources(kernel_path, host_path) writes what it compiles"
+_MEMORY = "Ascend cores have no registers to allocate; .memory_map() shows what lies where on the chip"
+_OF_GPU_KERNELS = {
+    **dict.fromkeys(("show_ptx", "export_ptx", "_get_ptx", "show_sass", "export_sass", "_get_sass"), _ASCEND_C),
+    **dict.fromkeys(("export_library", "lib_path"), _LIBRARY),
+    **dict.fromkeys(("n_regs", "n_spills"), _MEMORY),
+}
+"""What kernels for a GPU have besides, and why it is missing."""
 
 
 def _declaration(p: Parameter) -> str:

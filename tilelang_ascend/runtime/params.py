@@ -104,11 +104,14 @@ def normalize_out_idx(out_idx: int | list[int] | tuple[int, ...] | None, count: 
     """`out_idx` as non-negative indices into `count` parameters.
 
     Raises:
+        TypeError: it is something else than indices.
         ValueError: an index is out of range or appears twice.
     """
     if out_idx is None:
         return ()
-    given = [out_idx] if isinstance(out_idx, int) else list(out_idx)
+    given = list(out_idx) if isinstance(out_idx, (list, tuple)) else [out_idx]
+    if not all(isinstance(i, int) for i in given):
+        raise TypeError(f"out_idx is an index of a parameter or a list of indices, such as -1 or [2, 3], not {out_idx!r}")
     indices = []
     for i in given:
         if not -count <= i < count:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -78,8 +80,22 @@ class SimulationReport:
         return write_op_summary(self.run, path, self.kernel)
 
 
+_launch_times: contextvars.ContextVar[list[float] | None] = contextvars.ContextVar("launch_times", default=None)
+
+
+@contextlib.contextmanager
+def timing_launches() -> Iterator[list[float]]:
+    """Gives a list that receives the simulated microseconds of every plain call made in the `with` block."""
+    times: list[float] = []
+    token = _launch_times.set(times)
+    try:
+        yield times
+    finally:
+        _launch_times.reset(token)
+
+
 def execute(artifact: Artifact, launch: Launch) -> None:
-    """A plain call: values, no time; hazard checks when `TILELANG_SIM_CHECKS` is on.
+    """A plain call: values; time only inside `timing_launches`; hazard checks when `TILELANG_SIM_CHECKS` is on.
 
     Raises:
         errors.SimulationError: the program is wrong.
@@ -87,8 +103,11 @@ def execute(artifact: Artifact, launch: Launch) -> None:
     from ..sim.machine import CHECKS, SimOptions
 
     checked = env.SIM_CHECKS.get() == "on"
-    options = SimOptions(checks=CHECKS if checked else (), adversarial=checked, time=False)
+    times = _launch_times.get()
+    options = SimOptions(checks=CHECKS if checked else (), adversarial=checked, time=times is not None)
     result = _run(artifact, launch, options)
+    if times is not None:
+        times.append(result.simulated_us)
     if result.hazards:
         first = result.hazards[0]
         more = len(result.hazards) + result.suppressed - 1

@@ -61,12 +61,34 @@ def run_script(path: Path, args: Sequence[str] = (), target: str | None = None) 
 
 
 def describe_error(error: BaseException) -> str:
-    """The error as a user wants to read it: the frames of his own files, then the message."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_internal(f.filename)]
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
-    if isinstance(error, TilelangAscendError):
-        return "".join(lines) + str(error)
-    return "".join(lines) + "".join(traceback.format_exception_only(type(error), error)).rstrip("\n")
+    """The error as a user wants to read it: the frames of his own files, then the message; the same for the errors it
+    came from, and for those of a group."""
+    if isinstance(error, TilelangAscendError):  # its message leaves nothing to be explained
+        frames = _users(traceback.extract_tb(error.__traceback__))
+        return "".join([_HEADER, *frames.format()] if frames else []) + str(error)
+    described = traceback.TracebackException.from_exception(error)
+    _cut(described)
+    return "".join(described.format()).rstrip("\n")
+
+
+_HEADER = "Traceback (most recent call last):\n"
+
+
+def _cut(error: traceback.TracebackException) -> None:
+    """Leave the user's frames only, and of the errors it came from those that passed through them."""
+    error.stack = _users(error.stack) or None
+    for link in ("__cause__", "__context__"):
+        origin = getattr(error, link)
+        if origin is not None:
+            _cut(origin)
+            if origin.stack is None:
+                setattr(error, link, None)
+    for part in getattr(error, "exceptions", None) or ():
+        _cut(part)
+
+
+def _users(stack: traceback.StackSummary) -> traceback.StackSummary:
+    return traceback.StackSummary.from_list([frame for frame in stack if not is_internal(frame.filename)])
 
 
 def is_internal(filename: str) -> bool:

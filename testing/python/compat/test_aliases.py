@@ -44,6 +44,22 @@ def test_they_are_the_modules_of_this_package():
     assert language.__spec__.name == language.__name__ == "tilelang_ascend.language"
 
 
+def test_functions_with_the_name_of_a_submodule_stay_functions(run_text, capfd):
+    code = run_text(
+        """
+import tilelang.engine
+from tilelang.engine.lower import lower
+from tilelang.math import next_power_of_2
+assert callable(lower) and tilelang.engine.lower is lower and tilelang.lower is lower and next_power_of_2(5) == 8
+import tilelang.profiler.do_bench
+assert callable(tilelang.profiler.do_bench) and tilelang.is_cache_enabled() in (True, False)
+assert tilelang.CompiledArtifact and tilelang.KernelParam
+from tilelang.autotuner.param import AutotuneResult
+"""
+    )
+    assert code == 0, capfd.readouterr().err
+
+
 def test_outside_a_session_there_is_no_alias():
     before = list(sys.meta_path)
     with session():

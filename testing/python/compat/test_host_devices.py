@@ -5,10 +5,14 @@ import threading
 
 import pytest
 import torch
+import torch.utils._device
 import torch.utils.checkpoint
+
+from torch._subclasses import FakeTensorMode
 
 from tilelang_ascend.compat import host_devices
 from tilelang_ascend.compat.host_devices.module import CAPABILITY
+from tilelang_ascend.runtime import tensors
 
 
 @pytest.fixture
@@ -68,7 +72,7 @@ def test_copies_happen_where_a_device_would_copy(devices):
         copy = moved.cpu()
         copy.fill_(5)
         assert moved.sum() == 2
-        assert moved.cuda() is moved
+        assert moved.to(moved.device) is moved
 
 
 def test_in_place_results_stay_where_they_are(devices):
@@ -141,7 +145,7 @@ def test_an_unknown_device_is_still_an_error(devices):
 def test_modules_and_parameters_are_where_their_tensors_are(devices):
     layer = torch.nn.Linear(2, 2)
     assert not layer.weight.is_cuda and torch.nn.Linear(2, 2, device="cuda").weight.is_cuda
-    assert layer.cuda().weight.is_cuda and not layer.cpu().weight.is_cuda and layer.npu().weight.is_cuda
+    assert layer.cuda().weight.is_cuda and not layer.cpu().weight.is_cuda and layer.npu().weight.is_npu
     torch.optim.Adam(layer.parameters()).step()
 
 
@@ -164,3 +168,74 @@ def test_recomputed_activations(devices):
     )
     double.sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_tensors_say_where_a_script_believes_them_to_be(devices):
+    host, there = torch.ones(2), torch.ones(2, device="cuda")
+    assert there.device == torch.device("cuda", 0) and there.device.type == "cuda" and there.get_device() == 0
+    assert not there.is_cpu and host.is_cpu and host.device == torch.device("cpu") and host.get_device() == -1
+    assert torch.zeros(3, device=there.device).is_cuda and host.to(there.device).is_cuda
+    assert torch.empty_like(there, device="cpu").is_cpu and torch.empty_like(host, device="cuda").is_cuda
+    assert torch.Generator(there.device).device.type == "cuda"
+    torch.testing.assert_close(host, there)
+    npu = host.npu()
+    assert npu.is_npu and not there.is_npu and not npu.is_cuda and npu.device == torch.device("npu")
+    assert torch.zeros(1, device=npu.device).is_npu and npu.cuda() is not npu
+
+
+def test_the_device_of_a_real_tensor_is_torchs_answer(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with host_devices.active(), FakeTensorMode():
+        real = torch.empty(2, device="cuda")
+        assert real.is_cuda and real.device == torch.device("cuda", 0) and not real.is_cpu
+
+
+def test_the_package_sees_where_the_memory_is(devices):
+    assert tensors.HostTensor(torch.ones(2, device="cuda")).device == "cpu"
+
+
+def test_the_default_device_has_its_name(devices):
+    torch.set_default_device("cuda")
+    try:
+        assert torch.get_default_device() == torch.device("cuda", 0) and torch.ones(1).is_cuda
+    finally:
+        torch.set_default_device(None)
+    assert torch.get_default_device() == torch.device("cpu")
+
+
+def test_gradients_reach_backward_functions_on_the_device(devices):
+    seen = []
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cuda")
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cuda")
+        def backward(ctx, grad):
+            seen.extend([grad.is_cuda, ctx.saved_tensors[0].is_cuda])
+            return grad * 2
+
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    Double.apply(x).sum().backward()
+    assert seen == [True, True] and x.grad.is_cuda
+
+
+def test_accelerators_operators_and_marks_for_profilers(devices):
+    assert torch.accelerator.is_available() and torch.accelerator.current_accelerator() == torch.device("cuda")
+    assert torch.ones(1, device=torch.accelerator.current_accelerator()).is_cuda and torch.version.cuda
+
+    @torch.library.custom_op("tilelang_ascend_test::double", mutates_args=(), device_types="cuda")
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    assert double(torch.ones(2, device="cuda")).sum() == 4
+    torch.cuda.profiler.start()
+    torch.cuda.cudart().cudaProfilerStop()
+    torch.cuda.random.manual_seed(1)
+    assert torch.cuda.memory.mem_get_info()[0] > 0
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]):
+        pass

@@ -90,6 +90,11 @@ def test_a_deferred_value_fails_when_it_is_used(run_text, capfd):
     assert "script.py:3:" in capfd.readouterr().err
 
 
+def test_names_are_free(run_text, capfd):
+    assert run_text("from absent_one.ops import attention\nprint(attention.__name__)\n") == 0
+    assert capfd.readouterr().out == "attention\n"
+
+
 def test_advice():
     assert packages.advice("cv2") == "install it with: pip install opencv-python-headless"
     assert "GPU" in packages.advice("flash_attn") and "next to the script" in packages.advice("my_module")

@@ -76,6 +76,65 @@ def test_other_ends_of_a_script(run_text, capfd, text, shown):
     assert run_text(text) == 1 and shown in capfd.readouterr().err
 
 
+CHAINED = """
+def inner():
+    raise ValueError("cause")
+
+try:
+    inner()
+except ValueError as error:
+    raise {kind} {origin}
+"""
+
+
+@pytest.mark.parametrize(
+    "kind, origin, shown, hidden",
+    [
+        ("RuntimeError('outer')", "from error", ["ValueError: cause", "direct cause", "RuntimeError: outer"], []),
+        ("RuntimeError('outer')", "", ["ValueError: cause", "another exception"], []),
+        ("RuntimeError('outer')", "from None", ["RuntimeError: outer"], ["cause"]),
+        ("ExceptionGroup('all', [error])", "from None", ["all (1 sub-exception)", "ValueError: cause", "in inner"], []),
+    ],
+)
+def test_errors_tell_what_they_come_from(run_text, capfd, kind, origin, shown, hidden):
+    if "Group" in kind and sys.version_info < (3, 11):
+        pytest.skip("Python 3.10 has no groups")
+    assert run_text(CHAINED.format(kind=kind, origin=origin)) == 1
+    err = capfd.readouterr().err
+    assert all(text in err for text in shown) and not any(text in err for text in hidden)
+    assert err.count(", in ") == err.count("script.py")
+
+
+def test_errors_inside_libraries_are_no_origin(run_text, capfd):
+    assert run_text("import configparser\nconfigparser.ConfigParser()['lost']\n") == 1
+    err = capfd.readouterr().err
+    assert err.count("Traceback") == 1 and "KeyError: 'lost'" in err
+
+
+WORKERS = """
+import multiprocessing, sys
+
+def look(n):
+    import torch
+    import tilelang
+    return tilelang.__name__, torch.ones(n, device="cuda").is_cuda
+
+if __name__ == "__main__":
+    for method in sys.argv[1:]:
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(method, pool.map(look, [1]), flush=True)
+"""
+
+
+def test_worker_processes_see_what_the_script_sees(tmp_path):
+    script = tmp_path / "s.py"
+    script.write_text(WORKERS)
+    result = subprocess.run(command(script, "spawn", "forkserver"), cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0 and not result.stderr, result.stderr
+    answer = "[('tilelang_ascend.compat.tilelang', True)]\n"
+    assert result.stdout == f"spawn {answer}forkserver {answer}"
+
+
 def test_hints_are_listed_when_debugging(capfd):
     set_log_level("debug")
     assert run(SCRIPTS / "gemm_relu.py") == 0

@@ -1,5 +1,6 @@
 """The public API end to end, on kernels of a few lines."""
 
+import copy
 import inspect
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tilelang_ascend import cache
 from tilelang_ascend.cache import key
 from tilelang_ascend.errors import ArgumentValueError, InvalidKernel, TargetError, TilelangAscendError
 from tilelang_ascend.jit.hooks import on_build
+from tilelang_ascend.profiler import bench, do_bench
 
 BLOCK = 128
 ROOT = Path(__file__).resolve().parents[3]
@@ -287,6 +289,35 @@ def test_profiler():
         profiler.assert_allclose(lambda a: a * 2 + 1)
     with pytest.raises(AssertionError, match="shape"):
         profiler.assert_allclose(lambda a: a[:-1])
+
+
+def test_every_spelling_of_a_backend_gives_simulated_time(capfd):
+    kernel = make_scale(3000)
+    profiler, x = kernel.get_profiler(), torch.ones(3000)
+    bench._say_simulated.cache_clear()
+    simulated = profiler.do_bench()
+    for backend in ("event", "cupti", "cudagraph", "msprof"):
+        assert profiler.do_bench(backend=backend, quantiles=[0.5, 0.2]) == [simulated] * 2
+        assert do_bench(lambda: kernel(x) + 1, backend=backend) == pytest.approx(simulated)
+    assert do_bench(lambda: (kernel(x), kernel(x)), quantiles=[0.5]) == pytest.approx([2 * simulated])
+    assert profiler.do_bench(func=kernel) == pytest.approx(simulated)
+    assert capfd.readouterr().err.count("simulated time") == 1
+    assert do_bench(lambda: kernel(x), _n_warmup=1, _n_repeat=1, backend="wall") > simulated
+    for wrong in ({"backend": "cuptii"}, {"return_mode": "middle"}):
+        for measure in (profiler.do_bench, lambda **options: do_bench(lambda: kernel(x), **options)):
+            with pytest.raises(ValueError, match=f"{next(iter(wrong))} is one of .* not '{next(iter(wrong.values()))}'"):
+                measure(**wrong)
+
+
+def test_what_only_kernels_for_a_gpu_have():
+    kernel = make_scale(16)
+    assert not hasattr(kernel, "torch_function") and copy.copy(kernel).kernel_source == kernel.get_kernel_source()
+    with pytest.raises(AttributeError, match="compiled to Ascend C"):
+        kernel.export_ptx("kernel.ptx")
+    with pytest.raises(ValueError, match="Please tune"):
+        kernel.get_tuner_result()
+    with pytest.raises(TypeError, match="out_idx is an index"):
+        tilelang.compile(make_scale.get_tir(16), out_idx="B")
 
 
 def test_profiler_of_a_dynamic_kernel_that_writes_its_argument():

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import time
+import types
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -17,6 +18,10 @@ from ...log import get_logger
 CAPABILITY = (8, 0)
 """The newest generation whose kernels use neither TMA nor warp-group instructions: scripts that choose a kernel by
 capability choose one that has a meaning on an Ascend core."""
+
+
+CUDA_VERSION = "12.4"
+"""What `torch.version.cuda` says: scripts compare it with the release their kernels need."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,9 @@ class Stream:
     def query(self) -> bool:
         return True
 
+    def is_capturing(self) -> bool:
+        return False
+
     def wait_event(self, event: Event) -> None:
         pass
 
@@ -135,9 +143,12 @@ def _constant(value: Any) -> Callable:
     return lambda *args, **kwargs: value
 
 
+_RUNTIME = types.SimpleNamespace(cudaProfilerStart=_constant(0), cudaProfilerStop=_constant(0))
+"""What `torch.cuda.cudart()` offers a script that marks what a GPU profiler shall record."""
+
 _CONTEXTS = ("device", "device_of", "stream", "StreamContext")
 _WITHOUT_EFFECT = (
-    "synchronize", "empty_cache", "set_device", "set_stream", "init", "ipc_collect", "reset_peak_memory_stats",
+    "_lazy_init", "_record_memory_history", "start", "stop", "synchronize", "empty_cache", "set_device", "set_stream", "init", "ipc_collect", "reset_peak_memory_stats",
     "_sleep", "reset_max_memory_allocated", "reset_accumulated_memory_stats", "set_per_process_memory_fraction",
 )  # fmt: skip
 _ALWAYS_ZERO = (
@@ -160,10 +171,14 @@ def device_module(family: str) -> dict[str, Any]:
         "device_count": _constant(1),
         "is_bf16_supported": _constant(True),
         "can_device_access_peer": _constant(False),
+        "is_current_stream_capturing": _constant(False),
+        "cudart": lambda: _RUNTIME,
         "Event": Event,
         "Stream": Stream,
         "current_stream": _constant(default),
         "default_stream": _constant(default),
+        "ExternalStream": Stream,
+        "get_stream_from_external": _constant(default),
         "get_device_name": lambda device=None: device_properties().name,
         "get_device_properties": lambda device=None: device_properties(),
         "get_device_capability": _constant(CAPABILITY),
@@ -176,6 +191,22 @@ def device_module(family: str) -> dict[str, Any]:
         "seed_all": lambda: torch.default_generator.seed(),
         "get_rng_state": lambda device=None: torch.default_generator.get_state(),
         "set_rng_state": lambda state, device=None: torch.default_generator.set_state(state),
+    }
+
+
+def accelerator(absent: frozenset[str]) -> dict[str, Any]:
+    """Names of `torch.accelerator` and what they are when no device torch knows is there."""
+    if "cuda" not in absent or torch.accelerator.is_available():
+        return {}
+    shared = ("synchronize", "empty_cache", "current_stream", "set_stream", "memory_allocated", "max_memory_allocated")
+    cuda = device_module("cuda")
+    return {
+        **{name: cuda[name] for name in shared},
+        "is_available": _constant(True),
+        "device_count": _constant(1),
+        "current_accelerator": _constant(torch.device("cuda")),
+        **{name: _constant(0) for name in ("current_device_index", "current_device_idx")},
+        **{name: _constant(None) for name in ("set_device_index", "set_device_idx")},
     }
 
 

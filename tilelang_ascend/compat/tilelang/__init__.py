@@ -32,6 +32,7 @@ _MODULES = (
     "env",
     "language",
     "layout",
+    "math",
     "profiler",
     "testing",
     "transform",
@@ -39,10 +40,13 @@ _MODULES = (
 )
 _ELSEWHERE = {
     "AutoTuner": "autotuner",
+    "CompiledArtifact": "engine",
     "Fragment": "layout",
+    "KernelParam": "engine",
     "Layout": "layout",
     "autotune": "autotuner",
     "dtypes": "language",
+    "is_cache_enabled": "env",
     "register_c_postproc": "engine",
     "register_cuda_postproc": "engine",
     "register_hip_postproc": "engine",
