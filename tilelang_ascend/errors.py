@@ -263,6 +263,10 @@ class SimulationError(TilelangAscendError, RuntimeError):
     """The machine model found that the program is wrong (hazard, deadlock, illegal access)."""
 
 
+class DeviceAssertionError(SimulationError, AssertionError):
+    """An `assert` or `T.device_assert` of a kernel does not hold; the message has the values in it."""
+
+
 # --- finding the user's line ----------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "machine.h"
+#include "texts.h"
 #include "timing.h"
 
 namespace tla {
@@ -168,6 +169,20 @@ List hazards_json(const Machine& m) {
   return out;
 }
 
+/*! \brief Rows [core, text, bytes lost] of the cores that printed, block by block. */
+List output_json(const Machine& m) {
+  List out;
+  for (const auto& core : m.cores) {
+    if (core->output.empty()) continue;
+    List row;
+    row.push_back(String(core->name()));
+    row.push_back(String(core->output));
+    row.push_back(core->lost_output);
+    out.push_back(row);
+  }
+  return out;
+}
+
 Object core_json(const Machine& m, size_t index, const CoreTime& t) {
   Object busy, assumed, count;
   for (int slot = 0; slot < kNumSlots; ++slot) {
@@ -246,6 +261,7 @@ Array<Any> run(const String& chip, const String& type, int64_t block_dim, const 
     if (m.options.record_stream) streams.push_back(as_bytes(core->record.stream));
   }
   report.Set(String("cores"), names);
+  report.Set(String("output"), output_json(m));
   return {tvm::ffi::json::Stringify(report), streams, events};
 }
 
@@ -255,6 +271,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tilelang_ascend.machine.run", run)
       .def("tilelang_ascend.machine.table_hash",
            [] { return std::to_string(static_cast<unsigned long long>(kTableHash)); })
+      .def("tilelang_ascend.machine.text_code", [](const String& text) { return text_code(text.c_str()); })
       .def("tilelang_ascend.machine.op_names", [] {
         Array<String> names;
         for (const char* n : kOpNames) names.push_back(String(n));

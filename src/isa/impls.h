@@ -37,6 +37,7 @@ ImplRows cube_load_rows();
 ImplRows mmad_rows();
 ImplRows fixpipe_rows();
 ImplRows scalar_rows();
+ImplRows output_rows();
 
 }  // namespace isa
 }  // namespace tla

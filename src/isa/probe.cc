@@ -30,6 +30,10 @@ class ProbeContext : public ExecContext {
   }
   void report_invalid(const Instr&, const char* why) override { text += std::string("invalid: ") + why + "\n"; }
 
+  void print(const std::string& printed) override { text += printed; }
+  bool at_line_start() const override { return text.empty() || text.back() == '\n'; }
+  void trap(const Instr&) override { text += "trap\n"; }
+
   std::string text;
 
  private:

@@ -26,6 +26,9 @@ namespace tla {
 
 class Machine;
 
+/*! \brief Output a device keeps for one core (doc: printing of the tilelang port for this device, 1 MB a core). */
+constexpr size_t kOutputBytes = 1u << 20;
+
 /*! \brief Why the program of a core does not go on. */
 enum class BlockReason : uint8_t { kNone, kFlag, kCrossFlag, kBarrier, kStopped };
 
@@ -66,6 +69,9 @@ class Core final : public ExecContext {
   uint8_t* gm_shadow(int64_t address) override;
   void report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) override;
   void report_invalid(const Instr& instr, const char* why) override;
+  void print(const std::string& text) override;
+  bool at_line_start() const override { return output.empty() || output.back() == '\n'; }
+  void trap(const Instr& instr) override;
 
   const int index;      //!< in the machine
   const bool aic;
@@ -77,6 +83,8 @@ class Core final : public ExecContext {
   PipeQueue queue[kNumSlots];
   int pending_cross_sets = 0;
   CoreRecord record;
+  std::string output;        //!< what the program printed, at most `kOutputBytes`
+  int64_t lost_output = 0;   //!< bytes beyond that
 
  private:
   struct Flag {

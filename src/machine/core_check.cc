@@ -227,6 +227,23 @@ void Core::report_invalid(const Instr& instr, const char* why) {
   fault(kInvalid, why, instr, slot);
 }
 
+void Core::print(const std::string& text) {
+  const size_t kept = std::min(text.size(), kOutputBytes - output.size());
+  output.append(text, 0, kept);
+  lost_output += static_cast<int64_t>(text.size() - kept);
+}
+
+void Core::trap(const Instr& instr) {
+  // The last line printed says why.
+  const size_t end = output.empty() || output.back() != '\n' ? output.size() : output.size() - 1;
+  const size_t start = end == 0 ? std::string::npos : output.rfind('\n', end - 1);
+  const size_t from = start == std::string::npos ? 0 : start + 1;
+  fault(kTrap, from < end ? output.substr(from, end - from) : "the program stopped itself", instr, kS);
+  m_.abort();
+  blocked = BlockReason::kStopped;
+  for (;;) m_.yield(*this);
+}
+
 void Core::report_leftovers() {
   for (int slot = 0; slot < kNumSlots; ++slot) {
     if (queue[slot].empty()) continue;

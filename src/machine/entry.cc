@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "machine.h"
+#include "texts.h"
 
 #define TLA_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -35,6 +36,9 @@ TLA_EXPORT void tla_invalid(int32_t op, int32_t line, const char* why) {
   instr.line = line;
   core->report_invalid(instr, why);
 }
+
+// Code of a constant text, as it stands in the stream.
+TLA_EXPORT int64_t tla_text(const char* text) { return tla::text_code(text); }
 
 #define P0
 #define P1 , int64_t a0

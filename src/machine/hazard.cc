@@ -12,6 +12,7 @@ const char* check_name(Check check) {
     case kSynccheck: return "synccheck";
     case kDeadlock: return "deadlock";
     case kInvalid: return "invalid";
+    case kTrap: return "trap";
   }
   return "?";
 }

@@ -10,7 +10,7 @@
 
 namespace tla {
 
-/*! \brief The checks. `kDeadlock` and `kInvalid` cannot be switched off: the run cannot go on as written. */
+/*! \brief The checks. `kDeadlock`, `kInvalid` and `kTrap` cannot be switched off: the run cannot go on as written. */
 enum Check : uint32_t {
   kMemcheck = 1u << 0,
   kInitcheck = 1u << 1,
@@ -18,6 +18,7 @@ enum Check : uint32_t {
   kSynccheck = 1u << 3,
   kDeadlock = 1u << 4,
   kInvalid = 1u << 5,
+  kTrap = 1u << 6,  //!< the program itself found that it cannot go on
 };
 
 /*! \brief Name of one check, as users write it. */
@@ -46,7 +47,7 @@ struct Hazard {
 /*! \brief Collects hazards. The same pair of source instructions is reported once for each kind of finding. */
 class HazardLog {
  public:
-  HazardLog(uint32_t enabled, int32_t max_reports) : enabled_(enabled | kDeadlock | kInvalid), max_(max_reports) {}
+  HazardLog(uint32_t enabled, int32_t max_reports) : enabled_(enabled | kDeadlock | kInvalid | kTrap), max_(max_reports) {}
 
   bool on(Check check) const { return (enabled_ & check) != 0; }
   /*! \brief Record `hazard`; `subtype` tells apart findings of one check on the same pair of instructions. */

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "chip.h"
@@ -159,6 +160,12 @@ class ExecContext {
   virtual void report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) = 0;
   /*! \brief Report a value the instruction cannot work with (for example a stride its field cannot hold). */
   virtual void report_invalid(const Instr& instr, const char* why) = 0;
+  /*! \brief Append to what the core has printed. */
+  virtual void print(const std::string& text) = 0;
+  /*! \brief True when the next text starts a line. */
+  virtual bool at_line_start() const = 0;
+  /*! \brief The program says it cannot go on. Does not return inside a machine. */
+  virtual void trap(const Instr& instr) = 0;
 };
 
 /*! \brief Cost of one instruction on its pipe, in cycles of the core clock. */

@@ -41,6 +41,8 @@ class Machine {
   void cross_set(Core& core, int mode, int id, const SharedClock& clock, Site site);
   void report_race(const Access& a, const Instr& instr, const Accessor& who, const Conflict& c, const GmTensor* tensor);
   size_t num_agents() const { return cores.size() * kSlotsPerCore; }
+  /*! \brief No core goes on after the running one yields. */
+  void abort() { aborted_ = true; }
   /*! \brief Leave the running fiber; returns when the machine resumes it. */
   void yield(Core& core);
   /*! \brief Text for a memory range: "UB[0x100, 0x140)" or "tensor 'A' [0, 64)". */

@@ -19,6 +19,7 @@ void tla_issue(int32_t op, int32_t line, int32_t n, const int64_t* args);
 int64_t tla_scalar(int32_t op, int32_t line, int32_t n, const int64_t* args);
 int32_t tla_core_type(void);
 void tla_invalid(int32_t op, int32_t line, const char* why);
+int64_t tla_text(const char* text);
 }
 
 /*! \brief Last parameter of every API function: the line of the call, for reports. */

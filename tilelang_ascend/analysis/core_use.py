@@ -63,7 +63,8 @@ def core_of_operands(call) -> str | None:
 class CoreUse:
     """Cores of every statement of `func`.
 
-    An instruction with a local operand runs on the core that owns the memory. A scalar statement runs on every core
+    An instruction with a local operand runs on the core that owns the memory; without one, what has an effect outside of the
+    kernel (output) runs on the vector core if there is one. A scalar statement runs on every core
     that uses its result; a loop or branch on every core that has something inside. `CoreUse.of(stmt)` is a frozenset of
     `aic` and `aiv`, empty for a dead statement.
     """
@@ -154,6 +155,8 @@ class CoreUse:
         if call is None:
             return NOBODY if const_int(s.value) is not None else self._everyone
         core = core_of_operands(call)
+        if core is None and record_of(call).once:
+            core = AIV if AIV in self._everyone else AIC
         if core is None and call.attrs is not None and "core" in call.attrs:
             core = str(call.attrs["core"])
         return frozenset((core,)) if core else self._everyone

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..ir import BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, TensorLoad, TensorRegion, Var, const_int
 from ..ir import exprs, op_name, scope_of, statements, walk_expr
-from .tile_uses import TILE_OP_OPERANDS, is_parallel, moved_regions, own_uses
+from .tile_uses import OUTPUT_OPS, TILE_OP_OPERANDS, is_parallel, moved_regions, own_uses
 
 
 #: Operations on every row along one dimension, dimension by dimension the same in both regions -> that dimension.
@@ -100,6 +100,8 @@ class _Accesses:
 
 def find_split(body: Stmt) -> SplitPlan | None:
     """A legal division of the vector work below `body`, or None."""
+    if any(is_parallel(s) and any(op_name(x) in OUTPUT_OPS for x in statements(s)) for s in statements(body)):
+        return None  # an undivided nest runs on both cores and would print twice
     groups, facts = _Groups(), []
     for s in vector_statements(body):
         if is_parallel(s):

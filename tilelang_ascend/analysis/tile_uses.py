@@ -36,9 +36,12 @@ TILE_OP_OPERANDS = {
     "tl.atomic_max": ((0, 1), (0,)),
     "tl.atomic_min": ((0, 1), (0,)),
     "tl.print": ((0,), ()),
-    "tl.device_assert": ((0,), ()),
+    "tl.printf": ((), ()),
+    "tl.device_assert": ((), ()),
 }
 
+#: Ops that talk to the user: they have to happen exactly once for each block of the user's grid.
+OUTPUT_OPS = ("tl.print", "tl.printf", "tl.device_assert")
 ATOMIC_OPS = ("tl.atomic_add", "tl.atomic_max", "tl.atomic_min")
 
 
@@ -141,6 +144,6 @@ def covers_whole(arg) -> bool:
 
 
 __all__ = [
-    "ATOMIC_OPS", "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_parallel", "is_scalar_var", "loads_in",
+    "ATOMIC_OPS", "OUTPUT_OPS", "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_parallel", "is_scalar_var", "loads_in",
     "moved_regions", "on_chip", "own_uses", "region_buffer", "uses_of", "with_regions",
 ]

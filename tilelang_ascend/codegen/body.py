@@ -206,12 +206,7 @@ class Body:
         loads, values = list(call.args)[:count], list(call.args)[count:]
         dtypes = [operand_parts(load)[1] for load in loads]
         operands = [(self.operand(load), dtype) for load, dtype in zip(loads, dtypes)]
-        args = [
-            self.float_arg(value, scalar_dtype(record, dtypes))
-            if arg.kind == "float"
-            else self.int_arg(value, arg.ctype)
-            for arg, value in zip(record.args, values)
-        ]
+        args = [self.argument(arg, value, record, dtypes) for arg, value in zip(record.args, values)]
         attrs = {name: str(call.attrs[name]) for name in record.attrs}
         return record.render(operands, args, attrs, cann=CANN)
 
@@ -219,6 +214,12 @@ class Body:
         """Text of an intrinsic that returns a value, as an expression of the call's dtype."""
         text, dtype = self.machine_call(call), dtype_of(call)
         return text if text.startswith("static_cast") or dtype != "bool" else f"({text} != 0)"
+
+    def argument(self, arg, value, record, dtypes) -> str:
+        """Text of one scalar argument."""
+        if arg.kind == "float" or arg.kind == "value" and is_float(dtype_of(value)):
+            return self.float_arg(value, scalar_dtype(record, dtypes) if arg.kind == "float" else dtype_of(value))
+        return self.int_arg(value, arg.ctype)
 
     def int_arg(self, value, ctype: str) -> str:
         """An integer argument; where a bool is wanted, a comparison that became a number is printed as itself."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 from typing import Callable
 
 from ..errors import UnsupportedConstruct
-from ..ir import Break, Continue, tile_op
+from ..ir import Break, Continue
 from . import operators
 from .builder import Builder, constant
 from .operators import plain
+from .output import emit_assert
 from .values import LoopSpec, Restart, is_buffer, is_expr, is_region
 
 
@@ -84,7 +85,7 @@ def assert_(condition, message: Callable) -> None:
     known = constant(condition) if is_expr(condition) else bool(condition)
     if known is None:
         builder = Builder.current("assert")
-        builder.emit(tile_op("device_assert", condition, msg=str(message() or ""), span=builder.span()))
+        emit_assert(builder, condition, str(message() or ""))
     elif not known:
         raise AssertionError(message())
 

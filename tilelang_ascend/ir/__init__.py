@@ -2,6 +2,7 @@
 
 from .base import *  # noqa: F401,F403
 from .build import *  # noqa: F401,F403
+from .formats import *  # noqa: F401,F403
 from .parse import *  # noqa: F401,F403
 from .verify import *  # noqa: F401,F403
 from .visit import *  # noqa: F401,F403

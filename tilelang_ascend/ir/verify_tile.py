@@ -11,6 +11,7 @@ from .wellformed import Problem, WellFormed, is_static
 SCOPES = ("shared", "local.fragment", "local.var", "global")
 REDUCTIONS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bitor", "bitxor")
 _FLAG = (0, 1)
+MAX_PRINTED = 256
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,12 @@ OPS: dict[str, TileOp] = {
     "atomic_add": TileOp(1, (0, 1)),
     "atomic_max": TileOp(1, (0, 1)),
     "atomic_min": TileOp(1, (0, 1)),
-    "print": TileOp(0, (0, 1), ("msg",)),
-    "device_assert": TileOp(0, (1, 1), ("msg",)),
+    "print": TileOp(1, (0, MAX_PRINTED), ("format", "desc")),
+    "printf": TileOp(0, (0, MAX_PRINTED), ("format",)),
+    "device_assert": TileOp(0, (1, MAX_PRINTED), ("format",)),
     "view": TileOp(2),
 }
-_MAY_HAVE_MORE_REGIONS = ("atomic_add", "atomic_max", "atomic_min", "print")
+_MAY_HAVE_MORE_REGIONS = ("atomic_add", "atomic_max", "atomic_min")
 _LEGAL_ATTRS = {
     "transpose_A": _FLAG,
     "transpose_B": _FLAG,

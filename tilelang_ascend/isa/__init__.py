@@ -10,6 +10,7 @@ from .base import (
     GENERATIONS,
     ITEMSIZE,
     SCOPES,
+    TEXT,
     Arg,
     Call,
     Intrinsic,
@@ -25,7 +26,7 @@ from .vector_convert import cast_rounds
 __all__ = [
     "AIC_EVENTS", "AIV_EVENTS", "CORE_EVENTS", "CORE_PIPES", "CTYPES", "DTYPE_CODES", "EVENTS", "GENERATIONS",
     "ITEMSIZE",
-    "SCOPES", "TABLE", "Arg", "Call", "Intrinsic", "Operand", "Pipe", "Space", "cast_rounds", "lookup", "opcode",
+    "SCOPES", "TABLE", "TEXT", "Arg", "Call", "Intrinsic", "Operand", "Pipe", "Space", "cast_rounds", "lookup", "opcode",
     "split_event",
     "table_hash",
 ]  # fmt: skip

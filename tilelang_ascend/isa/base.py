@@ -77,6 +77,18 @@ ITEMSIZE: Mapping[str, int] = {
     "int64": 8, "uint64": 8, "float64": 8,
 }  # fmt: skip
 
+#: Legal values of an attribute that takes any text. The stream carries its `text_code`.
+TEXT: tuple[str, ...] = ()
+
+
+def text_code(text: str) -> int:
+    """64-bit FNV-1a fingerprint of a text, as a signed number (`tla_text` in src/machine computes the same)."""
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
 #: Chip generations a record can price and type: C220 (910B, 910_93) and 3510 (950).
 GENERATIONS = ("c220", "3510")
 
@@ -119,9 +131,9 @@ class Operand:
 
 @dataclass(frozen=True)
 class Arg:
-    """A scalar argument. kind ``int`` (int64 in the stream, limits inclusive) or ``float`` (scalar of the operand
-    dtype,
-    float64 bits in the stream). `ctype` is the C++ type of the API parameter (``T`` = the element type)."""
+    """A scalar argument. kind ``int`` (int64 in the stream, limits inclusive), ``float`` (scalar of the operand dtype,
+    float64 bits in the stream) or ``value`` (either, by the dtype of the expression). `ctype` is the C++ type of the
+    API parameter (``T`` = the element type, empty = whatever the expression has)."""
 
     name: str
     kind: str
@@ -130,7 +142,7 @@ class Arg:
     ctype: str = "int32_t"
 
     def __post_init__(self):
-        assert self.kind in ("int", "float"), self.kind
+        assert self.kind in ("int", "float", "value"), self.kind
 
 
 #: One legal combination of operand dtypes, in operand order.
@@ -190,6 +202,8 @@ class Intrinsic:
     returns: str | None = None
     uses_reserved_ub: bool = False
     """True when the API uses the part of UB the kernel header reserves."""
+    once: bool = False
+    """True when the effect leaves the memories (output, the end of the kernel): one core of a block executes it."""
     ascending: bool = False
     """True when the footprint is the whole story of the order of accesses inside one instruction (element i only
     touches element i of every operand), so that exact overlap of source and destination is legal."""
@@ -224,6 +238,8 @@ class Intrinsic:
     def attr_code(self, name: str, value) -> int:
         """Stream code of an attribute value. Raises KeyError/ValueError text for values the table does not know."""
         legal = self.attrs[name]
+        if legal is TEXT:
+            return text_code(str(value))
         if str(value) not in legal:
             raise ValueError(f"{self.name}: {name}={value!r} is none of {', '.join(legal)}")
         return legal.index(str(value))

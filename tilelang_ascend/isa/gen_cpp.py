@@ -58,6 +58,7 @@ def _attr_values(record: Intrinsic) -> list[str]:
     return [
         "enum : int64_t { " + ", ".join(f"ATTR_{record.name}_{attr}_{v} = {i}" for i, v in enumerate(values)) + " };"
         for attr, values in record.attrs.items()
+        if values
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from . import cube, dma, fixpipe, scalar, sync, vector_convert, vector_elementwise, vector_shuffle
+from . import cube, debug, dma, fixpipe, scalar, sync, vector_convert, vector_elementwise, vector_shuffle
 from .base import GENERATIONS, Intrinsic, Pipe
 from .table import TABLE, opcode
 
@@ -18,6 +18,7 @@ _SECTIONS = (
     ("Vector: reduction, rearrangement, sorting", vector_shuffle),
     ("Scalar", scalar),
     ("Synchronisation", sync),
+    ("Output", debug),
 )
 
 _HEAD = """\
@@ -36,6 +37,8 @@ lanes of vector instructions (a repeat is 256 bytes of the widest operand), frac
 def _limits(arg) -> str:
     if arg.kind == "float":
         return "scalar of the element type"
+    if arg.kind == "value":
+        return "any number"
     if arg.lo is None:
         return "64-bit word"
     return f"{arg.lo}..{arg.hi}"
@@ -67,7 +70,7 @@ def entry(record: Intrinsic) -> str:
         align = "" if operand.align_elements is None else f", aligned to {operand.align_elements} element(s)"
         lines.append(f"* operand `{operand.name}` ({operand.direction}): {where}{align}")
     lines += [f"* argument `{arg.name}`: {_limits(arg)}" for arg in record.args]
-    lines += [f"* attribute `{name}`: " + ", ".join(f"`{v}`" for v in values) for name, values in record.attrs.items()]
+    lines += [f"* attribute `{name}`: " + (", ".join(f"`{v}`" for v in values) or "any text") for name, values in record.attrs.items()]
     for generation in GENERATIONS:
         lines.append(
             f"* {generation}: " + (_dtypes(record, generation) if record.runs_on(generation) else "not available")

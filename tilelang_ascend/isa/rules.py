@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Call
+from .base import TEXT, Call
 
 
 def check(call: Call) -> str | None:
@@ -26,7 +26,7 @@ def _attrs(call: Call) -> str | None:
     for name, legal in call.intrin.attrs.items():
         if name not in call.attrs:
             return f"attribute {name} is missing"
-        if str(call.attrs[name]) not in legal:
+        if legal is not TEXT and str(call.attrs[name]) not in legal:
             return f"{name}={call.attrs[name]!r} is none of {', '.join(legal)}"
     unknown = [name for name in call.attrs if name not in call.intrin.attrs]
     return f"unknown attribute {unknown[0]}" if unknown else None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
-from . import cube, dma, fixpipe, scalar, sync, vector_convert, vector_elementwise, vector_shuffle
+from . import cube, debug, dma, fixpipe, scalar, sync, vector_convert, vector_elementwise, vector_shuffle
 from .base import Intrinsic
 
-_FAMILIES = (dma, cube, fixpipe, vector_elementwise, vector_convert, vector_shuffle, scalar, sync)
+_FAMILIES = (dma, cube, fixpipe, vector_elementwise, vector_convert, vector_shuffle, scalar, sync, debug)
 
 TABLE: dict[str, Intrinsic] = {record.name: record for family in _FAMILIES for record in family.RECORDS}
 assert len(TABLE) == sum(len(family.RECORDS) for family in _FAMILIES), "two records have one name"

@@ -130,7 +130,9 @@ def render(
     for operand, (expr, dtype) in zip(intrin.operands, operands):
         values[operand.name] = OperandText(expr, dtype)
     for arg, expr in zip(intrin.args, args):
-        values[arg.name] = exact_cast(expr, scalar_type) if arg.ctype == "T" else cast(expr, arg.ctype)
+        if arg.ctype:
+            expr = exact_cast(expr, scalar_type) if arg.ctype == "T" else cast(expr, arg.ctype)
+        values[arg.name] = expr
     for name in intrin.attrs:
         values[name] = str(attrs[name])
         values[name + "_upper"] = str(attrs[name]).upper()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as np
 
 from .. import env
-from ..errors import Location, SimulationError
+from ..errors import DeviceAssertionError, Location, SimulationError
 from .arguments import Launch
 from .artifact import AbiSlot, Artifact
 
@@ -98,6 +99,7 @@ def execute(artifact: Artifact, launch: Launch) -> None:
     """A plain call: values; time only inside `timing_launches`; hazard checks when `TILELANG_SIM_CHECKS` is on.
 
     Raises:
+        errors.DeviceAssertionError: an assertion of the kernel does not hold.
         errors.SimulationError: the program is wrong.
     """
     from ..sim.machine import CHECKS, SimOptions
@@ -108,6 +110,9 @@ def execute(artifact: Artifact, launch: Launch) -> None:
     result = _run(artifact, launch, options)
     if times is not None:
         times.append(result.simulated_us)
+    stopped = next((h for h in result.hazards if h.check == "trap"), None)
+    if stopped is not None:
+        raise DeviceAssertionError(stopped.message, at=_source_line(artifact, stopped.first.line), notes=[f"on {stopped.first.core}"])
     if result.hazards:
         first = result.hazards[0]
         more = len(result.hazards) + result.suppressed - 1
@@ -168,9 +173,11 @@ def _run(artifact: Artifact, launch: Launch, options):
         words.append(tensor.address)
         if tensor.nbytes:
             tensors.append(tensor)
-    return machine.run(
+    result = machine.run(
         arch.get_chip(artifact.chip), artifact.kernel_type, artifact.block_dim, program.entries, words, tensors, options
     )
+    sys.stdout.write(result.output)
+    return result
 
 
 def _scalar_word(slot: AbiSlot, value: int | float) -> int:

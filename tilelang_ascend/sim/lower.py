@@ -41,7 +41,7 @@ from ..ir import (
     walk_expr,
 )
 from ..ir.llvm import build_llvm
-from ..isa import SCOPES, Space, lookup, opcode
+from ..isa import SCOPES, TEXT, Space, lookup, opcode
 from . import integers
 from .bf16 import lower_bf16
 from .exits import lower_exits
@@ -163,7 +163,7 @@ class _Lowering(StmtMutator):
     def words(self, record, call: Call) -> list:
         """Attribute codes, operand words and argument words of one call."""
         attrs = call.attrs or {}
-        out = [IntImm("int64", record.attr_code(name, attrs[name])) for name in record.attrs]
+        out = [IntImm("int64", self.attr_code(record, name, str(attrs[name]))) for name in record.attrs]
         count = len(record.operands)
         operands, args = list(call.args)[:count], list(call.args)[count:]
         assert len(operands) == count and len(args) == len(record.args), f"{record.name}: wrong number of arguments"
@@ -171,8 +171,17 @@ class _Lowering(StmtMutator):
         dtypes = [operand_parts(o)[1] for o in operands]
         for arg, value in zip(record.args, args):
             value = self.expr(value)
-            out.append(float_word(value, scalar_dtype(record, dtypes)) if arg.kind == "float" else i64(value))
+            dtype = {"float": lambda: scalar_dtype(record, dtypes), "value": lambda: dtype_of(value)}.get(arg.kind, lambda: "int64")()
+            out.append(float_word(value, dtype))
         return out
+
+    @staticmethod
+    def attr_code(record, name: str, value: str) -> int:
+        """Code of an attribute; the machine learns the texts behind codes of texts."""
+        if record.attrs[name] is TEXT:
+            code = native.function("machine.text_code")(value)
+            assert code == record.attr_code(name, value)
+        return record.attr_code(name, value)
 
     def operand(self, operand):
         """Operand word of a head address, reinterpreted or not."""

@@ -255,12 +255,17 @@ class _Interpreter:
         self._atomic(args, np.minimum)
 
     def tl_print(self, args, attrs) -> None:
-        value = self.load(args[0]) if hasattr(args[0], "region") else self.expr(args[0])
-        print(attrs.get("msg", ""), value)
+        print(f"{self._format(attrs, args[1:])} = {self.load(args[0]).tolist()}")
+
+    def tl_printf(self, args, attrs) -> None:
+        print(self._format(attrs, args), end="")
 
     def tl_device_assert(self, args, attrs) -> None:
         if not self.expr(args[0]):
-            raise InterpreterError(f"device assertion failed: {attrs.get('msg', '')}")
+            raise InterpreterError(self._format(attrs, args[1:]).rstrip("\n"))
+
+    def _format(self, attrs, values) -> str:
+        return str(attrs["format"]) % tuple(self.expr(v) for v in values)
 
     # --- expressions -------------------------------------------------------------------------------------------------
 

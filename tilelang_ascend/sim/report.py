@@ -33,7 +33,8 @@ class Site:
 class Hazard:
     """One finding of a check.
 
-    check: ``memcheck``, ``initcheck``, ``racecheck``, ``synccheck``, ``deadlock`` or ``invalid`` (malformed).
+    check: ``memcheck``, ``initcheck``, ``racecheck``, ``synccheck``, ``deadlock``, ``invalid`` (malformed) or ``trap`` (the program
+    itself stopped; the message is the last line it printed).
     first is the instruction at fault, the later one of a pair; second the other one, if there is one.
     [lo, hi) are bytes of `space`, relative to the tensor for GM. Empty strings mean that no memory is involved.
     """
@@ -84,6 +85,7 @@ class RunResult:
     streams: with `record_stream`, one int64 array for each core: op, line, n, arguments, and so on; GM addresses are
         written as tensor index (bits 47..40) and byte offset (bits 39..0).
     events: with `trace`, rows of dtype `EVENT`.
+    printed: (core, text, bytes lost) of every core that printed, block by block; `output` is the readable form.
     """
 
     hazards: Sequence[Hazard]
@@ -101,6 +103,17 @@ class RunResult:
     clock_hz: float = 0.0
     streams: Sequence[np.ndarray] = ()
     events: np.ndarray = field(default_factory=lambda: np.empty(0, EVENT))
+    printed: Sequence[tuple[str, str, int]] = ()
+
+    @property
+    def output(self) -> str:
+        """What the kernel printed, core by core; each line starts with the name of its core."""
+        lines = []
+        for core, text, lost in self.printed:
+            lines += [f"[{core}] {line}\n" for line in text.removesuffix("\n").split("\n")]
+            if lost:
+                lines.append(f"[{core}] ... {lost} bytes more are lost: a core keeps {len(text)} bytes of output\n")
+        return "".join(lines)
 
     @property
     def ok(self) -> bool:
@@ -144,6 +157,7 @@ class RunResult:
             clock_hz=clock_hz,
             streams=tuple(np.frombuffer(s, np.int64) for s in streams),
             events=np.frombuffer(events, EVENT),
+            printed=tuple(tuple(row) for row in report["output"]),
         )
 
 

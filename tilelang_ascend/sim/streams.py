@@ -33,7 +33,8 @@ class Issued(NamedTuple):
         parts = []
         for i, (name, word) in enumerate(zip(words, self.args)):
             is_attr, is_operand = i < first, first <= i < first + count
-            value = record.attrs[name][word] if is_attr else _operand(word) if is_operand else _scalar(record, i, word)
+            legal = record.attrs[name] if is_attr else ()
+            value = (legal[word] if legal else word) if is_attr else _operand(word) if is_operand else _scalar(record, i, word)
             parts.append(f"{name}={value}")
         return f"{record.name} {' '.join(parts)}"
 

@@ -32,6 +32,7 @@ from ..ir import (
     stmts_of,
 )
 from .context import BLOCK_BYTES, VectorContext
+from .output import is_output
 from .parallel_scalar import scalar_loops
 from .vector_accumulate import Update, accumulate, fold_dtype, neutral, update_of
 from .vector_convert import Unsupported, convert
@@ -115,6 +116,8 @@ class Block:
             self.declare(s.buffer, following)
         elif isinstance(s, For):
             self.nested(s, None)
+        elif is_output(s):
+            raise Unsupported("it prints or checks its elements one by one")
         elif not (isinstance(s, Evaluate) and is_noop(s)):
             raise Unsupported(f"`{type(s).__name__}` statements have no vector form")
 

@@ -9,14 +9,17 @@ from ..ir import (
     BufferLoad,
     BufferStore,
     Call,
+    Evaluate,
     For,
     ForKind,
     IfThenElse,
     Stmt,
     StmtMutator,
     TensorLoad,
+    TensorRegion,
     Var,
     as_expr,
+    attrs_of,
     call,
     decl_buffer,
     dtype_of,
@@ -30,6 +33,7 @@ from ..ir import (
     walk_expr,
 )
 from .context import VectorContext
+from .output import is_output, lower_output
 from .vector_expr import SCALAR_CALLS, is_tile
 
 
@@ -113,6 +117,13 @@ class _Scalar(StmtMutator):
         cond = self.rewrite(s.condition, out, s.span)
         other = self.block(s.else_case) if s.else_case is not None else None
         return [*out, if_then(cond, self.block(s.then_case), other, span=s.span)]
+
+    def visit_Evaluate(self, s: Evaluate):
+        if not is_output(s):
+            return self.generic(s)
+        out: list = []
+        args = [a if isinstance(a, TensorRegion) else self.rewrite(a, out, s.span) for a in s.value.args]
+        return [*out, lower_output(Evaluate(call(op_name(s), args, attrs_of(s), span=s.span), span=s.span), self.ctx)]
 
     def visit_Bind(self, s: Bind):
         out: list = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .argsort import lower_argsort
 from .fill import lower_fill
+from .output import lower_output
 from .parallel import lower_parallel
 from .reduce import lower_reduce
 from .scan import lower_scan
@@ -14,6 +15,9 @@ TILE_OPS = {
     "tl.cumsum": lower_scan,
     "tl.cummax": lower_scan,
     "tl.argsort": lower_argsort,
+    "tl.print": lower_output,
+    "tl.printf": lower_output,
+    "tl.device_assert": lower_output,
 }
 
 # Value ranges of index intrinsics, as functions of the number of blocks.

@@ -12,7 +12,7 @@ Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed ker
 from __future__ import annotations
 
 from ..analysis.split_axis import SplitPlan, copy_dims, find_split, is_ub
-from ..analysis.tile_uses import is_parallel, moved_regions, uses_of
+from ..analysis.tile_uses import OUTPUT_OPS, is_parallel, moved_regions, uses_of
 from ..ir import (
     attrs_of,
     AllocBuffer,
@@ -129,7 +129,9 @@ def half(n: int) -> int:
 
 
 def guard_replicated(s: Stmt, sub) -> Stmt:
-    """Work both cores would repeat: harmless in UB, but GM is written by the first core only."""
+    """Work both cores would repeat: harmless in UB, but GM is written and output is made by the first core only."""
+    if op_name(s) in OUTPUT_OPS:
+        return IfThenElse(tirx.EQ(sub, imm(0)), s, None, span=s.span)
     uses = uses_of(s)
     writes_gm = any(scope_of(b) in ("global", "") for b in uses.writes)
     if writes_gm and any(is_ub(b) for b in uses.reads):
@@ -153,7 +155,7 @@ class _FirstCoreOnly(StmtMutator):
         return self.guard(s)
 
     def guard(self, s: Stmt):
-        if any(is_ub(b) for b in uses_of(s).all):
+        if any(is_ub(b) for b in uses_of(s).all) or op_name(s) in OUTPUT_OPS:
             return IfThenElse(tirx.EQ(self.sub, imm(0)), s, None, span=s.span)
         return s
 

@@ -11,6 +11,7 @@
 #include "twin/convert.h"
 #include "twin/cube.h"
 #include "twin/launch.h"
+#include "twin/output.h"
 #include "twin/shuffle.h"
 #include "twin/vector.h"
 

@@ -76,7 +76,7 @@ def _values(rng, intrin: Intrinsic, dtypes) -> dict:
         "n": small(0, 40), "k": small(0, 40), "unit_flag": 0, "cmatrix_source": 0, "cmatrix_init": small(0, 1),
         "n_size": 16 * small(0, 2), "m_size": small(0, 20), "relu_en": small(0, 1), "base_offset": 8 * small(0, 4),
         "pattern": small(1, 7), "valid_bit": 2 ** small(1, 4) - 1, "dst_high_half": small(0, 1),
-        "src_high_half": small(0, 1),
+        "src_high_half": small(0, 1), "desc": 7, **{f"v{i}": small(-5, 5) for i in range(4)},
         "d_row": small(1, 3), "s_row": small(1, 3), **{f"len{i}": small(1, 8) for i in range(4)},
     }  # fmt: skip
     if intrin.name.startswith("compare") and "count" in intrin.arg_names:
@@ -100,11 +100,16 @@ def _values(rng, intrin: Intrinsic, dtypes) -> dict:
     return values
 
 
+def a_format(intrin: Intrinsic) -> str:
+    """A text for an attribute that takes any: the printing records check it against their values."""
+    return " %d" * len(intrin.args)
+
+
 def sample(intrin: Intrinsic, rng, generation: str = "c220") -> Sample:
     """A random call that passes `check`."""
     for _ in range(200):
         dtypes = intrin.signatures[generation][rng.integers(len(intrin.signatures[generation]))]
-        attrs = {name: str(rng.choice(values)) for name, values in intrin.attrs.items()}
+        attrs = {name: str(rng.choice(values)) if values else a_format(intrin) for name, values in intrin.attrs.items()}
         values = _values(rng, intrin, dtypes)
         args = tuple(values[a.name] for a in intrin.args)
         call = intrin.bind(dtypes, args, attrs, generation)

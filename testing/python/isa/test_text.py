@@ -92,7 +92,7 @@ def test_text(text, expected):
 def test_every_template_renders(record):
     generation = next(iter(record.signatures))
     dtypes = record.signatures[generation][0]
-    attrs = {name: values[0] for name, values in record.attrs.items()}
+    attrs = {name: values[0] if values else "%d" * len(record.args) for name, values in record.attrs.items()}
     text = record.render([(o.name, d) for o, d in zip(record.operands, dtypes)], ["1"] * len(record.args), attrs)
     assert text.count("{") == text.count("}") and text.count("(") == text.count(")")
     assert text.endswith((";", "}")) or record.returns

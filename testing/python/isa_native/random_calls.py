@@ -237,7 +237,7 @@ FIXES = (_mask_lanes, _compare_count, _whole_elements, _nd2nz, _transpose_b16, _
 
 def random_attrs(rng: random.Random, record: Intrinsic, dtypes: tuple[str, ...]) -> dict[str, str]:
     """Legal attributes for the dtypes: rejected ones are drawn again by the caller through `check`."""
-    attrs = {key: rng.choice(values) for key, values in record.attrs.items()}
+    attrs = {key: rng.choice(values) if values else "%d" * len(record.args) for key, values in record.attrs.items()}
     if record.name == "select":
         attrs["mode"] = "tensor_tensor"
     if record.name == "select_scalar":

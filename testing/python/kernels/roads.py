@@ -82,6 +82,7 @@ def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True) ->
         for name in out:
             assert out[name].tobytes() == out_text[name].tobytes(), f"the emitted text computes another {name}"
         assert first_difference(result.streams, result_text.streams) is None
+        assert result.output == result_text.output, "the emitted text prints something else"
     return out
 
 

@@ -265,7 +265,6 @@ def test_p27_a_run_time_tuple_is_rejected_by_name():
                 X[0] = pads[0]
 
 
-@pytest.mark.xfail(strict=True, reason="T.print is traced, but no pass lowers it")
 def test_p28_print_of_scalars_and_tiles(capfd):
     @T.prim_func
     def k(X: T.Tensor((4,), F32)):

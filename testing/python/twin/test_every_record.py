@@ -26,7 +26,7 @@ def core_of(record) -> str:
 
 def attr_choices(record):
     """One dict per value of each attribute, the others at their first value."""
-    first = {name: values[0] for name, values in record.attrs.items()}
+    first = {name: values[0] if values else "%d" * len(record.args) for name, values in record.attrs.items()}
     out = [first] if first else [{}]
     for name, values in record.attrs.items():
         out += [{**first, name: v} for v in values[1:]]

@@ -77,7 +77,7 @@ def execute(
 
 
 def _attr(intrin: Intrinsic, name: str, value) -> str:
-    return intrin.attrs[name][value] if isinstance(value, int) else str(value)
+    return intrin.attrs[name][value] if isinstance(value, int) and intrin.attrs[name] else str(value)
 
 
 def execute_stream(op: int, words: Sequence[int], machine: Machine):

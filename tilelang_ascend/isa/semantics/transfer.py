@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..debug import MAX_VALUES
 from .elementwise import BINARY, apply, constant
 from .memory import BLOCK, Execution, Tensor, np_dtype
 from .number import convert, scalar_of, to_float, widen
@@ -200,7 +201,12 @@ def set_atomic(x: Execution) -> None:
 
 
 def nothing(x: Execution) -> None:
-    """Order only, no values."""
+    """Order or output only, no values."""
+
+
+def dump_tensor(x: Execution) -> None:
+    """Reads; what is printed is no value of the machine."""
+    x.t["s"].read_n(x.a["count"])
 
 
 TRANSFER = {
@@ -212,4 +218,5 @@ TRANSFER = {
     "set_atomic": set_atomic, "data_cache_clean": nothing, "set_flag": nothing, "wait_flag": nothing,
     "pipe_barrier": nothing,
     "cross_core_set_flag": nothing, "cross_core_wait_flag": nothing,
+    **{f"printf_{n}": nothing for n in range(MAX_VALUES + 1)}, "dump_tensor": dump_tensor, "trap": nothing,
 }  # fmt: skip
