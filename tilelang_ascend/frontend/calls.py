@@ -17,6 +17,7 @@ from .builder import Builder, constant, is_user_code, user_location
 from .control import serial_range
 from .flow import boolop, iterable
 from .items import shape
+from .kit import OPS
 from .operators import binop, cast, plain
 from .source import rewritten_function
 from .values import LoopSpec, ScalarVar, is_buffer, is_expr
@@ -92,8 +93,10 @@ def inline(function: types.FunctionType):
     if replacement is not None:
         return replacement
     code = function.__code__
-    # Generators and lambdas run as they are; operators on IR values work in them.
-    if _is_foreign(code) or code.co_name == "<lambda>" or code.co_flags & 0x2A0:
+    if OPS in code.co_freevars:  # written inside a kernel, rewritten with it
+        return function
+    # Generators run as they are; operators on IR values work in them.
+    if _is_foreign(code) or code.co_flags & 0x2A0:
         return function
     if code.co_filename in _without_source:
         return function

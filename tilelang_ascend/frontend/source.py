@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import copy
+import functools
 import inspect
 import linecache
 import types
@@ -10,6 +12,9 @@ import weakref
 
 from ..errors import KernelSyntaxError, Location, SourceUnavailable
 from .rewriter import OPS, rewrite
+
+LAMBDA = "<lambda>"
+_LAMBDA_NAME = "_tl_lambda"
 
 # Keyed by identity: code objects compare equal although they come from different files. The value keeps its key alive.
 _code_cache: dict[int, tuple[types.CodeType, types.CodeType]] = {}
@@ -19,6 +24,8 @@ _ast_cache: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 def function_ast(fn: types.FunctionType) -> ast.FunctionDef:
     """AST of `fn` with the line and column numbers of its file. Raises `SourceUnavailable`."""
     code = fn.__code__
+    if code.co_name == LAMBDA:
+        return _lambda_ast(fn)
     cached = _ast_cache.get(fn)
     if cached is not None:
         return cached
@@ -40,6 +47,44 @@ def function_ast(fn: types.FunctionType) -> ast.FunctionDef:
         raise SourceUnavailable(name=fn.__name__)
     _ast_cache[fn] = node
     return node
+
+
+def _lambda_ast(fn: types.FunctionType) -> ast.FunctionDef:
+    """A lambda as a function that returns its expression. Raises `SourceUnavailable` when it cannot be told from its neighbours."""
+    code = fn.__code__
+    linecache.checkcache(code.co_filename)
+    lines = tuple(linecache.getlines(code.co_filename, fn.__globals__))
+    found = [n for n in _lambdas(lines) if n.lineno == code.co_firstlineno and _may_be(n, code)]
+    if len({ast.dump(n) for n in found}) != 1:
+        raise SourceUnavailable(name=fn.__name__)
+    node = copy.deepcopy(found[0])
+    body = ast.copy_location(ast.Return(node.body), node.body)
+    out = ast.FunctionDef(_LAMBDA_NAME, node.args, [body], [], None)
+    out.type_params = []
+    return ast.copy_location(out, node)
+
+
+@functools.lru_cache(maxsize=16)
+def _lambdas(lines: tuple[str, ...]) -> list[ast.Lambda]:
+    """All lambdas of a file."""
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:  # a notebook cell with magic commands, for instance
+        return []
+    return [n for n in ast.walk(tree) if isinstance(n, ast.Lambda)]
+
+
+def _may_be(node: ast.Lambda, code: types.CodeType) -> bool:
+    """True when `code` has the arguments of `node` and, where Python records columns, lies inside it."""
+    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    if names != list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]):
+        return False
+    body = node.body
+    spans = [p for p in getattr(code, "co_positions", tuple)() if p[2] is not None and (p[2], p[3]) != (0, 0)]
+    if not spans:
+        return True
+    first, last = min((p[0], p[2]) for p in spans), max((p[1], p[3]) for p in spans)
+    return first == (body.lineno, body.col_offset) and last == (body.end_lineno, body.end_col_offset)
 
 
 def rewritten_code(fn: types.FunctionType) -> types.CodeType:

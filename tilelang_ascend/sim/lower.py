@@ -42,7 +42,7 @@ from ..ir import (
 )
 from ..ir.llvm import build_llvm
 from ..isa import SCOPES, TEXT, Space, lookup, opcode
-from . import integers
+from . import compares, integers
 from .bf16 import lower_bf16
 from .exits import lower_exits
 from .program import HostProgram
@@ -151,7 +151,7 @@ class _Lowering(StmtMutator):
     def rewrite(self, e):
         """Replace calls of intrinsics by calls into the machine, and what LLVM code generation does not take."""
         if not _is_machine_call(e):
-            return integers.rewrite(map_children(e, self.rewrite), self.nonnegative)
+            return compares.rewrite(integers.rewrite(map_children(e, self.rewrite), self.nonnegative))
         record = lookup(op_name(e))
         words = self.words(record, e)
         assert len(words) <= MAX_ARGS, f"{record.name} has {len(words)} words"
@@ -222,7 +222,7 @@ def _must_change(e) -> bool:
 
     def see(x):
         nonlocal found
-        found = found or _is_machine_call(x) or integers.needs_rewrite(x)
+        found = found or _is_machine_call(x) or integers.needs_rewrite(x) or compares.needs_rewrite(x)
 
     walk_expr(e, see)
     return found

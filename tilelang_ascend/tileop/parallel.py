@@ -348,6 +348,9 @@ _SOURCE = {"load": lambda n: n.attrs[0], "indirect": lambda n: n.attrs[0], "elem
 
 
 def _touches(values: Values, n: Node, buffers) -> bool:
+    """True when the lanes of `n` lie in one of `buffers`, or are read from there once it is computed."""
+    if n.op == "reinterpret" and n not in values.views:
+        return _touches(values, n.args[0], buffers)
     view = values.views.get(n) or _SOURCE.get(n.op, lambda n: None)(n)
     return view is not None and any(view.buffer.same_as(b) for b in buffers)
 

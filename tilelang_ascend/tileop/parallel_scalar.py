@@ -21,15 +21,18 @@ from ..ir import (
     as_expr,
     attrs_of,
     call,
+    const_int,
     decl_buffer,
     dtype_of,
     if_then,
     imm,
     intrin,
+    itemsize,
     map_children,
     op_name,
     scope_of,
     seq,
+    tirx,
     walk_expr,
 )
 from .context import VectorContext
@@ -80,7 +83,7 @@ class _Scalar(StmtMutator):
             return self._function(e, out, span)
         if (op_name(e) or "").endswith(".if_then_else") and any(_has_load(a) for a in e.args[1:]):
             return self._choose(e, out, span)
-        return map_children(e, lambda x: self.rewrite(x, out, span))
+        return safe_shift(map_children(e, lambda x: self.rewrite(x, out, span)))
 
     def _function(self, e, out: list, span):
         """A function of scalars, computed on one lane of the vector unit."""
@@ -139,6 +142,19 @@ class _Scalar(StmtMutator):
         address = self.address(s.buffer, indices)
         stored = [*out, intrin("set_value", address, value, span=s.span)]
         return stored if is_tile(s.buffer) else [*stored, intrin("data_cache_clean", address, span=s.span)]
+
+
+def safe_shift(e):
+    """A shift by less than the width whatever its amount is: beyond it bits are gone and the sign (or 0) remains. Others unchanged."""
+    if not isinstance(e, (tirx.LShift, tirx.RShift)):
+        return e
+    bits, known = 8 * itemsize(dtype_of(e)), const_int(e.b)
+    if known is not None and known < bits:
+        return e
+    most = tirx.const(bits - 1, dtype_of(e.b))
+    if isinstance(e, tirx.RShift) and dtype_of(e).startswith("int"):
+        return e.a >> tirx.min(e.b, most)
+    return tirx.if_then_else(e.b <= most, type(e)(e.a, e.b), tirx.const(0, dtype_of(e)))
 
 
 def _has_load(e) -> bool:

@@ -6,6 +6,8 @@ from .vector_convert import Unsupported, compare_exact, convert
 from .vector_graph import Node
 from .vector_ops import VectorOps
 
+BITS = {"int16": 16, "int32": 32}
+
 BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right")
 
 
@@ -46,8 +48,14 @@ def bitwise(o: VectorOps, name: str, args: list[Node], logical: str) -> Node:
 
 
 def _shift(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
-    out = _shift_once(o, name, a, b, logical) if b.is_scalar else _shift_lanes(o, name, a, b, logical)
+    """Shifts as of unbounded integers: by the width or more, bits are gone and the sign (or 0) remains."""
+    out = _shift_scalar(o, name, a, b, logical) if b.is_scalar else _shift_lanes(o, name, a, b, logical)
     return o.in_range(out, logical) if name == "shift_left" else out
+
+
+def _keeps_sign(name: str, logical: str) -> bool:
+    """True for right shifts of the compute dtype that repeat its sign bit."""
+    return name == "shift_right" and logical != "uint32"
 
 
 def _shift_once(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
@@ -56,13 +64,27 @@ def _shift_once(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node
     return o.g.with_scalar(name, o.g.tile(a), b)
 
 
+def _shift_scalar(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
+    """All lanes by one amount; instructions shift by less than the width."""
+    most = o.g.const(BITS[a.dtype] - 1, b.dtype)
+    if b.op == "const" and 0 <= b.value <= most.value:
+        return _shift_once(o, name, a, b, logical)
+    a = _shift_once(o, name, a, o.g.binary("min", b, most), logical)
+    if _keeps_sign(name, logical):
+        return a
+    beyond = o.g.scalar_cast(o.g.compare("gt", b, most), b.dtype)
+    return _shift_once(o, name, a, beyond, logical)
+
+
 def _shift_lanes(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
     """A different amount in every lane: one shift by 1, 2, 4, … in the lanes whose amount has that bit."""
-    for bit in range(4 if b.dtype == "int16" else 5):
+    most, zero = o.g.const(BITS[b.dtype] - 1, b.dtype), o.g.const(0, b.dtype)
+    amount = o.g.binary("min", b, most) if _keeps_sign(name, logical) else b
+    for bit in range(BITS[b.dtype].bit_length() - 1):
         step = o.g.const(1 << bit, b.dtype)
-        chosen = o.compare("ne", _and(o, b, step), o.g.const(0, b.dtype))
+        chosen = o.compare("ne", _and(o, amount, step), zero)
         a = o.select(chosen, _shift_once(o, name, a, step, logical), a)
-    return a
+    return a if _keeps_sign(name, logical) else o.select(o.compare("gt", b, most), zero, a)
 
 
 def _logical_right(o: VectorOps, a: Node, b: Node) -> Node:

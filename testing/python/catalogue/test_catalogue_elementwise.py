@@ -89,8 +89,17 @@ def test_k26_add_of_a_scalar_from_memory(n):
 def test_k27_static_quantisation(n):
     x = uniform(0, 1, n, dtype="float16")
     want = np.rint(x * np.float16(2) + np.float16(0.9)).astype(np.int8)
-    program = k.unary(lambda v: T.round(v * 2.0 + T.float16(0.9)), out_dtype="int8")
+    program = k.unary(lambda v: T.round(v * T.float16(2) + T.float16(0.9)), out_dtype="int8")
     check(program, {"X": x, "Y": untouched(n, "int8")}, {"Y": want}, scalars={"N": n})
+
+
+def test_k27_a_float_literal_is_float32():
+    """`v * 2.0` leaves float16, so the sum is rounded by `round` only; for this length that makes a difference."""
+    x = uniform(0, 1, 1001, dtype="float16")
+    want = np.rint(x.astype(np.float32) * 2 + np.float32(np.float16(0.9))).astype(np.int8)
+    assert (want != np.rint(x * np.float16(2) + np.float16(0.9)).astype(np.int8)).any()
+    program = k.unary(lambda v: T.round(v * 2.0 + T.float16(0.9)), out_dtype="int8")
+    check(program, {"X": x, "Y": untouched(1001, "int8")}, {"Y": want}, scalars={"N": 1001})
 
 
 @pytest.mark.parametrize("shape", small_and_large(((16, 2048), (7, 1001)), ((32, 4096),)))

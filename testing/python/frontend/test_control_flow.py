@@ -414,6 +414,22 @@ def test_lambdas_try_assert_print_fstring(capsys):
     assert launch(k)[1] == 14
 
 
+def test_lambdas_from_outside_mean_what_they_mean_inside():
+    scale = 3.0
+    halves = lambda x, by=2.0: x // by  # noqa: E731
+    first, second = (lambda x: x == 4), (lambda x: x >= 6 or x < scale)
+    cubes = {"cube": lambda x: x**3, "both": lambda x: (lambda y: y * y)(x) - 1}
+
+    @T.prim_func
+    def k(A: Vec, B: Vec):
+        with T.Kernel(1):
+            for i in T.serial(N):
+                B[i] = halves(A[i]) if first(A[i]) or second(A[i]) else cubes["cube"](A[i]) + cubes["both"](A[i])
+
+    want = [x // 2.0 if x == 4 or x >= 6 or x < 3 else x**3 + x * x - 1 for x in range(1, N + 1)]
+    assert launch(k).tolist() == want
+
+
 def test_assert_false_at_compile_time():
     with pytest.raises(AssertionError, match="too small"):
 

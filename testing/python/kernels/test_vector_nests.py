@@ -194,3 +194,27 @@ def test_8_bit_floats_are_storage(dtype):
     out = run(main, text=False, A=a, B=np.zeros((8, 100), fp8))
     want = (a.astype(np.float32) * np.float32(1.7)).astype(fp8)
     np.testing.assert_array_equal(out["B"].astype(np.float32), want.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int16", "uint32"])
+def test_values_read_before_a_store_are_the_old_ones(dtype):
+    """Both halves are read first and stored later, also where the values are used as bits of another dtype."""
+    stride = 4
+
+    @T.prim_func
+    def main(X: T.Tensor((16,), dtype), Y: T.Tensor((16,), dtype)):
+        with T.Kernel(1, threads=32):
+            x = T.alloc_shared((16,), dtype)
+            T.copy(X, x)
+            for b, i in T.Parallel(2, stride):
+                p, q = x[b * 2 * stride + i], x[b * 2 * stride + i + stride]
+                swap = p < q
+                x[b * 2 * stride + i] = T.if_then_else(swap, q, p)
+                x[b * 2 * stride + i + stride] = T.if_then_else(swap, p, q)
+            T.copy(x, Y)
+
+    x = np.array([3, 9, 1, 7, 2, 10, 8, 0, 4, 4, 11, 5, 12, 3, 6, 13], dtype)
+    pairs = x.reshape(2, 2, stride)
+    want = np.stack([pairs.max(1), pairs.min(1)], 1).reshape(-1)
+    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(x)}, text=False)
+    np.testing.assert_array_equal(out["Y"], want)

@@ -1,0 +1,86 @@
+"""Every dtype x every operation inside `T.Parallel`, with tails, on both generations, against NumPy."""
+
+import dtype_cases as cases
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+N = 77
+
+
+def operations(dtype, table):
+    """All operations of `table` on one dtype: a row of Z (or of P, for predicates) each."""
+    results = [c for c in table if not c.predicate]
+    predicates = [c for c in table if c.predicate]
+    shifts = dtype in cases.INTEGERS
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((N,), dtype),
+        Y: T.Tensor((N,), dtype),
+        A: T.Tensor((N,), dtype),
+        Z: T.Tensor((len(results), N), dtype),
+        P: T.Tensor((len(predicates), N), "bool"),
+    ):
+        with T.Kernel(1, threads=128):
+            x, y, a = T.alloc_shared((N,), dtype), T.alloc_shared((N,), dtype), T.alloc_shared((N,), dtype)
+            T.copy(X, x)
+            T.copy(Y, y)
+            if shifts:
+                T.copy(A, a)
+            for k, c in enumerate(results):
+                for i in T.Parallel(N):
+                    Z[k, i] = c.kernel(x[i], y[i], a[i])
+            for k, c in enumerate(predicates):
+                for i in T.Parallel(N):
+                    P[k, i] = c.kernel(x[i], y[i], a[i])
+
+    return main
+
+
+def operands(dtype):
+    """x, y (never 0, never -1 opposite the smallest integer) and shift amounts from 0 to beyond the width."""
+    x, y = cases.values(dtype, N, 1), cases.values(dtype, N, 2)
+    a = np.zeros(N, x.dtype)
+    if dtype in cases.INTEGERS:
+        a = (np.arange(N) % (cases.bits_of(dtype) + 3)).astype(x.dtype)
+    if dtype != "bool":
+        y[y == 0] = 3
+    y[::9] = x[::9]
+    if dtype != "bool":
+        y[y == 0] = 3
+    return x, y, a
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("dtype", cases.ALL)
+def test_operations(dtype, chip):
+    table = [c for c in cases.CASES if dtype in c.dtypes]
+    x, y, a = operands(dtype)
+    with np.errstate(all="ignore"):
+        want = {c.name: np.asarray(c.reference(x, y, a)).astype(bool if c.predicate else x.dtype) for c in table}
+    kernel = tilelang.compile(operations(dtype, table))
+    if chip != "a2":
+        kernel = kernel.retarget(chip)
+    results, predicates = [[c for c in table if c.predicate == p] for p in (False, True)]
+    arrays = {
+        "X": x, "Y": y, "A": a, "Z": np.zeros((len(results), N), x.dtype), "P": np.zeros((len(predicates), N), bool),
+    }  # fmt: skip
+    out = roads.run(kernel, arrays, text=False)
+    wrong = []
+    for rows, group in ((out["Z"], results), (out["P"], predicates)):
+        for got, c in zip(rows, group):
+            different = np.flatnonzero(~same(got, want[c.name]))
+            if different.size:
+                i = different[0]
+                wrong.append(f"{c.name}: {different.size} of {N}, x={x[i]} y={y[i]} a={a[i]}: {got[i]}, not {want[c.name][i]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def same(got, want):
+    """Equal values; NaN equals NaN."""
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    return (got == want) | (np.isnan(a) & np.isnan(b))
