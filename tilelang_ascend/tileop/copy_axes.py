@@ -57,35 +57,43 @@ class Axis:
         return replace(self, valid=self.extent, clipped=False, skip=0)
 
 
-def pair_axes(gm: Side, tile: Side, c: Copy) -> list[Axis]:
-    """Match the dimensions of a GM region with those of a tile region; unit dimensions drop out."""
-    a = [d for d, e in enumerate(gm.extents) if const_int(e) != 1]
-    b = [d for d, e in enumerate(tile.extents) if const_int(e) != 1]
+def paired_dims(gm_extents: list, tile_extents: list) -> list[tuple[int, int]]:
+    """(dimension in GM, dimension of the tile) for every dimension that is copied along; unit dimensions drop out."""
+    a = [d for d, e in enumerate(gm_extents) if const_int(e) != 1]
+    b = [d for d, e in enumerate(tile_extents) if const_int(e) != 1]
     if len(a) != len(b):
         # One side may have unit extent by accident of its shape: fall back to right alignment.
-        n = min(len(gm.extents), len(tile.extents))
-        a = list(range(len(gm.extents) - n, len(gm.extents)))
-        b = list(range(len(tile.extents) - n, len(tile.extents)))
-    if not a:
-        a, b = [len(gm.extents) - 1], [len(tile.extents) - 1]
+        n = min(len(gm_extents), len(tile_extents))
+        a = list(range(len(gm_extents) - n, len(gm_extents)))
+        b = list(range(len(tile_extents) - n, len(tile_extents)))
+    return list(zip(a, b)) or [(len(gm_extents) - 1, len(tile_extents) - 1)]
+
+
+def pair_axes(gm: Side, tile: Side, c: Copy, first_column: bool = False) -> list[Axis]:
+    """Match the dimensions of a GM region with those of a tile region.
+
+    `first_column`: the last of them is known not to start in front of the tensor.
+    """
+    pairs = paired_dims(gm.extents, tile.extents)
     axes = []
-    for g, t in zip(a, b):
+    for g, t in pairs:
         in_gm, in_tile = const_int(gm.extents[g]), const_int(tile.extents[t])
         if None not in (in_gm, in_tile) and in_gm != in_tile:
             c.refuse(
                 f"copy extents differ: {gm.extents[g]} in global memory against {tile.extents[t]} in the tile",
                 "give both sides the same extents",
             )
-        axes.append(clip(gm, g, t, tile.extents[t] if in_tile is None else gm.extents[g], c.state))
+        inside = first_column and g == pairs[-1][0]
+        axes.append(clip(gm, g, t, tile.extents[t] if in_tile is None else gm.extents[g], c.state, inside))
     return axes
 
 
-def clip(gm: Side, g: int, t: int, extent, state: LoweringState) -> Axis:
-    """Part of a dimension that lies inside the tensor."""
+def clip(gm: Side, g: int, t: int, extent, state: LoweringState, starts_inside: bool = False) -> Axis:
+    """Part of a dimension that lies inside the tensor. `starts_inside`: its first index is known to be at least 0."""
     low = gm.mins[g]
     inside = state.simplify(gm.gm.shape[g] - low)
     extent = state.simplify(extent)
-    starts_inside = state.proves(low >= 0)
+    starts_inside = starts_inside or state.facts.nonnegative(low)
     # An extent only known at run time may be nothing at all: that needs the guard of a clipped transfer.
     if starts_inside and state.proves(inside >= extent) and state.proves(_expr(extent) > 0):
         return Axis(g, t, extent, extent)
@@ -167,5 +175,6 @@ def tail_or_whole(tail, fill, transfer, axes: list[Axis], conds: list, always_fi
 
 
 __all__ = [
-    "Axis", "Copy", "clip", "fixed_in_bounds", "guarded", "non_empty", "pair_axes", "tail_condition", "tail_or_whole",
+    "Axis", "Copy", "clip", "fixed_in_bounds", "guarded", "non_empty", "pair_axes", "paired_dims",
+    "tail_condition", "tail_or_whole",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..analysis.value_facts import ValueFacts
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -64,12 +65,17 @@ class LoweringState:
     vector_options: dict = field(default_factory=dict)
     allocs: list = field(default_factory=list)
     warnings: list = field(default_factory=list)
-    analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
+    facts: ValueFacts = field(default_factory=ValueFacts)
     loops: list = field(default_factory=list)
     zero_rows: set = field(default_factory=set)
     """L1 tiles whose padding rows take part in a gemm and must be zero: rows along K, and single rows of A."""
     names: set = field(default_factory=set)
     binds: list = field(default_factory=list)
+
+    @property
+    def analyzer(self) -> sym.Analyzer:
+        """Ranges of variables; guards around the present place."""
+        return self.facts.analyzer
 
     # -- declarations -------------------------------------------------------------------------------------------
     def unique(self, name: str) -> str:
@@ -192,7 +198,7 @@ class LoweringState:
 
     def proves(self, cond) -> bool:
         """True if `cond` holds for all values."""
-        return bool(cond) if isinstance(cond, bool) else bool(self.analyzer.can_prove(cond))
+        return bool(cond) if isinstance(cond, bool) else self.facts.proves(cond)
 
 
 def head(buffer, version, offset) -> BufferLoad:

@@ -12,7 +12,10 @@ and without synchronisation.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from ..analysis.tile_uses import is_parallel, is_scalar_var, moved_regions, with_regions
+from ..analysis.value_facts import assume_rest, facts_about, shape_vars
 from ..ir import (
     attrs_of,
     AllocBuffer,
@@ -24,6 +27,7 @@ from ..ir import (
     IfThenElse,
     PrimFunc,
     Range,
+    SeqStmt,
     Stmt,
     StmtMutator,
     TensorLoad,
@@ -34,7 +38,6 @@ from ..ir import (
     const_int,
     decl_buffer,
     dtype_of,
-    free_vars,
     imm,
     intrin,
     is_buffer_var,
@@ -67,36 +70,51 @@ class _Lower(StmtMutator):
         if is_parallel(s):
             return self.vector_statement(s)
         extent, out = self.scalar(s.extent, s.span)
-        self.state.bind_range(s.loop_var, extent)
         self.state.loops.append(s.loop_var)
-        body = self.block(s.body)
+        with self.state.facts.loop(s.loop_var, extent, s.body):
+            body = self.block(s.body)
         self.state.loops.pop()
         return [*out, For(s.loop_var, s.min, extent, s.kind, body, annotations=dict(s.annotations), span=s.span)]
 
+    def visit_SeqStmt(self, s: SeqStmt):
+        out = []
+        with ExitStack() as stack:
+            for x in s.seq:
+                out.append(self.visit(x))
+                assume_rest(x, self.state.facts, stack)
+        return out
+
     def visit_IfThenElse(self, s: IfThenElse):
+        facts = self.state.facts
         cond, out = self.scalar(s.condition, s.span)
-        if not out:
-            with self.state.analyzer.constraint_scope(cond):
-                then = self.block(s.then_case)
-        else:
+        with facts.assume(cond):
             then = self.block(s.then_case)
-        other = self.block(s.else_case) if s.else_case is not None else None
+        other = None
+        if s.else_case is not None:
+            facts.wrote_in(s.then_case)
+            with facts.assume(tirx.Not(cond)):
+                other = self.block(s.else_case)
+        facts.wrote_in(s)
         return [*out, IfThenElse(cond, then, other, span=s.span)]
 
     def visit_While(self, s: While):
         cond, out = self.scalar(s.condition, s.span)
         if not out:
-            return While(cond, self.block(s.body), span=s.span)
+            with self.state.facts.repeat(cond, s.body):
+                return While(cond, self.block(s.body), span=s.span)
         # The condition reads memory: evaluate it before the loop and again at the end of each iteration.
         flag = decl_buffer((1,), "bool", self.state.unique("again"), scope="local.var")
         self.state.allocs.append(AllocBuffer(flag))
         test = [*out, BufferStore(flag, cond, [imm(0)], span=s.span)]
         again, out_again = self.scalar(s.condition, s.span)
         retest = [*out_again, BufferStore(flag, again, [imm(0)], span=s.span)]
-        return [*test, While(BufferLoad(flag, [imm(0)]), seq(self.block(s.body), retest), span=s.span)]
+        with self.state.facts.repeat(s.condition, s.body):
+            body = self.block(s.body)
+        return [*test, While(BufferLoad(flag, [imm(0)]), seq(body, retest), span=s.span)]
 
     def visit_Bind(self, s: Bind):
         value, out = self.scalar(s.value, s.span)
+        self.state.facts.bind(s.var, value)
         if op_name(value) in registry.INDEX_RANGES:
             self.state.bind_range(s.var, imm(registry.INDEX_RANGES[op_name(value)](self.state.blocks)))
         elif isinstance(value, tirx.FloorMod) and const_int(value.b) is None:
@@ -139,6 +157,7 @@ class _Lower(StmtMutator):
     def visit_BufferStore(self, s: BufferStore):
         value, out = self.scalar(s.value, s.span)
         if is_scalar_var(s.buffer):
+            self.state.facts.wrote(s.buffer)
             return [*out, BufferStore(s.buffer, value, list(s.indices), span=s.span)]
         indices = []
         for i in s.indices:
@@ -229,17 +248,6 @@ def _pitch_unit(buffers) -> int:
     return BLOCK_BYTES // min(sizes, default=4)
 
 
-def _shape_vars(buffers) -> list[Var]:
-    """Free variables of shapes and strides, in order of appearance."""
-    found: list[Var] = []
-    for b in buffers:
-        for e in [*b.ty.shape, *(b.strides or [])]:
-            for v in sorted(free_vars(e) if not isinstance(e, int) else (), key=lambda v: v.name):
-                if not any(v.same_as(x) for x in found):
-                    found.append(v)
-    return found
-
-
 def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> tuple[PrimFunc, list]:
     """Apply; returns the combined Ascend IR function and the list of (span, warning) of the vectoriser.
 
@@ -249,13 +257,11 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
     tiles = [s.buffer for s in declared if scope_of(s.buffer) not in ("local.var", "global", "")]
     gms = [p for p in func.params if is_buffer_var(p)]
     scalars = [p for p in func.params if not is_buffer_var(p)]
-    scalars += [v for v in _shape_vars(gms) if not any(v.same_as(p) for p in scalars)]
+    scalars += [v for v in shape_vars(gms) if not any(v.same_as(p) for p in scalars)]
     state = LoweringState(chip, pitch_unit=_pitch_unit(tiles), vector_options=vector_options or {})
     state.blocks = int(func.attrs["ascend.block_dim"])
     state.names |= {p.name for p in func.params} | {s.buffer.name for s in declared if is_scalar_var(s.buffer)}
-    for v in scalars:
-        if str(v.ty.dtype).startswith("int") and v in set(_shape_vars(gms)):
-            state.analyzer.bind(v, Range.from_min_extent(imm(0, str(v.ty.dtype)), imm(2**31 - 1, str(v.ty.dtype))))
+    state.facts = facts_about(func)
     flat = {}
     for b in gms:
         strides = tuple(b.strides) or row_major(b.ty.shape)

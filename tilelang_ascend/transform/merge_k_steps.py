@@ -41,6 +41,7 @@ from ..ir import (
     substitute,
 )
 from ..isa.base import Space
+from ..tileop.copy_cube import find_obstacles
 from ..tileop.layout import l1_layout
 from .normalize_clears import gemm_args
 
@@ -71,14 +72,14 @@ def k_dimensions(gemms: list) -> dict:
     return out
 
 
-def match_loop(loop: For, uses: dict):
-    """(steps, gemms) if the loop has the shape this pass widens, else None."""
+def match_loop(loop: For, uses: dict, obstacles: dict):
+    """(steps, gemms) if the loop has the shape this pass widens, else None. Tiles that go through UB keep their size."""
     if loop.kind != ForKind.SERIAL or "num_stages" not in loop.annotations or const_int(loop.extent) is None:
         return None
     body = stmts_of(loop.body)
     gemms = [s for s in body if gemm_args(s) is not None]
     copies = [s for s in body if isinstance(s, Evaluate) and op_name(s) == "tl.copy"]
-    if not gemms or len(gemms) + len(copies) != len(body):
+    if not gemms or len(gemms) + len(copies) != len(body) or any(s in obstacles for s in copies):
         return None
     dims = k_dimensions(gemms)
     if any(not (covers_whole(s.value.args[0]) and covers_whole(s.value.args[1])) for s in gemms):
@@ -134,13 +135,13 @@ def widened_bytes(step: _Step, factor: int) -> int:
 
 
 class _Merge(StmtMutator):
-    def __init__(self, chip, uses: dict):
+    def __init__(self, chip, uses: dict, obstacles: dict):
         self.room = chip.capacity_bytes(Space.L1)
-        self.uses = uses
+        self.uses, self.obstacles = uses, obstacles
         self.new: dict = {}
 
     def visit_For(self, s: For):
-        found = match_loop(s, self.uses)
+        found = match_loop(s, self.uses, self.obstacles)
         if found is None:
             return self.generic(s)
         steps, _ = found
@@ -188,7 +189,7 @@ def merge_k_steps(func: PrimFunc, chip) -> PrimFunc:
     for s in statements(func.body):
         for b in own_uses(s).all:
             uses[b] = uses.get(b, 0) + 1
-    merge = _Merge(chip, uses)
+    merge = _Merge(chip, uses, find_obstacles(func))
     body = merge(func.body)
     if not merge.new:
         return func

@@ -44,6 +44,7 @@ from ..ir import (
     substitute,
     tile_op,
 )
+from ..tileop.copy_cube import find_obstacles
 from .grid_bodies import rewrite_grid_bodies
 
 ACC, L1, UB = "acc", "l1", "ub"
@@ -56,7 +57,7 @@ def _tile_op(stmt: Stmt) -> str | None:
     return name if name and name.startswith("tl.") else None
 
 
-def collect_demand(body: Stmt) -> dict:
+def collect_demand(body: Stmt, obstacles: dict) -> dict:
     """For every tile buffer, the instances its uses ask for (a fixpoint over tile-to-tile copies)."""
     demand: dict = {s.buffer: set() for s in statements(body) if isinstance(s, AllocBuffer) and on_chip(s.buffer)}
     moves = []
@@ -69,6 +70,8 @@ def collect_demand(body: Stmt) -> dict:
             src, dst = (region_buffer(a) for a in moved_regions(s))
             if on_chip(src) and on_chip(dst):
                 moves.append((src, dst))
+            elif s in obstacles:
+                demand[src if on_chip(src) else dst].add(UB)
         elif name != "tl.fill":
             for b in uses_of(s).all:
                 if b in demand:
@@ -107,9 +110,9 @@ def _leaves(stmt: Stmt) -> list[Stmt]:
 class Placer:
     """One walk over the body of a grid. `valid[b]` = instances of b that hold its current value."""
 
-    def __init__(self, body: Stmt, chip):
-        self.demand = collect_demand(body)
-        self.chip = chip
+    def __init__(self, body: Stmt, chip, obstacles: dict):
+        self.demand = collect_demand(body, obstacles)
+        self.chip, self.obstacles = chip, obstacles
         self.declared = {s.buffer: s.span for s in statements(body) if isinstance(s, AllocBuffer)}
         self.instances = {
             b: {side: self._instance(b, side) for side in sorted(sides)} for b, sides in self.demand.items()
@@ -249,11 +252,12 @@ class Placer:
         out: list = []
         if not on_chip(dst.source):
             if on_chip(src.source):
-                src = self._at(src, self.use(src.source, self._store_side(src.source), s.span, out))
+                side = UB if s in self.obstacles else self._store_side(src.source)
+                src = self._at(src, self.use(src.source, side, s.span, out))
             return seq(out, with_regions(s, src, dst))
         sides = self.demand[dst.source]
         if not on_chip(src.source):
-            loads = [side for side in sorted(sides) if side != ACC] or [UB]
+            loads = [side for side in sorted(sides) if side != ACC and not (side == L1 and s in self.obstacles)] or [UB]
             if sides == {ACC}:
                 raise UnsupportedConstruct(
                     f"'{dst.source.name}' is loaded from global memory and then accumulated by gemm",
@@ -312,8 +316,10 @@ class Placer:
 def place_buffers(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a Tile IR function; `chip` is the target's `ChipSpec`."""
 
+    obstacles = find_obstacles(func)
+
     def place(body: Stmt) -> Stmt:
-        placer = Placer(body, chip)
+        placer = Placer(body, chip, obstacles)
         placed = placer.visit(body)
         return seq(placer.allocations(), placed)
 

@@ -59,13 +59,11 @@ SCRIPTS = {
 }
 
 KNOWN_FAILURES = {
-    "matmul/persistent.py": "columns of T.Persistent are not known to be at least 0 if rounds overshoot the grid",
-    "matmul/stream_k.py": "a T.alloc_var that starts at 0 and only grows is not known to be at least 0",
     "convolution/im2col.py": "T.im2col is not available yet",
 }
 """Scripts that find a gap of the compiler, and which."""
 
 KNOWN_FAILURES_AT_DEFAULT_SIZES = {
     "scatter/histogram.py": "temporaries of a comparison of 64 KB tiles do not fit into UB",
-} | {path: reason for path, reason in KNOWN_FAILURES.items() if path != "matmul/persistent.py"}
+} | KNOWN_FAILURES
 """The same for the sizes a user gets who gives none."""

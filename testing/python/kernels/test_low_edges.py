@@ -1,0 +1,144 @@
+"""Tiles that start in front of a tensor, and indices that are known not to: guards, growing scalars, persistent loops."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+
+@tilelang.jit
+def shifted_matmul(M, N, K, shift_a, shift_b, shift_c, block=32, in_dtype="float16", out_dtype="float32"):
+    """C = A @ B where all tiles are moved to the left; what lies in front of a tensor reads zero and is not stored."""
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), in_dtype), B: T.Tensor((K, N), in_dtype), C: T.Tensor((M, N), out_dtype)):
+        with T.Kernel(T.ceildiv(N, block) + 1, T.ceildiv(M, block), threads=128) as (bx, by):
+            a, b = T.alloc_shared((block, block), "float16"), T.alloc_shared((block, block), "float16")
+            c = T.alloc_fragment((block, block), "float32")
+            T.clear(c)
+            for k in T.Pipelined(T.ceildiv(K, block) + 1, num_stages=2):
+                T.copy(A[by * block, k * block - shift_a], a)
+                T.copy(B[k * block - shift_a, bx * block - shift_b], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * block, bx * block - shift_c])
+
+    return main
+
+
+def shifted_reference(a, b, shift_b, shift_c):
+    """Columns of B move by shift_b to the right on load, those of C by shift_c to the left on store."""
+    whole = a.astype(np.float32) @ b.astype(np.float32)
+    out = np.zeros_like(whole)
+    for n in range(whole.shape[1]):
+        if 0 <= n + shift_c - shift_b < whole.shape[1]:
+            out[:, n] = whole[:, n + shift_c - shift_b]
+    return out
+
+
+@pytest.mark.parametrize("shift_a, shift_b, shift_c", [(0, 0, 0), (5, 0, 0), (0, 7, 7), (16, 3, 3)])
+def test_columns_in_front_of_the_first_one(shift_a, shift_b, shift_c):
+    rng = np.random.default_rng(0)
+    M, N, K = 40, 50, 45
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((M, K), (K, N)))
+    out = roads.run(shifted_matmul(M, N, K, shift_a, shift_b, shift_c), {"A": a, "B": b, "C": np.zeros((M, N), np.float32)})
+    np.testing.assert_allclose(out["C"], shifted_reference(a, b, shift_b, shift_c), **roads.tolerance("float32", K))
+
+
+@pytest.mark.parametrize("in_dtype, out_dtype", [("float32", "float32"), ("float16", "int32")])
+def test_conversions_the_cube_core_lacks(in_dtype, out_dtype):
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-3, 4, s).astype(in_dtype) for s in ((40, 45), (45, 50)))
+    kernel = shifted_matmul(40, 50, 45, 0, 0, 0, in_dtype=in_dtype, out_dtype=out_dtype)
+    out = roads.run(kernel, {"A": a, "B": b, "C": np.zeros((40, 50), out_dtype)})
+    np.testing.assert_array_equal(out["C"], (a.astype(np.float32) @ b.astype(np.float32)).astype(out_dtype))
+
+
+@tilelang.jit
+def copy_shifted(M, N, up, left, block=16):
+    """B = A moved: tiles start in front of the first row and of the first column, on load and on store."""
+
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float32"), B: T.Tensor((M, N), "float32")):
+        with T.Kernel(T.ceildiv(N, block) + 1, T.ceildiv(M, block) + 1, threads=128) as (bx, by):
+            tile = T.alloc_shared((block, block), "float32")
+            T.copy(A[by * block - up, bx * block - left], tile)
+            T.copy(tile, B[by * block - up, bx * block - left])
+
+    return main
+
+
+@pytest.mark.parametrize("up, left", [(3, 0), (0, 3), (5, 8)])
+def test_tiles_in_front_of_the_tensor(up, left):
+    a = np.arange(21 * 30, dtype=np.float32).reshape(21, 30)
+    out = roads.run(copy_shifted(21, 30, up, left), {"A": a, "B": np.zeros_like(a)})
+    np.testing.assert_array_equal(out["B"], a)
+
+
+@tilelang.jit
+def growing(K, first, step, block=32):
+    """C = A @ B over K, in steps whose index is a scalar that only grows; it starts at `first`, which may lie in front of A."""
+
+    @T.prim_func
+    def main(A: T.Tensor((32, K), "float16"), B: T.Tensor((K, 32), "float16"), C: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            a, b = T.alloc_shared((32, block), "float16"), T.alloc_shared((block, 32), "float16")
+            c = T.alloc_fragment((32, 32), "float32")
+            at = T.alloc_var("int32", init=first)
+            T.clear(c)
+            while at < K:
+                T.copy(A[0, at], a)
+                T.copy(B[at, 0], b)
+                T.gemm(a, b, c)
+                at += T.min(step, K)
+            T.copy(c, C)
+
+    return main
+
+
+def uses_vector_cores(kernel) -> bool:
+    return "aiv" in {f.attrs["ascend.core"] for f in kernel.artifact.ascend_ir.functions.values()}
+
+
+@pytest.mark.parametrize("first, mixed", [(0, False), (-7, True)])
+def test_scalars_that_only_grow(first, mixed):
+    """From 0 on the loads stay on the cube core; from -7 on the vector cores clip them."""
+    rng = np.random.default_rng(2)
+    a, b = rng.standard_normal((32, 75)).astype(np.float16), rng.standard_normal((75, 32)).astype(np.float16)
+    kernel = growing(75, first, 32)
+    out = roads.run(kernel, {"A": a, "B": b, "C": np.zeros((32, 32), np.float32)})
+    np.testing.assert_allclose(out["C"], a.astype(np.float32) @ b.astype(np.float32), **roads.tolerance("float32", 75))
+    assert uses_vector_cores(kernel) == mixed
+
+
+@tilelang.jit
+def persistent(cores, dims=None, block=32):
+    """C = A @ B, tiles handed out by T.Persistent; shapes known at run time unless given."""
+    M, N, K = dims or T.dynamic("M, N, K")
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(cores, threads=128) as core:
+            a, b = T.alloc_shared((block, block), "float16"), T.alloc_shared((block, block), "float16")
+            c = T.alloc_fragment((block, block), "float32")
+            for bx, by in T.Persistent([T.ceildiv(M, block), T.ceildiv(N, block)], cores, core):
+                T.clear(c)
+                for k in T.Pipelined(T.ceildiv(K, block), num_stages=2):
+                    T.copy(A[bx * block, k * block], a)
+                    T.copy(B[k * block, by * block], b)
+                    T.gemm(a, b, c)
+                T.copy(c, C[bx * block, by * block])
+
+    return main
+
+
+@pytest.mark.parametrize("dims", [(70, 90, 40), None])
+def test_persistent_loops_stay_on_the_cube_core(dims):
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((70, 40)).astype(np.float16), rng.standard_normal((40, 90)).astype(np.float16)
+    kernel = persistent(4, dims)
+    sizes = {} if dims else {"M": 70, "N": 90, "K": 40}
+    out = roads.run(kernel, {"A": a, "B": b, "C": np.zeros((70, 90), np.float32)}, sizes)
+    np.testing.assert_allclose(out["C"], a.astype(np.float32) @ b.astype(np.float32), **roads.tolerance("float32", 40))
+    assert not uses_vector_cores(kernel)

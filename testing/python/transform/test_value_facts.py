@@ -1,0 +1,172 @@
+"""What the compiler believes about integer scalars, and what it must not believe."""
+
+import pytest
+
+import tilelang_ascend.language as T
+from tilelang_ascend.analysis.value_facts import facts_about, walk_with_facts
+from tilelang_ascend.ir import op_name
+
+
+def starts(kernel) -> list[bool]:
+    """For every fill of the kernel, in order: is the first index of its region known to be at least 0?"""
+    func = kernel
+    facts, found = facts_about(func), []
+
+    def see(s):
+        if op_name(s) == "tl.fill":
+            found.append(facts.nonnegative(s.value.args[0].region[0].min))
+
+    walk_with_facts(func.body, facts, see)
+    return found
+
+
+def kernel_of(body):
+    """A kernel over A: float32[4096] and idx: int32[8] whose body marks places with ``see(index)``."""
+
+    @T.macro
+    def see(A, i):
+        T.fill(A[i : i + 1], 0.0)
+
+    return body(see)
+
+
+def grows(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int32):
+        with T.Kernel(4) as bx:
+            x = T.alloc_var("int32", init=bx * 3)
+            while x < n:
+                step = T.min(7, n - x)
+                see(A, x)
+                see(A, n - x)
+                x += step
+                see(A, x)
+                see(A, n - x - 1)
+
+    return main, [True, True, True, False]
+
+
+def shrinks(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int32):
+        with T.Kernel(4) as _:
+            x = T.alloc_var("int32", init=5)
+            see(A, x)
+            for _i in T.serial(9):
+                see(A, x)
+                x -= 1
+
+    return main, [False, False]
+
+
+def two_that_hold_each_other(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int32):
+        with T.Kernel(4) as _:
+            x, y = T.alloc_var("int32", init=0), T.alloc_var("int32", init=1)
+            for i in T.serial(9):
+                x = y + i
+                y = x
+                see(A, x + y)
+
+    return main, [True]
+
+
+def one_that_spoils_the_other(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int32):
+        with T.Kernel(4) as _:
+            x, y = T.alloc_var("int32", init=0), T.alloc_var("int32", init=1)
+            for i in T.serial(9):
+                x = y + i
+                y = x - 20
+                see(A, x)
+
+    return main, [False]
+
+
+def guards(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int32):
+        with T.Kernel(4) as _:
+            if n > 3:
+                see(A, n - 4)
+            else:
+                see(A, 3 - n)
+            see(A, n)
+            for i in T.serial(9):
+                if i * 5 > n:
+                    break
+                see(A, n - i * 5)
+            see(A, n)
+
+    return main, [True, True, False, True, False]
+
+
+def stale_guards(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int32):
+        with T.Kernel(4) as _:
+            x = T.alloc_var("int32", init=n)
+            if x >= 0:
+                see(A, x)
+                x = x - 9
+                see(A, x)
+            for _i in T.serial(4):
+                if x < 0:
+                    break
+                see(A, x)
+                x = x - n
+                see(A, x)
+            see(A, x)
+
+    return main, [True, False, True, False, False]
+
+
+def sides_that_stay(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int32):
+        with T.Kernel(4) as _:
+            x = T.alloc_var("int32", init=n)
+            for _i in T.serial(4):
+                if x < 0:
+                    break
+                else:
+                    x = x - 9
+                see(A, x)
+
+    return main, [False]
+
+
+def memory(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), idx: T.Tensor((8,), "int32")):
+        with T.Kernel(4) as bx:
+            see(A, idx[bx])
+            see(A, T.max(idx[bx], 0))
+            if idx[bx] >= 0:
+                see(A, idx[bx])
+
+    return main, [False, True, False]
+
+
+def divisions(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int32):
+        with T.Kernel(4) as bx:
+            see(A, bx // T.max(n, 1))
+            see(A, bx // n)
+            see(A, bx % n)
+            see(A, n - n // 8 * 8)
+            see(A, n // 8 * 8)
+
+    return main, [True, False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [grows, shrinks, two_that_hold_each_other, one_that_spoils_the_other, guards, stale_guards, sides_that_stay, memory, divisions],
+)
+def test_first_indices(body):
+    kernel, expected = kernel_of(body)
+    assert starts(kernel) == expected
