@@ -29,6 +29,7 @@ TILE_OP_OPERANDS = {
     "tl.zero_accumulator": ((), (0,)),
     "tl.gemm": ((0, 1, 2), (2,)),
     "tl.reduce": ((0, 1), (1,)),
+    "tl.im2col": ((0,), (1,)),
     "tl.cumsum": ((0,), (1,)),
     "tl.cummax": ((0,), (1,)),
     "tl.argsort": ((0,), (1,)),

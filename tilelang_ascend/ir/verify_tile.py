@@ -27,6 +27,7 @@ OPS: dict[str, TileOp] = {
     "copy": TileOp(2),
     "fill": TileOp(1, (1, 1)),
     "gemm": TileOp(3, (1, 1), ("transpose_A", "transpose_B")),
+    "im2col": TileOp(2, (2, 2), ("kernel", "stride", "dilation", "pad")),
     "reduce": TileOp(2, (0, 0), ("kind", "dim", "clear")),
     "cumsum": TileOp(2, (0, 0), ("dim", "reverse")),
     "cummax": TileOp(2, (0, 0), ("dim", "reverse")),

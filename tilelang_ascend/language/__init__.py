@@ -14,7 +14,7 @@ from ..frontend import Ref, inline, macro, prim_func
 from ..frontend.annotations import Buffer, StridedTensor, Tensor
 from ..frontend.builder import user_location
 from ..frontend.keywords import checked
-from . import alloc, atomic, debug, dtypes, hints, kernel, loops, math, npu, symbols, types, views
+from . import alloc, atomic, convolution, debug, dtypes, hints, kernel, loops, math, npu, symbols, types, views
 from . import copy as _copy
 from . import gemm as _gemm
 from . import reduce as _reduce
@@ -37,6 +37,7 @@ _MODULES = (
     (loops, _LOOPS),
     (_copy, _copy.NAMES),
     (_gemm, _gemm.NAMES),
+    (convolution, convolution.NAMES),
     (_reduce, _reduce.NAMES),
     (_sort, _sort.NAMES),
     (atomic, atomic.NAMES),

@@ -159,8 +159,6 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 #: names whose lowering does not exist yet -> what to do meanwhile
 LATER: dict[str, str] = {
-    "im2col": "copy the rows of the window with T.copy, one kernel position at a time",
-    "c2d_im2col": "copy the rows of the window with T.copy, one kernel position at a time",
     "make_tensor": "pass the tensor as an argument: T.Tensor(shape, dtype)",
     "make_tensor_from_addr": "pass the tensor as an argument: T.Tensor(shape, dtype)",
     "annotate_safe_value": "elements outside a tensor read as 0; set others with T.if_then_else after the copy",

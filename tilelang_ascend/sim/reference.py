@@ -185,6 +185,21 @@ class _Interpreter:
     def tl_copy(self, args, attrs) -> None:
         self.store(args[1], self.load(args[0]))
 
+    def tl_im2col(self, args, attrs) -> None:
+        image, (mins, (rows, columns)) = self.load(args[0]), self._box(args[1])
+        kernel, stride, dilation, pad = (int(attrs[n]) for n in ("kernel", "stride", "dilation", "pad"))
+        batch, height, width, channels = image.shape
+        reach = dilation * (kernel - 1) + 1
+        out_h, out_w = ((n + 2 * pad - reach) // stride + 1 for n in (height, width))
+        m = (self.expr(args[2]) * rows + np.arange(rows))[:, None]
+        k = (self.expr(args[3]) * columns + np.arange(columns))[None, :]
+        n, position, c = m // (out_h * out_w), k // channels, k % channels
+        h = m // out_w % out_h * stride + position // kernel * dilation - pad
+        w = m % out_w * stride + position % kernel * dilation - pad
+        inside = (n >= 0) & (n < batch) & (h >= 0) & (h < height) & (w >= 0) & (w < width) & (position < kernel * kernel)
+        n, h, w, c = (np.where(inside, x, 0) for x in (n, h, w, np.broadcast_to(c, inside.shape)))
+        self.store(args[1], np.where(inside, image[n, h, w, c], np.zeros((), image.dtype)))
+
     def tl_fill(self, args, attrs) -> None:
         value = self.expr(args[1])
         self.store(args[0], np.full(self._box(args[0])[1], value))

@@ -9,11 +9,25 @@ from __future__ import annotations
 
 from ..analysis.tile_uses import moved_regions, on_chip
 from ..analysis.value_facts import ValueFacts, facts_about, walk_with_facts
-from ..ir import PrimFunc, Stmt, TensorRegion, const_int, dtype_of, if_then, intrin, itemsize, loop, reinterpret, tirx
+from ..ir import (
+    PrimFunc,
+    Stmt,
+    TensorRegion,
+    as_expr,
+    const_int,
+    dtype_of,
+    if_then,
+    intrin,
+    itemsize,
+    loop,
+    reinterpret,
+    sym,
+    tirx,
+)
 from .context import round_up
 from .copy_axes import Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
-from .layout import BLOCK_BYTES
-from .state import Side, Tile, head
+from .layout import BLOCK_BYTES, FRACTAL_ROWS, GmTensor
+from .state import LoweringState, Side, Tile, head
 
 MAX_ND2NZ_STRIDE = 65535
 FIXPIPE_QUANT = {
@@ -28,23 +42,31 @@ def load_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts) -> st
     """Why a copy from GM cannot go straight to L1, None if it can."""
     if dtype_of(src.source) != dtype_of(dst.source):
         return f"the cube core converts nothing on load, and {dtype_of(src.source)} is not {dtype_of(dst.source)}"
-    return _matrix_obstacle(src, dst, facts)
+    return _matrix_obstacle(src, dst, BLOCK_BYTES // itemsize(dtype_of(dst.source)), facts)
 
 
 def store_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts) -> str | None:
     """Why a copy to GM cannot come straight from L0C, None if it can."""
     if (dtype_of(src.source), dtype_of(dst.source)) not in FIXPIPE_QUANT:
         return f"the fix-pipe does not convert {dtype_of(src.source)} to {dtype_of(dst.source)}"
-    return _matrix_obstacle(dst, src, facts)
+    return _matrix_obstacle(dst, src, FRACTAL_ROWS, facts)
 
 
-def _matrix_obstacle(gm: TensorRegion, tile: TensorRegion, facts: ValueFacts) -> str | None:
+def _matrix_obstacle(gm: TensorRegion, tile: TensorRegion, unit: int, facts: ValueFacts) -> str | None:
+    """`unit`: columns of a piece of NZ."""
     pairs = paired_dims([r.extent for r in gm.region], [r.extent for r in tile.region])
-    column = pairs[-1][0]
+    column, across = pairs[-1]
+    last = len(tile.region) - 1
+    if across != last or (len(pairs) > 1 and pairs[-2][1] != last - 1):
+        return "rows of the tensor are not rows of the tile"
     strides = list(gm.source.strides or [])
     contiguous = const_int(strides[column]) == 1 if strides else column == len(gm.region) - 1
     if not contiguous or len(pairs) > 2:
         return "elements of its rows are apart in global memory"
+    first, end = tile.region[last].min, tile.region[last].min + tile.region[last].extent
+    whole_pieces = facts.proves(tirx.EQ(tirx.floormod(end, unit), 0)) or facts.proves(end >= tile.source.ty.shape[last])
+    if not (facts.proves(tirx.EQ(tirx.floormod(first, unit), 0)) and whole_pieces):
+        return f"its columns are not whole pieces of {unit} elements of the tile"
     if not facts.nonnegative(gm.region[column].min):
         return "its columns may start in front of the first column of the tensor, or this cannot be ruled out"
     return None
@@ -75,17 +97,17 @@ def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
     conds = fixed_in_bounds(src, axes, state)
     row0 = dst.mins[-2] if len(dst.mins) > 1 else 0
     tail = tail_condition(axes, conds)
-    blocks = tile.nz.elements * itemsize(dst.dtype) // BLOCK_BYTES
-    # The fill knows no 8-bit types; zero bytes are zero in any.
-    target = reinterpret(head(tile.buffer, dst.version, 0), "int16" if itemsize(dst.dtype) == 1 else dst.dtype)
-    fill = intrin("fill_l1", target, 1, blocks, 0, 0, span=c.span)
+    height = axes[0].extent if len(axes) > 1 else 1
+    # Rows of padding belong to the last row of the tile.
+    below = tile.nz.rows_padded - tile.nz.rows if state.proves(row0 + height >= tile.nz.rows) else 0
+    fill = fill_rows(tile, dst.version, row0, dst.mins[-1], height + below, axes[-1].extent, c.span)
 
     def transfer(axes, conds):
         rows, cols = ([None] + axes)[-2:]
         pitch = src.gm.strides[rows.gm] if rows else cols.valid
         index, skip = _after_skip(src, rows)
-        offset, source = state.simplify(tile.nz.offset(row0 + skip, dst.mins[-1])), src.gm.offset(index, state.analyzer)
-        body = _nd2nz(tile, dst.version, offset, src, source, rows.valid if rows else 1, cols.valid, pitch, c)
+        source, count = src.gm.offset(index, state.analyzer), rows.valid if rows else 1
+        body = copy_rows(tile, dst.version, row0 + skip, dst.mins[-1], src.gm, source, count, cols.valid, pitch, state, c.span)
         return guarded(conds + non_empty(axes, state), body, c.span)
 
     always_fill = dst.tile in state.zero_rows and tile.nz.rows % tile.nz.row_unit
@@ -100,25 +122,42 @@ def _after_skip(gm: Side, rows):
     return index, skip
 
 
-def _nd2nz(tile: Tile, version, offset, src: Side, source, rows, cols, stride, c: Copy) -> Stmt:
-    """One Nd2Nz transfer, or one for each row where the row pitch exceeds the parameter's 16 bits."""
+def fill_rows(tile: Tile, version, row, col, rows, cols, span) -> Stmt:
+    """Zeros in `rows` rows from `row` on of a tile in L1, from column `col` (a multiple of 32 bytes) to the block that holds the
+    last of `cols` columns."""
+    nz = tile.nz
+    groups = round_up(const_int(cols), nz.c0) // nz.c0 if const_int(cols) is not None else nz.col_groups
+    # The fill knows no 8-bit types; zero bytes are zero in any.
+    dtype = dtype_of(tile.buffer)
+    target = head(tile.buffer, version, sym.Analyzer().simplify(nz.offset(as_expr(row), as_expr(col))))
+    target = reinterpret(target, "int16" if itemsize(dtype) == 1 else dtype)
+    if const_int(rows) == nz.rows_padded:
+        return intrin("fill_l1", target, 1, nz.rows_padded * groups, 0, 0, span=span)
+    return intrin("fill_l1", target, groups, rows, nz.rows_padded - rows, 0, span=span)
 
-    def transfer(row, count, pitch):
+
+def copy_rows(tile: Tile, version, row, col, gm: GmTensor, source, rows, cols, pitch, state: LoweringState, span) -> Stmt:
+    """`rows` rows of `cols` elements, `pitch` elements apart in GM from element `source` on, to a tile in L1 from (row, col) on.
+
+    One Nd2Nz transfer, or one for each row where the pitch exceeds the parameter's 16 bits.
+    """
+    offset = state.simplify(tile.nz.offset(row, col))
+
+    def transfer(i, count, pitch):
         return intrin(
             "copy_gm_to_l1_nd2nz",
-            head(tile.buffer, version, offset + row * tile.nz.c0 if row is not None else offset),
-            head(src.gm.flat, None, source + row * stride if row is not None else source),
+            head(tile.buffer, version, offset if i is None else offset + i * tile.nz.c0),
+            head(gm.flat, None, source if i is None else source + i * pitch_expr),
             1, count, cols, 0, pitch, tile.nz.rows_padded, 1, 1,
-            span=c.span,
+            span=span,
         )  # fmt: skip
 
-    row = tirx.Var("row", "int32")
-    by_row = loop(row, rows, transfer(row, 1, tile.nz.cols), span=c.span)
-    pitch = const_int(stride)
-    if pitch is not None:
-        return transfer(None, rows, pitch) if pitch <= MAX_ND2NZ_STRIDE else by_row
-    fits = stride <= MAX_ND2NZ_STRIDE
-    return if_then(fits, transfer(None, rows, tirx.Cast("int32", stride)), by_row, span=c.span)
+    i, pitch_expr = tirx.Var("row", "int32"), pitch
+    by_row = loop(i, rows, transfer(i, 1, tile.nz.cols), span=span)
+    known = const_int(pitch)
+    if known is not None:
+        return transfer(None, rows, known) if known <= MAX_ND2NZ_STRIDE else by_row
+    return if_then(pitch <= MAX_ND2NZ_STRIDE, transfer(None, rows, tirx.Cast("int32", pitch)), by_row, span=span)
 
 
 def l0c_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
@@ -166,4 +205,4 @@ def _int32(e):
     return tirx.Cast("int32", e)
 
 
-__all__ = ["find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1"]
+__all__ = ["copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1"]

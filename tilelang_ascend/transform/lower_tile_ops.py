@@ -53,6 +53,7 @@ from ..ir import (
 from ..tileop import registry
 from ..tileop.copy import lower_copy
 from ..tileop.gemm import lower_gemm
+from ..tileop.im2col import lower_im2col
 from ..tileop.layout import FRACTAL_ROWS, GmTensor, row_major
 from ..tileop.state import LoweringState, head
 from ..tileop.zero_accumulator import lower_zero_accumulator
@@ -182,6 +183,10 @@ class _Lower(StmtMutator):
             clear, out = self.scalar(s.value.args[3], s.span)
             args = [*s.value.args[:3], clear]
             return [*out, lower_gemm(Evaluate(call("tl.gemm", args, attrs_of(s), span=s.span), span=s.span), self.state)]
+        if name == "tl.im2col":
+            steps = [self.scalar(a, s.span) for a in s.value.args[2:]]
+            stmt = Evaluate(call(name, [*s.value.args[:2], *(e for e, _ in steps)], attrs_of(s), span=s.span), span=s.span)
+            return [*(b for _, binds in steps for b in binds), lower_im2col(stmt, self.state)]
         if name == "tl.zero_accumulator":
             return lower_zero_accumulator(s, self.state)
         if name and name.startswith("tl."):

@@ -1,5 +1,6 @@
 """The road from Tile IR to Ascend IR, as a list of passes one can read aloud.
 
+    expand_im2col        patches of images the cube core cannot gather become element-wise work
     resolve_views        views of buffers become accesses to their storage
     forward_copies       remove staging buffers that only pass a tile on
     normalize_clears     "start from zero" is a fill in front of the accumulation
@@ -13,6 +14,7 @@
     split_rows           vector work divided between the two vector cores of a block
     version_buffers      several copies of a tile, so that transfers and compute overlap
     fold_clears          zero fills of accumulators become conditions of the first Mmad
+    cut_nests            element-wise statements in parts, only if their temporaries do not fit otherwise
     lower_tile_ops       tile ops become instructions
     plan_memory          addresses
     insert_sync          flags and barriers
@@ -28,7 +30,9 @@ from typing import Any
 from ..errors import OutOfMemory
 from ..ir import IRModule, PrimFunc
 from ..isa.base import Space
+from .cut_nests import cut_nests
 from .drop_dead_fills import drop_dead_fills
+from .expand_im2col import expand_im2col
 from .fold_clears import fold_clears
 from .forward_copies import forward_copies
 from .hoist_loads import hoist_loads
@@ -49,6 +53,8 @@ from .suggest_tile import suggest_tile
 from .version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
 
 MAX_VERSIONS = 4
+# Iterations of the parts of element-wise statements whose temporaries do not fit UB: smaller ones cost more instructions.
+NEST_LANES = (8192, 2048, 512)
 
 
 @dataclass
@@ -93,7 +99,8 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
             stages.append((name, ir))
         return ir
 
-    placed = record("resolve_views", resolve_views(func))
+    placed = record("expand_im2col", expand_im2col(func))
+    placed = record("resolve_views", resolve_views(placed))
     placed = record("forward_copies", forward_copies(placed))
     placed = record("normalize_clears", normalize_clears(placed))
     placed = record("merge_k_steps", merge_k_steps(placed, chip))
@@ -104,10 +111,10 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     placed = record("map_grid", map_grid(placed, chip))
     placed = record("hoist_loads", hoist_loads(placed))
     placed = record("split_rows", split_rows(placed))
-    versioned, folded, combined, planned, memory_map, warnings = _fit(placed, chip, options)
-    record("version_buffers", versioned)
-    record("fold_clears", folded)
-    record("lower_tile_ops", combined)
+    fitting = _fit(placed, chip, options)
+    for name, ir in fitting.stages:
+        record(name, ir)
+    planned, memory_map, warnings = fitting.planned, fitting.memory_map, fitting.warnings
     record("plan_memory", planned)
     synced, sync_plan = plan_and_insert_sync(planned.with_attr("ascend.chip", chip.name), chip)
     record("insert_sync", synced)
@@ -116,27 +123,48 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), stages, list(sync_plan.notes), warnings)
 
 
-def _fit(placed: PrimFunc, chip, options: Options):
-    """The function after version_buffers, fold_clears, lower_tile_ops and plan_memory, the memory map, and the warnings, with as many
-    versions of each tile as fit beside the temporaries.
+@dataclass
+class _Fitting:
+    """One way in which all tiles and temporaries have a place; `stages` as in `Lowered`."""
+
+    stages: list
+    planned: PrimFunc
+    memory_map: Any
+    warnings: list
+
+
+def _attempts(options: Options):
+    """(versions of tiles, iterations of a nest or None) in the order in which they are tried until everything fits: whole statements
+    with fewer and fewer versions, then smaller and smaller parts of statements, with double buffering first."""
+    most = max(1, options.max_versions)
+    yield from ((versions, None) for versions in range(most, 0, -1))
+    yield from ((versions, lanes) for lanes in NEST_LANES for versions in sorted({min(2, most), 1}, reverse=True))
+
+
+def _fit(placed: PrimFunc, chip, options: Options) -> _Fitting:
+    """Lower with as many versions of each tile as fit beside the temporaries.
 
     How much room temporaries need is known when they have addresses: a second attempt uses what a careful first one left.
     """
-    temporaries = estimated_temporaries(placed)
-    for versions in range(max(1, options.max_versions), 0, -1):
-        try:
-            chosen = _attempt(placed, chip, options, versions, temporaries)
-        except OutOfMemory as error:
-            if versions == 1:
-                raise suggest_tile(placed, chip, error) from None
+    temporaries, failure = estimated_temporaries(placed), None
+    for versions, lanes in _attempts(options):
+        if lanes is not None and failure.fields["memory"] != Space.UB.name:
             continue
-        break
-    versioned, memory_map = chosen[0], chosen[4]
-    needed = max(0, memory_map.peak(Space.UB) - versioned_bytes(versioned))
+        try:
+            chosen = _attempt(placed, chip, options, versions, temporaries if lanes is None else 0, lanes)
+            break
+        except OutOfMemory as error:
+            # The last plan of whole statements tells the user most about the tiles.
+            failure = error if lanes is None else failure
+    else:
+        raise suggest_tile(placed, chip, failure) from None
+    if lanes is not None:
+        return chosen
+    needed = max(0, chosen.memory_map.peak(Space.UB) - versioned_bytes(chosen.stages[0][1]))
     if needed >= temporaries or _counts(placed, versions, chip, needed) == _counts(placed, versions, chip, temporaries):
         return chosen
     try:
-        return _attempt(placed, chip, options, versions, needed)
+        return _attempt(placed, chip, options, versions, needed, None)
     except OutOfMemory:
         return chosen
 
@@ -145,12 +173,16 @@ def _counts(placed: PrimFunc, versions: int, chip, temporaries: int) -> list[int
     return [n for n, _ in choose_versions(placed.body, versions, chip, temporaries).values()]
 
 
-def _attempt(placed: PrimFunc, chip, options: Options, versions: int, temporaries: int):
+def _attempt(placed: PrimFunc, chip, options: Options, versions: int, temporaries: int, lanes: int | None) -> _Fitting:
     versioned = version_buffers(placed, versions, chip, temporaries)
-    folded = fold_clears(versioned)
-    combined, warnings = lower_tile_ops(folded, chip, {"fast_math": options.fast_math})
+    tiled = fold_clears(versioned)
+    stages = [("version_buffers", versioned), ("fold_clears", tiled)]
+    if lanes is not None:
+        tiled = cut_nests(tiled, lanes)
+        stages.append(("cut_nests", tiled))
+    combined, warnings = lower_tile_ops(tiled, chip, {"fast_math": options.fast_math})
     planned, memory_map = plan_memory(combined, chip)
-    return versioned, folded, combined, planned, memory_map, warnings
+    return _Fitting([*stages, ("lower_tile_ops", combined)], planned, memory_map, warnings)
 
 
 __all__ = ["Lowered", "Options", "lower"]

@@ -72,7 +72,7 @@ def collect_demand(body: Stmt, obstacles: dict) -> dict:
                 moves.append((src, dst))
             elif s in obstacles:
                 demand[src if on_chip(src) else dst].add(UB)
-        elif name != "tl.fill":
+        elif name not in ("tl.fill", "tl.im2col"):
             for b in uses_of(s).all:
                 if b in demand:
                     demand[b].add(UB)
@@ -182,6 +182,9 @@ class Placer:
             return self.copy(s)
         if name == "tl.gemm":
             return self.gemm(s)
+        if name == "tl.im2col":
+            image, tile, *steps = s.value.args
+            return tile_op("im2col", image, self._at(tile, self.define(tile.source, L1)), *steps, span=s.span, **attrs_of(s))
         if name == "tl.fill" and on_chip(s.value.args[0].source):
             return self.fill(s)
         return self.vector(s)

@@ -58,12 +58,8 @@ SCRIPTS = {
     "moe/combine.py": "--tokens 13 --k 3 --dim 72",
 }
 
-KNOWN_FAILURES = {
-    "convolution/im2col.py": "T.im2col is not available yet",
-}
+KNOWN_FAILURES: dict = {}
 """Scripts that find a gap of the compiler, and which."""
 
-KNOWN_FAILURES_AT_DEFAULT_SIZES = {
-    "scatter/histogram.py": "temporaries of a comparison of 64 KB tiles do not fit into UB",
-} | KNOWN_FAILURES
+KNOWN_FAILURES_AT_DEFAULT_SIZES: dict = {} | KNOWN_FAILURES
 """The same for the sizes a user gets who gives none."""

@@ -142,3 +142,35 @@ def test_persistent_loops_stay_on_the_cube_core(dims):
     out = roads.run(kernel, {"A": a, "B": b, "C": np.zeros((70, 90), np.float32)}, sizes)
     np.testing.assert_allclose(out["C"], a.astype(np.float32) @ b.astype(np.float32), **roads.tolerance("float32", 40))
     assert not uses_vector_cores(kernel)
+
+
+@tilelang.jit
+def loaded_in_parts(M, K, rows, cols):
+    """C = A @ A.T where the operands are loaded in parts that reach over the edges of A."""
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), C: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            a, b = T.alloc_shared((32, 32), "float16"), T.alloc_shared((32, 32), "float16")
+            c = T.alloc_fragment((32, 32), "float32")
+            T.clear(c)
+            for i in range(0, 32, rows):
+                for j in range(0, 32, cols):
+                    T.copy(A[i : i + rows, j : j + cols], a[i : i + rows, j : j + cols])
+                    T.copy(A[i : i + rows, j : j + cols], b[i : i + rows, j : j + cols])
+            T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C)
+
+    return main
+
+
+@pytest.mark.parametrize("rows, cols, mixed", [(16, 32, False), (32, 16, False), (8, 16, False), (16, 8, True)])
+def test_tiles_loaded_in_parts(rows, cols, mixed):
+    """Zeros for what lies outside go to the part that is loaded, not to its neighbours; parts of 8 columns go through UB."""
+    a = np.random.default_rng(4).integers(-4, 5, (21, 27)).astype(np.float16)
+    kernel = loaded_in_parts(21, 27, rows, cols)
+    out = roads.run(kernel, {"A": a, "C": np.full((32, 32), 7, np.float32)})
+    expected = np.zeros((32, 32), np.float32)
+    expected[:21, :21] = a.astype(np.float32) @ a.astype(np.float32).T
+    np.testing.assert_array_equal(out["C"], expected)
+    assert uses_vector_cores(kernel) == mixed

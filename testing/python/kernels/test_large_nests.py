@@ -1,0 +1,86 @@
+"""Element-wise statements over tiles whose temporaries do not fit UB are worked off in parts."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.transform import cut_nests as cut_nests_module
+from tilelang_ascend.transform.stage_globals import nest_of
+
+
+@tilelang.jit
+def one_hot(rows, n):
+    """How often each of the first `rows` numbers occurs: comparisons over a tile that takes a third of UB."""
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "int32"), Count: T.Tensor((rows,), "int32")):
+        with T.Kernel(1, threads=128) as _:
+            x, hit = T.alloc_shared((n,), "int32"), T.alloc_fragment((rows, n), "int32")
+            count = T.alloc_fragment((rows,), "int32")
+            T.copy(X, x)
+            for b, i in T.Parallel(rows, n):
+                hit[b, i] = T.if_then_else(x[i] == b and i != 3, 1, 0)
+            T.reduce_sum(hit, count, dim=1)
+            T.copy(count, Count)
+
+    return main
+
+
+@pytest.mark.parametrize("rows, n", [(16, 1024), (15, 1100), (1, 16000)])
+def test_comparisons(rows, n):
+    x = np.random.default_rng(0).integers(-1, rows + 1, n).astype(np.int32)
+    out = roads.run(one_hot(rows, n), {"X": x, "Count": np.zeros(rows, np.int32)}, text=rows == 15)
+    expected = [np.sum(np.delete(x, 3) == b) for b in range(rows)]
+    np.testing.assert_array_equal(out["Count"], expected)
+
+
+def nest(*extents):
+    """A nest over a tile, as the lowering sees it."""
+
+    @T.prim_func
+    def main():
+        with T.Kernel(1) as _:
+            x = T.alloc_fragment(extents, "float32")
+            if len(extents) == 1:
+                for i in T.Parallel(*extents):
+                    x[i] = i
+            else:
+                for i, j in T.Parallel(*extents):
+                    x[i, j] = i * 3 + j
+
+    return main
+
+
+def parts(func) -> list:
+    """Extents of all nests, in order."""
+    from tilelang_ascend.analysis.tile_uses import is_parallel
+    from tilelang_ascend.ir import For, children
+
+    found = []
+
+    def visit(s, times):
+        if is_parallel(s):
+            found.append((times, *(int(e.value) for _, e in nest_of(s)[0])))
+            return
+        inner = int(s.extent.value) if isinstance(s, For) else 1
+        for c in children(s):
+            visit(c, times * inner)
+
+    visit(func.body, 1)
+    return found
+
+
+@pytest.mark.parametrize(
+    "extents, lanes, expected",
+    [
+        ((16, 1024), 32768, [(1, 16, 1024)]),
+        ((16, 1024), 2048, [(8, 2, 1024)]),
+        ((5, 1000), 2048, [(2, 2, 1000), (1, 1, 1000)]),
+        ((2, 3000), 512, [(2 * 5, 1, 512), (2, 1, 440)]),
+        ((4000,), 512, [(7, 512), (1, 416)]),
+    ],
+)
+def test_parts(extents, lanes, expected):
+    assert parts(cut_nests_module.cut_nests(nest(*extents), lanes)) == expected
