@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .build_program import build_program
 from .dependence import dependences
-from .happens_before import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, SET, WAIT, Simulation
+from .happens_before import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, SET, WAIT, Timeline
 from .program import LANES, Program, Sync
 from .trace import GAP, SAME_ITERATION, SYNC, Need, traces
 
@@ -41,7 +41,7 @@ def check_program(program: Program) -> list[Uncovered]:
     ids = [n.ident for n in _sync_nodes(program.root) if n.ident is not None]
     found: dict[str, Uncovered] = {}
     for trace in traces(program, deps, ids, credit if versions else 1):
-        result = Simulation(trace, _bind(trace), credit=credit).run()
+        result = Timeline(trace, _bind(trace)).run(credit=credit)
         for need in result.uncovered:
             item = _describe(need)
             found.setdefault(item.text, item)
@@ -75,15 +75,15 @@ def _bind(trace) -> list:
 def _event(node: Sync, env: dict):
     ident = node.ident.evaluate(env) if node.ident is not None else None
     if node.kind == "set":
-        return SET, (node.src, node.dst, ident), node.src, node.dst
+        return SET, (node.src, node.dst, ident), node.src, node.dst, None
     if node.kind == "wait":
-        return WAIT, (node.src, node.dst, ident), node.src, node.dst
+        return WAIT, (node.src, node.dst, ident), node.src, node.dst, None
     if node.kind == "barrier":
-        return (BARRIER_ALL, node.core) if node.src is None else (BARRIER, node.src)
+        return (BARRIER_ALL, node.core, None) if node.src is None else (BARRIER, node.src, None)
     if node.kind == "cross_set":
-        return CROSS_SET, ("cross", node.core, ident), node.src
+        return CROSS_SET, ("cross", node.core, ident), node.src, None
     other = "aiv" if node.core == "aic" else "aic"
-    return CROSS_WAIT, ("cross", other, ident), node.core
+    return CROSS_WAIT, ("cross", other, ident), node.core, None
 
 
 def _flag_name(key) -> str:

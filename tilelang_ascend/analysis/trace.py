@@ -11,6 +11,9 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from .dependence import Dependence
 from .linear import Linear
@@ -41,9 +44,10 @@ class Need:
 class Trace:
     """One unrolled execution. `events` are tuples:
 
-    (INSTR, lane, column, position, needs) · (GAP, block, statement position, env) · (SYNC, node, env) · (FORK,) ·
-    (ELSE,) · (JOIN,) ·
-    (JUMP,)
+    (INSTR, lane, column, position, first need, end of needs) · (GAP, block, statement position, env) · (SYNC, node, env) ·
+    (FORK,) · (ELSE,) · (JOIN,) · (JUMP,)
+
+    `needs` holds the needs of all instructions, one behind the other.
 
     Instances are grouped in columns, the units in which a clock knows what is complete. Without control flow a lane is
     a column: lanes complete as a prefix. With control flow, instances of one instruction on one set of versions form a
@@ -51,8 +55,14 @@ class Trace:
     """
 
     events: list
+    needs: list
     columns: list
     forked: bool
+
+    @cached_property
+    def need_table(self) -> np.ndarray:
+        """Column and position of each need."""
+        return np.array([(n.column, n.position) for n in self.needs], np.int64).reshape(-1, 2)
 
 
 def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), at_least: int = 1) -> list[Trace]:
@@ -140,6 +150,7 @@ class _Unroller:
         self.env = env
         self.iters: list[int] = []
         self.events: list = []
+        self.needs: list[Need] = []
         self.position = 0
         self.instances: dict[Instr, dict] = {i: {} for i in program.instrs}
         self.incoming: dict[Instr, list] = {i: [] for i in program.instrs}
@@ -152,7 +163,7 @@ class _Unroller:
 
     def run(self) -> Trace:
         self.block(self.program.root)
-        return Trace(self.events, self.columns, self.forked)
+        return Trace(self.events, self.needs, self.columns, self.forked)
 
     def column(self, node: Instr, versions: dict) -> int:
         """Column of an instance."""
@@ -182,7 +193,9 @@ class _Unroller:
         for d in self.incoming[node]:
             self._need(d, iters, versions, needs)
         column = self.column(node, versions)
-        self.events.append((INSTR, node.lane, column, self.position, tuple(needs.values())))
+        first = len(self.needs)
+        self.needs += needs.values()
+        self.events.append((INSTR, node.lane, column, self.position, first, len(self.needs)))
         self.instances[node].setdefault((column, *versions.values()), []).append((self.position, iters, versions))
 
     def _need(self, d: Dependence, iters: tuple, versions: dict, needs: dict) -> None:

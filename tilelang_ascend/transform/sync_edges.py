@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from ..analysis.dependence import Dependence, dependences, version_argument
-from ..analysis.happens_before import BARRIER, Simulation
+from ..analysis.happens_before import BARRIER, Timeline
 from ..analysis.program import LANES, Block, Branch, Jump, Loop, Program, common_block, enclosing_loops, position_in
 from ..analysis.trace import INSTR, SAME_ITERATION, Need, traces
 from ..errors import CompileError
@@ -25,7 +25,6 @@ from .sync_plan import (
     Ring,
     Slot,
     SyncPlan,
-    leave_out,
 )
 
 MAX_ROUNDS = 40
@@ -87,7 +86,7 @@ class EdgeChooser:
         binder = Binder(self.plan)
         needs, unsafe = [], []
         for trace in self.traces:
-            found = Simulation(trace, binder.bind(trace), credit=self.credit).run()
+            found = binder.bind(trace).run(credit=self.credit)
             assert not found.broken and not found.leftover, (found.broken, found.leftover, self.plan.edges)
             needs += [n for n in found.uncovered if n.dependence.src.lane != n.dependence.dst.lane]
             unsafe += found.unsafe
@@ -248,8 +247,9 @@ class EdgeChooser:
         order and placing each as late as possible gives the fewest of them in straight-line code."""
         while True:
             slots = {}
+            binder = Binder(self.plan)
             for trace in self.traces:
-                found = Simulation(trace, Binder(self.plan).bind(trace), assume_barriers=True).run()
+                found = binder.bind(trace).run(assume_barriers=True)
                 for need in found.uncovered:
                     slots.setdefault((_barrier_slot(need), need.dependence.dst.lane), need.dependence.dst.stmt)
             # A barrier in front of a loop covers less than the simulation assumed inside the loop: look again.
@@ -263,15 +263,21 @@ class EdgeChooser:
     def _prune_guarded(self) -> None:
         """Remove flags that others make superfluous together with their guards, before barriers are placed: a guard is tighter than
         what it guards, and where it also orders two instructions of one lane a barrier costs less."""
+        timelines, out = self._timelines(), set()
         for edge, guard in list(self.guards.items()):
-            trial = [leave_out(leave_out(Binder(self.plan).bind(t), edge), guard) for t in self.traces]
-            if all(self._flags_suffice(t, events) for t, events in zip(self.traces, trial)):
-                self.plan = self.plan.without(edge).without(guard)
+            trial = out | {edge, guard}
+            if all(self._flags_suffice(t, trial) for t in timelines):
+                out = trial
                 del self.guards[edge]
+        self.plan = self.plan.without(*out)
 
-    def _flags_suffice(self, trace, events: list) -> bool:
+    def _timelines(self) -> list[Timeline]:
+        binder = Binder(self.plan)
+        return [binder.bind(trace) for trace in self.traces]
+
+    def _flags_suffice(self, timeline: Timeline, without: set) -> bool:
         """True if nothing but barriers of single lanes is missing."""
-        found = Simulation(trace, events, credit=self.credit).run()
+        found = timeline.run(without=without, credit=self.credit)
         return not (found.unsafe or found.broken or found.leftover) and all(
             need.dependence.src.lane == need.dependence.dst.lane for need in found.uncovered
         )
@@ -281,32 +287,24 @@ class EdgeChooser:
         same or the previous iteration first, so that what stays leaves the most room for transfers to run ahead."""
         order = sorted(self.plan.edges, key=lambda e: (e.depth, e.distance, -abs(e.wait_at.gap - e.set_at.gap)))
         order += [b for b in self.plan.barriers if not b.fixed]
-        bound = [Binder(self.plan).bind(trace) for trace in self.traces]
-        needed = self._indispensable_barriers(bound)
+        timelines = self._timelines()
+        needed, out = self._indispensable_barriers(timelines), set()
         # A guard exists for the sake of one flag: try them together before the guard starts to stand in for others.
-        groups = [[edge, guard] for edge, guard in self.guards.items()] + [[item] for item in order]
+        groups = [{edge, guard} for edge, guard in self.guards.items()] + [{item} for item in order]
         for group in groups:
-            if any(item in needed or not self.plan.holds(item) for item in group):
+            if group & needed or group & out:
                 continue
-            trial = bound
-            for item in group:
-                trial = [leave_out(events, item) for events in trial]
-            if all(
-                Simulation(t, events, first_only=True, credit=self.credit).run().clean
-                for t, events in zip(self.traces, trial)
-            ):
-                bound = trial
-                for item in group:
-                    self.plan = self.plan.without(item)
+            if all(t.run(without=out | group, first_only=True, credit=self.credit).clean for t in timelines):
+                out |= group
+        self.plan = self.plan.without(*out)
 
-    def _indispensable_barriers(self, bound: list) -> set:
-        """Barriers that are the only ones between two instructions that nothing else orders. (Trying to remove them is
-        slow.)"""
+    def _indispensable_barriers(self, timelines: list[Timeline]) -> set:
+        """Barriers that are the only ones between two instructions that nothing else orders. (Trying to remove them takes
+        longer.)"""
         needed = set()
-        for trace, events in zip(self.traces, bound):
-            found = Simulation(trace, [e for e in events if e[0] != BARRIER]).run()
-            at, barriers = _barrier_positions(events)
-            for need in found.uncovered:
+        for timeline in timelines:
+            at, barriers = _barrier_positions(timeline.events)
+            for need in timeline.run(without_barriers=True).uncovered:
                 between = {barriers[i] for i in range(bisect_left(at, need.position), bisect_left(at, need.at))}
                 if len(between) == 1:
                     needed |= between

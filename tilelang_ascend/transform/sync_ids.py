@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
-from ..analysis.happens_before import Simulation
+from ..analysis.happens_before import Timeline
 from ..analysis.program import LANES, Branch
 from ..errors import CompileError
 from .sync_plan import BARRIERS, Barrier, Binder, Edge, Slot, SyncPlan
@@ -54,18 +54,22 @@ class IdAssigner:
                 pools["cross" if edge.cross else (edge.src, edge.dst)].append(edge)
         return pools
 
-    def _clean(self, plan: SyncPlan, keys=None) -> bool:
-        binder = Binder(plan, keys)
-        return all(Simulation(t, binder.bind(t), first_only=True, credit=self.credit).run().clean for t in self.traces)
+    def _timelines(self, plan: SyncPlan) -> list[Timeline]:
+        binder = Binder(plan)
+        return [binder.bind(t) for t in self.traces]
+
+    def _clean(self, timelines: list[Timeline], rename=None) -> bool:
+        return all(t.run(first_only=True, credit=self.credit, rename=rename).clean for t in timelines)
 
     def _share(self, edges: list[Edge], limit: int) -> bool:
         """First fit: give each edge the first ids that no conflicting edge uses. True (and ids set) when that is
         enough."""
         ids: dict[Edge, int] = {}
+        timelines = self._timelines(self.plan)
         for edge in edges:
             for base in range(limit - edge.count + 1):
                 trial = {**ids, edge: base}
-                if self._clean(self.plan, _keys(trial)):
+                if self._clean(timelines, _keys(trial)):
                     ids = trial
                     break
             else:
@@ -100,7 +104,7 @@ class IdAssigner:
     def _replace(self, old: tuple, new: list, *barriers: Barrier) -> bool:
         edges = [e for e in self.plan.edges if e not in old] + new
         trial = SyncPlan(edges, [*self.plan.barriers, *barriers], self.plan.ids)
-        if not self._clean(trial):
+        if not self._clean(self._timelines(trial)):
             return False
         self.plan = trial
         return True
@@ -111,9 +115,10 @@ def _in_branch(edge: Edge) -> bool:
 
 
 def _keys(ids: dict):
-    """Flag keys under a partial assignment: assigned edges share keys by id, the others have their own."""
+    """Names of flags under a partial assignment: assigned edges share names by id, the others have their own."""
 
-    def key(edge: Edge, value: int):
+    def key(flag: tuple[Edge, int]):
+        edge, value = flag
         if edge not in ids:
             return edge, value
         pool = ("cross", LANES[edge.src][0]) if edge.cross else (edge.src, edge.dst)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ..analysis.happens_before import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, SET, WAIT
+from ..analysis.happens_before import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, SET, WAIT, Timeline
 from ..analysis.linear import Linear
 from ..analysis.program import LANES, Block, Loop
 from ..analysis.trace import GAP, SYNC, Trace
@@ -114,13 +114,9 @@ class SyncPlan:
     barriers: list[Barrier] = field(default_factory=list)
     ids: dict = field(default_factory=dict)
 
-    def without(self, item) -> SyncPlan:
-        """A copy that lacks one edge or barrier."""
-        return SyncPlan([e for e in self.edges if e is not item], [b for b in self.barriers if b is not item], self.ids)
-
-    def holds(self, item) -> bool:
-        """Is this edge or barrier still part of the plan?"""
-        return any(x is item for x in (*self.edges, *self.barriers))
+    def without(self, *items) -> SyncPlan:
+        """A copy that lacks some edges and barriers."""
+        return SyncPlan([e for e in self.edges if e not in items], [b for b in self.barriers if b not in items], self.ids)
 
     @property
     def notes(self) -> list[str]:
@@ -149,8 +145,7 @@ class Binder:
     """Puts the flags of a plan into traces. Events carry their owner as last item, so that single edges can be left
     out."""
 
-    def __init__(self, plan: SyncPlan, keys=None):
-        self.keys = keys or (lambda edge, value: (edge, value))
+    def __init__(self, plan: SyncPlan):
         self.at: dict = defaultdict(list)
         for edge in plan.edges:
             self._edge(edge)
@@ -176,15 +171,15 @@ class Binder:
             self._add(after, lambda env: [self._wait(edge, v) for v in values_drained(edge, env)])
 
     def _set(self, edge: Edge, value):
-        key = self.keys(edge, value)
+        key = edge, value
         return (CROSS_SET, key, edge.src, edge) if edge.cross else (SET, key, edge.src, edge.dst, edge)
 
     def _wait(self, edge: Edge, value):
-        key = self.keys(edge, value)
+        key = edge, value
         return (CROSS_WAIT, key, LANES[edge.dst][0], edge) if edge.cross else (WAIT, key, edge.src, edge.dst, edge)
 
-    def bind(self, trace: Trace) -> list:
-        """Events of `trace` with the synchronisation in place of the gaps."""
+    def bind(self, trace: Trace) -> Timeline:
+        """`trace` with the synchronisation in place of the gaps."""
         out = []
         at = self.at
         for event in trace.events:
@@ -196,7 +191,7 @@ class Binder:
             if entries:
                 for _, make in entries:
                     out.extend(make(event[3]))
-        return out
+        return Timeline(trace, out)
 
 
 def _value(form: Linear | None, env: dict) -> int:
@@ -207,12 +202,7 @@ def _barrier_event(barrier: Barrier):
     return (BARRIER_ALL, barrier.core, barrier) if barrier.lane is None else (BARRIER, barrier.lane, barrier)
 
 
-def leave_out(events: list, owner) -> list:
-    """`events` without what belongs to `owner`."""
-    return [e for e in events if e[-1] is not owner]
-
-
 __all__ = [
     "BARRIERS", "Barrier", "Binder", "DRAIN", "Edge", "GUARD_SET", "GUARD_WAIT", "PRIME", "Ring", "SETS", "Slot",
-    "SyncPlan", "WAITS", "leave_out", "values_drained", "values_primed",
+    "SyncPlan", "WAITS", "values_drained", "values_primed",
 ]  # fmt: skip

@@ -8,9 +8,9 @@ import pytest
 ROOT = Path(__file__).parents[3] / "tilelang_ascend"
 LAYERS = [
     {"errors", "env", "knobs", "log", "arch", "isa"},
-    {"ir", "arith"},
+    {"ir", "arith", "native"},
     {"analysis"},
-    {"tileop", "transform", "codegen", "native"},
+    {"tileop", "transform", "codegen"},
     {"sim"},
     {
         "language", "frontend", "runtime", "cache", "profiler", "jit", "tools", "layout",

@@ -1,0 +1,290 @@
+#include "happens_before.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <utility>
+
+namespace tla {
+namespace {
+
+using Clock = std::vector<int64_t>;
+/*! \brief A clock that copies of a state share; never changed in place. */
+using Row = std::shared_ptr<const Clock>;
+
+Row make_row(Clock clock) { return std::make_shared<const Clock>(std::move(clock)); }
+
+/*! \brief Clocks and raised flags at one point of the trace. Not `alive` after a jump. */
+struct State {
+  std::vector<Row> clock;               // by lane
+  std::vector<Row> flags;               // by key; null: not set
+  std::vector<std::deque<Row>> queues;  // by key: sets of cross-core flags that nobody has waited for
+  bool alive = true;
+};
+
+class Simulation {
+ public:
+  Simulation(const HbTrace& trace, const HbOptions& options) : trace_(trace), options_(options), lane_of_(trace.lane_of) {
+    const size_t lanes = trace.lane_core.size();
+    columns_of_.resize(lanes);
+    for (size_t c = 0; c < lane_of_.size(); ++c) columns_of_[lane_of_[c]].push_back(c);
+    make_wait_columns();
+    const Row zero = make_row(Clock(lane_of_.size(), 0));
+    state_.clock.assign(lanes, zero);
+    state_.flags.resize(trace.num_keys);
+    state_.queues.resize(trace.num_keys);
+    last_.assign(lane_of_.size(), 0);
+    waited_.assign(trace.num_keys, -1);
+    cross_sets_.assign(trace.num_keys, 0);
+    cross_waits_.resize(trace.num_keys);
+  }
+
+  HbFindings run() {
+    for (int64_t i = 0; i < trace_.num_events; ++i) {
+      const HbEvent& e = trace_.events[i];
+      if (!exists(e)) continue;
+      step(e);
+      if (options_.first_only && (!found_.uncovered.empty() || !found_.unsafe.empty() || !found_.broken.empty())) return found_;
+    }
+    for (int64_t key = 0; key < trace_.num_keys; ++key) {
+      if (state_.flags[key] || !state_.queues[key].empty()) found_.leftover.push_back(key);
+    }
+    return found_;
+  }
+
+ private:
+  bool exists(const HbEvent& e) const {
+    if (e.owner >= 0 && options_.left_out[e.owner]) return false;
+    return !(options_.without_barriers && e.kind == static_cast<int64_t>(HbKind::kBarrier));
+  }
+
+  /*! \brief Columns for the waits of flags: whoever sets a flag again must know that its last wait is over. */
+  void make_wait_columns() {
+    wait_column_.assign(trace_.num_keys, -1);
+    for (int64_t i = 0; i < trace_.num_events; ++i) {
+      const HbEvent& e = trace_.events[i];
+      const HbKind kind = static_cast<HbKind>(e.kind);
+      if ((kind != HbKind::kWait && kind != HbKind::kCrossWait) || wait_column_[e.key] >= 0) continue;
+      if (kind == HbKind::kWait && !trace_.forked) {
+        wait_column_[e.key] = e.lane;  // without control flow a lane is a column
+        continue;
+      }
+      const int64_t column = static_cast<int64_t>(lane_of_.size());
+      wait_column_[e.key] = column;
+      if (kind == HbKind::kWait) {
+        lane_of_.push_back(e.lane);
+        columns_of_[e.lane].push_back(column);
+      } else {
+        const std::vector<int64_t> lanes = lanes_of(e.core);
+        lane_of_.push_back(lanes.front());
+        for (const int64_t lane : lanes) columns_of_[lane].push_back(column);
+      }
+    }
+  }
+
+  std::vector<int64_t> lanes_of(int64_t core) const {
+    std::vector<int64_t> lanes;
+    for (size_t lane = 0; lane < trace_.lane_core.size(); ++lane) {
+      if (trace_.lane_core[lane] == core) lanes.push_back(static_cast<int64_t>(lane));
+    }
+    return lanes;
+  }
+
+  void step(const HbEvent& e) {
+    switch (static_cast<HbKind>(e.kind)) {
+      case HbKind::kInstr: return instruction(e);
+      case HbKind::kFork: return saved_.push_back({state_, last_});
+      case HbKind::kElse: return other_arm();
+      case HbKind::kJoin: return join();
+      case HbKind::kJump: state_.alive = false; return;
+      case HbKind::kSet: return set(e);
+      case HbKind::kWait: return wait(e);
+      case HbKind::kBarrier: state_.clock[e.lane] = snapshot(e.lane); return;
+      case HbKind::kBarrierAll: return barrier_all(e);
+      case HbKind::kCrossSet: return cross_set(e);
+      case HbKind::kCrossWait: return cross_wait(e);
+    }
+  }
+
+  void instruction(const HbEvent& e) {
+    now_ = e.position;
+    const Row row = state_.clock[e.lane];
+    missing_.clear();  // for each source lane, the latest need that is not met
+    for (int64_t n = e.first_need; n < e.end_need; ++n) {
+      const HbNeed& need = trace_.needs[n];
+      if ((*row)[need.column] >= need.position) continue;
+      const int64_t source = lane_of_[need.column];
+      auto it = std::find_if(missing_.begin(), missing_.end(), [&](const auto& m) { return m.first == source; });
+      if (it == missing_.end()) {
+        missing_.emplace_back(source, n);
+      } else if (trace_.needs[it->second].position < need.position) {
+        it->second = n;
+      }
+    }
+    for (const auto& [source, n] : missing_) {
+      found_.uncovered.push_back(n);
+      if (options_.assume_barriers && source == e.lane) state_.clock[e.lane] = completed(*row, e.lane, e.position - 1);
+    }
+    last_[e.column] = e.position;
+  }
+
+  /*! \brief `clock` plus: all of `lane` up to `position` is complete. */
+  Row completed(Clock clock, int64_t lane, int64_t position) const {
+    for (const int64_t column : columns_of_[lane]) clock[column] = position;
+    return make_row(std::move(clock));
+  }
+
+  Row snapshot(int64_t lane) const { return completed(*state_.clock[lane], lane, now_); }
+
+  void learn(int64_t lane, const Clock& news) {
+    Clock clock = *state_.clock[lane];
+    for (size_t c = 0; c < clock.size(); ++c) clock[c] = std::max(clock[c], news[c]);
+    state_.clock[lane] = make_row(std::move(clock));
+  }
+
+  void broken(HbBroken what, int64_t key) {
+    found_.broken.push_back(what);
+    found_.broken.push_back(key);
+  }
+
+  void set(const HbEvent& e) {
+    if (state_.flags[e.key]) broken(kSetTwice, e.key);
+    const int64_t column = wait_column_[e.key];
+    if (waited_[e.key] >= 0 && waited_[e.key] > (*state_.clock[e.lane])[column]) found_.unsafe.push_back(e.key);
+    state_.flags[e.key] = snapshot(e.lane);
+  }
+
+  void wait(const HbEvent& e) {
+    const Row news = std::exchange(state_.flags[e.key], nullptr);
+    if (!news) return broken(kWaitWithoutSet, e.key);
+    ++now_;
+    waited_[e.key] = last_[wait_column_[e.key]] = now_;
+    // A wait of the scalar pipe teaches only the scalar pipe: nobody documents that issue order alone is an ordering.
+    learn(e.lane, *news);
+  }
+
+  void barrier_all(const HbEvent& e) {
+    const std::vector<int64_t> lanes = lanes_of(e.core);
+    Clock merged = *state_.clock[lanes.front()];
+    for (const int64_t lane : lanes) {
+      const Clock& clock = *state_.clock[lane];
+      for (size_t c = 0; c < merged.size(); ++c) merged[c] = std::max(merged[c], clock[c]);
+    }
+    for (const int64_t lane : lanes) {
+      for (const int64_t column : columns_of_[lane]) merged[column] = now_;
+    }
+    const Row row = make_row(std::move(merged));
+    for (const int64_t lane : lanes) state_.clock[lane] = row;
+  }
+
+  void cross_set(const HbEvent& e) {
+    const std::vector<int64_t>& waits = cross_waits_[e.key];
+    const int64_t behind = cross_sets_[e.key]++ - options_.credit;
+    if (behind >= 0 && (static_cast<int64_t>(waits.size()) <= behind ||
+                        (*state_.clock[e.lane])[wait_column_[e.key]] < waits[behind])) {
+      found_.unsafe.push_back(e.key);
+    }
+    state_.queues[e.key].push_back(snapshot(e.lane));
+  }
+
+  void cross_wait(const HbEvent& e) {
+    std::deque<Row>& queue = state_.queues[e.key];
+    if (queue.empty()) return broken(kCrossWaitWithoutSet, e.key);
+    ++now_;
+    last_[wait_column_[e.key]] = now_;
+    cross_waits_[e.key].push_back(now_);
+    const Row news = queue.front();
+    queue.pop_front();
+    for (const int64_t lane : lanes_of(e.core)) learn(lane, *news);
+  }
+
+  /*!
+   * \brief Lifts clocks to a path that skips the arm just traced, of which nothing exists on that path: who knew all of a
+   * column before it, knows all up to here.
+   */
+  class Lifter {
+   public:
+    Lifter(const Simulation& s, const Clock& before) : before_(before), now_(s.now_) {
+      for (size_t c = 0; c < before.size(); ++c) {
+        if (before[c] != s.last_[c]) changed_.push_back(c);
+      }
+    }
+    Clock operator()(const Row& row) const {
+      Clock clock = *row;
+      for (const size_t c : changed_) {
+        if (clock[c] >= before_[c]) clock[c] = now_;
+      }
+      return clock;
+    }
+
+   private:
+    const Clock& before_;
+    int64_t now_;
+    std::vector<size_t> changed_;
+  };
+
+  void other_arm() {
+    auto [other, last] = std::move(saved_.back());
+    saved_.back() = {std::move(state_), last_};
+    const Lifter lift(*this, last);
+    for (Row& row : other.clock) row = make_row(lift(row));
+    for (Row& row : other.flags) {
+      if (row) row = make_row(lift(row));
+    }
+    for (auto& queue : other.queues) {
+      for (Row& row : queue) row = make_row(lift(row));
+    }
+    state_ = std::move(other);
+  }
+
+  void join() {
+    const auto [other, last] = std::move(saved_.back());
+    saved_.pop_back();
+    if (!state_.alive || !other.alive) {
+      if (!state_.alive) state_ = other;
+      return;
+    }
+    const Lifter lift(*this, last);
+    const auto meet = [&lift](const Row& a, const Row& b) {
+      if (a == b) return a;
+      Clock low = lift(b);
+      for (size_t c = 0; c < low.size(); ++c) low[c] = std::min(low[c], (*a)[c]);
+      return make_row(std::move(low));
+    };
+    bool differ = false;
+    for (size_t key = 0; key < state_.flags.size(); ++key) {
+      Row& here = state_.flags[key];
+      const Row& there = other.flags[key];
+      differ |= (here == nullptr) != (there == nullptr);
+      here = here && there ? meet(here, there) : nullptr;
+      std::deque<Row>& queue = state_.queues[key];
+      const std::deque<Row>& queue_there = other.queues[key];
+      differ |= queue.size() != queue_there.size();
+      queue.resize(std::min(queue.size(), queue_there.size()));
+      for (size_t i = 0; i < queue.size(); ++i) queue[i] = meet(queue[i], queue_there[i]);
+    }
+    if (differ) broken(kPathsDiffer, -1);
+    for (size_t lane = 0; lane < state_.clock.size(); ++lane) state_.clock[lane] = meet(state_.clock[lane], other.clock[lane]);
+  }
+
+  const HbTrace& trace_;
+  const HbOptions& options_;
+  HbFindings found_;
+  std::vector<int64_t> lane_of_;
+  std::vector<std::vector<int64_t>> columns_of_;
+  std::vector<int64_t> wait_column_;
+  State state_;
+  Clock last_;  // latest instance of each column
+  int64_t now_ = 0;
+  std::vector<std::pair<State, Clock>> saved_;
+  std::vector<int64_t> waited_;
+  std::vector<int64_t> cross_sets_;
+  std::vector<std::vector<int64_t>> cross_waits_;
+  std::vector<std::pair<int64_t, int64_t>> missing_;
+};
+
+}  // namespace
+
+HbFindings happens_before(const HbTrace& trace, const HbOptions& options) { return Simulation(trace, options).run(); }
+
+}  // namespace tla
