@@ -158,8 +158,8 @@ class GpuOnlyApi(TilelangAscendError, AttributeError):
     template = "T.{name} is {kind}; an Ascend core has no such thing"
 
 
-class NotYetAvailable(TilelangAscendError, NotImplementedError):
-    """A name of the language whose lowering is not written yet."""
+class NotYetAvailable(TilelangAscendError, NotImplementedError, AttributeError):
+    """A name of the language whose lowering is not written yet; `hasattr` says no."""
 
     template = "T.{name} is not available yet"
 

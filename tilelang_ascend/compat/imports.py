@@ -12,7 +12,7 @@ import contextlib
 import sys
 from typing import Any, Iterator
 
-from . import missing, sites
+from . import aliases, missing, sites
 
 
 class _Import:
@@ -32,6 +32,8 @@ class _Import:
                 raise
         if not self._torch_ready and "torch" in sys.modules:
             self.prepare_torch()
+        if fromlist and not level and name.partition(".")[0] == aliases.ROOT:
+            return missing.complete(module, name, globals, sys._getframe(1))
         return module
 
     def prepare_torch(self) -> None:

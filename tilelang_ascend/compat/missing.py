@@ -77,7 +77,9 @@ class Missing:
         frame = user_frame()
         at = location_in_code(frame.f_code, frame.f_lasti, frame.f_lineno) if frame else None
         if package == "tilelang":
-            raise MissingLibrary(f"this line uses {self._name}, which has no counterpart on Ascend", at=at)
+            why = _reason(self._name)
+            text = f"this line uses {self._name}, which has no counterpart on Ascend"
+            raise MissingLibrary(text if why is None else why.message, at=at, hint=None if why is None else why.hint)
         raise MissingLibrary(name=self._name, package=package, advice=advice(package), at=at)
 
 
@@ -123,6 +125,39 @@ def stand_in(
     for part in name[len(absent) :].split(".")[1:]:
         module = getattr(module, part)
     return module
+
+
+class _Completed:
+    """A module of tilelang for one ``from … import …``: names it does not have are stand-ins."""
+
+    def __init__(self, module: types.ModuleType, name: str):
+        self._module = module
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(self._module, name)
+        except (AttributeError, TilelangAscendError):
+            if name.startswith("__"):
+                raise
+            return Missing(f"{self._name}.{name}", "tilelang")
+
+
+def complete(module: types.ModuleType, name: str, importer: dict | None, frame: types.FrameType) -> Any:
+    """What ``from name import …`` takes its names from, given the module: a script may import more than it uses."""
+    file = (importer or {}).get("__file__")
+    return module if file is None or is_internal(file) or guards_import(frame) else _Completed(module, name)
+
+
+def _reason(name: str) -> TilelangAscendError | None:
+    """Why the language does not have ``tilelang.language.<name>``, where it knows."""
+    parent, _, last = name.rpartition(".")
+    if parent == "tilelang.language":
+        try:
+            getattr(sys.modules[parent], last)
+        except TilelangAscendError as error:
+            return error
+    return None
 
 
 _modules: dict[str, Missing] = {}

@@ -7,10 +7,13 @@ import functools
 import linecache
 import sys
 import types
+from pathlib import Path
 from typing import Iterator
 
 from ..tools.script import is_internal
 
+_HERE = str(Path(__file__).resolve().parent)
+_PACKAGE = str(Path(_HERE).parent)
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError"}
 _COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 _ANY_ERROR = {"Exception", "BaseException"}
@@ -24,16 +27,25 @@ def forget() -> None:
 
 def user_frame() -> types.FrameType | None:
     """The innermost running frame of the user's own files."""
-    return next(_user_frames(), None)
+    return next((f for f in _frames() if _is_users(f)), None)
 
 
-def _user_frames() -> Iterator[types.FrameType]:
+def _frames() -> Iterator[types.FrameType]:
     frame = sys._getframe(1)
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not is_internal(file) and not file.startswith("<"):
-            yield frame
+        yield frame
         frame = frame.f_back
+
+
+def _is_users(frame: types.FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return not is_internal(file) and not file.startswith("<")
+
+
+def _is_packages(frame: types.FrameType) -> bool:
+    """True for this package at work: tracing a kernel, tuning, measuring."""
+    file = frame.f_code.co_filename
+    return file.startswith(_PACKAGE) and not file.startswith(_HERE)
 
 
 def guards_import(frame: types.FrameType | None) -> bool:
@@ -54,9 +66,13 @@ def guards_import(frame: types.FrameType | None) -> bool:
 def is_declaration(on_tensors: bool) -> bool:
     """True when the user's line declares something rather than computes: a decorator, an annotation, a default value,
     a base class, a call made from a decorator's expression, or, unless tensors are involved, an assignment of a
-    module."""
+    module. What a kernel's body says computes, although a decorator traces it."""
     innermost = True
-    for frame in _user_frames():
+    for frame in _frames():
+        if _is_packages(frame):
+            return False
+        if not _is_users(frame):
+            continue
         line = frame.f_lineno
         decorators, others, assignments = _declarations(frame.f_code.co_filename)
         if _within(line, decorators) or (innermost and _within(line, others)):

@@ -145,6 +145,14 @@ class Placer:
     def transfer(self, buffer, side: str, span) -> list[Stmt]:
         """Copies that bring the value of `buffer` to `side`."""
         source_side = ACC if ACC in self.valid[buffer] else (UB if UB in self.valid[buffer] else L1)
+        if (source_side, side) == (UB, ACC):
+            raise UnsupportedConstruct(
+                f"a matrix product is added to '{buffer.name}', which vector statements have changed: this version moves "
+                "no tile from the vector cores into an accumulator",
+                at=span,
+                hint="write the product to a tile of its own (clear_accum=True) and add that to "
+                f"'{buffer.name}' in a T.Parallel loop",
+            )
         if (source_side, side) not in ((ACC, UB), (UB, L1), (ACC, L1)):
             raise UnsupportedConstruct(
                 f"the value of '{buffer.name}' is needed on the {'cube' if side != UB else 'vector'} core "

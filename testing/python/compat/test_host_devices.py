@@ -203,6 +203,12 @@ def test_the_default_device_has_its_name(devices):
     assert torch.get_default_device() == torch.device("cpu")
 
 
+def test_a_default_device_does_not_outlive_the_session():
+    with host_devices.active():
+        torch.set_default_device("cuda")
+    assert torch.utils._device.CURRENT_DEVICE is None and torch.get_default_device() == torch.device("cpu")
+
+
 def test_gradients_reach_backward_functions_on_the_device(devices):
     seen = []
 

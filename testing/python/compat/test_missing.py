@@ -90,6 +90,45 @@ def test_a_deferred_value_fails_when_it_is_used(run_text, capfd):
     assert "script.py:3:" in capfd.readouterr().err
 
 
+TRACED = """
+import tilelang.language as T
+from tilelang.language import alloc_barrier, copy
+from absent_one import scale_tile
+
+def make():
+    @T.prim_func
+    def kernel(A: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((128,), "float32")
+            copy(A, tile)
+            {line}
+    return kernel
+
+make()
+"""
+
+
+@pytest.mark.parametrize(
+    "line, shown",
+    [
+        ("scale_tile(tile)", "this line uses absent_one.scale_tile, but absent_one is not installed"),
+        ("x = alloc_barrier(128)", "T.alloc_barrier is an asynchronous barrier"),
+    ],
+)
+def test_a_kernel_drops_nothing(run_text, capfd, line, shown):
+    assert run_text(TRACED.format(line=line)) == 1
+    assert "script.py:12:" in (err := capfd.readouterr().err) and shown in err
+
+
+def test_names_that_tilelang_has_elsewhere_are_missed_when_they_are_used(run_text, capfd):
+    text = "from tilelang.cache import cached\nfrom tilelang import nothing\nfrom tilelang.language import im2colour\n"
+    assert run_text(text) == 0
+    assert run_text(text + "cached(1)\n") == 1
+    assert "this line uses tilelang.cache.cached, which has no counterpart" in capfd.readouterr().err
+    guarded = "try:\n    from tilelang import nothing\nexcept ImportError:\n    raise SystemExit(3)\n"
+    assert run_text(guarded) == 3
+
+
 def test_names_are_free(run_text, capfd):
     assert run_text("from absent_one.ops import attention\nprint(attention.__name__)\n") == 0
     assert capfd.readouterr().out == "attention\n"

@@ -1,5 +1,6 @@
 """Scripts in the plain idiom of GPU TileLang, run as they are."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +16,8 @@ NAMES = sorted(p.stem for p in SCRIPTS.glob("*.py"))
 @pytest.fixture(autouse=True)
 def _all_checks(monkeypatch):
     monkeypatch.setenv("TILELANG_SIM_CHECKS", "on")
+    for name in ("TILELANG_CACHE_DIR", "TILELANG_PRINT_ON_COMPILATION", "TILELANG_VERBOSE"):  # a script sets them
+        monkeypatch.setenv(name, os.environ.get(name, ""))
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "pytest_style"])
@@ -35,6 +38,14 @@ def test_a_script_that_runs_its_own_tests(capfd):
 def test_sizes_come_from_the_command_line(capfd):
     assert run(SCRIPTS / "gemm_relu.py", ("--size", "192")) == 0
     assert "all checks passed" in capfd.readouterr().out
+
+
+def test_attention_as_in_the_textbook_is_refused_in_one_sentence(capfd):
+    assert run(SCRIPTS / "attention.py", ("--textbook",)) == 1
+    err = capfd.readouterr().err
+    (sentence,) = [text for text in err.splitlines() if ": error: " in text]
+    assert "a matrix product is added to 'acc_o', which vector statements have changed" in sentence
+    assert "T.gemm(acc_s_cast, V_shared, acc_o" in err and "hint: write the product to a tile of its own" in err
 
 
 @pytest.mark.parametrize(

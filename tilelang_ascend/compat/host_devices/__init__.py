@@ -28,7 +28,8 @@ def absent_families() -> frozenset[str]:
 
 @contextlib.contextmanager
 def active() -> Iterator[None]:
-    """Host memory stands for absent devices inside the `with` block; nothing happens when all of them are there."""
+    """Host memory stands for absent devices inside the `with` block; nothing happens when all of them are there. An absent
+    default device ends with the block."""
     absent = absent_families()
     if not absent:
         yield
@@ -37,5 +38,9 @@ def active() -> Iterator[None]:
     from .replacements import replaced
 
     mode = HostDevices(absent)
-    with replaced(mode), mode:
-        yield
+    with replaced(mode):
+        try:
+            with mode:
+                yield
+        finally:
+            mode.forget_default_device()

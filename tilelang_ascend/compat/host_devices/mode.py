@@ -85,6 +85,11 @@ class HostDevices(TorchFunctionMode):
         family = self.family_of(device)
         return device if family is None else self._devices[family]
 
+    def forget_default_device(self) -> None:
+        """Undo a script's `torch.set_default_device` of an absent device."""
+        if self.is_absent(_device.CURRENT_DEVICE):
+            torch.set_default_device(None)
+
     def _landing(self, func: Any, kwargs: dict) -> str | None:
         """The absent family the result of a call is meant for because its arguments or the default device say so."""
         device = kwargs.get("device")
