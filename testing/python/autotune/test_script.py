@@ -1,9 +1,14 @@
 """A script for a GPU that tunes at its top level, without a `main` guard, with a kernel in a closure."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+from tilelang_ascend.cache.store import Store
+from tilelang_ascend.tools import processes
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
@@ -52,3 +57,59 @@ def test_it_runs_once_and_unchanged(tmp_path):
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("running") == 1 and "True True" in result.stdout
     assert "simulated time on" in result.stderr and "Traceback" not in result.stderr
+
+
+MANY = """
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.autotune(configs=[{"block": 64 * b} for b in range(1, 200)])
+@tilelang.jit(out_idx=[-1])
+def kernel(n, block=None):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(T.ceildiv(n, block), threads=128) as bx:
+            for i in T.Parallel(block):
+                B[bx * block + i] = A[bx * block + i] + 1.0
+
+    return main
+
+
+kernel(100000)
+print("tuned all of them")
+"""
+
+
+def test_an_interrupt_leaves_no_process_and_no_half_an_entry(tmp_path):
+    """Ctrl-C in a terminal reaches the whole process group, in the middle of the measurements."""
+    script, folder = tmp_path / "many.py", tmp_path / "cache"
+    script.write_text(MANY)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TILELANG_CACHE_DIR": str(folder)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tilelang_ascend", "run", str(script)],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    measured = Store(folder / "autotune")
+    try:
+        wait_until(lambda: measured.size()[0] >= 3 or process.poll() is not None, seconds=120)
+        family = processes.descendants(process.pid)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert process.returncode == processes.INTERRUPTED and "tuned" not in out and "Traceback" not in err
+    assert family, "there were no workers to end"
+    wait_until(lambda: not any(processes._is_running(pid) for pid in family), seconds=5)
+    for store in (measured, Store(folder)):
+        entries = list(store.root.glob("kernels/*/*"))
+        assert all(store.read(entry.name) for entry in entries)
+    assert 3 <= measured.size()[0] < 199
+
+
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
