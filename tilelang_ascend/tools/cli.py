@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -19,6 +20,12 @@ _OUT = click.option(
     help="Folder for the results; one sub-folder for each kernel.",
 )
 _TARGET = click.option("-t", "--target", help="Chip (SKU or a2, a3, a5) for kernels that do not name a target.")
+_GPU = click.option(
+    "-g",
+    "--gpu-script",
+    is_flag=True,
+    help="SCRIPT is written for GPU TileLang: `import tilelang` and `torch.cuda` mean what they mean in `run`.",
+)
 _SCRIPT = click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 _ARGS = click.argument("args", nargs=-1, type=click.UNPROCESSED)
 _PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -29,19 +36,20 @@ _PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 def main() -> None:
     """TileLang for Ascend: look at what the compiler makes of a script, and at this machine.
 
-    SCRIPT is run exactly as `python SCRIPT ARGS…` would run it, main block included; every kernel it compiles is
-    collected. Kernels it calls run on the simulator.
+    SCRIPT is run as `python SCRIPT ARGS…` would run it, main block included; every kernel it compiles is collected.
+    Kernels it calls run on the simulator. Scripts for GPU TileLang run by `run`, or with `--gpu-script`.
     """
 
 
 @main.command("compile", context_settings=_PASS_ON)
 @_OUT
 @_TARGET
+@_GPU
 @_SCRIPT
 @_ARGS
-def compile_command(out: Path, target: str | None, script: Path, args: tuple[str, ...]) -> None:
+def compile_command(out: Path, target: str | None, gpu_script: bool, script: Path, args: tuple[str, ...]) -> None:
     """Run SCRIPT and write the Ascend C of every kernel it compiles."""
-    run = _run(script, args, target)
+    run = _run(script, args, target, gpu_script)
     for name, artifact in run.kernels.items():
         folder = out / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,13 +67,14 @@ def compile_command(out: Path, target: str | None, script: Path, args: tuple[str
 @main.command("inspect", context_settings=_PASS_ON)
 @_OUT
 @_TARGET
+@_GPU
 @_SCRIPT
 @_ARGS
-def inspect_command(out: Path, target: str | None, script: Path, args: tuple[str, ...]) -> None:
+def inspect_command(out: Path, target: str | None, gpu_script: bool, script: Path, args: tuple[str, ...]) -> None:
     """Run SCRIPT and write, for every kernel, the IR after each pass (numbered, it parses back) and the memory map."""
     from .inspect import write_stages
 
-    run = _run(script, args, target)
+    run = _run(script, args, target, gpu_script)
     for name, artifact in run.kernels.items():
         paths = write_stages(artifact, out / name)
         click.echo(f"{name} for {artifact.chip}: {len(paths)} dumps -> {out / name}")
@@ -93,7 +102,8 @@ def doctor_command() -> None:
 main.add_command(run_command)
 
 
-def _run(script: Path, args: tuple[str, ...], target: str | None):
+def _run(script: Path, args: tuple[str, ...], target: str | None, gpu_script: bool):
+    from .. import compat
     from ..errors import TargetError
     from .script import run_script
 
@@ -104,13 +114,16 @@ def _run(script: Path, args: tuple[str, ...], target: str | None):
             parse_target(target)
         except TargetError as error:
             raise click.BadParameter(str(error), param_hint="--target") from None
-    return run_script(script, args, target)
+    with compat.session() if gpu_script else contextlib.nullcontext():
+        return run_script(script, args, target)
 
 
 def _finish(run, script: Path) -> None:
     """Report a failed script, or one without kernels, and leave with its exit code."""
     if run.error is not None:
         click.echo(run.error, err=True)
+    if run.missing_module == "tilelang":
+        click.echo("hint: add --gpu-script to run it as a script for GPU TileLang", err=True)
     if run.error is None and run.exit_code == 0 and not run.kernels:
         click.echo(f"{script} compiled no kernel: call the kernel, or its .compile(…), in the script", err=True)
         sys.exit(1)

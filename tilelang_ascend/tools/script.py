@@ -26,11 +26,13 @@ class ScriptRun:
         kernels: every distinct kernel it compiled, in order, by a unique name.
         exit_code: what the process would have returned.
         error: the text to show the user when it failed.
+        missing_module: name of the module whose import failed, when that is the error.
     """
 
     kernels: dict[str, Artifact] = field(default_factory=dict)
     exit_code: int = 0
     error: str | None = None
+    missing_module: str | None = None
 
 
 def run_script(path: Path, args: Sequence[str] = (), target: str | None = None) -> ScriptRun:
@@ -54,6 +56,7 @@ def run_script(path: Path, args: Sequence[str] = (), target: str | None = None) 
         run.exit_code, run.error = _exit_status(exit_request)
     except Exception as error:
         run.exit_code, run.error = 1, describe_error(error)
+        run.missing_module = error.name if isinstance(error, ModuleNotFoundError) else None
     finally:
         sys.argv, sys.path[:] = saved[0], saved[1]
         _restore("TILELANG_DEFAULT_TARGET", saved[2])

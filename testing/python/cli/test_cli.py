@@ -65,6 +65,17 @@ def test_target_and_arguments_are_passed_on(add, tmp_path):
     assert "for Ascend910_9391" in result.output and "555" in (tmp_path / "o/add_one/kernel.cpp").read_text()
 
 
+@pytest.mark.parametrize("command", ["compile", "inspect"])
+def test_scripts_for_a_gpu_need_a_word(add, tmp_path, command):
+    path = add()
+    path.write_text(path.read_text().replace("tilelang_ascend", "tilelang").replace("zeros(n)", "zeros(n).cuda()"))
+    result = invoke(command, "-o", tmp_path / "o", path)
+    assert result.exit_code == 1 and "hint: add --gpu-script" in result.output
+    result = invoke(command, "-o", tmp_path / "o", "--gpu-script", path)
+    assert result.exit_code == 0 and "add_one" in result.output, result.output
+    assert "tilelang" not in sys.modules
+
+
 def test_inspect_writes_dumps_that_parse_back(add, tmp_path):
     from tilelang_ascend import ir
     from tilelang_ascend.jit.build import lower_stages

@@ -1,5 +1,6 @@
 """Facts that are written in more than one file agree."""
 
+import ast
 import os
 import re
 import subprocess
@@ -36,7 +37,11 @@ def test_every_import_is_a_dependency():
     """Third-party modules the package imports, against the list in pyproject.toml."""
     modules = set()
     for path in (ROOT / "tilelang_ascend").rglob("*.py"):
-        modules |= set(re.findall(r"^\s*(?:import|from) ([a-z_0-9]+)", path.read_text(), re.M))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                modules.add(node.module.split(".")[0])
     optional = {"torch", "pytest"}
     third_party = modules - set(sys.stdlib_module_names) - {"tilelang_ascend"} - optional
     names = {re.split(r"[<>=;\[ ]", d)[0].replace("-", "_") for d in PROJECT["project"]["dependencies"]}

@@ -196,7 +196,7 @@ def device_module(family: str) -> dict[str, Any]:
 
 def accelerator(absent: frozenset[str]) -> dict[str, Any]:
     """Names of `torch.accelerator` and what they are when no device torch knows is there."""
-    if "cuda" not in absent or torch.accelerator.is_available():
+    if "cuda" not in absent or not hasattr(torch, "accelerator") or torch.accelerator.is_available():
         return {}
     shared = ("synchronize", "empty_cache", "current_stream", "set_stream", "memory_allocated", "max_memory_allocated")
     cuda = device_module("cuda")
