@@ -1,7 +1,6 @@
 """Top-k and sort with T.topk and T.sort, an extension of TileLang for the sorter of the vector core.
 
-This script runs on Ascend only: GPU TileLang has neither name. `topk.py` beside it does the same on both.
-Rows longer than a tile are read in pieces: the best of every piece compete with the best so far.
+It runs on Ascend only; `topk.py` beside it needs no extension. Long rows are read in pieces whose best compete with the best so far.
 """
 
 import argparse
@@ -41,9 +40,8 @@ def topk(M, N, K, block_M=8, piece=1024):
                 T.topk(values, best, place)
                 for i, j in T.Parallel(block_M, K):
                     place[i, j] = indices[i, place[i, j]]
-                for i, j in T.Parallel(block_M, K):
-                    values[i, j] = best[i, j]
-                    indices[i, j] = place[i, j]
+                T.copy(best, values[:, 0:K])
+                T.copy(place, indices[:, 0:K])
             T.copy(best, Values[bx * block_M, 0])
             T.copy(place, Indices[bx * block_M, 0])
 
@@ -72,7 +70,7 @@ def main():
     parser.add_argument("--k", type=int, default=16)
     args = parser.parse_args()
 
-    x = torch.stack([torch.randperm(args.n) for _ in range(args.m)]).float().to("cuda")
+    x = torch.randn(args.m, args.n, device="cuda").argsort(dim=1).float()
     values, indices = topk(args.m, args.n, args.k)(x)
     expected_values, expected_indices = x.topk(args.k, dim=1)
     torch.testing.assert_close(values, expected_values, rtol=0, atol=0)

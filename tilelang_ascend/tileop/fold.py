@@ -12,10 +12,6 @@ from .context import REPEAT_BYTES, VectorContext, round_up
 from .vector_emit import Emitter
 from .vector_views import View
 
-_WORD_BYTES = 2
-"""Logic instructions work on 16-bit lanes (doc: And, Or of C220); wider values are several words."""
-
-
 class Fold:
     """One folding of a tile of `shape` along `dim` in `dtype` by `operation` (``add max min and or xor``)."""
 
@@ -38,22 +34,22 @@ class Fold:
         full = tuple(strides.get(a, 0) for a in range(len(self.shape)))
         return View(buffer, 0, constant(0), full, dtype, dense=True)
 
+    def result(self, extents: dict) -> View:
+        """The destination itself when the reduction can write there, else a temporary."""
+        if self.target is not None and self.target.dtype == self.dtype:
+            return self.target
+        return self.temporary(self.dtype, extents, "reduced")
+
     def combine(self, out: View, a: View, b: View, axes) -> None:
         """`out` = `a` <operation> `b` over the present extents of the emitter; `out` may be `a` or `b`."""
-        run = self.emitter.run_words if self.operation in ("and", "or") else self.emitter.run
         if self.operation != "xor":
-            run(self.operation, [out, a, b], axes)
+            self.emitter.run(self.operation, [out, a, b], axes)
             return
         # a ^ b = (a | b) - (a & b): the bits of the second are a subset of the first, nothing borrows.
         common = self.temporary(self.dtype, {a: self.emitter.extents[a] for a in axes}, "common")
-        self.emitter.run_words("and", [common, a, b], axes)
-        self.emitter.run_words("or", [out, a, b], axes)
+        self.emitter.run("and", [common, a, b], axes)
+        self.emitter.run("or", [out, a, b], axes)
         self.emitter.run("sub", [out, out, common], axes)
 
 
-def words_of(dtype: str) -> int:
-    """16-bit words of one lane."""
-    return itemsize(dtype) // _WORD_BYTES
-
-
-__all__ = ["Fold", "words_of"]
+__all__ = ["Fold"]

@@ -17,6 +17,7 @@ from .affine import Affine, affine, constant, scale
 from .affine import add as add_affine
 from .context import VectorContext
 from .fold import Fold
+from .reduce_column import is_column, load_column, store_column
 from .reduce_rows import fold_columns, fold_planes
 from .reduce_scalar import scalar_reduce
 from .vector_convert import HOPS, ROUTES, Unsupported
@@ -85,6 +86,14 @@ class _Reduce(Fold):
         kept = [d for d in range(len(shape)) if d != dim]
         same_rank = len(target.region) == len(shape)
         self.dst = _as_signed(region_view(ctx, target, range(len(shape)) if same_rank else kept, len(shape)))
+        # Rows give packed results; along other dimensions rows of one element stay padded like those of the source.
+        along_rows = dim == len(shape) - 1
+        self.kept = {a: shape[a] for a in kept if shape[a] > 1 or not along_rows}
+        self.column = None
+        # WholeReduce writes single elements anywhere.
+        direct = self.clear and self.dtype == self.dst.dtype in ("float16", "float32")
+        if along_rows and not direct and is_column(self.dst, kept, self.shape):
+            self.column, self.dst = self.dst, self.temporary(self.dst.dtype, self.kept, "results")
         self.target = self.dst if self.clear and not self.flip else None
 
     def _compute_dtype(self, dtype: str, result: str) -> str:
@@ -148,10 +157,12 @@ class _Reduce(Fold):
     def _finish(self, view: View, axes) -> None:
         """Combine with the old result if asked, convert, and store."""
         self.emitter.extents = tuple(1 if a == self.dim else n for a, n in enumerate(self.shape))
-        extents = {a: self.shape[a] for a in axes}
+        extents = self.kept
         if self.flip:
             view = self._flipped(view, axes, extents)
         if not self.clear:
+            if self.column is not None:
+                load_column(self, self.dst, self.column, self.kept)
             view = self._with_old(view, axes, extents)
         hops = list(conversion(view.dtype, self.dst.dtype))
         if not hops and view is self.src or not hops and not view.same_place(self.dst):
@@ -160,6 +171,8 @@ class _Reduce(Fold):
             out = self.dst if k == len(hops) - 1 else self.temporary(hop, extents, "narrow")
             self.emitter.run("cast", [out, view], axes, round=HOPS[view.dtype, hop])
             view = out
+        if self.column is not None:
+            store_column(self, self.column, self.dst, self.kept)
 
     def _with_old(self, view: View, axes, extents) -> View:
         """The result joined with what the destination holds."""

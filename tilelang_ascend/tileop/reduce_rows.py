@@ -9,6 +9,7 @@ from ..ir import itemsize
 from .affine import add, constant
 from .context import REPEAT_BYTES, round_up
 from .fold import Fold
+from .reduce_lanes import fold_lanes
 from .vector_convert import Unsupported
 from .vector_emit import MAX_REPEAT
 from .vector_views import View, offset_by
@@ -66,14 +67,13 @@ def fold_columns(r: Fold, view: View) -> View:
     rows = [a for a in range(len(r.shape)) if a != axis]
     if view.strides[axis] != 1 or not _rows_aligned(view, rows, r.shape):
         raise Unsupported("the rows to reduce do not start at 32-byte boundaries")
-    if r.dtype not in ("float16", "float32"):
-        return _fold_by_gather(r, view, rows)
-    lanes = REPEAT_BYTES // itemsize(r.dtype)
-    width = r.shape[axis]
+    lanes, width = REPEAT_BYTES // itemsize(r.dtype), r.shape[axis]
     if r.dtype == "float32":
         view, width = _fold_blocks(r, view, rows, width, lanes)
     if width > lanes:
         view, width = _fold_to(r, view, width, lanes)
+    if r.dtype not in ("float16", "float32"):
+        return fold_lanes(r, view, width)
     return _whole_reduce(r, view, rows, width)
 
 
@@ -148,9 +148,8 @@ def _run(r: Fold, operation, views, axes, shape, start: int = 0) -> None:
 def _whole_reduce(r: Fold, view: View, rows, width: int) -> View:
     """One value per row, rows packed. The result is a canonical tile over the rows."""
     name = _WHOLE[r.operation]
-    extents = {a: r.shape[a] for a in rows}
-    out = _result_place(r, extents)
     real = [a for a in rows if r.shape[a] > 1]
+    out = r.result({a: r.shape[a] for a in real})
     repeat_axis = max(real, key=lambda a: r.shape[a], default=None)
     loops = [a for a in real if a != repeat_axis]
     total = r.shape[repeat_axis] if repeat_axis is not None else 1
@@ -177,68 +176,6 @@ def _whole_reduce(r: Fold, view: View, rows, width: int) -> View:
 
     nest(0, constant(0), constant(0))
     return out
-
-
-def _result_place(r: Fold, extents: dict) -> View:
-    """The destination itself when the reduction can write there, else a temporary."""
-    if r.target is not None and r.target.dtype == r.dtype:
-        return r.target
-    return r.temporary(r.dtype, extents, "reduced")
-
-
-def _fold_by_gather(r: Fold, view: View, rows) -> View:
-    """Integers have no lane reduction: fold to one block per row, then combine its lanes, gathered column by column."""
-    axis = r.dim
-    if itemsize(r.dtype) not in (2, 4):
-        raise Unsupported(f"reductions of {r.dtype}")
-    width, axes = r.shape[axis], tuple(range(len(r.shape)))
-    block = view.block
-    if width > block:
-        view, width = _fold_to(r, view, width, block)
-    extents = {a: r.shape[a] for a in rows}
-    total = None
-    table = _row_table(r, view, rows)
-    for lane in range(width):
-        part = r.temporary(r.dtype, extents, "lane")
-        _gather_lane(r, part, view, rows, table, lane)
-        if total is None:
-            total = part
-            continue
-        r.emitter.extents = tuple(1 if a == axis else n for a, n in enumerate(r.shape))
-        r.combine(total, total, part, tuple(a for a in axes if a != axis))
-    return total
-
-
-def _row_table(r: Fold, view: View, rows):
-    """Byte offset of every row along the longest row axis."""
-    real = [a for a in rows if r.shape[a] > 1]
-    inner = real[-1] if real else None
-    count = r.shape[inner] if inner is not None else 1
-    table = r.ctx.new_temp("int32", -(-count // 64) * 64, "table")
-    head = View(table, 0, constant(0), (), "int32").head()
-    r.emitter.issue("create_vec_index", head, 0, count)
-    step = view.strides[inner] * itemsize(view.dtype) if inner is not None else 0
-    r.emitter.issue("muls", head, head, step, count)
-    return View(table, 0, constant(0), (), "uint32").head(), count
-
-
-def _gather_lane(r: Fold, part: View, view: View, rows, table, lane: int) -> None:
-    head, count = table
-    loops = [a for a in rows if r.shape[a] > 1][:-1]
-
-    def nest(k: int, d_at, s_at):
-        if k < len(loops):
-            a = loops[k]
-            r.emitter.repeat(
-                r.shape[a],
-                lambda i: nest(
-                    k + 1, add(d_at, offset_by(i, part.strides[a])), add(s_at, offset_by(i, view.strides[a]))
-                ),
-            )
-            return
-        r.emitter.issue("gather", part.head(d_at), view.head(s_at), head, lane * itemsize(view.dtype), count)
-
-    nest(0, constant(0), constant(0))
 
 
 __all__ = ["fold", "fold_columns", "fold_planes"]

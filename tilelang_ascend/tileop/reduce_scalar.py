@@ -69,7 +69,8 @@ def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
         return BufferStore(total, value, [imm(0)], span=span)
 
     cleared = bool(int(attrs.get("clear", 1)))
-    start = element(imm(0)) if cleared else _prepared(BufferLoad(target.source, places), kind, carrier)
+    old = "any" if kind in _BOOLEAN else "sum"
+    start = element(imm(0)) if cleared else _prepared(BufferLoad(target.source, places), old, carrier)
     first = 1 if cleared else 0
     step = Var("k", "int32")
     fold = into(_COMBINE[kind](held, element(step + first)))

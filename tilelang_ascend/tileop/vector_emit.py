@@ -16,6 +16,9 @@ from .context import BLOCK_BYTES, REPEAT_BYTES
 from .vector_views import Axis, View, dtype_width, merged_axes, offset_by
 
 MAX_REPEAT = 255
+_LOGIC = ("and", "or", "not")
+"""Instructions on 16-bit lanes (doc: And, Or, Not of C220): wider lanes are several words."""
+
 UNROLL_LIMIT = 4
 """Loops of up to this many instructions are written out."""
 
@@ -86,18 +89,6 @@ class Emitter:
         self._check(shape, views)
         _Plan(self, name, views, shape, scalars, attrs).emit()
 
-    def run_words(self, name: str, views: list[View], axes: tuple[int, ...]) -> None:
-        """`name` on lanes taken as 16-bit words (logic instructions), count form row by row."""
-        shape = merged_axes(self.extents, views, axes)
-        self._check(shape, views)
-        words = dtype_width(views[0]) // 2
-
-        def row(offsets):
-            heads = [v.retyped("uint16").head(o) for v, o in zip(views, offsets)]
-            self.linear(name, heads, shape[-1].extent * words)
-
-        _Plan(self, name, views, shape, (), {}).rows(shape[:-1], row)
-
     def _check(self, shape: list[Axis], views: list[View]) -> None:
         for k, view in enumerate(views):
             unit = view.block
@@ -119,6 +110,7 @@ class _Plan:
         self.inner, self.outer = shape[-1], shape[:-1]
         self.lanes = REPEAT_BYTES // max(dtype_width(v) for v in views)
         self.spread = any(v.spread for v in views)
+        self.words = max(dtype_width(v) for v in views) // 2 if name in _LOGIC else None
 
     def emit(self) -> None:
         ways = [(cost, order, emit) for order, (cost, emit) in enumerate(self._ways()) if cost is not None]
@@ -171,15 +163,17 @@ class _Plan:
 
         nest(0, [constant(0)] * len(self.views))
 
+    def _heads(self, offsets: list[Affine]) -> list:
+        views = self.views if self.words is None else [v.retyped("uint16") for v in self.views]
+        return [v.head(o) for v, o in zip(views, offsets)]
+
     def _count_form(self, offsets: list[Affine]) -> None:
-        heads = [v.head(o) for v, o in zip(self.views, offsets)]
-        self.emitter.linear(self.name, heads, self.inner.extent, self.scalars, **self.attrs)
+        self.emitter.linear(self.name, self._heads(offsets), self.inner.extent * (self.words or 1), self.scalars, **self.attrs)
 
     def _masked(self, offsets: list[Affine], lanes: int, repeat: int, reps: list[int]) -> None:
-        heads = [v.head(o) for v, o in zip(self.views, offsets)]
         blks = [0 if v.spread else 1 for v in self.views]
-        words = mask_words(lanes)
-        self.emitter.issue(self.name + "_mask", *heads, *self.scalars, *words, repeat, *blks, *reps, **self.attrs)
+        words = mask_words(lanes * (self.words or 1))
+        self.emitter.issue(self.name + "_mask", *self._heads(offsets), *self.scalars, *words, repeat, *blks, *reps, **self.attrs)
 
     def _repeat_inner(self, offsets: list[Affine]) -> None:
         """Repeats run along the innermost axis."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir import itemsize
-from .affine import add, constant
+from ..ir import IntImm, itemsize, tirx
+from .affine import Affine, add, constant
 from .context import REPEAT_BYTES
 from .vector_convert import Unsupported
 from .vector_emit import MAX_REPEAT, signed64
@@ -15,33 +15,50 @@ _MAGIC_BITS = 16
 
 def store_columns(values, place: View, value: Node, axes) -> None:
     """One lane in each of many blocks (``y[i, c] = v[i]``): every value fills a block, the copy keeps the lane of column c."""
-    source = values.spread(value)
-    lane = place.base.const % place.block
-    base = constant(place.base.const - lane)
+    column_copies(values.emitter, place, values.spread(value), values.extents, axes)
+
+
+def column_copies(emitter, place: View, source: View, extents, axes) -> None:
+    """Copy the first lane of every block of `source` (spread) to `place`, whose lanes lie whole blocks apart.
+
+    The column may be known only at run time: then the lane is computed, and block stride 0 says that one block is touched.
+    """
+    start, lane, words = _lane_of(place)
+    d_blk = 1 if isinstance(lane, int) else 0
+    aligned = View(place.buffer, place.version, start, (), place.dtype)
     *outer, inner = axes
     d_rep, s_rep = place.strides[inner] // place.block, source.strides[inner] // place.block
 
     def rows(k: int, d_at, s_at):
         if k < len(outer):
             a = outer[k]
-            values.emitter.repeat(
-                values.extents[a],
-                lambda i: rows(
-                    k + 1, add(d_at, offset_by(i, place.strides[a])), add(s_at, offset_by(i, source.strides[a]))
-                ),
-            )
+            step = lambda i: rows(k + 1, add(d_at, offset_by(i, place.strides[a])), add(s_at, offset_by(i, source.strides[a])))
+            emitter.repeat(extents[a], step)
             return
-        for start in range(0, values.extents[inner], MAX_REPEAT):
-            n = min(MAX_REPEAT, values.extents[inner] - start)
+        for first in range(0, extents[inner], MAX_REPEAT):
+            n = min(MAX_REPEAT, extents[inner] - first)
             heads = [
-                View(place.buffer, place.version, base, (), place.dtype).head(
-                    add(d_at, offset_by(start, place.strides[inner]))
-                ),
-                source.head(add(s_at, offset_by(start, source.strides[inner]))),
+                aligned.head(add(d_at, offset_by(first, place.strides[inner]))),
+                source.head(add(s_at, offset_by(first, source.strides[inner]))),
             ]
-            values.emitter.issue("copy_mask", *heads, *_words([lane]), n, 1, 0, d_rep, s_rep)
+            emitter.issue("copy_mask", *heads, *words, n, d_blk, 0, d_rep, s_rep)
 
     rows(0, constant(0), constant(0))
+
+
+def _lane_of(place: View):
+    """(offset of the block, lane in it, mask words) of the first element of `place`."""
+    block = place.block
+    # Terms that are whole blocks stay outside: only the rest decides about the lane.
+    whole = Affine(0, tuple(t for t in place.base.terms if Affine(0, (t,)).multiple_of(block)))
+    rest = add(place.base, whole, -1)
+    if not rest.terms:
+        lane = rest.const % block
+        return add(whole, constant(rest.const - lane)), lane, _words([lane])
+    index = rest.expr()
+    lane = tirx.floormod(index, IntImm("int32", block))
+    start = add(whole, Affine(0, ((index - lane, 1),)))
+    return start, lane, (IntImm("int64", 0), tirx.shift_left(IntImm("int64", 1), tirx.Cast("int64", lane)))
 
 
 def store_shifted(values, place: View, value: Node, axes, step: int) -> None:
@@ -136,4 +153,4 @@ def _words(lanes: list[int]):
     return signed64(bits >> 64), signed64(bits & (1 << 64) - 1)
 
 
-__all__ = ["store_columns", "store_shifted"]
+__all__ = ["column_copies", "store_columns", "store_shifted"]

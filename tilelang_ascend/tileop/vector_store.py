@@ -110,11 +110,11 @@ def _unaligned(values: Values, place: View, value: Node, axes) -> None:
         return
     step = place.strides[axes[-1]] if axes else 1
     rows_aligned = all(place.strides[a] % place.block == 0 for a in axes[:-1])
-    if itemsize(place.dtype) in (2, 4) and not place.base.terms and rows_aligned and step > 0:
-        if step % place.block == 0:
+    if itemsize(place.dtype) in (2, 4) and rows_aligned and step > 0:
+        if axes and step % place.block == 0:
             store_columns(values, place, value, axes)
             return
-        if step <= 64:
+        if step <= 64 and not place.base.terms:
             store_shifted(values, place, value, axes, step)
             return
     if itemsize(place.dtype) == 1 and rows_aligned and step % place.block == 0 and place.base.multiple_of(place.block):
