@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ir import BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, TensorLoad, TensorRegion, Var, const_int
+from ..ir import BufferStore, Evaluate, For, SeqStmt, Stmt, TensorLoad, TensorRegion, Var, children, const_int
 from ..ir import exprs, op_name, scope_of, statements, walk_expr
 from .tile_uses import OUTPUT_OPS, TILE_OP_OPERANDS, is_parallel, moved_regions, own_uses
 
@@ -52,16 +52,13 @@ def is_ub(buffer) -> bool:
 
 
 def vector_statements(stmt: Stmt) -> list[Stmt]:
-    """Nests, tile ops and scalar statements that touch UB, in order."""
+    """Nests, tile ops, and scalar statements and control flow that read or write UB themselves, in order."""
     if isinstance(stmt, SeqStmt):
         return [x for s in stmt.seq for x in vector_statements(s)]
     if is_parallel(stmt):
         return [stmt]
-    if isinstance(stmt, For):
-        return vector_statements(stmt.body)
-    if isinstance(stmt, IfThenElse):
-        return vector_statements(stmt.then_case) + (vector_statements(stmt.else_case) if stmt.else_case is not None else [])
-    return [stmt] if any(is_ub(b) for b in own_uses(stmt).all) else []
+    own = [stmt] if any(is_ub(b) for b in own_uses(stmt).all) else []
+    return own + [x for s in children(stmt) for x in vector_statements(s)]
 
 
 def copy_dims(src: TensorRegion, dst: TensorRegion) -> list[tuple[int, int]]:

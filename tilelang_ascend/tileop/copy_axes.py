@@ -84,12 +84,15 @@ def pair_axes(gm: Side, tile: Side, c: Copy, first_column: bool = False) -> list
                 "give both sides the same extents",
             )
         inside = first_column and g == pairs[-1][0]
-        axes.append(clip(gm, g, t, tile.extents[t] if in_tile is None else gm.extents[g], c.state, inside))
+        extent = tile.extents[t] if in_tile is None else gm.extents[g]
+        axes.append(clip(gm, g, t, extent, c.state, inside, tile.tile.shape[t] if tile.tile else extent))
     return axes
 
 
-def clip(gm: Side, g: int, t: int, extent, state: LoweringState, starts_inside: bool = False) -> Axis:
-    """Part of a dimension that lies inside the tensor. `starts_inside`: its first index is known to be at least 0."""
+def clip(gm: Side, g: int, t: int, extent, state: LoweringState, starts_inside: bool = False, most=None) -> Axis:
+    """Part of a dimension that lies inside the tensor. `starts_inside`: its first index is known to be at least 0; `most`: what
+    `extent` cannot exceed, if it is not a constant."""
+    most = extent if const_int(extent) is not None or most is None else most
     low = gm.mins[g]
     inside = state.simplify(gm.gm.shape[g] - low)
     extent = state.simplify(extent)
@@ -100,9 +103,9 @@ def clip(gm: Side, g: int, t: int, extent, state: LoweringState, starts_inside: 
     name = gm.gm.flat.name + ("_rows" if g < len(gm.mins) - 1 else "_cols")
     skip = 0
     if not starts_inside:
-        skip = _count(tirx.max(imm(0), imm(0) - low), f"{name}_before", extent, state)
+        skip = _count(tirx.min(tirx.max(imm(0), imm(0) - low), _expr(extent)), f"{name}_before", most, state)
     end = tirx.min(_expr(extent), inside)
-    valid = _count(tirx.max(end - skip, imm(0)), name, extent, state)
+    valid = _count(tirx.max(end - skip, imm(0)), name, most, state)
     return Axis(g, t, extent, valid, True, skip)
 
 

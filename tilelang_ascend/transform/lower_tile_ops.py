@@ -75,7 +75,10 @@ class _Lower(StmtMutator):
         with self.state.facts.loop(s.loop_var, extent, s.body):
             body = self.block(s.body)
         self.state.loops.pop()
-        return [*out, For(s.loop_var, s.min, extent, s.kind, body, annotations=dict(s.annotations), span=s.span)]
+        notes = dict(s.annotations)
+        if "tl.slow" in notes:
+            self.state.warnings.append((s.span, str(notes.pop("tl.slow"))))
+        return [*out, For(s.loop_var, s.min, extent, s.kind, body, annotations=notes, span=s.span)]
 
     def visit_SeqStmt(self, s: SeqStmt):
         out = []

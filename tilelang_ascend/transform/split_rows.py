@@ -12,7 +12,7 @@ Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed ker
 from __future__ import annotations
 
 from ..analysis.split_axis import SplitPlan, copy_dims, find_split, is_ub
-from ..analysis.tile_uses import OUTPUT_OPS, is_parallel, moved_regions, uses_of
+from ..analysis.tile_uses import OUTPUT_OPS, is_parallel, moved_regions, own_uses, uses_of
 from ..ir import (
     attrs_of,
     AllocBuffer,
@@ -28,6 +28,7 @@ from ..ir import (
     TensorLoad,
     TensorRegion,
     Var,
+    While,
     call,
     const_int,
     decl_buffer,
@@ -139,6 +140,11 @@ def guard_replicated(s: Stmt, sub) -> Stmt:
     return s
 
 
+def reads_ub(s: Stmt) -> bool:
+    """True if the condition or extent of `s` is read from a tile: only a core that has computed it can tell."""
+    return any(is_ub(b) for b in own_uses(s).reads)
+
+
 class _FirstCoreOnly(StmtMutator):
     """Guard all vector statements with `sub_block == 0`."""
 
@@ -146,7 +152,13 @@ class _FirstCoreOnly(StmtMutator):
         self.sub = sub
 
     def visit_For(self, s: For):
-        return self.guard(s) if is_parallel(s) else self.generic(s)
+        return self.guard(s) if is_parallel(s) or reads_ub(s) else self.generic(s)
+
+    def visit_IfThenElse(self, s: IfThenElse):
+        return self.guard(s) if reads_ub(s) else self.generic(s)
+
+    def visit_While(self, s: While):
+        return self.guard(s) if reads_ub(s) else self.generic(s)
 
     def visit_Evaluate(self, s: Evaluate):
         return self.guard(s)

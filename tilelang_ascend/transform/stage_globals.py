@@ -9,7 +9,8 @@ Before:  copy(A[0:128], x)                                   # float16 to float3
 After:   copy(A[0:128], x_raw); Parallel(i): x[i] = float32(x_raw[i])
 
 The region of a tile is the hull of the indices over the nest. A nest whose tiles exceed the budget is cut along its outermost loop.
-A store under a condition reads the old tile first, unless being in bounds implies the condition (the usual tail guard).
+A store under a condition transfers what the condition selects (`store_selected`), unless being in bounds implies the condition (the
+usual tail guard).
 Indices that are not affine in the loop variables stay; the vectoriser gathers them.
 
 Requires: placed Tile IR. Ensures: nests read and write GM only through non-affine indices.
@@ -57,6 +58,7 @@ from ..ir import (
     walk_expr,
 )
 from .grid_bodies import rewrite_grid_bodies
+from .store_selected import Selection, covers, needs_whole_rows
 
 # Share of UB the staged tiles of one nest may take: two versions of each and the temporaries of the body must fit beside them.
 TILE_BUDGET_SHARE = 1 / 6
@@ -88,12 +90,22 @@ class _Tile:
         """(tile region, GM region) of the transfer back, cut to `limits` of the variables that index the tile at `local`."""
         if not limits:
             return full_region(self.buffer), self.region
-        extents = list(self.extents)
-        for d, index in zip(self.kept, local):
-            if isinstance(index, Var) and index in limits:
-                extents[d] = tirx.max(tirx.min(imm(extents[d]), limits[index]), imm(0))
-        tile = region(self.buffer, [imm(0)] * len(self.kept), [extents[d] for d in self.kept])
-        return tile, region(self.source, self.mins, extents)
+        starts, extents = [imm(0)] * len(self.kept), [self.extents[d] for d in self.kept]
+        for k, index in enumerate(local):
+            low, high = limits.get(index, (None, None)) if isinstance(index, Var) else (None, None)
+            end = imm(extents[k]) if high is None else tirx.min(imm(extents[k]), high)
+            if low is not None:
+                starts[k] = tirx.max(low, imm(0))
+            if low is not None or high is not None:
+                extents[k] = tirx.max(end - starts[k], imm(0))
+        return region(self.buffer, starts, extents), self.box(starts, extents)
+
+    def box(self, indices: list, extents: list):
+        """The region of GM that belongs to a box of the tile."""
+        mins, sizes = list(self.mins), [1] * len(self.mins)
+        for d, index, size in zip(self.kept, indices, extents):
+            mins[d], sizes[d] = mins[d] + index, size
+        return region(self.source, mins, sizes)
 
     @property
     def nbytes(self) -> int:
@@ -103,25 +115,56 @@ class _Tile:
         return total
 
 
+class _Indices:
+    """Which indices of a nest are sums of its loop variables, the rest being the same in all iterations."""
+
+    def __init__(self, loops, body: Stmt):
+        self.extents = {v: const_int(e) for v, e in loops}
+        self.local = {s.var for s in statements(body) if isinstance(s, Bind)}
+        self.changed = uses_of(body).writes
+
+    def forms(self, indices) -> list | None:
+        """Affine forms of all indices, or None."""
+        forms = [affine(i, list(self.extents)) for i in indices]
+        if any(f is None or self.varies(f.base) for f in forms) or any(self.extents[v] is None for f in forms for v in f.coeffs):
+            return None
+        return forms
+
+    def limit(self, cond):
+        """(v, first, end) if `cond` says `first <= v` or `v < end` of one loop variable; the other limit is None."""
+        if not isinstance(cond, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or not dtype_of(cond.a).startswith("int"):
+            return None
+        small, large = (cond.a, cond.b) if isinstance(cond, (tirx.LT, tirx.LE)) else (cond.b, cond.a)
+        strict = isinstance(cond, (tirx.LT, tirx.GT))
+        form = affine(small - large, list(self.extents))
+        if form is None or self.varies(form.base) or len(form.coeffs) != 1:
+            return None
+        ((v, step),), base = form.coeffs.items(), form.base
+        base = base if dtype_of(base) == "int32" else tirx.Cast("int32", base)
+        if step == 1:  # v + base < 0
+            return v, None, sym.Analyzer().simplify((0 if strict else 1) - base)
+        return (v, sym.Analyzer().simplify(base + (1 if strict else 0)), None) if step == -1 else None
+
+    def varies(self, base) -> bool:
+        """True if the constant part of an index depends on what the nest computes."""
+        return bool(free_vars(base) & self.local) or any(x.source in self.changed for x in loads_in(base))
+
+
 class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds."""
 
-    def __init__(self, loops, written_conditionally: set, body: Stmt):
-        self.vars = [v for v, _ in loops]
-        self.extents = {v: const_int(e) for v, e in loops}
+    def __init__(self, loops, body: Stmt):
+        self.nest = _Indices(loops, body)
         self.tiles: list[_Tile] = []
-        self.conditional = written_conditionally
         self.analyzer = sym.Analyzer()
-        self.local = {s.var for s in statements(body) if isinstance(s, Bind)}
-        self.changed = uses_of(body).writes
         self.written_at: dict = {}
 
     def tile(self, buffer, indices):
         """The tile of this access and the indices into it, or None if the access is not affine."""
-        forms = [affine(i, self.vars) for i in indices]
-        if any(f is None or self.varies(f.base) for f in forms) or any(self.extents[v] is None for f in forms for v in f.coeffs):
+        forms = self.nest.forms(indices)
+        if forms is None:
             return None
-        hulls = [f.hull(self.extents) for f in forms]
+        hulls = [f.hull(self.nest.extents) for f in forms]
         mins = [self.analyzer.simplify(h[0]) for h in hulls]
         extents = [h[1] for h in hulls]
         for t in self.tiles:
@@ -133,10 +176,6 @@ class _Stager(StmtMutator):
             self.tiles.append(t)
         local = [self.analyzer.simplify(indices[d] - mins[d]) for d in t.kept]
         return t, local
-
-    def varies(self, base) -> bool:
-        """True if the constant part of an index depends on what the nest computes."""
-        return bool(free_vars(base) & self.local) or any(x.source in self.changed for x in loads_in(base))
 
     def expr(self, e):
         if isinstance(e, TensorLoad) and scope_of(e.source) in ("global", ""):
@@ -159,9 +198,6 @@ class _Stager(StmtMutator):
         tile, local = found
         tile.written = True
         self.written_at[s.buffer] = local
-        dense = all(isinstance(i, Var) or const_int(i) is not None for i in local) and len(set(local)) == len(local)
-        if s.buffer in self.conditional or not dense:
-            tile.read = True
         return BufferStore(tile.buffer, value, local, span=s.span)
 
 
@@ -169,46 +205,42 @@ class _DropBoundsGuards(StmtMutator):
     """`if i < n: C[i] = …` becomes `C[i] = …` where being in bounds of C implies the condition: stores are clipped anyway."""
 
     def __init__(self, loops, body: Stmt):
-        self.conditional: set = set()
         self.limits: dict = {}
-        self.extents = {v: const_int(e) for v, e in loops}
-        self.variables = set(self.extents)
+        self.nest = _Indices(loops, body)
         self.stores = [x.buffer for x in statements(body) if isinstance(x, BufferStore)]
-        self.changed = uses_of(body).writes
 
     def visit_IfThenElse(self, s: IfThenElse):
         body = stmts_of(s.then_case)
         if s.else_case is None and len(body) == 1 and isinstance(body[0], BufferStore):
             store = body[0]
-            if scope_of(store.buffer) in ("global", ""):
+            # Only stores that become transfers are clipped.
+            if scope_of(store.buffer) in ("global", "") and self.nest.forms(store.indices) is not None:
                 open_terms = [t for t in conjuncts(s.condition) if not implied_by_bounds(t, store)]
-                limits = self.prefix(open_terms, store)
+                limits = self.box(open_terms, store)
                 if limits is not None:
                     self.limits[store.buffer] = limits
                     return self.visit(store)
-        for x in statements(s):
-            if isinstance(x, BufferStore):
-                self.conditional.add(x.buffer)
         return self.generic(s)
 
-
-    def prefix(self, terms: list, store: BufferStore) -> dict | None:
-        """`{v: n}` if the terms of the condition are `v < n` for loop variables that each index one dimension of the only
-        store to its buffer: the nest then writes a prefix of the tile, and clipping the transfer writes exactly that."""
+    def box(self, terms: list, store: BufferStore) -> dict | None:
+        """`{v: (first, end)}` if the terms of the condition say no more than that loop variables, which each index one dimension of
+        the only store to its buffer, lie between limits: the nest then writes a box of the tile. Either limit may be None, and
+        rows must start at their first element, where transfers can."""
         if terms and sum(b.same_as(store.buffer) for b in self.stores) != 1:
             return None
-        limits: dict = {}
+        forms, limits = self.nest.forms(store.indices), {}
         for term in terms:
-            if not isinstance(term, tirx.LT) or not isinstance(term.a, Var) or term.a not in self.variables:
+            found = self.nest.limit(term)
+            if found is None:
                 return None
-            fixed = not free_vars(term.b) & self.variables and not any(x.source in self.changed for x in loads_in(term.b))
-            forms = [affine(i, list(self.variables)) for i in store.indices]
-            if not fixed or None in forms or term.a in limits or self.extents[term.a] in (None, 1):
-                return None
+            v, first, end = found
+            low, high = limits.get(v, (None, None))
             # The variable alone walks one dimension, and no other.
-            if [f.coeffs for f in forms if term.a in f.coeffs] != [{term.a: 1}]:
+            if [f.coeffs for f in forms if v in f.coeffs] != [{v: 1}] or self.nest.extents[v] in (None, 1):
                 return None
-            limits[term.a] = term.b
+            if first is not None and (v in forms[-1].coeffs or low is not None) or end is not None and high is not None:
+                return None
+            limits[v] = (low if first is None else first, high if end is None else end)
         return limits
 
 
@@ -311,20 +343,36 @@ class _StageNests(StmtMutator):
         guards = _DropBoundsGuards(loops, body)
         plain = body
         body = guards(body)
-        stager = _Stager(loops, guards.conditional, body)
+        stager = _Stager(loops, body)
         new_body = stager(body)
         if not stager.tiles:
             return rebuild_nest(nest, loops, body)
-        total = sum(t.nbytes for t in stager.tiles)
+        selections = {
+            t: Selection(t.buffer, needs_whole_rows(loops, new_body, t.buffer))
+            for t in stager.tiles
+            if t.written and not covers(loops, new_body, t.buffer)
+        }
+        total = sum(t.nbytes for t in stager.tiles) + sum(s.nbytes for s in selections.values())
         outer = const_int(loops[0][1])
         if total > self.budget and outer > 1:
             rows = even_chunk(outer, max(1, outer * self.budget // total))
             return cut_nest(rebuild_nest(nest, loops, plain), rows, self.stage)
         self.allocs += [AllocBuffer(t.buffer) for t in stager.tiles]
-        out = [tile_op("copy", t.region, full_region(t.buffer), span=nest.span) for t in stager.tiles if t.read]
+        self.allocs += [AllocBuffer(s.mask) for s in selections.values()]
+        out: list = []
+        for t in stager.tiles:
+            if t.read:
+                out.append(tile_op("copy", t.region, full_region(t.buffer), span=nest.span))
+            elif t in selections:
+                out.append(tile_op("fill", full_region(t.buffer), imm(0, dtype_of(t.buffer)), span=nest.span))
+        for selection in selections.values():
+            new_body = selection.mark(new_body)
+            out += selection.clear(nest.span)
         out.append(rebuild_nest(nest, loops, new_body))
         for t in stager.tiles:
-            if t.written:
+            if t in selections:
+                out.append(selections[t].transfer(t.box, nest.span))
+            elif t.written:
                 source, target = t.store_regions(guards.limits.get(t.source, {}), stager.written_at.get(t.source))
                 out.append(tile_op("copy", source, target, span=nest.span))
         return out

@@ -61,7 +61,7 @@ def copy_shifted(M, N, up, left, block=16):
 
     @T.prim_func
     def main(A: T.Tensor((M, N), "float32"), B: T.Tensor((M, N), "float32")):
-        with T.Kernel(T.ceildiv(N, block) + 1, T.ceildiv(M, block) + 1, threads=128) as (bx, by):
+        with T.Kernel(T.ceildiv(N, block) + 2, T.ceildiv(M, block) + 2, threads=128) as (bx, by):
             tile = T.alloc_shared((block, block), "float32")
             T.copy(A[by * block - up, bx * block - left], tile)
             T.copy(tile, B[by * block - up, bx * block - left])
@@ -69,7 +69,7 @@ def copy_shifted(M, N, up, left, block=16):
     return main
 
 
-@pytest.mark.parametrize("up, left", [(3, 0), (0, 3), (5, 8)])
+@pytest.mark.parametrize("up, left", [(3, 0), (0, 3), (5, 8), (20, 17)])
 def test_tiles_in_front_of_the_tensor(up, left):
     a = np.arange(21 * 30, dtype=np.float32).reshape(21, 30)
     out = roads.run(copy_shifted(21, 30, up, left), {"A": a, "B": np.zeros_like(a)})

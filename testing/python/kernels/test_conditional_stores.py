@@ -1,0 +1,235 @@
+"""Stores to global memory under conditions write what the condition selects, and nothing else: other blocks own the neighbours."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.ir import For, statements
+
+
+def slow_warnings(kernel) -> int:
+    return sum("element by element" in str(w) for w in kernel.artifact.warnings)
+
+
+@tilelang.jit
+def interleaved(n, blocks, dtype):
+    """Block b stores the elements i with i % blocks == b."""
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), dtype), C: T.Tensor((n,), dtype)):
+        with T.Kernel(blocks, threads=128) as bx:
+            for i in T.Parallel(n):
+                if i % blocks == bx:
+                    C[i] = A[i] + A[i]
+
+    return main
+
+
+@pytest.mark.parametrize("n, dtype", [(37, "float32"), (600, "float16"), (40, "int32")])
+def test_elements_of_other_blocks(n, dtype):
+    a = np.random.default_rng(0).integers(-8, 9, n).astype(dtype)
+    kernel = interleaved(n, 3, dtype)
+    out = roads.run(kernel, {"A": a, "C": np.zeros(n, dtype)}, text=n < 600)
+    np.testing.assert_array_equal(out["C"], a + a)
+    assert slow_warnings(kernel) == 1
+
+
+@tilelang.jit
+def triangles(m, n):
+    """Block 0 stores the elements on and below the diagonal, block 1 those above."""
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), "float32"), C: T.Tensor((m, n), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            for i, j in T.Parallel(m, n):
+                if (j <= i and bx == 0) or (j > i and bx == 1):
+                    C[i, j] = A[i, j] * 2
+
+    return main
+
+
+def test_triangles():
+    a = np.random.default_rng(1).standard_normal((9, 13)).astype(np.float32)
+    out = roads.run(triangles(9, 13), {"A": a, "C": np.zeros_like(a)})
+    np.testing.assert_array_equal(out["C"], a * 2)
+
+
+@tilelang.jit
+def owned_rows(m, n):
+    """Rows belong to the block their owner names."""
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), "float16"), Owner: T.Tensor((m,), "int32"), C: T.Tensor((m, n), "float16")):
+        with T.Kernel(2, threads=128) as bx:
+            for i, j in T.Parallel(m, n):
+                if Owner[i] == bx:
+                    C[i, j] = A[i, j] + 1
+
+    return main
+
+
+def test_rows_of_other_blocks():
+    rng = np.random.default_rng(2)
+    a, owner = rng.integers(-8, 9, (21, 40)).astype(np.float16), rng.integers(0, 3, 21).astype(np.int32)
+    before = np.full_like(a, 77)
+    kernel = owned_rows(21, 40)
+    out = roads.run(kernel, {"A": a, "Owner": owner, "C": before})
+    np.testing.assert_array_equal(out["C"], np.where((owner < 2)[:, None], a + 1, before))
+    assert slow_warnings(kernel) == 0
+
+
+@tilelang.jit
+def between(m, n, shift):
+    """Block b stores the rows from Cut[b] to before Cut[b + 1], and of these the columns in front of n - shift."""
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), "float32"), Cut: T.Tensor((4,), "int32"), C: T.Tensor((m, n), "float32")):
+        with T.Kernel(3, threads=128) as bx:
+            for i, j in T.Parallel(m, n):
+                if Cut[bx] <= i and i < Cut[bx + 1] and n > j + shift:
+                    C[i, j] = A[i, j] + 1
+
+    return main
+
+
+@pytest.mark.parametrize("cuts", [(0, 5, 5, 21), (-3, 2, 20, 99), (3, 3, 9, 1)])
+def test_boxes(cuts):
+    a = np.random.default_rng(8).integers(-8, 9, (21, 40)).astype(np.float32)
+    kernel = between(21, 40, 7)
+    out = roads.run(kernel, {"A": a, "Cut": np.array(cuts, np.int32), "C": np.full_like(a, 77)})
+    i = np.arange(21)[:, None]
+    chosen = np.logical_or.reduce([(i >= x) & (i < y) for x, y in zip(cuts, cuts[1:])]) & (np.arange(40) < 33)
+    np.testing.assert_array_equal(out["C"], np.where(chosen, a + 1, 77))
+    loops = [s for f in kernel.artifact.ascend_ir.functions.values() for s in statements(f.body) if isinstance(s, For)]
+    assert not loops, "one transfer, not one for each row"
+
+
+@tilelang.jit
+def strided(n):
+    """Block b stores every second element."""
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), C: T.Tensor((2 * n,), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            for i in T.Parallel(n):
+                C[2 * i + bx] = A[i] + bx
+
+    return main
+
+
+def test_elements_between():
+    a = np.random.default_rng(3).integers(-8, 9, 50).astype(np.float32)
+    out = roads.run(strided(50), {"A": a, "C": np.zeros(100, np.float32)})
+    np.testing.assert_array_equal(out["C"].reshape(50, 2), np.stack([a, a + 1], 1))
+
+
+@tilelang.jit
+def both_sides(m, n):
+    """Every element is stored to, on one side of a branch or the other, and in pairs."""
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), "float32"), C: T.Tensor((m, n), "float32"), D: T.Tensor((2 * m * n,), "float32")):
+        with T.Kernel(T.ceildiv(m, 8), threads=128) as bx:
+            for i, j in T.Parallel(8, n):
+                if A[bx * 8 + i, j] > 0:
+                    C[bx * 8 + i, j] = A[bx * 8 + i, j]
+                else:
+                    C[bx * 8 + i, j] = 0
+            for i in T.Parallel(8 * n):
+                D[bx * 16 * n + 2 * i] = i
+                D[bx * 16 * n + 2 * i + 1] = -i
+
+    return main
+
+
+def test_branches_that_cover_everything_are_plain_stores():
+    a = np.random.default_rng(4).standard_normal((16, 24)).astype(np.float32)
+    kernel = both_sides(16, 24)
+    out = roads.run(kernel, {"A": a, "C": np.full_like(a, 7), "D": np.zeros(2 * a.size, np.float32)})
+    np.testing.assert_array_equal(out["C"], np.maximum(a, 0))
+    i = np.tile(np.arange(8 * 24, dtype=np.float32), 2)
+    np.testing.assert_array_equal(out["D"], np.stack([i, -i], 1).reshape(-1))
+    assert slow_warnings(kernel) == 0
+
+
+@tilelang.jit
+def scattered(n, rows):
+    """Elements go where data says, if data says so; lanes with an index outside of the tensor are not selected."""
+
+    @T.prim_func
+    def main(V: T.Tensor((2, n), "float32"), At: T.Tensor((2, n), "int32"), C: T.Tensor((rows,), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            for i in T.Parallel(n):
+                if At[bx, i] >= 0:
+                    C[At[bx, i]] = V[bx, i]
+
+    return main
+
+
+def test_scatter_under_a_condition():
+    rng = np.random.default_rng(5)
+    v, at = rng.standard_normal((2, 20)).astype(np.float32), rng.permutation(40).astype(np.int32).reshape(2, 20)
+    at[:, ::3] = -5
+    out = roads.run(scattered(20, 40), {"V": v, "At": at, "C": np.full(40, 7, np.float32)})
+    expected = np.full(40, 7, np.float32)
+    expected[at[at >= 0]] = v[at >= 0]
+    np.testing.assert_array_equal(out["C"], expected)
+
+
+@tilelang.jit
+def gathered_under_a_condition(n, rows):
+    """The value may only be read where the condition holds."""
+
+    @T.prim_func
+    def main(A: T.Tensor((rows,), "float32"), At: T.Tensor((n,), "int32"), C: T.Tensor((n,), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            table, at = T.alloc_shared((rows,), "float32"), T.alloc_shared((n,), "int32")
+            T.copy(A, table)
+            T.copy(At, at)
+            for i in T.Parallel(n):
+                if at[i] >= 0 and at[i] < rows and i % 2 == bx:
+                    C[i] = table[at[i]]
+
+    return main
+
+
+def test_guarded_values():
+    rng = np.random.default_rng(6)
+    a, at = rng.standard_normal(30).astype(np.float32), rng.integers(-9999, 9999, 50).astype(np.int32)
+    at[::2] = rng.integers(0, 30, 25)
+    at[1::4] = rng.integers(0, 30, 13)
+    out = roads.run(gathered_under_a_condition(50, 30), {"A": a, "At": at, "C": np.full(50, 7, np.float32)})
+    inside = (at >= 0) & (at < 30)
+    np.testing.assert_array_equal(out["C"], np.where(inside, a[np.where(inside, at, 0)], 7))
+
+
+@tilelang.jit
+def product_where(m, n):
+    """C = A @ B stored where a mask says so: the tile comes from the cube core."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, 16), "float16"), B: T.Tensor((16, n), "float16"), M: T.Tensor((m, n), "int32"), C: T.Tensor((m, n), "float32")
+    ):
+        with T.Kernel(2, threads=128) as bx:
+            a, b = T.alloc_shared((m, 16), "float16"), T.alloc_shared((16, n), "float16")
+            c = T.alloc_fragment((m, n), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            T.gemm(a, b, c)
+            for i, j in T.Parallel(m, n):
+                if M[i, j] == bx:
+                    C[i, j] = c[i, j]
+
+    return main
+
+
+def test_conditional_stores_of_products():
+    rng = np.random.default_rng(7)
+    a, b = rng.integers(-4, 5, (16, 16)).astype(np.float16), rng.integers(-4, 5, (16, 24)).astype(np.float16)
+    mask = rng.integers(0, 3, (16, 24)).astype(np.int32)
+    out = roads.run(product_where(16, 24), {"A": a, "B": b, "M": mask, "C": np.full((16, 24), 7, np.float32)})
+    np.testing.assert_array_equal(out["C"], np.where(mask < 2, a.astype(np.float32) @ b.astype(np.float32), 7))

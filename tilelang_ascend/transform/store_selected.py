@@ -1,0 +1,194 @@
+"""Which elements of a staged tile a nest stores to, and transfers back of exactly these.
+
+Elements between them may belong to other blocks: writing a whole tile back would race with what those store. Where it is not clear
+from the loops that a nest stores to every element of its tile, the nest also writes a mask, and only what the mask selects is
+transferred: whole rows if the innermost index does not matter, otherwise runs of elements, which the scalar unit finds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..analysis.affine import affine
+from ..ir import (
+    AllocBuffer,
+    Bind,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    SeqStmt,
+    Stmt,
+    StmtMutator,
+    Var,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    free_vars,
+    full_region,
+    if_then,
+    imm,
+    loop,
+    region,
+    seq,
+    statements,
+    stmts_of,
+    structural_equal,
+    tile_op,
+    tirx,
+)
+
+RUN_ELEMENTS = 512
+"""Elements that are spread to blocks of their own at a time, so that a run may start anywhere: 16 KB of UB."""
+
+
+def covers(loops: list, body: Stmt, buffer) -> bool:
+    """True if a nest surely stores to every element of `buffer`, a tile of constant shape."""
+    sizes = [const_int(e) for _, e in loops]
+    if None in sizes or 0 in sizes:
+        return False
+    shape = [const_int(n) for n in buffer.ty.shape]
+    return bool(_stored(body, buffer, dict(zip([v for v, _ in loops], sizes)), shape).all())
+
+
+def _stored(stmt: Stmt, buffer, extents: dict, shape: list) -> np.ndarray:
+    """The elements that are stored to in every run of `stmt` over all values of the variables."""
+    if isinstance(stmt, SeqStmt):
+        return np.logical_or.reduce([_stored(s, buffer, extents, shape) for s in stmt.seq])
+    if isinstance(stmt, IfThenElse) and stmt.else_case is not None:
+        # An iteration runs one of the sides: both must store to the same element.
+        cases = (stmt.then_case, stmt.else_case)
+        sides = [[s for s in stmts_of(x) if isinstance(s, BufferStore) and s.buffer.same_as(buffer)] for x in cases]
+        same = [a for a in sides[0] if any(all(map(structural_equal, a.indices, b.indices)) for b in sides[1])]
+        return np.logical_or.reduce([_stored(s, buffer, extents, shape) for s in same] or [np.zeros(shape, bool)])
+    if isinstance(stmt, For):
+        n = const_int(stmt.extent)
+        return _stored(stmt.body, buffer, {**extents, stmt.loop_var: n}, shape) if n else np.zeros(shape, bool)
+    found = np.zeros(shape, bool)
+    if isinstance(stmt, BufferStore) and stmt.buffer.same_as(buffer):
+        variables = list(extents)
+        forms = [affine(i, variables) for i in stmt.indices]
+        if all(f is not None and const_int(f.base) is not None for f in forms):
+            used = [v for v in variables if any(v in f.coeffs for f in forms)]
+            grids = dict(zip(used, np.indices([extents[v] for v in used], sparse=True))) if used else {}
+            found[tuple(sum((c * grids[v] for v, c in f.coeffs.items()), const_int(f.base)) for f in forms)] = True
+    return found
+
+
+def needs_whole_rows(loops: list, body: Stmt, buffer) -> bool:
+    """True if a nest stores to all elements of a row of `buffer` or to none: conditions do not look at the innermost index."""
+    extents = {v: const_int(e) for v, e in loops}
+    lets = {s.var: s.value for s in statements(body) if isinstance(s, Bind)}
+    width = const_int(buffer.ty.shape[-1])
+
+    def mentions(e, var) -> bool:
+        return any(v.same_as(var) or (v in lets and mentions(lets[v], var)) for v in free_vars(e))
+
+    def uniform(stmt: Stmt, conditions: list) -> bool:
+        if isinstance(stmt, SeqStmt):
+            return all(uniform(s, conditions) for s in stmt.seq)
+        if isinstance(stmt, IfThenElse):
+            sides = [stmt.then_case] + ([stmt.else_case] if stmt.else_case is not None else [])
+            return all(uniform(s, [*conditions, stmt.condition]) for s in sides)
+        if isinstance(stmt, For):
+            return uniform(stmt.body, [*conditions, stmt.extent])
+        if not (isinstance(stmt, BufferStore) and stmt.buffer.same_as(buffer)):
+            return True
+        last = stmt.indices[-1]
+        if not isinstance(last, Var) or extents.get(last) != width:
+            return False
+        return not any(mentions(e, last) for e in (*conditions, *list(stmt.indices)[:-1]))
+
+    return uniform(body, [])
+
+
+class Selection:
+    """A mask beside a staged tile: which of its elements (or of its rows) the nest has stored to."""
+
+    def __init__(self, buffer, rows: bool):
+        self.buffer, self.rows = buffer, rows
+        shape = [const_int(n) for n in buffer.ty.shape]
+        self.mask = decl_buffer((shape[:-1] or [1]) if rows else shape, "int32", f"{buffer.name}_set", scope="shared.ub")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the mask and of what the transfer needs."""
+        total = 4
+        for n in self.mask.ty.shape:
+            total *= const_int(n)
+        return total if self.rows else total + 32 * RUN_ELEMENTS
+
+    def index(self, indices: list) -> list:
+        """Index into the mask of an element of the tile."""
+        return (indices[:-1] or [imm(0)]) if self.rows else indices
+
+    def mark(self, body: Stmt) -> Stmt:
+        """`body` with a store to the mask beside every store to the tile."""
+        return _Mark(self)(body)
+
+    def clear(self, span) -> list[Stmt]:
+        """What stands in front of the nest: nothing is selected."""
+        return [tile_op("fill", full_region(self.mask), imm(0, "int32"), span=span)]
+
+    def transfer(self, gm, span) -> Stmt:
+        """The copies of what is selected; `gm(indices, extents)` is the region of GM of a box of the tile."""
+        shape = [const_int(n) for n in self.buffer.ty.shape]
+        outer = [Var(f"r{d}", "int32") for d in range(len(shape) - 1)]
+        if self.rows:
+            extents = [*[1] * len(outer), shape[-1]]
+            source = region(self.buffer, [*outer, imm(0)], extents)
+            row = tile_op("copy", source, gm([*outer, imm(0)], extents), span=span)
+            skipped = tirx.EQ(BufferLoad(self.mask, self.index([*outer, imm(0)])), imm(0, "int32"))
+            body = if_then(tirx.Not(skipped), row, span=span)
+        else:
+            whole, rest = shape[-1] // RUN_ELEMENTS, shape[-1] % RUN_ELEMENTS
+            part = Var("part", "int32")
+            parts = loop(part, whole, self._runs(outer, part * RUN_ELEMENTS, RUN_ELEMENTS, gm, span), span=span) if whole else None
+            body = seq(parts, self._runs(outer, imm(whole * RUN_ELEMENTS), rest, gm, span) if rest else None)
+        notes = {} if self.rows else {"tl__slow": SLOW}
+        around = list(zip(outer, shape)) or [(Var("once", "int32"), 1)]
+        for v, n in reversed(around):
+            body = loop(v, n, body, span=span, **(notes if v is around[0][0] else {}))
+        return body
+
+    def _runs(self, outer: list, first, count: int, gm, span) -> Stmt:
+        """Transfers of the selected ones of `count` elements from `first` on of one row."""
+        spread = decl_buffer((count, 1), dtype_of(self.buffer), f"{self.buffer.name}_apart", scope="shared.ub")
+        i, j = Var("i", "int32"), Var("j", "int32")
+        start = decl_buffer((1,), "int32", "run", scope="local.var")
+        apart = BufferStore(spread, BufferLoad(self.buffer, [*outer, first + i]), [i, imm(0)], span=span)
+        begin = BufferLoad(start, [imm(0)])
+
+        def store(end) -> Stmt:
+            length = end - begin
+            target = gm([*outer, first + begin], [*[1] * len(outer), length])
+            return if_then(begin < end, tile_op("copy", region(spread, [begin, imm(0)], [length, 1]), target, span=span), span=span)
+
+        # `run` is where the run began that has not ended yet; without one it is the present element.
+        ends = seq(store(j), BufferStore(start, j + 1, [imm(0)], span=span))
+        skipped = tirx.EQ(BufferLoad(self.mask, [*outer, first + j]), imm(0, "int32"))
+        return seq(
+            AllocBuffer(spread, span=span),
+            AllocBuffer(start, span=span),
+            For(i, imm(0), imm(count), ForKind.PARALLEL, apart, annotations={"tl.parallel": 1}, span=span),
+            BufferStore(start, imm(0), [imm(0)], span=span),
+            loop(j, count, if_then(skipped, ends, span=span), span=span),
+            store(imm(count)),
+        )
+
+
+SLOW = "this conditional store to global memory runs element by element: its condition is neither a bound nor the same for whole rows"
+
+
+class _Mark(StmtMutator):
+    def __init__(self, selection: Selection):
+        self.selection = selection
+
+    def visit_BufferStore(self, s: BufferStore):
+        if not s.buffer.same_as(self.selection.buffer):
+            return s
+        return [s, BufferStore(self.selection.mask, imm(1, "int32"), self.selection.index(list(s.indices)), span=s.span)]
+
+
+__all__ = ["Selection", "covers", "needs_whole_rows"]
