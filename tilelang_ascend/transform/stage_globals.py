@@ -347,13 +347,15 @@ class _StageNests(StmtMutator):
         new_body = stager(body)
         if not stager.tiles:
             return rebuild_nest(nest, loops, body)
-        selections = {
-            t: Selection(t.buffer, needs_whole_rows(loops, new_body, t.buffer))
-            for t in stager.tiles
-            if t.written and not covers(loops, new_body, t.buffer)
-        }
-        total = sum(t.nbytes for t in stager.tiles) + sum(s.nbytes for s in selections.values())
-        outer = const_int(loops[0][1])
+        total = sum(t.nbytes for t in stager.tiles)
+        outer, selections = const_int(loops[0][1]), {}
+        if total <= self.budget or outer == 1:
+            selections = {
+                t: Selection(t.buffer, needs_whole_rows(loops, new_body, t.buffer))
+                for t in stager.tiles
+                if t.written and not covers(loops, new_body, t.buffer)
+            }
+            total += sum(s.nbytes for s in selections.values())
         if total > self.budget and outer > 1:
             rows = even_chunk(outer, max(1, outer * self.budget // total))
             return cut_nest(rebuild_nest(nest, loops, plain), rows, self.stage)
