@@ -98,6 +98,7 @@ class Builder:
         self.pending: list[tuple] = [()]
         self.hints: list[str] = []
         self.threads: Any = None
+        self.safe_values: list[tuple] = []  # (tensor, number its outside reads as)
         self.grids = 0
         self.grid: tuple[list, list] = ([], [])  # block indices and extents of the launch being traced
         self.outputs: list = []  # buffers made by T.empty, in order

@@ -29,7 +29,7 @@ from ..errors import (
     UnsupportedConstruct,
     location_from_traceback,
 )
-from ..ir import PrimFunc, Var, decl_buffer, is_buffer_var
+from ..ir import PrimFunc, Var, decl_buffer, dtype_of, imm, is_buffer_var
 from . import calls, ops
 from .annotations import DType, TensorSpec
 from .builder import Builder, is_user_code, span_of
@@ -231,6 +231,13 @@ def finish(builder: Builder, func, params: list, result) -> PrimFunc:
         attrs["tl.threads"] = builder.threads
     if builder.hints:
         attrs["tl.hints"] = list(dict.fromkeys(builder.hints))
+    if builder.safe_values:
+        places = [next((k for k, p in enumerate(params) if p.same_as(b)), None) for b, _ in builder.safe_values]
+        if None in places:
+            name = builder.safe_values[places.index(None)][0].name
+            raise InvalidKernel(f"T.annotate_safe_value of '{name}', which is no tensor argument", at=where)
+        values = [int(v) if "int" in dtype_of(b) else imm(v, dtype_of(b)) for b, v in builder.safe_values]
+        attrs["tl.safe_values"] = [[k, v] for k, v in zip(places, values)]
     body = builder.finish(where)
     return PrimFunc(params, body, span=span_of(where)).with_attr(attrs)
 

@@ -14,7 +14,7 @@ from ..frontend import Ref, inline, macro, prim_func
 from ..frontend.annotations import Buffer, StridedTensor, Tensor
 from ..frontend.builder import user_location
 from ..frontend.keywords import checked
-from . import alloc, atomic, convolution, debug, dtypes, hints, kernel, loops, math, npu, symbols, types, views
+from . import alloc, atomic, convolution, debug, dtypes, hints, kernel, loops, math, npu, safe_values, symbols, types, views
 from . import copy as _copy
 from . import gemm as _gemm
 from . import reduce as _reduce
@@ -44,6 +44,7 @@ _MODULES = (
     (views, views.NAMES),
     (debug, debug.NAMES),
     (hints, hints.NAMES),
+    (safe_values, safe_values.NAMES),
     (symbols, symbols.NAMES),
     (math, math.NAMES),
     (npu, npu.NAMES),

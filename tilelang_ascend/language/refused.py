@@ -161,7 +161,6 @@ REFUSED: dict[str, tuple[str, str]] = {
 LATER: dict[str, str] = {
     "make_tensor": "pass the tensor as an argument: T.Tensor(shape, dtype)",
     "make_tensor_from_addr": "pass the tensor as an argument: T.Tensor(shape, dtype)",
-    "annotate_safe_value": "elements outside a tensor read as 0; set others with T.if_then_else after the copy",
     "atomic_load": "launch a second kernel, which sees all stores of the first one",
     "atomic_store": "store normally from one block only",
     "atomic_or": "use T.atomic_max on 0/1 flags",

@@ -19,6 +19,7 @@ from typing import Any, Callable
 import ml_dtypes
 import numpy as np
 
+from ..analysis.safe_values import safe_values
 from ..ir import const_int, dtype_of, is_buffer_var, op_name, scope_of
 
 _EXTENDED = {
@@ -54,11 +55,12 @@ def run(func, *args) -> None:
     params = list(func.params)
     if len(args) != len(params):
         raise InterpreterError(f"{len(params)} parameters, {len(args)} arguments")
-    _Interpreter().run(func.body, params, args)
+    _Interpreter(safe_values(func)).run(func.body, params, args)
 
 
 class _Interpreter:
-    def __init__(self):
+    def __init__(self, outside: dict):
+        self.outside = outside
         self.values: dict[Any, Any] = {}  # Var -> number, buffer Var -> array
 
     def run(self, body, params, args) -> None:
@@ -155,10 +157,10 @@ class _Interpreter:
         return [int(self.expr(r.min)) for r in region.region], [int(self.expr(r.extent)) for r in region.region]
 
     def load(self, region) -> np.ndarray:
-        """The elements of a region; outside a GM tensor they are zero, outside an on-chip buffer it is an error."""
+        """The elements of a region; outside a GM tensor they are zero (or its safe value), outside an on-chip buffer it is an error."""
         array, (mins, extents) = self.values[region.source], self._box(region)
         inside = self._inside(region.source, array, mins, extents)
-        out = np.zeros([max(e, 0) for e in extents], array.dtype)
+        out = np.full([max(e, 0) for e in extents], self.outside.get(region.source, 0), array.dtype)
         if all(hi > lo for lo, hi in inside):
             here = tuple(slice(lo - m, hi - m) for (lo, hi), m in zip(inside, mins))
             out[here] = array[tuple(slice(lo, hi) for lo, hi in inside)]

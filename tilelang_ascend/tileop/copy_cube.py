@@ -7,6 +7,7 @@ because rows of NZ are made of 32-byte pieces counted from the first column that
 
 from __future__ import annotations
 
+from ..analysis.safe_values import safe_values
 from ..analysis.tile_uses import moved_regions, on_chip
 from ..analysis.value_facts import ValueFacts, facts_about, walk_with_facts
 from ..ir import (
@@ -38,8 +39,10 @@ FIXPIPE_QUANT = {
 }
 
 
-def load_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts) -> str | None:
-    """Why a copy from GM cannot go straight to L1, None if it can."""
+def load_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts, outside=0) -> str | None:
+    """Why a copy from GM cannot go straight to L1, None if it can. `outside`: what elements outside of the tensor read as."""
+    if outside != 0:
+        return f"elements outside of the tensor read as {outside}, and the cube core fills rows with zeros"
     if dtype_of(src.source) != dtype_of(dst.source):
         return f"the cube core converts nothing on load, and {dtype_of(src.source)} is not {dtype_of(dst.source)}"
     return _matrix_obstacle(src, dst, BLOCK_BYTES // itemsize(dtype_of(dst.source)), facts)
@@ -75,13 +78,16 @@ def _matrix_obstacle(gm: TensorRegion, tile: TensorRegion, unit: int, facts: Val
 def find_obstacles(func: PrimFunc) -> dict:
     """The copies of `func` between GM and tiles that the transfers of the cube core cannot do, with the reason."""
     found: dict = {}
-    facts = facts_about(func)
+    facts, outside = facts_about(func), safe_values(func)
 
     def see(s):
         regions = moved_regions(s)
         if regions is None or on_chip(regions[0].source) == on_chip(regions[1].source):
             return
-        obstacle = (store_obstacle if on_chip(regions[0].source) else load_obstacle)(*regions, facts)
+        if on_chip(regions[0].source):
+            obstacle = store_obstacle(*regions, facts)
+        else:
+            obstacle = load_obstacle(*regions, facts, outside.get(regions[0].source, 0))
         if obstacle is not None:
             found[s] = obstacle
 

@@ -50,7 +50,7 @@ def gm_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
         clipped = bool(conds) or any(a.clipped for a in axes)
         return guarded(conds + non_empty(axes, state), _bursts(src, dst, axes, c, load=True, pad=clipped), c.span)
 
-    return tail_or_whole(tail, _zero(dst, c) if tail is not None else None, transfer, axes, conds, False, c)
+    return tail_or_whole(tail, _outside(src, dst, c) if tail is not None else None, transfer, axes, conds, False, c)
 
 
 def ub_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
@@ -151,7 +151,7 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
         body = loop(v, a.valid, body, span=c.span)
     if not load:
         return guarded(non_empty(axes[:-1], state), body, c.span)
-    return seq(_zero(ub, c) if any(a.clipped for a in axes[:-1]) else None, body)
+    return seq(_outside(gm, ub, c) if any(a.clipped for a in axes[:-1]) else None, body)
 
 
 def _spread_part(gm: Side, tile: Side, last: Axis, c: Copy, load: bool) -> Stmt:
@@ -172,7 +172,7 @@ def _spread_part(gm: Side, tile: Side, last: Axis, c: Copy, load: bool) -> Stmt:
     if not load:
         return transfer([axis], conds)
     tail = tail_condition([axis], conds)
-    return tail_or_whole(tail, _zero(tile, c) if tail is not None else None, transfer, [axis], conds, False, c)
+    return tail_or_whole(tail, _outside(gm, tile, c) if tail is not None else None, transfer, [axis], conds, False, c)
 
 
 # ---- transfers -----------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def _burst(gm: Side, ub: Side, gm_index, ub_index, count, length, gm_pitch, ub_p
         if not load:
             return intrin("copy_ub_to_gm", remote, local, n, nbytes, ub_gap, gm_gap, span=c.span)
         right = state.simplify(_per(filled - nbytes, size) - left) if pad else 0
-        return intrin("copy_gm_to_ub", local, remote, n, nbytes, gm_gap, ub_gap, int(pad), left, right, 0, span=c.span)
+        return intrin("copy_gm_to_ub", local, remote, n, nbytes, gm_gap, ub_gap, int(pad), left, right, _pad_value(gm, c) if pad else 0, span=c.span)
 
     limit = const_int(count) if const_int(count) is not None else _upper_bound(count, state)
     if limit is not None and limit <= MAX_BLOCK_COUNT:
@@ -265,11 +265,20 @@ def _upper_bound(e, state: LoweringState) -> int | None:
     return int(bound) if bound < 2**31 - 1 else None
 
 
-def _zero(dst: Side, c: Copy) -> Stmt:
-    """Fill the region of a tile a load is about to reach with zeros."""
+def _outside(src: Side, dst: Side, c: Copy) -> Stmt:
+    """Fill the region of a tile a load is about to reach with what the outside of the tensor reads as."""
     view = dst.tile.view
     target = region(view, dst.mins, dst.extents)
-    return c.vector(tile_op("fill", target, imm(0, dst.dtype), span=c.span), {view: dst.version})
+    return c.vector(tile_op("fill", target, imm(src.gm.outside, dst.dtype), span=c.span), {view: dst.version})
+
+
+def _pad_value(gm: Side, c: Copy):
+    """The operand of DataCopyPad for elements behind the end of a row."""
+    if gm.gm.outside == 0:
+        return 0
+    if itemsize(gm.dtype) == 8:
+        c.refuse(f"the transfer pads {gm.dtype} with zeros only", f"use 0 as the safe value of '{gm.gm.flat.name}'")
+    return imm(gm.gm.outside, gm.dtype)
 
 
 # ---- element-wise --------------------------------------------------------------------------------------------------

@@ -84,12 +84,13 @@ def tile_bytes(buffer) -> int:
 
 @dataclass(frozen=True)
 class GmTensor:
-    """A GM tensor: flat Ascend-level buffer, N-D shape, strides and base offset in elements."""
+    """A GM tensor: flat Ascend-level buffer, N-D shape, strides and base offset in elements, and what its outside reads as."""
 
     flat: Var
     shape: tuple
     strides: tuple
     base: object = 0
+    outside: object = 0
 
     @cached_property
     def wide(self) -> bool:

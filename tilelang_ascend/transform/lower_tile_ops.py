@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from ..analysis.safe_values import safe_values
 from ..analysis.tile_uses import is_parallel, is_scalar_var, moved_regions, with_regions
 from ..analysis.value_facts import assume_rest, facts_about, shape_vars
 from ..ir import (
@@ -270,14 +271,14 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
     state.blocks = int(func.attrs["ascend.block_dim"])
     state.names |= {p.name for p in func.params} | {s.buffer.name for s in declared if is_scalar_var(s.buffer)}
     state.facts = facts_about(func)
-    flat = {}
+    flat, outside = {}, safe_values(func)
     for b in gms:
         strides = tuple(b.strides) or row_major(b.ty.shape)
         size = imm(1)
         for n in b.ty.shape:
             size = size * n
         flat[b] = decl_buffer([state.analyzer.simplify(size)], dtype_of(b), b.name)
-        state.gms[b] = GmTensor(flat[b], tuple(b.ty.shape), strides)
+        state.gms[b] = GmTensor(flat[b], tuple(b.ty.shape), strides, outside=outside.get(b, 0))
     for s in declared:
         if any(s.buffer.same_as(b) for b in tiles):
             state.place(s.buffer, s.span)

@@ -15,7 +15,7 @@ clamp floormod float uint8 rsqrt reshape view log Serial parallel atomic_addx4 c
 float8_e4m3 int8 int64 alloc_reducer finalize_reducer symbolic grid unroll vectorized Unroll Vectorized sigmoid sqrt tanh erf pow floor
 ceil round trunc abs sin cos tan log1p max_value min_value reinterpret shift_left shift_right StridedTensor Buffer Ref print
 device_assert transpose reduce_min reduce_abssum reduce_bitand reduce_bitor reduce_bitxor atomic_max atomic_min loop_break assume
-get_block_binding SharedBuffer FragmentBuffer index_to_coordinates im2col c2d_im2col
+get_block_binding SharedBuffer FragmentBuffer index_to_coordinates im2col c2d_im2col annotate_safe_value
 """.split()
 
 
