@@ -1,7 +1,8 @@
 """suggest_tile: the largest tile that would fit, for the hint of an out-of-memory error.
 
 Tile sizes come from a few numbers in the user's program, and every dimension that shows the same number usually is that number. For
-each number the search shrinks all dimensions equal to it until the tiles of the memory fit together.
+each number the search shrinks all dimensions equal to it until everything fits together. Temporaries and padding have no shape the
+user knows; they are taken to shrink like the tiles they are made for.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ def suggest_tile(func: PrimFunc, chip, error: OutOfMemory) -> OutOfMemory:
         for b in versioned_buffers(func.body)
         if SCOPES.get(scope_of(b)) is space
     ]
+    present = total_bytes(shapes, 0, 0)
+    needed = max(error.fields["needed"], present)
     options = []
     for size in sorted({n for shape, _, _ in shapes for n in shape if n > STEP}, reverse=True):
         step = COARSE_STEP if size > COARSE_FROM else STEP
         for smaller in range((size - 1) // step * step, 0, -step):
-            if total_bytes(shapes, size, smaller) <= chip.capacity_bytes(space):
+            if total_bytes(shapes, size, smaller) * needed <= chip.capacity_bytes(space) * present:
                 options.append(f"{smaller} instead of {size}")
                 break
     if options:
