@@ -13,10 +13,8 @@ from .context import REPEAT_BYTES, VectorContext, pitched_strides, round_up
 from .vector_convert import Unsupported
 from .vector_emit import MAX_REPEAT, Emitter, Unreadable, Unwritable
 from .vector_graph import Graph, Node
+from .vector_masks import COMPARE_BYTES, broadcast_mask
 from .vector_views import View, linear_span
-
-_COMPARE_BYTES = 256
-"""Bytes a count-form compare must be a multiple of (doc: Compare)."""
 
 
 class Values:
@@ -168,20 +166,13 @@ class Values:
         self._run("cast", out, (wide,), axes, round="trunc")
 
     def mask_operand(self, m: Node, axes) -> View:
-        """A mask over `axes`; a mask along fewer axes is broadcast as 0 / 1."""
+        """A mask over `axes`, broadcast when it varies along fewer of them."""
         real = [a for a in axes if self.extents[a] > 1]
         if all(a in m.axes for a in real):
             return self.view(m)
         key = (m, tuple(real))
         if key not in self.spreads:
-            g = self.graph
-            ones = self.added(g.select(m, g.const(1.0, "float32"), g.const(0.0, "float32")))
-            full = self.expand(ones, axes)
-            lanes = round_up(self.span(axes), _COMPARE_BYTES // 4)
-            out = self.mask_temporary(axes)
-            zero = g.scalar_expr(g.const(0.0, "float32"))
-            self.emitter.linear("compare_scalar", [out.head(), full.head()], lanes, [zero], mode="ne")
-            self.spreads[key] = out
+            self.spreads[key] = broadcast_mask(self, m, axes)
         return self.spreads[key]
 
     # -- evaluation ---------------------------------------------------------------------------------------------------
@@ -350,7 +341,7 @@ def _compare(values: Values, n: Node, want) -> View:
     args = [a for a in n.args if not a.is_scalar]
     scalars = [a for a in n.args if a.is_scalar]
     values.chain(n, args, None)
-    unit = _COMPARE_BYTES // itemsize(args[0].dtype)
+    unit = COMPARE_BYTES // itemsize(args[0].dtype)
     lanes = round_up(values.span(n.axes), unit)
     sources = [values.linear_operand(a, n.axes, lanes) for a in args]
     exprs = [values.scalar(s) for s in scalars]

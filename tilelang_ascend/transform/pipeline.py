@@ -16,6 +16,7 @@
     fold_clears          zero fills of accumulators become conditions of the first Mmad
     cut_nests            element-wise statements in parts, only if their temporaries do not fit otherwise
     lower_tile_ops       tile ops become instructions
+    hoist_invariants     instructions that compute the same in every iteration move in front of the loop
     plan_memory          addresses
     insert_sync          flags and barriers
     split_cores          one program for each kind of core
@@ -35,6 +36,7 @@ from .drop_dead_fills import drop_dead_fills
 from .expand_im2col import expand_im2col
 from .fold_clears import fold_clears
 from .forward_copies import forward_copies
+from .hoist_invariants import hoist_invariants
 from .hoist_loads import hoist_loads
 from .insert_sync import plan_and_insert_sync
 from .lower_tile_ops import lower_tile_ops
@@ -181,8 +183,16 @@ def _attempt(placed: PrimFunc, chip, options: Options, versions: int, temporarie
         tiled = cut_nests(tiled, lanes)
         stages.append(("cut_nests", tiled))
     combined, warnings = lower_tile_ops(tiled, chip, {"fast_math": options.fast_math})
+    stages.append(("lower_tile_ops", combined))
+    hoisted = hoist_invariants(combined, chip)
+    if hoisted is not combined:
+        try:
+            planned, memory_map = plan_memory(hoisted, chip)
+            return _Fitting([*stages, ("hoist_invariants", hoisted)], planned, memory_map, warnings)
+        except OutOfMemory:
+            pass  # Without room the loop computes it again in every iteration.
     planned, memory_map = plan_memory(combined, chip)
-    return _Fitting([*stages, ("lower_tile_ops", combined)], planned, memory_map, warnings)
+    return _Fitting(stages, planned, memory_map, warnings)
 
 
 __all__ = ["Lowered", "Options", "lower"]
