@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir import BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, Var, const_int, op_name, stmts_of
+from ..ir import BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, TensorRegion, Var, const_int, op_name, stmts_of
 from .tile_uses import TILE_OP_OPERANDS, covers_whole
 
 
@@ -28,6 +28,32 @@ def writes_whole(stmt: Stmt, buffer) -> bool:
     return False
 
 
+def written_boxes(stmt: Stmt, buffer) -> list[list[tuple[int, int]]]:
+    """Boxes of `buffer`, (first, end) for each dimension, that a statement surely overwrites; only what has constant bounds."""
+    if writes_whole(stmt, buffer):
+        return [[(0, const_int(n)) for n in buffer.ty.shape]]
+    name = op_name(stmt) if isinstance(stmt, Evaluate) else None
+    if name not in TILE_OP_OPERANDS:
+        return []
+    regions = [a for i, a in enumerate(stmt.value.args) if i in TILE_OP_OPERANDS[name][1] and isinstance(a, TensorRegion)]
+    boxes = [[(const_int(r.min), const_int(r.extent)) for r in a.region] for a in regions if a.source.same_as(buffer)]
+    return [[(low, low + n) for low, n in box] for box in boxes if all(None not in side for side in box)]
+
+
+def fill_together(boxes: list[list[tuple[int, int]]], shape) -> bool:
+    """True if boxes that differ along one dimension only cover a whole static buffer."""
+    whole = [(0, const_int(n)) for n in shape]
+    if whole in boxes:
+        return True
+    for d in range(len(whole)):
+        end = 0
+        for low, high in sorted(b[d] for b in boxes if b[:d] + b[d + 1 :] == whole[:d] + whole[d + 1 :]):
+            end = max(end, high) if low <= end else end
+        if end >= whole[d][1]:
+            return True
+    return False
+
+
 def _nest_covers(stmt: Stmt, buffer, extents: dict) -> bool:
     if isinstance(stmt, For):
         if stmt.kind != ForKind.PARALLEL:
@@ -45,4 +71,4 @@ def _nest_covers(stmt: Stmt, buffer, extents: dict) -> bool:
     return False
 
 
-__all__ = ["writes_whole"]
+__all__ = ["fill_together", "writes_whole", "written_boxes"]

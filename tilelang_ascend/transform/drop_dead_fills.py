@@ -1,4 +1,4 @@
-"""drop_dead_fills: remove constant fills nobody reads.
+"""drop_dead_fills: remove constant fills, and loads of tiles, nobody reads.
 
 Placement writes a cleared tile on every core that holds it; the instance that is overwritten by a transfer needs no fill.
 
@@ -11,7 +11,7 @@ Requires: placed Tile IR. Ensures: values read are unchanged.
 from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
-from ..analysis.tile_uses import uses_of
+from ..analysis.tile_uses import on_chip, uses_of
 from ..ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, op_name, seq, stmts_of
 from .grid_bodies import is_grid_axis
 
@@ -19,8 +19,16 @@ from .grid_bodies import is_grid_axis
 class _Drop(StmtMutator):
     """`outer` = True while the block is the body of the grid: what is not read in it is never read."""
 
-    def __init__(self):
+    def __init__(self, read: set):
         self.outer = False
+        self.read = read
+
+    def visit_Evaluate(self, s: Evaluate):
+        if op_name(s) == "tl.copy":
+            target = s.value.args[1].source
+            if on_chip(target) and target not in self.read:
+                return None
+        return s
 
     def visit_For(self, s: For):
         self.outer = is_grid_axis(s) and not is_grid_axis(s.body)
@@ -50,7 +58,7 @@ class _Drop(StmtMutator):
 
 def drop_dead_fills(func: PrimFunc) -> PrimFunc:
     """Apply to a placed Tile IR function."""
-    return func.with_body(_Drop()(func.body))
+    return func.with_body(_Drop(uses_of(func.body).reads)(func.body))
 
 
 __all__ = ["drop_dead_fills"]

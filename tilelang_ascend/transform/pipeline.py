@@ -6,7 +6,7 @@
     normalize_clears     "start from zero" is a fill in front of the accumulation
     merge_k_steps        gemm loops that walk K in small steps take larger ones
     place_buffers        cube or vector for every statement, a memory for every buffer, transfers between the cores
-    drop_dead_fills      remove fills nobody reads
+    drop_dead_fills      remove fills and loads nobody reads
     stage_atomics        atomic updates of elements become atomic transfers of tiles
     stage_globals        tiles for element-wise work directly on GM
     map_grid             any grid on the cores of the chip

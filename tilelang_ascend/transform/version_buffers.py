@@ -12,7 +12,7 @@ Requires: placed Tile IR after split_rows. Ensures: every tile buffer and worksp
 
 from __future__ import annotations
 
-from ..analysis.coverage import writes_whole
+from ..analysis.coverage import fill_together, written_boxes
 from ..analysis.tile_uses import is_parallel, moved_regions, uses_of
 from ..isa.base import SCOPES, Space
 from ..tileop.layout import tile_bytes
@@ -88,12 +88,16 @@ def home_loops(stmt: Stmt, buffer) -> list[For]:
 
 def overwritten_first(body: Stmt, buffer) -> bool:
     """True if each run of `body` writes all of `buffer` before reading any of it."""
+    boxes: list = []
     for s in stmts_of(body):
         uses = uses_of(s)
         if buffer in uses.reads:
             return False
         if buffer in uses.writes:
-            return writes_whole(s, buffer)
+            written = written_boxes(s, buffer)
+            boxes += written
+            if not written or fill_together(boxes, buffer.ty.shape):
+                return bool(written)
     return False
 
 

@@ -49,3 +49,38 @@ def test_a_lane_that_keeps_an_undefined_value_is_reported():
 def test_compares_read_tiles_where_they_lie(m, n, dtype):
     """A count-form compare reads whole repeats: tiles are long enough, so nothing is copied for it."""
     assert "::Copy(" not in keep_above(m, n, 0.5, dtype=dtype).artifact.kernel_source
+
+
+@tilelang.jit
+def keep_columns(M, N, limit):
+    """Y = X in the first `limit` columns, else -1."""
+
+    @T.prim_func
+    def main(X: T.Tensor((M, N), "float32"), Y: T.Tensor((M, N), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            x = T.alloc_fragment((M, N), "float32")
+            T.copy(X, x)
+            for i, j in T.Parallel(M, N):
+                x[i, j] = T.if_then_else(j < limit, x[i, j], -1.0)
+            T.copy(x, Y)
+
+    return main
+
+
+@pytest.mark.parametrize("m, n, limit", [(3, 256, 100), (5, 2304, 2300), (4, 100, 7)])
+def test_masks_of_columns(m, n, limit):
+    """Rows of whole blocks of bits are copied; others are compared again."""
+    x = np.random.default_rng(n).standard_normal((m, n), dtype=np.float32)
+    kernel = keep_columns(m, n, limit)
+    out = roads.run(kernel, {"X": x, "Y": np.zeros_like(x)})
+    np.testing.assert_array_equal(out["Y"], np.where(np.arange(n) < limit, x, -1))
+    assert kernel.artifact.kernel_source.count("CompareScalar(") == (1 if n % 256 == 0 else 2)
+
+
+def test_sources_of_large_tiles_do_not_conflict():
+    """Three tiles of 48 KB: one cycle for each of the 192 repeats of the addition, where a conflict makes it two."""
+    import programs
+
+    kernel = programs.add_1d(12288, 12288)
+    report = kernel.simulate(*(np.zeros(12288, np.float32) for _ in range(3)), values=False, checks=False)
+    assert report.run.per_core[0].busy_cycles["V"] == 192

@@ -37,6 +37,15 @@ def test_last_dimension(width, rows, kind):
     np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(3, 192), (5, 576), (2, 1024), (9, 4096), (2, 3, 320)])
+@pytest.mark.parametrize("kind", ["sum", "max", "min"])
+def test_long_rows(shape, kind):
+    """Whole repeats in packed rows: BlockReduce once, twice, and once with folding in halves after it."""
+    lab, got, want = reduced(shape, len(shape) - 1, kind, "float32")
+    np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-5)
+    assert any(name.startswith("block_reduce") for name in lab.instructions)
+
+
 @pytest.mark.parametrize("kind", list(NUMPY))
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8"])
 @pytest.mark.parametrize("clear", [0, 1])

@@ -358,6 +358,29 @@ def test_version_buffers_keeps_carried_tiles_single():
     assert shape(buffers(out)["x"]) == [1, 1024]
 
 
+@pytest.mark.parametrize("second, versions", [(512, 2), (768, 1)])
+def test_version_buffers_adds_up_partial_loads(second, versions):
+    """Two halves overwrite a tile together; with a gap between them something is carried over."""
+    x = decl_buffer((1024,), "float32", "x", scope="shared.ub")
+    a = decl_buffer((4096,), "float32", "A")
+    k = tirx.Var("k", "int32")
+    step = seq(
+        tile_op("copy", region(a, [k * 1024], [512]), region(x, [0], [512])),
+        tile_op("copy", region(a, [k * 1024 + second], [1024 - second]), region(x, [second], [1024 - second])),
+        tile_op("copy", region(x, [0], [1024]), region(a, [k * 1024], [1024])),
+    )
+    out = version_buffers(PrimFunc([a], seq(AllocBuffer(x), loop(k, 4, step))), 2, CHIP)
+    assert shape(buffers(out)["x"]) == [versions, 1024]
+
+
+def test_loads_nobody_reads_are_dropped():
+    x, y = (decl_buffer((1024,), "float32", n, scope="shared.ub") for n in "xy")
+    a, c = decl_buffer((1024,), "float32", "A"), decl_buffer((1024,), "float32", "C")
+    load = [tile_op("copy", full_region(a), full_region(b)) for b in (x, y)]
+    out = drop_dead_fills(PrimFunc([a, c], seq(AllocBuffer(x), AllocBuffer(y), load, tile_op("copy", full_region(x), full_region(c)))))
+    assert [s.value.args[1].source.name for s in calls(out, "copy")] == ["x", "C"]
+
+
 def test_attrs_survive():
     out = version_buffers(map_grid(placed(samples.gemm(256, 256, 256, trans_b=1)), CHIP), 2, CHIP)
     assert int(attrs_of(calls(out, "gemm")[0])["transpose_B"]) == 1

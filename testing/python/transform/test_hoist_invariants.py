@@ -1,0 +1,78 @@
+"""hoist_invariants: what leaves a loop and what has to stay."""
+
+import pytest
+import sync_kernels as K
+
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.ir import For, if_then, intrin, loop, op_name, seq, statements, stmts_of
+from tilelang_ascend.transform.hoist_invariants import hoist_invariants
+
+CHIP = get_chip("a2")
+N = 256
+
+
+def names(stmt):
+    """Instructions of `stmt` outside of loops, without `ascend.`."""
+    return [op_name(s).removeprefix("ascend.") for s in stmts_of(stmt) if not isinstance(s, For) and op_name(s)]
+
+
+def parts(func):
+    """(instructions in front of the loop, instructions directly in it)."""
+    hoisted = hoist_invariants(func, CHIP)
+    (outer, *_) = [s for s in stmts_of(hoisted.body) if isinstance(s, For)]
+    return names(hoisted.body), names(outer.body)
+
+
+class Kernel:
+    """`body(k)` in a loop over k that loads `x`, adds `lanes` to it and stores it."""
+
+    def __init__(self, first, before=()):
+        self.x, self.z = K.gm("x", 1 << 16, "float32"), K.gm("z", 1 << 16, "float32")
+        self.a, self.lanes, self.more = K.ub("a", N), K.ub("lanes", N), K.ub("more", N)
+        self.k = K.var()
+        body = seq(
+            K.load_ub(K.at(self.a), K.at(self.x, self.k * N), N),
+            first(self),
+            intrin("add", K.at(self.a), K.at(self.a), K.at(self.lanes), N),
+            K.store_ub(K.at(self.z, self.k * N), K.at(self.a), N),
+        )
+        front = [make(self) for make in before]
+        self.func = K.kernel([self.x, self.z], [self.a, self.lanes, self.more], seq(front, loop(self.k, 8, body)))
+
+
+def iota(k):
+    return intrin("create_vec_index", K.at(k.lanes), 0, N)
+
+
+def test_lane_numbers_leave():
+    assert parts(Kernel(iota).func) == (["create_vec_index"], ["copy_gm_to_ub", "add", "copy_ub_to_gm"])
+
+
+def test_what_follows_from_them_leaves_too():
+    func = Kernel(lambda k: seq(intrin("create_vec_index", K.at(k.more), 0, N), intrin("muls", K.at(k.lanes), K.at(k.more), 2.0, N))).func
+    assert parts(func)[0] == ["create_vec_index", "muls"]
+
+
+def test_both_loops_are_left():
+    inner = Kernel(iota)
+    outer = K.var("outer")
+    assert parts(inner.func.with_body(seq([s for s in stmts_of(inner.func.body) if not isinstance(s, For)],
+        loop(outer, 2, [s for s in stmts_of(inner.func.body) if isinstance(s, For)][0]))))[0] == ["create_vec_index"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "first, before",
+    [
+        pytest.param(lambda k: intrin("create_vec_index", K.at(k.lanes), k.k, N), (), id="depends on the loop"),
+        pytest.param(lambda k: intrin("exp", K.at(k.lanes), K.at(k.a), N), (), id="reads what the loop loads"),
+        pytest.param(lambda k: if_then(k.k > 2, iota(k)), (), id="runs under a condition"),
+        pytest.param(lambda k: intrin("add", K.at(k.lanes), K.at(k.lanes), K.at(k.more), N), (iota,), id="goes on from the iteration before"),
+        pytest.param(lambda k: seq(iota(k), intrin("muls", K.at(k.lanes), K.at(k.lanes), 2.0, N)), (), id="is overwritten in the loop"),
+        pytest.param(iota, (lambda k: intrin("duplicate", K.at(k.lanes), 0.0, N),), id="is used outside of the loop"),
+        pytest.param(lambda k: seq(intrin("exp", K.at(k.more), K.at(k.lanes), N), iota(k)), (), id="is read before it is written"),
+    ],
+)
+def test_stays(first, before):
+    func = Kernel(first, before).func
+    assert hoist_invariants(func, CHIP) is func
+    assert len(statements(func.body)) > 4
