@@ -129,11 +129,20 @@ class Values:
 
     def linear_operand(self, n: Node, axes: tuple[int, ...], lanes: int) -> View:
         """`n` over `axes` in the canonical layout, with at least `lanes` readable lanes."""
+        if n.op == "duplicate":
+            return self._full_constant(n, axes)
         v = self.view(n)
         same = all(v.strides[a] == s for a, s in enumerate(self.canonical(axes)) if self.extents[a] > 1 and a in axes)
         if same and v.base.multiple_of(v.block) and not v.spread and self._readable(v) >= lanes:
             return v
         return self.expand(n, axes)
+
+    def _full_constant(self, n: Node, axes) -> View:
+        """A constant in every lane over `axes`, made once."""
+        key = (n, tuple(axes))
+        if key not in self.spreads:
+            self.spreads[key] = self.expand(n, axes)
+        return self.spreads[key]
 
     def _readable(self, v: View) -> int:
         """Lanes from the head of `v` to the end of its buffer version (at least the view itself)."""
@@ -229,10 +238,11 @@ class Values:
             return want
         return self.reusable(n, args, n.dtype) or self.temporary(n.dtype, n.axes, name)
 
-    def chain(self, n: Node, args, want: View | None) -> None:
-        """Evaluate the operands of `n`; one of them may use the final destination as scratch space."""
+    def chain(self, n: Node, args, want: View | None, lanes: bool = False) -> None:
+        """Evaluate the operands of `n`; one of them may use the final destination as scratch space. With `lanes` the operation
+        reads canonical tiles: constants are made in that form only."""
         for k, a in enumerate(args):
-            if a in self.views:
+            if a in self.views or lanes and a.op == "duplicate":
                 continue
             others = [x for i, x in enumerate(args) if i != k]
             fits = (
@@ -340,7 +350,7 @@ def _clashes(values: Values, out: View, args, axes) -> bool:
 def _compare(values: Values, n: Node, want) -> View:
     args = [a for a in n.args if not a.is_scalar]
     scalars = [a for a in n.args if a.is_scalar]
-    values.chain(n, args, None)
+    values.chain(n, args, None, lanes=True)
     unit = COMPARE_BYTES // itemsize(args[0].dtype)
     lanes = round_up(values.span(n.axes), unit)
     sources = [values.linear_operand(a, n.axes, lanes) for a in args]
@@ -355,7 +365,7 @@ def _select(values: Values, n: Node, want) -> View:
     mask, *rest = n.args
     args = [a for a in rest if not a.is_scalar]
     scalars = [a for a in rest if a.is_scalar]
-    values.chain(n, [mask, *args], None)
+    values.chain(n, [mask, *args], None, lanes=True)
     lanes = values.span(n.axes)
     bits = values.mask_operand(mask, n.axes)
     sources = [values.linear_operand(a, n.axes, lanes) for a in args]
