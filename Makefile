@@ -1,7 +1,7 @@
 # make run    compile and run examples/gemm/example_gemm.py
 # make test   the test suite (SLOW=1: the slow tests too)
 # make fuzz   10 000 random kernels against the reference (SEEDS="first last": others)
-# make bench  compile time, import time, simulated GEMM
+# make bench  compile time, import time, time to simulate, simulated time of kernels
 # make clean  remove everything the other targets made
 #
 # Needs Python >= 3.10, a C++17 compiler and make. Everything else goes into .venv.
@@ -31,6 +31,8 @@ bench: build
 	$(PY) benchmark/import_time.py
 	$(PY) benchmark/compile_time.py
 	$(PY) benchmark/gemm_sim.py
+	$(PY) benchmark/vector_sim.py
+	$(PY) benchmark/catalogue.py --quick
 
 # Build requirements. Later no build isolation, so that CMake's cache in build/, which names tools of .venv, stays valid.
 $(VENV)/.requirements: pyproject.toml

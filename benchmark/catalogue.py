@@ -1,7 +1,7 @@
 """Simulated time of the vector kernels of the catalogue against the bound that traffic with global memory sets.
 
 Bound: every input read from HBM once and every output written to L2 once, whichever takes longer, at the bandwidths of the chip. The
-ratio bound / time is 100 % when nothing but memory costs time; launch overhead is left out.
+ratio bound / time is 100 % when nothing but memory costs time; launch overhead is left out. docs/performance.md explains the table.
 """
 
 import argparse
@@ -102,23 +102,42 @@ def others():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pattern", nargs="?", default="", help="only kernels whose name contains this")
+    parser.add_argument("--markdown", action="store_true", help="print the tables of docs/performance.md")
     parser.add_argument("--quick", action="store_true", help="only the kernels that memory alone should bound")
     args = parser.parse_args()
     chip = arch.get_chip("Ascend910B1")
-    print(f"simulated on {chip.name}")
-    print(f"{'kernel':38s} {'MB':>7s} {'bound us':>9s} {'time us':>9s} {'ratio':>6s}  busiest pipes")
+    show = print_markdown if args.markdown else print_text
+    show(None)
     for case in targets() if args.quick else [*targets(), *others()]:
         if args.pattern not in case.name:
             continue
         report = case.kernel.simulate(*case.arrays, values=False, checks=False)
-        microseconds = report.simulated_us - report.run.launch_us
-        bound = case.bound_us(chip)
-        pipes = sorted(report.occupancy.items(), key=lambda x: -x[1])[:3]
-        print(
-            f"{case.name:38s} {sum(a.nbytes for a in case.arrays) / MB:7.1f} {bound:9.2f} {microseconds:9.2f} {bound / microseconds:6.0%}  "
-            + ", ".join(f"{p} {share:.0%}" for p, share in pipes),
-            flush=True,
-        )
+        show(case, case.bound_us(chip), report.simulated_us - report.run.launch_us, report.occupancy)
+
+
+def print_text(case, bound=0.0, microseconds=0.0, occupancy=None):
+    """One line of the table, its head without a case."""
+    if case is None:
+        print("simulated on Ascend910B1")
+        print(f"{'kernel':38s} {'MB':>7s} {'bound us':>9s} {'time us':>9s} {'ratio':>6s}  busiest pipes")
+        return
+    size = sum(a.nbytes for a in case.arrays) / MB
+    print(f"{case.name:38s} {size:7.1f} {bound:9.2f} {microseconds:9.2f} {bound / microseconds:6.0%}  {busiest(occupancy)}", flush=True)
+
+
+def print_markdown(case, bound=0.0, microseconds=0.0, occupancy=None):
+    """One row of a Markdown table, its head without a case."""
+    if case is None:
+        print("| kernel | MB | bound, us | simulated, us | ratio | busiest pipes |\n|---|---|---|---|---|---|")
+        return
+    size = sum(a.nbytes for a in case.arrays) / MB
+    name = case.name.strip()
+    print(f"| {name} | {size:.1f} | {bound:.2f} | {microseconds:.2f} | {bound / microseconds:.0%} | {busiest(occupancy)} |", flush=True)
+
+
+def busiest(occupancy) -> str:
+    """The three busiest pipes."""
+    return ", ".join(f"{p} {share:.0%}" for p, share in sorted(occupancy.items(), key=lambda x: -x[1])[:3])
 
 
 if __name__ == "__main__":

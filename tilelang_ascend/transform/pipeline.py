@@ -148,7 +148,7 @@ def _fit(placed: PrimFunc, chip, options: Options) -> _Fitting:
 
     How much room temporaries need is known when they have addresses: a second attempt uses what a careful first one left.
     """
-    temporaries, failure = estimated_temporaries(placed), None
+    temporaries, failure, least = estimated_temporaries(placed), None, {}
     for versions, lanes in _attempts(options):
         if lanes is not None and failure.fields["memory"] != Space.UB.name:
             continue
@@ -158,8 +158,10 @@ def _fit(placed: PrimFunc, chip, options: Options) -> _Fitting:
         except OutOfMemory as error:
             # The last plan of whole statements tells the user most about the tiles.
             failure = error if lanes is None else failure
+            memory = error.fields["memory"]
+            least[memory] = min(least.get(memory, error.fields["needed"]), error.fields["needed"])
     else:
-        raise suggest_tile(placed, chip, failure) from None
+        raise suggest_tile(placed, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is not None:
         return chosen
     needed = max(0, chosen.memory_map.peak(Space.UB) - versioned_bytes(chosen.stages[0][1]))

@@ -2,7 +2,7 @@
 
 Tile sizes come from a few numbers in the user's program, and every dimension that shows the same number usually is that number. For
 each number the search shrinks all dimensions equal to it until everything fits together. Temporaries and padding have no shape the
-user knows; they are taken to shrink like the tiles they are made for.
+user knows: what the attempt with the smallest temporaries needed beside the tiles stays free.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ def total_bytes(shapes: list, old: int, new: int) -> int:
     return total
 
 
-def suggest_tile(func: PrimFunc, chip, error: OutOfMemory) -> OutOfMemory:
-    """`error` with a hint that names, for the memory that overflows, sizes that fit."""
+def suggest_tile(func: PrimFunc, chip, error: OutOfMemory, needed: int) -> OutOfMemory:
+    """`error` with a hint that names, for the memory that overflows, sizes that fit. `needed`: bytes of that memory in the attempt that
+    needed least."""
     space = Space[error.fields["memory"]]
     shapes = [
         ([const_int(n) for n in b.ty.shape], dtype_of(b), scope_of(b))
         for b in versioned_buffers(func.body)
         if SCOPES.get(scope_of(b)) is space
     ]
-    present = total_bytes(shapes, 0, 0)
-    needed = max(error.fields["needed"], present)
+    beside = max(0, needed - total_bytes(shapes, 0, 0))
     options = []
     for size in sorted({n for shape, _, _ in shapes for n in shape if n > STEP}, reverse=True):
         step = COARSE_STEP if size > COARSE_FROM else STEP
         for smaller in range((size - 1) // step * step, 0, -step):
-            if total_bytes(shapes, size, smaller) * needed <= chip.capacity_bytes(space) * present:
+            if total_bytes(shapes, size, smaller) + beside <= chip.capacity_bytes(space):
                 options.append(f"{smaller} instead of {size}")
                 break
     if options:

@@ -11,7 +11,7 @@ from tilelang_ascend.errors import OutOfMemory
 
 
 def expression(size):
-    """Tiles that fit, with temporaries that do not: 3 rows of `size` columns."""
+    """Three tiles of 3 rows, and temporaries beside them."""
 
     @T.prim_func
     def main(A: T.Tensor((24, size), "float32"), B: T.Tensor((24, size), "float32"), C: T.Tensor((24, size), "float32")):
@@ -33,7 +33,7 @@ CASES = {
     "UB": lambda size: programs.add_1d(1 << 20, size),
     "L1": lambda size: programs.minicv(256, 256, size, 128, 256),
 }
-TOO_LARGE = {"UB temporaries": 4095, "L0C": 256, "UB": 32768, "L1": 2048}
+TOO_LARGE = {"UB temporaries": 6143, "L0C": 256, "UB": 32768, "L1": 2048}
 
 
 @pytest.mark.parametrize("memory", CASES)
