@@ -164,7 +164,8 @@ def _fit(placed: PrimFunc, chip, options: Options) -> _Fitting:
         raise suggest_tile(placed, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is not None:
         return chosen
-    needed = max(0, chosen.memory_map.peak(Space.UB) - versioned_bytes(chosen.stages[0][1]))
+    used = min(chosen.memory_map.peak(Space.UB), chosen.memory_map.total(Space.UB))
+    needed = max(0, used - versioned_bytes(chosen.stages[0][1]))
     if needed >= temporaries or _counts(placed, versions, chip, needed) == _counts(placed, versions, chip, temporaries):
         return chosen
     try:

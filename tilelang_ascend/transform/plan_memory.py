@@ -6,7 +6,7 @@ After:   a = alloc_buffer((2, 1024), "float32", scope="shared.ub", annotations={
 Buffers lie side by side as long as they fit: sharing an address costs synchronisation. If they do not fit, buffers
 whose live ranges are disjoint share addresses; first only those that never meet in one loop, then all. In UB the
 sources of one vector instruction are put into different halves of the bank groups, because two reads of one group in
-one cycle conflict.
+one cycle conflict, and its destination into another bank than sources it would wait for.
 
 Declarations of on-chip buffers no statement mentions are dropped.
 
@@ -16,6 +16,8 @@ addresses.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..analysis.build_program import build_program
 from ..analysis.liveness import LiveBuffer, live_buffers
 from ..analysis.program import Program
@@ -23,7 +25,7 @@ from ..errors import OutOfMemory
 from ..ir import AllocBuffer, PrimFunc, StmtMutator, exprs, free_vars, scope_of, statements
 from ..isa import SCOPES, Space
 from .memory_map import MapEntry, MemoryMap
-from .ub_banks import bank_phases
+from .ub_banks import bank_phases, bank_rivals
 
 
 def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
@@ -51,8 +53,14 @@ def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip)
     """Addresses in one memory; the last attempt is returned even when it does not fit."""
     capacity, alignment = chip.capacity_bytes(space), chip.memories[space].alignment_bytes
     phases = bank_phases(buffers, program, chip) if space is Space.UB else {}
+    if phases:
+        banks = chip.ub_banks
+        spread = _Banks(banks.groups * banks.bank_bytes, capacity, bank_rivals(program, phases))
+        placed = _pack(buffers, _always, alignment, phases, spread)
+        if _peak(buffers, placed) <= capacity:
+            return placed
     placed: dict = {}
-    for lifetime in (lambda b: (0, 0), lambda b: b.wide, lambda b: b.tight):
+    for lifetime in (_always, lambda b: b.wide, lambda b: b.tight):
         for preferred in (phases, {}) if phases else ({},):
             placed = _pack(buffers, lifetime, alignment, preferred)
             if _peak(buffers, placed) <= capacity:
@@ -60,8 +68,31 @@ def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip)
     return placed
 
 
-def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict) -> dict:
-    """First fit, large buffers first. `phases`: buffer -> (period, offset) its address should have."""
+def _always(b: LiveBuffer) -> tuple[int, int]:
+    """A lifetime that meets every other."""
+    return (0, 0)
+
+
+@dataclass(frozen=True)
+class _Banks:
+    """Banks of `nbytes` consecutive bytes, and which buffers should not share one (`bank_rivals`)."""
+
+    nbytes: int
+    capacity: int
+    rivals: dict
+
+    def cost(self, b: LiveBuffer, address: int, placed: dict, done: list[LiveBuffer]) -> int:
+        """Bytes written to a bank that is read at the same time, if `b` lies at `address`."""
+        rivals = self.rivals.get(b.buffer, {})
+        mine = self._of(address, b)
+        return sum(rivals[o.buffer] for o in done if o.buffer in rivals and mine & self._of(placed[o.buffer], o))
+
+    def _of(self, address: int, b: LiveBuffer) -> set:
+        return set(range(address // self.nbytes, (address + b.total_bytes - 1) // self.nbytes + 1))
+
+
+def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict, banks: _Banks | None = None) -> dict:
+    """First fit, large buffers first, in each bank if `banks` are given. `phases`: buffer -> (period, offset) its address should have."""
     placed: dict = {}
     done: list[LiveBuffer] = []
     for b in sorted(buffers, key=lambda b: -b.total_bytes):
@@ -71,15 +102,25 @@ def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict) -> 
             for o in done
             if lifetime(o)[0] <= last and first <= lifetime(o)[1]
         )  # fmt: skip
-        period, offset = phases.get(b.buffer, (alignment, 0))
-        address = _up(0, period, offset)
-        for low, high in busy:
-            if address + b.total_bytes <= low:
-                break
-            address = max(address, _up(high, period, offset))
+        place = phases.get(b.buffer, (alignment, 0))
+        address = _first_fit(b, 0, busy, *place)
+        if banks is not None and b.buffer in banks.rivals:
+            starts = [_first_fit(b, low, busy, *place) for low in range(banks.nbytes, banks.capacity, banks.nbytes)]
+            inside = [address, *(a for a in starts if a + b.total_bytes <= banks.capacity)]
+            address = min(inside, key=lambda a: (banks.cost(b, a, placed, done), a))
         placed[b.buffer] = address
         done.append(b)
     return placed
+
+
+def _first_fit(b: LiveBuffer, low: int, busy: list[tuple[int, int]], period: int, offset: int) -> int:
+    """The first address from `low` on that is `offset` modulo `period` and free."""
+    address = _up(low, period, offset)
+    for start, end in busy:
+        if address + b.total_bytes <= start:
+            break
+        address = max(address, _up(end, period, offset))
+    return address
 
 
 def _up(address: int, period: int, offset: int) -> int:

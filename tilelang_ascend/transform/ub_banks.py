@@ -3,13 +3,15 @@
 A vector instruction reads one 256-byte repeat of each source per cycle. With 16 groups of 32 bytes, one repeat covers
 half of the groups; two sources that start in the same half read the same groups in every cycle and take twice as long
 (doc: UB banks, hardware section 1.4). The result of a repeat is written one cycle later, so a destination does best in
-the half of its only source.
+the half of its only source. A destination and a source that cannot be kept apart in this way belong into different
+banks, because a write waits for a read of its own bank.
 """
 
 from __future__ import annotations
 
 from ..analysis.liveness import LiveBuffer
 from ..analysis.program import LANES, Program
+from ..ir import dtype_of, itemsize
 
 REPEAT_BYTES = 256
 
@@ -33,6 +35,27 @@ def bank_phases(buffers: list[LiveBuffer], program: Program, chip) -> dict:
         if len(sources) == 1 and len(targets) == 1:
             colours.relate(*sources, *targets, different=False)
     return {b.buffer: (period, REPEAT_BYTES * colours.of(b.buffer)) for b in buffers if b.buffer in colours}
+
+
+def bank_rivals(program: Program, phases: dict) -> dict:
+    """buffer -> {other buffer: bytes}: how much is written to one while the other is read in the same bank groups."""
+    rivals: dict = {}
+    for instr in program.instrs:
+        if LANES[instr.lane][1] != "V":
+            continue
+        for write in (a for a in instr.accesses if a.write and a.size is not None):
+            for read in (a for a in instr.accesses if a.read and not a.buffer.same_as(write.buffer)):
+                if _in_step(write.buffer, read.buffer, phases):
+                    continue
+                for a, b in ((write.buffer, read.buffer), (read.buffer, write.buffer)):
+                    others = rivals.setdefault(a, {})
+                    others[b] = others.get(b, 0) + write.size
+    return rivals
+
+
+def _in_step(a, b, phases: dict) -> bool:
+    """True when equal repeats of two buffers lie in the same half of the groups."""
+    return a in phases and b in phases and phases[a] == phases[b] and itemsize(dtype_of(a)) == itemsize(dtype_of(b))
 
 
 class _Colours:
@@ -64,4 +87,4 @@ class _Colours:
         return self._find(item)[1]
 
 
-__all__ = ["bank_phases"]
+__all__ = ["bank_phases", "bank_rivals"]

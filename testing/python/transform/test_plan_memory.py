@@ -150,6 +150,22 @@ def test_sources_of_one_instruction_start_in_different_bank_halves():
     assert (address(memory_map, "a") - address(memory_map, "b")) % 512 == 256
 
 
+def test_a_write_keeps_away_from_the_bank_of_a_read_out_of_step():
+    """a = a * b: a and b start in different halves, so the write of one repeat meets the read of b in the next."""
+    x = K.gm("x", 1 << 16, "float32")
+    a, b = K.ub("a", 1024), K.ub("b", 1024)
+    body = seq(
+        K.load_ub(K.at(a), K.at(x), 1024),
+        K.load_ub(K.at(b), K.at(x), 1024),
+        intrin("mul", K.at(a), K.at(a), K.at(b), 1024),
+        K.store_ub(K.at(x), K.at(a), 1024),
+    )
+    memory_map = placed(K.kernel([x], [a, b], body))
+    bank = CHIP.ub_banks.groups * CHIP.ub_banks.bank_bytes
+    first, second = address(memory_map, "a"), address(memory_map, "b")
+    assert (first - second) % 512 == 256 and first // bank != second // bank
+
+
 def test_no_bank_rule_where_a_repeat_touches_all_groups():
     chip = get_chip("a5")
     memory_map = plan_memory(K.vector_add(), chip)[1]
