@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
-from .affine import Affine, affine, constant, scale
+from .affine import affine, constant, scale
 from .affine import add as add_affine
-from .context import VectorContext
+from .context import VectorContext, round_up
 from .fold import Fold
 from .reduce_column import is_column, load_column, store_column
 from .reduce_rows import fold_columns, fold_planes
@@ -50,8 +50,8 @@ REDUCE_DTYPE = {
     "max": _PICK, "min": _PICK, "and": _BITS, "or": _BITS, "xor": _BITS,
 }  # fmt: skip
 
-#: any and all: integers as floats in which every non-zero value is at least 1.
-_FLAG_DTYPE = {"bool": "float16", "int8": "float16", "uint8": "float16", "int16": "float32", "int32": "float32"}
+#: any and all: integers as floats in which every non-zero value is at least 1; floats become 0 and 1 by a comparison.
+_FLAG_DTYPE = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "bool": "float16", "int8": "float16", "uint8": "float16", "int16": "float32", "int32": "float32"}
 
 _SIGNED = {"uint16": "int16", "uint32": "int32"}
 """Unsigned lanes are reduced as signed ones: sums and bit operations have equal bits, orders are equal after flipping the top bit."""
@@ -81,11 +81,12 @@ class _Reduce(Fold):
         dim = int(attrs["dim"]) % len(shape)
         dtypes = [dtype_of(r.source) for r in (source, target)]
         super().__init__(ctx, shape, dim, self._compute_dtype(*dtypes), self.kind.combine, s.span)
+        self.unsigned = dtypes[0].startswith("uint")
         self.flip = dtypes[0] in _SIGNED and self.kind.combine in ("max", "min") and not self.kind.boolean
-        self.src = _as_signed(region_view(ctx, source, range(len(shape))))
+        self.src = as_signed(region_view(ctx, source, range(len(shape))))
         kept = [d for d in range(len(shape)) if d != dim]
         same_rank = len(target.region) == len(shape)
-        self.dst = _as_signed(region_view(ctx, target, range(len(shape)) if same_rank else kept, len(shape)))
+        self.dst = as_signed(region_view(ctx, target, range(len(shape)) if same_rank else kept, len(shape)))
         # Rows give packed results; along other dimensions rows of one element stay padded like those of the source.
         along_rows = dim == len(shape) - 1
         self.kept = {a: shape[a] for a in kept if shape[a] > 1 or not along_rows}
@@ -97,8 +98,10 @@ class _Reduce(Fold):
         self.target = self.dst if self.clear and not self.flip else None
 
     def _compute_dtype(self, dtype: str, result: str) -> str:
-        if dtype in _SIGNED or result in _SIGNED:
-            if dtype != result or self.kind.prepare or self.kind.boolean:
+        if self.kind.boolean:
+            dtype = _SIGNED.get(dtype, dtype)
+        elif dtype in _SIGNED:
+            if dtype != result:
                 raise Unsupported(f"this reduction of {dtype} to {result}")
             return _SIGNED[dtype]
         table = _FLAG_DTYPE if self.kind.boolean else REDUCE_DTYPE[self.kind.combine]
@@ -127,7 +130,7 @@ class _Reduce(Fold):
             view = self._flipped(view, axes, extents)
         if self.kind.boolean:
             view = self._as_bool(view, axes, extents)
-        if self.kind.prepare:
+        if self.kind.prepare and not self.unsigned:
             view = self._absolute(view, axes, extents)
         return view
 
@@ -138,10 +141,26 @@ class _Reduce(Fold):
         return out
 
     def _as_bool(self, view: View, axes, extents) -> View:
-        """1 where the integer is not zero: min(|x|, 1)."""
+        """1 where the value is not zero. Integers: min(|x|, 1)."""
+        if self.src.dtype in ("float16", "bfloat16", "float32"):
+            return self._not_zero(view, axes, extents)
         out = view if view is not self.src else self.temporary(view.dtype, extents, "flag")
         self.emitter.run("abs", [out, view], axes)
         self.emitter.run("mins", [out, out], axes, [1.0])
+        return out
+
+    def _not_zero(self, view: View, axes, extents) -> View:
+        """A comparison, exact for the smallest numbers and for NaN, and a selection; both take whole repeats, padding included."""
+        out = self.temporary(view.dtype, extents, "flag")
+        if view is self.src:
+            self.emitter.run("copy", [out, view], axes)
+            view = out
+        lanes = int(out.buffer.ty.shape[1])
+        mask = View(self.ctx.new_temp("uint8", round_up(lanes // 8, 32), "mask"), 0, constant(0), (), "uint8").head()
+        # NaN equals nothing, and the hardware's "not equal" does not hold for it either.
+        self.emitter.issue("compare_scalar", mask, view.head(), 0.0, lanes, mode="eq")
+        self.emitter.issue("duplicate", out.head(), 0.0, lanes)
+        self.emitter.issue("select_scalar", out.head(), mask, out.head(), 1.0, lanes, mode="tensor_scalar")
         return out
 
     def _absolute(self, view: View, axes, extents) -> View:
@@ -165,6 +184,8 @@ class _Reduce(Fold):
                 load_column(self, self.dst, self.column, self.kept)
             view = self._with_old(view, axes, extents)
         hops = list(conversion(view.dtype, self.dst.dtype))
+        if hops and self.kind.combine == "add" and self.dst.dtype in WRAPPED:
+            view = wrapped(self.emitter, view, self.dst.dtype, self.temporary("int32", extents, "wrapped"), axes)
         if not hops and view is self.src or not hops and not view.same_place(self.dst):
             self.emitter.run("copy", [self.dst, view], axes)
         for k, hop in enumerate(hops):
@@ -192,7 +213,8 @@ class _Reduce(Fold):
         return self._flipped(total, axes, extents) if self.flip else total
 
 
-def _as_signed(view: View) -> View:
+def as_signed(view: View) -> View:
+    """Unsigned lanes of 16 and 32 bits as signed ones."""
     return view.retyped(_SIGNED.get(view.dtype, view.dtype))
 
 
@@ -208,6 +230,19 @@ def conversion(src: str, dst: str) -> tuple[str, ...]:
             raise Unsupported(f"no vector conversion from {src} to {dst}")
         at = hop
     return way
+
+
+WRAPPED = ("int8", "uint8", "int16")
+"""Integers narrower than the dtype of their sums: conversions saturate, sums wrap around."""
+
+
+def wrapped(emitter, view: View, dtype: str, out: View, axes) -> View:
+    """`view` (int32) with only the bits that `dtype` holds, extended by its sign."""
+    shift = 32 - 8 * itemsize(dtype)
+    emitter.run("shift_left", [out, view], axes, [shift])
+    right = out if dtype.startswith("int") else out.retyped("uint32")
+    emitter.run("shift_right", [right, right], axes, [shift])
+    return out
 
 
 def region_view(ctx: VectorContext, region, axes, rank: int | None = None) -> View:
@@ -229,4 +264,4 @@ def region_view(ctx: VectorContext, region, axes, rank: int | None = None) -> Vi
     return View(layout.buffer, layout.version, base, tuple(strides), dtype, dense=dense)
 
 
-__all__ = ["KINDS", "Affine", "lower_reduce"]
+__all__ = ["KINDS", "WRAPPED", "as_signed", "lower_reduce", "wrapped"]

@@ -16,7 +16,7 @@ from ..errors import UnsupportedConstruct
 from ..ir import Evaluate, FloatImm, IntImm, Stmt, attrs_of, const_int, dtype_of, itemsize, op_name, seq
 from .affine import add, constant, scale
 from .context import BLOCK_BYTES, REPEAT_BYTES, VectorContext, round_up
-from .reduce import conversion, region_view
+from .reduce import WRAPPED, as_signed, conversion, region_view, wrapped
 from .vector_convert import HOPS, Unsupported
 from .vector_emit import Emitter, Unreadable, Unwritable
 from .vector_views import View, offset_by
@@ -24,7 +24,10 @@ from .vector_views import View, offset_by
 _COMBINE = {"tl.cumsum": "add", "tl.cummax": "max"}
 _COMPUTE = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int32": "int32", "int16": "int32", "int8": "int32",
             "uint8": "int32"}  # fmt: skip
-_NEUTRAL = {("add", "float32"): 0.0, ("add", "int32"): 0, ("max", "float32"): -math.inf, ("max", "int32"): -(2**31)}
+_WRAPPING = {"uint32": "int32", "uint16": "int16"}
+"""Unsigned sums have the bits of signed ones; the hardware has no unsigned order."""
+
+_NEUTRAL = {("add", "float32"): 0.0, ("add", "int32"): 0, ("add", "int16"): 0, ("max", "float32"): -math.inf, ("max", "int32"): -(2**31)}
 
 
 def lower_scan(s: Evaluate, ctx: VectorContext) -> Stmt:
@@ -49,9 +52,12 @@ class _Scan:
         self.dim = int(attrs.get("dim", 0)) % len(self.shape)
         self.axes = tuple(range(len(self.shape)))
         self.src, self.dst = region_view(ctx, source, self.axes), region_view(ctx, target, self.axes)
-        if dtype_of(source.source) not in _COMPUTE:
-            raise Unsupported(f"scans of {dtype_of(source.source)}")
-        self.dtype = _COMPUTE[dtype_of(source.source)]
+        dtype = dtype_of(source.source)
+        table = {**_COMPUTE, **_WRAPPING} if self.combine == "add" and dtype == dtype_of(target.source) else _COMPUTE
+        if dtype not in table:
+            raise Unsupported(f"scans of {dtype}")
+        self.dtype = table[dtype]
+        self.src, self.dst = as_signed(self.src), as_signed(self.dst)
         self.emitter = Emitter(self.shape, s.span)
 
     def lower(self) -> Stmt:
@@ -80,6 +86,8 @@ class _Scan:
 
     def _convert(self, view: View, dtype: str, last: View | None = None) -> View:
         hops = conversion(view.dtype, dtype)
+        if hops and view.dtype == "int32" and dtype in WRAPPED:
+            view = wrapped(self.emitter, view, dtype, self._tile("int32", "wrapped"), self.axes)
         for k, hop in enumerate(hops):
             out = last if last is not None and k == len(hops) - 1 else self._tile(hop, "cast")
             self.emitter.run("cast", [out, view], self.axes, round=HOPS[view.dtype, hop])

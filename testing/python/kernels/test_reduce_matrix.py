@@ -1,6 +1,6 @@
 """Reductions and scans: every operation and dtype, ranks 1 to 4, every kind of dimension, odd extents, with and without `clear`.
 
-One kernel runs all operations of a dtype on one shape; every dtype meets every third shape, so all pairs of (operation, dtype),
+One kernel runs all operations of a dtype on one shape; every dtype meets every fourth shape, so all pairs of (operation, dtype),
 (operation, shape) and (dtype, kind of shape) occur.
 """
 
@@ -94,10 +94,10 @@ def reductions(shape, dim, dtype, kinds, flags, clear, keep):
 
 
 def cases():
-    """(dtype, shape, dim, clear, keep): every dtype with every third shape, both flags turning with the shapes."""
+    """(dtype, shape, dim, clear, keep): every dtype with every fourth shape, both flags turning with the shapes."""
     for d, dtype in enumerate((*FLOATS, *SIGNED, *UNSIGNED, "bool")):
-        for s in range(d % 3, len(SHAPES), 3):
-            yield dtype, *SHAPES[s], (d + s // 3) % 2 == 0, (d + s // 2) % 3 == 0
+        for s in range(d % 4, len(SHAPES), 4):
+            yield dtype, *SHAPES[s], (d + s // 4) % 2 == 0, (d + s // 2) % 3 == 0
 
 
 def tolerance(dtype, kind, length):
@@ -130,4 +130,161 @@ def check(shape, dim, dtype, clear, keep):
 
 @pytest.mark.parametrize("dtype, shape, dim, clear, keep", list(cases()))
 def test_reductions(dtype, shape, dim, clear, keep):
-    check(shape, dim, dtype, clear, keep)
+    text = check(shape, dim, dtype, clear, keep)
+    narrow_column = keep and dim % len(shape) == len(shape) - 1 or shape[dim % len(shape)] == 1
+    if dtype != "int64" and numpy_dtype(dtype).itemsize > 1 and not narrow_column:
+        assert "GetValue" not in text, "scalar loops"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_half_sums_accumulate_in_float32(dtype, dim):
+    """One large element among many small ones: the error is half a unit of the result, or of float32 in a float32 result."""
+    shape = (300, 17) if dim == 0 else (17, 300)
+
+    @T.prim_func
+    def main(X: T.Tensor(shape, dtype), Y: T.Tensor((17,), dtype), Z: T.Tensor((17,), "float32"), S: T.Tensor(shape, dtype)):
+        with T.Kernel(1):
+            x = T.alloc_fragment(shape, dtype)
+            y = T.alloc_fragment((17,), dtype)
+            z = T.alloc_fragment((17,), "float32")
+            s = T.alloc_shared(shape, dtype)
+            T.copy(X, x)
+            T.reduce_sum(x, y, dim=dim)
+            T.reduce_sum(x, z, dim=dim)
+            T.cumsum(x, s, dim=dim)
+            T.copy(y, Y)
+            T.copy(z, Z)
+            T.copy(s, S)
+
+    x = RNG.random(shape).astype(numpy_dtype(dtype))
+    x[(0, slice(None)) if dim == 0 else (slice(None), 0)] = 1000
+    zeros = np.zeros(17, numpy_dtype(dtype))
+    out = roads.run(tilelang.compile(main), {"X": x, "Y": zeros, "Z": zeros.astype(np.float32), "S": np.zeros_like(x)}, text=False)
+    exact = x.astype(np.float64).sum(axis=dim)
+    half_ulp = {"float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
+    np.testing.assert_allclose(out["Z"], exact, rtol=300 * 2.0**-24)
+    np.testing.assert_allclose(out["Y"].astype(np.float64), exact, rtol=half_ulp + 300 * 2.0**-24)
+    np.testing.assert_allclose(out["S"].astype(np.float64), np.cumsum(x.astype(np.float64), axis=dim), rtol=half_ulp + 300 * 2.0**-24)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_integer_sums_wrap(dtype, dim):
+    @T.prim_func
+    def main(X: T.Tensor((33, 40), dtype), Y: T.Tensor((40 if dim == 0 else 33,), dtype), S: T.Tensor((33, 40), dtype)):
+        with T.Kernel(1):
+            x = T.alloc_shared((33, 40), dtype)
+            y = T.alloc_fragment((40 if dim == 0 else 33,), dtype)
+            T.copy(X, x)
+            T.reduce_sum(x, y, dim=dim)
+            T.cumsum(x, dim=dim)
+            T.copy(y, Y)
+            T.copy(x, S)
+
+    info = np.iinfo(dtype)
+    x = RNG.integers(info.min, info.max, (33, 40), dtype=dtype, endpoint=True)
+    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros(40 if dim == 0 else 33, dtype), "S": np.zeros_like(x)}, text=False)
+    np.testing.assert_array_equal(out["Y"], x.sum(axis=dim, dtype=dtype))
+    np.testing.assert_array_equal(out["S"], np.cumsum(x, axis=dim, dtype=dtype))
+
+
+SCANS = [
+    ("float32", (129,), 0, False), ("float16", (7, 33), 1, True), ("bfloat16", (33, 7), 0, True), ("int32", (3, 7, 33), 1, False),
+    ("int8", (3, 5, 9), -1, True), ("float32", (2, 3, 5, 9), 2, True), ("int16", (2, 3, 33), 0, False), ("uint8", (1, 33), -1, False),
+    ("int32", (2, 3, 5, 17), -1, True), ("float32", (5, 1), 1, False), ("uint32", (4, 33), 1, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype, shape, dim, reverse", SCANS)
+def test_scans(dtype, shape, dim, reverse):
+    names = ["cumsum"] if dtype == "uint32" else ["cumsum", "cummax"]
+
+    @T.prim_func
+    def main(X: T.Tensor(shape, dtype), Y: T.Tensor((2, *shape), dtype)):
+        with T.Kernel(1):
+            x = T.alloc_shared(shape, dtype)
+            y = T.alloc_fragment(shape, dtype)
+            T.copy(X, x)
+            for k, name in enumerate(names):
+                getattr(T, name)(x, y, dim=dim, reverse=reverse)
+                T.copy(y, Y[(k, *(0 for _ in shape))])
+
+    x = values(shape, dtype)
+    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros((2, *shape), x.dtype)}, text=False)["Y"].astype(np.float64)
+    flipped = np.flip(x.astype(np.float64), dim) if reverse else x.astype(np.float64)
+    for k, accumulate in enumerate((np.add, np.maximum)[: len(names)]):
+        want = accumulate.accumulate(flipped, axis=dim)
+        limits = tolerance(dtype, "sum" if k == 0 else "max", shape[dim])
+        np.testing.assert_allclose(out[k], np.flip(want, dim) if reverse else want, **limits)
+
+
+@pytest.mark.parametrize(
+    "op, dtype, replication", [("sum", "float32", "all"), ("max", "float16", "none"), ("min", "int32", None), ("sum", "int32", "all")]
+)
+def test_reducers_over_steps(op, dtype, replication):
+    """Several T.Parallel nests, in a loop, accumulate into a row, a column and a single element."""
+
+    @T.prim_func
+    def main(X: T.Tensor((3, 9, 40), dtype), R: T.Tensor((9,), dtype), C: T.Tensor((40,), dtype), E: T.Tensor((1,), dtype)):
+        with T.Kernel(1):
+            x = T.alloc_shared((9, 40), dtype)
+            rows = T.alloc_reducer((9,), dtype, op=op, replication=replication)
+            columns = T.alloc_reducer((40,), dtype, op=op, replication=replication)
+            one = T.alloc_reducer((1,), dtype, op=op)
+            result = T.alloc_fragment((40,), dtype)
+            T.reducer_init(rows)
+            T.reducer_init(columns)
+            T.reducer_init(one)
+            for k in T.serial(3):
+                T.copy(X[k, 0, 0], x)
+                for i, j in T.Parallel(9, 40):
+                    T.reducer_update(rows[i], x[i, j])
+                    T.reducer_update(columns[j], x[i, j])
+                for i, j in T.Parallel(9, 40):
+                    T.reducer_update(one[0], x[i, j])
+            T.finalize_reducer(rows)
+            T.finalize_reducer(columns, result)
+            T.finalize_reducer(one)
+            T.copy(rows, R)
+            T.copy(result, C)
+            T.copy(one, E)
+
+    x = values((3, 9, 40), dtype)
+    arrays = {"X": x, **{n: np.zeros(s, dtype) for n, s in (("R", 9), ("C", 40), ("E", 1))}}
+    kernel = tilelang.compile(main)
+    out = roads.run(kernel, arrays, text=False)
+    for name, axes, length in (("R", (0, 2), 120), ("C", (0, 1), 27), ("E", None, 1080)):
+        want = NUMPY[op](x.astype(np.float64), axis=axes)
+        limits = roads.tolerance(dtype, length) if op == "sum" else {"rtol": 0, "atol": 0}
+        np.testing.assert_allclose(out[name].astype(np.float64).reshape(np.shape(want)), want, **limits)
+    assert "GetValue" not in kernel.get_kernel_source()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_any_and_all_of_special_floats(dtype):
+    """The smallest numbers, infinities and NaN are not zero; -0.0 is."""
+
+    @T.prim_func
+    def main(X: T.Tensor((7, 9), dtype), A: T.Tensor((7,), "bool"), B: T.Tensor((9,), "bool")):
+        with T.Kernel(1):
+            x = T.alloc_fragment((7, 9), dtype)
+            some = T.alloc_fragment((7,), "bool")
+            every = T.alloc_fragment((9,), "bool")
+            T.copy(X, x)
+            T.reduce_any(x, some, dim=1)
+            T.reduce_all(x, every, dim=0)
+            T.copy(some, A)
+            T.copy(every, B)
+
+    tiny = ml_dtypes.finfo(numpy_dtype(dtype)).smallest_subnormal
+    x = np.zeros((7, 9), numpy_dtype(dtype))
+    x[:, 2] = [tiny, np.nan, -np.inf, 1, -tiny, np.inf, -1]
+    x[:, 4] = -0.0
+    x[3:6, 2] = -0.0, tiny, 0.0
+    x[:, 7] = [tiny, np.nan, -np.inf, -tiny, 1, np.nan, -1]
+    x[4:, 7] = [0.0, np.nan, -0.0]
+    x[:, 8] = [np.nan, tiny, 1, -tiny, np.inf, 2, 3]
+    out = roads.run(tilelang.compile(main), {"X": x, "A": np.zeros(7, bool), "B": np.zeros(9, bool)}, text=False)
+    np.testing.assert_array_equal(out["A"], (x != 0).any(axis=1))
+    np.testing.assert_array_equal(out["B"], (x != 0).all(axis=0))
