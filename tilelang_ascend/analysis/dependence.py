@@ -52,6 +52,8 @@ class _Finder:
         self.program = program
         self.extents = program.extents
         self.found: dict = {}
+        self.hulls: dict[int, tuple] = {}
+        """Access (by identity) -> the bytes it may touch."""
 
     def find(self) -> list[Dependence]:
         for group in self._groups():
@@ -86,7 +88,7 @@ class _Finder:
             return
         if forward and _exclusive(src, dst):
             forward = False
-        compare = _Comparison(a, b, self.program)
+        compare = _Comparison(a, b, self.program, self.hulls)
         if not compare.possible:
             return
         inner = {loop.atom for loop in src.loops[len(common) :]} | {loop.atom for loop in dst.loops[len(common) :]}
@@ -211,7 +213,7 @@ class _Comparison:
     be shared.
     """
 
-    def __init__(self, a: Access, b: Access, program: Program):
+    def __init__(self, a: Access, b: Access, program: Program, hulls: dict):
         self.extents = program.extents
         self.a_size = ANY_SIZE if a.size is None else a.size
         self.b_size = ANY_SIZE if b.size is None else b.size
@@ -219,7 +221,7 @@ class _Comparison:
         self.a_start, self.b_start = a.start, b.start
         self.a_piece, self.b_piece, self.pitch = _pieces(a, b)
         if a.buffer is not b.buffer:
-            self.possible = self._hulls_overlap(a, b, program)
+            self.possible = self._hulls_overlap(a, b, program, hulls)
             self.a_size = self.b_size = ANY_SIZE
             self.pitch = 0
             return
@@ -233,9 +235,11 @@ class _Comparison:
         else:
             self.a_start, self.b_start = _whole_start(a), _whole_start(b)
 
-    def _hulls_overlap(self, a: Access, b: Access, program: Program) -> bool:
-        low_a, high_a = self._hull(a, program)
-        low_b, high_b = self._hull(b, program)
+    def _hulls_overlap(self, a: Access, b: Access, program: Program, hulls: dict) -> bool:
+        for access in (a, b):
+            if id(access) not in hulls:
+                hulls[id(access)] = self._hull(access, program)
+        (low_a, high_a), (low_b, high_b) = hulls[id(a)], hulls[id(b)]
         return low_a < high_b and low_b < high_a
 
     def _hull(self, access: Access, program: Program) -> tuple:

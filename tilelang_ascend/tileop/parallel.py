@@ -244,8 +244,6 @@ class Block:
         if memory == "bfloat16":
             parts = [self.graph.reinterpret(self.graph.tile(x), "float16") for x in (value, old)]
             return self.graph.reinterpret(ops.select(self.mask, *parts), memory)
-        if itemsize(memory) == 8:
-            raise Unsupported(f"a conditional store of {dtype} values")
         return ops.select(self.mask, value, old)
 
     def _merged(self, new: Node, old: Node) -> Node:

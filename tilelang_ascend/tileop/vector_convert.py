@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .vector_fp8 import FORMATS, decode, encode
 from .vector_graph import MASK, Graph, Node
+from .vector_words import bit_or, pair, words
 
 #: One hardware conversion -> round mode (doc: cast probe of the 8.1 headers; all of them exist on 3510 as well).
 HOPS = {
@@ -17,7 +18,7 @@ HOPS = {
     ("bfloat16", "int32"): "trunc", ("float32", "int64"): "trunc",
     ("int16", "float16"): "rint", ("int16", "float32"): "none", ("int32", "float32"): "rint", ("int64", "float32"): "rint",
     ("int8", "float16"): "none", ("uint8", "float16"): "none", ("float16", "int8"): "trunc", ("float16", "uint8"): "trunc",
-    ("int64", "int32"): "none", ("int32", "int64"): "none", ("int32", "int16"): "none",
+    ("int32", "int64"): "none", ("int32", "int16"): "none",
 }  # fmt: skip
 
 #: (source, destination) -> intermediate dtypes. A pair that is a hop needs no entry.
@@ -33,11 +34,10 @@ ROUTES = {
     ("int16", "uint8"): ("float16",), ("int16", "int64"): ("float32", "int32"),
     ("int32", "float16"): ("float32",), ("int32", "bfloat16"): ("float32",), ("int32", "int8"): ("int16", "float16"),
     ("int32", "uint8"): ("int16", "float16"),
-    ("int64", "float16"): ("float32",), ("int64", "bfloat16"): ("float32",), ("int64", "int16"): ("int32",),
+    ("int64", "float16"): ("float32",), ("int64", "bfloat16"): ("float32",), 
     ("float16", "int64"): ("float32",), ("bfloat16", "int64"): ("float32",),
     ("int8", "int64"): ("float16", "int32"), ("uint8", "int64"): ("float16", "int32"),
     ("int8", "uint8"): ("float16", "int16", "float16"), ("uint8", "int8"): ("float16", "int16", "float16"),
-    ("int64", "int8"): ("int32", "int16", "float16"), ("int64", "uint8"): ("int32", "int16", "float16"),
 }  # fmt: skip
 
 _BITS = {"int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -64,13 +64,15 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
     if dtype in FORMATS:
         codes = encode(g, convert(g, a, "float32"), dtype, lambda x: convert(g, x, "float16"))
         return g.reinterpret(convert(g, codes, "uint8"), dtype)
+    if a.dtype == "int64" and dtype.startswith(("int", "uint")):
+        return convert(g, words(g, a)[0], dtype)
     if a.dtype in UNSIGNED or dtype in UNSIGNED:
         return convert_unsigned(g, a, dtype)
     if a.op == "cast" and a.args[0].dtype == dtype and _lossless(dtype, a.dtype):
         return a.args[0]
     way = (*ROUTES.get((a.dtype, dtype), ()), dtype)
     if dtype in ("int8", "uint8", "int16") and a.dtype in _BITS and _needs_wrap(a.dtype, dtype):
-        carrier = "int32" if a.dtype in ("int32", "int64") else "int16"
+        carrier = "int32" if a.dtype == "int32" else "int16"
         a = wrap(g, convert(g, a, carrier), _BITS[dtype], signed=dtype != "uint8")
         way = (*ROUTES.get((carrier, dtype), ()), dtype) if carrier != dtype else ()
     for hop in way:
@@ -93,7 +95,7 @@ def convert_unsigned(g: Graph, a: Node, dtype: str) -> Node:
         return g.reinterpret(narrow, dtype)
     if a.dtype == "uint32":
         if dtype == "int64":
-            raise Unsupported("no vector conversion from uint32 to int64")
+            return pair(g, g.reinterpret(a, "int32"), g.const(0, "int32"))
         if dtype.startswith(("float", "bfloat")):
             return convert(g, _float_of_uint32(g, a), dtype)
         return convert(g, g.reinterpret(a, "int32"), dtype)
@@ -152,6 +154,8 @@ def to_mask(g: Graph, a: Node) -> Node:
     """a != 0 as a mask."""
     if a.is_scalar:
         return g.compare("ne", a, g.const(0, a.dtype))
+    if a.dtype == "int64":
+        a = bit_or(g, *words(g, a))
     wide = {"int8": "float16", "uint8": "float16", "bfloat16": "float32", "int16": "float32"}.get(a.dtype, a.dtype)
     if wide not in ("float16", "float32", "int32"):
         raise Unsupported(f"no vector test of {a.dtype} against zero")

@@ -16,12 +16,15 @@ from .vector_convert import Unsupported, convert
 from .vector_graph import MASK, Graph, Node
 from .vector_ops import VectorOps, compute_dtype
 from .vector_views import View
+from .vector_words import pair
 
 _ARITHMETIC = {tirx.Add: "add", tirx.Sub: "sub", tirx.Mul: "mul", tirx.Max: "max", tirx.Min: "min"}
 _COMPARE = {tirx.LT: "lt", tirx.GT: "gt", tirx.LE: "le", tirx.GE: "ge", tirx.EQ: "eq", tirx.NE: "ne"}
 _DIVISION = {tirx.FloorDiv: "floordiv", tirx.FloorMod: "floormod", tirx.Div: "truncdiv", tirx.Mod: "truncmod"}
 _EXACT_F32 = 1 << 24
 """Integers below this magnitude are exact in float32."""
+
+_INT32_END = 1 << 31
 
 TILE_SCOPES = ("shared", "local")
 
@@ -143,12 +146,21 @@ class ExprLowering:
         return {a: c for a, c in coefficients.items() if c}, rest
 
     def _index_value(self, e) -> Node | None:
-        """Integer sums of axes as int32 values."""
+        """Integer sums of axes as int32 values; int64 sums whose varying part int32 does not hold are no such sum."""
         parts = self.split(e)
         if parts is None or not parts[0] and affine(e).terms == ():
             return None
         coefficients, rest = parts
-        return self.index_node(coefficients, rest, "int32")
+        if max([abs(rest.const), *map(abs, coefficients.values())]) >= _INT32_END:
+            return None
+        if dtype_of(e) != "int64":
+            return self.index_node(coefficients, rest, "int32")
+        if not coefficients or sum(abs(c) * (self.extents[a] - 1) for a, c in coefficients.items()) >= _INT32_END:
+            return None
+        varying = convert(self.g, self.index_node(coefficients, constant(0), "int32"), "int64")
+        offset = rest.expr("int64")
+        offset = self.g.const(offset, "int64") if isinstance(offset, int) else self.g.scalar(offset)
+        return self.ops.arithmetic("add", varying, offset, "int64")
 
     def index_node(self, coefficients: dict, rest: Affine, dtype: str) -> Node:
         """``sum(coefficient * axis) + rest``."""
@@ -323,8 +335,12 @@ class ExprLowering:
         view = View(layout.buffer, layout.version, constant(0), (0,) * len(self.axes), memory_dtype(buffer))
         if total.is_scalar:
             raise Unsupported("a guarded access to a single element of a tile")
-        version = self.stored.get(buffer, 0)
-        return self.g.node("indirect", view.dtype, (total,), (view,), key=("indirect", id(view.buffer), version))
+        key = ("indirect", id(view.buffer), self.stored.get(buffer, 0))
+        if view.dtype != "int64":
+            return self.g.node("indirect", view.dtype, (total,), (view,), key=key)
+        view = view.retyped("int32")
+        offsets = (total, self.g.binary("add", total, self.g.const(4, "int32")))
+        return pair(self.g, *(self.g.node("indirect", "int32", (t,), (view,), key=key) for t in offsets))
 
     # -- operators ----------------------------------------------------------------------------------------------------
 
@@ -350,7 +366,7 @@ class ExprLowering:
         if not dtype_of(e).startswith("int") and not dtype_of(e).startswith("uint"):
             return elementwise_math.float_division(self.ops, name, a, b)
         if dtype_of(e) == "uint32":
-            return vector_int.divide_unsigned(self.ops, name, a, const_int(e.b))
+            return vector_int.divide_unsigned(self.ops, name, a, b, const_int(e.b))
         return vector_int.divide(self.ops, name, a, b, const_int(e.b))
 
     def _cast(self, e) -> Node:

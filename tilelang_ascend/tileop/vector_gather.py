@@ -6,6 +6,8 @@ serves all accesses of the block that have the same pattern.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..ir import BufferLoad, IntImm, as_expr, itemsize
 from .affine import add, constant, scale
 from .vector_convert import Unsupported
@@ -109,32 +111,51 @@ def _issue(values, out, source, table, offset, at, count) -> None:
     values.emitter.issue("gather", *heads, offset, count)
 
 
+def _widened(values, view: View) -> View:
+    """The whole version of a buffer of 8-bit elements as float16, which holds them exactly; strides of `view`."""
+    elements = int(view.buffer.ty.shape[1])
+    wide = values.ctx.new_temp("float16", elements, "wide")
+    start = View(view.buffer, view.version, constant(0), view.strides, _as_bytes(view.dtype))
+    out = View(wide, 0, constant(0), view.strides, "float16")
+    values.emitter.linear("cast", [out.head(), start.head()], elements, round="none")
+    return out
+
+
+def _as_bytes(dtype: str) -> str:
+    """The integer dtype instructions move 8-bit elements as."""
+    return dtype if dtype == "int8" else "uint8"
+
+
+def _narrowed(values, gathered: View, dtype: str, axes) -> View:
+    out = values.temporary(_as_bytes(dtype), axes, "narrow")
+    values.emitter.run("cast", [out, gathered], axes, round="trunc")
+    return out.retyped(dtype)
+
+
 def _gather_wide(values, view: View, axes) -> View:
     """8-bit lanes: widen the whole buffer version to float16, gather there, and narrow again."""
     if itemsize(view.dtype) != 1:
         raise Unsupported(f"{view.dtype} values can only be read lane by lane where they lie contiguous and aligned")
-    elements = int(view.buffer.ty.shape[1])
-    wide = values.ctx.new_temp("float16", elements, "wide")
-    start = View(view.buffer, view.version, constant(0), view.strides, view.dtype)
-    inside = View(wide, 0, constant(0), view.strides, "float16")
-    values.emitter.linear("cast", [inside.head(), start.head()], elements, round="none")
-    gathered = gather_view(values, View(wide, 0, view.base, view.strides, "float16"), axes)
-    out = values.temporary(view.dtype, axes, "narrow")
-    values.emitter.run("cast", [out, gathered], axes, round="trunc")
-    return out
+    gathered = gather_view(values, replace(_widened(values, view), base=view.base), axes)
+    return _narrowed(values, gathered, view.dtype, axes)
 
 
 def gather_indirect(values, n: Node) -> View:
     """A load whose index is data: ``args[0]`` holds byte offsets (int32) from the start of the buffer version."""
-    source_view = n.attrs[0]
+    source_view, size = n.attrs[0], itemsize(n.dtype)
     values.chain(n, n.args, None)
     table = values.linear_operand(n.args[0], n.axes, values.span(n.axes))
     values.consume(n.args)
-    if itemsize(n.dtype) not in _GATHERABLE:
+    if size not in (1, *_GATHERABLE):
         raise Unsupported(f"there is no gather of {n.dtype} values", "store the table as float16, float32 or int32")
-    out = values.temporary(n.dtype, n.axes, "gathered")
+    dtype = n.dtype
+    if size == 1:
+        doubled = values.temporary("int32", n.axes, "offsets")
+        values.emitter.linear("add", [doubled.head(), table.head(), table.head()], values.span(n.axes))
+        source_view, table, dtype = _widened(values, source_view), doubled, "float16"
+    out = values.temporary(dtype, n.axes, "gathered")
     real = [a for a in n.axes if values.extents[a] > 1]
     packed = values.canonical(n.axes)
     padded = len(real) > 1 and packed[real[-2]] != values.extents[real[-1]]
     _gather(values, out, source_view.head(), table, 0, n.axes, not padded)
-    return out
+    return out if size != 1 else _narrowed(values, out, n.dtype, n.axes)

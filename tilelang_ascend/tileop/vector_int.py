@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from .vector_convert import Unsupported, compare_exact, convert
+from . import vector_int64
+from .vector_convert import compare_exact, convert
 from .vector_graph import Node
 from .vector_ops import VectorOps
+from .vector_words import bit_and, bit_not, bit_or, bit_xor, logical_right
 
 BITS = {"int16": 16, "int32": 32}
 
 BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right")
-
-
-def _and(o: VectorOps, a: Node, b: Node) -> Node:
-    return o.g.node("and", a.dtype, (_full(o, a, b), _full(o, b, a)))
-
-
-def _or(o: VectorOps, a: Node, b: Node) -> Node:
-    return o.g.node("or", a.dtype, (_full(o, a, b), _full(o, b, a)))
-
-
-def _full(o: VectorOps, a: Node, other: Node) -> Node:
-    """A scalar operand of a bit operation as a tile along the axes of the other operand."""
-    return o.g.tile(a)
-
-
-def _xor(o: VectorOps, a: Node, b: Node) -> Node:
-    """a ^ b = (a | b) - (a & b): the bits of the second are a subset of the first, nothing borrows."""
-    return o.g.binary("sub", _or(o, a, b), _and(o, a, b))
-
-
-def _not(o: VectorOps, a: Node) -> Node:
-    return o.g.node("not", a.dtype, (a,))
 
 
 def bitwise(o: VectorOps, name: str, args: list[Node], logical: str) -> Node:
@@ -40,11 +20,22 @@ def bitwise(o: VectorOps, name: str, args: list[Node], logical: str) -> Node:
         if name == "bitwise_xor":
             return o.compare("ne", a, b)
         return o.g.mask_not(a) if b is None else o.g.mask_binary("and" if name == "bitwise_and" else "or", a, b)
+    if logical == "int64":
+        return _bitwise64(o, name, *args)
     if name in ("shift_left", "shift_right"):
         return _shift(o, name, *args, logical)
     if name == "bitwise_not":
-        return _not(o, args[0])
-    return {"bitwise_and": _and, "bitwise_or": _or, "bitwise_xor": _xor}[name](o, *args)
+        return bit_not(o.g, args[0])
+    return {"bitwise_and": bit_and, "bitwise_or": bit_or, "bitwise_xor": bit_xor}[name](o.g, *args)
+
+
+def _bitwise64(o: VectorOps, name: str, *args: Node) -> Node:
+    if name not in ("shift_left", "shift_right"):
+        return vector_int64.bitwise(o.g, name, list(args))
+    a, b = args
+    if b.op == "const" and b.value >= 0:
+        return vector_int64.shift(o.g, name, a, b.value)
+    return vector_int64.shift_lanes(o, name, a, b)
 
 
 def _shift(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
@@ -60,7 +51,7 @@ def _keeps_sign(name: str, logical: str) -> bool:
 
 def _shift_once(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
     if logical == "uint32" and name == "shift_right":
-        return _logical_right(o, o.g.tile(a), b)
+        return logical_right(o.g, a, b)
     return o.g.with_scalar(name, o.g.tile(a), b)
 
 
@@ -82,27 +73,36 @@ def _shift_lanes(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Nod
     amount = o.g.binary("min", b, most) if _keeps_sign(name, logical) else b
     for bit in range(BITS[b.dtype].bit_length() - 1):
         step = o.g.const(1 << bit, b.dtype)
-        chosen = o.compare("ne", _and(o, amount, step), zero)
+        chosen = o.compare("ne", bit_and(o.g, amount, step), zero)
         a = o.select(chosen, _shift_once(o, name, a, step, logical), a)
     return a if _keeps_sign(name, logical) else o.select(o.compare("gt", b, most), zero, a)
 
 
-def _logical_right(o: VectorOps, a: Node, b: Node) -> Node:
-    """Right shift that brings in zeros: the shift of a uint32."""
-    shifted = o.g.with_scalar("shift_right", o.g.reinterpret(a, "uint32"), o.scalar_cast(b, "uint32"))
-    return o.g.reinterpret(shifted, "int32")
+def divide_unsigned(o: VectorOps, name: str, a: Node, b: Node, divisor: int | None) -> Node:
+    """Exact uint32 quotient or remainder; both values are the bits of an int32.
 
-
-def divide_unsigned(o: VectorOps, name: str, a: Node, divisor: int | None) -> Node:
-    """uint32 by a power of two."""
-    if divisor is None or divisor < 1 or divisor & (divisor - 1):
-        raise Unsupported("uint32 division by anything but a power of two", "divide int32 values")
-    quotient = _logical_right(o, a, o.g.const(divisor.bit_length() - 1, "int32")) if divisor > 1 else a
-    return quotient if name.endswith("div") else o.sub(a, o.mul(quotient, divisor))
+    Half of a divided by b is a signed division when b is below 2**31; doubled, it is at most one too small. Larger divisors go in once
+    or not at all.
+    """
+    if divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
+        quotient = logical_right(o.g, a, o.g.const(divisor.bit_length() - 1, "int32")) if divisor > 1 else a
+        return quotient if name.endswith("div") else o.sub(a, o.mul(quotient, divisor))
+    half, _ = _floor_divide(o, logical_right(o.g, a, o.g.const(1, "int32")), b)
+    quotient = o.shift_left(half, 1)
+    if divisor is None:
+        large = compare_exact(o.g, "lt", b, o.g.const(0, "int32"))
+        quotient = o.select(large, o.g.tile(o.g.const(0, "int32")), quotient)
+    rest = o.sub(a, o.mul(quotient, b))
+    more = compare_exact(o.g, "ge", o.flipped(rest), o.flipped(b))
+    if name.endswith("div"):
+        return o.select(more, o.add(quotient, 1), quotient)
+    return o.select(more, o.sub(rest, b), rest)
 
 
 def divide(o: VectorOps, name: str, a: Node, b: Node, divisor: int | None) -> Node:
-    """Exact integer ``floordiv floormod truncdiv truncmod`` of int16 / int32 values."""
+    """Exact integer ``floordiv floormod truncdiv truncmod`` of int16 / int32 values; int64 by powers of two."""
+    if a.dtype == "int64":
+        return vector_int64.divide(o, name, a, divisor)
     if name.startswith("floor") and divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
         return _by_power_of_two(o, name, a, divisor)
     if a.dtype == "int16":

@@ -8,6 +8,7 @@ float8          float32 (rounded where it is stored or cast explicitly)
 int8, uint8     int16, wrapped to 8 bits after every operation that can leave the range
 int16           int16
 int32           int32
+int64           int64, as pairs of int32 words
 uint16          int32, wrapped to 16 bits
 uint32          int32: equal bits for + - *, orders and right shifts flip or shift the top bit
 bool            mask
@@ -17,12 +18,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import vector_int64
 from .vector_convert import Unsupported, compare_exact, convert, wrap
 from .vector_graph import MASK, Graph, Node
 
 COMPUTE = {
     "float16": "float16", "bfloat16": "float32", "float32": "float32", "int8": "int16", "uint8": "int16", "int16": "int16",
-    "int32": "int32", "uint16": "int32", "uint32": "int32", "float8_e4m3fn": "float32",
+    "int32": "int32", "int64": "int64", "uint16": "int32", "uint32": "int32", "float8_e4m3fn": "float32",
     "float8_e5m2": "float32", "bool": MASK,
 }  # fmt: skip
 
@@ -63,6 +65,8 @@ class VectorOps:
 
     def arithmetic(self, name: str, a: Node, b: Node, logical: str) -> Node:
         """``add sub mul max min`` and float ``div``."""
+        if a.dtype == "int64" and not (a.is_scalar and b.is_scalar):
+            return vector_int64.arithmetic(self, name, a, b)
         if logical == "uint32" and name in ("max", "min"):
             return self.flipped(self.g.binary(name, self.flipped(a), self.flipped(b)))
         out = self.g.binary(name, a, b)
@@ -85,6 +89,8 @@ class VectorOps:
             a, b = (self.scalar_cast(x, "float32") if x.is_scalar else convert(self.g, x, "float32") for x in (a, b))
         if a.dtype == MASK or b.dtype == MASK:
             return self._compare_masks(mode, a, b)
+        if a.dtype == "int64" and not (a.is_scalar and b.is_scalar):
+            return vector_int64.compare(self.g, mode, a, b)
         return compare_exact(self.g, mode, a, b)
 
     def _compare_masks(self, mode: str, a: Node, b: Node) -> Node:
@@ -97,6 +103,8 @@ class VectorOps:
             return self.g.mask_binary(
                 "or", self.g.mask_binary("and", m, a), self.g.mask_binary("and", self.g.mask_not(m), b)
             )
+        if a.dtype == "int64" and not (m.is_scalar and a.is_scalar and b.is_scalar):
+            return vector_int64.select(self, m, a, b)
         carrier = {"int16": "float16", "int32": "float32", "uint16": "float16", "uint32": "float32"}.get(a.dtype)
         if carrier is None or (m.is_scalar and a.is_scalar and b.is_scalar):
             return self.g.select(m, a, b)

@@ -11,6 +11,7 @@ from .vector_fp8 import FORMATS
 from .vector_gather import gather_view
 from .vector_graph import Node
 from .vector_ops import VectorOps
+from .vector_pair import copy_pair
 from .vector_shift import store_columns, store_shifted
 from .vector_values import Values
 from .vector_views import View, linear_span
@@ -61,7 +62,10 @@ def _fill_by_cast(values: Values, place: View, value: Node, axes) -> None:
     """8- and 64-bit tiles: fill a tile of a dtype that Duplicate has and convert it."""
     carrier, mode = ("float16", "trunc") if itemsize(place.dtype) == 1 else ("int32", "none")
     small = value.op == "const" and -(2**31) <= value.value < 2**31
-    if place.dtype not in ("int8", "uint8", "int64") or carrier == "int32" and not small:
+    if place.dtype == "int64" and not small:
+        copy_pair(values, place, values.graph.tile(value), axes)
+        return
+    if place.dtype not in ("int8", "uint8", "int64"):
         raise Unsupported(f"a fill of {place.dtype} elements with this value")
     tile = values.temporary(carrier, axes, "fill")
     values.emitter.run("duplicate", [tile], axes, [values.scalar(VectorOps(values.graph).scalar_cast(value, carrier))])

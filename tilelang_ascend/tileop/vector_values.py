@@ -14,6 +14,7 @@ from .vector_convert import Unsupported
 from .vector_emit import MAX_REPEAT, Emitter, Unreadable, Unwritable
 from .vector_graph import Graph, Node
 from .vector_masks import COMPARE_BYTES, broadcast_mask
+from .vector_pair import copy_pair, load_word, store_pair
 from .vector_views import View, linear_span
 
 
@@ -26,6 +27,8 @@ class Values:
         self.pitch_unit = pitch_unit
         self.views: dict[Node, View] = {}
         self.spreads: dict[Node, View] = {}
+        self.tables: dict[int, View] = {}
+        """Lanes -> offsets that interleave the words of as many pairs."""
         self.residents: dict = {}
         """Temporary buffer -> nodes whose value lies in it."""
         self.bound: set = set()
@@ -168,7 +171,10 @@ class Values:
         self._copy_other(out, n, axes)
 
     def _copy_other(self, out: View, n: Node, axes) -> None:
-        """8-bit values travel as float16; there is no lane-wise move of 64-bit values."""
+        """8-bit values travel as float16, 64-bit values as words."""
+        if n.dtype == "int64":
+            copy_pair(self, out, n, axes)
+            return
         if itemsize(n.dtype) != 1:
             raise Unsupported(f"{n.dtype} values cannot be moved lane by lane")
         wide = self.added(self.graph.cast(n, "float16", "none"))
@@ -424,6 +430,7 @@ _HANDLERS = {
     "load": _load, "reinterpret": _reinterpret, "duplicate": _duplicate, "iota": _iota, "lanes": _lanes, "compare": _compare,
     "compare_scalar": _compare, "select": _select, "select_scalar": _select, "mask_and": _mask_logic, "mask_or": _mask_logic,
     "mask_not": _mask_logic, "and": _bitwise, "or": _bitwise, "not": _bitwise, "indirect": _indirect, "rows": _rows,
+    "word": load_word, "pair": store_pair,
 }  # fmt: skip
 
 

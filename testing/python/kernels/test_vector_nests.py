@@ -218,3 +218,24 @@ def test_values_read_before_a_store_are_the_old_ones(dtype):
     want = np.stack([pairs.max(1), pairs.min(1)], 1).reshape(-1)
     out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(x)}, text=False)
     np.testing.assert_array_equal(out["Y"], want)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "float8_e4m3fn", "float16", "int64"])
+def test_gathers_of_every_width(dtype, caplog):
+    @T.prim_func
+    def main(X: T.Tensor((50,), dtype), I: T.Tensor((3, 21), "int32"), Y: T.Tensor((3, 21), dtype)):
+        with T.Kernel(1, threads=32):
+            x, index, y = T.alloc_shared((50,), dtype), T.alloc_shared((3, 21), "int32"), T.alloc_shared((3, 21), dtype)
+            T.copy(X, x)
+            T.copy(I, index)
+            for i, j in T.Parallel(3, 21):
+                y[i, j] = x[index[i, j]]
+            T.copy(y, Y)
+
+    kind = np.dtype(ml_dtypes.float8_e4m3fn if dtype.startswith("float8") else dtype)
+    x = RNG.integers(0, 2 if dtype == "bool" else 120, 50).astype(kind)
+    index = RNG.integers(0, 50, (3, 21), dtype=np.int32)
+    with caplog.at_level("WARNING", logger="tilelang_ascend"):
+        out = run(main, text=False, X=x, I=index, Y=np.zeros((3, 21), kind))
+    assert "scalar loops" not in caplog.text
+    assert (out["Y"] == x[index]).all()

@@ -1,0 +1,135 @@
+"""int64 on the vector unit: pairs of 32-bit words, in every kind of access a nest may make."""
+
+import logging
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+RNG = np.random.default_rng(64)
+I64 = "int64"
+
+
+def values(*shape):
+    wide = RNG.integers(-(2**63), 2**63 - 1, shape, endpoint=True)
+    return np.where(RNG.random(shape) < 0.5, wide, RNG.integers(-(2**33), 2**33, shape))
+
+
+def run(func, text=False, scalars=None, **arrays):
+    return roads.run(tilelang.compile(func), arrays, scalars, text=text)
+
+
+@pytest.fixture
+def no_scalar_loops(caplog):
+    with caplog.at_level(logging.WARNING, logger="tilelang_ascend"):
+        yield
+    assert "scalar loops" not in caplog.text and "one element at a time" not in caplog.text
+
+
+@pytest.mark.parametrize("m, n", [(5, 64), (7, 33), (1, 3)])
+def test_rows_columns_and_constants(m, n, no_scalar_loops):
+    @T.prim_func
+    def main(X: T.Tensor((m, n), I64), R: T.Tensor((m,), I64), C: T.Tensor((n,), I64), Y: T.Tensor((m, n), I64)):
+        with T.Kernel(1, threads=32):
+            x, r, c = T.alloc_shared((m, n), I64), T.alloc_shared((m,), I64), T.alloc_shared((n,), I64)
+            y = T.alloc_fragment((m, n), I64)
+            T.copy(X, x)
+            T.copy(R, r)
+            T.copy(C, c)
+            for i, j in T.Parallel(m, n):
+                y[i, j] = T.max(x[i, j] * r[i] - c[j], -5_000_000_000) + (i * 3 + j)
+            T.copy(y, Y)
+
+    x, r, c = values(m, n), values(m), values(n)
+    i, j = np.indices((m, n))
+    with np.errstate(over="ignore"):
+        want = np.maximum(x * r[:, None] - c, -5_000_000_000) + (i * 3 + j)
+    np.testing.assert_array_equal(run(main, text=n == 33, X=x, R=r, C=c, Y=np.zeros_like(x))["Y"], want)
+
+
+def test_strides_reversals_transposes_and_gathers(no_scalar_loops):
+    n, m = 40, 9
+
+    @T.prim_func
+    def main(X: T.Tensor((2 * n + 1,), I64), M: T.Tensor((m, 16), I64), I: T.Tensor((n,), "int32"), Y: T.Tensor((4, n), I64), Z: T.Tensor((16, m), I64)):
+        with T.Kernel(1, threads=32):
+            x, t, index = T.alloc_shared((2 * n + 1,), I64), T.alloc_shared((m, 16), I64), T.alloc_shared((n,), "int32")
+            y, z = T.alloc_fragment((4, n), I64), T.alloc_fragment((16, m), I64)
+            T.copy(X, x)
+            T.copy(M, t)
+            T.copy(I, index)
+            for i in T.Parallel(n):
+                y[0, i] = x[2 * i]
+                y[1, i] = x[n - 1 - i] + 1
+                y[2, i] = x[i + 1]
+                y[3, i] = x[index[i]]
+            for i, j in T.Parallel(16, m):
+                z[i, j] = t[j, i]
+            T.copy(y, Y)
+            T.copy(z, Z)
+
+    x, t = values(2 * n + 1), values(m, 16)
+    index = RNG.integers(0, 2 * n + 1, n, dtype=np.int32)
+    out = run(main, X=x, M=t, I=index, Y=np.zeros((4, n), np.int64), Z=np.zeros((16, m), np.int64))
+    want = np.stack([x[: 2 * n : 2], x[n - 1 :: -1] + 1, x[1 : n + 1], x[index]])
+    np.testing.assert_array_equal(out["Y"], want)
+    np.testing.assert_array_equal(out["Z"], t.T)
+
+
+def test_conditions_fills_and_runtime_scalars(no_scalar_loops):
+    n = 77
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), I64), Y: T.Tensor((n,), I64), F: T.Tensor((n,), I64), s: T.int64):
+        with T.Kernel(1, threads=32):
+            x, y, f = T.alloc_shared((n,), I64), T.alloc_fragment((n,), I64), T.alloc_fragment((n,), I64)
+            T.copy(X, x)
+            T.fill(y, -(2**40) - 3)
+            T.fill(f, s)
+            for i in T.Parallel(n):
+                if x[i] > s:
+                    y[i] = x[i] - s
+            T.copy(y, Y)
+            T.copy(f, F)
+
+    x, s = values(n), 2**35 + 7
+    out = run(main, X=x, Y=np.zeros_like(x), F=np.zeros_like(x), scalars={"s": s})
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out["Y"], np.where(x > s, x - s, -(2**40) - 3))
+    assert (out["F"] == s).all()
+
+
+def test_part_of_a_tile(no_scalar_loops):
+    @T.prim_func
+    def main(X: T.Tensor((6, 32), I64), Y: T.Tensor((6, 32), I64)):
+        with T.Kernel(1, threads=32):
+            x, y = T.alloc_shared((6, 32), I64), T.alloc_shared((6, 32), I64)
+            T.copy(X, x)
+            T.copy(X, y)
+            for i, j in T.Parallel(6, 8):
+                y[i, j + 16] = x[i, j] + 1
+            T.copy(y, Y)
+
+    x = values(6, 32)
+    want = x.copy()
+    want[:, 16:24] = x[:, :8] + 1
+    np.testing.assert_array_equal(run(main, X=x, Y=np.zeros_like(x))["Y"], want)
+
+
+def test_index_sums_beyond_32_bits():
+    n = 33
+
+    @T.prim_func
+    def main(Y: T.Tensor((2, n), I64), s: T.int64):
+        with T.Kernel(1, threads=32):
+            y = T.alloc_fragment((2, n), I64)
+            for i in T.Parallel(n):
+                y[0, i] = s + i
+                y[1, i] = T.cast(i, I64) * 3_000_000_000
+            T.copy(y, Y)
+
+    out = run(main, Y=np.zeros((2, n), np.int64), scalars={"s": 2**40})
+    np.testing.assert_array_equal(out["Y"], np.stack([2**40 + np.arange(n), np.arange(n) * 3_000_000_000]))
