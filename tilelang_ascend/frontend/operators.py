@@ -203,8 +203,11 @@ def _arith_types(op: str, a, b):
 
 def _fold(op: str, a, b):
     if is_float(dtype_of(a)) and op in ("FloorDiv", "Mod"):
+        # A quotient rounded to 16 bits may reach the next integer, and its product with b loses bits of the remainder.
+        dtype, wide = dtype_of(a), join_dtypes(dtype_of(a), "float32")
+        a, b = cast(a, wide), cast(b, wide)
         quotient = tirx.floor(a / b)
-        return quotient if op == "FloorDiv" else a - quotient * b
+        return cast(quotient if op == "FloorDiv" else a - quotient * b, dtype)
     if dtype_of(a) == "bool":
         as_logic = {"BitAnd": tirx.And, "BitOr": tirx.Or, "BitXor": tirx.NE}
         return as_logic[op](a, b)
@@ -212,24 +215,33 @@ def _fold(op: str, a, b):
 
 
 def power(a, b):
-    """``a ** b``: products for small whole exponents, `sqrt` for 0.5, else `pow` in floating point."""
+    """``a ** b``: products for small whole exponents and for integers, `sqrt` for 0.5, else `pow` in floating point.
+
+    An integer to an integer power is an integer; exponents known only at run time give the nearest integer to the float32 power.
+    """
     exponent = constant(b)
-    if isinstance(exponent, (int, float)) and exponent == int(exponent) and 0 <= exponent <= 4:
-        base = as_scalar(a)
-        if exponent == 0:
-            return number(1, dtype_of(base))
-        result = base
-        for _ in range(int(exponent) - 1):
-            result = result * base
-        return (
-            cast(result, join_dtypes(dtype_of(base), "float32"))
-            if isinstance(exponent, float) and not is_float(dtype_of(base))
-            else result
-        )
+    base = as_scalar(a)
+    whole = isinstance(exponent, (int, float)) and exponent == int(exponent) and exponent >= 0
+    if whole and (exponent <= 4 or isinstance(exponent, int) and not is_float(dtype_of(base))):
+        result = _product(base, int(exponent))
+        to_float = isinstance(exponent, float) and not is_float(dtype_of(base))
+        return cast(result, join_dtypes(dtype_of(base), "float32")) if to_float else result
     a, b = match(a, b)
-    if not is_float(dtype_of(a)):
-        a, b = cast(a, "float32"), cast(b, "float32")
-    return tirx.sqrt(a) if exponent == 0.5 else tirx.pow(a, b)
+    if is_float(dtype_of(a)):
+        return tirx.sqrt(a) if exponent == 0.5 else tirx.pow(a, b)
+    nearest = tirx.nearbyint(tirx.pow(cast(a, "float32"), cast(b, "float32")))
+    return cast(nearest, dtype_of(a))
+
+
+def _product(base, exponent: int):
+    """``base ** exponent`` by squaring."""
+    result, square = None, base
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else result * square
+        exponent >>= 1
+        square = square * square if exponent else square
+    return number(1, dtype_of(base)) if result is None else result
 
 
 def unop(op: str, a):

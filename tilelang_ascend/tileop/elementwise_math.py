@@ -59,12 +59,15 @@ def through_float32(o, build, args: list[Node]) -> Node:
 
 
 def float_division(o, name: str, a: Node, b: Node) -> Node:
-    """``/`` and the floor / truncated forms of floats; remainders are exact while the quotient is below 2**24."""
-    quotient = o.div(a, b)
+    """``/`` and the floor / truncated forms of floats; remainders are exact while the quotient is below 2**24. float16 whole quotients
+    and remainders are computed in float32: rounded to float16, a quotient may reach the next integer."""
     if name == "truncdiv":
-        return quotient
-    mode = "floor" if name.startswith("floor") else "trunc"
-    whole = through_float32(o, lambda o, v: o.cast(v, "float32", mode), [quotient])
+        return o.div(a, b)
+    return through_float32(o, lambda o, x, y: _whole_division(o, name, x, y), [a, b])
+
+
+def _whole_division(o, name: str, a: Node, b: Node) -> Node:
+    whole = o.cast(o.div(a, b), "float32", "floor" if name.startswith("floor") else "trunc")
     return whole if name == "floordiv" else o.sub(a, o.mul(whole, b))
 
 

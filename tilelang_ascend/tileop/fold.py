@@ -13,7 +13,7 @@ from .vector_emit import Emitter
 from .vector_views import View
 
 class Fold:
-    """One folding of a tile of `shape` along `dim` in `dtype` by `operation` (``add max min and or xor``)."""
+    """One folding of a tile of `shape` along `dim` in `dtype` by `operation` (``add mul max min and or xor``)."""
 
     target: View | None = None
     """Where the result may be written directly."""

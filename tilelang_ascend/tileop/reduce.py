@@ -44,9 +44,10 @@ KINDS = {
 _PICK = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "int32": "int32", "int16": "int16", "int8": "float16",
          "uint8": "float16", "bool": "float16"}  # fmt: skip
 _BITS = {"int32": "int32", "int16": "int16", "int8": "int16", "uint8": "int16", "bool": "int16"}
+_WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "int32": "int32", "int16": "int32", "int8": "int32",
+         "uint8": "int32"}  # fmt: skip
 REDUCE_DTYPE = {
-    "add": {"float16": "float32", "bfloat16": "float32", "float32": "float32", "int32": "int32", "int16": "int32", "int8": "int32",
-            "uint8": "int32"},
+    "add": _WIDE, "mul": _WIDE,
     "max": _PICK, "min": _PICK, "and": _BITS, "or": _BITS, "xor": _BITS,
 }  # fmt: skip
 

@@ -68,11 +68,11 @@ def fold_columns(r: Fold, view: View) -> View:
     if view.strides[axis] != 1 or not _rows_aligned(view, rows, r.shape):
         raise Unsupported("the rows to reduce do not start at 32-byte boundaries")
     lanes, width = REPEAT_BYTES // itemsize(r.dtype), r.shape[axis]
-    if r.dtype == "float32":
+    if r.dtype == "float32" and r.operation in _BLOCK:
         view, width = _fold_blocks(r, view, rows, width, lanes)
     if width > lanes:
         view, width = _fold_to(r, view, width, lanes)
-    if r.dtype not in ("float16", "float32"):
+    if r.dtype not in ("float16", "float32") or r.operation not in _WHOLE:
         return fold_lanes(r, view, width)
     return _whole_reduce(r, view, rows, width)
 

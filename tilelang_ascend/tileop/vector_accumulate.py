@@ -1,7 +1,7 @@
 """Accumulation inside a nest: several iterations update one element, ``acc[i] = acc[i] + x[i, j]`` over i and j.
 
 The contributions of all lanes are computed as one tile, folded along the axes that `acc` lacks, and joined with the old value.
-float16 and bfloat16 sums accumulate in float32 and are rounded once.
+float16 and bfloat16 sums and products accumulate in float32 and are rounded once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .vector_store import store
 from .vector_values import Values
 from .vector_views import View
 
-_JOIN = {tirx.Add: "add", tirx.Sub: "sub", tirx.Max: "max", tirx.Min: "min"}
+_JOIN = {tirx.Add: "add", tirx.Sub: "sub", tirx.Mul: "mul", tirx.Max: "max", tirx.Min: "min"}
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def _reads(e, s: BufferStore) -> bool:
 
 def neutral(operation: str, dtype: str):
     """The number that does not change a result."""
-    if operation == "add":
-        return 0
+    if operation in ("add", "mul"):
+        return int(operation == "mul")
     if dtype.startswith("float"):
         return -math.inf if operation == "max" else math.inf
     info = np.iinfo(dtype)

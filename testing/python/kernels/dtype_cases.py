@@ -86,6 +86,10 @@ CASES = (
     Case("floormod", INTEGERS, lambda x, y, a: T.floormod(x, y), lambda x, y, a: x % y),
     Case("truncdiv", INTEGERS, lambda x, y, a: T.truncdiv(x, y), lambda x, y, a: _wrapped(_truncdiv(x, y), x.dtype)),
     Case("truncmod", INTEGERS, lambda x, y, a: T.truncmod(x, y), lambda x, y, a: np.fmod(x, y)),
+    Case("float //", FLOATS, lambda x, y, a: x // y, lambda x, y, a: _float(lambda x, y: np.floor(x / y))(x, y)),
+    Case("float %", FLOATS, lambda x, y, a: x % y, lambda x, y, a: _float(lambda x, y: x - np.floor(x / y) * y)(x, y)),
+    Case("fmod", FLOATS, lambda x, y, a: T.fmod(x, y), lambda x, y, a: _float(lambda x, y: x - np.trunc(x / y) * y)(x, y)),
+    Case("// 2.0", FLOATS, lambda x, y, a: x // 2.0, lambda x, y, a: _float(lambda x: np.floor(x / 2))(x)),
     # with constants
     Case("plus 5", INTEGERS, lambda x, y, a: x + 5, lambda x, y, a: x + 5),
     Case("times 3", INTEGERS, lambda x, y, a: x * 3, lambda x, y, a: x * 3),
@@ -98,6 +102,7 @@ CASES = (
     Case("% -3", SIGNED, lambda x, y, a: x % -3, lambda x, y, a: x % -3),
     Case("max 9", INTEGERS, lambda x, y, a: T.max(x, 9), lambda x, y, a: np.maximum(x, 9)),
     Case("square", INTEGERS, lambda x, y, a: T.pow(x, 2), lambda x, y, a: x * x),
+    Case("fifth power", INTEGERS, lambda x, y, a: x**5, lambda x, y, a: x * x * x * x * x),
     # bits
     Case("and", (*INTEGERS, "bool"), lambda x, y, a: x & y, lambda x, y, a: x & y),
     Case("or", (*INTEGERS, "bool"), lambda x, y, a: x | y, lambda x, y, a: x | y),

@@ -149,3 +149,17 @@ def test_conversions(source, chip):
                 i = different[0]
                 wrong.append(f"{source} -> {t}: {different.size} of {N}, {x[i]}: {out[n][i]}, not {want[i]}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_integer_powers_are_whole():
+    """The exponent is data: the float32 power is rounded, not cut, so that 7 ** 5 is not 16806."""
+
+    @T.prim_func
+    def main(X: T.Tensor((N,), "int32"), E: T.Tensor((N,), "int32"), Y: T.Tensor((N,), "int32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(N):
+                Y[i] = T.pow(X[i], E[i])
+
+    x, e = np.arange(N, dtype=np.int32) % 19 - 9, np.arange(N, dtype=np.int32) % 6
+    out = roads.run(tilelang.compile(main), {"X": x, "E": e, "Y": np.zeros(N, np.int32)}, text=False)
+    np.testing.assert_array_equal(out["Y"], x**e)

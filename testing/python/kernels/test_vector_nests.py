@@ -239,3 +239,31 @@ def test_gathers_of_every_width(dtype, caplog):
         out = run(main, text=False, X=x, I=index, Y=np.zeros((3, 21), kind))
     assert "scalar loops" not in caplog.text
     assert (out["Y"] == x[index]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int16"])
+@pytest.mark.parametrize("rows, columns", [(5, 9), (3, 70), (1, 16)])
+def test_products(rows, columns, dtype, caplog):
+    @T.prim_func
+    def main(X: T.Tensor((rows, columns), dtype), R: T.Tensor((rows,), dtype), C: T.Tensor((columns,), dtype)):
+        with T.Kernel(1, threads=32):
+            x = T.alloc_shared((rows, columns), dtype)
+            r, c = T.alloc_fragment((rows,), dtype), T.alloc_fragment((columns,), dtype)
+            T.copy(X, x)
+            T.fill(r, 2)
+            T.fill(c, 1)
+            for i, j in T.Parallel(rows, columns):
+                r[i] = r[i] * x[i, j]
+            for i, j in T.Parallel(rows, columns):
+                if x[i, j] != 1:
+                    c[j] *= x[i, j]
+            T.copy(r, R)
+            T.copy(c, C)
+
+    x = RNG.choice(np.array([1, 1, 1, -1, 2, 0.5] if dtype.startswith("float") else [1, -1, 3, 7]), (rows, columns)).astype(dtype)
+    with caplog.at_level("WARNING", logger="tilelang_ascend"):
+        out = run(main, text=False, X=x, R=np.zeros(rows, dtype), C=np.zeros(columns, dtype))
+    assert "scalar loops" not in caplog.text
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out["R"], (2 * x.astype(np.float64).prod(1) if dtype.startswith("float") else 2 * x.prod(1)).astype(dtype))
+        np.testing.assert_array_equal(out["C"], (x.astype(np.float64).prod(0) if dtype.startswith("float") else x.prod(0)).astype(dtype))

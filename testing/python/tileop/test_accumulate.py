@@ -96,7 +96,13 @@ def test_a_row_sum_is_few_instructions():
     assert lab.instructions.count("whole_reduce_sum") == 1 and len(lab.instructions) <= 3, lab.instructions
 
 
+def test_products():
+    lab = Lab(x=("float32", data("float32", (3, 20))), acc=("float32", np.full(3, 2.0)))
+    got = lab.run(parallel((3, 20), lambda i, j: update(lab, lambda a, b: a * b, i, lab.x[i, j])))
+    np.testing.assert_allclose(got["acc"], 2 * lab.arrays["x"].astype(np.float64).prod(1), rtol=1e-5)
+
+
 def test_what_is_no_update_runs_as_scalar_loops():
     lab = Lab(x=("float32", data("float32", (3, 4))), acc=("float32", np.ones(3)))
-    lab.run(parallel((3, 4), lambda i, j: update(lab, lambda a, b: a * b, i, lab.x[i, j])), expect_scalar=True)
+    lab.run(parallel((3, 4), lambda i, j: update(lab, lambda a, b: b - a, i, lab.x[i, j])), expect_scalar=True)
     assert "several iterations store to the same element" in lab.warnings[0]
