@@ -247,7 +247,10 @@ def _walk_branch(s: IfThenElse, facts: ValueFacts, see) -> None:
 
 
 def assume_rest(s: Stmt, facts: ValueFacts, stack: ExitStack) -> None:
-    """After `s`: where one side of a branch leaves the loop, the rest of the list runs under the condition of the other."""
+    """After `s`: where one side of a branch leaves the loop, the rest of the list runs under the condition of the other; a promise
+    holds from there on."""
+    if op_name(s) == "tl.assume":
+        stack.enter_context(facts.assume(s.value.args[0]))
     if not isinstance(s, IfThenElse):
         return
     # A scalar the other side stores to has another version by now, of which the condition says nothing.

@@ -38,6 +38,7 @@ OPS: dict[str, TileOp] = {
     "print": TileOp(1, (0, MAX_PRINTED), ("format", "desc")),
     "printf": TileOp(0, (0, MAX_PRINTED), ("format",)),
     "device_assert": TileOp(0, (1, MAX_PRINTED), ("format",)),
+    "assume": TileOp(0, (1, 1)),
     "view": TileOp(2),
 }
 _MAY_HAVE_MORE_REGIONS = ("atomic_add", "atomic_max", "atomic_min")

@@ -10,7 +10,7 @@ from ..frontend.keywords import Ignored
 from ..frontend.operators import as_bool, as_scalar, plain
 from ..frontend.output import emit_assert, emit_print, emit_printf
 from ..frontend.values import is_buffer, is_expr, is_region
-from ..ir import const_int, full_region, region, tirx
+from ..ir import const_int, full_region, region, tile_op, tirx
 
 
 def print_(obj=None, msg: str = "", warp_group_id: Ignored = 0, warp_id: Ignored = 0) -> None:
@@ -67,10 +67,24 @@ def device_assert(condition, msg: str = "") -> None:
         emit_assert(Builder.current("T.device_assert"), condition, str(msg))
 
 
+def assume(cond) -> None:
+    """A promise the compiler may rely on from here on: transfers that it shows to lie inside of a tensor are not clipped.
+
+    The kernel is wrong, and nothing says so, if `cond` does not hold. Conditions that read tensors tell nothing.
+    """
+    cond = as_bool(plain(cond))
+    known = constant(cond) if is_expr(cond) else bool(cond)
+    if known is False:
+        raise InvalidArgument("T.assume is false at compile time")
+    if known is None:
+        builder = Builder.current("T.assume")
+        builder.emit(tile_op("assume", cond, span=builder.span()))
+
+
 def evaluate(value) -> None:
     """Evaluate an expression for its effect."""
     builder = Builder.current("T.evaluate")
     builder.emit(tirx.Evaluate(as_scalar(value), span=builder.span()))
 
 
-NAMES = ("device_assert", "dump_tensor", "evaluate", "printf")
+NAMES = ("assume", "device_assert", "dump_tensor", "evaluate", "printf")

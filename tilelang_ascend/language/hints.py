@@ -45,7 +45,6 @@ _IGNORED = {
     "disable_warp_group_reg_alloc": ("", "Register budget."),
     "pdl_trigger": ("", "Programmatic dependent launch."),
     "pdl_sync": ("", "Programmatic dependent launch."),
-    "assume": ("cond=None", "A fact the compiler may use."),
 }
 
 

@@ -277,6 +277,10 @@ class _Interpreter:
     def tl_printf(self, args, attrs) -> None:
         print(self._format(attrs, args), end="")
 
+    def tl_assume(self, args, attrs) -> None:
+        if not self.expr(args[0]):
+            raise InterpreterError(f"T.assume({args[0]}) does not hold")
+
     def tl_device_assert(self, args, attrs) -> None:
         if not self.expr(args[0]):
             raise InterpreterError(self._format(attrs, args[1:]).rstrip("\n"))

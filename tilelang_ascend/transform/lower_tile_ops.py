@@ -187,6 +187,8 @@ class _Lower(StmtMutator):
             clear, out = self.scalar(s.value.args[3], s.span)
             args = [*s.value.args[:3], clear]
             return [*out, lower_gemm(Evaluate(call("tl.gemm", args, attrs_of(s), span=s.span), span=s.span), self.state)]
+        if name == "tl.assume":
+            return None
         if name == "tl.im2col":
             steps = [self.scalar(a, s.span) for a in s.value.args[2:]]
             stmt = Evaluate(call(name, [*s.value.args[:2], *(e for e, _ in steps)], attrs_of(s), span=s.span), span=s.span)

@@ -174,3 +174,34 @@ def test_tiles_loaded_in_parts(rows, cols, mixed):
     expected[:21, :21] = a.astype(np.float32) @ a.astype(np.float32).T
     np.testing.assert_array_equal(out["C"], expected)
     assert uses_vector_cores(kernel) == mixed
+
+
+@tilelang.jit
+def from_column(K, promise):
+    """C = A[:, start:start + 32] @ A[:, start:start + 32].T"""
+
+    @T.prim_func
+    def main(A: T.Tensor((32, K), "float16"), C: T.Tensor((32, 32), "float32"), start: T.int32):
+        if promise == "outside":
+            T.assume(start >= 0)
+        with T.Kernel(1, threads=128) as _:
+            a, c = T.alloc_shared((32, 32), "float16"), T.alloc_fragment((32, 32), "float32")
+            if promise == "inside":
+                T.assume(start >= 0 and start < K)
+            T.copy(A[0, start], a)
+            T.clear(c)
+            T.gemm(a, a, c, transpose_B=True)
+            T.copy(c, C)
+
+    return main
+
+
+@pytest.mark.parametrize("promise, start", [("none", -9), ("inside", 9), ("outside", 60)])
+def test_promises(promise, start):
+    """Columns that start where the caller says: without a promise the vector cores clip them."""
+    a = np.random.default_rng(5).integers(-4, 5, (32, 75)).astype(np.float16)
+    kernel = from_column(75, promise)
+    out = roads.run(kernel, {"A": a, "C": np.zeros((32, 32), np.float32)}, {"start": start})
+    inside = a[:, max(start, 0) : start + 32].astype(np.float32)
+    np.testing.assert_array_equal(out["C"], inside @ inside.T)
+    assert uses_vector_cores(kernel) == (promise == "none")

@@ -150,6 +150,19 @@ def memory(see):
     return main, [False, True, False]
 
 
+def promises(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int32):
+        with T.Kernel(4) as bx:
+            see(A, n - 5)
+            if bx > 1:
+                T.assume(n >= 5)
+                see(A, n - 5)
+            see(A, n - 5)
+
+    return main, [False, True, False]
+
+
 def divisions(see):
     @T.prim_func
     def main(A: T.Tensor((4096,), "float32"), n: T.int32):
@@ -165,7 +178,7 @@ def divisions(see):
 
 @pytest.mark.parametrize(
     "body",
-    [grows, shrinks, two_that_hold_each_other, one_that_spoils_the_other, guards, stale_guards, sides_that_stay, memory, divisions],
+    [grows, shrinks, two_that_hold_each_other, one_that_spoils_the_other, guards, stale_guards, sides_that_stay, memory, promises, divisions],
 )
 def test_first_indices(body):
     kernel, expected = kernel_of(body)
