@@ -59,8 +59,8 @@ def run(func, *args) -> None:
 
 
 class _Interpreter:
-    def __init__(self, outside: dict):
-        self.outside = outside
+    def __init__(self, outside: dict | None = None):
+        self.outside = outside or {}
         self.values: dict[Any, Any] = {}  # Var -> number, buffer Var -> array
 
     def run(self, body, params, args) -> None:
