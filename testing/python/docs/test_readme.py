@@ -39,7 +39,7 @@ def test_make_targets_exist(command):
 
 
 def test_no_command_escapes_the_tests():
-    assert all(c.startswith(("python", "make")) for c in COMMANDS) and len(COMMANDS) == 5
+    assert COMMANDS and all(c.startswith(("python", "make")) for c in COMMANDS)
 
 
 def test_links_lead_somewhere():
