@@ -246,3 +246,37 @@ def test_scan_after_a_gemm(dim):
     a, b = (RNG.integers(-3, 4, s).astype(np.float16) for s in ((32, 32), (32, 48)))
     out = roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((32, 48), np.float32)}, text=False)
     np.testing.assert_array_equal(out["C"], np.cumsum(a.astype(np.float32) @ b.astype(np.float32), axis=dim))
+
+
+def test_bitonic_network():
+    """The idiom of GPU kernels that sort in registers: partners ``i ^ stride`` with strides known at run time."""
+    n, levels = 32, 5
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "float32"), Y: T.Tensor((n,), "float32"), I: T.Tensor((n,), "int32")):
+        with T.Kernel(1):
+            x, y = T.alloc_fragment((n,), "float32"), T.alloc_fragment((n,), "float32")
+            place, other_place = T.alloc_fragment((n,), "int32"), T.alloc_fragment((n,), "int32")
+            T.copy(X, x)
+            for i in T.Parallel(n):
+                place[i] = i
+            for k in T.serial(levels):
+                for j in T.serial(k + 1):
+                    for i in T.Parallel(n):
+                        stride = 1 << (k - j)
+                        other = x[i ^ stride]
+                        rising = ((i & stride) == 0) == ((i & (2 << k)) == 0)
+                        keep = T.if_then_else(rising, x[i] <= other, x[i] >= other)
+                        y[i] = T.if_then_else(keep, x[i], other)
+                        other_place[i] = T.if_then_else(keep, place[i], place[i ^ stride])
+                    T.copy(y, x)
+                    T.copy(other_place, place)
+            T.copy(x, Y)
+            T.copy(place, I)
+
+    x = RNG.permutation(n).astype(np.float32)
+    kernel = tilelang.compile(main)
+    out = roads.run(kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(n, np.int32)}, text=False)
+    np.testing.assert_array_equal(out["Y"], np.sort(x))
+    np.testing.assert_array_equal(out["I"], np.argsort(x))
+    assert "GetValue" not in kernel.get_kernel_source()

@@ -267,3 +267,31 @@ def test_products(rows, columns, dtype, caplog):
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(out["R"], (2 * x.astype(np.float64).prod(1) if dtype.startswith("float") else 2 * x.prod(1)).astype(dtype))
         np.testing.assert_array_equal(out["C"], (x.astype(np.float64).prod(0) if dtype.startswith("float") else x.prod(0)).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype, text", [("float32", True), ("float16", False), ("int32", False)])
+def test_columns_at_run_time(dtype, text):
+    """One column of a tile in each step of a loop, and the tile as an output: no scalar loop."""
+    rows, k = 21, 19
+
+    @T.prim_func
+    def main(A: T.Tensor((k, rows), dtype), B: T.Tensor((rows, k), dtype), C: T.Tensor((rows, 1), dtype)):
+        with T.Kernel(1):
+            a = T.alloc_shared((rows,), dtype)
+            b = T.alloc_shared((rows, k), dtype)
+            top = T.alloc_fragment((rows, 1), dtype)
+            for j in T.serial(k):
+                T.copy(A[j, 0], a)
+                for i in T.Parallel(rows):
+                    b[i, j] = a[i]
+            T.reduce_max(b, top, dim=1)
+            T.reduce_max(b, top, dim=1, clear=False)
+            T.copy(b, B)
+            T.copy(top, C)
+
+    a = RNG.integers(-100, 100, (k, rows)).astype(dtype)
+    kernel = tilelang.compile(main)
+    out = roads.run(kernel, {"A": a, "B": np.zeros((rows, k), dtype), "C": np.zeros((rows, 1), dtype)}, text=text)
+    np.testing.assert_array_equal(out["B"], a.T)
+    np.testing.assert_array_equal(out["C"], a.T.max(axis=1, keepdims=True))
+    assert "GetValue" not in kernel.get_kernel_source()
