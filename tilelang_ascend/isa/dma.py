@@ -356,7 +356,8 @@ def _load_transpose(call: Call):
 
 def _load_transpose_record(side: str) -> Intrinsic:
     space = Space.L0A if side == "a" else Space.L0B
-    dtypes = ("int8", "float16", "bfloat16", "float32")
+    wide = ("float16", "bfloat16", "float32")
+    signatures = {"c220": same(("int8", *wide)), "3510": same(("int8", "uint8", *wide))} if side == "b" else {"c220": same(wide)}
     return Intrinsic(
         name=f"load_l0{side}_transpose",
         pipe=Pipe.MTE1,
@@ -370,7 +371,7 @@ def _load_transpose_record(side: str) -> Intrinsic:
             Arg("dst_gap", "int", 0, U16, "uint16_t"),
             Arg("dst_frac_gap", "int", 0, U16, "uint16_t"),
         ),
-        signatures={"c220": same(dtypes if side == "b" else ("float16", "bfloat16", "float32"))},
+        signatures=signatures,
         text="AscendC::LoadDataWithTranspose({d}, {s}, AscendC::LoadData2dTransposeParams{{{start_index}, "
         "{repeat_times}, "
         "{src_stride}, {dst_gap}, {dst_frac_gap}}})",
@@ -420,6 +421,7 @@ def _load_v2_record(side: str) -> Intrinsic:
             Arg("if_transpose", "int", 0, 1, "bool"),
         ),
         signatures={"3510": CUBE_MOVES["3510"]},
+        check_fn=_check_load_2d,
         text="AscendC::LoadData({d}, {s}, AscendC::LoadData2DParamsV2{{{m_start}, {k_start}, {m_step}, {k_step}, "
         "{src_stride}, {dst_stride}, {if_transpose}, 0}})",
         cost_class=f"l1_to_l0{side}",

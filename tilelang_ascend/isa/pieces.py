@@ -80,6 +80,23 @@ def _nd_rows(v: Values, i: int) -> Piece:
     return _elements("d_value", "src_d_value")(v, i) if v.exact("nd_num") == 1 else (None, None)
 
 
+def _square_bytes(v: Values, i: int) -> int:
+    return 2 * FRACTAL_BYTES if v.itemsize(i) != 2 else FRACTAL_BYTES
+
+
+def _squares_read(v: Values, i: int) -> Piece:
+    return _square_bytes(v, i), _times(v.exact("src_stride"), _square_bytes(v, i))
+
+
+def _squares_written(v: Values, i: int) -> Piece:
+    """Whole squares at a pitch, or one run of fractals for each of the two halves of all squares."""
+    if v.exact("dst_frac_gap") == 0:
+        return _square_bytes(v, i), _times(_plus(v.exact("dst_gap"), 1), FRACTAL_BYTES)
+    if v.exact("dst_gap") == 0:
+        return _times(v.bound("repeat_times"), FRACTAL_BYTES), _times(_plus(v.exact("dst_frac_gap"), 1), FRACTAL_BYTES)
+    return None, None
+
+
 #: (record, operand) -> rule.
 _RULES: dict[tuple[str, str], Callable] = {
     ("copy_gm_to_ub", "s"): _gm_rows("src_stride"),
@@ -94,6 +111,10 @@ _RULES: dict[tuple[str, str], Callable] = {
     ("load_l0a", "s"): _fractals("src_stride", 0),
     ("load_l0b", "d"): _fractals("dst_gap", 1),
     ("load_l0b", "s"): _fractals("src_stride", 0),
+    ("load_l0a_transpose", "d"): _squares_written,
+    ("load_l0a_transpose", "s"): _squares_read,
+    ("load_l0b_transpose", "d"): _squares_written,
+    ("load_l0b_transpose", "s"): _squares_read,
     ("fixpipe_to_gm", "d"): _elements("n_size", "dst_stride"),
 }
 

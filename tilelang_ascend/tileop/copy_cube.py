@@ -18,6 +18,7 @@ from ..ir import (
     const_int,
     dtype_of,
     if_then,
+    imm,
     intrin,
     itemsize,
     loop,
@@ -135,35 +136,54 @@ def fill_rows(tile: Tile, version, row, col, rows, cols, span) -> Stmt:
     groups = round_up(const_int(cols), nz.c0) // nz.c0 if const_int(cols) is not None else nz.col_groups
     # The fill knows no 8-bit types; zero bytes are zero in any.
     dtype = dtype_of(tile.buffer)
-    target = head(tile.buffer, version, sym.Analyzer().simplify(nz.offset(as_expr(row), as_expr(col))))
-    target = reinterpret(target, "int16" if itemsize(dtype) == 1 else dtype)
+
+    def fill(first, *shape):
+        target = head(tile.buffer, version, sym.Analyzer().simplify(nz.offset(as_expr(first), as_expr(col))))
+        return intrin("fill_l1", reinterpret(target, "int16" if itemsize(dtype) == 1 else dtype), *shape, 0, span=span)
+
+    if nz.by_rows:
+        if const_int(row) is not None and const_int(rows) is not None and const_int(row) % FRACTAL_ROWS == const_int(rows) % FRACTAL_ROWS == 0:
+            return fill(row, const_int(rows) // FRACTAL_ROWS, groups * FRACTAL_ROWS, (nz.col_groups - groups) * FRACTAL_ROWS)
+        i = tirx.Var("row", "int32")
+        return loop(i, rows, fill(row + i, groups, 1, FRACTAL_ROWS - 1), span=span)
     if const_int(rows) == nz.rows_padded:
-        return intrin("fill_l1", target, 1, nz.rows_padded * groups, 0, 0, span=span)
-    return intrin("fill_l1", target, groups, rows, nz.rows_padded - rows, 0, span=span)
+        return fill(row, 1, nz.rows_padded * groups, 0)
+    return fill(row, groups, rows, nz.rows_padded - rows)
 
 
 def copy_rows(tile: Tile, version, row, col, gm: GmTensor, source, rows, cols, pitch, state: LoweringState, span) -> Stmt:
     """`rows` rows of `cols` elements, `pitch` elements apart in GM from element `source` on, to a tile in L1 from (row, col) on.
 
-    One Nd2Nz transfer, or one for each row where the pitch exceeds the parameter's 16 bits.
+    As few Nd2Nz transfers as the layout allows, or one for each row where the pitch exceeds the parameter's 16 bits.
     """
-    offset = state.simplify(tile.nz.offset(row, col))
+    nz = tile.nz
 
-    def transfer(i, count, pitch):
+    def transfer(i, count, step):
         return intrin(
             "copy_gm_to_l1_nd2nz",
-            head(tile.buffer, version, offset if i is None else offset + i * tile.nz.c0),
-            head(gm.flat, None, source if i is None else source + i * pitch_expr),
-            1, count, cols, 0, pitch, tile.nz.rows_padded, 1, 1,
+            head(tile.buffer, version, state.simplify(nz.offset(as_expr(row if i is None else row + i), as_expr(col)))),
+            head(gm.flat, None, source if i is None else source + i * pitch),
+            1, count, cols, 0, step, nz.group_rows, 1, 1,
             span=span,
         )  # fmt: skip
 
-    i, pitch_expr = tirx.Var("row", "int32"), pitch
-    by_row = loop(i, rows, transfer(i, 1, tile.nz.cols), span=span)
+    def several(step):
+        if not nz.by_rows:
+            return transfer(None, rows, step)
+        block = tirx.Var("row_block", "int32")
+        whole = const_int(rows) is not None and const_int(rows) % FRACTAL_ROWS == 0
+        count = FRACTAL_ROWS if whole else tirx.min(imm(FRACTAL_ROWS), rows - block * FRACTAL_ROWS)
+        blocks = state.simplify(tirx.floordiv(as_expr(rows) + (FRACTAL_ROWS - 1), imm(FRACTAL_ROWS)))
+        return loop(block, blocks, transfer(block * FRACTAL_ROWS, count, step), span=span)
+
+    i = tirx.Var("row", "int32")
+    by_row = loop(i, rows, transfer(i, 1, nz.cols), span=span)
+    if nz.by_rows and not state.proves(tirx.EQ(tirx.floormod(as_expr(row), imm(FRACTAL_ROWS)), imm(0))):
+        return by_row
     known = const_int(pitch)
     if known is not None:
-        return transfer(None, rows, known) if known <= MAX_ND2NZ_STRIDE else by_row
-    return if_then(pitch <= MAX_ND2NZ_STRIDE, transfer(None, rows, tirx.Cast("int32", pitch)), by_row, span=span)
+        return several(known) if known <= MAX_ND2NZ_STRIDE else by_row
+    return if_then(pitch <= MAX_ND2NZ_STRIDE, several(tirx.Cast("int32", pitch)), by_row, span=span)
 
 
 def l0c_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:

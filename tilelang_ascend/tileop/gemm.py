@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import UnsupportedConstruct
-from ..ir import Evaluate, Stmt, const_int, imm, intrin, itemsize, loop, seq, tirx
-from ..isa.base import Space
+from ..ir import Evaluate, Stmt, const_int, imm, intrin, itemsize, loop, reinterpret, seq, tirx
+from ..isa import Space, lookup
 from .layout import FRACTAL_BYTES, FRACTAL_ROWS, NzLayout, ceil_div
 from .state import LoweringState, Side, as_int, head
 
 L0_VERSIONS = 2
 MAX_REPEAT = 255
+SQUARE_SIDE = {1: 32, 2: 16, 4: 16}
+"""Rows and columns of what a transposing load takes at a time, by bytes of an element."""
 
 
 @dataclass(frozen=True)
@@ -50,21 +52,24 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
     n_fractals = ceil_div(n_tile, FRACTAL_ROWS) if size > 1 else ceil_div(n_tile, 2 * FRACTAL_ROWS) * 2
     right = Operand("b", b, b.tile.nz, n_fractals, ceil_div(k_tile, k0), not tb, b.dtype)
     for op in (left, right):
-        _check_loadable(op, s)
+        _check_loadable(op, state, s)
 
     fractal_bytes = FRACTAL_BYTES
     room_a = state.chip.capacity_bytes(Space.L0A) // L0_VERSIONS // fractal_bytes
     room_b = state.chip.capacity_bytes(Space.L0B) // L0_VERSIONS // fractal_bytes
     mt, nt = min(left.outer, room_a), min(right.outer, room_b)
-    kt = divisor_at_most(left.k, max(1, min(room_a // mt, room_b // nt)))
+    # Squares of 32-bit elements are two fractals of K; the last one may reach one fractal beyond the tile.
+    pairs = size == 4 and (_loads_squares(left) or _loads_squares(right))
+    spare = left.k % 2 if pairs else 0
+    kt = _k_fractals(left.k, max(1, min((room_a - spare) // mt, (room_b - spare * nt) // nt)), pairs, s)
     m_chunks = [(i, min(mt, left.outer - i)) for i in range(0, left.outer, mt)]
     n_chunks = [(i, min(nt, right.outer - i)) for i in range(0, right.outer, nt)]
     k_steps = left.k // kt
     steps = len(m_chunks) * len(n_chunks) * k_steps
     parity = _parity(state, steps)
 
-    l0a = state.declare([L0_VERSIONS, mt * kt * left.fractal], left.dtype, f"{a.tile.buffer.name}_l0a", "local.l0a")
-    l0b = state.declare([L0_VERSIONS, nt * kt * right.fractal], right.dtype, f"{b.tile.buffer.name}_l0b", "local.l0b")
+    l0a = state.declare([L0_VERSIONS, (mt * kt + spare) * left.fractal], left.dtype, f"{a.tile.buffer.name}_l0a", "local.l0a")
+    l0b = state.declare([L0_VERSIONS, nt * (kt + spare) * right.fractal], right.dtype, f"{b.tile.buffer.name}_l0b", "local.l0b")
     out, done = [], 0
     for m_first, m_count in m_chunks:
         for n_first, n_count in n_chunks:
@@ -109,6 +114,20 @@ def divisor_at_most(n: int, limit: int) -> int:
     return next(d for d in range(min(n, limit), 0, -1) if n % d == 0)
 
 
+def _k_fractals(k: int, limit: int, pairs: bool, s: Evaluate) -> int:
+    """Fractals of K in one step: a divisor of `k`, even where loads take pairs and there is more than one step."""
+    if not pairs or k <= limit:
+        return divisor_at_most(k, limit)
+    if k % 2:
+        raise UnsupportedConstruct(
+            f"gemm of float32 with K along the rows of an operand: a K of {8 * k - 7} to {8 * k} is more than L0 holds and cannot be cut "
+            "into steps of 16",
+            at=s.span,
+            hint="make the K of the tile a multiple of 16",
+        )
+    return 2 * divisor_at_most(k // 2, max(1, limit // 2))
+
+
 def _parity(state: LoweringState, steps: int):
     """Version offset of the first step of one execution: successive executions in a loop continue to alternate."""
     if steps % L0_VERSIONS == 0 or not state.loops:
@@ -126,20 +145,39 @@ def _version(parity, done: int, ki):
     return tirx.floormod(count, imm(L0_VERSIONS))
 
 
-def _check_loadable(op: Operand, s: Evaluate) -> None:
-    size = itemsize(op.dtype)
-    if op.k_is_row and size == 4:
+def _loads_squares(op: Operand) -> bool:
+    """True if the operand is transposed by loads of squares: 32x32 of 8-bit, 16x16 of 32-bit elements (16-bit fractals are squares)."""
+    return op.k_is_row and itemsize(op.dtype) != 2
+
+
+def _check_loadable(op: Operand, state: LoweringState, s: Evaluate) -> None:
+    """Raise unless the chip has a load for the operand."""
+    if not _loads_squares(op):
+        return
+    record, side = lookup(f"load_l0{op.side}_transpose"), op.side.upper()
+    if _loaded_as(op.dtype) not in record.dtypes(state.chip.generation):
+        outer = "M" if op.side == "a" else "N"
         raise UnsupportedConstruct(
-            f"gemm of {op.dtype} needs K along the columns of {op.side.upper()}, here it runs along the rows",
+            f"gemm of {op.dtype} with K along the rows of {side}: {state.chip.name} has no load that transposes "
+            f"{8 * itemsize(op.dtype)}-bit elements into L0{side}",
             at=s.span,
-            hint=f"store the operand the other way round and pass transpose_{op.side.upper()}",
+            hint=f"store {side} as [{outer}, K] and {'drop' if op.side == 'a' else 'pass'} transpose_{side}"
+            f"{'' if op.side == 'a' else '=True'}",
         )
-    if op.k_is_row and size == 1 and op.side == "a":
-        raise UnsupportedConstruct(
-            f"gemm of {op.dtype} with transpose_A: no load transposes 8-bit fractals into L0A",
-            at=s.span,
-            hint="store A as [M, K]",
-        )
+    unit = SQUARE_SIDE[itemsize(op.dtype)]
+    for what, first in zip(("row", "column"), op.source.mins[-2:]):
+        if not state.proves(tirx.EQ(tirx.floormod(first, imm(unit)), imm(0))):
+            raise UnsupportedConstruct(
+                f"gemm of {op.dtype} with K along the rows of {side}: the operand starts at {what} {first} of its tile, and loads "
+                f"that transpose take squares of {unit}x{unit}",
+                at=s.span,
+                hint=f"start the operand at a multiple of {unit}",
+            )
+
+
+def _loaded_as(dtype: str) -> str:
+    """Loads move bytes: the 8-bit type the API knows stands for all of them."""
+    return "int8" if itemsize(dtype) == 1 else dtype
 
 
 def load(op: Operand, l0, version, first: int, count: int, first_k, kt: int, state: LoweringState, span) -> list[Stmt]:
@@ -147,13 +185,13 @@ def load(op: Operand, l0, version, first: int, count: int, first_k, kt: int, sta
     src = op.source
     row0, col0 = src.mins[-2] if len(src.mins) > 1 else imm(0), src.mins[-1]
     base = state.simplify(op.nz.offset(row0, col0))
-    rows = op.nz.rows_padded // FRACTAL_ROWS
+    if _loads_squares(op):
+        return _load_squares(op, l0, version, first, count, first_k, kt, base, state, span)
     if state.chip.generation == "3510":
-        return _load_v2(op, l0, version, first, count, first_k, kt, base, rows, span)
-    if op.k_is_row and itemsize(op.dtype) == 1:
-        return _load_squares(op, l0, version, first, count, first_k, kt, base, rows, state, span)
-    # Fractal (outer i, k j) of the source is `row + col * rows`; of L0A (Zz) `i * kt + j`, of L0B (Zn) `j * count + i`.
-    step_k, step_outer = (1, rows) if op.k_is_row else (rows, 1)
+        return _load_v2(op, l0, version, first, count, first_k, kt, base, span)
+    # Fractal (outer i, k j) of L0A (Zz) is `i * kt + j`, of L0B (Zn) `j * count + i`.
+    down, right = op.nz.fractal_steps
+    step_k, step_outer = (down, right) if op.k_is_row else (right, down)
     origin = state.simplify(first_k * step_k + first * step_outer)
     dst_k, dst_outer = (1, kt) if op.side == "a" else (count, 1)
     plans = [(count, step_outer, dst_outer, kt, step_k, dst_k), (kt, step_k, dst_k, count, step_outer, dst_outer)]
@@ -185,46 +223,56 @@ def _fractal_loop(op, l0, version, base, origin, loops, loop_src, loop_dst, repe
     return out
 
 
-def _load_squares(op, l0, version, first, count, first_k, kt, base, rows, state, span):
-    """8-bit B stored [K, N]: 32x32 squares, transposed on the way. One square is two fractals of N."""
-    j = tirx.Var("k_sq", "int32") if kt > 1 else None
-    squares_per_group = rows // 2
-    k = first_k + (j if j is not None else 0)
-    groups = ceil_div(count, 2)
-    source = state.simplify(base + ((first // 2) * squares_per_group + k) * (2 * op.fractal))
-    target = (j if j is not None else imm(0)) * (count * op.fractal)
-    call = intrin(
-        "load_l0b_transpose",
-        head(l0, version, target),
-        head(op.source.tile.buffer, op.source.version, source),
-        0,
-        groups,
-        squares_per_group,
-        1,
-        0,
-        span=span,
-    )
-    return [loop(j, kt, call, span=span) if j is not None else call]
+def _load_squares(op, l0, version, first, count, first_k, kt, base, state, span):
+    """An operand with K along the rows whose squares are more than one fractal, transposed on the way.
+
+    8 bits: a square holds two fractals of N at one k. 32 bits: two fractals of k at one place of M or N.
+    """
+    byte = itemsize(op.dtype) == 1
+    down, right = op.nz.fractal_steps
+    outer_per_square, k_per_square = (2, 1) if byte else (1, 2)
+    # Squares from one to the next along K and along M or N; two fractals make a square.
+    step_k, step_outer = (down * 2 // 2, right // 2) if byte else (down // 2, right * 2 // 2)
+    k_steps, repeat = ceil_div(kt, k_per_square), ceil_div(count, outer_per_square)
+    dst_k, dst_outer = (1, kt) if op.side == "a" else (count, 1)
+    j = tirx.Var("k_sq", "int32") if k_steps > 1 else None
+    # A last square that reaches one fractal too far, into the next row of L0A, comes first. With a single fractal of K it meets the
+    # next square of the same instruction, so that there is one instruction for each.
+    k = imm(0) if j is None else j if kt % k_per_square == 0 else k_steps - 1 - j
+    i = tirx.Var("outer_sq", "int32") if k_per_square > kt and op.side == "a" and repeat > 1 else None
+    at = i if i is not None else imm(0)
+    square = (first // outer_per_square + at) * step_outer + (tirx.floordiv(first_k, imm(k_per_square)) + k) * step_k
+    source = head(op.source.tile.buffer, op.source.version, state.simplify(base + square * (2 * op.fractal)))
+    target = head(l0, version, state.simplify((k * (k_per_square * dst_k) + at * (outer_per_square * dst_outer)) * op.fractal))
+    if _loaded_as(op.dtype) != op.dtype:
+        source, target = reinterpret(source, _loaded_as(op.dtype)), reinterpret(target, _loaded_as(op.dtype))
+    gaps = outer_per_square * dst_outer - 1, (dst_outer if byte else dst_k) - 1
+    body = intrin(f"load_l0{op.side}_transpose", target, source, 0, 1 if i is not None else repeat, step_outer, *gaps, span=span)
+    for var, extent in ((i, repeat), (j, k_steps)):
+        body = loop(var, extent, body, span=span) if var is not None else body
+    return [body]
 
 
-def _load_v2(op, l0, version, first, count, first_k, kt, base, rows, span):
+def _load_v2(op, l0, version, first, count, first_k, kt, base, span):
     """One instruction loads the whole rectangle of fractals; L0A is Nz and L0B Zn, both `k * count + outer`."""
-    m_start, k_start, m_step, k_step = (first_k, first, kt, count) if op.k_is_row else (first, first_k, count, kt)
-    return [
-        intrin(
+    down, right = op.nz.fractal_steps
+
+    def rectangle(target, m_start, k_start, m_step, k_step, stride):
+        return intrin(
             f"load_l0{op.side}_v2",
-            head(l0, version, 0),
+            head(l0, version, target),
             head(op.source.tile.buffer, op.source.version, base),
-            m_start,
-            k_start,
-            m_step,
-            k_step,
-            rows,
-            count,
-            int(op.k_is_row),
+            m_start, k_start, m_step, k_step, stride, count, int(op.k_is_row),
             span=span,
-        )
-    ]
+        )  # fmt: skip
+
+    if op.k_is_row:
+        return [rectangle(0, first_k, first, kt, count, right)]
+    if not op.nz.by_rows:
+        return [rectangle(0, first, first_k, count, kt, right)]
+    # Fractals lie row by row: one instruction for each row.
+    i = tirx.Var("i_l0", "int32")
+    return [loop(i, count, rectangle(i * op.fractal, (first + i) * down + first_k, 0, 1, kt, 1), span=span)]
 
 
 __all__ = ["lower_gemm"]

@@ -24,12 +24,18 @@ class NzLayout:
 
     L1 uses c0 = 32 bytes of elements, L0C c0 = 16 elements. Element (r, c) lies at
     `(c // c0) * rows_padded * c0 + r * c0 + c % c0`.
+
+    With `by_rows` the fractals of 16 rows follow each other first: the two halves of a 16x16 square of 32-bit elements, which
+    transposing loads take together, are then neighbours. Element (r, c) lies at
+    `(r // 16) * cols_padded * 16 + (c // c0) * 16 * c0 + r % 16 * c0 + c % c0`.
     """
 
     rows: int
     cols: int
     c0: int
     row_unit: int = FRACTAL_ROWS
+    by_rows: bool = False
+    col_unit: int = 1
 
     @cached_property
     def rows_padded(self) -> int:
@@ -37,7 +43,17 @@ class NzLayout:
 
     @cached_property
     def col_groups(self) -> int:
-        return ceil_div(self.cols, self.c0)
+        return ceil_div(ceil_div(self.cols, self.col_unit) * self.col_unit, self.c0)
+
+    @property
+    def group_rows(self) -> int:
+        """Rows from a column group to the next."""
+        return FRACTAL_ROWS if self.by_rows else self.rows_padded
+
+    @property
+    def fractal_steps(self) -> tuple[int, int]:
+        """Fractals from a fractal to the one below it, and to the one right of it."""
+        return (self.col_groups, 1) if self.by_rows else (1, self.rows_padded // FRACTAL_ROWS)
 
     @cached_property
     def elements(self) -> int:
@@ -45,6 +61,9 @@ class NzLayout:
 
     def offset(self, row, col):
         """Element offset of (row, col); `col` must be a multiple of c0."""
+        if self.by_rows:
+            block, inside = tirx.floordiv(row, imm(FRACTAL_ROWS)), tirx.floormod(row, imm(FRACTAL_ROWS))
+            return (block * (self.col_groups * FRACTAL_ROWS) + tirx.floordiv(col, imm(self.c0)) * FRACTAL_ROWS + inside) * self.c0
         return tirx.floordiv(col, imm(self.c0)) * (self.rows_padded * self.c0) + row * self.c0
 
 
@@ -55,10 +74,19 @@ def matrix_shape(shape) -> tuple[int, int]:
     return (sizes[-2], sizes[-1]) if len(sizes) > 1 else (1, sizes[-1])
 
 
-def l1_layout(shape, dtype: str) -> NzLayout:
-    """Layout of a gemm operand in L1. One-byte types pad rows to 32: their transposed load works on 32x32 squares."""
+def l1_layout(shape, dtype: str, transposed: bool = False) -> NzLayout:
+    """Layout of a gemm operand in L1; `transposed` if a gemm reads it with K along the rows.
+
+    Transposing loads work on squares: one-byte types pad rows to 32, four-byte types columns to 16.
+    """
     size = itemsize(dtype)
-    return NzLayout(*matrix_shape(shape), c0=BLOCK_BYTES // size, row_unit=32 if size == 1 else FRACTAL_ROWS)
+    return NzLayout(
+        *matrix_shape(shape),
+        c0=BLOCK_BYTES // size,
+        row_unit=32 if size == 1 else FRACTAL_ROWS,
+        by_rows=transposed and size == 4,
+        col_unit=FRACTAL_ROWS if size == 4 else 1,
+    )
 
 
 def l0c_layout(shape, dtype: str) -> NzLayout:

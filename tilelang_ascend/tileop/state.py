@@ -92,15 +92,18 @@ class LoweringState:
         self.allocs.append(AllocBuffer(buffer, span=span))
         return buffer
 
-    def place(self, buffer, span=None) -> Tile:
-        """Choose the layout of a versioned tile buffer `[versions, *shape]` and declare it."""
+    def place(self, buffer, span=None, transposed: bool = False) -> Tile:
+        """Choose the layout of a versioned tile buffer `[versions, *shape]` and declare it.
+
+        `transposed`: a gemm reads it with K along the rows.
+        """
         versions, shape = const_int(buffer.ty.shape[0]), tuple(const_int(n) for n in buffer.ty.shape[1:])
         dtype, scope = str(buffer.ty.dtype), scope_of(buffer)
         nz, strides = None, ()
         if scope == "shared.ub":
             strides, elements = self.ub_layout(shape, dtype)
         else:
-            nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype)
+            nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype, transposed)
             elements = nz.elements
         new = self.declare([versions, elements], dtype, buffer.name, scope, span)
         view = decl_buffer(shape, dtype, buffer.name, scope=scope)

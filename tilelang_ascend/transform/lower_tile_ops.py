@@ -281,9 +281,10 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
             size = size * n
         flat[b] = decl_buffer([state.analyzer.simplify(size)], dtype_of(b), b.name)
         state.gms[b] = GmTensor(flat[b], tuple(b.ty.shape), strides, outside=outside.get(b, 0))
+    transposed = _read_with_k_along_rows(func.body)
     for s in declared:
         if any(s.buffer.same_as(b) for b in tiles):
-            state.place(s.buffer, s.span)
+            state.place(s.buffer, s.span, s.buffer in transposed)
     _mark_zero_rows(func.body, state)
     workspaces, nbytes = _workspaces(func, declared, state)
     body = _Lower(state)(func.body)
@@ -291,6 +292,16 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
     out = PrimFunc(params, seq(state.allocs, body), attrs=func.attrs, span=func.span)
     out = out.with_attr("ascend.num_workspaces", len(workspaces)).with_attr("ascend.workspace_bytes", nbytes)
     return out, state.warnings
+
+
+def _read_with_k_along_rows(body: Stmt) -> set:
+    """Tiles that a gemm reads with K along the rows."""
+    found = set()
+    for s in statements(body):
+        if op_name(s) == "tl.gemm":
+            flags = (int(s.value.attrs["transpose_A"]), not int(s.value.attrs["transpose_B"]))
+            found |= {x.source for x, k_is_row in zip(s.value.args, flags) if k_is_row}
+    return found
 
 
 def _mark_zero_rows(body: Stmt, state: LoweringState) -> None:

@@ -81,6 +81,18 @@ CASES = [
         bind("fixpipe_to_l1", (F16, F32), (17, 16, 16, 16, 0), quant="f32_f16"),
         "multiple of 16",
     ),
+    (
+        bind("load_l0b_v2", (F16, F16), (0, 0, 2, 2, 8, 2, 1), "3510"),
+        bind("load_l0b_v2", ("int8", "int8"), (0, 0, 2, 2, 8, 2, 1), "3510"),
+        "16-bit dtypes only",
+    ),
+    (
+        bind("load_l0b_transpose", ("int8", "int8"), (0, 2, 1, 1, 0), "3510"),
+        bind("load_l0b_transpose", ("float8_e4m3fn",) * 2, (0, 2, 1, 1, 0), "3510"),
+        "not supported on 3510",
+    ),
+    (bind("printf_1", (), (7,), format="%5d%%"), bind("printf_1", (), (7,), format="%s"), "conversion %s is none of"),
+    (bind("printf_2", (), (7, 8), format="%d %x"), bind("printf_2", (), (7, 8), format="%d"), "takes 1 values, the call has 2"),
     (bind("cast", (F16, F32), (64,), round="odd"), bind("cast", (F32, F16), (64,), round="rint"), "no round mode"),
     (bind("cast", (I32, F32), (64,), round="rint"), bind("cast", (I32, F32), (64,), round="none"), "no round mode"),
     (bind("cast", (F32, BF16), (64,), round="none"), bind("cast", (BF16, F16), (64,), round="rint"), "not supported"),
