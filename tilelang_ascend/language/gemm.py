@@ -7,7 +7,7 @@ from ..frontend.builder import Builder, constant
 from ..frontend.keywords import Ignored
 from ..frontend.operators import as_bool, as_scalar, plain
 from ..frontend.values import is_expr
-from ..ir import tile_op, tirx
+from ..ir import scope_of, tile_op, tirx
 from .hints import GemmWarpPolicy
 from .regions import Operand, sized, tile_operand
 
@@ -26,6 +26,12 @@ def gemm(
         size, transpose_A = transpose_A, False
     ta, tb = _flag(transpose_A, "transpose_A"), _flag(transpose_B, "transpose_B")
     a, b, c = _operands(A, B, C, ta, tb, size)
+    for op, name in ((a, "A"), (b, "B"), (c, "C")):
+        if scope_of(op.buffer) in ("global", ""):
+            raise InvalidArgument(
+                f"T.gemm works on tiles; {name} = {op.describe()} is in global memory",
+                hint="copy it to T.alloc_shared first" if name != "C" else "accumulate in a T.alloc_fragment and copy that",
+            )
     _check_shapes(a, b, c, ta, tb)
     if a.dtype != b.dtype:
         raise DtypeMismatch(

@@ -28,7 +28,7 @@ from ..ir import (
 )
 from .context import round_up
 from .copy_axes import Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
-from .layout import BLOCK_BYTES, FRACTAL_ROWS, GmTensor
+from .layout import ACCUMULATED_IN, BLOCK_BYTES, FRACTAL_ROWS, GmTensor
 from .state import LoweringState, Side, Tile, head
 
 MAX_ND2NZ_STRIDE = 65535
@@ -51,8 +51,9 @@ def load_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts, outsi
 
 def store_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts) -> str | None:
     """Why a copy to GM cannot come straight from L0C, None if it can."""
-    if (dtype_of(src.source), dtype_of(dst.source)) not in FIXPIPE_QUANT:
-        return f"the fix-pipe does not convert {dtype_of(src.source)} to {dtype_of(dst.source)}"
+    accumulated = ACCUMULATED_IN.get(dtype_of(src.source), dtype_of(src.source))
+    if (accumulated, dtype_of(dst.source)) not in FIXPIPE_QUANT:
+        return f"the fix-pipe does not convert {accumulated} to {dtype_of(dst.source)}"
     return _matrix_obstacle(dst, src, FRACTAL_ROWS, facts)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import UnsupportedConstruct
+from ..errors import DtypeMismatch, UnsupportedConstruct, UnsupportedOnChip
 from ..ir import Evaluate, Stmt, const_int, imm, intrin, itemsize, loop, reinterpret, seq, tirx
 from ..isa import Space, lookup
 from .layout import FRACTAL_BYTES, FRACTAL_ROWS, NzLayout, ceil_div
@@ -51,8 +51,10 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
     # Transposing loads of 8-bit types move 32x32 squares: two fractals of N at a time.
     n_fractals = ceil_div(n_tile, FRACTAL_ROWS) if size > 1 else ceil_div(n_tile, 2 * FRACTAL_ROWS) * 2
     right = Operand("b", b, b.tile.nz, n_fractals, ceil_div(k_tile, k0), not tb, b.dtype)
+    _check_product(c.dtype, a.dtype, state, s)
     for op in (left, right):
         _check_loadable(op, state, s)
+    _check_start(c, "C", 1, c.tile.nz.c0, state, s)
 
     fractal_bytes = FRACTAL_BYTES
     room_a = state.chip.capacity_bytes(Space.L0A) // L0_VERSIONS // fractal_bytes
@@ -150,11 +152,31 @@ def _loads_squares(op: Operand) -> bool:
     return op.k_is_row and itemsize(op.dtype) != 2
 
 
+def _check_product(c: str, a: str, state: LoweringState, s: Evaluate) -> None:
+    """Raise unless the cube multiplies this dtype and accumulates in that of C."""
+    rows = lookup("mmad").signatures[state.chip.generation]
+    accumulators = [row[0] for row in rows if row[1:] == (a, a)]
+    if c in accumulators:
+        return
+    if accumulators:
+        raise DtypeMismatch(
+            f"gemm of {a} accumulates in {accumulators[0]}, here C is {c}", at=s.span, hint=f"declare C as {accumulators[0]}"
+        )
+    known = ", ".join(dict.fromkeys(row[1] for row in rows))
+    raise UnsupportedOnChip(
+        f"the cube core of {state.chip.name} does not multiply {a}; it multiplies {known}",
+        at=s.span,
+        hint="copy the operands into float16 or float32 tiles first; T.copy converts",
+    )
+
+
 def _check_loadable(op: Operand, state: LoweringState, s: Evaluate) -> None:
     """Raise unless the chip has a load for the operand."""
+    side = op.side.upper()
     if not _loads_squares(op):
+        _check_start(op.source, side, FRACTAL_ROWS if op.nz.by_rows else 1, op.nz.c0, state, s)
         return
-    record, side = lookup(f"load_l0{op.side}_transpose"), op.side.upper()
+    record = lookup(f"load_l0{op.side}_transpose")
     if _loaded_as(op.dtype) not in record.dtypes(state.chip.generation):
         outer = "M" if op.side == "a" else "N"
         raise UnsupportedConstruct(
@@ -165,13 +187,18 @@ def _check_loadable(op: Operand, state: LoweringState, s: Evaluate) -> None:
             f"{'' if op.side == 'a' else '=True'}",
         )
     unit = SQUARE_SIDE[itemsize(op.dtype)]
-    for what, first in zip(("row", "column"), op.source.mins[-2:]):
+    _check_start(op.source, side, unit, unit, state, s)
+
+
+def _check_start(source: Side, side: str, row_unit: int, column_unit: int, state: LoweringState, s: Evaluate) -> None:
+    """Raise unless the part of a tile that a gemm works on starts where its layout can be entered."""
+    for what, first, unit in zip(("column", "row"), reversed(source.mins[-2:]), (column_unit, row_unit)):
         if not state.proves(tirx.EQ(tirx.floormod(first, imm(unit)), imm(0))):
             raise UnsupportedConstruct(
-                f"gemm of {op.dtype} with K along the rows of {side}: the operand starts at {what} {first} of its tile, and loads "
-                f"that transpose take squares of {unit}x{unit}",
+                f"T.gemm: {side} starts at {what} {first} of its tile, the cube core reads and writes tiles of {source.dtype} from "
+                f"{what}s that are multiples of {unit}",
                 at=s.span,
-                hint=f"start the operand at a multiple of {unit}",
+                hint=f"start {side} at a multiple of {unit}, or copy that part into a tile of its own",
             )
 
 

@@ -57,7 +57,7 @@ def filled_accumulator(s: Stmt):
     number = value.value if isinstance(value, FloatImm) else const_int(value)
     if number != 0:
         raise UnsupportedConstruct(
-            f"accumulator '{buffer.name}' starts from {value}; a gemm can only start from zero",
+            f"accumulator '{buffer.name}' starts from {number if number is not None else value}; a gemm can only start from zero",
             at=s.span,
             hint="clear the accumulator and add the value element-wise after the gemm",
         )

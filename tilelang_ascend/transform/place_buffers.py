@@ -34,6 +34,7 @@ from ..ir import (
     Stmt,
     While,
     call,
+    const_int,
     decl_buffer,
     dtype_of,
     full_region,
@@ -45,6 +46,7 @@ from ..ir import (
     tile_op,
 )
 from ..tileop.copy_cube import find_obstacles
+from ..tileop.layout import ACCUMULATED_IN
 from .grid_bodies import rewrite_grid_bodies
 
 ACC, L1, UB = "acc", "l1", "ub"
@@ -60,7 +62,7 @@ def _tile_op(stmt: Stmt) -> str | None:
 def collect_demand(body: Stmt, obstacles: dict) -> dict:
     """For every tile buffer, the instances its uses ask for (a fixpoint over tile-to-tile copies)."""
     demand: dict = {s.buffer: set() for s in statements(body) if isinstance(s, AllocBuffer) and on_chip(s.buffer)}
-    moves = []
+    moves, stores = [], []
     for s in _leaves(body):
         name = _tile_op(s)
         if name == "tl.gemm":
@@ -72,6 +74,8 @@ def collect_demand(body: Stmt, obstacles: dict) -> dict:
                 moves.append((src, dst))
             elif s in obstacles:
                 demand[src if on_chip(src) else dst].add(UB)
+            elif on_chip(src):
+                stores.append(src)
         elif name not in ("tl.fill", "tl.im2col"):
             for b in uses_of(s).all:
                 if b in demand:
@@ -88,6 +92,9 @@ def collect_demand(body: Stmt, obstacles: dict) -> dict:
             if not need <= demand[src]:
                 demand[src] |= need
                 changed = True
+    for src in stores:
+        if demand[src] == {L1}:  # what is loaded for gemm has no way back to GM
+            demand[src].add(UB)
     for sides in demand.values():
         if not sides:
             sides.add(UB)
@@ -111,9 +118,9 @@ class Placer:
     """One walk over the body of a grid. `valid[b]` = instances of b that hold its current value."""
 
     def __init__(self, body: Stmt, chip, obstacles: dict):
+        self.declared = {s.buffer: s.span for s in statements(body) if isinstance(s, AllocBuffer)}
         self.demand = collect_demand(body, obstacles)
         self.chip, self.obstacles = chip, obstacles
-        self.declared = {s.buffer: s.span for s in statements(body) if isinstance(s, AllocBuffer)}
         self.instances = {
             b: {side: self._instance(b, side) for side in sorted(sides)} for b, sides in self.demand.items()
         }
@@ -123,8 +130,15 @@ class Placer:
 
     def _instance(self, buffer, side: str):
         sides = self.demand[buffer]
+        dtype = ACCUMULATED_IN.get(dtype_of(buffer), dtype_of(buffer)) if side == ACC else dtype_of(buffer)
         name = buffer.name if len(sides) == 1 else f"{buffer.name}_{'l0c' if side == ACC else side}"
-        return decl_buffer(list(buffer.ty.shape), dtype_of(buffer), name, scope=SCOPE[side])
+        if side != UB and any(const_int(n) != 1 for n in list(buffer.ty.shape)[:-2]):
+            raise UnsupportedConstruct(
+                f"'{buffer.name}' has the shape {tuple(const_int(n) for n in buffer.ty.shape)}: an operand or accumulator of gemm is one matrix",
+                at=self.declared[buffer],
+                hint="allocate a two-dimensional tile and load one matrix at a time, or one tile for each matrix",
+            )
+        return decl_buffer(list(buffer.ty.shape), dtype, name, scope=SCOPE[side])
 
     # -- values -------------------------------------------------------------------------------------------------
     def use(self, buffer, side: str, span, out: list):
@@ -144,22 +158,9 @@ class Placer:
 
     def transfer(self, buffer, side: str, span) -> list[Stmt]:
         """Copies that bring the value of `buffer` to `side`."""
-        source_side = ACC if ACC in self.valid[buffer] else (UB if UB in self.valid[buffer] else L1)
-        if (source_side, side) == (UB, ACC):
-            raise UnsupportedConstruct(
-                f"a matrix product is added to '{buffer.name}', which vector statements have changed: this version moves "
-                "no tile from the vector cores into an accumulator",
-                at=span,
-                hint="write the product to a tile of its own (clear_accum=True) and add that to "
-                f"'{buffer.name}' in a T.Parallel loop",
-            )
+        source_side = next((x for x in (ACC, UB, L1) if x in self.valid[buffer]), None)
         if (source_side, side) not in ((ACC, UB), (UB, L1), (ACC, L1)):
-            raise UnsupportedConstruct(
-                f"the value of '{buffer.name}' is needed on the {'cube' if side != UB else 'vector'} core "
-                f"but lives in {SCOPE[source_side]}, from where this version moves nothing to {SCOPE[side]}",
-                at=span,
-                hint="give the two uses separate buffers and copy each from global memory",
-            )
+            self.refuse_transfer(buffer, source_side, side, span)
         self.used |= {(buffer, source_side), (buffer, side)}
         source, target = self.instances[buffer][source_side], self.instances[buffer][side]
         if (source_side, side) == (ACC, L1):
@@ -172,6 +173,20 @@ class Placer:
             tile_op("copy", full_region(source), full_region(ws), span=span),
             tile_op("copy", full_region(ws), full_region(target), span=span),
         ]
+
+    def refuse_transfer(self, buffer, source_side: str | None, side: str, span) -> None:
+        """Say why no copy can make the instance on `side` current."""
+        name = buffer.name
+        if source_side is None:
+            message = f"'{name}' is written by gemm on one way to this line and element-wise on another: its value has no single place"
+            hint = f"let gemm write a fragment of its own and copy it to '{name}' in the branch or loop it is written in"
+        elif side == ACC:
+            message = f"a matrix product is added to '{name}', which vector statements have changed: nothing moves a tile into L0C"
+            hint = f"write the product to a tile of its own (clear_accum=True) and add that to '{name}' in a T.Parallel loop"
+        else:
+            message = f"'{name}' was made for gemm in {SCOPE[source_side]} and is needed in {SCOPE[side]}; nothing moves a tile there"
+            hint = "give the two uses separate buffers, each filled from where the value comes from"
+        raise UnsupportedConstruct(message, at=span, notes=[(f"'{name}' is declared here", self.declared[buffer])], hint=hint)
 
     # -- statements ---------------------------------------------------------------------------------------------
     def visit(self, s: Stmt) -> Stmt:

@@ -1,0 +1,143 @@
+"""What may stand around a gemm: conversions, stores of operands, narrow accumulators, parts of tiles; and what is refused, how."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.errors import TilelangAscendError
+
+RNG = np.random.default_rng(3)
+N = 32
+
+
+def small(dtype="float16", shape=(N, N)):
+    return RNG.integers(-3, 4, shape).astype(dtype)
+
+
+def kernel(body, a="float16", b="float16", c="float32", accum="float32", shape=(N, N), target="a2", shared=None):
+    """A kernel whose `body(A, B, C, a, b, acc)` works on one tile of each."""
+
+    @T.prim_func
+    def k(A: T.Tensor(shape, a), B: T.Tensor((N, N), b), C: T.Tensor((N, N), c)):
+        with T.Kernel(1):
+            a_tile, b_tile = T.alloc_shared(shape, shared or a), T.alloc_shared((N, N), shared or b)
+            acc = T.alloc_fragment((N, N), accum)
+            T.copy(A, a_tile)
+            T.copy(B, b_tile)
+            body(A, B, C, a_tile, b_tile, acc)
+
+    return tilelang.compile(k, target=target)
+
+
+def plain(A, B, C, a, b, acc):
+    T.gemm(a, b, acc, clear_accum=True)
+    T.copy(acc, C)
+
+
+def test_operands_are_converted_on_their_way():
+    arrays = {"A": small("float32"), "B": small("float32"), "C": np.zeros((N, N), np.float32)}
+    out = roads.run(kernel(plain, "float32", "float32", shared="float16"), arrays)["C"]
+    np.testing.assert_array_equal(out, arrays["A"] @ arrays["B"])
+
+
+def test_operands_can_be_stored():
+    def body(A, B, C, a, b, acc):
+        plain(A, B, C, a, b, acc)
+        T.copy(a, B)
+
+    arrays = {"A": small(), "B": small(), "C": np.zeros((N, N), np.float32)}
+    out = roads.run(kernel(body), arrays)
+    np.testing.assert_array_equal(out["C"], arrays["A"].astype(np.float32) @ arrays["B"].astype(np.float32))
+    np.testing.assert_array_equal(out["B"], arrays["A"])
+
+
+@pytest.mark.parametrize("epilogue", [False, True])
+def test_a_float16_accumulator_sums_in_float32(epilogue):
+    def body(A, B, C, a, b, acc):
+        T.clear(acc)
+        T.gemm(a, b, acc)
+        if epilogue:
+            for i, j in T.Parallel(N, N):
+                acc[i, j] = acc[i, j] + 1.0
+        T.copy(acc, C)
+
+    arrays = {"A": small(), "B": small(), "C": np.zeros((N, N), np.float16)}
+    out = roads.run(kernel(body, c="float16", accum="float16"), arrays)["C"]
+    np.testing.assert_array_equal(out, arrays["A"].astype(np.float32) @ arrays["B"].astype(np.float32) + epilogue)
+
+
+@pytest.mark.parametrize("row", [0, 5])
+def test_parts_of_tiles(row):
+    def body(A, B, C, a, b, acc):
+        T.gemm(a[row : row + 16, 16:32], b[0:16, 16:32], acc[0:16, 16:32], clear_accum=True)
+        T.copy(acc[0:16, 16:32], C[0:16, 0:16])
+
+    arrays = {"A": small(), "B": small(), "C": np.zeros((N, N), np.float32)}
+    want = arrays["A"][row : row + 16, 16:].astype(np.float32) @ arrays["B"][:16, 16:].astype(np.float32)
+    np.testing.assert_array_equal(roads.run(kernel(body), arrays)["C"][:16, :16], want)
+
+
+def changed(A, B, C, a, b, acc):
+    for i, j in T.Parallel(N, N):
+        acc[i, j] = 1.0
+    T.gemm(a, b, acc)
+    T.copy(acc, C)
+
+
+def in_a_branch(A, B, C, a, b, acc):
+    if A[0, 0] > 0:
+        T.gemm(a, b, acc, clear_accum=True)
+    else:
+        for i, j in T.Parallel(N, N):
+            acc[i, j] = 1.0
+    T.copy(acc, C)
+
+
+def loaded(A, B, C, a, b, acc):
+    T.copy(C, acc)
+    T.gemm(a, b, acc)
+    T.copy(acc, C)
+
+
+def started(A, B, C, a, b, acc):
+    T.fill(acc, 3.0)
+    T.gemm(a, b, acc)
+    T.copy(acc, C)
+
+
+def from_memory(A, B, C, a, b, acc):
+    T.gemm(A, b, acc)
+
+
+def odd_column(A, B, C, a, b, acc):
+    T.gemm(a[0:16, 3:19], b[0:16, 0:32], acc[0:16, 0:32], clear_accum=True)
+    T.copy(acc, C)
+
+
+def batch(A, B, C, a, b, acc):
+    T.gemm(a[1, 0:N, 0:N], b, acc, clear_accum=True)
+    T.copy(acc, C)
+
+
+FP8 = {"a": "float8_e4m3fn", "b": "float8_e4m3fn"}
+REFUSED = [
+    (changed, {}, "T.gemm(a, b, acc)", "accumulates into 'acc', which was changed element-wise before", "clear_accum=True"),
+    (in_a_branch, {}, "T.copy(acc, C)", "'acc' is written by gemm on one way to this line and element-wise on another", "of its own"),
+    (loaded, {}, "T.copy(C, acc)", "'acc' is loaded from global memory and then accumulated by gemm", "start the accumulator with T.clear"),
+    (started, {}, "T.fill(acc, 3.0)", "accumulator 'acc' starts from 3.0; a gemm can only start from zero", "add the value"),
+    (from_memory, {}, "T.gemm(A, b, acc)", "T.gemm works on tiles; A = A (32x32 float16) is in global memory", "T.alloc_shared"),
+    (odd_column, {}, "T.gemm", "A starts at column 3 of its tile", "multiple of 16"),
+    (batch, {"shape": (2, N, N)}, "T.alloc_shared", "has the shape (2, 32, 32)", "one matrix at a time"),
+    (plain, FP8, "T.gemm", "the cube core of Ascend910B1 does not multiply float8_e4m3fn", "T.copy converts"),
+    (plain, {"a": "int8", "b": "int8"}, "T.gemm", "gemm of int8 accumulates in int32, here C is float32", "declare C as int32"),
+]
+
+
+@pytest.mark.parametrize("body, options, line, message, hint", REFUSED, ids=[f"{r[0].__name__}-{i}" for i, r in enumerate(REFUSED)])
+def test_refusals_say_what_to_write_instead(body, options, line, message, hint):
+    with pytest.raises(TilelangAscendError) as caught:
+        kernel(body, **options)
+    assert message in caught.value.message and hint in caught.value.hint
+    assert line in caught.value.location.source
