@@ -127,7 +127,7 @@ class _Plan:
             return
         yield rows * self._inner_cost(), lambda: self.rows(self.outer, self._repeat_inner, self._inner_cost())
         for k, axis in enumerate(self.outer):
-            if all(self._rep(s, v) <= self._rep_limit(i) for i, (s, v) in enumerate(zip(axis.strides, self.views))):
+            if all(0 <= self._rep(s, v) <= self._rep_limit(i) for i, (s, v) in enumerate(zip(axis.strides, self.views))):
                 each = -(-self.inner.extent // self.lanes) * -(-axis.extent // MAX_REPEAT)
                 others = [a for i, a in enumerate(self.outer) if i != k]
                 emit = lambda axis=axis, others=others, each=each: self.rows(

@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import ml_dtypes
+import numpy as np
+
 from .vector_graph import Graph, Node
 
 
@@ -26,6 +29,11 @@ class Format:
 
 
 FORMATS = {"float8_e4m3fn": Format(3, -6, 256.0, 7, 480.0), "float8_e5m2": Format(2, -14, 1.0, 8)}
+
+
+def code_of(number: float, dtype: str) -> int:
+    """Code of a constant."""
+    return int(np.array(number, np.float32).astype(getattr(ml_dtypes, dtype)).view(np.uint8))
 
 
 def decode(g: Graph, a: Node, codes) -> Node:

@@ -7,7 +7,7 @@ from .affine import constant
 from .context import BLOCK_BYTES
 from .vector_convert import Unsupported
 from .vector_emit import Unwritable
-from .vector_fp8 import FORMATS
+from .vector_fp8 import FORMATS, code_of
 from .vector_gather import gather_view
 from .vector_graph import Node
 from .vector_ops import VectorOps
@@ -23,6 +23,8 @@ def store(values: Values, place: View, value: Node, span) -> None:
     if place.dtype in FORMATS and not value.is_scalar:
         # Instructions move 8-bit floats as bytes.
         place, value = place.retyped("uint8"), values.added(values.graph.reinterpret(value, "uint8"))
+    elif place.dtype in FORMATS and value.op == "const":
+        place, value = place.retyped("uint8"), values.graph.const(code_of(value.value, place.dtype), "uint8")
     axes = tuple(a for a, s in enumerate(place.strides) if s and values.extents[a] > 1)
     if any(a not in axes and values.extents[a] > 1 for a in value.axes):
         raise Unsupported("several iterations store to the same element", "use a reduction or an atomic")

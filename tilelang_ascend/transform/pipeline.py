@@ -16,6 +16,7 @@
     fold_clears          zero fills of accumulators become conditions of the first Mmad
     cut_nests            element-wise statements in parts, only if their temporaries do not fit otherwise
     lower_tile_ops       tile ops become instructions
+    float8_codes         8-bit floats are bytes where the hardware does not know them
     hoist_invariants     instructions that compute the same in every iteration move in front of the loop
     plan_memory          addresses
     insert_sync          flags and barriers
@@ -34,6 +35,7 @@ from ..isa.base import Space
 from .cut_nests import cut_nests
 from .drop_dead_fills import drop_dead_fills
 from .expand_im2col import expand_im2col
+from .float8_codes import float8_codes
 from .fold_clears import fold_clears
 from .forward_copies import forward_copies
 from .hoist_invariants import hoist_invariants
@@ -186,15 +188,16 @@ def _attempt(placed: PrimFunc, chip, options: Options, versions: int, temporarie
         tiled = cut_nests(tiled, lanes)
         stages.append(("cut_nests", tiled))
     combined, warnings = lower_tile_ops(tiled, chip, {"fast_math": options.fast_math})
-    stages.append(("lower_tile_ops", combined))
-    hoisted = hoist_invariants(combined, chip)
-    if hoisted is not combined:
+    coded = float8_codes(combined, chip)
+    stages += [("lower_tile_ops", combined), ("float8_codes", coded)]
+    hoisted = hoist_invariants(coded, chip)
+    if hoisted is not coded:
         try:
             planned, memory_map = plan_memory(hoisted, chip)
             return _Fitting([*stages, ("hoist_invariants", hoisted)], planned, memory_map, warnings)
         except OutOfMemory:
             pass  # Without room the loop computes it again in every iteration.
-    planned, memory_map = plan_memory(combined, chip)
+    planned, memory_map = plan_memory(coded, chip)
     return _Fitting(stages, planned, memory_map, warnings)
 
 

@@ -1,0 +1,138 @@
+"""Tensors and tiles of 8-bit floats on chips whose copies know the dtype (a5) and on those that move bytes (a2)."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.ir import verify_ascend
+
+FORMATS = ["float8_e4m3fn", "float8_e5m2"]
+TARGETS = ["a2", "a5"]
+M, N = 4, 40
+
+
+def numpy_type(dtype):
+    return np.dtype(getattr(ml_dtypes, dtype))
+
+
+def codes(dtype, shape=(M, N)):
+    """All kinds of numbers: zeros, subnormals, both signs; no NaN."""
+    every = np.arange(256, dtype=np.uint8).view(numpy_type(dtype))
+    finite = every[np.isfinite(every.astype(np.float32))]
+    return np.random.default_rng(1).choice(finite.view(np.uint8), shape).view(numpy_type(dtype))
+
+
+def run(func, target, dtype, **more):
+    """Result Y (8-bit) and Z (float32) of both roads; the program must be legal on the chip."""
+    kernel = tilelang.compile(func, target=target)
+    assert verify_ascend(kernel.artifact.ascend_ir, get_chip(target)) == []
+    if target == "a2":
+        assert "fp8" not in kernel.get_kernel_source()
+    arrays = {"X": codes(dtype), "Y": np.zeros((M, N), numpy_type(dtype)), "Z": np.zeros((M, N), np.float32), **more}
+    out = roads.run(kernel, arrays)
+    return arrays["X"], out["Y"], out["Z"]
+
+
+def same(a, b):
+    np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_tiles_are_loaded_converted_and_stored(dtype, target):
+    @T.prim_func
+    def k(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), dtype), Z: T.Tensor((M, N), "float32")):
+        with T.Kernel(1):
+            x, y, z = T.alloc_shared((8, 64), dtype), T.alloc_shared((M, N), dtype), T.alloc_shared((M, N), "float32")
+            T.copy(X[0:8, 0:64], x)
+            for i, j in T.Parallel(M, N):
+                z[i, j] = T.cast(x[i, j], "float32") * 0.5
+            T.copy(z, Z)
+            T.copy(z, y)
+            T.copy(y, Y)
+
+    x, y, z = run(k, target, dtype)
+    np.testing.assert_array_equal(z, x.astype(np.float32) * 0.5)
+    np.testing.assert_array_equal(y.astype(np.float32), z.astype(numpy_type(dtype)).astype(np.float32))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("value", [0.0, -1.5])
+def test_fills(value, target, capfd):
+    @T.prim_func
+    def k(X: T.Tensor((M, N), "float8_e4m3fn"), Y: T.Tensor((M, N), "float8_e4m3fn"), Z: T.Tensor((M, N), "float32")):
+        with T.Kernel(1):
+            y = T.alloc_shared((M, 64), "float8_e4m3fn")
+            if value == 0.0:
+                T.clear(y)
+            else:
+                T.fill(y, value)
+            T.copy(X[0:2, 0:N], y[0:2, 0:N])
+            T.copy(y[0:M, 0:N], Y)
+
+    x, y, _ = run(k, target, "float8_e4m3fn")
+    same(y, np.concatenate([x[:2], np.full((2, N), value, x.dtype)]))
+    assert "scalar loops" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_in_reverse(target):
+    @T.prim_func
+    def k(X: T.Tensor((M, N), "float8_e4m3fn"), Y: T.Tensor((M, N), "float8_e4m3fn"), Z: T.Tensor((M, N), "float32")):
+        with T.Kernel(1):
+            for i, j in T.Parallel(M, N):
+                Y[i, j] = X[M - 1 - i, j]
+
+    x, y, _ = run(k, target, "float8_e4m3fn")
+    same(y, x[::-1])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_single_elements(dtype, target):
+    """The scalar unit has bytes only: conversions are integer arithmetic, exact, rounded to nearest even."""
+    count = 256
+
+    @T.prim_func
+    def k(X: T.Tensor((count,), dtype), F: T.Tensor((count,), "float32"), Z: T.Tensor((count,), "float32"), Y: T.Tensor((count,), dtype)):
+        with T.Kernel(1):
+            last = T.alloc_var(dtype)
+            last = X[0]
+            for i in T.serial(count):
+                Z[i] = T.cast(X[i], "float32")
+                Y[i] = T.cast(F[i], dtype)
+                last = X[i]
+            Y[0] = last
+
+    x = np.arange(count, dtype=np.uint8).view(numpy_type(dtype))
+    real = np.sort(x.astype(np.float32)[np.isfinite(x.astype(np.float32))])
+    between = (real[:-1] + real[1:]) / 2
+    special = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1e9, -1e9, 1e-9])
+    f = np.concatenate([special, np.nextafter(between, np.inf)[:20], between])[:count]
+    f = np.pad(f, (0, count - f.size)).astype(np.float32)
+    kernel = tilelang.compile(k, target=target)
+    out = roads.run(kernel, {"X": x, "F": f, "Z": np.zeros(count, np.float32), "Y": np.zeros_like(x)})
+    np.testing.assert_array_equal(out["Z"], x.astype(np.float32))
+    want = f.astype(numpy_type(dtype))
+    want[0] = x[-1]
+    np.testing.assert_array_equal(out["Y"].astype(np.float32), want.astype(np.float32))
+    np.testing.assert_array_equal(np.signbit(out["Y"].astype(np.float32)[1:20]), np.signbit(want.astype(np.float32)[1:20]))
+
+
+def test_elements_are_printed():
+    @T.prim_func
+    def k(X: T.Tensor((M, N), "float8_e4m3fn")):
+        with T.Kernel(1):
+            T.print(X[1, 2], "one")
+            T.print(X[1, 0:2], "raw")
+
+    x = codes("float8_e4m3fn")
+    _, result = roads.launch(tilelang.compile(k).artifact, roads.twin_entries(tilelang.compile(k).artifact), {"X": x}, {})
+    assert result.output.splitlines() == [
+        f"[AIV 0] one: {float(x[1, 2]):f}",
+        f"[AIV 0] raw: X (float8_e4m3fn as bytes)[1] = {x[1, :2].view(np.uint8).tolist()}",
+    ]
