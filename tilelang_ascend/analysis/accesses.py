@@ -13,7 +13,7 @@ versions apart would take minutes."""
 
 
 class AccessReader:
-    """Translates intrinsic calls into `Access` records. `extents`: loop atom -> constant trip count."""
+    """Translates intrinsic calls into `Access` records. `extents`: loop atom -> largest trip count, where it is known."""
 
     def __init__(self, forms: LinearForms, extents: dict):
         self.forms, self.extents = forms, extents

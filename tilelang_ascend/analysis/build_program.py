@@ -17,7 +17,7 @@ from ..ir import (
 from ..isa import split_event
 from .accesses import AccessReader
 from .core_use import CoreUse, call_of, record_of
-from .linear import LinearForms
+from .linear import LinearForms, upper_bound
 from .program import LANE_INDEX, Block, Branch, Instr, Jump, Loop, Program, Sync
 
 #: Synchronisation intrinsics -> kind of `Sync` node.
@@ -136,8 +136,9 @@ class _Builder:
         extent = self.forms(s.extent) if is_for else None
         trip = extent.const if is_for and not extent.terms else None
         node = Loop(block, position, s, atom, extent, trip, independent=is_for and INDEPENDENT in s.annotations)
-        if trip is not None:
-            self.extents[atom] = trip
+        most = trip if trip is not None or not is_for else upper_bound(s.extent, self.forms, self.extents)
+        if most is not None:
+            self.extents[atom] = most if trip is not None else max(1, most)
         self.loops.append(node)
         self.loop_stack.append(node)
         self.forms.enter(atom)

@@ -50,7 +50,7 @@ class Atom:
         return env.get(self)
 
     def interval(self, extents: dict) -> tuple[float, float]:
-        """Lowest and highest value; `extents` gives the trip count of loops where it is constant."""
+        """Lowest and highest value; `extents` gives the largest trip count of loops where it is known."""
         if self.kind == "loop":
             return 0, extents.get(self, INF) - 1
         if self.kind == "opaque":
@@ -255,7 +255,7 @@ _RULES = {
 
 
 def upper_bound(expr, forms: LinearForms, extents: dict) -> int | None:
-    """A constant that `expr` never exceeds, None when there is no obvious one. `extents`: loop atom -> trip count."""
+    """A constant that `expr` never exceeds, None when there is no obvious one. `extents`: loop atom -> largest trip count."""
     if isinstance(expr, Var) and expr in forms.values:
         bound = upper_bound(forms.values[expr], forms, extents)
         if bound is not None:

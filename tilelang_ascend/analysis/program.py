@@ -133,7 +133,7 @@ class Program:
     Attributes:
         instrs: instructions in program order.
         loops: all loops.
-        extents: loop atom -> constant trip count.
+        extents: loop atom -> largest trip count, where it is known.
         cores: cores that have instructions.
         addresses: local buffer -> byte address, where memory is planned.
         user_tensors: GM parameters that hold the user's data.

@@ -50,6 +50,15 @@ def test_zero_steps(chip, dtype, accum, relu):
         check(kernel, 40, 48, k, dtype, accum, relu, text=k == 0 and not relu)
 
 
+def test_every_flag_is_needed():
+    """By a launch without steps or by one with steps."""
+    rng, survivors = np.random.default_rng(0), []
+    for k in (0, 100):
+        a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((40, k), (k, 48)))
+        survivors.append(roads.surviving_mutants(matmul(40, 48), {"A": a, "B": b, "C": np.zeros((40, 48), np.float32)}, {"K": k}))
+    assert set(survivors[0]) & set(survivors[1]) == set()
+
+
 def test_accumulator_that_fills_l0c():
     kernel = matmul(128, 256, 128, 256)
     for k in (0, 64):
