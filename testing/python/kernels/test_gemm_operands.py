@@ -123,7 +123,7 @@ def batch(A, B, C, a, b, acc):
 
 FP8 = {"a": "float8_e4m3fn", "b": "float8_e4m3fn"}
 REFUSED = [
-    (changed, {}, "T.gemm(a, b, acc)", "accumulates into 'acc', which was changed element-wise before", "clear_accum=True"),
+    (changed, {}, "T.gemm(a, b, acc)", "product is added to 'acc', which vector statements have changed", "clear_accum=True"),
     (in_a_branch, {}, "T.copy(acc, C)", "'acc' is written by gemm on one way to this line and element-wise on another", "of its own"),
     (loaded, {}, "T.copy(C, acc)", "'acc' is loaded from global memory and then accumulated by gemm", "start the accumulator with T.clear"),
     (started, {}, "T.fill(acc, 3.0)", "accumulator 'acc' starts from 3.0; a gemm can only start from zero", "add the value"),
