@@ -143,7 +143,7 @@ def fill_rows(tile: Tile, version, row, col, rows, cols, span) -> Stmt:
         return intrin("fill_l1", reinterpret(target, "int16" if itemsize(dtype) == 1 else dtype), *shape, 0, span=span)
 
     if nz.by_rows:
-        if const_int(row) is not None and const_int(rows) is not None and const_int(row) % FRACTAL_ROWS == const_int(rows) % FRACTAL_ROWS == 0:
+        if all(const_int(n) is not None and const_int(n) % FRACTAL_ROWS == 0 for n in (row, rows)):
             return fill(row, const_int(rows) // FRACTAL_ROWS, groups * FRACTAL_ROWS, (nz.col_groups - groups) * FRACTAL_ROWS)
         i = tirx.Var("row", "int32")
         return loop(i, rows, fill(row + i, groups, 1, FRACTAL_ROWS - 1), span=span)

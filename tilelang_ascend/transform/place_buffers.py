@@ -133,8 +133,9 @@ class Placer:
         dtype = ACCUMULATED_IN.get(dtype_of(buffer), dtype_of(buffer)) if side == ACC else dtype_of(buffer)
         name = buffer.name if len(sides) == 1 else f"{buffer.name}_{'l0c' if side == ACC else side}"
         if side != UB and any(const_int(n) != 1 for n in list(buffer.ty.shape)[:-2]):
+            shape = tuple(const_int(n) for n in buffer.ty.shape)
             raise UnsupportedConstruct(
-                f"'{buffer.name}' has the shape {tuple(const_int(n) for n in buffer.ty.shape)}: an operand or accumulator of gemm is one matrix",
+                f"'{buffer.name}' has the shape {shape}: an operand or accumulator of gemm is one matrix",
                 at=self.declared[buffer],
                 hint="allocate a two-dimensional tile and load one matrix at a time, or one tile for each matrix",
             )
