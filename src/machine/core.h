@@ -134,7 +134,7 @@ class Core final : public ExecContext {
   bool prime_accesses();
   void prime(int space, int64_t end);
   bool check_global(const Access& a, int64_t lo, int64_t hi, const Instr& instr, int slot);
-  void check_races(const Access& a, const Instr& instr, const Accessor& who);
+  void check_races(const Access& a, const Instr& instr, const Accessor& who, bool look = false);
   Epoch tick(int slot, const Instr& instr);
   void complete(int slot, const Instr& instr);
   Clock finished_clock(int slot) const;

@@ -106,11 +106,28 @@ bool Core::check_accesses(const Instr& instr, int slot) {
   for (const Access& a : accesses_) legal &= a.bytes() == 0 || check_memory(a, instr, slot);
   if (!legal || !m_.hazards.on(kRacecheck)) return legal;
   const Accessor who{index, {agent_of(index, slot), time_[slot]}, &clock_[slot]};
-  // Reads first: an instruction that updates in place reads what was there before its own write.
-  for (const bool write : {false, true}) {
-    for (const Access& a : accesses_) {
-      if (a.write == write && a.bytes() != 0) check_races(a, instr, who);
-    }
+  // Reads first: an instruction that updates in place reads what was there before its own write. Such a read is not recorded
+  // before the write: it would take the place of earlier reads of the pipe, which the write must not overtake.
+  const auto in_place = [this](const Access& r) {
+    const Range x = extent(r);
+    return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& w) {
+      const Range y = extent(w);
+      return w.write && w.bytes() != 0 && w.space == r.space && x.lo < y.hi && y.lo < x.hi;
+    });
+  };
+  bool again = false;
+  for (const Access& a : accesses_) {
+    if (a.write || a.bytes() == 0) continue;
+    const bool look = in_place(a);
+    check_races(a, instr, who, look);
+    again |= look;
+  }
+  for (const Access& a : accesses_) {
+    if (a.write && a.bytes() != 0) check_races(a, instr, who);
+  }
+  if (!again) return true;
+  for (const Access& a : accesses_) {
+    if (!a.write && a.bytes() != 0 && in_place(a)) check_races(a, instr, who);
   }
   return true;
 }
@@ -177,7 +194,7 @@ bool Core::check_global(const Access& a, int64_t lo, int64_t hi, const Instr& in
   return false;
 }
 
-void Core::check_races(const Access& access, const Instr& instr, const Accessor& who) {
+void Core::check_races(const Access& access, const Instr& instr, const Accessor& who, bool look) {
   const Access a = merged(access);
   GmTensor* tensor = nullptr;
   RaceShadow* shadow;
@@ -193,7 +210,7 @@ void Core::check_races(const Access& access, const Instr& instr, const Accessor&
     if (!owned) owned = std::make_unique<RaceShadow>(chip.capacity(a.space, aic));
     shadow = owned.get();
   }
-  const auto kind = a.atomic ? RaceShadow::kAtomic : a.write ? RaceShadow::kWrite : RaceShadow::kRead;
+  const auto kind = look ? RaceShadow::kLook : a.atomic ? RaceShadow::kAtomic : a.write ? RaceShadow::kWrite : RaceShadow::kRead;
   Conflict conflict;
   for (int64_t j = 0; j < a.outer_count; ++j) {
     for (int64_t i = 0; i < a.count; ++i) {

@@ -56,11 +56,12 @@ void RaceShadow::add_read(Cell& cell, uint64_t word, const Accessor& who) {
 
 void RaceShadow::touch(Cell& cell, int64_t offset, Kind kind, const Accessor& who, Conflict& conflict) {
   if (cell.write != 0) check(cell.write, true, offset, who, conflict);
-  if (kind != kRead || (cell.reads & (kMark | kAtomicBit))) {
+  const bool read = kind == kRead || kind == kLook;
+  if (!read || (cell.reads & (kMark | kAtomicBit))) {
     // Reads do not conflict with reads, nor atomic updates with atomic updates.
     auto other = [&](uint64_t w) {
       const bool atomic = (w & kAtomicBit) != 0;
-      if ((kind == kRead && !atomic) || (kind == kAtomic && atomic)) return;
+      if ((read && !atomic) || (kind == kAtomic && atomic)) return;
       check(w, atomic, offset, who, conflict);
     };
     if (cell.reads & kMark) {
@@ -69,6 +70,7 @@ void RaceShadow::touch(Cell& cell, int64_t offset, Kind kind, const Accessor& wh
       other(cell.reads);
     }
   }
+  if (kind == kLook) return;
   if (kind == kWrite) {
     drop_reads(cell);
     cell.write = pack(who.epoch, false);

@@ -33,7 +33,8 @@ class RaceShadow {
  public:
   explicit RaceShadow(int64_t bytes) : cells_(static_cast<size_t>((bytes + kGranule - 1) / kGranule)) {}
 
-  enum Kind { kRead, kWrite, kAtomic };
+  /*! \brief `kLook` checks a read without recording it. */
+  enum Kind { kRead, kWrite, kAtomic, kLook };
   /*! \brief Check and record an access to bytes [lo, hi). Only the first conflict is written to `conflict`. */
   void access(int64_t lo, int64_t hi, Kind kind, const Accessor& who, Conflict& conflict);
 

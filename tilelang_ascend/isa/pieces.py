@@ -119,6 +119,11 @@ _RULES: dict[tuple[str, str], Callable] = {
 }
 
 
+for _name in ("whole_reduce_sum", "whole_reduce_max", "whole_reduce_min"):
+    # One element for each repeat.
+    _RULES[_name, "d"] = lambda v, i: (v.itemsize(i), _times(v.exact("d_rep"), v.itemsize(i)))
+
+
 def _lanes(record: Intrinsic, v: Values) -> int | None:
     """The highest active lane of a repeat plus one, None when the mask is not known."""
     scalars = {a.name for a in record.args}

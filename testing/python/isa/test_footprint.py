@@ -108,6 +108,7 @@ class Known:
         ("sub_mask", ("float32",) * 3, (0, -1, 8, 1, 1, 0, 98, 98, 1), [(256, 3136), (256, 3136), None]),
         ("abs_mask", ("float16",) * 2, (-1, -1, 3, 1, 2, 9, 16), [(256, 288), (480, 512)]),
         ("whole_reduce_max", ("float32",) * 2, (9, 8, 1, 1, 8), [None, (36, 256)]),
+        ("whole_reduce_max", ("float32",) * 2, (32, 16, 8, 1, 16), [(4, 32), (128, 512)]),
         # Squares of two fractals: kept together at a pitch of 4 fractals, or their halves in two runs of 3.
         ("load_l0a_transpose", ("float32",) * 2, (0, 3, 2, 3, 0), [(1024, 2048), (1024, 2048)]),
         ("load_l0b_transpose", ("float32",) * 2, (0, 3, 1, 0, 7), [(1536, 4096), None]),

@@ -46,6 +46,17 @@ def test_vector_instructions_overlap():
     assert launch({"a": a}, independent, checks=("racecheck",)).ok
 
 
+@pytest.mark.parametrize("barrier", [False, True])
+def test_an_update_in_place_must_not_overtake_earlier_reads(barrier):
+    """The update reads the same bytes: its own read does not stand for the ones before it."""
+    a, _, _ = add_arrays(64)
+    p = Program().load(ub(0), gm(a), 256).sync("MTE2_V").add(ub(1024), ub(0), ub(0), 64)
+    p = (p.barrier("V") if barrier else p).add(ub(0), ub(0), ub(0), 64)
+    result = launch({"a": a}, p, checks=("racecheck",))
+    assert result.ok is barrier
+    assert barrier or "write after read" in result.hazards[0].message
+
+
 @pytest.mark.parametrize("start, found", [(156, False), (155, True), (100, True), (81, True), (80, False)])
 def test_overlap_is_exact_to_the_byte(start, found):
     a = np.zeros(512, np.uint8)
