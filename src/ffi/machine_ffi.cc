@@ -78,6 +78,7 @@ std::vector<GmTensor> read_tensors(const Array<Array<Any>>& rows) {
     t.name = row[2].cast<String>();
     t.writable = row[3].cast<bool>();
     t.scratch = row[4].cast<bool>();
+    t.fresh = row[5].cast<bool>();
     t.index = static_cast<int32_t>(tensors.size());
     tensors.push_back(std::move(t));
   }
@@ -183,6 +184,19 @@ List output_json(const Machine& m) {
   return out;
 }
 
+List unwritten_json(const Machine& m) {
+  List out;
+  for (const UnwrittenRange& r : m.gm.unwritten()) {
+    Object o;
+    o.Set(String("tensor"), String(r.tensor));
+    o.Set(String("lo"), r.lo);
+    o.Set(String("hi"), r.hi);
+    o.Set(String("nbytes"), r.bytes);
+    out.push_back(o);
+  }
+  return out;
+}
+
 Object core_json(const Machine& m, size_t index, const CoreTime& t) {
   Object busy, assumed, count;
   for (int slot = 0; slot < kNumSlots; ++slot) {
@@ -231,7 +245,7 @@ TimeReport replay_time(Machine& m) {
 /*!
  * \brief Run one launch. Returns [report as JSON text, streams (one Bytes of int64 for each core), trace events].
  * \param aic, aiv Entry of the core type, or None.
- * \param gm Rows of [address, bytes, name, writable, scratch].
+ * \param gm Rows of [address, bytes, name, writable, scratch, fresh].
  */
 Array<Any> run(const String& chip, const String& type, int64_t block_dim, const Any& aic, const Any& aiv,
                const Array<int64_t>& args, const Array<Array<Any>>& gm, const Map<String, Any>& options) {
@@ -248,6 +262,7 @@ Array<Any> run(const String& chip, const String& type, int64_t block_dim, const 
   report.Set(String("error"), String(m.error()));
   report.Set(String("hazards"), hazards_json(m));
   report.Set(String("suppressed"), m.hazards.suppressed());
+  report.Set(String("unwritten"), unwritten_json(m));
   Bytes events;
   if (m.options.time && m.error().empty()) {
     const TimeReport t = replay_time(m);

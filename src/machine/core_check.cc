@@ -1,5 +1,6 @@
 /* Checks of one core: ranges, clocks and races of accesses, and what is left at the end. */
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -224,6 +225,13 @@ void Core::check_races(const Access& access, const Instr& instr, const Accessor&
 uint8_t* Core::gm_shadow(int64_t address) {
   GmTensor* t = m_.gm.find(address);
   return t == nullptr || t->shadow.empty() ? nullptr : t->shadow.data() + (address - t->address);
+}
+
+void Core::mark_written(int64_t address, int64_t bytes) {
+  if (!track_undefined) return;
+  GmTensor* t = m_.gm.find(address);
+  if (t == nullptr || t->unwritten.empty()) return;
+  std::memset(t->unwritten.data() + (address - t->address), 0, static_cast<size_t>(bytes));
 }
 
 void Core::report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) {

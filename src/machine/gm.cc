@@ -18,8 +18,23 @@ void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow) {
     }
   }
   for (GmTensor& t : tensors_) {
+    if (with_shadow && t.fresh) t.unwritten.assign(static_cast<size_t>(t.bytes), 1);
     if (with_shadow && t.scratch) t.shadow.assign(static_cast<size_t>(t.bytes), kUndefinedByte);
   }
+}
+
+std::vector<UnwrittenRange> GmMap::unwritten() const {
+  std::vector<UnwrittenRange> found;
+  for (const GmTensor& t : tensors_) {
+    UnwrittenRange r{t.name};
+    for (size_t i = 0; i < t.unwritten.size(); ++i) {
+      if (t.unwritten[i] == 0) continue;
+      if (r.bytes++ == 0) r.lo = static_cast<int64_t>(i);
+      r.hi = static_cast<int64_t>(i) + 1;
+    }
+    if (r.bytes > 0) found.push_back(r);
+  }
+  return found;
 }
 
 GmTensor* GmMap::find(int64_t address) {

@@ -18,9 +18,17 @@ struct GmTensor {
   std::string name;
   bool writable = true;
   bool scratch = false;               //!< starts undefined, and undefined values may pass through it
+  bool fresh = false;                 //!< an output of which it is noted what is written
   int32_t index = 0;                  //!< position in the list the caller gave
-  std::vector<uint8_t> shadow;        //!< scratch only, with initcheck: 1 = undefined
+  std::vector<uint8_t> shadow;        //!< scratch only, with initcheck: the undefined bits of each byte
+  std::vector<uint8_t> unwritten;     //!< fresh only, with initcheck: 1 = nobody wrote this byte
   std::unique_ptr<RaceShadow> race;   //!< made at the first access; never for read-only tensors
+};
+
+/*! \brief Unwritten bytes of a fresh tensor: where they begin and end, and how many of those in between there are. */
+struct UnwrittenRange {
+  std::string tensor;
+  int64_t lo = 0, hi = 0, bytes = 0;
 };
 
 /*! \brief All registered tensors, by address. */
@@ -34,6 +42,8 @@ class GmMap {
   const GmTensor* below(int64_t address) const;
   /*! \brief Operand word with the address written as tensor index (bits 47..40) and offset (bits 39..0). */
   int64_t normalise(int64_t word);
+  /*! \brief Bytes of fresh tensors that nobody wrote; empty without initcheck. */
+  std::vector<UnwrittenRange> unwritten() const;
   size_t size() const { return tensors_.size(); }
   /*! \brief Tensors by ascending address. */
   std::vector<GmTensor>& tensors() { return tensors_; }

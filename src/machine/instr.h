@@ -156,6 +156,8 @@ class ExecContext {
   }
   /*! \brief Shadow of scratch memory in GM. One lookup serves the whole operand: an access never leaves its tensor. */
   virtual uint8_t* gm_shadow(int64_t address) = 0;
+  /*! \brief Note that `bytes` of GM from `address` on have a value now. An atomic update gives them none. */
+  virtual void mark_written(int64_t address, int64_t bytes) = 0;
   /*! \brief Report that undefined bytes `[offset, offset+len)` of `space` reached a place that matters. */
   virtual void report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) = 0;
   /*! \brief Report a value the instruction cannot work with (for example a stride its field cannot hold). */

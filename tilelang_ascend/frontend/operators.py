@@ -227,8 +227,11 @@ def power(a, b):
         to_float = isinstance(exponent, float) and not is_float(dtype_of(base))
         return cast(result, join_dtypes(dtype_of(base), "float32")) if to_float else result
     a, b = match(a, b)
-    if is_float(dtype_of(a)):
+    dtype = dtype_of(a)
+    if dtype in ("float16", "float32", "float64"):
         return tirx.sqrt(a) if exponent == 0.5 else tirx.pow(a, b)
+    if is_float(dtype):
+        return cast(power(cast(a, "float32"), cast(b, "float32")), dtype)
     nearest = tirx.nearbyint(tirx.pow(cast(a, "float32"), cast(b, "float32")))
     return cast(nearest, dtype_of(a))
 

@@ -42,6 +42,7 @@ def _warning_text(span, message: str) -> str:
 
 def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: dict[str, Any]) -> Artifact:
     from .. import codegen, ir
+    from ..analysis.output_gaps import output_gaps
     from ..transform import pipeline
 
     name = str(func.attrs["global_symbol"])
@@ -49,6 +50,7 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     if announce:
         get_logger().info("begins to compile kernel %s for %s", name, chip.name)
     lowered = pipeline.lower(func, chip, options=pipeline.Options(**options))
+    gaps = output_gaps(func, {func.params[i].name for i in out_idx})
     source = codegen.emit(lowered.ascend_ir)
     abi, kernel_type = describe_program(lowered.ascend_ir)
     artifact = Artifact(
@@ -62,8 +64,11 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
         host_source=source.host,
         memory_map=lowered.memory_map.text(),
         options=options,
-        notes=[*_hint_notes(func), *(str(n) for n in lowered.notes)],
-        warnings=[_warning_text(span, message) for span, message in lowered.warnings],
+        notes=[*_hint_notes(func), *(_warning_text(g.span, g.text()) for g in gaps if g.sizes), *(str(n) for n in lowered.notes)],
+        warnings=[
+            *(_warning_text(span, message) for span, message in lowered.warnings),
+            *(_warning_text(g.span, g.text()) for g in gaps if not g.sizes),
+        ],
         tile_ir_json=tile_ir_json,
         ascend_ir_json=ir.tvm.ir.save_json(lowered.ascend_ir),
     )

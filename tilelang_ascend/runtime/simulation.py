@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import env
 from ..errors import DeviceAssertionError, Location, SimulationError
+from ..log import get_logger
 from .arguments import Launch
 from .artifact import AbiSlot, Artifact
 
@@ -61,6 +62,11 @@ class SimulationReport:
     def hazards(self) -> Sequence[Any]:
         """Findings of the checks; empty for a correct kernel."""
         return self.run.hazards
+
+    @property
+    def unwritten(self) -> Sequence[Any]:
+        """Outputs allocated by the launch of which the kernel left a part unwritten; empty when simulated without checks."""
+        return self.run.unwritten
 
     def summary(self) -> str:
         """Findings, time and occupancy in a few lines."""
@@ -113,6 +119,8 @@ def execute(artifact: Artifact, launch: Launch) -> None:
     stopped = next((h for h in result.hazards if h.check == "trap"), None)
     if stopped is not None:
         raise DeviceAssertionError(stopped.message, at=_source_line(artifact, stopped.first.line), notes=[f"on {stopped.first.core}"])
+    for gap in result.unwritten:
+        get_logger().warning("%s: %s", artifact.name, gap.text())
     if result.hazards:
         first = result.hazards[0]
         more = len(result.hazards) + result.suppressed - 1
@@ -169,7 +177,9 @@ def _run(artifact: Artifact, launch: Launch, options):
             tensor = machine.Tensor(memory.ctypes.data, memory.nbytes, slot.name, scratch=True)
         else:
             buffer = launch.buffers[slot.name]
-            tensor = machine.Tensor(buffer.address, buffer.nbytes, slot.name, buffer.parameter.writes)
+            tensor = machine.Tensor(
+                buffer.address, buffer.nbytes, slot.name, buffer.parameter.writes, fresh=not buffer.initialized
+            )
         words.append(tensor.address)
         if tensor.nbytes:
             tensors.append(tensor)

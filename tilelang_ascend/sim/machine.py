@@ -67,13 +67,16 @@ class SimOptions:
 
 
 class Tensor(NamedTuple):
-    """One tensor in GM. `scratch` memory (workspaces) starts undefined, and undefined values may pass through it."""
+    """One tensor in GM. `scratch` memory (workspaces) starts undefined, and undefined values may pass through it. Of
+    `fresh` ones (outputs the launch allocated) `RunResult.unwritten` tells what was never written.
+    """
 
     address: int
     nbytes: int
     name: str
     writable: bool = True
     scratch: bool = False
+    fresh: bool = False
 
 
 def run(

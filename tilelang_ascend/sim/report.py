@@ -57,6 +57,20 @@ class Hazard:
 
 
 @dataclass(frozen=True)
+class Unwritten:
+    """An output the launch allocated of which `nbytes` bytes between `lo` and `hi` were never written."""
+
+    tensor: str
+    lo: int
+    hi: int
+    nbytes: int
+
+    def text(self) -> str:
+        """The finding in words."""
+        return f"output {self.tensor}: {self.nbytes} bytes between byte {self.lo} and byte {self.hi} are never written"
+
+
+@dataclass(frozen=True)
 class CoreTime:
     """Simulated time of one core, in cycles, by pipe name."""
 
@@ -72,6 +86,8 @@ class RunResult:
     """Outcome of `machine.run`. Times are simulated; they are 0 and empty when time was switched off.
 
     hazards: findings, in order of discovery, at most `SimOptions.max_reports`; `suppressed` more were found.
+    unwritten: outputs the launch allocated and the kernel did not fill (with `initcheck`). Not a hazard: a kernel may
+        leave padding as it is.
     cycles: from the start of the kernel to the end of its last core, at the core clock.
     simulated_us: launch overhead plus cycles.
     bound_pipe: the busiest pipe, averaged over the cores that have it; ``""`` without time.
@@ -90,6 +106,7 @@ class RunResult:
 
     hazards: Sequence[Hazard]
     suppressed: int = 0
+    unwritten: Sequence[Unwritten] = ()
     cycles: float = 0.0
     simulated_us: float = 0.0
     launch_us: float = 0.0
@@ -125,6 +142,7 @@ class RunResult:
         lines = [h.text() for h in self.hazards]
         if self.suppressed:
             lines.append(f"and {self.suppressed} more findings")
+        lines += [u.text() for u in self.unwritten]
         if self.cycles:
             shares = ", ".join(f"{p} {100 * v:.0f}%" for p, v in self.occupancy.items() if v >= 0.005)
             lines.append(
@@ -144,6 +162,7 @@ class RunResult:
         return cls(
             hazards=tuple(_hazard(h) for h in report["hazards"]),
             suppressed=report["suppressed"],
+            unwritten=tuple(Unwritten(**u) for u in report["unwritten"]),
             cycles=cycles,
             simulated_us=time.get("simulated_us", 0.0),
             launch_us=time.get("launch_us", 0.0),

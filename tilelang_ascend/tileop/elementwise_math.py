@@ -27,7 +27,7 @@ def isnan(o, x):
     return o.g.mask_not(o.cond("eq", x, x))
 
 
-NATIVE = {"rsqrt": rsqrt, "isnan": isnan, **math_special.NATIVE}
+NATIVE = {"rsqrt": rsqrt, "isnan": isnan}
 IN_FLOAT32 = {**math_exponential.FUNCTIONS, **math_trigonometric.FUNCTIONS, **math_special.FUNCTIONS}
 
 
@@ -44,6 +44,8 @@ def function(o, name: str, args: list[Node]) -> Node:
         return through_float32(o, lambda o, v: o.cast(v, "float32", ROUNDING[name]), args)
     if name in NATIVE:
         return NATIVE[name](o, *args)
+    if o.fast and name in math_special.FAST_NATIVE:
+        return math_special.FAST_NATIVE[name](o, *args)
     if name == "fmod":
         return float_division(o, "truncmod", *args)
     if name in IN_FLOAT32:

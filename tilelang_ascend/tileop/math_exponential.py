@@ -1,11 +1,6 @@
 """Exponentials and logarithms to other bases, powers.
 
-Error bounds (float32, away from denormals), with `exp` and `ln` of the hardware at 1 ulp:
-
-exp2    2 ulp; exp2_fast |x| / 2 + 2 ulp
-log2, log10   3 ulp
-log1p   3 ulp
-pow     2 + |b * ln a| ulp; exact small integer and square-root exponents 2 ulp
+Error bounds (float32): docs/numbers.md.
 """
 
 from __future__ import annotations
@@ -13,6 +8,7 @@ from __future__ import annotations
 import math
 
 _LN2 = math.log(2.0)
+_LOG10_2 = (0.301025390625, 4.605039066518657e-06)
 _LARGEST = 3.4028234663852886e38
 _TINY = 1e-30
 _MAX_POWER = 4
@@ -26,7 +22,11 @@ def exp2(o, x):
         return exp2_fast(o, x)
     x = o.maximum(o.minimum(x, 129.0), -151.0)
     n = o.cast(x, "float32", "rint")
-    mantissa = o.unary("exp", o.mul(o.sub(x, n), _LN2))
+    return _scaled(o, o.unary("exp", o.mul(o.sub(x, n), _LN2)), n)
+
+
+def _scaled(o, mantissa, n):
+    """mantissa * 2 ** n for -151 <= n <= 130."""
     whole = o.cast(n, "int32", "rint")
     half = o.shift_right(whole, 1)
     return o.mul(o.mul(mantissa, _power_of_two(o, half)), _power_of_two(o, o.sub(whole, half)))
@@ -58,8 +58,14 @@ def log1p(o, x):
 
 
 def exp10(o, x):
-    """|x| + 2 ulp."""
-    return o.unary("exp", o.mul(x, math.log(10.0)))
+    """10 ** x = 2 ** n * exp((x - n log10 2) ln 10), n = x log2 10 rounded, log10 2 in two parts of which the first times n is exact."""
+    if o.fast:
+        return o.unary("exp", o.mul(x, math.log(10.0)))
+    x = o.maximum(o.minimum(x, 39.0), -45.5)
+    n = o.cast(o.mul(x, math.log2(10.0)), "float32", "rint")
+    for part in _LOG10_2:
+        x = o.sub(x, o.mul(n, part))
+    return _scaled(o, o.unary("exp", o.mul(x, math.log(10.0))), n)
 
 
 def power(o, a, b):

@@ -103,12 +103,12 @@ def launch(
     chip=CHIP,
     **options,
 ) -> RunResult:
-    """Run programs. `arrays` maps names to arrays; a tuple (array, "in" | "out" | "scratch") says more."""
+    """Run programs. `arrays` maps names to arrays; a tuple (array, "in" | "out" | "fresh" | "scratch") says more."""
     kind = "mix_1_2" if aic is not None and aiv is not None else "aic_only" if aic is not None else "aiv_only"
     rows = []
     for name, value in arrays.items():
         array, role = value if isinstance(value, tuple) else (value, "out")
-        rows.append(Tensor(array.ctypes.data, array.nbytes, name, role != "in", role == "scratch"))
+        rows.append(Tensor(array.ctypes.data, array.nbytes, name, role != "in", role == "scratch", role == "fresh"))
     entries = {}
     for core, program in (("aic", aic), ("aiv", aiv)):
         if program is not None:

@@ -94,3 +94,29 @@ def test_findings_are_deduplicated_and_capped():
         many.load(ub(0), gm(a, 4096), 32)
     result = launch({"a": a, "b": b, "c": c}, many, max_reports=5)
     assert checks(result) == {"memcheck"} and len(result.hazards) == 5 and result.suppressed == 25
+
+
+def test_part_of_a_fresh_output_that_nobody_writes_is_reported():
+    a, b, c = add_arrays()
+    result = launch({"a": a, "b": b, "c": (c, "fresh")}, vector_add(a, b, c))
+    assert result.ok and result.unwritten == ()
+    result = launch({"a": a, "b": b, "c": (c, "fresh")}, vector_add(a, b, c, tiles=2))
+    assert result.ok
+    (gap,) = result.unwritten
+    assert (gap.tensor, gap.lo, gap.hi, gap.nbytes) == ("c", 512, 768, 256) and "never written" in result.text()
+    assert launch({"a": a, "b": b, "c": (c, "fresh")}, vector_add(a, b, c, tiles=2), checks=()).unwritten == ()
+
+
+def test_undefined_values_are_still_reported_where_they_reach_a_fresh_output():
+    a, _, c = add_arrays(64)
+    p = Program().load(ub(0), gm(a), 128).sync("MTE2_MTE3").store(gm(c), ub(0), 256)
+    result = launch({"a": a, "c": (c, "fresh")}, p)
+    assert checks(result) == {"initcheck"} and result.unwritten == ()
+
+
+def test_adding_to_a_fresh_output_leaves_it_unwritten():
+    a, _, c = add_arrays(64)
+    p = Program().load(ub(0), gm(a), 256).sync("MTE2_MTE3").op("set_atomic", op="add", dtype="float32")
+    p.store(gm(c), ub(0), 256).op("set_atomic", op="none", dtype="float32")
+    (gap,) = launch({"a": a, "c": (c, "fresh")}, p).unwritten
+    assert gap.nbytes == 256
