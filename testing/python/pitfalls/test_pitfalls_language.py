@@ -59,10 +59,11 @@ def test_p07_integer_floor_division(divisor):
     np.testing.assert_array_equal(out, x // np.int32(divisor))
 
 
-def test_p07_floor_division_of_floats_is_refused():
-    with pytest.raises(tilelang.errors.UnsupportedConstruct) as caught:
-        _elementwise(F32, lambda x, y: x // 2.0)
-    assert "x // 2.0" in caught.value.location.source
+@pytest.mark.parametrize("divisor", [2.0, -2.0, 0.5])
+def test_p07_floor_division_of_floats(divisor):
+    x = np.concatenate([RNG.integers(-30, 31, N - 4) / 4, [-0.25, 0.25, -1e6, 1e6]]).astype(np.float32)
+    out = roads.run(_elementwise(F32, lambda x, y: x // divisor), {"X": x, "W": x, "Y": np.zeros_like(x)}, text=False)["Y"]
+    np.testing.assert_array_equal(out, np.floor(x / np.float32(divisor)))
 
 
 def _gm_loop(read, write):
