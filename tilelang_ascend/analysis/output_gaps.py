@@ -35,7 +35,7 @@ from .affine import affine
 from .tile_uses import TILE_OP_OPERANDS, uses_of
 
 _PRIMES = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049)
-_UNBOUNDED = 1 << 40
+_UNBOUNDED = 1 << 30
 
 
 @dataclass(frozen=True)
