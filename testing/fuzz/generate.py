@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 
-from .case import FLOATS, Case, Param, Stmt, Tile
 from .expressions import Expressions
+from .nests import Nests
+from .numbers import is_float
+from .program import Case, Expr, Param, Stmt, Tile, fill, index
 
-DTYPES = (*FLOATS, "float32", "float32", "float16", "int32", "int16", "int8", "uint8")
-SIZES = (1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 64, 65, 100)
-MOST_ELEMENTS = 160
-"""Elements of the blocks together: the interpreter takes about 60 us for each."""
+FLOATS = ("float32", "float16", "bfloat16")
+DTYPES = (*FLOATS, *FLOATS, "float32", "int32", "int32", "int16", "int8", "uint8", "uint16", "uint32", "int64", "bool")
+SIZES = (1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 64, 65, 100, 128, 200)
+RANKS = (1, 1, 2, 2, 2, 2, 3, 3, 4)
+STATEMENTS = (1, 1, 2, 2, 2, 3, 3, 4, 5, 8)
+MOST_ELEMENTS = 2500
+"""Elements of the blocks together."""
+GEMM_ELEMENTS = 2000
+CHIPS = ("a2", "a2", "a5")
+LOOP_VARIABLES = ("i", "j", "l", "m")
 
-LOOP_VARIABLES = ("i", "j", "l")
 
-
-class Generator:
+class Generator(Nests):
     """State of one random kernel: its iteration space, its tiles, what has been declared."""
 
     def __init__(self, seed: int):
         self.seed, self.rng = seed, np.random.default_rng(seed)
-        self.gemm = self.chance(0.2)
-        self.rank = 2 if self.gemm else int(self.rng.choice([1, 2, 2, 2, 3]))
-        self.dtype = "float32" if self.gemm else str(self.rng.choice(DTYPES))
-        self.is_float = self.dtype in FLOATS
+        self.chip = self.pick(CHIPS)
+        self.gemm = self.chance(0.15)
+        self.rank = 2 if self.gemm else int(self.pick(RANKS))
+        self.dtype = "float32" if self.gemm else str(self.pick(DTYPES))
         self.params: dict[str, Param] = {}
         self.tiles: dict[str, Tile] = {}
         self.dynamic: dict[str, int] = {}
+        self.tags: set[str] = {f"chip {self.chip}", f"rank {self.rank}", f"dtype {self.dtype}"}
         self._choose_space()
-        self.variables = LOOP_VARIABLES[: self.rank]
         self.exprs = Expressions(self)
+        self.extents, self.offsets = list(self.block), [0] * self.rank
         self.loop: str | None = None
+        self.loop_in_nest: str | None = None
+        self.names = 0
         self.pending: list[Stmt] = []
         """Loads of tiles the statement under construction mentions for the first time."""
 
@@ -40,44 +49,77 @@ class Generator:
     def pick(self, values):
         return values[int(self.rng.integers(len(values)))]
 
+    def fresh(self, letter: str) -> str:
+        self.names += 1
+        return f"{letter}{self.names}"
+
     # --- iteration space ---------------------------------------------------------------------------------------------
 
     def _choose_space(self) -> None:
         """Tile shape, tensor shape, grid and the origin of a block in every dimension."""
         sizes = (16, 32) if self.gemm else SIZES
-        most = 560 if self.gemm else MOST_ELEMENTS
+        most = GEMM_ELEMENTS if self.gemm else MOST_ELEMENTS
         self.block = [int(self.pick(sizes)) for _ in range(self.rank)]
-        while np.prod(self.block) > most:
-            self.block[int(np.argmax(self.block))] //= 2
+        # Rows are padded to 32 bytes on chip.
+        while np.prod(self.block[:-1]) * (-(-self.block[-1] // 8) * 8) > most:
+            longest = int(np.argmax(self.block[:-1])) if self.rank > 1 and self.block[-1] <= 8 else int(np.argmax(self.block))
+            self.block[longest] //= 2
         room = max(1.0, most / float(np.prod(self.block)))
         self.size = list(self.block)
         gridded = [0] if self.rank == 1 else [0, self.rank - 1]
         for d in gridded:
             blocks = 1 + self.rng.random() * (room ** (1 / len(gridded)) - 0.5)
             self.size[d] = max(1, int(self.block[d] * min(blocks, 60)) - int(self.rng.integers(0, self.block[d])))
+        if any(self.size[d] % self.block[d] for d in gridded):
+            self.tags.add("tail")
         self.spelled = [str(n) for n in self.size]
         for d in gridded:
             if self.chance(0.2):
                 self.spelled[d] = f"N{d}"
                 self.dynamic[f"N{d}"] = self.size[d]
-        self.grid = [f"T.ceildiv({self.spelled[d]}, {self.block[d]})" for d in reversed(gridded)]
+                self.tags.add("dynamic shape")
+        self.grid = [(self.spelled[d], self.block[d]) for d in reversed(gridded)]
         self.origin = ["0"] * self.rank
         for name, d in zip(("bx", "by"), reversed(gridded)):
             self.origin[d] = f"{name} * {self.block[d]}"
 
+    def var(self, d: int) -> Expr:
+        """The loop variable of dimension `d`, as an index of a tile."""
+        v = LOOP_VARIABLES[d]
+        return index(f"({v} + {self.offsets[d]})" if self.offsets[d] else v)
+
+    def at(self, d: int) -> Expr:
+        """Index of dimension `d` in a tensor."""
+        v = self.var(d)
+        return v if self.origin[d] == "0" else index(f"{self.origin[d]} + {v.tile}")
+
+    def index_values(self) -> list[Expr]:
+        """What may be turned into a value."""
+        inner = [index(name) for name in (self.loop, self.loop_in_nest) if name]
+        return [*map(self.var, range(self.rank)), *map(self.at, range(self.rank)), *inner]
+
+    def some_dims(self) -> tuple[int, ...]:
+        """Mostly all dimensions; otherwise some of them, in order."""
+        if self.rank == 1 or self.chance(0.55):
+            return tuple(range(self.rank))
+        chosen = [d for d in range(self.rank) if self.chance(0.5)]
+        return tuple(chosen or [int(self.rng.integers(self.rank))])
+
     # --- declarations ------------------------------------------------------------------------------------------------
 
-    def param(
-        self, dims, dtype: str, role: str = "in", limit: int = 0, lead: tuple[int, ...] = (), fresh=False
-    ) -> Param:
-        """A tensor over dimensions `dims` of the space (after leading sizes `lead`); an existing one if it fits."""
-        shape = (*lead, *(self.size[d] for d in dims))
+    def param(self, dims, dtype: str, role: str = "in", limit: int = 0, lead=(), fresh=False, stretch: int = 1) -> Param:
+        """A tensor over dimensions `dims` of the space, the last one `stretch` times as long, after leading sizes `lead`; an
+        existing one if it fits. A `fresh` one stays with its statement: blocks may share its elements in their own way."""
+        shape = [*lead, *(self.size[d] for d in dims)]
+        shape[-1] *= stretch
+        letter = "Z" if fresh else {"in": "X", "out": "Y"}.get(role, "I")
         for p in self.params.values():
-            if not fresh and (p.shape, p.dtype, p.role, p.limit) == (shape, dtype, role, limit) and self.chance(0.5):
+            if not fresh and p.name[0] == letter and (p.shape, p.dtype, p.role, p.limit) == (tuple(shape), dtype, role, limit) and self.chance(0.5):
                 return p
-        letter = {"in": "X", "out": "Y", "index": "I"}[role]
-        extents = (*map(str, lead), *(self.spelled[d] for d in dims))
-        p = Param(f"{letter}{len(self.params)}", shape, dtype, role, limit, extents)
+        extents = [*map(str, lead), *(self.spelled[d] for d in dims)]
+        if stretch > 1:
+            extents[-1] = str(shape[-1])
+        p = Param(f"{letter}{len(self.params)}", tuple(shape), dtype, role, limit, tuple(extents))
         self.params[p.name] = p
         return p
 
@@ -88,140 +130,161 @@ class Generator:
 
     def tile(self, dims, dtype: str, letter: str, reuse: float = 0.6) -> Tile:
         """A tile over dimensions `dims`. Letters: S is only ever loaded by copies, W is computed."""
-        shape = tuple(self.block[d] for d in dims)
+        shape = tuple(self.block[d] for d in dims) or (1,)
         known = [t for t in self.tiles.values() if (t.shape, t.dtype, t.name[0]) == (shape, dtype, letter)]
         if known and self.chance(reuse):
             return self.pick(known)
         where = "fragment" if letter == "W" and self.chance(0.7) else "shared"
         t = Tile(f"{letter}{len(self.tiles)}", shape, dtype, where)
         self.tiles[t.name] = t
-        if letter == "S" and self.chance(0.9):
+        if letter == "S":
             self.pending.append(self._load(dims, t))
         return t
 
-    def other_dtype(self) -> str:
-        """Mostly the dtype of the kernel."""
-        return self.dtype if self.chance(0.8) else str(self.pick(DTYPES))
-
-    def at(self, d: int, v: str | None = None) -> str:
-        """Global index of dimension `d` (of loop variable `v`, or of the block's origin)."""
-        o = self.origin[d]
-        return (v if o == "0" else f"{o} + {v}") if v else o
+    def any_dtype(self) -> str:
+        """Any dtype, more often the kernel's."""
+        return self.dtype if self.chance(0.4) else str(self.pick(DTYPES))
 
     # --- statements --------------------------------------------------------------------------------------------------
 
+    def _origins(self, dims) -> list[Expr]:
+        return [index(self.origin[d]) for d in dims]
+
+    def _copy(self, dst, dst_at, src, src_at, extents, **more) -> Stmt:
+        """A copy of a box between tiles and tensors; a tile is named without an origin."""
+
+        def spell(memory, place, first):
+            slots = ", ".join(f"{{{first + k}}}" for k in range(len(place)))
+            name = memory.name if isinstance(memory, Tile) else f"{memory.name}[{slots}]"
+            return name, f"{memory.name}, ({slots},)"
+
+        (dst_tile, dst_numpy), (src_tile, src_numpy) = spell(dst, dst_at, 0), spell(src, src_at, len(dst_at))
+        numpy = f"copy({dst_numpy}, {src_numpy}, {tuple(extents)})"
+        return Stmt((f"T.copy({src_tile}, {dst_tile})",), (numpy,), (*dst_at, *src_at), kind="copy", **more)
+
     def load(self) -> Stmt:
-        dims = self.pick([tuple(range(self.rank)), tuple(range(self.rank)), (self.rank - 1,), (0,)])
-        return self._load(dims, self.tile(dims, self.other_dtype(), "S"))
+        dims = self.some_dims()
+        return self._load(dims, self.tile(dims, self.any_dtype(), "S"))
 
     def _load(self, dims, t: Tile) -> Stmt:
         lead = (3,) if self.loop and self.chance(0.6) else ()
-        p = self.param(dims, t.dtype, lead=lead)
-        where = ", ".join([*([self.loop] if lead else []), *(self.at(d) for d in dims)])
-        return Stmt((f"T.copy({p.name}[{where}], {t.name})",), fills=t.name)
+        source = t.dtype if self.chance(0.9) else self.any_dtype()
+        p = self.param(dims, source, lead=lead)
+        place = [*([index(self.loop)] if lead else []), *self._origins(dims)]
+        tags = {"copy with conversion"} if source != t.dtype else set()
+        return self._copy(t, [index("0")] * len(dims), p, place, t.shape, fills=t.name, tags=frozenset(tags))
 
     def store(self) -> Stmt:
-        dims = tuple(range(self.rank)) if self.chance(0.85) else (self.rank - 1,) if self.rank == 1 else (0,)
+        dims = tuple(range(self.rank)) if self.chance(0.85) or self.rank == 1 else (0,)
         t = self.tile(dims, self.dtype, "W" if self.chance(0.85) else "S", reuse=1)
-        narrow = dims != tuple(range(self.rank))
-        p = self.param(dims, self.dtype, "out", fresh=narrow)
+        narrow = len(dims) < self.rank
+        p = self.param(dims, self.dtype if self.chance(0.9) else self.any_dtype(), "out", fresh=narrow)
+        tags = frozenset({"copy with conversion"} if p.dtype != t.dtype else set())
+        copy = self._copy(p, self._origins(dims), t, [index("0")] * len(dims), t.shape, tags=tags)
         if narrow:  # several blocks share these elements, so the first along the other dimension writes them
-            return Stmt(("if bx == 0:",), body=(Stmt((f"T.copy({t.name}, {p.name}[{self.at(0)}])",)),))
-        return Stmt((f"T.copy({t.name}, {p.name}[{', '.join(self.at(d) for d in dims)}])",))
-
-    def nest(self) -> Stmt:
-        """A `T.Parallel` of one to three statements on tiles or on GM."""
-        head = f"for {', '.join(self.variables)} in T.Parallel({', '.join(map(str, self.block))}):"
-        targets, lines, fills = [], [], None
-        for _ in range(int(self.pick([1, 1, 1, 2, 3]))):
-            target, tile = self._target()
-            targets.append((target, tile))
-        self.exprs.written = {t.name for _, t in targets if t}
-        for k, (target, tile) in enumerate(targets):
-            indent = "    "
-            value = self.exprs.value(int(self.rng.integers(1, 4)))
-            if self.chance(0.15):
-                lines.append(f"{indent}v{k} = {value}")
-                value = f"v{k} + {self.exprs.value(1)}"
-            if self.is_float:
-                value = f"T.max(T.min({value}, 64.0), -64.0)"
-            if self.chance(0.2):
-                lines.append(f"{indent}if {self.exprs.condition()}:")
-                lines.append(f"{indent * 2}{target} = {value}")
-                if self.chance(0.3):
-                    lines += [f"{indent}else:", f"{indent * 2}{target} = {self.exprs.value(1)}"]
-            else:
-                lines.append(f"{indent}{target} = {value}")
-                if tile and k == 0 and not _mentions(lines, tile.name):
-                    fills = tile.name
-        self.exprs.written = set()
-        return Stmt((head, *lines), fills=fills)
-
-    def _target(self) -> tuple[str, Tile | None]:
-        v = self.variables
-        if self.chance(0.3):
-            if self.rank == 2 and self.chance(0.15):
-                p = self.param((1, 0), self.dtype, "out")
-                return f"{p.name}[{self.at(1, v[1])}, {self.at(0, v[0])}]", None
-            p = self.param(range(self.rank), self.dtype, "out")
-            return f"{p.name}[{', '.join(self.at(d, x) for d, x in enumerate(v))}]", None
-        t = self.tile(range(self.rank), self.dtype, "W")
-        return f"{t.name}[{', '.join(v)}]", t
+            return Stmt(("if bx == 0:",), ("if bx == 0:",), body=(copy,), kind="if", tags=frozenset({"runtime if"}))
+        return copy
 
     def reduction(self) -> Stmt:
-        if self.rank == 1 or self.dtype in ("int8", "uint8", "int16"):
+        if self.dtype == "bool":
             return self.nest()
-        dim = int(self.rng.integers(self.rank)) if self.rank == 2 else int(self.pick([0, 2]))
-        keep = tuple(d for d in range(self.rank) if d != dim)
+        dim = int(self.rng.integers(self.rank))
         src = self.tile(range(self.rank), self.dtype, "W" if self.chance(0.7) else "S", reuse=0.95)
-        dst = self.tile(keep, self.dtype, "W")
-        kind = self.pick(["sum", "max", "min", *(["abssum", "absmax"] if self.is_float else [])])
-        clear = kind.startswith("abs") or self.chance(0.75)
-        more = "" if clear else ", clear=False"
-        return Stmt((f"T.reduce_{kind}({src.name}, {dst.name}, dim={dim}{more})",), fills=dst.name if clear else None)
+        dst = self.tile(tuple(d for d in range(self.rank) if d != dim), self.dtype, "W")
+        kinds = ["sum", "max", "min", "sum", "max"]
+        kinds += ["abssum", "absmax"] if is_float(self.dtype) else ["bitand", "bitor", "bitxor", "any", "all"]
+        kind = self.pick(kinds)
+        clear = kind == "abssum" or self.chance(0.75)
+        name = f"T.reduce_{kind}" if kind not in ("any", "all") else "T.reduce"
+        more = f', "{kind}"' if kind in ("any", "all") else ""
+        tail = "" if clear else ", clear=False"
+        if src.name == dst.name:
+            return self.nest()
+        tags = {f"reduce {kind}", f"reduction of dimension {dim} of {self.rank}", *([] if clear else ["clear=False"])}
+        return Stmt((f"{name}({src.name}, {dst.name}{more}, dim={dim}{tail})",),
+                    (f'reduce({dst.name}, {src.name}, "{kind}", {dim}, {clear})',),
+                    kind="reduce", fills=dst.name if clear else None, tags=frozenset(tags))  # fmt: skip
 
     def scan(self) -> Stmt:
-        if self.dtype not in ("float32", "int32") or self.rank == 3:
+        if self.dtype == "bool":
             return self.nest()
-        src = self.tile(range(self.rank), self.dtype, "S", reuse=0.9)
+        src = self.tile(range(self.rank), self.dtype, self.pick("SW"), reuse=0.9)
         dst = self.tile(range(self.rank), self.dtype, "W")
         dim, reverse = int(self.rng.integers(self.rank)), self.chance(0.3)
-        return Stmt((f"T.cumsum({src.name}, {dst.name}, dim={dim}, reverse={reverse})",), fills=dst.name)
+        kind = "sum" if self.chance(0.7) else "max"
+        inplace = src.name == dst.name
+        target = "" if inplace else f"{dst.name}, "
+        return Stmt((f"T.cum{kind}({src.name}, {target}dim={dim}, reverse={reverse})",),
+                    (f'scan({dst.name}, {src.name}, "{kind}", {dim}, {reverse})',),
+                    kind="scan", fills=None if inplace else dst.name, tags=frozenset({f"cum{kind}"}))  # fmt: skip
 
     def fill(self) -> Stmt:
-        t = self.tile(self.pick([tuple(range(self.rank)), (self.rank - 1,)]), self.dtype, "W")
-        text = f"T.clear({t.name})" if self.chance(0.4) else f"T.fill({t.name}, {self.exprs.constant()})"
-        return Stmt((text,), fills=t.name)
+        t = self.tile(self.some_dims(), self.dtype, "W")
+        if self.chance(0.4):
+            return Stmt((f"T.clear({t.name})",), (f"fill({t.name}, 0)",), kind="fill", fills=t.name, tags=frozenset({"fill"}))
+        return fill(t, self.exprs.constant(t.dtype))
 
     def move(self) -> Stmt:
-        """Copy between tiles; between floats it may convert."""
+        """Copy between tiles, which may convert, or a transpose."""
         src = self.tile(range(self.rank), self.dtype, self.pick("SW"), reuse=1)
-        dst = self.tile(range(self.rank), self.dtype, "W")
+        if self.rank == 2 and self.chance(0.4):
+            dst = self.tile((1, 0), self.dtype, "W")
+            if src != dst:
+                return Stmt((f"T.transpose({src.name}, {dst.name})",), (f"transpose({dst.name}, {src.name})",),
+                            kind="transpose", fills=dst.name, tags=frozenset({"transpose"}))  # fmt: skip
+        dst = self.tile(range(self.rank), self.any_dtype() if self.chance(0.4) else self.dtype, "W")
         if src == dst:
             return self.fill()
-        return Stmt((f"T.copy({src.name}, {dst.name})",), fills=dst.name)
+        zeros = [index("0")] * self.rank
+        tags = frozenset({"copy of a tile", *(["copy with conversion"] if src.dtype != dst.dtype else [])})
+        return self._copy(dst, zeros, src, zeros, src.shape, fills=dst.name, tags=tags)
 
     def atomic(self) -> Stmt:
-        if self.dtype not in ("float32", "int32") or self.rank != 2:
+        """A tile added to a tensor, which other blocks may add to as well."""
+        if self.dtype in ("bool", "uint8", "uint16", "uint32", "int64"):
             return self.nest()
-        t = self.tile((0, 1), self.dtype, "S", reuse=1)
-        p = self.param((1,), self.dtype, "out", fresh=True)
-        v = self.variables
-        head = f"for {', '.join(v)} in T.Parallel({', '.join(map(str, self.block))}):"
-        return Stmt((head, f"    T.atomic_add({p.name}[{self.at(1, v[1])}], {t.name}[{', '.join(v)}])"))
+        dims = self.some_dims()
+        t = self.tile(dims, self.dtype, self.pick("SW"), reuse=1)
+        p = self.param(dims, self.dtype, "out", fresh=True)
+        kind = self.pick(["add", "add", "max", "min"])
+        slots = ", ".join(f"{{{k}}}" for k in range(len(dims)))
+        zeros = ("0, " * len(dims)).strip()
+        return Stmt((f"T.atomic_{kind}({p.name}[{slots}], {t.name})",),
+                    (f'update({p.name}, box(({slots},), {t.shape}), at({t.name}, *box(({zeros}), {t.shape})), "{kind}")',),
+                    tuple(self._origins(dims)), kind="atomic", tags=frozenset({f"atomic_{kind} of a tile"}))  # fmt: skip
+
+    def element(self) -> Stmt:
+        """A local scalar read from a tensor."""
+        p, name = self.param((0,), self.dtype), self.fresh("c")
+        if self.loop is None and not self.inside:
+            self.exprs.locals.append((name, self.dtype))
+        return Stmt((f"{name} = {p.name}[bx]" if self.rank == 1 else f"{name} = {p.name}[by]",),
+                    (f"{name} = at({p.name}, {'bx' if self.rank == 1 else 'by'})",),
+                    kind="let", defines=name, tags=frozenset({"scalar from a buffer"}))  # fmt: skip
 
     def branch(self, depth: int) -> Stmt:
         n = self.scalar("int32")
-        condition = self.pick(["bx == 0", "bx % 2 == 1", f"{n} > 0", f"{n} + bx < 3"])
+        conditions = [("bx == 0",) * 2, ("bx % 2 == 1",) * 2, (f"{n} > 0", f"truth({n} > 0)"), (f"{n} + bx < 3", f"truth({n} + bx < 3)")]
+        tile, numpy = self.pick(conditions)
+        if self.chance(0.2) and self.dtype != "bool":
+            p = self.param((0,), self.dtype)
+            tile, numpy = f"{p.name}[0] > 0", f"truth(at({p.name}, 0) > 0)"
+        self.inside = True
+        body = self.statements(int(self.rng.integers(1, 3)), depth + 1)
         orelse = self.statements(1, depth + 1) if self.chance(0.3) else ()
-        return Stmt((f"if {condition}:",), body=self.statements(int(self.rng.integers(1, 3)), depth + 1), orelse=orelse)
+        self.inside = False
+        return Stmt((f"if {tile}:",), (f"if {numpy}:",), body=body, orelse=orelse, kind="if", tags=frozenset({"runtime if"}))
 
     def repeat(self, depth: int) -> Stmt:
-        head = self.pick(["T.serial(3)", "T.Pipelined(3, num_stages=2)", "range(3)", "T.serial(2)"])
+        tile, count = self.pick([("T.serial(3)", 3), ("T.Pipelined(3, num_stages=2)", 3), ("range(3)", 3), ("T.serial(2)", 2)])
+        kind, tags = "loop", {"T.Pipelined"} if "Pipe" in tile else {"serial loop outside"}
+        if self.chance(0.15):
+            n = self.scalar("int32")
+            tile, count, kind, tags = f"T.serial(T.min({n}, 3))", f"min(int(index({n})), 3)", "if", {"runtime trip count"}
         self.loop = "k"
-        body = self.statements(int(self.rng.integers(1, 4)), depth + 1)
+        body = self.statements(self.pick((1, 1, 2, 3)), depth + 1)
         self.loop = None
-        return Stmt((f"for k in {head}:",), body=body)
+        return Stmt((f"for k in {tile}:",), (f"for k in range({count}):",), body=body, kind=kind, tags=frozenset(tags))
 
     def statements(self, count: int, depth: int = 0) -> tuple[Stmt, ...]:
         out = []
@@ -243,45 +306,38 @@ class Generator:
         rows, columns = self.block
         parts = []
         for name, d, side, transposed in (("A", 0, rows, trans_a), ("B", 1, columns, not trans_b)):
-            dims = (k, self.size[d]) if transposed else (self.size[d], k)
-            spelled = (str(k), self.spelled[d]) if transposed else (self.spelled[d], str(k))
-            tile = (step, side) if transposed else (side, step)
-            where = [f"ko * {step}", self.at(d)] if transposed else [self.at(d), f"ko * {step}"]
-            self.params[name] = Param(name, dims, dtype, extents=spelled)
-            self.tiles[f"T{name}"] = Tile(f"T{name}", tile, dtype, "shared")
-            parts.append(Stmt((f"T.copy({name}[{', '.join(where)}], T{name})",), fills=f"T{name}"))
+            turn = (lambda x: x) if transposed else (lambda x: x[::-1])
+            self.params[name] = Param(name, turn((k, self.size[d])), dtype, extents=turn((str(k), self.spelled[d])))
+            t = self.tiles[f"T{name}"] = Tile(f"T{name}", turn((step, side)), dtype, "shared")
+            where = turn([index(f"ko * {step}"), index(self.origin[d])])
+            parts.append(self._copy(t, [index("0")] * 2, self.params[name], where, t.shape, fills=t.name))
         self.tiles["W0"] = Tile("W0", (rows, columns), "float32", "fragment")
         flags = f"transpose_A={trans_a}, transpose_B={trans_b}"
-        parts.append(Stmt((f"T.gemm(TA, TB, W0, {flags})",)))
-        loop = f"for ko in T.Pipelined({-(-k // step)}, num_stages={int(self.pick([0, 2, 3]))}):"
-        return [Stmt(("T.clear(W0)",), fills="W0"), Stmt((loop,), body=tuple(parts))]
+        parts.append(Stmt((f"T.gemm(TA, TB, W0, {flags})",), (f"gemm(W0, TA, TB, {trans_a}, {trans_b})",), kind="gemm",
+                          tags=frozenset({"gemm", *(["gemm transposed"] if trans_a or trans_b else [])})))  # fmt: skip
+        count = -(-k // step)
+        loop = f"for ko in T.Pipelined({count}, num_stages={int(self.pick([0, 2, 3]))}):"
+        clear = Stmt(("T.clear(W0)",), ("fill(W0, 0)",), kind="fill", fills="W0")
+        return [clear, Stmt((loop,), (f"for ko in range({count}):",), body=tuple(parts), kind="loop", tags=frozenset({"T.Pipelined"}))]
 
     def case(self) -> Case:
+        self.inside = False
         first = self.product() if self.gemm else []
-        body = [*first, *self.statements(int(self.rng.integers(1, 5 if self.gemm else 9)))]
+        body = [*first, *self.statements(self.pick((1, 2, 3) if self.gemm else STATEMENTS))]
         last = self.store() if self.chance(0.8) else self.nest()
         body += [*self.pending, last]
-        if not any("Y" in n[:1] for s in body for n in s.names() if n in self.params):
-            body.append(self.store())
-        return Case(
-            self.seed,
-            tuple(self.params.values()),
-            tuple(self.tiles.values()),
-            tuple(self.grid),
-            tuple(body),
-            self.dynamic,
-        )
+        self.pending = []
+        if not any(p.role == "out" and p.name in s.names() for s in body for p in self.params.values()):
+            last = self.store()
+            body += [*self.pending, last]
+        params, tiles = tuple(self.params.values()), tuple(self.tiles.values())
+        return Case(self.seed, self.chip, params, tiles, tuple(self.grid), tuple(body), self.dynamic, frozenset(self.tags))
 
 
 WEIGHTS = {
-    "load": 0.16, "nest": 0.36, "store": 0.1, "reduction": 0.12, "scan": 0.03, "fill": 0.04, "move": 0.05,
-    "atomic": 0.02, "branch": 0.05, "repeat": 0.07,
+    "load": 0.1, "nest": 0.37, "store": 0.08, "reduction": 0.12, "scan": 0.05, "fill": 0.04, "move": 0.06,
+    "atomic": 0.03, "element": 0.04, "branch": 0.05, "repeat": 0.06,
 }  # fmt: skip
-
-
-def _mentions(lines: list[str], name: str) -> bool:
-    """Whether `name` is read: it occurs apart from the store that stands first on the last line."""
-    return " ".join(lines).count(name + "[") > 1
 
 
 def generate(seed: int) -> Case:

@@ -2,88 +2,99 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .case import Case, Stmt
-from .oracle import Failure, check
+from .check import Failure, Outcome, examine
+from .program import Case, Expr, Stmt
 
 SCRIPT = '''"""Seed {seed} of testing/fuzz, reduced. Run it from the top folder of the project.
 
 {failure}
 """
 
-import numpy as np
+import tilelang_ascend.language as T
+from testing.fuzz.check import check
+from testing.fuzz.memory import *  # noqa: F403
+from testing.fuzz.numbers import *  # noqa: F403
+from testing.fuzz.program import data
 
-from tilelang_ascend.sim.reference import numpy_dtype
-from testing.fuzz.oracle import check
+{kernel}
 
-SOURCE = """
-{source}"""
+{reference}
 
-
-def make(k, shape, dtype, role, limit):
-    """Values of parameter number k."""
-    rng = np.random.default_rng(({seed}, k))
-    if role == "index":
-        values = rng.integers(0, limit, shape)
-    elif "float" in dtype:
-        values = rng.integers(-8, 9, shape) / 4
-    else:
-        values = rng.integers(0 if dtype[0] == "u" else -7, 8, shape)
-    return np.asarray(values).astype(numpy_dtype(dtype))
-
-
-failure = check(SOURCE, {{
+inputs = {{
 {inputs}
-}})
+}}
+failure = check(kernel, reference, inputs, "{chip}", text={text})
 print(failure.text if failure else "passes")
+raise SystemExit(1 if failure else 0)
 '''
+
+SECONDS = 120
+"""Time for making one case smaller."""
+
+
+def run(case: Case, text: bool = False) -> Outcome:
+    """Check a case."""
+    return examine(case.kernel(), case.reference(), case.arrays(), case.chip, text)
 
 
 def fails(case: Case, text: bool = False) -> Failure | None:
     """The failure of a case, if any."""
-    return check(case.source(), case.arrays(), text)
+    return run(case, text).failure
 
 
 def smaller(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    """Bodies with one statement removed, one compound statement replaced by its parts, or one inner line dropped."""
+    """Bodies with one statement removed, one compound statement replaced by its parts, or one expression made simpler."""
     for k, s in enumerate(body):
-        rest = body[:k], body[k + 1 :]
-        yield rest[0] + rest[1]
-        if s.body:
-            if s.lines[0].startswith("if"):
-                yield (*rest[0], *s.body, *rest[1])
-                if s.orelse:
-                    yield (*rest[0], replace(s, orelse=()), *rest[1])
-            for inner in smaller(s.body):
-                if inner:
-                    yield (*rest[0], replace(s, body=inner), *rest[1])
-        elif len(s.lines) > 2:
-            for line in range(1, len(s.lines)):
-                yield (*rest[0], replace(s, lines=s.lines[:line] + s.lines[line + 1 :], fills=None), *rest[1])
+        before, after = body[:k], body[k + 1 :]
+        yield before + after
+        if s.body and s.kind in ("if", "loop", "mask") and "guard" not in s.tags:
+            yield (*before, *s.body, *after)
+    for k, s in enumerate(body):
+        before, after = body[:k], body[k + 1 :]
+        if s.orelse:
+            yield (*before, replace(s, orelse=()), *after)
+        for inner in smaller(s.body):
+            if inner:
+                yield (*before, replace(s, body=inner, fills=None), *after)
+        for j, e in enumerate(s.exprs):
+            if e.dtype != "index":
+                for simpler in _simpler(e):
+                    yield (*before, replace(s, exprs=(*s.exprs[:j], simpler, *s.exprs[j + 1 :])), *after)
 
 
-def reduce_case(case: Case, failure: Failure, text: bool = False) -> Case:
+def _simpler(e: Expr) -> Iterator[Expr]:
+    """Expressions of the same dtype with one node replaced by one of its operands."""
+    for p in e.parts:
+        if p.dtype == e.dtype and p.tile != e.tile and (p.parts or p.tags):
+            yield p
+    for j, p in enumerate(e.parts):
+        if p.dtype != "index":
+            for simpler in _simpler(p):
+                yield replace(e, parts=(*e.parts[:j], simpler, *e.parts[j + 1 :]))
+
+
+def reduce_case(case: Case, failure: Failure, text: bool = False, seconds: float = SECONDS) -> tuple[Case, Failure]:
     """Drop what can be dropped while the same kind of failure remains."""
-    shrunk = True
+    end, shrunk = time.monotonic() + seconds, True
     while shrunk:
         shrunk = False
         for body in smaller(case.body):
+            if time.monotonic() > end:
+                break
             candidate = case.without(body)
             found = fails(candidate, text)
             if found and found.kind == failure.kind:
-                case, shrunk = candidate, True
+                case, failure, shrunk = candidate, found, True
                 break
-    return case
+    return case, failure
 
 
-def script(case: Case, failure: Failure) -> str:
+def script(case: Case, failure: Failure, text: bool = False) -> str:
     """A program that shows the failure."""
-    live = {p.name for p in case.live_params()}
-    rows = [
-        f'    "{p.name}": make({k}, {p.shape}, "{p.dtype}", "{p.role}", {p.limit}),'
-        for k, p in enumerate(case.params)
-        if p.name in live
-    ]
-    return SCRIPT.format(seed=case.seed, failure=failure.text, source=case.source(), inputs="\n".join(rows))
+    rows = [f'    "{p.name}": {p.data(case.seed, k)},' for k, p in case.live_params()]
+    return SCRIPT.format(seed=case.seed, failure=failure.text.strip().replace("\\", "/"), kernel=case.kernel().strip(),
+                         reference=case.reference(), inputs="\n".join(rows), chip=case.chip, text=text)  # fmt: skip

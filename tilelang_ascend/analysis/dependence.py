@@ -243,6 +243,13 @@ class _Comparison:
         return low_a < high_b and low_b < high_a
 
     def _hull(self, access: Access, program: Program) -> tuple:
+        """First and last byte address an access may touch; kept with the program, because every pair asks for it."""
+        known = program.hulls.get(id(access))
+        if known is None:
+            known = program.hulls[id(access)] = self._find_hull(access, program)
+        return known
+
+    def _find_hull(self, access: Access, program: Program) -> tuple:
         base = program.addresses[access.buffer]
         if access.versions > 1 or access.size is None:
             return base, base + _total_bytes(access.buffer)

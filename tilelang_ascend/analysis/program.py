@@ -137,6 +137,7 @@ class Program:
         cores: cores that have instructions.
         addresses: local buffer -> byte address, where memory is planned.
         user_tensors: GM parameters that hold the user's data.
+        hulls: identity of an access -> byte addresses it may touch, filled by `dependence`.
     """
 
     root: Block
@@ -146,6 +147,7 @@ class Program:
     cores: tuple
     addresses: dict
     user_tensors: frozenset = frozenset()
+    hulls: dict = field(default_factory=dict)
 
 
 def path_to_root(block: Block) -> list[Block]:

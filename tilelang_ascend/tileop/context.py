@@ -56,6 +56,7 @@ class VectorContext:
     options:    `fast_math`: shorter sequences whose error grows with the argument
     gm_address: (GM buffer, indices) -> operand, for elements of GM that the scalar loops read and write
     pitch_unit: rows of two- and more-dimensional tiles are padded to a multiple of this many elements
+    analyzer:   what is known about the ranges of the variables around the statement
     """
 
     chip: Any
@@ -65,3 +66,4 @@ class VectorContext:
     pitch_unit: int
     options: dict = field(default_factory=dict)
     gm_address: Callable[[Any, list], Any] | None = None
+    analyzer: Any = None

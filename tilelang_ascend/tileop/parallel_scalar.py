@@ -13,6 +13,7 @@ from ..ir import (
     For,
     ForKind,
     IfThenElse,
+    Range,
     Stmt,
     StmtMutator,
     TensorLoad,
@@ -24,6 +25,7 @@ from ..ir import (
     const_int,
     decl_buffer,
     dtype_of,
+    free_vars,
     if_then,
     imm,
     intrin,
@@ -32,11 +34,13 @@ from ..ir import (
     op_name,
     scope_of,
     seq,
+    sym,
     tirx,
     walk_expr,
 )
 from .context import VectorContext
 from .output import is_output, lower_output
+from .tensor_bounds import all_of, unproven
 from .vector_expr import SCALAR_CALLS, is_tile
 
 
@@ -55,6 +59,16 @@ def element_address(ctx: VectorContext, buffer, indices, out: list, span):
 class _Scalar(StmtMutator):
     def __init__(self, ctx: VectorContext, reason: str, vector=None):
         self.ctx, self.reason, self.vector = ctx, reason, vector
+        self.analyzer = ctx.analyzer or sym.Analyzer()
+        self.data: set = set()
+        """Variables bound to elements of memory."""
+
+    def inside(self, buffer, indices):
+        """The condition under which an access to GM lies inside of the tensor, as far as that is not known; else None."""
+        if is_tile(buffer):
+            return None
+        is_data = lambda i: bool(free_vars(i) & self.data) or _has_load(i)  # noqa: E731
+        return all_of(c for _, c in unproven(buffer, indices, self.analyzer, unknown=is_data))
 
     def address(self, buffer, indices):
         """Head address of one element."""
@@ -73,17 +87,24 @@ class _Scalar(StmtMutator):
             indices = [self.rewrite(i, out, span) for i in e.indices]
             dtype = dtype_of(e.source)
             var = Var(e.source.name + "_v", dtype)
-            out.append(
-                Bind(
-                    var, call("ascend.get_value", [self.address(e.source, indices)], dtype=dtype, span=span), span=span
-                )
-            )
-            return var
+            self.data.add(var)
+            read = Bind(var, call("ascend.get_value", [self.address(e.source, indices)], dtype=dtype, span=span), span=span)
+            inside = self.inside(e.source, indices)
+            return self._guarded(inside, read, out, span) if inside is not None else out.append(read) or var
         if isinstance(e, Call) and op_name(e).split(".")[-1] not in SCALAR_CALLS:
             return self._function(e, out, span)
         if (op_name(e) or "").endswith(".if_then_else") and any(_has_load(a) for a in e.args[1:]):
             return self._choose(e, out, span)
         return safe_shift(map_children(e, lambda x: self.rewrite(x, out, span)))
+
+    def _guarded(self, inside, read: Bind, out: list, span):
+        """An element that may lie outside of its tensor, where it reads as zero."""
+        dtype = dtype_of(read.var)
+        place = decl_buffer((1,), dtype, "inside", scope="local.var")
+        zero, index = tirx.const(0, dtype), [imm(0)]
+        out += [AllocBuffer(place), BufferStore(place, zero, index, span=span),
+                if_then(inside, seq(read, BufferStore(place, read.var, index, span=span)), span=span)]  # fmt: skip
+        return BufferLoad(place, index)
 
     def _function(self, e, out: list, span):
         """A function of scalars, computed on one lane of the vector unit."""
@@ -103,9 +124,10 @@ class _Scalar(StmtMutator):
         cond = self.rewrite(e.args[0], out, span)
         var = decl_buffer((1,), dtype_of(e), "chosen", scope="local.var")
         sides = []
-        for value in e.args[1:]:
+        for value, holds in zip(e.args[1:], (cond, tirx.Not(cond))):
             stmts: list = []
-            result = self.rewrite(value, stmts, span)
+            with self.analyzer.constraint_scope(holds):
+                result = self.rewrite(value, stmts, span)
             sides.append(seq(stmts, BufferStore(var, result, [imm(0)], span=span)))
         out += [AllocBuffer(var), if_then(cond, *sides, span=span)]
         return BufferLoad(var, [imm(0)])
@@ -113,13 +135,17 @@ class _Scalar(StmtMutator):
     def visit_For(self, s: For):
         out: list = []
         extent = self.rewrite(s.extent, out, s.span)
+        if const_int(extent) is not None:
+            self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, extent))
         return [*out, For(s.loop_var, s.min, extent, ForKind.SERIAL, self.block(s.body), span=s.span)]
 
     def visit_IfThenElse(self, s: IfThenElse):
         out: list = []
         cond = self.rewrite(s.condition, out, s.span)
+        with self.analyzer.constraint_scope(cond):
+            then = self.block(s.then_case)
         other = self.block(s.else_case) if s.else_case is not None else None
-        return [*out, if_then(cond, self.block(s.then_case), other, span=s.span)]
+        return [*out, if_then(cond, then, other, span=s.span)]
 
     def visit_Evaluate(self, s: Evaluate):
         if not is_output(s):
@@ -140,8 +166,11 @@ class _Scalar(StmtMutator):
         if scope_of(s.buffer) == "local.var":
             return [*out, BufferStore(s.buffer, value, indices, span=s.span)]
         address = self.address(s.buffer, indices)
-        stored = [*out, intrin("set_value", address, value, span=s.span)]
-        return stored if is_tile(s.buffer) else [*stored, intrin("data_cache_clean", address, span=s.span)]
+        stored = [intrin("set_value", address, value, span=s.span)]
+        if not is_tile(s.buffer):
+            stored.append(intrin("data_cache_clean", address, span=s.span))
+        inside = self.inside(s.buffer, indices)
+        return [*out, *(stored if inside is None else [if_then(inside, seq(stored), span=s.span)])]
 
 
 def safe_shift(e):

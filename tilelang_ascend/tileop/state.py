@@ -139,6 +139,7 @@ class LoweringState:
             pitch_unit=self.pitch_unit,
             options=self.vector_options,
             gm_address=lambda b, indices: head(self.gms[b].flat, None, self.gms[b].offset(indices, self.analyzer)),
+            analyzer=self.analyzer,
         )
 
     def temp_tile(self, shape, dtype: str, name: str) -> Tile:
@@ -174,7 +175,8 @@ class LoweringState:
         limit = 2**31 - 1
         if low > -limit:
             extent = min(high, limit - 1 + min(low, 0)) - low + 1
-            if extent > 0:
+            # The whole range of a narrow dtype is known anyway, and its size is no number of that dtype.
+            if 0 < extent < 1 << (8 * itemsize(dtype_of(var)) - 1):
                 self.analyzer.bind(var, Range.from_min_extent(imm(low, dtype_of(var)), imm(extent, dtype_of(var))))
 
     def bind_value(self, name: str, value, extent):

@@ -8,9 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Bind, TensorLoad, Var, call, const_int, dtype_of, imm, itemsize, substitute_expr, tirx, walk_expr
+from ..ir import (
+    Bind,
+    BufferLoad,
+    TensorLoad,
+    Var,
+    call,
+    const_int,
+    dtype_of,
+    if_then,
+    imm,
+    itemsize,
+    reinterpret,
+    seq,
+    substitute_expr,
+    tirx,
+    walk_expr,
+)
 from .affine import add, constant, is_scalar_var
+from .context import BLOCK_BYTES
 from .parallel_scalar import element_address
+from .tensor_bounds import all_of, unproven
 from .vector_convert import Unsupported
 from .vector_graph import Node
 from .vector_values import Values
@@ -95,13 +113,34 @@ def load_rows(values: Values, n: Node, want) -> object:
     """A temporary with the chosen rows."""
     (rows, axes) = n.attrs
     out = values.temporary(n.dtype, n.axes, rows.buffer.name + "_rows")
-    length = values.extents[-1] * itemsize(n.dtype)
+    size, count = itemsize(n.dtype), values.extents[-1]
+    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
+    if open_terms:  # what lies outside of the tensor reads as zero
+        words = const_int(out.buffer.ty.shape[-1]) * itemsize(dtype_of(out.buffer)) // 4
+        values.emitter.issue("duplicate", reinterpret(BufferLoad(out.buffer, [imm(0), imm(0)]), "int32"), imm(0), words)
 
-    def move(at, address):
-        values.emitter.issue("copy_gm_to_ub", out.head(at), address, 1, length, 0, 0, 0, 0, 0, 0)
+    def move(at, address, known):
+        conditions, lanes = _part_inside(rows, open_terms, known, count)
+        pad = () if isinstance(lanes, int) else (1, 0, (imm(0) - lanes) % (BLOCK_BYTES // size), 0)
+        with values.emitter.block() as stmts:
+            values.emitter.issue("copy_gm_to_ub", out.head(at), address, 1, lanes * size, 0, 0, *(pad or (0, 0, 0, 0)))
+        values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=values.emitter.span)] if conditions else stmts
 
     _each_row(values, rows, axes, out, move)
     return out
+
+
+def _part_inside(rows: Rows, open_terms, known: dict, count: int):
+    """(conditions, lanes) of one row: rows outside of the tensor are left out, rows that leave it are cut; both happen in
+    tails."""
+    last = len(rows.indices) - 1
+    conditions = [substitute_expr(c, known) for d, c in open_terms if d != last]
+    if not any(d == last for d, _ in open_terms):
+        return conditions, count
+    start = substitute_expr(rows.indices[last], known)
+    room = tirx.min(imm(count, dtype_of(start)), rows.buffer.ty.shape[last] - start)
+    conditions += [start >= imm(0, dtype_of(start)), room > imm(0, dtype_of(room))]
+    return conditions, room if dtype_of(room) == "int32" else tirx.Cast("int32", room)
 
 
 def store_rows(values: Values, rows: Rows, axes, value: Node, span) -> None:
@@ -109,11 +148,15 @@ def store_rows(values: Values, rows: Rows, axes, value: Node, span) -> None:
     values.emitter.span = span
     every = tuple(range(len(values.extents)))
     source = values.expand(value, every) if value.op == "duplicate" else values.linear_operand(value, every, values.span(every))
-    length = values.extents[-1] * itemsize(source.dtype)
+    size, count = itemsize(source.dtype), values.extents[-1]
     full = Rows(rows.buffer, rows.indices, tuple(a for a in every[:-1] if values.extents[a] > 1))
+    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
 
-    def move(at, address):
-        values.emitter.issue("copy_ub_to_gm", address, source.head(at), 1, length, 0, 0)
+    def move(at, address, known):
+        conditions, lanes = _part_inside(rows, open_terms, known, count)
+        with values.emitter.block() as stmts:
+            values.emitter.issue("copy_ub_to_gm", address, source.head(at), 1, lanes * size, 0, 0)
+        values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=span)] if conditions else stmts
 
     _each_row(values, full, axes, source, move)
 
@@ -125,7 +168,7 @@ def store_scattered(values: Values, target: Rows, axes, value: Node, span) -> No
     source = values.expand(value, every) if value.op == "duplicate" else values.linear_operand(value, every, values.span(every))
     full = Rows(target.buffer, target.indices, every)
 
-    def move(at, address):
+    def move(at, address, known):
         lane = Var("lane_v", source.dtype)
         values.emitter.out.append(Bind(lane, call("ascend.get_value", [source.head(at)], dtype=source.dtype), span=span))
         values.emitter.issue("set_value", address, lane)
@@ -139,7 +182,7 @@ def scattered(exprs, buffer, indices) -> Rows:
 
 
 def _each_row(values: Values, rows: Rows, axes, view, move) -> None:
-    """`move(offset in view, GM address)` for every row."""
+    """`move(offset in view, GM address, values of the axes)` for every row."""
     real = [a for a in rows.outer if values.extents[a] > 1]
 
     def nest(k: int, at, known: dict):
@@ -148,9 +191,9 @@ def _each_row(values: Values, rows: Rows, axes, view, move) -> None:
             step = lambda i: nest(k + 1, add(at, offset_by(i, view.strides[a])), {**known, axes[a]: imm(i) if isinstance(i, int) else i})
             values.emitter.repeat(values.extents[a], step)
             return
-        fixed = {v: imm(0) for v in axes}
-        indices = [substitute_expr(i, {**fixed, **known}) for i in rows.indices]
-        move(at, element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span))
+        known = {**{v: imm(0) for v in axes}, **known}
+        indices = [substitute_expr(i, known) for i in rows.indices]
+        move(at, element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span), known)
 
     nest(0, constant(0), {})
 

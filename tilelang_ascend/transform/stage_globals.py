@@ -120,6 +120,8 @@ class _Indices:
 
     def __init__(self, loops, body: Stmt):
         self.extents = {v: const_int(e) for v, e in loops}
+        # A tile holds what all iterations of the loops inside the nest touch.
+        self.extents.update({s.loop_var: const_int(s.extent) or None for s in statements(body) if isinstance(s, For)})
         self.local = {s.var for s in statements(body) if isinstance(s, Bind)}
         self.changed = uses_of(body).writes
 

@@ -1,25 +1,33 @@
-"""Random kernels: the strict machine run, the emitted text, and the reference interpreter agree."""
+"""Random kernels: the strict machine run, the emitted text, and NumPy agree."""
 
-import re
+import inspect
+import os
+import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT))
 
-from testing.fuzz import shrink
+from testing.fuzz import shrink, workers
+from testing.fuzz.check import Failure, check, interpret, trace
+from testing.fuzz.coverage import MUST_OCCUR, count
 from testing.fuzz.generate import generate
-from testing.fuzz.oracle import Failure, check
-from testing.fuzz.shrink import fails, reduce_case, script
+from testing.fuzz.shrink import fails, reduce_case, run, script
 
 SEEDS = 200
 PARTS = 20
-TEXT_EVERY = 20
+TEXT_EVERY = 4
 REFUSED_AT_MOST = 0.15
 """Share of cases the compiler may refuse: above it the generator no longer tests the compiler."""
+UNKNOWN_AT_MOST = 0.1
+"""Share of the results that may hang on a rounding, so that they are not compared."""
+
+KNOWN: dict[int, str] = {}
+"""Seeds that fail for a reason known and not yet mended."""
 
 
 @pytest.fixture(autouse=True)
@@ -27,57 +35,61 @@ def _no_cache(monkeypatch):
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
 
 
-def run_seeds(seeds) -> None:
+def check_part(seeds) -> None:
     """Fails with a reduced script for the first seed whose results differ."""
-    refused = 0
+    refused, unknown = 0, 0.0
     for seed in seeds:
-        case = generate(seed)
-        text = seed % TEXT_EVERY == 0
-        failure = fails(case, text)
-        if failure is not None and failure.refused:
+        case, text = generate(seed), seed % TEXT_EVERY == 0
+        outcome = run(case, text)
+        unknown += outcome.unknown
+        if outcome.failure is None:
+            continue
+        if outcome.failure.refused:
             refused += 1
-        elif failure is not None:
-            pytest.fail(script(reduce_case(case, failure, text), failure), pytrace=False)
+        else:
+            pytest.fail(script(*reduce_case(case, outcome.failure, text), text), pytrace=False)
     assert refused <= max(4, REFUSED_AT_MOST * len(seeds)), f"{refused} of {len(seeds)} cases were refused"
+    assert unknown <= max(1.0, UNKNOWN_AT_MOST * len(seeds))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_kernels(part):
-    run_seeds(range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS))
+    check_part([s for s in range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS) if s not in KNOWN])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(100))
-def test_many_random_kernels(part):
-    run_seeds(range(1000 + part * 98, 1000 + (part + 1) * 98))
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=pytest.mark.xfail(strict=True, reason=r)) for s, r in KNOWN.items()])
+def test_known_failures(seed):
+    assert fails(generate(seed)) is None
 
 
 def test_a_seed_always_gives_the_same_case():
-    assert generate(5).source() == generate(5).source()
+    assert generate(5).kernel() == generate(5).kernel()
     assert all(np.array_equal(a, b) for a, b in zip(generate(5).arrays().values(), generate(5).arrays().values()))
 
 
 def test_the_generator_covers_the_language():
-    text = "\n".join(generate(seed).source() for seed in range(SEEDS))
-    counts = Counter(re.findall(r"T\.(\w+)", text))
-    wanted = (
-        "Parallel copy gemm reduce_sum reduce_max cumsum fill clear if_then_else And Or exp erf cast serial Pipelined"
-    )
-    assert not [name for name in [*wanted.split(), "dynamic", "atomic_add"] if counts[name] < 2], counts
-    assert len(re.findall(r"\bif ", text)) > 50
+    found = count(range(1000))
+    assert not [t for t in MUST_OCCUR if found[t] < 3]
 
 
-WRONG = """
-import tilelang_ascend.language as T
+# ---- the fuzzer can fail ---------------------------------------------------------------------------------------------
 
+KERNEL = """
 @T.prim_func
 def kernel(X: T.Tensor((40,), "float32"), Y: T.Tensor((40,), "float32")):
     with T.Kernel(2) as bx:
         x = T.alloc_shared((32,), "float32")
         T.copy(X[bx * 32], x)
         for i in T.Parallel(32):
-            x[i] = T.sqrt(x[i]) + 1.0
+            x[i] = 3.0 - x[i]
         T.copy(x, Y[bx * 32])
+"""
+
+REFERENCE = """
+def reference(X, Y):
+    for bx in range(2):
+        (i,) = space(32)
+        put(Y, (bx * 32 + i,), 3.0 - at(X, bx * 32 + i))
 """
 
 
@@ -85,49 +97,133 @@ def inputs():
     return {"X": np.arange(40, dtype=np.float32), "Y": np.zeros(40, np.float32)}
 
 
-def test_the_oracle_notices_a_wrong_value(monkeypatch):
-    assert check(WRONG, inputs()) is None
-    from tilelang_ascend.sim import reference
+def test_a_right_kernel_passes():
+    assert check(KERNEL, REFERENCE, inputs(), text=True) is None
 
-    monkeypatch.setitem(reference._FUNCTIONS, "sqrt", lambda x: np.sqrt(x) * 1.001)
-    failure = check(WRONG, inputs())
+
+@pytest.mark.parametrize("wrong", ["bx * 32 + i + 1", "bx * 32 + 31 - i", "bx * 33 + i"])
+def test_a_wrong_index_is_noticed(wrong):
+    failure = check(KERNEL, REFERENCE.replace("at(X, bx * 32 + i)", f"at(X, {wrong})"), inputs())
     assert failure and failure.kind == "value" and "Y[" in failure.text
 
 
-def test_the_oracle_notices_a_hazard(monkeypatch):
-    from tilelang_ascend.transform import insert_sync, pipeline
-
-    def without_sync(func, chip):
-        synced, plan = insert_sync.plan_and_insert_sync(func, chip)
-        return _without_waits(synced), plan
-
-    monkeypatch.setattr(pipeline, "plan_and_insert_sync", without_sync)
-    failure = check(WRONG, inputs())
-    assert failure and failure.kind.startswith("run"), failure
+def first_failure(seeds):
+    """The first seed that fails otherwise than by refusal."""
+    for seed in seeds:
+        failure = fails(generate(seed))
+        if failure and not failure.refused:
+            return generate(seed), failure
+    return None
 
 
-def _without_waits(func):
-    """`func` without the waits for loads."""
-    from tilelang_ascend.ir import StmtMutator, attrs_of, op_name
+def swapped_operands(setattr):
+    """`a - b` is lowered as `b - a`."""
+    from tilelang_ascend.tileop.vector_ops import VectorOps
 
-    class Drop(StmtMutator):
-        def visit_Evaluate(self, s):
-            return None if op_name(s) == "ascend.wait_flag" and attrs_of(s)["event"] == "MTE2_V" else s
+    right = VectorOps.arithmetic
+    turned = lambda self, name, a, b, logical: right(self, name, *((b, a) if name == "sub" else (a, b)), logical)  # noqa: E731
+    setattr(VectorOps, "arithmetic", turned)
 
-    return func.with_body(Drop()(func.body))
+
+def unclipped_tails(setattr):
+    """Transfers of whole tiles, whatever of them lies inside the tensor."""
+    from tilelang_ascend.tileop import copy_axes
+
+    right = copy_axes.clip
+    setattr(copy_axes, "clip", lambda *args: right(*args).unclipped())
+
+
+def dropped(op, **wanted):
+    """A fault that drops synchronisation instructions."""
+
+    def fault(setattr):
+        from tilelang_ascend.ir import StmtMutator, attrs_of, op_name
+        from tilelang_ascend.transform import insert_sync, pipeline
+
+        class Drop(StmtMutator):
+            def visit_Evaluate(self, s):
+                return None if op_name(s) == op and wanted.items() <= dict(attrs_of(s)).items() else s
+
+        def without(func, chip):
+            synced, plan = insert_sync.plan_and_insert_sync(func, chip)
+            return synced.with_body(Drop()(synced.body)), plan
+
+        setattr(pipeline, "plan_and_insert_sync", without)
+
+    return fault
+
+
+FAULTS = {
+    "swapped operands": (swapped_operands, "value"),
+    "unclipped tails": (unclipped_tails, "run"),
+    "dropped barriers": (dropped("ascend.pipe_barrier"), "run racecheck"),
+    "dropped waits": (dropped("ascend.wait_flag", event="MTE2_V"), "run"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_wrong_code_is_found(name, monkeypatch):
+    fault, kind = FAULTS[name]
+    fault(monkeypatch.setattr)
+    case, failure = first_failure([s for s in range(60) if s not in KNOWN])
+    assert failure.kind.startswith(kind), failure
+
+
+def test_a_failure_is_printed_as_a_script(monkeypatch, tmp_path):
+    with monkeypatch.context() as m:
+        swapped_operands(m.setattr)
+        case, failure = first_failure([s for s in range(60) if s not in KNOWN])
+        small, failure = reduce_case(case, failure, seconds=20)
+        assert failure.kind == "value" and len(small.kernel()) < len(case.kernel())
+    text, path = script(small, failure), tmp_path / "reproduce.py"
+    # The script runs in a process of its own, which does not have the fault: all is well there …
+    path.write_text(text)
+    result = run_script(path)
+    assert result.returncode == 0 and "passes" in result.stdout, result.stdout + result.stderr
+    # … until the fault is put in.
+    path.write_text(f"{inspect.getsource(swapped_operands)}\n\nswapped_operands(setattr)\n{text}")
+    result = run_script(path)
+    assert result.returncode == 1 and "elements are wrong" in result.stdout, result.stdout + result.stderr
+
+
+def run_script(path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, str(path)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_reduction_keeps_what_fails(monkeypatch):
-    """If every program with an `exp` failed, what is left of a case would hold one `exp` statement."""
+    """If every program with an `exp` failed, what is left of a case would hold one statement with an `exp`."""
 
     def fake(case, text=False):
-        return Failure("value", "wrong") if "T.exp" in case.source() else None
+        return Failure("value", "wrong") if "T.exp(" in case.kernel() else None
 
     monkeypatch.setattr(shrink, "fails", fake)
     case = next(c for c in map(generate, range(SEEDS)) if fake(c) and len(c.body) > 3)
-    small = shrink.reduce_case(case, fake(case))
+    small, failure = shrink.reduce_case(case, fake(case))
     assert fake(small) and all(fake(small.without(b)) is None for b in shrink.smaller(small.body))
-    assert len(small.body) == 1 and small.source().count("T.exp") >= 1
-    text = script(small, fake(small))
-    assert f"Seed {case.seed}" in text and "T.exp" in text
-    compile(text, "script", "exec")
+    assert small.kernel().count("T.exp(") == 1
+    trace(small.kernel())
+    interpret(small.reference())
+    assert f"Seed {case.seed}" in script(small, failure)
+
+
+# ---- workers ---------------------------------------------------------------------------------------------------------
+
+
+def faulty(pipe):
+    """A worker that crashes on seed 1 and hangs on seed 2."""
+    import time
+
+    while (job := pipe.recv()) is not None:
+        if job[0] == 1:
+            os._exit(7)
+        if job[0] == 2:
+            time.sleep(1000)
+        pipe.send(workers.Result(job[0]))
+
+
+def test_a_crash_and_a_hang_cost_their_seed_only(monkeypatch):
+    monkeypatch.setattr(workers, "work", faulty)
+    monkeypatch.setattr(workers, "FIRST_SECONDS", 5)
+    found = {r.seed: r.kind for r in workers.check_seeds(range(5), jobs=1, timeout=1)}
+    assert found == {0: "", 1: "crash", 2: "hang", 3: "", 4: ""}

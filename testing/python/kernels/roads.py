@@ -62,22 +62,26 @@ def launch(artifact, entries, arrays: dict, scalars: dict, options=STRICT):
     return {name: g.view for name, g in guarded.items()}, result
 
 
-def twin_entries(artifact):
-    """Entries of the emitted text, compiled with warnings as errors."""
+def twin_entries(artifact, flags=()):
+    """Entries of the emitted text, compiled with warnings as errors and further `flags`."""
     from tilelang_ascend.codegen import emit
 
     source = emit(artifact.ascend_ir)
     assert source.kernel == artifact.kernel_source
-    return twin.compile_text(source.text, source.signature.kernel, artifact.chip, artifact.kernel_type).entries
+    flags = (*twin.FLAGS, *flags)
+    return twin.compile_text(source.text, source.signature.kernel, artifact.chip, artifact.kernel_type, flags).entries
 
 
-def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True) -> dict:
-    """Strict run of the IR and (with `text`) of the emitted text: no hazards, equal values, equal streams."""
+def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, flags=()) -> dict:
+    """Strict run of the IR and (with `text`) of the emitted text: no hazards, equal values, equal streams.
+
+    `flags`: further flags of the C++ compiler.
+    """
     artifact, scalars = kernel.artifact, scalars or {}
     out, result = launch(artifact, program_of(artifact).entries, arrays, scalars)
     assert not result.hazards, "\n".join(h.text() for h in result.hazards[:3])
     if text:
-        out_text, result_text = launch(artifact, twin_entries(artifact), arrays, scalars)
+        out_text, result_text = launch(artifact, twin_entries(artifact, flags), arrays, scalars)
         assert not result_text.hazards, "\n".join(h.text() for h in result_text.hazards[:3])
         for name in out:
             assert out[name].tobytes() == out_text[name].tobytes(), f"the emitted text computes another {name}"

@@ -1,0 +1,139 @@
+"""Does a kernel do what its reference says? The strict machine run, the emitted text, and NumPy."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from . import memory, numbers
+from .numbers import is_float, of
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python" / "kernels"))
+
+TEXT_FLAGS = ("-O0",)
+"""The emitted text runs once: compiling it costs more than running it."""
+
+_names = itertools.count()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong. `kind` is stable while a case is reduced, `text` is for people."""
+
+    kind: str
+    text: str
+
+    @property
+    def refused(self) -> bool:
+        """The compiler named a limit of its own or of the chip: no wrong code."""
+        return self.kind in ("compile UnsupportedConstruct", "compile OutOfMemory")
+
+
+@dataclass
+class Outcome:
+    """One checked kernel. `unknown` is the share of the results that the reference could not predict."""
+
+    failure: Failure | None
+    unknown: float = 0.0
+    warnings: int = 0
+
+
+def trace(source: str):
+    """The traced kernel of a program text."""
+    name = f"<fuzz {next(_names)}>"
+    source = "import tilelang_ascend.language as T\n" + source
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    scope = {"__name__": "fuzz_case"}
+    exec(compile(source, name, "exec"), scope)  # noqa: S102
+    return scope["kernel"]
+
+
+def interpret(source: str):
+    """The `reference` function of a NumPy text."""
+    scope = {n: getattr(m, n) for m in (numbers, memory) for n in vars(m)}
+    exec(compile(source, "<reference>", "exec"), scope)  # noqa: S102
+    return scope["reference"]
+
+
+def expected(func, reference, inputs: dict) -> dict:
+    """What `reference` leaves in the tensors: name -> `memory.Memory`."""
+    dtypes = {p.name: str(getattr(p.ty, "dtype", "")) for p in func.params}
+    made = {n: memory.tensor(a, dtypes[n]) if a.ndim else of(dtypes[n], a) for n, a in inputs.items()}
+    with np.errstate(all="ignore"):
+        reference(*(made[str(p.name)] for p in func.params))
+    return {n: m for n, m in made.items() if inputs[n].ndim}
+
+
+def check(func, reference, inputs: dict[str, np.ndarray], chip: str = "a2", text: bool = False) -> Failure | None:
+    """Compile `func`, run it strictly (with `text` the emitted program too), and compare with `reference`.
+
+    Args:
+        func: a traced kernel, or the text that defines `kernel`.
+        reference: a function on `memory.Memory` tensors and `numbers.Numbers` scalars, or the text that defines one.
+        inputs: arrays for every parameter by name; 0-dimensional ones are scalars.
+
+    Returns:
+        None, or the first failure: ``trace``, ``compile``, ``run`` (hazards, guard bytes, other text) or ``value``.
+    """
+    return examine(func, reference, inputs, chip, text).failure
+
+
+def examine(func, reference, inputs, chip: str = "a2", text: bool = False) -> Outcome:
+    """`check`, with figures."""
+    import roads
+
+    import tilelang_ascend as tilelang
+
+    try:
+        func = trace(func) if isinstance(func, str) else func
+    except Exception as error:  # noqa: BLE001  any error is a finding
+        return Outcome(Failure(f"trace {type(error).__name__}", str(error)))
+    want = expected(func, interpret(reference) if isinstance(reference, str) else reference, inputs)
+    try:
+        kernel = tilelang.compile(func, target=chip)
+    except Exception as error:  # noqa: BLE001  any error is a finding
+        return Outcome(Failure(f"compile {type(error).__name__}", str(error)))
+    arrays = {n: a for n, a in inputs.items() if a.ndim}
+    scalars = {n: a.item() for n, a in inputs.items() if not a.ndim}
+    scalars.update(_sizes(func, arrays))
+    try:
+        got = roads.run(kernel, arrays, scalars, text=text, flags=TEXT_FLAGS)
+    except AssertionError as error:
+        return Outcome(Failure("run " + str(error).split("\n")[0].split(":")[0][:24], str(error)))
+    except Exception as error:  # noqa: BLE001  any error is a finding
+        return Outcome(Failure(f"run {type(error).__name__}", str(error)))
+    return _compare(got, want)
+
+
+def _sizes(func, arrays) -> dict[str, int]:
+    """Values of the dynamic dimensions."""
+    out = {}
+    for p in func.params:
+        for dim, n in zip(getattr(p.ty, "shape", ()), arrays[p.name].shape if p.name in arrays else ()):
+            if type(dim).__name__ == "Var":
+                out[dim.name] = n
+    return out
+
+
+def _compare(got, want) -> Outcome:
+    unknown = total = 0
+    for name, m in want.items():
+        have = of(m.dtype, got[name]).v
+        with np.errstate(all="ignore"):
+            bad = ~((have == m.v) | np.isinf(m.e))
+            if is_float(m.dtype):
+                bad &= ~(np.abs(have - m.v) <= m.e)
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            return Outcome(Failure(
+                "value", f"{name}{list(where)} is {have[where]}, not {m.v[where]} "
+                f"(error at most {m.e[where]:.3g}; {bad.sum()} of {bad.size} elements are wrong)"))  # fmt: skip
+        if not m.tile and m.e.any():
+            unknown += int(np.isinf(m.e).sum())
+        total += m.v.size
+    return Outcome(None, unknown / max(total, 1))

@@ -1,0 +1,42 @@
+"""How many kernels have which feature."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from .generate import generate
+
+MUST_OCCUR = (
+    "rank 1", "rank 2", "rank 3", "rank 4", "chip a2", "chip a5", "fragment operand", "shared operand", "GM operand",
+    *(f"dtype {d}" for d in ("float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "bool")),
+    "arithmetic", "/", "//", "%", "max", "min", "abs", "exp", "exp2", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan",
+    "tanh", "sigmoid", "erf", "pow", "rounding functions", "cast", "mixed float dtypes", "converting store", "copy with conversion",
+    "comparison", "and/or/not", "condition on indices", "bit operations", "shifts", "if_then_else", "if in a nest", "else in a nest",
+    "runtime if", "local scalar", "local changed under if", "local carried by a loop", "scalar argument", "scalar from a buffer",
+    "serial loop in a nest", "serial loop outside", "runtime trip count", "T.Pipelined", "accumulation in a nest", "broadcast",
+    "shifted index", "strided index", "reversed index", "divided index", "fixed index", "transposed index", "indirect index",
+    "indirect index (rows)", "index of an inner loop", "GM store", "transposed store", "reversed store", "strided store", "scatter",
+    "update of GM in place", "partial nest", "atomic_add of elements", "atomic_max of elements", "atomic_min of elements",
+    "atomic_add of a tile", *(f"reduce {k}" for k in ("sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor", "any", "all")),
+    "clear=False", "cumsum", "cummax", "transpose", "copy of a tile", "fill", "dynamic shape", "tail", "gemm", "gemm transposed",
+)  # fmt: skip
+"""Features of which every thousand kernels must hold some: the language the compiler promises to take."""
+
+
+def count(seeds) -> Counter:
+    """Feature -> number of kernels."""
+    found: Counter = Counter()
+    for seed in seeds:
+        tags = generate(seed).all_tags()
+        found.update(tags)
+        found.update({"reduction of 3-D and 4-D tiles"} if any(t.startswith("reduction of") and t[-1] in "34" for t in tags) else ())
+    return found
+
+
+def table(seeds) -> str:
+    """Features and the number of seeds of each, most frequent first; those of conversions at the end."""
+    found = count(seeds)
+    missing = [f"{0:6d}  {t}" for t in MUST_OCCUR if not found[t]]
+    rows = [f"{n:6d}  {t}" for t, n in found.most_common() if not t.startswith("cast ")]
+    casts = [f"{n:6d}  {t}" for t, n in sorted(found.items()) if t.startswith("cast ")]
+    return "\n".join([f" seeds  feature (of {len(seeds)})", *rows, *missing, *casts])
