@@ -30,6 +30,7 @@ from ..ir import (
     free_vars,
     imm,
     is_buffer_var,
+    itemsize,
     map_children,
     op_name,
     statements,
@@ -92,7 +93,8 @@ class ValueFacts:
             version = self._versions[buffer] = Var(buffer.name, dtype_of(buffer))
             if buffer in self.never_negative:
                 dtype = dtype_of(buffer)
-                self.analyzer.bind(version, Range.from_min_extent(imm(0, dtype), imm(_LARGEST, dtype)))
+                largest = min(_LARGEST, (1 << (8 * itemsize(dtype) - 1)) - 1)
+                self.analyzer.bind(version, Range.from_min_extent(imm(0, dtype), imm(largest, dtype)))
         return version
 
     def _expand(self, e):

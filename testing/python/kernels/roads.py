@@ -85,7 +85,8 @@ def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, fl
         assert not result_text.hazards, "\n".join(h.text() for h in result_text.hazards[:3])
         for name in out:
             assert out[name].tobytes() == out_text[name].tobytes(), f"the emitted text computes another {name}"
-        assert first_difference(result.streams, result_text.streams) is None
+        difference = first_difference(result.streams, result_text.streams)
+        assert difference is None, f"the emitted text issues other instructions: {difference}"
         assert result.output == result_text.output, "the emitted text prints something else"
     return out
 
