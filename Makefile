@@ -25,7 +25,7 @@ test: build
 	$(PY) -m pytest -n $(JOBS) --dist worksteal $(if $(SLOW),,-m "not slow")
 
 fuzz: build
-	$(PY) -m testing.fuzz $(or $(SEEDS),0 10000) --text 20 --keep-going
+	$(PY) -m testing.fuzz $(or $(SEEDS),0 10000) --jobs $(JOBS) --keep-going
 
 bench: build
 	$(PY) benchmark/import_time.py
