@@ -28,7 +28,6 @@ UNKNOWN_AT_MOST = 0.1
 
 KNOWN = {
     118: "a store under `if j > 1` inside another lane condition writes elements with j <= 1",
-    124: "scalar loops: the value of an int8 store made from uint32 arithmetic differs between the IR and the emitted text",
 }
 """Seeds that fail for a reason known and not yet mended."""
 
