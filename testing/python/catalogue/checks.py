@@ -1,16 +1,23 @@
 """Compare a kernel with its reference, and prove for each comparison that it would notice a wrong kernel."""
 
+import os
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from perturb import perturbed_functions
 from references import numpy_dtype
+
+import tilelang_ascend as tilelang
+from tilelang_ascend.runtime.simulation import program_of
+from tilelang_ascend.sim.machine import SimOptions
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
 
 import roads  # noqa: E402
 
+UNCHECKED = SimOptions(checks=(), adversarial=False, time=False, max_instructions=20_000_000)
 SENTINEL = {"f": 77.0, "i": 77, "u": 77, "b": True, "V": 77.0}
 
 
@@ -65,6 +72,27 @@ def assert_can_fail(want, before, rtol, atol, name):
     assert noticed, f"{name}: no perturbation changes the result"
 
 
+_perturbed: set[str] = set()
+"""Tests whose kernel has been perturbed: one case of each is enough."""
+
+
+def _check_wrong_kernels(kernel, arrays, expected, rtol, atol, scalars):
+    """Every wrong version of the kernel must give results that `compare` rejects."""
+    test = os.environ["PYTEST_CURRENT_TEST"].split("[")[0] + kernel.artifact.name
+    if test in _perturbed or any(a.size == 0 for a in arrays.values()):
+        return
+    _perturbed.add(test)
+    for mistake, function in perturbed_functions(kernel.prim_func):
+        wrong = tilelang.compile(function)
+        out, _ = roads.launch(wrong.artifact, program_of(wrong.artifact).entries, arrays, scalars, UNCHECKED)
+        try:
+            for name, want in expected.items():
+                compare(out[name], want, rtol, atol)
+        except AssertionError:
+            continue
+        raise AssertionError(f"{kernel.artifact.name}: the comparison does not notice that {mistake}")
+
+
 def check(kernel, arrays, expected, rtol=0.0, atol=0.0, scalars=None, text=True, unchecked=()):
     """Run `kernel` strictly on `arrays` and compare the outputs named in `expected`; returns all results.
 
@@ -74,6 +102,7 @@ def check(kernel, arrays, expected, rtol=0.0, atol=0.0, scalars=None, text=True,
     for name, want in expected.items():
         compare(out[name], want, rtol, atol)
         assert_can_fail(want, arrays[name], rtol, atol, name)
+    _check_wrong_kernels(kernel, arrays, expected, rtol, atol, scalars or {})
     for name, before in arrays.items():
         if name not in expected and name not in unchecked:
             assert out[name].tobytes() == before.tobytes(), f"{name} is an input and was changed"

@@ -74,6 +74,7 @@ def test_columns_of_a_matrix(dtype):
 @pytest.mark.parametrize("r", [1, 2, 7, 33, 100])
 def test_p10_one_result_per_row_without_padding(r, dtype):
     x = integers(-99, 99, (r, 64), dtype)
+    x[:, 0] = np.arange(100, 100 + r)  # the largest of its row, so that a row that starts late is noticed
     check(k.row_results(r, dtype=dtype), {"X": x, "Y": untouched(r, dtype)}, {"Y": x.max(1)})
 
 
