@@ -153,26 +153,23 @@ class _Between:
 
 
 def _merge_overlapping(by_buffer: dict, addresses: dict) -> list:
-    groups = []
-    placed: list = []  # (space, low, high, group)
+    """Accesses of buffers that share bytes, directly or through others, in program order. Buffers without an address stand alone."""
+    groups, placed = [], defaultdict(list)
     for buffer, accesses in by_buffer.items():
         address = addresses.get(buffer)
         if address is None:
             groups.append(accesses)
-            continue
-        space = accesses[0][1].space
-        high = address + _total_bytes(buffer)
-        touching = [p for p in placed if p[0] == space and p[1] < high and address < p[2]]
-        group = accesses
-        for p in touching:
-            if p[3] is not group:
-                group = sorted({id(x): x for x in (*p[3], *group)}.values(), key=lambda x: x[0].order)
-        for i, p in enumerate(placed):
-            if any(p[3] is t[3] for t in touching):
-                placed[i] = (*p[:3], group)
-        placed.append((space, address, high, group))
-    unique = {id(p[3]): p[3] for p in placed}
-    return groups + list(unique.values())
+        else:
+            placed[accesses[0][1].space].append((address, address + _total_bytes(buffer), accesses))
+    for ranges in placed.values():
+        end = None
+        for low, high, accesses in sorted(ranges, key=lambda r: r[0]):
+            if end is None or low >= end:
+                groups.append([])
+                end = high
+            groups[-1] += accesses
+            end = max(end, high)
+    return [sorted(group, key=lambda x: x[0].order) for group in groups]
 
 
 def _total_bytes(buffer) -> int:
