@@ -201,6 +201,11 @@ class Block:
 
     def accumulate(self, s: BufferStore, place, update: Update, missing: tuple[int, ...]) -> None:
         """Iterations along the axes `missing` update one element together."""
+        if _used_besides(self.nest.body, s.buffer, update.operation):
+            raise Unsupported(
+                f"iterations that share elements of `{s.buffer.name}` update them and use them in other ways",
+                "let each iteration have an element of its own",
+            )
         dtype, ops, known = dtype_of(s.buffer), self.exprs.ops, len(self.graph)
         fold_type = fold_dtype(update.operation, dtype)
 
@@ -380,6 +385,19 @@ def _outer_value(values: Values, n: Node) -> Node:
     leaf = Node("load", n.dtype, (), (view,))
     leaf.axes = n.axes
     return leaf
+
+
+def _used_besides(body: Stmt, buffer, operation: str) -> bool:
+    """True if `body` does more with `buffer` than update elements by `operation`. Such iterations mean an element of their
+    own, set first and read at the end: together they would see each other's."""
+    for s in statements(body):
+        if isinstance(s, BufferStore) and s.buffer.same_as(buffer):
+            update = update_of(s)
+            if update is None or update.operation != operation:
+                return True
+        elif any(buffer in scalar_vars(e) for e in exprs(s)):
+            return True
+    return False
 
 
 def _mentions(s: Stmt, buffer) -> bool:

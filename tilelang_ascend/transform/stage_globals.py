@@ -24,9 +24,11 @@ from ..isa.base import Space
 from ..ir import (
     AllocBuffer,
     Bind,
+    Break,
     BufferLoad,
     BufferStore,
     Call,
+    Continue,
     Evaluate,
     For,
     ForKind,
@@ -121,7 +123,10 @@ class _Indices:
     def __init__(self, loops, body: Stmt):
         self.extents = {v: const_int(e) for v, e in loops}
         # A tile holds what all iterations of the loops inside the nest touch.
-        self.extents.update({s.loop_var: const_int(s.extent) or None for s in statements(body) if isinstance(s, For)})
+        # One that may be left early touches less than that.
+        inner = [s for s in statements(body) if isinstance(s, For)]
+        left_early = [any(isinstance(x, (Break, Continue)) for x in statements(s)) for s in inner]
+        self.extents.update({s.loop_var: None if early else const_int(s.extent) or None for s, early in zip(inner, left_early)})
         self.local = {s.var for s in statements(body) if isinstance(s, Bind)}
         self.changed = uses_of(body).writes
 

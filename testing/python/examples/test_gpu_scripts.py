@@ -1,5 +1,6 @@
 """Every GPU script under examples/ runs unmodified through `tilelang-ascend run`, at small odd sizes, all checks on."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,13 @@ def test_default_size(path, capsys):
 def test_every_script_is_listed():
     found = {p for p in EXAMPLES.rglob("*.py") if not p.name.startswith("example_")}
     assert {str(p.relative_to(EXAMPLES)) for p in found} == set(SCRIPTS)
+
+
+def test_every_folder_says_what_is_in_it():
+    for folder in {path.parent for path in EXAMPLES.rglob("*.py")}:
+        text = (folder / "README.md").read_text()
+        named = set(re.findall(r"`(\w+\.py)`", text)) | set(re.findall(rf"examples/{folder.name}/(\w+\.py)", text))
+        assert named == {path.name for path in folder.glob("*.py")}, folder.name
 
 
 def test_known_failures_are_scripts():

@@ -1,0 +1,111 @@
+"""Values every iteration of T.Parallel has for itself, and loops inside a nest that works on GM."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+
+@tilelang.jit
+def row_sums(M, N, private, staged):
+    """B[i] = sum of A[i, :], accumulated in a private array or in a scalar, from a tile or straight from GM."""
+
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float32"), B: T.Tensor((M,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((M, N), "float32")
+            array = T.alloc_local((1,), "float32")
+            if staged:
+                T.copy(A, tile)
+            source = tile if staged else A
+            for i in T.Parallel(M):
+                if private == "array":
+                    array[0] = 0.0
+                    for j in T.serial(N):
+                        array[0] += source[i, j]
+                    B[i] = array[0]
+                else:
+                    total = T.alloc_var("float32")
+                    total = 0.0
+                    for j in T.serial(N):
+                        total += source[i, j]
+                    B[i] = total
+
+    return main
+
+
+@pytest.mark.parametrize("private", ["array", "scalar"])
+@pytest.mark.parametrize("staged", [True, False])
+def test_every_iteration_has_its_own_accumulator(private, staged):
+    a = np.random.default_rng(0).standard_normal((16, 24)).astype(np.float32)
+    out = roads.run(row_sums(16, 24, private, staged), {"A": a, "B": np.zeros(16, np.float32)})
+    np.testing.assert_allclose(out["B"], a.sum(1), **roads.tolerance("float32", 24))
+
+
+def test_a_private_array_of_several_elements():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            four = T.alloc_local((4,), "float32")
+            for i in T.Parallel(8):
+                for v in T.vectorized(4):
+                    four[v] = A[bx * 32 + i * 4 + v]
+                for v in T.vectorized(4):
+                    B[bx * 32 + i * 4 + v] = four[3 - v] * 2
+
+    a = np.arange(64, dtype=np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros(64, np.float32)})
+    np.testing.assert_array_equal(out["B"], a.reshape(16, 4)[:, ::-1].ravel() * 2)
+
+
+@pytest.mark.xfail(strict=True, raises=tilelang.errors.OutOfMemory, reason="tiles of one iteration that exceed UB are not given up")
+def test_a_loop_too_long_for_a_tile_reads_element_by_element():
+    n = 50_000
+
+    @T.prim_func
+    def main(A: T.Tensor((2, n), "float32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(2):
+                last = T.alloc_var("float32")
+                last = 0.0
+                for j in T.serial(n):
+                    if j % 25_000 == 7:
+                        last += A[i, j]
+                B[i] = last
+
+    a = np.random.default_rng(0).standard_normal((2, n)).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros(2, np.float32)}, text=False)
+    np.testing.assert_allclose(out["B"], a[:, 7] + a[:, 25_007], **roads.tolerance("float32", 2))
+
+
+def test_what_an_inner_loop_leaves_out_stays():
+    """The loop stores three of every four elements."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 8), "float32"), B: T.Tensor((16, 8), "float32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(16):
+                for j in T.serial(8):
+                    if j % 4 != 1:
+                        B[i, j] = A[i, j] + 1
+
+    a = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.full((16, 8), 7, np.float32)})
+    np.testing.assert_array_equal(out["B"], np.where(np.arange(8) % 4 != 1, a + 1, np.float32(7)))
+
+
+def test_a_loop_that_is_left_early():
+    @T.prim_func
+    def main(A: T.Tensor((16, 8), "float32"), B: T.Tensor((16, 8), "float32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(16):
+                for j in T.serial(8):
+                    if j == 3:
+                        break
+                    B[i, j] = A[i, j] + 1
+
+    a = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.full((16, 8), 7, np.float32)})
+    np.testing.assert_array_equal(out["B"], np.where(np.arange(8) < 3, a + 1, np.float32(7)))
