@@ -215,19 +215,23 @@ class _DropBoundsGuards(StmtMutator):
         self.limits: dict = {}
         self.nest = _Indices(loops, body)
         self.stores = [x.buffer for x in statements(body) if isinstance(x, BufferStore)]
+        self.inside = 0
+        """How many conditions that stay are around the statement."""
 
     def visit_IfThenElse(self, s: IfThenElse):
-        body = stmts_of(s.then_case)
-        if s.else_case is None and len(body) == 1 and isinstance(body[0], BufferStore):
-            store = body[0]
-            # Only stores that become transfers are clipped.
-            if scope_of(store.buffer) in ("global", "") and self.nest.forms(store.indices) is not None:
-                open_terms = [t for t in conjuncts(s.condition) if not implied_by_bounds(t, store)]
-                limits = self.box(open_terms, store)
-                if limits is not None:
-                    self.limits[store.buffer] = limits
-                    return self.visit(store)
-        return self.generic(s)
+        terms, store = _guarded(s)
+        # Only stores that become transfers are clipped.
+        if isinstance(store, BufferStore) and scope_of(store.buffer) in ("global", "") and self.nest.forms(store.indices) is not None:
+            open_terms = [t for t in terms if not implied_by_bounds(t, store)]
+            # Limits replace a condition only where no other one is left around it.
+            limits = self.box(open_terms, store) if not (open_terms and self.inside) else None
+            if limits is not None:
+                self.limits[store.buffer] = limits
+                return self.visit(store)
+        self.inside += 1
+        out = self.generic(s)
+        self.inside -= 1
+        return out
 
     def box(self, terms: list, store: BufferStore) -> dict | None:
         """`{v: (first, end)}` if the terms of the condition say no more than that loop variables, which each index one dimension of
@@ -249,6 +253,18 @@ class _DropBoundsGuards(StmtMutator):
                 return None
             limits[v] = (low if first is None else first, high if end is None else end)
         return limits
+
+
+def _guarded(s: IfThenElse) -> tuple[list, Stmt | None]:
+    """(terms of the conditions, statement) of `if a: if b and c: statement`; no statement where there are several or an `else`."""
+    terms: list = []
+    while isinstance(s, IfThenElse):
+        body = stmts_of(s.then_case)
+        if s.else_case is not None or len(body) != 1:
+            return terms, None
+        terms += conjuncts(s.condition)
+        s = body[0]
+    return terms, s
 
 
 def conjuncts(cond) -> list:

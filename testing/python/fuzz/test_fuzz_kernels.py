@@ -26,14 +26,6 @@ REFUSED_AT_MOST = 0.15
 UNKNOWN_AT_MOST = 0.1
 """Share of the results that may hang on a rounding, so that they are not compared."""
 
-KNOWN = {
-    118: "a store under `if j > 1` inside another lane condition writes elements with j <= 1",
-}
-"""Seeds that fail for a reason known and not yet mended."""
-
-SLOW = {61: "bounds of scalars are sought without end", 86: "flag ids run out; merging flags takes minutes", 176: "like 86"}
-"""Seeds that take the compiler minutes."""
-
 
 @pytest.fixture(autouse=True)
 def _no_cache(monkeypatch):
@@ -59,12 +51,7 @@ def check_part(seeds) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_kernels(part):
-    check_part([s for s in range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS) if s not in KNOWN and s not in SLOW])
-
-
-@pytest.mark.parametrize("seed", [pytest.param(s, marks=pytest.mark.xfail(strict=True, reason=r)) for s, r in KNOWN.items()])
-def test_known_failures(seed):
-    assert fails(generate(seed), seed % TEXT_EVERY == 0) is None
+    check_part(range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS))
 
 
 def test_a_seed_always_gives_the_same_case():
@@ -170,14 +157,14 @@ FAULTS = {
 def test_wrong_code_is_found(name, monkeypatch):
     fault, kind = FAULTS[name]
     fault(monkeypatch.setattr)
-    case, failure = first_failure([s for s in range(60) if s not in KNOWN and s not in SLOW])
+    case, failure = first_failure(range(60))
     assert failure.kind.startswith(kind), failure
 
 
 def test_a_failure_is_printed_as_a_script(monkeypatch, tmp_path):
     with monkeypatch.context() as m:
         swapped_operands(m.setattr)
-        case, failure = first_failure([s for s in range(60) if s not in KNOWN and s not in SLOW])
+        case, failure = first_failure(range(60))
         small, failure = reduce_case(case, failure, seconds=20)
         assert failure.kind == "value" and len(small.kernel()) < len(case.kernel())
     text, path = script(small, failure), tmp_path / "reproduce.py"

@@ -233,3 +233,27 @@ def test_conditional_stores_of_products():
     mask = rng.integers(0, 3, (16, 24)).astype(np.int32)
     out = roads.run(product_where(16, 24), {"A": a, "B": b, "M": mask, "C": np.full((16, 24), 7, np.float32)})
     np.testing.assert_array_equal(out["C"], np.where(mask < 2, a.astype(np.float32) @ b.astype(np.float32), 7))
+
+
+@tilelang.jit
+def limits_under(n, flip):
+    """A limit of a loop variable under a condition that depends on data, in either order."""
+
+    @T.prim_func
+    def main(X: T.Tensor((8,), "int32"), C: T.Tensor((8, n), "int32")):
+        with T.Kernel(1, threads=128):
+            for i, j in T.Parallel(8, n):
+                if (i > 1) if flip else (X[i] != 1):
+                    if (X[i] != 1) if flip else (i > 1):
+                        C[i, j] = i + j
+
+    return main
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_limits_under_another_condition(flip):
+    x = np.array([0, 1, 0, 1, 0, 0, 1, 0], np.int32)
+    before = np.full((8, 16), -7, np.int32)
+    i, j = np.indices(before.shape)
+    out = roads.run(limits_under(16, flip), {"X": x, "C": before})
+    np.testing.assert_array_equal(out["C"], np.where((x[:, None] != 1) & (i > 1), i + j, before))
