@@ -15,9 +15,9 @@ __version__ = "0.1.0"
 
 # `jit` and `autotune` are sub-packages too: importing them here makes the names mean the decorators, whatever is
 # imported later.
-from .jit import JITImpl, JITKernel, PassConfigKey, compile, jit, lower, par_compile  # noqa: A004
-from .autotune import AutoTuner, autotune
 from .arith import cdiv, next_power_of_2
+from .autotune import AutoTuner, autotune
+from .jit import JITImpl, JITKernel, PassConfigKey, compile, jit, lower, par_compile  # noqa: A004
 
 _LAZY = {
     "Profiler": "profiler",

@@ -9,10 +9,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ir import BufferStore, Evaluate, For, SeqStmt, Stmt, TensorLoad, TensorRegion, Var, children, const_int
-from ..ir import exprs, op_name, scope_of, statements, walk_expr
+from ..ir import (
+    BufferStore,
+    Evaluate,
+    For,
+    SeqStmt,
+    Stmt,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    children,
+    const_int,
+    exprs,
+    op_name,
+    scope_of,
+    statements,
+    walk_expr,
+)
 from .tile_uses import OUTPUT_OPS, TILE_OP_OPERANDS, is_parallel, moved_regions, own_uses
-
 
 #: Operations on every row along one dimension, dimension by dimension the same in both regions -> that dimension.
 ROW_OPS = {

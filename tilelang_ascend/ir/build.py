@@ -6,8 +6,6 @@ import functools
 from typing import Iterable
 
 from .base import (
-    AllocBuffer,
-    BufferLoad,
     Call,
     Evaluate,
     FloatImm,
@@ -21,11 +19,8 @@ from .base import (
     StringImm,
     TensorLoad,
     TensorRegion,
-    Var,
-    decl_buffer,
     is_buffer_var,
     register_op,
-    sym,
     tirx,
 )
 

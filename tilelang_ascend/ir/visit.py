@@ -23,7 +23,6 @@ from .base import (
     Var,
     While,
     tirx,
-    tvm_ffi,
 )
 from .build import seq
 

@@ -14,7 +14,22 @@ from ..frontend import Ref, inline, macro, prim_func
 from ..frontend.annotations import Buffer, StridedTensor, Tensor
 from ..frontend.builder import user_location
 from ..frontend.keywords import checked
-from . import alloc, atomic, convolution, debug, dtypes, hints, kernel, loops, math, npu, safe_values, symbols, types, views
+from . import (
+    alloc,
+    atomic,
+    convolution,
+    debug,
+    dtypes,
+    hints,
+    kernel,
+    loops,
+    math,
+    npu,
+    safe_values,
+    symbols,
+    types,
+    views,
+)
 from . import copy as _copy
 from . import gemm as _gemm
 from . import reduce as _reduce

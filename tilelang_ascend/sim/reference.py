@@ -188,7 +188,7 @@ class _Interpreter:
         self.store(args[1], self.load(args[0]))
 
     def tl_im2col(self, args, attrs) -> None:
-        image, (mins, (rows, columns)) = self.load(args[0]), self._box(args[1])
+        image, (_, (rows, columns)) = self.load(args[0]), self._box(args[1])
         kernel, stride, dilation, pad = (int(attrs[n]) for n in ("kernel", "stride", "dilation", "pad"))
         batch, height, width, channels = image.shape
         reach = dilation * (kernel - 1) + 1

@@ -7,7 +7,6 @@ which travel as rows of one element.
 
 from __future__ import annotations
 
-
 from ..ir import (
     BufferLoad,
     BufferStore,
@@ -27,7 +26,7 @@ from ..ir import (
 from .context import round_up
 from .copy_axes import Axis, Copy, clip, fixed_in_bounds, guarded, non_empty, pair_axes, tail_condition, tail_or_whole
 from .layout import BLOCK_BYTES
-from .state import LoweringState, Side, Tile, head
+from .state import LoweringState, Side, head
 
 MAX_BLOCK_COUNT = 4095
 SPREAD_ROWS = 512

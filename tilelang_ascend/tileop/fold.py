@@ -12,6 +12,7 @@ from .context import REPEAT_BYTES, VectorContext, round_up
 from .vector_emit import Emitter
 from .vector_views import View
 
+
 class Fold:
     """One folding of a tile of `shape` along `dim` in `dtype` by `operation` (``add mul max min and or xor``)."""
 

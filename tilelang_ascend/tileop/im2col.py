@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..analysis.patches import Patches, patches_of
 from ..ir import Bind, Evaluate, Stmt, Var, const_int, if_then, imm, loop, seq, tirx
-from .copy_cube import MAX_ND2NZ_STRIDE, copy_rows, fill_rows
+from .copy_cube import copy_rows, fill_rows
 from .state import LoweringState, Tile
 
 

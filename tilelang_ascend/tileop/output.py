@@ -37,7 +37,6 @@ from ..ir import (
 )
 from ..isa import lookup
 from ..isa.debug import conversions, pieces
-
 from .context import BLOCK_BYTES, VectorContext
 from .vector_expr import is_tile
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
-from .affine import affine, constant, scale
 from .affine import add as add_affine
+from .affine import affine, constant, scale
 from .context import VectorContext, round_up
 from .fold import Fold
 from .reduce_column import is_column, load_column, store_column

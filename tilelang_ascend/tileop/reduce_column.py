@@ -12,7 +12,6 @@ from ..ir import itemsize
 from .affine import Affine, add, constant, scale
 from .context import round_up
 from .fold import Fold
-from .vector_convert import Unsupported
 from .vector_emit import MAX_REPEAT
 from .vector_shift import column_copies
 from .vector_views import View, linear_span, offset_by

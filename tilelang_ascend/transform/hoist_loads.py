@@ -11,7 +11,20 @@ Requires: placed Tile IR after map_grid. Ensures: values are unchanged; a loop t
 from __future__ import annotations
 
 from ..analysis.tile_uses import is_parallel, moved_regions, on_chip, uses_of
-from ..ir import AllocBuffer, Bind, For, PrimFunc, Stmt, StmtMutator, exprs, free_vars, scope_of, seq, statements, stmts_of
+from ..ir import (
+    AllocBuffer,
+    Bind,
+    For,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    exprs,
+    free_vars,
+    scope_of,
+    seq,
+    statements,
+    stmts_of,
+)
 
 
 def hoistable(body: Stmt) -> list[Stmt]:

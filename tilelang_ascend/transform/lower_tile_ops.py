@@ -18,7 +18,6 @@ from ..analysis.safe_values import safe_values
 from ..analysis.tile_uses import is_parallel, is_scalar_var, moved_regions, with_regions
 from ..analysis.value_facts import assume_rest, facts_about, shape_vars
 from ..ir import (
-    attrs_of,
     AllocBuffer,
     Bind,
     BufferLoad,
@@ -33,8 +32,8 @@ from ..ir import (
     StmtMutator,
     TensorLoad,
     TensorRegion,
-    Var,
     While,
+    attrs_of,
     call,
     const_int,
     decl_buffer,

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from ..analysis.tile_uses import uses_of
 from ..ir import (
-    attrs_of,
     Evaluate,
     For,
     PrimFunc,
     Stmt,
     StmtMutator,
     Var,
+    attrs_of,
     call,
     const_int,
     dtype_of,

@@ -24,7 +24,6 @@ from ..analysis.coverage import writes_whole
 from ..analysis.tile_uses import is_parallel, moved_regions, on_chip, region_buffer, uses_of, with_regions
 from ..errors import UnsupportedConstruct
 from ..ir import (
-    attrs_of,
     AllocBuffer,
     Evaluate,
     For,
@@ -33,6 +32,7 @@ from ..ir import (
     SeqStmt,
     Stmt,
     While,
+    attrs_of,
     call,
     const_int,
     decl_buffer,

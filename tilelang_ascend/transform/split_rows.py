@@ -14,7 +14,6 @@ from __future__ import annotations
 from ..analysis.split_axis import SplitPlan, copy_dims, find_split, is_ub
 from ..analysis.tile_uses import OUTPUT_OPS, is_parallel, moved_regions, own_uses, uses_of
 from ..ir import (
-    attrs_of,
     AllocBuffer,
     Bind,
     BufferLoad,
@@ -29,6 +28,7 @@ from ..ir import (
     TensorRegion,
     Var,
     While,
+    attrs_of,
     call,
     const_int,
     decl_buffer,

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from ..analysis.affine import affine
 from ..analysis.tile_uses import ATOMIC_OPS, is_parallel, loads_in
 from ..errors import UnsupportedConstruct
-from ..isa.base import Space
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -44,6 +43,7 @@ from ..ir import (
     tile_op,
     tirx,
 )
+from ..isa.base import Space
 from .grid_bodies import rewrite_grid_bodies
 from .stage_globals import TILE_BUDGET_SHARE, cut_nest, nest_of, rebuild_nest
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from ..analysis.affine import affine
 from ..analysis.tile_uses import is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
-from ..isa.base import Space
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -59,6 +58,7 @@ from ..ir import (
     tirx,
     walk_expr,
 )
+from ..isa.base import Space
 from .grid_bodies import rewrite_grid_bodies
 from .store_selected import Selection, covers, needs_whole_rows
 

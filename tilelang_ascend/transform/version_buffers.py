@@ -14,10 +14,7 @@ from __future__ import annotations
 
 from ..analysis.coverage import fill_together, written_boxes
 from ..analysis.tile_uses import is_parallel, moved_regions, uses_of
-from ..isa.base import SCOPES, Space
-from ..tileop.layout import tile_bytes
 from ..ir import (
-    attrs_of,
     AllocBuffer,
     BufferLoad,
     BufferStore,
@@ -29,6 +26,7 @@ from ..ir import (
     StmtMutator,
     TensorLoad,
     TensorRegion,
+    attrs_of,
     call,
     const_int,
     decl_buffer,
@@ -42,6 +40,8 @@ from ..ir import (
     stmts_of,
     tirx,
 )
+from ..isa.base import SCOPES, Space
+from ..tileop.layout import tile_bytes
 
 DEFAULT_VERSIONS = 2
 # Transfers this small take less time than the flags around them: more of them must be under way.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilelang_ascend.ir.visit import map_children
 from tilelang_ascend.ir import (
     BufferStore,
     Evaluate,
@@ -17,6 +16,7 @@ from tilelang_ascend.ir import (
     tile_op,
     tirx,
 )
+from tilelang_ascend.ir.visit import map_children
 
 _ORDERED = (tirx.Sub, tirx.Div, tirx.FloorDiv, tirx.FloorMod, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 

@@ -1,6 +1,5 @@
 """The shape of the emitted text: kernel type, parameters, buffers, comments, launcher."""
 
-import linecache
 import re
 
 import pytest
@@ -40,7 +39,6 @@ def test_a_kernel_without_buffers_initialises_the_core():
 def test_statements_name_the_users_line(tmp_path):
     source = tmp_path / "user.py"
     source.write_text("first\n    C[i] = A[i] + B[i]\n")
-    linecache.clearcache()
     b = Builder(str(source))
     ub = b.alloc("ub", "float32", "ub", 64, 0)
     body = seq(

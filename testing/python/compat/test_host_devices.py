@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.utils._device
 import torch.utils.checkpoint
-
 from torch._subclasses import FakeTensorMode
 
 from tilelang_ascend.compat import host_devices

@@ -9,7 +9,11 @@ from tilelang_ascend import errors
 from tilelang_ascend.errors import Location, OutOfMemory, ShapeMismatch, TilelangAscendError, UnknownName, located
 
 SOURCE = "x = 1\n\ty = f(a, b)\n"
-linecache.cache["sample.py"] = (len(SOURCE), None, SOURCE.splitlines(True), "sample.py")
+
+
+@pytest.fixture(autouse=True)
+def _sample(monkeypatch):
+    monkeypatch.setitem(linecache.cache, "sample.py", (len(SOURCE), None, SOURCE.splitlines(True), "sample.py"))
 
 
 class FakeSpan:

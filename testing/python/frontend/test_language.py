@@ -196,7 +196,8 @@ def test_gemm_dtypes_and_dynamic_shapes():
         )
 
     def dynamic(A, B, bx):
-        T.gemm(A[0 : bx + 1, 0:16], A[0:16, 0:16], T.alloc_fragment((16, 16), "float32"))
+        a = T.alloc_shared((32, 16), "float32")
+        T.gemm(a[0 : bx + 1, 0:16], a[0:16, 0:16], T.alloc_fragment((16, 16), "float32"))
 
     with pytest.raises(DtypeMismatch, match="A is float16, B is bfloat16"):
         traced(mixed)

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from tilelang_ascend import arch
+from tilelang_ascend.codegen.words import float_bits, is_float
 from tilelang_ascend.runtime.simulation import program_of
 from tilelang_ascend.sim import machine, twin
 from tilelang_ascend.sim.streams import first_difference
-from tilelang_ascend.codegen.words import float_bits, is_float
 
 STRICT = machine.SimOptions(record_stream=True, max_instructions=20_000_000)
 GUARD_BYTES = 4096

@@ -2,6 +2,7 @@
 
 import pytest
 import tile_samples as samples
+
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import UnsupportedConstruct
 from tilelang_ascend.ir import (

@@ -6,7 +6,12 @@ from __future__ import annotations
 from .arch import CDNA, CUDA, RDNA, TileDevice
 from .roller import Hint, NoRasterization
 from .template import (
-    ConvTemplate, ElementwiseTemplate, FlashAttentionTemplate, GEMVTemplate, GeneralReductionTemplate, MatmulTemplate,
+    ConvTemplate,
+    ElementwiseTemplate,
+    FlashAttentionTemplate,
+    GEMVTemplate,
+    GeneralReductionTemplate,
+    MatmulTemplate,
 )  # fmt: skip
 
 __all__ = [
