@@ -44,7 +44,9 @@ def suggest_tile(func: PrimFunc, chip, error: OutOfMemory, needed: int) -> OutOf
                 options.append(f"{smaller} instead of {size}")
                 break
     if options:
-        error.hint = "the largest tiles that fit have a dimension of " + ", or ".join(options)
+        # Smaller tiles need smaller temporaries, so that beside temporaries a larger one than the size found may fit.
+        found = "tiles that fit" if beside else "the largest tiles that fit"
+        error.hint = f"{found} have a dimension of " + ", or ".join(options)
     return error
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tilelang_ascend.transform import pipeline
+
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.S) for line in block.splitlines()]
@@ -45,6 +47,13 @@ def test_no_command_escapes_the_tests():
 def test_links_lead_somewhere():
     links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
     assert links and all((ROOT / link).exists() for link in links)
+
+
+def test_the_architecture_page_names_every_pass_in_order():
+    passes = re.findall(r"^    (\w+)  ", pipeline.__doc__, re.M)
+    table = re.findall(r"^   \| \[(\w+)\]\((tilelang_ascend/transform/\w+\.py)\)", (ROOT / "ARCHITECTURE.md").read_text("utf-8"), re.M)
+    assert len(passes) > 20 and [name for name, _ in table] == passes
+    assert all((ROOT / path).exists() for _, path in table)
 
 
 def _run(words, cwd):
