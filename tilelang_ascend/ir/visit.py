@@ -24,7 +24,7 @@ from .base import (
     While,
     tirx,
 )
-from .build import seq
+from .build import dtype_of, seq
 
 
 def children(stmt: Stmt) -> list[Stmt]:
@@ -230,6 +230,23 @@ class Substitute(StmtMutator):
 def substitute(stmt: Stmt, mapping: dict) -> Stmt:
     """`stmt` with variables and buffers replaced."""
     return Substitute(mapping)(stmt) if mapping else stmt
+
+
+class _Renew(Substitute):
+    def visit_For(self, s: For):
+        extent, start = self.expr(s.extent), self.expr(s.min)
+        self.mapping[s.loop_var] = var = tirx.Var(s.loop_var.name, dtype_of(s.loop_var))
+        return For(var, start, extent, s.kind, self.block(s.body), annotations=dict(s.annotations), span=s.span)
+
+    def visit_Bind(self, s: Bind):
+        value = self.expr(s.value)
+        self.mapping[s.var] = var = tirx.Var(s.var.name, dtype_of(s.var))
+        return Bind(var, value, span=s.span)
+
+
+def renew(stmt: Stmt) -> Stmt:
+    """`stmt` with variables of its own for its loops and lets: a statement that stands twice must not define a variable twice."""
+    return seq(_Renew({}).visit(stmt))
 
 
 __all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]

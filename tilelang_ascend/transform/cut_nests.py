@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import prod
 
 from ..analysis.tile_uses import is_parallel
-from ..ir import For, PrimFunc, Stmt, StmtMutator, Var, const_int, imm, loop, seq, substitute
+from ..ir import For, PrimFunc, Stmt, StmtMutator, Var, const_int, imm, loop, renew, seq, substitute
 from ..tileop.context import REPEAT_BYTES, round_up
 from .stage_globals import even_chunk, nest_of, rebuild_nest
 
@@ -43,7 +43,7 @@ class _Cut(StmtMutator):
             part, inside = Var("part", "int32"), Var(loops[axis][0].name, "int32")
             offset = part * rows if parts > 1 else imm(start)
             shorter = [*loops[:axis], (inside, imm(count)), *loops[axis + 1 :]]
-            piece = rebuild_nest(nest, shorter, substitute(body, {loops[axis][0]: inside + offset}))
+            piece = renew(rebuild_nest(nest, shorter, substitute(body, {loops[axis][0]: inside + offset})))
             piece = self.cut(piece)
             out.append(loop(part, parts, piece, span=nest.span) if parts > 1 else piece)
         return seq(out)

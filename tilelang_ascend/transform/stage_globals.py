@@ -48,6 +48,7 @@ from ..ir import (
     map_children,
     op_name,
     region,
+    renew,
     scope_of,
     seq,
     statements,
@@ -414,7 +415,7 @@ def cut_nest(nest: For, rows: int, stage) -> list:
             continue
         inner = tirx.Var(var.name, "int32")
         offset = chunk * rows if inside else imm(start)
-        part = rebuild_nest(nest, [(inner, imm(count)), *loops[1:]], substitute(body, {var: inner + offset}))
+        part = renew(rebuild_nest(nest, [(inner, imm(count)), *loops[1:]], substitute(body, {var: inner + offset})))
         staged = seq(stage(part))
         out.append(loop(chunk, outer // rows, staged, span=nest.span, num_stages=2) if inside else staged)
     return out

@@ -84,3 +84,31 @@ def parts(func) -> list:
 )
 def test_parts(extents, lanes, expected):
     assert parts(cut_nests_module.cut_nests(nest(*extents), lanes)) == expected
+
+
+@tilelang.jit
+def cut_with_a_loop_inside(n):
+    """int64 work over a tile that is cut in parts, with a serial loop in each part."""
+
+    @T.prim_func
+    def main(A: T.Tensor((7, 12, n), "int64"), C: T.Tensor((7, 12, n), "int64")):
+        with T.Kernel(1, threads=128):
+            a, b, c = (T.alloc_fragment((7, 12, n), "int64") for _ in range(3))
+            d = T.alloc_fragment((7, 12, n), "int64")
+            T.copy(A, a)
+            T.fill(c, 1)
+            for i, j, k in T.Parallel(7, 12, n):
+                b[i, j, k] = a[i, j, k] * 3
+                for _ in T.serial(2):
+                    c[i, j, k] = c[i, j, k] + b[i, j, k]
+            for i, j, k in T.Parallel(7, 12, n):
+                d[i, j, k] = T.if_then_else(a[i, j, k] > 0, c[i, j, k], b[i, j, k])
+            T.copy(d, C)
+
+    return main
+
+
+def test_parts_define_their_own_variables():
+    a = np.random.default_rng(3).integers(-9, 10, (7, 12, 40))
+    out = roads.run(cut_with_a_loop_inside(40), {"A": a, "C": np.zeros_like(a)})
+    np.testing.assert_array_equal(out["C"], np.where(a > 0, 1 + 6 * a, 3 * a))
