@@ -80,13 +80,14 @@ class Stmt:
     def _masked(self, texts: list[str], depth: int, mask: str) -> list[str]:
         name = f"m{depth}" if mask == "True" else f"{mask}_{depth}"
         both = "{}" if mask == "True" else f"both({mask}, {{}})"
+        # The body may change what the condition reads: both masks come first.
         out = [INDENT * depth + f"{name} = " + both.format(texts[0])]
-        for s in self.body:
-            out += s.render("numpy", depth, name)
         if self.orelse:
             out.append(INDENT * depth + f"{name}e = " + both.format(f"negate({texts[0]})"))
-            for s in self.orelse:
-                out += s.render("numpy", depth, name + "e")
+        for s in self.body:
+            out += s.render("numpy", depth, name)
+        for s in self.orelse:
+            out += s.render("numpy", depth, name + "e")
         return out
 
     def walk(self) -> Iterator[Stmt]:
