@@ -46,6 +46,17 @@ def zeros(*shapes, dtype=F32):
     return [np.zeros(s, dtype) for s in shapes]
 
 
+def cast(source, target):
+    """K44 for one pair of dtypes, tiles of about 16 KB."""
+    block = 16384 // np.dtype(source).itemsize
+    return elementwise.unary(lambda v: T.cast(v, target), source, target, block=block)
+
+
+def top(M, N, K):
+    """Arguments of the top-k kernels."""
+    return [*zeros((M, N), (M, K)), *zeros((M, K), dtype="int32")]
+
+
 def targets():
     """Kernels that memory alone should bound."""
     one = (16 * MB,)
@@ -54,12 +65,20 @@ def targets():
     yield Case("K06 abs f16 16 M", elementwise.unary(lambda x: T.abs(x), block=8192), zeros(one, one, dtype=F16), (1,))
     yield Case("K09 leaky_relu f16 16 M", elementwise.unary(elementwise.leaky_relu, block=4096), zeros(one, one, dtype=F16), (1,))
     yield Case("K25 mul_add f32 16 M", elementwise.mul_add(block=4096), zeros(one, one, one, one), (3,))
+    yield Case("K26 add_first f32 16 M", elementwise.add_first(block=4096), zeros(one, (1,), one), (2,))
+    yield Case("K44 cast f32 to f16 16 M", cast("float32", F16), [*zeros(one), *zeros(one, dtype=F16)], (1,))
+    quant = elementwise.unary(lambda v: T.round(v * T.float16(2) + T.float16(0.9)), out_dtype="int8", block=8192)
+    yield Case("K27 static_quant f16 16 M", quant, [*zeros(one, dtype=F16), *zeros(one, dtype="int8")], (1,))
+    yield Case("K44 cast int8 to f16 16 M", cast("int8", F16), [*zeros(one, dtype="int8"), *zeros(one, dtype=F16)], (1,))
+    yield Case("K44 cast int64 to f32 16 M", cast("int64", F32), [*zeros(one, dtype="int64"), *zeros(one)], (1,))
     yield Case("K37 adam f32 4096 x 1024", elementwise.adam(4096, 1024), zeros(*[(4096, 1024)] * 4), (0, 1, 2), (0, 1, 2))
     masked = [*zeros(wide, dtype=F16), *zeros(wide, dtype="uint8"), *zeros(wide, dtype=F16)]
     yield Case("K38 dropout f16 4096 x 4096", elementwise.dropout(4096, 4096, block_M=8), masked, (2,))
     yield Case("K39 swiglu f32 4096 x 4096", elementwise.gated(elementwise.silu, 4096, 4096, 8, 512), zeros(wide, wide, wide), (2,))
     kl_div = elementwise.binary_2d(lambda p, q: p * (T.log(p) - q), 2048, 2304, block_M=8, block_N=256)
     yield Case("K47 kl_div f32 2048 x 2304", kl_div, zeros(*[(2048, 2304)] * 3), (2,))
+    dynamic = rows.softmax_dynamic(32, 256, block_H=32)
+    yield Case("K19 softmax_dynamic f32 1024 x 32 x 256", dynamic, zeros(*[(1024, 32, 1, 256)] * 2), (1,))
     yield Case("    softmax f32 8192 x 1024", rows.softmax(8192, 1024, F32, 8), zeros(*[(8192, 1024)] * 2), (1,))
     yield Case("K15 rms_norm f32 16384 x 256", rows.rms_norm(16384, 256, block_M=18), zeros((16384, 256), (256,), (16384, 256)), (2,))
     yield Case("    rms_norm f32 4096 x 4096", rows.rms_norm(4096, 4096), zeros(wide, (4096,), wide), (2,))
@@ -88,14 +107,23 @@ def others():
     norm = rows.layer_norm(4096, 1024, block_M=6)
     yield Case("K35 layer_norm f32 4096 x 1024", norm, zeros((4096, 1024), (1024,), (1024,), (4096, 1024)), (3,))
     yield Case("K36 batch_norm f32 128 x 96 x 256", rows.batch_norm(128, 96, 256), zeros(*[(128, 96, 256)] * 2, (96,), (96,)), (1, 2, 3))
+    norm = rows.rms_norm(16384, 256, F16, block_M=18)
+    yield Case("K17 rms_norm f16 16384 x 256", norm, zeros((16384, 256), (256,), (16384, 256), dtype=F16), (2,))
     quantised = [*zeros((16384, 512), dtype=F16), *zeros((16384, 512), dtype="int8"), *zeros(16384, dtype=F16)]
     yield Case("K28 dynamic_quant f16 16384 x 512", rows.dynamic_quant(16384, 512, 16), quantised, (1, 2))
     yield Case("K50 cumsum f32 4096 x 1024", rows.cumsum(4096, 1024), zeros(*[(4096, 1024)] * 2), (1,))
     yield Case("K29 transpose f16 4096 x 2048", layout.transpose(4096, 2048), zeros((4096, 2048), (2048, 4096), dtype=F16), (1,))
     concat = layout.concat_columns(4096, 1024, 1024)
     yield Case("K45 concat f16 4096 x 2048", concat, zeros((4096, 1024), (4096, 1024), (4096, 2048), dtype=F16), (2,))
+    rope = layout.rope(4096, 64, 64)
+    yield Case("K42 rope bf16 4096 x 64 x 64", rope, zeros((4096, 64, 64), (4096, 64), (4096, 64), (4096, 64, 64), dtype="bfloat16"), (3,))
+    paged = [*zeros((8192, 128), dtype="int8"), *zeros(8192, dtype="int32"), *zeros((8192, 128), dtype="int8")]
+    yield Case("K43 scatter_rows int8 8192 x 128", layout.scatter_rows(8192, 8192, 128), paged, (2,))
+    yield Case("K45 broadcast f32 4096 x 2048", layout.broadcast_rows(4096, 2048), zeros((1, 2048), (4096, 2048)), (1,))
     hot = [*zeros(65536, dtype="int32"), *zeros((65536, 64))]
     yield Case("K46 one_hot f32 65536 x 64", layout.one_hot(65536, 64, 64), hot, (1,))
+    yield Case("K48 top_k f32 1024 x 4096, k 2048", layout.top_k_sorted(1024, 4096, 2048), top(1024, 4096, 2048), (1, 2))
+    yield Case("K48 top_k by maxima f32 1024 x 128, k 6", layout.top_k_iterative(1024, 128, 6), top(1024, 128, 6), (1, 2))
     yield Case("K49 split_k_sum f32 512 x 512 x 16", layout.split_k_sum(512, 512, 16), zeros((16, 512, 512), (512, 512)), (1,))
 
 

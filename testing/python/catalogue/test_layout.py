@@ -81,6 +81,15 @@ def test_k48_top_k_one_maximum_at_a_time():
     check(k.top_k_iterative(6, 300, 5), arrays, {"V": values, "I": indices})
 
 
+@pytest.mark.parametrize("shape", [(3, 96, 17), (32, 4096, 2048)])
+def test_k48_top_k_by_sorting(shape):
+    m, n, top = shape
+    x = RNG.permutation(m * n).reshape(m, n).astype(np.float32)
+    values, indices = ref.top_k(x, top)
+    arrays = {"X": x, "V": untouched((m, top), "float32"), "I": untouched((m, top), "int32")}
+    check(k.top_k_sorted(m, n, top), arrays, {"V": values, "I": indices})
+
+
 @pytest.mark.parametrize("shape", small_and_large(((2, 64, 32),), ((32, 4096, 2048),)))
 def test_k48_top_k_by_a_bitonic_network(shape):
     m, n, top = shape
