@@ -42,8 +42,11 @@ def run(case: Case, text: bool = False) -> Outcome:
 
 
 def fails(case: Case, text: bool = False) -> Failure | None:
-    """The failure of a case, if any."""
-    return run(case, text).failure
+    """The failure of a case, if any. One that lacks a definition it uses is no case."""
+    try:
+        return run(case, text).failure
+    except NameError:
+        return None
 
 
 def smaller(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:

@@ -25,7 +25,8 @@ def bitwise(o: VectorOps, name: str, args: list[Node], logical: str) -> Node:
     if name in ("shift_left", "shift_right"):
         return _shift(o, name, *args, logical)
     if name == "bitwise_not":
-        return bit_not(o.g, args[0])
+        # Wider lanes of an unsigned dtype: the bits above it stay zero.
+        return bit_not(o.g, args[0]) if logical == "int8" else o.in_range(bit_not(o.g, args[0]), logical)
     return {"bitwise_and": bit_and, "bitwise_or": bit_or, "bitwise_xor": bit_xor}[name](o.g, *args)
 
 

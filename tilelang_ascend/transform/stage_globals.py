@@ -61,7 +61,7 @@ from ..ir import (
 )
 from ..isa.base import Space
 from .grid_bodies import rewrite_grid_bodies
-from .store_selected import Selection, covers, needs_whole_rows
+from .store_selected import Selection, covers, fills_hull, needs_whole_rows
 
 # Share of UB the staged tiles of one nest may take: two versions of each and the temporaries of the body must fit beside them.
 TILE_BUDGET_SHARE = 1 / 6
@@ -236,11 +236,11 @@ class _DropBoundsGuards(StmtMutator):
 
     def box(self, terms: list, store: BufferStore) -> dict | None:
         """`{v: (first, end)}` if the terms of the condition say no more than that loop variables, which each index one dimension of
-        the only store to its buffer, lie between limits: the nest then writes a box of the tile. Either limit may be None, and
-        rows must start at their first element, where transfers can."""
-        if terms and sum(b.same_as(store.buffer) for b in self.stores) != 1:
-            return None
+        the only store to its buffer, lie between limits: the nest then writes a box of the tile, every element of it. Either limit may
+        be None, and rows must start at their first element, where transfers can."""
         forms, limits = self.nest.forms(store.indices), {}
+        if terms and (sum(b.same_as(store.buffer) for b in self.stores) != 1 or not fills_hull(forms, self.nest.extents)):
+            return None
         for term in terms:
             found = self.nest.limit(term)
             if found is None:

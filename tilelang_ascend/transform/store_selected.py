@@ -7,6 +7,8 @@ transferred: whole rows if the innermost index does not matter, otherwise runs o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..analysis.affine import affine
@@ -67,13 +69,25 @@ def _stored(stmt: Stmt, buffer, extents: dict, shape: list) -> np.ndarray:
         return _stored(stmt.body, buffer, {**extents, stmt.loop_var: n}, shape) if n else np.zeros(shape, bool)
     found = np.zeros(shape, bool)
     if isinstance(stmt, BufferStore) and stmt.buffer.same_as(buffer):
-        variables = list(extents)
-        forms = [affine(i, variables) for i in stmt.indices]
+        forms = [affine(i, list(extents)) for i in stmt.indices]
         if all(f is not None and const_int(f.base) is not None for f in forms):
-            used = [v for v in variables if any(v in f.coeffs for f in forms)]
-            grids = dict(zip(used, np.indices([extents[v] for v in used], sparse=True))) if used else {}
-            found[tuple(sum((c * grids[v] for v, c in f.coeffs.items()), const_int(f.base)) for f in forms)] = True
+            found[_walked(forms, extents, [const_int(f.base) for f in forms])] = True
     return found
+
+
+def _walked(forms: list, extents: dict, bases: list) -> tuple:
+    """Arrays of indices that affine `forms` with the given bases take over all values of the variables."""
+    used = [v for v in extents if any(v in f.coeffs for f in forms)]
+    grids = dict(zip(used, np.indices([extents[v] for v in used], sparse=True))) if used else {}
+    return tuple(sum((c * grids[v] for v, c in f.coeffs.items()), base) for f, base in zip(forms, bases))
+
+
+def fills_hull(forms: list, extents: dict) -> bool:
+    """True if indices of affine `forms` take every value in the box they span. Extents of the variables in them are constants."""
+    hulls = [replace(f, base=0).hull(extents) for f in forms]
+    found = np.zeros([size for _, size in hulls], bool)
+    found[_walked(forms, extents, [-low for low, _ in hulls])] = True
+    return bool(found.all())
 
 
 def needs_whole_rows(loops: list, body: Stmt, buffer) -> bool:
@@ -191,4 +205,4 @@ class _Mark(StmtMutator):
         return [s, BufferStore(self.selection.mask, imm(1, "int32"), self.selection.index(list(s.indices)), span=s.span)]
 
 
-__all__ = ["Selection", "covers", "needs_whole_rows"]
+__all__ = ["Selection", "covers", "fills_hull", "needs_whole_rows"]

@@ -108,6 +108,11 @@ CASES = (
     Case("or", (*INTEGERS, "bool"), lambda x, y, a: x | y, lambda x, y, a: x | y),
     Case("xor", (*INTEGERS, "bool"), lambda x, y, a: x ^ y, lambda x, y, a: x ^ y),
     Case("not", (*INTEGERS, "bool"), lambda x, y, a: ~x, lambda x, y, a: ~x),
+    # results that other operations go on with: nothing is left above the bits of the dtype
+    Case("not >> 1", INTEGERS, lambda x, y, a: (~x) >> 1, lambda x, y, a: _shift("right")(~x, 1)),
+    Case("not, max", INTEGERS, lambda x, y, a: T.max(~x, y), lambda x, y, a: np.maximum(~x, y)),
+    Case("xor // 3", INTEGERS, lambda x, y, a: (x ^ ~y) // 3, lambda x, y, a: (x ^ ~y) // 3),
+    Case("- >> 1", INTEGERS, lambda x, y, a: (x - y) >> 1, lambda x, y, a: _shift("right")(x - y, 1)),
     Case("and 12", INTEGERS, lambda x, y, a: x & 12, lambda x, y, a: x & 12),
     Case("<< lanes", INTEGERS, lambda x, y, a: x << a, lambda x, y, a: _shift("left")(x, a)),
     Case(">> lanes", INTEGERS, lambda x, y, a: x >> a, lambda x, y, a: _shift("right")(x, a)),

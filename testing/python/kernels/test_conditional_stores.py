@@ -126,6 +126,27 @@ def test_elements_between():
 
 
 @tilelang.jit
+def strided_rows(m, n):
+    """Every second element of the rows from 3 on."""
+
+    @T.prim_func
+    def main(C: T.Tensor((m, 2 * n), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            for i, j in T.Parallel(m, n):
+                if i > 2:
+                    C[i, 2 * j + bx] = i + bx
+
+    return main
+
+
+def test_elements_between_in_some_rows():
+    before = np.full((6, 26), -7, np.float32)
+    i, j = np.indices(before.shape)
+    out = roads.run(strided_rows(6, 13), {"C": before})
+    np.testing.assert_array_equal(out["C"], np.where(i > 2, i + j % 2, before))
+
+
+@tilelang.jit
 def both_sides(m, n):
     """Every element is stored to, on one side of a branch or the other, and in pairs."""
 
