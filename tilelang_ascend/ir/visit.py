@@ -22,9 +22,10 @@ from .base import (
     TensorRegion,
     Var,
     While,
+    decl_buffer,
     tirx,
 )
-from .build import dtype_of, seq
+from .build import dtype_of, scope_of, seq
 
 
 def children(stmt: Stmt) -> list[Stmt]:
@@ -243,9 +244,14 @@ class _Renew(Substitute):
         self.mapping[s.var] = var = tirx.Var(s.var.name, dtype_of(s.var))
         return Bind(var, value, span=s.span)
 
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        old = s.buffer
+        self.mapping[old] = new = decl_buffer(list(old.ty.shape), dtype_of(old), old.name, scope=scope_of(old))
+        return AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
+
 
 def renew(stmt: Stmt) -> Stmt:
-    """`stmt` with variables of its own for its loops and lets: a statement that stands twice must not define a variable twice."""
+    """`stmt` with variables and buffers of its own for its loops, lets and allocations: what stands twice must not be defined twice."""
     return seq(_Renew({}).visit(stmt))
 
 

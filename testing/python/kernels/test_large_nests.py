@@ -112,3 +112,29 @@ def test_parts_define_their_own_variables():
     a = np.random.default_rng(3).integers(-9, 10, (7, 12, 40))
     out = roads.run(cut_with_a_loop_inside(40), {"A": a, "C": np.zeros_like(a)})
     np.testing.assert_array_equal(out["C"], np.where(a > 0, 1 + 6 * a, 3 * a))
+
+
+@tilelang.jit
+def cut_with_variables(m, n):
+    """A nest on GM that is cut in parts, with a variable that a loop inside changes."""
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "int32"), I: T.Tensor((n,), "int32"), C: T.Tensor((m, 2 * n), "int32")):
+        with T.Kernel(1, threads=128):
+            for i, j in T.Parallel(m, n):
+                v = T.cast(0, "int32")
+                for k in T.serial(2):
+                    v = v + i
+                C[i, 2 * j] = v & X[I[j]]
+
+    return main
+
+
+def test_parts_have_their_own_variables():
+    m, n = 70, 31
+    rng = np.random.default_rng(4)
+    x, index = rng.integers(0, 99, n, np.int32), rng.permutation(n).astype(np.int32)
+    before = np.full((m, 2 * n), -7, np.int32)
+    out = roads.run(cut_with_variables(m, n), {"X": x, "I": index, "C": before})
+    before[:, ::2] = 2 * np.arange(m)[:, None] & x[index]
+    np.testing.assert_array_equal(out["C"], before)
