@@ -190,8 +190,10 @@ class Case:
     def kernel(self) -> str:
         """The TileLang program, which defines `kernel`."""
         used, params = self.used(), [p for _, p in self.live_params()]
-        spelled = used.union(*(p.extents for p in params))
-        lines = [f'{name} = T.dynamic("{name}")' for name in self.dynamic if name in spelled]
+        declared = set().union(*(p.extents for p in params))
+        # A dimension of no tensor has no value at launch: it is a number.
+        lines = [f'{name} = T.dynamic("{name}")' if name in declared else f"{name} = {size}"
+                 for name, size in self.dynamic.items() if name in used | declared]  # fmt: skip
         lines += ["", "", "@T.prim_func", f"def kernel({', '.join(p.declaration() for p in params)}):"]
         blocks = ["bx", "by"][: len(self.grid)]
         grid = ", ".join(f"T.ceildiv({n}, {b})" for n, b in self.grid)

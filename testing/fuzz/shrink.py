@@ -89,7 +89,10 @@ def reduce_case(case: Case, failure: Failure, text: bool = False, seconds: float
             if time.monotonic() > end:
                 break
             candidate = case.without(body)
-            found = fails(candidate, text)
+            try:
+                found = fails(candidate, text)
+            except NameError:  # The statement that binds a local is gone, and the reference uses it.
+                continue
             if found and found.kind == failure.kind:
                 case, failure, shrunk = candidate, found, True
                 break

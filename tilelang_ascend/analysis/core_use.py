@@ -64,7 +64,7 @@ class CoreUse:
     """Cores of every statement of `func`.
 
     An instruction with a local operand runs on the core that owns the memory; without one, what has an effect outside of the
-    kernel (output) runs on the vector core if there is one. A scalar statement runs on every core
+    kernel (output, stores of elements to GM) runs on the vector core if there is one. A scalar statement runs on every core
     that uses its result; a loop or branch on every core that has something inside. `CoreUse.of(stmt)` is a frozenset of
     `aic` and `aiv`, empty for a dead statement.
     """
@@ -155,7 +155,7 @@ class CoreUse:
         if call is None:
             return NOBODY if const_int(s.value) is not None else self._everyone
         core = core_of_operands(call)
-        if core is None and record_of(call).once:
+        if core is None and _happens_once(record_of(call)):
             core = AIV if AIV in self._everyone else AIC
         if core is None and call.attrs is not None and "core" in call.attrs:
             core = str(call.attrs["core"])
@@ -169,6 +169,11 @@ class CoreUse:
                 _collect(e, found)
             names = self._names[s] = list(found)
         return names
+
+
+def _happens_once(record) -> bool:
+    """True for instructions with an effect outside of the core."""
+    return record.once or any(operand.writes for operand in record.operands)
 
 
 def _collect(e, found: set) -> None:

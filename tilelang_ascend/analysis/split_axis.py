@@ -2,13 +2,14 @@
 
 Every dimension of a UB buffer and every variable of a `Parallel` nest is a node; nodes that must be divided together are joined
 (`buf[.., v, ..]` joins the dimension with `v`; copies and reductions join dimensions of source and destination). A set of
-joined groups is a legal division if every statement then works on its half alone.
+joined groups is a legal division if every statement then works on its half alone, in global memory too (`split_globals`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..errors import UnsupportedConstruct
 from ..ir import (
     BufferStore,
     Evaluate,
@@ -21,12 +22,18 @@ from ..ir import (
     children,
     const_int,
     exprs,
+    free_vars,
     op_name,
     scope_of,
     statements,
     walk_expr,
 )
+from .affine import affine
+from .split_globals import GlobalConflicts
 from .tile_uses import OUTPUT_OPS, TILE_OP_OPERANDS, is_parallel, moved_regions, own_uses
+
+VECTOR_CORES = 2
+"""Vector cores of a block."""
 
 #: Operations on every row along one dimension, dimension by dimension the same in both regions -> that dimension.
 ROW_OPS = {
@@ -132,6 +139,10 @@ def find_split(body: Stmt) -> SplitPlan | None:
                     groups.join((src.source, a), (dst.source, b))
         else:
             facts.append((s, None))
+    conflicts = GlobalConflicts(body, copy_dims)
+    _refuse_shared_scalars(conflicts)
+    for a, b in conflicts.joined():
+        groups.join(a, b)
     buffers = _ub_buffers(facts)
     chosen: set = set()
     for buffer in buffers:
@@ -142,9 +153,25 @@ def find_split(body: Stmt) -> SplitPlan | None:
             if const_int(buffer.ty.shape[d]) > 1 and _legal(facts, groups, chosen | {root}, buffers):
                 chosen.add(root)
                 break
-    if not chosen:
+    # The divisions of several groups may only together be one of a tensor.
+    if not chosen or not conflicts.legal(lambda node: groups.find(node) in chosen):
         return None
+    if any(acc and acc.writes_gm and acc.writes and not any(groups.find(v) in chosen for v in acc.vars) for _, acc in facts):
+        return None  # The tile is needed on both cores, and only one may store the elements.
     return _plan(facts, groups, chosen, buffers)
+
+
+def _refuse_shared_scalars(conflicts: GlobalConflicts) -> None:
+    """A scalar decides what every core does; a tensor that changes meanwhile would let them decide differently."""
+    for read, other in conflicts.scalars():
+        name = read.buffer.name
+        raise UnsupportedConstruct(
+            f"an element of '{name}' is read as a scalar, which both vector cores of a block do, and '{name}' is written in the same block: "
+            "in a kernel with gemm nothing orders one vector core after the other",
+            at=read.stmt.span,
+            notes=[(f"'{name}' is written here", other.stmt.span)],
+            hint=f"write the new values to another tensor than '{name}', or do this in a kernel without gemm",
+        )
 
 
 def _pairs(src, dst, reduced):
@@ -188,10 +215,16 @@ def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
         split_vars = [v for v in acc.vars if groups.find(v) in chosen]
         if len(split_vars) > 1 or any(acc.vars[v] != sizes.get(groups.find(v)) for v in split_vars):
             return False
+        uneven = [v for v in split_vars if acc.vars[v] % VECTOR_CORES]
+        if uneven and acc.writes_gm:
+            return False
         for buffer, indices in acc.reads + acc.writes:
-            for d in _split_dims(buffer, groups, chosen):
+            dims = _split_dims(buffer, groups, chosen)
+            for d in dims:
                 if not (isinstance(indices[d], Var) and indices[d] in split_vars):
                     return False
+            if any(not _holds_one_more(buffer, d, i, uneven, acc.vars) for d, i in enumerate(indices) if d not in dims):
+                return False
         divided = [bool(_split_dims(b, groups, chosen)) for b, _ in acc.writes]
         if split_vars:
             return all(divided)
@@ -219,6 +252,18 @@ def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
             for a, b in copy_dims(*regions)
         )
     return name == "tl.fill" or moved_regions(s) is not None
+
+
+def _holds_one_more(buffer, d: int, index, uneven: list, extents: dict) -> bool:
+    """True if `index` stays inside dimension `d` where the second core goes one further than the loop (the shares are equally long)."""
+    if not any(v in free_vars(index) for v in uneven):
+        return True
+    form = affine(index, list(extents))
+    if form is None or any(extents[v] is None for v in form.coeffs):
+        return False
+    low, span = form.hull({v: n + (v in uneven) for v, n in extents.items()})
+    first, size = const_int(low), const_int(buffer.ty.shape[d])
+    return None not in (first, size) and 0 <= first and first + span <= size
 
 
 def _plan(facts, groups, chosen, buffers) -> SplitPlan:

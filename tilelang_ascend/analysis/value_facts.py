@@ -51,6 +51,20 @@ _LARGEST = 2**31 - 1
 _NEVER_NEGATIVE_CALLS = ("ascend.get_block_idx", "ascend.get_sub_block_idx", "ascend.get_block_num")
 
 
+def believable(cond):
+    """The part of a condition an analyzer can be told, None if there is none: it cannot subtract from unsigned numbers."""
+    if dtype_of(cond) != "bool":
+        return None
+    if isinstance(cond, tirx.And):
+        parts = [x for x in (believable(cond.a), believable(cond.b)) if x is not None]
+        return tirx.And(*parts) if len(parts) == 2 else next(iter(parts), None)
+    return None if _unsigned(cond) else cond
+
+
+def _unsigned(e) -> bool:
+    return dtype_of(e).startswith("uint") or any(_unsigned(x) for x in expr_children(e))
+
+
 def leaves(stmt: Stmt) -> bool:
     """True if control never gets past `stmt`: it ends with `break` or `continue`."""
     last = stmts_of(stmt)[-1:] or [None]
@@ -123,8 +137,8 @@ class ValueFacts:
     @contextmanager
     def assume(self, cond):
         """`cond` holds inside."""
-        cond = self.now(cond)
-        if dtype_of(cond) != "bool":
+        cond = believable(self.now(cond))
+        if cond is None:
             yield
             return
         self._guards.append(self._expand(cond))

@@ -218,11 +218,11 @@ class Builder:
         self.facts[var.key] = dtype
         raise Restart
 
-    def finish(self, where: Location | None):
-        """The body of the function."""
+    def finish(self, where: Location | None, params=()):
+        """The body of the function with these parameters."""
         assert self.region is self.root, "a region was left open"
         body = seq(self.root.stmts)
-        check_scopes(body, where)
+        check_scopes(body, where, params)
         return body
 
 

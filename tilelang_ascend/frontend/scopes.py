@@ -1,26 +1,35 @@
-"""The last check of the front end: no variable is used outside the region that defines it."""
+"""The last check of the front end: no variable is used outside the region that defines it, and every one has a value."""
 
 from __future__ import annotations
 
 from ..errors import InvalidKernel, Location
-from ..ir import AllocBuffer, Bind, BufferStore, For, IfThenElse, SeqStmt, While, exprs, free_vars
+from ..ir import AllocBuffer, Bind, BufferStore, For, IfThenElse, SeqStmt, Var, While, exprs, free_vars, is_buffer_var
 
 
-def check_scopes(body, where: Location | None) -> None:
-    """Every variable must be used inside the region that defines it (a Python list can carry one out of it)."""
-    undefined = _escaped(body)
+def check_scopes(body, where: Location | None, params=()) -> None:
+    """Every variable must be used inside the region that defines it (a Python list can carry one out of it); the others are
+    `params` or dimensions of those."""
+    arguments = {d for p in params if is_buffer_var(p) for d in (*p.ty.shape, *p.ty.strides) if isinstance(d, Var)}
+    undefined = _escaped(body, arguments.union(params))
     if undefined is None:
         return
-    var, stmt = undefined
+    var, stmt, somewhere = undefined
+    at = stmt if getattr(stmt, "span", None) is not None else where
+    if not somewhere:
+        raise InvalidKernel(
+            f"'{var.name}' has no value when the kernel is launched: it is no parameter and no dimension of a tensor parameter",
+            at=at,
+            hint=f"give a tensor the dimension '{var.name}', or take it as a parameter: def kernel(..., {var.name}: T.int32)",
+        )
     raise InvalidKernel(
         f"'{var.name}' is used outside the loop, branch or kernel that defines it",
-        at=stmt if getattr(stmt, "span", None) is not None else where,
+        at=at,
         hint="values that exist only while the kernel runs cannot leave their block; use T.alloc_var before the block",
     )
 
 
-def _escaped(body):
-    """(variable, statement) of the first use of a variable out of its scope, else None."""
+def _escaped(body, arguments: set):
+    """(variable, statement, whether it is defined at all) of the first use of a variable out of its scope, else None."""
     defined_somewhere: set = set()
     visible: set = set()
 
@@ -45,10 +54,10 @@ def _escaped(body):
     def check(s, added: list):
         for e in exprs(s):
             for v in free_vars(e):
-                if v in defined_somewhere and v not in visible:
-                    return v, s
+                if v not in visible and v not in arguments:
+                    return v, s, v in defined_somewhere
         if isinstance(s, BufferStore) and s.buffer in defined_somewhere and s.buffer not in visible:
-            return s.buffer, s
+            return s.buffer, s, True
         if isinstance(s, SeqStmt):
             for x in s.seq:
                 if bad := check(x, added):

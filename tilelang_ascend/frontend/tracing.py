@@ -238,7 +238,7 @@ def finish(builder: Builder, func, params: list, result) -> PrimFunc:
             raise InvalidKernel(f"T.annotate_safe_value of '{name}', which is no tensor argument", at=where)
         values = [int(v) if "int" in dtype_of(b) else imm(v, dtype_of(b)) for b, v in builder.safe_values]
         attrs["tl.safe_values"] = [[k, v] for k, v in zip(places, values)]
-    body = builder.finish(where)
+    body = builder.finish(where, params)
     return PrimFunc(params, body, span=span_of(where)).with_attr(attrs)
 
 

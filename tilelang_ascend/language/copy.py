@@ -71,11 +71,12 @@ def clear(buffer, annotations: Ignored = None) -> None:
 def transpose(src, dst, annotations: Ignored = None) -> None:
     """``dst[j, i] = src[i, j]`` for the last two dimensions."""
     a, b = tile_operand(src, "the source of T.transpose"), tile_operand(dst, "the destination of T.transpose")
-    sa, sb = squeeze(a.extents), squeeze(b.extents)
+    da, db = _matrix_dims(a), _matrix_dims(b)
+    sa, sb = [a.extents[d] for d in da], [b.extents[d] for d in db]
     if len(sa) != 2 or len(sb) != 2 or not (same(sa[0], sb[1]) and same(sa[1], sb[0])):
         raise ShapeMismatch(f"T.transpose: {a.describe()} does not transpose into {b.describe()}")
     builder = Builder.current("T.transpose")
-    place_a, place_b = _places(a), _places(b)
+    place_a, place_b = _places(a, da), _places(b, db)
 
     def body(index):
         i, j = index
@@ -85,13 +86,21 @@ def transpose(src, dst, annotations: Ignored = None) -> None:
     parallel(sb, body)
 
 
-def _places(op):
-    """Indices of element (row, column) of a region that has two dimensions larger than one."""
-    wide = [k for k, e in enumerate(op.extents) if constant(e) != 1]
+def _matrix_dims(op) -> list[int]:
+    """The dimensions of the matrix a region is: those larger than one, filled up to two from the end."""
+    dims = [d for d, e in enumerate(op.extents) if constant(e) != 1]
+    for d in reversed(range(len(op.extents))):
+        if len(dims) < 2 and d not in dims:
+            dims.append(d)
+    return sorted(dims)
+
+
+def _places(op, dims):
+    """Indices of element (row, column) of a region whose `dims` are a matrix."""
 
     def at(row, column):
         out = [as_scalar(m) for m in op.mins]
-        for k, i in zip(wide, (row, column)):
+        for k, i in zip(dims, (row, column)):
             out[k] = out[k] + i if constant(out[k]) != 0 else i
         return out
 

@@ -130,17 +130,17 @@ def _after_skip(gm: Side, rows):
     return index, skip
 
 
-def fill_rows(tile: Tile, version, row, col, rows, cols, span) -> Stmt:
-    """Zeros in `rows` rows from `row` on of a tile in L1, from column `col` (a multiple of 32 bytes) to the block that holds the
-    last of `cols` columns."""
+def fill_rows(tile: Tile, version, row, col, rows, cols, span, value=0) -> Stmt:
+    """`value` (of two bytes, where the tile has elements of one) in `rows` rows from `row` on of a tile in L1, from column `col`
+    (a multiple of 32 bytes) to the block that holds the last of `cols` columns."""
     nz = tile.nz
     groups = round_up(const_int(cols), nz.c0) // nz.c0 if const_int(cols) is not None else nz.col_groups
-    # The fill knows no 8-bit types; zero bytes are zero in any.
+    # The fill knows no 8-bit types.
     dtype = dtype_of(tile.buffer)
 
     def fill(first, *shape):
         target = head(tile.buffer, version, sym.Analyzer().simplify(nz.offset(as_expr(first), as_expr(col))))
-        return intrin("fill_l1", reinterpret(target, "int16" if itemsize(dtype) == 1 else dtype), *shape, 0, span=span)
+        return intrin("fill_l1", reinterpret(target, "int16" if itemsize(dtype) == 1 else dtype), *shape, value, span=span)
 
     if nz.by_rows:
         if all(const_int(n) is not None and const_int(n) % FRACTAL_ROWS == 0 for n in (row, rows)):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
+from ..analysis.value_facts import believable
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
@@ -70,6 +73,11 @@ class _Scalar(StmtMutator):
         is_data = lambda i: bool(free_vars(i) & self.data) or _has_load(i)  # noqa: E731
         return all_of(c for _, c in unproven(buffer, indices, self.analyzer, unknown=is_data))
 
+    def where(self, cond):
+        """The analyzer knows that `cond` holds inside."""
+        known = believable(cond)
+        return nullcontext() if known is None else self.analyzer.constraint_scope(known)
+
     def address(self, buffer, indices):
         """Head address of one element."""
         if not is_tile(buffer):
@@ -126,7 +134,7 @@ class _Scalar(StmtMutator):
         sides = []
         for value, holds in zip(e.args[1:], (cond, tirx.Not(cond))):
             stmts: list = []
-            with self.analyzer.constraint_scope(holds):
+            with self.where(holds):
                 result = self.rewrite(value, stmts, span)
             sides.append(seq(stmts, BufferStore(var, result, [imm(0)], span=span)))
         out += [AllocBuffer(var), if_then(cond, *sides, span=span)]
@@ -142,7 +150,7 @@ class _Scalar(StmtMutator):
     def visit_IfThenElse(self, s: IfThenElse):
         out: list = []
         cond = self.rewrite(s.condition, out, s.span)
-        with self.analyzer.constraint_scope(cond):
+        with self.where(cond):
             then = self.block(s.then_case)
         other = self.block(s.else_case) if s.else_case is not None else None
         return [*out, if_then(cond, then, other, span=s.span)]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..ir import tirx
 from . import vector_int64
 from .vector_convert import Unsupported, compare_exact, convert, wrap
 from .vector_graph import MASK, Graph, Node
@@ -56,7 +57,10 @@ class VectorOps:
         if a.op == "const" and logical == "uint32":
             return self.g.const((a.value + 2**31) % 2**32 - 2**31, dtype)
         if a.is_scalar and a.dtype != dtype:
-            return self.scalar_cast(a, dtype) if dtype != MASK else a
+            if dtype != MASK:
+                return self.scalar_cast(a, dtype)
+            # A boolean read from a tile is a byte.
+            return a if a.dtype == "bool" else self.g.scalar_op(lambda e: tirx.NE(e, tirx.const(0, a.dtype)), a)
         return convert(self.g, a, dtype)
 
     def scalar_cast(self, a: Node, dtype: str) -> Node:

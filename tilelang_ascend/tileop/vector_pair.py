@@ -71,8 +71,8 @@ def interleave(values, out: View, halves: View, axes) -> None:
     real = [a for a in axes if values.extents[a] > 1]
 
     def rows(k: int, at, place):
-        if k == len(real) - 1:
-            _gather(values, out, source, table, at, place, values.extents[real[-1]])
+        if k >= len(real) - 1:
+            _gather(values, out, source, table, at, place, values.extents[real[-1]] if real else 1)
             return
         a = real[k]
         step = lambda i: rows(k + 1, add(at, offset_by(i, packed[a])), add(place, offset_by(i, out.strides[a])))  # noqa: E731

@@ -57,6 +57,8 @@ def rows_of(exprs, buffer, indices, clamp: bool) -> Rows:
     mentioned = {a for i in indices for a in _axes_in(exprs, i)}
     if not contiguous or step is None or step[0] != {inner: 1} or any(inner in _axes_in(exprs, i) for i in indices[:-1]):
         raise Unsupported(f"`{buffer.name}` is accessed in GM lane by lane", "stage it through a tile")
+    if exprs.extents[inner] == 1 and any(n > 1 for n in exprs.extents):
+        raise Unsupported(f"`{buffer.name}` is accessed in GM element by element", "stage it through a tile")
     if exprs.extents[inner] * itemsize(dtype_of(buffer)) > _MAX_ROW_BYTES:
         raise Unsupported("the rows are longer than one transfer")
     if clamp:

@@ -52,6 +52,7 @@ from ..ir import (
 )
 from ..tileop import registry
 from ..tileop.copy import lower_copy
+from ..tileop.fill_l1 import lower_fill_l1
 from ..tileop.gemm import lower_gemm
 from ..tileop.im2col import lower_im2col
 from ..tileop.layout import FRACTAL_ROWS, GmTensor, row_major
@@ -194,6 +195,8 @@ class _Lower(StmtMutator):
             return [*(b for _, binds in steps for b in binds), lower_im2col(stmt, self.state)]
         if name == "tl.zero_accumulator":
             return lower_zero_accumulator(s, self.state)
+        if name == "tl.fill" and scope_of(s.value.args[0].source) == "shared.l1":
+            return lower_fill_l1(s, self.state)
         if name and name.startswith("tl."):
             values = [(a, []) if isinstance(a, TensorRegion) else self.scalar(a, s.span) for a in s.value.args]
             stmt = Evaluate(call(name, [a for a, _ in values], attrs_of(s), span=s.span), span=s.span)

@@ -46,6 +46,7 @@ from ..ir import (
     tile_op,
 )
 from ..tileop.copy_cube import find_obstacles
+from ..tileop.fill_l1 import fill_obstacle
 from ..tileop.layout import ACCUMULATED_IN
 from .grid_bodies import rewrite_grid_bodies
 
@@ -80,6 +81,9 @@ def collect_demand(body: Stmt, obstacles: dict) -> dict:
             for b in uses_of(s).all:
                 if b in demand:
                     demand[b].add(UB)
+    for s in _leaves(body):
+        if _tile_op(s) == "tl.fill" and L1 in demand.get(s.value.args[0].source, ()) and fill_obstacle(*s.value.args):
+            demand[s.value.args[0].source].add(UB)
     changed = True
     while changed:
         changed = False
@@ -269,10 +273,15 @@ class Placer:
     def fill(self, s: Evaluate) -> Stmt:
         """A constant can be written on every side; sides nobody reads before the next write are dropped later."""
         dst, value = s.value.args
-        sides = self.demand[dst.source]
+        sides, out = self.demand[dst.source], []
+        if L1 in sides and fill_obstacle(dst, value):
+            sides = sides - {L1}
+        if not self._whole_write(s, dst.source):
+            for side in sorted(sides):
+                self.use(dst.source, side, s.span, out)
         self.valid[dst.source] = frozenset(sides)
         self.used |= {(dst.source, side) for side in sides}
-        return seq([tile_op("fill", self._at(dst, self.instances[dst.source][side]), value, span=s.span) for side in sorted(sides)])
+        return seq(out, [tile_op("fill", self._at(dst, self.instances[dst.source][side]), value, span=s.span) for side in sorted(sides)])
 
     def copy(self, s: Evaluate) -> Stmt:
         src, dst = moved_regions(s)

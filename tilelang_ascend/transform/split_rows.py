@@ -11,7 +11,8 @@ Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed ker
 
 from __future__ import annotations
 
-from ..analysis.split_axis import SplitPlan, copy_dims, find_split, is_ub
+from ..analysis.split_axis import VECTOR_CORES, SplitPlan, copy_dims, find_split, is_ub
+from ..analysis.split_globals import is_global
 from ..analysis.tile_uses import OUTPUT_OPS, is_parallel, moved_regions, own_uses, uses_of
 from ..ir import (
     AllocBuffer,
@@ -39,17 +40,16 @@ from ..ir import (
     region,
     scope_of,
     seq,
+    statements,
     stmts_of,
     tirx,
 )
-from .map_grid import uses_cube, uses_vector
-
-VECTOR_CORES_PER_BLOCK = 2
+from .map_grid import CUBE_SCOPES, uses_cube, uses_vector
 
 
 class _Split(StmtMutator):
     def __init__(self, plan: SplitPlan, sub_block):
-        self.plan, self.sub = plan, sub_block
+        self.plan, self.sub, self.in_nest = plan, sub_block, False
         self.buffers = {}
         for b, d in plan.dims.items():
             shape = [const_int(n) for n in b.ty.shape]
@@ -62,7 +62,7 @@ class _Split(StmtMutator):
 
     def count(self, extent: int):
         """Number of indices of this core's share."""
-        if extent % VECTOR_CORES_PER_BLOCK == 0:
+        if extent % VECTOR_CORES == 0:
             return imm(half(extent))
         return tirx.min(imm(half(extent)), extent - self.first(extent))
 
@@ -71,8 +71,16 @@ class _Split(StmtMutator):
         return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
 
     def visit_For(self, s: For):
-        if not is_parallel(s) or s.loop_var not in self.plan.nest_vars:
+        if not is_parallel(s):
             return self.generic(s)
+        outer, self.in_nest = self.in_nest, True
+        new = self.generic(s) if s.loop_var not in self.plan.nest_vars else self.share(s)
+        self.in_nest = outer
+        divided = any(is_parallel(x) and x.loop_var in self.plan.nest_vars for x in statements(s))
+        return new if outer or divided else guard_replicated(new, self.sub)
+
+    def share(self, s: For) -> For:
+        """This core's iterations."""
         extent = imm(half(self.plan.nest_vars[s.loop_var]))
         return For(s.loop_var, s.min, extent, s.kind, self.block(s.body), annotations=dict(s.annotations), span=s.span)
 
@@ -90,7 +98,8 @@ class _Split(StmtMutator):
 
     def visit_BufferStore(self, s: BufferStore):
         buffer = self.buffers.get(s.buffer, s.buffer)
-        return BufferStore(buffer, self.expr(s.value), self.indices(s.buffer, s.indices), span=s.span)
+        new = BufferStore(buffer, self.expr(s.value), self.indices(s.buffer, s.indices), span=s.span)
+        return new if self.in_nest else guard_replicated(new, self.sub)
 
     def visit_Evaluate(self, s: Evaluate):
         args = list(s.value.args) if op_name(s) else []
@@ -126,18 +135,20 @@ class _Split(StmtMutator):
 
 def half(n: int) -> int:
     """Share of the first vector core."""
-    return -(-n // VECTOR_CORES_PER_BLOCK)
+    return -(-n // VECTOR_CORES)
 
 
 def guard_replicated(s: Stmt, sub) -> Stmt:
     """Work both cores would repeat: harmless in UB, but GM is written and output is made by the first core only."""
-    if op_name(s) in OUTPUT_OPS:
-        return IfThenElse(tirx.EQ(sub, imm(0)), s, None, span=s.span)
-    uses = uses_of(s)
-    writes_gm = any(scope_of(b) in ("global", "") for b in uses.writes)
-    if writes_gm and any(is_ub(b) for b in uses.reads):
+    if op_name(s) in OUTPUT_OPS or writes_globals(s):
         return IfThenElse(tirx.EQ(sub, imm(0)), s, None, span=s.span)
     return s
+
+
+def writes_globals(s: Stmt) -> bool:
+    """True for vector or scalar work that stores to GM."""
+    uses = uses_of(s)
+    return any(is_global(b) for b in uses.writes) and not any(scope_of(b) in CUBE_SCOPES for b in uses.all)
 
 
 def reads_ub(s: Stmt) -> bool:
@@ -167,7 +178,7 @@ class _FirstCoreOnly(StmtMutator):
         return self.guard(s)
 
     def guard(self, s: Stmt):
-        if any(is_ub(b) for b in uses_of(s).all) or op_name(s) in OUTPUT_OPS:
+        if any(is_ub(b) for b in uses_of(s).all) or op_name(s) in OUTPUT_OPS or writes_globals(s):
             return IfThenElse(tirx.EQ(self.sub, imm(0)), s, None, span=s.span)
         return s
 

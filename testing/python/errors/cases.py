@@ -284,6 +284,15 @@ def value_escapes():
             A[0, 0] = kept[0]
 
 
+def dimension_of_no_tensor():
+    n = T.dynamic("N")
+
+    @T.prim_func
+    def k(A: Mat):
+        with T.Kernel(T.ceildiv(n, 8)) as bx:
+            A[bx, 0] = 0
+
+
 def python_condition_in_a_foreign_lambda():
     clip = eval("lambda x: x if x > 0 else 0")
 

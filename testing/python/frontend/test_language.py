@@ -256,6 +256,24 @@ def test_tile_forms_compute():
     assert (c == a.T).all()
 
 
+@pytest.mark.parametrize("shape", [(1, 40), (40, 1), (1, 1)])
+def test_transpose_of_a_row_or_column(shape):
+    """Seed 707 of the fuzzer: a dimension of one index is a dimension."""
+    m, n = shape
+
+    @T.prim_func
+    def k(A: T.Tensor((m, n), "float32"), B: T.Tensor((n, m), "float32")):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((m, n), "float32"), T.alloc_fragment((1, n, m), "float32")
+            T.copy(A, a)
+            T.transpose(a, b)
+            T.copy(b[0, :, :], B)
+
+    a, b = np.arange(m * n, dtype=np.float32).reshape(shape), np.zeros((n, m), np.float32)
+    run(k, a, b)
+    assert (b == a.T).all()
+
+
 def test_parallel_loop_shape_and_kind():
     def body(A, B, bx):
         for i, j in T.Parallel(4, 8):

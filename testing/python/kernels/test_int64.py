@@ -133,3 +133,17 @@ def test_index_sums_beyond_32_bits():
 
     out = run(main, Y=np.zeros((2, n), np.int64), scalars={"s": 2**40})
     np.testing.assert_array_equal(out["Y"], np.stack([2**40 + np.arange(n), np.arange(n) * 3_000_000_000]))
+
+
+def test_blocks_of_one_element():
+    """Seed 1851 of the fuzzer."""
+
+    @T.prim_func
+    def kernel(Y: T.Tensor((5,), "int64"), X: T.Tensor((15,), "int64")):
+        with T.Kernel(5) as bx:
+            for i in T.Parallel(1):
+                Y[bx + i] = X[(bx + i) * 3]
+
+    x = RNG.integers(-(2**60), 2**60, 15)
+    out = roads.run(tilelang.compile(kernel), {"X": x, "Y": np.zeros(5, np.int64)})
+    np.testing.assert_array_equal(out["Y"], x[::3])

@@ -84,3 +84,21 @@ def test_sources_of_large_tiles_do_not_conflict():
     kernel = programs.add_1d(12288, 12288)
     report = kernel.simulate(*(np.zeros(12288, np.float32) for _ in range(3)), values=False, checks=False)
     assert report.run.per_core[0].busy_cycles["V"] == 192
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_boolean_of_a_tile_is_the_condition_of_all_lanes(first):
+    @T.prim_func
+    def kernel(B: T.Tensor((32,), "bool"), X: T.Tensor((32,), "float32")):
+        with T.Kernel(1):
+            b, x = T.alloc_shared((32,), "bool"), T.alloc_fragment((32,), "float32")
+            T.copy(B, b)
+            T.clear(x)
+            for i in T.Parallel(32):
+                if b[0]:
+                    x[i] = T.cast(i, "float32")
+            T.copy(x, X)
+
+    b = np.full(32, first)
+    out = roads.run(tilelang.compile(kernel), {"B": b, "X": np.full(32, -1, np.float32)})
+    np.testing.assert_array_equal(out["X"], np.arange(32) * first)

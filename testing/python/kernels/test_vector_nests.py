@@ -295,3 +295,37 @@ def test_columns_at_run_time(dtype, text):
     np.testing.assert_array_equal(out["B"], a.T)
     np.testing.assert_array_equal(out["C"], a.T.max(axis=1, keepdims=True))
     assert "GetValue" not in kernel.get_kernel_source()
+
+
+def test_rows_of_one_element_chosen_by_data():
+    """Seed 1950 of the fuzzer: such rows do not start at blocks of UB."""
+
+    @T.prim_func
+    def kernel(I: T.Tensor((10,), "int32"), X: T.Tensor((10, 1), "int8"), Y: T.Tensor((10, 16, 1), "int8")):
+        with T.Kernel(1):
+            for i, j, k in T.Parallel(10, 16, 1):
+                Y[i, j, k] = X[I[i], k]
+
+    index, x = RNG.permutation(10).astype(np.int32), RNG.integers(-9, 9, (10, 1)).astype(np.int8)
+    out = run(kernel, I=index, X=x, Y=np.zeros((10, 16, 1), np.int8))
+    np.testing.assert_array_equal(out["Y"], np.repeat(x[index][:, None], 16, axis=1))
+
+
+def test_unsigned_conditions_in_scalar_loops():
+    """Seed 582 of the fuzzer: an analyzer that was told x < 0 of an unsigned x failed."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((8, 9), "uint16"), Z: T.Tensor((9, 8), "uint16"), Y: T.Tensor((8, 9), "uint16")):
+        with T.Kernel(1):
+            y = T.alloc_fragment((8, 9), "uint16")
+            T.fill(y, 3)
+            for i, j in T.Parallel(8, 9):
+                if y[i, j] < 0:
+                    y[i, j] = Z[j, i]
+                elif X[i, j] < 5:
+                    y[i, j] = Z[j, i]
+            T.copy(y, Y)
+
+    x, z = RNG.integers(0, 9, (8, 9)).astype(np.uint16), RNG.integers(0, 9, (9, 8)).astype(np.uint16)
+    out = run(kernel, X=x, Z=z, Y=np.zeros((8, 9), np.uint16))
+    np.testing.assert_array_equal(out["Y"], np.where(x < 5, z.T, 3))

@@ -1,0 +1,128 @@
+"""Mixed kernels whose two vector cores meet in global memory: they divide a tensor alike, or one of them does it all."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.errors import UnsupportedConstruct
+
+N = 32
+
+
+def run(body, text=True):
+    """`body(A, I, Z, C, c, v, w, bx)` after c = A @ A, with tiles v and w of N float32 elements; returns (A @ A, I, results, text)."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((N, N), "float16"), I: T.Tensor((N,), "int32"), Z: T.Tensor((2 * N,), "float32"), C: T.Tensor((2 * N, N), "float32")):
+        with T.Kernel(2) as bx:
+            a, c = T.alloc_shared((N, N), "float16"), T.alloc_fragment((N, N), "float32")
+            v, w = T.alloc_fragment((N,), "float32"), T.alloc_fragment((N,), "float32")
+            T.copy(A, a)
+            T.gemm(a, a, c, clear_accum=True)
+            body(A, I, Z, C, c, v, w, bx)
+
+    rng = np.random.default_rng(0)
+    a, i = rng.integers(-2, 3, (N, N)).astype(np.float16), rng.permutation(N).astype(np.int32)
+    arrays = {"A": a, "I": i, "Z": np.full(2 * N, 5, np.float32), "C": np.full((2 * N, N), 7, np.float32)}
+    product = a.astype(np.float32) @ a.astype(np.float32)
+    compiled = tilelang.compile(kernel)
+    return product, i, roads.run(compiled, arrays, text=text), compiled.artifact.kernel_source
+
+
+def test_a_tensor_stored_twice_is_divided_the_same_way():
+    """Seeds 378 and 652 of the fuzzer: rows of the first tile, columns of the second."""
+
+    def body(A, I, Z, C, c, v, w, bx):
+        other = T.alloc_shared((N, N), "float32")
+        T.fill(other, 1)
+        T.copy(other, C[bx * N, 0])
+        for i, j in T.Parallel(N, N):
+            C[bx * N + i, j] = c[j, i]
+
+    product, _, out, _ = run(body)
+    np.testing.assert_array_equal(out["C"], np.concatenate([product.T, product.T]))
+
+
+def test_one_of_two_stores_cannot_be_divided():
+    """Seeds 581 and 1087: elements are stored one by one where a condition holds."""
+
+    def body(A, I, Z, C, c, v, w, bx):
+        other = T.alloc_shared((N, N), "float32")
+        T.fill(other, 1)
+        T.fill(v, 2)
+        T.copy(other, C[bx * N, 0])
+        for i, j in T.Parallel(N, N):
+            if c[i, j] > v[j]:
+                C[bx * N + i, j] = c[i, j]
+
+    product, _, out, _ = run(body, text=False)
+    want = np.where(product > 2, product, 1)
+    np.testing.assert_array_equal(out["C"], np.concatenate([want, want]))
+
+
+def test_odd_rows_of_a_shifted_tile():
+    """Seed 2029: the second core would read a row below the tile, of which both have a copy."""
+
+    def body(A, I, Z, C, c, v, w, bx):
+        for i, j in T.Parallel(N - 1, N):
+            T.atomic_add(C[bx * N + i + 1, j], c[i + 1, j])
+        for i in T.Parallel(N):
+            w[i] = c[N - 1 - i, N - 1 - i]
+        T.copy(w, Z[bx * N])
+
+    product, _, out, _ = run(body)
+    want = np.full((N, N), 7.0) + np.where(np.arange(N)[:, None] > 0, product, 0)
+    np.testing.assert_array_equal(out["C"], np.concatenate([want, want]))
+    np.testing.assert_array_equal(out["Z"][:N], np.diag(product)[::-1])
+
+
+def test_elements_are_stored_by_one_core():
+    """Seed 532: the cube core stored them as well, and its flags did not match."""
+
+    def body(A, I, Z, C, c, v, w, bx):
+        T.reduce_sum(c, v, dim=1)
+        for i in T.Parallel(N):
+            w[i] = v[i] + 1.0
+            Z[bx * N + I[i]] = v[i]
+        Z[bx * N] = w[3]
+        for i, j in T.Parallel(N, N):
+            c[i, j] = c[i, j] * w[i]
+        T.copy(c, C[bx * N, 0])
+
+    product, i, out, _ = run(body)
+    v = product.sum(1)
+    z = np.empty(N, np.float32)
+    z[i] = v
+    z[0] = v[3] + 1
+    np.testing.assert_array_equal(out["Z"], np.concatenate([z, z]))
+    np.testing.assert_array_equal(out["C"][:N], product * (v + 1)[:, None])
+
+
+def test_rows_stored_in_a_loop_stay_divided():
+    """Boxes of different iterations do not overlap: nothing keeps the two cores from sharing the work."""
+
+    def body(A, I, Z, C, c, v, w, bx):
+        for k in T.serial(4):
+            part = T.alloc_fragment((8, N), "float32")
+            for i, j in T.Parallel(8, N):
+                part[i, j] = T.cast(k * 8 + i, "float32")
+            T.copy(part, C[bx * N + k * 8, 0])
+
+    _, _, out, source = run(body)
+    assert "sub_block * 4" in source
+    np.testing.assert_array_equal(out["C"], np.tile(np.arange(N)[:, None], (2, N)))
+
+
+def test_a_scalar_of_a_tensor_the_block_writes_is_refused():
+    def body(A, I, Z, C, c, v, w, bx):
+        x = Z[bx]
+        for i, j in T.Parallel(N, N):
+            c[i, j] = c[i, j] * x
+        T.copy(c, C[bx * N, 0])
+        Z[bx] = x + 1.0
+
+    with pytest.raises(UnsupportedConstruct, match="'Z' is written in the same block") as caught:
+        run(body)
+    assert "x = Z[bx]" in caught.value.location.source and "another tensor than 'Z'" in caught.value.hint
