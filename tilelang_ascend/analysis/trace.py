@@ -178,12 +178,14 @@ class _Unroller:
 
     def block(self, block) -> None:
         env, last = self.env, -1
-        for node in block.nodes:
-            if node.position != last:
+        # A statement of both cores is two nodes in one place.
+        for node, following in zip(block.nodes, [*block.nodes[1:], None]):
+            if node.position > last:
                 self.events.append((GAP, block, node.position, env))
             _VISIT[type(node)](self, node)
             last = node.position + 1
-            self.events.append((GAP, block, last, env))
+            if following is None or following.position != node.position:
+                self.events.append((GAP, block, last, env))
 
     def instr(self, node: Instr) -> None:
         versions = {f: f.evaluate(self.env) for f in self.version_forms.get(node, ())}

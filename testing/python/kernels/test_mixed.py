@@ -5,6 +5,9 @@ import programs
 import pytest
 import roads
 
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
 
 def inputs(m, n, k, scale=0.25, seed=3):
     rng = np.random.default_rng(seed)
@@ -47,3 +50,33 @@ def test_epilogue_every_flag_is_needed():
     a, b, _ = inputs(200, 200, 64)
     arrays = {"A": a, "B": b, "bias": np.ones(200, np.float32), "C": np.zeros((200, 200), np.float32)}
     assert roads.surviving_mutants(programs.gemm_bias_leaky(200, 200, 64, 32, 32, 32), arrays) == []
+
+
+@pytest.mark.parametrize("first", [-1, 1])
+def test_a_scalar_both_kinds_of_core_read(first):
+    """Seed 309 of the fuzzer: one statement on both cores counted as two places."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((16,), "float32"), A: T.Tensor((32, 32), "float16"), B: T.Tensor((32, 32), "float16"), Y: T.Tensor((64, 32), "float32")):
+        with T.Kernel(2) as bx:
+            a, s = T.alloc_shared((32, 32), "float16"), T.alloc_shared((32, 32), "float16")
+            c, w = T.alloc_fragment((32, 32), "float32"), T.alloc_fragment((32, 32), "float32")
+            T.copy(A, a)
+            T.gemm(a, a, c, clear_accum=True)
+            T.fill(w, 1)
+            if X[bx] > 0:
+                T.copy(c, Y[bx * 32, 0])
+                T.copy(B, s)
+                T.copy(s, w)
+            for i, j in T.Parallel(32, 32):
+                c[i, j] = c[i, j] + w[i, j]
+            if X[bx] < 0:
+                T.copy(c, Y[bx * 32, 0])
+
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-3, 4, (32, 32)).astype(np.float16) for _ in range(2))
+    x = np.zeros(16, np.float32)
+    x[:2] = first, -first
+    out = roads.run(tilelang.compile(kernel), {"X": x, "A": a, "B": b, "Y": np.zeros((64, 32), np.float32)})["Y"]
+    product = a.astype(np.float32) @ a.astype(np.float32)
+    np.testing.assert_array_equal(out, np.concatenate([product + (x[k] < 0) for k in range(2)]))
