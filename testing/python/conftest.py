@@ -4,8 +4,21 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Jobs that a shell starts in the background ignore interrupts and hand that down; tests of interrupts need the usual state.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_fresh = {}
+"""State in which each module left its generator when it was imported."""
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_in_any_order(request):
+    """Tests that draw from the `RNG` of their module get the same numbers whichever tests ran before them in this process."""
+    rng = getattr(request.module, "RNG", None)
+    if rng is not None:
+        rng.bit_generator.state = _fresh.setdefault(request.module.__name__, rng.bit_generator.state)

@@ -75,6 +75,9 @@ class AccessReader:
         if len(mods) != 1 or mods[0][0].modulus > MAX_GM_VERSIONS:
             return access
         atom, stride = mods[0]
+        if any(a.kind == "opaque" for a in atom.arg.atoms()):
+            # The number of the block has no value in a trace: a tile index, too.
+            return access
         rest = dict(access.start.terms)
         del rest[atom]
         access.version = Linear(0, {atom: 1})

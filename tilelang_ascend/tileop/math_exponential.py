@@ -75,7 +75,10 @@ def power(o, a, b):
         special = _constant_power(o, a, exponent)
         if special is not None:
             return special
-    magnitude = o.unary("exp", o.mul(o.unary("ln", o.unary("abs", a)), b))
+    size = o.unary("abs", a)
+    magnitude = o.unary("exp", o.mul(o.unary("ln", size), b))
+    # 1 to any power is 1: the product above is NaN for infinite exponents.
+    magnitude = o.where(o.cond("eq", size, 1.0), 1.0, magnitude)
     return o.where(o.cond("eq", b, 0.0), 1.0, _signed_power(o, a, b, magnitude))
 
 
@@ -99,9 +102,12 @@ def _constant_power(o, a, exponent: float):
     if exponent != int(exponent) or abs(exponent) > _MAX_POWER:
         return None
     n = int(abs(exponent))
-    square = o.mul(a, a) if n > 1 else None
-    value = {1: a, 2: square, 3: square and o.mul(square, a), 4: square and o.mul(square, square)}[n]
-    return o.div(1.0, value) if exponent < 0 else value
+    square = o.mul(a, a) if n > 1 else a
+    if exponent > 0:
+        return {1: lambda: a, 2: lambda: square, 3: lambda: o.mul(square, a), 4: lambda: o.mul(square, square)}[n]()
+    # Divided twice: the product of the divisors overflows before the quotient becomes 0.
+    inverse = o.div(1.0, square if n == 4 else a)
+    return {1: lambda: inverse, 2: lambda: o.div(inverse, a), 3: lambda: o.div(inverse, square), 4: lambda: o.div(inverse, square)}[n]()
 
 
 FUNCTIONS = {"exp2": exp2, "log2": log2, "log10": log10, "log1p": log1p, "exp10": exp10, "pow": power}

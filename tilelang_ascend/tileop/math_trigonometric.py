@@ -1,11 +1,11 @@
 """Sine, cosine, tangent in float32.
 
 The argument is reduced to r = x - q * pi / 2, |r| <= pi / 4, with pi / 2 split into four parts whose products with q are exact for q < 2**16,
-so the bounds hold for |x| <= 65504: sin and cos 2 ulp, tan 3 ulp where the result is at least 2**-12 in magnitude, else 1e-10 absolute
-(1e-7 relative for |x| <= pi / 4, where nothing is reduced). Larger arguments give a value in [-1, 1] (tan: any value) without a bound:
+so the bounds of docs/numbers.md hold for |x| <= 65504. Close to a zero of the result (for tan also close to a pole) the reduced argument has
+an error of 1e-10 at most, which is small against the result no longer; for |x| <= pi / 4 nothing is reduced. Larger arguments give a value in [-1, 1] (tan: any value) without a bound:
 neighbouring float32 numbers soon are a whole period apart. Infinities and NaN give NaN.
 
-The fast forms reduce by pi and need one polynomial: 3 ulp for |x| <= 25000, tan 5 ulp.
+The fast forms reduce by pi and need one polynomial; their bounds hold for |x| <= 25000.
 """
 
 from __future__ import annotations

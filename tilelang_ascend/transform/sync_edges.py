@@ -11,7 +11,7 @@ from bisect import bisect_left
 from ..analysis.dependence import Dependence, dependences, version_argument
 from ..analysis.happens_before import BARRIER, Timeline
 from ..analysis.program import LANES, Block, Branch, Jump, Loop, Program, common_block, enclosing_loops, position_in
-from ..analysis.trace import INSTR, SAME_ITERATION, Need, traces
+from ..analysis.trace import GAP, INSTR, SAME_ITERATION, Need, traces
 from ..errors import CompileError
 from .sync_plan import (
     BARRIERS,
@@ -39,6 +39,7 @@ class EdgeChooser:
         self.credit = max([2, *(d.version_count for d in self.deps if _cross(d.src.lane, d.dst.lane))])
         crossing = any(_cross(d.src.lane, d.dst.lane) for d in self.deps)
         self.traces = traces(program, self.deps, at_least=self.credit if crossing else 1)
+        self.solved = set.intersection(*(_values_outside_of_loops(trace) for trace in self.traces))
         self.plan = SyncPlan()
         self.tried: set = set()
         self.guards: dict[Edge, Edge] = {}
@@ -210,11 +211,15 @@ class EdgeChooser:
         if d.versions is None or d.version_count < 2:
             return None
         visible = {loop.atom for loop in enclosing_loops(block)}
-        if any(not form.varies <= visible or _reads_memory(form) for form in d.versions):
+        if any(not form.varies <= visible or not self._has_value(form) for form in d.versions):
             return None
         if not any(form.varies for form in d.versions):
             return None
         return Ring(d.version_count, *d.versions)
+
+    def _has_value(self, form) -> bool:
+        """The traces know `form` in every iteration. They do not know what is read from memory, nor the number of the block."""
+        return all(atom.kind != "opaque" or atom in self.solved for atom in form.atoms())
 
     def _guard(self, edge: Edge) -> Edge:
         """The opposite flag that keeps `edge` from being set again before its last wait is over."""
@@ -339,8 +344,9 @@ def _cross(a: int, b: int) -> bool:
     return LANES[a][0] != LANES[b][0]
 
 
-def _reads_memory(form) -> bool:
-    return any(a.kind == "opaque" and a.varies for a in form.atoms())
+def _values_outside_of_loops(trace) -> set:
+    """Atoms that have a value all through a trace."""
+    return set(next((event[3] for event in trace.events if event[0] == GAP), ()))
 
 
 def _holds_jump(node) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from perturb import perturbed_functions
+from perturb import MISTAKES, perturbed_functions, skeleton
 from references import numpy_dtype
 
 import tilelang_ascend as tilelang
@@ -72,38 +72,41 @@ def assert_can_fail(want, before, rtol, atol, name):
     assert noticed, f"{name}: no perturbation changes the result"
 
 
-_perturbed: set[str] = set()
-"""Tests whose kernel has been perturbed: one case of each is enough."""
+_made: set[tuple] = set()
+"""(test, skeleton of the kernel, mistake) that have been tried: one case of each is enough."""
 
 
-def _check_wrong_kernels(kernel, arrays, expected, rtol, atol, scalars):
+def _check_wrong_kernels(kernel, arrays, expected, tolerances, scalars):
     """Every wrong version of the kernel must give results that `compare` rejects."""
-    test = os.environ["PYTEST_CURRENT_TEST"].split("[")[0] + kernel.artifact.name
-    if test in _perturbed or any(a.size == 0 for a in arrays.values()):
+    if any(a.size == 0 for a in arrays.values()):
         return
-    _perturbed.add(test)
-    for mistake, function in perturbed_functions(kernel.prim_func):
+    key = os.environ["PYTEST_CURRENT_TEST"].split("[")[0], skeleton(kernel.prim_func)
+    left = [mistake for mistake in MISTAKES if (*key, mistake) not in _made]
+    for mistake, function in perturbed_functions(kernel.prim_func, left):
+        _made.add((*key, mistake))
         wrong = tilelang.compile(function)
         out, _ = roads.launch(wrong.artifact, program_of(wrong.artifact).entries, arrays, scalars, UNCHECKED)
         try:
             for name, want in expected.items():
-                compare(out[name], want, rtol, atol)
+                compare(out[name], want, *tolerances[name])
         except AssertionError:
             continue
         raise AssertionError(f"{kernel.artifact.name}: the comparison does not notice that {mistake}")
 
 
-def check(kernel, arrays, expected, rtol=0.0, atol=0.0, scalars=None, text=True, unchecked=()):
+def check(kernel, arrays, expected, rtol=0.0, atol=0.0, scalars=None, text=True, tolerances=None):
     """Run `kernel` strictly on `arrays` and compare the outputs named in `expected`; returns all results.
 
-    Outputs named in `unchecked` are left to the caller. The comparison itself is tested: against results with an unwritten tail, shifted by one, or one element missing.
+    `tolerances`: (rtol, atol) of outputs that have their own. The comparison itself is tested: against results with an unwritten tail,
+    shifted by one, or one element missing, and against wrong kernels.
     """
+    tolerances = {name: (rtol, atol) for name in expected} | (tolerances or {})
     out = roads.run(kernel, arrays, scalars, text=text)
     for name, want in expected.items():
-        compare(out[name], want, rtol, atol)
-        assert_can_fail(want, arrays[name], rtol, atol, name)
-    _check_wrong_kernels(kernel, arrays, expected, rtol, atol, scalars or {})
+        compare(out[name], want, *tolerances[name])
+        assert_can_fail(want, arrays[name], *tolerances[name], name)
+    _check_wrong_kernels(kernel, arrays, expected, tolerances, scalars or {})
     for name, before in arrays.items():
-        if name not in expected and name not in unchecked:
+        if name not in expected:
             assert out[name].tobytes() == before.tobytes(), f"{name} is an input and was changed"
     return out

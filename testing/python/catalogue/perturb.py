@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilelang_ascend.ir import (
     BufferStore,
+    Call,
     Evaluate,
     For,
     StmtMutator,
@@ -16,9 +17,17 @@ from tilelang_ascend.ir import (
     tile_op,
     tirx,
 )
-from tilelang_ascend.ir.visit import map_children
+from tilelang_ascend.ir.visit import exprs, map_children, statements, walk_expr
 
 _ORDERED = (tirx.Sub, tirx.Div, tirx.FloorDiv, tirx.FloorMod, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+_UNORDERED = (tirx.Add, tirx.Mul, tirx.Min, tirx.Max)
+
+
+def _loads(x) -> bool:
+    """`x` reads a buffer."""
+    found = []
+    walk_expr(x, lambda e: found.append(e) if isinstance(e, TensorLoad) else None)
+    return bool(found)
 
 
 class _Once(StmtMutator):
@@ -49,7 +58,14 @@ class _OffByOne(_Once):
         return map_children(x, self._load)
 
     def visit_Evaluate(self, s: Evaluate):
-        if self.changed or op_name(s) != "tl.copy" or scope_of(s.value.args[0].source) not in ("global", ""):
+        if op_name(s) != "tl.copy":
+            call = s.value
+            if self.changed or not isinstance(call, Call) or not call.args:
+                return s
+            # The first argument of an atomic update names what is written.
+            args = [call.args[0], *(self._load(a) for a in call.args[1:])]
+            return Evaluate(Call(call.op, args, attrs=call.attrs, ty_args=list(call.ty_args), span=call.span, ret_ty=call.ty), span=s.span)
+        if self.changed or scope_of(s.value.args[0].source) not in ("global", ""):
             return s
         src, dst = s.value.args
         mins, extents = [r.min for r in src.region], [r.extent for r in src.region]
@@ -58,6 +74,21 @@ class _OffByOne(_Once):
 
     def visit_BufferStore(self, s: BufferStore):
         return BufferStore(s.buffer, self._load(s.value), s.indices, span=s.span)
+
+
+class _FirstOperandTwice(_Once):
+    """a + b becomes a + a; likewise for other operations in which the order of the operands does not show."""
+
+    def _double(self, x):
+        if self.changed or isinstance(x, TensorLoad):
+            return x
+        if isinstance(x, _UNORDERED) and _loads(x.a) and _loads(x.b) and str(x.a) != str(x.b):
+            self.changed = True
+            return type(x)(x.a, x.a)
+        return map_children(x, self._double)
+
+    def visit_BufferStore(self, s: BufferStore):
+        return BufferStore(s.buffer, self._double(s.value), s.indices, span=s.span)
 
 
 class _SwapOperands(_Once):
@@ -75,13 +106,28 @@ class _SwapOperands(_Once):
         return BufferStore(s.buffer, self._swap(s.value), s.indices, span=s.span)
 
 
-MISTAKES = {"the last tile is dropped": _DropLastTile, "a load is off by one": _OffByOne, "operands are swapped": _SwapOperands}
+def skeleton(func) -> str:
+    """What a kernel does, without sizes and dtypes: kinds of statements and expressions in order."""
+    kinds = []
+    for stmt in statements(func.body):
+        kinds.append(f"{type(stmt).__name__} {op_name(stmt) or ''}")
+        for e in exprs(stmt):
+            walk_expr(e, lambda x: kinds.append(f"{type(x).__name__} {getattr(getattr(x, 'op', None), 'name', '')}"))
+    return "\n".join(kinds)
 
 
-def perturbed_functions(func):
-    """(mistake, wrong Tile IR) for every mistake that can be made in `func`."""
-    for mistake, mutator in MISTAKES.items():
-        change = mutator()
+MISTAKES = {
+    "the last tile is dropped": _DropLastTile,
+    "a load is off by one": _OffByOne,
+    "operands are swapped": _SwapOperands,
+    "an operand is read twice": _FirstOperandTwice,
+}
+
+
+def perturbed_functions(func, mistakes=tuple(MISTAKES)):
+    """(mistake, wrong Tile IR) for every one of `mistakes` that can be made in `func`."""
+    for mistake in mistakes:
+        change = MISTAKES[mistake]()
         body = change(func.body)
         if change.changed:
             yield mistake, func.with_body(body)

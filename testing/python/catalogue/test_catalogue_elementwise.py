@@ -102,12 +102,12 @@ def test_k27_a_float_literal_is_float32():
     check(program, {"X": x, "Y": untouched(1001, "int8")}, {"Y": want}, scalars={"N": 1001})
 
 
-@pytest.mark.parametrize("shape", small_and_large(((16, 2048), (7, 1001)), ((32, 4096),)))
+@pytest.mark.parametrize("shape", [(16, 2048), (7, 1001), (32, 4096)])
 def test_k37_adam(shape):
     # A step of 0.1 instead of 0.001, so that the tolerance notices a missing update.
     w, m, v, g = uniform(0, 1, 4, *shape)
     want = dict(zip(("W", "Mo", "V"), ref.adam(w, m, v, g, 0.1, 0.9, 0.999, 1e-8, 1)))
-    check(k.adam(*shape, lr=0.1), {"W": w, "Mo": m, "V": v, "G": g}, want, 1e-5, 1e-6)
+    check(k.adam(*shape, lr=0.1), {"W": w, "Mo": m, "V": v, "G": g}, want, 1e-5, 1e-6, text=shape[0] < 20)
 
 
 @pytest.mark.parametrize("shape", small_and_large(((16, 2048), (5, 333)), ((32, 4096),)))
