@@ -121,18 +121,33 @@ def test_arms_of_a_branch_do_not_depend_on_each_other_within_an_iteration():
 
 def test_persistent_iterations_share_workspaces_but_not_user_tensors():
     x, ws = K.gm("x", 1 << 16, "float32"), K.gm("ws", 1 << 16, "float32")
-    a, b, t = K.ub("a", 64), K.ub("b", 64), K.var("t")
-    row = K.var("row")
+    # Versions of a and b tell their dependences from those of x and ws between the same two instructions.
+    a, b, t = K.ub("a", 64, 2), K.ub("b", 64, 2), K.var("t")
+    row, version = K.var("row"), tirx.floormod(t, 2)
     body = seq(
         Bind(row, tirx.floormod(t * t, 5)),
-        K.load_ub(K.at(a), K.at(x, row * 64), 64),
-        K.load_ub(K.at(b), K.at(ws, row * 64), 64),
-        K.store_ub(K.at(x, row * 64), K.at(a), 64),
-        K.store_ub(K.at(ws, row * 64), K.at(b), 64),
+        K.load_ub(K.at(a, version), K.at(x, row * 64), 64),
+        K.load_ub(K.at(b, version), K.at(ws, row * 64), 64),
+        K.store_ub(K.at(x, row * 64), K.at(a, version), 64),
+        K.store_ub(K.at(ws, row * 64), K.at(b, version), 64),
     )
     func = K.kernel([x, ws], [a, b], loop(t, 4, body, tl__persistent=1), ascend__num_workspaces=1)
     found = [d for d in dependences(build_program(func, CHIP)) if d.src.name == "copy_ub_to_gm" and any(d.distances)]
     assert {d.buffer.name for d in found if d.dst.name == "copy_gm_to_ub" and d.kind == "RAW"} == {"ws"}
+
+
+def test_numbers_without_a_value_in_a_trace_are_no_versions():
+    """`t * t % 5` may be told apart from other remainders in no trace, so no flag rotates with it."""
+    x, t = K.gm("x", 1 << 16, "float32"), K.var("t")
+    a = K.ub("a", 64)
+
+    def accesses(row):
+        body = seq(K.load_ub(K.at(a), K.at(x, row * 64), 64), K.store_ub(K.at(x, row * 64), K.at(a), 64))
+        program = build_program(K.kernel([x], [a], loop(t, 4, body)), CHIP)
+        return {access.version is None for i in program.instrs for access in i.accesses if access.space == "global"}
+
+    assert accesses(tirx.floormod(t, 5)) == {False}
+    assert accesses(tirx.floormod(t * t, 5)) == {True}
 
 
 def test_a_write_in_the_middle_makes_the_outer_pair_redundant():
