@@ -5,7 +5,7 @@ The simulation itself is native (src/analysis/happens_before.cc): choosing flags
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -67,6 +67,7 @@ class Timeline:
         self._table = np.array(rows, np.int64).reshape(-1, _WIDTH)
         self._columns = np.array(trace.columns, np.int64)
         self._key_names = list(self._keys)
+        self._flags = np.flatnonzero(np.isin(self._table[:, 0], (SET, WAIT, CROSS_SET, CROSS_WAIT)))
 
     def run(
         self,
@@ -76,7 +77,7 @@ class Timeline:
         first_only: bool = False,
         assume_barriers: bool = False,
         credit: int = 2,
-        rename: Callable | None = None,
+        rename: Mapping | None = None,
     ) -> Findings:
         """Simulate.
 
@@ -86,10 +87,10 @@ class Timeline:
             first_only: stop at the first finding (enough to know that something is missing).
             assume_barriers: report dependent instructions of one lane once, as if a barrier had been put before the second.
             credit: sets of one cross-core flag that may be ahead of its waits; more must be impossible, because counters are shallow.
-            rename: gives the key that stands for a key; flags of one name are one flag.
+            rename: the names of some keys; flags of one name are one flag.
         """
         table, names = self._table, self._key_names
-        if rename is not None:
+        if rename:
             table, names = self._renamed(rename)
         left_out = np.zeros(max(1, len(self._owners)), np.uint8)
         left_out[[self._owners[owner] for owner in without if owner in self._owners]] = 1
@@ -104,14 +105,16 @@ class Timeline:
             [names[k] for k in leftover],
         )
 
-    def _renamed(self, rename: Callable) -> tuple[np.ndarray, list]:
+    def _renamed(self, rename: Mapping) -> tuple[np.ndarray, list]:
         """The table and the list of its keys after `rename`."""
         numbers: dict = {}
-        new = np.array([numbers.setdefault(rename(key), len(numbers)) for key in self._key_names], np.int64)
+        new = np.arange(len(self._key_names))
+        for key, name in rename.items():
+            if key in self._keys:
+                new[self._keys[key]] = len(new) + numbers.setdefault(name, len(numbers))
         table = self._table.copy()
-        flags = np.isin(table[:, 0], (SET, WAIT, CROSS_SET, CROSS_WAIT))
-        table[flags, 1] = new[table[flags, 1]]
-        return table, list(numbers)
+        table[self._flags, 1] = new[table[self._flags, 1]]
+        return table, self._key_names + list(numbers)
 
     def _key(self, key) -> int:
         return self._keys.setdefault(key, len(self._keys))

@@ -7,10 +7,13 @@ A dtype is a `str` ("float16"), so it can be handed to anything that takes a dty
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable
+import operator
+from typing import Any, Callable, SupportsIndex
 
 from ..errors import DtypeMismatch, InvalidArgument
 from ..ir import const_int, itemsize
+from .builder import user_location
+from .values import is_expr
 
 _ALIASES = {
     "half": "float16",
@@ -89,16 +92,32 @@ class TensorSpec:
 
 
 def make_spec(shape, dtype="float32", strides=None) -> TensorSpec:
-    """Normalise the arguments of `T.Tensor`."""
-    dims = tuple(shape) if isinstance(shape, (tuple, list)) or hasattr(shape, "__iter__") else (shape,)
-    return TensorSpec(
-        tuple(_dim(d) for d in dims), dtype_name(dtype), None if strides is None else tuple(_dim(s) for s in strides)
-    )
+    """Normalise the arguments of `T.Tensor`.
+
+    Raises: InvalidArgument for a dimension or stride that is no integer or is negative.
+    """
+    return TensorSpec(_dims(shape, "dimension"), dtype_name(dtype), None if strides is None else _dims(strides, "stride"))
 
 
-def _dim(value):
+def _dims(values, what: str) -> tuple:
+    alone = isinstance(values, str) or not hasattr(values, "__iter__")
+    return tuple(_dim(v, k, what) for k, v in enumerate((values,) if alone else tuple(values)))
+
+
+def _dim(value, axis: int, what: str):
+    """An integer as a Python one, an expression of the IR as it is."""
     number = const_int(value)
-    return value if number is None else number
+    if number is None and isinstance(value, SupportsIndex):
+        number = operator.index(value)
+    if number is not None and number < 0:
+        raise InvalidArgument(f"{what} {axis} of a tensor is {number}", hint="sizes are 0 or more", at=user_location())
+    if number is not None:
+        return number
+    if not is_expr(value):
+        hint = f"T.dynamic({value!r}) declares a size known at run time" if isinstance(value, str) and value.isidentifier() else None
+        what = f"{what} {axis} of a tensor is {value!r} of type {type(value).__name__}, an integer is needed"
+        raise InvalidArgument(what, hint=hint, at=user_location())
+    return value
 
 
 class _TensorAnnotation:

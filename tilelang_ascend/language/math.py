@@ -324,7 +324,11 @@ def min_value(dtype, span=None):
 def _classify(name: str, ir: Callable, python: Callable) -> Callable:
     def function(x):
         x = plain(x)
-        return ir(as_scalar(x)) if is_expr(x) else python(x)
+        if not is_expr(x):
+            return python(x)
+        x = as_scalar(x)
+        # bfloat16 and the 8-bit floats are parts of float32, with the same NaN and infinities.
+        return ir(cast(x, "float32") if is_float(dtype_of(x)) and dtype_of(x) not in ("float16", "float32", "float64") else x)
 
     function.__name__, function.__doc__ = name, f"True where x {name[2:]}."
     return function

@@ -27,8 +27,14 @@ def isnan(o, x):
     return o.g.mask_not(o.cond("eq", x, x))
 
 
+def copysign(o, x, y):
+    """|x| with the sign bit of y, which -0 and NaN have as well."""
+    sign = o.cast(o.shift_right(o.bits(y, "int32"), 31), "float32", "rint")
+    return o.mul(o.unary("abs", x), o.add(o.mul(sign, 2.0), 1.0))
+
+
 NATIVE = {"rsqrt": rsqrt, "isnan": isnan}
-IN_FLOAT32 = {**math_exponential.FUNCTIONS, **math_trigonometric.FUNCTIONS, **math_special.FUNCTIONS}
+IN_FLOAT32 = {**math_exponential.FUNCTIONS, **math_trigonometric.FUNCTIONS, **math_special.FUNCTIONS, "copysign": copysign}
 
 
 def function(o, name: str, args: list[Node]) -> Node:
@@ -50,7 +56,8 @@ def function(o, name: str, args: list[Node]) -> Node:
         return float_division(o, "truncmod", *args)
     if name in IN_FLOAT32:
         return through_float32(o, IN_FLOAT32[name], args)
-    raise Unsupported(f"no vector sequence for {name}")
+    known = ", ".join(sorted({*DIRECT, *NATIVE, *IN_FLOAT32} - {"fabs"}))
+    raise Unsupported(f"T.{name} has no instruction sequence", f"functions that have one: {known}")
 
 
 def through_float32(o, build, args: list[Node]) -> Node:

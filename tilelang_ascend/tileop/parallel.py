@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -64,8 +65,12 @@ def _on_one_lane(value, ctx: VectorContext, span):
     """(operand, statements): a function of scalar expressions computed on the vector unit."""
     block = Block(ctx, Nest([Var("lane", "int32")], (1,), seq(), span), {}, None)
     dtype = dtype_of(value)
+    try:
+        natural = block.exprs.natural(value)
+    except Unsupported as e:
+        raise UnsupportedConstruct(e.reason, at=span, hint=e.hint or None) from None
     place = Values(ctx, block.graph, Emitter((1,)), BLOCK_BYTES).temporary(dtype, (0,), "lane")
-    result = block.as_stored(block.exprs.natural(value), dtype)
+    result = block.as_stored(natural, dtype)
     block.effects.append(Effect([result], [place.buffer], lambda values: store(values, place, result, span), 0))
     return place.head(), block.emit()
 

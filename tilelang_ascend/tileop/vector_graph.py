@@ -171,7 +171,9 @@ class Graph:
         if a.op == "const":
             return self.const(-a.value, a.dtype)
         if a.is_scalar:
-            return self.scalar_op(lambda x: tirx.Sub(tirx.const(0, a.dtype), x), a)
+            # 0 - x is +0 for x = 0, but adding that is not subtracting zero: -0 - 0 is -0.
+            negative = (lambda x: x * tirx.const(-1, a.dtype)) if a.dtype in FLOAT_DTYPES else (lambda x: tirx.const(0, a.dtype) - x)
+            return self.scalar_op(negative, a)
         return self.with_scalar("muls", a, self.const(-1, a.dtype))
 
     # -- masks --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@
     merge_k_steps        gemm loops that walk K in small steps take larger ones
     place_buffers        cube or vector for every statement, a memory for every buffer, transfers between the cores
     drop_dead_fills      remove fills and loads nobody reads
+    chunk_nests          element-wise loops over GM with an extent of run time become loops of constant extent
     stage_atomics        atomic updates of elements become atomic transfers of tiles
+    face_stores          element-wise loops run in the direction in which their stores walk
     stage_globals        tiles for element-wise work directly on GM
     map_grid             any grid on the cores of the chip
     hoist_loads          loads of the same data in every tile move in front of the loop over tiles
@@ -32,9 +34,11 @@ from typing import Any
 from ..errors import OutOfMemory
 from ..ir import IRModule, PrimFunc
 from ..isa.base import Space
+from .chunk_nests import chunk_nests
 from .cut_nests import cut_nests
 from .drop_dead_fills import drop_dead_fills
 from .expand_im2col import expand_im2col
+from .face_stores import face_stores
 from .float8_codes import float8_codes
 from .fold_clears import fold_clears
 from .forward_copies import forward_copies
@@ -110,7 +114,9 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     placed = record("merge_k_steps", merge_k_steps(placed, chip))
     placed = record("place_buffers", place_buffers(placed, chip))
     placed = record("drop_dead_fills", drop_dead_fills(placed))
+    placed = record("chunk_nests", chunk_nests(placed))
     placed = record("stage_atomics", stage_atomics(placed, chip))
+    placed = record("face_stores", face_stores(placed))
     placed = record("stage_globals", stage_globals(placed, chip))
     placed = record("map_grid", map_grid(placed, chip))
     placed = record("hoist_loads", hoist_loads(placed))

@@ -9,8 +9,8 @@ Before:  copy(A[0:128], x)                                   # float16 to float3
 After:   copy(A[0:128], x_raw); Parallel(i): x[i] = float32(x_raw[i])
 
 The region of a tile is the hull of the indices over the nest. A nest whose tiles exceed the budget is cut along its outermost loop.
-A store under a condition transfers what the condition selects (`store_selected`), unless being in bounds implies the condition (the
-usual tail guard).
+Being in bounds implies the usual tail guard (`bounds_guards`). Under other conditions the tile is read first and written back whole if
+no other block touches it (`owned_tiles`); otherwise what the condition selects is transferred (`store_selected`).
 Indices that are not affine in the loop variables stay; the vectoriser gathers them.
 
 Requires: placed Tile IR. Ensures: nests read and write GM only through non-affine indices.
@@ -18,20 +18,18 @@ Requires: placed Tile IR. Ensures: nests read and write GM only through non-affi
 
 from __future__ import annotations
 
-from ..analysis.affine import affine
-from ..analysis.tile_uses import is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
+from ..analysis.nest_indices import NestIndices
+from ..analysis.owned_tiles import OwnedTiles
+from ..analysis.tile_uses import is_parallel, is_scalar_var, loads_in, moved_regions, with_regions
 from ..ir import (
     AllocBuffer,
     Bind,
-    Break,
     BufferLoad,
     BufferStore,
     Call,
-    Continue,
     Evaluate,
     For,
     ForKind,
-    IfThenElse,
     PrimFunc,
     Stmt,
     StmtMutator,
@@ -40,7 +38,6 @@ from ..ir import (
     const_int,
     decl_buffer,
     dtype_of,
-    free_vars,
     full_region,
     imm,
     itemsize,
@@ -51,8 +48,6 @@ from ..ir import (
     renew,
     scope_of,
     seq,
-    statements,
-    stmts_of,
     substitute,
     sym,
     tile_op,
@@ -60,8 +55,9 @@ from ..ir import (
     walk_expr,
 )
 from ..isa.base import Space
+from .bounds_guards import DropBoundsGuards
 from .grid_bodies import rewrite_grid_bodies
-from .store_selected import Selection, covers, fills_hull, needs_whole_rows
+from .store_selected import Selection, covers, needs_whole_rows
 
 # Share of UB the staged tiles of one nest may take: two versions of each and the temporaries of the body must fit beside them.
 TILE_BUDGET_SHARE = 1 / 6
@@ -118,51 +114,11 @@ class _Tile:
         return total
 
 
-class _Indices:
-    """Which indices of a nest are sums of its loop variables, the rest being the same in all iterations."""
-
-    def __init__(self, loops, body: Stmt):
-        self.extents = {v: const_int(e) for v, e in loops}
-        # A tile holds what all iterations of the loops inside the nest touch.
-        # One that may be left early touches less than that.
-        inner = [s for s in statements(body) if isinstance(s, For)]
-        left_early = [any(isinstance(x, (Break, Continue)) for x in statements(s)) for s in inner]
-        self.extents.update({s.loop_var: None if early else const_int(s.extent) or None for s, early in zip(inner, left_early)})
-        self.local = {s.var for s in statements(body) if isinstance(s, Bind)}
-        self.changed = uses_of(body).writes
-
-    def forms(self, indices) -> list | None:
-        """Affine forms of all indices, or None."""
-        forms = [affine(i, list(self.extents)) for i in indices]
-        if any(f is None or self.varies(f.base) for f in forms) or any(self.extents[v] is None for f in forms for v in f.coeffs):
-            return None
-        return forms
-
-    def limit(self, cond):
-        """(v, first, end) if `cond` says `first <= v` or `v < end` of one loop variable; the other limit is None."""
-        if not isinstance(cond, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or not dtype_of(cond.a).startswith("int"):
-            return None
-        small, large = (cond.a, cond.b) if isinstance(cond, (tirx.LT, tirx.LE)) else (cond.b, cond.a)
-        strict = isinstance(cond, (tirx.LT, tirx.GT))
-        form = affine(small - large, list(self.extents))
-        if form is None or self.varies(form.base) or len(form.coeffs) != 1:
-            return None
-        ((v, step),), base = form.coeffs.items(), form.base
-        base = base if dtype_of(base) == "int32" else tirx.Cast("int32", base)
-        if step == 1:  # v + base < 0
-            return v, None, sym.Analyzer().simplify((0 if strict else 1) - base)
-        return (v, sym.Analyzer().simplify(base + (1 if strict else 0)), None) if step == -1 else None
-
-    def varies(self, base) -> bool:
-        """True if the constant part of an index depends on what the nest computes."""
-        return bool(free_vars(base) & self.local) or any(x.source in self.changed for x in loads_in(base))
-
-
 class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds."""
 
     def __init__(self, loops, body: Stmt):
-        self.nest = _Indices(loops, body)
+        self.nest = NestIndices(loops, body)
         self.tiles: list[_Tile] = []
         self.analyzer = sym.Analyzer()
         self.written_at: dict = {}
@@ -209,80 +165,6 @@ class _Stager(StmtMutator):
         return BufferStore(tile.buffer, value, local, span=s.span)
 
 
-class _DropBoundsGuards(StmtMutator):
-    """`if i < n: C[i] = …` becomes `C[i] = …` where being in bounds of C implies the condition: stores are clipped anyway."""
-
-    def __init__(self, loops, body: Stmt):
-        self.limits: dict = {}
-        self.nest = _Indices(loops, body)
-        self.stores = [x.buffer for x in statements(body) if isinstance(x, BufferStore)]
-        self.inside = 0
-        """How many conditions that stay are around the statement."""
-
-    def visit_IfThenElse(self, s: IfThenElse):
-        terms, store = _guarded(s)
-        # Only stores that become transfers are clipped.
-        if isinstance(store, BufferStore) and scope_of(store.buffer) in ("global", "") and self.nest.forms(store.indices) is not None:
-            open_terms = [t for t in terms if not implied_by_bounds(t, store)]
-            # Limits replace a condition only where no other one is left around it.
-            limits = self.box(open_terms, store) if not (open_terms and self.inside) else None
-            if limits is not None:
-                self.limits[store.buffer] = limits
-                return self.visit(store)
-        self.inside += 1
-        out = self.generic(s)
-        self.inside -= 1
-        return out
-
-    def box(self, terms: list, store: BufferStore) -> dict | None:
-        """`{v: (first, end)}` if the terms of the condition say no more than that loop variables, which each index one dimension of
-        the only store to its buffer, lie between limits: the nest then writes a box of the tile, every element of it. Either limit may
-        be None, and rows must start at their first element, where transfers can."""
-        forms, limits = self.nest.forms(store.indices), {}
-        if terms and (sum(b.same_as(store.buffer) for b in self.stores) != 1 or not fills_hull(forms, self.nest.extents)):
-            return None
-        for term in terms:
-            found = self.nest.limit(term)
-            if found is None:
-                return None
-            v, first, end = found
-            low, high = limits.get(v, (None, None))
-            # The variable alone walks one dimension, and no other.
-            if [f.coeffs for f in forms if v in f.coeffs] != [{v: 1}] or self.nest.extents[v] in (None, 1):
-                return None
-            if first is not None and (v in forms[-1].coeffs or low is not None) or end is not None and high is not None:
-                return None
-            limits[v] = (low if first is None else first, high if end is None else end)
-        return limits
-
-
-def _guarded(s: IfThenElse) -> tuple[list, Stmt | None]:
-    """(terms of the conditions, statement) of `if a: if b and c: statement`; no statement where there are several or an `else`."""
-    terms: list = []
-    while isinstance(s, IfThenElse):
-        body = stmts_of(s.then_case)
-        if s.else_case is not None or len(body) != 1:
-            return terms, None
-        terms += conjuncts(s.condition)
-        s = body[0]
-    return terms, s
-
-
-def conjuncts(cond) -> list:
-    """The terms of `a and b and …`."""
-    return conjuncts(cond.a) + conjuncts(cond.b) if isinstance(cond, tirx.And) else [cond]
-
-
-def implied_by_bounds(cond, store: BufferStore) -> bool:
-    """True if `0 <= index < shape` in every dimension proves `cond`."""
-    analyzer = sym.Analyzer()
-    bounds = imm(True, "bool")
-    for i, n in zip(store.indices, store.buffer.ty.shape):
-        bounds = tirx.And(bounds, tirx.And(i >= 0, i < n))
-    with analyzer.constraint_scope(bounds):
-        return bool(analyzer.can_prove(cond))
-
-
 def calls_math(e) -> bool:
     """True if an expression calls a function of floats."""
     found = []
@@ -315,12 +197,16 @@ def inline_index_binds(body: Stmt) -> Stmt:
 
 
 class _StageNests(StmtMutator):
-    def __init__(self, chip):
+    def __init__(self, chip, owned: OwnedTiles):
         self.budget = int(chip.capacity_bytes(Space.UB) * TILE_BUDGET_SHARE)
         self.allocs: list[Stmt] = []
+        self.owned, self.own = owned, set()
 
     def visit_For(self, s: For):
-        return self.stage(s) if is_parallel(s) else self.generic(s)
+        if not is_parallel(s):
+            return self.generic(s)
+        self.own = self.owned.of_nest(s)
+        return self.stage(s)
 
     def visit_BufferStore(self, s: BufferStore):
         """The scalar unit has no `exp` or `rsqrt`: such a store is vector work on one element."""
@@ -364,7 +250,7 @@ class _StageNests(StmtMutator):
         """Stage one nest, cutting it if its tiles are too large."""
         loops, body = nest_of(nest)
         body = inline_index_binds(body)
-        guards = _DropBoundsGuards(loops, body)
+        guards = DropBoundsGuards(loops, body)
         plain = body
         body = guards(body)
         stager = _Stager(loops, body)
@@ -374,11 +260,14 @@ class _StageNests(StmtMutator):
         total = sum(t.nbytes for t in stager.tiles)
         outer, selections = const_int(loops[0][1]), {}
         if total <= self.budget or outer == 1:
-            selections = {
-                t: Selection(t.buffer, needs_whole_rows(loops, new_body, t.buffer))
-                for t in stager.tiles
-                if t.written and not covers(loops, new_body, t.buffer)
-            }
+            for t in stager.tiles:
+                if not t.written or covers(loops, new_body, t.buffer):
+                    continue
+                rows = needs_whole_rows(loops, new_body, t.buffer)
+                if t.source in self.own and not rows:
+                    t.read = True  # Nobody else has these elements: those not stored to go back as they came.
+                else:
+                    selections[t] = Selection(t.buffer, rows)
             total += sum(s.nbytes for s in selections.values())
         if total > self.budget and outer > 1:
             rows = even_chunk(outer, max(1, outer * self.budget // total))
@@ -432,8 +321,10 @@ def rebuild_nest(nest: Stmt, loops, body: Stmt) -> Stmt:
 def stage_globals(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a placed Tile IR function."""
 
+    owned = OwnedTiles(func)
+
     def stage(body: Stmt) -> Stmt:
-        stager = _StageNests(chip)
+        stager = _StageNests(chip, owned)
         staged = stager(body)
         return seq(stager.allocs, staged)
 

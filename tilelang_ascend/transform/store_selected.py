@@ -56,23 +56,30 @@ def covers(loops: list, body: Stmt, buffer) -> bool:
 
 def _stored(stmt: Stmt, buffer, extents: dict, shape: list) -> np.ndarray:
     """The elements that are stored to in every run of `stmt` over all values of the variables."""
-    if isinstance(stmt, SeqStmt):
-        return np.logical_or.reduce([_stored(s, buffer, extents, shape) for s in stmt.seq])
-    if isinstance(stmt, IfThenElse) and stmt.else_case is not None:
-        # An iteration runs one of the sides: both must store to the same element.
-        cases = (stmt.then_case, stmt.else_case)
-        sides = [[s for s in stmts_of(x) if isinstance(s, BufferStore) and s.buffer.same_as(buffer)] for x in cases]
-        same = [a for a in sides[0] if any(all(map(structural_equal, a.indices, b.indices)) for b in sides[1])]
-        return np.logical_or.reduce([_stored(s, buffer, extents, shape) for s in same] or [np.zeros(shape, bool)])
     if isinstance(stmt, For):
         n = const_int(stmt.extent)
         return _stored(stmt.body, buffer, {**extents, stmt.loop_var: n}, shape) if n else np.zeros(shape, bool)
     found = np.zeros(shape, bool)
-    if isinstance(stmt, BufferStore) and stmt.buffer.same_as(buffer):
-        forms = [affine(i, list(extents)) for i in stmt.indices]
-        if all(f is not None and const_int(f.base) is not None for f in forms):
-            found[_walked(forms, extents, [const_int(f.base) for f in forms])] = True
+    for s in stmts_of(stmt):
+        if isinstance(s, For):
+            found |= _stored(s, buffer, extents, shape)
+            continue
+        for indices in _places(s, buffer):
+            forms = [affine(i, list(extents)) for i in indices]
+            if all(f is not None and const_int(f.base) is not None for f in forms):
+                found[_walked(forms, extents, [const_int(f.base) for f in forms])] = True
     return found
+
+
+def _places(stmt: Stmt, buffer) -> list:
+    """Indices of the elements that one iteration surely stores to, loops inside of it left out."""
+    if isinstance(stmt, BufferStore):
+        return [list(stmt.indices)] if stmt.buffer.same_as(buffer) else []
+    if not isinstance(stmt, IfThenElse) or stmt.else_case is None:
+        return []
+    # An iteration runs one of the sides: both must store to the same element.
+    sides = [[p for s in stmts_of(x) for p in _places(s, buffer)] for x in (stmt.then_case, stmt.else_case)]
+    return [a for a in sides[0] if any(all(map(structural_equal, a, b)) for b in sides[1])]
 
 
 def _walked(forms: list, extents: dict, bases: list) -> tuple:

@@ -19,7 +19,8 @@ class IdAssigner:
     """Assigns ids to the edges of a plan; `traces` are used to prove that sharing an id is safe."""
 
     def __init__(self, plan: SyncPlan, traces: list, chip, credit: int):
-        self.plan, self.traces, self.credit = plan, traces, credit
+        self.traces, self.credit = traces, credit
+        self._set_plan(plan)
         self.limit = {False: chip.usable_event_ids, True: chip.usable_cross_core_flags}
 
     def assign(self) -> SyncPlan:
@@ -43,6 +44,10 @@ class IdAssigner:
         self.plan.ids = ids
         return self.plan
 
+    def _set_plan(self, plan: SyncPlan, timelines: list[Timeline] | None = None) -> None:
+        """`timelines`: those of `plan`, if known."""
+        self.plan, self._bound = plan, timelines
+
     def _limit(self, key) -> int:
         return self.limit[key == "cross"]
 
@@ -65,12 +70,14 @@ class IdAssigner:
         """First fit: give each edge the first ids that no conflicting edge uses. True (and ids set) when that is
         enough."""
         ids: dict[Edge, int] = {}
-        timelines = self._timelines(self.plan)
+        names: dict = {}
+        if self._bound is None:
+            self._bound = self._timelines(self.plan)
         for edge in edges:
             for base in range(limit - edge.count + 1):
-                trial = {**ids, edge: base}
-                if self._clean(timelines, _keys(trial)):
-                    ids = trial
+                trial = {**names, **_names(edge, base)}
+                if self._clean(self._bound, trial):
+                    ids[edge], names = base, trial
                     break
             else:
                 return False
@@ -79,8 +86,11 @@ class IdAssigner:
 
     def _shrink(self, edges: list[Edge]) -> None:
         """Need fewer ids: merge two edges, or stop one from rotating, or use a barrier for all pipes."""
+        alike = defaultdict(list)
+        for edge in edges:
+            alike[_kind(edge)].append(edge)
         for a in edges:
-            for b in edges:
+            for b in alike[_kind(a)]:
                 merged = _merge(a, b) if a is not b else None
                 if merged is not None and self._replace((a, b), [merged]):
                     return
@@ -104,9 +114,10 @@ class IdAssigner:
     def _replace(self, old: tuple, new: list, *barriers: Barrier) -> bool:
         edges = [e for e in self.plan.edges if e not in old] + new
         trial = SyncPlan(edges, [*self.plan.barriers, *barriers], self.plan.ids)
-        if not self._clean(self._timelines(trial)):
+        timelines = self._timelines(trial)
+        if not self._clean(timelines):
             return False
-        self.plan = trial
+        self._set_plan(trial, timelines)
         return True
 
 
@@ -114,27 +125,22 @@ def _in_branch(edge: Edge) -> bool:
     return isinstance(edge.set_at.block.owner, Branch)
 
 
-def _keys(ids: dict):
-    """Names of flags under a partial assignment: assigned edges share names by id, the others have their own."""
+def _names(edge: Edge, base: int) -> dict:
+    """Names of the flags of an edge whose first id is `base`: flags of one pool with the same id are one flag."""
+    pool = ("cross", LANES[edge.src][0]) if edge.cross else (edge.src, edge.dst)
+    return {(edge, value): (*pool, base + value) for value in range(edge.count)}
 
-    def key(flag: tuple[Edge, int]):
-        edge, value = flag
-        if edge not in ids:
-            return edge, value
-        pool = ("cross", LANES[edge.src][0]) if edge.cross else (edge.src, edge.dst)
-        return *pool, ids[edge] + value
 
-    return key
+def _kind(edge: Edge) -> tuple:
+    """Edges of one kind stand in the same statement lists and work alike."""
+    return id(edge.set_at.block), edge.set_at.phase, edge.wait_at.phase, id(edge.loop), edge.distance, edge.ring and edge.ring.count
 
 
 def _merge(a: Edge, b: Edge) -> Edge | None:
-    """One edge that implies both, when they stand in the same statement list and work alike."""
-    same = a.set_at.block is b.set_at.block and a.loop is b.loop and a.distance == b.distance and a.ring == b.ring
-    if not same or a.set_at.phase != b.set_at.phase or a.wait_at.phase != b.wait_at.phase:
-        return None
-    set_at = max(a.set_at, b.set_at, key=lambda s: s.gap)
-    wait_at = min(a.wait_at, b.wait_at, key=lambda s: s.gap)
-    if not a.distance and set_at.gap > wait_at.gap:
+    """One edge that implies both, which are of one kind, if they rotate in the same way."""
+    set_at = a.set_at if a.set_at.gap >= b.set_at.gap else b.set_at
+    wait_at = a.wait_at if a.wait_at.gap <= b.wait_at.gap else b.wait_at
+    if not a.distance and set_at.gap > wait_at.gap or a.ring != b.ring:
         return None
     return replace(a, set_at=set_at, wait_at=wait_at)
 

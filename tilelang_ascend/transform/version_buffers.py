@@ -70,30 +70,42 @@ def versioned_bytes(func: PrimFunc) -> int:
     )
 
 
-def home_loops(stmt: Stmt, buffer) -> list[For]:
+class _KnownUses:
+    """`uses_of` of statements, each computed once: the same ones are asked about every tile."""
+
+    def __init__(self):
+        self.known: dict = {}
+
+    def __call__(self, stmt: Stmt):
+        if stmt not in self.known:
+            self.known[stmt] = uses_of(stmt)
+        return self.known[stmt]
+
+
+def home_loops(stmt: Stmt, buffer, uses=uses_of) -> list[For]:
     """The loops whose iterations may each use a version of their own: innermost loops that together contain every access of
     `buffer` and each overwrite it first. Empty if there are none."""
-    users = [s for s in stmts_of(stmt) if not isinstance(s, AllocBuffer) and buffer in uses_of(s).all]
+    users = [s for s in stmts_of(stmt) if not isinstance(s, AllocBuffer) and buffer in uses(s).all]
     loops = [s for s in users if isinstance(s, For) and not is_parallel(s)]
     if not users or len(loops) != len(users):
         return []
     homes: list[For] = []
     for s in loops:
-        inner = home_loops(s.body, buffer)
-        if not inner and not overwritten_first(s.body, buffer):
+        inner = home_loops(s.body, buffer, uses)
+        if not inner and not overwritten_first(s.body, buffer, uses):
             return []
         homes += inner or [s]
     return homes
 
 
-def overwritten_first(body: Stmt, buffer) -> bool:
+def overwritten_first(body: Stmt, buffer, uses=uses_of) -> bool:
     """True if each run of `body` writes all of `buffer` before reading any of it."""
     boxes: list = []
     for s in stmts_of(body):
-        uses = uses_of(s)
-        if buffer in uses.reads:
+        found = uses(s)
+        if buffer in found.reads:
             return False
-        if buffer in uses.writes:
+        if buffer in found.writes:
             written = written_boxes(s, buffer)
             boxes += written
             if not written or fill_together(boxes, buffer.ty.shape):
@@ -117,11 +129,11 @@ def transferred(body: Stmt) -> dict:
 def wanted_versions(body: Stmt, limit: int) -> dict:
     """buffer -> (versions that help, loop variables that number them); at most `limit` versions."""
     out = {}
-    moved = transferred(body)
+    moved, uses = transferred(body), _KnownUses()
     for b in versioned_buffers(body):
         # What only the vector pipe touches is used in order: a second version would let nothing overlap.
         useful = scope_of(b) != "shared.ub" or b in moved
-        loops = home_loops(body, b) if useful else []
+        loops = home_loops(body, b, uses) if useful else []
         n = max((_versions_in(loop, b, moved, limit) for loop in loops), default=1)
         out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [])
     return out

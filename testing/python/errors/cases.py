@@ -302,4 +302,20 @@ def python_condition_in_a_foreign_lambda():
             A[bx, 0] = clip(A[bx, 1])
 
 
+def shape_of_a_string():
+    width = "width"
+
+    @T.prim_func
+    def k(A: T.Tensor((64, width), "float16")):
+        with T.Kernel(1):
+            A[0, 0] = 1
+
+
+def shape_below_zero():
+    @T.prim_func
+    def k(A: T.Tensor((64, -3), "float16")):
+        with T.Kernel(1):
+            A[0, 0] = 1
+
+
 CASES = {name: f for name, f in list(globals().items()) if callable(f) and getattr(f, "__module__", None) == __name__}

@@ -5,6 +5,9 @@ import programs
 import pytest
 import roads
 
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
 
 @pytest.mark.parametrize("staged", [True, False])
 @pytest.mark.parametrize("n", [1, 7, 1023, 1024, 1025, 5000, 100_003])
@@ -42,3 +45,19 @@ def test_every_flag_is_needed(staged):
     a, b = np.random.default_rng(0).standard_normal((2, n), dtype=np.float32)
     kernel = programs.add_1d(n, staged=staged)
     assert roads.surviving_mutants(kernel, {"A": a, "B": b, "C": np.zeros_like(a)}) == []
+
+
+def test_column_tiles_updated_in_place():
+    """The column of a tile of GM depends on the number of the core: no flag can rotate with it."""
+
+    @T.prim_func
+    def main(W: T.Tensor((64, 128), "float32")):
+        with T.Kernel(8, 16) as (bx, by):
+            w = T.alloc_fragment((4, 16), "float32")
+            T.copy(W[by * 4, bx * 16], w)
+            for i, j in T.Parallel(4, 16):
+                w[i, j] = w[i, j] + 1
+            T.copy(w, W[by * 4, bx * 16])
+
+    before = np.random.default_rng(1).integers(-9, 9, (64, 128)).astype(np.float32)
+    np.testing.assert_array_equal(roads.run(tilelang.compile(main), {"W": before})["W"], before + 1)

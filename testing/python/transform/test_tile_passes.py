@@ -244,11 +244,11 @@ def test_stage_globals_gives_tiles_to_direct_nests():
     assert [tuple(a.source.name for a in s.value.args) for s in calls(out, "copy")] == [("A", "A_t"), ("B", "B_t"), ("C_t", "C")]
 
 
-def guarded_add(cond_of):
-    """if cond: C[at] = A[at] + 1 on GM directly."""
+def guarded_add(cond_of, step=256):
+    """if cond: C[at] = A[at] + 1 on GM directly; blocks of 256 elements, `step` apart."""
     a, c = decl_buffer((1000,), "float32", "A"), decl_buffer((1000,), "float32", "C")
     bx, i = tirx.Var("bx", "int32"), tirx.Var("i", "int32")
-    at = bx * 256 + i
+    at = bx * step + i
     body = if_then(cond_of(at), BufferStore(c, a[at] + imm(1.0, "float32"), [at]))
     return PrimFunc([a, c], samples.grid([(bx, 4)], samples.parallel([(i, 256)], body)))
 
@@ -260,11 +260,18 @@ def test_stage_globals_drops_a_bounds_guard():
 
 @pytest.mark.parametrize("condition, element_by_element", [(lambda at: at < 500, False), (lambda at: at % 3 == 1, True)])
 def test_stage_globals_stores_what_other_conditions_select(condition, element_by_element):
-    """The old values are not read: the elements between may belong to another block."""
-    out = stage_globals(placed(guarded_add(condition)), CHIP)
+    """The old values are not read where the elements between may belong to another block: here the tiles overlap."""
+    out = stage_globals(placed(guarded_add(condition, step=200)), CHIP)
     moved = [(s.value.args[0].source.name, s.value.args[1].source.name) for s in calls(out, "copy")]
     assert [a for a, _ in moved if a in ("A", "C")] == ["A"] and {b for _, b in moved} == {"A_t", "C"}
     assert any("tl.slow" in s.annotations for s in statements(out.body) if isinstance(s, For)) == element_by_element
+
+
+def test_stage_globals_writes_back_what_it_has_read_where_nobody_else_does():
+    out = stage_globals(placed(guarded_add(lambda at: at % 3 == 1)), CHIP)
+    moved = [(s.value.args[0].source.name, s.value.args[1].source.name) for s in calls(out, "copy")]
+    assert moved == [("A", "A_t"), ("C", "C_t"), ("C_t", "C")]
+    assert not any("tl.slow" in s.annotations for s in statements(out.body) if isinstance(s, For))
 
 
 def test_stage_globals_cuts_large_nests():

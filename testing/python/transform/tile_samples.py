@@ -35,7 +35,7 @@ def parallel(axes, body):
     """A `T.Parallel` nest."""
     for n, (var, extent) in reversed(list(enumerate(axes))):
         notes = {"tl.parallel": len(axes)} if n == 0 else {}
-        body = For(var, imm(0), imm(extent), ForKind.PARALLEL, body, annotations=notes)
+        body = For(var, imm(0), imm(extent) if isinstance(extent, int) else extent, ForKind.PARALLEL, body, annotations=notes)
     return body
 
 

@@ -1,0 +1,114 @@
+"""What the indices and conditions of a `T.Parallel` nest say about its loop variables."""
+
+from __future__ import annotations
+
+from ..ir import (
+    Bind,
+    Break,
+    BufferStore,
+    Continue,
+    For,
+    Stmt,
+    const_int,
+    dtype_of,
+    free_vars,
+    imm,
+    statements,
+    sym,
+    tirx,
+)
+from .affine import affine
+from .tile_uses import loads_in, uses_of
+
+
+class NestIndices:
+    """Which indices of a nest are sums of its loop variables, the rest being the same in all iterations.
+
+    loops: (variable, extent) of the nest, outermost first. body: what it holds.
+    """
+
+    def __init__(self, loops, body: Stmt):
+        self.extents = {v: const_int(e) for v, e in loops}
+        # A tile holds what all iterations of the loops inside the nest touch.
+        # One that may be left early touches less than that.
+        inner = [s for s in statements(body) if isinstance(s, For)]
+        left_early = [any(isinstance(x, (Break, Continue)) for x in statements(s)) for s in inner]
+        self.extents.update({s.loop_var: None if early else const_int(s.extent) or None for s, early in zip(inner, left_early)})
+        self.local = {s.var for s in statements(body) if isinstance(s, Bind)}
+        self.changed = uses_of(body).writes
+
+    def forms(self, indices) -> list | None:
+        """Affine forms of all indices, or None."""
+        forms = [affine(i, list(self.extents)) for i in indices]
+        if any(f is None or self.varies(f.base) for f in forms) or any(self.extents[v] is None for f in forms for v in f.coeffs):
+            return None
+        return forms
+
+    def limit(self, cond):
+        """(v, first, end) if `cond` says `first <= v` or `v < end` of one loop variable; the other limit is None."""
+        if not isinstance(cond, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or not dtype_of(cond.a).startswith("int"):
+            return None
+        small, large = (cond.a, cond.b) if isinstance(cond, (tirx.LT, tirx.LE)) else (cond.b, cond.a)
+        strict = isinstance(cond, (tirx.LT, tirx.GT))
+        form = affine(small - large, list(self.extents))
+        if form is None or self.varies(form.base) or len(form.coeffs) != 1:
+            return None
+        ((v, step),), base = form.coeffs.items(), form.base
+        base = base if dtype_of(base) == "int32" else tirx.Cast("int32", base)
+        if step == 1:  # v + base < 0
+            return v, None, sym.Analyzer().simplify((0 if strict else 1) - base)
+        return (v, sym.Analyzer().simplify(base + (1 if strict else 0)), None) if step == -1 else None
+
+    def varies(self, base) -> bool:
+        """True if the constant part of an index depends on what the nest computes."""
+        return bool(free_vars(base) & self.local) or any(x.source in self.changed for x in loads_in(base))
+
+    def box(self, terms: list, store: BufferStore) -> dict | None:
+        """`{v: (first, end)}` if the terms of a condition say no more than that loop variables, which each index one dimension of
+        `store`, lie between limits: the nest then writes a box of the tile. Either limit may be None, and rows must start at their
+        first element, where transfers can."""
+        forms, limits = self.forms(store.indices), {}
+        for term in terms:
+            found = self.limit(term)
+            if found is None or forms is None:
+                return None
+            v, first, end = found
+            low, high = limits.get(v, (None, None))
+            # The variable alone walks one dimension, and no other.
+            if [f.coeffs for f in forms if v in f.coeffs] != [{v: 1}] or self.extents[v] in (None, 1):
+                return None
+            if first is not None and (v in forms[-1].coeffs or low is not None) or end is not None and high is not None:
+                return None
+            limits[v] = (low if first is None else first, high if end is None else end)
+        return limits
+
+
+def conjuncts(cond) -> list:
+    """The terms of `a and b and …`."""
+    return conjuncts(cond.a) + conjuncts(cond.b) if isinstance(cond, tirx.And) else [cond]
+
+
+def implied_by_bounds(cond, store: BufferStore) -> bool:
+    """True if `0 <= index < shape` in every dimension proves `cond`."""
+    analyzer = sym.Analyzer()
+    slack = _slack(cond)
+    bounds = imm(True, "bool")
+    for i, n in zip(store.indices, store.buffer.ty.shape):
+        for bound in (i >= 0, i < n):
+            rest = None if slack is None else const_int(analyzer.simplify(slack - _slack(bound)))
+            if rest is not None and rest >= 0:
+                return True
+            bounds = tirx.And(bounds, bound)
+    with analyzer.constraint_scope(bounds):
+        return bool(analyzer.can_prove(cond))
+
+
+def _slack(cond):
+    """What is not negative exactly where a comparison of integers holds, as int64; None for other conditions."""
+    if not isinstance(cond, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or not dtype_of(cond.a).startswith("int"):
+        return None
+    small, large = (cond.a, cond.b) if isinstance(cond, (tirx.LT, tirx.LE)) else (cond.b, cond.a)
+    return tirx.Cast("int64", large) - tirx.Cast("int64", small) - (1 if isinstance(cond, (tirx.LT, tirx.GT)) else 0)
+
+
+__all__ = ["NestIndices", "conjuncts", "implied_by_bounds"]
