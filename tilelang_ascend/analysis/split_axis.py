@@ -30,7 +30,7 @@ from ..ir import (
 )
 from .affine import affine
 from .split_globals import GlobalConflicts
-from .tile_uses import OUTPUT_OPS, TILE_OP_OPERANDS, is_parallel, moved_regions, own_uses
+from .tile_uses import OUTPUT_OPS, TILE_OP_OPERANDS, is_parallel, loads_in, moved_regions, own_uses
 
 VECTOR_CORES = 2
 """Vector cores of a block."""
@@ -100,20 +100,28 @@ class _Accesses:
         self.reads: list[tuple] = []
         self.writes: list[tuple] = []
         self.writes_gm = False
+        self.indirect = False
+        """An index is read from memory."""
         for s in statements(nest):
             if is_parallel(s):
                 self.vars[s.loop_var] = const_int(s.extent)
             for e in exprs(s):
                 walk_expr(e, self._see)
             if isinstance(s, BufferStore):
+                self._look(s.indices)
                 if is_ub(s.buffer):
                     self.writes.append((s.buffer, list(s.indices)))
                 elif scope_of(s.buffer) in ("global", ""):
                     self.writes_gm = True
 
     def _see(self, e):
-        if isinstance(e, TensorLoad) and is_ub(e.source):
-            self.reads.append((e.source, list(e.indices)))
+        if isinstance(e, TensorLoad):
+            self._look(e.indices)
+            if is_ub(e.source):
+                self.reads.append((e.source, list(e.indices)))
+
+    def _look(self, indices):
+        self.indirect |= any(scope_of(x.source) != "local.var" for i in indices for x in loads_in(i))
 
 
 def find_split(body: Stmt) -> SplitPlan | None:
@@ -216,7 +224,8 @@ def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
         if len(split_vars) > 1 or any(acc.vars[v] != sizes.get(groups.find(v)) for v in split_vars):
             return False
         uneven = [v for v in split_vars if acc.vars[v] % VECTOR_CORES]
-        if uneven and acc.writes_gm:
+        # The second core has a row that is nobody's: what it holds may not choose an element, nor go to GM.
+        if uneven and (acc.writes_gm or acc.indirect):
             return False
         for buffer, indices in acc.reads + acc.writes:
             dims = _split_dims(buffer, groups, chosen)

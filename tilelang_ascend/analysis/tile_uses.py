@@ -41,6 +41,9 @@ TILE_OP_OPERANDS = {
     "tl.device_assert": ((), ()),
 }
 
+#: Annotation of a loop of a nest: how many of its iterations count. Vector instructions may run all, element by element only these do.
+COUNT = "tl.count"
+
 #: Ops that talk to the user: they have to happen exactly once for each block of the user's grid.
 OUTPUT_OPS = ("tl.print", "tl.printf", "tl.device_assert")
 ATOMIC_OPS = ("tl.atomic_add", "tl.atomic_max", "tl.atomic_min")
@@ -145,6 +148,6 @@ def covers_whole(arg) -> bool:
 
 
 __all__ = [
-    "ATOMIC_OPS", "OUTPUT_OPS", "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_parallel", "is_scalar_var", "loads_in",
+    "ATOMIC_OPS", "COUNT", "OUTPUT_OPS", "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_parallel", "is_scalar_var", "loads_in",
     "moved_regions", "on_chip", "own_uses", "region_buffer", "uses_of", "with_regions",
 ]

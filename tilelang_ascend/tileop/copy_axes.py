@@ -148,10 +148,10 @@ def non_empty(axes: list[Axis], state: LoweringState) -> list:
     return [a.valid > 0 for a in axes if a.clipped and not state.proves(a.valid > 0)]
 
 
-def tail_condition(axes: list[Axis], conds: list):
+def tail_condition(axes: list[Axis], conds: list, state: LoweringState):
     """Condition under which a load leaves part of the tile untouched: an expression, True, or None if it never does."""
     clipped = [a for a in axes if a.clipped]
-    if any(const_int(a.valid) is not None and const_int(a.extent) is not None for a in clipped):
+    if any(const_int(a.valid) is not None and const_int(a.extent) is not None or state.proves(a.valid < a.extent) for a in clipped):
         return True
     parts = [a.valid < a.extent for a in clipped] + [tirx.Not(c) for c in conds]
     if not parts:

@@ -104,7 +104,7 @@ def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
     assert src.dtype == dst.dtype and len(axes) <= 2, "see load_obstacle"
     conds = fixed_in_bounds(src, axes, state)
     row0 = dst.mins[-2] if len(dst.mins) > 1 else 0
-    tail = tail_condition(axes, conds)
+    tail = tail_condition(axes, conds, state)
     height = axes[0].extent if len(axes) > 1 else 1
     # Rows of padding belong to the last row of the tile.
     below = tile.nz.rows_padded - tile.nz.rows if state.proves(row0 + height >= tile.nz.rows) else 0

@@ -43,7 +43,7 @@ def gm_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
     if const_int(src.gm.strides[axes[-1].gm]) != 1 and not one_element_rows(dst, axes):
         return _spread(src, dst, axes, c, load=True)
     conds = fixed_in_bounds(src, axes, state)
-    tail = tail_condition(axes, conds)
+    tail = tail_condition(axes, conds, state)
 
     def transfer(axes, conds):
         clipped = bool(conds) or any(a.clipped for a in axes)
@@ -170,7 +170,7 @@ def _spread_part(gm: Side, tile: Side, last: Axis, c: Copy, load: bool) -> Stmt:
 
     if not load:
         return transfer([axis], conds)
-    tail = tail_condition([axis], conds)
+    tail = tail_condition([axis], conds, state)
     return tail_or_whole(tail, _outside(gm, tile, c) if tail is not None else None, transfer, [axis], conds, False, c)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from ..analysis.tile_uses import COUNT
 from ..analysis.value_facts import believable
 from ..errors import UnsupportedConstruct
 from ..ir import (
@@ -142,7 +143,7 @@ class _Scalar(StmtMutator):
 
     def visit_For(self, s: For):
         out: list = []
-        extent = self.rewrite(s.extent, out, s.span)
+        extent = self.rewrite(s.annotations.get(COUNT, s.extent), out, s.span)
         if const_int(extent) is not None:
             self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, extent))
         return [*out, For(s.loop_var, s.min, extent, ForKind.SERIAL, self.block(s.body), span=s.span)]

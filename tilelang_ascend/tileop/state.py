@@ -186,6 +186,7 @@ class LoweringState:
         low = 1 if positive else 0
         upper = const_int(extent)
         if upper is not None:
+            upper = max(low, min(upper, int(self.analyzer.const_int_bound(value).max_value)))
             self.analyzer.bind(var, Range.from_min_extent(imm(low), imm(upper + 1 - low)))
         elif positive:
             self.analyzer.bind(var, Range.from_min_extent(imm(1), imm(2**30)))

@@ -4,7 +4,7 @@ Before:  copy(ws[0:128, 0:256], C_ub[0:128, 0:256]); Parallel(i < 128, j < 256):
 After:   copy(ws[vid * 64 : +64, 0:256], C_ub[0:64, 0:256]); Parallel(i < 64, j < 256): C_ub[i, j] = f(C_ub[i, j], i + vid * 64)
 
 The axis is proven independent (analysis/split_axis.py). Odd sizes are exact: the first core takes the larger half, transfers of
-the second are clipped. Without such an axis the first vector core does all the work.
+the second are clipped, and loops in which it works on a row too many say so (`tl.count`). Without such an axis the first vector core does all the work.
 
 Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed kernels depend on `get_sub_block_idx` where they differ.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..analysis.split_axis import VECTOR_CORES, SplitPlan, copy_dims, find_split, is_ub
 from ..analysis.split_globals import is_global
-from ..analysis.tile_uses import OUTPUT_OPS, is_parallel, moved_regions, own_uses, uses_of
+from ..analysis.tile_uses import COUNT, OUTPUT_OPS, is_parallel, moved_regions, own_uses, uses_of
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -81,8 +81,10 @@ class _Split(StmtMutator):
 
     def share(self, s: For) -> For:
         """This core's iterations."""
-        extent = imm(half(self.plan.nest_vars[s.loop_var]))
-        return For(s.loop_var, s.min, extent, s.kind, self.block(s.body), annotations=dict(s.annotations), span=s.span)
+        size, notes = self.plan.nest_vars[s.loop_var], dict(s.annotations)
+        if size % VECTOR_CORES:
+            notes[COUNT] = self.count(size)
+        return For(s.loop_var, s.min, imm(half(size)), s.kind, self.block(s.body), annotations=notes, span=s.span)
 
     def indices(self, buffer, indices):
         """Indices of a UB access: the divided dimension counts locally, everything else globally."""

@@ -205,3 +205,21 @@ def test_promises(promise, start):
     inside = a[:, max(start, 0) : start + 32].astype(np.float32)
     np.testing.assert_array_equal(out["C"], inside @ inside.T)
     assert uses_vector_cores(kernel) == (promise == "none")
+
+
+def test_tensors_narrower_than_their_tile():
+    """Seed 2996 of the fuzzer: the branch of whole tiles, which no block takes, had a negative stride the C++ compiler refused."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((62, 6), "float32"), Y: T.Tensor((62, 6), "float32")):
+        with T.Kernel(2, 2) as (bx, by):
+            t = T.alloc_shared((32, 8), "float32")
+            T.copy(X[by * 32, bx * 8], t)
+            for i, j in T.Parallel(32, 8):
+                t[i, j] = t[i, j] + 1.0
+            T.copy(t, Y[by * 32, bx * 8])
+
+    x = np.random.default_rng(0).standard_normal((62, 6)).astype(np.float32)
+    compiled = tilelang.compile(kernel)
+    np.testing.assert_array_equal(roads.run(compiled, {"X": x, "Y": np.zeros_like(x)})["Y"], x + np.float32(1))
+    assert "else" not in compiled.artifact.kernel_source

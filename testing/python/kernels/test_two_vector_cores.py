@@ -126,3 +126,32 @@ def test_a_scalar_of_a_tensor_the_block_writes_is_refused():
     with pytest.raises(UnsupportedConstruct, match="'Z' is written in the same block") as caught:
         run(body)
     assert "x = Z[bx]" in caught.value.location.source and "another tensor than 'Z'" in caught.value.hint
+
+
+def test_odd_rows_element_by_element():
+    """Seed 630: the scalar loops of the second core read a row below its share, which nothing had written."""
+
+    def body(A, I, Z, C, c, v, w, bx):
+        for i, j in T.Parallel(15, N):
+            C[bx * N + i + 1, N - 1 - j] = C[bx * N + i + 1, N - 1 - j] + Z[j]
+
+    _, _, out, source = run(body, text=False)
+    assert "sub_block * 8" in source
+    want = np.full((N, N), 7)
+    want[1:16] = 12
+    np.testing.assert_array_equal(out["C"], np.concatenate([want, want]))
+
+
+def test_odd_rows_chosen_by_data():
+    """The row nobody wrote would choose an element."""
+
+    def body(A, I, Z, C, c, v, w, bx):
+        index, t = T.alloc_shared((15,), "int32"), T.alloc_fragment((15, N), "float32")
+        T.copy(I[0:15], index)
+        for i, j in T.Parallel(15, N):
+            t[i, j] = c[index[i], j]
+        T.copy(t, C[bx * N, 0])
+
+    product, i, out, _ = run(body)
+    want = np.concatenate([product[i[:15]], np.full((N - 15, N), 7)])
+    np.testing.assert_array_equal(out["C"], np.concatenate([want, want]))
