@@ -116,6 +116,61 @@ def broadcast_columns(M, N, dtype="float32", block_M=8):
 
 
 @tilelang.jit
+def broadcast_axes(shape, axes, dtype="float32"):
+    """Y[i, j, k] = X with the axes of size 1 named in `axes` repeated, one plane of Y per block."""
+    source = tuple(1 if a in axes else n for a, n in enumerate(shape))
+
+    @T.prim_func
+    def main(X: T.Tensor(source, dtype), Y: T.Tensor(shape, dtype)):
+        with T.Kernel(shape[0], threads=128) as bx:
+            for j, c in T.Parallel(*shape[1:]):
+                Y[bx, j, c] = X[0 if 0 in axes else bx, 0 if 1 in axes else j, 0 if 2 in axes else c]
+
+    return main
+
+
+@tilelang.jit
+def split_rows(parts, N, dtype="float16"):
+    """A, B, C = the rows of X in three parts."""
+    a, b, c = parts
+
+    @T.prim_func
+    def main(X: T.Tensor((a + b + c, N), dtype), A: T.Tensor((a, N), dtype), B: T.Tensor((b, N), dtype), C: T.Tensor((c, N), dtype)):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((a + b + c, N), dtype)
+            T.copy(X, x)
+            T.copy(x[0:a, 0:N], A)
+            T.copy(x[a : a + b, 0:N], B)
+            T.copy(x[a + b : a + b + c, 0:N], C)
+
+    return main
+
+
+@tilelang.jit
+def concat_rows(parts, N, dtype="float16"):
+    """Y = [A; B; C], straight from memory to memory through one tile for each."""
+    a, b, c = parts
+
+    @T.prim_func
+    def main(A: T.Tensor((a, N), dtype), B: T.Tensor((b, N), dtype), C: T.Tensor((c, N), dtype), Y: T.Tensor((a + b + c, N), dtype)):
+        with T.Kernel(3, threads=128) as bx:
+            if bx == 0:
+                x = T.alloc_shared((a, N), dtype)
+                T.copy(A, x)
+                T.copy(x, Y[0:a, 0:N])
+            elif bx == 1:
+                y = T.alloc_shared((b, N), dtype)
+                T.copy(B, y)
+                T.copy(y, Y[a : a + b, 0:N])
+            else:
+                z = T.alloc_shared((c, N), dtype)
+                T.copy(C, z)
+                T.copy(z, Y[a + b : a + b + c, 0:N])
+
+    return main
+
+
+@tilelang.jit
 def split_columns(M, N, cut, dtype="float16", block_M=8):
     """A = X[:, :cut], B = X[:, cut:]."""
 

@@ -40,6 +40,33 @@ def reduce_max(B, M, N, dtype="float16", block_M=64):
 
 
 @tilelang.jit
+def reduce_max_axis(B, M, N, axis, block_M=16):
+    """Max of X[b, i, j] over b (axis 0) or over i (axis 1)."""
+    shape = (M, N) if axis == 0 else (B, N)
+
+    @T.prim_func
+    def main(X: T.Tensor((B, M, N), "float32"), Y: T.Tensor(shape, "float32")):
+        with T.Kernel(T.ceildiv(M, block_M) if axis == 0 else B, threads=128) as bx:
+            if axis == 0:
+                x, y = T.alloc_fragment((B, block_M, N), "float32"), T.alloc_fragment((block_M, N), "float32")
+                T.copy(X[0, bx * block_M, 0], x)
+                T.reduce_max(x, y, dim=0)
+                T.copy(y, Y[bx * block_M, 0])
+            else:
+                x, y = T.alloc_fragment((block_M, N), "float32"), T.alloc_fragment((N,), "float32")
+                T.fill(y, -T.infinity("float32"))
+                for i in T.Pipelined(T.ceildiv(M, block_M), num_stages=2):
+                    rows = T.min(block_M, M - i * block_M)
+                    T.copy(X[bx, i * block_M, 0], x)
+                    for r, j in T.Parallel(block_M, N):
+                        x[r, j] = T.if_then_else(r < rows, x[r, j], -T.infinity("float32"))
+                    T.reduce_max(x, y, dim=0, clear=False)
+                T.copy(y, Y[bx, 0])
+
+    return main
+
+
+@tilelang.jit
 def softmax(M, N, dtype="float16", block_M=2):
     """Softmax of whole rows."""
 

@@ -65,14 +65,20 @@ def test_k24_add_of_matrices(dtype):
     check(program, {"X": x, "Y": y, "Z": untouched(x.shape, dtype)}, {"Z": x + y})
 
 
-@pytest.mark.parametrize("n", [1, 4096, 8191])
+@pytest.mark.parametrize("n", [1, 4096, 8192])
+def test_k25_add_of_a_number(n):
+    x = uniform(0, 1, n)
+    check(k.unary(lambda v: v + 2.0, dtype="float32"), {"X": x, "Y": untouched(n, "float32")}, {"Y": x + 2}, scalars={"N": n})
+
+
+@pytest.mark.parametrize("n", [1, 4096, 8191, 8192])
 def test_k25_scale_add_with_runtime_scalars(n):
     x, z = uniform(0, 1, 2, n)
     want = 1.5 * ref.wide(x) - 2.5 * ref.wide(z)
     check(k.scale_add(), {"X": x, "Z": z, "Y": untouched(n, "float32")}, {"Y": want}, 1e-6, 1e-6, {"a": 1.5, "b": -2.5, "N": n})
 
 
-@pytest.mark.parametrize("n", [1, 4096, 8191])
+@pytest.mark.parametrize("n", [1, 4096, 8191, 8192])
 def test_k25_mul_add(n):
     a, b, c = uniform(0, 1, 3, n)
     want = ref.wide(a) * b + c
@@ -125,15 +131,21 @@ def test_k39_gated_activations(name, shape):
     check(program, {"X": x, "U": u, "Y": untouched(shape, "float32")}, {"Y": want}, 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("n", [32 * 128, 1001])
+def test_k39_silu(n):
+    x = uniform(-4, 4, n)
+    check(k.unary(k.silu, dtype="float32"), {"X": x, "Y": untouched(n, "float32")}, {"Y": ref.silu(x)}, 1e-5, 1e-6, {"N": n})
+
+
 @pytest.mark.parametrize("source", DTYPES)
 @pytest.mark.parametrize("target", DTYPES)
 def test_k44_conversion_between_all_dtypes(source, target):
     if source == target:
         return
-    n = 1001
-    x = uniform(0 if "uint8" in (source, target) else -100, 100, n).astype(ref.numpy_dtype(source))
     program = k.unary(lambda v: T.cast(v, target), dtype=source, out_dtype=target)
-    check(program, {"X": x, "Y": untouched(n, target)}, {"Y": ref.convert(x, target)}, scalars={"N": n}, text=False)
+    for n in (1001, 1024):
+        x = uniform(0 if "uint8" in (source, target) else -100, 100, n).astype(ref.numpy_dtype(source))
+        check(program, {"X": x, "Y": untouched(n, target)}, {"Y": ref.convert(x, target)}, scalars={"N": n}, text=False)
 
 
 TERNARY = {

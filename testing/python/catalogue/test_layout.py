@@ -67,6 +67,24 @@ def test_k45_split_and_concat(m, left, right, dtype):
     check(k.concat_columns(m, left, right, dtype), {"A": a, "B": b, "Y": untouched(both.shape, dtype)}, {"Y": both})
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_k45_expand_along_any_axes(axes, dtype):
+    shape = (5, 12, 33)
+    x = integers(-99, 99, [1 if a in axes else n for a, n in enumerate(shape)], dtype)
+    check(k.broadcast_axes(shape, axes, dtype), {"X": x, "Y": untouched(shape, dtype)}, {"Y": np.broadcast_to(x, shape)})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("parts,n", [((16, 16, 32), 64), ((3, 1, 9), 37)])
+def test_k45_split_and_concat_of_three_along_rows(parts, n, dtype):
+    x = integers(-99, 99, (sum(parts), n), dtype)
+    pieces = dict(zip("ABC", np.split(x, np.cumsum(parts)[:-1])))
+    empty = {name: untouched(piece.shape, dtype) for name, piece in pieces.items()}
+    check(k.split_rows(parts, n, dtype), {"X": x, **empty}, pieces)
+    check(k.concat_rows(parts, n, dtype), {**pieces, "Y": untouched(x.shape, dtype)}, {"Y": x})
+
+
 @pytest.mark.parametrize("shape", small_and_large(((100, 64), (17, 5)), ((1024, 64),)))
 def test_k46_one_hot(shape):
     n, depth = shape
@@ -101,7 +119,7 @@ def test_k48_top_k_by_a_bitonic_network(shape):
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "bfloat16", "int16"])
 @pytest.mark.parametrize("form", ["tile", "element"])
-@pytest.mark.parametrize("shape", [(8, 64), (7, 100), (60, 33)])
+@pytest.mark.parametrize("shape", small_and_large(((8, 64), (7, 100), (60, 33)), ((8, 1024),)))
 def test_k49_atomic_add_of_rows(shape, form, dtype):
     x, y = integers(-2, 3, shape, dtype), integers(-2, 3, shape[1], dtype)
     want = ref.wide(y) + ref.wide(x).sum(0)

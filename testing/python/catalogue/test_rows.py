@@ -34,6 +34,15 @@ def test_k12_max(shape, dtype):
     check(program, {"X": x, "Y": untouched(shape[:2], dtype)}, {"Y": x.max(-1)}, text=shape[1] < 200)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", small_and_large(((5, 100, 32), (4, 65, 33)), ((13, 2048, 32),)))
+def test_k12_max_along_outer_axes(shape, axis):
+    x = uniform(-1, 1, *shape)
+    x[:, :, 0] = x.max((0, 1)).max() + np.arange(shape[0])[:, None] + np.arange(shape[1])  # the last plane and the first column count
+    program, y = k.reduce_max_axis(*shape, axis), untouched(np.delete(shape, axis), "float32")
+    check(program, {"X": x, "Y": y}, {"Y": x.max(axis)}, text=shape[1] < 200)
+
+
 @pytest.mark.parametrize("shape", [(4, 4096), (7, 999), (3, 1), (5, 7)])
 def test_k13_softmax(shape):
     x = uniform(-4, 4, *shape, dtype="float16")
@@ -61,7 +70,7 @@ def test_softmax_of_large_and_masked_values():
     check(k.softmax_online(6, 1500), arrays, {"Y": ref.softmax(x)}, 1e-5, 1e-9)
 
 
-@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize("batch", small_and_large((1, 5), (32,)))
 def test_k19_softmax_of_a_dynamic_batch(batch):
     x = uniform(0, 1, batch, 32, 1, 256)
     arrays = {"X": x, "Y": untouched(x.shape, "float32")}
