@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ..errors import DtypeMismatch, UnsupportedConstruct
+from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..ir import FloatImm, IntImm, dtype_of, tirx
 from .annotations import DType, dtype_name, is_float, join_dtypes
 from .builder import constant
@@ -138,7 +138,18 @@ def number(value, dtype: str):
         return tirx.const(bool(value), "bool")
     if is_float(dtype):
         return FloatImm(dtype, float(value))
+    low, high = integer_range(dtype)
+    if not low - 1 < value < high + 1:
+        raise InvalidArgument(
+            f"{value} does not fit {dtype}, which holds {low} to {high}", hint="use a wider dtype, or write the number it should wrap to"
+        )
     return IntImm(dtype, int(value))
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Smallest and largest value of an integer dtype."""
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 DType.convert = staticmethod(cast)

@@ -278,3 +278,37 @@ def test_limits_under_another_condition(flip):
     i, j = np.indices(before.shape)
     out = roads.run(limits_under(16, flip), {"X": x, "C": before})
     np.testing.assert_array_equal(out["C"], np.where((x[:, None] != 1) & (i > 1), i + j, before))
+
+
+def test_conditions_nested_in_an_else():
+    """The outer condition is the same for a whole row, the inner one is not."""
+
+    @T.prim_func
+    def main(A: T.Tensor((12, 40), "float32"), C: T.Tensor((12, 40), "float32")):
+        with T.Kernel(3, threads=128) as bx:
+            for i, j in T.Parallel(4, 40):
+                if A[bx * 4 + i, 0] > 0:
+                    C[bx * 4 + i, j] = A[bx * 4 + i, j]
+                else:
+                    if A[bx * 4 + i, j] > 2:
+                        C[bx * 4 + i, j] = -A[bx * 4 + i, j]
+
+    a = np.random.default_rng(0).integers(-8, 9, (12, 40)).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "C": np.full_like(a, 77)})
+    np.testing.assert_array_equal(out["C"], np.where(a[:, :1] > 0, a, np.where(a > 2, -a, np.float32(77))))
+
+
+def test_two_tensors_stored_under_different_conditions():
+    @T.prim_func
+    def main(A: T.Tensor((300,), "float32"), B: T.Tensor((300,), "float32"), C: T.Tensor((300,), "float32")):
+        with T.Kernel(3, threads=128) as bx:
+            for i in T.Parallel(100):
+                if A[bx * 100 + i] > 2:
+                    B[bx * 100 + i] = A[bx * 100 + i]
+                if A[bx * 100 + i] < 0:
+                    C[bx * 100 + i] = -A[bx * 100 + i]
+
+    a = np.random.default_rng(0).integers(-8, 9, 300).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.full_like(a, 77), "C": np.full_like(a, 78)})
+    np.testing.assert_array_equal(out["B"], np.where(a > 2, a, np.float32(77)))
+    np.testing.assert_array_equal(out["C"], np.where(a < 0, -a, np.float32(78)))

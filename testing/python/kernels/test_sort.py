@@ -88,6 +88,7 @@ def check(out, x, descending, k=None):
         (2, 40, "uint8", True, 2, False),
         (2, 1, "float32", True, 2, False),
         (2, 2050, "float32", True, 1, False),
+        (2, 480, "float32", True, 2, False),  # three runs of 128 and one of 96 are merged at once
     ],
 )
 def test_sort(rows, width, dtype, descending, block, text):

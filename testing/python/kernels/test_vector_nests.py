@@ -329,3 +329,20 @@ def test_unsigned_conditions_in_scalar_loops():
     x, z = RNG.integers(0, 9, (8, 9)).astype(np.uint16), RNG.integers(0, 9, (9, 8)).astype(np.uint16)
     out = run(kernel, X=x, Z=z, Y=np.zeros((8, 9), np.uint16))
     np.testing.assert_array_equal(out["Y"], np.where(x < 5, z.T, 3))
+
+
+@pytest.mark.parametrize("n", [0, 1, 39, 40])
+def test_an_extent_known_at_launch_ends_where_it_says(n):
+    @T.prim_func
+    def main(A: T.Tensor((40,), "float32"), B: T.Tensor((40,), "float32"), n: T.int32):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((40,), "float32"), T.alloc_fragment((40,), "float32")
+            T.copy(A, a)
+            T.fill(b, 7.0)
+            for i in T.Parallel(n):
+                b[i] = a[i] * 2
+            T.copy(b, B)
+
+    a = RNG.integers(-9, 9, 40).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)}, {"n": n}, text=n == 39)
+    np.testing.assert_array_equal(out["B"], np.where(np.arange(40) < n, a * 2, np.float32(7)))

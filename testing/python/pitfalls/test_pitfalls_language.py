@@ -16,6 +16,16 @@ F32 = "float32"
 N = 40
 RNG = np.random.default_rng(11)
 
+_SYMBOLS = {
+    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y, "/": lambda x, y: x / y, "//": lambda x, y: x // y,
+    "%": lambda x, y: x % y, "<": lambda x, y: x < y, ">=": lambda x, y: x >= y, "==": lambda x, y: x == y, "!=": lambda x, y: x != y,
+    "&": lambda x, y: x & y, "|": lambda x, y: x | y, "^": lambda x, y: x ^ y, "<<": lambda x, y: x << (y & 7), ">>": lambda x, y: x >> (y & 7),
+}  # fmt: skip
+_SIDES = {
+    "two tiles": lambda f, x, y, number: f(x, y),
+    "tile and number": lambda f, x, y, number: f(x, number),
+    "number and tile": lambda f, x, y, number: f(number, y),
+}
 _OPERATORS = {
     "reflected subtraction": (F32, lambda x, y: 2 - x),
     "reflected addition": (F32, lambda x, y: 2.5 + x),
@@ -49,6 +59,22 @@ def test_p06_reflected_operators(name):
     y = RNG.choice([-4, -2, -1, 1, 2, 4], N).astype(dtype)
     out = roads.run(_elementwise(dtype, f), {"X": x, "W": y, "Y": np.zeros_like(x)}, text=False)["Y"]
     np.testing.assert_array_equal(out, f(x, y).astype(dtype))
+
+
+@pytest.mark.parametrize("number", [2, 2.5])
+@pytest.mark.parametrize("sides", _SIDES)
+@pytest.mark.parametrize("symbol", _SYMBOLS)
+def test_p06_every_operator_with_tiles_and_numbers_on_either_side(symbol, sides, number):
+    """Integers where the number is one, float32 otherwise; comparisons count as 0 and 1."""
+    dtype = "int32" if number == 2 and symbol != "/" else F32
+    if dtype == F32 and symbol in "&|^<<>>":
+        pytest.skip("bits of floats")
+    f = _SYMBOLS[symbol]
+    x = RNG.integers(-9, 10, N).astype(dtype)
+    y = RNG.choice([-4, -2, -1, 1, 2, 4], N).astype(dtype)
+    kernel = _elementwise(dtype, lambda a, b: T.cast(_SIDES[sides](f, a, b, number), dtype))
+    out = roads.run(kernel, {"X": x, "W": y, "Y": np.zeros_like(x)}, text=False)["Y"]
+    np.testing.assert_array_equal(out, _SIDES[sides](f, x, y, np.dtype(dtype).type(number)).astype(dtype))
 
 
 @pytest.mark.parametrize("divisor", [3, -3, 4, 1])
@@ -212,7 +238,7 @@ def test_p36_unrolled_and_nested_loops_share_tiles_safely(factor):
     def k(X: T.Tensor((3, 8, 48), F32), Y: T.Tensor((3, 8, 48), F32)):
         with T.Kernel(1):
             x, y = T.alloc_shared((48,), F32), T.alloc_fragment((48,), F32)
-            for a in T.serial(3):
+            for a in (T.serial if factor % 2 else T.unroll)(3):
                 for b in T.unroll(factor):
                     T.fill(y, 2.0)
                     T.copy(X[a, b, 0], x)
@@ -221,10 +247,30 @@ def test_p36_unrolled_and_nested_loops_share_tiles_safely(factor):
                     T.copy(y, Y[a, b, 0])
 
     x = RNG.integers(-8, 9, (3, 8, 48)).astype(np.float32)
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros_like(x)}, text=False)["Y"]
+    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros_like(x)}, text=factor in (2, 5))["Y"]
     want = np.zeros_like(x)
     want[:, :factor] = 2 * x[:, :factor]
     np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 4, 8])
+def test_p36_one_hot_in_an_unrolled_loop(factor):
+    """The tile of splat values is filled anew in every copy of the body."""
+
+    @T.prim_func
+    def k(Index: T.Tensor((16,), "int32"), Y: T.Tensor((16, 40), F32)):
+        with T.Kernel(1):
+            row, place = T.alloc_fragment((40,), F32), T.alloc_fragment((40,), "int32")
+            for a in T.serial(16 // factor):
+                for b in T.unroll(factor):
+                    T.fill(place, Index[a * factor + b])
+                    for j in T.Parallel(40):
+                        row[j] = T.if_then_else(place[j] == j, 1.0, 0.0)
+                    T.copy(row, Y[a * factor + b, 0])
+
+    index = RNG.integers(0, 40, 16).astype(np.int32)
+    out = roads.run(tilelang.compile(k), {"Index": index, "Y": np.full((16, 40), 7, np.float32)}, text=factor == 4)["Y"]
+    np.testing.assert_array_equal(out, np.eye(40)[index])
 
 
 def test_p17_host_calls_on_constants_are_folded():
@@ -269,15 +315,18 @@ def test_p27_a_run_time_tuple_is_rejected_by_name():
 def test_p28_print_of_scalars_and_tiles(capfd):
     @T.prim_func
     def k(X: T.Tensor((4,), F32)):
-        with T.Kernel(1) as bx:
+        with T.Kernel(2) as bx:
             x = T.alloc_shared((4,), F32)
             T.copy(X, x)
             T.print(bx + 41, msg="block")
             T.print(x, msg="tile")
 
     tilelang.compile(k)(np.array([1.5, 2.5, 3.5, 4.5], np.float32))
-    text = capfd.readouterr().out
-    assert re.search(r"block\D*41", text) and re.search(r"tile\D*1\.5\D+2\.5\D+3\.5\D+4\.5", text)
+    lines = capfd.readouterr().out.splitlines()
+    for core in range(2):
+        number, tile = (line for line in lines if line.startswith(f"[AIV {core}]"))
+        assert re.search(rf"block\D*{core}\D*{core + 41}$", number), number
+        assert re.search(r"tile.*1\.5\D+2\.5\D+3\.5\D+4\.5", tile), tile
 
 
 def test_p29_rank_and_shape_errors_point_at_the_line():
@@ -300,6 +349,15 @@ def test_p29_rank_and_shape_errors_point_at_the_line():
 
     assert "unequal" in caught.value.location.source
     assert "8" in str(caught.value) and "7" in str(caught.value)
+    with pytest.raises(tilelang.errors.TilelangAscendError) as caught:
+
+        @T.prim_func
+        def tile(X: T.Tensor((8, 8), F32)):
+            with T.Kernel(1):
+                a = T.alloc_shared((2, 3, 8), F32)
+                T.copy(X[0:4, 0:8], a)  # rank three
+
+    assert "rank three" in caught.value.location.source
 
 
 def test_p38_options_have_an_effect_or_are_named_as_ignored():
@@ -385,9 +443,11 @@ def test_p44_booleans_are_not_numbers():
 
 
 def test_p44_a_literal_that_does_not_fit_is_an_error():
-    with pytest.raises((tilelang.errors.TilelangAscendError, OverflowError, ValueError)):
+    with pytest.raises(tilelang.errors.TilelangAscendError, match="2147483648") as caught:
 
         @T.prim_func
         def k(Y: T.Tensor((8,), "int32")):
             with T.Kernel(1):
                 Y[0] = 2**31
+
+    assert caught.value.location.source.strip() == "Y[0] = 2**31"

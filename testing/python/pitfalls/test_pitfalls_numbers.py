@@ -5,7 +5,9 @@ import re
 import time
 
 import ml_dtypes
+import kernels_rows
 import numpy as np
+import programs
 import pytest
 import roads
 
@@ -64,6 +66,22 @@ def test_p24_a_million_elements_run_in_seconds():
     kernel(x, y)
     assert time.perf_counter() - began < 10
     np.testing.assert_array_equal(y, x * 2 + 1)
+
+
+@pytest.mark.parametrize("name", ["softmax of 32 x 4096", "rms_norm of 64 x 100003", "minicv of 1024 x 1024 x 512"])
+def test_p24_kernels_of_real_sizes_run_in_seconds(name):
+    if name.startswith("softmax"):
+        kernel, shapes = kernels_rows.softmax(32, 4096), {"X": (32, 4096), "Y": (32, 4096)}
+    elif name.startswith("rms_norm"):
+        kernel, shapes = kernels_rows.rms_norm_split(64, 100_003), {"X": (64, 100_003), "G": (100_003,), "Y": (64, 100_003)}
+    else:
+        kernel = programs.minicv(1024, 1024, 512, 128, 256)
+        shapes = {p.name: tuple(p.shape) for p in kernel.artifact.signature.parameters if p.shape}
+    arrays = [RNG.uniform(-0.25, 0.25, shapes[p.name]).astype(p.dtype) for p in kernel.artifact.signature.parameters]
+    began = time.process_time()
+    kernel(*arrays)
+    assert time.process_time() - began < 10
+    assert all(np.isfinite(a).all() for a in arrays)
 
 
 def test_p25_a_kernel_is_its_own_reference():
@@ -143,6 +161,40 @@ def test_p30_a_full_memory_is_accepted_and_one_block_more_is_not():
         tilelang.compile(_capacity_kernel(full + 8))
 
 
+def _one_after_the_other(elements, meet):
+    """Two tiles of which one is dead when the other is filled, unless they `meet` in the end."""
+
+    @T.prim_func
+    def k(X: T.Tensor((elements,), F32), Y: T.Tensor((elements,), F32), Z: T.Tensor((elements,), F32)):
+        with T.Kernel(1):
+            first, second = T.alloc_shared((elements,), F32), T.alloc_shared((elements,), F32)
+            T.copy(X, first)
+            for i in T.Parallel(elements):
+                first[i] = first[i] + 1.0
+            T.copy(first, Y)
+            T.copy(X, second)
+            for i in T.Parallel(elements):
+                second[i] = second[i] * (first[i] if meet else 2.0)
+            T.copy(second, Z)
+
+    return k
+
+
+def test_p30_dead_tiles_give_their_memory_back_and_the_error_lists_every_tile():
+    elements = 3 * arch.get_chip("Ascend910B1").capacity_bytes(Space.UB) // (4 * 4)
+    x = RNG.integers(-8, 9, elements).astype(np.float32)
+    out = roads.run(
+        tilelang.compile(_one_after_the_other(elements, False)), {"X": x, "Y": np.zeros_like(x), "Z": np.zeros_like(x)}, text=False
+    )
+    np.testing.assert_array_equal(out["Y"], x + 1)
+    np.testing.assert_array_equal(out["Z"], x * 2)
+    with pytest.raises(tilelang.errors.OutOfMemory) as caught:
+        tilelang.compile(_one_after_the_other(elements, True))
+    table = str(caught.value)
+    for tile in ("first", "second"):
+        assert re.search(rf"{tile}\b.*\b{4 * elements}\b", table), table
+
+
 def test_p31_out_of_memory_proposes_a_smaller_tile():
     with pytest.raises(tilelang.errors.OutOfMemory) as caught:
         tilelang.compile(_capacity_kernel(100_000))
@@ -157,6 +209,22 @@ def _numpy(dtype):
     return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 
+def _extremes(source, target):
+    """Floats that overflow, vanish, or are none: between floats every one of them has a result."""
+    largest = float(ml_dtypes.finfo(_numpy(target)).max)
+    values = [np.inf, -np.inf, np.nan, largest, -largest, largest * 1.001, 65519.0, 65520.0, 3.3e38, 1e-7, 6e-8, 2.9e-8, 1e-39, -1e-45, 1.00390625]
+    with np.errstate(over="ignore"):
+        return np.float32([*values, *([0.0] * (64 - len(values)))]).astype(_numpy(source))
+
+
+@pytest.mark.parametrize("source,target", [(s, t) for s in (F32, "float16", "bfloat16") for t in (F32, "float16", "bfloat16")])
+def test_p37_conversions_of_extreme_floats(source, target):
+    x = _extremes(source, target)
+    out = roads.run(_conversion(source, target), {"X": x, "Y": np.zeros(64, _numpy(target))})["Y"]
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out.astype(np.float32), x.astype(np.float32).astype(_numpy(target)).astype(np.float32))
+
+
 def _values(dtype):
     if dtype == "bool":
         return RNG.integers(0, 2, 64).astype(bool)
@@ -168,10 +236,7 @@ def _values(dtype):
     return np.concatenate([edges, RNG.uniform(-120, 120, 54)]).astype(_numpy(dtype))
 
 
-@pytest.mark.parametrize("source,target", [(s, t) for s in _DTYPES for t in _DTYPES])
-def test_p37_conversions(source, target):
-    """Floats truncate towards zero, integers wrap, everything else rounds to nearest even."""
-
+def _conversion(source, target):
     @T.prim_func
     def k(X: T.Tensor((64,), source), Y: T.Tensor((64,), target)):
         with T.Kernel(1):
@@ -181,10 +246,16 @@ def test_p37_conversions(source, target):
                 y[i] = T.cast(x[i], target)
             T.copy(y, Y)
 
+    return tilelang.compile(k)
+
+
+@pytest.mark.parametrize("source,target", [(s, t) for s in _DTYPES for t in _DTYPES])
+def test_p37_conversions(source, target):
+    """Floats truncate towards zero, integers wrap, everything else rounds to nearest even."""
     x = _values(source)
     if source not in ("bool", "uint8") and target == "uint8" and _numpy(source).kind not in "iu":
         x = np.abs(x.astype(np.float32)).astype(x.dtype)
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros(64, _numpy(target))}, text=False)["Y"]
+    out = roads.run(_conversion(source, target), {"X": x, "Y": np.zeros(64, _numpy(target))}, text=False)["Y"]
     wide = x.astype(np.float64) if _numpy(source).kind not in "iub" else x
     with np.errstate(all="ignore"):
         want = wide.astype(np.float32).astype(_numpy(target)) if target == "bfloat16" else wide.astype(_numpy(target))
