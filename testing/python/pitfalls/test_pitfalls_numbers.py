@@ -4,8 +4,8 @@ import math
 import re
 import time
 
-import ml_dtypes
 import kernels_rows
+import ml_dtypes
 import numpy as np
 import programs
 import pytest
