@@ -18,7 +18,7 @@ from ..ir import (
     tirx,
 )
 from .affine import affine
-from .tile_uses import loads_in, uses_of
+from .tile_uses import is_buffer_var, loads_in, uses_of
 
 
 class NestIndices:
@@ -46,10 +46,10 @@ class NestIndices:
 
     def limit(self, cond):
         """(v, first, end) if `cond` says `first <= v` or `v < end` of one loop variable; the other limit is None."""
-        if not isinstance(cond, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or not dtype_of(cond.a).startswith("int"):
+        sides = _sides(cond)
+        if sides is None:
             return None
-        small, large = (cond.a, cond.b) if isinstance(cond, (tirx.LT, tirx.LE)) else (cond.b, cond.a)
-        strict = isinstance(cond, (tirx.LT, tirx.GT))
+        small, large, strict = sides
         form = affine(small - large, list(self.extents))
         if form is None or self.varies(form.base) or len(form.coeffs) != 1:
             return None
@@ -91,24 +91,42 @@ def conjuncts(cond) -> list:
 def implied_by_bounds(cond, store: BufferStore) -> bool:
     """True if `0 <= index < shape` in every dimension proves `cond`."""
     analyzer = sym.Analyzer()
-    slack = _slack(cond)
     bounds = imm(True, "bool")
     for i, n in zip(store.indices, store.buffer.ty.shape):
         for bound in (i >= 0, i < n):
-            rest = None if slack is None else const_int(analyzer.simplify(slack - _slack(bound)))
-            if rest is not None and rest >= 0:
+            if _implied(cond, bound, analyzer):
                 return True
             bounds = tirx.And(bounds, bound)
     with analyzer.constraint_scope(bounds):
         return bool(analyzer.can_prove(cond))
 
 
-def _slack(cond):
-    """What is not negative exactly where a comparison of integers holds, as int64; None for other conditions."""
+def _implied(cond, bound, analyzer) -> bool:
+    """True if the comparison `cond` holds wherever `bound` does, both being linear."""
+    sides = _sides(cond)
+    if sides is None:
+        return False
+    (small, large, least), (low, high, margin) = sides, _sides(bound)
+    scales = {1}
+    for v in (v for v in free_vars(large - small) if not is_buffer_var(v)):
+        forms = affine(large - small, [v]), affine(high - low, [v])
+        if None not in forms and all(v in f.coeffs for f in forms) and forms[1].coeffs[v] % forms[0].coeffs[v] == 0:
+            scales.add(forms[1].coeffs[v] // forms[0].coeffs[v])
+    wide = lambda x: tirx.Cast("int64", x)  # noqa: E731
+    for c in scales:
+        # c * (large - small - least) >= high - low - margin - (c - 1) makes large - small at least `least`: all are integers.
+        rest = analyzer.simplify(c * (wide(large) - wide(small) - least) - (wide(high) - wide(low) - margin))
+        if c > 0 and const_int(rest) is not None and const_int(rest) > -c:
+            return True
+    return False
+
+
+def _sides(cond):
+    """(small, large, least) of a comparison of integers that says `large - small >= least`; None for other conditions."""
     if not isinstance(cond, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or not dtype_of(cond.a).startswith("int"):
         return None
     small, large = (cond.a, cond.b) if isinstance(cond, (tirx.LT, tirx.LE)) else (cond.b, cond.a)
-    return tirx.Cast("int64", large) - tirx.Cast("int64", small) - (1 if isinstance(cond, (tirx.LT, tirx.GT)) else 0)
+    return small, large, 1 if isinstance(cond, (tirx.LT, tirx.GT)) else 0
 
 
 __all__ = ["NestIndices", "conjuncts", "implied_by_bounds"]

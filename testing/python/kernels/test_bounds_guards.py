@@ -158,6 +158,26 @@ def test_places_beyond_the_tensor_are_not_read():
     check(main, map(case, SIZES))
 
 
+def test_pairs_under_the_guard_of_one():
+    """`g < N` follows from `2 * g < 2 * N`."""
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def main(X: T.Tensor((N,), "float16"), Y: T.Tensor((2 * N,), "float16")):
+        with T.Kernel(T.ceildiv(N, BLOCK)) as b:
+            for i in T.Parallel(BLOCK):
+                g = b * BLOCK + i
+                if g < N:
+                    Y[2 * g] = X[g]
+                    Y[2 * g + 1] = X[g] + 1
+
+    def case(n):
+        x = numbers(n, dtype=np.float16)
+        return {"X": x, "Y": np.zeros(2 * n, np.float16)}, {"N": n}, {"Y": np.stack([x, x + 1], 1).reshape(-1)}
+
+    check(main, map(case, (70, 1)))
+
+
 def test_backward_stores():
     M = T.dynamic("M")
 
