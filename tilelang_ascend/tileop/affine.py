@@ -73,6 +73,13 @@ def scale(a: Affine, factor: int) -> Affine:
     return Affine(a.const * factor, tuple((v, c * factor) for v, c in a.terms))
 
 
+def divided(a: Affine, by: int):
+    """``a // by`` as an expression, for sums that are multiples of `by` even where their terms are not."""
+    if a.const % by == 0 and all(c % by == 0 for _, c in a.terms):
+        return Affine(a.const // by, tuple((v, c // by) for v, c in a.terms)).expr()
+    return tirx.floordiv(a.expr(), IntImm("int32", by))
+
+
 def affine(e) -> Affine:
     """`e` as a sum; sub-expressions that are not sums become atoms."""
     value = const_int(e)

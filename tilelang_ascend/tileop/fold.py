@@ -12,6 +12,17 @@ from .context import REPEAT_BYTES, VectorContext, round_up
 from .vector_emit import Emitter
 from .vector_views import View
 
+_PICK = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "int64": "int64", "int32": "int32", "int16": "int16",
+         "int8": "float16", "uint8": "float16", "uint16": "int32", "uint32": "int32", "bool": "float16"}  # fmt: skip
+_BITS = {"int64": "int64", "int32": "int32", "int16": "int16", "int8": "int16", "uint8": "int16", "bool": "int16"}
+_WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "int64": "int64", "int32": "int32", "int16": "int32",
+         "int8": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int32"}  # fmt: skip
+#: operation -> dtype of a tile -> dtype in which its lanes are folded.
+FOLD_DTYPE = {
+    "add": _WIDE, "mul": _WIDE,
+    "max": _PICK, "min": _PICK, "and": _BITS, "or": _BITS, "xor": _BITS,
+}  # fmt: skip
+
 
 class Fold:
     """One folding of a tile of `shape` along `dim` in `dtype` by `operation` (``add mul max min and or xor``)."""
@@ -53,4 +64,4 @@ class Fold:
         self.emitter.run("sub", [out, out, common], axes)
 
 
-__all__ = ["Fold"]
+__all__ = ["FOLD_DTYPE", "Fold"]

@@ -180,13 +180,12 @@ class Block:
         self.exprs.stored[buffer] = self.exprs.stored.get(buffer, 0) + 1
 
     def store_rows(self, s: BufferStore) -> None:
-        """Rows of a GM tensor chosen by data."""
-        rows = rows_of(self.exprs, s.buffer, list(s.indices), clamp=False)
-        if self.mask is not None or any(n > 1 and a not in rows.outer for a, n in enumerate(self.nest.extents[:-1])):
-            raise Unsupported(f"`{s.buffer.name}` is stored lane by lane")
+        """Rows or elements of a GM tensor chosen by data."""
+        rows, mask = rows_of(self.exprs, s.buffer, list(s.indices), clamp=False), self.mask
         value, axes, span = self.graph.tile(self._stored_value(s)), self.nest.axes, s.span
-        emit = lambda values: store_rows(values, rows, axes, value, span)  # noqa: E731
-        self.effects.append(Effect([value], [], emit, len(self.graph)))
+        roots = [value] if mask is None else [value, mask]
+        emit = lambda values: store_rows(values, rows, axes, value, mask, span)  # noqa: E731
+        self.effects.append(Effect(roots, [], emit, len(self.graph)))
         self.exprs.stored[s.buffer] = self.exprs.stored.get(s.buffer, 0) + 1
 
     def scatter(self, s: BufferStore) -> None:
@@ -211,21 +210,27 @@ class Block:
                 f"iterations that share elements of `{s.buffer.name}` update them and use them in other ways",
                 "let each iteration have an element of its own",
             )
-        dtype, ops, known = dtype_of(s.buffer), self.exprs.ops, len(self.graph)
+        dtype, ops = dtype_of(s.buffer), self.exprs.ops
         fold_type = fold_dtype(update.operation, dtype)
+        old = self.exprs.view_node(place, self.exprs.stored.get(s.buffer, 0))
+        # An unsigned maximum is a signed one of values whose top bit is inverted.
+        flip = ops.flipped if dtype == "uint32" and update.operation in ("max", "min") else lambda n: n
 
         def as_folded(n: Node) -> Node:
-            return ops.scalar_cast(n, fold_type) if n.is_scalar else convert(self.graph, n, fold_type)
+            return flip(ops.scalar_cast(n, fold_type) if n.is_scalar else convert(self.graph, n, fold_type))
 
-        old = as_folded(self.exprs.view_node(place, self.exprs.stored.get(s.buffer, 0)))
-        value = self.graph.tile(as_folded(self.exprs.value(update.value)))
+        old, value = as_folded(old), self.graph.tile(as_folded(self.exprs.value(update.value)))
         if self.mask is not None:
             value = ops.select(self.mask, value, self.graph.const(neutral(update.operation, fold_type), fold_type))
+        self.fold(s, place, value, old, update, missing, lambda n: self.as_stored(flip(n), dtype))
+
+    def fold(self, s, place, value: Node, old: Node | None, update: Update, missing: tuple[int, ...], finish) -> None:
+        """`value` folded along the axes `missing`, joined with `old`, into the place of the store `s`."""
 
         def emit(values: Values):
-            accumulate(values, place, old, value, update, missing, lambda n: self.as_stored(n, dtype), s.span)
+            accumulate(values, place, old, value, update, missing, finish, s.span)
 
-        self.effects.append(Effect([value], [place.buffer], emit, known))
+        self.effects.append(Effect([value], [place.buffer], emit, len(self.graph)))
         self.exprs.stored[s.buffer] = self.exprs.stored.get(s.buffer, 0) + 1
 
     def _stored_value(self, s: BufferStore) -> Node:

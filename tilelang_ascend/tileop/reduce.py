@@ -16,8 +16,9 @@ from ..ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
 from .affine import add as add_affine
 from .affine import affine, constant, scale
 from .context import VectorContext, round_up
-from .fold import Fold
+from .fold import FOLD_DTYPE, Fold
 from .reduce_column import is_column, load_column, store_column
+from .reduce_nest import reduce_nest
 from .reduce_rows import fold_columns, fold_planes
 from .reduce_scalar import scalar_reduce
 from .vector_convert import HOPS, ROUTES, Unsupported
@@ -40,17 +41,6 @@ KINDS = {
     "bitand": Kind("and"), "bitor": Kind("or"), "bitxor": Kind("xor"),
 }  # fmt: skip
 
-#: operation -> dtype of a tile -> dtype in which it is reduced. Unsigned tiles appear as signed ones here.
-_PICK = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "int32": "int32", "int16": "int16", "int8": "float16",
-         "uint8": "float16", "bool": "float16"}  # fmt: skip
-_BITS = {"int32": "int32", "int16": "int16", "int8": "int16", "uint8": "int16", "bool": "int16"}
-_WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "int32": "int32", "int16": "int32", "int8": "int32",
-         "uint8": "int32"}  # fmt: skip
-REDUCE_DTYPE = {
-    "add": _WIDE, "mul": _WIDE,
-    "max": _PICK, "min": _PICK, "and": _BITS, "or": _BITS, "xor": _BITS,
-}  # fmt: skip
-
 #: any and all: integers as floats in which every non-zero value is at least 1; floats become 0 and 1 by a comparison.
 _FLAG_DTYPE = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "bool": "float16", "int8": "float16", "uint8": "float16", "int16": "float32", "int32": "float32"}
 
@@ -60,10 +50,14 @@ _SIGNED = {"uint16": "int16", "uint32": "int32"}
 
 def lower_reduce(s: Evaluate, ctx: VectorContext) -> Stmt:
     """Lower `tl.reduce(src region, dst region)` with attrs `kind`, `dim`, `clear`; what has no vector form becomes scalar loops."""
-    try:
-        return _Reduce(s, ctx).lower()
-    except (Unsupported, Unreadable, Unwritable) as e:
-        reason = getattr(e, "reason", "a tile of it does not start at a 32-byte boundary")
+    ways = [lambda: _Reduce(s, ctx).lower(), lambda: reduce_nest(s, ctx)]
+    if any(dtype_of(r.source) == "int64" for r in s.value.args):
+        del ways[0]
+    for way in ways:
+        try:
+            return way()
+        except (Unsupported, Unreadable, Unwritable) as e:
+            reason = getattr(e, "reason", "a tile of it does not start at a 32-byte boundary")
     ctx.warn(s.span, f"this reduction ({attrs_of(s)['kind']}) runs as scalar loops: {reason}; reduce a whole float16, float32 or int32 tile")
     return scalar_reduce(s, ctx, reason)
 
@@ -105,7 +99,7 @@ class _Reduce(Fold):
             if dtype != result:
                 raise Unsupported(f"this reduction of {dtype} to {result}")
             return _SIGNED[dtype]
-        table = _FLAG_DTYPE if self.kind.boolean else REDUCE_DTYPE[self.kind.combine]
+        table = _FLAG_DTYPE if self.kind.boolean else FOLD_DTYPE[self.kind.combine]
         if dtype not in table:
             raise Unsupported(f"reductions of {dtype}")
         return table[dtype]

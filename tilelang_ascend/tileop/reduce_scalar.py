@@ -26,18 +26,20 @@ _COMBINE = {
     "sum": tirx.Add, "abssum": tirx.Add, "max": tirx.Max, "absmax": tirx.Max, "min": tirx.Min, "any": tirx.Or, "all": tirx.And,
     "bitand": tirx.bitwise_and, "bitor": tirx.bitwise_or, "bitxor": tirx.bitwise_xor,
 }  # fmt: skip
-_BOOLEAN, _ABSOLUTE = ("any", "all"), ("abssum", "absmax")
+BOOLEAN, _ABSOLUTE = ("any", "all"), ("abssum", "absmax")
 
 
-def _carrier(dtype: str, kind: str) -> str:
-    """dtype of the accumulator."""
-    if kind in _BOOLEAN:
+def carrier_of(source, target, kind: str) -> str:
+    """dtype of the accumulator of a reduction of a buffer into another."""
+    if kind in BOOLEAN:
         return "bool"
+    dtype = dtype_of(target if kind == "sum" else source)
     return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
-def _prepared(value, kind: str, carrier: str):
-    if kind in _BOOLEAN:
+def prepared(value, kind: str, carrier: str):
+    """An element as the accumulator takes it: a flag, its magnitude, or itself."""
+    if kind in BOOLEAN:
         return value if dtype_of(value) == "bool" else tirx.NE(value, tirx.const(0, dtype_of(value)))
     value = value if dtype_of(value) == carrier else tirx.Cast(carrier, value)
     zero = tirx.const(0, carrier)
@@ -56,12 +58,12 @@ def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
     places = [r.min if d == dim else r.min + loops[d] for r, d in zip(target.region, to)]
     if not to or len(target.region) != len(to):
         places = [r.min for r in target.region]
-    carrier = _carrier(dtype_of(target.source if kind == "sum" else source.source), kind)
+    carrier = carrier_of(source.source, target.source, kind)
     total = decl_buffer((1,), carrier, "total", scope="local.var")
     held = BufferLoad(total, [imm(0)])
 
     def element(step):
-        return _prepared(
+        return prepared(
             BufferLoad(source.source, [r.min + (step if d == dim else loops[d]) for d, r in enumerate(source.region)]), kind, carrier
         )
 
@@ -69,8 +71,8 @@ def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
         return BufferStore(total, value, [imm(0)], span=span)
 
     cleared = bool(int(attrs.get("clear", 1)))
-    old = "any" if kind in _BOOLEAN else "sum"
-    start = element(imm(0)) if cleared else _prepared(BufferLoad(target.source, places), old, carrier)
+    old = "any" if kind in BOOLEAN else "sum"
+    start = element(imm(0)) if cleared else prepared(BufferLoad(target.source, places), old, carrier)
     first = 1 if cleared else 0
     step = Var("k", "int32")
     fold = into(_COMBINE[kind](held, element(step + first)))
@@ -86,4 +88,4 @@ def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
     return scalar_loops(body, ctx, reason)
 
 
-__all__ = ["scalar_reduce"]
+__all__ = ["BOOLEAN", "carrier_of", "prepared", "scalar_reduce"]

@@ -4,7 +4,8 @@
     dim is the innermost:      log2(n) steps t'[k] = t[k] op t[k - s], s = 1, 2, 4, …; rows carry s neutral elements in front, so a
                                step is one instruction; steps shorter than a block read their shifted operand through a gather
 
-float16 and bfloat16 accumulate in float32 and are rounded once.
+float16 and bfloat16 accumulate in float32 and are rounded once. The largest of unsigned numbers are found with the top bit of every lane
+inverted, where signed order is the same. int64 goes the same ways in words (`scan_pairs`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ..errors import UnsupportedConstruct
 from ..ir import Evaluate, FloatImm, IntImm, Stmt, attrs_of, const_int, dtype_of, itemsize, op_name, seq
 from .affine import add, constant, scale
 from .context import BLOCK_BYTES, REPEAT_BYTES, VectorContext, round_up
 from .reduce import WRAPPED, as_signed, conversion, region_view, wrapped
+from .scan_pairs import scan_pairs
+from .scan_scalar import scalar_scan
 from .vector_convert import HOPS, Unsupported
 from .vector_emit import Emitter, Unreadable, Unwritable
 from .vector_views import View, offset_by
@@ -24,20 +26,24 @@ from .vector_views import View, offset_by
 _COMBINE = {"tl.cumsum": "add", "tl.cummax": "max"}
 _COMPUTE = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int32": "int32", "int16": "int32", "int8": "int32",
             "uint8": "int32"}  # fmt: skip
-_WRAPPING = {"uint32": "int32", "uint16": "int16"}
-"""Unsigned sums have the bits of signed ones; the hardware has no unsigned order."""
+_UNSIGNED = {"uint32": "int32", "uint16": "int16"}
+"""Unsigned lanes are scanned as signed ones: sums have equal bits, orders are equal after flipping the top bit."""
 
-_NEUTRAL = {("add", "float32"): 0.0, ("add", "int32"): 0, ("add", "int16"): 0, ("max", "float32"): -math.inf, ("max", "int32"): -(2**31)}
+_NEUTRAL = {
+    ("add", "float32"): 0.0, ("add", "int32"): 0, ("add", "int16"): 0,
+    ("max", "float32"): -math.inf, ("max", "int32"): -(2**31), ("max", "int16"): -(2**15),
+}  # fmt: skip
 
 
 def lower_scan(s: Evaluate, ctx: VectorContext) -> Stmt:
-    """Lower `tl.cumsum` / `tl.cummax` (src region, dst region; attrs `dim`, `reverse`)."""
+    """Lower `tl.cumsum` / `tl.cummax` (src region, dst region; attrs `dim`, `reverse`); what has no vector form becomes scalar loops."""
     try:
         return _Scan(s, ctx).lower()
     except (Unsupported, Unreadable, Unwritable) as e:
         reason = getattr(e, "reason", "a tile of it does not start at a 32-byte boundary")
-        message = f"{op_name(s).replace('tl.', 'T.')} has no vector form: {reason}"
-        raise UnsupportedConstruct(message, at=s.span, hint="scan a whole float32, float16 or int32 tile") from None
+    name = op_name(s).replace("tl.", "T.")
+    ctx.warn(s.span, f"this {name} runs as scalar loops: {reason}; scan a whole float32, float16 or int32 tile")
+    return scalar_scan(s, ctx, reason)
 
 
 class _Scan:
@@ -52,15 +58,21 @@ class _Scan:
         self.dim = int(attrs.get("dim", 0)) % len(self.shape)
         self.axes = tuple(range(len(self.shape)))
         self.src, self.dst = region_view(ctx, source, self.axes), region_view(ctx, target, self.axes)
-        dtype = dtype_of(source.source)
-        table = {**_COMPUTE, **_WRAPPING} if self.combine == "add" and dtype == dtype_of(target.source) else _COMPUTE
+        dtype, result = dtype_of(source.source), dtype_of(target.source)
+        self.flip = dtype == result in _UNSIGNED and self.combine == "max"
+        self.emitter = Emitter(self.shape, s.span)
+        self.wide = "int64" in (dtype, result)
+        if self.wide:
+            return
+        table = {**_COMPUTE, **_UNSIGNED} if dtype == result else _COMPUTE
         if dtype not in table:
-            raise Unsupported(f"scans of {dtype}")
+            raise Unsupported(f"scans of {dtype} into {result}")
         self.dtype = table[dtype]
         self.src, self.dst = as_signed(self.src), as_signed(self.dst)
-        self.emitter = Emitter(self.shape, s.span)
 
     def lower(self) -> Stmt:
+        if self.wide:
+            return scan_pairs(self.ctx, self.combine, self.src, self.dst, self.shape, self.dim, self.reverse, self.emitter.span)
         if self.dim == len(self.shape) - 1:
             self._along_rows()
         else:
@@ -96,14 +108,35 @@ class _Scan:
             self.emitter.run("copy", [last, view], self.axes)
         return last if last is not None else view
 
+    def _source(self) -> View:
+        """The elements in the dtype of the scan."""
+        view = self._convert(self.src, self.dtype)
+        return self._flipped(view, self._tile(self.dtype, "flipped")) if self.flip else view
+
+    def _finish(self, view: View) -> None:
+        """The result in the destination."""
+        if self.flip:
+            self._flipped(view, self.dst)
+        else:
+            self._convert(view, self.dst.dtype, self.dst)
+
+    def _flipped(self, view: View, out: View) -> View:
+        """The top bit of every lane inverted: adding it wraps around."""
+        self.emitter.run("adds", [out, view], self.axes, [-(1 << 8 * itemsize(view.dtype) - 1)])
+        return out
+
+    @property
+    def _direct(self) -> bool:
+        """True when the last step may write the destination."""
+        return self.dst.dtype == self.dtype and not self.flip
+
     # -- outer dimensions ---------------------------------------------------------------------------------------------
 
     def _along_planes(self) -> None:
         """In place in the destination when it has the dtype of the scan."""
         n = self.shape[self.dim]
-        direct = self.dst.dtype == self.dtype
-        out = self.dst if direct else self._tile(self.dtype, "scan")
-        source = self._convert(self.src, self.dtype)
+        out = self.dst if self._direct else self._tile(self.dtype, "scan")
+        source = self._source()
         plane = tuple(1 if a == self.dim else m for a, m in enumerate(self.shape))
         first, step = (n - 1, -1) if self.reverse else (0, 1)
         self.emitter.extents = plane
@@ -120,8 +153,8 @@ class _Scan:
         if n > 1:
             self.emitter.repeat(n - 1, one)
         self.emitter.extents = self.shape
-        if not direct:
-            self._convert(out, self.dst.dtype, self.dst)
+        if not self._direct:
+            self._finish(out)
 
     def _plane(self, view: View, k: int) -> View:
         return replace(view, base=add(view.base, constant(k * view.strides[self.dim])))
@@ -131,9 +164,9 @@ class _Scan:
     def _along_rows(self) -> None:
         width = self.shape[-1]
         steps = [1 << k for k in range((width - 1).bit_length())]
-        source = self._convert(self.src, self.dtype)
+        source = self._source()
         if not steps:
-            self._convert(source, self.dst.dtype, self.dst)
+            self._finish(source)
             return
         pad = round_up(steps[-1], source.block)
         places = [self._padded(self.dtype, pad, name) for name in ("scan", "scan")]
@@ -145,13 +178,12 @@ class _Scan:
         table = self._table(width) if width > 1 else None
         shifted = self._padded(self.dtype, pad, "shifted")
         current, other = places
-        direct = self.dst.dtype == self.dtype
         for s in steps:
-            out = self.dst if direct and s == steps[-1] else other
+            out = self.dst if self._direct and s == steps[-1] else other
             self.emitter.run(self.combine, [out, current, self._shifted(current, s, shifted, table)], self.axes)
             current, other = out, current
-        if not direct:
-            self._convert(current, self.dst.dtype, self.dst)
+        if not self._direct:
+            self._finish(current)
 
     def _neutral(self):
         value = _NEUTRAL[self.combine, self.dtype]

@@ -12,15 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ir import BufferStore, TensorLoad, structural_equal, tirx, walk_expr
-from .fold import Fold
-from .reduce import REDUCE_DTYPE
+from .fold import FOLD_DTYPE, Fold
+from .fold_pairs import fold_pairs, join
 from .reduce_rows import fold
 from .vector_convert import Unsupported
 from .vector_graph import Node
+from .vector_ops import VectorOps
 from .vector_store import store
 from .vector_values import Values
 from .vector_views import View
+from .vector_words import bit_and, bit_or, bit_xor
 
+_BITS = {"and": bit_and, "or": bit_or, "xor": bit_xor}
 _JOIN = {tirx.Add: "add", tirx.Sub: "sub", tirx.Mul: "mul", tirx.Max: "max", tirx.Min: "min"}
 
 
@@ -79,13 +82,15 @@ def neutral(operation: str, dtype: str):
 
 def fold_dtype(operation: str, dtype: str) -> str:
     """dtype in which the updates of an accumulator are folded."""
-    if dtype not in REDUCE_DTYPE[operation]:
+    if dtype not in FOLD_DTYPE[operation]:
         raise Unsupported(f"several iterations update the same {dtype} element")
-    return REDUCE_DTYPE[operation][dtype]
+    return FOLD_DTYPE[operation][dtype]
 
 
 def fold_lanes(values: Values, value: Node, missing: tuple[int, ...], operation: str, span) -> Node:
     """`value` over all axes of the nest, folded along the axes `missing`: a leaf over the other axes."""
+    if value.dtype == "int64":
+        return fold_pairs(values, value, missing, operation, span)
     axes = tuple(range(len(values.extents)))
     view, extents = values.expand(value, axes), list(values.extents)
     for dim in sorted(missing, reverse=True):
@@ -98,12 +103,19 @@ def fold_lanes(values: Values, value: Node, missing: tuple[int, ...], operation:
     return leaf
 
 
-def accumulate(values: Values, place: View, old: Node, value: Node, update: Update, missing, finish, span) -> None:
-    """Emit the update of `place` (whose present value is `old`); `finish(node)` converts the total to the stored dtype."""
-    folded = fold_lanes(values, value, missing, update.operation, span)
-    name = "sub" if update.negate else update.operation
-    total = finish(values.graph.binary(name, old, folded))
-    store(values, place, values.added(total), span)
+def accumulate(values: Values, place: View, old: Node | None, value: Node, update: Update, missing, finish, span) -> None:
+    """Emit the update of `place`, whose present value is `old` (None: it does not count); `finish(node)` converts the total to the
+    stored dtype."""
+    total = fold_lanes(values, value, missing, update.operation, span)
+    if old is not None:
+        total = _joined(VectorOps(values.graph), "sub" if update.negate else update.operation, old, total)
+    store(values, place, values.added(finish(total)), span)
+
+
+def _joined(o: VectorOps, operation: str, a: Node, b: Node) -> Node:
+    if b.dtype == "int64":
+        return join(o, operation, a, b)
+    return _BITS[operation](o.g, a, b) if operation in _BITS else o.g.binary(operation, a, b)
 
 
 __all__ = ["Update", "accumulate", "fold_dtype", "fold_lanes", "neutral", "update_of"]

@@ -156,9 +156,9 @@ def to_mask(g: Graph, a: Node) -> Node:
         return g.compare("ne", a, g.const(0, a.dtype))
     if a.dtype == "int64":
         a = bit_or(g, *words(g, a))
-    wide = {"int8": "float16", "uint8": "float16", "bfloat16": "float32", "int16": "float32"}.get(a.dtype, a.dtype)
-    if wide not in ("float16", "float32", "int32"):
-        raise Unsupported(f"no vector test of {a.dtype} against zero")
+    if a.dtype in UNSIGNED:
+        a = g.reinterpret(a, a.dtype.removeprefix("u"))
+    wide = {"int8": "float16", "uint8": "float16", "float16": "float16", "int32": "int32"}.get(a.dtype, "float32")
     return compare_exact(g, "ne", convert(g, a, wide), g.const(0, wide))
 
 

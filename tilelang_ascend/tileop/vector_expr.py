@@ -316,7 +316,7 @@ class ExprLowering:
             raise Unsupported(f"`{buffer.name}` or the choice of its rows changes in the same nest", "split the nest")
         self.pinned += read
         n = self.g.node("rows", memory_dtype(buffer), attrs=(rows, self.axes), key=("rows", len(self.g)))
-        n.axes = tuple(a for a in (*rows.outer, len(self.axes) - 1) if self.extents[a] > 1)
+        n.axes = rows.axes(self.extents)
         return n
 
     def _indirect(self, buffer, indices, clamp: bool) -> Node:

@@ -48,6 +48,8 @@ def _table(values, steps: dict, lowest: int, axes) -> tuple[View, bool]:
     if len(ratios) <= 1:
         factor = int(ratios.pop()) if ratios else 0
         if ratios or all(steps[a] == factor * packed[a] for a in axes):
+            if list(axes) != sorted(axes):
+                return _progression(values, values.span(axes), factor, -lowest), True
             lanes = g.node("lanes", "int32", attrs=(axes,))
             lanes.axes = axes
             return _evaluated(values, _scaled(g, lanes, factor, -lowest)), True
@@ -61,6 +63,20 @@ def _table(values, steps: dict, lowest: int, axes) -> tuple[View, bool]:
         total = out
     padded = packed[outer[-1]] != values.extents[inner]
     return total, not padded
+
+
+def _progression(values, lanes: int, factor: int, plus: int) -> View:
+    """``factor * k + plus`` for every lane k. Values of the graph lie in the order of the nest: other orders have no node."""
+    key = lanes, factor, plus
+    if key not in values.tables:
+        table = values.temporary_lanes("int32", lanes, "table")
+        if (factor, plus) == (1, 0):
+            values.emitter.issue("create_vec_index", table.head(), 0, lanes)
+        else:
+            values.emitter.issue("muls", table.head(), _progression(values, lanes, 1, 0).head(), factor, lanes)
+            values.emitter.issue("adds", table.head(), table.head(), plus, lanes)
+        values.tables[key] = table
+    return values.tables[key]
 
 
 def _iota(g, axis: int, factor: int, plus: int) -> Node:

@@ -21,12 +21,10 @@ def load_word(values, n: Node, want) -> View:
     values.consume(n.args)
     packed = values.canonical(n.axes)
     if source.strides != packed or not source.base.multiple_of(source.block):
-        base = add(scale(source.base, 2), constant(half))
-        strides = tuple(2 * s for s in source.strides)
-        return gather_view(values, View(source.buffer, source.version, base, strides, "int32"), n.axes)
+        return gather_view(values, source.word(half), n.axes)
     out = values.temporary("int32", n.axes, "low" if half == 0 else "high")
     lanes = 2 * values.span(n.axes)
-    values.emitter.issue("gather_mask", out.head(), source.retyped("int32").head(), 1 + half, lanes, 1, 1, 8)
+    values.emitter.issue("gather_mask", out.head(), source.word(0).head(), 1 + half, lanes, 1, 1, 8)
     return out
 
 
@@ -82,7 +80,7 @@ def interleave(values, out: View, halves: View, axes) -> None:
 
 
 def _gather(values, out: View, source, table: View, at, place, lanes: int) -> None:
-    heads = [out.retyped("int32").head(place), source, table.head(scale(at, 2))]
+    heads = [out.word(0).head(scale(place, 2)), source, table.head(scale(at, 2))]
     values.emitter.issue("gather", *heads, 0, 2 * lanes)
 
 
@@ -107,8 +105,13 @@ def _fits(values, out: View, axes) -> bool:
     return same and (out.dense or sum(values.extents[a] > 1 for a in axes) < 2)
 
 
-def _check(values, out: View, axes) -> None:
+def whole_rows(values, out: View, axes) -> bool:
+    """True when the lanes of `out` are rows of adjacent pairs that start at 32-byte boundaries."""
     real = [a for a in axes if values.extents[a] > 1]
     aligned = out.base.multiple_of(out.block) and all(out.strides[a] % out.block == 0 for a in real[:-1])
-    if not aligned or (real and out.strides[real[-1]] != 1):
+    return aligned and (not real or out.strides[real[-1]] == 1)
+
+
+def _check(values, out: View, axes) -> None:
+    if not whole_rows(values, out, axes):
         raise Unwritable()

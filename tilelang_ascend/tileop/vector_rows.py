@@ -7,6 +7,7 @@ unit, row by row. Under a condition all lanes are read, so the chosen row is cla
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from ..ir import (
     Bind,
@@ -25,11 +26,12 @@ from ..ir import (
     tirx,
     walk_expr,
 )
-from .affine import add, constant, is_scalar_var
+from .affine import add, affine, constant, is_scalar_var, scale
 from .context import BLOCK_BYTES
 from .parallel_scalar import element_address
 from .tensor_bounds import all_of, unproven
-from .vector_convert import Unsupported
+from .vector_convert import Unsupported, convert
+from .vector_elements import flag_at, load_elements, store_elements
 from .vector_graph import Node
 from .vector_values import Values
 from .vector_views import offset_by
@@ -40,33 +42,51 @@ _MAX_ROW_BYTES = 65535
 
 @dataclass(eq=False)
 class Rows:
-    """Rows of `buffer`: its index expressions (in the axis variables of the nest), and the axes over which rows are chosen."""
+    """Rows of `buffer`: its index expressions (in the axis variables of the nest), and the axes over which rows are chosen.
+    `single`: what is chosen are elements, not rows."""
 
     buffer: object
     indices: list
     outer: tuple[int, ...]
+    single: bool = False
+
+    @property
+    def memory(self) -> str:
+        """dtype of the elements in memory."""
+        return "uint8" if dtype_of(self.buffer) == "bool" else dtype_of(self.buffer)
+
+    def axes(self, extents) -> tuple[int, ...]:
+        """The axes of the nest along which the access varies."""
+        every = self.outer if self.single else (*self.outer, len(extents) - 1)
+        return tuple(a for a in every if extents[a] > 1)
 
 
 def rows_of(exprs, buffer, indices, clamp: bool) -> Rows:
-    """The access as rows. Raises `Unsupported` when it does not step through GM contiguously."""
+    """The access as rows, or as elements where it does not step through GM contiguously. Raises `Unsupported` when what chooses them
+    changes inside the nest."""
     indices = [_inlined(exprs, i) for i in indices]
     inner = len(exprs.axes) - 1
-    strides = buffer.strides
-    contiguous = not strides or const_int(strides[-1]) == 1
-    step = exprs.split(indices[-1])
-    mentioned = {a for i in indices for a in _axes_in(exprs, i)}
-    if not contiguous or step is None or step[0] != {inner: 1} or any(inner in _axes_in(exprs, i) for i in indices[:-1]):
-        raise Unsupported(f"`{buffer.name}` is accessed in GM lane by lane", "stage it through a tile")
-    if exprs.extents[inner] == 1 and any(n > 1 for n in exprs.extents):
-        raise Unsupported(f"`{buffer.name}` is accessed in GM element by element", "stage it through a tile")
-    if exprs.extents[inner] * itemsize(dtype_of(buffer)) > _MAX_ROW_BYTES:
-        raise Unsupported("the rows are longer than one transfer")
+    step, mentioned = exprs.split(indices[-1]), {a for i in indices for a in _axes_in(exprs, i)}
+    if not _contiguous(exprs, buffer, indices, step) or clamp and not _stays_inside(exprs, buffer, step):
+        indices = [_clamped(i, n) for i, n in zip(indices, buffer.ty.shape)] if clamp else indices
+        return Rows(buffer, indices, tuple(sorted(mentioned)), single=True)
     if clamp:
-        last = const_int(buffer.ty.shape[-1])
-        if last is None or step[1].terms or step[1].const < 0 or step[1].const + exprs.extents[inner] > last:
-            raise Unsupported(f"guarded rows of `{buffer.name}` may leave it", "stage it through a tile")
         indices = [_clamped(i, n) for i, n in zip(indices[:-1], buffer.ty.shape)] + indices[-1:]
     return Rows(buffer, indices, tuple(sorted(mentioned - {inner})))
+
+
+def _contiguous(exprs, buffer, indices, step) -> bool:
+    """True when the last index walks along the innermost axis of the nest, and one transfer takes what it passes."""
+    inner, strides = len(exprs.axes) - 1, buffer.strides
+    along = step is not None and step[0] == {inner: 1} and not any(inner in _axes_in(exprs, i) for i in indices[:-1])
+    short = exprs.extents[inner] * itemsize(dtype_of(buffer)) <= _MAX_ROW_BYTES
+    return along and short and (not strides or const_int(strides[-1]) == 1)
+
+
+def _stays_inside(exprs, buffer, step) -> bool:
+    """True when rows do not leave the tensor at either end."""
+    last = const_int(buffer.ty.shape[-1])
+    return last is not None and not step[1].terms and 0 <= step[1].const <= last - exprs.extents[-1]
 
 
 def _clamped(index, extent):
@@ -112,8 +132,10 @@ def tiles_in(rows: Rows) -> list:
 
 
 def load_rows(values: Values, n: Node, want) -> object:
-    """A temporary with the chosen rows."""
+    """A temporary with the chosen rows or elements."""
     (rows, axes) = n.attrs
+    if rows.single:
+        return load_elements(values, n, want)
     out = values.temporary(n.dtype, n.axes, rows.buffer.name + "_rows")
     size, count = itemsize(n.dtype), values.extents[-1]
     open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
@@ -145,9 +167,13 @@ def _part_inside(rows: Rows, open_terms, known: dict, count: int):
     return conditions, room if dtype_of(room) == "int32" else tirx.Cast("int32", room)
 
 
-def store_rows(values: Values, rows: Rows, axes, value: Node, span) -> None:
-    """The rows of `value` to their places, in the order of the nest."""
+def store_rows(values: Values, rows: Rows, axes, value: Node, mask: Node | None, span) -> None:
+    """The rows of `value` to their places where `mask` holds, in the order of the nest."""
     values.emitter.span = span
+    if rows.single or mask is not None and values.extents[-1] > 1 and len(axes) - 1 in mask.axes:
+        store_elements(values, rows, axes, value, mask, span)
+        return
+    flags = None if mask is None else values.view(values.added(convert(values.graph, mask, "int32")))
     every = tuple(range(len(values.extents)))
     source = values.expand(value, every) if value.op == "duplicate" else values.linear_operand(value, every, values.span(every))
     size, count = itemsize(source.dtype), values.extents[-1]
@@ -156,6 +182,9 @@ def store_rows(values: Values, rows: Rows, axes, value: Node, span) -> None:
 
     def move(at, address, known):
         conditions, lanes = _part_inside(rows, open_terms, known, count)
+        if flags is not None:
+            steps = [scale(affine(known[axes[a]]), flags.strides[a]) for a in mask.axes]
+            conditions = [*conditions, flag_at(values, flags, reduce(add, steps, constant(0)))]
         with values.emitter.block() as stmts:
             values.emitter.issue("copy_ub_to_gm", address, source.head(at), 1, lanes * size, 0, 0)
         values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=span)] if conditions else stmts

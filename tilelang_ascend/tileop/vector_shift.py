@@ -144,7 +144,8 @@ def _advance(head, elements: int):
     from ..ir import BufferLoad, call, dtype_of, operand_parts
 
     load, dtype = operand_parts(head)
-    moved = BufferLoad(load.source, [load.indices[0], load.indices[1] + elements])
+    words = itemsize(dtype_of(load)) == 8 and itemsize(dtype) == 4
+    moved = BufferLoad(load.source, [load.indices[0], load.indices[1] + elements // (2 if words else 1)])
     return moved if dtype == dtype_of(load) else call("ascend.reinterpret", [moved], dtype=dtype)
 
 

@@ -11,10 +11,11 @@ from .vector_fp8 import FORMATS, code_of
 from .vector_gather import gather_view
 from .vector_graph import Node
 from .vector_ops import VectorOps
-from .vector_pair import copy_pair
+from .vector_pair import copy_pair, whole_rows
 from .vector_shift import store_columns, store_shifted
 from .vector_values import Values
 from .vector_views import View, linear_span
+from .vector_words import words
 
 
 def store(values: Values, place: View, value: Node, span) -> None:
@@ -32,6 +33,8 @@ def store(values: Values, place: View, value: Node, span) -> None:
         _fill(values, place, value, axes)
     elif not axes:
         _store_element(values, place, value)
+    elif place.dtype == "int64" and not whole_rows(values, place, axes):
+        _store_words(values, place, value, axes)
     else:
         _move(values, place, value, axes)
 
@@ -44,6 +47,16 @@ def _store_element(values: Values, place: View, value: Node) -> None:
     var = Var("x", place.dtype)
     values.emitter.out.append(Bind(var, call("ascend.get_value", [values.view(value).head()], dtype=place.dtype)))
     values.emitter.issue("set_value", place.head(), var)
+
+
+def _store_words(values: Values, place: View, value: Node, axes) -> None:
+    """Low and high words of pairs that are not adjacent or not aligned, each as the 32-bit lanes they are."""
+    parts = [values.added(values.graph.tile(w)) for w in words(values.graph, value)]
+    # The high words may depend on what the store of the low ones overwrites.
+    for part in parts:
+        values.view(part)
+    for half, part in enumerate(parts):
+        _unaligned(values, place.word(half), part, axes)
 
 
 def _fill(values: Values, place: View, value: Node, axes) -> None:
@@ -64,6 +77,9 @@ def _fill_by_cast(values: Values, place: View, value: Node, axes) -> None:
     """8- and 64-bit tiles: fill a tile of a dtype that Duplicate has and convert it."""
     carrier, mode = ("float16", "trunc") if itemsize(place.dtype) == 1 else ("int32", "none")
     small = value.op == "const" and -(2**31) <= value.value < 2**31
+    if place.dtype == "int64" and not whole_rows(values, place, axes):
+        _store_words(values, place, values.graph.tile(value), axes)
+        return
     if place.dtype == "int64" and not small:
         copy_pair(values, place, values.graph.tile(value), axes)
         return

@@ -27,8 +27,9 @@ class Values:
         self.pitch_unit = pitch_unit
         self.views: dict[Node, View] = {}
         self.spreads: dict[Node, View] = {}
-        self.tables: dict[int, View] = {}
-        """Lanes -> offsets that interleave the words of as many pairs."""
+        self.tables: dict = {}
+        """Tables of offsets that belong to no node: lanes -> offsets that interleave the words of as many pairs; (lanes, factor, plus) ->
+        multiples of the lane numbers."""
         self.residents: dict = {}
         """Temporary buffer -> nodes whose value lies in it."""
         self.bound: set = set()

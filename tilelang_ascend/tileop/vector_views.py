@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir import BufferLoad, as_expr, const_int, dtype_of, itemsize, reinterpret
-from .affine import Affine, add, constant, scale
+from .affine import Affine, add, constant, divided, scale
 from .context import BLOCK_BYTES
 
 
@@ -18,7 +18,8 @@ class View:
     dense:   everything between the first and the last lane belongs to the value or is padding, so it may be overwritten
     whole:   the view is dense and reaches the end of the tile, so the rest of its last block is padding, too
     spread:  every lane value fills a whole 32-byte block (after `brcb`); the operation reads it with block stride 0
-    dtype:   element type the instruction sees, of the same width as the buffer's dtype
+    dtype:   element type the instruction sees, of the same width as the buffer's dtype; for the words of 64-bit buffers base and strides
+             count words
     """
 
     buffer: Any
@@ -37,7 +38,9 @@ class View:
 
     def head(self, offset: Affine | None = None):
         """The operand expression of the lane `offset` elements after the base."""
-        at = (self.base if offset is None else add(self.base, offset)).expr()
+        at = self.base if offset is None else add(self.base, offset)
+        words = itemsize(dtype_of(self.buffer)) == 8 and itemsize(self.dtype) == 4
+        at = divided(at, 2) if words else at.expr()
         return reinterpret(BufferLoad(self.buffer, [as_expr(self.version), as_expr(at)]), self.dtype)
 
     def same_place(self, other: View) -> bool:
@@ -50,6 +53,11 @@ class View:
             and self.strides == other.strides
             and self.spread == other.spread
         )
+
+    def word(self, half: int) -> View:
+        """The low (0) or high (1) words of 64-bit lanes."""
+        base = add(scale(self.base, 2), constant(half))
+        return View(self.buffer, self.version, base, tuple(2 * s for s in self.strides), "int32")
 
     def retyped(self, dtype: str) -> View:
         """The same lanes as another dtype of the same width."""

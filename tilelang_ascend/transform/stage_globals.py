@@ -11,16 +11,20 @@ After:   copy(A[0:128], x_raw); Parallel(i): x[i] = float32(x_raw[i])
 The region of a tile is the hull of the indices over the nest. A nest whose tiles exceed the budget is cut along its outermost loop.
 Being in bounds implies the usual tail guard (`bounds_guards`). Under other conditions the tile is read first and written back whole if
 no other block touches it (`owned_tiles`); otherwise what the condition selects is transferred (`store_selected`).
-Indices that are not affine in the loop variables stay; the vectoriser gathers them.
+A dimension whose index is data is staged whole when there is room, so that one instruction gathers what the nest chooses (not where
+the data chooses long rows, and not from tensors that the kernel also writes: other cores may be writing beside the chosen elements).
+Other indices that are not affine in the loop variables stay; the vectoriser has a transfer for each row or element.
 
 Requires: placed Tile IR. Ensures: nests read and write GM only through non-affine indices.
 """
 
 from __future__ import annotations
 
+import math
+
 from ..analysis.nest_indices import NestIndices
 from ..analysis.owned_tiles import OwnedTiles
-from ..analysis.tile_uses import is_parallel, is_scalar_var, loads_in, moved_regions, with_regions
+from ..analysis.tile_uses import is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -61,6 +65,13 @@ from .store_selected import Selection, covers, needs_whole_rows
 
 # Share of UB the staged tiles of one nest may take: two versions of each and the temporaries of the body must fit beside them.
 TILE_BUDGET_SHARE = 1 / 6
+
+# All tiles of a kernel and tensors staged whole together may take this share: the rest is for versions and temporaries.
+TABLE_SHARE = 1 / 2
+# Bytes of a tensor that are worth loading for each element that is chosen from it.
+TABLE_BYTES_FOR_EACH = 1024
+# From this length on, rows chosen by data are transfers of their own.
+ROW_BYTES = 256
 
 
 def nest_of(stmt: For):
@@ -115,11 +126,14 @@ class _Tile:
 
 
 class _Stager(StmtMutator):
-    """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds."""
+    """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds. `room`: bytes for tensors staged whole;
+    `written`: what the kernel writes."""
 
-    def __init__(self, loops, body: Stmt):
+    def __init__(self, loops, body: Stmt, room: int, written: set):
         self.nest = NestIndices(loops, body)
+        self.loops, self.room, self.written = loops, room, written
         self.tiles: list[_Tile] = []
+        self.tables: list[_Tile] = []
         self.analyzer = sym.Analyzer()
         self.written_at: dict = {}
 
@@ -129,22 +143,54 @@ class _Stager(StmtMutator):
         if forms is None:
             return None
         hulls = [f.hull(self.nest.extents) for f in forms]
+        return self.placed(self.tiles, buffer, indices, hulls)
+
+    def table(self, buffer, indices):
+        """The tile of a tensor of which data chooses elements and the indices into it, or None if there is none."""
+        chosen, hulls = False, []
+        for index, n in zip(indices, buffer.ty.shape):
+            form = self.nest.forms([index])
+            chosen = chosen or form is None
+            hulls.append(form[0].hull(self.nest.extents) if form else (imm(0), const_int(n)))
+        lanes = [const_int(e) for _, e in self.loops]
+        extents = [h[1] for h in hulls]
+        if not chosen or None in extents or None in lanes or buffer in self.written or self.long_rows(buffer, indices):
+            return None
+        nbytes = math.prod(extents) * itemsize(dtype_of(buffer))
+        if nbytes > min(self.room, TABLE_BYTES_FOR_EACH * math.prod(lanes)):
+            return None
+        before = len(self.tables)
+        found = self.placed(self.tables, buffer, indices, hulls)
+        self.room -= nbytes * (len(self.tables) - before)
+        return found
+
+    def long_rows(self, buffer, indices) -> bool:
+        """True if the innermost index walks along a row and the others choose which."""
+        form = self.nest.forms([indices[-1]])
+        if not form or list(form[0].coeffs.values()) != [1]:
+            return False
+        (v,) = form[0].coeffs
+        alone = not any(v in free_vars(i) for i in indices[:-1])
+        return alone and (self.nest.extents[v] or 0) * itemsize(dtype_of(buffer)) >= ROW_BYTES
+
+    def placed(self, tiles: list, buffer, indices, hulls):
+        """The tile among `tiles` for this hull, new if there is none yet, and the indices into it."""
         mins = [self.analyzer.simplify(h[0]) for h in hulls]
         extents = [h[1] for h in hulls]
-        for t in self.tiles:
+        for t in tiles:
             same = t.source.same_as(buffer) and t.extents == extents
             if same and all(self.analyzer.can_prove_equal(a, b) for a, b in zip(t.mins, mins)):
                 break
         else:
             t = _Tile(buffer, mins, extents)
-            self.tiles.append(t)
+            tiles.append(t)
         local = [self.analyzer.simplify(indices[d] - mins[d]) for d in t.kept]
         return t, local
 
     def expr(self, e):
         if isinstance(e, TensorLoad) and scope_of(e.source) in ("global", ""):
             indices = [self.expr(i) for i in e.indices]
-            found = self.tile(e.source, indices)
+            found = self.tile(e.source, indices) or self.table(e.source, indices)
             if found is None:
                 return BufferLoad(e.source, indices)
             found[0].read = True
@@ -197,8 +243,10 @@ def inline_index_binds(body: Stmt) -> Stmt:
 
 
 class _StageNests(StmtMutator):
-    def __init__(self, chip, owned: OwnedTiles):
-        self.budget = int(chip.capacity_bytes(Space.UB) * TILE_BUDGET_SHARE)
+    def __init__(self, chip, body: Stmt, owned: OwnedTiles):
+        ub = chip.capacity_bytes(Space.UB)
+        self.budget, self.room = int(ub * TILE_BUDGET_SHARE), int(ub * TABLE_SHARE) - tile_bytes(body)
+        self.written = uses_of(body).writes
         self.allocs: list[Stmt] = []
         self.owned, self.own = owned, set()
 
@@ -253,9 +301,9 @@ class _StageNests(StmtMutator):
         guards = DropBoundsGuards(loops, body)
         plain = body
         body = guards(body)
-        stager = _Stager(loops, body)
+        stager = _Stager(loops, body, self.room, self.written)
         new_body = stager(body)
-        if not stager.tiles:
+        if not stager.tiles and not stager.tables:
             return rebuild_nest(nest, loops, body)
         total = sum(t.nbytes for t in stager.tiles)
         outer, selections = const_int(loops[0][1]), {}
@@ -272,10 +320,11 @@ class _StageNests(StmtMutator):
         if total > self.budget and outer > 1:
             rows = even_chunk(outer, max(1, outer * self.budget // total))
             return cut_nest(rebuild_nest(nest, loops, plain), rows, self.stage)
-        self.allocs += [AllocBuffer(t.buffer) for t in stager.tiles]
+        self.room = stager.room - total
+        self.allocs += [AllocBuffer(t.buffer) for t in (*stager.tables, *stager.tiles)]
         self.allocs += [AllocBuffer(s.mask) for s in selections.values()]
         out: list = []
-        for t in stager.tiles:
+        for t in (*stager.tables, *stager.tiles):
             if t.read:
                 out.append(tile_op("copy", t.region, full_region(t.buffer), span=nest.span))
             elif t in selections:
@@ -291,6 +340,12 @@ class _StageNests(StmtMutator):
                 source, target = t.store_regions(guards.limits.get(t.source, {}), stager.written_at.get(t.source))
                 out.append(tile_op("copy", source, target, span=nest.span))
         return out
+
+
+def tile_bytes(body: Stmt) -> int:
+    """Bytes of the tiles of fixed size in UB."""
+    tiles = [s.buffer for s in statements(body) if isinstance(s, AllocBuffer) and scope_of(s.buffer) == "shared.ub"]
+    return sum(math.prod(const_int(n) or 1 for n in b.ty.shape) * itemsize(dtype_of(b)) for b in tiles)
 
 
 def cut_nest(nest: For, rows: int, stage) -> list:
@@ -324,7 +379,7 @@ def stage_globals(func: PrimFunc, chip) -> PrimFunc:
     owned = OwnedTiles(func)
 
     def stage(body: Stmt) -> Stmt:
-        stager = _StageNests(chip, owned)
+        stager = _StageNests(chip, body, owned)
         staged = stager(body)
         return seq(stager.allocs, staged)
 

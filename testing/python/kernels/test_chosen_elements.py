@@ -1,0 +1,113 @@
+"""Elements and rows of GM tensors that data chooses: small tables are loaded whole, others element by element, stores too."""
+
+import logging
+
+import ml_dtypes
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+RNG = np.random.default_rng(77)
+N, M, BLOCK = 90, 70, 33
+
+
+@pytest.fixture(autouse=True)
+def no_scalar_loops(caplog):
+    with caplog.at_level(logging.WARNING, logger="tilelang_ascend"):
+        yield
+    assert "scalar loops" not in caplog.text
+
+
+def numpy_dtype(dtype):
+    return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+def numbers(shape, dtype):
+    if dtype == "bool":
+        return RNG.random(shape) < 0.5
+    x = RNG.integers(-100, 100, shape).astype(numpy_dtype(dtype))
+    return x * 10**15 if dtype == "int64" else x
+
+
+def gather_and_scatter(size, dtype):
+    @T.prim_func
+    def main(
+        X: T.Tensor((size,), dtype), I: T.Tensor((M,), "int32"), Y: T.Tensor((M,), dtype), P: T.Tensor((M,), "int32"),
+        Z: T.Tensor((N,), dtype), W: T.Tensor((3, N), dtype),
+    ):  # fmt: skip
+        with T.Kernel(T.ceildiv(M, BLOCK)) as bx:
+            for i in T.Parallel(BLOCK):
+                if bx * BLOCK + i < M:
+                    Y[bx * BLOCK + i] = X[I[bx * BLOCK + i]]
+            for i in T.Parallel(BLOCK):
+                if bx * BLOCK + i < M and X[bx * BLOCK + i] > X[bx * BLOCK + i + 1]:
+                    Z[P[bx * BLOCK + i]] = X[bx * BLOCK + i]
+            for j, i in T.Parallel(3, BLOCK):
+                if bx * BLOCK + i < M:
+                    W[j, P[bx * BLOCK + i]] = X[bx * BLOCK + i + j]
+
+    return main
+
+
+@pytest.mark.parametrize(
+    "size, dtype, text",
+    [
+        (200, "float32", False), (200, "int8", True), (200, "int64", False),  # loaded whole
+        (99_999, "float16", True), (99_999, "int32", False), (99_999, "int8", False), (99_999, "int64", True), (99_999, "bool", False),
+        (99_999, "bfloat16", False),
+    ],
+)  # fmt: skip
+def test_elements(size, dtype, text):
+    x, index = numbers(size, dtype), RNG.integers(0, size, M, dtype=np.int32)
+    places = RNG.permutation(N)[:M].astype(np.int32)
+    zeros = {"Y": M, "Z": N, "W": (3, N)}
+    arrays = {"X": x, "I": index, "P": places, **{name: np.zeros(s, x.dtype) for name, s in zeros.items()}}
+    out = roads.run(tilelang.compile(gather_and_scatter(size, dtype)), arrays, text=text)
+    want = {name: np.zeros(s, x.dtype) for name, s in zeros.items()}
+    want["Y"] = x[index]
+    falls = x[:M] > x[1 : M + 1]
+    want["Z"][places[falls]] = x[:M][falls]
+    want["W"][:, places] = np.stack([x[j : M + j] for j in range(3)])
+    for name, array in want.items():
+        np.testing.assert_array_equal(out[name], array, err_msg=name)
+
+
+def test_several_chunks_and_doubled_places():
+    """More lanes than are spread at a time; where two lanes choose one place, the later one stays."""
+    n = 1100
+
+    @T.prim_func
+    def main(X: T.Tensor((50_000,), "float32"), I: T.Tensor((n,), "int32"), Y: T.Tensor((n,), "float32"), Z: T.Tensor((300,), "float32")):
+        with T.Kernel(1):
+            for i in T.Parallel(n):
+                Y[i] = X[I[i]] + 1.0
+            for i in T.Parallel(n):
+                Z[I[i] % 300] = X[i]
+
+    x, index = numbers(50_000, "float32"), RNG.integers(0, 50_000, n, dtype=np.int32)
+    out = roads.run(tilelang.compile(main), {"X": x, "I": index, "Y": np.zeros(n, np.float32), "Z": np.zeros(300, np.float32)}, text=False)
+    np.testing.assert_array_equal(out["Y"], x[index] + 1)
+    want = np.zeros(300, np.float32)
+    for i in range(n):
+        want[index[i] % 300] = x[i]
+    np.testing.assert_array_equal(out["Z"], want)
+
+
+def test_rows_under_a_condition():
+    """Rows whose condition does not look at the column stay one transfer each."""
+
+    @T.prim_func
+    def main(X: T.Tensor((20, 64), "float16"), P: T.Tensor((20,), "int32"), Y: T.Tensor((40, 64), "float16")):
+        with T.Kernel(T.ceildiv(20, 8)) as bx:
+            for i, j in T.Parallel(8, 64):
+                if bx * 8 + i < 20:
+                    Y[P[bx * 8 + i], j] = X[bx * 8 + i, j] * 2.0
+
+    x, places = numbers((20, 64), "float16"), RNG.permutation(40)[:20].astype(np.int32)
+    out = roads.run(tilelang.compile(main), {"X": x, "P": places, "Y": np.zeros((40, 64), np.float16)}, text=False)
+    want = np.zeros((40, 64), np.float16)
+    want[places] = x * 2
+    np.testing.assert_array_equal(out["Y"], want)
