@@ -4,7 +4,7 @@
     T.topk(x, values, indices)                        the largest elements of every row, as many as `values` has columns
     T.argsort(x, place)                               only where they are
 
-Rows are sorted along the last dimension, of any length that fits UB. Equal elements keep their order (the smaller index first, both
+Rows are sorted along the last dimension, of any length that fits UB, those of another dimension through a transposed tile. Equal elements keep their order (the smaller index first, both
 ways). NaN counts as larger than every number, equal to +inf. Values come out bit by bit as they went in.
 """
 
@@ -36,70 +36,92 @@ def sort(src, dst=None, dim: int = -1, descending: bool = False, indices=None, s
     `indices` (int32, the same shape) receives the place of every element in its row. Always stable. dtypes: floats, integers up to
     32 bits. Raises `ShapeMismatch` and `InvalidArgument`.
     """
-    source = _source(src, dim, "T.sort")
+    source, axis = _source(src, dim, "T.sort")
     target = source if dst is None else tile_operand(dst, "the destination of T.sort")
     if _extents(target) != _extents(source):
         raise ShapeMismatch(f"T.sort: {source.describe()} and {target.describe()} have different shapes")
-    _sort(source, target, indices, bool(plain(descending)), "T.sort")
+    _sort(source, axis, target, indices, bool(plain(descending)), "T.sort")
 
 
 def argsort(src, indices, dim: int = -1, descending: bool = False, stable: bool = True) -> None:
     """Where the elements of the sorted rows of `src` are: int32 `indices`, with at most as many columns as `src`."""
-    _sort(_source(src, dim, "T.argsort"), None, indices, bool(plain(descending)), "T.argsort")
+    _sort(*_source(src, dim, "T.argsort"), None, indices, bool(plain(descending)), "T.argsort")
 
 
 def topk(src, values=None, indices=None, k=None, dim: int = -1, largest: bool = True, sorted: bool = True) -> None:
     """The k largest (smallest if not `largest`) elements of every row, in order, and their places.
 
-    `values` and `indices` (int32) have the shape of `src` with k as the last extent; one of them may be left out.
+    `values` and `indices` (int32) have the shape of `src` with k as the extent along `dim`; one of them may be left out.
     """
-    source = _source(src, dim, "T.topk")
+    source, axis = _source(src, dim, "T.topk")
     outputs = [tile_operand(o, "a destination of T.topk") for o in (values, indices) if o is not None]
     if not outputs:
         raise InvalidArgument("T.topk has no destination", hint="T.topk(x, values, indices)")
-    wanted = constant(plain(k)) if k is not None else constant(outputs[0].extents[-1])
-    if any(constant(o.extents[-1]) != wanted for o in outputs):
+    wanted = constant(plain(k)) if k is not None else constant(outputs[0].extents[axis])
+    if any(len(o.extents) <= axis or constant(o.extents[axis]) != wanted for o in outputs):
         raise ShapeMismatch(f"T.topk of {wanted} elements into {outputs[0].describe()}")
-    _sort(source, None if values is None else outputs[0], indices, bool(plain(largest)), "T.topk")
+    _sort(source, axis, None if values is None else outputs[0], indices, bool(plain(largest)), "T.topk")
 
 
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _source(src, dim, what: str) -> Operand:
+def _source(src, dim, what: str) -> tuple[Operand, int]:
+    """The operand and the dimension to sort."""
     op = tile_operand(src, f"the source of {what}")
     axis = _axis(op, dim, what)
-    if axis != len(op.extents) - 1:
-        raise InvalidArgument(
-            f"{what} along dimension {axis} of {op.describe()}: rows are sorted, dimension {len(op.extents) - 1}",
-            hint="T.transpose the tile first",
-        )
     if None in _extents(op):
         raise InvalidArgument(f"{what}: {op.describe()} has a size known only at run time", hint="sort a whole tile, fill its tail first")
     if op.dtype not in _EXACT and op.dtype not in ("int32", "uint32"):
         raise InvalidArgument(f"{what} of {op.dtype}", hint="sort float16, bfloat16, float32 or integers of up to 32 bits")
-    return op
+    return op, axis
 
 
 def _extents(op: Operand) -> tuple:
     return tuple(constant(e) for e in op.extents)
 
 
-def _check_rows(op: Operand, source: Operand, what: str) -> None:
-    rows, width = _extents(source)[:-1], _extents(source)[-1]
-    extents = _extents(op)
-    if extents[:-1] != rows or extents[-1] is None or extents[-1] > width:
-        raise ShapeMismatch(f"{what} of {source.describe()}: the destination is {op.describe()}, needs {shape_text(rows)} rows")
+def _check_rows(op: Operand, source: Operand, axis: int, what: str) -> None:
+    rows, extents = _axis_last(_extents(source), axis), _extents(op)
+    place = _axis_last(extents, axis) if len(extents) == len(rows) else extents
+    if place[:-1] != rows[:-1] or place[-1] is None or place[-1] > rows[-1]:
+        raise ShapeMismatch(f"{what} of {source.describe()}: the destination is {op.describe()}, needs {shape_text(rows[:-1])} rows")
+
+
+def _axis_last(items, axis: int) -> tuple:
+    items = tuple(items)
+    return (*items[:axis], *items[axis + 1 :], items[axis])
 
 
 # ---- how -------------------------------------------------------------------------------------------------------------
 
 
-def _sort(source: Operand, values: Operand | None, indices, descending: bool, what: str) -> None:
+def _sort(source: Operand, axis: int, values: Operand | None, indices, descending: bool, what: str) -> None:
     places = None if indices is None else tile_operand(indices, f"the indices of {what}")
     for op in (values, places):
         if op is not None:
-            _check_rows(op, source, what)
+            _check_rows(op, source, axis, what)
+    if axis == len(source.extents) - 1:
+        _sort_rows(source, values, places, descending, what)
+        return
+
+    def along(index) -> tuple:
+        """Index into the operands of an element of the transposed tiles."""
+        return (*index[:axis], index[-1], *index[axis:-1])
+
+    def turned(op: Operand | None, dtype: str):
+        return None if op is None else _whole(_tile(_axis_last(_extents(op), axis), dtype, "turned"))
+
+    rows, sorted_values, order = turned(source, source.dtype), turned(values, source.dtype), turned(places, "int32")
+    _each(rows, lambda index: BufferLoad(source.buffer, offset(source, along(index))))
+    _sort_rows(rows, sorted_values, order, descending, what)
+    for op, result in ((values, sorted_values), (places, order)):
+        if op is not None:
+            _each(op, lambda index, result=result: BufferLoad(result.buffer, list(_axis_last(index, axis))))
+
+
+def _sort_rows(source: Operand, values: Operand | None, places: Operand | None, descending: bool, what: str) -> None:
+    """The same along the last dimension."""
     wanted = _extents(places or values)[-1]
     if values is not None and places is not None and not same(values.extents[-1], places.extents[-1]):
         raise ShapeMismatch(f"{what}: {values.describe()} and {places.describe()} have different shapes")

@@ -6,7 +6,19 @@ blocks at a time; one gather brings them together, one `brcb` takes them apart.
 
 from __future__ import annotations
 
-from ..ir import Bind, BufferLoad, IntImm, Var, call, dtype_of, if_then, imm, itemsize, reinterpret, seq, substitute_expr
+from ..ir import (
+    Bind,
+    BufferLoad,
+    IntImm,
+    Var,
+    call,
+    if_then,
+    imm,
+    itemsize,
+    reinterpret,
+    seq,
+    substitute_expr,
+)
 from .affine import add, constant, scale
 from .context import BLOCK_BYTES, round_up
 from .parallel_scalar import element_address

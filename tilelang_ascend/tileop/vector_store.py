@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..ir import Bind, Var, call, itemsize
-from .affine import constant
-from .context import BLOCK_BYTES
-from .vector_convert import Unsupported
+from .affine import add, constant
+from .context import BLOCK_BYTES, round_up
+from .vector_convert import Unsupported, convert
 from .vector_emit import Unwritable
 from .vector_fp8 import FORMATS, code_of
 from .vector_gather import gather_view
@@ -16,6 +18,9 @@ from .vector_shift import store_columns, store_shifted
 from .vector_values import Values
 from .vector_views import View, linear_span
 from .vector_words import words
+
+_MOST_WIDENED = 16384
+"""Bytes of a tile that are widened around a store: 32 KB."""
 
 
 def store(values: Values, place: View, value: Node, span) -> None:
@@ -87,7 +92,10 @@ def _fill_by_cast(values: Values, place: View, value: Node, axes) -> None:
         raise Unsupported(f"a fill of {place.dtype} elements with this value")
     tile = values.temporary(carrier, axes, "fill")
     values.emitter.run("duplicate", [tile], axes, [values.scalar(VectorOps(values.graph).scalar_cast(value, carrier))])
-    values.emitter.run("cast", [place, tile], axes, round=mode)
+    try:
+        values.emitter.run("cast", [place, tile], axes, round=mode)
+    except Unwritable:
+        _unaligned(values, place, values.added(values.graph.tile(value)), axes)
 
 
 def _move(values: Values, place: View, value: Node, axes) -> None:
@@ -126,6 +134,9 @@ def _block_copy(values: Values, place: View, source: View, axes) -> bool:
 
 def _unaligned(values: Values, place: View, value: Node, axes) -> None:
     """Destinations that start inside a block or step over lanes: masked copies of a value shifted into position."""
+    if any(place.strides[a] < 0 for a in axes):
+        _reversed(values, place, value, axes)
+        return
     order = tuple(sorted(axes, key=lambda a: -abs(place.strides[a])))
     if order != axes:
         _transposed(values, place, value, axes, order)
@@ -140,8 +151,11 @@ def _unaligned(values: Values, place: View, value: Node, axes) -> None:
             store_shifted(values, place, value, axes, step)
             return
     if itemsize(place.dtype) == 1 and rows_aligned and step % place.block == 0 and place.base.multiple_of(place.block):
-        wide = values.spread(values.added(values.graph.cast(value, "float16", "none")))
+        wide = values.spread(_widened(values, value))
         values.emitter.run("cast", [place, wide], axes, round="trunc")
+        return
+    if itemsize(place.dtype) == 1:
+        _store_widened(values, place, value, axes)
         return
     raise Unsupported(
         "the store does not start at a 32-byte boundary or steps irregularly through the tile",
@@ -149,8 +163,64 @@ def _unaligned(values: Values, place: View, value: Node, axes) -> None:
     )
 
 
+def _reversed(values: Values, place: View, value: Node, axes) -> None:
+    """Axes the tile steps through backwards: gather the value in the order of the tile."""
+    back = [a for a in axes if place.strides[a] < 0]
+    if value.op == "duplicate":
+        _fill(values, _turned(values, place, back), value.args[0], axes)
+        return
+    full = values.view(value) if all(a in value.axes for a in axes) else values.expand(value, axes)
+    moved = gather_view(values, _turned(values, full, back), axes)
+    _move(values, _turned(values, place, back), _leaf(values, moved, axes), axes)
+
+
+def _leaf(values: Values, view: View, axes) -> Node:
+    """Lanes in memory as a value."""
+    leaf = Node("load", view.dtype, (), (view,))
+    leaf.axes = tuple(axes)
+    return values.added(leaf)
+
+
+def _widened(values: Values, value: Node) -> Node:
+    """Bytes as float16, which holds them exactly."""
+    graph = values.graph
+    if value.op == "duplicate":
+        return values.added(graph.tile(VectorOps(graph).scalar_cast(value.args[0], "float16")))
+    return values.added(convert(graph, value if value.dtype == "int8" else graph.reinterpret(value, "uint8"), "float16"))
+
+
+def _turned(values: Values, view: View, axes) -> View:
+    """The same lanes counted from the other end of some axes."""
+    base, strides = view.base, list(view.strides)
+    for a in axes:
+        base = add(base, constant((values.extents[a] - 1) * strides[a]))
+        strides[a] = -strides[a]
+    return replace(view, base=base, strides=tuple(strides), dense=False, whole=False)
+
+
+def _store_widened(values: Values, place: View, value: Node, axes) -> None:
+    """Bytes anywhere: the part of the tile around them is widened to float16, changed and narrowed again."""
+    wide, size = _widened(values, value), int(place.buffer.ty.shape[1])
+    first, last = 0, size
+    if not place.base.terms:
+        first = place.base.const // BLOCK_BYTES * BLOCK_BYTES
+        last = min(size, round_up(place.base.const + linear_span(values.extents, place.strides, axes), BLOCK_BYTES))
+    if last - first > _MOST_WIDENED:
+        raise Unsupported("a store of bytes that does not start at a 32-byte boundary in a large tile", "store to a smaller tile first")
+    values.view(wide)
+    room = values.temporary_lanes("float16", last - first, "around")
+    around = View(place.buffer, place.version, constant(first), (), "int8" if place.dtype == "int8" else "uint8")
+    values.emitter.linear("cast", [room.head(), around.head()], last - first, round="none")
+    base = add(place.base, constant(-first))
+    _move(values, replace(place, buffer=room.buffer, version=0, base=base, dtype="float16", dense=False, whole=False), wide, axes)
+    values.emitter.linear("cast", [around.head(), room.head()], last - first, round="trunc")
+
+
 def _transposed(values: Values, place: View, value: Node, axes, order) -> None:
     """The tile steps through the axes in another order than the computation: gather the value into that order."""
+    if itemsize(place.dtype) == 1 and value.op == "duplicate":
+        _store_widened(values, place, value, axes)
+        return
     full = values.view(value) if all(a in value.axes for a in axes) else values.expand(value, axes)
     moved = gather_view(values, full, order)
     hops = [moved] if itemsize(place.dtype) != 1 else [moved, values.temporary("float16", order, "wide")]
@@ -160,9 +230,10 @@ def _transposed(values: Values, place: View, value: Node, axes, order) -> None:
     try:
         values.emitter.run(name, [place, hops[-1]], order, **({"round": "trunc"} if name == "cast" else {}))
     except Unwritable:
-        raise Unsupported(
-            "a transposed store that does not start at a 32-byte boundary", "store to an aligned tile first"
-        ) from None
+        if name == "cast":
+            _store_widened(values, place, value, axes)
+        else:
+            _unaligned(values, place, _leaf(values, moved, order), order)
 
 
 __all__ = ["store"]

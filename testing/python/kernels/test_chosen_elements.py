@@ -96,18 +96,19 @@ def test_several_chunks_and_doubled_places():
     np.testing.assert_array_equal(out["Z"], want)
 
 
-def test_rows_under_a_condition():
-    """Rows whose condition does not look at the column stay one transfer each."""
+@pytest.mark.parametrize("width", [64, 1])
+def test_rows_under_a_condition(width):
+    """Rows whose condition does not look at the column stay one transfer each; rows of one element are elements."""
 
     @T.prim_func
-    def main(X: T.Tensor((20, 64), "float16"), P: T.Tensor((20,), "int32"), Y: T.Tensor((40, 64), "float16")):
+    def main(X: T.Tensor((20, width), "float16"), P: T.Tensor((20,), "int32"), Y: T.Tensor((40, width), "float16")):
         with T.Kernel(T.ceildiv(20, 8)) as bx:
-            for i, j in T.Parallel(8, 64):
+            for i, j in T.Parallel(8, width):
                 if bx * 8 + i < 20:
                     Y[P[bx * 8 + i], j] = X[bx * 8 + i, j] * 2.0
 
-    x, places = numbers((20, 64), "float16"), RNG.permutation(40)[:20].astype(np.int32)
-    out = roads.run(tilelang.compile(main), {"X": x, "P": places, "Y": np.zeros((40, 64), np.float16)}, text=False)
-    want = np.zeros((40, 64), np.float16)
+    x, places = numbers((20, width), "float16"), RNG.permutation(40)[:20].astype(np.int32)
+    out = roads.run(tilelang.compile(main), {"X": x, "P": places, "Y": np.zeros((40, width), np.float16)}, text=False)
+    want = np.zeros((40, width), np.float16)
     want[places] = x * 2
     np.testing.assert_array_equal(out["Y"], want)

@@ -162,6 +162,43 @@ def test_in_place_slices_and_other_ranks():
     np.testing.assert_array_equal(out["Z"], np.concatenate([np.sort(z[:40])[::-1], z[40:]]))
 
 
+@pytest.mark.parametrize("dtype, dim", [("float32", 0), ("int8", 1), ("float16", 1)])
+def test_other_dimensions(dtype, dim):
+    shape = (40, 6) if dim == 0 else (3, 37, 5)
+    best = tuple(4 if d == dim else n for d, n in enumerate(shape))
+
+    @T.prim_func
+    def main(X: T.Tensor(shape, dtype), Y: T.Tensor(shape, dtype), I: T.Tensor(shape, "int32"), B: T.Tensor(best, dtype)):
+        with T.Kernel(1):
+            x, y = T.alloc_shared(shape, dtype), T.alloc_shared(shape, dtype)
+            place, b = T.alloc_fragment(shape, "int32"), T.alloc_fragment(best, dtype)
+            T.copy(X, x)
+            T.sort(x, y, dim=dim, indices=place)
+            T.topk(x, b, dim=dim)
+            T.copy(y, Y)
+            T.copy(place, I)
+            T.copy(b, B)
+
+    x = numbers(shape, dtype)
+    kernel = tilelang.compile(main)
+    out = roads.run(
+        kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(shape, np.int32), "B": np.zeros(best, x.dtype)}, text=False
+    )
+    assert "GetValue" not in kernel.get_kernel_source()
+    rows = np.moveaxis(x, dim, -1)
+    values, places = ordered(rows, False)
+    np.testing.assert_array_equal(np.moveaxis(out["I"], dim, -1), places)
+    np.testing.assert_array_equal(np.moveaxis(out["Y"], dim, -1), values)
+    np.testing.assert_array_equal(np.moveaxis(out["B"], dim, -1), ordered(rows, True, 4)[0])
+
+
+def test_on_a5():
+    """The sorter of the 950."""
+    x = numbers((3, 70), "float32")
+    kernel = tilelang.compile(sort_kernel(3, 70, "float32", True, 3), target="a5")
+    check(roads.run(kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(x.shape, np.int32)}, text=True), x, True)
+
+
 def test_no_scalar_loop():
     text = tilelang.compile(topk_kernel(64, 256, 8, "float32", True, 16)).get_kernel_source()
     assert "GetValue" not in text and "SetValue" not in text
@@ -170,7 +207,8 @@ def test_no_scalar_loop():
 @pytest.mark.parametrize(
     "call, error",
     [
-        (lambda x, y: T.sort(x, y, dim=0), InvalidArgument),
+        (lambda x, y: T.sort(x, y, dim=2), InvalidArgument),
+        (lambda x, y: T.topk(x, T.alloc_shared((2, 63), "float32"), dim=0), ShapeMismatch),
         (lambda x, y: T.sort(x, T.alloc_shared((4, 40), "float32")), ShapeMismatch),
         (lambda x, y: T.topk(x, T.alloc_shared((4, 8), "float32"), k=9), ShapeMismatch),
         (lambda x, y: T.topk(x, T.alloc_shared((4, 65), "float32")), ShapeMismatch),
