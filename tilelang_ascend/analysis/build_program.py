@@ -32,6 +32,9 @@ SYNC_KINDS = {
 #: Annotation of loops whose iterations are different tiles of the user's grid.
 INDEPENDENT = "tl.persistent"
 
+#: Annotation of loops whose iterations are iterations of a parallel nest: what they store to tensors of the user has no order.
+UNORDERED = "tl.unordered"
+
 
 def build_program(func, chip) -> Program:
     """The `Program` of `func`. `chip` tells which pipes complete in order (`chip.orders`)."""
@@ -135,7 +138,8 @@ class _Builder:
         atom = self.forms.loop(s.loop_var if is_for else s)
         extent = self.forms(s.extent) if is_for else None
         trip = extent.const if is_for and not extent.terms else None
-        node = Loop(block, position, s, atom, extent, trip, independent=is_for and INDEPENDENT in s.annotations)
+        notes = s.annotations if is_for else {}
+        node = Loop(block, position, s, atom, extent, trip, independent=INDEPENDENT in notes, unordered=UNORDERED in notes)
         most = trip if trip is not None or not is_for else upper_bound(s.extent, self.forms, self.extents)
         if most is not None:
             self.extents[atom] = most if trip is not None else max(1, most)

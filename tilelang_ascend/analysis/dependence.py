@@ -96,7 +96,8 @@ class _Finder:
         distances = [0] * len(common)
         across_tiles = a.buffer not in self.program.user_tensors
         for level in range(len(common) - 1, -1, -1):
-            if carried and (across_tiles or not common[level].independent):
+            loose = common[level].independent or common[level].unordered
+            if carried and (across_tiles or not loose):
                 distances[level] = compare.distance(common[level].atom, inner)
             inner.add(common[level].atom)
         if same or any(distances):

@@ -73,6 +73,7 @@ class Loop(Node):
     """`for` (with the atom of its variable and its trip count) or `while` (atom only, no count).
 
     `independent`: iterations are different tiles of the user's grid, which no program may order through GM.
+    `unordered`: iterations are iterations of a parallel nest, of which no two may store to the same element of a user's tensor.
     """
 
     atom: Atom = None
@@ -81,6 +82,7 @@ class Loop(Node):
     body: Block = None
     has_jump: bool = False
     independent: bool = False
+    unordered: bool = False
 
 
 @dataclass(eq=False, slots=True)

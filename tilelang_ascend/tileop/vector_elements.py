@@ -116,7 +116,7 @@ def _pair_offsets(values: Values, lanes: int) -> View:
 
 
 def store_elements(values: Values, rows, axes, value: Node, mask: Node | None, span) -> None:
-    """The lanes of `value` (in the dtype of memory) to their places where `mask` holds, in the order of the nest."""
+    """The lanes of `value` (in the dtype of memory) to their places where `mask` holds; no two choose the same."""
     values.emitter.span = span
     every, size = tuple(range(len(values.extents))), itemsize(value.dtype)
     parts = _parts(values, value, size)
@@ -189,7 +189,7 @@ class _Chunks:
                     inner = {variables[self.real[-1]]: _index(first, k)} if self.real else {}
                     one(k, {**{v: imm(0) for v in variables}, **known, **inner})
 
-                emitter.repeat(count, lane, cost=2)
+                emitter.repeat(count, lane, cost=2, tl__unordered=1)
 
             move(at, count, each)
 
@@ -197,11 +197,11 @@ class _Chunks:
             if k < len(self.real) - 1:
                 a = self.real[k]
                 step = lambda i: nest(k + 1, add(at, offset_by(i, strides[a])), {**known, variables[a]: _index(0, i)})  # noqa: E731
-                emitter.repeat(self.values.extents[a], step, cost=8)
+                emitter.repeat(self.values.extents[a], step, cost=8, tl__unordered=1)
                 return
             whole, rest = divmod(self.width, CHUNK)
             if whole:
-                emitter.repeat(whole, lambda c: lanes(add(at, offset_by(c, CHUNK)), _times(c), CHUNK, known), cost=8)
+                emitter.repeat(whole, lambda c: lanes(add(at, offset_by(c, CHUNK)), _times(c), CHUNK, known), cost=8, tl__unordered=1)
             if rest:
                 lanes(add(at, constant(whole * CHUNK)), imm(whole * CHUNK), rest, known)
 

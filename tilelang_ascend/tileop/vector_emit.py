@@ -70,8 +70,8 @@ class Emitter:
         finally:
             self.out = outer
 
-    def repeat(self, extent: int, body, cost: int = 1) -> None:
-        """`body(index)` for every index below `extent`: written out when short, else as a loop."""
+    def repeat(self, extent: int, body, cost: int = 1, **notes) -> None:
+        """`body(index)` for every index below `extent`: written out when short, else as a loop with these annotations."""
         if extent * cost <= UNROLL_LIMIT or extent == 1:
             for k in range(extent):
                 body(k)
@@ -79,7 +79,7 @@ class Emitter:
         var = Var("r", "int32")
         with self.block() as stmts:
             body(var)
-        self.out.append(loop(var, extent, seq(stmts), span=self.span))
+        self.out.append(loop(var, extent, seq(stmts), span=self.span, **notes))
 
     # -- shapes -------------------------------------------------------------------------------------------------------
 

@@ -169,7 +169,7 @@ def _part_inside(rows: Rows, open_terms, known: dict, count: int):
 
 
 def store_rows(values: Values, rows: Rows, axes, value: Node, mask: Node | None, span) -> None:
-    """The rows of `value` to their places where `mask` holds, in the order of the nest."""
+    """The rows of `value` to their places where `mask` holds; no two rows choose the same."""
     values.emitter.span = span
     if rows.single or mask is not None and values.extents[-1] > 1 and len(axes) - 1 in mask.axes:
         store_elements(values, rows, axes, value, mask, span)
@@ -221,7 +221,7 @@ def _each_row(values: Values, rows: Rows, axes, view, move) -> None:
         if k < len(real):
             a = real[k]
             step = lambda i: nest(k + 1, add(at, offset_by(i, view.strides[a])), {**known, axes[a]: imm(i) if isinstance(i, int) else i})
-            values.emitter.repeat(values.extents[a], step)
+            values.emitter.repeat(values.extents[a], step, tl__unordered=1)
             return
         known = {**{v: imm(0) for v in axes}, **known}
         indices = [substitute_expr(i, known) for i in rows.indices]
