@@ -9,6 +9,7 @@ import roads
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.ir import op_name, statements
 
 F32 = "float32"
 RNG = np.random.default_rng(7)
@@ -73,7 +74,13 @@ def test_p04_scalar_stores_of_all_cores_are_visible(stride):
     before = np.full(48 * stride, -5, np.int32)
     want = before.copy()
     want[::stride] = np.arange(1, 49)
-    np.testing.assert_array_equal(roads.run(tilelang.compile(k), {"Y": before})["Y"], want)
+    kernel = tilelang.compile(k)
+    np.testing.assert_array_equal(roads.run(kernel, {"Y": before})["Y"], want)
+    # The machine model has no cache of the scalar unit: on the chip the line has to be cleaned right after the store.
+    (function,) = kernel.artifact.ascend_ir.functions.values()
+    names = [op_name(s) for s in statements(function.body)]
+    assert names.count("ascend.set_value") == 1
+    assert names[names.index("ascend.set_value") + 1] == "ascend.data_cache_clean"
 
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1)])
