@@ -102,3 +102,17 @@ def test_a_boolean_of_a_tile_is_the_condition_of_all_lanes(first):
     b = np.full(32, first)
     out = roads.run(tilelang.compile(kernel), {"B": b, "X": np.full(32, -1, np.float32)})
     np.testing.assert_array_equal(out["X"], np.arange(32) * first)
+
+
+def test_comparisons_that_are_always_true():
+    """Seed 1448 of the fuzzer: the C++ compiler warned of the user's comparison, and warnings are errors."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((16,), "uint32"), Y: T.Tensor((16,), "int32")):
+        with T.Kernel(1):
+            if X[3] >= 0:
+                for i in T.Parallel(16):
+                    Y[i] = i
+
+    out = roads.run(tilelang.compile(kernel), {"X": np.zeros(16, np.uint32), "Y": np.full(16, -1, np.int32)})
+    np.testing.assert_array_equal(out["Y"], np.arange(16))
