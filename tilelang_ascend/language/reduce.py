@@ -78,7 +78,10 @@ def _reduction(kind: str, has_clear: bool = True):
         reduce(buffer, out, kind, dim, clear if has_clear else True)
 
     reduction.__name__ = f"reduce_{kind}"
-    reduction.__doc__ = f"Reduce dimension `dim` with {kind}; see `reduce`."
+    reduction.__doc__ = (
+        f"Reduce dimension `dim` with {kind}; see `reduce`. A NaN always reaches the result of a maximum or minimum, with or without "
+        "`nan_propagate`: the instructions know no other kind."
+    )
     return reduction
 
 

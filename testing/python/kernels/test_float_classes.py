@@ -46,6 +46,27 @@ def test_copysign(dtype):
     np.testing.assert_array_equal(np.signbit(out)[known], np.signbit(y.astype(np.float32))[known])
 
 
+@pytest.mark.parametrize("dtype, asked", [("float32", True), ("float16", False), ("bfloat16", True)])
+def test_maxima_of_nan_are_nan(dtype, asked):
+    @T.prim_func
+    def main(X: T.Tensor((4, 64), dtype), A: T.Tensor((4,), dtype), B: T.Tensor((64,), dtype)):
+        with T.Kernel(1):
+            x = T.alloc_fragment((4, 64), dtype)
+            a, b = T.alloc_fragment((4,), dtype), T.alloc_fragment((64,), dtype)
+            T.copy(X, x)
+            T.reduce_max(x, a, dim=1, nan_propagate=asked)
+            T.reduce_min(x, b, dim=0, nan_propagate=asked)
+            T.copy(a, A)
+            T.copy(b, B)
+
+    kind = getattr(ml_dtypes, dtype, dtype)
+    x = np.zeros((4, 64), kind)
+    x[1, 5] = x[2, 63] = np.nan
+    out = roads.run(tilelang.compile(main), {"X": x, "A": np.zeros(4, kind), "B": np.zeros(64, kind)}, text=asked)
+    assert np.flatnonzero(np.isnan(out["A"].astype(np.float32))).tolist() == [1, 2]
+    assert np.flatnonzero(np.isnan(out["B"].astype(np.float32))).tolist() == [5, 63]
+
+
 def test_a_function_without_instructions_is_an_error_with_its_line():
     @T.prim_func
     def main(X: T.Tensor((64,), "float32")):
