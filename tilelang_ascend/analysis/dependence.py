@@ -47,6 +47,17 @@ def dependences(program: Program) -> list[Dependence]:
     return _Finder(program).find()
 
 
+def meet(first: Instr, second: Instr, program: Program) -> bool:
+    """Must two instructions keep their order within one iteration of the loops around both? `program` has addresses."""
+    for a in first.accesses:
+        for b in second.accesses:
+            if (a.write or b.write) and a.space == b.space:
+                compare = _Comparison(a, b, program, program.hulls)
+                if compare.possible and compare.distance(None, set()):
+                    return True
+    return False
+
+
 class _Finder:
     def __init__(self, program: Program):
         self.program = program
@@ -349,4 +360,4 @@ def _whole_start(access: Access) -> Linear:
     return access.start.plus(access.version, access.version_stride) if access.version_stride else access.start
 
 
-__all__ = ["Dependence", "dependences", "version_argument"]
+__all__ = ["Dependence", "dependences", "meet", "version_argument"]

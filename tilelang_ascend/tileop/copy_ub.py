@@ -25,6 +25,7 @@ from ..ir import (
 )
 from .context import round_up
 from .copy_axes import Axis, Copy, clip, fixed_in_bounds, guarded, non_empty, pair_axes, tail_condition, tail_or_whole
+from .copy_tails import fill_behind
 from .layout import BLOCK_BYTES
 from .state import LoweringState, Side, head
 
@@ -49,7 +50,10 @@ def gm_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
         clipped = bool(conds) or any(a.clipped for a in axes)
         return guarded(conds + non_empty(axes, state), _bursts(src, dst, axes, c, load=True, pad=clipped), c.span)
 
-    return tail_or_whole(tail, _outside(src, dst, c) if tail is not None else None, transfer, axes, conds, False, c)
+    behind = fill_behind(src, dst, axes, c) if tail is not None and not conds else None
+    if behind is None:
+        return tail_or_whole(tail, _outside(src, dst, c) if tail is not None else None, transfer, axes, conds, False, c)
+    return seq(tail_or_whole(tail, None, transfer, axes, conds, False, c), behind)
 
 
 def ub_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:

@@ -21,8 +21,10 @@
     float8_codes         8-bit floats are bytes where the hardware does not know them
     hoist_invariants     instructions that compute the same in every iteration move in front of the loop
     plan_memory          addresses
+    level_vector         independent vector instructions together, with fewer barriers between them
     insert_sync          flags and barriers
     split_cores          one program for each kind of core
+    issue_ahead          loads of the next iteration in front of a long computation of this one
     resolve_block_index  block numbers on vector cores of mixed kernels
 """
 
@@ -45,6 +47,8 @@ from .forward_copies import forward_copies
 from .hoist_invariants import hoist_invariants
 from .hoist_loads import hoist_loads
 from .insert_sync import plan_and_insert_sync
+from .issue_ahead import issue_ahead
+from .level_vector import level_vector
 from .lower_tile_ops import lower_tile_ops
 from .map_grid import map_grid
 from .merge_k_steps import merge_k_steps
@@ -126,9 +130,11 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
         record(name, ir)
     planned, memory_map, warnings = fitting.planned, fitting.memory_map, fitting.warnings
     record("plan_memory", planned)
+    planned = record("level_vector", level_vector(planned, chip))
     synced, sync_plan = plan_and_insert_sync(planned.with_attr("ascend.chip", chip.name), chip)
     record("insert_sync", synced)
     module = record("split_cores", split_cores(synced))
+    module = record("issue_ahead", issue_ahead(module, chip.queue_depth))
     module = record("resolve_block_index", resolve_block_index(module))
     return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), stages, list(sync_plan.notes), warnings)
 

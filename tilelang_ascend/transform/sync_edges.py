@@ -400,10 +400,11 @@ def _barrier_slot(need: Need) -> Slot:
         block = d.common[need.level].body
         return Slot(block, position_in(d.dst, block), BARRIERS)
     block = common_block(d.src, d.dst)
-    optional = d.src.parent
-    owner = optional.owner
-    if optional is not block and isinstance(owner, Branch) and owner.other is None and owner.parent is block:
-        return Slot(optional, d.src.position + 1, BARRIERS)
+    inside, around = None, d.src
+    while around.parent is not block:
+        inside, around = around, around.parent.owner
+    if inside is not None and isinstance(around, Branch) and around.other is None:
+        return Slot(inside.parent, inside.position + 1, BARRIERS)
     return Slot(block, position_in(d.dst, block), BARRIERS)
 
 

@@ -18,10 +18,11 @@ from tilelang_ascend.ir import (
     dtype_of,
     is_buffer_var,
 )
-from tilelang_ascend.isa import TABLE
+from tilelang_ascend.isa import TABLE, split_event
 from tilelang_ascend.sim import machine
 from tilelang_ascend.sim.lower import host_program
 from tilelang_ascend.transform.insert_sync import insert_sync
+from tilelang_ascend.transform.issue_ahead import issue_ahead
 from tilelang_ascend.transform.plan_memory import plan_memory
 from tilelang_ascend.transform.split_cores import split_cores
 
@@ -142,6 +143,31 @@ def test_without_any_one_flag_statement_there_are_hazards(prepared):
         if prepared.run({core: e for core, e in entries.items() if e}).ok:
             missed.append(text)
     assert missed == []
+
+
+def test_issuing_loads_ahead_keeps_the_sequence_of_every_pipe(prepared):
+    """Loops are rotated wherever that is legal, however short."""
+    ahead = host_program(issue_ahead(prepared.module, 0))
+    result, expected = prepared.run(ahead.entries), prepared.run()
+    assert result.ok, result.text()
+    assert _by_pipe(result) == _by_pipe(expected)
+
+
+def _by_pipe(result) -> dict:
+    """(core, pipe) -> what waits in the queue of the pipe, in order."""
+    out: dict = {}
+    for core, stream in zip(result.core_names, result.streams):
+        for item in _items(stream):
+            out.setdefault((core, _queue(item)), []).append((OPS[int(item[0])], *map(int, item[3:])))
+    return out
+
+
+def _queue(item) -> str:
+    record = TABLE[OPS[int(item[0])]]
+    attrs = {name: legal[int(code)] for (name, legal), code in zip(record.attrs.items(), item[3:])}
+    if "event" in attrs:
+        return split_event(attrs["event"])[record.name == "wait_flag"]
+    return attrs.get("pipe", record.pipe.name)
 
 
 def _items(stream):
