@@ -35,8 +35,8 @@ _SINH = (0.16666667, 0.0083333293, 0.00019841270, 2.7557319e-06)
 def tanh(o, x):
     """1 - 2 / (exp(2 |x|) + 1) with the sign of x; near 0, where that cancels, an odd polynomial."""
     size = o.unary("abs", x)
-    far = o.sub(1.0, o.div(2.0, o.add(o.unary("exp", o.mul(size, 2.0)), 1.0)))
-    signed = o.where(o.cond("lt", x, 0.0), o.mul(far, -1.0), far)
+    far = o.add(o.div(2.0, o.add(o.unary("exp", o.mul(size, 2.0)), 1.0)), -1.0)
+    signed = o.where(o.cond("lt", x, 0.0), far, o.mul(far, -1.0))
     near = odd(o, x, o.mul(x, x), _TANH)
     return o.where(o.cond("lt", size, _TANH_SWITCH), near, signed)
 
@@ -47,8 +47,8 @@ def erf(o, x):
     if o.fast:
         return erf_fast(o, x)
     size = o.unary("abs", x)
-    far = o.sub(1.0, o.unary("exp", horner(o, o.minimum(size, _ERF_LIMIT), _ERF_FAR)))
-    signed = o.where(o.cond("lt", x, 0.0), o.mul(far, -1.0), far)
+    far = o.add(o.unary("exp", horner(o, o.minimum(size, _ERF_LIMIT), _ERF_FAR)), -1.0)
+    signed = o.where(o.cond("lt", x, 0.0), far, o.mul(far, -1.0))
     near = o.add(o.mul(horner(o, o.mul(x, x), _ERF_NEAR), x), x)
     return o.where(o.cond("lt", size, _ERF_SWITCH), near, signed)
 

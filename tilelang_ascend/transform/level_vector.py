@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ..analysis.build_program import build_program
 from ..analysis.dependence import meet
-from ..analysis.program import LANES, Block, Instr, Program
+from ..analysis.program import LANES, Instr, Program
 from ..ir import AllocBuffer, Evaluate, PrimFunc, SeqStmt, StmtMutator, scope_of, statements
 
 LEAST = 4
