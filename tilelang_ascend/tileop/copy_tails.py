@@ -6,7 +6,7 @@ instructions keeps it from running ahead. What lies in front of the tensor, or a
 
 from __future__ import annotations
 
-from ..ir import Stmt, const_int, imm, intrin, itemsize, loop, reinterpret, seq, tirx
+from ..ir import Stmt, const_int, imm, intrin, itemsize, loop, reinterpret, tirx
 from ..isa import lookup
 from .context import round_up
 from .copy_axes import Axis, Copy, guarded
@@ -18,11 +18,14 @@ ZEROS = "int16"
 
 
 def fill_behind(gm: Side, ub: Side, axes: list[Axis], c: Copy) -> Stmt | None:
-    """Fill what a load of the valid part of `axes`, padded to whole blocks, leaves of the region `ub`; None if that takes more than a
-    range of columns for each row and a range of rows."""
+    """Fill what a load of the valid part of `axes`, padded to whole blocks, leaves of the region `ub`; None if that takes more than one
+    range of columns for each row, or one range of rows."""
     rows, cols = ([None, *axes])[-2:]
     sizes = [const_int(e) for e in ub.extents]
     if None in sizes or any(a.clipped for a in axes[:-2]) or any(const_int(a.skip) != 0 for a in axes):
+        return None
+    if sum(a.clipped for a in axes) > 1:
+        # Two fills, of which nothing but run-time numbers tells that they never meet: a barrier would part them.
         return None
     dtype = _filled_as(gm, c)
     if dtype is None or cols.tile != len(ub.extents) - 1:
@@ -42,26 +45,23 @@ def fill_behind(gm: Side, ub: Side, axes: list[Axis], c: Copy) -> Stmt | None:
         return intrin("duplicate", place(at, column), imm(gm.gm.outside, dtype), count, span=c.span)
 
     def behind(at: dict) -> Stmt:
-        out = []
         if cols.clipped:
             first = tirx.floordiv(cols.valid + (unit - 1), imm(unit)) * unit
             fill = _along(rows, rows.valid if rows else 1, lambda r: run({**at, **r}, first, width - first), c)
-            out.append(guarded([first < imm(width)], fill, c.span))
-        if rows is not None and rows.clipped:
-            missing = rows.extent - rows.valid
-            if strides[rows.tile] == width:
-                fill = run({**at, rows.tile: rows.valid}, 0, missing * width)
-            else:
-                fill = _along(rows, missing, lambda r: run({**at, rows.tile: rows.valid + r[rows.tile]}, 0, width), c)
-            out.append(guarded([imm(0) < missing], fill, c.span))
-        return seq(out)
+            return guarded([first < imm(width)], fill, c.span)
+        missing = rows.extent - rows.valid
+        if strides[rows.tile] == width:
+            fill = run({**at, rows.tile: rows.valid}, 0, missing * width)
+        else:
+            fill = _along(rows, missing, lambda r: run({**at, rows.tile: rows.valid + r[rows.tile]}, 0, width), c)
+        return guarded([imm(0) < missing], fill, c.span)
 
     def every(outer: list[Axis], at: dict) -> Stmt:
         if not outer:
             return behind(at)
         return _along(outer[0], outer[0].extent, lambda i: every(outer[1:], {**at, **i}), c)
 
-    return every(axes[:-2], {})
+    return every(list(axes[:-2]), {})
 
 
 def _along(axis: Axis | None, count, body, c: Copy) -> Stmt:

@@ -250,13 +250,18 @@ class EdgeChooser:
     def _place_barriers(self) -> None:
         """Barriers right before dependent instructions of lanes that complete out of order. Going through the trace in
         order and placing each as late as possible gives the fewest of them in straight-line code."""
+        branches: dict[int, Slot] = {}
         while True:
             slots = {}
             binder = Binder(self.plan)
             for trace in self.traces:
                 found = binder.bind(trace).run(assume_barriers=True)
                 for need in found.uncovered:
-                    slots.setdefault((_barrier_slot(need), need.dependence.dst.lane), need.dependence.dst.stmt)
+                    dst, slot = need.dependence.dst, _slot_in_branch(need)
+                    # One branch is enough to wait in: with more of them, a barrier right before the second instruction serves all.
+                    if slot is None or branches.setdefault(dst.order, slot) != slot:
+                        slot = _slot_before(need)
+                    slots.setdefault((slot, dst.lane), dst.stmt)
             # A barrier in front of a loop covers less than the simulation assumed inside the loop: look again.
             if not slots:
                 return
@@ -393,19 +398,25 @@ def _implies(strong: Edge, weak: Edge) -> bool:
     return not strong.distance or (strong.distance == weak.distance and strong.ring == weak.ring)
 
 
-def _barrier_slot(need: Need) -> Slot:
-    """Right before the second instruction; right after the first one if that is optional and the second is not."""
+def _slot_before(need: Need) -> Slot:
+    """Right before the second instruction."""
+    d = need.dependence
+    block = common_block(d.src, d.dst) if need.level == SAME_ITERATION else d.common[need.level].body
+    return Slot(block, position_in(d.dst, block), BARRIERS)
+
+
+def _slot_in_branch(need: Need) -> Slot | None:
+    """Right after the first instruction, if that is optional and the second is not."""
     d = need.dependence
     if need.level != SAME_ITERATION:
-        block = d.common[need.level].body
-        return Slot(block, position_in(d.dst, block), BARRIERS)
+        return None
     block = common_block(d.src, d.dst)
     inside, around = None, d.src
     while around.parent is not block:
         inside, around = around, around.parent.owner
-    if inside is not None and isinstance(around, Branch) and around.other is None:
-        return Slot(inside.parent, inside.position + 1, BARRIERS)
-    return Slot(block, position_in(d.dst, block), BARRIERS)
+    if inside is None or not isinstance(around, Branch) or around.other is not None:
+        return None
+    return Slot(inside.parent, inside.position + 1, BARRIERS)
 
 
 __all__ = ["EdgeChooser"]

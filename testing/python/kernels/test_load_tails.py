@@ -29,6 +29,11 @@ def rows_and_columns(M, N, dtype, value=0, block_M=4, block_N=64, lead=0):
     "dtype, value, shape, lead",
     [
         ("float32", 0, (6, 64), 0),
+        ("int8", 0, (6, 64), 1),
+        ("int8", 0, (8, 75), 0),
+        ("bool", 0, (8, 90), 0),
+        ("float8_e4m3fn", 0, (8, 90), 0),
+        ("int64", 0, (8, 67), 0),
         ("float32", 3, (5, 100), 2),
         ("float16", 0, (8, 97), 1),
         ("bfloat16", 0, (7, 70), 0),
@@ -101,7 +106,7 @@ def test_any_length(n):
 
 def test_a_load_waits_for_nothing_but_its_tile():
     """No instruction of the vector pipe stands in front of a load of the end of a tensor."""
-    (func,) = rows_and_columns(5, 100, "float32").artifact.ascend_ir.functions.values()
+    (func,) = rows_and_columns(8, 100, "float32").artifact.ascend_ir.functions.values()
     names = [str(ir.op_name(s)) for s in ir.statements(func.body) if ir.op_name(s)]
     assert "ascend.duplicate" in names[names.index("ascend.copy_gm_to_ub") :]
     assert "ascend.duplicate" not in names[: names.index("ascend.copy_gm_to_ub")]
