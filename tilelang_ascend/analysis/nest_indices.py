@@ -24,16 +24,18 @@ from .tile_uses import is_buffer_var, loads_in, uses_of
 class NestIndices:
     """Which indices of a nest are sums of its loop variables, the rest being the same in all iterations.
 
-    loops: (variable, extent) of the nest, outermost first. body: what it holds.
+    loops: (variable, extent) of the nest, outermost first. body: what it holds. stepped: loops inside whose iterations are not looked at
+    together, by their variables.
     """
 
-    def __init__(self, loops, body: Stmt):
+    def __init__(self, loops, body: Stmt, stepped: frozenset = frozenset()):
         self.extents = {v: const_int(e) for v, e in loops}
         # A tile holds what all iterations of the loops inside the nest touch.
         # One that may be left early touches less than that.
         inner = [s for s in statements(body) if isinstance(s, For)]
         left_early = [any(isinstance(x, (Break, Continue)) for x in statements(s)) for s in inner]
         self.extents.update({s.loop_var: None if early else const_int(s.extent) or None for s, early in zip(inner, left_early)})
+        self.extents.update(dict.fromkeys(stepped))
         self.local = {s.var for s in statements(body) if isinstance(s, Bind)}
         self.changed = uses_of(body).writes
 

@@ -40,9 +40,9 @@ from .store_selected import fills_hull
 class DropBoundsGuards(StmtMutator):
     """Rewrites the body of one nest. `limits`: {buffer: {loop variable: (first, end)}} of stores whose conditions became limits."""
 
-    def __init__(self, loops, body: Stmt):
+    def __init__(self, loops, body: Stmt, stepped: frozenset):
         self.limits: dict = {}
-        self.nest = NestIndices(loops, body)
+        self.nest = NestIndices(loops, body, stepped)
         self.stores = [x.buffer for x in statements(body) if isinstance(x, BufferStore)]
         self.data = _Data(body)
         self.inside = 0

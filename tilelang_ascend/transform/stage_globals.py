@@ -131,8 +131,8 @@ class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds. `room`: bytes for tensors staged whole;
     `written`: what the kernel writes."""
 
-    def __init__(self, loops, body: Stmt, room: int, written: set):
-        self.nest = NestIndices(loops, body)
+    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set):
+        self.nest = NestIndices(loops, body, stepped)
         self.loops, self.room, self.written = loops, room, written
         self.tiles: list[_Tile] = []
         self.tables: list[_Tile] = []
@@ -248,6 +248,7 @@ class _StageNests(StmtMutator):
     def __init__(self, chip, body: Stmt, owned: OwnedTiles):
         ub = chip.capacity_bytes(Space.UB)
         self.budget, self.room = int(ub * TILE_BUDGET_SHARE), int(ub * TABLE_SHARE) - tile_bytes(body)
+        self.most = ub - tile_bytes(body)
         self.written = uses_of(body).writes
         self.allocs: list[Stmt] = []
         self.owned, self.own = owned, set()
@@ -296,14 +297,15 @@ class _StageNests(StmtMutator):
             return [with_regions(s, gm, full_region(raw)), nest]
         return [nest, with_regions(s, full_region(raw), gm)]
 
-    def stage(self, nest: For):
-        """Stage one nest, cutting it if its tiles are too large."""
+    def stage(self, nest: For, stepped: frozenset = frozenset()):
+        """Stage one nest, cutting it if its tiles are too large. Where one iteration needs more than there is, loops inside the nest are
+        `stepped`: what their variables index is reached element by element."""
         loops, body = nest_of(nest)
         body = inline_index_binds(body)
-        guards = DropBoundsGuards(loops, body)
+        guards = DropBoundsGuards(loops, body, stepped)
         plain = body
         body = guards(body)
-        stager = _Stager(loops, body, self.room, self.written)
+        stager = _Stager(loops, body, stepped, self.room, self.written)
         new_body = stager(body)
         if not stager.tiles and not stager.tables:
             return rebuild_nest(nest, loops, body)
@@ -322,6 +324,9 @@ class _StageNests(StmtMutator):
         if total > self.budget and outer > 1:
             rows = even_chunk(outer, max(1, outer * self.budget // total))
             return cut_nest(rebuild_nest(nest, loops, plain), rows, self.stage)
+        inner = frozenset(s.loop_var for s in statements(body) if isinstance(s, For))
+        if total > self.most and inner - stepped:
+            return self.stage(rebuild_nest(nest, loops, plain), inner)
         self.room = stager.room - total
         self.allocs += [AllocBuffer(t.buffer) for t in (*stager.tables, *stager.tiles)]
         self.allocs += [AllocBuffer(s.mask) for s in selections.values()]
