@@ -30,7 +30,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import OutOfMemory
@@ -62,7 +62,7 @@ from .split_rows import split_rows
 from .stage_atomics import stage_atomics
 from .stage_globals import stage_globals
 from .suggest_tile import suggest_tile
-from .version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
+from .version_buffers import DEFAULT_VERSIONS, choose_versions, estimated_temporaries, version_buffers, versioned_bytes
 
 MAX_VERSIONS = 4
 # Iterations of the parts of element-wise statements whose temporaries do not fit UB: smaller ones cost more instructions.
@@ -125,18 +125,32 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     placed = record("map_grid", map_grid(placed, chip))
     placed = record("hoist_loads", hoist_loads(placed))
     placed = record("split_rows", split_rows(placed))
-    fitting = _fit(placed, chip, options)
+    fitting, synced, sync_plan = _synchronise(placed, chip, options)
     for name, ir in fitting.stages:
         record(name, ir)
-    planned, memory_map, warnings = fitting.planned, fitting.memory_map, fitting.warnings
-    record("plan_memory", planned)
-    planned = record("level_vector", level_vector(planned, chip))
-    synced, sync_plan = plan_and_insert_sync(planned.with_attr("ascend.chip", chip.name), chip)
     record("insert_sync", synced)
     module = record("split_cores", split_cores(synced))
     module = record("issue_ahead", issue_ahead(module, chip.queue_depth))
     module = record("resolve_block_index", resolve_block_index(module))
-    return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), stages, list(sync_plan.notes), warnings)
+    block_dim = int(synced.attrs["ascend.block_dim"])
+    return Lowered(func, module, fitting.memory_map, block_dim, stages, list(sync_plan.notes), fitting.warnings)
+
+
+def _synchronise(placed: PrimFunc, chip, options: Options):
+    """(fitting, function with synchronisation, its plan). Where flags run out and barriers for all pipes take their place, two versions of
+    a tile are worth more than four."""
+    best = _with_sync(_fit(placed, chip, options), chip)
+    if best[2].notes and options.max_versions > DEFAULT_VERSIONS:
+        other = _with_sync(_fit(placed, chip, replace(options, max_versions=DEFAULT_VERSIONS)), chip)
+        best = min(best, other, key=lambda found: len(found[2].notes))
+    return best
+
+
+def _with_sync(fitting: _Fitting, chip):
+    leveled = level_vector(fitting.planned, chip)
+    stages = [*fitting.stages, ("plan_memory", fitting.planned), ("level_vector", leveled)]
+    synced, plan = plan_and_insert_sync(leveled.with_attr("ascend.chip", chip.name), chip)
+    return replace(fitting, stages=stages), synced, plan
 
 
 @dataclass

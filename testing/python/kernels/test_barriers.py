@@ -2,6 +2,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 import roads
@@ -49,3 +50,35 @@ def test_columns_of_one_row_are_independent(m, n, block):
     e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     np.testing.assert_allclose(out["Y"], e / e.sum(1, keepdims=True), rtol=2e-3, atol=1e-6)
     assert roads.surviving_mutants(kernel, arrays) == []
+
+
+@tilelang.jit
+def scaled_rows(R, N):
+    """Y[r] = X[r] A[r] + B[r], each converted when it has come: every load has flags of its own."""
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((R, N), "bfloat16"),
+        A: T.Tensor((R, N), "bfloat16"),
+        B: T.Tensor((R, N), "bfloat16"),
+        Y: T.Tensor((R, N), "float32"),
+    ):
+        with T.Kernel(R, threads=128) as bx:
+            x, a, b = (T.alloc_fragment((N,), "float32") for _ in range(3))
+            T.copy(X[bx, 0], x)
+            T.copy(A[bx, 0], a)
+            T.copy(B[bx, 0], b)
+            for j in T.Parallel(N):
+                x[j] = x[j] * a[j] + b[j]
+            T.copy(x, Y[bx, 0])
+
+    return main
+
+
+def test_versions_of_tiles_give_way_to_flags():
+    """Four versions of three tiles need more flags than there are: fewer versions are better than a barrier for all pipes."""
+    kernel = scaled_rows(300, 64)
+    assert not [note for note in kernel.artifact.notes if "flag" in note]
+    x, a, b = np.random.default_rng(3).integers(-4, 5, (3, 300, 64)).astype(ml_dtypes.bfloat16)
+    out = roads.run(kernel, {"X": x, "A": a, "B": b, "Y": np.zeros((300, 64), np.float32)})
+    np.testing.assert_array_equal(out["Y"], x.astype(np.float32) * a.astype(np.float32) + b.astype(np.float32))
