@@ -97,6 +97,4 @@ def _at(tiles: Words, dim: int, index) -> Words:
     return tuple(replace(v, base=add(v.base, scale(index, v.strides[dim]))) for v in tiles)
 
 
-
-
 __all__ = ["scan_pairs"]
