@@ -111,6 +111,11 @@ def cast_text(text: str, source: str, target: str) -> str:
     return f"static_cast<{CTYPES[target]}>({text})"
 
 
+def _is_literal(e) -> bool:
+    """True for arithmetic of integer constants."""
+    return isinstance(e, IntImm) or hasattr(e, "a") and hasattr(e, "b") and _is_literal(e.a) and _is_literal(e.b)
+
+
 def float_literal(value: float, dtype: str) -> str:
     """A constant of a floating-point dtype, rounded to it first."""
     value = round_to(value, dtype)
@@ -194,7 +199,9 @@ class ScalarText:
         else:
             right = self.text(e.b)
         left = self.text(e.a)
-        if symbol == "<<" and isinstance(e.a, IntImm):
+        # C++ gives literals the smallest type that holds them, and computes in it.
+        narrow = dtype in ("int64", "uint64") and _is_literal(e.a) and (precedence == SHIFT or _is_literal(e.b))
+        if narrow or symbol == "<<" and isinstance(e.a, IntImm):
             left = f"static_cast<{CTYPES[dtype]}>({left[0]})", ATOM
         text = f"{operand_text(left, precedence, False)} {symbol} {operand_text(right, precedence, True)}"
         if dtype in _NARROW and precedence not in _RELATIONS:

@@ -133,6 +133,8 @@ class Block:
             self.env[s.var] = value
             self.exprs.remember(s.var, s.value)
             return
+        if value.dtype != dtype_of(s.var):
+            value = self.exprs.ops.scalar_cast(value, dtype_of(s.var))
 
         def emit(values: Values):
             values.emitter.out.append(Bind(s.var, values.scalar(value), span=s.span))

@@ -192,6 +192,8 @@ def safe_shift(e):
     most = tirx.const(bits - 1, dtype_of(e.b))
     if isinstance(e, tirx.RShift) and dtype_of(e).startswith("int"):
         return e.a >> tirx.min(e.b, most)
+    if known is not None and known >= bits:
+        return tirx.const(0, dtype_of(e))
     return tirx.if_then_else(e.b <= most, type(e)(e.a, e.b), tirx.const(0, dtype_of(e)))
 
 

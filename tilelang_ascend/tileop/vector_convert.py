@@ -134,7 +134,7 @@ def _lossless(narrow: str, wide: str) -> bool:
 def wrap(g: Graph, a: Node, bits: int, signed: bool) -> Node:
     """Keep the low `bits` of an int16 / int32 value, sign- or zero-extended."""
     amount = g.const(_BITS[a.dtype] - bits, a.dtype)
-    if amount.value == 0 or _is_wrapped(a, amount):
+    if amount.value == 0 or (signed and _is_wrapped(a, amount)):
         return a
     up = g.with_scalar("shift_left", a, amount)
     if signed:

@@ -14,6 +14,8 @@ and whoever reads the accumulator first makes up for accumulations that never ca
 After:   if C_fresh == 1: zero_accumulator(C); C_fresh = 0
          copy(C, …)
 
+A fill whose block goes on without the accumulator (in a branch) computes zeros on the spot.
+
 Requires: versioned Tile IR. Ensures: no fills of `local.l0c` buffers.
 """
 
@@ -80,7 +82,9 @@ class _Fold(StmtMutator):
             else:
                 rest = stmts[i + 1:]
                 user = next((j for j, s in enumerate(rest) if buffer in uses_of(s).all), None)
-                if user is not None:
+                if user is None:
+                    out.append(stmts[i])
+                else:
                     folded = fold_into(rest[user], buffer, [])
                     if folded is None:
                         out.append(self.raise_flag(buffer, stmts[i]))
@@ -132,6 +136,15 @@ class _TestFlag(StmtMutator):
         return BufferStore(self.flag, imm(0), [imm(0)], span=s.span)
 
 
+class _Zero(StmtMutator):
+    """Fills nobody in their own block follows: what comes behind the branch or loop around them finds zeros."""
+
+    def visit_Evaluate(self, s: Evaluate):
+        if filled_accumulator(s) is None:
+            return s
+        return tile_op("zero_accumulator", s.value.args[0], span=s.span)
+
+
 def fold_into(s: Stmt, buffer, loops: list[For]):
     """`s` with its first accumulation into `buffer` starting from zero, or None if that is not one certain statement."""
     args = gemm_args(s)
@@ -164,7 +177,7 @@ def _accumulates(s: Stmt, buffer) -> bool:
 def fold_clears(func: PrimFunc) -> PrimFunc:
     """Apply to a versioned Tile IR function."""
     fold = _Fold()
-    body = fold(func.body)
+    body = _Zero()(fold(func.body))
     return func.with_body(seq(fold.allocs, body))
 
 

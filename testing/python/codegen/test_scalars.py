@@ -20,6 +20,8 @@ def printer() -> ScalarText:
     "expression, text",
     [
         (x + y * 2, "x + y * 2"),
+        (tirx.RShift(IntImm("int64", 5), IntImm("int64", 32)), "static_cast<int64_t>(5) >> 32"),
+        (tirx.RShift(wide, IntImm("int64", 32)), "wide >> 32"),
         ((x + y) * 2, "(x + y) * 2"),
         (x - (y - 1), "x - (y - 1)"),
         (x + (-3), "x - 3"),

@@ -112,6 +112,7 @@ CASES = (
     Case("not >> 1", INTEGERS, lambda x, y, a: (~x) >> 1, lambda x, y, a: _shift("right")(~x, 1)),
     Case("not, max", INTEGERS, lambda x, y, a: T.max(~x, y), lambda x, y, a: np.maximum(~x, y)),
     Case("xor // 3", INTEGERS, lambda x, y, a: (x ^ ~y) // 3, lambda x, y, a: (x ^ ~y) // 3),
+    Case("* as uint8", ("int8",), lambda x, y, a: T.cast(x * y, "uint8") // 3, lambda x, y, a: (x * y).astype(np.uint8) // 3),
     Case("- >> 1", INTEGERS, lambda x, y, a: (x - y) >> 1, lambda x, y, a: _shift("right")(x - y, 1)),
     Case("and 12", INTEGERS, lambda x, y, a: x & 12, lambda x, y, a: x & 12),
     Case("<< lanes", INTEGERS, lambda x, y, a: x << a, lambda x, y, a: _shift("left")(x, a)),

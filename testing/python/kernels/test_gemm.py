@@ -8,6 +8,9 @@ import programs
 import pytest
 import roads
 
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
 SIZES = (1, 15, 16, 17, 100, 129)
 BF16 = ml_dtypes.bfloat16
 
@@ -90,3 +93,28 @@ def test_every_flag_is_needed():
     kernel = programs.matmul(200, 136, 200, 64, 64, 32)
     a, b, c = make((200, 200), "float16", 1), make((200, 136), "float16", 2), np.zeros((200, 136), np.float16)
     assert roads.surviving_mutants(kernel, {"A": a, "B": b, "C": c}) == []
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_an_accumulator_cleared_in_a_branch(limit):
+    """The clear has no gemm and no reader behind it in its own block."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 48), "float16"), B: T.Tensor((48, 96), "float16"), C: T.Tensor((16, 96), "float32"), limit: T.int32):
+        with T.Kernel(3, threads=128) as bx:
+            a, b = T.alloc_shared((16, 48), "float16"), T.alloc_shared((48, 32), "float16")
+            c = T.alloc_fragment((16, 32), "float32")
+            T.copy(A, a)
+            T.copy(B[0, bx * 32], b)
+            T.clear(c)
+            T.gemm(a, b, c)
+            if bx < limit:
+                T.clear(c)
+            T.copy(c, C[0, bx * 32])
+
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((16, 48), (48, 96)))
+    out = roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((16, 96), np.float32)}, {"limit": limit})
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    want[:, : 32 * limit] = 0
+    np.testing.assert_array_equal(out["C"], want)
