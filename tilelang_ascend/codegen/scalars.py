@@ -200,8 +200,8 @@ class ScalarText:
             right = self.text(e.b)
         left = self.text(e.a)
         # C++ gives literals the smallest type that holds them, and computes in it.
-        narrow = dtype in ("int64", "uint64") and _is_literal(e.a) and (precedence == SHIFT or _is_literal(e.b))
-        if narrow or symbol == "<<" and isinstance(e.a, IntImm):
+        untyped = dtype in ("int64", "uint64") and _is_literal(e.a) and (precedence == SHIFT or _is_literal(e.b))
+        if untyped or symbol == "<<" and isinstance(e.a, IntImm):
             left = f"static_cast<{CTYPES[dtype]}>({left[0]})", ATOM
         text = f"{operand_text(left, precedence, False)} {symbol} {operand_text(right, precedence, True)}"
         if dtype in _NARROW and precedence not in _RELATIONS:
