@@ -55,9 +55,23 @@ def function(o, name: str, args: list[Node]) -> Node:
     if name == "fmod":
         return float_division(o, "truncmod", *args)
     if name in IN_FLOAT32:
-        return through_float32(o, IN_FLOAT32[name], args)
+        out = through_float32(o, IN_FLOAT32[name], args)
+        if name in math_special.ONE_PLUS:
+            o.odd[out] = (name, x)
+        return out
     known = ", ".join(sorted({*DIRECT, *NATIVE, *IN_FLOAT32} - {"fabs"}))
     raise Unsupported(f"T.{name} has no instruction sequence", f"functions that have one: {known}")
+
+
+def one_plus(o, name: str, a: Node, b: Node) -> Node | None:
+    """``1 + f(x)`` and ``1 - f(x)`` of functions that have a sequence for this sum, else None."""
+    if name == "add" and a in o.odd:
+        a, b = b, a
+    if name not in ("add", "sub") or b not in o.odd or o.constant(a) != 1:
+        return None
+    function, x = o.odd[b]
+    x = x if name == "add" else o.mul(x, -1.0)
+    return through_float32(o, math_special.ONE_PLUS[function], [x])
 
 
 def through_float32(o, build, args: list[Node]) -> Node:

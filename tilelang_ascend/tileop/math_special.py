@@ -1,4 +1,4 @@
-"""tanh, erf, sinh, cosh in float32, and sigmoid.
+"""tanh, erf, sinh, cosh in float32, and sigmoid; 1 + tanh and 1 + erf, the sums in which activations use them.
 
 Error bounds: docs/numbers.md.
 """
@@ -27,6 +27,11 @@ _ERF_FAR = (
 _ERF_P = (1.12837914, 0.193547468, 0.0531019539, 0.00388340532, 0.000284560512, 1.98668429e-06)
 _ERF_Q = (1.0, 0.504859534, 0.115350891, 0.0152073945, 0.0011855724, 3.74188552e-05)
 """erf(x) = x P(z) / Q(z), z = x * x, |x| <= 4; relative error 2.5e-8, all coefficients positive (own rational fit)."""
+_ERFC = (
+    -1.128380298614502, -0.636597752571106, -0.10291961580514908, 0.019583962857723236, -0.0005369361606426537, -0.0010324000613763928,
+    0.00030880168196745217, -3.1440100428881124e-05,
+)  # fmt: skip
+"""1 - erf(x) = exp(x (c0 + c1 x + …)), x >= 0; error 1.6e-8 (own minimax fit up to 4.2, beyond it falls faster than 1 - erf)."""
 
 _SINH = (0.16666667, 0.0083333293, 0.00019841270, 2.7557319e-06)
 """Taylor coefficients 1/3!, 1/5!, 1/7!, 1/9!: relative error below 3e-8 for |x| <= 1."""
@@ -61,6 +66,18 @@ def erf_fast(o, x):
     return o.maximum(o.minimum(ratio, 1.0), -1.0)
 
 
+def one_plus_tanh(o, x):
+    """2 / (1 + exp(-2 x)): nothing cancels, and no polynomial is needed near 0."""
+    return o.div(2.0, o.add(o.unary("exp", o.mul(x, -2.0)), 1.0))
+
+
+def one_plus_erf(o, x):
+    """With t = 1 - erf(|x|): t for negative x, else 2 - t. The sum needs an absolute error only, so one formula serves all x."""
+    size = o.unary("abs", x)
+    tail = o.unary("exp", o.mul(horner(o, size, _ERFC), size))
+    return o.where(o.cond("lt", x, 0.0), tail, o.sub(2.0, tail))
+
+
 def sigmoid(o, x):
     """1 / (1 + exp(-x)). Where exp overflows the result is 0 instead of a denormal."""
     return o.div(1.0, o.add(o.unary("exp", o.mul(x, -1.0)), 1.0))
@@ -86,3 +103,5 @@ FUNCTIONS = {"tanh": tanh, "erf": erf, "cosh": cosh, "sinh": sinh, "sigmoid": si
 """Computed in float32 for all dtypes."""
 FAST_NATIVE = {"sigmoid": sigmoid}
 """With fast math in float16, too: sigmoid 2 ulp, and 0 where exp(-x) overflows (x < -11)."""
+ONE_PLUS = {"tanh": one_plus_tanh, "erf": one_plus_erf}
+"""1 + f(x) for odd functions f, as exact as the sum of 1 and f(x) (docs/numbers.md), in fewer instructions."""

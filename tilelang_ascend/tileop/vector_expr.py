@@ -348,8 +348,9 @@ class ExprLowering:
         return self.value(e.a), self.value(e.b)
 
     def _arithmetic(self, e) -> Node:
-        name = _ARITHMETIC[type(e)]
-        return self.ops.arithmetic(name, *self._pair(e), dtype_of(e))
+        name, (a, b) = _ARITHMETIC[type(e)], self._pair(e)
+        fused = elementwise_math.one_plus(self.ops, name, a, b)
+        return fused if fused is not None else self.ops.arithmetic(name, a, b, dtype_of(e))
 
     def _comparison(self, e) -> Node:
         mode = _COMPARE[type(e)]

@@ -246,7 +246,14 @@ def _sub(g: Graph, a: Node, b: Node) -> Node:
 
 def _mul(g: Graph, a: Node, b: Node) -> Node:
     a, s = (b, a) if a.is_scalar else (a, b)
-    return a if s.op == "const" and s.value == 1 else g.with_scalar("muls", a, s)
+    if s.op == "const" and s.value == 1:
+        return a
+    if a.op == "muls" and a.dtype == "float32" and a.args[1].op == s.op == "const" and _power_of_two(s.value):
+        merged = g.const(a.args[1].value * s.value, "float32")
+        # A power of two does not round, unless something is denormal or overflows.
+        if 2.0**-64 <= abs(merged.value) <= 2.0**64:
+            return g.with_scalar("muls", a.args[0], merged)
+    return g.with_scalar("muls", a, s)
 
 
 def _div(g: Graph, a: Node, b: Node) -> Node:

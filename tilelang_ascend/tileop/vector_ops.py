@@ -50,6 +50,8 @@ class VectorOps:
         self.g = graph
         self.fast = fast
         """Shorter sequences whose error grows with the argument (the user asked for fast math)."""
+        self.odd: dict[Node, tuple[str, Node]] = {}
+        """Values of odd functions that have a sequence for 1 + f(x), too: value -> (f, x)."""
 
     def value(self, a: Node, logical: str) -> Node:
         """A node (as loaded, e.g. bfloat16 or int8) in the compute dtype of its logical dtype."""

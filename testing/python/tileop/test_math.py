@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from harness import Lab, assign, parallel
 
-from tilelang_ascend.ir import tirx
+from tilelang_ascend.ir import seq, tirx
 from tilelang_ascend.tileop import elementwise_math, math_exponential, math_special, math_trigonometric
 
 F = np.float32
@@ -254,6 +254,56 @@ def test_limits(name):
             "sigmoid": [1, 0, 0.5, np.nan], "log2": [np.inf, np.nan, -np.inf, np.nan]}[name]  # fmt: skip
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(BUILD[name](NumpyOps(), inf), F(want))
+
+
+@pytest.mark.parametrize("name", list(math_special.ONE_PLUS))
+def test_sums_with_one(name):
+    """1 + f(x) within the promise of docs/numbers.md, over all exponents; exact where f is 1 or -1."""
+    build, x = math_special.ONE_PLUS[name], np.concatenate([points(name), np.linspace(-3, 3, 100_001).astype(F), F([2.650275, 6.486, 0.397285])])
+    with np.errstate(all="ignore"):
+        want = 1 + EXACT[name](x.astype(np.float64))
+        for ops, promise in ((NumpyOps(), 1.5), (DeviceOps(), 2)):
+            error = np.abs(build(ops, x) - want) / np.finfo(F).eps
+            assert promise / 2 < error.max() <= promise, x[np.argmax(error)]
+        special = build(NumpyOps(), F([np.inf, 1e30, 20, 0, -0.0, -200, -1e30, -np.inf, np.nan]))
+    np.testing.assert_array_equal(special, F([2, 2, 2, 1, 1, 0, 0, 0, np.nan]))
+
+
+SUMS = {"1 + f": lambda f, x: 1 + f(x), "f + 1": lambda f, x: f(x) + 1, "1 - f": lambda f, x: 1 - f(x), "f - 1": lambda f, x: f(x) - 1}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", list(math_special.ONE_PLUS))
+@pytest.mark.parametrize("how", list(SUMS))
+def test_sums_with_one_of_tiles(how, name, dtype):
+    """The sums as instructions; the function itself beside them keeps its own bound."""
+    x = np.concatenate([np.random.default_rng(3).uniform(-3.0, 3.0, 68), [0, 60.0]])
+    lab = Lab(x=(dtype, x), y=(dtype, np.zeros(70)), z=(dtype, np.zeros(70)))
+    f = lambda v: getattr(tirx, name)(v)
+    out = lab.run(parallel((70,), lambda i: seq([assign(lab.y, SUMS[how](f, lab.x[i]), i), assign(lab.z, f(lab.x[i]), i)])))
+    wide = out["x"].astype(np.float64)
+    tolerance = {"float32": 2.5e-7, "float16": 2e-3, "bfloat16": 1.6e-2}[dtype]
+    np.testing.assert_allclose(out["y"].astype(np.float64), SUMS[how](EXACT[name], wide), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(out["z"].astype(np.float64), EXACT[name](wide), rtol=0, atol=tolerance)
+
+
+def test_a_sum_with_one_is_shorter_than_the_function():
+    from tilelang_ascend.tileop.vector_graph import Graph
+    from tilelang_ascend.tileop.vector_ops import VectorOps
+
+    def length(build):
+        g = Graph()
+        seen = set()
+        todo = [build(VectorOps(g), g.node("load", "float32", attrs=("x",)))]
+        while todo:
+            n = todo.pop()
+            if n not in seen and not n.is_scalar:
+                seen.add(n)
+                todo += n.args
+        return len(seen)
+
+    for name, sum_ in math_special.ONE_PLUS.items():
+        assert length(sum_) < length(math_special.FUNCTIONS[name])
 
 
 FUNCTIONS = {
