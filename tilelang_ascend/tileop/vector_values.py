@@ -6,8 +6,10 @@ of whole tiles, so that operations on whole tiles are single count-form instruct
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..ir import Bind, call, itemsize
-from .affine import constant
+from .affine import add, constant
 from .context import REPEAT_BYTES, VectorContext, pitched_strides, round_up
 from .vector_convert import Unsupported
 from .vector_emit import MAX_REPEAT, Emitter, Unreadable
@@ -101,16 +103,14 @@ class Values:
         return self.spreads[n]
 
     def _scalar_block(self, n: Node) -> View:
-        from dataclasses import replace
-
         return replace(self.view(n), spread=True, strides=(0,) * len(self.extents))
 
     def _brcb(self, n: Node) -> View:
-        source = self.view(n)
+        source, low = self._from_lowest(n, self.view(n))
         lanes = linear_span(self.extents, source.strides, n.axes)
         unit = [source.strides[a] for a in n.axes if self.extents[a] > 1][-1:] in ([], [1])
         if not (unit and source.base.multiple_of(source.block) and lanes <= 2 * self.span(n.axes)):
-            source = self.realign(n)
+            source, low = self.realign(n), 0
             lanes = self.span(n.axes)
         repeats = round_up(lanes, 8) // 8
         buffer = self.ctx.new_temp(n.dtype, repeats * 8 * source.block, "spread")
@@ -121,7 +121,12 @@ class Values:
         for start in range(0, repeats, group):
             heads = [out.head(constant(start * 8 * source.block)), source.head(constant(start * 8))]
             self.emitter.issue("brcb", *heads, min(group, repeats - start), 1, 8)
-        return out
+        return replace(out, base=constant(-low * source.block))
+
+    def _from_lowest(self, n: Node, view: View) -> tuple[View, int]:
+        """`view` with its lane of the lowest address as the base, and where that lies against the old base: backward axes end there."""
+        low = sum(min(view.strides[a], 0) * (self.extents[a] - 1) for a in n.axes)
+        return replace(view, base=add(view.base, constant(low))), low
 
     def realign(self, n: Node) -> View:
         """`n` copied to a canonical temporary by a gather (its present place cannot be addressed by vector instructions)."""

@@ -311,6 +311,30 @@ def test_rows_of_one_element_chosen_by_data():
     np.testing.assert_array_equal(out["Y"], np.repeat(x[index][:, None], 16, axis=1))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_row_value_read_backwards_is_broadcast(dtype):
+    """Broadcasts along the innermost axis read the values from the lowest address on, whichever way the nest passes them."""
+
+    @T.prim_func
+    def main(A: T.Tensor((6, 3, 8), dtype), X: T.Tensor((6, 3, 8, 24), dtype), Y: T.Tensor((6, 3, 8, 24), dtype), Z: T.Tensor((6, 3, 8, 24), dtype)):
+        with T.Kernel(1):
+            a, x = T.alloc_shared((6, 3, 8), dtype), T.alloc_shared((6, 3, 8, 24), dtype)
+            y, z = T.alloc_shared((6, 3, 8, 24), dtype), T.alloc_shared((6, 3, 8, 24), dtype)
+            T.copy(A, a)
+            T.copy(X, x)
+            for i, j, k, m in T.Parallel(6, 3, 8, 24):
+                y[i, j, k, m] = x[i, j, k, m] - a[5 - i, j, k]
+            for i, j, k, m in T.Parallel(6, 3, 8, 24):
+                z[i, j, k, m] = x[i, j, k, m] * a[5 - i, 2 - j, 7 - k]
+            T.copy(y, Y)
+            T.copy(z, Z)
+
+    a, x = (RNG.integers(-9, 9, s).astype(dtype) for s in ((6, 3, 8), (6, 3, 8, 24)))
+    out = run(main, A=a, X=x, Y=np.zeros_like(x), Z=np.zeros_like(x))
+    np.testing.assert_array_equal(out["Y"], x - a[::-1, :, :, None])
+    np.testing.assert_array_equal(out["Z"], x * a[::-1, ::-1, ::-1, None])
+
+
 def test_unsigned_conditions_in_scalar_loops():
     """Seed 582 of the fuzzer: an analyzer that was told x < 0 of an unsigned x failed."""
 
