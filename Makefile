@@ -1,6 +1,6 @@
 # make run    compile and run examples/gemm/example_gemm.py
 # make test   the test suite (SLOW=1: the slow tests too)
-# make fuzz   10 000 random kernels against the reference (SEEDS="first last": others)
+# make fuzz   12 000 random kernels against the reference (SEEDS="first last": others)
 # make bench  compile time, import time, time to simulate, simulated time of kernels
 # make clean  remove everything the other targets made
 #
@@ -25,7 +25,7 @@ test: build
 	$(PY) -m pytest -n $(JOBS) --dist worksteal $(if $(SLOW),,-m "not slow")
 
 fuzz: build
-	$(PY) -m testing.fuzz $(or $(SEEDS),0 10000) --jobs $(JOBS) --keep-going
+	$(PY) -m testing.fuzz $(or $(SEEDS),0 12000) --jobs $(JOBS) --keep-going
 
 bench: build
 	$(PY) benchmark/import_time.py

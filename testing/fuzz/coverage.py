@@ -22,6 +22,14 @@ MUST_OCCUR = (
 )  # fmt: skip
 """Features of which every thousand kernels must hold some: the language the compiler promises to take."""
 
+SINCE_10000 = (
+    *(f"reducer {k}" for k in ("sum", "max", "min")), "reducer over a loop", "finalize_reducer into a tile", "reshape",
+    "view as another dtype", "read through a view", "8-bit float operand", "8-bit float tile", "8-bit float store",
+    "sort", "topk", "argsort", "argmax", "argmin",
+    "alloc_var", "alloc_var in a nest",
+)  # fmt: skip
+"""Features that must be in every hundredth kernel from seed 10 000 on, and are in none before."""
+
 
 def count(seeds) -> Counter:
     """Feature -> number of kernels."""
@@ -36,7 +44,7 @@ def count(seeds) -> Counter:
 def table(seeds) -> str:
     """Features and the number of seeds of each, most frequent first; those of conversions at the end."""
     found = count(seeds)
-    missing = [f"{0:6d}  {t}" for t in MUST_OCCUR if not found[t]]
+    missing = [f"{0:6d}  {t}" for t in (*MUST_OCCUR, *(SINCE_10000 if seeds[-1] >= 10_000 else ())) if not found[t]]
     rows = [f"{n:6d}  {t}" for t, n in found.most_common() if not t.startswith("cast ")]
     casts = [f"{n:6d}  {t}" for t, n in sorted(found.items()) if t.startswith("cast ")]
     return "\n".join([f" seeds  feature (of {len(seeds)})", *rows, *missing, *casts])

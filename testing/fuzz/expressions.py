@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .numbers import is_float
+from .numbers import FLOAT8, is_float
 from .program import Expr, Param, Tile, index, literal
 
 FUNCTIONS = {  # name: (template of the argument that keeps it in the domain, NumPy name)
@@ -33,8 +33,9 @@ def cast(e: Expr, dtype: str) -> Expr:
 def access(memory: Param | Tile, indices, *tags: str) -> Expr:
     """An element of a tensor or a tile."""
     slots = ", ".join(f"{{{k}}}" for k in range(len(indices)))
-    where = {"shared": "shared operand", "fragment": "fragment operand"}.get(getattr(memory, "where", ""), "GM operand")
-    return Expr(memory.dtype, f"{memory.name}[{slots}]", f"at({memory.name}, {slots})", tuple(indices), frozenset({where, *tags}))
+    where = {"": "GM", "shared": "shared", "fragment": "fragment"}.get(getattr(memory, "where", ""), "other")
+    found = frozenset({f"{where} operand", *tags, *(["8-bit float operand"] if memory.dtype in FLOAT8 else [])})
+    return Expr(memory.dtype, f"{memory.name}[{slots}]", f"at({memory.name}, {slots})", tuple(indices), found)
 
 
 def operation(dtype: str, tile: str, numpy: str, *parts: Expr, tags=()) -> Expr:
@@ -178,7 +179,7 @@ class Expressions:
     def pure(self, dtype: str) -> Expr:
         """An element of an input: staged in a tile or straight from GM."""
         g = self.g
-        source = dtype if g.chance(0.85) else g.any_dtype()
+        source = dtype if g.chance(0.85) else g.stored_dtype()
         e = self._staged(source) if g.chance(0.5) else self._global(source)
         return e if source == dtype else cast(e, dtype)
 

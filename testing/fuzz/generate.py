@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from .accumulators import Accumulators
 from .expressions import Expressions
 from .nests import Nests
-from .numbers import is_float
+from .numbers import FLOAT8, is_float
+from .orders import Orders
 from .program import Case, Expr, Param, Stmt, Tile, fill, index
+from .storage import Storage
 
 FLOATS = ("float32", "float16", "bfloat16")
 DTYPES = (*FLOATS, *FLOATS, "float32", "int32", "int32", "int16", "int8", "uint8", "uint16", "uint32", "int64", "bool")
@@ -21,11 +26,12 @@ CHIPS = ("a2", "a2", "a5")
 LOOP_VARIABLES = ("i", "j", "l", "m")
 
 
-class Generator(Nests):
+class Generator(Nests, Accumulators, Orders, Storage):
     """State of one random kernel: its iteration space, its tiles, what has been declared."""
 
     def __init__(self, seed: int):
         self.seed, self.rng = seed, np.random.default_rng(seed)
+        self.mix = next(mix for first, mix in MIXES if seed >= first)
         self.chip = self.pick(CHIPS)
         self.gemm = self.chance(0.15)
         self.rank = 2 if self.gemm else int(self.pick(RANKS))
@@ -40,11 +46,20 @@ class Generator(Nests):
         self.loop: str | None = None
         self.loop_in_nest: str | None = None
         self.names = 0
+        self.float8 = self.some(self.mix.float8)
+        self.view: Tile | None = None
+        """The view whose elements are the iteration space."""
+        self.hidden = ""
+        """The tile a view names, which the same statement does not mention by its own name."""
         self.pending: list[Stmt] = []
         """Loads of tiles the statement under construction mentions for the first time."""
 
     def chance(self, p: float) -> bool:
         return bool(self.rng.random() < p)
+
+    def some(self, p: float) -> bool:
+        """`chance` of what not every mix knows: draws nothing where it never happens."""
+        return p > 0 and self.chance(p)
 
     def pick(self, values):
         return values[int(self.rng.integers(len(values)))]
@@ -131,15 +146,27 @@ class Generator(Nests):
     def tile(self, dims, dtype: str, letter: str, reuse: float = 0.6) -> Tile:
         """A tile over dimensions `dims`. Letters: S is only ever loaded by copies, W is computed."""
         shape = tuple(self.block[d] for d in dims) or (1,)
-        known = [t for t in self.tiles.values() if (t.shape, t.dtype, t.name[0]) == (shape, dtype, letter)]
+        v = self.view
+        if v and (v.shape, v.dtype, letter) == (shape, dtype, "W") and self.chance(0.7):
+            return v
+        known = [t for t in self.tiles.values() if (t.shape, t.dtype, t.name[0]) == (shape, dtype, letter) and t.name != self.hidden]
         if known and self.chance(reuse):
             return self.pick(known)
-        where = "fragment" if letter == "W" and self.chance(0.7) else "shared"
-        t = Tile(f"{letter}{len(self.tiles)}", shape, dtype, where)
-        self.tiles[t.name] = t
+        t = self.new_tile(shape, dtype, letter)
         if letter == "S":
             self.pending.append(self._load(dims, t))
         return t
+
+    def new_tile(self, shape, dtype: str, letter: str = "W") -> Tile:
+        """A tile of any shape that nothing mentions yet."""
+        where = "fragment" if letter == "W" and self.chance(0.7) else "shared"
+        t = Tile(f"{letter}{len(self.tiles)}", tuple(shape), dtype, where)
+        self.tiles[t.name] = t
+        return t
+
+    def stored_dtype(self) -> str:
+        """Any dtype of a tensor or a tile: one that is only stored, too."""
+        return str(self.pick(FLOAT8)) if self.float8 and self.chance(0.6) else self.any_dtype()
 
     def any_dtype(self) -> str:
         """Any dtype, more often the kernel's."""
@@ -164,11 +191,11 @@ class Generator(Nests):
 
     def load(self) -> Stmt:
         dims = self.some_dims()
-        return self._load(dims, self.tile(dims, self.any_dtype(), "S"))
+        return self._load(dims, self.tile(dims, self.stored_dtype(), "S"))
 
     def _load(self, dims, t: Tile) -> Stmt:
         lead = (3,) if self.loop and self.chance(0.6) else ()
-        source = t.dtype if self.chance(0.9) else self.any_dtype()
+        source = t.dtype if self.chance(0.9) else self.stored_dtype()
         p = self.param(dims, source, lead=lead)
         place = [*([index(self.loop)] if lead else []), *self._origins(dims)]
         tags = {"copy with conversion"} if source != t.dtype else set()
@@ -178,7 +205,7 @@ class Generator(Nests):
         dims = tuple(range(self.rank)) if self.chance(0.85) or self.rank == 1 else (0,)
         t = self.tile(dims, self.dtype, "W" if self.chance(0.85) else "S", reuse=1)
         narrow = len(dims) < self.rank
-        p = self.param(dims, self.dtype if self.chance(0.9) else self.any_dtype(), "out", fresh=narrow)
+        p = self.param(dims, self.dtype if self.chance(0.9) else self.stored_dtype(), "out", fresh=narrow)
         tags = frozenset({"copy with conversion"} if p.dtype != t.dtype else set())
         copy = self._copy(p, self._origins(dims), t, [index("0")] * len(dims), t.shape, tags=tags)
         if narrow:  # several blocks share these elements, so the first along the other dimension writes them
@@ -289,7 +316,7 @@ class Generator(Nests):
     def statements(self, count: int, depth: int = 0) -> tuple[Stmt, ...]:
         out = []
         for _ in range(count):
-            kind = str(self.rng.choice(list(WEIGHTS), p=list(WEIGHTS.values())))
+            kind = str(self.rng.choice(list(self.mix.weights), p=list(self.mix.weights.values())))
             if kind in ("branch", "repeat"):
                 statement = getattr(self, kind)(depth) if depth == 0 else self.nest()
             else:
@@ -320,6 +347,17 @@ class Generator(Nests):
         clear = Stmt(("T.clear(W0)",), ("fill(W0, 0)",), kind="fill", fills="W0")
         return [clear, Stmt((loop,), (f"for ko in range({count}):",), body=tuple(parts), kind="loop", tags=frozenset({"T.Pipelined"}))]
 
+    def seen(self, body) -> list[Stmt]:
+        """Stores of some more tiles: what no tensor shows is not compared."""
+        whole = tuple(range(self.rank))
+        written = set().union(*(s.names() for s in body))
+        tiles = [t for t in self.tiles.values() if t.name[0] == "W" and t.shape == tuple(self.block) and t.name in written]
+        out, zeros = [], [index("0")] * self.rank
+        for _ in range(min(self.mix.shown, len(tiles))):
+            t = tiles.pop(int(self.rng.integers(len(tiles))))
+            out.append(self._copy(self.param(whole, t.dtype, "out", fresh=True), self._origins(whole), t, zeros, t.shape))
+        return out
+
     def case(self) -> Case:
         self.inside = False
         first = self.product() if self.gemm else []
@@ -330,14 +368,34 @@ class Generator(Nests):
         if not any(p.role == "out" and p.name in s.names() for s in body for p in self.params.values()):
             last = self.store()
             body += [*self.pending, last]
+        body += self.seen(body)
         params, tiles = tuple(self.params.values()), tuple(self.tiles.values())
         return Case(self.seed, self.chip, params, tiles, tuple(self.grid), tuple(body), self.dynamic, frozenset(self.tags))
 
 
-WEIGHTS = {
-    "load": 0.1, "nest": 0.37, "store": 0.08, "reduction": 0.12, "scan": 0.05, "fill": 0.04, "move": 0.06,
-    "atomic": 0.03, "element": 0.04, "branch": 0.05, "repeat": 0.06,
-}  # fmt: skip
+@dataclass(frozen=True)
+class Mix:
+    """What kernels are made of: statements and how often each is chosen; shares of kernels with 8-bit floats, and of locals that are
+    declared as variables; how many more tiles are stored in the end."""
+
+    weights: dict[str, float]
+    float8: float = 0.0
+    variables: float = 0.0
+    shown: int = 0
+
+
+MIXES = (
+    (10_000, Mix({
+        "load": 0.08, "nest": 0.26, "store": 0.06, "reduction": 0.08, "scan": 0.03, "fill": 0.03, "move": 0.04,
+        "atomic": 0.02, "element": 0.02, "branch": 0.05, "repeat": 0.06,
+        "reducer": 0.06, "variable": 0.05, "sort": 0.05, "argmax": 0.03, "reshaped": 0.05, "narrow": 0.03,
+    }, float8=0.2, variables=0.4, shown=2)),
+    (0, Mix({
+        "load": 0.1, "nest": 0.37, "store": 0.08, "reduction": 0.12, "scan": 0.05, "fill": 0.04, "move": 0.06,
+        "atomic": 0.03, "element": 0.04, "branch": 0.05, "repeat": 0.06,
+    })),
+)  # fmt: skip
+"""First seed -> mix. Seeds below 10 000 keep the kernels they have always given: tests, commits and reports name them."""
 
 
 def generate(seed: int) -> Case:

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from .numbers import EPS, UNKNOWN, Numbers, absolute, as_numbers, cast, is_float, maximum, minimum, of, settle
+from .numbers import (
+    EPS,
+    UNKNOWN,
+    Numbers,
+    absolute,
+    as_numbers,
+    cast,
+    is_float,
+    maximum,
+    minimum,
+    of,
+    reinterpret,
+    settle,
+)
 
 
 class Memory(Numbers):
@@ -19,6 +32,23 @@ class Memory(Numbers):
     @property
     def shape(self):
         return self.v.shape
+
+
+class Bits(Memory):
+    """A tile seen with another dtype of the same width."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Memory, dtype: str):
+        self.source, self.dtype, self.tile = source, dtype, True
+
+    @property
+    def v(self):
+        return reinterpret(self.source, self.dtype).v
+
+    @property
+    def e(self):
+        return reinterpret(self.source, self.dtype).e
 
 
 def tensor(array: np.ndarray, dtype: str) -> Memory:
@@ -61,6 +91,9 @@ def put(m: Memory, indices, value, mask=True) -> None:
     """Store `value`, converted, where the mask holds; elements outside of a tensor are dropped."""
     value = value if isinstance(value, Numbers) else of(m.dtype, value)
     value, mask = cast(value, m.dtype), as_numbers(mask)
+    if isinstance(m, Bits):
+        put(m.source, indices, reinterpret(value, m.source.dtype), mask)
+        return
     places, inside, (v, e, chosen, doubt) = _places(m, indices, value.v, value.e, mask.v, mask.e)
     sure = inside & chosen & (doubt == 0)
     target = tuple(i[sure] for i in places)
@@ -176,6 +209,28 @@ def scan(dst: Memory, src: Memory, kind: str, dim: int, reverse: bool) -> None:
     put(dst, box((0,) * len(dst.shape), dst.shape), Numbers(r.dtype, turn(r.v), turn(r.e)))
 
 
+def reshape(m: Memory, shape) -> Memory:
+    """T.reshape: the same storage."""
+    return Memory(m.dtype, m.v.reshape(shape), m.e.reshape(shape), m.tile)
+
+
+def view(m: Memory, shape, dtype: str) -> Memory:
+    """T.view."""
+    shaped = reshape(m, shape)
+    return shaped if dtype == m.dtype else Bits(shaped, dtype)
+
+
+def sort(values: Memory | None, places: Memory | None, src: Memory, dim: int, descending: bool) -> None:
+    """T.sort, T.topk and T.argsort: as many elements as `values` or `places` take; equal ones keep their order."""
+    order = np.argsort(-src.v.astype(np.float64) if descending else src.v, axis=dim, kind="stable")
+    worst = np.broadcast_to(src.e.max(axis=dim, keepdims=True), src.shape)  # sorted rows are no further apart than rows
+    sorted_values = np.take_along_axis(src.v, order, dim)
+    for m, v, e in ((values, sorted_values, worst), (places, order, np.where(worst > 0, UNKNOWN, 0))):
+        if m is not None:
+            first = tuple(slice(0, n) for n in m.shape)
+            put(m, box((0,) * len(m.shape), m.shape), Numbers(m.dtype, v[first], e[first]))
+
+
 def gemm(c: Memory, a: Memory, b: Memory, transpose_a: bool, transpose_b: bool) -> None:
     """c += a @ b in float32."""
     x, xe = (a.v.T, a.e.T) if transpose_a else (a.v, a.e)
@@ -194,4 +249,7 @@ def transpose(dst: Memory, src: Memory) -> None:
     put(dst, box((0, 0), dst.shape), cast(Numbers(src.dtype, src.v.T, src.e.T), dst.dtype))
 
 
-__all__ = ["at", "copy", "fill", "gemm", "put", "reduce", "scan", "space", "tensor", "tile", "transpose", "update"]
+__all__ = [
+    "at", "box", "copy", "fill", "gemm", "put", "reduce", "reshape", "scan", "sort", "space", "tensor", "tile", "transpose",
+    "update", "view",
+]  # fmt: skip

@@ -13,14 +13,17 @@ class Nests:
     def nest(self) -> Stmt:
         """A nest of one to three statements on tiles or on GM."""
         self._choose_part()
-        names = "ijlm"[: self.rank]
-        extents = tuple(self.extents)
         targets = [self._target() for _ in range(int(self.pick([1, 1, 1, 1, 2, 3])))]
         self.exprs.written = {m.name for m, _, _ in targets if isinstance(m, Tile)}
         known = list(self.exprs.locals)
         body = [s for target in targets for s in self._statement(*target)]
         self.exprs.locals = known
         self.exprs.written = set()
+        return self._parallel(body)
+
+    def _parallel(self, body) -> Stmt:
+        """The nest with these statements; the next one has the whole block again."""
+        names, extents = "ijlm"[: self.rank], tuple(self.extents)
         tags = {"partial nest"} if self.extents != self.block else set()
         fills = body[0].fills if self.extents == self.block else None
         self.extents, self.offsets = list(self.block), [0] * self.rank
@@ -42,10 +45,10 @@ class Nests:
     def _target(self) -> tuple[Param | Tile, list[Expr], list[str]]:
         """Where a statement stores: its own element of a tile, or an element of a tensor that no other iteration writes."""
         whole = list(range(self.rank))
-        if not self.chance(0.35):
+        if self.view or not self.chance(0.35):
             t = self.tile(whole, self.dtype, "W")
             return t, [self.var(d) for d in whole], []
-        dtype = self.dtype if self.chance(0.9) else self.any_dtype()
+        dtype = self.dtype if self.chance(0.9) else self.stored_dtype()
         roll, last = self.rng.random(), self.rank - 1
         place = [self.at(d) for d in whole]
         if roll < 0.1 and self.rank > 1:
@@ -151,7 +154,7 @@ class Nests:
 
     def _carried(self) -> list[Stmt]:
         """A local that a serial loop accumulates."""
-        first = self._local(cast(literal("int32", 0), self.dtype))
+        first = self._declared() if self.some(self.mix.variables) else self._local(cast(literal("int32", 0), self.dtype))
         name = first.defines
         self.loop_in_nest = "q"
         old = Expr(self.dtype, name, name)

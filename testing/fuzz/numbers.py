@@ -11,11 +11,16 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-FLOATS = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+"""Floats that are only stored: nothing computes in them."""
+FLOATS = {
+    "float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    **{name: np.dtype(getattr(ml_dtypes, name)) for name in FLOAT8},
+}  # fmt: skip
 EPS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """Distance of neighbouring numbers next to 1."""
 SMALLEST = {"float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}
-LARGEST = {"float32": 3.4e38, "float16": 65504.0, "bfloat16": 3.38e38}
+LARGEST = {"float32": 3.4e38, "float16": 65504.0, "bfloat16": 3.38e38, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 FUNCTION_ULPS = 6
 """Units in the last place of float32 by which exp, erf, … may be off."""
 UNKNOWN = np.inf
@@ -184,6 +189,8 @@ def cast(x, dtype: str) -> Numbers:
         return x
     if dtype == "bool":
         return x != 0
+    if dtype in FLOAT8:
+        return _stored(x, dtype)
     if not is_float(x.dtype) or is_float(dtype):
         v = x.v.astype(np.float64 if is_float(dtype) else np.int64)
         return settle(dtype, v, np.where(np.isfinite(x.e), x.e, UNKNOWN))
@@ -192,6 +199,28 @@ def cast(x, dtype: str) -> Numbers:
     e = spread(np.trunc, x)
     outside = (np.abs(whole) > 2.0**62) | (whole < info.min) | (whole > info.max)
     return settle(dtype, np.where(outside, 0, whole).astype(np.int64), np.where(outside | (e > 0), UNKNOWN, 0))
+
+
+def _stored(x: Numbers, dtype: str) -> Numbers:
+    """`x` as 8-bit floats: rounded once, to nearest even, exactly so if `x` is exact. What is too large is not compared."""
+
+    def rounded(a):
+        return a.astype(np.float32).astype(FLOATS[dtype]).astype(np.float64)
+
+    with np.errstate(all="ignore"):
+        v, e = rounded(x.v), spread(rounded, x)
+    inside = np.abs(x.v) + x.e <= LARGEST[dtype]
+    return Numbers(dtype, np.where(inside, v, 0.0), np.where(inside, e, UNKNOWN))
+
+
+def reinterpret(x: Numbers, dtype: str) -> Numbers:
+    """The bits of `x` as another dtype of the same width. Signs of zeros, subnormals and NaN are not compared."""
+    v = x.v.astype(numpy_dtype(x.dtype)).view(numpy_dtype(dtype)).astype(np.float64 if is_float(dtype) else np.int64)
+    known = x.e == 0
+    for name, numbers in ((x.dtype, x.v), (dtype, v)):
+        if is_float(name):
+            known = known & (np.abs(numbers) >= SMALLEST[name]) & (np.abs(numbers) <= LARGEST[name])
+    return Numbers(dtype, np.where(known, v, v.dtype.type(0)), np.where(known, 0, UNKNOWN))
 
 
 def spread(function, x: Numbers):
@@ -316,3 +345,14 @@ def index(a) -> np.ndarray:
 def ceildiv(a: int, b: int) -> int:
     """a / b, rounded up."""
     return -(-a // b)
+
+
+def neutral(kind: str, dtype: str) -> Numbers:
+    """What a reducer of an operation starts with."""
+    if kind == "sum":
+        return of(dtype, 0)
+    sign = -1 if kind == "max" else 1
+    if is_float(dtype):
+        return of(dtype, sign * np.inf)
+    info = np.iinfo(dtype)
+    return of(dtype, info.min if kind == "max" else info.max)

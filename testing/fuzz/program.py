@@ -12,7 +12,7 @@ from typing import Iterator
 
 import numpy as np
 
-from .numbers import is_float, numpy_dtype
+from .numbers import FLOAT8, is_float, numpy_dtype
 
 INDENT = "    "
 
@@ -132,12 +132,16 @@ class Param:
 
 
 def data(seed: int, number: int, shape, dtype: str, role: str, limit: int) -> np.ndarray:
-    """Values of parameter `number`: small multiples of 1/4, so that sums and products are exact for a while."""
+    """Values of parameter `number`: small multiples of 1/4, so that sums and products are exact for a while. Of 8-bit floats
+    all codes up to 16, subnormals too."""
     rng = np.random.default_rng((seed, number))
     if role == "permutation":
         values = rng.permutation(shape[0])
     elif role == "index":
         values = rng.integers(0, limit, shape)
+    elif dtype in FLOAT8:
+        codes = np.arange(256, dtype=np.uint8).view(numpy_dtype(dtype)).astype(np.float64)
+        values = rng.choice(codes[np.abs(codes) <= 16], shape)
     elif is_float(dtype):
         values = rng.integers(-8, 9, shape) / 4
     elif dtype == "bool":
@@ -149,12 +153,13 @@ def data(seed: int, number: int, shape, dtype: str, role: str, limit: int) -> np
 
 @dataclass(frozen=True)
 class Tile:
-    """An on-chip buffer; `where` is ``shared`` or ``fragment``."""
+    """An on-chip buffer; `where` is ``shared``, ``fragment``, ``reducer`` (with its operation) or ``view``, which a statement declares."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     where: str
+    operation: str = ""
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,8 @@ class Case:
         lines.append(f"{INDENT}with T.Kernel({grid}, threads=128) as {name}:")
         for t in self.tiles:
             if t.name in used:
-                lines.append(f'{INDENT * 2}{t.name} = T.alloc_{t.where}({t.shape}, "{t.dtype}")')
+                more = f', op="{t.operation}"' if t.operation else ""
+                lines.append(f'{INDENT * 2}{t.name} = T.alloc_{t.where}({t.shape}, "{t.dtype}"{more})')
         body = [line for s in self._body() for line in s.render("tile", 2)]
         return "\n".join([*lines, *(body or [INDENT * 2 + "pass"])]) + "\n"
 

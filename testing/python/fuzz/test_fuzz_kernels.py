@@ -12,13 +12,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
-from testing.fuzz import shrink, workers
+from testing.fuzz import memory, numbers, shrink, workers
 from testing.fuzz.check import Failure, check, interpret, trace
-from testing.fuzz.coverage import MUST_OCCUR, count
+from testing.fuzz.coverage import MUST_OCCUR, SINCE_10000, count
 from testing.fuzz.generate import generate
 from testing.fuzz.shrink import fails, reduce_case, run, script
 
-SEEDS = 200
+SEEDS = (*range(150), *range(10_000, 10_050))
 PARTS = 20
 TEXT_EVERY = 4
 REFUSED_AT_MOST = 0.15
@@ -51,7 +51,7 @@ def check_part(seeds) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_kernels(part):
-    check_part(range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS))
+    check_part(SEEDS[part * len(SEEDS) // PARTS : (part + 1) * len(SEEDS) // PARTS])
 
 
 def test_a_seed_always_gives_the_same_case():
@@ -62,6 +62,10 @@ def test_a_seed_always_gives_the_same_case():
 def test_the_generator_covers_the_language():
     found = count(range(1000))
     assert not [t for t in MUST_OCCUR if found[t] < 3]
+    assert not [t for t in SINCE_10000 if found[t]]
+    found = count(range(10_000, 11_000))
+    assert not [t for t in MUST_OCCUR if found[t] < 3]
+    assert not [t for t in SINCE_10000 if found[t] < 10]
 
 
 # ---- the fuzzer can fail ---------------------------------------------------------------------------------------------
@@ -161,6 +165,49 @@ def test_wrong_code_is_found(name, monkeypatch):
     assert failure.kind.startswith(kind), failure
 
 
+def last_of_equals_first(setattr):
+    def sort(values, places, src, dim, descending):
+        turned = memory.Memory(src.dtype, np.flip(src.v, dim), np.flip(src.e, dim), tile=True)
+        right(values, places, turned, dim, descending)
+        if places is not None:
+            last = src.shape[dim] - 1 - memory.Numbers("int32", places.v, places.e)
+            memory.put(places, memory.box((0,) * len(places.shape), places.shape), last)
+
+    right = memory.sort
+    setattr(memory, "sort", sort)
+
+
+def truncated(setattr):
+    def stored(x, dtype):
+        nearest = right(x, dtype)
+        step = np.nextafter(nearest.v.astype(numbers.FLOATS[dtype]), np.zeros((), numbers.FLOATS[dtype])).astype(np.float64)
+        return numbers.Numbers(dtype, np.where(abs(nearest.v) > abs(x.v), step, nearest.v), nearest.e)
+
+    right = numbers._stored
+    setattr(numbers, "_stored", stored)
+
+
+def copied(m, shape):
+    return memory.Memory(m.dtype, m.v.reshape(shape).copy(), m.e.reshape(shape).copy(), m.tile)
+
+
+MISREADINGS = {
+    "argsort": last_of_equals_first,
+    "8-bit float store": truncated,
+    "reshape": lambda setattr: setattr(memory, "reshape", copied),
+    "view as another dtype": lambda setattr: setattr(memory, "reinterpret", numbers.cast),
+    "reducer min": lambda setattr: setattr(numbers, "neutral", lambda kind, dtype: numbers.of(dtype, 0)),
+}
+
+
+@pytest.mark.parametrize("tag", MISREADINGS)
+def test_a_reference_that_means_something_else_is_noticed(tag, monkeypatch):
+    MISREADINGS[tag](monkeypatch.setattr)
+    cases = [c for c in map(generate, range(10_000, 10_400)) if tag in c.all_tags()]
+    failures = (fails(c) for c in sorted(cases, key=lambda c: len(c.kernel()))[:10])
+    assert any(f and f.kind == "value" for f in failures)
+
+
 def test_a_failure_is_printed_as_a_script(monkeypatch, tmp_path):
     with monkeypatch.context() as m:
         swapped_operands(m.setattr)
@@ -190,7 +237,7 @@ def test_reduction_keeps_what_fails(monkeypatch):
         return Failure("value", "wrong") if "T.exp(" in case.kernel() else None
 
     monkeypatch.setattr(shrink, "fails", fake)
-    case = next(c for c in map(generate, range(SEEDS)) if fake(c) and len(c.body) > 3)
+    case = next(c for c in map(generate, SEEDS) if fake(c) and len(c.body) > 3)
     small, failure = shrink.reduce_case(case, fake(case))
     assert fake(small) and all(fake(small.without(b)) is None for b in shrink.smaller(small.body))
     assert small.kernel().count("T.exp(") == 1
