@@ -57,13 +57,16 @@ class Accumulators:
         body = []
         for t, dims in parts:
             place = self._at(dims)
+            self.loop_in_nest = "q" if self.chance(0.15) else None
             value = self._clamped(self.exprs.varying(self.exprs.value(self.dtype, self.pick([1, 1, 2]))))
             slots = ", ".join(f"{{{k}}}" for k in range(len(place)))
             n, kind = len(place), UPDATES[t.operation]
             step = Stmt((f"T.reducer_update({t.name}[{slots}], {{{n}}})",),
                         (f'update({t.name}, ({slots},), {{{n}}}, "{kind}", {{mask}}, {tuple(self.extents)})',),
                         (*place, value), kind="store")  # fmt: skip
-            body.append(self._mask(self.exprs.condition(), [step]) if self.chance(0.2) else step)
+            step = self._mask(self.exprs.condition(), [step]) if self.chance(0.2) else step
+            body.append(self._loop([step]) if self.loop_in_nest else step)
+            self.loop_in_nest = None
         return self._parallel(body)
 
     def _finish(self, t: Tile, dims) -> tuple[Tile, tuple[int, ...]]:
@@ -113,6 +116,8 @@ class Accumulators:
         """A variable that a serial loop changes with elements of a tensor, read by a nest of the loop or behind it."""
         if self.dtype == "bool" or self.loop is not None:
             return self.nest()
+        if self.chance(0.25):
+            return self._walk()
         first = self._variable(self.exprs.constant(self.dtype), "alloc_var")
         self.pending.append(first)
         name, step = first.defines, self._step(first.defines)
@@ -131,6 +136,24 @@ class Accumulators:
             return loop
         self.pending.append(loop)
         return self._reading(name)
+
+    def _walk(self) -> Stmt:
+        """A loop whose loads begin where a variable says."""
+        name, start, by = self.fresh("c"), int(self.rng.integers(0, 3)), self.pick([1, 2, 4])
+        first = Stmt((f'{name} = T.alloc_var("int32", init={start})',), (f"{name} = {start}",), kind="let", defines=name,
+                     tags=frozenset({"place in a variable"}))  # fmt: skip
+        step = Stmt((f"{name} = {name} + {by}",), (f"{name} = {name} + {by}",), kind="let")
+        if self.chance(0.3):
+            step = Stmt(("if bx == 0:",), ("if bx == 0:",), body=(step,), kind="if", tags=frozenset({"runtime if"}))
+        self.pending.append(first)
+        before, self.pending, self.loop = self.pending, [], f"{name} % 3"
+        dims = self.some_dims()
+        load = self._load(dims, self.tile(dims, self.dtype, "S", reuse=0.5))
+        nest = self.nest()
+        body = (*self.pending, load, nest)
+        self.pending, self.loop = before, None
+        return Stmt(("for k in T.serial(3):",), ("for k in range(3):",), body=(step, *body) if self.chance(0.3) else (*body, step),
+                    kind="loop", tags=frozenset({"serial loop outside"}))  # fmt: skip
 
     def _step(self, name: str) -> Stmt:
         """One change of a variable in iteration k, which a condition may guard."""

@@ -143,7 +143,7 @@ class Nests:
         return Stmt((f"{name} = {{0}}",), (f"{name} = where({{mask}}, {{0}}, {name})",), (value,), kind="let", tags=frozenset(tags))
 
     def _changed_local(self) -> list[Stmt]:
-        first = self._local(self.exprs.pure(self.dtype))
+        first = self._declared() if self.some(self.mix.variables) else self._local(self.exprs.pure(self.dtype))
         change = self._assign(first.defines, self._clamped(self.exprs.varying(self.exprs.value(self.dtype, 1))), "local changed under if")
         return [first, self._mask(self.exprs.condition(), [change])]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from .expressions import access, operation
+from .numbers import FLOAT8
 from .program import Stmt, Tile, index
 
 GROUP = 32
@@ -18,6 +19,8 @@ class Orders:
     def sort(self) -> Stmt:
         """T.sort, T.topk or T.argsort; what it gives ends in a tile of the block."""
         dtype = str(self.pick(["float32", "int32", "float16"])) if self.dtype == "int64" else self.dtype
+        if self.float8 and self.view is None and self.chance(0.3):
+            dtype = str(self.pick(FLOAT8))
         whole = list(range(self.rank))
         src = self.tile(whole, dtype, "S" if self.chance(0.6) else "W", reuse=0.9)
         dim = self.rank - 1 if self.chance(0.75) else int(self.pick(whole))

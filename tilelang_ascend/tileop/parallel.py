@@ -43,7 +43,7 @@ from .vector_graph import MASK, Graph, Node
 from .vector_nest import Nest, nest_of, scalar_vars
 from .vector_rows import rows_of, scattered, store_rows, store_scattered
 from .vector_store import store
-from .vector_values import Values, count_edges
+from .vector_values import Values, count_edges, source
 
 
 def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
@@ -359,14 +359,11 @@ class Block:
                 values.settle(n, values.expand(n, n.axes))
 
 
-_SOURCE = {"load": lambda n: n.attrs[0], "indirect": lambda n: n.attrs[0], "element": lambda n: n.attrs[2]}
-
-
 def _touches(values: Values, n: Node, buffers) -> bool:
     """True when the lanes of `n` lie in one of `buffers`, or are read from there once it is computed."""
     if n.op == "reinterpret" and n not in values.views:
         return _touches(values, n.args[0], buffers)
-    view = values.views.get(n) or _SOURCE.get(n.op, lambda n: None)(n)
+    view = values.views.get(n) or source(n)
     return view is not None and any(view.buffer.same_as(b) for b in buffers)
 
 

@@ -256,13 +256,20 @@ class Values:
         for k, a in enumerate(args):
             if a in self.views or lanes and a.op == "duplicate":
                 continue
-            others = [x for i, x in enumerate(args) if i != k]
+            others = [x for i, x in enumerate(args) if i != k] + [x for x in n.args if x.is_scalar]
             fits = (
                 want is not None and a.edges == 1 and a.dtype == want.dtype and a.axes == n.axes
-                and not any(reads(x, want.buffer, self.views) for x in others)
+                and not any(self._reads(x, want.buffer) for x in others)
             )  # fmt: skip
             self.evaluate(a, want if fits else None)
             want = None if fits else want
+
+    def _reads(self, n: Node, buffer) -> bool:
+        """True when evaluating `n`, as far as it has not been, reads `buffer`."""
+        if n in self.views:
+            return self.views[n].buffer.same_as(buffer)
+        place = None if n in self.bound else source(n)
+        return place is not None and place.buffer.same_as(buffer) or any(self._reads(a, buffer) for a in n.args)
 
     def _run(self, name: str, out: View, args, axes, scalars=(), **attrs) -> None:
         """Emit an instruction; operands it cannot address are realigned once."""
@@ -277,13 +284,13 @@ class Values:
         raise AssertionError(f"{name}: operands stay unreadable")
 
 
-def reads(n: Node, buffer, done) -> bool:
-    """True when evaluating `n` (given the values in `done`) reads `buffer`."""
-    if n in done:
-        return done[n].buffer.same_as(buffer)
-    if n.op in ("load", "indirect") and n.attrs[0].buffer.same_as(buffer):
-        return True
-    return any(reads(a, buffer, done) for a in n.args)
+_SOURCE = {"load": 0, "indirect": 0, "element": 2}
+"""Which attribute of a node is the view of a tile it reads."""
+
+
+def source(n: Node) -> View | None:
+    """The lanes of a tile that evaluating `n` reads."""
+    return n.attrs[_SOURCE[n.op]] if n.op in _SOURCE else None
 
 
 def count_edges(roots) -> None:

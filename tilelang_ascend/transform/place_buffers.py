@@ -308,21 +308,30 @@ class Placer:
                 out.append(tile_op("copy", src, self._at(dst, self.instances[dst.source][side]), span=s.span))
             self.valid[dst.source] = frozenset(loads)
             return seq(out)
-        for side in sorted(sides - {ACC}) or [UB]:
+        return self.between_tiles(s, src, dst, sorted(sides - {ACC}) or [UB])
+
+    def between_tiles(self, s: Evaluate, src, dst, sides: list[str]) -> Stmt:
+        """A copy from tile to tile, to all of the `sides` of the destination; what it leaves there has to be current before."""
+        out: list = []
+        if not self._whole_write(s, dst.source):
+            for side in sides:
+                self.use(dst.source, side, s.span, out)
+        for side in sides:
             source_side = ACC if side == L1 and ACC in self.valid[src.source] else UB
             source = self._at(src, self.use(src.source, source_side, s.span, out))
+            self.used.add((dst.source, side))
+            target = self._at(dst, self.instances[dst.source][side])
             if source_side == UB and side == L1:
-                out += self.vector_to_l1(source, dst, s.span)
+                out += self.vector_to_l1(source, target, dst.source.name, s.span)
             else:
-                out.append(tile_op("copy", source, self._at(dst, self.define(dst.source, side)), span=s.span))
-        self.valid[dst.source] = frozenset(sides - {ACC}) or frozenset({UB})
+                out.append(tile_op("copy", source, target, span=s.span))
+        self.valid[dst.source] = frozenset(sides)
         return seq(out)
 
-    def vector_to_l1(self, source, dst, span) -> list[Stmt]:
+    def vector_to_l1(self, source, target, name: str, span) -> list[Stmt]:
         """UB -> GM workspace -> L1."""
-        ws = decl_buffer([r.extent for r in source.region], dtype_of(dst.source), f"{dst.source.name}_ws")
+        ws = decl_buffer([r.extent for r in source.region], dtype_of(target.source), f"{name}_ws")
         self.workspaces[ws] = ws
-        target = self._at(dst, self.define(dst.source, L1))
         return [tile_op("copy", source, full_region(ws), span=span), tile_op("copy", full_region(ws), target, span=span)]
 
     def _store_side(self, buffer) -> str:

@@ -80,3 +80,54 @@ def test_a_scalar_both_kinds_of_core_read(first):
     out = roads.run(tilelang.compile(kernel), {"X": x, "A": a, "B": b, "Y": np.zeros((64, 32), np.float32)})["Y"]
     product = a.astype(np.float32) @ a.astype(np.float32)
     np.testing.assert_array_equal(out, np.concatenate([product + (x[k] < 0) for k in range(2)]))
+
+
+def test_a_tile_copied_into_a_part_keeps_the_rest_of_a_product():
+    """Seed 10387 of the fuzzer: the accumulator was not fetched before a copy changed some of its columns."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((32, 32), "float16"), W: T.Tensor((32, 12), "float32"), Y: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1):
+            a, c = T.alloc_shared((32, 32), "float16"), T.alloc_fragment((32, 32), "float32")
+            w = T.alloc_shared((32, 12), "float32")
+            T.copy(A, a)
+            T.copy(W, w)
+            T.gemm(a, a, c, clear_accum=True)
+            for i, j in T.Parallel(32, 12):
+                w[i, j] = w[i, j] + 1
+            T.copy(w, c[0:32, 4:16])
+            T.copy(c, Y)
+
+    rng = np.random.default_rng(6)
+    a, w = rng.integers(-3, 4, (32, 32)).astype(np.float16), rng.integers(-3, 4, (32, 12)).astype(np.float32)
+    out = roads.run(tilelang.compile(kernel), {"A": a, "W": w, "Y": np.zeros((32, 32), np.float32)})["Y"]
+    expected = a.astype(np.float32) @ a.astype(np.float32)
+    expected[:, 4:16] = w + 1
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_an_operand_copied_into_a_part_keeps_the_rest():
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((32, 32), "float16"), W: T.Tensor((16, 32), "float16"), P: T.Tensor((32, 32), "float16"), Y: T.Tensor((32, 32), "float32")
+    ):
+        with T.Kernel(1):
+            a, c = T.alloc_shared((32, 32), "float16"), T.alloc_fragment((32, 32), "float32")
+            w = T.alloc_shared((16, 32), "float16")
+            T.copy(A, a)
+            T.copy(W, w)
+            for i, j in T.Parallel(32, 32):
+                a[i, j] = a[i, j] + 1
+            for i, j in T.Parallel(16, 32):
+                w[i, j] = w[i, j] * 2
+            T.copy(w, a[16:32, 0:32])
+            T.gemm(a, a, c, clear_accum=True)
+            T.copy(c, Y)
+            T.copy(a, P)
+
+    rng = np.random.default_rng(7)
+    a, w = rng.integers(-3, 4, (32, 32)).astype(np.float16), rng.integers(-3, 4, (16, 32)).astype(np.float16)
+    out = roads.run(tilelang.compile(kernel), {"A": a, "W": w, "P": np.zeros_like(a), "Y": np.zeros((32, 32), np.float32)})
+    p = np.concatenate([a[:16] + 1, w * 2]).astype(np.float32)
+    np.testing.assert_array_equal(out["P"], p)
+    np.testing.assert_array_equal(out["Y"], p @ p)

@@ -370,3 +370,20 @@ def test_an_extent_known_at_launch_ends_where_it_says(n):
     a = RNG.integers(-9, 9, 40).astype(np.float32)
     out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)}, {"n": n}, text=n == 39)
     np.testing.assert_array_equal(out["B"], np.where(np.arange(40) < n, a * 2, np.float32(7)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_old_value_of_an_element_is_read_before_its_place_is_used(dtype):
+    @T.prim_func
+    def main(A: T.Tensor((4,), dtype), B: T.Tensor((4,), dtype)):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((4,), dtype), T.alloc_fragment((4,), dtype)
+            T.copy(A, a)
+            T.copy(A, b)
+            for i in T.Parallel(1):
+                b[0] = b[0] + a[i + 1] * a[i + 1]
+            T.copy(b, B)
+
+    a = np.array([3, 5, 7, 9], dtype)
+    out = run(main, A=a, B=np.zeros_like(a))
+    np.testing.assert_array_equal(out["B"], [28, 5, 7, 9])
