@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import Bind, Var, call, itemsize
+from ..ir import Bind, Var, call, itemsize, tirx
 from .affine import add, constant
 from .context import BLOCK_BYTES, round_up
 from .vector_convert import Unsupported, convert
@@ -29,8 +29,8 @@ def store(values: Values, place: View, value: Node, span) -> None:
     if place.dtype in FORMATS and not value.is_scalar:
         # Instructions move 8-bit floats as bytes.
         place, value = place.retyped("uint8"), values.added(values.graph.reinterpret(value, "uint8"))
-    elif place.dtype in FORMATS and value.op == "const":
-        place, value = place.retyped("uint8"), values.graph.const(code_of(value.value, place.dtype), "uint8")
+    elif place.dtype in FORMATS:
+        place, value = place.retyped("uint8"), _code(values.graph, value, place.dtype)
     axes = tuple(a for a, s in enumerate(place.strides) if s and values.extents[a] > 1)
     if any(a not in axes and values.extents[a] > 1 for a in value.axes):
         raise Unsupported("several iterations store to the same element", "use a reduction or an atomic")
@@ -42,6 +42,13 @@ def store(values: Values, place: View, value: Node, span) -> None:
         _store_words(values, place, value, axes)
     else:
         _move(values, place, value, axes)
+
+
+def _code(graph, value: Node, dtype: str) -> Node:
+    """The byte of an 8-bit float that is a scalar."""
+    if value.op == "const":
+        return graph.const(code_of(value.value, dtype), "uint8")
+    return graph.scalar_op(lambda x: tirx.reinterpret("uint8", x), value)
 
 
 def _store_element(values: Values, place: View, value: Node) -> None:

@@ -131,6 +131,8 @@ class _Codes(StmtMutator):
             return IntImm(CODE, code_of(float(e.value), dtype))
         if isinstance(e, tirx.Cast):
             return self.cast(e, dtype)
+        if isinstance(e, Call) and op_name(e) == "tirx.reinterpret" and {dtype, dtype_of(e.args[0])} <= {CODE, *FORMATS}:
+            return self.expr(e.args[0])
         if isinstance(e, Call) and dtype in FORMATS:
             return Call(e.op, [self.expr(a) for a in e.args], attrs=e.attrs, span=e.span, ret_ty=CODE)
         return map_children(e, self.expr)

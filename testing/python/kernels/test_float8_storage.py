@@ -80,6 +80,30 @@ def test_fills(value, target, capfd):
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_fills_with_a_number_known_at_run_time(dtype, target, capfd):
+    @T.prim_func
+    def k(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), dtype), Z: T.Tensor((M, N), "float32"), n: T.float32):
+        with T.Kernel(1):
+            y, other = T.alloc_shared((M, 64), dtype), T.alloc_shared((M, 64), dtype)
+            T.copy(X[0:M, 0:N], other[0:M, 0:N])
+            for i, j in T.Parallel(M, 64):
+                y[i, j] = T.cast(n, dtype)
+            for i, j in T.Parallel(2, 64):
+                y[i, j] = other[3, 7]
+            y[3, 2] = T.cast(n * 2, dtype)
+            T.copy(y[0:M, 0:N], Y)
+
+    kernel, x = tilelang.compile(k, target=target), codes(dtype)
+    assert "scalar loops" not in capfd.readouterr().err
+    for n in (-1.3, 1e-3, 3e4):
+        out = roads.run(kernel, {"X": x, "Y": np.zeros_like(x), "Z": np.zeros((M, N), np.float32)}, {"n": n}, text=n < 0)
+        want = np.full((M, N), n, np.float32).astype(numpy_type(dtype))
+        want[:2], want[3, 2] = x[3, 7], np.float32(n * 2).astype(numpy_type(dtype))
+        np.testing.assert_array_equal(out["Y"].astype(np.float32), want.astype(np.float32))
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_rows_in_reverse(target):
     @T.prim_func
     def k(X: T.Tensor((M, N), "float8_e4m3fn"), Y: T.Tensor((M, N), "float8_e4m3fn"), Z: T.Tensor((M, N), "float32")):
