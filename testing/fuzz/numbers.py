@@ -214,12 +214,12 @@ def _stored(x: Numbers, dtype: str) -> Numbers:
 
 
 def reinterpret(x: Numbers, dtype: str) -> Numbers:
-    """The bits of `x` as another dtype of the same width. Signs of zeros, subnormals and NaN are not compared."""
+    """The bits of `x` as another dtype of the same width. Zeros, NaN and subnormals are not compared, but those of 8-bit floats."""
     v = x.v.astype(numpy_dtype(x.dtype)).view(numpy_dtype(dtype)).astype(np.float64 if is_float(dtype) else np.int64)
     known = x.e == 0
     for name, numbers in ((x.dtype, x.v), (dtype, v)):
         if is_float(name):
-            known = known & (np.abs(numbers) >= SMALLEST[name]) & (np.abs(numbers) <= LARGEST[name])
+            known = known & (np.abs(numbers) >= SMALLEST.get(name, np.finfo(float).tiny)) & (np.abs(numbers) <= LARGEST[name])
     return Numbers(dtype, np.where(known, v, v.dtype.type(0)), np.where(known, 0, UNKNOWN))
 
 

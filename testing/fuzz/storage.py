@@ -10,7 +10,7 @@ from .expressions import access, cast, operation
 from .numbers import FLOAT8
 from .program import Stmt, Tile, index
 
-WIDTHS = (("float32", "int32", "uint32"), ("float16", "bfloat16", "int16", "uint16"), ("int8", "uint8"))
+WIDTHS = (("float32", "int32", "uint32"), ("float16", "bfloat16", "int16", "uint16"), ("int8", "uint8", *FLOAT8))
 """dtypes a view may exchange."""
 MOST_PADDED = 3000
 """Elements of a view, its rows padded."""
@@ -27,18 +27,22 @@ class Storage:
         src = self.tile(range(self.rank), self.dtype, "S" if self.chance(0.3) else "W", reuse=0.9)
         group = next((g for g in WIDTHS if self.dtype in g), (self.dtype,))
         dtype = str(self.pick(group)) if self.chance(0.35) else self.dtype
-        v = Tile(self.fresh("Wv"), self._other_shape(), dtype, "view")
-        if dtype == self.dtype and self.chance(0.7):
-            line = numpy = f"reshape({src.name}, {v.shape})"
-        else:
-            line = numpy = f'view({src.name}, {v.shape}, "{dtype}")'
-        self.pending.append(Stmt((f"{v.name} = T.{line}",), (f"{v.name} = {numpy}",), kind="view", defines=v.name,
-                                 tags=frozenset({"reshape" if dtype == self.dtype else "view as another dtype"})))  # fmt: skip
-        if self.chance(0.3):
+        v = self._view(src, dtype)
+        if dtype in FLOAT8 or self.chance(0.3):
             return self._read_through(v, src)
         with self._space_of(v, src.name):
             made = self.pick([self.nest, self.nest, self.nest, self.scan, self.fill, self.sort, self.reduction])()
         return made
+
+    def _view(self, src: Tile, dtype: str) -> Tile:
+        v = Tile(self.fresh("Wv"), self._other_shape(), dtype, "view")
+        if dtype == src.dtype and self.chance(0.7):
+            call = f"reshape({src.name}, {v.shape})"
+        else:
+            call = f'view({src.name}, {v.shape}, "{dtype}")'
+        tag = "reshape" if dtype == src.dtype else "view of 8-bit floats" if {dtype, src.dtype} & {*FLOAT8} else "view as another dtype"
+        self.pending.append(Stmt((f"{v.name} = T.{call}",), (f"{v.name} = {call}",), kind="view", defines=v.name, tags=frozenset({tag})))
+        return v
 
     def _other_shape(self) -> tuple[int, ...]:
         """Another shape of as many elements, of one to four dimensions, whose rows padded on chip still leave room."""
@@ -114,8 +118,10 @@ class Storage:
         if roll < 0.4:
             p = self.param(whole, t.dtype, "out")
             return self._copy(p, self._origins(whole), t, zeros, t.shape, tags=frozenset({"8-bit float store"}))
+        if roll < 0.55 and self.dtype != "bool":
+            return self._read_through(self._view(t, str(self.pick(["uint8", "int8"]))), t)
         dst = self.tile(whole, self.dtype, "W")
-        if roll < 0.6:
+        if roll < 0.7:
             return self._copy(dst, zeros, t, zeros, t.shape, fills=dst.name, tags=frozenset({"copy with conversion"}))
         value = cast(access(t, own), self.dtype)
         if self.dtype != "bool":

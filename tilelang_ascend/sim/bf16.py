@@ -20,14 +20,16 @@ from ..ir import (
     decl_buffer,
     dtype_of,
     exprs,
+    imm,
     is_buffer_var,
     map_children,
+    op_name,
     statements,
     tirx,
     walk_expr,
 )
 
-_BF16 = "bfloat16"
+_BF16, _REINTERPRET = "bfloat16", "tirx.reinterpret"
 
 
 def lower_bf16(body: Stmt) -> Stmt:
@@ -89,6 +91,9 @@ class _Bf16(StmtMutator):
         if isinstance(e, tirx.Cast) and dtype_of(e.value) == _BF16:
             value = self.expr(e.value)
             return value if dtype_of(e) == "float32" else tirx.Cast(e.ty.dtype, value)
+        if op_name(e) == _REINTERPRET and dtype_of(e.args[0]) == _BF16:
+            bits = tirx.Cast("uint16", tirx.shift_right(tirx.reinterpret("uint32", self.expr(e.args[0])), imm(16, "uint32")))
+            return bits if dtype_of(e) == "uint16" else tirx.reinterpret(dtype_of(e), bits)
         return map_children(e, self.expr)
 
     def small(self, e):
@@ -102,6 +107,10 @@ class _Bf16(StmtMutator):
         if isinstance(e, tirx.Cast):
             value = self.expr(e.value)
             return round_bf16(value if dtype_of(value) == "float32" else tirx.Cast("float32", value))
+        if op_name(e) == _REINTERPRET:
+            value = self.expr(e.args[0])
+            bits = value if dtype_of(value) == "uint16" else tirx.reinterpret("uint16", value)
+            return tirx.reinterpret("float32", tirx.shift_left(tirx.Cast("uint32", bits), imm(16, "uint32")))
         if isinstance(e, (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div)):
             return round_bf16(type(e)(self.expr(e.a), self.expr(e.b)))
         if isinstance(e, (tirx.Min, tirx.Max)):

@@ -407,7 +407,8 @@ class ExprLowering:
         if name in vector_int.BITWISE:
             return vector_int.bitwise(self.ops, name, [self.value(a) for a in args], dtype_of(e))
         if name == "reinterpret" and itemsize(dtype_of(args[0])) == itemsize(dtype_of(e)):
-            return self.g.reinterpret(self.natural(args[0]), dtype_of(e))
+            a = self.natural(args[0])
+            return self.g.scalar_reinterpret(a, dtype_of(e)) if a.is_scalar else self.g.reinterpret(a, dtype_of(e))
         return elementwise_math.function(self.ops, name, [self.value(a) for a in args])
 
 

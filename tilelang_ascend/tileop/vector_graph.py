@@ -121,6 +121,10 @@ class Graph:
             return self.const(a.value, dtype)
         return self.scalar_op(lambda x: tirx.Cast(dtype, x), a)
 
+    def scalar_reinterpret(self, a: Node, dtype: str) -> Node:
+        """The bits of a scalar as another dtype of the same width."""
+        return self.scalar_op(lambda x: tirx.reinterpret(dtype, x), a)
+
     # -- instructions -------------------------------------------------------------------------------------------------
 
     def binary(self, name: str, a: Node, b: Node) -> Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import Bind, Var, call, itemsize, tirx
+from ..ir import Bind, Var, call, itemsize
 from .affine import add, constant
 from .context import BLOCK_BYTES, round_up
 from .vector_convert import Unsupported, convert
@@ -48,7 +48,7 @@ def _code(graph, value: Node, dtype: str) -> Node:
     """The byte of an 8-bit float that is a scalar."""
     if value.op == "const":
         return graph.const(code_of(value.value, dtype), "uint8")
-    return graph.scalar_op(lambda x: tirx.reinterpret("uint8", x), value)
+    return graph.scalar_reinterpret(value, "uint8")
 
 
 def _store_element(values: Values, place: View, value: Node) -> None:

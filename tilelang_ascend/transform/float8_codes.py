@@ -26,6 +26,7 @@ from ..ir import (
     call,
     decl_buffer,
     dtype_of,
+    exprs,
     imm,
     is_buffer_var,
     map_children,
@@ -35,6 +36,7 @@ from ..ir import (
     scope_of,
     statements,
     tirx,
+    walk_expr,
 )
 from ..isa import lookup
 from ..tileop.vector_fp8 import FORMATS, Format, code_of
@@ -173,10 +175,19 @@ class _Codes(StmtMutator):
         return reinterpret(new, wanted)
 
 
+def _mentions(s) -> bool:
+    """Whether a statement allocates 8-bit floats or computes with one: a view of bytes may be the only place where they occur."""
+    if isinstance(s, AllocBuffer):
+        return dtype_of(s.buffer) in FORMATS
+    found = []
+    for e in exprs(s):
+        walk_expr(e, lambda x: found.append(x) if str(getattr(x.ty, "dtype", "")) in FORMATS else None)
+    return bool(found)
+
+
 def float8_codes(func: PrimFunc, chip) -> PrimFunc:
     """Apply to combined Ascend IR; functions without 8-bit floats stay as they are."""
-    buffers = [p for p in func.params if is_buffer_var(p)] + [s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer)]
-    if not any(dtype_of(b) in FORMATS for b in buffers):
+    if not any(dtype_of(p) in FORMATS for p in func.params if is_buffer_var(p)) and not any(map(_mentions, statements(func.body))):
         return func
     codes = _Codes(func, chip)
     body = codes(func.body)

@@ -1,5 +1,6 @@
 """`T.view` and `T.reshape`: one storage under several shapes, read and written through all of them."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 import roads
@@ -94,3 +95,32 @@ def test_elements_of_another_size_are_refused():
 
     with pytest.raises(UnsupportedConstruct, match="elements of another size"):
         tilelang.compile(main)
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+@pytest.mark.parametrize(
+    "dtype, seen",
+    [("float32", "int32"), ("int32", "uint32"), ("float16", "int16"), ("bfloat16", "uint16"), ("int16", "bfloat16"), ("int8", "uint8"),
+     ("float8_e4m3fn", "int8"), ("float8_e5m2", "uint8"), ("uint8", "float8_e4m3fn")],
+)  # fmt: skip
+def test_the_bits_of_one_element(dtype, seen, target):
+    """Seed 12532 of the fuzzer: bits of a scalar were made in a tile of lanes no instruction fills."""
+
+    @T.prim_func
+    def main(A: T.Tensor((40,), dtype), B: T.Tensor((40,), "float32")):
+        with T.Kernel(1):
+            a = T.alloc_shared((40,), dtype)
+            b = T.alloc_fragment((40,), "float32")
+            T.copy(A, a)
+            v = T.view(a, (20, 2), seen)
+            for i in T.Parallel(40):
+                b[i] = T.cast(v[3, 1], "float32") + T.cast(i, "float32")
+            for i in T.Parallel(1):
+                b[i] = T.cast(v[2, 0], "float32")
+            T.copy(b, B)
+
+    numbers, other = (np.dtype(getattr(ml_dtypes, d, d)) for d in (dtype, seen))
+    a = np.arange(40).astype(numbers) + np.ones((), numbers)
+    bits = a.view(other).astype(np.float32)
+    out = roads.run(tilelang.compile(main, target=target), {"A": a, "B": np.zeros(40, np.float32)}, text=target == "a2")
+    np.testing.assert_array_equal(out["B"], np.concatenate([bits[4:5], bits[7] + np.arange(1, 40, dtype=np.float32)]))
