@@ -184,7 +184,9 @@ def scope_of(buffer) -> str:
 
 
 def reinterpret(operand, dtype: str):
-    """The operand (a `BufferLoad`) with its bytes seen as elements of `dtype`; the operand itself if it has that dtype."""
+    """The operand (a `BufferLoad`, reinterpreted or not) with its bytes seen as elements of `dtype`; itself if it has that dtype."""
+    if op_name(operand) == "ascend.reinterpret":
+        operand = operand.args[0]
     return operand if dtype_of(operand) == dtype else call("ascend.reinterpret", [operand], dtype=dtype)
 
 

@@ -45,7 +45,10 @@ def align_up(value: int, unit: int) -> int:
 
 def _pad_bytes(call: Call) -> int:
     """Upper bound of the bytes padding adds to one row in UB."""
-    return 0 if call["is_pad"] == 0 else 2 * BLOCK
+    if call["is_pad"] == 0:
+        return 0
+    most = BLOCK // call.itemsize()
+    return sum(call[side] if call.known(side) else most for side in ("left_pad", "right_pad")) * call.itemsize()
 
 
 def _gm_to_ub(call: Call):

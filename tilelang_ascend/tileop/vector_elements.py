@@ -60,7 +60,7 @@ def load_elements(values: Values, n: Node, want) -> View:
             indices = [substitute_expr(i, known) for i in rows.indices]
             address = element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span)
             with values.emitter.block() as stmts:
-                place = reinterpret(spread.head(offset_by(k, _BLOCK_WORDS)), rows.memory)
+                place = rows.end(spread.head(offset_by(k, _BLOCK_WORDS)))
                 values.emitter.issue("copy_gm_to_ub", place, address, 1, size, 0, 0, *padding)
             conditions = [substitute_expr(c, known) for _, c in open_terms]
             values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=values.emitter.span)] if conditions else stmts
@@ -141,7 +141,7 @@ def store_elements(values: Values, rows, axes, value: Node, mask: Node | None, s
             with values.emitter.block() as stmts:
                 indices = [substitute_expr(i, known) for i in rows.indices]
                 address = element_address(values.ctx, rows.buffer, indices, values.emitter.out, span)
-                head = reinterpret(spread[0].head(offset_by(k, spread[0].block)), rows.memory)
+                head = rows.end(spread[0].head(offset_by(k, spread[0].block)))
                 values.emitter.issue("copy_ub_to_gm", address, head, 1, size, 0, 0)
             values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=span)] if conditions else stmts
 

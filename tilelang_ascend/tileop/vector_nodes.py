@@ -26,10 +26,13 @@ def _reinterpret(values, n: Node, want) -> View:
 
 
 def _duplicate(values, n: Node, want) -> View:
-    """A scalar as one 32-byte block."""
+    """A scalar as one 32-byte block; 8-bit values travel as float16."""
     view = values.temporary(n.dtype, (), "const")
-    count = view.block
-    values.emitter.issue("duplicate", view.head(), values.scalar(n.args[0]), count)
+    (scalar,), count, narrow = n.args, view.block, itemsize(n.dtype) == 1
+    filled = values.temporary_lanes("float16", count, "wide") if narrow else view
+    values.emitter.issue("duplicate", filled.head(), values.scalar(values.graph.scalar_cast(scalar, filled.dtype) if narrow else scalar), count)
+    if narrow:
+        values.emitter.issue("cast", view.head(), filled.head(), count, round="trunc")
     values.consume(n.args)
     return view
 

@@ -73,6 +73,8 @@ class VectorOps:
         """``add sub mul max min`` and float ``div``."""
         if a.dtype == "int64" and not (a.is_scalar and b.is_scalar):
             return vector_int64.arithmetic(self, name, a, b)
+        if logical == "uint32" and a.is_scalar and b.is_scalar and not a.op == b.op == "const":
+            return self._unsigned(name, a, b)
         if logical == "uint32" and name in ("max", "min"):
             return self.flipped(self.g.binary(name, self.flipped(a), self.flipped(b)))
         out = self.g.binary(name, a, b)
@@ -85,8 +87,15 @@ class VectorOps:
             return self.scalar_cast(self.scalar_cast(a, logical), a.dtype)
         return wrap(self.g, a, 16 if logical == "uint16" else 8, signed=logical == "int8")
 
+    def _unsigned(self, name: str, a: Node, b: Node) -> Node:
+        """uint32 scalars (as int32), computed as what they are: sums of signed ones must not overflow."""
+        a, b = (self.g.const(x.value % 2**32, "uint32") if x.op == "const" else self.g.scalar_cast(x, "uint32") for x in (a, b))
+        return self.g.scalar_cast(self.g.binary(name, a, b), "int32")
+
     def flipped(self, a: Node) -> Node:
         """A uint32 value (as int32) with the top bit inverted: signed order of the results is unsigned order of the values."""
+        if a.is_scalar and a.op != "const":
+            return self.g.scalar_op(lambda x: tirx.bitwise_xor(x, tirx.const(-(2**31), "int32")), a)
         return self.g.binary("add", a, self.g.const(-(2**31), "int32"))
 
     def compare(self, mode: str, a: Node, b: Node) -> Node:

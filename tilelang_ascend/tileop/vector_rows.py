@@ -50,10 +50,9 @@ class Rows:
     outer: tuple[int, ...]
     single: bool = False
 
-    @property
-    def memory(self) -> str:
-        """dtype of the elements in memory."""
-        return "uint8" if dtype_of(self.buffer) == "bool" else dtype_of(self.buffer)
+    def end(self, head):
+        """The head address of a tile as the other end of a transfer, which has the dtype of the tensor."""
+        return reinterpret(head, dtype_of(self.buffer))
 
     def axes(self, extents) -> tuple[int, ...]:
         """The axes of the nest along which the access varies."""
@@ -148,7 +147,7 @@ def load_rows(values: Values, n: Node, want) -> object:
         conditions, lanes = _part_inside(rows, open_terms, known, count)
         pad = () if isinstance(lanes, int) else (1, 0, (imm(0) - lanes) % (BLOCK_BYTES // size), 0)
         with values.emitter.block() as stmts:
-            values.emitter.issue("copy_gm_to_ub", out.head(at), address, 1, lanes * size, 0, 0, *(pad or (0, 0, 0, 0)))
+            values.emitter.issue("copy_gm_to_ub", rows.end(out.head(at)), address, 1, lanes * size, 0, 0, *(pad or (0, 0, 0, 0)))
         values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=values.emitter.span)] if conditions else stmts
 
     _each_row(values, rows, axes, out, move)
@@ -187,7 +186,7 @@ def store_rows(values: Values, rows: Rows, axes, value: Node, mask: Node | None,
             steps = [scale(affine(known[axes[a]]), flags.strides[a]) for a in mask.axes]
             conditions = [*conditions, flag_at(values, flags, reduce(add, steps, constant(0)))]
         with values.emitter.block() as stmts:
-            values.emitter.issue("copy_ub_to_gm", address, source.head(at), 1, lanes * size, 0, 0)
+            values.emitter.issue("copy_ub_to_gm", address, rows.end(source.head(at)), 1, lanes * size, 0, 0)
         values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=span)] if conditions else stmts
 
     _each_row(values, full, axes, source, move)

@@ -168,13 +168,12 @@ class Values:
 
     def copy(self, out: View, n: Node, axes: tuple[int, ...]) -> None:
         """`out` = `n` over `axes`, lane by lane. Raises `Unwritable` when `out` cannot be addressed."""
-        if n.op == "duplicate":
+        if itemsize(n.dtype) not in (2, 4):
+            self._copy_other(out, n, axes)
+        elif n.op == "duplicate":
             self._run("duplicate", out, (), axes, (n.args[0],))
-            return
-        if itemsize(n.dtype) in (2, 4):
+        else:
             self._run("copy", out, (n,), axes)
-            return
-        self._copy_other(out, n, axes)
 
     def _copy_other(self, out: View, n: Node, axes) -> None:
         """8-bit values travel as float16, 64-bit values as words."""
@@ -183,7 +182,8 @@ class Values:
             return
         if itemsize(n.dtype) != 1:
             raise Unsupported(f"{n.dtype} values cannot be moved lane by lane")
-        wide = self.added(self.graph.cast(n, "float16", "none"))
+        scalar = n.op == "duplicate"
+        wide = self.added(self.graph.tile(self.graph.scalar_cast(n.args[0], "float16")) if scalar else self.graph.cast(n, "float16", "none"))
         self._run("cast", out, (wide,), axes, round="trunc")
 
     def mask_operand(self, m: Node, axes) -> View:

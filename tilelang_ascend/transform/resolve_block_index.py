@@ -1,23 +1,24 @@
 """resolve_block_index: the last step after splitting a mixed kernel into its two programs.
 
 Before (AIV of a mixed kernel):  block = get_block_idx()
-After:                           block = get_block_idx() // 2
+After:                           core = get_block_idx(); block = core // 2
 
 In combined form `get_block_idx` counts blocks; on the vector cores of a mixed kernel the hardware counts cores.
 """
 
 from __future__ import annotations
 
-from ..ir import Call, IRModule, StmtMutator, imm, map_children, op_name, tirx
+from ..ir import Bind, IRModule, StmtMutator, Var, imm, op_name, seq, tirx
 
 VECTOR_CORES_PER_BLOCK = 2
 
 
 class _HalfIndex(StmtMutator):
-    def expr(self, e):
-        if isinstance(e, Call) and op_name(e) == "ascend.get_block_idx":
-            return tirx.floordiv(e, imm(VECTOR_CORES_PER_BLOCK))
-        return map_children(e, self.expr)
+    def visit_Bind(self, s: Bind):
+        if op_name(s.value) != "ascend.get_block_idx":
+            return s
+        core = Var("core", "int32")
+        return seq(Bind(core, s.value, span=s.span), Bind(s.var, tirx.floordiv(core, imm(VECTOR_CORES_PER_BLOCK)), span=s.span))
 
 
 def resolve_block_index(module: IRModule) -> IRModule:

@@ -135,6 +135,13 @@ def test_unknown_values_give_open_spans():
     assert [hi for *_, hi in gm.footprint(gm.bind(("float32",) * 2, (None,) * 8))] == [None, None]
 
 
+def test_padding_ends_where_it_is_known_to():
+    gm = TABLE["copy_gm_to_ub"]
+    end = lambda *pads: gm.footprint(gm.bind(("uint8",) * 2, (7, 12, 0, 0, 1, *pads, 0)))[0][3]
+    assert end(0, 20) == 7 * 32 and end(1, 20) == 7 * 64
+    assert end(0, None) == 7 * 64 and end(None, None) == 7 * 96
+
+
 def test_mmad_reads_its_accumulator_unless_it_starts_from_zero():
     mmad = TABLE["mmad"]
     directions = [

@@ -1,4 +1,4 @@
-"""Run a kernel the strict way: all checks, late transfers, sentinels, and the emitted text beside the IR.
+"""Run a kernel the strict way: the verifier, all checks, late transfers, sentinels, and the emitted text beside the IR.
 
 `run(kernel, *arrays)` takes NumPy arrays for all buffer parameters (outputs included, changed in place) and scalars by name.
 """
@@ -11,6 +11,7 @@ import numpy as np
 
 from tilelang_ascend import arch
 from tilelang_ascend.codegen.words import float_bits, is_float
+from tilelang_ascend.ir import verify_ascend
 from tilelang_ascend.runtime.simulation import program_of
 from tilelang_ascend.sim import machine, twin
 from tilelang_ascend.sim.streams import first_difference
@@ -78,6 +79,8 @@ def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, fl
     `flags`: further flags of the C++ compiler.
     """
     artifact, scalars = kernel.artifact, scalars or {}
+    problems = verify_ascend(artifact.ascend_ir, arch.get_chip(artifact.chip))
+    assert not problems, "the program breaks a rule: " + "\n".join(map(str, problems[:3]))
     out, result = launch(artifact, program_of(artifact).entries, arrays, scalars)
     assert not result.hazards, "\n".join(h.text() for h in result.hazards[:3])
     if text:

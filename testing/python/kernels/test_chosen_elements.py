@@ -111,3 +111,22 @@ def test_rows_under_a_condition(width):
     want = np.zeros((40, width), np.float16)
     want[places] = x * 2
     np.testing.assert_array_equal(out["Y"], want)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8"])
+def test_rows_of_one_value(dtype):
+    """Bytes have no instruction that fills them."""
+
+    @T.prim_func
+    def main(P: T.Tensor((N,), "int32"), Z: T.Tensor((N, M), dtype), A: T.Tensor((N,), "int32")):
+        with T.Kernel(N) as bx:
+            a = T.alloc_shared((1,), "int32")
+            T.copy(A[bx], a)
+            for i, j in T.Parallel(1, M):
+                Z[P[bx + i], j] = T.cast(a[0] > bx, dtype)
+
+    places, a = RNG.permutation(N).astype(np.int32), RNG.integers(0, N, N).astype(np.int32)
+    out = roads.run(tilelang.compile(main), {"P": places, "Z": np.zeros((N, M), dtype), "A": a})
+    want = np.zeros((N, M), dtype)
+    want[places] = (a > np.arange(N))[:, None]
+    np.testing.assert_array_equal(out["Z"], want)

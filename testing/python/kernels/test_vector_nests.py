@@ -387,3 +387,27 @@ def test_the_old_value_of_an_element_is_read_before_its_place_is_used(dtype):
     a = np.array([3, 5, 7, 9], dtype)
     out = run(main, A=a, B=np.zeros_like(a))
     np.testing.assert_array_equal(out["B"], [28, 5, 7, 9])
+
+
+def test_unsigned_scalars_wrap():
+    """Scalars of uint32 are computed as what they are: signed sums that overflow are undefined in C++, unsigned ones are not."""
+
+    @T.prim_func
+    def main(X: T.Tensor((4,), "uint32"), Y: T.Tensor((5, 64), "uint32")):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((4,), "uint32"), T.alloc_shared((5, 64), "uint32")
+            T.copy(X, x)
+            for j in T.Parallel(64):
+                y[0, j] = x[0] * x[1] + T.uint32(4294967295)
+                y[1, j] = T.max(x[0], x[1]) - x[2]
+                y[2, j] = T.if_then_else(x[0] < x[1], x[2] + T.cast(j, "uint32"), x[3])
+                y[3, j] = T.if_then_else(x[1] < x[2], x[2], T.uint32(4000000000) - x[3])
+                y[4, j] = T.min(x[3] * T.uint32(2654435761), x[2]) // T.uint32(7)
+            T.copy(y, Y)
+
+    for x in ([3653403231, 2735729615, 2195314465, 1158725112], [1, 2, 4294967295, 2147483648]):
+        out = run(main, X=np.array(x, np.uint32), Y=np.zeros((5, 64), np.uint32))["Y"]
+        a, b, c, d = x
+        want = [a * b - 1, max(a, b) - c, c + np.arange(64) if a < b else d, c if b < c else 4000000000 - d, min(d * 2654435761 % 2**32, c) // 7]
+        for row, w in zip(out, want):
+            np.testing.assert_array_equal(row, np.broadcast_to(w % 2**32, 64))
