@@ -1,11 +1,11 @@
 """`tl.reduce`: sum, max, min, abssum, absmax, any, all, bitand, bitor, bitxor along one dimension of a tile.
 
 The reduced dimension is folded in halves by whole-tile instructions; along the innermost dimension the last 256 bytes of a row are
-finished by one WholeReduce for all rows. float16 and bfloat16 sums accumulate in float32 and are rounded once, at the end.
+finished by few instructions for all rows. float16 and bfloat16 sums accumulate in float32 and are rounded once, at the end.
 
     dim is not the innermost:  x[0:h] op= x[h:2h] on planes, log2(n) steps
     dim is the innermost:      long float32 rows to an eighth by BlockReduce over the tile; chunks of one repeat folded with the repeat
-                               running over rows; then WholeReduce
+                               running over rows; then WholeReduce, or BlockReduce where there are many rows
 """
 
 from __future__ import annotations

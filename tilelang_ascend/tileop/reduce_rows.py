@@ -18,6 +18,10 @@ _WHOLE = {"add": "whole_reduce_sum", "max": "whole_reduce_max", "min": "whole_re
 _BLOCK = {"add": "block_reduce_sum", "max": "block_reduce_max", "min": "block_reduce_min"}
 _MAX_U16 = 65535
 
+_MANY_ROWS = {8: 1, 16: 6, 32: 12, 64: 8}
+"""Width of a row -> number of rows from which on other instructions take less time than WholeReduce, which needs seven cycles for each row
+(doc: theoretical performance of vector instructions, hardware section 2.2)."""
+
 
 def fold(r: Fold, view: View) -> View:
     """Fold `view` along `r.dim`; the result has stride 0 along it. Raises `Unsupported` when rows do not start at 32-byte boundaries."""
@@ -62,18 +66,25 @@ def shifted(view: View, axis: int, steps: int) -> View:
 
 
 def fold_columns(r: Fold, view: View) -> View:
-    """Fold along the innermost axis: down to one repeat per row, then one WholeReduce over all rows."""
+    """Fold along the innermost axis: down to one repeat per row, then one WholeReduce over all rows, or for many rows BlockReduce."""
     axis = r.dim
     rows = [a for a in range(len(r.shape)) if a != axis]
     if view.strides[axis] != 1 or not _rows_aligned(view, rows, r.shape):
         raise Unsupported("the rows to reduce do not start at 32-byte boundaries")
     lanes, width = REPEAT_BYTES // itemsize(r.dtype), r.shape[axis]
-    if r.dtype == "float32" and r.operation in _BLOCK:
+    blocks = r.dtype == "float32" and r.operation in _BLOCK
+    many = blocks and math.prod(r.shape[a] for a in rows) >= _MANY_ROWS[lanes]
+    if blocks and not (many and width == 4 * lanes):
         view, width = _fold_blocks(r, view, rows, width, lanes)
+    view, width = _fold_neighbours(r, view, rows, width, lanes)
     if width > lanes:
         view, width = _fold_to(r, view, width, lanes)
     if r.dtype not in ("float16", "float32") or r.operation not in _WHOLE:
         return fold_lanes(r, view, width)
+    if blocks and math.prod(r.shape[a] for a in rows) >= _MANY_ROWS.get(width, math.inf) and _packed(view, rows, r.shape, width):
+        out = _packed_result(r, rows)
+        if out is not None:
+            return _rows_to_values(r, out, view, rows, width)
     return _whole_reduce(r, view, rows, width)
 
 
@@ -90,10 +101,59 @@ def _fold_blocks(r: Fold, view: View, rows, width: int, lanes: int) -> tuple[Vie
         width //= view.block
         out = r.temporary(r.dtype, {**dict(enumerate(r.shape)), r.dim: width}, "blocks")
         out = replace(out, strides=_packed_strides(r.shape, r.dim, width))
-        repeats = width * math.prod(r.shape[a] for a in rows) // 8
-        for start in range(0, repeats, MAX_REPEAT):
-            heads = [out.head(constant(start * 8)), view.head(constant(start * lanes))]
-            r.emitter.issue(_BLOCK[r.operation], *heads, min(MAX_REPEAT, repeats - start), lanes, 1, 1, 8)
+        _block_reduce(r, out, view, width * math.prod(r.shape[a] for a in rows))
+        view = out
+    return view, width
+
+
+def _packed_result(r: Fold, rows) -> View | None:
+    """The place of the results if they lie there one after the other from a 32-byte boundary on, else None."""
+    real = [a for a in rows if r.shape[a] > 1]
+    if r.target is None and len(real) > 1:
+        return None
+    out = r.result({a: r.shape[a] for a in real})
+    return out if out.base.multiple_of(out.block) and _packed(out, rows, r.shape, 1) else None
+
+
+def _rows_to_values(r: Fold, out: View, view: View, rows, width: int) -> View:
+    """Rows of at most one repeat to one value each: down to one block per row, by BlockReduce or in halves, then one BlockReduce."""
+    count, axes = math.prod(r.shape[a] for a in rows), tuple(range(len(r.shape)))
+    while width > view.block:
+        half = view.block if width == REPEAT_BYTES // itemsize(r.dtype) else width // 2
+        shorter = r.temporary(r.dtype, {**dict(enumerate(r.shape)), r.dim: half}, "blocks")
+        shorter = replace(shorter, strides=_packed_strides(r.shape, r.dim, half))
+        if width == 2 * half:
+            shape = [half if a == r.dim else n for a, n in enumerate(r.shape)]
+            _run(r, Fold.combine, [shorter, view, shifted(view, r.dim, half)], axes, shape)
+        else:
+            _block_reduce(r, shorter, view, count * width // view.block)
+        view, width = shorter, half
+    _block_reduce(r, out, view, count)
+    return out
+
+
+def _block_reduce(r: Fold, out: View, view: View, blocks: int) -> None:
+    """One value for each of the blocks that lie one after the other from the head of `view` on."""
+    repeats, rest = divmod(blocks, 8)
+    groups = [(start, min(MAX_REPEAT, repeats - start), 8) for start in range(0, repeats, MAX_REPEAT)]
+    for start, count, each in [*groups, *([(repeats, 1, rest)] if rest else [])]:
+        heads = [out.head(constant(start * 8)), view.head(constant(start * 8 * view.block))]
+        r.emitter.issue(_BLOCK[r.operation], *heads, count, each * view.block, 1, 1, 8)
+
+
+def _fold_neighbours(r: Fold, view: View, rows, width: int, lanes: int) -> tuple[View, int]:
+    """Packed rows of 2, 4, 8, … repeats to one repeat: every second repeat of the tile and the one behind it are one instruction. The two lie
+    in different halves of the UB bank groups."""
+    repeats = width // lanes
+    if width % lanes or repeats & (repeats - 1) or r.operation == "xor" or not _packed(view, rows, r.shape, width):
+        return view, width
+    while width > lanes:
+        width //= 2
+        out = r.temporary(r.dtype, {**dict(enumerate(r.shape)), r.dim: width}, "fold")
+        out = replace(out, strides=_packed_strides(r.shape, r.dim, width))
+        r.emitter.extents = (math.prod(r.shape[a] for a in rows) * width // lanes, lanes)
+        low = replace(view, strides=(2 * lanes, 1), dense=False)
+        r.combine(replace(out, strides=(lanes, 1), dense=False), low, replace(low, base=add(low.base, constant(lanes))), (0, 1))
         view = out
     return view, width
 

@@ -37,10 +37,12 @@ def test_last_dimension(width, rows, kind):
     np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(3, 192), (5, 576), (2, 1024), (9, 4096), (2, 3, 320)])
+@pytest.mark.parametrize(
+    "shape", [(3, 192), (5, 576), (2, 1024), (9, 4096), (2, 3, 320), (3, 256), (13, 256), (300, 64), (9, 128), (40, 32), (2, 8, 64), (7, 16), (19, 8)]
+)
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
 def test_long_rows(shape, kind):
-    """Whole repeats in packed rows: BlockReduce once, twice, and once with folding in halves after it."""
+    """Whole repeats in packed rows: BlockReduce once, twice, and with folding in halves before or after it."""
     lab, got, want = reduced(shape, len(shape) - 1, kind, "float32")
     np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-5)
     assert any(name.startswith("block_reduce") for name in lab.instructions)
@@ -85,6 +87,8 @@ def test_sum_of_float16_accumulates_in_float32():
 def test_many_rows_need_few_instructions():
     lab, got, want = reduced((128, 64), 1, "max", "float32")
     np.testing.assert_array_equal(got, want)
+    assert lab.instructions == ["block_reduce_max"] * 2
+    lab, *_ = reduced((7, 64), 1, "max", "float32")
     assert lab.instructions == ["whole_reduce_max"]
 
 
