@@ -112,7 +112,8 @@ class Numbers:
     def _compare(self, other, function):
         a, b = pair(self, other)
         exact = (a.e == 0) & (b.e == 0)
-        return Numbers("bool", function(a.v, b.v), np.where(exact | (np.abs(a.v - b.v) > a.e + b.e), 0, UNKNOWN))
+        apart = np.abs(np.subtract(a.v, b.v, dtype=np.float64)) > a.e + b.e
+        return Numbers("bool", function(a.v, b.v), np.where(exact | apart, 0, UNKNOWN))
 
     def __lt__(self, other):
         return self._compare(other, np.less)

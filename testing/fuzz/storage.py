@@ -94,7 +94,8 @@ class Storage:
         t = self.tile(range(self.rank), self.dtype, "W")
         self.exprs.written = {t.name}
         own = access(v, place) if v.dtype == self.dtype else cast(access(v, place), self.dtype)
-        value = operation(self.dtype, "({0} + {1})", "", own, self.exprs.varying(self.exprs.value(self.dtype, 1)))
+        both = ("T.Or({0}, {1})", "either({0}, {1})") if self.dtype == "bool" else ("({0} + {1})", "")
+        value = operation(self.dtype, *both, own, self.exprs.varying(self.exprs.value(self.dtype, 1)))
         store = self._store(t, [self.var(d) for d in range(self.rank)], self._clamped(value), {"read through a view"})
         self.exprs.written, self.hidden = set(), kept
         return self._parallel([store])
