@@ -8,7 +8,8 @@ Copies that change the dtype become a copy and an element-wise conversion, so th
 Before:  copy(A[0:128], x)                                   # float16 to float32
 After:   copy(A[0:128], x_raw); Parallel(i): x[i] = float32(x_raw[i])
 
-The region of a tile is the hull of the indices over the nest. A nest whose tiles exceed the budget is cut along its outermost loop.
+The region of a tile is the hull of the indices over the nest. Accesses that leave gaps share a tile when their hulls overlap:
+`C[2 * i]` and `C[2 * i + 1]` together are one row. A nest whose tiles exceed the budget is cut along its outermost loop.
 Being in bounds implies the usual tail guard (`bounds_guards`). Under other conditions the tile is read first and written back whole if
 no other block touches it (`owned_tiles`); otherwise what the condition selects is transferred (`store_selected`).
 A dimension whose index is data is staged whole when there is room, so that one instruction gathers what the nest chooses (not where
@@ -63,7 +64,7 @@ from ..ir import (
 from ..isa.base import Space
 from .bounds_guards import DropBoundsGuards
 from .grid_bodies import rewrite_grid_bodies
-from .store_selected import Selection, covers, needs_whole_rows
+from .store_selected import Selection, covers, fills_hull, needs_whole_rows
 
 # Share of UB the staged tiles of one nest may take: two versions of each and the temporaries of the body must fit beside them.
 TILE_BUDGET_SHARE = 1 / 6
@@ -86,10 +87,10 @@ def nest_of(stmt: For):
 
 
 class _Tile:
-    """One staged region of one GM buffer."""
+    """One staged region of one GM buffer. `forms`: the affine forms of the indices it was made for."""
 
-    def __init__(self, buffer, mins, extents):
-        self.mins, self.extents = mins, extents
+    def __init__(self, buffer, mins, extents, forms=None):
+        self.mins, self.extents, self.forms = mins, extents, forms
         kept = [d for d, n in enumerate(extents) if n != 1] or [len(extents) - 1]
         self.kept = kept
         self.buffer = decl_buffer([extents[d] for d in kept], dtype_of(buffer), f"{buffer.name}_t", scope="shared.ub")
@@ -129,11 +130,11 @@ class _Tile:
 
 class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds. `room`: bytes for tensors staged whole;
-    `written`: what the kernel writes."""
+    `written`: what the kernel writes; `shared`: (tensor, minimums, extents) of tiles for everything inside of them."""
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set):
+    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set, shared=()):
         self.nest = NestIndices(loops, body, stepped)
-        self.loops, self.room, self.written = loops, room, written
+        self.loops, self.room, self.written, self.shared = loops, room, written, shared
         self.tiles: list[_Tile] = []
         self.tables: list[_Tile] = []
         self.analyzer = sym.Analyzer()
@@ -145,37 +146,48 @@ class _Stager(StmtMutator):
         if forms is None:
             return None
         hulls = [f.hull(self.nest.extents) for f in forms]
-        return self.placed(self.tiles, buffer, indices, hulls)
+        for source, mins, extents in self.shared:
+            steps = self.steps(mins, [h[0] for h in hulls]) if source.same_as(buffer) else None
+            if steps and all(0 <= k <= n - h[1] for k, n, h in zip(steps, extents, hulls)):
+                hulls = list(zip(mins, extents))
+                break
+        return self.placed(self.tiles, buffer, indices, hulls, forms)
 
-    def table(self, buffer, indices):
-        """The tile of a tensor of which data chooses elements and the indices into it, or None if there is none."""
-        chosen, hulls = False, []
-        for index, n in zip(indices, buffer.ty.shape):
-            form = self.nest.forms([index])
-            chosen = chosen or form is None
-            hulls.append(form[0].hull(self.nest.extents) if form else (imm(0), const_int(n)))
-        lanes = [const_int(e) for _, e in self.loops]
-        extents = [h[1] for h in hulls]
-        if not chosen or None in extents or None in lanes or buffer in self.written or self.long_rows(buffer, indices):
+    def steps(self, a: list, b: list) -> list | None:
+        """`b` - `a` in every dimension, None unless all are constants."""
+        out = [const_int(self.analyzer.simplify(y - x)) for x, y in zip(a, b)]
+        return None if None in out else out
+
+    def overlapping(self) -> list:
+        """What tiles that leave gaps may share: (tensor, minimums, extents) of boxes around tiles of one tensor, where the box is not larger
+        than these."""
+        several = [t for t in self.tiles if sum(x.source.same_as(t.source) for x in self.tiles) > 1]
+        boxes: list = []
+        joined: list = []
+        for t in several:
+            if fills_hull(t.forms, self.nest.extents):
+                continue
+            box = (t.source, t.mins, t.extents)
+            for k, other in enumerate(boxes):
+                around = self.around(other, box) if other[0].same_as(t.source) else None
+                if around is not None:
+                    boxes[k] = around
+                    joined.append(k)
+                    break
+            else:
+                boxes.append(box)
+        return [boxes[k] for k in dict.fromkeys(joined)]
+
+    def around(self, a: tuple, b: tuple) -> tuple | None:
+        """The box around two boxes of one tensor, None where it is larger than these or not known."""
+        steps = self.steps(a[1], b[1])
+        if steps is None:
             return None
-        nbytes = math.prod(extents) * itemsize(dtype_of(buffer))
-        if nbytes > min(self.room, TABLE_BYTES_FOR_EACH * math.prod(lanes)):
-            return None
-        before = len(self.tables)
-        found = self.placed(self.tables, buffer, indices, hulls)
-        self.room -= nbytes * (len(self.tables) - before)
-        return found
+        mins = [self.analyzer.simplify(m + min(k, 0)) for m, k in zip(a[1], steps)]
+        extents = [max(n, k + e) - min(k, 0) for n, e, k in zip(a[2], b[2], steps)]
+        return (a[0], mins, extents) if math.prod(extents) <= math.prod(a[2]) + math.prod(b[2]) else None
 
-    def long_rows(self, buffer, indices) -> bool:
-        """True if the innermost index walks along a row and the others choose which."""
-        form = self.nest.forms([indices[-1]])
-        if not form or list(form[0].coeffs.values()) != [1]:
-            return False
-        (v,) = form[0].coeffs
-        alone = not any(v in free_vars(i) for i in indices[:-1])
-        return alone and (self.nest.extents[v] or 0) * itemsize(dtype_of(buffer)) >= ROW_BYTES
-
-    def placed(self, tiles: list, buffer, indices, hulls):
+    def placed(self, tiles: list, buffer, indices, hulls, forms=None):
         """The tile among `tiles` for this hull, new if there is none yet, and the indices into it."""
         mins = [self.analyzer.simplify(h[0]) for h in hulls]
         extents = [h[1] for h in hulls]
@@ -184,7 +196,7 @@ class _Stager(StmtMutator):
             if same and all(self.analyzer.can_prove_equal(a, b) for a, b in zip(t.mins, mins)):
                 break
         else:
-            t = _Tile(buffer, mins, extents)
+            t = _Tile(buffer, mins, extents, forms)
             tiles.append(t)
         local = [self.analyzer.simplify(indices[d] - mins[d]) for d in t.kept]
         return t, local
@@ -307,6 +319,10 @@ class _StageNests(StmtMutator):
         body = guards(body)
         stager = _Stager(loops, body, stepped, self.room, self.written)
         new_body = stager(body)
+        shared = stager.overlapping()
+        if shared:
+            stager = _Stager(loops, body, stepped, self.room, self.written, shared)
+            new_body = stager(body)
         if not stager.tiles and not stager.tables:
             return rebuild_nest(nest, loops, body)
         total = sum(t.nbytes for t in stager.tiles)

@@ -312,3 +312,53 @@ def test_two_tensors_stored_under_different_conditions():
     out = roads.run(tilelang.compile(main), {"A": a, "B": np.full_like(a, 77), "C": np.full_like(a, 78)})
     np.testing.assert_array_equal(out["B"], np.where(a > 2, a, np.float32(77)))
     np.testing.assert_array_equal(out["C"], np.where(a < 0, -a, np.float32(78)))
+
+
+def pairs(rows, half, guarded):
+    """Rotary embedding of neighbours, straight from and to global memory."""
+    M = T.dynamic("M") if guarded else rows
+
+    @T.prim_func
+    def main(X: T.Tensor((M, 2 * half), "float16"), C: T.Tensor((M, half), "float32"), S: T.Tensor((M, half), "float32"), Y: T.Tensor((M, 2 * half), "float16")):
+        with T.Kernel(T.ceildiv(M, 8), threads=128) as b:
+            for i, j in T.Parallel(8, half):
+                if b * 8 + i < M:
+                    x0, x1 = T.cast(X[b * 8 + i, 2 * j], "float32"), T.cast(X[b * 8 + i, 2 * j + 1], "float32")
+                    Y[b * 8 + i, 2 * j] = T.cast(x0 * C[b * 8 + i, j] - x1 * S[b * 8 + i, j], "float16")
+                    Y[b * 8 + i, 2 * j + 1] = T.cast(x0 * S[b * 8 + i, j] + x1 * C[b * 8 + i, j], "float16")
+
+    return main
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_stores_that_fill_rows_together(guarded):
+    rng, rows, half = np.random.default_rng(2), 21 if guarded else 24, 20
+    x = rng.integers(-8, 9, (rows, 2 * half)).astype(np.float16)
+    c, s = (rng.integers(-8, 9, (rows, half)).astype(np.float32) for _ in range(2))
+    kernel = tilelang.compile(pairs(rows, half, guarded))
+    out = roads.run(kernel, {"X": x, "C": c, "S": s, "Y": np.zeros_like(x)}, {"M": rows})
+    x0, x1 = x[:, ::2].astype(np.float32), x[:, 1::2].astype(np.float32)
+    np.testing.assert_array_equal(out["Y"], np.stack([x0 * c - x1 * s, x0 * s + x1 * c], -1).reshape(rows, -1))
+    assert slow_warnings(kernel) == 0
+
+
+@pytest.mark.parametrize("blocks", [1, 4])
+@pytest.mark.parametrize("step, first, second", [(2, 1, 0), (4, 3, 1), (3, 0, 2), (5, 0, 9)])
+def test_stores_with_gaps_in_one_row(step, first, second, blocks):
+    """What neither store reaches stays as it is; the second one reads what the first one wrote."""
+    n = 19
+
+    @T.prim_func
+    def main(X: T.Tensor((blocks, n), "float32"), Y: T.Tensor((blocks, step * (n + 2)), "float32")):
+        with T.Kernel(blocks, threads=128) as b:
+            for j in T.Parallel(n):
+                Y[b, step * j + first] = X[b, j]
+                Y[b, step * j + second] = X[b, j] * 2 + Y[b, step * j + first]
+
+    rng = np.random.default_rng(3)
+    x, y = (rng.integers(-8, 9, shape).astype(np.float32) for shape in ((blocks, n), (blocks, step * (n + 2))))
+    out = roads.run(tilelang.compile(main), {"X": x, "Y": y}, text=first == 1)
+    want = y.copy()
+    want[:, first : first + step * n : step] = x
+    want[:, second : second + step * n : step] = 3 * x
+    np.testing.assert_array_equal(out["Y"], want)
