@@ -187,6 +187,34 @@ class _Stager(StmtMutator):
         extents = [max(n, k + e) - min(k, 0) for n, e, k in zip(a[2], b[2], steps)]
         return (a[0], mins, extents) if math.prod(extents) <= math.prod(a[2]) + math.prod(b[2]) else None
 
+    def table(self, buffer, indices):
+        """The tile of a tensor of which data chooses elements and the indices into it, or None if there is none."""
+        chosen, hulls = False, []
+        for index, n in zip(indices, buffer.ty.shape):
+            form = self.nest.forms([index])
+            chosen = chosen or form is None
+            hulls.append(form[0].hull(self.nest.extents) if form else (imm(0), const_int(n)))
+        lanes = [const_int(e) for _, e in self.loops]
+        extents = [h[1] for h in hulls]
+        if not chosen or None in extents or None in lanes or buffer in self.written or self.long_rows(buffer, indices):
+            return None
+        nbytes = math.prod(extents) * itemsize(dtype_of(buffer))
+        if nbytes > min(self.room, TABLE_BYTES_FOR_EACH * math.prod(lanes)):
+            return None
+        before = len(self.tables)
+        found = self.placed(self.tables, buffer, indices, hulls)
+        self.room -= nbytes * (len(self.tables) - before)
+        return found
+
+    def long_rows(self, buffer, indices) -> bool:
+        """True if the innermost index walks along a row and the others choose which."""
+        form = self.nest.forms([indices[-1]])
+        if not form or list(form[0].coeffs.values()) != [1]:
+            return False
+        (v,) = form[0].coeffs
+        alone = not any(v in free_vars(i) for i in indices[:-1])
+        return alone and (self.nest.extents[v] or 0) * itemsize(dtype_of(buffer)) >= ROW_BYTES
+
     def placed(self, tiles: list, buffer, indices, hulls, forms=None):
         """The tile among `tiles` for this hull, new if there is none yet, and the indices into it."""
         mins = [self.analyzer.simplify(h[0]) for h in hulls]
