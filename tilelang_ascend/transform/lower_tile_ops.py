@@ -92,6 +92,9 @@ class _Lower(StmtMutator):
     def visit_IfThenElse(self, s: IfThenElse):
         facts = self.state.facts
         cond, out = self.scalar(s.condition, s.span)
+        if self.state.analyzer.can_prove(tirx.Not(cond)):
+            # From a contradiction everything follows: lowered under it, transfers could have any size.
+            return out if s.else_case is None else [*out, self.block(s.else_case)]
         with facts.assume(cond):
             then = self.block(s.then_case)
         other = None

@@ -411,3 +411,23 @@ def test_unsigned_scalars_wrap():
         want = [a * b - 1, max(a, b) - c, c + np.arange(64) if a < b else d, c if b < c else 4000000000 - d, min(d * 2654435761 % 2**32, c) // 7]
         for row, w in zip(out, want):
             np.testing.assert_array_equal(row, np.broadcast_to(w % 2**32, 64))
+
+
+@pytest.mark.parametrize("otherwise", [False, True])
+def test_a_branch_that_never_runs(otherwise):
+    """Seed 1837 of the fuzzer: under a condition that contradicts the grid, a transfer of rows that overlap was emitted."""
+
+    @T.prim_func
+    def main(X: T.Tensor((9, 3), "float16"), Y: T.Tensor((9, 6), "float16")):
+        with T.Kernel(T.ceildiv(3, 6), T.ceildiv(9, 4)) as (bx, by):
+            y = T.alloc_fragment((4, 6), "float16")
+            T.fill(y, 1)
+            if bx % 2 == 1:
+                for i, j in T.Parallel(4, 6):
+                    y[i, j] = X[by * 4 + i, 3 - 1 - (bx * 6 + j)]
+            elif otherwise:
+                T.fill(y, 2)
+            T.copy(y, Y[by * 4, 0])
+
+    out = run(main, X=RNG.integers(-9, 9, (9, 3)).astype(np.float16), Y=np.zeros((9, 6), np.float16))
+    np.testing.assert_array_equal(out["Y"], np.full((9, 6), 2 if otherwise else 1))
