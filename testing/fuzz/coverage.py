@@ -26,7 +26,7 @@ SINCE_10000 = (
     *(f"reducer {k}" for k in ("sum", "max", "min")), "reducer over a loop", "finalize_reducer into a tile", "reshape",
     "view as another dtype", "view of 8-bit floats", "read through a view", "8-bit float operand", "8-bit float tile", "8-bit float store",
     "sort", "topk", "argsort", "argmax", "argmin",
-    "alloc_var", "alloc_var in a nest", "place in a variable",
+    "alloc_var", "alloc_var in a nest", "place in a variable", "stores with gaps",
 )  # fmt: skip
 """Features that must be in every hundredth kernel from seed 10 000 on, and are in none before."""
 

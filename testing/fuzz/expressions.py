@@ -248,6 +248,7 @@ class Expressions:
             tags.append("reversed index")
         elif roll < 0.38 and g.spelled[dims[-1]].isdigit():
             by = int(g.pick([2, 3]))
-            place[-1] = index(f"({place[-1].tile}) * {by}")
+            first = f" + {int(g.rng.integers(by))}" if g.some(5 * g.mix.gaps) else ""
+            place[-1] = index(f"({place[-1].tile}) * {by}{first}")
             return access(g.param(dims, dtype, stretch=by), place, "strided index", *tags)
         return access(g.param(dims, dtype), place, *tags)

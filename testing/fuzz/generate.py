@@ -376,12 +376,13 @@ class Generator(Nests, Accumulators, Orders, Storage):
 @dataclass(frozen=True)
 class Mix:
     """What kernels are made of: statements and how often each is chosen; shares of kernels with 8-bit floats, and of locals that are
-    declared as variables; how many more tiles are stored in the end."""
+    declared as variables; how many more tiles are stored in the end; share of nests that store with gaps."""
 
     weights: dict[str, float]
     float8: float = 0.0
     variables: float = 0.0
     shown: int = 0
+    gaps: float = 0.0
 
 
 MIXES = (
@@ -389,7 +390,7 @@ MIXES = (
         "load": 0.08, "nest": 0.26, "store": 0.06, "reduction": 0.08, "scan": 0.03, "fill": 0.03, "move": 0.04,
         "atomic": 0.02, "element": 0.02, "branch": 0.05, "repeat": 0.06,
         "reducer": 0.06, "variable": 0.05, "sort": 0.05, "argmax": 0.03, "reshaped": 0.05, "narrow": 0.03,
-    }, float8=0.2, variables=0.4, shown=2)),
+    }, float8=0.2, variables=0.4, shown=2, gaps=0.1)),
     (0, Mix({
         "load": 0.1, "nest": 0.37, "store": 0.08, "reduction": 0.12, "scan": 0.05, "fill": 0.04, "move": 0.06,
         "atomic": 0.03, "element": 0.04, "branch": 0.05, "repeat": 0.06,

@@ -14,6 +14,8 @@ class Nests:
         """A nest of one to three statements on tiles or on GM."""
         self._choose_part()
         targets = [self._target() for _ in range(int(self.pick([1, 1, 1, 1, 2, 3])))]
+        if not self.view and self.some(self.mix.gaps):
+            targets += self._targets_with_gaps()
         self.exprs.written = {m.name for m, _, _ in targets if isinstance(m, Tile)}
         known = list(self.exprs.locals)
         body = [s for target in targets for s in self._statement(*target)]
@@ -67,6 +69,16 @@ class Nests:
             # Places beyond the end read as index 0, so the tensor's own elements are guarded.
             return self.param(whole, dtype, "out", fresh=True), place, ["scatter", f"guard {d}"]
         return self.param(whole, dtype, "out"), place, ["GM store"]
+
+    def _targets_with_gaps(self) -> list:
+        """Places in rows of a tensor that are two or three times as long: together they may fill these, in any order."""
+        whole, by = list(range(self.rank)), int(self.pick([2, 3]))
+        if not self.spelled[-1].isdigit():
+            return []
+        p = self.param(whole, self.dtype, "out", fresh=True, stretch=by)
+        start = [self.at(d) for d in whole[:-1]]
+        gaps = self.rng.permutation(by)[: int(self.pick([2, by]))]
+        return [(p, [*start, index(f"({self.at(self.rank - 1).tile}) * {by} + {int(k)}")], ["stores with gaps"]) for k in gaps]
 
     def _statement(self, memory, place, tags) -> list[Stmt]:
         """What computes and stores one element."""
