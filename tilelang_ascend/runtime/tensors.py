@@ -108,6 +108,8 @@ class HostTensor:
 
     def overlaps_itself(self) -> bool:
         """True when two indices may name the same element, as in an expanded tensor."""
+        if 0 in self.shape:  # NumPy gives arrays without elements strides of 0.
+            return False
         dims = sorted((abs(s), n) for s, n in zip(self.strides, self.shape) if n > 1)
         reach = 0
         for stride, n in dims:

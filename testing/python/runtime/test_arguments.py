@@ -255,6 +255,13 @@ def test_a_written_parameter_needs_writable_memory_of_its_own():
         bind(COPY, "k", (np.zeros((4, 8), np.float32), torch.zeros(1, 8).expand(4, 8)))
 
 
+def test_nothing_shares_no_memory():
+    """NumPy gives arrays without elements strides of 0."""
+    sig = signature(buf("A", "n", 8), buf("B", "n", 8, writes=True), symbols=("n",))
+    for empty in (np.zeros((0, 8), np.float32), torch.zeros(0, 8)):
+        assert bind(sig, "k", (empty, empty)).scalars == {"n": 0}
+
+
 def test_declared_strides_are_kept():
     sig = signature(buf("A", 4, "n", strides=("s", 1)), symbols=("n", "s"))
     whole = torch.arange(32.0).reshape(4, 8)
