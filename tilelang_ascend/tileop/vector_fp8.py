@@ -36,6 +36,13 @@ def code_of(number: float, dtype: str) -> int:
     return int(np.array(number, np.float32).astype(getattr(ml_dtypes, dtype)).view(np.uint8))
 
 
+def code(g: Graph, a: Node, dtype: str) -> Node:
+    """The byte of an 8-bit float."""
+    if a.op == "const":
+        return g.const(code_of(a.value, dtype), "uint8")
+    return g.scalar_reinterpret(a, "uint8") if a.is_scalar else g.reinterpret(a, "uint8")
+
+
 def decode(g: Graph, a: Node, codes) -> Node:
     """Float16 values of 8-bit codes, exact; `codes(node)` gives the codes as int16."""
     f = FORMATS[a.dtype]
@@ -75,4 +82,4 @@ def _int(g: Graph, value: int) -> Node:
     return g.const(value, "int16")
 
 
-__all__ = ["FORMATS", "decode", "encode"]
+__all__ = ["FORMATS", "code", "code_of", "decode", "encode"]

@@ -21,6 +21,7 @@ import numpy as np
 from ..ir import tirx
 from . import vector_int64
 from .vector_convert import Unsupported, compare_exact, convert, wrap
+from .vector_fp8 import FORMATS, code
 from .vector_graph import MASK, Graph, Node
 
 COMPUTE = {
@@ -113,7 +114,12 @@ class VectorOps:
         return self.g.compare(mode, a, b)
 
     def select(self, m: Node, a: Node, b: Node) -> Node:
-        """m ? a : b. Integers are selected as the float of the same width: a select moves bits."""
+        """m ? a : b. Integers are selected as the float of the same width: a select moves bits. 8-bit floats are selected as numbers of
+        their bits."""
+        if a.dtype in FORMATS and not (m.is_scalar and a.is_scalar and b.is_scalar):
+            codes = [code(self.g, x, a.dtype) for x in (a, b)]
+            codes = [self.scalar_cast(x, "float16") if x.is_scalar else convert(self.g, x, "float16") for x in codes]
+            return self.g.reinterpret(convert(self.g, self.g.select(m, *codes), "uint8"), a.dtype)
         if a.dtype == MASK or (a.dtype == "bool" and a.is_scalar):
             return self.g.mask_binary(
                 "or", self.g.mask_binary("and", m, a), self.g.mask_binary("and", self.g.mask_not(m), b)

@@ -9,7 +9,7 @@ from .affine import add, constant
 from .context import BLOCK_BYTES, round_up
 from .vector_convert import Unsupported, convert
 from .vector_emit import Unwritable
-from .vector_fp8 import FORMATS, code_of
+from .vector_fp8 import FORMATS, code
 from .vector_gather import gather_view
 from .vector_graph import Node
 from .vector_ops import VectorOps
@@ -26,11 +26,9 @@ _MOST_WIDENED = 16384
 def store(values: Values, place: View, value: Node, span) -> None:
     """`place` = `value` for all lanes of the nest."""
     values.emitter.span = span
-    if place.dtype in FORMATS and not value.is_scalar:
-        # Instructions move 8-bit floats as bytes.
-        place, value = place.retyped("uint8"), values.added(values.graph.reinterpret(value, "uint8"))
-    elif place.dtype in FORMATS:
-        place, value = place.retyped("uint8"), _code(values.graph, value, place.dtype)
+    if place.dtype in FORMATS:  # Instructions move 8-bit floats as bytes.
+        number = code(values.graph, value, place.dtype)
+        place, value = place.retyped("uint8"), number if value.is_scalar else values.added(number)
     axes = tuple(a for a, s in enumerate(place.strides) if s and values.extents[a] > 1)
     if any(a not in axes and values.extents[a] > 1 for a in value.axes):
         raise Unsupported("several iterations store to the same element", "use a reduction or an atomic")
@@ -42,13 +40,6 @@ def store(values: Values, place: View, value: Node, span) -> None:
         _store_words(values, place, value, axes)
     else:
         _move(values, place, value, axes)
-
-
-def _code(graph, value: Node, dtype: str) -> Node:
-    """The byte of an 8-bit float that is a scalar."""
-    if value.op == "const":
-        return graph.const(code_of(value.value, dtype), "uint8")
-    return graph.scalar_reinterpret(value, "uint8")
 
 
 def _store_element(values: Values, place: View, value: Node) -> None:

@@ -160,3 +160,30 @@ def test_elements_are_printed():
         f"[AIV 0] one: {float(x[1, 2]):f}",
         f"[AIV 0] raw: X (float8_e4m3fn as bytes)[1] = {x[1, :2].view(np.uint8).tolist()}",
     ]
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_conditional_stores_of_8_bit_floats(dtype, target):
+    """There is no selection between bytes: their numbers are chosen as float16."""
+
+    @T.prim_func
+    def main(X: T.Tensor((6, 40), "float32"), Y: T.Tensor((6, 40), dtype), Z: T.Tensor((6, 40), dtype), n: T.int32):
+        with T.Kernel(2) as bx:
+            x, z = T.alloc_shared((3, 40), "float32"), T.alloc_shared((3, 40), dtype)
+            T.copy(X[bx * 3, 0], x)
+            T.copy(Z[bx * 3, 0], z)
+            for i, j in T.Parallel(3, 40):
+                if x[i, j] < 2:
+                    Y[bx * 3 + i, j] = x[2 - i, j]
+                else:
+                    z[i, j] = T.cast(n, "float32")
+            T.copy(z, Z[bx * 3, 0])
+
+    rng, fp8 = np.random.default_rng(5), getattr(ml_dtypes, dtype)
+    x = rng.integers(-8, 9, (6, 40)).astype(np.float32)
+    y, z = (rng.integers(-8, 9, (6, 40)).astype(np.float32).astype(fp8) for _ in range(2))
+    out = roads.run(tilelang.compile(main, target=target), {"X": x, "Y": y, "Z": z}, {"n": 3})
+    turned = x.reshape(2, 3, 40)[:, ::-1].reshape(6, 40)
+    np.testing.assert_array_equal(out["Y"].astype(np.float32), np.where(x < 2, turned, y.astype(np.float32)))
+    np.testing.assert_array_equal(out["Z"].astype(np.float32), np.where(x < 2, z.astype(np.float32), 3))
