@@ -73,7 +73,8 @@ def fold_columns(r: Fold, view: View) -> View:
         raise Unsupported("the rows to reduce do not start at 32-byte boundaries")
     lanes, width = REPEAT_BYTES // itemsize(r.dtype), r.shape[axis]
     blocks = r.dtype == "float32" and r.operation in _BLOCK
-    many = blocks and math.prod(r.shape[a] for a in rows) >= _MANY_ROWS[lanes]
+    count = math.prod(r.shape[a] for a in rows)
+    many = blocks and count >= _MANY_ROWS[lanes]
     if blocks and not (many and width == 4 * lanes):
         view, width = _fold_blocks(r, view, rows, width, lanes)
     view, width = _fold_neighbours(r, view, rows, width, lanes)
@@ -81,7 +82,7 @@ def fold_columns(r: Fold, view: View) -> View:
         view, width = _fold_to(r, view, width, lanes)
     if r.dtype not in ("float16", "float32") or r.operation not in _WHOLE:
         return fold_lanes(r, view, width)
-    if blocks and math.prod(r.shape[a] for a in rows) >= _MANY_ROWS.get(width, math.inf) and _packed(view, rows, r.shape, width):
+    if blocks and count >= _MANY_ROWS.get(width, math.inf) and _packed(view, rows, r.shape, width):
         out = _packed_result(r, rows)
         if out is not None:
             return _rows_to_values(r, out, view, rows, width)

@@ -70,6 +70,10 @@ class VectorOps:
         """A scalar node in another dtype, converted by the scalar unit."""
         return self.g.scalar_cast(a, dtype)
 
+    def converted(self, a: Node, dtype: str) -> Node:
+        """A value in another dtype: scalars by the scalar unit, tiles by instructions."""
+        return self.scalar_cast(a, dtype) if a.is_scalar else convert(self.g, a, dtype)
+
     def arithmetic(self, name: str, a: Node, b: Node, logical: str) -> Node:
         """``add sub mul max min`` and float ``div``."""
         if a.dtype == "int64" and not (a.is_scalar and b.is_scalar):
@@ -102,7 +106,7 @@ class VectorOps:
     def compare(self, mode: str, a: Node, b: Node) -> Node:
         """Mask of a <mode> b; int16 goes through float32, where it is exact."""
         if a.dtype == "int16" and not (a.is_scalar and b.is_scalar):
-            a, b = (self.scalar_cast(x, "float32") if x.is_scalar else convert(self.g, x, "float32") for x in (a, b))
+            a, b = (self.converted(x, "float32") for x in (a, b))
         if a.dtype == MASK or b.dtype == MASK:
             return self._compare_masks(mode, a, b)
         if a.dtype == "int64" and not (a.is_scalar and b.is_scalar):
@@ -117,8 +121,7 @@ class VectorOps:
         """m ? a : b. Integers are selected as the float of the same width: a select moves bits. 8-bit floats are selected as numbers of
         their bits."""
         if a.dtype in FORMATS and not (m.is_scalar and a.is_scalar and b.is_scalar):
-            codes = [code(self.g, x, a.dtype) for x in (a, b)]
-            codes = [self.scalar_cast(x, "float16") if x.is_scalar else convert(self.g, x, "float16") for x in codes]
+            codes = [self.converted(code(self.g, x, a.dtype), "float16") for x in (a, b)]
             return self.g.reinterpret(convert(self.g, self.g.select(m, *codes), "uint8"), a.dtype)
         if a.dtype == MASK or (a.dtype == "bool" and a.is_scalar):
             return self.g.mask_binary(
@@ -172,7 +175,7 @@ class VectorOps:
 
     def widen(self, a: Node) -> Node:
         """A float16 value in float32, exact."""
-        return self.scalar_cast(a, "float32") if a.is_scalar else convert(self.g, a, "float32")
+        return self.converted(a, "float32")
 
     def constant(self, a) -> float | None:
         """The number of a constant operand, else None."""
