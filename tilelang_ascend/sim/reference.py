@@ -90,8 +90,23 @@ def run(func, *args) -> Result:
     return result
 
 
-def execute(func, args, versions: bool = False, budget: int | None = None, log: bool = False) -> Result:
-    """Like `run`, for any stage. `versions`: tiles have a leading dimension of copies. `log`: fill `Result.stores`.
+def execute(
+    func,
+    args,
+    versions: bool = False,
+    budget: int | None = None,
+    log: bool = False,
+    fresh: frozenset[str] = frozenset(),
+    clipped: bool = False,
+) -> Result:
+    """Like `run`, for any stage.
+
+    Args:
+        versions: tiles have a leading dimension of copies.
+        budget: elements the run may touch.
+        log: fill `Result.stores`.
+        fresh: names of tensors without contents.
+        clipped: elements outside of tensors read as zero and are not written, as compiled kernels do; otherwise they are errors.
 
     Raises:
         InterpreterError: the program breaks a rule of Tile IR; the message has the user's line.
@@ -109,8 +124,9 @@ def execute(func, args, versions: bool = False, budget: int | None = None, log: 
     for p, a in zip(params, args):
         if is_buffer_var(p):
             _bind_shape(p, a, dims)
+            known = np.zeros(a.shape, bool) if p.name in fresh else None
             result.tensors[p.name] = Memory(
-                p.name, a, None, np.zeros(a.shape, bool), on_chip=False, outside=program.outside.get(p, 0)
+                p.name, a, known, np.zeros(a.shape, bool), on_chip=False, outside=program.outside.get(p, 0), clipped=clipped
             )
     shape_slots = [(program.slots(d), n) for d, n in dims.items()]
     kinds = _core_kinds(func.body)

@@ -86,15 +86,16 @@ class Memory:
     """One buffer.
 
     data: its elements. defined: which have a value, None for all. written: which the program has stored to (tensors only).
-    on_chip: accesses outside of it are errors; outside: what the outside of a tensor reads as. versions: the first dimension counts
-    copies of the tile.
+    on_chip: accesses outside of it are errors; outside: what the outside of a tensor reads as. clipped: elements outside of a tensor
+    are read and left unwritten like the parts of regions that lie outside; otherwise they are errors. versions: the first dimension
+    counts copies of the tile.
     """
 
-    __slots__ = ("name", "data", "defined", "written", "on_chip", "outside", "versions")
+    __slots__ = ("name", "data", "defined", "written", "on_chip", "outside", "clipped", "versions")
 
-    def __init__(self, name: str, data, defined=None, written=None, on_chip: bool = True, outside=0, versions: bool = False):
+    def __init__(self, name: str, data, defined=None, written=None, on_chip=True, outside=0, clipped=False, versions=False):
         self.name, self.data, self.defined, self.written = name, data, defined, written
-        self.on_chip, self.outside, self.versions = on_chip, outside, versions
+        self.on_chip, self.outside, self.clipped, self.versions = on_chip, outside, clipped, versions
 
     # --- elements ----------------------------------------------------------------------------------------------------
 
@@ -121,6 +122,25 @@ class Memory:
 
     def load(self, env: Env, index: list):
         """Value of an element, or of one for each lane."""
+        if self.clipped:
+            inside = self._contained(index)
+            if not np.all(inside):
+                if not np.any(inside):
+                    return loaded(np.full((), self.outside).astype(self.data.dtype))
+                env.mask, outer = inside if env.mask is None else inside & env.mask, env.mask
+                found = self._load(env, index)
+                env.mask = outer
+                return np.where(inside, found, loaded(np.full((), self.outside).astype(self.data.dtype)))
+        return self._load(env, index)
+
+    def _contained(self, index: list):
+        """Whether an element lies inside, or in which lanes."""
+        inside = True
+        for i, n in zip(index, self.data.shape):
+            inside = inside & ((i >= 0) & (i < n)) if isinstance(i, np.ndarray) else inside & (0 <= i < n)
+        return inside
+
+    def _load(self, env: Env, index: list):
         if not env.lanes or not any(isinstance(i, np.ndarray) for i in index):
             index = self._one(tuple(index))
         else:
@@ -135,6 +155,17 @@ class Memory:
 
     def store(self, env: Env, index: list, value) -> None:
         """Give an element a value, or one for each active lane."""
+        if self.clipped:
+            inside = self._contained(index)
+            if not np.all(inside):
+                if np.any(inside):
+                    env.mask, outer = inside if env.mask is None else inside & env.mask, env.mask
+                    self._store(env, index, value)
+                    env.mask = outer
+                return
+        self._store(env, index, value)
+
+    def _store(self, env: Env, index: list, value) -> None:
         if not env.lanes:
             index = self._one(tuple(index))
             self.data[index] = convert(value, self.data.dtype)
@@ -155,6 +186,17 @@ class Memory:
 
     def update(self, env: Env, index: list, value, function) -> None:
         """Combine elements with values atomically, lane after lane."""
+        if self.clipped:
+            inside = self._contained(index)
+            if not np.all(inside):
+                if np.any(inside):
+                    env.mask, outer = inside if env.mask is None else inside & env.mask, env.mask
+                    self._update(env, index, value, function)
+                    env.mask = outer
+                return
+        self._update(env, index, value, function)
+
+    def _update(self, env: Env, index: list, value, function) -> None:
         if not env.lanes:
             index = self._one(tuple(index))
             old = self.data[index]
