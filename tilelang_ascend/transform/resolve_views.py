@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from ..analysis.tile_uses import is_scalar_var, uses_of
+from ..analysis.tile_uses import ATOMIC_OPS, is_element_atomic, is_parallel, is_scalar_var, uses_of
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
@@ -28,17 +28,21 @@ from ..ir import (
     StmtMutator,
     TensorLoad,
     Var,
+    attrs_of,
+    call,
     const_int,
     dtype_of,
     imm,
     itemsize,
     map_children,
     op_name,
+    region,
     statements,
     sym,
     tirx,
 )
 from ..tileop.layout import row_major
+from .stage_atomics import AtomicElements
 
 
 class _Resolve(StmtMutator):
@@ -46,6 +50,7 @@ class _Resolve(StmtMutator):
         self.sources = sources
         """View -> the buffer it was made of."""
         self.analyzer = sym.Analyzer()
+        self.in_nest = False
         self.kept: set = set()
         """Views that tile ops work on."""
 
@@ -86,7 +91,10 @@ class _Resolve(StmtMutator):
 
     def visit_For(self, s: For):
         self.analyzer.bind(s.loop_var, Range.from_min_extent(imm(0, dtype_of(s.loop_var)), s.extent))
-        return self.generic(s)
+        outer, self.in_nest = self.in_nest, self.in_nest or is_parallel(s)
+        out = self.generic(s)
+        self.in_nest = outer
+        return out
 
     def visit_BufferStore(self, s: BufferStore):
         value, indices = self.expr(s.value), [self.expr(i) for i in s.indices]
@@ -97,12 +105,32 @@ class _Resolve(StmtMutator):
     def visit_Evaluate(self, s: Evaluate):
         if op_name(s) == "tl.view":
             return None
+        s = self.with_elements(s)
+        if self.in_nest and op_name(s) in ATOMIC_OPS and not is_element_atomic(s) and not uses_of(s).all.isdisjoint(self.sources):
+            return self.visit(AtomicElements()(s))
         uses = uses_of(s)
         views = [v for v in self.sources if v in uses.reads or v in uses.writes]
         self.kept.update(views)
         before = [self.copied(v, True, s.span) for v in views]
         after = [self.copied(v, False, s.span) for v in views if v in uses.writes]
         return [*before, s if views else self.generic(s), *after]
+
+    def with_elements(self, s: Evaluate) -> Evaluate:
+        """`s` with the numbers it is given read from the real buffers, and the element it updates named there."""
+        if not op_name(s):
+            return s
+        args = [self.expr(a) for a in s.value.args]
+        if is_element_atomic(s) and args[0].source in self.sources and all(const_int(r.extent) == 1 for r in args[0].region):
+            view = args[0].source
+            buffer, at = self.place(view, [r.min for r in args[0].region])
+            if dtype_of(buffer) == dtype_of(view):
+                args[0] = region(buffer, at, [1] * len(at))
+            elif self.in_nest:
+                raise UnsupportedConstruct(
+                    f"an atomic update of {view.name}, a T.view of {buffer.name} ({dtype_of(buffer)}) as {dtype_of(view)}", at=s.span,
+                    hint="update a tile of its own, and view that afterwards",
+                )  # fmt: skip
+        return Evaluate(call(op_name(s), args, attrs_of(s), span=s.span), span=s.span)
 
     def copied(self, view, fetch: bool, span) -> For:
         """A nest that fetches the contents of a view from its storage, or writes them back."""
