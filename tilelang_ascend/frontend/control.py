@@ -106,6 +106,7 @@ class If(_Statement):
 
     def then(self) -> bool:
         if self.runtime:
+            self.builder.evaluations.use(self.test)
             self.region = self.builder.push("branch", self.where)
         return True if self.runtime else self.test
 
@@ -265,6 +266,7 @@ class WhileLoop(_Loop):
             self._check_pure()
             values = self.promote(values)
             self.mark()
+            self.again = self.builder.evaluations.anew()
             return values
         self.rounds += 1
         if self.rounds > _MAX_UNROLLED:
@@ -287,6 +289,7 @@ class WhileLoop(_Loop):
         condition = True if condition is FOREVER else operators.as_bool(condition)
         self.condition = condition if is_expr(condition) else tirx.const(bool(condition), "bool")
         self.open("while", self.entry)
+        self.builder.evaluations.use(self.condition, since=self.again)
 
     def finish(self) -> bool:
         """End of the body: True leaves the generated loop."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ..errors import InvalidArgument, UnsupportedConstruct
-from ..ir import BufferLoad, const_int, dtype_of, free_vars, region, sym
+from ..ir import const_int, dtype_of, free_vars, region, sym
 from . import operators
 from .annotations import DType
 from .builder import Builder, constant
 from .names import bind, store_scalar
 from .operators import as_scalar, binop, cast, plain
-from .values import Restart, ScalarVar, is_buffer, is_expr, is_region
+from .values import Restart, ScalarVar, element, is_buffer, is_expr, is_region
 
 
 def shape(value):
@@ -66,7 +66,7 @@ def getitem(obj, index):
     items = _indices(obj, index)
     dims = list(obj.ty.shape)
     if len(items) == len(dims) and not any(isinstance(i, slice) for i in items):
-        return BufferLoad(obj, [_as_index(_one_index(i, d)) for i, d in zip(items, dims)])
+        return element(obj, [_as_index(_one_index(i, d)) for i, d in zip(items, dims)])
     items += [slice(None)] * (len(dims) - len(items))
     mins, extents = zip(*[_dimension(obj, i, d) for i, d in zip(items, dims)])
     return region(obj, [_as_index(m) for m in mins], [_as_index(e) for e in extents])
@@ -90,6 +90,8 @@ def _dimension(buffer, i, dim):
     stop = dim if i.stop is None else _one_index(i.stop, dim)
     extent = binop("Sub", stop, start)
     if not isinstance(extent, int):
+        if (builder := Builder.active()) is not None:
+            builder.evaluations.use(extent)  # before equal reads of different times cancel
         extent = sym.Analyzer().simplify(extent)
         extent = extent if const_int(extent) is None else const_int(extent)
     if isinstance(extent, int) and extent <= 0:

@@ -25,7 +25,7 @@ import math
 
 from ..analysis.nest_indices import NestIndices
 from ..analysis.owned_tiles import OwnedTiles
-from ..analysis.tile_uses import is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
+from ..analysis.tile_uses import IN_ORDER, is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -416,10 +416,14 @@ def cut_nest(nest: For, rows: int, stage) -> list:
     return out
 
 
-def rebuild_nest(nest: Stmt, loops, body: Stmt) -> Stmt:
-    """A `Parallel` nest of `loops` around `body`, at the place of `nest` in the user's program."""
+def rebuild_nest(nest: Stmt, loops, body: Stmt, in_order: str | None = None) -> Stmt:
+    """A `Parallel` nest of `loops` around `body`, at the place of `nest` in the user's program. `in_order`: why its iterations run one
+    after the other; what `nest` says of that stays."""
+    kept = nest.annotations.get(IN_ORDER) if isinstance(nest, For) else None
     for i, (v, e) in reversed(list(enumerate(loops))):
         notes = {"tl.parallel": len(loops)} if i == 0 else {}
+        if i == 0 and (in_order or kept) is not None:
+            notes[IN_ORDER] = in_order or kept
         body = For(v, imm(0), e, ForKind.PARALLEL, body, annotations=notes, span=nest.span)
     return body
 
