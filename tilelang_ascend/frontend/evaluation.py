@@ -14,7 +14,7 @@ import dataclasses
 from typing import Any
 
 from ..errors import InvalidKernel, location_in_code
-from ..ir import AllocBuffer, Bind, BufferStore, Call, Evaluate, For, TensorLoad, TensorRegion, op_name, structural_equal
+from ..ir import AllocBuffer, Bind, BufferStore, Call, Evaluate, For, TensorLoad, TensorRegion, Var, op_name, structural_equal
 from .values import Restart
 
 _FACT = "evaluated where they stand"
@@ -71,6 +71,7 @@ class Evaluations:
         self.written: dict[int, int] = {}  # storage -> time of the last write
         self.storages: dict[int, Any] = {}  # buffer -> buffer whose storage it names
         self.stale: dict[tuple, Read] = {}
+        self.loads: dict[int, Any] = {}  # variable -> the element it was bound to
         self.latest: dict[int, Read] = {}  # buffer -> last read of an element of it
         self.bound: set = builder.facts.setdefault(_FACT, set())
 
@@ -102,11 +103,6 @@ class Evaluations:
         self.reads[value.__chandle__()] = read
         return value
 
-    def anew(self) -> int:
-        """The time from which on every read is an evaluation of its own."""
-        self.latest.clear()
-        return self.tick()
-
     def _holds(self, read: Read) -> bool:
         """True if evaluating `read` here gives its value, without a doubt."""
         return read.region is self.builder.region and not self._overwritten(read, read.time)
@@ -133,6 +129,10 @@ class Evaluations:
         see(e)
         return tuple(found)
 
+    def address(self, value):
+        """The element whose value `value` is, as an address, if it is an element or a name of one."""
+        return self.loads.get(value.__chandle__(), value) if isinstance(value, Var) else value
+
     # --- writes --------------------------------------------------------------------------------------------------------
 
     def alias(self, buffer, of) -> None:
@@ -154,6 +154,8 @@ class Evaluations:
             self._write(s.buffer)
         elif isinstance(s, Bind):
             self.use(s.value)
+            if isinstance(s.value, TensorLoad):
+                self.loads[s.var.__chandle__()] = s.value
         elif isinstance(s, Evaluate) and isinstance(s.value, Call):
             args = list(s.value.args)
             self.use(*args)

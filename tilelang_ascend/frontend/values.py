@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from ..errors import Location
-from ..ir import BufferLoad, is_buffer_var, tvm
+from ..ir import BufferLoad, TensorLoad, is_buffer_var, tvm, walk_expr
 
 Expr = tvm.ir.Expr
 
@@ -95,6 +95,13 @@ class LoopSpec:
             "a kernel loop can only be used by a `for` statement",
             hint="use a Python list, tuple or range in comprehensions and in enumerate, zip or list",
         )
+
+
+def reads_memory(expr) -> bool:
+    """True if an expression has an element of a buffer in it."""
+    found: list = []
+    walk_expr(expr, lambda e: found.append(e) if isinstance(e, TensorLoad) else None)
+    return bool(found)
 
 
 def is_expr(value: Any) -> bool:
