@@ -12,7 +12,7 @@ from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..ir import FloatImm, IntImm, dtype_of, tirx
 from .annotations import DType, dtype_name, is_float, join_dtypes
 from .builder import constant
-from .values import ScalarVar, is_buffer, is_expr, is_region
+from .values import ScalarVar, choice, element, is_buffer, is_expr, is_region
 
 PYTHON = {
     "Add": operator.add,
@@ -91,7 +91,7 @@ def as_scalar(value: Any, what: str = "this value"):
     if is_expr(value):
         return value
     if is_region(value) and all(constant(r.extent) == 1 for r in value.region):
-        return tirx.BufferLoad(value.source, [r.min for r in value.region])
+        return element(value.source, [r.min for r in value.region])
     if is_buffer(value) or is_region(value):
         raise DtypeMismatch(
             f"{what} is a tile ({_describe(value)}), a scalar is needed here",
@@ -330,7 +330,7 @@ def logical_and(a, b):
         return b if a else a
     if not is_expr(b):
         return a if b else tirx.const(False, "bool")
-    return tirx.And(as_bool(a), as_bool(b))
+    return choice(tirx.And(as_bool(a), as_bool(b)))
 
 
 def logical_or(a, b):
@@ -339,7 +339,7 @@ def logical_or(a, b):
         return a if a else b
     if not is_expr(b):
         return tirx.const(True, "bool") if b else a
-    return tirx.Or(as_bool(a), as_bool(b))
+    return choice(tirx.Or(as_bool(a), as_bool(b)))
 
 
 def select(cond, a, b):
@@ -349,4 +349,4 @@ def select(cond, a, b):
     if known is not None or not is_expr(cond):
         return a if (known if known is not None else cond) else b
     a, b = match(a, b)
-    return tirx.if_then_else(cond, a, b)
+    return choice(tirx.if_then_else(cond, a, b))

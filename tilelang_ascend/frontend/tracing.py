@@ -28,6 +28,7 @@ from ..errors import (
     TilelangAscendError,
     UnsupportedConstruct,
     location_from_traceback,
+    location_in_code,
 )
 from ..ir import PrimFunc, Var, decl_buffer, dtype_of, imm, is_buffer_var
 from . import calls, ops
@@ -61,6 +62,13 @@ def _locate(error: Exception) -> None:
     if isinstance(error, TilelangAscendError):
         error.attach(where)
         return
+    if isinstance(error, RecursionError):
+        raise InvalidKernel(
+            "this call is part of a recursion without end",
+            at=_recursive_call(error) or where,
+            hint="functions of a kernel are inlined: the condition that ends a recursion must be known at compile time; "
+            "use `while` or T.serial for a depth known only when the kernel runs",
+        ) from None
     if type(error).__name__ in ("InternalError", "TVMError") or type(error).__module__.startswith(("tvm", "tvm_ffi")):
         text = str(error).strip().splitlines()[-1]
         raise UnsupportedConstruct(f"this expression cannot be built: {text}", at=where) from error
@@ -71,6 +79,17 @@ def _locate(error: Exception) -> None:
             hint="lambdas defined outside the kernel run as plain Python: "
             "use T.if_then_else, T.And, T.Or in them, or a def",
         ) from error
+
+
+def _recursive_call(error: RecursionError) -> Location | None:
+    """The first call of the user's program that is made again further in."""
+    places, traceback = [], error.__traceback__
+    while traceback is not None:
+        if is_user_code(traceback.tb_frame.f_code):
+            places.append((traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    again = next((p for k, p in enumerate(places) if p in places[k + 1 :]), None)
+    return None if again is None else location_in_code(*again)
 
 
 # --- lazy ------------------------------------------------------------------------------------------------------------
