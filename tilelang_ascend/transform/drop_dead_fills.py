@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
 from ..analysis.tile_uses import on_chip, uses_of
-from ..ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, op_name, seq, stmts_of
+from ..ir import Break, Continue, Evaluate, For, PrimFunc, Stmt, StmtMutator, While, children, op_name, seq, stmts_of
 from .grid_bodies import is_grid_axis
 
 
@@ -49,11 +49,22 @@ class _Drop(StmtMutator):
         if not isinstance(s, Evaluate) or op_name(s) != "tl.fill":
             return False
         buffer = s.value.args[0].source
+        if not on_chip(buffer):
+            return False  # The user sees global memory.
         for x in rest:
             uses = uses_of(x)
             if buffer in uses.all:
                 return buffer not in uses.reads and writes_whole(x, buffer)
+            if _leaves(x):
+                return False  # What follows may not run.
         return outer
+
+
+def _leaves(s: Stmt) -> bool:
+    """True if `s` may leave the iteration it is part of."""
+    if isinstance(s, (Break, Continue)):
+        return True
+    return not isinstance(s, (For, While)) and any(_leaves(x) for x in children(s))
 
 
 def drop_dead_fills(func: PrimFunc) -> PrimFunc:
