@@ -50,6 +50,8 @@ class _Drop(StmtMutator):
         if not isinstance(s, Evaluate) or op_name(s) != "tl.fill":
             return False
         buffer = s.value.args[0].source
+        if not on_chip(buffer):
+            return False  # The user sees global memory.
         for x in rest:
             uses = uses_of(x)
             if buffer in uses.all:
