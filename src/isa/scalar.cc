@@ -20,6 +20,10 @@ int64_t exec_get_value(ExecContext& ctx, const Instr& instr) {
     ctx.report_undefined(instr, s.space, s.offset, size, "scalar value");
     std::memset(shadow, 0, static_cast<size_t>(size));
   }
+  uint8_t unwritten[8];
+  if (s.space == GM && shadow == nullptr && ctx.unwritten_shadow(s.offset, size, unwritten)) {
+    ctx.report_undefined(instr, s.space, s.offset, size, "scalar value");
+  }
   int64_t result = 0;
   with_type_or_report(AllTypes{}, s.dtype, ctx, instr, [&](auto t) {
     using T = decltype(t);
