@@ -250,6 +250,10 @@ bool Core::unwritten_shadow(int64_t address, int64_t bytes, uint8_t* shadow) {
 }
 
 void Core::report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) {
+  m_.hazards.add(undefined(instr, space, offset, len, where));
+}
+
+Hazard Core::undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) const {
   Hazard h;
   h.check = kInitcheck;
   h.first = site(instr, OpTable::get().op[instr.op].slot);
@@ -259,7 +263,7 @@ void Core::report_undefined(const Instr& instr, uint8_t space, int64_t offset, i
   h.hi = h.lo + len;
   if (t != nullptr) h.tensor = t->name;
   h.message = "undefined bytes of " + m_.range_text(space, h.lo, h.hi, t) + " reach " + where;
-  m_.hazards.add(std::move(h));
+  return h;
 }
 
 void Core::report_invalid(const Instr& instr, const char* why) {

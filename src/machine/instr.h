@@ -175,6 +175,10 @@ class ExecContext {
   virtual bool unwritten_shadow(int64_t /*address*/, int64_t /*bytes*/, uint8_t* /*shadow*/) { return false; }
   /*! \brief Report that undefined bytes `[offset, offset+len)` of `space` reached a place that matters. */
   virtual void report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) = 0;
+  /*! \brief The scalar an instruction returns comes from undefined bytes. */
+  virtual void hold_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len) {
+    report_undefined(instr, space, offset, len, "scalar value");
+  }
   /*! \brief Report a value the instruction cannot work with (for example a stride its field cannot hold). */
   virtual void report_invalid(const Instr& instr, const char* why) = 0;
   /*! \brief Append to what the core has printed. */
