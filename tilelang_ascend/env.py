@@ -82,9 +82,9 @@ EXECUTION_BACKEND = Knob(
 )
 SIM_CHECKS = Knob(
     "TILELANG_SIM_CHECKS",
-    "off",
-    _one_of("off", "on"),
-    "on: every simulated kernel call runs memcheck, initcheck, racecheck and synccheck",
+    "initcheck",
+    _one_of("off", "initcheck", "on"),
+    "checks of simulated kernel calls; initcheck: nothing undefined is returned; on: memcheck, initcheck, racecheck and synccheck; off: none",
 )
 PRINT_ON_COMPILATION = Knob("TILELANG_PRINT_ON_COMPILATION", False, _bool, "1: one line per compiled kernel")
 LOG_LEVEL = Knob(
