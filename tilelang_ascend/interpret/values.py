@@ -186,10 +186,11 @@ class Scalar:
             raise DtypeMismatch(f"'~' needs an integer, the operand is {self.dtype}", at=here())
         return unary(self, operator.not_ if self.dtype == "bool" else operator.invert)
 
-    def __getattr__(self, name):
-        if name == "dtype_":
-            return self.dtype
-        raise AttributeError(f"a number of a kernel has no attribute {name!r}")
+    def astype(self, dtype):
+        """`T.cast(self, dtype)`"""
+        from .scopes import dtype_of
+
+        return cast(self, dtype_of(dtype))
 
 
 def as_number(x: Scalar) -> Scalar:
