@@ -12,6 +12,7 @@ from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..ir import FloatImm, IntImm, dtype_of, tirx
 from .annotations import DType, dtype_name, is_float, join_dtypes
 from .builder import constant
+from .keywords import other_meaning
 from .values import ScalarVar, choice, element, is_buffer, is_expr, is_region
 
 PYTHON = {
@@ -152,7 +153,11 @@ def integer_range(dtype: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-DType.convert = staticmethod(cast)
+def _convert(value, dtype):
+    return (other_meaning("to_dtype") or cast)(value, dtype)
+
+
+DType.convert = staticmethod(_convert)
 
 
 def match(a, b):

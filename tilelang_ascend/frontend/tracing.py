@@ -22,6 +22,7 @@ import sys
 import types
 from typing import Any, Callable
 
+from .. import interpret
 from ..errors import (
     InvalidKernel,
     Location,
@@ -34,6 +35,7 @@ from ..ir import PrimFunc, Var, decl_buffer, dtype_of, imm, is_buffer_var
 from . import calls, ops
 from .annotations import DType, TensorSpec
 from .builder import Builder, is_user_code, span_of
+from .keywords import other_meaning
 from .source import rewritten_function
 from .values import Restart, StopProbe
 
@@ -103,12 +105,16 @@ def prim_func(func=None, *, eager_jit: bool = False):
     """
     if func is None:
         return lambda f: prim_func(f, eager_jit=eager_jit)
-    if isinstance(func, PrimFunc):
+    if isinstance(func, PrimFunc) or interpret.is_source(func):
         return func
     caller_names = _caller_names(sys._getframe(1))
     annotations = signature_types(func, caller_names)
+    if interpret.enabled():
+        return interpret.source(func, annotations)
     try:
-        return run_traced(lambda b: _trace_lazy(func, annotations, b), Builder)
+        traced = run_traced(lambda b: _trace_lazy(func, annotations, b), Builder)
+        traced._tl_source = (func, annotations)  # for `interpret.run`
+        return traced
     except TilelangAscendError as error:
         # The message carries the user's line; the frames of the tracer in between would only bury it.
         raise error.with_traceback(None) from error.__cause__
@@ -265,14 +271,14 @@ def trace(fn, args=(), kwargs=None) -> PrimFunc:
     """Run a lazy-style function and return the `PrimFunc` it builds. Raises `InvalidKernel` if it returns anything
     else.
     """
-    if isinstance(fn, PrimFunc):
+    if isinstance(fn, PrimFunc) or interpret.is_source(fn):
         return fn
     try:
         result = fn(*args, **(kwargs or {}))
     except TilelangAscendError as error:
         error.attach(location_from_traceback(error.__traceback__, is_user_code))
         raise
-    if not isinstance(result, PrimFunc):
+    if not isinstance(result, PrimFunc) and not interpret.is_source(result):
         raise InvalidKernel(
             f"'{fn.__name__}' returned {type(result).__name__}, not a kernel",
             at=_definition(fn),
@@ -294,6 +300,8 @@ def macro(func=None):
         return macro
     if getattr(func, "_tl_traced", False) or not isinstance(func, types.FunctionType):
         return func
+    if (interpreter := other_meaning("macro")) is not None or interpret.enabled():
+        return (interpreter or interpret.macro)(func)
     return calls.inline(func)
 
 
