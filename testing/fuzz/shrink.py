@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -56,6 +58,21 @@ def fails(case: Case, text: bool = False) -> Failure | None:
         return None
 
 
+def chunks(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """Bodies without a run of statements, long ones first."""
+    size = len(body) // 2
+    while size > 1:
+        for k in range(0, len(body), size):
+            yield body[:k] + body[k + size :]
+        size //= 2
+
+
+def once(s: Stmt) -> tuple[Stmt, ...]:
+    """The body of a loop of a program with its variable bound, as a run of its own."""
+    found = re.match(r"for (\w+) in (?!T.Parallel)", s.tile[0]) if len(s.tile) == 1 else None
+    return (Stmt((f"{found[1]} = 0",), (f"{found[1]} = 0",), kind="line"), *s.body) if found else s.body
+
+
 def smaller(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
     """Bodies with one statement removed, one compound statement replaced by its parts, or one expression made simpler."""
     for k, s in enumerate(body):
@@ -63,6 +80,10 @@ def smaller(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
         yield before + after
         if s.body and s.kind in ("if", "loop", "mask") and "guard" not in s.tags:
             yield (*before, *s.body, *after)
+            if s.orelse:
+                yield (*before, *s.orelse, *after)
+            if s.kind == "loop" and once(s) != s.body:
+                yield (*before, *once(s), *after)
     for k, s in enumerate(body):
         before, after = body[:k], body[k + 1 :]
         if s.orelse:
@@ -92,7 +113,7 @@ def reduce_case(case: Case, failure: Failure, text: bool = False, seconds: float
     end, shrunk = time.monotonic() + seconds, True
     while shrunk:
         shrunk = False
-        for body in smaller(case.body):
+        for body in itertools.chain(chunks(case.body), smaller(case.body)):
             if time.monotonic() > end:
                 break
             candidate = case.without(body)

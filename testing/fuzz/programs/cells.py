@@ -594,7 +594,7 @@ def expected(func, reference, inputs: dict) -> dict[str, Memory]:
     start()
     try:
         reference(**made)
-    except (IndexError, OverflowError, TypeError, ZeroDivisionError) as error:
+    except (IndexError, OverflowError, TypeError, ValueError, ZeroDivisionError) as error:
         raise Discard(str(error)) from error
     return results(made)
 

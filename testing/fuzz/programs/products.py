@@ -213,7 +213,8 @@ class Products(Writer):
         """Who reads an accumulator; `index` is a loop variable below count."""
         t = self.tiles[c]
         m, n = t.shape
-        kind = self.pick(("copy", "copy", "copy", "nest", "shared", "chain", "reduce", "atomic", "twice", "power"))
+        kind = self.pick(("copy", "copy", "copy", "nest", "shared", "chain", "reduce", "atomic", "twice", "power",
+                          "bias", "scatter", "column"))  # fmt: skip
         lead = (count[0],) if index else ()
         at = ([index] if index else []) + [f"bx * {m}", "0"]
         out = self.tensor((*lead, self.blocks * m, n), self.pick(("float32", "float32", "float16")), "out")
@@ -224,6 +225,23 @@ class Products(Writer):
         if kind == "nest":
             place = ", ".join([*at[:-2], f"bx * {m} + i", "j"])
             return [self.parallel("ij", (m, n), [line(f"{out}[{place}] = {c}[i, j] {self.pick(('', '+ 1', '* 2'))}")], "accumulator read by a nest")]
+        if kind == "bias":
+            v = self.tensor((n,), "float32", "in", 2)
+            u = self.new_tile((n,), "float32")
+            op = self.pick((f"{c}[i, j] + {u}[j]", f"{c}[i, j] * {u}[j]"))
+            return [self.copy(self.whole(v), self.whole(u)), self.parallel("ij", (m, n), [line(f"{c}[i, j] = {op}")], "accumulator changed by a nest"), direct]
+        if kind == "column":
+            v = self.tensor((self.blocks * m,), "float32", "in", 2)
+            return [self.parallel("ij", (m, n), [line(f"{c}[i, j] = {c}[i, j] + {v}[bx * {m} + i]")], "accumulator and a column of GM"), direct]
+        if kind == "scatter":
+            p = self.tensor((m,), self.int_dtype(), "permutation")
+            at_row = f"{p}[i]"
+            load = []
+            if self.chance(0.6):
+                u = self.new_tile((m,), self.params[p].dtype)
+                load, at_row = [self.copy(self.whole(p), self.whole(u))], f"{u}[i]"
+            place = ", ".join([*at[:-2], f"bx * {m} + {at_row}", "j"])
+            return [*load, self.parallel("ij", (m, n), [line(f"{out}[{place}] = {c}[i, j]")], "accumulator scattered")]
         if kind == "reduce":
             r, o = self.new_tile((m,), "float32", "fragment"), self.tensor((*lead, self.blocks * m), "float32", "out")
             which = self.pick(("sum", "max", "min"))

@@ -136,6 +136,10 @@ class Writer:
             self.sides = [2, int(self.pick((1, 2)))] if self.chance(0.7) else [2, 1, 2]
         self.blocks = int(np.prod(self.sides))
         self.tags: set[str] = {f"chip {self.chip}", "several blocks" if self.blocks > 1 else "one block", f"grid of rank {len(self.sides)}"}
+        self.ragged = self.number(1, 5) if self.chance(0.12) else 0
+        """Rows that some tensors lack at their end."""
+        self.named = self.chance(0.12)
+        """Whether some dimensions are dynamic."""
         self.loops: list[str] = []
         """Integer names in scope, beside the block indices."""
 
@@ -160,6 +164,17 @@ class Writer:
     def tensor(self, shape, dtype: str, role: str = "in", limit: int = 3, letter: str = "", extents=()) -> str:
         """A new tensor."""
         name = self.fresh(letter or {"in": "X", "out": "Y", "index": "I", "mask": "M"}.get(role, "P"))
+        shape = list(shape)
+        if role in ("in", "out"):
+            if self.ragged and shape[0] > 8 and len(shape) > 1 and self.chance(0.5):
+                shape[0] -= self.ragged
+                self.tags.add("tail")
+            if self.named and shape[0] > 1 and not extents and self.chance(0.6):
+                same = [n for n, size in self.dynamic.items() if size == shape[0]]
+                n = same[0] if same else f"N{len(self.dynamic)}"
+                self.dynamic[n] = shape[0]
+                extents = (n, *map(str, shape[1:]))
+                self.tags.add("dynamic shape")
         self.params[name] = Given(name, tuple(shape), dtype, role, limit, tuple(extents))
         return name
 
