@@ -1,6 +1,6 @@
 # make run    compile and run examples/gemm/example_gemm.py
 # make test   the test suite (SLOW=1: the slow tests too)
-# make fuzz   12 000 random kernels against the reference (SEEDS="first last": others)
+# make fuzz   12 000 random kernels and 5 000 random programs against the reference (SEEDS="first last": others)
 # make bench  compile time, import time, time to simulate, simulated time of kernels
 # make clean  remove everything the other targets made
 #
@@ -26,6 +26,7 @@ test: build
 
 fuzz: build
 	$(PY) -m testing.fuzz $(or $(SEEDS),0 12000) --jobs $(JOBS) --keep-going
+	$(if $(SEEDS),,$(PY) -m testing.fuzz 100000 105000 --jobs $(JOBS) --keep-going)
 
 bench: build
 	$(PY) benchmark/import_time.py

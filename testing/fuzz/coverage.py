@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .generate import generate
+from .generate import PROGRAMS, generate
 
 MUST_OCCUR = (
     "rank 1", "rank 2", "rank 3", "rank 4", "chip a2", "chip a5", "fragment operand", "shared operand", "GM operand",
@@ -30,6 +30,33 @@ SINCE_10000 = (
 )  # fmt: skip
 """Features that must be in every hundredth kernel from seed 10 000 on, and are in none before."""
 
+PROGRAMS_MUST_HAVE = (
+    *(f"gemm loop: {k}" for k in ("serial", "pipelined", "range", "serial n", "pipelined n", "bx", "from", "while", "down", "unroll", "list")),
+    "gemm", "continue before a gemm", "break before a gemm", "break after a gemm", "gemm under a condition", "gemm loop under a condition",
+    "gemm loop in a loop", "clear in a loop", "clear in a branch", "clear_accum of a condition", "rows of an accumulator",
+    "columns of an accumulator", "accumulator copied to GM", "accumulator copied to a tile", "accumulator read by a nest",
+    "accumulator changed by a nest", "accumulator reduced", "accumulator added to GM", "accumulator scattered",
+    "accumulator and a column of GM", "gemm of an accumulator", "matrix power", "accumulator from a tensor",
+    *(f"recurrence: {k}" for k in ("scan", "back", "sort", "solve", "while", "probe", "var", "two", "unroll", "mixed", "compact", "state")),
+    "recurrence through GM", "recurrence through a tile", "recurrence under a condition", "step under a condition", "early exit in T.Parallel",
+    "triangular loop", "backward", "swap", "while in T.Parallel", "variable carried in T.Parallel", "variable as index of a store",
+    "element by two spellings", *(f"rows through GM: {k}" for k in ("nest", "tile", "copy", "fragment", "ping")), "early exit",
+    *(f"atomic_{k} on {w} element" for k in ("add", "max") for w in ("GM", "tile")), "histogram", "atomic in a serial loop", "atomic of a view",
+    "atomic and plain accesses", "atomic_add of a tile", *(f"atomic at {k}" for k in ("data", "div", "mod", "let", "guard", "distinct")),
+    "int32 index", "int64 index",
+    *(f"{op} of {k}" for op in ("clear", "fill") for k in ("GM", "GM slice", "tile", "tile slice", "view")),
+    *(f"{op} {k}" for op in ("reduce from", "reduce to", "cumsum from", "cumsum to", "transpose from", "transpose to", "atomic from", "atomic to",
+                             "copy from", "copy to") for k in ("GM slice", "tile", "tile slice", "view")),
+    *(f"reduce {d}" for d in ("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "float8_e4m3fn", "float8_e5m2")),
+    "clear=False", "reduce into a wider dtype", "copy with conversion", "reshaped operand", "view as another dtype",
+    *(f"late read: {k}" for k in ("range", "start", "slice", "region", "tuple", "list", "dict", "elements", "name", "swap")), "alloc_var",
+    "condition on elements", "while on an element", "swap of elements", "condition on a reduction", "condition on a count",
+    "serial loop over elements", "region from a variable", "macro", "macro with a value", "recursive macro", "condition in a soup",
+    "loop in a soup", "while in a soup", "row of a tile", "store and load of a tensor", "store under a condition", "element of a tile stored",
+    "variable as an index", "grid of rank 1", "grid of rank 2", "grid of rank 3", "several blocks", "tail", "dynamic shape", "chip a2", "chip a5",
+)  # fmt: skip
+"""Features of which every thousand programs (seeds from 100 000 on) must hold some."""
+
 
 def count(seeds) -> Counter:
     """Feature -> number of kernels."""
@@ -44,7 +71,8 @@ def count(seeds) -> Counter:
 def table(seeds) -> str:
     """Features and the number of seeds of each, most frequent first; those of conversions at the end."""
     found = count(seeds)
-    missing = [f"{0:6d}  {t}" for t in (*MUST_OCCUR, *(SINCE_10000 if seeds[-1] >= 10_000 else ())) if not found[t]]
+    wanted = PROGRAMS_MUST_HAVE if seeds[-1] >= PROGRAMS else (*MUST_OCCUR, *(SINCE_10000 if seeds[-1] >= 10_000 else ()))
+    missing = [f"{0:6d}  {t}" for t in wanted if not found[t]]
     rows = [f"{n:6d}  {t}" for t, n in found.most_common() if not t.startswith("cast ")]
     casts = [f"{n:6d}  {t}" for t, n in sorted(found.items()) if t.startswith("cast ")]
     return "\n".join([f" seeds  feature (of {len(seeds)})", *rows, *missing, *casts])

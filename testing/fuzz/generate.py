@@ -399,6 +399,14 @@ MIXES = (
 """First seed -> mix. Seeds below 10 000 keep the kernels they have always given: tests, commits and reports name them."""
 
 
-def generate(seed: int) -> Case:
+PROGRAMS = 100_000
+"""The first seed of the second family, see `programs`."""
+
+
+def generate(seed: int):
     """The case of a seed."""
+    if seed >= PROGRAMS:
+        from .programs.generate import generate as program
+
+        return program(seed)
     return Generator(seed).case()

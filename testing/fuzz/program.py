@@ -175,6 +175,7 @@ class Case:
     body: tuple[Stmt, ...]
     dynamic: dict[str, int] = field(default_factory=dict)
     tags: frozenset = frozenset()
+    oracle = None
 
     def used(self) -> set[str]:
         """Identifiers of the body and the grid."""

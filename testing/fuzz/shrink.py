@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 from .check import Failure, Outcome, examine
 from .program import Case, Expr, Stmt
+from .programs.cells import Discard
 
 SCRIPT = '''"""Seed {seed} of testing/fuzz, reduced. Run it from the top folder of the project.
 
@@ -16,9 +19,7 @@ SCRIPT = '''"""Seed {seed} of testing/fuzz, reduced. Run it from the top folder 
 
 import tilelang_ascend.language as T
 from testing.fuzz.check import check
-from testing.fuzz.memory import *  # noqa: F403
-from testing.fuzz.numbers import *  # noqa: F403
-from testing.fuzz.program import data
+{imports}
 
 {kernel}
 
@@ -27,10 +28,18 @@ from testing.fuzz.program import data
 inputs = {{
 {inputs}
 }}
-failure = check(kernel, reference, inputs, "{chip}", text={text})
+failure = check(kernel, reference, inputs, "{chip}", text={text}{oracle})
 print(failure.text if failure else "passes")
 raise SystemExit(1 if failure else 0)
 '''
+
+IMPORTS = """\
+from testing.fuzz.memory import *  # noqa: F403
+from testing.fuzz.numbers import *  # noqa: F403
+from testing.fuzz.program import data"""
+PROGRAM_IMPORTS = """\
+from testing.fuzz.programs import cells
+from testing.fuzz.programs.cells import *  # noqa: F403"""
 
 SECONDS = 120
 """Time for making one case smaller."""
@@ -38,15 +47,30 @@ SECONDS = 120
 
 def run(case: Case, text: bool = False) -> Outcome:
     """Check a case."""
-    return examine(case.kernel(), case.reference(), case.arrays(), case.chip, text)
+    return examine(case.kernel(), case.reference(), case.arrays(), case.chip, text, case.oracle)
 
 
 def fails(case: Case, text: bool = False) -> Failure | None:
-    """The failure of a case, if any. One that lacks a definition it uses is no case."""
+    """The failure of a case, if any. One that lacks a definition it uses, or means nothing definite, is no case."""
     try:
         return run(case, text).failure
-    except NameError:
+    except (NameError, Discard):
         return None
+
+
+def chunks(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """Bodies without a run of statements, long ones first."""
+    size = len(body) // 2
+    while size > 1:
+        for k in range(0, len(body), size):
+            yield body[:k] + body[k + size :]
+        size //= 2
+
+
+def once(s: Stmt) -> tuple[Stmt, ...]:
+    """The body of a loop of a program with its variable bound, as a run of its own."""
+    found = re.match(r"for (\w+) in (?!T.Parallel)", s.tile[0]) if len(s.tile) == 1 else None
+    return (Stmt((f"{found[1]} = 0",), (f"{found[1]} = 0",), kind="line"), *s.body) if found else s.body
 
 
 def smaller(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
@@ -56,6 +80,10 @@ def smaller(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
         yield before + after
         if s.body and s.kind in ("if", "loop", "mask") and "guard" not in s.tags:
             yield (*before, *s.body, *after)
+            if s.orelse:
+                yield (*before, *s.orelse, *after)
+            if s.kind == "loop" and once(s) != s.body:
+                yield (*before, *once(s), *after)
     for k, s in enumerate(body):
         before, after = body[:k], body[k + 1 :]
         if s.orelse:
@@ -85,14 +113,11 @@ def reduce_case(case: Case, failure: Failure, text: bool = False, seconds: float
     end, shrunk = time.monotonic() + seconds, True
     while shrunk:
         shrunk = False
-        for body in smaller(case.body):
+        for body in itertools.chain(chunks(case.body), smaller(case.body)):
             if time.monotonic() > end:
                 break
             candidate = case.without(body)
-            try:
-                found = fails(candidate, text)
-            except NameError:  # The statement that binds a local is gone, and the reference uses it.
-                continue
+            found = fails(candidate, text)
             if found and found.kind == failure.kind:
                 case, failure, shrunk = candidate, found, True
                 break
@@ -102,5 +127,6 @@ def reduce_case(case: Case, failure: Failure, text: bool = False, seconds: float
 def script(case: Case, failure: Failure, text: bool = False) -> str:
     """A program that shows the failure."""
     rows = [f'    "{p.name}": {p.data(case.seed, k)},' for k, p in case.live_params()]
-    return SCRIPT.format(seed=case.seed, failure=failure.text.strip().replace("\\", "/"), kernel=case.kernel().strip(),
+    imports, oracle = (IMPORTS, "") if case.oracle is None else (PROGRAM_IMPORTS, ", oracle=cells")
+    return SCRIPT.format(imports=imports, oracle=oracle, seed=case.seed, failure=failure.text.strip().replace("\\", "/"), kernel=case.kernel().strip(),
                          reference=case.reference(), inputs="\n".join(rows), chip=case.chip, text=text)  # fmt: skip
