@@ -11,7 +11,7 @@ import operator
 from typing import Any, Callable, SupportsIndex
 
 from ..errors import DtypeMismatch, InvalidArgument
-from ..ir import const_int, itemsize
+from ..ir import const_int, dtype_of, itemsize
 from .builder import user_location
 from .values import is_expr
 
@@ -78,7 +78,7 @@ def dtype_name(value: Any) -> str:
     name = str(name).removeprefix("torch.")
     name = _ALIASES.get(name, name)
     if name not in DTYPE_NAMES:
-        raise DtypeMismatch(f"{value!r} is not a dtype", hint="use one of: " + ", ".join(DTYPE_NAMES))
+        raise DtypeMismatch(f"{value!r} is not a dtype", hint="use one of: " + ", ".join(DTYPE_NAMES), at=user_location())
     return name
 
 
@@ -96,7 +96,11 @@ def make_spec(shape, dtype="float32", strides=None) -> TensorSpec:
 
     Raises: InvalidArgument for a dimension or stride that is no integer or is negative.
     """
-    return TensorSpec(_dims(shape, "dimension"), dtype_name(dtype), None if strides is None else _dims(strides, "stride"))
+    shape, strides = _dims(shape, "dimension"), None if strides is None else _dims(strides, "stride")
+    if strides is not None and len(strides) != len(shape):
+        text = f"a tensor of {len(shape)} dimensions has {len(strides)} strides"
+        raise InvalidArgument(text, hint="one stride, in elements, for each dimension", at=user_location())
+    return TensorSpec(shape, dtype_name(dtype), strides)
 
 
 def _dims(values, what: str) -> tuple:
@@ -111,9 +115,11 @@ def _dim(value, axis: int, what: str):
         number = operator.index(value)
     if number is not None and number < 0:
         raise InvalidArgument(f"{what} {axis} of a tensor is {number}", hint="sizes are 0 or more", at=user_location())
+    if number is not None and number >= 2**63:
+        raise InvalidArgument(f"{what} {axis} of a tensor is {number}", hint="sizes fit 64 bits", at=user_location())
     if number is not None:
         return number
-    if not is_expr(value):
+    if not is_expr(value) or not dtype_of(value).startswith(("int", "uint")):
         hint = f"T.dynamic({value!r}) declares a size known at run time" if isinstance(value, str) and value.isidentifier() else None
         what = f"{what} {axis} of a tensor is {value!r} of type {type(value).__name__}, an integer is needed"
         raise InvalidArgument(what, hint=hint, at=user_location())
