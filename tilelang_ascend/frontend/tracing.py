@@ -73,9 +73,6 @@ def _locate(error: Exception) -> None:
     if type(error).__name__ in ("InternalError", "TVMError") or type(error).__module__.startswith(("tvm", "tvm_ffi")):
         text = str(error).strip().splitlines()[-1]
         raise UnsupportedConstruct(f"this expression cannot be built: {text}", at=where) from error
-    if isinstance(error, _PYTHON_ERRORS) and _is_ours(error):
-        text = str(error).replace(GENERATED_NAME, "").strip().splitlines() or [type(error).__name__]
-        raise InvalidArgument(f"{text[-1] if text[0].startswith('Check failed') else text[0]} ({type(error).__name__})", at=where) from error
     if isinstance(error, (TypeError, ValueError)) and "Expr" in str(error) and "and / or / not" in str(error):
         raise UnsupportedConstruct(
             "a value known only when the kernel runs is used as a Python condition",
@@ -83,6 +80,9 @@ def _locate(error: Exception) -> None:
             hint="lambdas defined outside the kernel run as plain Python: "
             "use T.if_then_else, T.And, T.Or in them, or a def",
         ) from error
+    if isinstance(error, _PYTHON_ERRORS) and _is_ours(error):
+        text = GENERATED_NAME.sub("", str(error)).strip().splitlines() or [type(error).__name__]
+        raise InvalidArgument(f"{text[-1] if text[0].startswith('Check failed') else text[0]} ({type(error).__name__})", at=where) from error
 
 
 _IR_TYPES = ("Var", "Expr", "PrimType", "TensorLoad", "TensorRegion")
