@@ -129,8 +129,12 @@ def _dim(value, axis: int, what: str):
 class _TensorAnnotation:
     """`T.Tensor((M, N), dtype)` or `T.Tensor[[M, N], dtype]`: a tensor argument in GM, contiguous and row-major."""
 
+    # Set by the language: `data` seen with another shape and dtype.
+    view: Callable[..., Any] | None = None
+
     def __call__(self, shape, dtype="float32", data=None, scope=None) -> TensorSpec:
-        return make_spec(shape, dtype)
+        spec = make_spec(shape, dtype)
+        return spec if data is None else _TensorAnnotation.view(data, spec)
 
     def __getitem__(self, item) -> TensorSpec:
         if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (tuple, list)):
@@ -144,7 +148,8 @@ class _StridedTensorAnnotation(_TensorAnnotation):
     """`T.StridedTensor(shape, strides, dtype)`: strides are in elements."""
 
     def __call__(self, shape, strides, dtype="float32", scope=None, *, data=None) -> TensorSpec:
-        return make_spec(shape, dtype, strides)
+        spec = make_spec(shape, dtype, strides)
+        return spec if data is None else _TensorAnnotation.view(data, spec)
 
     def __getitem__(self, item) -> TensorSpec:
         shape, strides, *dtype = item
@@ -155,7 +160,8 @@ class _BufferAnnotation(_TensorAnnotation):
     """`T.Buffer(shape, dtype)`: the older spelling of `T.Tensor`."""
 
     def __call__(self, shape, dtype="float32", data=None, strides=None, *_args, **_kwargs) -> TensorSpec:
-        return make_spec(shape, dtype, strides)
+        spec = make_spec(shape, dtype, strides)
+        return spec if data is None else _TensorAnnotation.view(data, spec)
 
 
 Tensor = _TensorAnnotation()

@@ -376,7 +376,7 @@ class Rewriter(ast.NodeTransformer):
         return self.visit(index)
 
     def visit_Attribute(self, node: ast.Attribute):
-        if isinstance(node.ctx, ast.Load) and node.attr in ("shape", "dtype"):
+        if isinstance(node.ctx, ast.Load) and node.attr in ("shape", "dtype", "data"):
             return kit.header(kit.call(node.attr, self.visit(node.value)), node)
         return self.generic_visit(node)
 

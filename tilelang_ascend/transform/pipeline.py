@@ -1,5 +1,6 @@
 """The road from Tile IR to Ascend IR, as a list of passes one can read aloud.
 
+    resolve_tensor_views tensors in GM seen as another shape or dtype are one tensor
     expand_im2col        patches of images the cube core cannot gather become element-wise work
     resolve_views        views of buffers become accesses to their storage
     forward_copies       remove staging buffers that only pass a tile on
@@ -56,6 +57,7 @@ from .normalize_clears import normalize_clears
 from .place_buffers import place_buffers
 from .plan_memory import plan_memory
 from .resolve_block_index import resolve_block_index
+from .resolve_tensor_views import resolve_tensor_views
 from .resolve_views import resolve_views
 from .split_cores import split_cores
 from .split_rows import split_rows
@@ -111,7 +113,8 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
             stages.append((name, ir))
         return ir
 
-    placed = record("expand_im2col", expand_im2col(func))
+    placed = record("resolve_tensor_views", resolve_tensor_views(func))
+    placed = record("expand_im2col", expand_im2col(placed))
     placed = record("resolve_views", resolve_views(placed))
     placed = record("forward_copies", forward_copies(placed))
     placed = record("normalize_clears", normalize_clears(placed))
