@@ -63,6 +63,48 @@ class DType(str):
     itemsize = bytes
     lanes = 1
 
+    @property
+    def name(self) -> str:
+        """The name alone, as a plain string."""
+        return str(self)
+
+    def as_torch(self):
+        """The dtype of torch with this name: ``torch.empty(n, dtype=T.float16.as_torch())``."""
+        import torch
+
+        found = getattr(torch, str(self), None)
+        if found is None:
+            raise DtypeMismatch(f"torch has no dtype {self}", at=user_location())
+        return found
+
+    def as_numpy(self):
+        """The NumPy dtype with this name; bfloat16 and the 8-bit floats are those of `ml_dtypes`."""
+        import numpy
+
+        if hasattr(numpy, str(self)):
+            return numpy.dtype(str(self))
+        import ml_dtypes
+
+        return numpy.dtype(getattr(ml_dtypes, str(self)))
+
+    def __eq__(self, other) -> bool:
+        """Equal to its name, and to the torch or NumPy dtype of that name."""
+        if isinstance(other, str):
+            return str.__eq__(self, other)
+        kind = other if isinstance(other, type) else type(other)
+        if not kind.__module__.startswith(("torch", "numpy")) or not (other is kind or kind.__name__.lower().endswith("dtype")):
+            return NotImplemented
+        try:
+            return str.__eq__(self, dtype_name(other))
+        except DtypeMismatch:
+            return False
+
+    def __ne__(self, other) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = str.__hash__
+
     def __repr__(self) -> str:
         return f"T.{str(self)}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InvalidKernel, UnsupportedConstruct
-from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, as_expr, children, const_int, tirx
+from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, children, const_int, tirx
 from . import operators
 from .annotations import dtype_name
 from .builder import Builder, Region, constant, index_var, span_of, user_location
@@ -219,7 +219,7 @@ class ForLoop(_Loop):
             notes = dict(self.spec.annotations) if depth == 0 else {}
             if depth == 0 and self.kind == "parallel":
                 notes["tl.parallel"] = len(self.vars)
-            extent = as_expr(self.spec.extents[depth])
+            extent = operators.loop_extent(self.spec.extents[depth])
             body = For(self.vars[depth], IntImm("int32", 0), extent, kind, body, annotations=notes, span=span)
         self.builder.emit(body)
         return self.merge((values, self.entry))

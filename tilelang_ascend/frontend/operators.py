@@ -68,6 +68,7 @@ SYMBOLS = {
 }  # fmt: skip
 
 _COMPARE_NODES = {"Lt": tirx.LT, "LtE": tirx.LE, "Gt": tirx.GT, "GtE": tirx.GE, "Eq": tirx.EQ, "NotEq": tirx.NE}
+_INT32_MAX = 2**31 - 1
 _BITWISE = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor")
 
 
@@ -123,6 +124,20 @@ def as_integer(value: Any, what: str):
     kind = f"'{value}', a {dtype_of(value)}" if is_expr(value) else _describe(value)
     hint = "convert it: T.cast(x, 'int32')" if is_expr(value) else "use // for sizes that are quotients" if isinstance(value, float) else None
     raise InvalidArgument(f"{what} is {kind}, an integer is needed", hint=hint)
+
+
+def loop_extent(value):
+    """`value` as the extent of a loop, whose variable is an int32: wider counts end at the largest int32."""
+    value = as_integer(value, "the extent of a loop")
+    if isinstance(value, int):
+        if value > _INT32_MAX:
+            raise InvalidArgument(f"a loop of {value} iterations, at most {_INT32_MAX} can be counted", hint="use two nested loops")
+        return IntImm("int32", max(value, -1))
+    dtype = dtype_of(value)
+    if dtype in ("int64", "uint64", "uint32"):
+        value = value if dtype.startswith("u") else tirx.max(value, number(0, dtype))
+        return tirx.Cast("int32", tirx.min(value, number(_INT32_MAX, dtype)))
+    return value if dtype == "int32" else cast(value, "int32")
 
 
 def _describe(value) -> str:

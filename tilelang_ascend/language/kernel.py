@@ -8,7 +8,7 @@ from functools import partial
 from ..errors import InvalidArgument, KernelSyntaxError, UnsupportedConstruct
 from ..frontend.builder import Builder, index_var, span_of, user_location
 from ..frontend.keywords import Ignored, checked
-from ..frontend.operators import as_integer, as_scalar, plain
+from ..frontend.operators import as_integer, loop_extent, plain
 from ..frontend.values import StopProbe, Unavailable
 from ..ir import For, ForKind, IntImm, const_int, seq
 
@@ -53,7 +53,7 @@ class Kernel:
                 f"the grid has {' x '.join(map(str, known))} = {total} blocks, at most {2**31 - 1} can be counted",
                 hint="give each block more work: a larger tile, or a loop over several",
             )
-        self.extents = [as_scalar(e) for e in extents]
+        self.extents = [loop_extent(e) for e in extents]
         self.threads, self.is_npu = threads, is_npu
         self.names: tuple = ()
         self.kind = "list"

@@ -1,32 +1,33 @@
 """The road from Tile IR to Ascend IR, as a list of passes one can read aloud.
 
-    resolve_tensor_views tensors in GM seen as another shape or dtype are one tensor
-    expand_im2col        patches of images the cube core cannot gather become element-wise work
-    resolve_views        views of buffers become accesses to their storage
-    forward_copies       remove staging buffers that only pass a tile on
-    normalize_clears     "start from zero" is a fill in front of the accumulation
-    merge_k_steps        gemm loops that walk K in small steps take larger ones
-    place_buffers        cube or vector for every statement, a memory for every buffer, transfers between the cores
-    drop_dead_fills      remove fills and loads nobody reads
-    chunk_nests          element-wise loops over GM with an extent of run time become loops of constant extent
-    stage_atomics        atomic updates of elements become atomic transfers of tiles
-    face_stores          element-wise loops run in the direction in which their stores walk
-    stage_globals        tiles for element-wise work directly on GM
-    map_grid             any grid on the cores of the chip
-    hoist_loads          loads of the same data in every tile move in front of the loop over tiles
-    split_rows           vector work divided between the two vector cores of a block
-    version_buffers      several copies of a tile, so that transfers and compute overlap
-    fold_clears          zero fills of accumulators become conditions of the first Mmad
-    cut_nests            element-wise statements in parts, only if their temporaries do not fit otherwise
-    lower_tile_ops       tile ops become instructions
-    float8_codes         8-bit floats are bytes where the hardware does not know them
-    hoist_invariants     instructions that compute the same in every iteration move in front of the loop
-    plan_memory          addresses
-    level_vector         independent vector instructions together, with fewer barriers between them
-    insert_sync          flags and barriers
-    split_cores          one program for each kind of core
-    issue_ahead          loads of the next iteration in front of a long computation of this one
-    resolve_block_index  block numbers on vector cores of mixed kernels
+    resolve_tensor_views  tensors in GM seen as another shape or dtype are one tensor
+    expand_im2col         patches of images the cube core cannot gather become element-wise work
+    resolve_views         views of buffers become accesses to their storage
+    forward_copies        remove staging buffers that only pass a tile on
+    normalize_clears      "start from zero" is a fill in front of the accumulation
+    merge_k_steps         gemm loops that walk K in small steps take larger ones
+    place_buffers         cube or vector for every statement, a memory for every buffer, transfers between the cores
+    drop_dead_fills       remove fills and loads nobody reads
+    chunk_nests           element-wise loops over GM with an extent of run time become loops of constant extent
+    stage_atomics         atomic updates of elements become atomic transfers of tiles
+    face_stores           element-wise loops run in the direction in which their stores walk
+    stage_globals         tiles for element-wise work directly on GM
+    map_grid              any grid on the cores of the chip
+    hoist_loads           loads of the same data in every tile move in front of the loop over tiles
+    split_rows            vector work divided between the two vector cores of a block
+    version_buffers       several copies of a tile, so that transfers and compute overlap
+    fold_clears           zero fills of accumulators become conditions of the first Mmad
+    cut_nests             element-wise statements in parts, only if their temporaries do not fit otherwise
+    lower_tile_ops        tile ops become instructions
+    float8_codes          8-bit floats are bytes where the hardware does not know them
+    hoist_invariants      instructions that compute the same in every iteration move in front of the loop
+    plan_memory           addresses
+    level_vector          independent vector instructions together, with fewer barriers between them
+    insert_sync           flags and barriers
+    split_cores           one program for each kind of core
+    issue_ahead           loads of the next iteration in front of a long computation of this one
+    resolve_block_index   block numbers on vector cores of mixed kernels
+    check_elements        no element of a dtype the scalar unit does not know is read or written
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from typing import Any
 from ..errors import OutOfMemory
 from ..ir import IRModule, PrimFunc
 from ..isa.base import Space
+from .check_elements import check_elements
 from .chunk_nests import chunk_nests
 from .cut_nests import cut_nests
 from .drop_dead_fills import drop_dead_fills
@@ -134,7 +136,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     record("insert_sync", synced)
     module = record("split_cores", split_cores(synced))
     module = record("issue_ahead", issue_ahead(module, chip.queue_depth))
-    module = record("resolve_block_index", resolve_block_index(module))
+    module = check_elements(record("resolve_block_index", resolve_block_index(module)), chip)
     block_dim = int(synced.attrs["ascend.block_dim"])
     return Lowered(func, module, fitting.memory_map, block_dim, stages, list(sync_plan.notes), fitting.warnings)
 
