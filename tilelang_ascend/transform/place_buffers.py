@@ -266,27 +266,32 @@ class Placer:
         return self.vector(s)
 
     def loop(self, s):
-        """Visit a loop until the set of valid instances at its head is stable."""
+        """Visit a loop until the set of valid instances at its head is stable. It may be empty for what each iteration writes anew."""
+        entry, out = dict(self.valid), []
         while True:
             head = dict(self.valid)
             self.leaving.append(([], []))
             body = self.visit(s.body)
             breaks, continues = self.leaving.pop()
-            met = _met([head, self.valid, *continues])
+            ends = [self.valid, *continues]
+            met = _met([head, *ends])
             if met == head:
                 break
-            if any(not met[b] for b in met):
-                bad = next(b for b in met if not met[b])
-                raise UnsupportedConstruct(
-                    f"'{bad.name}' is accumulated by gemm and changed element-wise in the same loop",
-                    at=s.span,
-                    hint="accumulate into a separate fragment and combine after the loop",
-                )
+            apart = [b for b in self.met_in_ub if not met[b] and entry[b] == {ACC} and all(UB in valid[b] for valid in ends)]
             self.valid = met
+            if apart:
+                self.valid = entry
+                for b in sorted(apart, key=lambda b: b.name):
+                    self.use(b, UB, s.span, out)
+                entry = dict(self.valid)
+        if isinstance(s, For) and any(not met[b] for b in met) and sym.Analyzer().can_prove(s.extent >= 1):
+            # What is valid at the end of every iteration is valid behind the last one.
+            last = _met(ends)
+            met = {b: met[b] or last[b] for b in met}
         self.valid = _met([met, *breaks])
         if isinstance(s, While):
-            return While(s.condition, body, span=s.span)
-        return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
+            return seq(out, While(s.condition, body, span=s.span))
+        return seq(out, For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span))
 
     def branch(self, s: IfThenElse) -> Stmt:
         before = dict(self.valid)
