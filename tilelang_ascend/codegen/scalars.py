@@ -7,9 +7,9 @@ from typing import Callable
 
 import numpy as np
 
-from ..ir import Call, FloatImm, IntImm, TensorLoad, Var, const_int, dtype_of, op_name, tirx
+from ..ir import Call, FloatImm, IntImm, TensorLoad, Var, const_int, dtype_of, itemsize, op_name, tirx
 from ..isa import CTYPES
-from .signs import is_nonnegative, is_nonzero
+from .signs import is_below, is_nonnegative, is_nonzero
 from .words import round_to
 
 # Division and remainder bind like multiplication in C++; a level of their own keeps them in parentheses next to it.
@@ -54,6 +54,9 @@ DIVISIONS = {
     tirx.Mod: ("TruncMod", "%", True),
 }
 
+#: shift -> helper for amounts that may lie outside of the width
+_SHIFTS = {tirx.LShift: "ShiftLeft", tirx.RShift: "ShiftRight"}
+
 #: Definitions of the helpers a kernel may use; only used ones are emitted.
 HELPERS = {
     "FloorDiv": """\
@@ -74,6 +77,20 @@ __aicore__ inline T FloorMod(T a, T b) {
   if (a < 0 && b + 1 == 0) return 0;
   const T r = a % b;
   return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;
+}
+""",
+    "ShiftLeft": """\
+// Shift by an amount that counts as unsigned; 0 beyond the width.
+template <typename T, typename N>
+__aicore__ inline T ShiftLeft(T a, N amount) {
+  return static_cast<uint64_t>(amount) < sizeof(T) * 8 ? static_cast<T>(static_cast<uint64_t>(a) << amount) : 0;
+}
+""",
+    "ShiftRight": """\
+// Shift by an amount that counts as unsigned; beyond the width the sign remains.
+template <typename T, typename N>
+__aicore__ inline T ShiftRight(T a, N amount) {
+  return static_cast<uint64_t>(amount) < sizeof(T) * 8 ? static_cast<T>(a >> amount) : (a < 0 ? ~static_cast<T>(0) : 0);
 }
 """,
     "TruncDiv": """\
@@ -194,6 +211,9 @@ class ScalarText:
         kind = type(e)
         if kind in DIVISIONS and "int" in dtype_of(e):
             return self.division(e, *DIVISIONS[kind])
+        if kind in _SHIFTS and not is_below(e.b, 8 * itemsize(dtype_of(e))):
+            self.helpers.add(_SHIFTS[kind])
+            return f"{_SHIFTS[kind]}<{CTYPES[dtype_of(e)]}>({self(e.a)}, {self(e.b)})", ATOM
         if kind in BINARY:
             return self.binary(e, *BINARY[kind])
         if kind in HELPED:
