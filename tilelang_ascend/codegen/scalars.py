@@ -123,6 +123,20 @@ __aicore__ inline T Max(T a, T b) {
   return a > b ? a : b;
 }
 """,
+    "FloatMin": """\
+// The smaller number as the vector unit has it: NaN wins, and -0 lies below 0.
+__aicore__ inline float FloatMin(float a, float b) {
+  if (a == 0.0f && b == 0.0f) return -(-a - b);
+  return a < b || a != a ? a : b;
+}
+""",
+    "FloatMax": """\
+// The larger number as the vector unit has it: NaN wins, and 0 lies above -0.
+__aicore__ inline float FloatMax(float a, float b) {
+  if (a == 0.0f && b == 0.0f) return a + b;
+  return a > b || a != a ? a : b;
+}
+""",
     "BitCast": """\
 // The same bits as another type.
 template <typename To, typename From>
@@ -268,6 +282,11 @@ class ScalarText:
         return self.helped(e, {"FloorDiv": "TruncDiv", "FloorMod": "TruncMod"}.get(helper, helper) if nonnegative else helper)
 
     def helped(self, e, helper: str):
+        dtype = dtype_of(e)
+        if dtype == "float32" or dtype in _SMALL_FLOATS:
+            self.helpers.add("Float" + helper)
+            a, b = (cast_text(self(x), dtype, "float32") for x in (e.a, e.b))
+            return cast_text(f"Float{helper}({a}, {b})", "float32", dtype), ATOM
         self.helpers.add(helper)
         return f"{helper}<{CTYPES[dtype_of(e)]}>({self(e.a)}, {self(e.b)})", ATOM
 
