@@ -13,6 +13,13 @@ TLA_EXPORT float tla_round_bf16(float value) { return tla::isa::to_float(tla::is
 TLA_EXPORT float tla_max_float(float a, float b) { return tla::isa::Max::apply(a, b); }
 TLA_EXPORT float tla_min_float(float a, float b) { return tla::isa::Min::apply(a, b); }
 
+/*! \brief `value` truncated towards zero and limited to [low, high]; 0 for NaN (tilelang_ascend/sim/integers.py). */
+TLA_EXPORT int64_t tla_to_integer(double value, int64_t low, int64_t high) {
+  if (value != value) return 0;
+  if (value >= static_cast<double>(high)) return high;
+  return value <= static_cast<double>(low) ? low : static_cast<int64_t>(value);
+}
+
 // Division of integers (tilelang_ascend/sim/integers.py). By zero the quotient is 0 and the remainder the dividend, and the machine is
 // told of the line. The most negative number by -1 is itself.
 

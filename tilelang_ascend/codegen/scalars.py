@@ -137,6 +137,19 @@ __aicore__ inline float FloatMax(float a, float b) {
   return a > b || a != a ? a : b;
 }
 """,
+    "ToInteger": """\
+// Truncated towards zero; where T does not hold the number the nearest it does (uint32 wraps negative ones), and 0 for NaN.
+template <typename T>
+__aicore__ inline T ToInteger(float value) {
+  constexpr bool is_signed = static_cast<T>(-1) < 0;
+  constexpr int bits = sizeof(T) * 8 - is_signed;
+  constexpr float beyond = 2 * static_cast<float>(1ULL << (bits - 1));
+  constexpr float least = is_signed ? -beyond : sizeof(T) == 4 ? -2147483648.0f : 0.0f;
+  if (value != value) return 0;
+  if (value >= beyond) return static_cast<T>(~0ULL >> (64 - bits));
+  return static_cast<T>(static_cast<int64_t>(value <= least ? least : value));
+}
+""",
     "BitCast": """\
 // The same bits as another type.
 template <typename To, typename From>
@@ -301,7 +314,12 @@ class ScalarText:
     def print_Cast(self, e):
         if dtype_of(e) == dtype_of(e.value):
             return self.text(e.value)
-        return cast_text(self(e.value), dtype_of(e.value), dtype_of(e)), ATOM
+        source, target = dtype_of(e.value), dtype_of(e)
+        if (source == "float32" or source in _SMALL_FLOATS) and "int" in target and target != "uint64":
+            self.helpers.add("ToInteger")
+            value, wide = cast_text(self(e.value), source, "float32"), "int32" if target == "uint16" else target
+            return cast_text(f"ToInteger<{CTYPES[wide]}>({value})", wide, target), ATOM
+        return cast_text(self(e.value), source, target), ATOM
 
     def print_Select(self, e):
         return self.choose(e.condition, e.true_value, e.false_value)

@@ -41,7 +41,7 @@ def printer() -> ScalarText:
         (h + h * h, "static_cast<half>((static_cast<float>(h)) + (static_cast<float>(static_cast<half>("
                     "(static_cast<float>(h)) * (static_cast<float>(h))))))"),
         (tirx.Cast("bfloat16", f), "AscendC::ToBfloat16(f)"),
-        (tirx.Cast("int32", b16), "static_cast<int32_t>(AscendC::ToFloat(b))"),
+        (tirx.Cast("int32", b16), "ToInteger<int32_t>(AscendC::ToFloat(b))"),
         (tirx.Cast("float16", x), "static_cast<half>(static_cast<float>(x))"),
         (tirx.Cast("bool", x), "(x != 0)"),
         (tirx.Not(x > y), "!(x > y)"),

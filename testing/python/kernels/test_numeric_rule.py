@@ -167,6 +167,39 @@ def check(names, tiles, source, target):
             np.testing.assert_array_equal(bits(out["V"][k]), bits(rule(name, source, a, b).astype(dtype(target))), f"T.{name} of tiles")
 
 
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+
+
+def conversions(source, targets):
+    @T.prim_func
+    def main(A: T.Tensor((N,), source), P: T.Tensor((len(targets), N), "int64"), S: T.Tensor((len(targets), N), "int64")):
+        with T.Kernel(1):
+            for k, target in enumerate(targets):
+                for i in T.Parallel(N):
+                    P[k, i] = T.cast(T.cast(A[i], target), "int64")
+                for i in T.serial(N):
+                    S[k, i] = T.cast(T.cast(A[i], target), "int64")
+
+    return tilelang.compile(main)
+
+
+@pytest.mark.parametrize("source, targets", [("float32", ["int32", "uint8"]), *(
+    pytest.param(s, list(INTEGERS), marks=pytest.mark.slow) for s in ("float32", "float16", "bfloat16"))], ids=str)  # fmt: skip
+def test_conversions_to_integers(source, targets):
+    special = [np.nan, np.inf, -np.inf, 3e9, -3e9, 300.7, -300.7, -1.5, 7e4, -0.5, 127.9, 255.9, 1e20, -1e20, 2.0**31, 0.0, 6e4, 4e4]
+    with np.errstate(over="ignore"):
+        a = np.resize(np.array(special), N).astype(dtype(source))
+    out = run(conversions(source, targets), {"A": a, **{n: np.zeros((len(targets), N), "int64") for n in "PS"}})
+    x = np.nan_to_num(a.astype("float64"), nan=0.0, posinf=1e300, neginf=-1e300)
+    for k, target in enumerate(targets):
+        info = np.iinfo(target)
+        low, high = {"uint16": (-(2**31), 2**31 - 1), "uint32": (-(2**31), 2**32 - 1)}.get(target, (info.min, info.max))
+        whole = np.array([min(max(int(v), low), high) for v in x], dtype=object)
+        expected = np.array([(int(v) - int(info.min)) % (int(info.max) - int(info.min) + 1) + int(info.min) for v in whole])
+        for form in "PS":
+            np.testing.assert_array_equal(out[form][k], expected, f"{target} in form {form}")
+
+
 def bits(array: np.ndarray) -> np.ndarray:
     """Bits, with one NaN."""
     if array.dtype.kind in "iub":
