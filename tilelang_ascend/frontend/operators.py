@@ -1,6 +1,7 @@
 """Python's operators on values of a kernel: Python numbers stay Python, everything else becomes IR.
 
-Types follow TVM: the wider float wins, an integer meets a float as that float, a Python float literal is float32.
+Types follow TVM: the wider float wins, an integer meets a float as that float, a Python float literal is float32. Arithmetic on integers
+of 8 and 16 bits gives int32, as in C++, and on bfloat16 and 8-bit floats float32: the result is rounded (or wraps) where it is stored.
 """
 
 from __future__ import annotations
@@ -71,6 +72,11 @@ SYMBOLS = {
 _COMPARE_NODES = {"Lt": tirx.LT, "LtE": tirx.LE, "Gt": tirx.GT, "GtE": tirx.GE, "Eq": tirx.EQ, "NotEq": tirx.NE}
 _INT32_MAX = 2**31 - 1
 _BITWISE = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor")
+_PROMOTING = ("Add", "Sub", "Mult", "Div", "FloorDiv", "Mod", "LShift", "USub", "Invert")
+"""Operators whose result a narrow dtype may not hold; the others give the same number whatever the width."""
+_NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
+_MODULAR = (tirx.Add, tirx.Sub, tirx.Mul)
+"""Operators whose low bits depend on the low bits of their operands alone."""
 
 
 def plain(value: Any) -> Any:
@@ -170,7 +176,33 @@ def cast(value, dtype):
         return number(known, dtype)
     if dtype == "bool":
         return binary_compare("NotEq", value, number(0, dtype_of(value)))
-    return tirx.Cast(dtype, value)
+    narrow = _narrowed(value, dtype) if dtype in _NARROW_INTEGERS and dtype_of(value) == "int32" else None
+    return tirx.Cast(dtype, value) if narrow is None else narrow
+
+
+def promoted(op: str, value):
+    """An operand in the dtype its operator computes in."""
+    value = as_scalar(value)
+    dtype = dtype_of(value)
+    if op not in _PROMOTING or constant(value) is not None:
+        return value
+    if dtype in _NARROW_INTEGERS:
+        return tirx.Cast("int32", value)
+    return tirx.Cast("float32", value) if dtype == "bfloat16" or dtype.startswith("float8") else value
+
+
+def _narrowed(value, dtype: str):
+    """The low bits of an int32 expression, computed in `dtype` itself; None when operands are not of that dtype."""
+    known = constant(value)
+    if known is not None:
+        low, high = integer_range(dtype)
+        return IntImm(dtype, (int(known) - low) % (high - low + 1) + low)
+    if isinstance(value, tirx.Cast):
+        return value.value if dtype_of(value.value) == dtype else None
+    if not isinstance(value, _MODULAR):
+        return None
+    a, b = _narrowed(value.a, dtype), _narrowed(value.b, dtype)
+    return None if a is None or b is None else type(value)(a, b)
 
 
 def number(value, dtype: str):
@@ -234,7 +266,7 @@ def binop(op: str, a, b):
             )
     if op == "Pow":
         return power(a, b)
-    a, b = match(a, b)
+    a, b = match(promoted(op, a), promoted(op, b))
     return _fold(op, *_arith_types(op, a, b))
 
 
@@ -333,9 +365,12 @@ def unop(op: str, a):
     if op == "Invert":
         if is_float(dtype_of(a)):
             raise DtypeMismatch(f"'~' needs an integer, the operand is {dtype_of(a)}")
-        return logical_not(a) if dtype_of(a) == "bool" else ~a
+        return logical_not(a) if dtype_of(a) == "bool" else ~promoted(op, a)
     if dtype_of(a) == "bool":
         a = cast(a, "int32")
+    a = promoted(op, a)
+    if constant(a) is None and dtype_of(a).startswith("uint"):
+        return number(0, dtype_of(a)) - a
     return number(-constant(a), dtype_of(a)) if constant(a) is not None else -a
 
 

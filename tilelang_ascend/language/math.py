@@ -148,9 +148,14 @@ def _pick(ir: Callable, python: Callable) -> Callable:
         if not is_expr(a) and not is_expr(b) and not is_tile(a) and not is_tile(b):
             return python(a, b)
         a, b = match(a, b)
+        if dtype_of(a) == "bool" and ir in _OF_BOOLS:
+            return _OF_BOOLS[ir](a, b)
         return ir(a, b)
 
     return apply
+
+
+_OF_BOOLS = {tirx.max: tirx.Or, tirx.min: tirx.And}
 
 
 def _integers(ir: Callable, python: Callable) -> Callable:
