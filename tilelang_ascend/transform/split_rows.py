@@ -158,14 +158,6 @@ def reads_ub(s: Stmt) -> bool:
     return any(is_ub(b) for b in own_uses(s).reads)
 
 
-def names_ub(s: Stmt) -> bool:
-    """True if a loop without cube work gives names to what it reads from tiles: the statements that use them cannot leave it."""
-    inside = list(statements(s))
-    if not any(isinstance(x, Bind) and reads_ub(x) for x in inside):
-        return False
-    return not any(scope_of(b) in CUBE_SCOPES for x in inside for b in own_uses(x).all)
-
-
 class _FirstCoreOnly(StmtMutator):
     """Guard all vector statements with `sub_block == 0`."""
 
@@ -173,7 +165,7 @@ class _FirstCoreOnly(StmtMutator):
         self.sub = sub
 
     def visit_For(self, s: For):
-        return self.guard(s) if is_parallel(s) or reads_ub(s) or names_ub(s) else self.generic(s)
+        return self.guard(s) if is_parallel(s) or reads_ub(s) else self.generic(s)
 
     def visit_IfThenElse(self, s: IfThenElse):
         return self.guard(s) if reads_ub(s) else self.generic(s)

@@ -408,13 +408,10 @@ class _Stage(StmtMutator):
         """One update for each iteration, of the element whose index it has kept."""
         span, buffer = u.stmt.span, u.site.buffer
         at = [tirx.Var(v.name, "int32") for v in u.order]
-        binds, mins = [], []
+        mins = []
         for d, x in enumerate(u.indices):
             if x is None:
-                tile = u.index_tiles[d]
-                var = tirx.Var(f"{buffer.name}_i{d}", dtype_of(tile))
-                binds.append(Bind(var, BufferLoad(tile, at), span=span))
-                mins.append(var)
+                mins.append(BufferLoad(u.index_tiles[d], at))
             else:
                 base, v = x
                 mins.append(base if v is None else base + next(a for a, o in zip(at, u.order) if o.same_as(v)))
@@ -428,9 +425,9 @@ class _Stage(StmtMutator):
                 tile_op(op_name(u.stmt)[3:], target, full_region(one), span=span),
             )
         if not {x.value.args[0].source for x in nest.fills}.isdisjoint(u.tiles):
-            var = binds[0].var
-            update = if_then(var != tirx.const(NOWHERE, dtype_of(var)), update, span=span)
-        body: Stmt = seq(binds, update)
+            first = BufferLoad(next(iter(u.index_tiles.values())), at)
+            update = if_then(tirx.NE(first, tirx.const(NOWHERE, dtype_of(first))), update, span=span)
+        body = update
         notes = {"tl__slow": SLOW} if on_chip(buffer) else {}
         for var, v in reversed(list(zip(at, u.order))):
             body = loop(var, nest.extents[v], body, span=span, **(notes if v.same_as(u.order[0]) else {}))
