@@ -18,7 +18,9 @@ DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "int8", "bool")
 SHAPES = ((16, 16), (7, 13), (96, 160))
 """Of the last one tiles do not fit: nests are cut."""
 NO_ATOMICS_IN_GM = ("int64", "bool")
-GM_ATOMICS = ("atomic_then_read", "store_then_atomic", "histogram", "conditional_histogram", "lengths_of_updates")
+GM_ATOMICS = (
+    "atomic_then_read", "store_then_atomic", "histogram", "conditional_histogram", "lengths_of_updates",
+              "updates_of_a_row_by_data", "updates_while")  # fmt: skip
 
 
 def every() -> list:
