@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import linecache
+import re
 import textwrap
 
 import numpy as np
@@ -110,6 +112,34 @@ def plain(function, n: int, m: int, dtype: str, index: str):
     scope = {"T": _T, "np": np}
     exec(compile(tree, f"<plain {function.__name__}>", "exec"), scope)
     return scope[function.__name__](n, m, dtype, index, small(dtype, False))
+
+
+def on_tiles(function):
+    """A case whose kernel has its tensors in tiles, loaded in front and stored behind; None if its grid is another one."""
+    lines = textwrap.dedent(inspect.getsource(function)).splitlines()[1:]
+    head = next((k for k, line in enumerate(lines) if "with T.Kernel(2) as bx" in line), None)
+    if head is None:
+        return None
+    text = "\n".join(lines[:head])
+    tensors = [t for t in "ACDP" if re.search(rf"\b{t}: T.Tensor", text)]
+    pad = " " * 12
+    front, back = [], []
+    body = "\n".join(lines[head + 1 :])
+    for t in tensors:
+        shape, dtype = ("(2 * n,)", "index") if t == "P" else ("(2 * n, m)", "dtype")
+        # Other blocks change other rows meanwhile.
+        rows = "[bx * n : bx * n + n, :]" if t in "CD" else ""
+        front += [f"{pad}{t}s = T.alloc_shared({shape}, {dtype})", f"{pad}T.copy({t}{rows}, {t}s{rows})"]
+        body = re.sub(rf"\b{t}\[", f"{t}s[", body)
+        if t in "CD":
+            back.append(f"{pad}T.copy({t}s{rows}, {t}{rows})")
+    work, end = body.rsplit("\n\n    return main", 1)
+    text = "\n".join([text, lines[head], *front, work, *back, "", "    return main" + end, ""])
+    name = f"<{function.__name__} on tiles>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    scope = {"T": T}
+    exec(compile(text, name, "exec"), scope)
+    return scope[function.__name__]
 
 
 def arguments(n: int, m: int, dtype: str, index: str, seed: int) -> dict:
@@ -753,10 +783,10 @@ def lets(n, m, dtype, index, F):
                 r = bx * n + i
                 q = Q[j]
                 x = C[r, q]
-                y = C[r, j]
+                y = D[r, j]
                 C[r, q] = F(A[r, j], x)
                 D[r, j] = F(x, y)
-                D[r, q] = F(C[r, q], D[r, q])
+                D[r, j] = F(C[r, q], D[r, j])
 
     return main
 
