@@ -237,7 +237,7 @@ class _Nest(StmtMutator):
     def update(self, site: _Site) -> _Update:
         """Plan one atomic."""
         # Loops inside of the nest come first: a vector statement fills a row of the tile.
-        variables = [v for v, _ in (*site.loops, *self.loops)]
+        variables = sorted((v for v, _ in (*site.loops, *self.loops)), key=lambda v: self.extents[v] != 1)
         indices, used, tiles = [], [], {}
         for index in site.indices:
             form = affine(index, variables)
@@ -353,6 +353,11 @@ class _Stage(StmtMutator):
         new_body = rewriter.block(body)
         outer = const_int(loops[0][1])
         total = sum(_nbytes(t) for u in rewriter.updates for t in u.tiles)
+        if total > self.budget and outer == 1:
+            # Iterations are independent: any loop may be the one that is cut.
+            longest = next((k for k, (_, n) in enumerate(loops) if const_int(n) > 1), 0)
+            if longest:
+                return self.nest(rebuild_nest(nest, [loops[longest], *loops[:longest], *loops[longest + 1 :]], body))
         if total > self.budget and outer > 1:
             rows = max(1, outer * self.budget // total)
             return cut_nest(nest, rows, self.nest)

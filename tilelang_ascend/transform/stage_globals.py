@@ -363,7 +363,8 @@ class _StageNests(StmtMutator):
         if not stager.tiles and not stager.tables:
             return rebuild_nest(nest, loops, body, in_order)
         total = sum(t.nbytes for t in stager.tiles)
-        outer, selections = const_int(loops[0][1]), {}
+        # A loop whose length is known only at run time is not cut.
+        outer, selections = const_int(loops[0][1]) or 1, {}
         if total <= self.budget or outer == 1:
             for t in stager.tiles:
                 if not t.written or covers(loops, new_body, t.buffer):
