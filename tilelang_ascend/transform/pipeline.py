@@ -12,7 +12,7 @@
     place_buffers         cube or vector for every statement, a memory for every buffer, transfers between the cores
     drop_dead_fills       remove fills and loads nobody reads
     chunk_nests           element-wise loops over GM with an extent of run time become loops of constant extent
-    stage_atomics         atomic updates of elements become atomic transfers of tiles
+    stage_atomics         atomic updates of elements become atomic transfers of tiles, those of tiles plain updates
     face_stores           element-wise loops run in the direction in which their stores walk
     stage_globals         tiles for element-wise work directly on GM
     map_grid              any grid on the cores of the chip
