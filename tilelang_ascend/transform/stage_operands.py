@@ -204,8 +204,6 @@ class _Stage(StmtMutator):
         extents = [b if const_int(a) is None else a for a, b in zip(src.shape, dst.shape)]
         dtype = dtype_of(src.source)
         sizes = part_sizes(extents, list(range(len(extents))), lambda n: _bytes(n, dtype) <= self.copied, itemsize(dtype))
-        if sizes == [const_int(e) for e in extents] and op_name(s) == "tl.copy":
-            return s
 
         def one(offsets, counts):
             out: list = []
