@@ -241,6 +241,10 @@ def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
     name = op_name(s) if isinstance(s, Evaluate) else None
     if name not in TILE_OP_OPERANDS:
         return not any(_split_dims(b, groups, chosen) for b in own_uses(s).all if is_ub(b))
+    # An element that says where a region begins, or a value, is one both cores need.
+    scalars = [e for a in s.value.args for e in ([x for r in a.region for x in (r.min, r.extent)] if isinstance(a, TensorRegion) else [a])]
+    if any(is_ub(x.source) and _split_dims(x.source, groups, chosen) for e in scalars for x in loads_in(e)):
+        return False
     regions = [a for a in s.value.args if isinstance(a, TensorRegion) and is_ub(a.source)]
     for r in regions:
         for d in _split_dims(r.source, groups, chosen):
