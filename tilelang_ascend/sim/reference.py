@@ -229,8 +229,9 @@ class _Interpreter:
         wide = src.astype(np.float32) if _is_float(src.dtype) and src.dtype.itemsize < 4 else src
         result = _REDUCTIONS[kind](wide, dim).reshape(dst.shape)
         if not int(attrs.get("clear", 1)):
-            old = dst.astype(result.dtype)
-            result = _COMBINE[kind](result, old)
+            # The destination keeps its own precision and range.
+            meet = np.dtype(np.float64) if _is_float(dst.dtype) else dst.dtype if _is_float(result.dtype) else np.result_type(result, dst)
+            result = _COMBINE[kind](convert(result, meet), convert(dst, meet))
         self.store(args[1], result)
 
     def _scan(self, args, attrs, function) -> None:
