@@ -114,8 +114,6 @@ def source_of(kernel: Any) -> Source | None:
 
         return Source(kernel, signature_types(kernel, {}))
     known = getattr(kernel, "_tl_source", None)
-    if known is None and hasattr(kernel, "artifact"):
-        known = getattr(kernel.artifact.tile_ir, "_tl_source", None)
     return Source(*known) if known is not None else None
 
 
