@@ -129,6 +129,28 @@ def test_a_slice_outside_of_a_tile():
     fails(k, InterpretError, "elements 3 to 5 of s", "outside slice", 3)
 
 
+def test_parallel_loops_over_tensors_are_clipped():
+    @T.prim_func
+    def k(A: Vec, B: Vec):
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(6):
+                B[bx * 6 + i] = A[bx * 6 + i + 1] + 1
+
+    b = vector() * 0
+    interpret.run(k, vector(), b)
+    assert b.tolist() == [2, 3, 4, 5, 6, 7, 8, 1]
+
+
+def test_gathers_outside_of_a_tensor():
+    @T.prim_func
+    def k(A: Vec, B: Vec, I: T.Tensor((2,), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(2):
+                B[i] = A[I[i]]  # outside gather
+
+    fails(k, InterpretError, r"A\[8\].*outside", "outside gather", np.array([3, 8], "int32"))
+
+
 def test_parts_outside_of_a_tensor_are_legal():
     @T.prim_func
     def k(A: Vec, B: Vec):
