@@ -103,9 +103,9 @@ class Tile:
         session = current()
         if self.scope != "global" or session is None or not session.parallel or type(place) is Fault:
             return False
-        if all(0 <= i < n for i, n in zip(place, self._shape)):
-            return False
-        return not any(isinstance(i, Scalar) and i.origin is not None for i in (index if type(index) is tuple else (index,)))
+        items = index if type(index) is tuple else (index,)
+        outside = [k for k, (i, n) in enumerate(zip(place, self._shape)) if not 0 <= i < n]
+        return bool(outside) and not any(isinstance(items[k], Scalar) and items[k].origin is not None for k in outside)
 
     def place(self, index):
         """Element index (a tuple of numbers, or a Fault) or Region for what is in the brackets."""
