@@ -47,6 +47,7 @@ class Interpreted:
         self.source = source
         self.parameters = bind.parameters(source.function, source.annotations)
         self.out_idx = list(normalize_out_idx(out_idx, len(self.parameters)))
+        self.config = self.latency = self.ref_latency = None
 
     def __call__(self, *args, **kwargs):
         given = [p for k, p in enumerate(self.parameters) if k not in self.out_idx]
