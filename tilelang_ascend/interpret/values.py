@@ -278,15 +278,21 @@ def cast(value: Any, dtype: str) -> Scalar:
     return Scalar(fit(x.value, dtype), dtype, x.literal)
 
 
+def _holds(dtype: str, value: int) -> bool:
+    low, high = integer_range(dtype)
+    return low <= value <= high
+
+
 def match(a: Any, b: Any) -> tuple[Scalar, Scalar]:
     """Both operands in their common dtype. An int32 literal takes the dtype of an integer it meets."""
     x, y = scalar(a), scalar(b)
     da, db = x.dtype, y.dtype
     if da == db:
         return x, y
-    if x.literal and da == "int32" and db != "bool" and not is_float(db):
+    # A number of Python that the other dtype does not hold was not written as a literal: it was counted up in a loop.
+    if x.literal and da == "int32" and db != "bool" and not is_float(db) and _holds(db, x.value):
         return cast(x, db), y
-    if y.literal and db == "int32" and da != "bool" and not is_float(da):
+    if y.literal and db == "int32" and da != "bool" and not is_float(da) and _holds(da, y.value):
         return x, cast(y, da)
     common = join(da, db)
     return (cast(a, common) if type(a) is float else cast(x, common)), (cast(b, common) if type(b) is float else cast(y, common))
