@@ -82,9 +82,9 @@ EXECUTION_BACKEND = Knob(
 )
 SIM_CHECKS = Knob(
     "TILELANG_SIM_CHECKS",
-    "off",
-    _one_of("off", "on"),
-    "on: every simulated kernel call runs memcheck, initcheck, racecheck and synccheck",
+    "initcheck",
+    _one_of("off", "initcheck", "on"),
+    "checks of simulated kernel calls; initcheck: nothing undefined is returned; on: memcheck, initcheck, racecheck and synccheck; off: none",
 )
 PRINT_ON_COMPILATION = Knob("TILELANG_PRINT_ON_COMPILATION", False, _bool, "1: one line per compiled kernel")
 LOG_LEVEL = Knob(
@@ -106,6 +106,13 @@ AUTO_TUNING_MAX_CPU_COUNT = Knob(
     "TILELANG_AUTO_TUNING_MAX_CPU_COUNT", -1, int, "most worker processes of the tuner; -1: no limit"
 )
 
+INTERPRET = Knob(
+    "TILELANG_INTERPRET", False, _bool, "1: kernel calls run the Python of the kernel on NumPy tiles instead of compiling it"
+)
+INTERPRET_SEED = Knob(
+    "TILELANG_INTERPRET_SEED", 0, int, "interpreted kernels: decides the order of blocks and of T.Parallel iterations"
+)
+
 KNOBS: tuple[Knob, ...] = (
     CACHE_DIR,
     DISABLE_CACHE,
@@ -118,4 +125,6 @@ KNOBS: tuple[Knob, ...] = (
     AUTO_TUNING_CPU_UTILITIES,
     AUTO_TUNING_CPU_COUNTS,
     AUTO_TUNING_MAX_CPU_COUNT,
+    INTERPRET,
+    INTERPRET_SEED,
 )

@@ -257,6 +257,7 @@ Array<Any> run(const String& chip, const String& type, int64_t block_dim, const 
     const auto nth = static_cast<size_t>(mix_aiv ? 2 * core.block + core.sub_block : core.block);
     return (core.aic ? entry_aic : entry_aiv).program(nth);
   });
+  m.gm.poison_unwritten();
 
   Object report;
   report.Set(String("error"), String(m.error()));

@@ -70,11 +70,21 @@ void GmWriter::write(int64_t offset, const uint8_t* data, uint8_t* shadow, int64
     return;
   }
   if (!any_undefined(shadow, bytes)) return;
+  if (update_ == nullptr) keep_unwritten(d_.offset + offset, shadow, bytes);
+  if (!any_undefined(shadow, bytes)) return;
   int64_t first = 0, last = bytes;
   while (shadow[first] == 0) ++first;
   while (shadow[last - 1] == 0) --last;
   ctx_.report_undefined(instr_, space, source + first, last - first, "a tensor in GM");
   std::memset(shadow, 0, static_cast<size_t>(bytes));
+}
+
+void GmWriter::keep_unwritten(int64_t address, uint8_t* shadow, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; ++i) {
+    if (shadow[i] != kUnwrittenByte) continue;
+    if (!ctx_.mark_unwritten(address + i, 1)) return;
+    shadow[i] = 0;
+  }
 }
 
 void push_gm_write(AccessList& out, const Instr& instr, const Operand& d, int64_t len, int64_t count, int64_t stride) {

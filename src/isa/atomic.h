@@ -25,6 +25,9 @@ class GmWriter {
   void write(int64_t offset, const uint8_t* data, uint8_t* shadow, int64_t bytes, uint8_t space, int64_t source);
 
  private:
+  /*! \brief Elements of a fresh output nobody wrote, copied to a fresh output, are not written there either. */
+  void keep_unwritten(int64_t address, uint8_t* shadow, int64_t bytes);
+
   ExecContext& ctx_;
   const Instr& instr_;
   const Operand d_;

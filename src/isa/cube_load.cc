@@ -21,12 +21,18 @@ void transpose_b16(uint8_t* to, const uint8_t* from) {
   std::memcpy(to, out, kFractalBytes);
 }
 
-/*! \brief Run `fn(to, from)` on the data of the two operands and, when tracked, on their shadows. */
+/*! \brief The same for a shadow, which is seldom anything but zeros. */
+void transpose_b16_shadow(uint8_t* to, const uint8_t* from) {
+  if (any_undefined(from, kFractalBytes)) return transpose_b16(to, from);
+  std::memset(to, 0, kFractalBytes);
+}
+
+/*! \brief Run `fn(to, from, transpose of a fractal)` on the data of the two operands and, when tracked, on their shadows. */
 template <class Fn>
 void on_data_and_shadow(ExecContext& ctx, const Instr& instr, Fn&& fn) {
   const Operand d = instr.operand(0), s = instr.operand(1);
-  fn(ctx.data(d), static_cast<const uint8_t*>(ctx.data(s)));
-  if (uint8_t* shadow = ctx.shadow(d)) fn(shadow, static_cast<const uint8_t*>(ctx.shadow(s)));
+  fn(ctx.data(d), static_cast<const uint8_t*>(ctx.data(s)), transpose_b16);
+  if (uint8_t* shadow = ctx.shadow(d)) fn(shadow, static_cast<const uint8_t*>(ctx.shadow(s)), transpose_b16_shadow);
 }
 
 bool refuses_transpose(ExecContext& ctx, const Instr& instr, bool transpose) {
@@ -40,12 +46,12 @@ bool refuses_transpose(ExecContext& ctx, const Instr& instr, bool transpose) {
 int64_t exec_load(ExecContext& ctx, const Instr& instr) {
   const int64_t* a = instr.args;
   if (refuses_transpose(ctx, instr, a[6] != 0)) return 0;
-  on_data_and_shadow(ctx, instr, [a](uint8_t* to, const uint8_t* from) {
+  on_data_and_shadow(ctx, instr, [a](uint8_t* to, const uint8_t* from, auto* transpose) {
     for (int64_t i = 0; i < a[3]; ++i) {
       uint8_t* d = to + i * (1 + a[5]) * kFractalBytes;
       const uint8_t* s = from + (a[2] + i * a[4]) * kFractalBytes;
       if (a[6]) {
-        transpose_b16(d, s);
+        transpose(d, s);
       } else {
         std::memcpy(d, s, kFractalBytes);
       }
@@ -84,7 +90,7 @@ int64_t exec_load_transpose(ExecContext& ctx, const Instr& instr) {
   const int64_t* a = instr.args;
   const int size = size_of(instr.operand(0));
   const Square q = square_of(size);
-  on_data_and_shadow(ctx, instr, [&](uint8_t* to, const uint8_t* from) {
+  on_data_and_shadow(ctx, instr, [&](uint8_t* to, const uint8_t* from, auto*) {
     for (int64_t i = 0; i < a[3]; ++i) {
       uint8_t* d = to + i * (1 + a[5]) * kFractalBytes;
       const uint8_t* s = from + (a[2] + i * a[4]) * q.fractals * kFractalBytes;
@@ -118,12 +124,12 @@ Cost load_transpose_cost(const Instr& instr, const ChipParams& chip) {
 int64_t exec_load_v2(ExecContext& ctx, const Instr& instr) {
   const int64_t* a = instr.args;
   if (refuses_transpose(ctx, instr, a[8] != 0)) return 0;
-  on_data_and_shadow(ctx, instr, [a](uint8_t* to, const uint8_t* from) {
+  on_data_and_shadow(ctx, instr, [a](uint8_t* to, const uint8_t* from, auto* transpose) {
     for (int64_t j = 0; j < a[5]; ++j) {
       for (int64_t i = 0; i < a[4]; ++i) {
         const uint8_t* s = from + ((a[3] + j) * a[6] + a[2] + i) * kFractalBytes;
         if (a[8]) {
-          transpose_b16(to + (i * a[7] + j) * kFractalBytes, s);
+          transpose(to + (i * a[7] + j) * kFractalBytes, s);
         } else {
           std::memcpy(to + (j * a[7] + i) * kFractalBytes, s, kFractalBytes);
         }

@@ -67,7 +67,11 @@ int64_t exec_gm_to_ub(ExecContext& ctx, const Instr& instr) {
     uint8_t* row = to_shadow + r * p.d_step;
     const int64_t defined = p.left + p.bytes + p.right;
     std::memset(row, 0, static_cast<size_t>(defined));
-    if (from_shadow) std::memcpy(row + p.left, from_shadow + r * p.s_step, static_cast<size_t>(p.bytes));
+    if (from_shadow) {
+      std::memcpy(row + p.left, from_shadow + r * p.s_step, static_cast<size_t>(p.bytes));
+    } else if (s.space == GM) {
+      ctx.unwritten_shadow(s.offset + r * p.s_step, p.bytes, row + p.left);
+    }
     std::memset(row + defined, kUndefinedByte, static_cast<size_t>(p.row_bytes() - defined));
   }
   return 0;
@@ -143,11 +147,26 @@ void nd2nz_matrix(const Nd2Nz& p, uint8_t* to, const uint8_t* from) {
   }
 }
 
+/*! \brief The shadow of a matrix in a fresh output of which something is not written. */
+bool any_unwritten(ExecContext& ctx, const Nd2Nz& p, int64_t address, std::vector<uint8_t>& shadow) {
+  std::vector<uint8_t> row(static_cast<size_t>(p.row_bytes));
+  bool any = false;
+  for (int64_t r = 0; r < p.rows; ++r) {
+    if (!ctx.unwritten_shadow(address + r * p.s_row, p.row_bytes, row.data())) continue;
+    shadow.resize(static_cast<size_t>(std::max<int64_t>((p.rows - 1) * p.s_row, 0) + p.row_bytes));
+    if (!any) std::fill(shadow.begin(), shadow.end(), uint8_t{0});
+    any = true;
+    std::copy(row.begin(), row.end(), shadow.begin() + r * p.s_row);
+  }
+  return any;
+}
+
 int64_t exec_nd2nz(ExecContext& ctx, const Instr& instr) {
   const Nd2Nz p = decode_nd2nz(instr);
   const Operand d = instr.operand(0), s = instr.operand(1);
   uint8_t* to_shadow = ctx.shadow(d);
   const uint8_t* from_shadow = ctx.shadow(s);
+  std::vector<uint8_t> unwritten;
   for (int64_t m = 0; m < p.matrices; ++m) {
     nd2nz_matrix(p, ctx.data(d) + m * p.d_matrix, ctx.data(s) + m * p.s_matrix);
     if (to_shadow == nullptr) continue;
@@ -155,9 +174,15 @@ int64_t exec_nd2nz(ExecContext& ctx, const Instr& instr) {
       nd2nz_matrix(p, to_shadow + m * p.d_matrix, from_shadow + m * p.s_matrix);
       continue;
     }
+    if (to_shadow != nullptr && s.space == GM && any_unwritten(ctx, p, s.offset + m * p.s_matrix, unwritten)) {
+      nd2nz_matrix(p, to_shadow + m * p.d_matrix, unwritten.data());
+      continue;
+    }
+    const bool dense = p.d_row == kBlockBytes;
     for (int64_t g = 0; g < p.groups; ++g) {
-      for (int64_t r = 0; r < p.rows; ++r) {
-        std::memset(to_shadow + m * p.d_matrix + g * p.d_group + r * p.d_row, 0, kBlockBytes);
+      for (int64_t r = 0; r < (dense ? 1 : p.rows); ++r) {
+        std::memset(to_shadow + m * p.d_matrix + g * p.d_group + r * p.d_row, 0,
+                    static_cast<size_t>(dense ? p.rows * kBlockBytes : kBlockBytes));
       }
     }
   }

@@ -4,6 +4,8 @@
  */
 #include "lanes.h"
 
+#include "simd.h"
+
 namespace tla {
 namespace isa {
 
@@ -100,8 +102,32 @@ void append_form_accesses(const Instr& instr, const VectorForm& form, AccessList
   }
 }
 
+namespace {
+
+/*! \brief `any` = one of n bytes is not 0; n is a multiple of 64. */
+struct AnyBit {
+  static TLA_INLINE void run(const uint8_t* bytes, int64_t n, uint64_t* any) {
+    uint64_t lanes[8] = {};
+    for (int64_t i = 0; i < n; i += 64) {
+      uint64_t words[8];
+      std::memcpy(words, bytes + i, sizeof(words));
+      for (int j = 0; j < 8; ++j) lanes[j] |= words[j];
+    }
+    for (int j = 1; j < 8; ++j) lanes[0] |= lanes[j];
+    *any = lanes[0];
+  }
+};
+
+}  // namespace
+
 bool any_undefined(const uint8_t* shadow, int64_t n) {
   int64_t i = 0;
+  if (n >= 128) {
+    uint64_t any = 0;
+    i = n / 64 * 64;
+    simd_run<AnyBit>(shadow, i, &any);
+    if (any != 0) return true;
+  }
   for (; i + 8 <= n; i += 8) {
     uint64_t word;
     std::memcpy(&word, shadow + i, sizeof(word));
@@ -113,6 +139,16 @@ bool any_undefined(const uint8_t* shadow, int64_t n) {
   return false;
 }
 
+namespace {
+
+/*! \brief Shadow of a result of two bytes: what depends on unwritten outputs alone stays unwritten. */
+uint8_t worse(uint8_t a, uint8_t b) {
+  if ((a | b) == 0) return 0;
+  return (a == 0 || a == kUnwrittenByte) && (b == 0 || b == kUnwrittenByte) ? kUnwrittenByte : kUndefinedByte;
+}
+
+}  // namespace
+
 void propagate_undefined(uint8_t* d, int d_size, const uint8_t* const* src, const int* src_size, int num_src,
                          int64_t n) {
   bool any = false;
@@ -122,9 +158,11 @@ void propagate_undefined(uint8_t* d, int d_size, const uint8_t* const* src, cons
     return;
   }
   for (int64_t lane = 0; lane < n; ++lane) {
-    bool undefined = false;
-    for (int s = 0; s < num_src; ++s) undefined = undefined || any_undefined(src[s] + lane * src_size[s], src_size[s]);
-    std::memset(d + lane * d_size, undefined ? kUndefinedByte : 0, static_cast<size_t>(d_size));
+    uint8_t result = 0;
+    for (int s = 0; s < num_src; ++s) {
+      for (int i = 0; i < src_size[s]; ++i) result = worse(result, src[s][lane * src_size[s] + i]);
+    }
+    std::memset(d + lane * d_size, result, static_cast<size_t>(d_size));
   }
 }
 
@@ -161,7 +199,13 @@ void run_bit_rule(const Run& run, int64_t bytes, BitRule rule) {
     std::memset(run.shadow[0], 0, static_cast<size_t>(bytes));
     return;
   }
-  for (int64_t i = 0; i < bytes; ++i) run.shadow[0][i] = rule(s0[i], s1[i], run.data[1][i], run.data[second][i]);
+  const auto all_bits = [](uint8_t u) { return u == kUnwrittenByte ? kUndefinedByte : u; };
+  for (int64_t i = 0; i < bytes; ++i) {
+    const uint8_t u0 = s0[i], u1 = s1[i];
+    const uint8_t u = rule(all_bits(u0), all_bits(u1), run.data[1][i], run.data[second][i]);
+    const bool only_unwritten = (u0 == 0 || u0 == kUnwrittenByte) && (u1 == 0 || u1 == kUnwrittenByte);
+    run.shadow[0][i] = u != 0 && only_unwritten ? kUnwrittenByte : u;
+  }
 }
 
 /*! \brief An operand as its repeats see it: `bytes` from `head + r * rep` on in repeat r, fewer in the last one. */

@@ -53,7 +53,7 @@ template <class FractalOf>
 void check_input(ExecContext& ctx, const Instr& instr, const Operand& o, int64_t lines, int64_t steps,
                  FractalOf fractal_of, const char* where) {
   uint8_t* shadow = ctx.shadow(o);
-  if (shadow == nullptr) return;
+  if (shadow == nullptr || !any_undefined(shadow, steps * fractals_of(lines, kFractalSide) * kFractalBytes)) return;
   bool reported = false;
   for (int64_t step = 0; step < steps; ++step) {
     for (int64_t line = 0; line < lines; line += kFractalSide) {
@@ -76,6 +76,12 @@ void update_accumulator_shadow(ExecContext& ctx, const Instr& instr, const Mmad&
   uint8_t* shadow = ctx.shadow(p.d);
   if (shadow == nullptr) return;
   constexpr int64_t kRow = kFractalSide * 4;
+  const int64_t bytes = p.nf * p.mf * kFractalSide * kRow;
+  const bool whole = p.m == p.mf * kFractalSide && p.n == p.nf * kFractalSide;
+  if (whole && (p.init || !any_undefined(shadow, bytes))) {
+    std::memset(shadow, 0, static_cast<size_t>(bytes));
+    return;
+  }
   bool reported = p.init;
   for (int64_t j = 0; j < p.nf; ++j) {
     const int64_t columns = std::min<int64_t>(kFractalSide, p.n - j * kFractalSide);

@@ -17,8 +17,11 @@ int64_t exec_get_value(ExecContext& ctx, const Instr& instr) {
   const int size = size_of(s);
   uint8_t* shadow = ctx.shadow(s);
   if (shadow != nullptr && any_undefined(shadow, size)) {
-    ctx.report_undefined(instr, s.space, s.offset, size, "scalar value");
-    std::memset(shadow, 0, static_cast<size_t>(size));
+    ctx.hold_undefined(instr, s.space, s.offset, size);
+  }
+  uint8_t unwritten[8];
+  if (s.space == GM && shadow == nullptr && ctx.unwritten_shadow(s.offset, size, unwritten)) {
+    ctx.hold_undefined(instr, s.space, s.offset, size);
   }
   int64_t result = 0;
   with_type_or_report(AllTypes{}, s.dtype, ctx, instr, [&](auto t) {

@@ -40,6 +40,14 @@ class Core final : public ExecContext {
   // ---- issue: called by the program, on the fiber
   int64_t issue(int32_t op, int32_t line, int32_t n, const int64_t* args);
 
+  /*! \brief The program has divided an integer by zero in `line`: the quotient is an undefined scalar. */
+  void divides_by_zero(int32_t line);
+  /*!
+   * \brief The program holds an undefined scalar and does something with it, or ends: that is a finding. Only an element of a tile may
+   * take it (the scalar form of element-wise work computes padding, too), which is undefined from then on.
+   */
+  void report_scalar();
+
   // ---- scheduling: called by the machine
   /*! \brief Execute the queue of `slot` until its item number `position` (0 = head) is done. False when stuck. */
   bool force_item(int slot, size_t position);
@@ -68,7 +76,10 @@ class Core final : public ExecContext {
   // ---- ExecContext
   uint8_t* gm_shadow(int64_t address) override;
   void mark_written(int64_t address, int64_t bytes) override;
+  bool mark_unwritten(int64_t address, int64_t bytes) override;
+  bool unwritten_shadow(int64_t address, int64_t bytes, uint8_t* shadow) override;
   void report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) override;
+  void hold_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len) override;
   void report_invalid(const Instr& instr, const char* why) override;
   void print(const std::string& text) override;
   bool at_line_start() const override { return output.empty() || output.back() == '\n'; }
@@ -112,6 +123,7 @@ class Core final : public ExecContext {
   void cross_wait(const Instr& instr);
   void enqueue(int slot, const Item& item);
   void stop();
+  void undefine_element(const Instr& instr);
 
   // execution
   bool execute(int slot, const Item& item, const SharedClock& fence);
@@ -129,6 +141,7 @@ class Core final : public ExecContext {
   void wait_here(BlockReason reason, const Instr& instr);
 
   // checks
+  Hazard undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) const;
   bool check_accesses(const Instr& instr, int slot);
   bool check_memory(const Access& a, const Instr& instr, int slot);
   void find_accesses(const OpImpl& impl, const Instr& instr);
@@ -156,6 +169,7 @@ class Core final : public ExecContext {
   uint32_t busy_ = 0;     // pipes whose head item is executing: they must not be entered again
   uint32_t waiting_ = 0;  // eager pipes with items in their queue
   uint32_t issued_ = 0;
+  std::unique_ptr<Hazard> undefined_scalar_;  // the finding, once something happens to the scalar
   AtomicOp atomic_op_ = kAtomicNone;
   uint8_t atomic_dtype_ = 0;
   Instr blocking_;

@@ -161,8 +161,6 @@ bool Core::check_memory(const Access& a, const Instr& instr, int slot) {
 }
 
 void Core::prime(int space, int64_t end) {
-  // NaN in every floating-point format, -1 in integers: fresh on-chip memory never looks like a result.
-  constexpr uint8_t kPoison = 0xFF;
   constexpr int64_t kStep = 16384;
   Memory& memory = mem[space];
   const int64_t from = primed_[space], to = std::min(memory.size, (end + kStep - 1) / kStep * kStep);
@@ -230,11 +228,32 @@ uint8_t* Core::gm_shadow(int64_t address) {
 void Core::mark_written(int64_t address, int64_t bytes) {
   if (!track_undefined) return;
   GmTensor* t = m_.gm.find(address);
-  if (t == nullptr || t->unwritten.empty()) return;
-  std::memset(t->unwritten.data() + (address - t->address), 0, static_cast<size_t>(bytes));
+  if (t == nullptr || t->written.empty()) return;
+  t->set_written(address - t->address, address - t->address + bytes, true);
+}
+
+bool Core::mark_unwritten(int64_t address, int64_t bytes) {
+  GmTensor* t = m_.gm.find(address);
+  if (t == nullptr || t->written.empty()) return false;
+  t->set_written(address - t->address, address - t->address + bytes, false);
+  return true;
+}
+
+bool Core::unwritten_shadow(int64_t address, int64_t bytes, uint8_t* shadow) {
+  if (!track_undefined) return false;
+  const GmTensor* t = m_.gm.find(address);
+  if (t == nullptr || t->written.empty()) return false;
+  const int64_t lo = address - t->address;
+  if (t->all_written(lo, lo + bytes)) return false;
+  for (int64_t i = 0; i < bytes; ++i) shadow[i] = t->is_written(lo + i) ? 0 : kUnwrittenByte;
+  return true;
 }
 
 void Core::report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) {
+  m_.hazards.add(undefined(instr, space, offset, len, where));
+}
+
+Hazard Core::undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) const {
   Hazard h;
   h.check = kInitcheck;
   h.first = site(instr, OpTable::get().op[instr.op].slot);
@@ -244,7 +263,7 @@ void Core::report_undefined(const Instr& instr, uint8_t space, int64_t offset, i
   h.hi = h.lo + len;
   if (t != nullptr) h.tensor = t->name;
   h.message = "undefined bytes of " + m_.range_text(space, h.lo, h.hi, t) + " reach " + where;
-  m_.hazards.add(std::move(h));
+  return h;
 }
 
 void Core::report_invalid(const Instr& instr, const char* why) {

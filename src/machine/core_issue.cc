@@ -1,5 +1,8 @@
 /* Issue: what the scalar pipe does with each instruction of the program. */
+#include <algorithm>
+#include <cstring>
 #include <string>
+#include <utility>
 
 #include "core.h"
 #include "machine.h"
@@ -33,6 +36,7 @@ int64_t Core::issue(int32_t op, int32_t line, int32_t n, const int64_t* args) {
   instr.args = args;
   if (!valid(instr)) return 0;
   const OpInfo& info = OpTable::get().op[op];
+  if (undefined_scalar_ && op != OP_set_value && !info.returns) report_scalar();
   if (m_.options.max_instructions != 0 && issued_ > m_.options.max_instructions) stop();
   if (m_.options.record_stream) record_stream(instr, info);
   if (m_.options.time) record_time(instr, info);
@@ -57,11 +61,44 @@ int64_t Core::issue(int32_t op, int32_t line, int32_t n, const int64_t* args) {
     case OpKind::kCrossWait: cross_wait(instr); return 0;
     default: break;
   }
-  if (info.slot == kS) return run(kS, instr);
+  if (info.slot == kS) {
+    const int64_t value = run(kS, instr);
+    if (undefined_scalar_ && op == OP_set_value) undefine_element(instr);
+    return value;
+  }
   Item item;
   item.instr = instr;
   enqueue(info.slot, item);
   return 0;
+}
+
+void Core::undefine_element(const Instr& instr) {
+  const Operand d = instr.operand(0);
+  uint8_t* element = shadow(d);
+  if (d.space == GM && element == nullptr) return report_scalar();
+  undefined_scalar_.reset();
+  if (element != nullptr) std::memset(element, kUndefinedByte, static_cast<size_t>(std::max(1, itemsize(d.dtype))));
+}
+
+void Core::report_scalar() {
+  if (undefined_scalar_) m_.hazards.add(std::move(*undefined_scalar_));
+  undefined_scalar_.reset();
+}
+
+void Core::divides_by_zero(int32_t line) {
+  if (undefined_scalar_) return;
+  Instr nothing;
+  nothing.op = -1;
+  nothing.line = line;
+  undefined_scalar_ = std::make_unique<Hazard>();
+  undefined_scalar_->check = kInvalid;
+  undefined_scalar_->message = "an integer is divided by zero on the scalar unit";
+  undefined_scalar_->first = site(nothing, kS);
+}
+
+void Core::hold_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len) {
+  if (undefined_scalar_) return;
+  undefined_scalar_ = std::make_unique<Hazard>(undefined(instr, space, offset, len, "scalar value"));
 }
 
 bool Core::valid(const Instr& instr) {

@@ -1,11 +1,60 @@
 #include "gm.h"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 #include "instr.h"
 
 namespace tla {
+namespace {
+
+/*! \brief Bits [lo, hi) of a word, 0 <= lo < hi <= 64. */
+uint64_t bits(int64_t lo, int64_t hi) { return (~0ull >> (64 - (hi - lo))) << lo; }
+
+/*! \brief Call `fn(word index, bits of the word)` for bits [lo, hi) until it returns false. */
+template <class Fn>
+void for_each_word(int64_t lo, int64_t hi, Fn&& fn) {
+  while (lo < hi) {
+    const int64_t word = lo / 64, end = std::min(hi, (word + 1) * 64);
+    if (!fn(static_cast<size_t>(word), bits(lo - word * 64, end - word * 64))) return;
+    lo = end;
+  }
+}
+
+/*! \brief Call `fn(lo, hi)` for runs of unwritten bytes within a word, in ascending order. */
+template <class Fn>
+void for_each_gap(const GmTensor& t, Fn&& fn) {
+  for_each_word(0, t.bytes, [&](size_t word, uint64_t mask) {
+    uint64_t gaps = ~t.written[word] & mask;
+    while (gaps != 0) {
+      const int first = __builtin_ctzll(gaps);
+      const uint64_t above = ~(gaps >> first);
+      const int length = above == 0 ? 64 : __builtin_ctzll(above);
+      fn(static_cast<int64_t>(word) * 64 + first, static_cast<int64_t>(word) * 64 + first + length);
+      gaps &= ~bits(first, first + length);
+    }
+    return true;
+  });
+}
+
+}  // namespace
+
+void GmTensor::set_written(int64_t lo, int64_t hi, bool value) {
+  for_each_word(lo, hi, [&](size_t word, uint64_t mask) {
+    written[word] = value ? written[word] | mask : written[word] & ~mask;
+    return true;
+  });
+}
+
+bool GmTensor::all_written(int64_t lo, int64_t hi) const {
+  bool all = true;
+  for_each_word(lo, hi, [&](size_t word, uint64_t mask) {
+    all = (written[word] & mask) == mask;
+    return all;
+  });
+  return all;
+}
 
 void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow) {
   tensors_ = std::move(tensors);
@@ -18,7 +67,7 @@ void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow) {
     }
   }
   for (GmTensor& t : tensors_) {
-    if (with_shadow && t.fresh) t.unwritten.assign(static_cast<size_t>(t.bytes), 1);
+    if (with_shadow && t.fresh) t.written.assign(static_cast<size_t>((t.bytes + 63) / 64), 0);
     if (with_shadow && t.scratch) t.shadow.assign(static_cast<size_t>(t.bytes), kUndefinedByte);
   }
 }
@@ -26,15 +75,25 @@ void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow) {
 std::vector<UnwrittenRange> GmMap::unwritten() const {
   std::vector<UnwrittenRange> found;
   for (const GmTensor& t : tensors_) {
+    if (t.written.empty()) continue;
     UnwrittenRange r{t.name};
-    for (size_t i = 0; i < t.unwritten.size(); ++i) {
-      if (t.unwritten[i] == 0) continue;
-      if (r.bytes++ == 0) r.lo = static_cast<int64_t>(i);
-      r.hi = static_cast<int64_t>(i) + 1;
-    }
+    for_each_gap(t, [&r](int64_t lo, int64_t hi) {
+      if (r.bytes == 0) r.lo = lo;
+      r.hi = hi;
+      r.bytes += hi - lo;
+    });
     if (r.bytes > 0) found.push_back(r);
   }
   return found;
+}
+
+void GmMap::poison_unwritten() {
+  for (const GmTensor& t : tensors_) {
+    if (t.written.empty()) continue;
+    for_each_gap(t, [&t](int64_t lo, int64_t hi) {
+      std::memset(reinterpret_cast<uint8_t*>(t.address) + lo, kPoison, static_cast<size_t>(hi - lo));
+    });
+  }
 }
 
 GmTensor* GmMap::find(int64_t address) {

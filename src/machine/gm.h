@@ -21,8 +21,14 @@ struct GmTensor {
   bool fresh = false;                 //!< an output of which it is noted what is written
   int32_t index = 0;                  //!< position in the list the caller gave
   std::vector<uint8_t> shadow;        //!< scratch only, with initcheck: the undefined bits of each byte
-  std::vector<uint8_t> unwritten;     //!< fresh only, with initcheck: 1 = nobody wrote this byte
+  std::vector<uint64_t> written;      //!< fresh only, with initcheck: one bit for each byte, 1 = somebody wrote it
   std::unique_ptr<RaceShadow> race;   //!< made at the first access; never for read-only tensors
+
+  /*! \brief Note whether bytes [lo, hi), relative to the tensor, are written. Fresh tensors with initcheck only. */
+  void set_written(int64_t lo, int64_t hi, bool value);
+  bool is_written(int64_t at) const { return (written[static_cast<size_t>(at / 64)] >> (at % 64) & 1) != 0; }
+  /*! \brief True when bytes [lo, hi) all are. */
+  bool all_written(int64_t lo, int64_t hi) const;
 };
 
 /*! \brief Unwritten bytes of a fresh tensor: where they begin and end, and how many of those in between there are. */
@@ -44,6 +50,8 @@ class GmMap {
   int64_t normalise(int64_t word);
   /*! \brief Bytes of fresh tensors that nobody wrote; empty without initcheck. */
   std::vector<UnwrittenRange> unwritten() const;
+  /*! \brief Give these bytes the pattern of fresh memory, so that they never look like a result. */
+  void poison_unwritten();
   size_t size() const { return tensors_.size(); }
   /*! \brief Tensors by ascending address. */
   std::vector<GmTensor>& tensors() { return tensors_; }

@@ -102,6 +102,17 @@ using AccessList = std::vector<Access>;
 /*! \brief Shadow of a byte with no defined bit; what memory holds before anything is written to it. */
 constexpr uint8_t kUndefinedByte = 0xFF;
 
+/*!
+ * \brief Shadow of a byte that comes from an element of a fresh output nobody has written.
+ *
+ * Writing it back to such an output (a tile that is loaded, changed in part and stored) leaves the element unwritten; where other
+ * undefined bytes matter, it is as undefined as they are.
+ */
+constexpr uint8_t kUnwrittenByte = 0x55;
+
+/*! \brief Contents of fresh memory: NaN in every floating-point format, -1 in integers. It never looks like a result. */
+constexpr uint8_t kPoison = 0xFF;
+
 /*! \brief One on-chip memory of a core. */
 struct Memory {
   uint8_t* data = nullptr;
@@ -158,8 +169,16 @@ class ExecContext {
   virtual uint8_t* gm_shadow(int64_t address) = 0;
   /*! \brief Note that `bytes` of GM from `address` on have a value now. An atomic update gives them none. */
   virtual void mark_written(int64_t address, int64_t bytes) = 0;
+  /*! \brief The opposite: bytes of an output nobody wrote have been copied there. False when `address` lies in no fresh output. */
+  virtual bool mark_unwritten(int64_t /*address*/, int64_t /*bytes*/) { return false; }
+  /*! \brief Shadow of bytes of a fresh output. False, and nothing stored, when all are defined or it is another tensor. */
+  virtual bool unwritten_shadow(int64_t /*address*/, int64_t /*bytes*/, uint8_t* /*shadow*/) { return false; }
   /*! \brief Report that undefined bytes `[offset, offset+len)` of `space` reached a place that matters. */
   virtual void report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) = 0;
+  /*! \brief The scalar an instruction returns comes from undefined bytes. */
+  virtual void hold_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len) {
+    report_undefined(instr, space, offset, len, "scalar value");
+  }
   /*! \brief Report a value the instruction cannot work with (for example a stride its field cannot hold). */
   virtual void report_invalid(const Instr& instr, const char* why) = 0;
   /*! \brief Append to what the core has printed. */

@@ -68,6 +68,7 @@ void Machine::start(Core& core, const std::function<Program(const Core&)>& progr
   core.fiber = std::make_unique<Fiber>([this, &core, &program] {
     try {
       program(core)();
+      core.report_scalar();
     } catch (const std::exception& e) {
       if (error_.empty()) error_ = core.name() + ": " + e.what();
       aborted_ = true;

@@ -8,6 +8,7 @@ from ..ir import (
     BufferStore,
     Continue,
     For,
+    Range,
     Stmt,
     const_int,
     dtype_of,
@@ -21,23 +22,40 @@ from .affine import affine
 from .tile_uses import is_buffer_var, loads_in, uses_of
 
 
+LONGEST = 1 << 20
+"""Iterations from which on a bound says nothing useful about what a loop touches."""
+
+
 class NestIndices:
     """Which indices of a nest are sums of its loop variables, the rest being the same in all iterations.
 
     loops: (variable, extent) of the nest, outermost first. body: what it holds. stepped: loops inside whose iterations are not looked at
-    together, by their variables.
+    together, by their variables. widest: loops inside count with the most iterations they may have.
     """
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset = frozenset()):
+    def __init__(self, loops, body: Stmt, stepped: frozenset = frozenset(), widest: bool = False):
         self.extents = {v: const_int(e) for v, e in loops}
         # A tile holds what all iterations of the loops inside the nest touch.
         # One that may be left early touches less than that.
         inner = [s for s in statements(body) if isinstance(s, For)]
-        left_early = [any(isinstance(x, (Break, Continue)) for x in statements(s)) for s in inner]
-        self.extents.update({s.loop_var: None if early else const_int(s.extent) or None for s, early in zip(inner, left_early)})
+        for s in inner:
+            left_early = not widest and any(isinstance(x, (Break, Continue)) for x in statements(s))
+            extent = const_int(s.extent)
+            if extent is None and widest:
+                extent = self._most(s.extent)
+            self.extents[s.loop_var] = None if left_early else extent or None
         self.extents.update(dict.fromkeys(stepped))
         self.local = {s.var for s in statements(body) if isinstance(s, Bind)}
         self.changed = uses_of(body).writes
+
+    def _most(self, extent) -> int | None:
+        """The largest value of an extent that depends on loop variables around it."""
+        analyzer = sym.Analyzer()
+        for v, n in self.extents.items():
+            if n:
+                analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(n, dtype_of(v))))
+        most = int(analyzer.const_int_bound(extent).max_value)
+        return most if 0 <= most < LONGEST else None
 
     def forms(self, indices) -> list | None:
         """Affine forms of all indices, or None."""

@@ -47,22 +47,30 @@ class OwnedTiles:
             places = [list(s.indices) for s in inside if isinstance(s, BufferStore) and s.buffer.same_as(buffer)]
             places += [list(x.indices) for s in inside for e in exprs(s) for x in loads_in(e) if x.source.same_as(buffer)]
             same = all(all(map(structural_equal, places[0], p)) for p in places[1:])
-            alone = sum(buffer in own_uses(s).all for s in inside) == self.users[buffer]
-            if same and alone and self.apart(places[0]):
+            if same and self.alone(buffer, inside) and self.apart(places[0]):
                 owned.add(buffer)
         return owned
 
-    def apart(self, indices: list) -> bool:
+    def of_boxes(self, nest: Stmt, boxes: dict) -> set:
+        """Buffers that only this nest uses, all of it inside of one box: `boxes` is {buffer: [(minimums, extents)]}."""
+        inside = list(statements(nest))
+        return {b for b, found in boxes.items() if len(found) == 1 and self.alone(b, inside) and self.apart(*found[0])}
+
+    def alone(self, buffer, inside: list) -> bool:
+        """True if no statement but those `inside` use a buffer."""
+        return sum(buffer in own_uses(s).all for s in inside) == self.users[buffer]
+
+    def apart(self, indices: list, extents: list | None = None) -> bool:
         """True if different blocks use different elements: each axis of the grid steps through a dimension of its own, over all that
-        a block uses of it."""
+        a block uses of it. `extents`: elements used from an index on, one if not given."""
         axes = set()
-        for index in indices:
+        for index, extent in zip(indices, extents or [1] * len(indices)):
             index = substitute_expr(index, self.lets)
             form = affine(index, [*self.grid, *(v for v, n in self.loops.items() if n)])
             if form is None or loads_in(form.base) or free_vars(form.base) & (self.loops.keys() | self.lets.keys()):
                 continue
             found = [v for v in form.coeffs if v in self.grid]
-            reach = sum(abs(c) * (self.loops[v] - 1) for v, c in form.coeffs.items() if v not in found)
+            reach = sum(abs(c) * (self.loops[v] - 1) for v, c in form.coeffs.items() if v not in found) + extent - 1
             if len(found) == 1 and abs(form.coeffs[found[0]]) > reach:
                 axes.add(found[0])
         return len(axes) == len(self.grid)

@@ -167,6 +167,14 @@ def position_in(node: Node, block: Block) -> int:
     return node.position
 
 
+def jumps_of(node: Node) -> list:
+    """The `break` and `continue` statements by which `node` may leave an iteration of the loop around it."""
+    if isinstance(node, Jump):
+        return [node.stmt]
+    arms = [a for a in (node.then, node.other) if a is not None] if isinstance(node, Branch) else []
+    return [s for arm in arms for n in arm.nodes for s in jumps_of(n)]
+
+
 def common_block(a: Node, b: Node) -> Block:
     """Innermost block that contains both nodes."""
     outer = set(map(id, path_to_root(a.parent)))
@@ -180,5 +188,5 @@ def enclosing_loops(block: Block) -> tuple:
 
 __all__ = [
     "Access", "Block", "Branch", "CORES", "Instr", "Jump", "LANES", "LANES_OF", "LANE_INDEX", "Loop", "Node", "Program",
-    "Sync", "common_block", "enclosing_loops", "path_to_root", "position_in",
+    "Sync", "common_block", "enclosing_loops", "jumps_of", "path_to_root", "position_in",
 ]  # fmt: skip

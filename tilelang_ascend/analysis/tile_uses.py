@@ -44,6 +44,9 @@ TILE_OP_OPERANDS = {
 #: Annotation of a loop of a nest: how many of its iterations count. Vector instructions may run all, element by element only these do.
 COUNT = "tl.count"
 
+#: Annotation of a nest whose iterations have to run one after the other, each from its first to its last statement; its value says why.
+IN_ORDER = "tl.in_order"
+
 #: Ops that talk to the user: they have to happen exactly once for each block of the user's grid.
 OUTPUT_OPS = ("tl.print", "tl.printf", "tl.device_assert")
 ATOMIC_OPS = ("tl.atomic_add", "tl.atomic_max", "tl.atomic_min")
@@ -57,6 +60,11 @@ def moved_regions(stmt) -> tuple | None:
     if name in ATOMIC_OPS and isinstance(stmt.value.args[1], TensorRegion):
         return stmt.value.args[1], stmt.value.args[0]
     return None
+
+
+def is_element_atomic(stmt) -> bool:
+    """True for an atomic update by a scalar expression."""
+    return isinstance(stmt, Evaluate) and op_name(stmt) in ATOMIC_OPS and not isinstance(stmt.value.args[1], TensorRegion)
 
 
 def with_regions(stmt: Evaluate, src, dst) -> Evaluate:
@@ -148,6 +156,6 @@ def covers_whole(arg) -> bool:
 
 
 __all__ = [
-    "ATOMIC_OPS", "COUNT", "OUTPUT_OPS", "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_parallel", "is_scalar_var", "loads_in",
-    "moved_regions", "on_chip", "own_uses", "region_buffer", "uses_of", "with_regions",
+    "ATOMIC_OPS", "COUNT", "IN_ORDER", "OUTPUT_OPS", "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_element_atomic",
+    "is_parallel", "is_scalar_var", "loads_in", "moved_regions", "on_chip", "own_uses", "region_buffer", "uses_of", "with_regions",
 ]

@@ -15,9 +15,10 @@ from functools import cached_property
 
 import numpy as np
 
+from ..ir import Break
 from .dependence import Dependence
 from .linear import Linear
-from .program import LANES, Branch, Instr, Jump, Loop, Program, Sync, path_to_root
+from .program import LANES, Branch, Instr, Jump, Loop, Program, Sync, jumps_of, path_to_root
 
 #: Kinds of trace events: the first item of each event tuple.
 INSTR, GAP, SYNC, FORK, ELSE, JOIN, JUMP = range(7)
@@ -77,7 +78,7 @@ def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), a
 
 
 def _has_forks(program: Program, exits: set) -> bool:
-    return bool(exits) or any(isinstance(b.owner, Branch) for i in program.instrs for b in path_to_root(i.parent))
+    return bool(exits) or any(loop.has_jump for loop in program.loops) or any(isinstance(b.owner, Branch) for i in program.instrs for b in path_to_root(i.parent))
 
 
 class _TripPlan:
@@ -177,7 +178,7 @@ class _Unroller:
         return column
 
     def block(self, block) -> None:
-        env, last = self.env, -1
+        env, last, skipped = self.env, -1, 0
         # A statement of both cores is two nodes in one place.
         for node, following in zip(block.nodes, [*block.nodes[1:], None]):
             if node.position > last:
@@ -185,7 +186,12 @@ class _Unroller:
             _VISIT[type(node)](self, node)
             last = node.position + 1
             if following is None or following.position != node.position:
+                if following is not None and jumps_of(node):
+                    # What is left of the iteration exists on one path only.
+                    self.events.append((FORK,))
+                    skipped += 1
                 self.events.append((GAP, block, last, env))
+        self.events.extend([(JOIN,)] * skipped)
 
     def instr(self, node: Instr) -> None:
         versions = {f: f.evaluate(self.env) for f in self.version_forms.get(node, ())}
@@ -221,7 +227,7 @@ class _Unroller:
                     break
 
     def loop(self, node: Loop) -> None:
-        trip, may_exit = self.trips[node], node in self.exits
+        trip, may_exit = self.trips[node], node in self.exits or any(isinstance(s, Break) for n in node.body.nodes for s in jumps_of(n))
         outer = self.env
         self.iters.append(0)
         for i in range(trip):

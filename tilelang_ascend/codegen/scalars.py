@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir import Call, FloatImm, IntImm, TensorLoad, Var, const_int, dtype_of, op_name, tirx
 from ..isa import CTYPES
-from .signs import is_nonnegative
+from .signs import is_nonnegative, is_nonzero
 from .words import round_to
 
 # Division and remainder bind like multiplication in C++; a level of their own keeps them in parentheses next to it.
@@ -39,30 +39,59 @@ BINARY = {
 _ARITHMETIC = frozenset({MUL, DIV, ADD})
 _RELATIONS = frozenset({RELATION, EQUALITY})
 
-#: node -> (helper, plain operator that does the same for operands that are not negative)
+#: node -> helper
 HELPED = {
-    tirx.FloorDiv: ("FloorDiv", "/"),
-    tirx.FloorMod: ("FloorMod", "%"),
-    tirx.Min: ("Min", None),
-    tirx.Max: ("Max", None),
+    tirx.Min: ("Min",),
+    tirx.Max: ("Max",),
+}
+
+#: integer division -> (helper, operator that does the same where both operands are not negative and the divisor is not 0,
+#: whether it always does where the divisor is a constant)
+DIVISIONS = {
+    tirx.FloorDiv: ("FloorDiv", "/", False),
+    tirx.FloorMod: ("FloorMod", "%", False),
+    tirx.Div: ("TruncDiv", "/", True),
+    tirx.Mod: ("TruncMod", "%", True),
 }
 
 #: Definitions of the helpers a kernel may use; only used ones are emitted.
 HELPERS = {
     "FloorDiv": """\
-// Division that rounds towards minus infinity.
+// Division that rounds towards minus infinity; 0 where b is 0, and the most negative number by -1 is itself.
 template <typename T>
 __aicore__ inline T FloorDiv(T a, T b) {
+  if (b == 0) return 0;
+  if (a < 0 && b + 1 == 0) return static_cast<T>(0 - static_cast<uint64_t>(a));
   const T q = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
 """,
     "FloorMod": """\
-// Remainder with the sign of the divisor.
+// Remainder with the sign of the divisor; a where b is 0.
 template <typename T>
 __aicore__ inline T FloorMod(T a, T b) {
+  if (b == 0) return a;
+  if (a < 0 && b + 1 == 0) return 0;
   const T r = a % b;
   return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;
+}
+""",
+    "TruncDiv": """\
+// Division that rounds towards zero; 0 where b is 0, and the most negative number by -1 is itself.
+template <typename T>
+__aicore__ inline T TruncDiv(T a, T b) {
+  if (b == 0) return 0;
+  if (a < 0 && b + 1 == 0) return static_cast<T>(0 - static_cast<uint64_t>(a));
+  return a / b;
+}
+""",
+    "TruncMod": """\
+// Remainder with the sign of the dividend; a where b is 0.
+template <typename T>
+__aicore__ inline T TruncMod(T a, T b) {
+  if (b == 0) return a;
+  if (a < 0 && b + 1 == 0) return 0;
+  return a % b;
 }
 """,
     "Min": """\
@@ -163,6 +192,8 @@ class ScalarText:
     def text(self, e) -> tuple[str, int]:
         """(text, precedence) of an expression."""
         kind = type(e)
+        if kind in DIVISIONS and "int" in dtype_of(e):
+            return self.division(e, *DIVISIONS[kind])
         if kind in BINARY:
             return self.binary(e, *BINARY[kind])
         if kind in HELPED:
@@ -208,13 +239,17 @@ class ScalarText:
             return f"static_cast<{CTYPES[dtype]}>({text})", ATOM
         return text, precedence
 
-    def helped(self, e, helper: str, plain: str | None):
-        dtype = dtype_of(e)
-        if plain and all(is_nonnegative(x, self.nonnegative) for x in (e.a, e.b)):
+    def division(self, e, helper: str, plain: str, truncates: bool):
+        by = const_int(e.b)
+        nonnegative = all(is_nonnegative(x, self.nonnegative) for x in (e.a, e.b))
+        if is_nonzero(e.b) and (nonnegative or truncates and by is not None and by != -1):
             return self.binary(e, plain, DIV)
+        # A divisor of run time: numbers that are not negative are rounded the same way in both directions.
+        return self.helped(e, {"FloorDiv": "TruncDiv", "FloorMod": "TruncMod"}.get(helper, helper) if nonnegative else helper)
+
+    def helped(self, e, helper: str):
         self.helpers.add(helper)
-        text = f"{helper}<{CTYPES[dtype]}>({self(e.a)}, {self(e.b)})"
-        return text, ATOM
+        return f"{helper}<{CTYPES[dtype_of(e)]}>({self(e.a)}, {self(e.b)})", ATOM
 
     def print_Not(self, e):
         return f"!{operand_text(self.text(e.a), UNARY, False)}", UNARY

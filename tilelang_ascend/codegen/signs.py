@@ -22,3 +22,13 @@ def is_nonnegative(e, known: set) -> bool:
     if isinstance(e, tirx.Max):
         return is_nonnegative(e.a, known) or is_nonnegative(e.b, known)
     return False
+
+
+def is_nonzero(e) -> bool:
+    """True when an integer expression cannot be 0."""
+    if isinstance(e, IntImm):
+        return int(e.value) != 0
+    if isinstance(e, tirx.Max):
+        return any(isinstance(x, IntImm) and int(x.value) > 0 for x in (e.a, e.b))
+    widens = isinstance(e, tirx.Cast) and "int" in dtype_of(e.value) and itemsize(dtype_of(e.value)) <= itemsize(dtype_of(e))
+    return widens and is_nonzero(e.value)

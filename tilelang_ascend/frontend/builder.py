@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from typing import Any
 
 from ..errors import KernelSyntaxError, Location, ScopeError, location_in_code
@@ -28,14 +27,15 @@ from ..ir import (
     tvm,
     tvm_ffi,
 )
+from .evaluation import Evaluations
 from .scopes import check_scopes
 from .values import Restart, ScalarVar
+from .values import active as _active
 
 _NOT_USER = tuple(
     os.path.dirname(os.path.abspath(f)) + os.sep
     for f in (os.path.dirname(os.path.abspath(__file__)), tvm.__file__, tvm_ffi.__file__)
 )
-_active = threading.local()
 _source_names: dict[str, SourceName] = {}
 _positions: dict[int, tuple[Any, list]] = {}  # by identity; the value keeps the code object alive
 
@@ -45,11 +45,17 @@ def is_user_code(code) -> bool:
     return not code.co_filename.startswith(_NOT_USER)
 
 
-def user_location() -> Location | None:
-    """Where the user's program is: the innermost frame outside this package."""
+def user_frame():
+    """The innermost frame outside this package, None if there is none."""
     frame = sys._getframe(1)
     while frame is not None and not is_user_code(frame.f_code):
         frame = frame.f_back
+    return frame
+
+
+def user_location() -> Location | None:
+    """Where the user's program is: the innermost frame outside this package."""
+    frame = user_frame()
     if frame is None:
         return None
     code = frame.f_code
@@ -76,6 +82,8 @@ class Region:
     def __init__(self, kind: str, parent: Region | None, where: Location | None):
         self.kind, self.parent, self.where = kind, parent, where
         self.stmts: list = []
+        self.opened = 0  # time of its first statement, and reads from before that it uses (see `evaluation`)
+        self.older_reads: list = []
         self.carried: dict[str, Any] = {}  # names read at the head of the next iteration, with their non-scalar values
 
     def inside(self, kind: str) -> bool:
@@ -93,6 +101,7 @@ class Builder:
 
     def __init__(self, facts: dict | None = None):
         self.facts = {} if facts is None else facts
+        self.evaluations = Evaluations(self, user_frame)
         self.region = self.root = Region("func", None, None)
         self.names: dict[str, int] = {}
         self.pending: list[tuple] = [()]
@@ -137,6 +146,7 @@ class Builder:
 
     def emit(self, stmt) -> None:
         """Append a statement to the current region."""
+        self.evaluations.statement(stmt)
         self.region.stmts.append(stmt)
 
     def span(self) -> Span | None:
@@ -146,12 +156,14 @@ class Builder:
     def push(self, kind: str, where: Location | None = None) -> Region:
         """Open a region."""
         self.region = Region(kind, self.region, where or user_location())
+        self.region.opened = self.evaluations.tick()
         return self.region
 
     def pop(self, region: Region):
         """Close `region` and return its statements as one."""
         assert self.region is region, f"region {self.region.kind} closed as {region.kind}"
         self.region = region.parent
+        self.evaluations.close(region)
         return seq(region.stmts)
 
     def unique(self, name: str) -> str:
@@ -195,6 +207,7 @@ class Builder:
         """Allocate a buffer in the current region (or an enclosing one)."""
         buffer = decl_buffer(list(shape), str(dtype), name, scope=scope)
         stmt = AllocBuffer(buffer, annotations=annotations, span=self.span())
+        self.evaluations.statement(stmt)
         (region or self.region).stmts.append(stmt)
         return buffer
 
@@ -221,6 +234,7 @@ class Builder:
     def finish(self, where: Location | None, params=()):
         """The body of the function with these parameters."""
         assert self.region is self.root, "a region was left open"
+        self.evaluations.finish()
         body = seq(self.root.stmts)
         check_scopes(body, where, params)
         return body

@@ -17,6 +17,7 @@ from .builder import Builder, constant, is_user_code, user_location
 from .control import serial_range
 from .flow import boolop, iterable
 from .items import shape
+from .keywords import other_meaning
 from .kit import OPS
 from .operators import binop, cast, plain
 from .source import rewritten_function
@@ -31,9 +32,13 @@ def nested(function):
     return _traced(function)
 
 
-def _traced(function):
+def _traced(function, source=None):
+    """`source`: the function as its author wrote it, for interpreters of Python."""
+
     @functools.wraps(function)
     def call(*args, **kwargs):
+        if source is not None and (interpreter := other_meaning("call_macro")) is not None:
+            return interpreter(source, args, kwargs)
         builder = Builder.active()
         if builder is None:
             return function(*args, **kwargs)
@@ -49,6 +54,8 @@ def _traced(function):
             del builder.loops[loops:], builder.calls[calls:]
 
     call._tl_traced = True
+    if source is not None:
+        call._tl_source, call._tl_takes_variables = source, True
     return call
 
 
@@ -101,7 +108,7 @@ def inline(function: types.FunctionType):
     if code.co_filename in _without_source:
         return function
     try:
-        return _traced(rewritten_function(function, sys.modules[__package__ + ".ops"]))
+        return _traced(rewritten_function(function, sys.modules[__package__ + ".ops"]), function)
     except SourceUnavailable:
         _without_source.add(code.co_filename)
         return function

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InvalidKernel, UnsupportedConstruct
-from ..ir import Break, For, ForKind, IfThenElse, IntImm, While, as_expr, children, const_int, tirx
+from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, as_expr, children, const_int, tirx
 from . import operators
 from .annotations import dtype_name
 from .builder import Builder, Region, constant, index_var, span_of, user_location
@@ -106,6 +106,7 @@ class If(_Statement):
 
     def then(self) -> bool:
         if self.runtime:
+            self.builder.evaluations.use(self.test)
             self.region = self.builder.push("branch", self.where)
         return True if self.runtime else self.test
 
@@ -241,9 +242,9 @@ class WhileLoop(_Loop):
 
     word = "while"
 
-    def __init__(self, names, flags):
+    def __init__(self, names, flags, binds: bool):
         super().__init__(names, flags)
-        self.done = False
+        self.done, self.binds = False, binds
         self.region = self.builder.region
         self.forever_key, self.runtime_key = ("python", self.where), ("runtime", self.where)
         self.builder.loops.append(self)
@@ -262,10 +263,8 @@ class WhileLoop(_Loop):
             self.runtime = known is None or self.runtime_key in facts
             self.done = known is False and not self.runtime
         if self.runtime:
-            self._check_pure()
-            values = self.promote(values)
-            self.mark()
-            return values
+            self._forget_condition()
+            return self.promote(values)
         self.rounds += 1
         if self.rounds > _MAX_UNROLLED:
             raise InvalidKernel(
@@ -273,20 +272,36 @@ class WhileLoop(_Loop):
             )
         return values
 
-    def _check_pure(self) -> None:
-        if len(self.builder.region.stmts) != self.marked:
+    def _forget_condition(self) -> None:
+        """What the condition did in front of the loop, it will do at its head."""
+        stmts = self.builder.region.stmts
+        if all(isinstance(s, Bind) for s in stmts[self.marked :]):
+            return
+        if self.binds:
             raise UnsupportedConstruct(
-                "a `while` condition that computes more than one expression",
+                "a `while` condition with `:=` that changes memory",
                 at=self.where,
                 hint="compute it before the loop and again at the end of the body",
             )
+        del stmts[self.marked :]
 
-    def begin(self, condition) -> None:
-        """The condition once more, now on mutable scalars."""
-        self._check_pure()
-        condition = True if condition is FOREVER else operators.as_bool(condition)
-        self.condition = condition if is_expr(condition) else tirx.const(bool(condition), "bool")
+    def begin(self) -> None:
+        """The head of the loop: the condition follows once more, now on mutable scalars."""
         self.open("while", self.entry)
+        self.head = self.builder.evaluations.tick()
+
+    def condition(self, condition) -> None:
+        """A condition that is one expression is the one of the loop; what computes more stands at the start of its body."""
+        condition = True if condition is FOREVER else operators.as_bool(condition)
+        test = condition if is_expr(condition) else tirx.const(bool(condition), "bool")
+        if not self.region.stmts:
+            self.builder.evaluations.use(test, since=self.head)
+            self.test = test
+            return
+        self.test = tirx.const(True, "bool")
+        self.builder.evaluations.use(test)
+        leave = Break(span=span_of(self.where))
+        self.builder.emit(IfThenElse(operators.logical_not(test), leave, None, span=span_of(self.where)))
 
     def finish(self) -> bool:
         """End of the body: True leaves the generated loop."""
@@ -297,11 +312,11 @@ class WhileLoop(_Loop):
         if not self.runtime:
             return values
         body = self.builder.pop(self.region)
-        if constant(self.condition) is True and not _has_break(body):
+        if constant(self.test) is True and not _has_break(body):
             # No break that depends on run-time values: this is a loop of Python, to be run at compile time.
             self.builder.facts[self.forever_key] = True
             raise Restart
-        self.builder.emit(While(self.condition, body, span=span_of(self.where)))
+        self.builder.emit(While(self.test, body, span=span_of(self.where)))
         return self.merge((values, self.entry))
 
 
@@ -352,9 +367,9 @@ def for_(iterable, names, flags, targets) -> ForLoop:
     return ForLoop(iterable, names, flags, targets)
 
 
-def while_(names, flags) -> WhileLoop:
-    """`while …:`."""
-    return WhileLoop(names, flags)
+def while_(names, flags, binds: bool = False) -> WhileLoop:
+    """`while …:`; `binds`: there is a `:=` in the condition."""
+    return WhileLoop(names, flags, binds)
 
 
 __all__ = ["FOREVER", "UNBOUND", "for_", "if_", "serial_range", "while_"]

@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import Callable
 
 from ..errors import UnsupportedConstruct
-from ..ir import Break, Continue
+from ..ir import Bind, Break, Continue, IfThenElse, dtype_of, substitute_expr, tirx
 from . import operators
-from .builder import Builder, constant
+from .builder import Builder, Region, constant
 from .operators import plain
 from .output import emit_assert
-from .values import LoopSpec, Restart, is_buffer, is_expr, is_region
+from .values import LoopSpec, Restart, element, is_buffer, is_expr, is_region, reads_memory
 
 
 def break_() -> bool:
@@ -125,8 +125,61 @@ def boolop(op: str, first, *rest: Callable):
                 return value
             result = plain(thunk())
         else:
-            result = (operators.logical_and if op == "And" else operators.logical_or)(result, plain(thunk()))
+            result = _second(op, result, thunk)
     return result
+
+
+def _second(op: str, first, thunk: Callable):
+    """``first and thunk()`` / ``first or thunk()`` for a `first` known only when the kernel runs."""
+    second, part = _part(thunk)
+    if _has_no_effects(part):
+        return (operators.logical_and if op == "And" else operators.logical_or)(first, _without_names(second, part))
+    known = (tirx.const(op == "Or", "bool"), Region("branch", part.parent, part.where))
+    sides = ((second, part), known) if op == "And" else (known, (second, part))
+    return _chosen(operators.as_bool(first), *((operators.as_bool(v), p) for v, p in sides))
+
+
+def _part(thunk: Callable) -> tuple:
+    """(value, region) of a part of an expression that may not be evaluated: its statements are not emitted yet."""
+    builder = Builder.current()
+    region = builder.push("branch")
+    value = plain(thunk())
+    builder.pop(region)
+    return value, region
+
+
+def _has_no_effects(part: Region) -> bool:
+    return all(isinstance(s, Bind) for s in part.stmts)
+
+
+def _without_names(value, part: Region):
+    """`value` of a part without effects. Names in it that read memory, which the part may have to guard, are replaced by what they
+    hold; the others are bound in front of the expression.
+    """
+    held: dict = {}
+    for s in part.stmts:
+        e = substitute_expr(s.value, held)
+        if reads_memory(e):
+            held[s.var] = e
+        else:
+            Builder.current().emit(s if e.same_as(s.value) else Bind(s.var, e, span=s.span))
+    return substitute_expr(value, held) if held and is_expr(value) else value
+
+
+def _chosen(condition, then: tuple, other: tuple):
+    """The value of one of two parts of which at least one has effects, as an `if` statement that sets a variable."""
+    builder = Builder.current()
+    values = operators.match(then[0], other[0])
+    buffer = builder.alloc((1,), dtype_of(values[0]), "local.var", builder.unique("chosen"))
+    builder.evaluations.use(condition)
+    bodies = []
+    for value, (_, part) in zip(values, (then, other)):
+        region = builder.push("branch", part.where)
+        region.stmts += part.stmts
+        builder.store(buffer, value, [0])
+        bodies.append(builder.pop(region))
+    builder.emit(IfThenElse(condition, *bodies, span=builder.span()))
+    return element(buffer, [0])
 
 
 def ifexp(condition, then: Callable, other: Callable):
@@ -135,7 +188,10 @@ def ifexp(condition, then: Callable, other: Callable):
     known = constant(condition) if is_expr(condition) else bool(condition)
     if known is not None:
         return then() if known else other()
-    return operators.select(condition, then(), other())
+    sides = _part(then), _part(other)
+    if all(_has_no_effects(part) for _, part in sides):
+        return operators.select(condition, *(_without_names(value, part) for value, part in sides))
+    return _chosen(condition, *sides)
 
 
 def truth(condition):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ..errors import InvalidArgument, UnsupportedConstruct
-from ..ir import BufferLoad, const_int, dtype_of, free_vars, region, sym
+from ..ir import const_int, dtype_of, free_vars, region, sym
 from . import operators
 from .annotations import DType
 from .builder import Builder, constant
 from .names import bind, store_scalar
 from .operators import as_scalar, binop, cast, plain
-from .values import Restart, ScalarVar, is_buffer, is_expr, is_region
+from .values import Restart, ScalarVar, element, is_buffer, is_expr, is_region
 
 
 def shape(value):
@@ -63,13 +63,19 @@ def getitem(obj, index):
         return obj
     if not is_buffer(obj):
         return _python_item(obj, index)
-    items = _indices(obj, index)
-    dims = list(obj.ty.shape)
+    where = _place(obj, index)
+    return element(obj, where) if isinstance(where, list) else where
+
+
+def _place(buffer, index):
+    """Where ``buffer[index]`` is: the indices of an element, or a region."""
+    items = _indices(buffer, index)
+    dims = list(buffer.ty.shape)
     if len(items) == len(dims) and not any(isinstance(i, slice) for i in items):
-        return BufferLoad(obj, [_as_index(_one_index(i, d)) for i, d in zip(items, dims)])
+        return [_as_index(_one_index(i, d)) for i, d in zip(items, dims)]
     items += [slice(None)] * (len(dims) - len(items))
-    mins, extents = zip(*[_dimension(obj, i, d) for i, d in zip(items, dims)])
-    return region(obj, [_as_index(m) for m in mins], [_as_index(e) for e in extents])
+    mins, extents = zip(*[_dimension(buffer, i, d) for i, d in zip(items, dims)])
+    return region(buffer, [_as_index(m) for m in mins], [_as_index(e) for e in extents])
 
 
 def _as_index(i):
@@ -90,6 +96,8 @@ def _dimension(buffer, i, dim):
     stop = dim if i.stop is None else _one_index(i.stop, dim)
     extent = binop("Sub", stop, start)
     if not isinstance(extent, int):
+        if (builder := Builder.active()) is not None:
+            builder.evaluations.use(extent)  # before equal reads of different times cancel
         extent = sym.Analyzer().simplify(extent)
         extent = extent if const_int(extent) is None else const_int(extent)
     if isinstance(extent, int) and extent <= 0:
@@ -157,11 +165,12 @@ def _has(obj, index) -> bool:
 
 def _store_item(buffer, index, value) -> None:
     builder = Builder.current("an element store")
-    place = getitem(buffer, index)
-    if is_region(place) and any(constant(r.extent) != 1 for r in place.region):
-        REGION_ASSIGNMENT[0](place, value)
-        return
-    where = list(place.indices) if hasattr(place, "indices") else [r.min for r in place.region]
+    where = _place(buffer, index)
+    if is_region(where):
+        if any(constant(r.extent) != 1 for r in where.region):
+            REGION_ASSIGNMENT[0](where, value)
+            return
+        where = [r.min for r in where.region]
     builder.store(buffer, cast(as_scalar(value, "the stored value"), dtype_of(buffer)), where)
 
 
@@ -169,13 +178,15 @@ def _store_item(buffer, index, value) -> None:
 REGION_ASSIGNMENT: list[Callable[[Any, Any], None]] = []
 
 
-def augitem(op: str, obj, index, value) -> None:
-    """``obj[index] <op>= value`` with the index evaluated once."""
-    if isinstance(index, tuple):
-        index = tuple(_once(i) for i in index)
-    else:
-        index = _once(index)
-    old = getitem(obj, index)
+def place(obj, index) -> tuple:
+    """The left side of ``obj[index] <op>= value``: evaluated once, and before the right side."""
+    index = tuple(map(_once, index)) if isinstance(index, tuple) else _once(index)
+    return obj, index, getitem(obj, index)
+
+
+def augitem(op: str, target: tuple, value) -> None:
+    """``obj[index] <op>= value`` for the `place` of ``obj[index]``."""
+    obj, index, old = target
     setitem(inplace(op, old, value), obj, index)
 
 

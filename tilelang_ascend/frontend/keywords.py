@@ -10,7 +10,8 @@ import difflib
 import enum
 import functools
 import inspect
-from typing import Callable
+import threading
+from typing import Any, Callable
 
 from ..errors import UnknownArgument
 from .builder import Builder, user_location
@@ -18,6 +19,20 @@ from .builder import Builder, user_location
 
 class Ignored:
     """Annotation of a parameter without effect on this machine."""
+
+
+_other = threading.local()
+
+
+def interpret_with(meaning: Callable[[str], Any] | None) -> None:
+    """In this thread, `T.copy` is `meaning("T.copy")` from now on (None: what it says in `language` again)."""
+    _other.meaning = meaning
+
+
+def other_meaning(name: str):
+    """What a function of the language does instead of building IR; None when it builds IR."""
+    meaning = getattr(_other, "meaning", None)
+    return None if meaning is None else meaning(name)
 
 
 def note_hint(text: str) -> None:
@@ -38,10 +53,12 @@ def checked(function: Callable, name: str | None = None) -> Callable:
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise _mismatch(name, signature, kwargs, error) from None
+        other = other_meaning(name)
+        if other is not None:
+            if kwargs:
+                _bound(signature, name, args, kwargs)
+            return other(*args, **kwargs)
+        bound = _bound(signature, name, args, kwargs)
         for hint, default in hints.items():
             given = bound.arguments.get(hint, default)
             if given is not default and not (isinstance(given, (bool, int, str)) and given == default):
@@ -49,6 +66,13 @@ def checked(function: Callable, name: str | None = None) -> Callable:
         return function(*args, **kwargs)
 
     return call
+
+
+def _bound(signature: inspect.Signature, name: str, args: tuple, kwargs: dict) -> inspect.BoundArguments:
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise _mismatch(name, signature, kwargs, error) from None
 
 
 def _shown(value) -> str:

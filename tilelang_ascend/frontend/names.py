@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Callable
 
 from ..errors import InvalidArgument, InvalidKernel, KernelSyntaxError, TilelangAscendError, UnsupportedConstruct
-from ..ir import TensorLoad, dtype_of, walk_expr
+from ..ir import TensorLoad, dtype_of
 from .annotations import DType, TensorSpec, join_dtypes
 from .builder import Builder, constant, unreadable
 from .flow import iterable
 from .operators import as_scalar, cast, plain
-from .values import UNBOUND, ElementRef, ScalarVar, Unavailable, is_buffer, is_expr, is_region
+from .values import UNBOUND, ElementRef, ScalarVar, Unavailable, is_buffer, is_expr, is_region, reads_memory
 
 
 def hint(names):
@@ -141,6 +141,8 @@ def param(value, name: str, by_reference: bool):
 
 
 def _reference(name: str, value):
+    if is_expr(value):
+        value = Builder.current().evaluations.address(value)
     if isinstance(value, TensorLoad):
         return ElementRef(name, value)
     if isinstance(value, ScalarVar) or is_buffer(value):
@@ -157,13 +159,7 @@ def snapshot(names, *values):
     builder.pending[-1] = ()
     if len(values) == 1:
         return values
-    return tuple(builder.let(n, v) if is_expr(v) and _reads_memory(v) else v for n, v in zip(names, values))
-
-
-def _reads_memory(expr) -> bool:
-    found = []
-    walk_expr(expr, lambda e: found.append(e) if isinstance(e, TensorLoad) else None)
-    return bool(found)
+    return tuple(builder.let(n, v) if is_expr(v) and reads_memory(v) else v for n, v in zip(names, values))
 
 
 def unpack(_hint, value):

@@ -12,7 +12,8 @@ from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..ir import FloatImm, IntImm, dtype_of, tirx
 from .annotations import DType, dtype_name, is_float, join_dtypes
 from .builder import constant
-from .values import ScalarVar, is_buffer, is_expr, is_region
+from .keywords import other_meaning
+from .values import ScalarVar, choice, element, is_buffer, is_expr, is_region
 
 PYTHON = {
     "Add": operator.add,
@@ -91,7 +92,7 @@ def as_scalar(value: Any, what: str = "this value"):
     if is_expr(value):
         return value
     if is_region(value) and all(constant(r.extent) == 1 for r in value.region):
-        return tirx.BufferLoad(value.source, [r.min for r in value.region])
+        return element(value.source, [r.min for r in value.region])
     if is_buffer(value) or is_region(value):
         raise DtypeMismatch(
             f"{what} is a tile ({_describe(value)}), a scalar is needed here",
@@ -152,7 +153,11 @@ def integer_range(dtype: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-DType.convert = staticmethod(cast)
+def _convert(value, dtype):
+    return (other_meaning("to_dtype") or cast)(value, dtype)
+
+
+DType.convert = staticmethod(_convert)
 
 
 def match(a, b):
@@ -330,7 +335,7 @@ def logical_and(a, b):
         return b if a else a
     if not is_expr(b):
         return a if b else tirx.const(False, "bool")
-    return tirx.And(as_bool(a), as_bool(b))
+    return choice(tirx.And(as_bool(a), as_bool(b)))
 
 
 def logical_or(a, b):
@@ -339,7 +344,7 @@ def logical_or(a, b):
         return a if a else b
     if not is_expr(b):
         return tirx.const(True, "bool") if b else a
-    return tirx.Or(as_bool(a), as_bool(b))
+    return choice(tirx.Or(as_bool(a), as_bool(b)))
 
 
 def select(cond, a, b):
@@ -349,4 +354,4 @@ def select(cond, a, b):
     if known is not None or not is_expr(cond):
         return a if (known if known is not None else cond) else b
     a, b = match(a, b)
-    return tirx.if_then_else(cond, a, b)
+    return choice(tirx.if_then_else(cond, a, b))

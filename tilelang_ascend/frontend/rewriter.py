@@ -183,13 +183,14 @@ class Rewriter(ast.NodeTransformer):
         else:
             again = self.visit(kit.clone(node.test))
             first = self.visit(node.test)
-        made = kit.header(kit.call("while_", c_names, c_flags), node, node.test)
+        binds = any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test))
+        made = kit.header(kit.call("while_", c_names, c_flags, kit.const(binds)), node, node.test)
         head: list[ast.stmt] = [ast.Expr(kit.method(state, "mark"))]
         decide = kit.method(state, "decide", first, kit.names(names))
         head.append(ast.Assign([kit.names(names, ast.Store)], decide) if names else ast.Expr(decide))
         head.append(ast.If(ast.Attribute(kit.load(state), "done", ast.Load()), [ast.Break()], []))
-        begin = ast.Expr(kit.method(state, "begin", again))
-        head.append(ast.If(ast.Attribute(kit.load(state), "runtime", ast.Load()), [begin], []))
+        again = [ast.Expr(kit.method(state, "begin")), ast.Expr(kit.method(state, "condition", again))]
+        head.append(ast.If(ast.Attribute(kit.load(state), "runtime", ast.Load()), again, []))
         body = head + self._block(node.body) + [ast.If(kit.method(state, "finish"), [ast.Break()], [])]
         out = [
             ast.Assign([kit.store(state)], made),
@@ -336,7 +337,7 @@ class Rewriter(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign):
         op, value, target = kit.const(type(node.op).__name__), self.visit(node.value), node.target
         if isinstance(target, ast.Subscript):
-            item = kit.call("augitem", op, self.visit(target.value), self._index(target.slice), value)
+            item = kit.call("augitem", op, kit.call("place", self.visit(target.value), self._index(target.slice)), value)
             return kit.located([ast.Expr(item)], node)
         old = self.visit(kit.as_load(target))
         return kit.located(self._assign(target, kit.header(kit.call("inplace", op, old, value), node)), node)

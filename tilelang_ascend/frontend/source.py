@@ -15,6 +15,7 @@ from .rewriter import OPS, rewrite
 
 LAMBDA = "<lambda>"
 _LAMBDA_NAME = "_tl_lambda"
+_BODY = "_tl_body"
 
 # Keyed by identity: code objects compare equal although they come from different files. The value keeps its key alive.
 _code_cache: dict[int, tuple[types.CodeType, types.CodeType]] = {}
@@ -95,6 +96,8 @@ def rewritten_code(fn: types.FunctionType) -> types.CodeType:
     node = function_ast(fn)
     _ast_cache.pop(fn, None)  # the rewriter edits the tree in place
     new = rewrite(node, fn.__code__.co_filename)
+    # Under a name of its own: in the factory the name of the function would hide a global of that name, which the body may call.
+    name, new.name = new.name, _BODY
     names = [OPS, *fn.__code__.co_freevars]
     factory = ast.FunctionDef(
         "_tl_factory",
@@ -106,7 +109,7 @@ def rewritten_code(fn: types.FunctionType) -> types.CodeType:
     factory.type_params = []
     module = ast.fix_missing_locations(ast.copy_location(ast.Module([ast.copy_location(factory, new)], []), new))
     outer = compile(module, fn.__code__.co_filename, "exec", dont_inherit=True)
-    code = _inner(_inner(outer, "_tl_factory"), new.name)
+    code = _inner(_inner(outer, "_tl_factory"), _BODY).replace(co_name=name)
     _code_cache[id(fn.__code__)] = (fn.__code__, code)
     return code
 

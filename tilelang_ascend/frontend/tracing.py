@@ -22,17 +22,20 @@ import sys
 import types
 from typing import Any, Callable
 
+from .. import interpret
 from ..errors import (
     InvalidKernel,
     Location,
     TilelangAscendError,
     UnsupportedConstruct,
     location_from_traceback,
+    location_in_code,
 )
 from ..ir import PrimFunc, Var, decl_buffer, dtype_of, imm, is_buffer_var
 from . import calls, ops
 from .annotations import DType, TensorSpec
 from .builder import Builder, is_user_code, span_of
+from .keywords import other_meaning
 from .source import rewritten_function
 from .values import Restart, StopProbe
 
@@ -61,6 +64,13 @@ def _locate(error: Exception) -> None:
     if isinstance(error, TilelangAscendError):
         error.attach(where)
         return
+    if isinstance(error, RecursionError):
+        raise InvalidKernel(
+            "this call is part of a recursion without end",
+            at=_recursive_call(error) or where,
+            hint="functions of a kernel are inlined: the condition that ends a recursion must be known at compile time; "
+            "use `while` or T.serial for a depth known only when the kernel runs",
+        ) from None
     if type(error).__name__ in ("InternalError", "TVMError") or type(error).__module__.startswith(("tvm", "tvm_ffi")):
         text = str(error).strip().splitlines()[-1]
         raise UnsupportedConstruct(f"this expression cannot be built: {text}", at=where) from error
@@ -71,6 +81,17 @@ def _locate(error: Exception) -> None:
             hint="lambdas defined outside the kernel run as plain Python: "
             "use T.if_then_else, T.And, T.Or in them, or a def",
         ) from error
+
+
+def _recursive_call(error: RecursionError) -> Location | None:
+    """The first call of the user's program that is made again further in."""
+    places, traceback = [], error.__traceback__
+    while traceback is not None:
+        if is_user_code(traceback.tb_frame.f_code):
+            places.append((traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    again = next((p for k, p in enumerate(places) if p in places[k + 1 :]), None)
+    return None if again is None else location_in_code(*again)
 
 
 # --- lazy ------------------------------------------------------------------------------------------------------------
@@ -84,12 +105,16 @@ def prim_func(func=None, *, eager_jit: bool = False):
     """
     if func is None:
         return lambda f: prim_func(f, eager_jit=eager_jit)
-    if isinstance(func, PrimFunc):
+    if isinstance(func, PrimFunc) or interpret.is_source(func):
         return func
     caller_names = _caller_names(sys._getframe(1))
     annotations = signature_types(func, caller_names)
+    if interpret.enabled():
+        return interpret.source(func, annotations)
     try:
-        return run_traced(lambda b: _trace_lazy(func, annotations, b), Builder)
+        traced = run_traced(lambda b: _trace_lazy(func, annotations, b), Builder)
+        traced._tl_source = (func, annotations)  # for `interpret.run`
+        return traced
     except TilelangAscendError as error:
         # The message carries the user's line; the frames of the tracer in between would only bury it.
         raise error.with_traceback(None) from error.__cause__
@@ -246,14 +271,14 @@ def trace(fn, args=(), kwargs=None) -> PrimFunc:
     """Run a lazy-style function and return the `PrimFunc` it builds. Raises `InvalidKernel` if it returns anything
     else.
     """
-    if isinstance(fn, PrimFunc):
+    if isinstance(fn, PrimFunc) or interpret.is_source(fn):
         return fn
     try:
         result = fn(*args, **(kwargs or {}))
     except TilelangAscendError as error:
         error.attach(location_from_traceback(error.__traceback__, is_user_code))
         raise
-    if not isinstance(result, PrimFunc):
+    if not isinstance(result, PrimFunc) and not interpret.is_source(result):
         raise InvalidKernel(
             f"'{fn.__name__}' returned {type(result).__name__}, not a kernel",
             at=_definition(fn),
@@ -275,6 +300,8 @@ def macro(func=None):
         return macro
     if getattr(func, "_tl_traced", False) or not isinstance(func, types.FunctionType):
         return func
+    if (interpreter := other_meaning("macro")) is not None or interpret.enabled():
+        return (interpreter or interpret.macro)(func)
     return calls.inline(func)
 
 

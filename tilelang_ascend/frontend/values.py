@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from typing import Any
 
 from ..errors import Location
-from ..ir import BufferLoad, is_buffer_var, tvm
+from ..ir import BufferLoad, TensorLoad, is_buffer_var, tvm, walk_expr
 
 Expr = tvm.ir.Expr
+
+active = threading.local()
+"""`builder`: the builder of this thread."""
+
+
+def element(buffer, indices):
+    """``buffer[indices]``, evaluated here: the value of this moment, whenever a statement uses it."""
+    load = BufferLoad(buffer, indices)
+    builder = getattr(active, "builder", None)
+    return load if builder is None else builder.evaluations.read(load)
+
+
+def choice(value):
+    """The same for an expression of which only a part is evaluated, decided when the kernel runs."""
+    builder = getattr(active, "builder", None)
+    return value if builder is None else builder.evaluations.choice(value)
 
 
 class Unavailable:
@@ -38,7 +55,7 @@ class ScalarVar:
 
     def load(self):
         """The value as an expression (or the number itself where it is known)."""
-        return BufferLoad(self.buffer, [0]) if self.known is None else self.known
+        return element(self.buffer, [0]) if self.known is None else self.known
 
     def __getitem__(self, index):
         return self.load()
@@ -55,7 +72,7 @@ class ElementRef(ScalarVar):
         self.indices = list(load.indices)
 
     def load(self):
-        return BufferLoad(self.buffer, self.indices)
+        return element(self.buffer, self.indices)
 
 
 @dataclasses.dataclass
@@ -78,6 +95,13 @@ class LoopSpec:
             "a kernel loop can only be used by a `for` statement",
             hint="use a Python list, tuple or range in comprehensions and in enumerate, zip or list",
         )
+
+
+def reads_memory(expr) -> bool:
+    """True if an expression has an element of a buffer in it."""
+    found: list = []
+    walk_expr(expr, lambda e: found.append(e) if isinstance(e, TensorLoad) else None)
+    return bool(found)
 
 
 def is_expr(value: Any) -> bool:

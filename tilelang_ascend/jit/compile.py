@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable
 
+from .. import interpret
 from ..errors import TilelangAscendError
 from ..log import get_logger
 from ..runtime.kernel import JITKernel
@@ -16,7 +17,9 @@ from .pass_config import normalize_pass_configs
 
 
 def is_prim_func(value: Any) -> bool:
-    """True for a traced kernel; never imports tvm, since without it there is none."""
+    """True for a traced kernel, or one that is to be interpreted; never imports tvm, since without it there is none."""
+    if interpret.is_source(value):
+        return True
     tirx = sys.modules.get("tvm.tirx")
     return tirx is not None and isinstance(value, tirx.PrimFunc)
 
@@ -31,6 +34,10 @@ def compile_prim_func(func, out_idx, execution_backend: str | None, target: Any,
     """Compile a traced kernel with already normalised options."""
     from .build import build_artifact
 
+    if interpret.is_source(func) or interpret.enabled():
+        kernel = interpret.compiled(func, out_idx)
+        if kernel is not None:
+            return kernel
     declared = declared_out_idx(func)
     if declared and out_idx is not None:
         raise ValueError("out_idx is given, but the kernel already declares its outputs with T.empty; drop out_idx")

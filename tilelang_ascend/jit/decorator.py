@@ -7,6 +7,7 @@ import inspect
 import types
 from typing import Any, Callable, Iterable
 
+from .. import interpret
 from ..errors import InvalidKernel
 from ..runtime.kernel import JITKernel
 from .compile import compile_prim_func, is_prim_func, par_map
@@ -49,6 +50,8 @@ class JITImpl:
         """Lazy: the compiled kernel. Eager: run on the tensors given, return the outputs."""
         if self.mode == "lazy":
             return self._lazy_kernel(args, kwargs)
+        if interpret.enabled():
+            return interpret.call_eager(self.func, args, kwargs)
         kernel, inputs = self._eager_kernel(args, kwargs)
         return kernel(*inputs)
 

@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any
 
 from ..errors import InvalidArgument, ShapeMismatch
-from ..frontend.builder import constant
+from ..frontend.builder import Builder, constant
 from ..frontend.operators import as_scalar, binop, plain
-from ..frontend.values import ScalarVar, is_buffer, is_region
+from ..frontend.values import ScalarVar, is_buffer, is_expr, is_region
 from ..ir import Range, TensorLoad, sym, tirx
 
 
@@ -66,6 +66,8 @@ def operand(value, what: str) -> Operand:
             tuple(_number(r.extent) for r in value.region),
             "slice",
         )
+    if is_expr(value) and (builder := Builder.active()) is not None:
+        value = builder.evaluations.address(value)  # a name of an element is a head address, too
     if isinstance(value, TensorLoad):
         return Operand(value.source, tuple(_number(i) for i in value.indices), None, "head")
     raise InvalidArgument(

@@ -65,6 +65,8 @@ class Artifact:
     ascend_ir_json: str = ""
     program: Any = field(default=None, init=False, repr=False, compare=False)
     """The host program of the simulator, once it is built; never stored."""
+    told: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    """Warnings about calls that were given already; never stored."""
 
     @cached_property
     def tile_ir(self):

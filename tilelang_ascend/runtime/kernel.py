@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import launches
 from .arguments import bind
 from .artifact import Artifact
 from .executors import choose
@@ -42,6 +43,7 @@ class JITKernel:
         """
         executor = choose(self.execution_backend)
         launch = bind(self.artifact.signature, self.artifact.name, args, kwargs)
+        launches.notify(self.artifact, launch)
         executor.launch(self.artifact, launch)
         launch.write_back()
         return launch.result
@@ -145,6 +147,7 @@ class JITKernel:
 
         artifact = self.artifact if arch is None else self.retarget(arch).artifact
         launch = bind(artifact.signature, artifact.name, inputs)
+        launches.notify(artifact, launch)
         report = simulation.simulate(artifact, launch, values=values, checks=checks)
         launch.write_back()
         return report

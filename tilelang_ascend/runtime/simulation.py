@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import ctypes
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as np
 
 from .. import env
+from . import dtypes
 from ..errors import DeviceAssertionError, Location, SimulationError
 from ..log import get_logger
 from .arguments import Launch
@@ -102,7 +104,10 @@ def timing_launches() -> Iterator[list[float]]:
 
 
 def execute(artifact: Artifact, launch: Launch) -> None:
-    """A plain call: values; time only inside `timing_launches`; hazard checks when `TILELANG_SIM_CHECKS` is on.
+    """A plain call: values; time only inside `timing_launches`; checks as `TILELANG_SIM_CHECKS` says.
+
+    By default initcheck runs: what was computed from undefined memory is an error when it reaches a tensor, a branch or an index. What
+    the kernel never wrote of an output the call allocated is NaN (-1 in integers, False), and a warning tells so once.
 
     Raises:
         errors.DeviceAssertionError: an assertion of the kernel does not hold.
@@ -110,9 +115,10 @@ def execute(artifact: Artifact, launch: Launch) -> None:
     """
     from ..sim.machine import CHECKS, SimOptions
 
-    checked = env.SIM_CHECKS.get() == "on"
+    level = env.SIM_CHECKS.get()
     times = _launch_times.get()
-    options = SimOptions(checks=CHECKS if checked else (), adversarial=checked, time=times is not None)
+    checks = {"off": (), "initcheck": ("initcheck",), "on": CHECKS}[level]
+    options = SimOptions(checks=checks, adversarial=level == "on", time=times is not None)
     result = _run(artifact, launch, options)
     if times is not None:
         times.append(result.simulated_us)
@@ -120,7 +126,7 @@ def execute(artifact: Artifact, launch: Launch) -> None:
     if stopped is not None:
         raise DeviceAssertionError(stopped.message, at=_source_line(artifact, stopped.first.line), notes=[f"on {stopped.first.core}"])
     for gap in result.unwritten:
-        get_logger().warning("%s: %s", artifact.name, gap.text())
+        _tell_unwritten(artifact, launch, gap)
     if result.hazards:
         first = result.hazards[0]
         more = len(result.hazards) + result.suppressed - 1
@@ -129,6 +135,24 @@ def execute(artifact: Artifact, launch: Launch) -> None:
             at=_source_line(artifact, first.first.line),
             hazards=result.hazards,
         )
+
+
+def _tell_unwritten(artifact: Artifact, launch: Launch, gap) -> None:
+    """Warn, once for each output of a kernel, of elements it never wrote. The machine has given their bytes a pattern."""
+    buffer = launch.buffers[gap.tensor]
+    if buffer.parameter.dtype == "bool":  # The pattern is no truth value.
+        flags = np.ctypeslib.as_array((ctypes.c_uint8 * buffer.nbytes).from_address(buffer.address))
+        flags[flags > 1] = 0
+    if gap.tensor in artifact.told:
+        return
+    artifact.told.add(gap.tensor)
+    get_logger().warning("%s: %s; such elements are %s", artifact.name, gap.text(), _unwritten_value(buffer.parameter.dtype))
+
+
+def _unwritten_value(dtype: str) -> str:
+    if dtypes.is_float(dtype):
+        return "NaN"
+    return "False" if dtype == "bool" else "-1" if dtype.startswith("int") else "the largest number of their dtype"
 
 
 def simulate(artifact: Artifact, launch: Launch, *, values: bool = True, checks: bool = True) -> SimulationReport:

@@ -1,17 +1,23 @@
-"""Integer expressions in the form LLVM code generation takes: floor division, constants that wrap, unsigned sums that do.
+"""Integer expressions in the form LLVM code generation takes: division, constants that wrap, unsigned sums that do.
 
 TVM lowers floor division with `Let` and folds conversions of constants in its simplifier; both fail on legal programs
 (a repeated `Let` variable, a constant the target dtype does not hold). Its unsigned 32-bit sums promise LLVM that they do not wrap.
-Here they are rewritten before TVM sees them.
+A division by a zero of run time ends the process, as does one of the most negative number by -1. Here they are rewritten before
+TVM sees them: a divisor that is no constant goes to a function of the native library, which tells the machine of a zero.
 """
 
 from __future__ import annotations
 
-from ..codegen.signs import is_nonnegative
-from ..ir import IntImm, dtype_of, itemsize, tirx
+from ..codegen.signs import is_nonnegative, is_nonzero
+from ..ir import IntImm, const_int, dtype_of, itemsize, op_name, tirx, walk_expr
 
-#: node -> (truncating node that equals it for operands that are not negative, function of the native library)
-FLOOR = {tirx.FloorDiv: (tirx.truncdiv, "tla_floor_div"), tirx.FloorMod: (tirx.truncmod, "tla_floor_mod")}
+#: node -> (node that rounds towards zero, function of the native library)
+DIVISIONS = {
+    tirx.FloorDiv: (tirx.truncdiv, "tla_floor_div"),
+    tirx.FloorMod: (tirx.truncmod, "tla_floor_mod"),
+    tirx.Div: (tirx.truncdiv, "tla_trunc_div"),
+    tirx.Mod: (tirx.truncmod, "tla_trunc_mod"),
+}
 
 WRAPPING = (tirx.Add, tirx.Sub, tirx.Mul)
 
@@ -25,17 +31,25 @@ def wrapped(value: int, dtype: str) -> int:
 
 def needs_rewrite(e) -> bool:
     """True for the nodes `rewrite` changes (its operands aside)."""
-    return type(e) in FLOOR or _wraps(e) or (isinstance(e, tirx.Cast) and "int" in dtype_of(e) and "int" in dtype_of(e.value))
+    return _divides(e) or _wraps(e) or (type(e) is tirx.Select and _may_divide(e)) or (isinstance(e, tirx.Cast) and "int" in dtype_of(e) and "int" in dtype_of(e.value))
 
 
-def rewrite(e, nonnegative: set):
-    """`e` (operands already rewritten) without floor division and wrapping constants; other nodes unchanged."""
-    if type(e) in FLOOR:
-        truncating, function = FLOOR[type(e)]
-        if is_nonnegative(e.a, nonnegative) and is_nonnegative(e.b, nonnegative):
+def rewrite(e, nonnegative: set, line: int = 0):
+    """`e` (operands already rewritten) without divisions and constants LLVM does not take; other nodes unchanged.
+
+    line: the source line a division by zero is told of.
+    """
+    if _divides(e):
+        truncating, function = DIVISIONS[type(e)]
+        if is_nonzero(e.b) and is_nonnegative(e.a, nonnegative) and is_nonnegative(e.b, nonnegative):
             return truncating(e.a, e.b)
-        result = tirx.call_pure_extern("int64", function, _i64(e.a), _i64(e.b))
+        if type(e) in (tirx.Div, tirx.Mod) and const_int(e.b) not in (None, 0, -1):
+            return e
+        unsigned = "_unsigned" if dtype_of(e) == "uint64" else ""
+        result = tirx.call_extern("int64", function + unsigned, _i64(e.a), _i64(e.b), IntImm("int32", line))
         return result if dtype_of(e) == "int64" else tirx.Cast(e.ty.dtype, result)
+    if type(e) is tirx.Select and _may_divide(e):  # Both sides of a Select are computed.
+        return tirx.if_then_else(e.condition, e.true_value, e.false_value)
     if _wraps(e):
         a, b = (tirx.Cast("uint64", x) for x in (e.a, e.b))
         # 2**32 keeps a difference from wrapping.
@@ -44,6 +58,21 @@ def rewrite(e, nonnegative: set):
     if isinstance(e, tirx.Cast) and isinstance(e.value, IntImm) and "int" in dtype_of(e):
         return IntImm(e.ty.dtype, wrapped(int(e.value.value), dtype_of(e)))
     return e
+
+
+def _divides(e) -> bool:
+    return type(e) in DIVISIONS and "int" in dtype_of(e)
+
+
+def _may_divide(e) -> bool:
+    found = []
+    walk_expr(e, lambda x: found.append(x) if _divides(x) or is_division(x) else None)
+    return bool(found)
+
+
+def is_division(e) -> bool:
+    """True for a call of one of the functions behind divisions."""
+    return (op_name(e) or "").endswith("call_extern") and any(str(e.args[0].value).startswith(f) for _, f in DIVISIONS.values())
 
 
 def _wraps(e) -> bool:

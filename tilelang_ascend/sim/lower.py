@@ -151,7 +151,7 @@ class _Lowering(StmtMutator):
     def rewrite(self, e):
         """Replace calls of intrinsics by calls into the machine, and what LLVM code generation does not take."""
         if not _is_machine_call(e):
-            return compares.rewrite(integers.rewrite(map_children(e, self.rewrite), self.nonnegative))
+            return compares.rewrite(integers.rewrite(map_children(e, self.rewrite), self.nonnegative, self.line))
         record = lookup(op_name(e))
         words = self.words(record, e)
         assert len(words) <= MAX_ARGS, f"{record.name} has {len(words)} words"

@@ -1,496 +1,688 @@
-"""Reference interpreter of Tile IR: what a kernel means, in plain NumPy, one element at a time.
+"""Reference interpreter of Tile IR: what a kernel means, in plain NumPy.
 
-`run(func, *tensors_and_scalars)` executes a `PrimFunc` of Tile IR on NumPy arrays, in place, blocks in grid order. It
-shares no code with the compiler, so it can judge every later stage; it is slow (about a million elements per minute)
-and meant for small shapes.
+`run(func, *tensors_and_scalars)` executes a `PrimFunc` of Tile IR on NumPy arrays, in place, blocks in grid order. Any stage between
+the front end and the lowering of tile ops runs: placed, mapped to cores, divided between the vector cores, versioned. It shares no code
+with the passes, so it can judge each of them (`sim/validate.py`).
 
-Rules (docs/ir.md, section 1): on-chip memory starts as NaN (integers: a pattern), elements of GM outside a tensor
+Rules (docs/ir.md, section 1): on-chip memory starts without a value (NaN, integers: a pattern), elements of GM outside a tensor
 read as zero in tile operations and are not written, and are an error in element accesses; arithmetic happens in the
 dtype of the expression, functions such as exp in float64 rounded once; gemm and sums accumulate in float32 (integers:
 int32) and are rounded once.
+
+Iterations of a `Parallel` nest run side by side as arrays. Where two of them touch an element that one of them writes, what was done is
+taken back and they run one after the other.
 """
 
 from __future__ import annotations
 
-import math
-import operator
 from typing import Any, Callable
 
-import ml_dtypes
 import numpy as np
 
 from ..analysis.safe_values import safe_values
-from ..ir import const_int, dtype_of, is_buffer_var, op_name, scope_of
+from ..ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    TensorLoad,
+    TensorRegion,
+    const_int,
+    dtype_of,
+    exprs,
+    is_buffer_var,
+    op_name,
+    scope_of,
+    statements,
+    walk_expr,
+)
+from .reference_expr import Slots
+from .reference_memory import Conflict, Env, InterpreterError, Memory, Scalar, Trace, declare
+from .reference_numbers import convert, numpy_dtype, poison
+from .reference_ops import ATOMICS, TILE_OPS
 
-_EXTENDED = {
-    "bfloat16": ml_dtypes.bfloat16,
-    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
-    "float8_e5m2": ml_dtypes.float8_e5m2,
-}
+CUBE_SCOPES = ("local.l0a", "local.l0b", "local.l0c", "shared.l1")
+COUNT = "tl.count"
+"""Annotation of a loop of a nest: how many of its iterations count."""
+
+Run = Callable[[list], None]
+"""A statement: runs on each of several cores, which go through the program side by side."""
 
 
-def numpy_dtype(name: str) -> np.dtype:
-    """NumPy dtype of a dtype name."""
-    return np.dtype(_EXTENDED.get(str(name), str(name)))
+class Budget:
+    """Limit of the work of a run, in elements touched; None: no limit."""
+
+    def __init__(self, elements: int | None = None):
+        self.left = elements
+
+    def spend(self, elements: int) -> None:
+        """Raise `TooMuchWork` when the limit is passed."""
+        if self.left is not None:
+            self.left -= elements
+            if self.left < 0:
+                raise TooMuchWork
 
 
-def _is_float(dtype: np.dtype) -> bool:
-    return dtype.kind == "f" or dtype.type in _EXTENDED.values()
+class TooMuchWork(Exception):
+    """A run was given up because it takes too long."""
 
 
-class _Break(Exception):
-    pass
+class Result:
+    """What a run did besides changing the arrays.
+
+    tensors: parameter name -> its `Memory`. undefined: spans of statements that branched or chose an element by a value that does not
+    exist. output: what the program printed. stores: (span, buffer name, digest) of every statement, if asked for.
+    """
+
+    def __init__(self):
+        self.tensors: dict[str, Memory] = {}
+        self.undefined: list = []
+        self.output: list[str] = []
+        self.stores: list[tuple] | None = None
 
 
-class _Continue(Exception):
-    pass
+def run(func, *args) -> Result:
+    """Execute `func`; `args` are its parameters in order: arrays (changed in place) and numbers. What it prints appears."""
+    result = execute(func, args)
+    print("".join(result.output), end="")
+    return result
 
 
-class InterpreterError(Exception):
-    """The program does something Tile IR does not allow (a read or store outside a buffer, an unknown node)."""
+def execute(
+    func,
+    args,
+    versions: bool = False,
+    budget: int | None = None,
+    log: bool = False,
+    fresh: frozenset[str] = frozenset(),
+    clipped: bool = False,
+) -> Result:
+    """Like `run`, for any stage.
 
+    Args:
+        versions: tiles have a leading dimension of copies.
+        budget: elements the run may touch.
+        log: fill `Result.stores`.
+        fresh: names of tensors without contents.
+        clipped: elements outside of tensors read as zero and are not written, as compiled kernels do; otherwise they are errors.
 
-def run(func, *args) -> None:
-    """Execute `func`; `args` are its parameters in order: arrays (changed in place) and numbers."""
+    Raises:
+        InterpreterError: the program breaks a rule of Tile IR; the message has the user's line.
+        TooMuchWork: more than `budget` elements were touched.
+    """
     params = list(func.params)
     if len(args) != len(params):
         raise InterpreterError(f"{len(params)} parameters, {len(args)} arguments")
-    _Interpreter(safe_values(func)).run(func.body, params, args)
-
-
-class _Interpreter:
-    def __init__(self, outside: dict | None = None):
-        self.outside = outside or {}
-        self.values: dict[Any, Any] = {}  # Var -> number, buffer Var -> array
-
-    def run(self, body, params, args) -> None:
-        for p, a in zip(params, args):
-            self.values[p] = a
-            if is_buffer_var(p):
-                self._bind_shape(p, a)
-        self.stmt(body)
-
-    def _bind_shape(self, buffer, array) -> None:
-        if array.dtype != numpy_dtype(buffer.ty.dtype) or array.ndim != len(buffer.ty.shape):
-            raise InterpreterError(
-                f"{buffer.name}: {array.dtype} of rank {array.ndim} "
-                f"for {buffer.ty.dtype} of rank {len(buffer.ty.shape)}"
+    result = Result()
+    result.stores = [] if log else None
+    program = _Program(result, versions, Budget(budget))
+    program.outside = safe_values(func)
+    start = [program.slots(p) for p in params]
+    dims: dict = {}
+    for p, a in zip(params, args):
+        if is_buffer_var(p):
+            _bind_shape(p, a, dims)
+            known = np.zeros(a.shape, bool) if p.name in fresh else None
+            result.tensors[p.name] = Memory(
+                p.name, a, known, np.zeros(a.shape, bool), on_chip=False, outside=program.outside.get(p, 0), clipped=clipped
             )
-        for dim, size in zip(buffer.ty.shape, array.shape):
-            if const_int(dim) is None and type(dim).__name__ == "Var":
-                if self.values.setdefault(dim, int(size)) != size:
-                    raise InterpreterError(f"{dim.name} is {self.values[dim]} and {size}")
-            elif const_int(dim) is not None and const_int(dim) != size:
-                raise InterpreterError(f"{buffer.name} has shape {array.shape}")
+    shape_slots = [(program.slots(d), n) for d, n in dims.items()]
+    kinds = _core_kinds(func.body)
+    body = program.stmt(func.body)
+    blocks = int(func.attrs["ascend.block_dim"]) if func.attrs and "ascend.block_dim" in func.attrs else 1
+    for block in range(blocks):
+        envs = []
+        for cube, sub in kinds:
+            env = Env([None] * (len(program.slots.of) + 1), block, sub, cube, not cube or len(kinds) == 1)
+            for slot, p, a in zip(start, params, args):
+                env.values[slot] = result.tensors[p.name] if is_buffer_var(p) else _number(p, a)
+            for slot, n in shape_slots:
+                env.values[slot] = n
+            envs.append(env)
+        body(envs)
+    return result
 
-    # --- statements --------------------------------------------------------------------------------------------------
 
-    def stmt(self, s) -> None:
-        getattr(self, "_" + type(s).__name__)(s)
+def _number(p, value):
+    dtype = numpy_dtype(dtype_of(p))
+    return convert(value, dtype)
 
-    def _SeqStmt(self, s) -> None:
-        for x in s.seq:
-            self.stmt(x)
 
-    def _For(self, s) -> None:
-        first, extent = int(self.expr(s.min)), int(self.expr(s.extent))
-        for i in range(first, first + extent):
-            self.values[s.loop_var] = i
-            try:
-                self.stmt(s.body)
-            except _Continue:
-                continue
-            except _Break:
-                break
+def _core_kinds(body) -> list[tuple[bool, int]]:
+    """(cube core?, number of the vector core) of the cores that run the body: one that does everything, until it knows of vector cores."""
+    found = []
+    for s in statements(body):
+        for e in exprs(s):
+            walk_expr(e, lambda x: found.append(1) if op_name(x) == "ascend.get_sub_block_idx" else None)
+    return [(True, 0), (False, 0), (False, 1)] if found else [(True, 0)]
 
-    def _While(self, s) -> None:
-        while self.expr(s.condition):
-            try:
-                self.stmt(s.body)
-            except _Continue:
-                continue
-            except _Break:
-                break
 
-    def _IfThenElse(self, s) -> None:
-        if self.expr(s.condition):
-            self.stmt(s.then_case)
-        elif s.else_case is not None:
-            self.stmt(s.else_case)
+def _bind_shape(buffer, array, dims: dict) -> None:
+    if array.dtype != numpy_dtype(buffer.ty.dtype) or array.ndim != len(buffer.ty.shape):
+        raise InterpreterError(
+            f"{buffer.name}: {array.dtype} of rank {array.ndim} "
+            f"for {buffer.ty.dtype} of rank {len(buffer.ty.shape)}"
+        )
+    for dim, size in zip(buffer.ty.shape, array.shape):
+        if const_int(dim) is None and type(dim).__name__ == "Var":
+            if dims.setdefault(dim, int(size)) != size:
+                raise InterpreterError(f"{dim.name} is {dims[dim]} and {size}")
+        elif const_int(dim) is not None and const_int(dim) != size:
+            raise InterpreterError(f"{buffer.name} has shape {array.shape}")
 
-    def _Break(self, s) -> None:
-        raise _Break
 
-    def _Continue(self, s) -> None:
-        raise _Continue
+def located(error: InterpreterError, span) -> InterpreterError:
+    """The error with the user's line in front, once."""
+    if not getattr(error, "located", False) and span is not None:
+        error = InterpreterError(f"{span.source_name.name}:{span.line}: {error}")
+        error.located = True
+    return error
 
-    def _Bind(self, s) -> None:
-        self.values[s.var] = self.expr(s.value)
 
-    def _AllocBuffer(self, s) -> None:
-        shape = tuple(int(self.expr(d)) for d in s.buffer.ty.shape)
-        self.values[s.buffer] = poison(shape, numpy_dtype(s.buffer.ty.dtype))
+class _Program:
+    """Builds functions that run statements.
 
-    def _BufferStore(self, s) -> None:
-        array, index = self.values[s.buffer], self._index(s.buffer, s.indices)
-        array[index] = convert(self.expr(s.value), array.dtype)
+    Outside of nests a statement runs on a list of cores (`stmt`); in a nest it runs for all lanes of one core (`lanes`).
+    """
 
-    def _Evaluate(self, s) -> None:
+    def __init__(self, result: Result, versions: bool, budget: Budget):
+        self.slots, self.result, self.versions, self.budget = Slots(), result, versions, budget
+        self.outside: dict = {}
+        self.sequential: set = set()
+        """Slots of loop variables of nests whose iterations depend on each other."""
+
+    # --- statements on cores -----------------------------------------------------------------------------------------
+
+    def stmt(self, s) -> Run:
+        """The statement as a function of the cores that run it."""
+        return getattr(self, "_" + type(s).__name__)(s)
+
+    def _SeqStmt(self, s) -> Run:
+        parts = [self.stmt(x) for x in s.seq]
+
+        def run(envs):
+            for part in parts:
+                part(envs)
+                if any(env.exit for env in envs):
+                    envs = [env for env in envs if not env.exit]
+                    if not envs:
+                        return
+
+        return run
+
+    def _For(self, s) -> Run:
+        if s.kind == ForKind.PARALLEL:
+            return self._nest(s)
+        slot, first, extent = self.slots(s.loop_var), self.slots.expr(s.min), self.slots.expr(s.extent)
+        body, span, skip = self.stmt(s.body), s.span, self._sides(s)
+
+        def run(envs):
+            envs = skip(envs)
+            bounds = {env: (int(self.value(env, first, span)), int(self.value(env, extent, span))) for env in envs}
+            for i in range(max((n for _, n in bounds.values()), default=0)):
+                now = [env for env in envs if i < bounds[env][1]]
+                for env in now:
+                    env.values[slot] = bounds[env][0] + i
+                body(now)
+                self.budget.spend(1)
+                envs = _after_iteration(envs)
+                if not envs:
+                    return
+
+        return run
+
+    def _While(self, s) -> Run:
+        condition, body, span, skip = self.slots.expr(s.condition), self.stmt(s.body), s.span, self._sides(s)
+
+        def run(envs):
+            envs = skip(envs)
+            while True:
+                envs = [env for env in envs if self.value(env, condition, span)]
+                if not envs:
+                    return
+                body(envs)
+                self.budget.spend(1)
+                envs = _after_iteration(envs)
+
+        return run
+
+    def _IfThenElse(self, s) -> Run:
+        condition, then, span, skip = self.slots.expr(s.condition), self.stmt(s.then_case), s.span, self._sides(s)
+        other = self.stmt(s.else_case) if s.else_case is not None else None
+
+        def run(envs):
+            envs = skip(envs)
+            taken = [bool(self.value(env, condition, span)) for env in envs]
+            yes, no = ([env for env, t in zip(envs, taken) if t is side] for side in (True, False))
+            if yes:
+                then(yes)
+            if no and other is not None:
+                other(no)
+
+        return run
+
+    def _Break(self, s) -> Run:
+        return lambda envs: _leave(envs, "break")
+
+    def _Continue(self, s) -> Run:
+        return lambda envs: _leave(envs, "continue")
+
+    def _Bind(self, s) -> Run:
+        slot, value, span, skip = self.slots(s.var), self.slots.expr(s.value), s.span, self._sides(s)
+
+        def run(envs):
+            for env in skip(envs):
+                env.undefined = False
+                env.values[slot] = self.checked(value, env, span)
+
+        return run
+
+    def _AllocBuffer(self, s) -> Run:
+        slot, dtype, name = self.slots(s.buffer), dtype_of(s.buffer), s.buffer.name
+        if scope_of(s.buffer) == "local.var":
+
+            def variable(envs):
+                for env in envs:
+                    env.values[slot] = Scalar(numpy_dtype(dtype), env)
+
+            return variable
+        dims, skip = [self.slots.expr(d) for d in s.buffer.ty.shape], self._sides(s)
+        shared = scope_of(s.buffer) == "global"
+        versions = self.versions and (not shared or "workspace" in s.annotations)
+
+        def memory(env):
+            shape = tuple(int(d(env)) for d in dims)
+            return declare(name, shape, dtype, on_chip=not shared, versions=versions)
+
+        def run(envs):
+            common = memory(envs[0]) if shared else None
+            for env in envs if shared else skip(envs):
+                env.values[slot] = common or memory(env)
+
+        return run
+
+    def _BufferStore(self, s) -> Run:
+        slot, value, span, skip = self.slots(s.buffer), self.slots.expr(s.value), s.span, self._sides(s)
+        if scope_of(s.buffer) == "local.var":
+
+            def assign(envs):
+                for env in skip(envs):
+                    env.undefined = False
+                    found = self.checked(value, env, span)
+                    self.memory(env, slot, span).store(env, convert(found, env.values[slot].dtype))
+
+            return assign
+        indices = [self.slots.expr(i) for i in s.indices]
+
+        def run(envs):
+            for env in skip(envs):
+                at = [self.value(env, i, span) for i in indices]
+                env.undefined = False
+                found = self.checked(value, env, span)
+                memory = self.memory(env, slot, span)
+                self.guarded(span, memory.store, env, at, found)
+                self.note(span, memory, lambda: np.asarray(memory.data[tuple(at)]))
+
+        return run
+
+    def _Evaluate(self, s) -> Run:
         name = op_name(s)
         if name is None:
-            return
-        handler = getattr(self, name.replace(".", "_"), None)
-        if handler is None:
+            return lambda envs: None
+        build = TILE_OPS.get(name)
+        if build is None:
             raise InterpreterError(f"unknown operation {name}")
-        handler(list(s.value.args), dict(s.value.attrs or {}))
+        skip, span = self._sides(s), s.span
+        operation = build(self, s)
 
-    def _index(self, buffer, indices) -> tuple:
-        index = tuple(int(self.expr(i)) for i in indices)
-        shape = self.values[buffer].shape
-        if any(not 0 <= i < n for i, n in zip(index, shape)):
-            raise InterpreterError(f"{buffer.name}{list(index)} is outside its shape {shape}")
-        return index
+        def run(envs):
+            for env in skip(envs):
+                env.undefined = False
+                self.guarded(span, operation, env)
 
-    # --- regions -----------------------------------------------------------------------------------------------------
+        return run
 
-    def _box(self, region) -> tuple[list[int], list[int]]:
-        return [int(self.expr(r.min)) for r in region.region], [int(self.expr(r.extent)) for r in region.region]
+    # --- a nest ------------------------------------------------------------------------------------------------------
 
-    def load(self, region) -> np.ndarray:
-        """The elements of a region; outside a GM tensor they are zero (or its safe value), outside an on-chip buffer it is an error."""
-        array, (mins, extents) = self.values[region.source], self._box(region)
-        inside = self._inside(region.source, array, mins, extents)
-        out = np.full([max(e, 0) for e in extents], self.outside.get(region.source, 0), array.dtype)
-        if all(hi > lo for lo, hi in inside):
-            here = tuple(slice(lo - m, hi - m) for (lo, hi), m in zip(inside, mins))
-            out[here] = array[tuple(slice(lo, hi) for lo, hi in inside)]
-        return out
+    def _nest(self, s) -> Run:
+        loops, body = [], s
+        while isinstance(body, For) and body.kind == ForKind.PARALLEL:
+            loops.append(body)
+            body = body.body
+        slots = [self.slots(x.loop_var) for x in loops]
+        extents = [self.slots.expr(_expr(x.annotations.get(COUNT, x.extent))) for x in loops]
+        one = self.stmt(body)
+        apart, lanes = self._in_lanes(body)
+        written = [self.slots(b) for b in _written(body)]
+        span, skip = s.span, self._sides(s)
 
-    def store(self, region, values: np.ndarray) -> None:
-        """Write a region (same number of elements); parts outside a GM tensor are dropped."""
-        array, (mins, extents) = self.values[region.source], self._box(region)
-        inside = self._inside(region.source, array, mins, extents)
-        values = convert(values, array.dtype).reshape([max(e, 0) for e in extents])
-        if all(hi > lo for lo, hi in inside):
-            here = tuple(slice(lo - m, hi - m) for (lo, hi), m in zip(inside, mins))
-            array[tuple(slice(lo, hi) for lo, hi in inside)] = values[here]
+        def run(envs):
+            for env in skip(envs):
+                sizes = [int(self.value(env, e, span)) for e in extents]
+                if all(n > 0 for n in sizes):
+                    together(env, sizes)
+
+        def together(env, sizes):
+            self.budget.spend(int(np.prod(sizes)))
+            if not apart and slots[0] not in self.sequential:
+                # What depends along one axis may be independent along the others.
+                try:
+                    return side_by_side(env, sizes, [])
+                except Conflict:
+                    self.sequential.add(slots[0])
+            orders = [] if apart else [[d] for d in range(len(sizes)) if len(sizes) > 1 and sizes[d] < np.prod(sizes)]
+            for serial in sorted(orders, key=lambda d: sizes[d[0]]):
+                if (slots[0], serial[0]) in self.sequential:
+                    continue
+                try:
+                    return side_by_side(env, sizes, serial)
+                except Conflict:
+                    self.sequential.add((slots[0], serial[0]))
+            for index in np.ndindex(*sizes):
+                inner = env.fork(0)
+                for slot, i in zip(slots, index):
+                    inner.values[slot] = i
+                one([inner])
+
+        def side_by_side(env, sizes, serial):
+            """All iterations at once, or for each index of the axis `serial` those of the other axes."""
+            undo: list = []
+            free = [n for d, n in enumerate(sizes) if d not in serial]
+            grids = dict(zip([d for d in range(len(sizes)) if d not in serial], _grids(tuple(free))))
+            try:
+                for k in range(sizes[serial[0]] if serial else 1):
+                    inner = env.fork(int(np.prod(free)))
+                    inner.undo = undo
+                    inner.trace = {m: Trace(m) for m in (inner.values[w] for w in written) if isinstance(m, Memory)}
+                    for d, slot in enumerate(slots):
+                        inner.values[slot] = k if d in serial else grids[d]
+                    lanes(inner)
+            except Conflict:
+                for memory, *before in reversed(undo):
+                    memory.restore(*before)
+                raise
+            for w in written:
+                if self.result.stores is not None and isinstance(env.values[w], Memory):
+                    self.note(span, env.values[w], lambda m=env.values[w]: m.data)
+
+        return run
+
+    def _in_lanes(self, body) -> tuple[bool, Callable]:
+        """(must iterations run one after the other?, the body for all lanes). Output and tile ops have an order."""
+        updated = {s.value.args[0].source for s in statements(body) if op_name(s) in ATOMICS}
+        for s in statements(body):
+            name = op_name(s) if isinstance(s, Evaluate) else None
+            if name is not None and (name not in ATOMICS or isinstance(s.value.args[1], TensorRegion)):
+                return True, None
+            if isinstance(s, AllocBuffer) and scope_of(s.buffer) != "local.var":
+                return True, None
+            if isinstance(s, For) and s.kind == ForKind.PARALLEL:
+                return True, None
+            touched = {s.buffer} if isinstance(s, BufferStore) else set()
+            for e in exprs(s):
+                if name is None:
+                    walk_expr(e, lambda x: touched.add(x.source) if isinstance(x, TensorLoad) else None)
+                else:
+                    for a in e.args[1:]:
+                        walk_expr(a, lambda x: touched.add(x.source) if isinstance(x, TensorLoad) else None)
+            if touched & updated:
+                return True, None
+        return False, self.lanes(body)
+
+    def lanes(self, s) -> Callable:
+        """The statement as a function of an `Env` with lanes. It returns the lanes that are left at a break or continue."""
+        return getattr(self, "_lanes_" + type(s).__name__)(s)
+
+    def _lanes_SeqStmt(self, s) -> Callable:
+        parts = [self.lanes(x) for x in s.seq]
+
+        def run(env):
+            outer = env.mask
+            for part in parts:
+                part(env)
+                if env.exit is not None:
+                    gone = env.exit[0] | env.exit[1]
+                    env.mask = ~gone if outer is None else outer & ~gone
+                    if not env.mask.any():
+                        break
+            env.mask = outer
+
+        return run
+
+    def _lanes_For(self, s) -> Callable:
+        slot, first, extent, body = self.slots(s.loop_var), self.slots.expr(s.min), self.slots.expr(s.extent), self.lanes(s.body)
+        span = s.span
+
+        def run(env):
+            low, count = self.value(env, first, span), self.value(env, extent, span)
+            outer, left = env.mask, env.exit
+            gone = np.zeros(env.lanes, bool)
+            active = count if env.mask is None or not np.ndim(count) else np.where(env.mask, count, 0)
+            for i in range(int(np.max(active))):
+                self.budget.spend(env.lanes)
+                alive = ~gone & (i < np.asarray(count))
+                alive = alive if outer is None else alive & outer
+                if not alive.any():
+                    break
+                env.mask = None if alive.all() else alive
+                env.values[slot] = low + i
+                env.exit = None
+                body(env)
+                if env.exit is not None:
+                    gone |= env.exit[0]
+            env.mask, env.exit = outer, left
+
+        return run
+
+    def _lanes_While(self, s) -> Callable:
+        condition, body, span = self.slots.expr(s.condition), self.lanes(s.body), s.span
+
+        def run(env):
+            outer, left = env.mask, env.exit
+            alive = np.ones(env.lanes, bool) if outer is None else outer
+            while True:
+                self.budget.spend(env.lanes)
+                env.mask = alive
+                alive = alive & np.asarray(self.value(env, condition, span))
+                if not alive.any():
+                    break
+                env.mask, env.exit = alive, None
+                body(env)
+                if env.exit is not None:
+                    alive = alive & ~env.exit[0]
+                    if not alive.any():
+                        break
+            env.mask, env.exit = outer, left
+
+        return run
+
+    def _lanes_IfThenElse(self, s) -> Callable:
+        condition, then, span = self.slots.expr(s.condition), self.lanes(s.then_case), s.span
+        other = self.lanes(s.else_case) if s.else_case is not None else None
+
+        def run(env):
+            c = self.value(env, condition, span)
+            if not np.ndim(c):
+                if c:
+                    then(env)
+                elif other is not None:
+                    other(env)
+                return
+            outer = env.mask
+            for where, side in ((c, then), (~c, other)):
+                active = where if outer is None else where & outer
+                if side is not None and active.any():
+                    env.mask = active
+                    side(env)
+            env.mask = outer
+
+        return run
+
+    def _lanes_Break(self, s) -> Callable:
+        return lambda env: _leave_lanes(env, 0)
+
+    def _lanes_Continue(self, s) -> Callable:
+        return lambda env: _leave_lanes(env, 1)
+
+    def _lanes_Bind(self, s) -> Callable:
+        slot, value, span = self.slots(s.var), self.slots.expr(s.value), s.span
+
+        def run(env):
+            env.undefined = False
+            found = self.checked(value, env, span)
+            if env.mask is None or env.values[slot] is None:
+                env.values[slot] = found
+            else:
+                env.values[slot] = np.where(env.mask, found, env.values[slot])
+
+        return run
+
+    def _lanes_AllocBuffer(self, s) -> Callable:
+        slot, dtype = self.slots(s.buffer), numpy_dtype(dtype_of(s.buffer))
+
+        def run(env):
+            env.values[slot] = Scalar(dtype, env)
+
+        return run
+
+    def _lanes_BufferStore(self, s) -> Callable:
+        slot, value, span = self.slots(s.buffer), self.slots.expr(s.value), s.span
+        scalar, indices = scope_of(s.buffer) == "local.var", [self.slots.expr(i) for i in s.indices]
+
+        def run(env):
+            at = [] if scalar else [self.value(env, i, span) for i in indices]
+            env.undefined = False
+            found = self.checked(value, env, span)
+            memory = self.memory(env, slot, span)
+            if scalar:
+                found = convert(found, memory.dtype)
+                found = found.astype(np.int64) if np.ndim(found) and found.dtype.kind in "iu" and found.itemsize < 8 else found
+                memory.store(env, found)
+            else:
+                self.guarded(span, memory.store, env, at, found)
+
+        return run
+
+    def _lanes_Evaluate(self, s) -> Callable:
+        name = op_name(s)
+        if name is None:
+            return lambda env: None
+        operation, span = TILE_OPS[name](self, s), s.span
+
+        def run(env):
+            env.undefined = False
+            self.guarded(span, operation, env)
+
+        return run
+
+    # --- help --------------------------------------------------------------------------------------------------------
+
+    def _sides(self, s) -> Callable:
+        """The cores among some that run a statement, by the memories it mentions itself: all, until cores are told apart."""
+        scopes = {scope_of(b) for b in _mentioned(s)}
+        cube = any(x in CUBE_SCOPES for x in scopes)
+        common = not cube and not any(x.startswith(("shared", "local.fragment")) for x in scopes)
+        # Plain scalar work and control flow happen on every core; whatever touches a tensor has one place.
+        control = not isinstance(s, (BufferStore, Evaluate)) and not (isinstance(s, For) and s.kind == ForKind.PARALLEL)
+        if common and (control or (isinstance(s, BufferStore) and scope_of(s.buffer) == "local.var")):
+            return lambda envs: envs
+        if common and isinstance(s, Evaluate) and op_name(s) in ("tl.assume",):
+            return lambda envs: envs
+        return lambda envs: [env for env in envs if (env.cube if cube else env.vector)]
+
+    def value(self, env: Env, function, span):
+        """A value that decides something: an index, an extent, a condition. It must exist."""
+        env.undefined = False
+        value = self.checked(function, env, span)
+        if env.undefined is not False:
+            self.result.undefined.append(span)
+            env.undefined = False
+        return value
 
     @staticmethod
-    def _inside(buffer, array, mins, extents) -> list[tuple[int, int]]:
-        box = [(max(m, 0), min(m + e, n)) for m, e, n in zip(mins, extents, array.shape)]
-        if scope_of(buffer) != "global" and any((lo, hi) != (m, m + e) for (lo, hi), m, e in zip(box, mins, extents)):
-            raise InterpreterError(f"region {mins} + {extents} is outside {buffer.name} of shape {array.shape}")
-        return box
+    def checked(function, env: Env, span):
+        """`function(env)`, errors with the user's line."""
+        try:
+            return function(env)
+        except InterpreterError as error:
+            raise located(error, span) from None
 
-    # --- tile operations ---------------------------------------------------------------------------------------------
+    @staticmethod
+    def guarded(span, function, *args) -> None:
+        """`function(*args)`, errors with the user's line."""
+        try:
+            function(*args)
+        except InterpreterError as error:
+            raise located(error, span) from None
 
-    def tl_copy(self, args, attrs) -> None:
-        self.store(args[1], self.load(args[0]))
+    def memory(self, env: Env, slot: int, span):
+        """What is in a slot that has to hold a buffer."""
+        found = env.values[slot]
+        if found is None:
+            raise located(InterpreterError("a buffer that is not declared on this core"), span)
+        return found
 
-    def tl_im2col(self, args, attrs) -> None:
-        image, (_, (rows, columns)) = self.load(args[0]), self._box(args[1])
-        kernel, stride, dilation, pad = (int(attrs[n]) for n in ("kernel", "stride", "dilation", "pad"))
-        batch, height, width, channels = image.shape
-        reach = dilation * (kernel - 1) + 1
-        out_h, out_w = ((n + 2 * pad - reach) // stride + 1 for n in (height, width))
-        m = (self.expr(args[2]) * rows + np.arange(rows))[:, None]
-        k = (self.expr(args[3]) * columns + np.arange(columns))[None, :]
-        n, position, c = m // (out_h * out_w), k // channels, k % channels
-        h = m // out_w % out_h * stride + position // kernel * dilation - pad
-        w = m % out_w * stride + position % kernel * dilation - pad
-        inside = (n >= 0) & (n < batch) & (h >= 0) & (h < height) & (w >= 0) & (w < width) & (position < kernel * kernel)
-        n, h, w, c = (np.where(inside, x, 0) for x in (n, h, w, np.broadcast_to(c, inside.shape)))
-        self.store(args[1], np.where(inside, image[n, h, w, c], np.zeros((), image.dtype)))
-
-    def tl_fill(self, args, attrs) -> None:
-        value = self.expr(args[1])
-        self.store(args[0], np.full(self._box(args[0])[1], value))
-
-    def tl_view(self, args, attrs) -> None:
-        dst, src = args[0].source, args[1].source
-        self.values[dst] = self.values[src].reshape(-1).view(self.values[dst].dtype).reshape(self.values[dst].shape)
-
-    def tl_gemm(self, args, attrs) -> None:
-        a, b, c = (self.load(x) for x in args[:3])
-        wide = np.int32 if a.dtype.kind in "iu" else np.float32
-        ma, mb = (x.reshape(x.shape[-2:]).astype(wide) for x in (a, b))
-        if attrs.get("transpose_A"):
-            ma = ma.T
-        if attrs.get("transpose_B"):
-            mb = mb.T
-        product = ma @ mb
-        if not self.expr(args[3]):
-            product = product + c.reshape(product.shape).astype(wide)
-        self.store(args[2], product)
-
-    def tl_reduce(self, args, attrs) -> None:
-        src, dst, dim = self.load(args[0]), self.load(args[1]), int(attrs["dim"])
-        kind = str(attrs["kind"])
-        wide = src.astype(np.float32) if _is_float(src.dtype) and src.dtype.itemsize < 4 else src
-        result = _REDUCTIONS[kind](wide, dim).reshape(dst.shape)
-        if not int(attrs.get("clear", 1)):
-            old = dst.astype(result.dtype)
-            result = _COMBINE[kind](result, old)
-        self.store(args[1], result)
-
-    def _scan(self, args, attrs, function) -> None:
-        src, dim = self.load(args[0]), int(attrs["dim"])
-        wide = src.astype(np.float32) if _is_float(src.dtype) else src
-        if int(attrs.get("reverse", 0)):
-            result = np.flip(function(np.flip(wide, dim), dim), dim)
-        else:
-            result = function(wide, dim)
-        self.store(args[1], result)
-
-    def tl_cumsum(self, args, attrs) -> None:
-        self._scan(args, attrs, lambda x, d: np.cumsum(x, axis=d, dtype=x.dtype))
-
-    def tl_cummax(self, args, attrs) -> None:
-        self._scan(args, attrs, lambda x, d: np.maximum.accumulate(x, axis=d))
-
-    def tl_argsort(self, args, attrs) -> None:
-        order = np.argsort(-self.load(args[0]), axis=-1, kind="stable")
-        self.store(args[1], order[..., : self._box(args[1])[1][-1]])
-
-    def _atomic(self, args, function) -> None:
-        value = self.load(args[1]) if hasattr(args[1], "region") else self.expr(args[1])
-        old = self.load(args[0])
-        self.store(
-            args[0],
-            function(
-                old, np.asarray(value, dtype=old.dtype).reshape(old.shape) if np.ndim(value) else old.dtype.type(value)
-            ),
-        )
-
-    def tl_atomic_add(self, args, attrs) -> None:
-        self._atomic(args, np.add)
-
-    def tl_atomic_max(self, args, attrs) -> None:
-        self._atomic(args, np.maximum)
-
-    def tl_atomic_min(self, args, attrs) -> None:
-        self._atomic(args, np.minimum)
-
-    def tl_print(self, args, attrs) -> None:
-        print(f"{self._format(attrs, args[1:])} = {self.load(args[0]).tolist()}")
-
-    def tl_printf(self, args, attrs) -> None:
-        print(self._format(attrs, args), end="")
-
-    def tl_assume(self, args, attrs) -> None:
-        if not self.expr(args[0]):
-            raise InterpreterError(f"T.assume({args[0]}) does not hold")
-
-    def tl_device_assert(self, args, attrs) -> None:
-        if not self.expr(args[0]):
-            raise InterpreterError(self._format(attrs, args[1:]).rstrip("\n"))
-
-    def _format(self, attrs, values) -> str:
-        return str(attrs["format"]) % tuple(self.expr(v) for v in values)
-
-    # --- expressions -------------------------------------------------------------------------------------------------
-
-    def expr(self, e):
-        """Value of a scalar expression: a Python int or bool, or a NumPy floating scalar of its dtype."""
-        kind = type(e).__name__
-        if kind == "IntImm":
-            return bool(e.value) if dtype_of(e) == "bool" else int(e.value)
-        if kind == "FloatImm":
-            return convert(float(e.value), numpy_dtype(dtype_of(e)))
-        if kind == "Var":
-            return self.values[e]
-        if kind == "TensorLoad":
-            return _scalar(self.values[e.source][self._index(e.source, e.indices)])
-        if kind == "Cast":
-            return convert(self.expr(e.value), numpy_dtype(dtype_of(e)))
-        if kind in ("And", "Or"):
-            first = bool(self.expr(e.a))
-            return first if first == (kind == "Or") else bool(self.expr(e.b))
-        if kind == "Not":
-            return not self.expr(e.a)
-        if kind == "BitwiseNot":
-            return convert(~self.expr(e.a), numpy_dtype(dtype_of(e)))
-        if kind == "Select":
-            return self.expr(e.true_value if self.expr(e.condition) else e.false_value)
-        if kind == "Call":
-            return self._call(e)
-        if kind in _BINARY:
-            return convert(_BINARY[kind](self.expr(e.a), self.expr(e.b)), numpy_dtype(dtype_of(e)))
-        raise InterpreterError(f"unknown expression {kind}")
-
-    def _call(self, e):
-        name = op_name(e).split(".")[-1]
-        if name == "if_then_else":
-            return self.expr(e.args[1] if self.expr(e.args[0]) else e.args[2])
-        args = [self.expr(a) for a in e.args]
-        dtype = numpy_dtype(dtype_of(e))
-        if name in _BITWISE:
-            return convert(_BITWISE[name](*args), dtype)
-        if name == "reinterpret":
-            source = numpy_dtype(dtype_of(e.args[0]))
-            return _scalar(np.array([args[0]], source).view(dtype)[0])
-        if name not in _FUNCTIONS:
-            raise InterpreterError(f"unknown function {name}")
-        with np.errstate(all="ignore"):
-            return convert(_FUNCTIONS[name](*[np.float64(a) for a in args]), dtype)
+    def note(self, span, memory: Memory, contents: Callable) -> None:
+        """Remember what a statement left in a buffer."""
+        if self.result.stores is not None and isinstance(memory, Memory):
+            values = contents()
+            values = values[0] if memory.versions and values.ndim == memory.data.ndim else values
+            self.result.stores.append((span, memory.name, np.shape(values), np.ascontiguousarray(values).tobytes()))
 
 
-def poison(shape: tuple, dtype: np.dtype) -> np.ndarray:
-    """Fresh memory: NaN, or 0x5A bytes for integers."""
-    if _is_float(dtype):
-        return np.full(shape, np.nan, dtype)
-    return (
-        np.full(math.prod(shape) * dtype.itemsize, 0x5A, np.uint8).view(dtype).reshape(shape)
-        if dtype.kind != "b"
-        else np.ones(shape, bool)
-    )
+def _expr(x):
+    return x
 
 
-def _scalar(value):
-    dtype = np.asarray(value).dtype
-    if dtype.kind == "b":
-        return bool(value)
-    return int(value) if dtype.kind in "iu" else value
+def _grids(sizes: tuple) -> list:
+    """Values of the variables of a nest, one array each."""
+    return [g.reshape(-1) for g in np.indices(sizes)] if sizes else []
 
 
-def convert(value, dtype: np.dtype):
-    """A scalar or array in `dtype`: floats truncate to integers, integers wrap."""
-    if isinstance(value, np.ndarray):
-        with np.errstate(all="ignore"):
-            if value.dtype.type in _EXTENDED.values():
-                value = value.astype(np.float32)
-            return value.astype(dtype)
-    if dtype.kind == "b":
-        return bool(value)
-    if dtype.kind in "iu":
-        value = int(value)
-        bits = 8 * dtype.itemsize
-        value &= (1 << bits) - 1
-        return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
-    with np.errstate(all="ignore"):
-        return dtype.type(value if isinstance(value, (int, float)) else np.float64(value))
+def _written(body) -> list:
+    """Buffers that a nest stores to."""
+    return list(dict.fromkeys(s.buffer for s in statements(body) if isinstance(s, BufferStore) and scope_of(s.buffer) != "local.var"))
 
 
-def _div(a, b):
-    with np.errstate(all="ignore"):
-        return np.true_divide(a, b)
+def _mentioned(s) -> set:
+    """Buffers a statement touches itself; a nest with everything in it."""
+    whole = isinstance(s, For) and s.kind == ForKind.PARALLEL
+    found: set = set()
+
+    def see(x):
+        if isinstance(x, (TensorLoad, TensorRegion)):
+            found.add(x.source)
+
+    for x in statements(s) if whole else [s]:
+        for e in exprs(x):
+            walk_expr(e, see)
+        if isinstance(x, BufferStore):
+            found.add(x.buffer)
+        if isinstance(x, AllocBuffer):
+            found.add(x.buffer)
+    return found
 
 
-def _c_div(a, b):
-    if isinstance(a, int) and isinstance(b, int):
-        return int(math.trunc(a / b)) if b else 0
-    return _div(a, b)
+def _leave(envs: list, how: str) -> None:
+    for env in envs:
+        env.exit = how
 
 
-def _larger(a, b):
-    return a if a >= b or a != a else b
+def _leave_lanes(env: Env, how: int) -> None:
+    """Active lanes are left by break (0) or continue (1)."""
+    if env.exit is None:
+        env.exit = [np.zeros(env.lanes, bool), np.zeros(env.lanes, bool)]
+    env.exit[how] = env.exit[how] | (np.ones(env.lanes, bool) if env.mask is None else env.mask)
 
 
-def _smaller(a, b):
-    return a if a <= b or a != a else b
+def _after_iteration(envs: list) -> list:
+    """The cores that go on with the next iteration."""
+    stay = [env for env in envs if env.exit != "break"]
+    for env in envs:
+        env.exit = None
+    return stay
 
 
-def _quiet(function: Callable) -> Callable:
-    def call(a, b):
-        with np.errstate(all="ignore"):
-            return function(a, b)
-
-    return call
-
-
-_BINARY: dict[str, Callable] = {
-    "Add": _quiet(operator.add),
-    "Sub": _quiet(operator.sub),
-    "Mul": _quiet(operator.mul),
-    "Div": _c_div,
-    "Mod": math.fmod,
-    "FloorDiv": operator.floordiv,
-    "FloorMod": operator.mod,
-    "Max": _larger,
-    "Min": _smaller,
-    "LT": operator.lt,
-    "LE": operator.le,
-    "GT": operator.gt,
-    "GE": operator.ge,
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "LShift": operator.lshift,
-    "RShift": operator.rshift,
-    "BitwiseAnd": operator.and_,
-    "BitwiseOr": operator.or_,
-    "BitwiseXor": operator.xor,
-}
-
-_BITWISE: dict[str, Callable] = {
-    "bitwise_and": operator.and_,
-    "bitwise_or": operator.or_,
-    "bitwise_xor": operator.xor,
-    "bitwise_not": operator.invert,
-    "shift_left": operator.lshift,
-    "shift_right": operator.rshift,
-}
-
-_FUNCTIONS: dict[str, Callable] = {
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "exp10": lambda x: np.power(10.0, x),
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "tanh": np.tanh,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "atan2": np.arctan2,
-    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
-    "erf": lambda x: math.erf(x),
-    "pow": np.power,
-    "fabs": np.abs,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "round": np.rint,
-    "nearbyint": np.rint,
-    "fmod": np.fmod,
-    "copysign": np.copysign,
-    "isnan": np.isnan,
-    "isinf": np.isinf,
-    "isfinite": np.isfinite,
-}
-
-_REDUCTIONS: dict[str, Callable] = {
-    "sum": lambda x, d: np.sum(x, axis=d, dtype=x.dtype),
-    "max": lambda x, d: np.max(x, axis=d),
-    "min": lambda x, d: np.min(x, axis=d),
-    "abssum": lambda x, d: np.sum(np.abs(x), axis=d, dtype=x.dtype),
-    "absmax": lambda x, d: np.max(np.abs(x), axis=d),
-    "any": lambda x, d: np.any(x != 0, axis=d),
-    "all": lambda x, d: np.all(x != 0, axis=d),
-    "bitand": lambda x, d: np.bitwise_and.reduce(x, axis=d),
-    "bitor": lambda x, d: np.bitwise_or.reduce(x, axis=d),
-    "bitxor": lambda x, d: np.bitwise_xor.reduce(x, axis=d),
-}
-
-_COMBINE: dict[str, Callable] = {
-    "sum": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
-    "abssum": np.add,
-    "absmax": np.maximum,
-    "any": np.logical_or,
-    "all": np.logical_and,
-    "bitand": np.bitwise_and,
-    "bitor": np.bitwise_or,
-    "bitxor": np.bitwise_xor,
-}
+__all__ = ["InterpreterError", "Result", "TooMuchWork", "convert", "execute", "numpy_dtype", "poison", "run"]

@@ -27,12 +27,12 @@ from ..errors import TilelangAscendError
 from .twin_rules import isa_table_header, rules_header
 
 FLAGS = (
-    "-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-frounding-math", "-Wl,-Bsymbolic", "-Wall", "-Wextra", "-Werror",
-    "-Wno-type-limits",
+    "-std=c++17", "-O1", "-fPIC", "-shared", "-fwrapv", "-ffp-contract=off", "-frounding-math", "-Wl,-Bsymbolic",
+    "-Wall", "-Wextra", "-Werror", "-Wno-type-limits",
 )  # fmt: skip
-"""-ffp-contract=off: scalar floats round as in the host program. -frounding-math: GCC makes `0.0f - float(n)` a negation otherwise,
-which is -0 for n = 0. -Bsymbolic: a unit calls its own kernel, whatever else the process has loaded. Warnings are errors: emitted text
-has none, except that users may compare an unsigned number with one it cannot pass."""
+"""-fwrapv: integers wrap. -ffp-contract=off: scalar floats round as in the host program. -frounding-math: GCC makes `0.0f - float(n)`
+a negation otherwise, which is -0 for n = 0. -Bsymbolic: a unit calls its own kernel, whatever else the process has loaded. Warnings are
+errors: emitted text has none, except that users may compare an unsigned number with one it cannot pass."""
 
 _CORES = {"aic_only": ("aic",), "aiv_only": ("aiv",), "mix_1_2": ("aic", "aiv")}
 

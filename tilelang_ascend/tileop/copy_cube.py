@@ -40,6 +40,11 @@ FIXPIPE_QUANT = {
 }
 
 
+def stays_in_nz(accumulated: str, dtype: str) -> bool:
+    """True if a whole accumulator can go straight to a tile in L1: results of 16 bits."""
+    return FIXPIPE_QUANT.get((accumulated, dtype), "none") != "none"
+
+
 def load_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts, outside=0) -> str | None:
     """Why a copy from GM cannot go straight to L1, None if it can. `outside`: what elements outside of the tensor read as."""
     if outside != 0:
@@ -212,10 +217,9 @@ def l0c_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
 
 def l0c_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
     """L0C -> L1 through the fix-pipe, staying NZ."""
-    quant = FIXPIPE_QUANT.get((src.dtype, dst.dtype))
-    if quant in (None, "none"):
-        c.refuse(f"L0C to L1 needs a 16-bit result, not {dst.dtype}", "make the tile float16 or bfloat16")
     a, b = src.tile.nz, dst.tile.nz
+    quant = FIXPIPE_QUANT[src.dtype, dst.dtype]
+    assert stays_in_nz(src.dtype, dst.dtype) and (a.rows, a.cols) == (b.rows, b.cols), "place_buffers goes through GM"
     return intrin(
         "fixpipe_to_l1",
         head(dst.tile.buffer, dst.version, b.offset(dst.mins[-2], dst.mins[-1])),
@@ -232,4 +236,4 @@ def _int32(e):
     return tirx.Cast("int32", e)
 
 
-__all__ = ["copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1"]
+__all__ = ["copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "stays_in_nz"]

@@ -58,7 +58,7 @@ class Fold:
             self.emitter.run(self.operation, [out, a, b], axes)
             return
         # a ^ b = (a | b) - (a & b): the bits of the second are a subset of the first, nothing borrows.
-        common = self.temporary(self.dtype, {a: self.emitter.extents[a] for a in axes}, "common")
+        common = self.temporary(out.dtype, {a: self.emitter.extents[a] for a in axes}, "common")
         self.emitter.run("and", [common, a, b], axes)
         self.emitter.run("or", [out, a, b], axes)
         self.emitter.run("sub", [out, out, common], axes)

@@ -49,21 +49,27 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
     k_tile = const_int(a.extents[-2 if ta else -1])
     left = Operand("a", a, a.tile.nz, ceil_div(m_tile, FRACTAL_ROWS), ceil_div(k_tile, k0), bool(ta), a.dtype)
     # Transposing loads of 8-bit types move 32x32 squares: two fractals of N at a time.
-    n_fractals = ceil_div(n_tile, FRACTAL_ROWS) if size > 1 else ceil_div(n_tile, 2 * FRACTAL_ROWS) * 2
+    in_pairs = size == 1 and not tb
+    n_fractals = ceil_div(n_tile, 2 * FRACTAL_ROWS) * 2 if in_pairs else ceil_div(n_tile, FRACTAL_ROWS)
     right = Operand("b", b, b.tile.nz, n_fractals, ceil_div(k_tile, k0), not tb, b.dtype)
     _check_product(c.dtype, a.dtype, state, s)
     for op in (left, right):
         _check_loadable(op, state, s)
-    _check_start(c, "C", 1, c.tile.nz.c0, state, s)
+    check_fractals(c, state, s, "T.gemm")
 
     fractal_bytes = FRACTAL_BYTES
     room_a = state.chip.capacity_bytes(Space.L0A) // L0_VERSIONS // fractal_bytes
     room_b = state.chip.capacity_bytes(Space.L0B) // L0_VERSIONS // fractal_bytes
     mt, nt = min(left.outer, room_a), min(right.outer, room_b)
+    by_column = _by_column(c, mt, right, state)
+    if by_column:
+        nt = 2 if in_pairs else 1
     # Squares of 32-bit elements are two fractals of K; the last one may reach one fractal beyond the tile.
     pairs = size == 4 and (_loads_squares(left) or _loads_squares(right))
     spare = left.k % 2 if pairs else 0
-    kt = _k_fractals(left.k, max(1, min((room_a - spare) // mt, (room_b - spare * nt) // nt)), pairs, s)
+    # Fractals of a pair are neighbours in L0B in every step of K: those of one alone are in one step.
+    most = 1 if by_column and nt > 1 else max(1, min((room_a - spare) // mt, (room_b - spare * nt) // nt))
+    kt = _k_fractals(left.k, most, pairs, s)
     m_chunks = [(i, min(mt, left.outer - i)) for i in range(0, left.outer, mt)]
     n_chunks = [(i, min(nt, right.outer - i)) for i in range(0, right.outer, nt)]
     k_steps = left.k // kt
@@ -84,24 +90,54 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
             ]
             c_row, c_col = c.mins[-2] + m_first * FRACTAL_ROWS, c.mins[-1] + n_first * FRACTAL_ROWS
             init = clear if ki is None or const_int(clear) == 0 else tirx.And(clear, tirx.EQ(ki, imm(0)))
-            body.append(
-                intrin(
-                    "mmad",
-                    head(c.tile.buffer, c.version, state.simplify(c.tile.nz.offset(c_row, c_col))),
-                    head(l0a, version, 0),
-                    head(l0b, version, 0),
-                    mmad_rows(m_tile, m_first, m_count),
-                    min(n_count * FRACTAL_ROWS, n_tile - n_first * FRACTAL_ROWS) if size > 1 else n_count * FRACTAL_ROWS,
-                    kt * k0,
-                    0,
-                    0,
-                    as_int(state.simplify(init)),
-                    span=s.span,
+            columns = n_count * FRACTAL_ROWS if in_pairs else min(n_count * FRACTAL_ROWS, n_tile - n_first * FRACTAL_ROWS)
+            pieces = [(0, columns)]
+            if by_column:
+                pieces = [(i, min(FRACTAL_ROWS, columns - i * FRACTAL_ROWS)) for i in range(n_count) if (n_first + i) * FRACTAL_ROWS < n_tile]
+            for i, n in pieces:
+                body.append(
+                    intrin(
+                        "mmad",
+                        head(c.tile.buffer, c.version, state.simplify(c.tile.nz.offset(c_row, c_col + i * FRACTAL_ROWS))),
+                        head(l0a, version, 0),
+                        head(l0b, version, i * right.fractal),
+                        mmad_rows(m_tile, m_first, m_count),
+                        n,
+                        kt * k0,
+                        0,
+                        0,
+                        as_int(state.simplify(init)),
+                        span=s.span,
+                    )
                 )
-            )
             out.append(loop(ki, k_steps, seq(body), span=s.span) if ki is not None else seq(body))
             done += k_steps
     return seq(out)
+
+
+def _by_column(c: Side, mt: int, right: Operand, state: LoweringState) -> bool:
+    """True if an Mmad writes one column of fractals only: it leaves nothing out between two of them, where C has further rows, and the
+    second one of a square of 8-bit elements may belong to others."""
+    nz, columns = c.tile.nz, ceil_div(const_int(c.extents[-1]), FRACTAL_ROWS)
+    if right.outer > 1 and mt * FRACTAL_ROWS != nz.rows_padded:
+        return True
+    end = c.mins[-1] + columns * FRACTAL_ROWS
+    spare = right.outer > columns and state.proves(end >= c.tile.shape[-1]) and state.proves(end < nz.col_groups * nz.c0)
+    return right.outer > columns and not spare
+
+
+def check_fractals(c: Side, state: LoweringState, s: Evaluate, what: str) -> None:
+    """Raise unless the part of an accumulator consists of whole fractals: nothing writes less of one."""
+    for name, first, n, size in zip(("row", "column"), c.mins[-2:], c.extents[-2:], c.tile.shape[-2:]):
+        starts = state.proves(tirx.EQ(tirx.floormod(first, imm(FRACTAL_ROWS)), imm(0)))
+        if starts and (const_int(n) % FRACTAL_ROWS == 0 or state.proves(first + n >= size)):
+            continue
+        raise UnsupportedConstruct(
+            f"{what}: {name}s {first} to {state.simplify(first + n - 1)} of accumulator '{c.tile.buffer.name}', which has {size}, are not whole "
+            f"pieces of {FRACTAL_ROWS}: the cube core writes no less of a tile",
+            at=s.span,
+            hint=f"start at a multiple of {FRACTAL_ROWS} and take a multiple of {FRACTAL_ROWS} {name}s, or give that part a tile of its own",
+        )
 
 
 def mmad_rows(m_tile: int, first: int, count: int) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..analysis.tile_uses import IN_ORDER
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
@@ -48,6 +49,10 @@ from .vector_values import Values, count_edges, source
 
 def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
     """Lower one `For PARALLEL` nest whose tile accesses are all in UB to Ascend IR (without addresses and synchronisation)."""
+    in_order = stmt.annotations.get(IN_ORDER)
+    if in_order is not None:
+        ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {in_order}")
+        return scalar_loops(stmt, ctx, str(in_order), lambda value, span: _on_one_lane(value, ctx, span))
     try:
         nest = nest_of(stmt)
         if any(n == 0 for n in nest.extents):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from ..analysis.tile_uses import COUNT
+from ..analysis.tile_uses import COUNT, is_element_atomic
 from ..analysis.value_facts import believable
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
     Bind,
+    Break,
     BufferLoad,
     BufferStore,
     Call,
@@ -23,6 +24,7 @@ from ..ir import (
     TensorLoad,
     TensorRegion,
     Var,
+    While,
     as_expr,
     attrs_of,
     call,
@@ -42,7 +44,8 @@ from ..ir import (
     tirx,
     walk_expr,
 )
-from .context import VectorContext
+from ..isa.sync import ATOMIC_DTYPES
+from .context import BLOCK_BYTES, VectorContext
 from .output import is_output, lower_output
 from .tensor_bounds import all_of, unproven
 from .vector_expr import SCALAR_CALLS, is_tile
@@ -148,6 +151,14 @@ class _Scalar(StmtMutator):
             self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, extent))
         return [*out, For(s.loop_var, s.min, extent, ForKind.SERIAL, self.block(s.body), span=s.span)]
 
+    def visit_While(self, s: While):
+        out: list = []
+        cond = self.rewrite(s.condition, out, s.span)
+        if not out:
+            return self.generic(s)
+        # The condition reads memory: it is evaluated at the head of each iteration, also of one that `continue` begins.
+        return While(imm(True, "bool"), seq(out, if_then(tirx.Not(cond), Break(), span=s.span), self.block(s.body)), span=s.span)
+
     def visit_IfThenElse(self, s: IfThenElse):
         out: list = []
         cond = self.rewrite(s.condition, out, s.span)
@@ -157,11 +168,36 @@ class _Scalar(StmtMutator):
         return [*out, if_then(cond, then, other, span=s.span)]
 
     def visit_Evaluate(self, s: Evaluate):
+        if is_element_atomic(s):
+            return self.atomic(s)
         if not is_output(s):
             return self.generic(s)
         out: list = []
         args = [a if isinstance(a, TensorRegion) else self.rewrite(a, out, s.span) for a in s.value.args]
         return [*out, lower_output(Evaluate(call(op_name(s), args, attrs_of(s), span=s.span), span=s.span), self.ctx)]
+
+    def atomic(self, s: Evaluate):
+        """An atomic update of one element of GM: a transfer from a place of its own in UB."""
+        target, value = s.value.args
+        dtype, out = dtype_of(target.source), []
+        if dtype not in ATOMIC_DTYPES:
+            raise UnsupportedConstruct(
+                f"no atomic updates of {dtype} in global memory", at=s.span, hint="use one of: " + ", ".join(ATOMIC_DTYPES)
+            )
+        value = self.rewrite(value, out, s.span)
+        indices = [self.rewrite(r.min, out, s.span) for r in target.region]
+        place = BufferLoad(self.ctx.new_temp(dtype, BLOCK_BYTES // itemsize(dtype), f"{target.source.name}_v"), [imm(0), imm(0)])
+        address = self.address(target.source, indices)
+        update = [
+            intrin("set_value", place, value, span=s.span),
+            intrin("set_atomic", op=op_name(s).removeprefix("tl.atomic_"), dtype=dtype, span=s.span),
+            intrin("copy_ub_to_gm", address, place, *(imm(n) for n in (1, itemsize(dtype), 0, 0)), span=s.span),
+            intrin("set_atomic", op="none", dtype="float32", span=s.span),
+            # What the scalar unit has cached of the element is out of date now.
+            intrin("data_cache_clean", address, span=s.span),
+        ]
+        inside = self.inside(target.source, indices)
+        return [*out, *(update if inside is None else [if_then(inside, seq(update), span=s.span)])]
 
     def visit_Bind(self, s: Bind):
         out: list = []

@@ -48,6 +48,15 @@ _SIGNED = {"uint16": "int16", "uint32": "int32"}
 """Unsigned lanes are reduced as signed ones: sums and bit operations have equal bits, orders are equal after flipping the top bit."""
 
 
+_HOLDS = {
+    "float16": ("float16", "int8", "uint8", "bool"),
+    "float32": ("float16", "bfloat16", "float32", "int8", "uint8", "int16", "bool"),
+    "int16": ("int16", "int8", "uint8", "bool"),
+    "int32": ("int32", "int16", "int8", "uint8", "bool"),
+}
+"""dtype of a reduction -> dtypes all of whose numbers it holds."""
+
+
 def lower_reduce(s: Evaluate, ctx: VectorContext) -> Stmt:
     """Lower `tl.reduce(src region, dst region)` with attrs `kind`, `dim`, `clear`; what has no vector form becomes scalar loops."""
     ways = [lambda: _Reduce(s, ctx).lower(), lambda: reduce_nest(s, ctx)]
@@ -76,6 +85,7 @@ class _Reduce(Fold):
         dim = int(attrs["dim"]) % len(shape)
         dtypes = [dtype_of(r.source) for r in (source, target)]
         super().__init__(ctx, shape, dim, self._compute_dtype(*dtypes), self.kind.combine, s.span)
+        self.joined_in = self._join_dtype(dtypes[1])
         self.unsigned = dtypes[0].startswith("uint")
         self.flip = dtypes[0] in _SIGNED and self.kind.combine in ("max", "min") and not self.kind.boolean
         self.src = as_signed(region_view(ctx, source, range(len(shape))))
@@ -94,8 +104,10 @@ class _Reduce(Fold):
 
     def _compute_dtype(self, dtype: str, result: str) -> str:
         if self.kind.boolean:
+            if not self.clear and dtype != result != "bool":
+                raise Unsupported(f"flags joined with numbers of {result}")
             dtype = _SIGNED.get(dtype, dtype)
-        elif dtype in _SIGNED:
+        elif dtype in _SIGNED or result in _SIGNED:
             if dtype != result:
                 raise Unsupported(f"this reduction of {dtype} to {result}")
             return _SIGNED[dtype]
@@ -103,6 +115,14 @@ class _Reduce(Fold):
         if dtype not in table:
             raise Unsupported(f"reductions of {dtype}")
         return table[dtype]
+
+    def _join_dtype(self, result: str) -> str:
+        """dtype in which the result meets what the destination holds, without loss for that."""
+        if self.clear or self.kind.boolean or result in _SIGNED or result in _HOLDS[self.dtype]:
+            return self.dtype
+        if result not in FOLD_DTYPE[self.kind.combine]:
+            raise Unsupported(f"reductions into {result}")
+        return FOLD_DTYPE[self.kind.combine][result]
 
     def lower(self) -> Stmt:
         work = self._source_values()
@@ -115,12 +135,8 @@ class _Reduce(Fold):
 
     def _source_values(self) -> View:
         """The source in the dtype of the reduction, prepared (abs)."""
-        view, axes = self.src, tuple(range(len(self.shape)))
-        extents = dict(enumerate(self.shape))
-        for hop in conversion(view.dtype, self.dtype):
-            out = self.temporary(hop, extents, "wide")
-            self.emitter.run("cast", [out, view], axes, round=HOPS[view.dtype, hop])
-            view = out
+        axes, extents = tuple(range(len(self.shape))), dict(enumerate(self.shape))
+        view = self._cast(self.src, self.dtype, "wide", axes, extents)
         if self.flip:
             view = self._flipped(view, axes, extents)
         if self.kind.boolean:
@@ -179,7 +195,7 @@ class _Reduce(Fold):
                 load_column(self, self.dst, self.column, self.kept)
             view = self._with_old(view, axes, extents)
         hops = list(conversion(view.dtype, self.dst.dtype))
-        if hops and self.kind.combine == "add" and self.dst.dtype in WRAPPED:
+        if hops and view.dtype == "int32" and self.kind.combine == "add" and self.dst.dtype in WRAPPED:
             view = wrapped(self.emitter, view, self.dst.dtype, self.temporary("int32", extents, "wrapped"), axes)
         if not hops and view is self.src or not hops and not view.same_place(self.dst):
             self.emitter.run("copy", [self.dst, view], axes)
@@ -192,20 +208,25 @@ class _Reduce(Fold):
 
     def _with_old(self, view: View, axes, extents) -> View:
         """The result joined with what the destination holds."""
-        old = self.dst
-        for hop in conversion(old.dtype, self.dtype):
-            out = self.temporary(hop, extents, "old")
-            self.emitter.run("cast", [out, old], axes, round=HOPS[old.dtype, hop])
-            old = out
+        old, dtype = self._cast(self.dst, self.joined_in, "old", axes, extents), self.joined_in
+        view = self._cast(view, dtype, "found", axes, extents)
         if self.flip:
             old = self._flipped(old, axes, extents)
             view = self._flipped(view, axes, extents)
         if self.kind.boolean:
             old = self._as_bool(old, axes, extents) if old is not self.dst else old
-        in_place = self.dst.dtype == self.dtype and not self.flip
-        total = self.dst if in_place else self.temporary(self.dtype, extents, "total")
+        in_place = self.dst.dtype == dtype and not self.flip
+        total = self.dst if in_place else self.temporary(dtype, extents, "total")
         self.combine(total, old, view, axes)
         return self._flipped(total, axes, extents) if self.flip else total
+
+    def _cast(self, view: View, dtype: str, name: str, axes, extents) -> View:
+        """`view` in another dtype, itself if it has that."""
+        for hop in conversion(view.dtype, dtype):
+            out = self.temporary(hop, extents, name)
+            self.emitter.run("cast", [out, view], axes, round=HOPS[view.dtype, hop])
+            view = out
+        return view
 
 
 def as_signed(view: View) -> View:

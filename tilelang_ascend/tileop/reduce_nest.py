@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir import BufferLoad, BufferStore, Evaluate, Stmt, Var, attrs_of, const_int, dtype_of, seq
 from .context import VectorContext
 from .parallel import Block
-from .reduce_scalar import BOOLEAN, carrier_of, prepared
+from .reduce_scalar import BOOLEAN, carrier_of, is_float, prepared
 from .vector_accumulate import Update, fold_dtype
 from .vector_convert import Unsupported, convert
 from .vector_graph import Node
@@ -33,7 +33,10 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
         to = [r.min if d == dim or extents[d] == 1 else r.min + axes[d] for r, d in zip(target.region, kept)]
     else:
         to = [r.min for r in target.region]
-    result, carrier = dtype_of(target.source), carrier_of(source.source, target.source, kind)
+    clear = bool(int(attrs.get("clear", 1)))
+    result, carrier = dtype_of(target.source), carrier_of(source.source, target.source, kind, clear)
+    if not clear and is_float(dtype_of(source.source)) and not is_float(carrier) and kind not in BOOLEAN:
+        raise Unsupported(f"floats that are folded first and then joined with {result}")
     block = Block(ctx, Nest(axes, extents, seq(), s.span), {}, None)
 
     operation, dtype = _OPERATIONS[kind], "float16" if kind in BOOLEAN else fold_dtype(_OPERATIONS[kind], carrier)
@@ -46,7 +49,7 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
         return flip(block.exprs.ops.scalar_cast(value, dtype) if value.is_scalar else convert(block.graph, value, dtype))
 
     old = None
-    if not int(attrs.get("clear", 1)):
+    if not clear:
         old = folded(prepared(BufferLoad(target.source, to), "any" if kind in BOOLEAN else "sum", carrier))
     value = block.graph.tile(folded(prepared(BufferLoad(source.source, at), kind, carrier)))
     place = block.exprs.place(target.source, to)

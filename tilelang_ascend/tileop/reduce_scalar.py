@@ -15,6 +15,7 @@ from ..ir import (
     decl_buffer,
     dtype_of,
     imm,
+    itemsize,
     seq,
     tirx,
 )
@@ -29,17 +30,40 @@ _COMBINE = {
 BOOLEAN, _ABSOLUTE = ("any", "all"), ("abssum", "absmax")
 
 
-def carrier_of(source, target, kind: str) -> str:
-    """dtype of the accumulator of a reduction of a buffer into another."""
+def carrier_of(source, target, kind: str, clear: bool = True) -> str:
+    """dtype of the accumulator of a reduction of a buffer into another. Sums are taken in the range of the result. Without `clear`:
+    the dtype in which the result meets what the destination holds, which keeps its precision and range."""
     if kind in BOOLEAN:
         return "bool"
-    dtype = dtype_of(target if kind == "sum" else source)
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
+    src, dst = dtype_of(source), dtype_of(target)
+    if not clear or kind in ("sum", "abssum", "absmax"):
+        return _common(src, dst, clear)
+    return "float32" if is_float(src) else src
+
+
+def _common(src: str, dst: str, clear: bool) -> str:
+    """The dtype in which values of `src` meet results of `dst`."""
+    if is_float(dst) or is_float(src) and clear:
+        return "float32"
+    if is_float(src):
+        return dst
+    src, dst = ("uint8" if d == "bool" else d for d in (src, dst))
+    wide = max(src, dst, key=itemsize)
+    alike = src.startswith("int") == dst.startswith("int")
+    if alike or wide.startswith("int") and itemsize(src) != itemsize(dst):
+        return wide
+    return f"int{min(64, 16 * itemsize(wide))}"  # Signed numbers beside unsigned ones of at least their width.
+
+
+def is_float(dtype: str) -> bool:
+    """True for floats of any width."""
+    return dtype.startswith(("float", "bfloat"))
 
 
 def prepared(value, kind: str, carrier: str):
     """An element as the accumulator takes it: a flag, its magnitude, or itself."""
     if kind in BOOLEAN:
+        value = tirx.Cast("float32", value) if dtype_of(value).startswith("float8") else value
         return value if dtype_of(value) == "bool" else tirx.NE(value, tirx.const(0, dtype_of(value)))
     value = value if dtype_of(value) == carrier else tirx.Cast(carrier, value)
     zero = tirx.const(0, carrier)
@@ -58,6 +82,7 @@ def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
     places = [r.min if d == dim else r.min + loops[d] for r, d in zip(target.region, to)]
     if not to or len(target.region) != len(to):
         places = [r.min for r in target.region]
+    cleared = bool(int(attrs.get("clear", 1)))
     carrier = carrier_of(source.source, target.source, kind)
     total = decl_buffer((1,), carrier, "total", scope="local.var")
     held = BufferLoad(total, [imm(0)])
@@ -70,22 +95,22 @@ def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
     def into(value):
         return BufferStore(total, value, [imm(0)], span=span)
 
-    cleared = bool(int(attrs.get("clear", 1)))
-    old = "any" if kind in BOOLEAN else "sum"
-    start = element(imm(0)) if cleared else prepared(BufferLoad(target.source, places), old, carrier)
-    first = 1 if cleared else 0
     step = Var("k", "int32")
-    fold = into(_COMBINE[kind](held, element(step + first)))
-    extent = source.region[dim].extent - first
+    fold = into(_COMBINE[kind](held, element(step + 1)))
     dtype = dtype_of(target.source)
-    result = held if dtype == carrier else tirx.Cast(dtype, held)
+    result = held
+    if not cleared:
+        meet = carrier_of(source.source, target.source, kind, clear=False)
+        old = prepared(BufferLoad(target.source, places), "any" if kind in BOOLEAN else "sum", meet)
+        result = _COMBINE[kind](held if carrier == meet else tirx.Cast(meet, held), old)
+    result = result if dtype == dtype_of(result) else tirx.Cast(dtype, result)
     body = seq(
-        AllocBuffer(total), into(start), For(step, imm(0), extent, ForKind.SERIAL, fold, span=span),
-        BufferStore(target.source, result, places, span=span),
+        AllocBuffer(total), into(element(imm(0))),
+        For(step, imm(0), source.region[dim].extent - 1, ForKind.SERIAL, fold, span=span), BufferStore(target.source, result, places, span=span),
     )  # fmt: skip
     for d in reversed(kept):
         body = For(loops[d], imm(0), source.region[d].extent, ForKind.PARALLEL, body, span=span)
     return scalar_loops(body, ctx, reason)
 
 
-__all__ = ["BOOLEAN", "carrier_of", "prepared", "scalar_reduce"]
+__all__ = ["BOOLEAN", "carrier_of", "is_float", "prepared", "scalar_reduce"]

@@ -32,7 +32,7 @@ def scalar_scan(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
     extent = source.region[dim].extent
     result = dtype_of(target.source)
     carrier = result if total_of is tirx.Add else dtype_of(source.source)
-    carrier = "float32" if carrier in ("float16", "bfloat16") else carrier
+    carrier = "float32" if carrier.startswith(("float", "bfloat")) else carrier
     total = decl_buffer((1,), carrier, "total", scope="local.var")
     held = BufferLoad(total, [imm(0)])
 

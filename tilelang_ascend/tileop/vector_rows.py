@@ -98,6 +98,8 @@ def _clamped(index, extent):
 def _inlined(exprs, index):
     """`index` with the lets of the nest replaced by their values."""
     for _ in range(len(exprs.lets) + 1):
+        if any(v in exprs.variables for v in _variables(index)):
+            break
         found = [v for v in _variables(index) if v in exprs.env]
         if not found:
             return index

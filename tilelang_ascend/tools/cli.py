@@ -68,19 +68,36 @@ def compile_command(out: Path, target: str | None, gpu_script: bool, script: Pat
 @_OUT
 @_TARGET
 @_GPU
+@click.option(
+    "--validate",
+    is_flag=True,
+    help="Interpret the kernel as it was written and after each pass, on the arguments of its first call, and compare.",
+)
 @_SCRIPT
 @_ARGS
-def inspect_command(out: Path, target: str | None, gpu_script: bool, script: Path, args: tuple[str, ...]) -> None:
+def inspect_command(
+    out: Path, target: str | None, gpu_script: bool, validate: bool, script: Path, args: tuple[str, ...]
+) -> None:
     """Run SCRIPT and write, for every kernel, the IR after each pass (numbered, it parses back) and the memory map."""
+    from ..runtime.launches import on_launch
     from .inspect import write_stages
+    from .validate import Recorder
 
-    run = _run(script, args, target, gpu_script)
+    recorder, sound = Recorder(), True
+    with on_launch(recorder) if validate else contextlib.nullcontext():
+        run = _run(script, args, target, gpu_script)
     for name, artifact in run.kernels.items():
         paths = write_stages(artifact, out / name)
         click.echo(f"{name} for {artifact.chip}: {len(paths)} dumps -> {out / name}")
         for path in paths:
             click.echo(f"  {path.name}")
         click.echo(artifact.memory_map)
+        if validate:
+            fine, text = recorder.report(artifact)
+            sound = sound and fine
+            click.echo(f"{name}: {text}", err=not fine)
+    if not sound:
+        sys.exit(1)
     _finish(run, script)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import reduce
 
 from ..analysis.nest_indices import NestIndices, conjuncts, implied_by_bounds
+from ..analysis.nest_order import NestOrder
 from ..analysis.tile_uses import loads_in
 from ..ir import (
     AllocBuffer,
@@ -38,9 +39,11 @@ from .store_selected import fills_hull
 
 
 class DropBoundsGuards(StmtMutator):
-    """Rewrites the body of one nest. `limits`: {buffer: {loop variable: (first, end)}} of stores whose conditions became limits."""
+    """Rewrites the body of one nest. `limits`: {buffer: {loop variable: (first, end)}} of stores whose conditions became limits.
+    `order`: which tensors are accessed in program order, element by element or in one tile."""
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset):
+    def __init__(self, loops, body: Stmt, stepped: frozenset, order: NestOrder):
+        self.order = order
         self.limits: dict = {}
         self.nest = NestIndices(loops, body, stepped)
         self.stores = [x.buffer for x in statements(body) if isinstance(x, BufferStore)]
@@ -84,6 +87,8 @@ class DropBoundsGuards(StmtMutator):
         stores = [x for x in body if not isinstance(x, Bind)]
         if self.inside or not all(isinstance(x, BufferStore) and self.moved(x) for x in stores):
             return False
+        if any(x.buffer in self.order.boxes for x in stores):
+            return False
         found = {x.buffer: self.nest.box(terms, x) for x in stores}
         if None in found.values() or any(sum(b.same_as(x) for b in self.stores) != 1 for x in found):
             return False
@@ -95,6 +100,8 @@ class DropBoundsGuards(StmtMutator):
 
     def moved(self, store: BufferStore) -> bool:
         """True if a store to GM becomes a transfer: only these are clipped."""
+        if store.buffer in self.order.unstaged:
+            return False
         return scope_of(store.buffer) in ("global", "") and self.nest.forms(store.indices) is not None
 
     def droppable(self, term, s: Stmt, private: set) -> bool:

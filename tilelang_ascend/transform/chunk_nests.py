@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from ..analysis.tile_uses import is_parallel, loads_in, on_chip
+from ..analysis.tile_uses import is_element_atomic, is_parallel, loads_in, on_chip
 from ..ir import (
     BufferStore,
     For,
@@ -72,6 +72,9 @@ def _tile_indices(body: Stmt) -> set:
     for s in statements(body):
         accesses = [(s.buffer, s.indices)] if isinstance(s, BufferStore) else []
         accesses += [(x.source, x.indices) for e in exprs(s) for x in loads_in(e)]
+        if is_element_atomic(s):
+            target = s.value.args[0]
+            accesses.append((target.source, [r.min for r in target.region]))
         found |= {v for buffer, indices in accesses if on_chip(buffer) for i in indices for v in free_vars(i)}
     return found
 

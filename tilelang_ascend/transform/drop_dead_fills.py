@@ -11,6 +11,7 @@ Requires: placed Tile IR. Ensures: values read are unchanged.
 from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
+from ..analysis.jumps import may_leave
 from ..analysis.tile_uses import on_chip, uses_of
 from ..ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, op_name, seq, stmts_of
 from .grid_bodies import is_grid_axis
@@ -49,10 +50,14 @@ class _Drop(StmtMutator):
         if not isinstance(s, Evaluate) or op_name(s) != "tl.fill":
             return False
         buffer = s.value.args[0].source
+        if not on_chip(buffer):
+            return False  # The user sees global memory.
         for x in rest:
             uses = uses_of(x)
             if buffer in uses.all:
                 return buffer not in uses.reads and writes_whole(x, buffer)
+            if may_leave(x):
+                return False  # Whoever leaves here does not come to the write.
         return outer
 
 

@@ -11,7 +11,7 @@ Requires: Tile IR. Ensures: a loop variable that all stores of its nest walk bac
 from __future__ import annotations
 
 from ..analysis.affine import affine
-from ..analysis.tile_uses import is_parallel, is_scalar_var
+from ..analysis.tile_uses import IN_ORDER, is_parallel, is_scalar_var
 from ..ir import BufferStore, For, PrimFunc, Stmt, StmtMutator, Var, const_int, statements, substitute, sym
 from .stage_globals import inline_index_binds, nest_of, rebuild_nest
 
@@ -28,6 +28,8 @@ class _Face(StmtMutator):
     def visit_For(self, s: For):
         if not is_parallel(s):
             return self.generic(s)
+        if IN_ORDER in s.annotations:
+            return s
         loops, body = nest_of(s)
         body = inline_index_binds(body)
         backwards = {v: Var(v.name, "int32") for v, e in loops if const_int(e) is not None and _backwards(v, body)}

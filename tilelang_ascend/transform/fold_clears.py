@@ -1,4 +1,4 @@
-"""fold_clears: turn zero fills of accumulators into the `clear_accum` condition of the first gemm that follows.
+"""fold_clears: turn zero fills of accumulators into the `clear_accum` condition of the gemms that find them.
 
 L0C cannot be filled; a Mmad can start from zero. The first accumulation after the fill does so:
 
@@ -9,19 +9,20 @@ Where the first gemm is not known statically, a scalar remembers it:
 
 After:   C_fresh = 1; while …: gemm(A, B, C, C_fresh == 1); C_fresh = 0
 
-and whoever reads the accumulator first makes up for accumulations that never came (a loop that ran zero times):
+and whoever reads the accumulator first makes up for accumulations that never came (a loop that ran zero times or was left early):
 
 After:   if C_fresh == 1: zero_accumulator(C); C_fresh = 0
          copy(C, …)
 
-A fill whose block goes on without the accumulator (in a branch) computes zeros on the spot.
+`analysis/freshness.py` says which of these a statement needs, for each part of an accumulator that is worked on in parts. A gemm over parts
+in different states computes the missing zeros first.
 
 Requires: versioned Tile IR. Ensures: no fills of `local.l0c` buffers.
 """
 
 from __future__ import annotations
 
-from ..analysis.tile_uses import uses_of
+from ..analysis.freshness import Freshness, State, regions_of
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
@@ -32,17 +33,18 @@ from ..ir import (
     For,
     IfThenElse,
     PrimFunc,
+    SeqStmt,
     Stmt,
-    StmtMutator,
-    TensorLoad,
+    TensorRegion,
+    While,
     const_int,
     decl_buffer,
     imm,
     op_name,
+    region,
     scope_of,
     seq,
-    stmts_of,
-    sym,
+    statements,
     tile_op,
     tirx,
 )
@@ -66,119 +68,131 @@ def filled_accumulator(s: Stmt):
     return buffer
 
 
-class _Fold(StmtMutator):
-    def __init__(self):
+class _Fold:
+    """Rewrites the fills of one accumulator and the statements that find them. Run twice: the first run learns which flags are asked for,
+    the second has the others raise and lower them."""
+
+    def __init__(self, body: Stmt, buffer):
+        self.buffer = buffer
+        self.known = Freshness(body, buffer)
         self.flags: dict = {}
-        self.allocs: list[Stmt] = []
+        self.asked: set = set()
+        """(place of a fill or a writer, part) that has to set the flag of the part; (None, part): as the program does when it begins."""
+        self.rewrite(body, ())
+        self.body = self.rewrite(body, ())
 
-    def visit_SeqStmt(self, block):
-        stmts = [seq(self.visit(s)) for s in block.seq]
-        out: list[Stmt] = []
-        i = 0
-        while i < len(stmts):
-            buffer = filled_accumulator(stmts[i])
-            if buffer is None:
-                out.append(stmts[i])
-            else:
-                rest = stmts[i + 1:]
-                user = next((j for j, s in enumerate(rest) if buffer in uses_of(s).all), None)
-                if user is None:
-                    out.append(stmts[i])
-                else:
-                    folded = fold_into(rest[user], buffer, [])
-                    if folded is None:
-                        out.append(self.raise_flag(buffer, stmts[i]))
-                        test = _TestFlag(buffer, self.flags[buffer], stmts[i].value.args[0])
-                        stmts[i + 1 + user:] = [test(s) for s in rest[user:]]
-                    else:
-                        stmts[i + 1 + user] = folded
-            i += 1
-        return out
+    # -- flags --------------------------------------------------------------------------------------------------
+    def flag(self, part: int):
+        """The scalar that is 1 while `part` is fresh."""
+        if part not in self.flags:
+            name = f"{self.buffer.name}_fresh" + (f"_{part}" if len(self.known.parts.boxes) > 1 else "")
+            self.flags[part] = decl_buffer((1,), "int32", name, scope="local.var")
+        return self.flags[part]
 
-    def raise_flag(self, buffer, fill: Stmt) -> Stmt:
-        if buffer not in self.flags:
-            self.flags[buffer] = decl_buffer((1,), "int32", f"{buffer.name}_fresh", scope="local.var")
-            self.allocs.append(AllocBuffer(self.flags[buffer]))
-        return BufferStore(self.flags[buffer], imm(1), [imm(0)], span=fill.span)
+    def ask(self, part: int, state: State):
+        """"The flag is up", and note who has to keep it."""
+        self.asked |= {(place, part) for place in state.fills | state.writers}
+        if state.untouched:
+            self.asked.add((None, part))
+        return tirx.EQ(BufferLoad(self.flag(part), [imm(0)]), imm(1))
 
+    def set(self, place: tuple | None, part: int, value: int, span) -> Stmt | None:
+        """The flag of `part` becomes `value`, if anybody asks."""
+        return BufferStore(self.flag(part), imm(value), [imm(0)], span=span) if (place, part) in self.asked else None
 
-class _TestFlag(StmtMutator):
-    """While the flag is up, plain accumulations into `buffer` start from zero, and readers find zeros in `region`."""
+    def declarations(self) -> list[Stmt]:
+        """The flags, down where the program may ask before anything has set them."""
+        return [x for part, flag in self.flags.items() for x in (AllocBuffer(flag), self.set(None, part, 0, None))]
 
-    def __init__(self, buffer, flag, region):
-        self.buffer, self.flag, self.region = buffer, flag, region
-
-    def visit_SeqStmt(self, block):
-        out, guarded = [], False
-        for s in block.seq:
-            out.append(s if guarded else seq(self.visit(s)))
-            guarded = self.is_guard(s)
-        return out
-
-    def visit_Evaluate(self, s: Evaluate):
+    # -- statements ---------------------------------------------------------------------------------------------
+    def rewrite(self, s: Stmt, path: tuple) -> Stmt:
+        if isinstance(s, SeqStmt):
+            return seq([self.rewrite(x, (*path, i)) for i, x in enumerate(s.seq)])
+        if isinstance(s, IfThenElse):
+            other = None if s.else_case is None else self.rewrite(s.else_case, (*path, 1))
+            return IfThenElse(s.condition, self.rewrite(s.then_case, (*path, 0)), other, span=s.span)
+        if isinstance(s, For):
+            body = self.rewrite(s.body, (*path, 0))
+            return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
+        if isinstance(s, While):
+            return While(s.condition, self.rewrite(s.body, (*path, 0)), span=s.span)
+        if not self.known.concerns(s):
+            return s
+        is_fill = filled_accumulator(s) is not None
+        state = self.known.before.get(path)
+        if state is None:
+            return seq() if is_fill else s
+        touched = self.known.touched(s)
+        if is_fill:
+            if touched is not None:
+                return seq([self.set(path, part, 1, s.span) for part in touched])
+            return seq(self.zeros(s, path, state, None), tile_op("zero_accumulator", s.value.args[0], span=s.span))
         args = gemm_args(s)
+        if args is not None and args[2].source.same_as(self.buffer) and touched is not None and const_int(args[3]) == 1:
+            return seq(s, [self.set(path, part, 0, s.span) for part in touched if not state[part].in_memory])
         if args is not None and args[2].source.same_as(self.buffer):
-            return s if const_int(args[3]) != 0 else [with_clear(s, self.up()), self.down(s)]
-        if self.buffer not in uses_of(s).reads:
-            return s
-        zero = tile_op("zero_accumulator", self.region, span=s.span)
-        return [IfThenElse(self.up(), seq(zero, self.down(s)), None, span=s.span), s]
+            return self.accumulate(s, path, state, touched)
+        return seq(self.zeros(s, path, state, touched), s)
 
-    def is_guard(self, s: Stmt) -> bool:
-        """Is `s` what an earlier run of this pass over the block put in front of a reader?"""
-        load = s.condition.a if isinstance(s, IfThenElse) and isinstance(s.condition, tirx.EQ) else None
-        return isinstance(load, TensorLoad) and load.source.same_as(self.flag)
+    def accumulate(self, s: Evaluate, path: tuple, state: tuple, touched: list[int] | None) -> Stmt:
+        """A gemm that starts from zero where it finds the accumulator fresh."""
+        first = None if touched is None else touched[0]
+        if first is None or not all(state[first].agrees(state[i]) for i in touched):
+            return seq(self.zeros(s, path, state, touched), s)
+        found, clear = state[first], gemm_args(s)[3]
+        if found.in_memory:
+            return seq(s, [self.set(path, i, 0, s.span) for i in touched if state[i].untouched])
+        fresh = self.up(first, found)
+        out = with_clear(s, fresh if const_int(clear) == 0 or const_int(fresh) == 1 else tirx.Or(fresh, clear))
+        return seq(out, [self.set(path, i, 0, s.span) for i in touched])
 
-    def up(self):
-        return tirx.EQ(BufferLoad(self.flag, [imm(0)]), imm(1))
+    def up(self, part: int, state: State):
+        """"The part is fresh", a constant where that is certain."""
+        if state.fresh:
+            return imm(True, "bool")
+        return state.cond if state.cond is not None else self.ask(part, state)
 
-    def down(self, s: Stmt) -> Stmt:
-        return BufferStore(self.flag, imm(0), [imm(0)], span=s.span)
+    def zeros(self, s: Stmt, path: tuple, state: tuple, touched: list[int] | None) -> Stmt:
+        """Zeros in the parts that `s` needs and that may be fresh; `touched` None: all."""
+        regions = regions_of(s, self.buffer)
+        parts = range(len(state)) if touched is None else touched
+        missing = [i for i in parts if not state[i].in_memory]
+        if len(missing) == len(parts) and all(state[parts[0]].agrees(state[i]) for i in parts):
+            whole = regions[0] if touched is not None else self.part_of(regions[0], [(0, n) for n in self.known.parts.shape])
+            return self.zero(path, state, missing, whole, s.span)
+        return seq([self.zero(path, state, [i], self.part_of(regions[0], self.known.parts.boxes[i]), s.span) for i in missing])
 
+    def zero(self, path: tuple, state: tuple, parts: list[int], where: TensorRegion, span) -> Stmt:
+        """`if the parts are fresh: zero_accumulator(where)`, and their flags down."""
+        fresh = self.up(parts[0], state[parts[0]])
+        out = tile_op("zero_accumulator", where, span=span)
+        down = [self.set(path, i, 0, span) for i in parts]
+        if const_int(fresh) == 1:
+            return seq(out, down)
+        if state[parts[0]].cond is not None:
+            return seq(IfThenElse(fresh, out, None, span=span), down)
+        down[0] = BufferStore(self.flag(parts[0]), imm(0), [imm(0)], span=span)
+        return IfThenElse(fresh, seq(out, down), None, span=span)
 
-class _Zero(StmtMutator):
-    """Fills nobody in their own block follows: what comes behind the branch or loop around them finds zeros."""
-
-    def visit_Evaluate(self, s: Evaluate):
-        if filled_accumulator(s) is None:
-            return s
-        return tile_op("zero_accumulator", s.value.args[0], span=s.span)
-
-
-def fold_into(s: Stmt, buffer, loops: list[For]):
-    """`s` with its first accumulation into `buffer` starting from zero, or None if that is not one certain statement."""
-    args = gemm_args(s)
-    if args is not None:
-        if not args[2].source.same_as(buffer) or const_int(args[3]) != 0:
-            return None
-        cond = imm(True, "bool")
-        for i, loop in enumerate(loops):
-            first = tirx.EQ(loop.loop_var, imm(0))
-            cond = first if i == 0 else tirx.And(cond, first)
-        return with_clear(s, cond)
-    if isinstance(s, For):
-        if not sym.Analyzer().can_prove(s.extent >= 1):
-            return None
-        body = stmts_of(s.body)
-        for j, x in enumerate(body):
-            if buffer in uses_of(x).all:
-                folded = fold_into(x, buffer, [*loops, s])
-                if folded is None or any(buffer in uses_of(y).all and not _accumulates(y, buffer) for y in body[j + 1:]):
-                    return None
-                body[j] = folded
-                return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
-    return None
-
-
-def _accumulates(s: Stmt, buffer) -> bool:
-    return buffer in uses_of(s).writes
+    def part_of(self, like: TensorRegion, box) -> TensorRegion:
+        """The part of the accumulator in `box`, of the version that `like` is of."""
+        front = list(like.region)[:-2]
+        return region(self.buffer, [*(r.min for r in front), *(lo for lo, _ in box)], [*(r.extent for r in front), *(hi - lo for lo, hi in box)])
 
 
 def fold_clears(func: PrimFunc) -> PrimFunc:
     """Apply to a versioned Tile IR function."""
-    fold = _Fold()
-    body = _Zero()(fold(func.body))
-    return func.with_body(seq(fold.allocs, body))
+    filled: list = []
+    for s in statements(func.body):
+        buffer = filled_accumulator(s)
+        if buffer is not None and not any(buffer.same_as(b) for b in filled):
+            filled.append(buffer)
+    body, declared = func.body, []
+    for buffer in filled:
+        fold = _Fold(body, buffer)
+        body = fold.body
+        declared += fold.declarations()
+    return func.with_body(seq(declared, body))
 
 
 __all__ = ["fold_clears"]

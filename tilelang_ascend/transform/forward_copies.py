@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ..analysis.tile_uses import covers_whole, moved_regions, on_chip, own_uses, region_buffer, uses_of, with_regions
-from ..ir import Evaluate, PrimFunc, Stmt, StmtMutator, dtype_of, op_name, statements
+from ..analysis.tile_uses import covers_whole, loads_in, moved_regions, on_chip, own_uses, region_buffer, uses_of, with_regions
+from ..ir import Evaluate, PrimFunc, Stmt, StmtMutator, TensorRegion, const_int, dtype_of, op_name, statements
 from .hoist_allocs import drop_allocs
 
 
@@ -51,7 +51,10 @@ class _Forward(StmtMutator):
                 return None
             if dtype_of(stage) not in (dtype_of(source.source), dtype_of(out[1].source)):
                 return None
-            if len(source.region) != len(out[1].region):
+            if len(source.region) != len(out[1].region) or _sizes(source) != _sizes(out[1]):
+                return None
+            # Through the stage regions may overlap, and what it holds may choose where it goes.
+            if out[1].source.same_as(source.source) or any(x.source.same_as(stage) for x in _loads(out[1])):
                 return None
         return source, stage
 
@@ -75,18 +78,28 @@ class _Forward(StmtMutator):
         return out
 
     def all_readers_follow(self, found, rest: list[Stmt]) -> bool:
-        """Every reader stands in the same block, and the source is not overwritten before the last of them."""
+        """Every reader stands in the same block, and neither the source nor what says where it begins changes before the last of them."""
         source, stage = found
         pending = list(self.readers[stage])
+        needed = {source.source, *(x.source for x in _loads(source))}
         for s in rest:
-            if any(s.same_as(r) for r in pending):
-                pending = [r for r in pending if not s.same_as(r)]
-                if not pending:
-                    return True
-                continue
-            if source.source in uses_of(s).writes:
+            pending = [r for r in pending if not s.same_as(r)]
+            if not pending:
+                return True
+            if not needed.isdisjoint(uses_of(s).writes):
                 return False
         return False
+
+
+def _loads(r: TensorRegion) -> list:
+    """Elements and variables that the bounds of a region read."""
+    return [x for bound in r.region for e in (bound.min, bound.extent) for x in loads_in(e)]
+
+
+def _sizes(r: TensorRegion) -> list:
+    """Extents that are not one; those of run time as None."""
+    return [const_int(x.extent) for x in r.region if const_int(x.extent) != 1]
+
 
 def forward_copies(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function until nothing changes (chains of staging buffers are rare and short)."""

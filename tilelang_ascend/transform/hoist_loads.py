@@ -10,6 +10,7 @@ Requires: placed Tile IR after map_grid. Ensures: values are unchanged; a loop t
 
 from __future__ import annotations
 
+from ..analysis.jumps import may_leave
 from ..analysis.tile_uses import is_parallel, moved_regions, on_chip, uses_of
 from ..ir import (
     AllocBuffer,
@@ -42,6 +43,8 @@ def hoistable(body: Stmt) -> list[Stmt]:
     fixed: set = set()
     out = []
     for s in top:
+        if may_leave(s):
+            break  # What stands behind may never run, and may not be allowed to.
         uses = uses_of(s)
         if len(uses.writes) != 1 or any(isinstance(x, AllocBuffer) for x in statements(s)):
             continue

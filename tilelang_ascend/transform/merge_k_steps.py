@@ -6,7 +6,8 @@ fraction of the bandwidth that rows of 512 bytes do. The steps are merged where 
 Before:  for k in range(32): copy(A[m, k * 32 : +32], A_s); copy(B[k * 32 : +32, n], B_s); gemm(A_s, B_s, C)
 After:   for k in range(4): copy(A[m, k * 256 : +256], A_s); copy(B[k * 256 : +256, n], B_s); gemm(A_s, B_s, C)
 
-Only loops whose body is copies from GM that advance by exactly their own extent along the K dimension, and gemms over whole tiles.
+Only loops whose body is copies from GM that advance by exactly their own extent along the K dimension, and gemms over whole tiles
+that accumulate, all but the first of the loop.
 The factor divides the trip count, so the loop covers the same range of K; sums are taken in the same order.
 
 Requires: Tile IR after normalize_clears. Ensures: same values; at least two versions of every widened tile fit L1.
@@ -30,6 +31,8 @@ from ..ir import (
     const_int,
     decl_buffer,
     dtype_of,
+    expr_children,
+    free_vars,
     full_region,
     itemsize,
     op_name,
@@ -43,7 +46,7 @@ from ..ir import (
 from ..isa.base import Space
 from ..tileop.copy_cube import find_obstacles
 from ..tileop.layout import l1_layout
-from .normalize_clears import gemm_args
+from .normalize_clears import gemm_args, is_first_iteration
 
 # Bytes of one GM row of the widened tile along K: the unit in which the memory system serves requests (hardware facts: 512 B lines).
 ROW_BYTES = 512
@@ -81,6 +84,8 @@ def match_loop(loop: For, uses: dict, obstacles: dict):
     copies = [s for s in body if isinstance(s, Evaluate) and op_name(s) == "tl.copy"]
     if not gemms or len(gemms) + len(copies) != len(body) or any(s in obstacles for s in copies):
         return None
+    if any(not _same_in_one_step(s, loop) for s in gemms):
+        return None
     dims = k_dimensions(gemms)
     if any(not (covers_whole(s.value.args[0]) and covers_whole(s.value.args[1])) for s in gemms):
         return None
@@ -90,6 +95,14 @@ def match_loop(loop: For, uses: dict, obstacles: dict):
     if any(uses[s.tile] != 1 + sum(s.tile in own_uses(g).reads for g in gemms) for s in steps):
         return None
     return steps, gemms
+
+
+def _same_in_one_step(s: Evaluate, loop: For) -> bool:
+    """True if several products of the gemm may become one: all go to the same place, and none but the first of all starts from zero."""
+    *_, c, clear = s.value.args
+    if any(loop.loop_var in free_vars(e) for e in expr_children(c)):
+        return False
+    return const_int(clear) == 0 or is_first_iteration(clear, loop)
 
 
 def match_copy(s: Evaluate, var, dims: dict) -> _Step | None:

@@ -1,34 +1,44 @@
 """normalize_clears: say "start from zero" in one way only, as a fill in front of the accumulation.
 
-Before:  for k in range(n): gemm(A, B, C, clear_accum=(k == 0))        gemm(A, B, C, clear_accum=True)
-After:   fill(C, 0); for k in range(n): gemm(A, B, C, False)           fill(C, 0); gemm(A, B, C, False)
+Before:  for k in range(4): gemm(A, B, C, clear_accum=(k == 0))        gemm(A, B, C, clear_accum=True)
+After:   fill(C, 0); for k in range(4): gemm(A, B, C, False)           fill(C, 0); gemm(A, B, C, False)
 
-A loop that may run zero times then leaves zeros behind, where the user's program leaves C undefined: a refinement.
+A condition that holds in the first iteration only becomes a fill in front of the loop where nobody can tell: the first iteration surely
+comes to the gemm, or C has no value there that could be lost. In the latter case a loop that runs zero times leaves zeros behind, where the
+user's program leaves C undefined: a refinement. Products that are a part of C keep what they say.
 
-Requires: Tile IR. Ensures: every constant `clear_accum` is False; other run-time conditions stay.
+Requires: Tile IR. Ensures: every constant `clear_accum` of a gemm into a whole tile is False; other conditions stay.
 """
 
 from __future__ import annotations
 
-from ..analysis.tile_uses import uses_of
+from ..analysis.jumps import may_leave
+from ..analysis.tile_uses import covers_whole, uses_of
 from ..ir import (
+    AllocBuffer,
     Evaluate,
     For,
     PrimFunc,
+    Range,
     Stmt,
     StmtMutator,
-    Var,
+    While,
     attrs_of,
     call,
     const_int,
     dtype_of,
+    free_vars,
     imm,
     op_name,
     seq,
+    statements,
     stmts_of,
+    substitute_expr,
+    sym,
     tile_op,
     tirx,
 )
+from .grid_bodies import is_grid_axis
 
 
 def gemm_args(stmt: Stmt):
@@ -47,36 +57,73 @@ def zero_fill(region, span) -> Evaluate:
     return tile_op("fill", region, imm(0, dtype_of(region.source)), span=span)
 
 
-def is_first_iteration(cond, var: Var) -> bool:
-    """True if `cond` says `var == 0`."""
-    if not isinstance(cond, tirx.EQ):
+def is_first_iteration(cond, loop: For) -> bool:
+    """True if `cond` holds in the first iteration of `loop` and in no other."""
+    var = loop.loop_var
+    if free_vars(cond) != {var}:
         return False
-    return (cond.a.same_as(var) and const_int(cond.b) == 0) or (cond.b.same_as(var) and const_int(cond.a) == 0)
+    analyzer, one = sym.Analyzer(), imm(1, dtype_of(var))
+    if const_int(analyzer.simplify(substitute_expr(cond, {var: imm(0, dtype_of(var))}))) != 1:
+        return False
+    last = const_int(loop.extent)
+    if last == 1:
+        return True
+    analyzer.bind(var, Range.from_min_extent(one, imm(2**30 if last is None else last - 1, dtype_of(var))))
+    return bool(analyzer.can_prove(tirx.Not(cond)))
 
 
 class _Normalize(StmtMutator):
+    """`defined`: accumulators that may have a value at the place the walk has reached."""
+
+    def __init__(self):
+        self.defined: set = set()
+
     def visit_Evaluate(self, s: Evaluate):
         args = gemm_args(s)
-        if args is None or const_int(args[3]) is None:
+        self.defined |= uses_of(s).writes
+        if args is None or const_int(args[3]) is None or not covers_whole(args[2]):
             return s
         plain = with_clear(s, imm(False, "bool"))
         return [zero_fill(args[2], s.span), plain] if const_int(args[3]) else plain
 
+    def visit_BufferStore(self, s):
+        self.defined.add(s.buffer)
+        return s
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        self.defined.discard(s.buffer)
+        return s
+
+    def visit_While(self, s: While):
+        self.defined |= _left_behind(s.body)
+        return self.generic(s)
+
     def visit_For(self, loop: For):
+        if is_grid_axis(loop):
+            return self.generic(loop)
+        before = set(self.defined)
+        self.defined |= _left_behind(loop.body)
         body = stmts_of(self.block(loop.body))
+        certain = bool(sym.Analyzer().can_prove(loop.extent >= 1))
         hoisted = []
         for i, s in enumerate(body):
             args = gemm_args(s)
-            if args is None or not is_first_iteration(args[3], loop.loop_var):
+            if args is None or not covers_whole(args[2]) or not is_first_iteration(args[3], loop):
                 continue
             c = args[2].source
-            before_in_iteration = any(c in uses_of(x).all for x in body[:i])
-            if before_in_iteration:
+            if any(c in uses_of(x).all for x in body[:i]):
                 continue
-            hoisted.append(zero_fill(args[2], s.span))
-            body[i] = with_clear(s, imm(False, "bool"))
+            reached = certain and not any(may_leave(x) for x in body[:i])
+            if reached or c not in before:
+                hoisted.append(zero_fill(args[2], s.span))
+                body[i] = with_clear(s, imm(False, "bool"))
         out = For(loop.loop_var, loop.min, loop.extent, loop.kind, seq(body), annotations=dict(loop.annotations), span=loop.span)
         return [*hoisted, out]
+
+
+def _left_behind(body: Stmt) -> set:
+    """Buffers that an iteration may find written by the one before: those written in it and not declared in it."""
+    return uses_of(body).writes - {s.buffer for s in statements(body) if isinstance(s, AllocBuffer)}
 
 
 def normalize_clears(func: PrimFunc) -> PrimFunc:

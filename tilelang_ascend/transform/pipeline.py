@@ -1,5 +1,8 @@
 """The road from Tile IR to Ascend IR, as a list of passes one can read aloud.
 
+    forward_elements     elements of tiles that the cube core needs are read where the tile was loaded from
+    bind_elements        elements of tiles in conditions, bounds and arguments become scalars, read only where they count
+    stage_operands       tile ops on tensors in GM work on tiles in between
     expand_im2col        patches of images the cube core cannot gather become element-wise work
     resolve_views        views of buffers become accesses to their storage
     forward_copies       remove staging buffers that only pass a tile on
@@ -36,6 +39,7 @@ from typing import Any
 from ..errors import OutOfMemory
 from ..ir import IRModule, PrimFunc
 from ..isa.base import Space
+from .bind_elements import bind_elements
 from .chunk_nests import chunk_nests
 from .cut_nests import cut_nests
 from .drop_dead_fills import drop_dead_fills
@@ -44,6 +48,7 @@ from .face_stores import face_stores
 from .float8_codes import float8_codes
 from .fold_clears import fold_clears
 from .forward_copies import forward_copies
+from .forward_elements import forward_elements
 from .hoist_invariants import hoist_invariants
 from .hoist_loads import hoist_loads
 from .insert_sync import plan_and_insert_sync
@@ -61,6 +66,7 @@ from .split_cores import split_cores
 from .split_rows import split_rows
 from .stage_atomics import stage_atomics
 from .stage_globals import stage_globals
+from .stage_operands import stage_operands
 from .suggest_tile import suggest_tile
 from .version_buffers import DEFAULT_VERSIONS, choose_versions, estimated_temporaries, version_buffers, versioned_bytes
 
@@ -111,7 +117,10 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
             stages.append((name, ir))
         return ir
 
-    placed = record("expand_im2col", expand_im2col(func))
+    placed = record("forward_elements", forward_elements(func))
+    placed = record("bind_elements", bind_elements(placed))
+    placed = record("stage_operands", stage_operands(placed, chip))
+    placed = record("expand_im2col", expand_im2col(placed))
     placed = record("resolve_views", resolve_views(placed))
     placed = record("forward_copies", forward_copies(placed))
     placed = record("normalize_clears", normalize_clears(placed))

@@ -21,10 +21,12 @@ Requires: Tile IR after normalize_clears. Ensures: every on-chip buffer has scop
 from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
-from ..analysis.tile_uses import is_parallel, moved_regions, on_chip, region_buffer, uses_of, with_regions
+from ..analysis.tile_uses import covers_whole, is_parallel, moved_regions, on_chip, region_buffer, uses_of, with_regions
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
+    Break,
+    Continue,
     Evaluate,
     For,
     IfThenElse,
@@ -38,16 +40,19 @@ from ..ir import (
     decl_buffer,
     dtype_of,
     full_region,
+    itemsize,
     op_name,
     region,
     seq,
     statements,
     substitute,
+    sym,
     tile_op,
+    tirx,
 )
-from ..tileop.copy_cube import find_obstacles
+from ..tileop.copy_cube import FIXPIPE_QUANT, find_obstacles, stays_in_nz
 from ..tileop.fill_l1 import fill_obstacle
-from ..tileop.layout import ACCUMULATED_IN
+from ..tileop.layout import ACCUMULATED_IN, BLOCK_BYTES
 from .grid_bodies import rewrite_grid_bodies
 
 ACC, L1, UB = "acc", "l1", "ub"
@@ -61,7 +66,8 @@ def _tile_op(stmt: Stmt) -> str | None:
 
 
 def collect_demand(body: Stmt, obstacles: dict) -> dict:
-    """For every tile buffer, the instances its uses ask for (a fixpoint over tile-to-tile copies)."""
+    """For every tile buffer, the instances its uses ask for (a fixpoint over tile-to-tile copies). What else a placement turns out to
+    need on the way, it adds itself (`MissingInstance`)."""
     demand: dict = {s.buffer: set() for s in statements(body) if isinstance(s, AllocBuffer) and on_chip(s.buffer)}
     moves, stores = [], []
     for s in _leaves(body):
@@ -81,28 +87,37 @@ def collect_demand(body: Stmt, obstacles: dict) -> dict:
             for b in uses_of(s).all:
                 if b in demand:
                     demand[b].add(UB)
-    for s in _leaves(body):
-        if _tile_op(s) == "tl.fill" and L1 in demand.get(s.value.args[0].source, ()) and fill_obstacle(*s.value.args):
-            demand[s.value.args[0].source].add(UB)
-    changed = True
-    while changed:
-        changed = False
+    fills = [s.value.args for s in _leaves(body) if _tile_op(s) == "tl.fill" and on_chip(s.value.args[0].source)]
+    before = None
+    while before != (before := {b: frozenset(sides) for b, sides in demand.items()}):
+        for dst, value in fills:
+            if L1 in demand[dst.source] and fill_obstacle(dst, value):
+                demand[dst.source].add(UB)
+        for src in stores:
+            if demand[src] == {L1}:  # what is loaded for gemm has no way back to GM
+                demand[src].add(UB)
         for src, dst in moves:
             if demand[dst] == {ACC}:  # nothing but Mmad writes L0C
                 demand[dst].add(UB)
-                changed = True
-            wanted = demand[dst] or {UB}
-            need = set() if ACC in demand[src] and wanted <= {L1} else {UB}
-            if not need <= demand[src]:
-                demand[src] |= need
-                changed = True
-    for src in stores:
-        if demand[src] == {L1}:  # what is loaded for gemm has no way back to GM
-            demand[src].add(UB)
+            if ACC not in demand[src] or not (demand[dst] or {UB}) <= {L1}:
+                demand[src].add(UB)
     for sides in demand.values():
         if not sides:
             sides.add(UB)
     return demand
+
+
+def _met(ways: list[dict]) -> dict:
+    """What is valid where several ways meet."""
+    return {b: frozenset.intersection(*(valid[b] for valid in ways)) for b in ways[0]}
+
+
+def _whole_pieces(dst) -> bool:
+    """True if a region of a tile in L1 can be written on its own: its columns are whole pieces of NZ."""
+    unit, n, last = BLOCK_BYTES // itemsize(dtype_of(dst.source)), dst.source.ty.shape[-1], dst.region[-1]
+    analyzer, end = sym.Analyzer(), last.min + last.extent
+    starts = analyzer.can_prove(tirx.EQ(tirx.floormod(last.min, unit), 0))
+    return bool(starts and (analyzer.can_prove(end >= n) or analyzer.can_prove(tirx.EQ(tirx.floormod(end, unit), 0))))
 
 
 def _leaves(stmt: Stmt) -> list[Stmt]:
@@ -118,19 +133,38 @@ def _leaves(stmt: Stmt) -> list[Stmt]:
     return [stmt]
 
 
-class Placer:
-    """One walk over the body of a grid. `valid[b]` = instances of b that hold its current value."""
+class MissingInstance(Exception):
+    """A statement needs an instance of a buffer that was not asked for."""
 
-    def __init__(self, body: Stmt, chip, obstacles: dict):
+    def __init__(self, buffer, side: str):
+        super().__init__(buffer.name, side)
+        self.buffer, self.side = buffer, side
+
+
+class Placer:
+    """One walk over the body of a grid. `valid[b]` = instances of b that hold its current value; all of them where nobody comes."""
+
+    def __init__(self, body: Stmt, chip, obstacles: dict, demand: dict):
         self.declared = {s.buffer: s.span for s in statements(body) if isinstance(s, AllocBuffer)}
-        self.demand = collect_demand(body, obstacles)
+        self.demand = demand
         self.chip, self.obstacles = chip, obstacles
         self.instances = {
             b: {side: self._instance(b, side) for side in sorted(sides)} for b, sides in self.demand.items()
         }
         self.workspaces: dict = {}
         self.used: set = set()
-        self.valid = {b: frozenset(sides) for b, sides in self.demand.items()}
+        self.valid = self._anything()
+        self.leaving: list = []
+        """For each loop around, innermost last: what is valid where it is left by `break`, and where `continue` goes back to its head."""
+
+    def _anything(self) -> dict:
+        return {b: frozenset(sides) for b, sides in self.demand.items()}
+
+    def instance(self, buffer, side: str):
+        """The instance of `buffer` on `side`."""
+        if side not in self.instances[buffer]:
+            raise MissingInstance(buffer, side)
+        return self.instances[buffer][side]
 
     def _instance(self, buffer, side: str):
         sides = self.demand[buffer]
@@ -148,7 +182,7 @@ class Placer:
     # -- values -------------------------------------------------------------------------------------------------
     def use(self, buffer, side: str, span, out: list):
         """The instance of `buffer` on `side`, made current by a transfer if it is stale."""
-        instance = self.instances[buffer][side]
+        instance = self.instance(buffer, side)
         self.used.add((buffer, side))
         if side not in self.valid[buffer]:
             out.extend(self.transfer(buffer, side, span))
@@ -159,7 +193,7 @@ class Placer:
         """The instance to write; all others become stale."""
         self.used.add((buffer, side))
         self.valid[buffer] = frozenset({side})
-        return self.instances[buffer][side]
+        return self.instance(buffer, side)
 
     def transfer(self, buffer, side: str, span) -> list[Stmt]:
         """Copies that bring the value of `buffer` to `side`."""
@@ -168,7 +202,7 @@ class Placer:
             self.refuse_transfer(buffer, source_side, side, span)
         self.used |= {(buffer, source_side), (buffer, side)}
         source, target = self.instances[buffer][source_side], self.instances[buffer][side]
-        if (source_side, side) == (ACC, L1):
+        if (source_side, side) == (ACC, L1) and stays_in_nz(dtype_of(source), dtype_of(target)):
             return [tile_op("copy", full_region(source), full_region(target), span=span)]
         ws = self.workspaces.get(buffer)
         if ws is None:
@@ -205,6 +239,10 @@ class Placer:
             return self.branch(s)
         if isinstance(s, AllocBuffer):
             return seq() if s.buffer in self.demand else s
+        if isinstance(s, (Break, Continue)):
+            self.leaving[-1][isinstance(s, Continue)].append(self.valid)
+            self.valid = self._anything()
+            return s
         name = _tile_op(s)
         if moved_regions(s) is not None:
             return self.copy(s)
@@ -221,8 +259,10 @@ class Placer:
         """Visit a loop until the set of valid instances at its head is stable."""
         while True:
             head = dict(self.valid)
+            self.leaving.append(([], []))
             body = self.visit(s.body)
-            met = {b: head[b] & self.valid[b] for b in head}
+            breaks, continues = self.leaving.pop()
+            met = _met([head, self.valid, *continues])
             if met == head:
                 break
             if any(not met[b] for b in met):
@@ -233,7 +273,7 @@ class Placer:
                     hint="accumulate into a separate fragment and combine after the loop",
                 )
             self.valid = met
-        self.valid = met
+        self.valid = _met([met, *breaks])
         if isinstance(s, While):
             return While(s.condition, body, span=s.span)
         return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
@@ -243,7 +283,7 @@ class Placer:
         then = self.visit(s.then_case)
         after_then, self.valid = self.valid, dict(before)
         other = self.visit(s.else_case) if s.else_case is not None else None
-        self.valid = {b: after_then[b] & self.valid[b] for b in before}
+        self.valid = _met([after_then, self.valid])
         return IfThenElse(s.condition, then, other, span=s.span)
 
     def vector(self, s: Stmt) -> Stmt:
@@ -281,7 +321,7 @@ class Placer:
                 self.use(dst.source, side, s.span, out)
         self.valid[dst.source] = frozenset(sides)
         self.used |= {(dst.source, side) for side in sides}
-        return seq(out, [tile_op("fill", self._at(dst, self.instances[dst.source][side]), value, span=s.span) for side in sorted(sides)])
+        return seq(out, [tile_op("fill", self._at(dst, self.instance(dst.source, side)), value, span=s.span) for side in sorted(sides)])
 
     def copy(self, s: Evaluate) -> Stmt:
         src, dst = moved_regions(s)
@@ -305,7 +345,7 @@ class Placer:
                 if partial:
                     self.use(dst.source, side, s.span, out)
                 self.used.add((dst.source, side))
-                out.append(tile_op("copy", src, self._at(dst, self.instances[dst.source][side]), span=s.span))
+                out.append(tile_op("copy", src, self._at(dst, self.instance(dst.source, side)), span=s.span))
             self.valid[dst.source] = frozenset(loads)
             return seq(out)
         return self.between_tiles(s, src, dst, sorted(sides - {ACC}) or [UB])
@@ -313,23 +353,29 @@ class Placer:
     def between_tiles(self, s: Evaluate, src, dst, sides: list[str]) -> Stmt:
         """A copy from tile to tile, to all of the `sides` of the destination; what it leaves there has to be current before."""
         out: list = []
+        if L1 in sides and not _whole_pieces(dst):
+            # Whoever reads the tile in L1 next has all of it brought there.
+            sides = [UB]
         if not self._whole_write(s, dst.source):
             for side in sides:
                 self.use(dst.source, side, s.span, out)
         for side in sides:
             source_side = ACC if side == L1 and ACC in self.valid[src.source] else UB
+            dtypes = ACCUMULATED_IN.get(dtype_of(src.source), dtype_of(src.source)), dtype_of(dst.source)
+            if source_side == ACC and dtypes not in FIXPIPE_QUANT:
+                source_side = UB
             source = self._at(src, self.use(src.source, source_side, s.span, out))
             self.used.add((dst.source, side))
-            target = self._at(dst, self.instances[dst.source][side])
-            if source_side == UB and side == L1:
-                out += self.vector_to_l1(source, target, dst.source.name, s.span)
+            target = self._at(dst, self.instance(dst.source, side))
+            if side == L1 and not (source_side == ACC and stays_in_nz(*dtypes) and covers_whole(src) and covers_whole(dst)):
+                out += self.through_gm(source, target, dst.source.name, s.span)
             else:
                 out.append(tile_op("copy", source, target, span=s.span))
         self.valid[dst.source] = frozenset(sides)
         return seq(out)
 
-    def vector_to_l1(self, source, target, name: str, span) -> list[Stmt]:
-        """UB -> GM workspace -> L1."""
+    def through_gm(self, source, target, name: str, span) -> list[Stmt]:
+        """UB or L0C -> GM workspace -> L1."""
         ws = decl_buffer([r.extent for r in source.region], dtype_of(target.source), f"{name}_ws")
         self.workspaces[ws] = ws
         return [tile_op("copy", source, full_region(ws), span=span), tile_op("copy", full_region(ws), target, span=span)]
@@ -339,9 +385,7 @@ class Placer:
         valid = self.valid[buffer]
         if ACC in valid and (buffer, ACC) in self.used:
             return ACC
-        if UB in self.demand[buffer]:
-            return UB
-        return ACC if ACC in valid else L1
+        return ACC if ACC in valid and UB not in self.demand[buffer] else UB
 
     @staticmethod
     def _at(r, buffer):
@@ -364,9 +408,15 @@ def place_buffers(func: PrimFunc, chip) -> PrimFunc:
     obstacles = find_obstacles(func)
 
     def place(body: Stmt) -> Stmt:
-        placer = Placer(body, chip, obstacles)
-        placed = placer.visit(body)
-        return seq(placer.allocations(), placed)
+        demand = collect_demand(body, obstacles)
+        while True:
+            placer = Placer(body, chip, obstacles, demand)
+            try:
+                placed = placer.visit(body)
+            except MissingInstance as missing:
+                demand[missing.buffer].add(missing.side)
+                continue
+            return seq(placer.allocations(), placed)
 
     return rewrite_grid_bodies(func, place)
 

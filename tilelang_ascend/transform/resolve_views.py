@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from ..analysis.tile_uses import is_scalar_var, uses_of
+from ..analysis.tile_uses import ATOMIC_OPS, IN_ORDER, is_element_atomic, is_parallel, is_scalar_var, uses_of
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
@@ -28,17 +28,21 @@ from ..ir import (
     StmtMutator,
     TensorLoad,
     Var,
+    attrs_of,
+    call,
     const_int,
     dtype_of,
     imm,
     itemsize,
     map_children,
     op_name,
+    region,
     statements,
     sym,
     tirx,
 )
 from ..tileop.layout import row_major
+from .stage_atomics import AtomicElements, updated
 
 
 class _Resolve(StmtMutator):
@@ -46,6 +50,7 @@ class _Resolve(StmtMutator):
         self.sources = sources
         """View -> the buffer it was made of."""
         self.analyzer = sym.Analyzer()
+        self.in_nest, self.in_order = False, None
         self.kept: set = set()
         """Views that tile ops work on."""
 
@@ -86,7 +91,15 @@ class _Resolve(StmtMutator):
 
     def visit_For(self, s: For):
         self.analyzer.bind(s.loop_var, Range.from_min_extent(imm(0, dtype_of(s.loop_var)), s.extent))
-        return self.generic(s)
+        if self.in_nest or not is_parallel(s):
+            return self.generic(s)
+        self.in_nest, self.in_order = True, None
+        out = self.generic(s)
+        self.in_nest = False
+        if self.in_order is None:
+            return out
+        notes = {**out.annotations, IN_ORDER: self.in_order}
+        return For(out.loop_var, out.min, out.extent, out.kind, out.body, annotations=notes, span=out.span)
 
     def visit_BufferStore(self, s: BufferStore):
         value, indices = self.expr(s.value), [self.expr(i) for i in s.indices]
@@ -97,12 +110,33 @@ class _Resolve(StmtMutator):
     def visit_Evaluate(self, s: Evaluate):
         if op_name(s) == "tl.view":
             return None
+        s = self.with_elements(s)
+        if not isinstance(s, Evaluate):
+            return s
+        if self.in_nest and op_name(s) in ATOMIC_OPS and not is_element_atomic(s) and not uses_of(s).all.isdisjoint(self.sources):
+            return self.visit(AtomicElements()(s))
         uses = uses_of(s)
         views = [v for v in self.sources if v in uses.reads or v in uses.writes]
         self.kept.update(views)
         before = [self.copied(v, True, s.span) for v in views]
         after = [self.copied(v, False, s.span) for v in views if v in uses.writes]
         return [*before, s if views else self.generic(s), *after]
+
+    def with_elements(self, s: Evaluate) -> Stmt:
+        """`s` with the numbers it is given read from the real buffers, and the element it updates named there. An update of what the real
+        buffer holds as another dtype is a plain one, and iterations that do it run one after the other."""
+        if not op_name(s):
+            return s
+        args = [self.expr(a) for a in s.value.args]
+        if is_element_atomic(s) and args[0].source in self.sources and all(const_int(r.extent) == 1 for r in args[0].region):
+            view = args[0].source
+            at = [r.min for r in args[0].region]
+            buffer, real = self.place(view, at)
+            if dtype_of(buffer) != dtype_of(view):
+                self.in_order = f"it updates `{view.name}` atomically, which is `{buffer.name}` as another dtype"
+                return self.store(view, updated(s, self.load(view, at), args[1]), at, s.span)
+            args[0] = region(buffer, real, [1] * len(real))
+        return Evaluate(call(op_name(s), args, attrs_of(s), span=s.span), span=s.span)
 
     def copied(self, view, fetch: bool, span) -> For:
         """A nest that fetches the contents of a view from its storage, or writes them back."""

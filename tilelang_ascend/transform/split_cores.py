@@ -13,8 +13,9 @@ that has an instruction (docs/ir.md section 2); loops, branches and scalars only
 from __future__ import annotations
 
 from ..analysis.build_program import SYNC_KINDS
-from ..analysis.core_use import AIC, AIV, CoreUse
-from ..ir import Evaluate, IRModule, StmtMutator, call, op_name
+from ..analysis.core_use import AIC, AIV, CoreUse, call_of, core_of_operands
+from ..errors import UnsupportedConstruct
+from ..ir import Bind, Evaluate, IRModule, StmtMutator, call, op_name, operand_parts, statements
 
 KERNEL_TYPES = {frozenset((AIC,)): "aic_only", frozenset((AIV,)): "aiv_only", frozenset((AIC, AIV)): "mix_1_2"}
 
@@ -22,6 +23,7 @@ KERNEL_TYPES = {frozenset((AIC,)): "aic_only", frozenset((AIV,)): "aiv_only", fr
 def split_cores(func) -> IRModule:
     """The functions `<kernel>_aic` and / or `<kernel>_aiv`."""
     use = CoreUse(func)
+    _refuse_foreign_elements(func, use)
     kernel_type = KERNEL_TYPES[use.present]
     name = str(func.attrs["global_symbol"])
     functions = {}
@@ -35,6 +37,21 @@ def split_cores(func) -> IRModule:
             part = part.with_attr(key, value)
         functions[f"{name}_{core}"] = part
     return IRModule(functions)
+
+
+def _refuse_foreign_elements(func, use: CoreUse) -> None:
+    """A scalar that one core reads in its memory reaches no other core."""
+    for s in statements(func.body):
+        owner = core_of_operands(call_of(s)) if isinstance(s, Bind) and call_of(s) is not None else None
+        if owner is None or use.of(s) <= {owner}:
+            continue
+        name = operand_parts(s.value.args[0])[0].source.name
+        raise UnsupportedConstruct(
+            f"whether or how a matrix product is computed depends on an element of '{name}', which the vector cores have computed: "
+            "the cube core does not see their memory, and nothing carries a scalar to it",
+            at=s.span,
+            hint=f"read what decides in a tensor in global memory instead of '{name}', or multiply always and choose between the results in a T.Parallel loop",
+        )
 
 
 class _OneCore(StmtMutator):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..analysis.split_axis import VECTOR_CORES, SplitPlan, copy_dims, find_split, is_ub
 from ..analysis.split_globals import is_global
-from ..analysis.tile_uses import COUNT, OUTPUT_OPS, is_parallel, moved_regions, own_uses, uses_of
+from ..analysis.tile_uses import COUNT, OUTPUT_OPS, is_parallel, is_scalar_var, moved_regions, own_uses, uses_of
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -31,9 +31,12 @@ from ..ir import (
     While,
     attrs_of,
     call,
+    children,
     const_int,
     decl_buffer,
     dtype_of,
+    exprs,
+    free_vars,
     imm,
     map_children,
     op_name,
@@ -158,26 +161,71 @@ def reads_ub(s: Stmt) -> bool:
     return any(is_ub(b) for b in own_uses(s).reads)
 
 
-class _FirstCoreOnly(StmtMutator):
-    """Guard all vector statements with `sub_block == 0`."""
+def names_ub(s: Stmt) -> bool:
+    """True if a loop without cube work gives names to what it reads from tiles: the statements that use them cannot leave it."""
+    inside = list(statements(s))
+    if not any(isinstance(x, Bind) and reads_ub(x) for x in inside):
+        return False
+    return not any(scope_of(b) in CUBE_SCOPES for x in inside for b in own_uses(x).all)
 
-    def __init__(self, sub):
-        self.sub = sub
+
+def from_ub(body: Stmt) -> set:
+    """Lets and scalar variables whose value depends on an element of a tile, directly or by the branches that set them."""
+    found: set = set()
+
+    def depends(s: Stmt) -> bool:
+        return reads_ub(s) or any(v in found for e in exprs(s) for v in free_vars(e))
+
+    def see(s: Stmt, decided: bool) -> None:
+        inner = decided or isinstance(s, (For, While, IfThenElse)) and not is_parallel(s) and depends(s)
+        if isinstance(s, Bind) and depends(s):
+            found.add(s.var)
+        if isinstance(s, BufferStore) and is_scalar_var(s.buffer) and (decided or depends(s)):
+            found.add(s.buffer)
+        for x in children(s):
+            see(x, inner)
+
+    while True:
+        before = len(found)
+        see(body, False)
+        if len(found) == before:
+            return found
+
+
+class _FirstCoreOnly(StmtMutator):
+    """Guard all vector statements with `sub_block == 0`. `tiles_decide`: scalars that only the core that has the tiles knows."""
+
+    def __init__(self, sub, tiles_decide: set):
+        self.sub, self.tiles_decide = sub, tiles_decide
+
+    def control(self, s):
+        if reads_ub(s) or any(v in self.tiles_decide for e in exprs(s) for v in free_vars(e)):
+            return IfThenElse(tirx.EQ(self.sub, imm(0)), s, None, span=s.span)
+        return self.generic(s)
 
     def visit_For(self, s: For):
-        return self.guard(s) if is_parallel(s) or reads_ub(s) else self.generic(s)
+        return self.guard(s) if is_parallel(s) or names_ub(s) else self.control(s)
 
     def visit_IfThenElse(self, s: IfThenElse):
-        return self.guard(s) if reads_ub(s) else self.generic(s)
+        return self.control(s)
 
     def visit_While(self, s: While):
-        return self.guard(s) if reads_ub(s) else self.generic(s)
+        return self.control(s)
 
     def visit_Evaluate(self, s: Evaluate):
         return self.guard(s)
 
     def visit_BufferStore(self, s: BufferStore):
         return self.guard(s)
+
+    def visit_Bind(self, s: Bind):
+        """The second core, which has no such tile, sees zero, and no statement of it depends on that."""
+        if not reads_ub(s):
+            return s
+        place = decl_buffer((1,), dtype_of(s.var), s.var.name, scope="local.var")
+        zero, index = BufferStore(place, tirx.const(0, dtype_of(s.var)), [imm(0)], span=s.span), [imm(0)]
+        read = IfThenElse(tirx.EQ(self.sub, imm(0)), BufferStore(place, s.value, index, span=s.span), None, span=s.span)
+        return [AllocBuffer(place), zero, read, Bind(s.var, BufferLoad(place, index), span=s.span)]
 
     def guard(self, s: Stmt):
         if any(is_ub(b) for b in uses_of(s).all) or op_name(s) in OUTPUT_OPS or writes_globals(s):
@@ -192,7 +240,7 @@ def split_rows(func: PrimFunc) -> PrimFunc:
         return func
     sub = tirx.Var("sub_block", "int32")
     plan = find_split(body)
-    split = _Split(plan, sub)(body) if plan else _FirstCoreOnly(sub)(body)
+    split = _Split(plan, sub)(body) if plan else _FirstCoreOnly(sub, from_ub(body))(body)
     allocs = [s for s in stmts_of(split) if isinstance(s, AllocBuffer)]
     rest = [s for s in stmts_of(split) if not isinstance(s, AllocBuffer)]
     return func.with_body(seq(allocs, Bind(sub, call("ascend.get_sub_block_idx", [], dtype="int32")), rest))

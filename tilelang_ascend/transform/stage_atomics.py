@@ -1,38 +1,58 @@
-"""stage_atomics: turn atomic updates of single elements into atomic transfers of tiles.
+"""stage_atomics: turn atomic updates of single elements into atomic transfers of tiles, and those of tiles into plain updates.
 
 Before:  Parallel(i, j): if c: atomic_add(Y[b * 8 + i], x[i, j])
 After:   fill(v, 0); Parallel(i, j): if c: v[j, i] = x[i, j]
          reduce(v, r, sum, dim=0); atomic_add(Y[b * 8 : +8], r)
 
 Iterations that update the same element are combined on chip first. Where an index is not a loop variable plus something constant
-(a histogram), indices are kept in a tile as well and the transfers go element by element.
+(a histogram), indices are kept in a tile as well and the transfers go element by element. Loops of constant length inside of the nest
+count as loops of it here: updates commute.
 
-Requires: placed Tile IR. Ensures: every atomic update moves a tile region and stands outside of `Parallel` nests.
+A tile belongs to one block, so its elements need no transfer:
+
+Before:  Parallel(i): atomic_add(h[i], x[i]); atomic_add(h[k[i]], x[i])
+After:   Parallel(i): h[i] = h[i] + x[i]; v[i] = x[i]; at[i] = k[i]
+         for i: h[at[i]] = h[at[i]] + v[i]
+
+What fits none of this (the nest reads or stores to what it also updates, loops of a length known at run time only) runs iteration after
+iteration: the nest is annotated `tl.in_order`.
+
+Requires: placed Tile IR. Ensures: atomic updates are of GM; every one moves a tile region and stands outside of `Parallel` nests, or it
+is one of an element in a nest annotated `tl.in_order`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ..analysis.affine import affine
-from ..analysis.tile_uses import ATOMIC_OPS, is_parallel, loads_in
-from ..errors import UnsupportedConstruct
+from ..analysis.tile_uses import ATOMIC_OPS, is_element_atomic, is_parallel, loads_in, on_chip
 from ..ir import (
     AllocBuffer,
     Bind,
+    Break,
     BufferLoad,
     BufferStore,
+    Continue,
     Evaluate,
     For,
     IfThenElse,
     PrimFunc,
+    SeqStmt,
     Stmt,
     StmtMutator,
+    TensorLoad,
     TensorRegion,
+    While,
     const_int,
     decl_buffer,
     dtype_of,
+    exprs,
+    free_vars,
     full_region,
+    if_then,
     imm,
     itemsize,
     loop,
@@ -40,35 +60,128 @@ from ..ir import (
     region,
     seq,
     statements,
+    stmts_of,
     tile_op,
     tirx,
+    walk_expr,
 )
 from ..isa.base import Space
 from .grid_bodies import rewrite_grid_bodies
-from .stage_globals import TILE_BUDGET_SHARE, cut_nest, nest_of, rebuild_nest
+from .stage_globals import TILE_BUDGET_SHARE, cut_nest, inline_index_binds, nest_of, rebuild_nest
 
 COMBINE = {"tl.atomic_add": "sum", "tl.atomic_max": "max", "tl.atomic_min": "min"}
-
-
-def is_element_atomic(s: Stmt) -> bool:
-    """True for an atomic update by a scalar expression."""
-    return isinstance(s, Evaluate) and op_name(s) in ATOMIC_OPS and not isinstance(s.value.args[1], TensorRegion)
+MAX_COUNTED = 1 << 22
+"""Iterations up to which it is found out by counting whether they update different elements."""
+NOWHERE = -(2**30)
+"""Index of an update that does not happen."""
+SLOW = "this atomic update of a tile runs element by element: its index is data, or several iterations update one element"
 
 
 def neutral(kind: str, dtype: str):
     """The value whose combination changes nothing."""
     if kind == "sum":
         return imm(0, dtype)
-    lowest = tirx.min_value(dtype) if dtype.startswith("int") else imm(float("-inf"), dtype)
-    highest = tirx.max_value(dtype) if dtype.startswith("int") else imm(float("inf"), dtype)
-    return lowest if kind == "max" else highest
+    if "int" in dtype:
+        return tirx.min_value(dtype) if kind == "max" else tirx.max_value(dtype)
+    return imm(float("-inf" if kind == "max" else "inf"), dtype)
+
+
+def updated(s: Evaluate, old, value):
+    """What an atomic update makes of `old`."""
+    kind = COMBINE[op_name(s)]
+    if dtype_of(old) == "bool":
+        return tirx.And(old, value) if kind == "min" else tirx.Or(old, value)
+    if kind == "sum":
+        return old + value
+    return tirx.Max(old, value) if kind == "max" else tirx.Min(old, value)
+
+
+def plain_update(s: Evaluate) -> BufferStore:
+    """An atomic update of one element of a tile as an update by its only block."""
+    target, value = s.value.args
+    at = [r.min for r in target.region]
+    return BufferStore(target.source, updated(s, BufferLoad(target.source, at), value), at, span=s.span)
+
+
+class AtomicElements(StmtMutator):
+    """Atomic updates of regions as loops over updates of elements."""
+
+    def visit_Evaluate(self, s: Evaluate):
+        if op_name(s) not in ATOMIC_OPS:
+            return s
+        target, value = s.value.args
+        sizes = [r.extent for r in target.region]
+        moved = isinstance(value, TensorRegion)
+        if not moved and all(const_int(n) == 1 for n in sizes):
+            return s
+        variables = [None if const_int(n) == 1 else tirx.Var(f"e{d}", "int32") for d, n in enumerate(sizes)]
+        at = [r.min if v is None else r.min + v for v, r in zip(variables, target.region)]
+        if moved:
+            steps = [v for v in variables if v is not None]
+            long = [d for d, r in enumerate(value.region) if const_int(r.extent) != 1]
+            from_ = [r.min for r in value.region]
+            for d, v in zip(long[len(long) - len(steps) :], steps[len(steps) - len(long) :]):
+                from_[d] = from_[d] + v
+            value = BufferLoad(value.source, from_)
+            if dtype_of(value) != dtype_of(target.source):
+                value = tirx.Cast(dtype_of(target.source), value)
+        out: Stmt = tile_op(op_name(s)[3:], region(target.source, at, [1] * len(at)), value, span=s.span)
+        for v, n in reversed(list(zip(variables, sizes))):
+            out = out if v is None else loop(v, n, out, span=s.span)
+        return out
+
+
+@dataclass(eq=False)
+class _Site:
+    """One atomic of a nest. `loops`: the loops inside of the nest around it, as (variable, extent). `obstacle`: why it cannot leave the nest."""
+
+    stmt: Evaluate
+    loops: list
+    obstacle: str | None
+
+    @property
+    def buffer(self):
+        return self.stmt.value.args[0].source
+
+    @property
+    def indices(self) -> list:
+        return [r.min for r in self.stmt.value.args[0].region]
+
+
+def _sites(body: Stmt) -> list[_Site]:
+    """All atomics of the body of a nest."""
+    found: list[_Site] = []
+
+    def walk(s: Stmt, loops: list, obstacle):
+        if is_element_atomic(s):
+            found.append(_Site(s, loops, obstacle))
+        elif isinstance(s, SeqStmt):
+            for x in s.seq:
+                walk(x, loops, obstacle)
+        elif isinstance(s, IfThenElse):
+            walk(s.then_case, loops, obstacle)
+            if s.else_case is not None:
+                walk(s.else_case, loops, obstacle)
+        elif isinstance(s, While):
+            walk(s.body, loops, obstacle or "an atomic update in a `while` inside of it")
+        elif isinstance(s, For):
+            n = const_int(s.extent)
+            if n is None:
+                obstacle = obstacle or "an atomic update in a loop inside of it whose length is known only at run time"
+            elif any(isinstance(x, (Break, Continue)) for x in statements(s.body)):
+                obstacle = obstacle or "an atomic update in a loop inside of it that may be left early"
+            if n != 0:
+                walk(s.body, [*loops, (s.loop_var, s.extent)], obstacle)
+
+    walk(body, [], None)
+    return found
 
 
 @dataclass
 class _Update:
-    """One atomic of a nest: its statement, the tile of its values, and where they go."""
+    """One atomic that leaves its nest: its statement, the tile of its values, and where they go."""
 
-    stmt: Evaluate
+    site: _Site
     order: list
     """Loop variables in the order of the dimensions of `values`; those no index depends on come first."""
     missing: int
@@ -77,13 +190,23 @@ class _Update:
     """For each dimension of the destination: (base, loop variable or None); None if the index is kept in a tile."""
     index_tiles: dict
 
+    @property
+    def stmt(self) -> Evaluate:
+        return self.site.stmt
+
+    @property
+    def tiles(self) -> tuple:
+        return (self.values, *self.index_tiles.values())
+
 
 class _Nest(StmtMutator):
-    """Replaces the atomics of one nest by stores into tiles."""
+    """Replaces the atomics of one nest: those `plain` by updates, the others by stores into tiles."""
 
-    def __init__(self, loops):
-        self.loops = loops
-        self.extents = {v: const_int(n) for v, n in loops}
+    def __init__(self, loops, sites: list[_Site], plain: set, local: set):
+        self.loops, self.local = loops, local
+        self.plain = plain
+        self.sites = {s.stmt: s for s in sites}
+        self.extents = {v: const_int(n) for v, n in [*loops, *(x for s in sites for x in s.loops)]}
         self.updates: list[_Update] = []
         self.conditional = False
         self.fills: list[Stmt] = []
@@ -94,40 +217,33 @@ class _Nest(StmtMutator):
         self.conditional = before
         return out
 
-    def visit_For(self, s: For):
-        for x in statements(s.body):
-            if is_element_atomic(x):
-                raise UnsupportedConstruct(
-                    "an atomic update in a serial loop inside T.Parallel",
-                    at=x.span,
-                    hint="put the serial loop outside of T.Parallel",
-                )
-        return self.generic(s)
-
     def visit_Evaluate(self, s: Evaluate):
         if not is_element_atomic(s):
             return s
-        target, value = s.value.args
-        update = self.update(s, target)
+        site = self.sites[s]
+        if site in self.plain:
+            return plain_update(s)
+        update = self.update(site)
         self.updates.append(update)
-        tiles = [(update.values, value)]
-        tiles += [(t, target.region[d].min) for d, t in update.index_tiles.items()]
+        tiles = [(update.values, s.value.args[1])]
+        tiles += [(t, _as(site.indices[d], dtype_of(t))) for d, t in update.index_tiles.items()]
         if self.conditional:
-            kind = COMBINE[op_name(s)]
-            start = [neutral(kind, dtype_of(update.values))] + [imm(0)] * len(update.index_tiles)
+            start = [neutral(COMBINE[op_name(s)], dtype_of(update.values))]
+            start += [tirx.const(NOWHERE, dtype_of(t)) for t in update.index_tiles.values()]
             self.fills += [tile_op("fill", full_region(t), x, span=s.span) for (t, _), x in zip(tiles, start)]
         at = list(update.order) or [imm(0)]
         return [BufferStore(t, x, at, span=s.span) for t, x in tiles]
 
-    def update(self, s: Evaluate, target: TensorRegion) -> _Update:
+    def update(self, site: _Site) -> _Update:
         """Plan one atomic."""
-        variables = [v for v, _ in self.loops]
+        # Loops inside of the nest come first: a vector statement fills a row of the tile.
+        variables = [v for v, _ in (*site.loops, *self.loops)]
         indices, used, tiles = [], [], {}
-        for d, r in enumerate(target.region):
-            form = affine(r.min, variables)
+        for index in site.indices:
+            form = affine(index, variables)
             simple = form is not None and (not form.coeffs or list(form.coeffs.values()) == [1])
             v = next(iter(form.coeffs), None) if simple else None
-            if not simple or (v is not None and v in used) or not _stable(form.base):
+            if not simple or (v is not None and v in used) or not self.stable(form.base) or on_chip(site.buffer):
                 indices.append(None)
                 continue
             if v is not None:
@@ -139,17 +255,57 @@ class _Nest(StmtMutator):
             rest = [v for v in variables if not any(v.same_as(u) for u in used)]
             order, missing = rest + used, len(rest)
         shape = [self.extents[v] for v in order] or [1]
-        name = target.source.name
-        values = decl_buffer(shape, dtype_of(target.source), f"{name}_v", scope="shared.ub")
+        name = site.buffer.name
+        values = decl_buffer(shape, dtype_of(site.buffer), f"{name}_v", scope="shared.ub")
         for d, x in enumerate(indices):
             if x is None:
-                tiles[d] = decl_buffer(shape, "int32", f"{name}_at{d}", scope="shared.ub")
-        return _Update(s, order, missing, values, indices, tiles)
+                tiles[d] = decl_buffer(shape, _index_dtype(site.indices[d]), f"{name}_at{d}", scope="shared.ub")
+        return _Update(site, order, missing, values, indices, tiles)
+
+    def stable(self, base) -> bool:
+        """True if an index part reads no memory and no name of the nest, so that it means the same after the nest."""
+        return not loads_in(base) and not free_vars(base) & self.local
 
 
-def _stable(base) -> bool:
-    """True if an index part reads no memory, so that it means the same after the nest."""
-    return not loads_in(base)
+def _index_dtype(index) -> str:
+    return "int64" if dtype_of(index) in ("int64", "uint32", "uint64") else "int32"
+
+
+def _as(e, dtype: str):
+    return e if dtype_of(e) == dtype else tirx.Cast(dtype, e)
+
+
+def _distinct(site: _Site, loops: list, local: set) -> bool:
+    """True if a vector statement updates every element of a tile at most once, or as the sum over all values of loop variables that no
+    index depends on. `local`: names whose values differ from iteration to iteration."""
+    variables, sizes = [v for v, _ in loops], {v: const_int(n) for v, n in loops}
+    forms = [affine(i, variables) for i in site.indices]
+    if None in forms or any(loads_in(f.base) or free_vars(f.base) & local for f in forms):
+        return False
+    used = {v: sizes[v] for v in variables if any(v in f.coeffs for f in forms)}
+    if np.prod([1, *used.values()], dtype=float) > MAX_COUNTED:
+        return False
+    hulls = [replace(f, base=0).hull(sizes) for f in forms]
+    if np.prod([n for _, n in hulls], dtype=float) > MAX_COUNTED:
+        return False
+    grids = dict(zip(used, np.indices(list(used.values()), sparse=True))) if used else {}
+    found = np.zeros([n for _, n in hulls], bool)
+    found[tuple(sum((c * grids[v] for v, c in f.coeffs.items()), -low) for f, (low, _) in zip(forms, hulls))] = True
+    return int(found.sum()) == int(np.prod(list(used.values()), dtype=int))
+
+
+def _used_besides(body: Stmt, sites: list[_Site]) -> set:
+    """Buffers the nest does more with than one kind of atomic update."""
+    kinds: dict = {}
+    for site in sites:
+        kinds.setdefault(site.buffer, set()).add(op_name(site.stmt))
+    besides = {b for b, found in kinds.items() if len(found) > 1}
+    for s in statements(body):
+        if isinstance(s, BufferStore):
+            besides.add(s.buffer)
+        for e in exprs(s):
+            walk_expr(e, lambda x: besides.add(x.source) if isinstance(x, TensorLoad) else None)
+    return besides & kinds.keys()
 
 
 class _Stage(StmtMutator):
@@ -160,9 +316,11 @@ class _Stage(StmtMutator):
     def visit_For(self, s: For):
         if not is_parallel(s):
             return self.generic(s)
-        return self.nest(s) if any(is_element_atomic(x) for x in statements(s)) else s
+        return self.nest(s) if any(op_name(x) in ATOMIC_OPS for x in statements(s)) else s
 
     def visit_Evaluate(self, s: Evaluate):
+        if op_name(s) in ATOMIC_OPS and on_chip(s.value.args[0].source):
+            return _ToPlain()(AtomicElements()(s))
         if not is_element_atomic(s):
             return s
         target, value = s.value.args
@@ -178,27 +336,54 @@ class _Stage(StmtMutator):
         return buffer
 
     def nest(self, nest: For):
+        nest = _bounded(nest)
         loops, body = nest_of(nest)
-        if any(const_int(n) is None for _, n in loops):
-            raise UnsupportedConstruct(
-                "an atomic update in a T.Parallel whose extent is known only at run time",
-                at=nest.span,
-                hint="use a constant extent and guard the update with an if",
-            )
-        rewriter = _Nest(loops)
+        body = AtomicElements()(inline_index_binds(body))
+        sites = _sites(body)
+        if not sites:
+            return rebuild_nest(nest, loops, body)
+        local = {s.var for s in statements(body) if isinstance(s, Bind)}
+        inner = {s.loop_var for s in statements(body) if isinstance(s, For)}
+        sized = all(const_int(n) is not None for _, n in loops)
+        plain = {s for s in sites if on_chip(s.buffer) and sized and _distinct(s, loops, local)}
+        obstacle = self.obstacle(loops, body, sites, plain)
+        if obstacle is not None:
+            return rebuild_nest(nest, loops, _ToPlain()(body), in_order=obstacle)
+        rewriter = _Nest(loops, sites, plain, local | inner)
         new_body = rewriter.block(body)
         outer = const_int(loops[0][1])
-        total = sum(_nbytes(t) for u in rewriter.updates for t in (u.values, *u.index_tiles.values()))
+        total = sum(_nbytes(t) for u in rewriter.updates for t in u.tiles)
         if total > self.budget and outer > 1:
             rows = max(1, outer * self.budget // total)
             return cut_nest(nest, rows, self.nest)
+        if total > self.budget and any(u.site.loops for u in rewriter.updates):
+            return rebuild_nest(nest, loops, _ToPlain()(body), in_order="atomic updates in a loop inside of it need more room than there is")
         for u in rewriter.updates:
-            for t in (u.values, *u.index_tiles.values()):
+            for t in u.tiles:
                 self.declare(t)
         out = [*rewriter.fills, rebuild_nest(nest, loops, new_body)]
         for u in rewriter.updates:
             out += self.by_element(u, rewriter) if u.index_tiles else self.whole(u)
         return out
+
+    @staticmethod
+    def obstacle(loops: list, body: Stmt, sites: list[_Site], plain: set) -> str | None:
+        """Why the iterations of a nest have to run one after the other, None if not."""
+        if all(s in plain for s in sites):
+            return None
+        if any(const_int(n) is None for _, n in loops):
+            return "an atomic update in a T.Parallel whose extent is known only at run time; a constant extent and an `if` are faster"
+        besides = _used_besides(body, sites)
+        for site in sites:
+            if site in plain:
+                continue
+            if site.buffer in besides:
+                return f"it updates `{site.buffer.name}` atomically and uses it in other ways"
+            if site.obstacle:
+                return site.obstacle
+        if any(isinstance(x, (Break, Continue)) for x in _outside_loops(body)):
+            return "an atomic update in iterations that may end early"
+        return None
 
     def whole(self, u: _Update) -> list[Stmt]:
         """Combine along the variables no index depends on, then one transfer."""
@@ -220,28 +405,80 @@ class _Stage(StmtMutator):
         return [*out, tile_op(op_name(u.stmt)[3:], target, full_region(tile), span=span)]
 
     def by_element(self, u: _Update, nest: _Nest) -> list[Stmt]:
-        """One transfer for each iteration, to the index it has kept."""
-        span = u.stmt.span
+        """One update for each iteration, of the element whose index it has kept."""
+        span, buffer = u.stmt.span, u.site.buffer
         at = [tirx.Var(v.name, "int32") for v in u.order]
         binds, mins = [], []
         for d, x in enumerate(u.indices):
             if x is None:
-                var = tirx.Var(f"{u.stmt.value.args[0].source.name}_i{d}", "int32")
-                binds.append(Bind(var, BufferLoad(u.index_tiles[d], at), span=span))
+                tile = u.index_tiles[d]
+                var = tirx.Var(f"{buffer.name}_i{d}", dtype_of(tile))
+                binds.append(Bind(var, BufferLoad(tile, at), span=span))
                 mins.append(var)
             else:
                 base, v = x
                 mins.append(base if v is None else base + next(a for a, o in zip(at, u.order) if o.same_as(v)))
-        one = self.declare(decl_buffer([1], dtype_of(u.values), f"{u.values.name}1", scope="shared.ub"))
-        target = region(u.stmt.value.args[0].source, mins, [1] * len(mins))
-        body: Stmt = seq(
-            binds,
-            tile_op("fill", full_region(one), BufferLoad(u.values, at), span=span),
-            tile_op(op_name(u.stmt)[3:], target, full_region(one), span=span),
-        )
+        if on_chip(buffer):
+            update: Stmt = BufferStore(buffer, updated(u.stmt, BufferLoad(buffer, mins), BufferLoad(u.values, at)), mins, span=span)
+        else:
+            one = self.declare(decl_buffer([1], dtype_of(u.values), f"{u.values.name}1", scope="shared.ub"))
+            target = region(buffer, mins, [1] * len(mins))
+            update = seq(
+                tile_op("fill", full_region(one), BufferLoad(u.values, at), span=span),
+                tile_op(op_name(u.stmt)[3:], target, full_region(one), span=span),
+            )
+        if not {x.value.args[0].source for x in nest.fills}.isdisjoint(u.tiles):
+            var = binds[0].var
+            update = if_then(var != tirx.const(NOWHERE, dtype_of(var)), update, span=span)
+        body: Stmt = seq(binds, update)
+        notes = {"tl__slow": SLOW} if on_chip(buffer) else {}
         for var, v in reversed(list(zip(at, u.order))):
-            body = loop(var, nest.extents[v], body, span=span)
+            body = loop(var, nest.extents[v], body, span=span, **(notes if v.same_as(u.order[0]) else {}))
         return [body]
+
+
+class _ToPlain(StmtMutator):
+    """Atomic updates of tiles as updates by their only block; those of GM stay."""
+
+    def visit_Evaluate(self, s: Evaluate):
+        return plain_update(s) if is_element_atomic(s) and on_chip(s.value.args[0].source) else s
+
+
+def _outside_loops(body: Stmt) -> list[Stmt]:
+    """The statements of one iteration, loops inside of it left out."""
+    out: list[Stmt] = []
+    for s in stmts_of(body):
+        out.append(s)
+        if isinstance(s, IfThenElse):
+            out += _outside_loops(s.then_case) + (_outside_loops(s.else_case) if s.else_case is not None else [])
+    return out
+
+
+def _bounded(nest: For) -> For:
+    """`nest` with constant extents where a tile that a loop variable indexes bounds it, under the condition that was its extent."""
+    loops, body = nest_of(nest)
+    bounds: dict = {}
+
+    def see(buffer, indices):
+        for i, n in zip(indices, buffer.ty.shape):
+            if on_chip(buffer) and const_int(n) is not None:
+                for v, _ in loops:
+                    if v.same_as(i):
+                        bounds[v] = min(bounds.get(v, const_int(n)), const_int(n))
+
+    for s in statements(body):
+        if isinstance(s, BufferStore):
+            see(s.buffer, s.indices)
+        if op_name(s) in ATOMIC_OPS:
+            see(s.value.args[0].source, [r.min for r in s.value.args[0].region])
+        for e in exprs(s):
+            walk_expr(e, lambda x: see(x.source, x.indices) if isinstance(x, TensorLoad) else None)
+    open_loops = [(v, e) for v, e in loops if const_int(e) is None and v in bounds]
+    if not open_loops:
+        return nest
+    for v, e in reversed(open_loops):
+        body = if_then(v < e, body, span=nest.span)
+    return rebuild_nest(nest, [(v, imm(bounds[v]) if const_int(e) is None and v in bounds else e) for v, e in loops], body)
 
 
 def _nbytes(tile) -> int:
@@ -262,4 +499,4 @@ def stage_atomics(func: PrimFunc, chip) -> PrimFunc:
     return rewrite_grid_bodies(func, stage)
 
 
-__all__ = ["stage_atomics"]
+__all__ = ["AtomicElements", "stage_atomics", "updated"]

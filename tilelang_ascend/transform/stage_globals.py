@@ -24,8 +24,9 @@ from __future__ import annotations
 import math
 
 from ..analysis.nest_indices import NestIndices
+from ..analysis.nest_order import NestOrder
 from ..analysis.owned_tiles import OwnedTiles
-from ..analysis.tile_uses import is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
+from ..analysis.tile_uses import IN_ORDER, is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -130,11 +131,13 @@ class _Tile:
 
 class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds. `room`: bytes for tensors staged whole;
-    `written`: what the kernel writes; `shared`: (tensor, minimums, extents) of tiles for everything inside of them."""
+    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `shared`: (tensor, minimums, extents) of further
+    tiles for everything inside of them."""
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set, shared=()):
-        self.nest = NestIndices(loops, body, stepped)
-        self.loops, self.room, self.written, self.shared = loops, room, written, shared
+    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, shared=()):
+        self.nest, self.order = NestIndices(loops, body, stepped), order
+        self.loops, self.room, self.written = loops, room, written
+        self.shared = [*((b, *box) for b, boxes in order.boxes.items() for box in boxes), *shared]
         self.tiles: list[_Tile] = []
         self.tables: list[_Tile] = []
         self.analyzer = sym.Analyzer()
@@ -142,10 +145,13 @@ class _Stager(StmtMutator):
 
     def tile(self, buffer, indices):
         """The tile of this access and the indices into it, or None if the access is not affine."""
-        forms = self.nest.forms(indices)
+        if buffer in self.order.unstaged:
+            return None
+        nest = self.order.indices if buffer in self.order.boxes else self.nest
+        forms = nest.forms(indices)
         if forms is None:
             return None
-        hulls = [f.hull(self.nest.extents) for f in forms]
+        hulls = [f.hull(nest.extents) for f in forms]
         for source, mins, extents in self.shared:
             steps = self.steps(mins, [h[0] for h in hulls]) if source.same_as(buffer) else None
             if steps and all(0 <= k <= n - h[1] for k, n, h in zip(steps, extents, hulls)):
@@ -165,7 +171,7 @@ class _Stager(StmtMutator):
         boxes: list = []
         joined: list = []
         for t in several:
-            if fills_hull(t.forms, self.nest.extents):
+            if t.source in self.order.boxes or fills_hull(t.forms, self.nest.extents):
                 continue
             box = (t.source, t.mins, t.extents)
             for k, other in enumerate(boxes):
@@ -296,7 +302,8 @@ class _StageNests(StmtMutator):
     def visit_For(self, s: For):
         if not is_parallel(s):
             return self.generic(s)
-        self.own = self.owned.of_nest(s)
+        loops, body = nest_of(s)
+        self.own = self.owned.of_nest(s) | self.owned.of_boxes(s, NestOrder(loops, inline_index_binds(body)).boxes)
         return self.stage(s)
 
     def visit_BufferStore(self, s: BufferStore):
@@ -342,17 +349,19 @@ class _StageNests(StmtMutator):
         `stepped`: what their variables index is reached element by element."""
         loops, body = nest_of(nest)
         body = inline_index_binds(body)
-        guards = DropBoundsGuards(loops, body, stepped)
+        order = NestOrder(loops, body, stepped)
+        in_order = order.in_order
+        guards = DropBoundsGuards(loops, body, stepped, order)
         plain = body
         body = guards(body)
-        stager = _Stager(loops, body, stepped, self.room, self.written)
+        stager = _Stager(loops, body, stepped, self.room, self.written, order)
         new_body = stager(body)
         shared = stager.overlapping()
         if shared:
-            stager = _Stager(loops, body, stepped, self.room, self.written, shared)
+            stager = _Stager(loops, body, stepped, self.room, self.written, order, shared)
             new_body = stager(body)
         if not stager.tiles and not stager.tables:
-            return rebuild_nest(nest, loops, body)
+            return rebuild_nest(nest, loops, body, in_order)
         total = sum(t.nbytes for t in stager.tiles)
         outer, selections = const_int(loops[0][1]), {}
         if total <= self.budget or outer == 1:
@@ -383,7 +392,7 @@ class _StageNests(StmtMutator):
         for selection in selections.values():
             new_body = selection.mark(new_body)
             out += selection.clear(nest.span)
-        out.append(rebuild_nest(nest, loops, new_body))
+        out.append(rebuild_nest(nest, loops, new_body, in_order))
         for t in stager.tiles:
             if t in selections:
                 out.append(selections[t].transfer(t.box, nest.span))
@@ -416,10 +425,14 @@ def cut_nest(nest: For, rows: int, stage) -> list:
     return out
 
 
-def rebuild_nest(nest: Stmt, loops, body: Stmt) -> Stmt:
-    """A `Parallel` nest of `loops` around `body`, at the place of `nest` in the user's program."""
+def rebuild_nest(nest: Stmt, loops, body: Stmt, in_order: str | None = None) -> Stmt:
+    """A `Parallel` nest of `loops` around `body`, at the place of `nest` in the user's program. `in_order`: why its iterations run one
+    after the other; what `nest` says of that stays."""
+    kept = nest.annotations.get(IN_ORDER) if isinstance(nest, For) else None
     for i, (v, e) in reversed(list(enumerate(loops))):
         notes = {"tl.parallel": len(loops)} if i == 0 else {}
+        if i == 0 and (in_order or kept) is not None:
+            notes[IN_ORDER] = in_order or kept
         body = For(v, imm(0), e, ForKind.PARALLEL, body, annotations=notes, span=nest.span)
     return body
 

@@ -12,11 +12,14 @@ from dataclasses import replace
 import numpy as np
 
 from ..analysis.affine import affine
+from ..analysis.tile_uses import is_scalar_var
 from ..ir import (
     AllocBuffer,
     Bind,
+    Break,
     BufferLoad,
     BufferStore,
+    Continue,
     For,
     ForKind,
     IfThenElse,
@@ -24,6 +27,7 @@ from ..ir import (
     Stmt,
     StmtMutator,
     Var,
+    While,
     const_int,
     decl_buffer,
     dtype_of,
@@ -58,17 +62,27 @@ def _stored(stmt: Stmt, buffer, extents: dict, shape: list) -> np.ndarray:
     """The elements that are stored to in every run of `stmt` over all values of the variables."""
     if isinstance(stmt, For):
         n = const_int(stmt.extent)
+        if n is not None and any(isinstance(x, Break) for s in stmts_of(stmt.body) for x in _this_iteration(s)):
+            n = 1  # Nothing is sure beyond the first iteration.
         return _stored(stmt.body, buffer, {**extents, stmt.loop_var: n}, shape) if n else np.zeros(shape, bool)
     found = np.zeros(shape, bool)
     for s in stmts_of(stmt):
         if isinstance(s, For):
             found |= _stored(s, buffer, extents, shape)
             continue
+        if any(isinstance(x, (Break, Continue)) for x in _this_iteration(s)):
+            break
         for indices in _places(s, buffer):
             forms = [affine(i, list(extents)) for i in indices]
             if all(f is not None and const_int(f.base) is not None for f in forms):
                 found[_walked(forms, extents, [const_int(f.base) for f in forms])] = True
     return found
+
+
+def _this_iteration(stmt: Stmt) -> list[Stmt]:
+    """`stmt` and what it holds, without the loops inside: their jumps are their own."""
+    sides = [stmt.then_case, stmt.else_case] if isinstance(stmt, IfThenElse) else []
+    return [stmt, *(x for side in sides if side is not None for s in stmts_of(side) for x in _this_iteration(s))]
 
 
 def _places(stmt: Stmt, buffer) -> list:
@@ -99,12 +113,16 @@ def fills_hull(forms: list, extents: dict) -> bool:
 
 def needs_whole_rows(loops: list, body: Stmt, buffer) -> bool:
     """True if a nest stores to all elements of a row of `buffer` or to none: conditions do not look at the innermost index."""
+    inside = list(statements(body))
+    if any(isinstance(s, (Break, Continue, While)) for s in inside):
+        return False  # Whether a store is reached depends on more than the conditions around it.
     extents = {v: const_int(e) for v, e in loops}
-    lets = {s.var: s.value for s in statements(body) if isinstance(s, Bind)}
+    lets = {s.var: s.value for s in inside if isinstance(s, Bind)}
+    changed = {s.buffer for s in inside if isinstance(s, BufferStore) and is_scalar_var(s.buffer)}
     width = const_int(buffer.ty.shape[-1])
 
     def mentions(e, var) -> bool:
-        return any(v.same_as(var) or (v in lets and mentions(lets[v], var)) for v in free_vars(e))
+        return any(v.same_as(var) or v in changed or (v in lets and mentions(lets[v], var)) for v in free_vars(e))
 
     def uniform(stmt: Stmt, conditions: list) -> bool:
         if isinstance(stmt, SeqStmt):

@@ -10,9 +10,8 @@ from bisect import bisect_left
 
 from ..analysis.dependence import Dependence, dependences, version_argument
 from ..analysis.happens_before import BARRIER, Timeline
-from ..analysis.program import LANES, Block, Branch, Jump, Loop, Program, common_block, enclosing_loops, position_in
+from ..analysis.program import LANES, Block, Branch, Loop, Program, common_block, enclosing_loops, jumps_of, position_in
 from ..analysis.trace import GAP, INSTR, SAME_ITERATION, Need, traces
-from ..errors import CompileError
 from .sync_plan import (
     BARRIERS,
     GUARD_SET,
@@ -69,7 +68,7 @@ class EdgeChooser:
             if isinstance(node, Loop):
                 if node.has_jump:
                     note = "break or continue in the loop"
-                    places = {0, *(n.position for n in node.body.nodes if _holds_jump(n))}
+                    places = {0, *(n.position for n in node.body.nodes if jumps_of(n))}
                     for gap in sorted(places):
                         for core in self.program.cores:
                             slot = Slot(node.body, gap, BARRIERS)
@@ -200,10 +199,15 @@ class EdgeChooser:
         return self._make(d, block, position_in(d.src, block), position_in(d.dst, block), None, 0, ring)
 
     def _make(self, d: Dependence, block: Block, i: int, j: int, loop, distance: int, ring) -> Edge:
-        ring = None if _cross(d.src.lane, d.dst.lane) else ring
+        cross = _cross(d.src.lane, d.dst.lane)
+        ring, set_gap = None if cross else ring, i + 1
+        if cross and distance and _jump_between(block, j, set_gap) is not None:
+            # Who leaves the iteration does not come to the set: at the start of the next one it tells of all before.
+            set_gap, loop, distance = 0, None, 0
+        jump = _jump_between(block, set_gap, j) if cross and not distance else None
         return Edge(
-            d.src.lane, d.dst.lane, Slot(block, i + 1, SETS), Slot(block, j, WAITS), loop, distance, ring, d.src.stmt,
-            d.dst.stmt, len(enclosing_loops(block)),
+            d.src.lane, d.dst.lane, Slot(block, set_gap, SETS), Slot(block, j if jump is None else jump, WAITS), loop, distance, ring,
+            d.src.stmt, d.dst.stmt, len(enclosing_loops(block)),
         )  # fmt: skip
 
     def _ring(self, d: Dependence, block: Block) -> Ring | None:
@@ -354,27 +358,15 @@ def _values_outside_of_loops(trace) -> set:
     return set(next((event[3] for event in trace.events if event[0] == GAP), ()))
 
 
-def _holds_jump(node) -> bool:
-    if isinstance(node, Jump):
-        return True
-    if not isinstance(node, Branch):
-        return False
-    arms = [node.then] + ([node.other] if node.other is not None else [])
-    return any(_holds_jump(n) for arm in arms for n in arm.nodes)
+def _jump_between(block: Block, first: int, end: int) -> int | None:
+    """Position of the first statement of `block` from `first` on, before `end`, that may leave the iteration."""
+    return next((n.position for n in block.nodes if first <= n.position < end and jumps_of(n)), None)
 
 
 def _check_jumps(edge: Edge) -> None:
-    """A jump between a set and its wait would leave the flag behind. Barriers keep flags of one core away from
-    jumps."""
+    """A jump between a set and its wait would leave the flag behind."""
     low, high = sorted((edge.set_at.gap, edge.wait_at.gap))
-    for node in edge.set_at.block.nodes:
-        if low <= node.position < high and _holds_jump(node):
-            assert edge.cross, f"{edge} straddles a jump"
-            raise CompileError(
-                "break or continue between work of the cube core and work of the vector core that depends on it",
-                at=getattr(node.stmt, "span", None),
-                hint="compute the condition before the loop, or put the rest of the body under an if",
-            )
+    assert _jump_between(edge.set_at.block, low, high) is None, f"{edge} straddles a jump"
 
 
 def _undominated(edges: list[Edge]) -> list[Edge]:

@@ -176,3 +176,27 @@ def test_a_wrong_version_is_broken(monkeypatch):
     assert doctor._pinned("apache-tvm-ffi", "0.1.14.post1") == doctor.Finding(
         "broken", "apache-tvm-ffi", "0.0, expected 0.1.14.post1", "run: pip install apache-tvm-ffi==0.1.14.post1"
     )
+
+
+def test_inspect_validates_every_pass_on_the_arguments_of_the_first_call(add, tmp_path, monkeypatch):
+    result = invoke("inspect", "--validate", "-o", tmp_path / "o", add())
+    assert result.exit_code == 0, result.output
+    assert "add_one: validated: " in result.output and "stages agree (tile_ir, " in result.output
+    result = invoke("inspect", "--validate", "-o", tmp_path / "o", add("make(400)"))
+    assert "add_one_1: not validated: the script does not call it" in result.output
+
+    from tilelang_ascend.transform import pipeline
+
+    monkeypatch.setattr(pipeline, "map_grid", lambda func, chip, real=pipeline.map_grid: real(_without_stores(func), chip))
+    result = invoke("inspect", "--validate", "-o", tmp_path / "o", add())
+    assert result.exit_code == 1 and "after map_grid: B[0] is not written any more" in result.output
+
+
+def _without_stores(func):
+    from tilelang_ascend.ir import StmtMutator, op_name
+
+    class Drop(StmtMutator):
+        def visit_Evaluate(self, s):
+            return None if op_name(s) == "tl.copy" and s.value.args[1].source.name == "B" else s
+
+    return func.with_body(Drop()(func.body))

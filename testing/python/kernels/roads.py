@@ -1,4 +1,4 @@
-"""Run a kernel the strict way: the verifier, all checks, late transfers, sentinels, and the emitted text beside the IR.
+"""Run a kernel the strict way: every pass validated, the verifier, all checks, late transfers, sentinels, and the emitted text beside the IR.
 
 `run(kernel, *arrays)` takes NumPy arrays for all buffer parameters (outputs included, changed in place) and scalars by name.
 """
@@ -12,13 +12,17 @@ import numpy as np
 from tilelang_ascend import arch
 from tilelang_ascend.codegen.words import float_bits, is_float
 from tilelang_ascend.ir import verify_ascend
+from tilelang_ascend.jit.build import lower_stages
 from tilelang_ascend.runtime.simulation import program_of
 from tilelang_ascend.sim import machine, twin
 from tilelang_ascend.sim.streams import first_difference
+from tilelang_ascend.sim.validate import validate
 
 STRICT = machine.SimOptions(record_stream=True, max_instructions=20_000_000)
 GUARD_BYTES = 4096
 GUARD = 0xA5
+VALIDATION_ELEMENTS = 2_000_000
+"""Kernels in which one stage touches more elements are not validated: `make test SLOW=1` has no such limit."""
 
 
 class Guarded:
@@ -73,12 +77,21 @@ def twin_entries(artifact, flags=()):
     return twin.compile_text(source.text, source.signature.kernel, artifact.chip, artifact.kernel_type, flags).entries
 
 
+def assert_passes_agree(artifact, arrays: dict, scalars: dict, elements: int | None = VALIDATION_ELEMENTS) -> None:
+    """The kernel means the same after every pass on Tile IR."""
+    func = artifact.tile_ir
+    args = [arrays[p.name] if p.name in arrays else scalars[p.name] for p in func.params]
+    found = validate([("tile_ir", func), *lower_stages(artifact)], args, elements).finding
+    assert found is None, found.text()
+
+
 def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, flags=()) -> dict:
     """Strict run of the IR and (with `text`) of the emitted text: no hazards, equal values, equal streams.
 
     `flags`: further flags of the C++ compiler.
     """
     artifact, scalars = kernel.artifact, scalars or {}
+    assert_passes_agree(artifact, arrays, scalars)
     problems = verify_ascend(artifact.ascend_ir, arch.get_chip(artifact.chip))
     assert not problems, "the program breaks a rule: " + "\n".join(map(str, problems[:3]))
     out, result = launch(artifact, program_of(artifact).entries, arrays, scalars)

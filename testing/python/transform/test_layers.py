@@ -13,7 +13,7 @@ LAYERS = [
     {"tileop", "transform", "codegen"},
     {"sim"},
     {
-        "language", "frontend", "runtime", "cache", "profiler", "jit", "tools", "layout",
+        "language", "frontend", "interpret", "runtime", "cache", "profiler", "jit", "tools", "layout",
         "__init__", "__main__", "compat", "autotune", "autotuner", "rpc",
     },
 ]

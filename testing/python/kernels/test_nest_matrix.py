@@ -1,0 +1,82 @@
+"""Nests over GM whose statements depend on each other, against the same source run in plain Python."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import warnings
+
+import nest_cases
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend
+from tilelang_ascend.errors import TilelangAscendError
+
+DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "int8", "bool")
+SHAPES = ((16, 16), (7, 13), (96, 160))
+"""Of the last one tiles do not fit: nests are cut."""
+NO_ATOMICS_IN_GM = ("int64", "bool")
+GM_ATOMICS = ("atomic_then_read", "store_then_atomic", "histogram", "conditional_histogram", "lengths_of_updates")
+
+
+def every() -> list:
+    cases = []
+    for name in nest_cases.CASES:
+        for dtype in DTYPES:
+            for shape in SHAPES:
+                for index in ("int32", "int64") if "index" in inspect.getsource(nest_cases.CASES[name]).split("F):", 1)[1] else ("int32",):
+                    cases.append((name, dtype, shape, index))
+    return cases
+
+
+def sample(cases: list, count: int) -> list:
+    """Every kernel at least once, dtypes and shapes as they come."""
+    chosen = random.Random(9).sample(cases, len(cases))
+    first = {c[0]: c for c in reversed(chosen) if c[2] != SHAPES[-1]}
+    return list(dict.fromkeys([*first.values(), *chosen]))[:count]
+
+
+def check(name: str, dtype: str, shape: tuple, index: str, text: bool = False) -> None:
+    """Strict run of one case."""
+    (n, m), function = shape, nest_cases.CASES[name]
+    kernel = tilelang_ascend.compile(function(n, m, dtype, index, nest_cases.small(dtype, True)))
+    wanted = nest_cases.plain(function, n, m, dtype, index)
+    given = nest_cases.arguments(n, m, dtype, index, seed=len(name) + n)
+    names = list(inspect.signature(wanted).parameters)
+    arrays, expected = ({k: given[k].copy() for k in names} for _ in range(2))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        wanted(*expected.values())
+    out = roads.run(kernel, arrays, text=text)
+    for k in names:
+        np.testing.assert_array_equal(out[k].astype(np.float64), expected[k].astype(np.float64), err_msg=k)
+
+
+def one(name, dtype, shape, index, text=False):
+    if dtype in NO_ATOMICS_IN_GM and name in GM_ATOMICS:
+        with pytest.raises(TilelangAscendError, match="no atomic updates of"):
+            check(name, dtype, shape, index)
+        return
+    check(name, dtype, shape, index, text)
+
+
+CASES = every()
+
+
+@pytest.mark.parametrize("name, dtype, shape, index", sample(CASES, 60))
+def test_some_nests(name, dtype, shape, index):
+    one(name, dtype, shape, index)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, dtype, shape, index", CASES)
+def test_every_nest(name, dtype, shape, index):
+    one(name, dtype, shape, index)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", nest_cases.CASES)
+def test_emitted_text(name):
+    one(name, "float32", SHAPES[1], "int64", text=True)

@@ -1,0 +1,112 @@
+"""`T.reduce_*(…, clear=False)` into a destination of another dtype: what the destination holds keeps its precision and its range."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+RNG = np.random.default_rng(11)
+FLOATS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32")
+ROWS, WIDTH = 6, 40
+
+
+def numpy_dtype(name):
+    return np.dtype(getattr(ml_dtypes, name, None) or name)
+
+
+def largest(name):
+    return float(ml_dtypes.finfo(numpy_dtype(name)).max) if name in FLOATS else np.iinfo(name).max
+
+
+def held(kind, dst, src):
+    """Old values: some decide the result, and a few of those need all of the range or all digits of `dst`."""
+    most = min(largest(dst), 1e6 if dst in FLOATS else 2**40) * (0.25 if kind == "sum" else 0.75)
+    sign = -1 if kind == "min" and not dst.startswith("uint") else 1
+    fine = 26.123456 if dst in FLOATS else 27
+    x = np.array([sign * most, fine, 0, sign * most / 3, 1.5, 100.5 if kind != "sum" else 3], np.float64)
+    return x.astype(numpy_dtype(dst)) if dst in FLOATS else np.clip(np.trunc(x), np.iinfo(dst).min, np.iinfo(dst).max).astype(dst)
+
+
+def source(src):
+    if src in FLOATS:
+        return (RNG.standard_normal((ROWS, WIDTH)) * 2).astype(numpy_dtype(src))
+    low = 0 if src.startswith("uint") else -2
+    return RNG.integers(low, 3, (ROWS, WIDTH)).astype(src)
+
+
+def wide(x):
+    return x.astype(np.float64) if x.dtype.kind not in "iub" else x.astype(object)
+
+
+def expected(kind, x, y, dst):
+    a, b = wide(x), wide(y)
+    if dst in INTEGERS and a.dtype != object:
+        a = np.trunc(a).astype(np.int64).astype(object) if kind in ("max", "min", "absmax") else a
+    if kind == "absmax":
+        a = np.abs(a)
+    red = {"sum": lambda v: v.sum(1), "max": lambda v: v.max(1), "min": lambda v: v.min(1), "absmax": lambda v: v.max(1)}[kind](a)
+    if dst in INTEGERS:
+        red = np.array([int(v) for v in red], object)
+    b = b.astype(object)
+    total = {"sum": red + b, "max": np.maximum(red, b), "min": np.minimum(red, b), "absmax": np.maximum(red, b)}[kind]
+    return np.array(list(total)).astype(numpy_dtype(dst))
+
+
+def kernel(src, dst, kinds):
+    n = len(kinds)
+
+    @T.prim_func
+    def main(X: T.Tensor((ROWS, WIDTH), src), M: T.Tensor((n, ROWS), dst), Y: T.Tensor((n, ROWS), dst)):
+        with T.Kernel(1):
+            x = T.alloc_shared((ROWS, WIDTH), src)
+            keep = T.alloc_fragment((ROWS,), dst)
+            T.copy(X, x)
+            for k, kind in enumerate(kinds):
+                T.copy(M[k, 0], keep)
+                T.reduce(x, keep, kind, 1, False)
+                T.copy(keep, Y[k, 0])
+
+    return main
+
+
+def check(src, dst, kinds):
+    x, old = source(src), np.stack([held(k, dst, src) for k in kinds])
+    func = kernel(src, dst, kinds)
+    out = roads.run(tilelang.compile(func), {"X": x, "M": old, "Y": np.zeros((len(kinds), ROWS), numpy_dtype(dst))}, text=False)
+    for k, kind in enumerate(kinds):
+        want = expected(kind, x, old[k], dst)
+        exact = kind != "sum" or dst in INTEGERS
+        # float sums: one rounding of a sum in float32 (integer sums of floats: of the sum, before it is cut)
+        got = out["Y"][k]
+        if exact and not (kind == "sum" and src in FLOATS):
+            assert got.tobytes() == want.tobytes(), (kind, got, want)
+        else:
+            step = 1 if dst in INTEGERS else float(ml_dtypes.finfo(numpy_dtype(dst)).eps)
+            a, b = got.astype(np.float64), want.astype(np.float64)
+            assert np.all(np.abs(a - b) <= step * np.maximum(1, np.abs(b)) + 1e-5), (kind, got, want)
+
+
+def kinds_of(src, dst):
+    if dst.startswith("uint") and not src.startswith("uint"):
+        return ("max", "absmax")
+    return ("max", "min", "sum") if src.startswith("uint") else ("max", "min", "sum", "absmax")
+
+
+PAIRS = [(s, d) for s in (*FLOATS, *INTEGERS) for d in (*FLOATS, *INTEGERS)]
+COMMON = [("float16", "float32"), ("bfloat16", "float32"), ("int8", "int32"), ("uint8", "int32"), ("int16", "int64"), ("float16", "bfloat16"),
+          ("int8", "float32"), ("float8_e4m3fn", "float32"), ("float8_e5m2", "float16"), ("int32", "uint32"), ("float32", "int8"), ("int32", "int16")]  # fmt: skip
+
+
+@pytest.mark.parametrize("src, dst", COMMON)
+def test_destination_keeps_its_own_values(src, dst):
+    check(src, dst, kinds_of(src, dst))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("src, dst", [p for p in PAIRS if p not in COMMON])
+def test_destination_keeps_its_own_values_in_every_dtype(src, dst):
+    check(src, dst, kinds_of(src, dst))

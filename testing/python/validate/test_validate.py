@@ -1,0 +1,188 @@
+"""Stages that mean something else are named with their first statement; stages that mean the same are not."""
+
+import numpy as np
+import pytest
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.ir import BufferStore, Evaluate, StmtMutator, imm, op_name, tile_op
+from tilelang_ascend.jit.build import lower_stages
+from tilelang_ascend.sim.reference import InterpreterError, TooMuchWork, execute
+from tilelang_ascend.sim.validate import validate
+
+
+def scale(n=64):
+    @T.prim_func
+    def kernel(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(n // 32) as bx:
+            s = T.alloc_shared((32,), "float32")
+            T.copy(A[bx * 32], s)
+            for i in T.Parallel(32):
+                s[i] = s[i] * 2
+            T.copy(s, B[bx * 32])
+
+    return kernel
+
+
+def line_of(func, text):
+    source = func.span.source_name.name if func.span else __file__
+    return next(i for i, line in enumerate(open(__file__), 1) if text in line)
+
+
+class Drop(StmtMutator):
+    """Leaves out the statements that `wrong` says."""
+
+    def __init__(self, wrong):
+        self.wrong = wrong
+
+    def visit_Evaluate(self, s: Evaluate):
+        return None if self.wrong(s) else s
+
+    def visit_BufferStore(self, s: BufferStore):
+        return None if self.wrong(s) else s
+
+
+class Double(StmtMutator):
+    def visit_BufferStore(self, s: BufferStore):
+        return BufferStore(s.buffer, s.value * imm(2, "float32"), list(s.indices), span=s.span)
+
+
+def arguments():
+    return [np.arange(64, dtype=np.float32) + 1, np.zeros(64, np.float32)]
+
+
+def test_a_pass_that_computes_something_else_is_named_with_the_statement():
+    func = scale()
+    found = validate([("tile_ir", func), ("same", func), ("wrong", func.with_body(Double()(func.body)))], arguments()).finding
+    assert found.stage == "wrong" and "B[0] is 4.0, not 2.0 (64 of 64 elements differ)" in found.message
+    assert found.statement == f"{__file__}:{line_of(func, 's[i] = s[i] * 2') - 1}"
+    assert found.text().startswith("after wrong: B[0]")
+
+
+def test_a_pass_that_loses_a_store_is_named():
+    func = scale()
+    lost = func.with_body(Drop(lambda s: op_name(s) == "tl.copy" and s.value.args[1].source.name == "B")(func.body))
+    args = arguments()
+    args[1] = args[0] * 2  # what is not written happens to be right
+    found = validate([("tile_ir", func), ("loses", lost)], args).finding
+    assert found.stage == "loses" and "not written any more (64 of 64" in found.message
+
+
+def test_a_pass_that_reads_what_was_never_written_is_named():
+    func = scale()
+    unloaded = func.with_body(Drop(lambda s: op_name(s) == "tl.copy" and s.value.args[0].source.name == "A")(func.body))
+    found = validate([("tile_ir", func), ("unloaded", unloaded)], arguments()).finding
+    assert "never computed (64 elements)" in found.message
+
+
+def test_values_nobody_has_may_become_any():
+    @T.prim_func
+    def kernel(B: T.Tensor((32,), "float32")):
+        with T.Kernel(1):
+            s = T.alloc_shared((32,), "float32")
+            T.copy(s, B)
+
+    class Fill(StmtMutator):
+        def visit_Evaluate(self, s):
+            return [tile_op("fill", s.value.args[0], imm(7, "float32")), s] if op_name(s) == "tl.copy" else s
+
+    filled = kernel.with_body(Fill()(kernel.body))
+    assert validate([("tile_ir", kernel), ("filled", filled)], [np.zeros(32, np.float32)]).finding is None
+    assert "never computed" in validate([("tile_ir", filled), ("empty", kernel)], [np.zeros(32, np.float32)]).finding.message
+
+
+def test_every_stage_of_a_kernel_with_both_kinds_of_core_agrees():
+    @T.prim_func
+    def kernel(A: T.Tensor((48, 64), "float16"), B: T.Tensor((64, 32), "float16"), C: T.Tensor((48, 32), "float16")):
+        with T.Kernel(3) as bx:
+            a, b = T.alloc_shared((16, 32), "float16"), T.alloc_shared((32, 32), "float16")
+            c, r = T.alloc_fragment((16, 32), "float32"), T.alloc_fragment((16,), "float32")
+            T.clear(c)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[bx * 16, k * 32], a)
+                T.copy(B[k * 32, 0], b)
+                T.gemm(a, b, c)
+            T.reduce_max(c, r, dim=1)
+            for i, j in T.Parallel(16, 32):
+                c[i, j] = T.exp(c[i, j] - r[i])
+            T.copy(c, C[bx * 16, 0])
+
+    artifact = tilelang.compile(kernel).artifact
+    rng = np.random.default_rng(0)
+    args = [rng.normal(size=s).astype(np.float16) for s in ((48, 64), (64, 32))] + [np.zeros((48, 32), np.float16)]
+    found = validate([("tile_ir", kernel), *lower_stages(artifact)], args)
+    assert found.finding is None and not found.skipped
+    assert {"place_buffers", "map_grid", "split_rows", "version_buffers", "fold_clears"} <= set(found.stages)
+
+
+def test_iterations_that_depend_on_each_other_run_one_after_the_other():
+    @T.prim_func
+    def kernel(A: T.Tensor((8, 8), "int32"), S: T.Tensor((8,), "int32"), R: T.Tensor((8, 8), "int32")):
+        with T.Kernel(1):
+            s = T.alloc_shared((8,), "int32")
+            T.fill(s, 0)
+            for i, j in T.Parallel(8, 8):
+                s[i] = s[i] + A[i, j]
+                R[i, j] = s[i]
+            T.copy(s, S)
+
+    a = np.arange(64, dtype=np.int32).reshape(8, 8)
+    s, r = np.zeros(8, np.int32), np.zeros((8, 8), np.int32)
+    execute(kernel, [a, s, r])
+    assert (s == a.sum(1)).all() and (r == a.cumsum(1)).all()
+
+
+def test_loops_inside_a_nest_end_for_each_iteration_on_its_own():
+    @T.prim_func
+    def kernel(N: T.Tensor((16,), "int32"), C: T.Tensor((16,), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(16):
+                total = T.alloc_var("int32")
+                total = 0
+                for k in T.serial(N[i]):
+                    if k == 5:
+                        break
+                    if k % 2 == 1:
+                        continue
+                    total = total + k
+                while total > 4:
+                    total = total - 3
+                C[i] = total
+
+    def expected(n):
+        total = sum(k for k in range(min(n, 5)) if k % 2 == 0)
+        while total > 4:
+            total -= 3
+        return total
+
+    n, c = np.arange(16, dtype=np.int32), np.zeros(16, np.int32)
+    execute(kernel, [n, c])
+    assert c.tolist() == [expected(k) for k in range(16)]
+
+
+def test_decisions_by_undefined_values_are_noticed():
+    @T.prim_func
+    def kernel(C: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            s = T.alloc_shared((4,), "int32")
+            C[0] = 1
+            if s[0] > 0:
+                C[1] = 1
+
+    result = execute(kernel, [np.zeros(4, np.int32)])
+    assert [span.line for span in result.undefined] == [line_of(kernel, "if s[0] > 0:")]
+
+
+def test_errors_have_the_line_and_work_is_limited():
+    @T.prim_func
+    def kernel(C: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(5):
+                C[i] = 1
+
+    line = line_of(kernel, "            for i in T.serial(5):") + 1
+    with pytest.raises(InterpreterError, match=rf"test_validate.py:{line}: C\[4\] is outside its shape"):
+        execute(kernel, [np.zeros(4, np.int32)])
+    with pytest.raises(TooMuchWork):
+        execute(scale(), arguments(), budget=10)
+    assert validate([("tile_ir", scale())], arguments(), budget=10).skipped

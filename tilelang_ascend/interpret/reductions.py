@@ -1,0 +1,196 @@
+"""Reductions, scans, sorts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import InvalidArgument, ShapeMismatch
+from .memory import Region, operand
+from .state import here
+from .tileops import convert, copy, fill
+from .values import cast, integer_range, is_float, pick_max, pick_min, scalar
+
+KINDS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bitor", "bitxor")
+
+
+def _axis(op: Region, dim, what: str) -> int:
+    dim, rank = int(scalar(dim).get()), len(op.extents)
+    if not -rank <= dim < rank:
+        raise InvalidArgument(f"{what}: dimension {dim} of {op.describe()} does not exist", at=here())
+    return dim % rank
+
+
+def _wide(values: np.ndarray) -> np.ndarray:
+    """What sums and comparisons are computed in: float32, float64 or 64-bit integers."""
+    if values.dtype.kind in "fV":
+        return values if values.dtype in (np.float32, np.float64) else values.astype(np.float32)
+    return values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
+
+
+def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints, **_more) -> None:
+    """`T.reduce`: combined in float32 or integers, rounded once to the dtype of `out`."""
+    what = f"T.reduce_{reduce_type}"
+    if reduce_type not in KINDS:
+        raise InvalidArgument(f"T.reduce has no kind '{reduce_type}'", at=here(), hint="use one of: " + ", ".join(KINDS))
+    src, dst = operand(buffer, "the source of a reduction"), operand(out, "the destination of a reduction")
+    axis = _axis(src, dim, what)
+    dropped = [e for k, e in enumerate(src.extents) if k != axis] or [1]
+    kept = [1 if k == axis else e for k, e in enumerate(src.extents)]
+    if list(dst.extents) not in (dropped, kept):
+        raise ShapeMismatch(f"{what} of {src.describe()} over dimension {axis} gives {dropped}, the destination is {dst.describe()}", at=here())
+    if reduce_type.startswith("bit") and is_float(src.tile._dtype):
+        raise InvalidArgument(f"{what} needs integers, {src.describe()} is {src.tile._dtype}", at=here())
+    values = _wide(src.values(what))
+    result = _reduced(reduce_type, values, axis, src.tile._dtype).reshape(tuple(dst.extents))
+    if not bool(clear):
+        old = _wide(dst.values(f"{what} with clear=False"))
+        if old.dtype != result.dtype:
+            old, result = (x.astype(np.float64 if np.float64 in (old.dtype, result.dtype) else np.float32) for x in (old, result))
+        result = _joined(reduce_type, old, result)
+    dst.write(convert(result, dst.tile._dtype))
+
+
+def _reduced(kind: str, v: np.ndarray, axis: int, dtype: str) -> np.ndarray:
+    if kind in ("abssum", "absmax"):
+        v = np.abs(v)
+    if kind in ("sum", "abssum"):
+        return v.sum(axis)
+    if kind in ("max", "absmax", "min"):
+        if v.shape[axis] == 0:
+            return np.full([n for k, n in enumerate(v.shape) if k != axis], 0, v.dtype)
+        return v.min(axis) if kind == "min" else v.max(axis)
+    if kind in ("any", "all"):
+        return getattr(np, kind)(v != 0, axis=axis).astype(np.int64)
+    return {"bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor}[kind].reduce(v, axis=axis)
+
+
+def _joined(kind: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    if kind in ("sum", "abssum"):
+        return old + new
+    if kind in ("max", "absmax"):
+        return np.maximum(np.abs(old) if kind == "absmax" else old, new)
+    if kind == "min":
+        return np.minimum(old, new)
+    if kind == "any":
+        return ((old != 0) | (new != 0)).astype(np.int64)
+    if kind == "all":
+        return ((old != 0) & (new != 0)).astype(np.int64)
+    return {"bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor}[kind](old, new)
+
+
+def reduction(kind: str):
+    """`T.reduce_sum` and its kin."""
+
+    def apply(buffer, out, dim=-1, clear=True, *_hints, **_more):
+        reduce(buffer, out, kind, dim, clear if kind != "abssum" else True)
+
+    return apply
+
+
+def scan(op: str):
+    """`T.cumsum`, `T.cummax`."""
+
+    def apply(src, dst=None, dim=0, reverse=False, **_hints):
+        source = operand(src, f"the source of T.{op}")
+        target = source if dst is None else operand(dst, f"the destination of T.{op}")
+        axis = _axis(source, dim, f"T.{op}")
+        if list(source.extents) != list(target.extents):
+            raise ShapeMismatch(f"T.{op}: {source.describe()} and {target.describe()} have different shapes", at=here())
+        values = _wide(source.values(f"T.{op}"))
+        turned = np.flip(values, axis) if bool(reverse) else values
+        turned = np.cumsum(turned, axis, dtype=values.dtype) if op == "cumsum" else np.maximum.accumulate(turned, axis)
+        target.write(convert(np.ascontiguousarray(np.flip(turned, axis) if bool(reverse) else turned), target.tile._dtype))
+
+    return apply
+
+
+# -- reducers: `T.alloc_reducer`
+
+
+def _operation(tile) -> str:
+    if getattr(tile, "reducer", None) is None:
+        raise InvalidArgument(f"{getattr(tile, 'name', tile)} was not made by T.alloc_reducer", at=here())
+    return tile.reducer
+
+
+def reducer_init(reducer, init=None) -> None:
+    """`T.reducer_init`."""
+    dst = operand(reducer, "the reducer")
+    op, dtype = _operation(dst.tile), dst.tile._dtype
+    if init is None:
+        if op == "sum":
+            init = 0
+        elif is_float(dtype):
+            init = float("-inf" if op == "max" else "inf")
+        else:
+            init = integer_range(dtype)[0 if op == "max" else 1]
+    fill(reducer, init)
+
+
+def reducer_update(target, value) -> None:
+    """`T.reducer_update`."""
+    op = operand(target, "the element of T.reducer_update")
+    kind = _operation(op.tile)
+    old = op.tile.element(tuple(op.mins))
+    new = cast(value, op.tile._dtype)
+    op.tile.store(tuple(op.mins), old + new if kind == "sum" else pick_max(old, new) if kind == "max" else pick_min(old, new))
+
+
+def finalize_reducer(reducer, dst=None, *_hints, **_more) -> None:
+    """`T.finalize_reducer`."""
+    if dst is not None:
+        copy(reducer, dst)
+
+
+# -- sorting
+
+
+def _order(values: np.ndarray, descending: bool) -> np.ndarray:
+    """Places of the elements of the last dimension in order, equal elements by place; NaN counts as +inf."""
+    keys = values
+    if values.dtype.kind in "fV":
+        keys = values.astype(np.float64)
+        keys = np.where(np.isnan(keys), np.inf, keys)
+    else:
+        keys = values.astype(np.int64)
+    return np.argsort(-keys if descending else keys, axis=-1, kind="stable")
+
+
+def _sort(src, dim, values, indices, descending: bool, what: str) -> None:
+    source = operand(src, f"the source of {what}")
+    axis = _axis(source, dim, what)
+    data = np.moveaxis(source.values(what), axis, -1)
+    order = _order(data, descending)
+    for out, result in ((values, np.take_along_axis(data, order, -1)), (indices, order)):
+        if out is None:
+            continue
+        op = operand(out, f"a destination of {what}")
+        length = op.extents[axis] if len(op.extents) == data.ndim else op.extents[-1]
+        wanted = np.moveaxis(result[..., :length], -1, axis) if len(op.extents) == data.ndim else result[..., :length]
+        if list(wanted.shape) != list(op.extents):
+            raise ShapeMismatch(f"{what} of {source.describe()}: the destination is {op.describe()}", at=here())
+        op.write(convert(np.ascontiguousarray(wanted), op.tile._dtype))
+
+
+def sort(src, dst=None, dim=-1, descending=False, indices=None, stable=True) -> None:
+    """`T.sort`."""
+    _sort(src, dim, src if dst is None else dst, indices, bool(descending), "T.sort")
+
+
+def argsort(src, indices, dim=-1, descending=False, stable=True) -> None:
+    """`T.argsort`."""
+    _sort(src, dim, None, indices, bool(descending), "T.argsort")
+
+
+def topk(src, values=None, indices=None, k=None, dim=-1, largest=True, sorted=True) -> None:
+    """`T.topk`."""
+    if values is None and indices is None:
+        raise InvalidArgument("T.topk has no destination", at=here(), hint="T.topk(x, values, indices)")
+    _sort(src, dim, values, indices, bool(largest), "T.topk")
+
+
+MEANINGS = {
+    "reduce": reduce, **{f"reduce_{kind}": reduction(kind) for kind in KINDS}, "cumsum": scan("cumsum"), "cummax": scan("cummax"),
+    "reducer_init": reducer_init, "reducer_update": reducer_update, "finalize_reducer": finalize_reducer, "sort": sort,
+    "argsort": argsort, "topk": topk,
+}  # fmt: skip

@@ -1,0 +1,431 @@
+"""Scalars: a number and its dtype, with the promotion rules of the language and the arithmetic of C.
+
+A float is kept as a Python float that the dtype holds exactly, an integer as a Python integer in the range of the dtype.
+
+A scalar may be *faulty*: an element that nobody wrote, that lies outside of its buffer, or a quotient by zero. Faults travel through
+expressions, since `T.if_then_else` may not choose them, and are errors as soon as a store, a branch or an index uses them; the
+error names the line of the read.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, Callable
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
+from .state import InterpretError, here
+
+FLOAT_BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
+_ALIASES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "uint": "uint32", "long": "int64"}
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The NumPy dtype of a dtype name; those NumPy does not have come from ml_dtypes."""
+    found = _NUMPY.get(name)
+    if found is None:
+        name = str(name)
+        found = _NUMPY[name] = np.dtype(getattr(ml_dtypes, name) if name.startswith(("bfloat", "float8")) else name)
+    return found
+
+
+_NUMPY: dict[str, np.dtype] = {}
+
+
+def is_float(dtype: str) -> bool:
+    """True for floating-point dtypes."""
+    return dtype.startswith(("float", "bfloat"))
+
+
+def bits(dtype: str) -> int:
+    """Bits of one element."""
+    return numpy_dtype(dtype).itemsize * 8
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Smallest and largest value of an integer dtype."""
+    n = bits(dtype)
+    return (0, 2**n - 1) if dtype.startswith("u") else (-(2 ** (n - 1)), 2 ** (n - 1) - 1)
+
+
+def join(a: str, b: str) -> str:
+    """The dtype two operands meet in: bool < integers < floats, the wider one wins, unequal equals widen."""
+    if a == b or b == "bool":
+        return a
+    if a == "bool":
+        return b
+    if is_float(a) != is_float(b):
+        return a if is_float(a) else b
+    if is_float(a):
+        wa, wb = FLOAT_BITS.get(a, 8), FLOAT_BITS.get(b, 8)
+        return "float32" if wa == wb else a if wa > wb else b
+    wa, wb = bits(a), bits(b)
+    ua, ub = a.startswith("u"), b.startswith("u")
+    if ua == ub:
+        return a if wa >= wb else b
+    return f"int{min(64, max(wa, wb, 2 * (wa if ua else wb)))}"
+
+
+def fit(value, dtype: str):
+    """A number as `dtype` holds it: floats are rounded, integers wrap, floats are truncated to integers."""
+    if dtype == "bool":
+        return bool(value)
+    if is_float(dtype):
+        if dtype == "float64":
+            return float(value)
+        if dtype == "float32" or dtype == "float16":
+            try:
+                return float(numpy_dtype(dtype).type(value))
+            except OverflowError:  # an integer beyond every float
+                return math.copysign(math.inf, value)
+        return float(numpy_dtype(dtype).type(np.float32(value)))
+    low, high = integer_range(dtype)
+    if isinstance(value, float):
+        if value != value:
+            return 0
+        return low if value <= low else high if value >= high else int(value)
+    value = int(value)
+    if low <= value <= high:
+        return value
+    return (value - low) % (high - low + 1) + low
+
+
+class Fault:
+    """Why a scalar has no value. `copied` is True as long as it is the element itself and nothing computed from it."""
+
+    __slots__ = ("text", "where", "hint", "copied", "undefined")
+
+    def __init__(self, text: str, hint: str | None = None, undefined: bool = False, where=None):
+        self.text, self.hint, self.undefined, self.copied = text, hint, undefined, True
+        self.where = here() if where is None else where
+
+    def computed(self) -> Fault:
+        """The fault of a value computed from this one."""
+        if not self.copied:
+            return self
+        new = Fault(self.text, self.hint, self.undefined, self.where)
+        new.copied = False
+        return new
+
+    def error(self) -> InterpretError:
+        """The error to raise."""
+        return InterpretError(self.text, at=self.where, hint=self.hint)
+
+
+class Scalar:
+    """A number of a kernel. Immutable.
+
+    Attributes:
+        value: Python number.
+        dtype: name of the dtype.
+        literal: a constant of the program; as an integer it takes the dtype of what it meets.
+        fault: `Fault`, or None.
+        origin: (tile, index) of an element that was read, else None.
+    """
+
+    __slots__ = ("value", "dtype", "literal", "fault", "origin")
+
+    def __init__(self, value, dtype: str, literal: bool = False, fault: Fault | None = None, origin=None):
+        self.value, self.dtype, self.literal, self.fault, self.origin = value, dtype, literal, fault, origin
+
+    def get(self):
+        """The number. Raises InterpretError if there is none."""
+        if self.fault is not None:
+            raise self.fault.error()
+        return self.value
+
+    def numpy(self):
+        """The number as a NumPy scalar."""
+        return numpy_dtype(self.dtype).type(self.get())
+
+    # -- Python's protocols
+
+    def __bool__(self):
+        return bool(self.get())
+
+    def __index__(self):
+        if is_float(self.dtype):
+            raise InvalidArgument(f"an index is {self.dtype}, integers are needed", at=here(), hint="convert it: T.cast(i, 'int32')")
+        return int(self.get())
+
+    def __int__(self):
+        return int(self.get())
+
+    def __float__(self):
+        return float(self.get())
+
+    def __hash__(self):
+        return hash(self.value)
+
+    def __str__(self):
+        return "undefined" if self.fault is not None else str(self.numpy())
+
+    def __repr__(self):
+        return "undefined" if self.fault is not None else repr(self.numpy()).replace("np.", "")
+
+    def __format__(self, spec):
+        return format(self.get(), spec) if spec else str(self)
+
+    def __round__(self, digits=None):
+        return self if not is_float(self.dtype) else unary(self, lambda x: float(round(x)) if math.isfinite(x) else x)
+
+    def __abs__(self):
+        return unary(as_number(self), abs)
+
+    def __neg__(self):
+        return unary(as_number(self), operator.neg)
+
+    def __pos__(self):
+        return self
+
+    def __invert__(self):
+        if is_float(self.dtype):
+            raise DtypeMismatch(f"'~' needs an integer, the operand is {self.dtype}", at=here())
+        return unary(self, operator.not_ if self.dtype == "bool" else operator.invert)
+
+    def astype(self, dtype):
+        """`T.cast(self, dtype)`"""
+        from .scopes import dtype_of
+
+        return cast(self, dtype_of(dtype))
+
+
+def as_number(x: Scalar) -> Scalar:
+    """Booleans compute as int32."""
+    return cast(x, "int32") if x.dtype == "bool" else x
+
+
+def unary(x: Scalar, function: Callable) -> Scalar:
+    """`function` of the value, in the dtype of x."""
+    if x.fault is not None:
+        return Scalar(0, x.dtype, fault=x.fault.computed())
+    return Scalar(fit(function(x.value), x.dtype), x.dtype, x.literal)
+
+
+def is_tile_like(value) -> bool:
+    """True for buffers and slices."""
+    return getattr(type(value), "is_tile_like", False)
+
+
+_FOREIGN: list[Callable] = []  # values of other kinds -> Scalar or None (constants of the IR from outside of the kernel)
+
+
+def is_scalar(value) -> bool:
+    """True for everything that counts as one number."""
+    return isinstance(value, (Scalar, bool, int, float, np.generic)) or hasattr(value, "load_scalar")
+
+
+def scalar(value: Any, what: str = "this value") -> Scalar:
+    """`value` as a Scalar; Python numbers are literals."""
+    if type(value) is Scalar:
+        return value
+    kind = type(value)
+    if kind is bool:
+        return Scalar(value, "bool", True)
+    if kind is int:
+        return Scalar(value, "int32" if -(2**31) <= value < 2**31 else "int64", True)
+    if kind is float:
+        return Scalar(fit(value, "float32"), "float32", True)
+    if isinstance(value, Scalar):
+        return value
+    if hasattr(value, "load_scalar"):  # a mutable scalar, or a region of one element
+        return value.load_scalar(what)
+    if isinstance(value, (bool, int, float)):
+        return scalar(bool(value) if isinstance(value, bool) else int(value) if isinstance(value, int) else float(value))
+    if isinstance(value, np.generic) or (type(value).__module__ in ("numpy", "torch") and getattr(value, "shape", None) == ()):
+        return scalar(value.item())
+    for convert in _FOREIGN:
+        found = convert(value)
+        if found is not None:
+            return found
+    raise DtypeMismatch(f"{what} is {value!r} of type {type(value).__name__}, a number is needed here", at=here())
+
+
+def cast(value: Any, dtype: str) -> Scalar:
+    """`value` converted to `dtype` as C does it."""
+    x = scalar(value)
+    if x.dtype == dtype:
+        return x
+    if x.fault is not None:
+        # A converted element is still a copy of it.
+        return Scalar(0, dtype, fault=x.fault)
+    if x.literal and not is_float(dtype) and dtype != "bool":
+        low, high = integer_range(dtype)
+        if not low - 1 < x.value < high + 1:
+            raise InvalidArgument(
+                f"{x.value} does not fit {dtype}, which holds {low} to {high}",
+                at=here(),
+                hint="use a wider dtype, or write the number it should wrap to",
+            )
+    if x.literal and type(value) is float:  # rounded once
+        return Scalar(fit(value, dtype), dtype, True)
+    return Scalar(fit(x.value, dtype), dtype, x.literal)
+
+
+def match(a: Any, b: Any) -> tuple[Scalar, Scalar]:
+    """Both operands in their common dtype. An int32 literal takes the dtype of an integer it meets."""
+    x, y = scalar(a), scalar(b)
+    da, db = x.dtype, y.dtype
+    if da == db:
+        return x, y
+    if x.literal and da == "int32" and db != "bool" and not is_float(db):
+        return cast(x, db), y
+    if y.literal and db == "int32" and da != "bool" and not is_float(da):
+        return x, cast(y, da)
+    common = join(da, db)
+    return (cast(a, common) if type(a) is float else cast(x, common)), (cast(b, common) if type(b) is float else cast(y, common))
+
+
+def _divide(a, b):
+    if b:
+        return a / b
+    if a != a or a == 0:
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _float_floordiv(a, b):
+    q = _divide(a, b)
+    return float(math.floor(q)) if math.isfinite(q) else q
+
+
+def _shift(op):
+    def shift(a, b):
+        return op(a, b & 63)  # a count out of range is a fault, see `binary`
+
+    return shift
+
+
+_ARITHMETIC: dict[str, Callable] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divide, "//": operator.floordiv, "%": operator.mod,
+    "<<": _shift(operator.lshift), ">>": _shift(operator.rshift), "&": operator.and_, "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+_COMPARE: dict[str, Callable] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_BITS = ("<<", ">>", "&", "|", "^")
+
+
+def binary(op: str, a: Any, b: Any):
+    """``a <op> b`` of two numbers of which one belongs to the kernel."""
+    x, y = match(a, b)
+    dtype = x.dtype
+    if dtype == "bool" and op not in ("&", "|", "^"):
+        x, y, dtype = cast(x, "int32"), cast(y, "int32"), "int32"
+    fault = x.fault or y.fault
+    floating = is_float(dtype)
+    if op == "/" and not floating:
+        raise UnsupportedConstruct(
+            "'/' between two integers",
+            at=here(),
+            notes=[f"both operands are {dtype}"],
+            hint="write // for floor division, or convert one side first: T.cast(x, 'float32') / y",
+        )
+    if floating and op in _BITS:
+        raise DtypeMismatch(f"'{op}' needs integers, the operands are {dtype}", at=here(), hint="use T.reinterpret to see the bits of a float")
+    if fault is not None:
+        return Scalar(0, dtype, fault=fault.computed())
+    u, v = x.value, y.value
+    if not floating:
+        if op in ("//", "%") and v == 0:
+            return Scalar(0, dtype, fault=Fault(f"{u} {op} 0: division by zero").computed())
+        if op in ("<<", ">>") and not 0 <= v < bits(dtype):
+            return Scalar(0, dtype, fault=Fault(f"{u} {op} {v}: a shift of {dtype} by {v} bits").computed())
+        return Scalar(fit(_ARITHMETIC[op](u, v), dtype), dtype, x.literal and y.literal)
+    literal = x.literal and y.literal
+    if op in ("//", "%"):
+        wide = join(dtype, "float32")
+        q = fit(_divide(u, v), wide)
+        q = float(math.floor(q)) if math.isfinite(q) else q
+        return Scalar(fit(q if op == "//" else fit(u - fit(q * v, wide), wide), dtype), dtype, literal)
+    return Scalar(fit(_ARITHMETIC[op](u, v), dtype), dtype, literal)
+
+
+def compare(op: str, a: Any, b: Any) -> Scalar:
+    """One comparison."""
+    x, y = match(a, b)
+    fault = x.fault or y.fault
+    if fault is not None:
+        return Scalar(False, "bool", fault=fault.computed())
+    return Scalar(_COMPARE[op](x.value, y.value), "bool", x.literal and y.literal)
+
+
+def power(a: Any, b: Any):
+    """``a ** b``: products for whole constant exponents up to 4, integers for integers, else floating point."""
+    x, e = scalar(a), scalar(b)
+    known = b if type(b) in (int, float) else e.value if e.literal else None
+    if known is not None and known == int(known) and known >= 0 and (known <= 4 or (type(known) is int and not is_float(x.dtype))):
+        result = Scalar(fit(1, x.dtype), x.dtype, True)
+        for k in range(int(known)):
+            result = x if k == 0 else binary("*", result, x)
+        to_float = isinstance(known, float) and not is_float(x.dtype)
+        return cast(result, join(x.dtype, "float32")) if to_float else result
+    x, y = match(a, b)
+    fault = x.fault or y.fault
+    if fault is not None:
+        return Scalar(0, x.dtype, fault=fault.computed())
+    with np.errstate(all="ignore"):
+        value = float(np.power(np.float64(x.value), np.float64(y.value)))
+    if not is_float(x.dtype):
+        value = fit(value, "float32")
+        value = float(round(value)) if math.isfinite(value) else value
+    return Scalar(fit(value, x.dtype), x.dtype)
+
+
+def _operator(op: str, reflected: bool, function: Callable):
+    def method(self, other):
+        if not is_scalar(other):
+            if is_tile_like(other) and not hasattr(other, "load_scalar"):
+                return NotImplemented
+            if not is_tile_like(other) and not (_FOREIGN and any(f(other) is not None for f in _FOREIGN)):
+                return NotImplemented
+        return function(op, other, self) if reflected else function(op, self, other)
+
+    return method
+
+
+for _name, _op in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("lshift", "<<"),
+                   ("rshift", ">>"), ("and", "&"), ("or", "|"), ("xor", "^")):  # fmt: skip
+    setattr(Scalar, f"__{_name}__", _operator(_op, False, binary))
+    setattr(Scalar, f"__r{_name}__", _operator(_op, True, binary))
+for _name, _op in (("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="), ("ne", "!=")):
+    setattr(Scalar, f"__{_name}__", _operator(_op, False, compare))
+Scalar.__pow__ = _operator("**", False, lambda _, a, b: power(a, b))
+Scalar.__rpow__ = _operator("**", True, lambda _, a, b: power(a, b))
+Scalar.__divmod__ = lambda self, other: (self // other, self % other)
+
+
+def select(cond: Any, a: Any, b: Any):
+    """`a` where `cond` holds, else `b`, in the dtype both meet in; the other one may be faulty."""
+    if not isinstance(cond, Scalar) and not hasattr(cond, "load_scalar"):
+        return a if cond else b
+    cond = scalar(cond)
+    if cond.literal:
+        return a if cond else b
+    if cond.fault is not None:
+        x, _ = match(a, b)
+        return Scalar(0, x.dtype, fault=cond.fault.computed())
+    x, y = match(a, b)
+    chosen = x if cond.value else y
+    return Scalar(chosen.value, chosen.dtype, False, chosen.fault, None)
+
+
+def pick_max(a: Any, b: Any):
+    """The larger one; NaN if one is NaN."""
+    return _extreme(a, b, lambda u, v: u if u != u or v < u else v)
+
+
+def pick_min(a: Any, b: Any):
+    """The smaller one; NaN if one is NaN."""
+    return _extreme(a, b, lambda u, v: u if u != u or u < v else v)
+
+
+def _extreme(a, b, choose):
+    x, y = match(a, b)
+    fault = x.fault or y.fault
+    if fault is not None:
+        return Scalar(0, x.dtype, fault=fault.computed())
+    return Scalar(choose(x.value, y.value), x.dtype, x.literal and y.literal)

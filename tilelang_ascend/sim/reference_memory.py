@@ -1,0 +1,324 @@
+"""Memory of the Tile IR interpreter: arrays that know which of their elements have a value, and who accesses them.
+
+Every access goes through here: bounds are checked, elements without a value are noticed, and inside a `Parallel` nest whose iterations
+run side by side two of them that touch one element are found (`Conflict`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .reference_numbers import convert, loaded, numpy_dtype, poison
+
+
+class InterpreterError(Exception):
+    """The program does something Tile IR does not allow (a read or store outside a buffer, an unknown node)."""
+
+
+class Conflict(Exception):
+    """Iterations of a nest depend on each other: they have to run one after the other."""
+
+
+class Env:
+    """What one core knows while it runs.
+
+    values: by slot, a number for a variable, a `Memory` or `Scalar` for a buffer. lanes: iterations of the present nest, 0 outside of
+    one; mask: which of them are active, None for all. undefined: whether (in which lanes) the present statement has read an element
+    without a value. trace: inside a nest, the accesses to what the nest writes. block, sub: numbers of the block and of the vector core;
+    cube, vector: which work is this core's.
+    """
+
+    __slots__ = ("values", "lanes", "mask", "undefined", "trace", "undo", "block", "sub", "cube", "vector", "exit")
+
+    def __init__(self, values: list, block: int = 0, sub: int = 0, cube: bool = True, vector: bool = True):
+        self.values = values
+        self.lanes, self.mask, self.undefined, self.trace, self.undo = 0, None, False, None, None
+        self.block, self.sub, self.cube, self.vector = block, sub, cube, vector
+        self.exit = None
+
+    def saw_undefined(self, where) -> None:
+        """Lanes (an array, or True for all) read an element without a value; inactive ones do not count."""
+        if self.mask is not None:
+            where = where & self.mask
+        if np.any(where):
+            self.undefined = self.undefined | where
+
+    def fork(self, lanes: int) -> "Env":
+        """The same core inside a nest of `lanes` iterations (0: one of them)."""
+        env = Env(list(self.values), self.block, self.sub, self.cube, self.vector)
+        env.lanes = lanes
+        return env
+
+
+class Scalar:
+    """A mutable scalar (`local.var`). In a nest it may hold a value for each lane, if it was declared there (`home`)."""
+
+    __slots__ = ("dtype", "value", "defined", "home")
+
+    def __init__(self, dtype, home: Env):
+        self.dtype = dtype
+        self.value, self.defined, self.home = loaded(poison((), dtype)), False, home
+
+    def load(self, env: Env):
+        if self.defined is not True and not np.all(self.defined):
+            env.saw_undefined(~np.asarray(self.defined))
+        return self.value
+
+    def store(self, env: Env, value) -> None:
+        known = True if env.undefined is False else ~np.asarray(env.undefined)
+        if env.lanes and self.home is not env:
+            if env.mask is not None or np.ndim(value) or np.ndim(known):
+                raise Conflict
+            env.undo.append((self, None, self.value, self.defined))
+        if env.mask is None:
+            self.value, self.defined = value, known
+        else:
+            dtype = np.int64 if self.dtype.kind in "iu" and self.dtype.itemsize < 8 else self.dtype
+            old = np.broadcast_to(np.asarray(self.value, dtype if np.ndim(self.value) == 0 else None), (env.lanes,))
+            self.value = np.where(env.mask, value, old)
+            self.defined = np.where(env.mask, known, self.defined)
+
+    def restore(self, _, value, defined) -> None:
+        self.value, self.defined = value, defined
+
+
+class Memory:
+    """One buffer.
+
+    data: its elements. defined: which have a value, None for all. written: which the program has stored to (tensors only).
+    on_chip: accesses outside of it are errors; outside: what the outside of a tensor reads as. clipped: elements outside of a tensor
+    are read and left unwritten like the parts of regions that lie outside; otherwise they are errors. versions: the first dimension
+    counts copies of the tile.
+    """
+
+    __slots__ = ("name", "data", "defined", "written", "on_chip", "outside", "clipped", "versions")
+
+    def __init__(self, name: str, data, defined=None, written=None, on_chip=True, outside=0, clipped=False, versions=False):
+        self.name, self.data, self.defined, self.written = name, data, defined, written
+        self.on_chip, self.outside, self.clipped, self.versions = on_chip, outside, clipped, versions
+
+    # --- elements ----------------------------------------------------------------------------------------------------
+
+    def _one(self, index: tuple) -> tuple:
+        for i, n in zip(index, self.data.shape):
+            if not 0 <= i < n:
+                raise InterpreterError(f"{self.name}{[int(i) for i in index]} is outside its shape {self.data.shape}")
+        return index
+
+    def _many(self, env: Env, index: list) -> tuple:
+        """Index arrays of all lanes; those of lanes that do not run are moved inside."""
+        out = []
+        for i, n in zip(index, self.data.shape):
+            bad = (i < 0) | (i >= n)
+            if np.any(bad):
+                active = bad if env.mask is None else bad & env.mask
+                if np.any(active):
+                    lane = int(np.argmax(np.broadcast_to(active, (env.lanes,))))
+                    at = [int(np.broadcast_to(x, (env.lanes,))[lane]) for x in index]
+                    raise InterpreterError(f"{self.name}{at} is outside its shape {self.data.shape}")
+                i = np.clip(i, 0, n - 1)
+            out.append(i)
+        return tuple(out)
+
+    def load(self, env: Env, index: list):
+        """Value of an element, or of one for each lane."""
+        if self.clipped:
+            inside = self._contained(index)
+            if not np.all(inside):
+                if not np.any(inside):
+                    return loaded(np.full((), self.outside).astype(self.data.dtype))
+                env.mask, outer = inside if env.mask is None else inside & env.mask, env.mask
+                found = self._load(env, index)
+                env.mask = outer
+                return np.where(inside, found, loaded(np.full((), self.outside).astype(self.data.dtype)))
+        return self._load(env, index)
+
+    def _contained(self, index: list):
+        """Whether an element lies inside, or in which lanes."""
+        inside = True
+        for i, n in zip(index, self.data.shape):
+            inside = inside & ((i >= 0) & (i < n)) if isinstance(i, np.ndarray) else inside & (0 <= i < n)
+        return inside
+
+    def _load(self, env: Env, index: list):
+        if not env.lanes or not any(isinstance(i, np.ndarray) for i in index):
+            index = self._one(tuple(index))
+        else:
+            index = self._many(env, index)
+        if env.trace is not None and self in env.trace:
+            env.trace[self].read(env, index)
+        if self.defined is not None:
+            known = self.defined[index]
+            if not np.all(known):
+                env.saw_undefined(~known)
+        return loaded(self.data[index])
+
+    def store(self, env: Env, index: list, value) -> None:
+        """Give an element a value, or one for each active lane."""
+        if self.clipped:
+            inside = self._contained(index)
+            if not np.all(inside):
+                if np.any(inside):
+                    env.mask, outer = inside if env.mask is None else inside & env.mask, env.mask
+                    self._store(env, index, value)
+                    env.mask = outer
+                return
+        self._store(env, index, value)
+
+    def _store(self, env: Env, index: list, value) -> None:
+        if not env.lanes:
+            index = self._one(tuple(index))
+            self.data[index] = convert(value, self.data.dtype)
+            self._mark(index, True if env.undefined is False else not env.undefined)
+            return
+        index = np.broadcast_arrays(*self._many(env, [np.asarray(i) for i in index]), np.empty(env.lanes))[:-1]
+        known = True if env.undefined is False else np.broadcast_to(~np.asarray(env.undefined), (env.lanes,))
+        value = np.broadcast_to(convert(value, self.data.dtype), (env.lanes,))
+        lanes = np.arange(env.lanes)
+        if env.mask is not None:
+            index, value, lanes = tuple(i[env.mask] for i in index), value[env.mask], lanes[env.mask]
+            known = known if known is True else known[env.mask]
+        if env.trace is not None:
+            env.trace[self].write(index, lanes)
+            env.undo.append((self, index, self.data[index], None if self.defined is None else self.defined[index]))
+        self.data[tuple(index)] = value
+        self._mark(tuple(index), known)
+
+    def update(self, env: Env, index: list, value, function) -> None:
+        """Combine elements with values atomically, lane after lane."""
+        if self.clipped:
+            inside = self._contained(index)
+            if not np.all(inside):
+                if np.any(inside):
+                    env.mask, outer = inside if env.mask is None else inside & env.mask, env.mask
+                    self._update(env, index, value, function)
+                    env.mask = outer
+                return
+        self._update(env, index, value, function)
+
+    def _update(self, env: Env, index: list, value, function) -> None:
+        if not env.lanes:
+            index = self._one(tuple(index))
+            old = self.data[index]
+            self.data[index] = function(old, self.data.dtype.type(value))
+            self._mark(index, env.undefined is False and (self.defined is None or bool(self.defined[index])))
+            return
+        index = np.broadcast_arrays(*self._many(env, [np.asarray(i) for i in index]), np.empty(env.lanes))[:-1]
+        value = np.broadcast_to(convert(value, self.data.dtype), (env.lanes,))
+        known = np.broadcast_to(~np.asarray(env.undefined), (env.lanes,))
+        if env.mask is not None:
+            index, value, known = tuple(i[env.mask] for i in index), value[env.mask], known[env.mask]
+        env.undo.append((self, index, self.data[index], None if self.defined is None else self.defined[index]))
+        with np.errstate(all="ignore"):
+            if self.data.dtype.kind in "fiu":
+                function.at(self.data, tuple(index), value)
+            else:  # ufunc.at does not know the dtypes of ml_dtypes
+                for k, at in enumerate(zip(*index)):
+                    self.data[at] = function(self.data[at], value[k])
+        if not known.all():
+            self._mark(tuple(i[~known] for i in index), False)
+        if self.written is not None:
+            self.written[tuple(index)] = True
+
+    def restore(self, index, values, defined) -> None:
+        """Take a store back."""
+        self.data[index] = values
+        if defined is not None:
+            self.defined[index] = defined
+
+    def _mark(self, index, known) -> None:
+        if self.defined is None:
+            if known is True or np.all(known):
+                known = None
+            else:
+                self.defined = np.ones(self.data.shape, bool)
+        if self.defined is not None:
+            self.defined[index] = True if known is None else known
+        if self.written is not None:
+            self.written[index] = True
+
+    # --- regions -----------------------------------------------------------------------------------------------------
+
+    def _inside(self, mins: list, extents: list) -> list[tuple[int, int]]:
+        box = [(max(m, 0), min(m + e, n)) for m, e, n in zip(mins, extents, self.data.shape)]
+        if self.on_chip and any((lo, hi) != (m, m + e) for (lo, hi), m, e in zip(box, mins, extents)):
+            if all(e > 0 for e in extents):
+                raise InterpreterError(f"region {mins} + {extents} is outside {self.name} of shape {self.data.shape}")
+        return box
+
+    def load_region(self, mins: list, extents: list) -> tuple:
+        """(elements, which are defined or None for all) of a region. What lies outside of a tensor is defined."""
+        box = self._inside(mins, extents)
+        sizes = [max(e, 0) for e in extents]
+        if all((lo, hi) == (m, m + e) for (lo, hi), m, e in zip(box, mins, extents)):
+            here = tuple(slice(lo, hi) for lo, hi in box)
+            out, known = self.data[here], None if self.defined is None else self.defined[here]
+        else:
+            out = np.full(sizes, self.outside, self.data.dtype)
+            known = None if self.defined is None else np.ones(sizes, bool)
+            if all(hi > lo for lo, hi in box):
+                part = tuple(slice(lo - m, hi - m) for (lo, hi), m in zip(box, mins))
+                here = tuple(slice(lo, hi) for lo, hi in box)
+                out[part] = self.data[here]
+                if known is not None:
+                    known[part] = self.defined[here]
+        if self.versions:
+            out, known = out[0], None if known is None else known[0]
+        return out, (None if known is None or known.all() else known)
+
+    def store_region(self, mins: list, extents: list, values, known=None) -> None:
+        """Write a region (same number of elements); parts outside of a tensor are dropped."""
+        box, sizes = self._inside(mins, extents), [max(e, 0) for e in extents]
+        if not all(hi > lo for lo, hi in box):
+            return
+        values = np.array(convert(values, self.data.dtype)).reshape(sizes)
+        part = tuple(slice(lo - m, hi - m) for (lo, hi), m in zip(box, mins))
+        here = tuple(slice(lo, hi) for lo, hi in box)
+        self.data[here] = values[part]
+        self._mark(here, True if known is None else np.broadcast_to(known, values.size if np.ndim(known) == 1 else np.shape(known)).reshape(sizes)[part])
+
+
+class Trace:
+    """Which lanes of a nest read and write the elements of one buffer."""
+
+    def __init__(self, memory: Memory):
+        self.memory = memory
+        self.writer = self.reader = None
+
+    def _flat(self, index) -> np.ndarray:
+        return np.ravel_multi_index(tuple(np.asarray(i) for i in index), self.memory.data.shape)
+
+    def read(self, env: Env, index) -> None:
+        """Lanes read; it is a conflict if another lane has written the element."""
+        flat, lanes = np.broadcast_to(self._flat(index), (env.lanes,)), np.arange(env.lanes)
+        if env.mask is not None:
+            flat, lanes = flat[env.mask], lanes[env.mask]
+        if self.writer is not None:
+            by = self.writer[flat]
+            if np.any((by >= 0) & (by != lanes)):
+                raise Conflict
+        if self.reader is None:
+            self.reader = np.full(self.memory.data.size, -1, np.int64)
+        before = self.reader[flat]
+        self.reader[flat] = lanes
+        several = (self.reader[flat] != lanes) | ((before != -1) & (before != lanes))
+        self.reader[flat[several]] = -2
+
+    def write(self, index, lanes) -> None:
+        """Lanes write; it is a conflict if another lane reads or writes the element."""
+        flat = np.broadcast_to(self._flat(index), lanes.shape)
+        if self.writer is None:
+            self.writer = np.full(self.memory.data.size, -1, np.int64)
+        before = self.writer[flat]
+        self.writer[flat] = lanes
+        if np.any(self.writer[flat] != lanes) or np.any((before >= 0) & (before != lanes)):
+            raise Conflict
+        if self.reader is not None:
+            by = self.reader[flat]
+            if np.any((by != -1) & (by != lanes)):
+                raise Conflict
+
+
+def declare(name: str, shape: tuple, dtype: str, **more) -> Memory:
+    """Fresh memory in which no element has a value."""
+    return Memory(name, poison(shape, numpy_dtype(dtype)), np.zeros(shape, bool), **more)

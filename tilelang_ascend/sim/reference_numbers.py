@@ -1,0 +1,245 @@
+"""Numbers of the Tile IR interpreter: dtypes, conversions and functions, for single values and for arrays of them.
+
+A single integer is a Python int, a single float a NumPy scalar of its dtype. Arrays of integers are int64 (uint64 for that dtype)
+whatever the dtype of the expression, with values of that dtype's range; arrays of floats have their dtype.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Callable
+
+import ml_dtypes
+import numpy as np
+
+_EXTENDED = {
+    "bfloat16": ml_dtypes.bfloat16,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
+    "float8_e5m2": ml_dtypes.float8_e5m2,
+}
+_EXTENDED_TYPES = frozenset(_EXTENDED.values())
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """NumPy dtype of a dtype name."""
+    return np.dtype(_EXTENDED.get(str(name), str(name)))
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """True for floating-point dtypes, those of ml_dtypes included."""
+    return dtype.kind == "f" or dtype.type in _EXTENDED_TYPES
+
+
+def poison(shape: tuple, dtype: np.dtype) -> np.ndarray:
+    """Fresh memory: NaN, or 0x5A bytes for integers."""
+    if is_float(dtype):
+        return np.full(shape, np.nan, dtype)
+    if dtype.kind == "b":
+        return np.ones(shape, bool)
+    return np.full(math.prod(shape) * dtype.itemsize, 0x5A, np.uint8).view(dtype).reshape(shape)
+
+
+def loaded(values):
+    """What was read from memory, as a value of an expression."""
+    kind = values.dtype.kind
+    if values.ndim:
+        return values.astype(np.int64) if kind == "i" or (kind == "u" and values.itemsize < 8) else values
+    if kind == "b":
+        return bool(values)
+    return int(values) if kind in "iu" else values[()]
+
+
+def convert(value, dtype: np.dtype):
+    """A value or an array in `dtype`: floats truncate to integers, integers wrap. What no integer holds is not defined."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        with np.errstate(all="ignore"):
+            if value.dtype.type in _EXTENDED_TYPES and dtype != value.dtype:
+                value = value.astype(np.float32)
+            if dtype.kind in "iu" and value.dtype.kind == "f":
+                value = np.nan_to_num(np.trunc(value.astype(np.float64)), nan=0.0, posinf=2.0**62, neginf=-(2.0**62)).astype(np.int64)
+            return value.astype(dtype, copy=False)
+    if dtype.kind == "b":
+        return bool(value)
+    if dtype.kind in "iu":
+        number = float(value) if not isinstance(value, (int, bool)) else value
+        value = int(number) if isinstance(number, int) or math.isfinite(number) else 0
+        bits = 8 * dtype.itemsize
+        value &= (1 << bits) - 1
+        return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
+    with np.errstate(all="ignore"):
+        return dtype.type(value if isinstance(value, (int, float)) else np.float64(value))
+
+
+def as_value(value, dtype: np.dtype):
+    """`value` converted to `dtype`, in the form values of expressions have."""
+    out = convert(value, dtype)
+    return loaded(out) if isinstance(out, np.ndarray) and out.ndim else out
+
+
+def _quiet(function: Callable) -> Callable:
+    def call(*args):
+        with np.errstate(all="ignore"):
+            return function(*args)
+
+    return call
+
+
+def _many(*values) -> bool:
+    return any(isinstance(v, np.ndarray) and v.ndim for v in values)
+
+
+def _is_int(v) -> bool:
+    return v.dtype.kind in "iub" if isinstance(v, (np.ndarray, np.generic)) and hasattr(v, "dtype") else isinstance(v, int)
+
+
+@_quiet
+def _div(a, b):
+    if not (_is_int(a) and _is_int(b)):
+        return np.true_divide(a, b)
+    if not _many(a, b):
+        return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+    b0 = np.where(b == 0, 1, b)
+    quotient = np.abs(a) // np.abs(b0) * np.where((np.asarray(a) < 0) == (np.asarray(b0) < 0), 1, -1)
+    return np.where(b == 0, 0, quotient)
+
+
+@_quiet
+def _mod(a, b):
+    if not (_is_int(a) and _is_int(b)):
+        return np.fmod(a, b)
+    if not _many(a, b):
+        return int(math.copysign(abs(a) % abs(b), a)) if b else 0
+    return np.where(b == 0, 0, np.fmod(a, np.where(b == 0, 1, b)))
+
+
+@_quiet
+def _floordiv(a, b):
+    if _is_int(a) and _is_int(b):
+        if not _many(a, b):
+            return a // b if b else 0
+        return np.where(b == 0, 0, np.floor_divide(a, np.where(b == 0, 1, b)))
+    return np.floor(np.true_divide(a, b))
+
+
+@_quiet
+def _floormod(a, b):
+    if _is_int(a) and _is_int(b):
+        if not _many(a, b):
+            return a % b if b else 0
+        return np.where(b == 0, 0, np.mod(a, np.where(b == 0, 1, b)))
+    return np.mod(a, b)
+
+
+@_quiet
+def _larger(a, b):
+    if _many(a, b):
+        return np.where((a >= b) | (a != a), a, b)
+    return a if a >= b or a != a else b
+
+
+@_quiet
+def _smaller(a, b):
+    if _many(a, b):
+        return np.where((a <= b) | (a != a), a, b)
+    return a if a <= b or a != a else b
+
+
+BINARY: dict[str, Callable] = {
+    "Add": _quiet(operator.add),
+    "Sub": _quiet(operator.sub),
+    "Mul": _quiet(operator.mul),
+    "Div": _div,
+    "Mod": _mod,
+    "FloorDiv": _floordiv,
+    "FloorMod": _floormod,
+    "Max": _larger,
+    "Min": _smaller,
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "LShift": operator.lshift,
+    "RShift": operator.rshift,
+    "BitwiseAnd": operator.and_,
+    "BitwiseOr": operator.or_,
+    "BitwiseXor": operator.xor,
+}
+
+BITWISE: dict[str, Callable] = {
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "bitwise_not": operator.invert,
+    "shift_left": operator.lshift,
+    "shift_right": operator.rshift,
+}
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+FUNCTIONS: dict[str, Callable] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: np.power(10.0, x),
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "atan2": np.arctan2,
+    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
+    "erf": lambda x: np.asarray(_erf(x), np.float64),
+    "pow": np.power,
+    "fabs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "nearbyint": np.rint,
+    "fmod": np.fmod,
+    "copysign": np.copysign,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+}
+
+REDUCTIONS: dict[str, Callable] = {
+    "sum": lambda x, d: np.sum(x, axis=d, dtype=x.dtype),
+    "max": lambda x, d: np.max(x, axis=d),
+    "min": lambda x, d: np.min(x, axis=d),
+    "abssum": lambda x, d: np.sum(np.abs(x), axis=d, dtype=x.dtype),
+    "absmax": lambda x, d: np.max(np.abs(x), axis=d),
+    "any": lambda x, d: np.any(x != 0, axis=d),
+    "all": lambda x, d: np.all(x != 0, axis=d),
+    "bitand": lambda x, d: np.bitwise_and.reduce(x, axis=d),
+    "bitor": lambda x, d: np.bitwise_or.reduce(x, axis=d),
+    "bitxor": lambda x, d: np.bitwise_xor.reduce(x, axis=d),
+}
+
+COMBINE: dict[str, Callable] = {
+    "sum": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "abssum": np.add,
+    "absmax": np.maximum,
+    "any": np.logical_or,
+    "all": np.logical_and,
+    "bitand": np.bitwise_and,
+    "bitor": np.bitwise_or,
+    "bitxor": np.bitwise_xor,
+}

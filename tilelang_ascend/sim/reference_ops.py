@@ -1,0 +1,311 @@
+"""Tile operations of the Tile IR interpreter: one function each, from a statement to a function of an `Env`."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import numpy as np
+
+from ..ir import TensorRegion, attrs_of
+from .reference_memory import InterpreterError
+from .reference_numbers import COMBINE, REDUCTIONS, convert, is_float
+
+SEQUENTIAL_WORK = 2**25
+"""Multiplications up to which a gemm adds its products one after the other in the order of K, so that cutting K changes nothing."""
+
+
+class _Region:
+    """A region operand."""
+
+    def __init__(self, program, r, span):
+        self.program, self.span, self.slot = program, span, program.slots(r.source)
+        self.mins, self.extents = ([program.slots.expr(x) for x in part] for part in ([x.min for x in r.region], [x.extent for x in r.region]))
+
+    def memory(self, env):
+        return self.program.memory(env, self.slot, self.span)
+
+    def box(self, env) -> tuple[list, list]:
+        """First indices and extents."""
+        value = self.program.value
+        return [value(env, m, self.span) for m in self.mins], [int(value(env, e, self.span)) for e in self.extents]
+
+    def shape(self, env) -> tuple:
+        """Extents without the number of the copy."""
+        extents = tuple(max(n, 0) for n in self.box(env)[1])
+        return extents[1:] if self.memory(env).versions else extents
+
+    def load(self, env) -> tuple:
+        """(elements, which are defined or None)."""
+        mins, extents = self.box(env)
+        values, known = self.memory(env).load_region([int(m) for m in mins], extents)
+        self.program.budget.spend(values.size)
+        return values, known
+
+    def store(self, env, values, known=None) -> None:
+        mins, extents = self.box(env)
+        memory = self.memory(env)
+        memory.store_region([int(m) for m in mins], extents, values, known)
+        self.program.budget.spend(int(np.size(values)))
+        self.program.note(self.span, memory, lambda: np.asarray(values))
+
+
+def _regions(program, s, count: int) -> list[_Region]:
+    return [_Region(program, a, s.span) for a in list(s.value.args)[:count]]
+
+
+def _copy(program, s) -> Callable:
+    src, dst = _regions(program, s, 2)
+
+    def run(env):
+        values, known = src.load(env)
+        dst.store(env, np.array(values), known if known is None else known.reshape(-1))
+
+    return run
+
+
+def _fill(program, s) -> Callable:
+    (dst,), value = _regions(program, s, 1), program.slots.expr(s.value.args[1])
+
+    def run(env):
+        env.undefined = False
+        number = value(env)
+        known = None if env.undefined is False else np.zeros(dst.box(env)[1], bool)
+        dst.store(env, np.full([max(n, 0) for n in dst.box(env)[1]], convert(number, dst.memory(env).data.dtype), dst.memory(env).data.dtype), known)
+
+    return run
+
+
+def _zero_accumulator(program, s) -> Callable:
+    (dst,) = _regions(program, s, 1)
+    return lambda env: dst.store(env, np.zeros([max(n, 0) for n in dst.box(env)[1]], dst.memory(env).data.dtype))
+
+
+def _view(program, s) -> Callable:
+    dst, src = _regions(program, s, 2)
+
+    def run(env):
+        view, storage = dst.memory(env), src.memory(env)
+        view.data = storage.data.reshape(-1).view(view.data.dtype).reshape(view.data.shape)
+        if storage.defined is not None and view.data.size == storage.data.size:
+            view.defined = storage.defined.reshape(view.data.shape)
+        else:  # elements of another width: which bytes have a value is not followed
+            view.defined = None
+            if storage.defined is not None:
+                storage.defined[...] = True
+
+    return run
+
+
+def _gemm(program, s) -> Callable:
+    a, b, c = _regions(program, s, 3)
+    clear, attrs = program.slots.expr(s.value.args[3]), attrs_of(s)
+    turn_a, turn_b = bool(attrs.get("transpose_A")), bool(attrs.get("transpose_B"))
+
+    def matrix(region, env, turned):
+        values, known = region.load(env)
+        values = values.reshape(values.shape[-2:])
+        known = None if known is None else known.reshape(values.shape)
+        return (values.T, None if known is None else known.T) if turned else (values, known)
+
+    def run(env):
+        (x, x_known), (y, y_known) = matrix(a, env, turn_a), matrix(b, env, turn_b)
+        wide = np.int32 if x.dtype.kind in "iu" else np.float32
+        fresh = program.value(env, clear, s.span)
+        shape = (x.shape[0], y.shape[1])
+        program.budget.spend(x.shape[0] * x.shape[1] * y.shape[1] // 16)
+        known = np.ones(shape, bool)
+        if fresh:
+            start = np.zeros(shape, wide)
+        else:
+            start, before = c.load(env)
+            start = start.reshape(shape).astype(wide)
+            known = known if before is None else before.reshape(shape).copy()
+        if x_known is not None:
+            known &= x_known.all(axis=1)[:, None]
+        if y_known is not None:
+            known &= y_known.all(axis=0)[None, :]
+        x, y = x.astype(wide), y.astype(wide)
+        with np.errstate(all="ignore"):
+            if x.shape[1] * start.size <= SEQUENTIAL_WORK:
+                product = start
+                for k in range(x.shape[1]):
+                    product = product + x[:, k : k + 1] * y[k : k + 1, :]
+            else:
+                product = start + x @ y
+        c.store(env, product, None if known.all() else known.reshape(-1))
+
+    return run
+
+
+def _reduce(program, s) -> Callable:
+    (src, dst), attrs = _regions(program, s, 2), attrs_of(s)
+    dim, kind, clear = int(attrs["dim"]), str(attrs["kind"]), int(attrs.get("clear", 1))
+
+    def run(env):
+        values, known = src.load(env)
+        wide = values.astype(np.float32) if is_float(values.dtype) and values.dtype.itemsize < 4 else values
+        shape = dst.shape(env)
+        with np.errstate(all="ignore"):
+            result = REDUCTIONS[kind](wide, dim).reshape(shape)
+        known = np.ones(shape, bool) if known is None else known.all(axis=dim).reshape(shape)
+        if not clear:
+            old, before = dst.load(env)
+            # What the destination holds keeps its own precision and range.
+            both = np.promote_types(result.dtype, old.dtype) if not (is_float(old.dtype) and old.dtype.itemsize < 4) else np.dtype(np.float32)
+            both = both if kind not in ("any", "all") else result.dtype
+            with np.errstate(all="ignore"):
+                result = COMBINE[kind](result.astype(both), old.astype(both))
+            known = known if before is None else known & before
+        dst.store(env, result, None if known.all() else known.reshape(-1))
+
+    return run
+
+
+def _scan(function) -> Callable:
+    def build(program, s) -> Callable:
+        (src, dst), attrs = _regions(program, s, 2), attrs_of(s)
+        dim, backwards = int(attrs["dim"]), int(attrs.get("reverse", 0))
+
+        def run(env):
+            values, known = src.load(env)
+            wide = values.astype(np.float32) if is_float(values.dtype) else values
+            turn = (lambda x: np.flip(x, dim)) if backwards else (lambda x: x)
+            with np.errstate(all="ignore"):
+                result = turn(function(turn(wide), dim))
+            if known is not None:
+                known = turn(np.logical_and.accumulate(turn(known), axis=dim)).reshape(-1)
+            dst.store(env, result, known)
+
+        return run
+
+    return build
+
+
+def _argsort(program, s) -> Callable:
+    src, dst = _regions(program, s, 2)
+
+    def run(env):
+        values, known = src.load(env)
+        order = np.argsort(-values, axis=-1, kind="stable")[..., : dst.shape(env)[-1]]
+        dst.store(env, order, None if known is None else np.broadcast_to(known.all(axis=-1)[..., None], order.shape).reshape(-1))
+
+    return run
+
+
+def _im2col(program, s) -> Callable:
+    (image, dst), attrs = _regions(program, s, 2), attrs_of(s)
+    row_step, column_step = (program.slots.expr(a) for a in list(s.value.args)[2:4])
+    kernel, stride, dilation, pad = (int(attrs[n]) for n in ("kernel", "stride", "dilation", "pad"))
+
+    def run(env):
+        pixels, _ = image.load(env)
+        rows, columns = dst.shape(env)
+        batch, height, width, channels = pixels.shape
+        reach = dilation * (kernel - 1) + 1
+        out_h, out_w = ((n + 2 * pad - reach) // stride + 1 for n in (height, width))
+        m = (program.value(env, row_step, s.span) * rows + np.arange(rows))[:, None]
+        k = (program.value(env, column_step, s.span) * columns + np.arange(columns))[None, :]
+        n, position, c = m // (out_h * out_w), k // channels, k % channels
+        h = m // out_w % out_h * stride + position // kernel * dilation - pad
+        w = m % out_w * stride + position % kernel * dilation - pad
+        inside = (n >= 0) & (n < batch) & (h >= 0) & (h < height) & (w >= 0) & (w < width) & (position < kernel * kernel)
+        n, h, w, c = (np.where(inside, x, 0) for x in (n, h, w, np.broadcast_to(c, inside.shape)))
+        dst.store(env, np.where(inside, pixels[n, h, w, c], np.zeros((), pixels.dtype)))
+
+    return run
+
+
+def _atomic(function) -> Callable:
+    def build(program, s) -> Callable:
+        target, value = list(s.value.args)
+        dst = _Region(program, target, s.span)
+        if isinstance(value, TensorRegion):
+            src = _Region(program, value, s.span)
+
+            def tile(env):
+                values, known = src.load(env)
+                old, before = dst.load(env)
+                with np.errstate(all="ignore"):
+                    new = function(old, convert(np.array(values), old.dtype).reshape(old.shape))
+                known = None if known is None else known.reshape(old.shape)
+                known = known if before is None else (before if known is None else known & before)
+                dst.store(env, new, None if known is None else known.reshape(-1))
+
+            return tile
+        number = program.slots.expr(value)
+
+        def element(env):
+            mins, extents = dst.box(env)
+            memory = dst.memory(env)
+            env.undefined = False
+            found = number(env)
+            if all(n == 1 for n in extents):
+                memory.update(env, mins, found, function)
+                return
+            old, before = dst.load(env)
+            with np.errstate(all="ignore"):
+                new = function(old, old.dtype.type(found))
+            dst.store(env, new, None if before is None else before.reshape(-1))
+
+        return element
+
+    return build
+
+
+def _format(program, s, values) -> Callable:
+    """The printed text of a statement."""
+    text, numbers = str(attrs_of(s)["format"]), [program.slots.expr(v) for v in values]
+    return lambda env: text % tuple(n(env) for n in numbers)
+
+
+def _print(program, s) -> Callable:
+    args = list(s.value.args)
+    (src,), heading = _regions(program, s, 1), _format(program, s, args[1:])
+    return lambda env: program.result.output.append(f"{heading(env)} = {src.load(env)[0].tolist()}\n")
+
+
+def _printf(program, s) -> Callable:
+    text = _format(program, s, list(s.value.args))
+    return lambda env: program.result.output.append(text(env))
+
+
+def _assume(program, s) -> Callable:
+    condition = program.slots.expr(s.value.args[0])
+
+    def run(env):
+        if not condition(env):
+            raise InterpreterError(f"T.assume({s.value.args[0]}) does not hold")
+
+    return run
+
+
+def _device_assert(program, s) -> Callable:
+    args = list(s.value.args)
+    condition, text = program.slots.expr(args[0]), _format(program, s, args[1:])
+
+    def run(env):
+        if not condition(env):
+            raise InterpreterError(text(env).rstrip("\n"))
+
+    return run
+
+
+ATOMICS = {"tl.atomic_add": np.add, "tl.atomic_max": np.maximum, "tl.atomic_min": np.minimum}
+
+TILE_OPS: dict[str, Callable] = {
+    "tl.copy": _copy,
+    "tl.fill": _fill,
+    "tl.zero_accumulator": _zero_accumulator,
+    "tl.view": _view,
+    "tl.gemm": _gemm,
+    "tl.im2col": _im2col,
+    "tl.reduce": _reduce,
+    "tl.cumsum": _scan(lambda x, d: np.cumsum(x, axis=d, dtype=x.dtype)),
+    "tl.cummax": _scan(lambda x, d: np.maximum.accumulate(x, axis=d)),
+    "tl.argsort": _argsort,
+    "tl.print": _print,
+    "tl.printf": _printf,
+    "tl.assume": _assume,
+    "tl.device_assert": _device_assert,
+    **{name: _atomic(function) for name, function in ATOMICS.items()},
+}

@@ -1,0 +1,162 @@
+"""Does every pass keep the meaning of a kernel? The stages of its lowering, interpreted on the same inputs.
+
+The function the front end made and the function after each pass on Tile IR are executed by `sim/reference.py`, which shares no code with
+the passes. All must leave the same values in the tensors, write every element the kernel writes, and neither store nor decide by values
+that do not exist. The first pass after which that is not so is named, with the first of the user's statements that differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+import numpy as np
+
+from ..ir import PrimFunc, op_name, statements, structural_equal
+from .reference import InterpreterError, Result, TooMuchWork, execute
+from .reference_numbers import is_float
+
+VERSIONED_FROM = "version_buffers"
+"""The pass after which tiles have a leading dimension of copies."""
+
+ROUNDINGS = 64
+"""Steps of the last place, at the largest value of a tensor, by which sums may differ that a pass has put in another order."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong after a pass.
+
+    stage: name of the pass, ``tile_ir`` for what the front end made. message: what differs. statement: the user's `file:line` where
+    it begins, if known.
+    """
+
+    stage: str
+    message: str
+    statement: str = ""
+
+    def text(self) -> str:
+        """One line for people."""
+        where = f" (first at {self.statement})" if self.statement else ""
+        return f"after {self.stage}: {self.message}{where}"
+
+
+@dataclass(frozen=True)
+class Validation:
+    """`finding` is None if all of `stages` agree; `skipped` says why nothing, or not everything, was run."""
+
+    finding: Finding | None
+    stages: tuple[str, ...]
+    skipped: str = ""
+
+
+def tile_stages(stages: Sequence[tuple[str, Any]]) -> list[tuple[str, PrimFunc, bool]]:
+    """(name, function, tiles have versions?) of the stages that are Tile IR and differ from the one before."""
+    out: list = []
+    versions = False
+    for name, func in stages:
+        if not isinstance(func, PrimFunc) or any((op_name(s) or "").startswith("ascend.") for s in statements(func.body)):
+            break
+        versions = versions or name == VERSIONED_FROM
+        if not out or versions != out[-1][2] or not structural_equal(func, out[-1][1]):
+            out.append((name, func, versions))
+    return out
+
+
+def validate(
+    stages: Sequence[tuple[str, Any]], args: Sequence[Any], budget: int | None = None, fresh: frozenset[str] = frozenset()
+) -> Validation:
+    """Interpret all `stages` (name, IR; the first is the front end's) on copies of `args`, which stand in parameter order.
+
+    Args:
+        budget: elements one run may touch; a kernel that takes more is skipped.
+        fresh: names of tensors without contents.
+    """
+    found = tile_stages(stages)
+    names: list[str] = []
+    first: Result | None = None
+    for k, (name, func, versions) in enumerate(found):
+        try:
+            result = execute(func, _copies(args), versions, budget, fresh=fresh, clipped=True)
+        except TooMuchWork:
+            return Validation(None, tuple(names), f"more than {budget} elements are touched")
+        except InterpreterError as error:
+            return Validation(Finding(name, str(error)), tuple(names))
+        names.append(name)
+        if first is None:
+            first = result
+            continue
+        message = difference(first, result)
+        if message is not None:
+            where = _first_statement(found[k - 1], found[k], args, fresh)
+            return Validation(Finding(name, message, where), tuple(names))
+    return Validation(None, tuple(names))
+
+
+def difference(want: Result, have: Result) -> str | None:
+    """What `have` did otherwise than `want`, None if nothing that counts. Where `want` has no value any will do."""
+    for name, a in want.tensors.items():
+        b = have.tensors[name]
+        known = np.ones(a.data.shape, bool) if a.defined is None else a.defined
+        lost = known & a.written & ~b.written
+        if lost.any():
+            return f"{name}{_at(lost)} is not written any more ({int(lost.sum())} of {int(a.written.sum())} elements)"
+        if b.defined is not None and (known & ~b.defined).any():
+            lost = known & ~b.defined
+            return f"{name}{_at(lost)} is given a value that was never computed ({int(lost.sum())} elements)"
+        wrong = known & ~close(a.data, b.data)
+        if wrong.any():
+            at = tuple(np.argwhere(wrong)[0])
+            return f"{name}{_at(wrong)} is {b.data[at]}, not {a.data[at]} ({int(wrong.sum())} of {wrong.size} elements differ)"
+    if have.undefined and not want.undefined:
+        return "a condition or an index depends on a value that was never computed"
+    if want.output != have.output:
+        return "it prints something else"
+    return None
+
+
+def close(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Where two arrays are equal, up to the order of sums."""
+    if not is_float(a.dtype):
+        return a == b
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        if same.all():
+            return same
+        finite = np.abs(x[np.isfinite(x)])
+        bits = {2: 7 if a.dtype.kind == "V" or a.dtype.name == "bfloat16" else 10, 4: 23, 8: 52, 1: 2}[a.dtype.itemsize]
+        step = 2.0**-bits * (ROUNDINGS if a.dtype.itemsize >= 4 else 4)
+        return same | (np.abs(x - y) <= step * max(finite.max(initial=0.0), 2.0**-14))
+
+
+def _copies(args: Sequence[Any]) -> list:
+    return [a.copy() if isinstance(a, np.ndarray) and a.ndim else a for a in args]
+
+
+def _at(where: np.ndarray) -> list[int]:
+    return [int(i) for i in np.argwhere(where)[0]] if where.ndim else []
+
+
+def _first_statement(before: tuple, after: tuple, args: Sequence[Any], fresh: frozenset[str]) -> str:
+    """`file:line` of the first statement that leaves another value in a buffer both stages have; "" if there is none."""
+    logs = []
+    for _, func, versions in (before, after):
+        try:
+            logs.append(execute(func, _copies(args), versions, log=True, fresh=fresh, clipped=True).stores)
+        except InterpreterError:
+            return ""
+    later: dict = {}
+    for span, name, shape, data in logs[1]:
+        later.setdefault((span.line if span else 0, name), []).append((int(np.prod(shape)), data))
+    seen: dict = {}
+    for span, name, shape, data in logs[0]:
+        key = (span.line if span else 0, name)
+        k = seen[key] = seen.get(key, -1) + 1
+        other = later.get(key, ())
+        if k < len(other) and other[k][0] == int(np.prod(shape)) and other[k][1] != data and span is not None:
+            return f"{span.source_name.name}:{span.line}"
+    return ""
+
+
+__all__ = ["Finding", "Validation", "close", "difference", "tile_stages", "validate"]
