@@ -139,7 +139,7 @@ def test_a_right_kernel_passes_and_a_wrong_one_does_not():
 def test_a_further_opinion_is_asked(monkeypatch):
     asked = []
 
-    def opinion(kernel, arrays, scalars, results):
+    def opinion(func, kernel, arrays, scalars, results):
         asked.append((sorted(arrays), float(results["C"][0, 0])))
         return Failure("stage", "differs")
 
