@@ -49,6 +49,7 @@ from ..ir import (
     const_int,
     decl_buffer,
     dtype_of,
+    expr_children,
     exprs,
     free_vars,
     full_region,
@@ -466,13 +467,22 @@ def _bounded(nest: For) -> For:
                     if v.same_as(i):
                         bounds[v] = min(bounds.get(v, const_int(n)), const_int(n))
 
-    for s in statements(body):
+    def see_expr(e):
+        if isinstance(e, TensorLoad):
+            see(e.source, e.indices)
+        if not isinstance(e, (tirx.Select, tirx.And, tirx.Or)) and op_name(e) != "tirx.if_then_else":
+            for x in expr_children(e):
+                see_expr(x)
+
+    for s in stmts_of(body):  # What stands under a condition says nothing about the other iterations.
+        if isinstance(s, (Break, Continue)):
+            break
         if isinstance(s, BufferStore):
             see(s.buffer, s.indices)
         if op_name(s) in ATOMIC_OPS:
             see(s.value.args[0].source, [r.min for r in s.value.args[0].region])
         for e in exprs(s):
-            walk_expr(e, lambda x: see(x.source, x.indices) if isinstance(x, TensorLoad) else None)
+            see_expr(e)
     open_loops = [(v, e) for v, e in loops if const_int(e) is None and v in bounds]
     if not open_loops:
         return nest
