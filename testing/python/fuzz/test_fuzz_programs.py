@@ -18,7 +18,7 @@ from testing.fuzz.programs import cells
 from testing.fuzz.programs.generate import meaning
 from testing.fuzz.shrink import fails, reduce_case, run, script, smaller
 
-SEEDS = range(PROGRAMS, PROGRAMS + 30)
+SEEDS = range(PROGRAMS + 39, PROGRAMS + 69)
 TEXT_EVERY = 10
 
 
