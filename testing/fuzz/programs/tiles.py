@@ -76,7 +76,7 @@ class TileOps(Writer):
         for _ in range(self.number(1, 2)):
             before: list[Stmt] = []
             after: list[Stmt] = []
-            op = self.pick(("fill", "copy", "copy", "reduce", "reduce", "reduce", "reduce keep", "scan", "transpose", "sort", "atomic"))
+            op = self.pick(("fill", "copy", "copy", "reduce", "reduce", "reduce keep", "reduce keep", "scan", "transpose", "sort", "atomic"))
             ops = getattr(self, "op_" + op.replace(" ", "_"))(before, after)
             out += [*before, *ops, *after]
         return out
@@ -105,7 +105,7 @@ class TileOps(Writer):
         if len(shape) > 1 and self.chance(0.2):
             rest = tuple(1 if d == dim else n for d, n in enumerate(shape))
         wide = "float32" if "float" in dtype else "int32"
-        to = dtype if self.chance(0.5) and "8_" not in dtype else wide
+        to = dtype if self.chance(0.5 if clear else 0.2) and "8_" not in dtype else wide
         dst = self.operand(rest, to, True, before, after, 100_000 if to != dtype and not clear and self.chance(0.7) else 2)
         if len(dst.shape) != len(rest):
             rest = dst.shape
