@@ -25,8 +25,8 @@ test: build
 	$(PY) -m pytest -n $(JOBS) --dist worksteal $(if $(SLOW),,-m "not slow")
 
 fuzz: build
-	$(PY) -m testing.fuzz $(or $(SEEDS),0 12000) --jobs $(JOBS) --keep-going
-	$(if $(SEEDS),,$(PY) -m testing.fuzz 100000 105000 --jobs $(JOBS) --keep-going)
+	$(PY) -m testing.fuzz $(or $(SEEDS),0 12000) --jobs $(JOBS) --keep-going$(if $(SEEDS),,; status=$$?; \
+	$(PY) -m testing.fuzz 100000 105000 --jobs $(JOBS) --keep-going && exit $$status)
 
 bench: build
 	$(PY) benchmark/import_time.py

@@ -67,7 +67,7 @@ def expected(func, reference, inputs: dict) -> dict:
     return {n: m for n, m in made.items() if inputs[n].ndim}
 
 
-def check(func, reference, inputs: dict[str, np.ndarray], chip: str = "a2", text: bool = False, oracle=None) -> Failure | None:
+def check(func, reference, inputs: dict[str, np.ndarray], chip: str = "a2", text: bool = False, oracle=None, hooks=()) -> Failure | None:
     """Compile `func`, run it strictly (with `text` the emitted program too), and compare with `reference`.
 
     Args:
@@ -75,16 +75,17 @@ def check(func, reference, inputs: dict[str, np.ndarray], chip: str = "a2", text
         reference: a function on `memory.Memory` tensors and `numbers.Numbers` scalars, or the text that defines one.
         inputs: arrays for every parameter by name; 0-dimensional ones are scalars.
         oracle: what the reference text means, a module with `interpret` and `expected`; this one unless given.
+        hooks: further opinions beside `HOOKS`.
 
     Returns:
         None, or the first failure: ``trace``, ``compile``, ``run`` (hazards, guard bytes, other text) or ``value``.
     """
-    return examine(func, reference, inputs, chip, text, oracle).failure
+    return examine(func, reference, inputs, chip, text, oracle, hooks).failure
 
 
 HOOKS: list = []
-"""Further opinions on a kernel that ran and agreed: called with (kernel, arrays, scalars, results by name), they return None or a
-`Failure`. The arrays are the inputs; whoever writes to one copies it first."""
+"""Further opinions on a kernel that ran and agreed, see `opinions`: called with (traced kernel, compiled kernel, arrays, scalars, results
+by name), they return None or a `Failure`. The arrays are the inputs; whoever writes to one copies it first."""
 
 
 def located_refusal(error: Exception) -> bool:
@@ -98,7 +99,7 @@ def located_refusal(error: Exception) -> bool:
     return isinstance(error, TilelangAscendError) and error.location is not None
 
 
-def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracle=None) -> Outcome:
+def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracle=None, hooks=()) -> Outcome:
     """`check`, with figures."""
     import roads
 
@@ -126,7 +127,7 @@ def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracl
         return Outcome(Failure(f"run {type(error).__name__}", str(error)))
     outcome = _compare(got, want)
     if outcome.failure is None:
-        found = (hook(kernel, arrays, scalars, got) for hook in HOOKS)
+        found = (hook(func, kernel, arrays, scalars, got) for hook in (*HOOKS, *hooks))
         outcome.failure = next((failure for failure in found if failure), None)
     return outcome
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .check import Failure, Outcome, examine
+from .opinions import interpreted
 from .program import Case, Expr, Stmt
 from .programs.cells import Discard
 
@@ -38,6 +39,7 @@ from testing.fuzz.memory import *  # noqa: F403
 from testing.fuzz.numbers import *  # noqa: F403
 from testing.fuzz.program import data"""
 PROGRAM_IMPORTS = """\
+from testing.fuzz.opinions import interpreted
 from testing.fuzz.programs import cells
 from testing.fuzz.programs.cells import *  # noqa: F403"""
 
@@ -46,8 +48,9 @@ SECONDS = 120
 
 
 def run(case: Case, text: bool = False) -> Outcome:
-    """Check a case."""
-    return examine(case.kernel(), case.reference(), case.arrays(), case.chip, text, case.oracle)
+    """Check a case. Programs are exact, so the source-level interpreter has to agree, too."""
+    hooks = () if case.oracle is None else (interpreted,)
+    return examine(case.kernel(), case.reference(), case.arrays(), case.chip, text, case.oracle, hooks)
 
 
 def fails(case: Case, text: bool = False) -> Failure | None:
@@ -127,6 +130,6 @@ def reduce_case(case: Case, failure: Failure, text: bool = False, seconds: float
 def script(case: Case, failure: Failure, text: bool = False) -> str:
     """A program that shows the failure."""
     rows = [f'    "{p.name}": {p.data(case.seed, k)},' for k, p in case.live_params()]
-    imports, oracle = (IMPORTS, "") if case.oracle is None else (PROGRAM_IMPORTS, ", oracle=cells")
+    imports, oracle = (IMPORTS, "") if case.oracle is None else (PROGRAM_IMPORTS, ", oracle=cells, hooks=(interpreted,)")
     return SCRIPT.format(imports=imports, oracle=oracle, seed=case.seed, failure=failure.text.strip().replace("\\", "/"), kernel=case.kernel().strip(),
                          reference=case.reference(), inputs="\n".join(rows), chip=case.chip, text=text)  # fmt: skip

@@ -615,7 +615,7 @@ def values(seed: int, number: int, shape, dtype: str, role: str, limit: int) -> 
         v = rng.integers(0, 2, shape)
     else:
         v = rng.integers(0 if dtype.startswith("u") else -limit, limit + 1, shape)
-    return np.asarray(v).astype(np.float32).astype(numpy_dtype(dtype))
+    return np.asarray(v).astype(np.float64).astype(numpy_dtype(dtype))
 
 
 __all__ = [

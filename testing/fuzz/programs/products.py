@@ -313,3 +313,82 @@ class Products(Writer):
             other = [*first, *self.accumulate(c, shape)]
             return [block(f"if {self.condition()}:", [*begin, *turns], orelse=other, kind="if", tags={"clear in a branch"}), *result]
         return [*begin, *turns, *result]
+
+    def stream_scene(self) -> list[Stmt]:
+        """Work split over blocks at any step: a while loop over tiles, in it a gemm loop of a computed length (stream-K)."""
+        tiles, steps, kt = self.number(1, 3), self.number(1, 4), 16
+        a = self.tensor((tiles * 16, steps * kt), "float16", "in", 2)
+        b = self.tensor((steps * kt, 16), "float16", "in", 2)
+        out = self.tensor((tiles * 16, 16), "float32", "out")
+        x, y = self.new_tile((16, kt), "float16", "shared"), self.new_tile((kt, 16), "float16", "shared")
+        c = self.new_tile((16, 16), "float32", "fragment")
+        start, last, end, t, k = (self.fresh(n) for n in ("u", "w", "e", "t", "k"))
+        total = tiles * steps
+        share = -(-total // self.blocks)
+        if self.chance(0.5):  # a variable, or a tile of one element
+            declare = [line(f'{n} = T.alloc_var("int32")', f"{n} = 0") for n in (start, last, end)]
+            get = lambda n: n  # noqa: E731
+            put = lambda n, e: line(f"{n} = {e}", f'{n} = num("int32", {e.replace("T.min", "smaller")})')  # noqa: E731
+        else:
+            declare = [line(f'{n} = T.alloc_{self.pick(("local", "fragment"))}((1,), "int32")', f'{n} = tile((1,), "int32")') for n in (start, last, end)]
+            get = lambda n: f"{n}[0]"  # noqa: E731
+            put = lambda n, e: line(f"{n}[0] = {e}", f"{n}[0] = {e.replace('T.min', 'smaller')}")  # noqa: E731
+        s, w, e = get(start), get(last), get(end)
+        at = f"({k} + {s} % {steps}) * {kt}"
+        load = [self.copy(self.region(a, (f"{t} * 16", at), (16, kt), True), self.whole(x)), self.copy(self.region(b, (at, "0"), (kt, 16), True), self.whole(y))]
+        loop = self.pick((f"T.Pipelined({e} - {s}, num_stages={self.pick((0, 2))})", f"T.serial({e} - {s})"))
+        store = self.parallel("ij", (16, 16), [line(f"T.atomic_add({out}[{t} * 16 + i, j], {c}[i, j])", f'atomic({out}, ({t} * 16 + i, j), {c}[i, j], "add")')])
+        whole = self.copy(self.whole(c), self.region(out, (f"{t} * 16", "0"), (16, 16), True))
+        if self.chance(0.3):
+            place = self.region(out, (f"{t} * 16", "0"), (16, 16), True)
+            store = line(f"T.atomic_add({place.tile}, {c})", f'atomic_tile({place.ref}, {c}, "add")')
+        if self.chance(0.3) and self.blocks == 1:
+            store = block(f"if {e} % {steps} == 0:", [whole], orelse=[store], kind="if")
+        body = [put(end, f"T.min({s} + {steps} - {s} % {steps}, {w})"), line(f"{t} = {s} // {steps}"), self.fill(self.whole(c)),
+                block(f"for {k} in {loop}:", [*load, self.gemm(x, y, c)], f"for {k} in range({e} - {s}):"), store, put(start, e)]  # fmt: skip
+        return [*declare, put(start, f"T.min(bx * {share}, {total})"), put(last, f"T.min((bx + 1) * {share}, {total})"),
+                block(f"while {s} < {w}:", body, f"while going({s} < {w}):", tags={"stream-K"})]  # fmt: skip
+
+    def online_scene(self) -> list[Stmt]:
+        """Scores, their running maximum and the products of what they give, as attention does (with whole numbers)."""
+        m, n, d, steps = 16, self.pick((16, 32)), 16, self.number(1, 3)
+        q, kk, vv = (self.tensor(s, "float16", "in", 1) for s in ((self.blocks * m, d), (steps * n, d), (steps * n, d)))
+        qs, ks, vs = (self.new_tile(s, "float16", "shared") for s in ((m, d), (n, d), (n, d)))
+        s, o = self.new_tile((m, n), "float32", "fragment"), self.new_tile((m, d), "float32", "fragment")
+        p = self.new_tile((m, n), "float16", self.pick(("shared", "fragment")))
+        top, before = self.new_tile((m,), "float32", "fragment"), self.new_tile((m,), "float32", "fragment")
+        total = self.new_tile((m,), "float32", "fragment")
+        k = self.fresh("k")
+        causal = self.chance(0.05)
+        if causal:
+            scores = [self.parallel("ij", (m, n), [line(f"{s}[i, j] = T.if_then_else(bx * {m} + i >= {k} * {n} + j, 0, -100)",
+                                                        f"{s}[i, j] = 0 if bx * {m} + i >= {k} * {n} + j else -100")]), self.gemm(qs, ks, s, None, False, True)]  # fmt: skip
+        else:
+            scores = [self.gemm(qs, ks, s, ("True", "True"), False, True)] if self.chance(0.5) else [self.fill(self.whole(s)), self.gemm(qs, ks, s, None, False, True)]
+        rescaled = self.chance(0.1)
+        c = o if rescaled else self.new_tile((m, d), "float32", "fragment")
+        scale = f"{o}[i, j] * {self.pick(('2', f'T.if_then_else({before}[i] > 20, 1, 2)'))}" if self.chance(0.6) else f"{o}[i, j]"
+        body = [
+            self.copy(self.region(kk, (f"{k} * {n}", "0"), (n, d)), self.whole(ks)), *scores, self.copy(self.whole(top), self.whole(before)),
+            line(f"T.reduce_max({s}, {top}, dim=1, clear=False)", f'reduce("max", {s}, {top}, 1, False)', "running maximum"),
+            self.parallel("i", (m,), [line(f"{top}[i] = T.max({top}[i], {before}[i])", f"{top}[i] = larger({top}[i], {before}[i])")]),
+            self.parallel("ij", (m, n), [line(f"{s}[i, j] = T.if_then_else({s}[i, j] >= {top}[i], 2, 1)", f"{s}[i, j] = 2 if {s}[i, j] >= {top}[i] else 1")]),
+            line(f"T.reduce_sum({s}, {before}, dim=1)", f'reduce("sum", {s}, {before}, 1)'),
+            self.parallel("i", (m,), [line(f"{total}[i] = {total}[i] {self.pick(('', '* 2'))} + {before}[i]")]),
+            self.copy(self.whole(s), self.whole(p)),
+            *([self.parallel("ij", (m, d), [line(f"{o}[i, j] = {scale}")])] if rescaled else []),
+            self.copy(self.region(vv, (f"{k} * {n}", "0"), (n, d)), self.whole(vs)), self.gemm(p, vs, c, None if rescaled else ("True", "True")),
+            *([] if rescaled else [self.parallel("ij", (m, d), [line(f"{o}[i, j] = {scale} + {c}[i, j]")])]),
+        ]  # fmt: skip
+        body = [Stmt(x.tile, x.numpy, x.exprs, tuple(Stmt(y.tile, tuple(z.replace(f"T.if_then_else({before}[i] > 20, 1, 2)", f"(1 if {before}[i] > 20 else 2)") for z in y.numpy),
+                kind=y.kind, tags=y.tags) for y in x.body), kind=x.kind, tags=x.tags) if x.body else x for x in body]  # fmt: skip
+        if self.chance(0.3):
+            body.insert(0, block(f"if {self.condition(k, steps)}:", [line(self.pick(("continue", "break")))], kind="if", tags={"early exit"}))
+        head, ref = self.pick(((f"T.Pipelined({steps}, num_stages=2)", f"range({steps})"), (f"T.serial({steps})", f"range({steps})"),
+                               (f"T.serial(T.min(bx + 1, {steps}))", f"range(min(bx + 1, {steps}))")))  # fmt: skip
+        start = self.pick(("-100", "-T.infinity('float32')"))
+        begin = [line(f"T.fill({top}, {start})", f'fill({top}, {start.replace("T.infinity(", "float(").replace("float32", "inf")})'), self.fill(self.whole(o)), self.fill(self.whole(total))]
+        out = self.tensor((self.blocks * m, d), self.pick(("float32", "float16")), "out")
+        end = [self.parallel("ij", (m, d), [line(f"{o}[i, j] = {o}[i, j] + {total}[i]")])] if self.chance(0.5) else self.show(total)
+        return [self.copy(self.region(q, (f"bx * {m}", "0"), (m, d)), self.whole(qs)), *begin,
+                block(f"for {k} in {head}:", body, f"for {k} in {ref}:", tags={"running maximum"}), *end, self.copy(self.whole(o), self.region(out, (f"bx * {m}", "0"), (m, d)))]  # fmt: skip

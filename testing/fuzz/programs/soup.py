@@ -11,7 +11,7 @@ class Soup(Writer):
 
     def soup_scene(self) -> list[Stmt]:
         """Tiles with values, statements on them, all tiles shown in the end."""
-        dtype = self.pick(("float32", "float32", "float16", "int32"))
+        dtype = self.pick(("float32", "float32", "float32", "float16", "int32", "bfloat16", "int16"))
         rows, width = int(self.pick((8, 12, 16, 16))), int(self.pick((16, 16, 20, 32)))
         self.pool = [self.new_tile((rows, width), dtype) for _ in range(self.number(2, 3))]
         self.vectors = [self.new_tile((rows,), dtype) for _ in range(self.number(1, 2))]

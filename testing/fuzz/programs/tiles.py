@@ -7,21 +7,27 @@ from .writer import Operand, Writer, line
 
 DTYPES = ("float32", "float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "int64", "float8_e4m3fn", "float8_e5m2", "bool")
 COMPUTED = ("float32", "float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8")
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 
 
 class TileOps(Writer):
     """Scenes with tile ops."""
 
-    def operand(self, shape, dtype: str, written: bool, before: list[Stmt], after: list[Stmt], other: str = "") -> Operand:
-        """An operand of a shape; what fills it first and shows it later goes to `before` and `after`."""
-        kind = self.pick(("GM", "GM slice", "GM slice", "shared", "fragment", "tile slice", "view", "row"))
+    def operand(self, shape, dtype: str, written: bool, before: list[Stmt], after: list[Stmt], size: int = 2) -> Operand:
+        """An operand of a shape; what fills it first and shows it later goes to `before` and `after`.
+
+        Values are of size up to `size`.
+        """
+        kind = self.pick(("GM", "GM slice", "shared", "shared", "fragment", "fragment", "tile slice", "view", "row"))
         shape = tuple(shape)
         if kind == "GM" and self.blocks > 1:
             kind = "GM slice"
+        if kind == "row" and shape == (1,):
+            kind = "shared"
         if kind in ("GM", "GM slice"):
             more = 0 if kind == "GM" else self.pick((0, 0, 8, 5))
             whole = (self.blocks * shape[0], *shape[1:-1], shape[-1] + more) if len(shape) > 1 else (self.blocks * shape[0] + more,)
-            name = self.tensor(shape if kind == "GM" else whole, dtype, "out" if written else "in", 2)
+            name = self.tensor(shape if kind == "GM" else whole, dtype, "out" if written else "in", size)
             if kind == "GM":
                 return self.whole(name)
             last = str(self.pick((0, more)))
@@ -38,7 +44,7 @@ class TileOps(Writer):
         else:
             big, at, extents = shape, None, shape
         name = self.new_tile(big, dtype, kind if kind in ("shared", "fragment") else "shared" if kind == "view" else "")
-        x = self.tensor(big, dtype, "in", 2)
+        x = self.tensor(big, dtype, "in", size)
         before.append(self.copy(self.whole(x), self.whole(name)))
         if written:
             out = self.tensor((self.blocks * big[0], *big[1:]), dtype, "out", 2)
@@ -52,7 +58,7 @@ class TileOps(Writer):
                 return self.whole(name)
             t, v = self.tiles[name], self.fresh("v")
             self.tiles[name] = type(t)(name, base, dtype, "shared")
-            self.params[x] = type(self.params[x])(x, base, dtype, "in", 2)
+            self.params[x] = type(self.params[x])(x, base, dtype, "in", size)
             before[-1] = self.copy(self.whole(x), self.whole(name))
             if written:
                 out = self.tensor((self.blocks * base[0], *base[1:]), dtype, "out", 2)
@@ -70,7 +76,7 @@ class TileOps(Writer):
         for _ in range(self.number(1, 2)):
             before: list[Stmt] = []
             after: list[Stmt] = []
-            op = self.pick(("fill", "copy", "copy", "reduce", "reduce", "reduce", "reduce keep", "scan", "transpose", "sort", "atomic"))
+            op = self.pick(("fill", "copy", "copy", "reduce", "reduce", "reduce keep", "reduce keep", "scan", "transpose", "sort", "atomic"))
             ops = getattr(self, "op_" + op.replace(" ", "_"))(before, after)
             out += [*before, *ops, *after]
         return out
@@ -93,13 +99,14 @@ class TileOps(Writer):
     def op_reduce(self, before, after, clear=True):
         shape = self.shape(self.pick((1, 2, 2, 3)))
         dim = int(self.rng.integers(len(shape)))
-        dtype = self.pick((*COMPUTED, "float8_e4m3fn", "float8_e5m2"))
+        dtype = self.pick((*COMPUTED, *FLOAT8, *FLOAT8))
         src = self.operand(shape, dtype, False, before, after)
         rest = tuple(n for d, n in enumerate(shape) if d != dim) or (1,)
         if len(shape) > 1 and self.chance(0.2):
             rest = tuple(1 if d == dim else n for d, n in enumerate(shape))
         wide = "float32" if "float" in dtype else "int32"
-        dst = self.operand(rest, dtype if self.chance(0.5) and "8_" not in dtype else wide, True, before, after)
+        to = dtype if self.chance(0.5 if clear else 0.2) and "8_" not in dtype else wide
+        dst = self.operand(rest, to, True, before, after, 100_000 if to != dtype and not clear and self.chance(0.7) else 2)
         if len(dst.shape) != len(rest):
             rest = dst.shape
         kind = self.pick(("sum", "sum", "max", "min", "absmax", "abssum") if clear else ("sum", "max", "min", "max", "absmax"))
@@ -153,6 +160,9 @@ class TileOps(Writer):
         dtype = self.pick(("float32", "float32", "int32", "float16"))
         src = self.operand(shape, dtype, False, before, after)
         dst = self.operand(shape, dtype, True, before, after)
+        while dst.base in self.tiles and self.chance(0.9):
+            after.clear()
+            dst = self.operand(shape, dtype, True, before, after)
         kind = self.pick(("add", "add", "max", "min"))
         return [line(f"T.atomic_{kind}({dst.tile}, {src.tile})", f'atomic_tile({dst.ref}, {src.ref}, "{kind}")', f"atomic_{kind} of a tile", f"atomic from {src.kind}", f"atomic to {dst.kind}")]
 

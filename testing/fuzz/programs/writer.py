@@ -197,6 +197,8 @@ class Writer:
     def whole(self, name: str) -> Operand:
         """A whole tile or tensor."""
         t = self.tiles.get(name) or self.params[name]
+        if getattr(t, "extents", ()):  # A tile cannot be as large as something dynamic.
+            return replace(self.region(name, ["0"] * len(t.shape), t.shape, head=False), kind="GM")
         return Operand(name, name, t.shape, t.dtype, "tile" if name in self.tiles else "GM", name)
 
     def region(self, name: str, origin, extents, head: bool | None = None, drop=()) -> Operand:
@@ -210,8 +212,9 @@ class Writer:
         if head:
             return Operand(f"{name}[{', '.join(origin)}]", ref, tuple(extents), t.dtype, "GM head" if gm else "tile head", name)
         slots = []
-        for o, n, size in zip(origin, extents, t.shape):
-            if o == "0" and n == size and self.chance(0.7):
+        spelled = getattr(t, "extents", ()) or map(str, t.shape)
+        for o, n, size, dim in zip(origin, extents, t.shape, spelled):
+            if o == "0" and n == size and dim.isdigit() and self.chance(0.7):
                 slots.append(":")
             elif n == 1 and self.chance(0.5):
                 slots.append(o)

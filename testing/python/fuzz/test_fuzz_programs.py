@@ -18,7 +18,7 @@ from testing.fuzz.programs import cells
 from testing.fuzz.programs.generate import meaning
 from testing.fuzz.shrink import fails, reduce_case, run, script, smaller
 
-SEEDS = range(PROGRAMS, PROGRAMS + 30)
+SEEDS = range(PROGRAMS + 39, PROGRAMS + 69)
 TEXT_EVERY = 10
 
 
@@ -139,7 +139,7 @@ def test_a_right_kernel_passes_and_a_wrong_one_does_not():
 def test_a_further_opinion_is_asked(monkeypatch):
     asked = []
 
-    def opinion(kernel, arrays, scalars, results):
+    def opinion(func, kernel, arrays, scalars, results):
         asked.append((sorted(arrays), float(results["C"][0, 0])))
         return Failure("stage", "differs")
 
