@@ -68,7 +68,7 @@ def _joined(kind: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     if kind in ("sum", "abssum"):
         return old + new
     if kind in ("max", "absmax"):
-        return np.maximum(np.abs(old) if kind == "absmax" else old, new)
+        return np.maximum(old, new)
     if kind == "min":
         return np.minimum(old, new)
     if kind == "any":
