@@ -341,7 +341,9 @@ def binary(op: str, a: Any, b: Any):
             hint="write // for floor division, or convert one side first: T.cast(x, 'float32') / y",
         )
     if floating and op in _BITS:
-        raise DtypeMismatch(f"'{op}' needs integers, the operands are {dtype}", at=here(), hint="use T.reinterpret to see the bits of a float")
+        raise DtypeMismatch(
+            f"'{op}' needs integers, the operands are {dtype}", at=here(), hint="use T.reinterpret to see the bits of a float"
+        )
     if fault is not None:
         return Scalar(0, dtype, fault=fault.computed())
     u, v = x.value, y.value
