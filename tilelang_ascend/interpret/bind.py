@@ -154,7 +154,9 @@ def dims_of(spec: TensorSpec, session: Session, name: str) -> tuple:
     for dim in spec.shape:
         value = evaluate(dim, session.symbols)
         if value is None:
-            raise ArgumentValueError(f"Cannot tell the value of the dynamic extent {dim} of {name}: no argument has it as a whole dimension")
+            raise ArgumentValueError(
+                f"Cannot tell the value of the dynamic extent {dim} of {name}: no argument has it as a whole dimension"
+            )
         out.append(value)
     return tuple(out)
 
@@ -228,7 +230,9 @@ def read_constants(function, given: dict[str, Any], extra: dict[str, int]) -> di
         for dim, size in [*zip(shape, tensor.shape), *zip(strides, have)]:
             if isinstance(dim, ast.Name) and dim.id in names:
                 if found.setdefault(names[dim.id], int(size)) != int(size):
-                    raise ArgumentValueError(f"a dimension of '{name}' is {size}, but {dim.id} is {found[names[dim.id]]} elsewhere in this call")
+                    raise ArgumentValueError(
+                        f"a dimension of '{name}' is {size}, but {dim.id} is {found[names[dim.id]]} elsewhere in this call"
+                    )
     return found
 
 
@@ -301,7 +305,8 @@ def _visit(function: types.FunctionType, session: Session, undo: list, seen: set
             space[name] = _PYTHON[name]
 
 
-_LIBRARIES = tuple({os.path.abspath(p) + os.sep for k in ("stdlib", "platstdlib", "purelib", "platlib") if (p := sysconfig.get_paths().get(k))})
+_FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
+_LIBRARIES = tuple({os.path.abspath(p) + os.sep for k in _FOLDERS if (p := sysconfig.get_paths().get(k))})
 
 
 def _is_users(code: types.CodeType) -> bool:

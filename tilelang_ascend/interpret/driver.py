@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from .. import env
-from ..errors import ArgumentTypeError, ArgumentValueError, DeviceAssertionError, InvalidKernel, TilelangAscendError, location_from_traceback
+from ..errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    DeviceAssertionError,
+    InvalidKernel,
+    TilelangAscendError,
+    location_from_traceback,
+)
 from ..frontend import keywords
 from ..frontend.annotations import DType, TensorSpec
 from ..log import get_logger
@@ -172,7 +179,8 @@ def call_eager(function, args: tuple, kwargs: dict, seed: int | None = None) -> 
     arrays = {}
     for name in (*specs, *declared):
         if name in values:
-            arrays[name] = bind.as_numpy(values[name], tensors.HostTensor(values[name]).dtype if name in declared else specs[name].dtype, name)
+            dtype = tensors.HostTensor(values[name]).dtype if name in declared else specs[name].dtype
+            arrays[name] = bind.as_numpy(values[name], dtype, name)
     session.torch = any(tensors.is_torch(values[n]) for n in arrays) or (not arrays and tensors.have_torch())
     for name, kind in annotations.items():
         if isinstance(kind, DType) and name in values:
@@ -216,7 +224,9 @@ def _passes(function, arguments: dict[str, Any], session: Session) -> Any:
         done, result = _once(function, arguments, session, False)
         if done:
             if session.launch == 0:
-                raise InvalidKernel(f"'{function.__name__}' launches no kernel", hint="put the body under `with T.Kernel(...) as (bx, by):`")
+                raise InvalidKernel(
+                    f"'{function.__name__}' launches no kernel", hint="put the body under `with T.Kernel(...) as (bx, by):`"
+                )
             return result
         blocks = list(itertools.product(*map(range, session.extents)))
         session.rng.shuffle(blocks)

@@ -277,7 +277,11 @@ class Region:
         return f"{self.tile.name}[{', '.join(f'{m}:{m + e}' for m, e in zip(self.mins, self.extents))}] =\n{self.read()[0]}"
 
     def __getitem__(self, index):
-        raise UnsupportedConstruct(f"'{self.tile.name}[...]' is already one value and cannot be indexed again", at=here(), hint="write all indices at once: A[i, j]")
+        raise UnsupportedConstruct(
+            f"'{self.tile.name}[...]' is already one value and cannot be indexed again",
+            at=here(),
+            hint="write all indices at once: A[i, j]",
+        )
 
     __setitem__ = None
 

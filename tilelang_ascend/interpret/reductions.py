@@ -37,7 +37,9 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints,
     dropped = [e for k, e in enumerate(src.extents) if k != axis] or [1]
     kept = [1 if k == axis else e for k, e in enumerate(src.extents)]
     if list(dst.extents) not in (dropped, kept):
-        raise ShapeMismatch(f"{what} of {src.describe()} over dimension {axis} gives {dropped}, the destination is {dst.describe()}", at=here())
+        raise ShapeMismatch(
+            f"{what} of {src.describe()} over dimension {axis} gives {dropped}, the destination is {dst.describe()}", at=here()
+        )
     if reduce_type.startswith("bit") and is_float(src.tile._dtype):
         raise InvalidArgument(f"{what} needs integers, {src.describe()} is {src.tile._dtype}", at=here())
     values = _wide(src.values(what))
@@ -68,7 +70,7 @@ def _joined(kind: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     if kind in ("sum", "abssum"):
         return old + new
     if kind in ("max", "absmax"):
-        return np.maximum(np.abs(old) if kind == "absmax" else old, new)
+        return np.maximum(old, new)
     if kind == "min":
         return np.minimum(old, new)
     if kind == "any":

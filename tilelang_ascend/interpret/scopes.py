@@ -128,7 +128,9 @@ def empty(*shape, dtype="float32") -> Tile:
     elif dims and isinstance(dims[-1], str):
         dtype = dims.pop()
     if current().grid is not None:
-        raise KernelSyntaxError("T.empty inside T.Kernel", at=here(), hint="declare outputs before the launch; use T.alloc_global inside it")
+        raise KernelSyntaxError(
+            "T.empty inside T.Kernel", at=here(), hint="declare outputs before the launch; use T.alloc_global inside it"
+        )
     return _in_gm(dims, dtype, _assigned_name("out"), True)
 
 
