@@ -184,8 +184,8 @@ def test_flags_between_the_cores(kind):
         np.testing.assert_array_equal(roads.run(kernel, arrays, text=n == 0)["C"], C)
 
 
-def test_a_load_behind_a_continue_does_not_happen_in_front_of_the_loop():
-    """Blocks that leave may not even look: there may be no element to look at."""
+def test_a_load_of_some_blocks_stays_theirs():
+    """The same load in every tile of the grid, under a condition: it overwrites what the others have filled."""
 
     @T.prim_func
     def main(X: T.Tensor((100, N), "float32"), n: T.int32, W: T.Tensor((N,), "float32"), C: T.Tensor((100, N), "float32")):
