@@ -13,9 +13,9 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as np
 
 from .. import env
-from . import dtypes
 from ..errors import DeviceAssertionError, Location, SimulationError
 from ..log import get_logger
+from . import dtypes
 from .arguments import Launch
 from .artifact import AbiSlot, Artifact
 

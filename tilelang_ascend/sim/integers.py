@@ -31,7 +31,9 @@ def wrapped(value: int, dtype: str) -> int:
 
 def needs_rewrite(e) -> bool:
     """True for the nodes `rewrite` changes (its operands aside)."""
-    return _divides(e) or _wraps(e) or _shifts_out(e) or _saturates(e) or (type(e) is tirx.Select and _may_divide(e)) or (isinstance(e, tirx.Cast) and "int" in dtype_of(e) and "int" in dtype_of(e.value))
+    selects = type(e) is tirx.Select and _may_divide(e)
+    converts = isinstance(e, tirx.Cast) and "int" in dtype_of(e) and "int" in dtype_of(e.value)
+    return _divides(e) or _wraps(e) or _shifts_out(e) or _saturates(e) or selects or converts
 
 
 def rewrite(e, nonnegative: set, line: int = 0):

@@ -27,6 +27,12 @@ def bits_of(name: str) -> int:
     return 8 * numpy_dtype(name).itemsize
 
 
+def _wide(x):
+    """Integers as arithmetic has them: narrow ones are int32 (docs/numbers.md)."""
+    return x.astype(np.int32) if x.dtype.itemsize < 4 else x
+
+
+
 @dataclass(frozen=True)
 class Case:
     """One operation on x, y and a shift amount a. `predicate`: the result is a bool."""
@@ -109,11 +115,11 @@ CASES = (
     Case("xor", (*INTEGERS, "bool"), lambda x, y, a: x ^ y, lambda x, y, a: x ^ y),
     Case("not", (*INTEGERS, "bool"), lambda x, y, a: ~x, lambda x, y, a: ~x),
     # results that other operations go on with: nothing is left above the bits of the dtype
-    Case("not >> 1", INTEGERS, lambda x, y, a: (~x) >> 1, lambda x, y, a: _shift("right")(~x, 1)),
-    Case("not, max", INTEGERS, lambda x, y, a: T.max(~x, y), lambda x, y, a: np.maximum(~x, y)),
-    Case("xor // 3", INTEGERS, lambda x, y, a: (x ^ ~y) // 3, lambda x, y, a: (x ^ ~y) // 3),
+    Case("not >> 1", INTEGERS, lambda x, y, a: (~x) >> 1, lambda x, y, a: _shift("right")(~_wide(x), 1)),
+    Case("not, max", INTEGERS, lambda x, y, a: T.max(~x, y), lambda x, y, a: np.maximum(~_wide(x), _wide(y))),
+    Case("xor // 3", INTEGERS, lambda x, y, a: (x ^ ~y) // 3, lambda x, y, a: (_wide(x) ^ ~_wide(y)) // 3),
     Case("* as uint8", ("int8",), lambda x, y, a: T.cast(x * y, "uint8") // 3, lambda x, y, a: (x * y).astype(np.uint8) // 3),
-    Case("- >> 1", INTEGERS, lambda x, y, a: (x - y) >> 1, lambda x, y, a: _shift("right")(x - y, 1)),
+    Case("- >> 1", INTEGERS, lambda x, y, a: (x - y) >> 1, lambda x, y, a: _shift("right")(_wide(x) - _wide(y), 1)),
     Case("and 12", INTEGERS, lambda x, y, a: x & 12, lambda x, y, a: x & 12),
     Case("<< lanes", INTEGERS, lambda x, y, a: x << a, lambda x, y, a: _shift("left")(x, a)),
     Case(">> lanes", INTEGERS, lambda x, y, a: x >> a, lambda x, y, a: _shift("right")(x, a)),

@@ -89,7 +89,8 @@ def tensors(dtype, a, b):
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
 @pytest.mark.parametrize(
     "build, op",
-    [(serial, "//"), (serial, "%"), (serial, "truncdiv"), (serial, "truncmod"), (name, "//"), (condition, "%"), (index, "//"), (extent, "//")],
+    [(serial, "//"), (serial, "%"), (serial, "truncdiv"), (serial, "truncmod"), (name, "//"), (condition, "%"), (index, "//"),
+     (extent, "//")],
 )
 def test_a_zero_is_told_with_its_line(build, op, dtype):
     if build is extent and dtype != "int32":
@@ -131,4 +132,5 @@ def test_amounts_beyond_the_width(build, dtype):
         shifted = [x >> y if past else x << y for x, y in zip(a.tolist(), (b.astype(object) % 64).tolist())]
         expected = [s if 0 <= y < width else w for s, y, w in zip(shifted, b.tolist(), wide)]
         out = run(tilelang.compile(build(op, dtype)), {"A": a, "B": b, "C": np.zeros(N, kind)})["C"]
-        np.testing.assert_array_equal(out, np.array([e % (1 << 8 * kind.itemsize) for e in expected], dtype=object).astype(f"u{kind.itemsize}").view(kind))
+        low = np.array([e % (1 << 8 * kind.itemsize) for e in expected], dtype=object)
+        np.testing.assert_array_equal(out, low.astype(f"u{kind.itemsize}").view(kind))
