@@ -1,12 +1,24 @@
 /* What LLVM host programs need besides the machine: scalar operations the LLVM back end of TVM has no sound code for.
  */
 #include "isa/dtype.h"
+#include "isa/ops.h"
 #include "machine/machine.h"
 
 #define TLA_EXPORT extern "C" __attribute__((visibility("default")))
 
 /*! \brief `value` rounded to the nearest bfloat16 value, ties to even (tilelang_ascend/sim/bf16.py). */
 TLA_EXPORT float tla_round_bf16(float value) { return tla::isa::to_float(tla::isa::to_bfloat16(value)); }
+
+/*! \brief The larger and the smaller of two numbers as the vector unit has them (tilelang_ascend/sim/compares.py). */
+TLA_EXPORT float tla_max_float(float a, float b) { return tla::isa::Max::apply(a, b); }
+TLA_EXPORT float tla_min_float(float a, float b) { return tla::isa::Min::apply(a, b); }
+
+/*! \brief `value` truncated towards zero and limited to [low, high]; 0 for NaN (tilelang_ascend/sim/integers.py). */
+TLA_EXPORT int64_t tla_to_integer(double value, int64_t low, int64_t high) {
+  if (value != value) return 0;
+  if (value >= static_cast<double>(high)) return high;
+  return value <= static_cast<double>(low) ? low : static_cast<int64_t>(value);
+}
 
 // Division of integers (tilelang_ascend/sim/integers.py). By zero the quotient is 0 and the remainder the dividend, and the machine is
 // told of the line. The most negative number by -1 is itself.

@@ -111,15 +111,29 @@ def update(m: Memory, indices, value, kind: str, mask=True, extents=()) -> None:
     target = tuple(i[sure] for i in places)
     if kind == "add":
         size = np.abs(m.v.astype(np.float64))
+        even = _grids(m, target, v[sure])
         np.add.at(m.v, target, v[sure])
         np.add.at(m.e, target, e[sure])
         np.add.at(size, target, np.abs(v[sure]))
-        settled = _sum(m.dtype, m.v, m.e, size, 2 * EPS.get(m.dtype, 0) * v.size)
+        # Every addition rounds to the dtype of the memory.
+        fits = [whole & (size <= step * 2 / EPS.get(m.dtype, 1.0)) for step, whole in even]
+        inexact = np.where(np.any(fits, axis=0), 0, 1e-300) if even else 0
+        settled = _sum(m.dtype, m.v, m.e + inexact, size, 2 * EPS.get(m.dtype, 0) * v.size)
         m.v[...], m.e[...] = settled.v, settled.e
     else:
         (np.maximum if kind == "max" else np.minimum).at(m.v, target, v[sure])
         np.maximum.at(m.e, target, e[sure])
     m.e[tuple(i[inside & (doubt > 0)] for i in places)] = UNKNOWN
+
+
+def _grids(m: Memory, target, v):
+    """For some steps: the elements that are a multiple of it, as are all that is added to them."""
+    found = []
+    for step in (1.0, 2.0**-2, 2.0**-4, 2.0**-10) if is_float(m.dtype) else ():
+        whole = np.round(m.v / step) * step == m.v
+        np.logical_and.at(whole, target, np.round(v / step) * step == v)
+        found.append((step, whole))
+    return found
 
 
 def box(origin, extents):

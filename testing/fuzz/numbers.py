@@ -24,6 +24,8 @@ LARGEST = {"float32": 3.4e38, "float16": 65504.0, "bfloat16": 3.38e38, "float8_e
 FUNCTION_ULPS = 6
 """Units in the last place of float32 by which exp, erf, … may be off."""
 UNKNOWN = np.inf
+NARROW = ("int8", "uint8", "int16", "uint16")
+"""Integers whose arithmetic is done in int32."""
 
 
 def is_float(dtype: str) -> bool:
@@ -46,31 +48,32 @@ class Numbers:
         self.dtype, self.v, self.e = dtype, np.asarray(v), np.asarray(e, np.float64)
 
     def __add__(self, other):
-        a, b = pair(self, other)
+        a, b = operands(self, other)
         return settle(a.dtype, a.v + b.v, a.e + b.e)
 
     def __radd__(self, other):
         return like(self, other) + self
 
     def __sub__(self, other):
-        a, b = pair(self, other)
+        a, b = operands(self, other)
         return settle(a.dtype, a.v - b.v, a.e + b.e)
 
     def __rsub__(self, other):
         return like(self, other) - self
 
     def __neg__(self):
-        return settle(self.dtype, -self.v, self.e)
+        x = computed(self)
+        return settle(x.dtype, -x.v, x.e)
 
     def __mul__(self, other):
-        a, b = pair(self, other)
+        a, b = operands(self, other)
         return settle(a.dtype, a.v * b.v, times(np.abs(a.v), b.e) + times(np.abs(b.v), a.e) + times(a.e, b.e))
 
     def __rmul__(self, other):
         return like(self, other) * self
 
     def __truediv__(self, other):
-        a, b = pair(self, other)
+        a, b = operands(self, other)
         q = a.v / b.v
         room = np.abs(b.v) - b.e
         e = np.where(room > 0, (a.e + times(np.abs(q), b.e)) / np.where(room > 0, room, 1), UNKNOWN)
@@ -80,16 +83,16 @@ class Numbers:
     def __rtruediv__(self, other):
         return like(self, other) / self
 
-    def _integers(self, other, function):
-        a, b = pair(self, other)
+    def _integers(self, other, function, both=None):
+        a, b = (both or pair)(self, other)
         known = (a.e == 0) & (b.e == 0)
         return settle(a.dtype, function(a.v, b.v), np.where(known, 0, UNKNOWN))
 
     def __floordiv__(self, other):
-        return self._integers(other, lambda a, b: np.floor_divide(a, np.where(b == 0, 1, b)))
+        return self._integers(other, lambda a, b: np.floor_divide(a, np.where(b == 0, 1, b)), operands)
 
     def __mod__(self, other):
-        return self._integers(other, lambda a, b: np.mod(a, np.where(b == 0, 1, b)))
+        return self._integers(other, lambda a, b: np.mod(a, np.where(b == 0, 1, b)), operands)
 
     def __and__(self, other):
         return self._integers(other, np.bitwise_and)
@@ -101,10 +104,11 @@ class Numbers:
         return self._integers(other, np.bitwise_xor)
 
     def __invert__(self):
-        return settle(self.dtype, ~self.v, np.where(self.e == 0, 0, UNKNOWN))
+        x = computed(self)
+        return settle(x.dtype, ~x.v, np.where(x.e == 0, 0, UNKNOWN))
 
     def __lshift__(self, other):
-        return self._integers(other, np.left_shift)
+        return self._integers(other, np.left_shift, operands)
 
     def __rshift__(self, other):
         return self._integers(other, np.right_shift)
@@ -164,8 +168,22 @@ def pair(a, b) -> tuple[Numbers, Numbers]:
     a, b = (a, like(a, b)) if isinstance(a, Numbers) else (like(b, a), b)
     if a.dtype == b.dtype:
         return a, b
+    if not is_float(a.dtype) and not is_float(b.dtype):
+        common = max(a.dtype, b.dtype, key=lambda d: numpy_dtype(d).itemsize)
+        return cast(a, common), cast(b, common)
     assert "float32" in (a.dtype, b.dtype) and is_float(a.dtype) and is_float(b.dtype), (a.dtype, b.dtype)
     return cast(a, "float32"), cast(b, "float32")
+
+
+def computed(x: Numbers) -> Numbers:
+    """An operand in the dtype arithmetic on it is done in (docs/numbers.md)."""
+    return cast(x, {**dict.fromkeys(NARROW, "int32"), "bfloat16": "float32"}.get(x.dtype, x.dtype))
+
+
+def operands(a, b) -> tuple[Numbers, Numbers]:
+    """Both operands of arithmetic."""
+    a, b = pair(a, b)
+    return computed(a), computed(b)
 
 
 def settle(dtype: str, v, e) -> Numbers:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..ir import Break, Continue, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, children, const_int, imm, op_name, sym, tirx
-from .tile_uses import own_uses
+from .tile_uses import loads_in, own_uses
 
 MAX_PARTS = 64
 """Accumulators cut into more parts are followed as a whole."""
@@ -116,6 +116,7 @@ class Freshness:
         self._collect(body, found)
         self.parts = Parts(buffer, found)
         self.before: dict = {}
+        self._known_here = sym.Analyzer()
         self._leaving: list = []
         """Innermost last: [states at `break`, states at `continue`] of the loops around."""
         self._visit(body, (), tuple(UNTOUCHED for _ in self.parts.boxes))
@@ -149,7 +150,8 @@ class Freshness:
                 state = self._visit(x, (*path, i), state)
             return state
         if isinstance(s, IfThenElse):
-            then = self._visit(s.then_case, (*path, 0), state)
+            with self._known_here.constraint_scope(imm(True, "bool") if loads_in(s.condition) else s.condition):
+                then = self._visit(s.then_case, (*path, 0), state)
             other = state if s.else_case is None else self._visit(s.else_case, (*path, 1), state)
             return _joined(then, other)
         if isinstance(s, (For, While)):
@@ -178,7 +180,7 @@ class Freshness:
             start = tuple(UNTOUCHED for _ in start)
             self._body(s, path, start)
             return start
-        certain = isinstance(s, For) and bool(sym.Analyzer().can_prove(s.extent >= 1))
+        certain = isinstance(s, For) and bool(self._known_here.can_prove(s.extent >= 1))
         told = {i: self._first(s, x) for i, x in enumerate(start) if certain and (x.fresh or (x.fills and x.cond is not None))}
         head = None
         while head is None:

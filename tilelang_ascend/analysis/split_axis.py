@@ -30,7 +30,7 @@ from ..ir import (
 )
 from .affine import affine
 from .split_globals import GlobalConflicts
-from .tile_uses import OUTPUT_OPS, TILE_OP_OPERANDS, is_parallel, loads_in, moved_regions, own_uses
+from .tile_uses import ATOMIC_OPS, OUTPUT_OPS, TILE_OP_OPERANDS, is_parallel, loads_in, moved_regions, own_uses
 
 VECTOR_CORES = 2
 """Vector cores of a block."""
@@ -128,6 +128,8 @@ def find_split(body: Stmt) -> SplitPlan | None:
     """A legal division of the vector work below `body`, or None."""
     if any(is_parallel(s) and any(op_name(x) in OUTPUT_OPS for x in statements(s)) for s in statements(body)):
         return None  # an undivided nest runs on both cores and would print twice
+    if any(is_parallel(s) and any(op_name(x) in ATOMIC_OPS for x in statements(s)) for s in statements(body)):
+        return None  # Its transfers are element by element, in the order of the iterations.
     groups, facts = _Groups(), []
     for s in vector_statements(body):
         if is_parallel(s):
@@ -241,6 +243,10 @@ def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
     name = op_name(s) if isinstance(s, Evaluate) else None
     if name not in TILE_OP_OPERANDS:
         return not any(_split_dims(b, groups, chosen) for b in own_uses(s).all if is_ub(b))
+    # What says where a region begins, or is a number, is read element by element: on both cores.
+    bounds = [e for a in s.value.args for e in ([y for r in a.region for y in (r.min, r.extent)] if isinstance(a, TensorRegion) else [a])]
+    if any(is_ub(x.source) and _split_dims(x.source, groups, chosen) for e in bounds for x in loads_in(e)):
+        return False
     regions = [a for a in s.value.args if isinstance(a, TensorRegion) and is_ub(a.source)]
     for r in regions:
         for d in _split_dims(r.source, groups, chosen):

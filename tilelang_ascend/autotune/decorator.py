@@ -10,6 +10,7 @@ from ..errors import InvalidArgument, InvalidKernel
 from ..jit import JITImpl
 from ..jit.fingerprint import call_fingerprint
 from ..log import get_logger
+from ..runtime.graphs import outside_of_graphs
 from .given import get_autotune_inputs
 from .settings import AutotuneResult, CompileArgs, ProfileArgs
 from .space import expand, split, tunables
@@ -41,6 +42,7 @@ class AutoTuneImpl:
         """``lazy`` or ``eager``."""
         return self.jit_impl.mode
 
+    @outside_of_graphs
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Lazy: the best kernel. Eager: run the best kernel on the tensors given, return its outputs."""
         if self._skips(args, kwargs):

@@ -7,9 +7,9 @@ from typing import Callable
 
 import numpy as np
 
-from ..ir import Call, FloatImm, IntImm, TensorLoad, Var, const_int, dtype_of, op_name, tirx
+from ..ir import Call, FloatImm, IntImm, TensorLoad, Var, const_int, dtype_of, itemsize, op_name, tirx
 from ..isa import CTYPES
-from .signs import is_nonnegative, is_nonzero
+from .signs import is_below, is_nonnegative, is_nonzero
 from .words import round_to
 
 # Division and remainder bind like multiplication in C++; a level of their own keeps them in parentheses next to it.
@@ -54,6 +54,9 @@ DIVISIONS = {
     tirx.Mod: ("TruncMod", "%", True),
 }
 
+#: shift -> helper for amounts that may lie outside of the width
+_SHIFTS = {tirx.LShift: "ShiftLeft", tirx.RShift: "ShiftRight"}
+
 #: Definitions of the helpers a kernel may use; only used ones are emitted.
 HELPERS = {
     "FloorDiv": """\
@@ -74,6 +77,20 @@ __aicore__ inline T FloorMod(T a, T b) {
   if (a < 0 && b + 1 == 0) return 0;
   const T r = a % b;
   return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;
+}
+""",
+    "ShiftLeft": """\
+// Shift by an amount that counts as unsigned; 0 beyond the width.
+template <typename T, typename N>
+__aicore__ inline T ShiftLeft(T a, N amount) {
+  return static_cast<uint64_t>(amount) < sizeof(T) * 8 ? static_cast<T>(static_cast<uint64_t>(a) << amount) : 0;
+}
+""",
+    "ShiftRight": """\
+// Shift by an amount that counts as unsigned; beyond the width the sign remains.
+template <typename T, typename N>
+__aicore__ inline T ShiftRight(T a, N amount) {
+  return static_cast<uint64_t>(amount) < sizeof(T) * 8 ? static_cast<T>(a >> amount) : (a < 0 ? ~static_cast<T>(0) : 0);
 }
 """,
     "TruncDiv": """\
@@ -104,6 +121,33 @@ __aicore__ inline T Min(T a, T b) {
 template <typename T>
 __aicore__ inline T Max(T a, T b) {
   return a > b ? a : b;
+}
+""",
+    "FloatMin": """\
+// The smaller number as the vector unit has it: NaN wins, and -0 lies below 0.
+__aicore__ inline float FloatMin(float a, float b) {
+  if (a == 0.0f && b == 0.0f) return -(-a - b);
+  return a < b || a != a ? a : b;
+}
+""",
+    "FloatMax": """\
+// The larger number as the vector unit has it: NaN wins, and 0 lies above -0.
+__aicore__ inline float FloatMax(float a, float b) {
+  if (a == 0.0f && b == 0.0f) return a + b;
+  return a > b || a != a ? a : b;
+}
+""",
+    "ToInteger": """\
+// Truncated towards zero; where T does not hold the number the nearest it does (uint32 wraps negative ones), and 0 for NaN.
+template <typename T>
+__aicore__ inline T ToInteger(float value) {
+  constexpr bool is_signed = static_cast<T>(-1) < 0;
+  constexpr int bits = sizeof(T) * 8 - is_signed;
+  constexpr float beyond = 2 * static_cast<float>(1ULL << (bits - 1));
+  constexpr float least = is_signed ? -beyond : sizeof(T) == 4 ? -2147483648.0f : 0.0f;
+  if (value != value) return 0;
+  if (value >= beyond) return static_cast<T>(~0ULL >> (64 - bits));
+  return static_cast<T>(static_cast<int64_t>(value <= least ? least : value));
 }
 """,
     "BitCast": """\
@@ -194,6 +238,9 @@ class ScalarText:
         kind = type(e)
         if kind in DIVISIONS and "int" in dtype_of(e):
             return self.division(e, *DIVISIONS[kind])
+        if kind in _SHIFTS and not is_below(e.b, 8 * itemsize(dtype_of(e))):
+            self.helpers.add(_SHIFTS[kind])
+            return f"{_SHIFTS[kind]}<{CTYPES[dtype_of(e)]}>({self(e.a)}, {self(e.b)})", ATOM
         if kind in BINARY:
             return self.binary(e, *BINARY[kind])
         if kind in HELPED:
@@ -248,6 +295,11 @@ class ScalarText:
         return self.helped(e, {"FloorDiv": "TruncDiv", "FloorMod": "TruncMod"}.get(helper, helper) if nonnegative else helper)
 
     def helped(self, e, helper: str):
+        dtype = dtype_of(e)
+        if dtype == "float32" or dtype in _SMALL_FLOATS:
+            self.helpers.add("Float" + helper)
+            a, b = (cast_text(self(x), dtype, "float32") for x in (e.a, e.b))
+            return cast_text(f"Float{helper}({a}, {b})", "float32", dtype), ATOM
         self.helpers.add(helper)
         return f"{helper}<{CTYPES[dtype_of(e)]}>({self(e.a)}, {self(e.b)})", ATOM
 
@@ -262,7 +314,12 @@ class ScalarText:
     def print_Cast(self, e):
         if dtype_of(e) == dtype_of(e.value):
             return self.text(e.value)
-        return cast_text(self(e.value), dtype_of(e.value), dtype_of(e)), ATOM
+        source, target = dtype_of(e.value), dtype_of(e)
+        if (source == "float32" or source in _SMALL_FLOATS) and "int" in target and target != "uint64":
+            self.helpers.add("ToInteger")
+            value, wide = cast_text(self(e.value), source, "float32"), "int32" if target == "uint16" else target
+            return cast_text(f"ToInteger<{CTYPES[wide]}>({value})", wide, target), ATOM
+        return cast_text(self(e.value), source, target), ATOM
 
     def print_Select(self, e):
         return self.choose(e.condition, e.true_value, e.false_value)

@@ -24,6 +24,19 @@ def is_nonnegative(e, known: set) -> bool:
     return False
 
 
+def is_below(e, limit: int) -> bool:
+    """True when an integer expression is known to lie in 0 … limit - 1."""
+    if isinstance(e, IntImm):
+        return 0 <= int(e.value) < limit
+    if isinstance(e, tirx.FloorMod):
+        return isinstance(e.b, IntImm) and 0 < int(e.b.value) <= limit
+    if isinstance(e, tirx.BitwiseAnd):
+        return any(isinstance(x, IntImm) and 0 <= int(x.value) < limit for x in (e.a, e.b))
+    if isinstance(e, tirx.Mul):
+        return isinstance(e.b, IntImm) and int(e.b.value) > 0 and is_below(e.a, (limit - 1) // int(e.b.value) + 1)
+    return isinstance(e, tirx.Cast) and "int" in dtype_of(e.value) and is_below(e.value, min(limit, 128))
+
+
 def is_nonzero(e) -> bool:
     """True when an integer expression cannot be 0."""
     if isinstance(e, IntImm):

@@ -11,7 +11,7 @@ import operator
 from typing import Any, Callable, SupportsIndex
 
 from ..errors import DtypeMismatch, InvalidArgument
-from ..ir import const_int, itemsize
+from ..ir import const_int, dtype_of, itemsize
 from .builder import user_location
 from .values import is_expr
 
@@ -63,6 +63,48 @@ class DType(str):
     itemsize = bytes
     lanes = 1
 
+    @property
+    def name(self) -> str:
+        """The name alone, as a plain string."""
+        return str(self)
+
+    def as_torch(self):
+        """The dtype of torch with this name: ``torch.empty(n, dtype=T.float16.as_torch())``."""
+        import torch
+
+        found = getattr(torch, str(self), None)
+        if found is None:
+            raise DtypeMismatch(f"torch has no dtype {self}", at=user_location())
+        return found
+
+    def as_numpy(self):
+        """The NumPy dtype with this name; bfloat16 and the 8-bit floats are those of `ml_dtypes`."""
+        import numpy
+
+        if hasattr(numpy, str(self)):
+            return numpy.dtype(str(self))
+        import ml_dtypes
+
+        return numpy.dtype(getattr(ml_dtypes, str(self)))
+
+    def __eq__(self, other) -> bool:
+        """Equal to its name, and to the torch or NumPy dtype of that name."""
+        if isinstance(other, str):
+            return str.__eq__(self, other)
+        kind = other if isinstance(other, type) else type(other)
+        if not kind.__module__.startswith(("torch", "numpy")) or not (other is kind or kind.__name__.lower().endswith("dtype")):
+            return NotImplemented
+        try:
+            return str.__eq__(self, dtype_name(other))
+        except DtypeMismatch:
+            return False
+
+    def __ne__(self, other) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = str.__hash__
+
     def __repr__(self) -> str:
         return f"T.{str(self)}"
 
@@ -78,7 +120,7 @@ def dtype_name(value: Any) -> str:
     name = str(name).removeprefix("torch.")
     name = _ALIASES.get(name, name)
     if name not in DTYPE_NAMES:
-        raise DtypeMismatch(f"{value!r} is not a dtype", hint="use one of: " + ", ".join(DTYPE_NAMES))
+        raise DtypeMismatch(f"{value!r} is not a dtype", hint="use one of: " + ", ".join(DTYPE_NAMES), at=user_location())
     return name
 
 
@@ -96,7 +138,11 @@ def make_spec(shape, dtype="float32", strides=None) -> TensorSpec:
 
     Raises: InvalidArgument for a dimension or stride that is no integer or is negative.
     """
-    return TensorSpec(_dims(shape, "dimension"), dtype_name(dtype), None if strides is None else _dims(strides, "stride"))
+    shape, strides = _dims(shape, "dimension"), None if strides is None else _dims(strides, "stride")
+    if strides is not None and len(strides) != len(shape):
+        text = f"a tensor of {len(shape)} dimensions has {len(strides)} strides"
+        raise InvalidArgument(text, hint="one stride, in elements, for each dimension", at=user_location())
+    return TensorSpec(shape, dtype_name(dtype), strides)
 
 
 def _dims(values, what: str) -> tuple:
@@ -111,9 +157,11 @@ def _dim(value, axis: int, what: str):
         number = operator.index(value)
     if number is not None and number < 0:
         raise InvalidArgument(f"{what} {axis} of a tensor is {number}", hint="sizes are 0 or more", at=user_location())
+    if number is not None and number >= 2**63:
+        raise InvalidArgument(f"{what} {axis} of a tensor is {number}", hint="sizes fit 64 bits", at=user_location())
     if number is not None:
         return number
-    if not is_expr(value):
+    if not is_expr(value) or not dtype_of(value).startswith(("int", "uint")):
         hint = f"T.dynamic({value!r}) declares a size known at run time" if isinstance(value, str) and value.isidentifier() else None
         what = f"{what} {axis} of a tensor is {value!r} of type {type(value).__name__}, an integer is needed"
         raise InvalidArgument(what, hint=hint, at=user_location())
@@ -123,8 +171,12 @@ def _dim(value, axis: int, what: str):
 class _TensorAnnotation:
     """`T.Tensor((M, N), dtype)` or `T.Tensor[[M, N], dtype]`: a tensor argument in GM, contiguous and row-major."""
 
+    # Set by the language: `data` seen with another shape and dtype.
+    view: Callable[..., Any] | None = None
+
     def __call__(self, shape, dtype="float32", data=None, scope=None) -> TensorSpec:
-        return make_spec(shape, dtype)
+        spec = make_spec(shape, dtype)
+        return spec if data is None else _TensorAnnotation.view(data, spec)
 
     def __getitem__(self, item) -> TensorSpec:
         if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (tuple, list)):
@@ -138,7 +190,8 @@ class _StridedTensorAnnotation(_TensorAnnotation):
     """`T.StridedTensor(shape, strides, dtype)`: strides are in elements."""
 
     def __call__(self, shape, strides, dtype="float32", scope=None, *, data=None) -> TensorSpec:
-        return make_spec(shape, dtype, strides)
+        spec = make_spec(shape, dtype, strides)
+        return spec if data is None else _TensorAnnotation.view(data, spec)
 
     def __getitem__(self, item) -> TensorSpec:
         shape, strides, *dtype = item
@@ -149,7 +202,8 @@ class _BufferAnnotation(_TensorAnnotation):
     """`T.Buffer(shape, dtype)`: the older spelling of `T.Tensor`."""
 
     def __call__(self, shape, dtype="float32", data=None, strides=None, *_args, **_kwargs) -> TensorSpec:
-        return make_spec(shape, dtype, strides)
+        spec = make_spec(shape, dtype, strides)
+        return spec if data is None else _TensorAnnotation.view(data, spec)
 
 
 Tensor = _TensorAnnotation()

@@ -21,7 +21,7 @@ from .keywords import other_meaning
 from .kit import OPS
 from .operators import binop, cast, plain
 from .source import rewritten_function
-from .values import LoopSpec, ScalarVar, is_buffer, is_expr
+from .values import LoopSpec, ScalarVar, is_buffer, is_expr, is_region
 
 #: Python functions that mean something else on values of a kernel: {function: replacement}. Filled by the language.
 REPLACEMENTS: dict[Any, Callable] = {}
@@ -135,7 +135,7 @@ def _guard(python: Callable) -> Callable:
     @functools.wraps(python)
     def call(*args, **kwargs):
         for a in args:
-            if isinstance(a, LoopSpec) or is_expr(a):
+            if isinstance(a, LoopSpec) or is_expr(a) or is_buffer(a) or is_region(a):
                 iterable(a)
         return python(*args, **kwargs)
 
@@ -149,6 +149,7 @@ def _divmod(a, b):
 def _range(*args):
     """`range`: a Python range of integers, a run-time loop as soon as one bound is a run-time value."""
     args = [plain(a) for a in args]
+    args = [operators.as_integer(a, "an argument of range") for a in args]
     known = [constant(a) if is_expr(a) else a for a in args]
     if None not in known:
         return range(*known)

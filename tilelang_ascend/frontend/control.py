@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InvalidKernel, UnsupportedConstruct
-from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, as_expr, children, const_int, tirx
+from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, children, const_int, tirx
 from . import operators
 from .annotations import dtype_name
 from .builder import Builder, Region, constant, index_var, span_of, user_location
@@ -219,7 +219,7 @@ class ForLoop(_Loop):
             notes = dict(self.spec.annotations) if depth == 0 else {}
             if depth == 0 and self.kind == "parallel":
                 notes["tl.parallel"] = len(self.vars)
-            extent = as_expr(self.spec.extents[depth])
+            extent = operators.loop_extent(self.spec.extents[depth])
             body = For(self.vars[depth], IntImm("int32", 0), extent, kind, body, annotations=notes, span=span)
         self.builder.emit(body)
         return self.merge((values, self.entry))
@@ -249,9 +249,9 @@ class WhileLoop(_Loop):
         self.forever_key, self.runtime_key = ("python", self.where), ("runtime", self.where)
         self.builder.loops.append(self)
 
-    def mark(self) -> None:
-        """Before the condition: remember how many statements there are."""
-        self.marked = len(self.builder.region.stmts)
+    def mark(self, values=()) -> None:
+        """Before the condition: remember how many statements there are, and what the names hold."""
+        self.marked, self.before = len(self.builder.region.stmts), values
 
     def decide(self, condition, values):
         facts = self.builder.facts
@@ -264,7 +264,7 @@ class WhileLoop(_Loop):
             self.done = known is False and not self.runtime
         if self.runtime:
             self._forget_condition()
-            return self.promote(values)
+            return self.promote(self.before if self.binds else values)
         self.rounds += 1
         if self.rounds > _MAX_UNROLLED:
             raise InvalidKernel(
@@ -275,15 +275,8 @@ class WhileLoop(_Loop):
     def _forget_condition(self) -> None:
         """What the condition did in front of the loop, it will do at its head."""
         stmts = self.builder.region.stmts
-        if all(isinstance(s, Bind) for s in stmts[self.marked :]):
-            return
-        if self.binds:
-            raise UnsupportedConstruct(
-                "a `while` condition with `:=` that changes memory",
-                at=self.where,
-                hint="compute it before the loop and again at the end of the body",
-            )
-        del stmts[self.marked :]
+        if self.binds or not all(isinstance(s, Bind) for s in stmts[self.marked :]):
+            del stmts[self.marked :]
 
     def begin(self) -> None:
         """The head of the loop: the condition follows once more, now on mutable scalars."""
@@ -328,7 +321,8 @@ def _has_break(body) -> bool:
 
 def serial_range(start, stop, step, unrollable: bool = False, annotations: dict | None = None) -> LoopSpec:
     """`range(start, stop, step)` as a loop that counts from 0 by 1."""
-    start, stop, step = (operators.plain(v) for v in (start, stop, step))
+    start, stop = operators.as_integer(start, "the start of a loop"), operators.as_integer(stop, "the end of a loop")
+    step = operators.as_integer(step, "the step of a loop")
     if const_int(step) is None:
         raise UnsupportedConstruct(
             "a loop step known only when the kernel runs", hint="use `while`, or multiply the loop variable"

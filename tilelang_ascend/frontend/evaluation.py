@@ -13,19 +13,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ..analysis.tile_uses import TILE_OP_OPERANDS
 from ..errors import InvalidKernel, location_in_code
 from ..ir import AllocBuffer, Bind, BufferStore, Call, Evaluate, For, TensorLoad, TensorRegion, Var, op_name, structural_equal
 from .values import Restart
 
 _FACT = "evaluated where they stand"
 _LOOPS = ("loop", "while", "parallel", "grid")
-
-#: Arguments a tile op writes; of other ops, every region may be written.
-_WRITTEN = {
-    "tl.copy": (1,), "tl.fill": (0,), "tl.gemm": (2,), "tl.im2col": (1,), "tl.reduce": (1,), "tl.cumsum": (1,), "tl.cummax": (1,),
-    "tl.argsort": (1,), "tl.atomic_add": (0,), "tl.atomic_max": (0,), "tl.atomic_min": (0,), "tl.print": (), "tl.printf": (),
-    "tl.device_assert": (), "tl.assume": (), "tl.view": (),
-}  # fmt: skip
 
 _PARTS = ("a", "b", "value", "condition", "true_value", "false_value", "var", "body")
 _parts_of: dict[type, tuple] = {}
@@ -162,7 +156,7 @@ class Evaluations:
             name = op_name(s)
             if name == "tl.view":
                 self.alias(args[0].source, args[1].source)
-            for k in _WRITTEN.get(name, range(len(args))):
+            for k in TILE_OP_OPERANDS[name][1] if name in TILE_OP_OPERANDS else range(len(args)):
                 if isinstance(args[k], TensorRegion):
                     self._write(args[k].source)
         elif isinstance(s, For):

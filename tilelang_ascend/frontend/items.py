@@ -11,7 +11,7 @@ from .annotations import DType
 from .builder import Builder, constant
 from .names import bind, store_scalar
 from .operators import as_scalar, binop, cast, plain
-from .values import Restart, ScalarVar, element, is_buffer, is_expr, is_region
+from .values import Restart, ScalarVar, Storage, element, is_buffer, is_expr, is_region
 
 
 def shape(value):
@@ -19,6 +19,11 @@ def shape(value):
     if is_buffer(value):
         return tuple(s if (n := const_int(s)) is None else n for s in value.ty.shape)
     return value.shape
+
+
+def data(value):
+    """``x.data`` of a buffer: its storage, for `T.Tensor(shape, dtype, x.data)`."""
+    return Storage(value) if is_buffer(value) else value.data
 
 
 def dtype(value):

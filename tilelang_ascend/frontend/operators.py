@@ -1,15 +1,17 @@
 """Python's operators on values of a kernel: Python numbers stay Python, everything else becomes IR.
 
-Types follow TVM: the wider float wins, an integer meets a float as that float, a Python float literal is float32.
+Types follow TVM: the wider float wins, an integer meets a float as that float, a Python float literal is float32. Arithmetic on integers
+of 8 and 16 bits gives int32, as in C++, and on bfloat16 and 8-bit floats float32: the result is rounded (or wraps) where it is stored.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
-from ..ir import FloatImm, IntImm, dtype_of, tirx
+from ..ir import FloatImm, IntImm, dtype_of, itemsize, tirx
 from .annotations import DType, dtype_name, is_float, join_dtypes
 from .builder import constant
 from .keywords import other_meaning
@@ -68,7 +70,13 @@ SYMBOLS = {
 }  # fmt: skip
 
 _COMPARE_NODES = {"Lt": tirx.LT, "LtE": tirx.LE, "Gt": tirx.GT, "GtE": tirx.GE, "Eq": tirx.EQ, "NotEq": tirx.NE}
+_INT32_MAX = 2**31 - 1
 _BITWISE = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor")
+_PROMOTING = ("Add", "Sub", "Mult", "Div", "FloorDiv", "Mod", "LShift", "USub", "Invert")
+"""Operators whose result a narrow dtype may not hold; the others give the same number whatever the width."""
+_NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
+_MODULAR = (tirx.Add, tirx.Sub, tirx.Mul)
+"""Operators whose low bits depend on the low bits of their operands alone."""
 
 
 def plain(value: Any) -> Any:
@@ -86,7 +94,7 @@ def as_scalar(value: Any, what: str = "this value"):
     if isinstance(value, bool):
         return tirx.const(value, "bool")
     if isinstance(value, int):
-        return IntImm("int32" if -(2**31) <= value < 2**31 else "int64", value)
+        return IntImm(_literal_dtype(value), value)
     if isinstance(value, float):
         return FloatImm("float32", value)
     if is_expr(value):
@@ -99,6 +107,44 @@ def as_scalar(value: Any, what: str = "this value"):
             hint="index one element of it inside `for i, j in T.Parallel(...)`",
         )
     raise DtypeMismatch(f"{what} is {_describe(value)}, a number is needed here")
+
+
+def _literal_dtype(value: int) -> str:
+    """int32 where it holds the number, else int64, else uint64."""
+    for dtype in ("int32", "int64", "uint64"):
+        low, high = integer_range(dtype)
+        if low <= value <= high:
+            return dtype
+    raise InvalidArgument(f"the integer {value} does not fit 64 bits")
+
+
+def as_integer(value: Any, what: str):
+    """`value` as a Python integer where it is known, else as an integer expression; `what` names it in the error."""
+    value = plain(value)
+    known = constant(value) if is_expr(value) else value
+    if isinstance(known, int):
+        return int(known)
+    if known is None and is_expr(value) and dtype_of(value).startswith(("int", "uint")):
+        return value
+    if is_region(value) and all(constant(r.extent) == 1 for r in value.region):
+        return as_integer(as_scalar(value), what)
+    kind = f"'{value}', a {dtype_of(value)}" if is_expr(value) else _describe(value)
+    hint = "convert it: T.cast(x, 'int32')" if is_expr(value) else "use // for sizes that are quotients" if isinstance(value, float) else None
+    raise InvalidArgument(f"{what} is {kind}, an integer is needed", hint=hint)
+
+
+def loop_extent(value):
+    """`value` as the extent of a loop, whose variable is an int32: wider counts end at the largest int32."""
+    value = as_integer(value, "the extent of a loop")
+    if isinstance(value, int):
+        if value > _INT32_MAX:
+            raise InvalidArgument(f"a loop of {value} iterations, at most {_INT32_MAX} can be counted", hint="use two nested loops")
+        return IntImm("int32", max(value, -1))
+    dtype = dtype_of(value)
+    if dtype in ("int64", "uint64", "uint32"):
+        value = value if dtype.startswith("u") else tirx.max(value, number(0, dtype))
+        return tirx.Cast("int32", tirx.min(value, number(_INT32_MAX, dtype)))
+    return value if dtype == "int32" else cast(value, "int32")
 
 
 def _describe(value) -> str:
@@ -130,7 +176,33 @@ def cast(value, dtype):
         return number(known, dtype)
     if dtype == "bool":
         return binary_compare("NotEq", value, number(0, dtype_of(value)))
-    return tirx.Cast(dtype, value)
+    narrow = _narrowed(value, dtype) if dtype in _NARROW_INTEGERS and dtype_of(value) == "int32" else None
+    return tirx.Cast(dtype, value) if narrow is None else narrow
+
+
+def promoted(op: str, value):
+    """An operand in the dtype its operator computes in."""
+    value = as_scalar(value)
+    dtype = dtype_of(value)
+    if op not in _PROMOTING or constant(value) is not None:
+        return value
+    if dtype in _NARROW_INTEGERS:
+        return tirx.Cast("int32", value)
+    return tirx.Cast("float32", value) if dtype == "bfloat16" or dtype.startswith("float8") else value
+
+
+def _narrowed(value, dtype: str):
+    """The low bits of an int32 expression, computed in `dtype` itself; None when operands are not of that dtype."""
+    known = constant(value)
+    if known is not None:
+        low, high = integer_range(dtype)
+        return IntImm(dtype, (int(known) - low) % (high - low + 1) + low)
+    if isinstance(value, tirx.Cast):
+        return value.value if dtype_of(value.value) == dtype else None
+    if not isinstance(value, _MODULAR):
+        return None
+    a, b = _narrowed(value.a, dtype), _narrowed(value.b, dtype)
+    return None if a is None or b is None else type(value)(a, b)
 
 
 def number(value, dtype: str):
@@ -194,7 +266,7 @@ def binop(op: str, a, b):
             )
     if op == "Pow":
         return power(a, b)
-    a, b = match(a, b)
+    a, b = match(promoted(op, a), promoted(op, b))
     return _fold(op, *_arith_types(op, a, b))
 
 
@@ -217,12 +289,29 @@ def _arith_types(op: str, a, b):
     return a, b
 
 
+def check_divisor(op: str, a, b) -> None:
+    """Refuse what has no value whatever `a` is: an integer divided by zero, a shift by more bits than there are."""
+    amount, dtype = constant(b), dtype_of(a)
+    if amount is None or is_float(dtype):
+        return
+    if op in ("FloorDiv", "Mod") and amount == 0:
+        raise InvalidArgument(f"'{a}' is divided by zero", hint="an integer has no quotient or remainder by zero")
+    if op in ("LShift", "RShift") and not 0 <= amount < 8 * itemsize(dtype):
+        raise InvalidArgument(f"'{a}' is shifted by {amount} bits; a {dtype} takes 0 to {8 * itemsize(dtype) - 1}")
+
+
 def _fold(op: str, a, b):
+    check_divisor(op, a, b)
+    if op == "Div" and constant(b) == 0:
+        # The same for every a, and the IR folds no such product.
+        return a * number(math.copysign(math.inf, constant(b)), dtype_of(a))
+    if op == "Mod" and is_float(dtype_of(a)) and constant(b) == 0:
+        return a * number(math.nan, dtype_of(a))
     if is_float(dtype_of(a)) and op in ("FloorDiv", "Mod"):
         # A quotient rounded to 16 bits may reach the next integer, and its product with b loses bits of the remainder.
         dtype, wide = dtype_of(a), join_dtypes(dtype_of(a), "float32")
         a, b = cast(a, wide), cast(b, wide)
-        quotient = tirx.floor(a / b)
+        quotient = tirx.floor(_fold("Div", a, b))
         return cast(quotient if op == "FloorDiv" else a - quotient * b, dtype)
     if dtype_of(a) == "bool":
         as_logic = {"BitAnd": tirx.And, "BitOr": tirx.Or, "BitXor": tirx.NE}
@@ -276,9 +365,12 @@ def unop(op: str, a):
     if op == "Invert":
         if is_float(dtype_of(a)):
             raise DtypeMismatch(f"'~' needs an integer, the operand is {dtype_of(a)}")
-        return logical_not(a) if dtype_of(a) == "bool" else ~a
+        return logical_not(a) if dtype_of(a) == "bool" else ~promoted(op, a)
     if dtype_of(a) == "bool":
         a = cast(a, "int32")
+    a = promoted(op, a)
+    if constant(a) is None and dtype_of(a).startswith("uint"):
+        return number(0, dtype_of(a)) - a
     return number(-constant(a), dtype_of(a)) if constant(a) is not None else -a
 
 
@@ -321,11 +413,58 @@ def compare(ops: tuple, *values):
             and not isinstance(b, str)
         ):
             term = binary_compare(op, a, b)
+        elif op in ("In", "NotIn"):
+            term = _contained(a, b)
+            term = term if op == "In" else not term if isinstance(term, bool) else logical_not(term)
+        elif op in ("Eq", "NotEq") and _holds_ir(a, b):
+            term = _equal(a, b)
+            term = term if op == "Eq" else not term if isinstance(term, bool) else logical_not(term)
+        elif op in _COMPARE_NODES and _needs_ir(a, b) and op not in ("Eq", "NotEq"):
+            odd = a if _needs_ir(b) else b
+            raise DtypeMismatch(f"'{SYMBOLS[op]}' compares a value of the kernel with {_describe(odd)}")
+        elif op in ("Eq", "NotEq") and _needs_ir(a, b):
+            term = op == "NotEq"  # a number known only when the kernel runs is no string and not None
         else:
             term = PYTHON[op](a, b)
         result = term if result is None else logical_and(result, term)
         if result is False:
             return False
+    return result
+
+
+def _holds_ir(*values) -> bool:
+    """True if one of `values` is a tuple or list with a value of the kernel in it."""
+    return any(isinstance(v, (tuple, list)) and (_needs_ir(*map(plain, v)) or _holds_ir(*v)) for v in values)
+
+
+def _equal(a, b):
+    """``a == b`` of containers, element by element."""
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        if type(a) is not type(b) or len(a) != len(b):
+            return False
+        result: Any = True
+        for x, y in zip(a, b):
+            result = logical_and(result, _equal(plain(x), plain(y)))
+        return result
+    return compare(("Eq",), a, b)
+
+
+def _contained(value, container):
+    """``value in container``."""
+    if _needs_ir(container):
+        raise UnsupportedConstruct(f"'in' looks into Python's containers, not into {_describe(container)}", hint="compare in a loop")
+    if not isinstance(container, (tuple, list, set, frozenset, dict, range)) or not (
+        _needs_ir(value) or _holds_ir(value, list(container))
+    ):
+        return value in container
+    if isinstance(container, range):
+        first, last = sorted((container[0], container[-1])) if container else (1, 0)
+        inside = compare(("LtE", "LtE"), first, value, last)
+        step = abs(container.step)
+        return inside if step == 1 else logical_and(inside, compare(("Eq",), binop("Mod", binop("Sub", value, first), step), 0))
+    result: Any = False
+    for x in container:
+        result = logical_or(result, _equal(value, plain(x)))
     return result
 
 

@@ -3,7 +3,7 @@
 from .calls import fn, nested
 from .control import FOREVER, for_, if_, while_
 from .flow import assert_, boolop, break_, continue_, depth, ifexp, iterable, match_subject, ret, truth, unwind, with_
-from .items import augitem, dtype, getitem, inplace, place, setattr_, setitem, shape
+from .items import augitem, data, dtype, getitem, inplace, place, setattr_, setitem, shape
 from .names import annotated, bind, declare, get, hint, param, snapshot, target, unpack
 from .operators import binop, compare, unop
 from .values import UNBOUND
@@ -12,7 +12,7 @@ slice_ = slice
 
 __all__ = [
     "FOREVER", "UNBOUND", "annotated", "assert_", "augitem", "bind", "binop", "boolop", "break_", "compare",
-    "continue_", "declare",
+    "continue_", "data", "declare",
     "depth", "dtype", "fn", "for_", "get", "getitem", "hint", "if_", "ifexp", "inplace", "iterable", "match_subject",
     "nested", "param", "place", "ret",
     "setattr_", "setitem", "shape", "slice_", "snapshot", "target", "truth", "unop", "unpack", "unwind", "while_",

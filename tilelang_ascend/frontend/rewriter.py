@@ -185,7 +185,7 @@ class Rewriter(ast.NodeTransformer):
             first = self.visit(node.test)
         binds = any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test))
         made = kit.header(kit.call("while_", c_names, c_flags, kit.const(binds)), node, node.test)
-        head: list[ast.stmt] = [ast.Expr(kit.method(state, "mark"))]
+        head: list[ast.stmt] = [ast.Expr(kit.method(state, "mark", kit.names(names)))]
         decide = kit.method(state, "decide", first, kit.names(names))
         head.append(ast.Assign([kit.names(names, ast.Store)], decide) if names else ast.Expr(decide))
         head.append(ast.If(ast.Attribute(kit.load(state), "done", ast.Load()), [ast.Break()], []))
@@ -349,6 +349,11 @@ class Rewriter(ast.NodeTransformer):
             return kit.header(kit.call("get", node, kit.const(node.id)), node)
         return node
 
+    def visit_Starred(self, node: ast.Starred):
+        if not isinstance(node.ctx, ast.Load):
+            return self.generic_visit(node)
+        return ast.copy_location(ast.Starred(kit.header(kit.call("iterable", self.visit(node.value)), node.value), ast.Load()), node)
+
     def visit_NamedExpr(self, node: ast.NamedExpr):
         name = node.target.id
         bound = kit.call("bind", kit.call("hint", kit.const(name)), self.visit(node.value), kit.load(name))
@@ -371,7 +376,7 @@ class Rewriter(ast.NodeTransformer):
         return self.visit(index)
 
     def visit_Attribute(self, node: ast.Attribute):
-        if isinstance(node.ctx, ast.Load) and node.attr in ("shape", "dtype"):
+        if isinstance(node.ctx, ast.Load) and node.attr in ("shape", "dtype", "data"):
             return kit.header(kit.call(node.attr, self.visit(node.value)), node)
         return self.generic_visit(node)
 

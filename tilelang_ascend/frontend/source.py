@@ -7,6 +7,7 @@ import copy
 import functools
 import inspect
 import linecache
+import re
 import types
 import weakref
 
@@ -16,6 +17,8 @@ from .rewriter import OPS, rewrite
 LAMBDA = "<lambda>"
 _LAMBDA_NAME = "_tl_lambda"
 _BODY = "_tl_body"
+GENERATED_NAME = re.compile(rf"_tl_factory\.<locals>\.{_BODY}(\.<locals>\.)?")
+"""What Python puts in front of the names of functions of a kernel."""
 
 # Keyed by identity: code objects compare equal although they come from different files. The value keeps its key alive.
 _code_cache: dict[int, tuple[types.CodeType, types.CodeType]] = {}

@@ -24,6 +24,7 @@ from typing import Any, Callable
 
 from .. import interpret
 from ..errors import (
+    InvalidArgument,
     InvalidKernel,
     Location,
     TilelangAscendError,
@@ -36,8 +37,8 @@ from . import calls, ops
 from .annotations import DType, TensorSpec
 from .builder import Builder, is_user_code, span_of
 from .keywords import other_meaning
-from .source import rewritten_function
-from .values import Restart, StopProbe
+from .source import GENERATED_NAME, rewritten_function
+from .values import Restart, StopProbe, is_ir
 
 _MAX_RESTARTS = 64
 
@@ -81,6 +82,26 @@ def _locate(error: Exception) -> None:
             hint="lambdas defined outside the kernel run as plain Python: "
             "use T.if_then_else, T.And, T.Or in them, or a def",
         ) from error
+    if isinstance(error, _PYTHON_ERRORS) and _is_ours(error):
+        text = GENERATED_NAME.sub("", str(error)).strip().splitlines() or [type(error).__name__]
+        raise InvalidArgument(f"{text[-1] if text[0].startswith('Check failed') else text[0]} ({type(error).__name__})", at=where) from error
+
+
+_IR_TYPES = ("Var", "Expr", "PrimType", "TensorLoad", "TensorRegion")
+_PYTHON_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def _is_ours(error: Exception) -> bool:
+    """True for an operation of Python that the tracer did for the user, or that the user's code did on a value of the IR; any other error
+    of the user's code shows its place itself.
+    """
+    traceback = error.__traceback__
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    code = traceback.tb_frame.f_code
+    if not is_user_code(code) or not linecache.getline(code.co_filename, traceback.tb_lineno):
+        return True
+    return is_ir(getattr(error, "obj", None)) or isinstance(error, TypeError) and any(n in str(error) for n in _IR_TYPES)
 
 
 def _recursive_call(error: RecursionError) -> Location | None:

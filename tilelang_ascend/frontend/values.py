@@ -75,6 +75,13 @@ class ElementRef(ScalarVar):
         return element(self.buffer, self.indices)
 
 
+@dataclasses.dataclass(frozen=True)
+class Storage:
+    """Where a buffer lies (``x.data``), without its shape and dtype."""
+
+    buffer: Any
+
+
 @dataclasses.dataclass
 class LoopSpec:
     """What `T.serial`, `T.Parallel`, `T.Pipelined` … return; only a `for` statement of a kernel can use it.

@@ -44,13 +44,14 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     from .. import codegen, ir
     from ..analysis.output_gaps import output_gaps
     from ..transform import pipeline
+    from ..transform.resolve_tensor_views import resolve_tensor_views
 
     name = str(func.attrs["global_symbol"])
     announce = env.PRINT_ON_COMPILATION.get()
     if announce:
         get_logger().info("begins to compile kernel %s for %s", name, chip.name)
     lowered = pipeline.lower(func, chip, options=pipeline.Options(**options))
-    gaps = output_gaps(func, {func.params[i].name for i in out_idx})
+    gaps = output_gaps(resolve_tensor_views(func), {func.params[i].name for i in out_idx})
     source = codegen.emit(lowered.ascend_ir)
     abi, kernel_type = describe_program(lowered.ascend_ir)
     artifact = Artifact(

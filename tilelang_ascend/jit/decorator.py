@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable
 
 from .. import interpret
 from ..errors import InvalidKernel
+from ..runtime.graphs import outside_of_graphs
 from ..runtime.kernel import JITKernel
 from .compile import compile_prim_func, is_prim_func, par_map
 from .fingerprint import call_fingerprint
@@ -46,6 +47,7 @@ class JITImpl:
 
         return "eager" if is_eager(self.func) else "lazy"
 
+    @outside_of_graphs
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Lazy: the compiled kernel. Eager: run on the tensors given, return the outputs."""
         if self.mode == "lazy":

@@ -6,7 +6,7 @@ from ..errors import InvalidArgument, KernelSyntaxError, NonStaticShape, NotYetA
 from ..frontend.annotations import dtype_name
 from ..frontend.builder import Builder, constant
 from ..frontend.keywords import Ignored
-from ..frontend.operators import as_scalar, cast, plain
+from ..frontend.operators import as_integer, cast, plain
 from ..frontend.values import ScalarVar, is_expr
 from ..ir import BufferStore, IntImm, decl_buffer
 
@@ -29,6 +29,8 @@ def _static(shape, name: str) -> list[int]:
         if known <= 0:
             raise InvalidArgument(f"dimension {axis} of {name} is {known}, it must be positive")
         out.append(known)
+    if not out:
+        raise InvalidArgument(f"{name} has no dimensions", hint="a single number is T.alloc_var(dtype), a tile of one element has the shape (1,)")
     return out
 
 
@@ -58,7 +60,10 @@ def alloc_local(shape, dtype="float32", scope: Ignored = "local"):
 def alloc_global(shape, dtype="float32", scope: Ignored = "global"):
     """A device workspace in GM that lives as long as the launch. Shapes may be run-time expressions."""
     builder = Builder.current("T.alloc_global")
-    dims = [d if isinstance(d, int) else as_scalar(d) for d in _dims(shape)]
+    dims = [as_integer(d, f"dimension {axis} of a workspace") for axis, d in enumerate(_dims(shape))]
+    for axis, d in enumerate(dims):
+        if isinstance(d, int) and d <= 0:
+            raise InvalidArgument(f"dimension {axis} of a workspace is {d}, it must be positive")
     return builder.alloc(dims, dtype_name(dtype), "global", builder.hinted_name("workspace"))
 
 
@@ -115,7 +120,7 @@ def empty(*shape, dtype="float32"):
         )
     name = builder.hinted_name("out")
     buffer = decl_buffer(
-        [d if isinstance(d, int) else as_scalar(d) for d in map(plain, dims)], dtype_name(dtype), name, scope="global"
+        [as_integer(d, f"dimension {axis} of {name}") for axis, d in enumerate(dims)], dtype_name(dtype), name, scope="global"
     )
     builder.outputs.append(buffer)
     return buffer

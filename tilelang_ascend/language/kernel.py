@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from ..errors import InvalidArgument, KernelSyntaxError, UnsupportedConstruct
-from ..frontend.builder import Builder, constant, index_var, span_of, user_location
+from ..frontend.builder import Builder, index_var, span_of, user_location
 from ..frontend.keywords import Ignored, checked
-from ..frontend.operators import as_scalar, plain
+from ..frontend.operators import as_integer, loop_extent, plain
 from ..frontend.values import StopProbe, Unavailable
-from ..ir import For, ForKind, IntImm
+from ..ir import For, ForKind, IntImm, const_int, seq
 
 _MAX_GRID_DIMS = 3
 
@@ -42,10 +43,17 @@ class Kernel:
             blocks = tuple(blocks[0])
         if not 1 <= len(blocks) <= _MAX_GRID_DIMS:
             raise InvalidArgument(f"T.Kernel takes 1 to {_MAX_GRID_DIMS} grid extents, got {len(blocks)}")
-        self.extents = [as_scalar(b, "a grid extent") for b in blocks]
-        for e in self.extents:
-            if (n := constant(e)) is not None and n < 0:
+        extents = [as_integer(b, "a grid extent") for b in blocks]
+        known = [e for e in extents if isinstance(e, int)]
+        for n in known:
+            if n < 0:
                 raise InvalidArgument(f"a grid extent is {n}")
+        if (total := math.prod(known)) >= 2**31:
+            raise InvalidArgument(
+                f"the grid has {' x '.join(map(str, known))} = {total} blocks, at most {2**31 - 1} can be counted",
+                hint="give each block more work: a larger tile, or a loop over several",
+            )
+        self.extents = [loop_extent(e) for e in extents]
         self.threads, self.is_npu = threads, is_npu
         self.names: tuple = ()
         self.kind = "list"
@@ -66,6 +74,10 @@ class Kernel:
                 "a launch inside run-time control flow", hint="put the condition inside the kernel"
             )
         self.where = user_location()
+        if self.kind == "list" and len(self.names) not in (0, len(self.extents) + (1 if self.is_npu else 0), len(self.extents)):
+            raise InvalidArgument(
+                f"T.Kernel with {len(self.extents)} grid extents binds {len(self.names)} names", hint="one name for each extent"
+            )
         names = list(self.names[: len(self.extents)]) if self.kind == "list" or len(self.extents) == 1 else []
         names += [f"b{axis}" for axis in "xyz"[len(names) :]]
         self.vars = [
@@ -95,6 +107,8 @@ class Kernel:
             return
         builder = Builder.current()
         body, span = builder.pop(self.region), span_of(self.where)
+        if any(const_int(e) == 0 for e in self.extents):  # a grid without blocks does nothing
+            body, self.extents = seq(), [IntImm("int32", 1)] * len(self.extents)
         for axis in reversed(range(len(self.vars))):
             zero = IntImm("int32", 0)
             body = For(

@@ -6,7 +6,7 @@ from ..errors import InvalidArgument, InvalidKernel
 from ..frontend.builder import Builder, constant
 from ..frontend.control import serial_range
 from ..frontend.keywords import Ignored
-from ..frontend.operators import as_scalar, binop, compare, plain
+from ..frontend.operators import as_integer, as_scalar, binop, compare, plain
 from ..frontend.values import LoopSpec
 from ..ir import Break, Continue, tirx
 from .math import ceildiv
@@ -57,17 +57,14 @@ def parallel(start, stop=None, *, annotations: Ignored = None) -> LoopSpec:
     """``T.parallel(n)``: one-dimensional `T.Parallel`."""
     if stop is None:
         return Parallel(start)
+    start, stop = as_integer(start, "the start of T.parallel"), as_integer(stop, "the end of T.parallel")
     spec = Parallel(binop("Sub", stop, start))
     spec.make_values = lambda i: binop("Add", i, start)
     return spec
 
 
 def _extent(value, what: str):
-    value = plain(value)
-    known = constant(value)
-    if known is not None:
-        return int(known)
-    return as_scalar(value, f"an extent of {what}")
+    return as_integer(value, f"an extent of {what}")
 
 
 def Pipelined(
@@ -98,7 +95,10 @@ def Persistent(domain, wave_size, index, group_size=8, num_stages: int = 0, *, a
     Tiles are walked in groups of `group_size` along the last dimension, so that blocks running at the same time share
     operands. Iterations past the last tile leave the loop.
     """
-    domain = [plain(d) for d in domain]
+    if not isinstance(domain, (tuple, list)) or not domain:
+        raise InvalidArgument(f"the domain of T.Persistent is {domain!r}, a list of extents is needed", hint="T.Persistent([gx, gy], waves, cid)")
+    domain = [as_integer(d, "an extent of T.Persistent") for d in domain]
+    wave_size, index = as_integer(wave_size, "the wave size of T.Persistent"), as_integer(index, "the index of T.Persistent")
     total = domain[0]
     for d in domain[1:]:
         total = binop("Mult", total, d)

@@ -16,7 +16,7 @@ from ..frontend.annotations import dtype_name, is_float
 from ..frontend.builder import constant
 from ..frontend.operators import as_scalar, binop, cast, match, number, plain
 from ..frontend.values import is_expr
-from ..ir import dtype_of, tirx
+from ..ir import dtype_of, itemsize, tirx
 from .tiles import elementwise, is_tile
 
 _SQRT2 = _math.sqrt(2.0)
@@ -148,6 +148,25 @@ def _pick(ir: Callable, python: Callable) -> Callable:
         if not is_expr(a) and not is_expr(b) and not is_tile(a) and not is_tile(b):
             return python(a, b)
         a, b = match(a, b)
+        if dtype_of(a) == "bool" and ir in _OF_BOOLS:
+            return _OF_BOOLS[ir](a, b)
+        return ir(a, b)
+
+    return apply
+
+
+_OF_BOOLS = {tirx.max: tirx.Or, tirx.min: tirx.And}
+
+
+def _integers(ir: Callable, python: Callable) -> Callable:
+    """A quotient or remainder of integers."""
+
+    def apply(a, b):
+        a, b = (operators.as_integer(v, "an operand of an integer division") for v in (a, b))
+        if isinstance(a, int) and isinstance(b, int) and b:
+            return python(a, b)
+        a, b = match(a, b)
+        operators.check_divisor("FloorDiv", a, b)
         return ir(a, b)
 
     return apply
@@ -191,8 +210,8 @@ _BINARY: dict[str, tuple[Callable, str]] = {
     "ieee_sub": (_op("Sub"), "a - b, rounded to nearest."),
     "ieee_mul": (_op("Mult"), "a * b, rounded to nearest."),
     "ieee_fdiv": (_op("Div"), "a / b, rounded to nearest."),
-    "truncdiv": (_pick(tirx.truncdiv, lambda a, b: int(a / b)), "a / b, rounded towards zero."),
-    "truncmod": (_pick(tirx.truncmod, _math.fmod), "Remainder of truncdiv."),
+    "truncdiv": (_integers(tirx.truncdiv, lambda a, b: builtins.abs(a) // builtins.abs(b) * (1 if (a < 0) == (b < 0) else -1)), "a / b, rounded towards zero."),
+    "truncmod": (_integers(tirx.truncmod, lambda a, b: builtins.abs(a) % builtins.abs(b) * (1 if a >= 0 else -1)), "Remainder of truncdiv."),
 }
 
 
@@ -228,14 +247,11 @@ def bitwise_not(x, *rest):
 
 def ceildiv(lhs, rhs, span=None):
     """`lhs / rhs`, rounded up. Python integers give a Python integer."""
-    lhs, rhs = plain(lhs), plain(rhs)
-    for v in (lhs, rhs):
-        if v is None or isinstance(v, float):
-            raise InvalidArgument(f"T.ceildiv needs integers, got {v!r}")
-    a = constant(lhs) if is_expr(lhs) else lhs
-    b = constant(rhs) if is_expr(rhs) else rhs
-    if isinstance(a, int) and isinstance(b, int):
-        return -(-a // b)
+    lhs, rhs = (operators.as_integer(v, "an argument of T.ceildiv") for v in (lhs, rhs))
+    if isinstance(rhs, int) and rhs == 0:
+        raise InvalidArgument(f"'{lhs}' is divided by zero", hint="an integer has no quotient by zero")
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return -(-lhs // rhs)
     return binop("FloorDiv", binop("Add", lhs, binop("Sub", rhs, 1)), rhs)
 
 
@@ -299,8 +315,12 @@ def reinterpret(value, dtype, span=None):
     """The bits of `value` seen as another dtype of the same size."""
     if isinstance(value, str) or (isinstance(value, type) and not is_expr(value)):
         value, dtype = dtype, value
-    value = as_scalar(value)
-    return tirx.reinterpret(dtype_name(dtype), value)
+    value, dtype = as_scalar(value), dtype_name(dtype)
+    if itemsize(dtype_of(value)) != itemsize(dtype):
+        raise InvalidArgument(
+            f"T.reinterpret of a {dtype_of(value)} as {dtype}, which has another size", hint="the sizes in bytes must agree; T.cast converts"
+        )
+    return tirx.reinterpret(dtype, value)
 
 
 def infinity(dtype, span=None):

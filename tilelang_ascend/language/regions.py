@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InvalidArgument, ShapeMismatch
 from ..frontend.builder import Builder, constant
-from ..frontend.operators import as_scalar, binop, plain
+from ..frontend.operators import as_integer, as_scalar, binop, plain
 from ..frontend.values import ScalarVar, is_buffer, is_expr, is_region
 from ..ir import Range, TensorLoad, sym, tirx
 
@@ -147,13 +147,21 @@ def same(a, b) -> bool:
 def sized(value, size, what: str) -> Operand:
     """An operand with an explicit size list, aligned at the right."""
     op = operand(value, what)
-    size = [_number(plain(s)) for s in size]
+    if not isinstance(size, (tuple, list)):
+        raise InvalidArgument(f"the size list of {what} is {size!r}", hint="give a list of extents: size=[16, 32]")
+    size = [_positive(as_integer(s, f"a size of {what}"), what) for s in size]
     if len(size) > len(op.mins) and any(s != 1 for s in size[: len(size) - len(op.mins)]):
         raise ShapeMismatch(f"{op.describe()} has {len(op.mins)} dimensions, the size list {size} has {len(size)}")
     size = size[max(0, len(size) - len(op.mins)) :]
     if op.kind == "slice" or op.kind == "buffer":
         _check_fits(op, size)
     return dataclasses.replace(op, extents=(1,) * (len(op.mins) - len(size)) + tuple(size), kind="slice")
+
+
+def _positive(size, what: str):
+    if isinstance(size, int) and size <= 0:
+        raise InvalidArgument(f"a size of {what} is {size}, it must be positive")
+    return size
 
 
 def _check_fits(op: Operand, size: list) -> None:

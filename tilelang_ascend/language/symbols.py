@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from ..errors import InvalidArgument, NotYetAvailable
 from ..frontend.annotations import dtype_name
-from ..frontend.builder import Builder
+from ..frontend.builder import Builder, user_location
 from ..ir import Var
 
 
+def _integer_dtype(dtype) -> str:
+    name = dtype_name(dtype)
+    if not name.startswith(("int", "uint")):
+        raise InvalidArgument(f"a dimension of dtype {name}", hint="dimensions are integers: int32 or int64", at=user_location())
+    return name
+
+
 def _names(text: str) -> list[str]:
+    if not isinstance(text, str):
+        raise InvalidArgument(f"{text!r} is not a name", hint='write T.dynamic("M")', at=user_location())
     names = [n.strip() for n in text.replace(",", " ").split()]
     if not names or not all(n.isidentifier() for n in names):
-        raise InvalidArgument(f"{text!r} is not a list of names", hint='write T.dynamic("M, N")')
+        raise InvalidArgument(f"{text!r} is not a list of names", hint='write T.dynamic("M, N")', at=user_location())
     return names
 
 
 def dynamic(name: str, dtype="int32"):
     """``M, N = T.dynamic("M, N")``: dimensions bound to the tensors' shapes at each launch."""
-    out = [Var(n, dtype_name(dtype)) for n in _names(name)]
+    out = [Var(n, _integer_dtype(dtype)) for n in _names(name)]
     return out[0] if len(out) == 1 else tuple(out)
 
 

@@ -6,9 +6,9 @@ from typing import Callable
 
 from ..errors import ShapeMismatch
 from ..frontend.builder import Builder, constant, index_var
-from ..frontend.operators import as_scalar, cast, plain
+from ..frontend.operators import as_scalar, cast, loop_extent, plain
 from ..frontend.values import is_buffer, is_region
-from ..ir import BufferLoad, For, ForKind, IntImm, as_expr
+from ..ir import BufferLoad, For, ForKind, IntImm
 from .regions import Operand, offset, same, shape_text, tile_operand
 
 
@@ -50,7 +50,7 @@ def parallel(shape: list, body: Callable) -> None:
         nest = For(
             variables[depth],
             IntImm("int32", 0),
-            as_expr(shape[depth]),
+            loop_extent(shape[depth]),
             ForKind.PARALLEL,
             nest,
             annotations=notes,
@@ -65,7 +65,7 @@ def _serial(builder: Builder, shape: list, body: Callable) -> None:
     body(variables)
     nest, span = builder.pop(region), builder.span()
     for var, extent in reversed(list(zip(variables, shape))):
-        nest = For(var, IntImm("int32", 0), as_expr(extent), ForKind.SERIAL, nest, span=span)
+        nest = For(var, IntImm("int32", 0), loop_extent(extent), ForKind.SERIAL, nest, span=span)
     builder.emit(nest)
 
 

@@ -5,25 +5,26 @@ from __future__ import annotations
 import math
 
 from ..errors import InvalidArgument, ShapeMismatch
-from ..frontend.annotations import dtype_name
-from ..frontend.builder import Builder
-from ..frontend.operators import plain
-from ..frontend.values import is_buffer
-from ..ir import const_int, full_region, itemsize, scope_of, tile_op
+from ..frontend.annotations import Tensor, TensorSpec, dtype_name, make_spec
+from ..frontend.builder import Builder, constant
+from ..frontend.operators import as_scalar, binop, plain
+from ..frontend.values import Storage, is_buffer
+from ..ir import const_int, dtype_of, full_region, itemsize, scope_of, tile_op
 from .alloc import _static
+from .regions import same, shape_text
 
 
 def view(src, shape=None, dtype=None, strides=None):
-    """The storage of the on-chip buffer `src` seen with another shape or dtype; the sizes in bytes must agree."""
+    """The storage of `src` seen with another shape or dtype; the sizes in bytes must agree."""
     if not is_buffer(src):
         raise InvalidArgument(f"T.view takes a whole buffer, got {src!r}")
     if strides is not None:
         raise InvalidArgument("T.view with strides", hint="index the original buffer instead")
     old = [const_int(s) for s in src.ty.shape]
-    if None in old or scope_of(src) == "global":
-        raise InvalidArgument(
-            f"T.view of {src.name}, which is a tensor in GM", hint="declare the argument with the shape you need"
-        )
+    if scope_of(src) == "global":
+        if shape is None:
+            shape = _as_dtype(src, dtype_name(dtype) if dtype is not None else dtype_of(src))
+        return tensor_view(Storage(src), make_spec(shape, dtype if dtype is not None else dtype_of(src)))
     new_dtype = dtype_name(dtype) if dtype is not None else str(src.ty.dtype)
     have = math.prod(old) * itemsize(src.ty.dtype)
     if shape is None:
@@ -41,6 +42,47 @@ def view(src, shape=None, dtype=None, strides=None):
     buffer = builder.alloc(dims, new_dtype, scope_of(src), name)
     builder.emit(tile_op("view", full_region(buffer), full_region(src), span=builder.span()))
     return buffer
+
+
+def _as_dtype(src, dtype: str) -> tuple:
+    """The shape of a tensor whose last dimension is counted in elements of `dtype`."""
+    *rest, last = src.ty.shape
+    return (*rest, binop("FloorDiv", binop("Mult", last, itemsize(src.ty.dtype)), itemsize(dtype)))
+
+
+def tensor_view(data, spec: TensorSpec):
+    """``T.Tensor(shape, dtype, X.data)``: the memory of the tensor X under another name, with another shape or dtype.
+
+    Errors: InvalidArgument for anything but the storage of a contiguous tensor in GM, ShapeMismatch for other sizes in bytes.
+    """
+    builder = Builder.current("T.Tensor(shape, dtype, data)")
+    if isinstance(data, Storage) and scope_of(data.buffer) != "global":
+        return view(data.buffer, spec.shape, spec.dtype)
+    if not isinstance(data, Storage):
+        raise InvalidArgument(f"the data of T.Tensor is {data!r}", hint="give the storage of a tensor: T.Tensor(shape, dtype, X.data)")
+    src = data.buffer
+    if len(src.ty.strides) or spec.strides is not None:
+        raise InvalidArgument(f"{src.name} seen with strides", hint="index the tensor as it is declared")
+    if builder.region.inside("loop") or builder.region.inside("parallel") or builder.region.inside("branch") or builder.region.inside("while"):
+        raise InvalidArgument(f"{src.name} is given another shape inside run-time control flow", hint="do so at the start of the kernel")
+    have, want = (_bytes(shape, dtype) for shape, dtype in ((src.ty.shape, dtype_of(src)), (spec.shape, spec.dtype)))
+    if not same(have, want) and (constant(have) is not None and constant(want) is not None):
+        raise ShapeMismatch(f"{src.name} has {have} bytes, T.Tensor of shape {shape_text(spec.shape)} {spec.dtype} needs {want}")
+    name = builder.hinted_name(f"{src.name}_view")
+    buffer = builder.alloc([as_scalar(d) for d in spec.shape], spec.dtype, "global", name)
+    builder.emit(tile_op("view", full_region(buffer), full_region(src), span=builder.span()))
+    return buffer
+
+
+def _bytes(shape, dtype: str):
+    total = itemsize(dtype)
+    for d in shape:
+        d = d if (known := const_int(d)) is None else known
+        total = binop("Mult", total, d)
+    return total
+
+
+type(Tensor).view = staticmethod(tensor_view)
 
 
 def reshape(src, shape):

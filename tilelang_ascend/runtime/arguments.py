@@ -56,9 +56,17 @@ class Launch:
     _copies: list[tuple[HostTensor, np.ndarray, tuple[int, ...]]] = field(default_factory=list)
 
     def write_back(self) -> None:
-        """Copy results into the caller's tensors that could not be used in place."""
+        """Copy results into the caller's tensors that could not be used in place, and tell autograd of those that were."""
         for tensor, flat, strides in self._copies:
             tensor.copy_from(flat, strides)
+        for buffer in self.buffers.values():
+            if buffer.parameter.writes and buffer.initialized:
+                HostTensor(self.tensors[buffer.name]).note_write()
+
+    @property
+    def wants_gradient(self) -> bool:
+        """True when a caller might expect gradients of the results."""
+        return any(HostTensor(t).wants_gradient for t in self.tensors.values())
 
     @property
     def result(self) -> Any:
@@ -123,6 +131,9 @@ def _check_tensor(p: Parameter, value: Any) -> HostTensor:
             f"Expected a tensor for parameter {p.name}, got {type(value).__name__}{hint}", at=p.location
         )
     tensor = HostTensor(value)
+    missing = tensor.missing_memory
+    if missing is not None:
+        raise ArgumentValueError(f"The tensor passed for parameter {p.name} has no elements in memory: {missing}", at=p.location)
     if tensor.dtype != p.dtype:
         raise ArgumentValueError(
             f"Buffer dtype mismatch for parameter {p.name}: "

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..log import get_logger
 from . import launches
 from .arguments import bind
 from .artifact import Artifact
 from .executors import choose
+from .graphs import outside_of_graphs
 from .params import Parameter
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class JITKernel:
         self.latency: float | None = None
         self.ref_latency: float | None = None
 
+    @outside_of_graphs
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel. Returns None, the output, or a tuple of outputs.
 
@@ -43,6 +46,11 @@ class JITKernel:
         """
         executor = choose(self.execution_backend)
         launch = bind(self.artifact.signature, self.artifact.name, args, kwargs)
+        if launch.wants_gradient and "gradient" not in self.artifact.told:
+            self.artifact.told.add("gradient")
+            get_logger().warning(
+                "%s: its results carry no gradient; call it in the forward function of a torch.autograd.Function", self.artifact.name
+            )
         launches.notify(self.artifact, launch)
         executor.launch(self.artifact, launch)
         launch.write_back()

@@ -94,10 +94,53 @@ class HostTensor:
         except np.exceptions.TooHardError:
             return True
 
+    @property
+    def missing_memory(self) -> str | None:
+        """Why there are no elements in memory to read or write; None when there are."""
+        if not self.is_torch:
+            return None
+        import torch
+
+        if torch._C._get_tracing_state() is not None:
+            return "torch.jit.trace records operators of torch alone"
+        if self.value.is_nested:
+            return "it is a nested tensor"
+        if str(self.value.layout) != "torch.strided" or self.value.device.type != "cpu":
+            return None
+        if torch._C._functorch.is_functorch_wrapped_tensor(self.value):
+            return "it is a tensor of torch.func; use torch.library.custom_op to call a kernel there"
+        try:
+            return None if self.size == 0 or self.value.data_ptr() else f"this {type(self.value).__name__} has no storage"
+        except RuntimeError:
+            return f"this {type(self.value).__name__} has no storage"
+
+    @property
+    def wants_gradient(self) -> bool:
+        """True when autograd would record what is done with the tensor."""
+        if not self.is_torch or not self.value.requires_grad:
+            return False
+        import torch
+
+        return torch.is_grad_enabled()
+
+    def note_write(self) -> None:
+        """Tell autograd that the elements have changed, so that a gradient that needs the old ones is an error."""
+        if self.is_torch and not self.value.is_inference():
+            import torch
+
+            torch.autograd.graph.increment_version(self.value)
+
+    @property
+    def is_negated(self) -> bool:
+        """True for views of torch whose elements are the negatives of what is in memory."""
+        return self.is_torch and self.value.is_neg()
+
     def has_strides(self, strides: tuple[int, ...]) -> bool:
-        """True when walking the tensor with `strides` meets the same addresses (dimensions of size 1 do not matter)."""
+        """True when walking the memory with `strides` meets the elements (dimensions of size 1 do not matter)."""
         if self.size == 0:
             return True
+        if self.is_negated:
+            return False
         if not self.is_torch and any(s % self.value.itemsize for s in self.value.strides):
             return False
         return all(n == 1 or have == want for n, have, want in zip(self.shape, self.strides, strides))
@@ -120,11 +163,16 @@ class HostTensor:
 
     def copy_to(self, flat: np.ndarray, strides: tuple[int, ...]) -> None:
         """Write every element into the flat array at the offsets given by `strides`."""
-        view = self._as_numpy()
-        _strided(flat, self.shape, strides)[...] = view
+        plain = HostTensor(self.value.detach().resolve_neg()) if self.is_negated else self
+        _strided(flat, self.shape, strides)[...] = plain._as_numpy()
 
     def copy_from(self, flat: np.ndarray, strides: tuple[int, ...]) -> None:
         """Read every element back from the flat array."""
+        if self.is_negated:
+            plain = HostTensor(empty(self.shape, self.dtype, True))
+            plain.copy_from(flat, strides)
+            self.value.detach().copy_(plain.value)
+            return
         self._as_numpy()[...] = _strided(flat, self.shape, strides)
 
     def assign(self, data: np.ndarray) -> None:
@@ -133,16 +181,18 @@ class HostTensor:
 
     def tobytes(self) -> bytes:
         """The elements in row-major order."""
-        return self._as_numpy().tobytes()
+        plain = HostTensor(self.value.detach().resolve_neg()) if self.is_negated else self
+        return plain._as_numpy().tobytes()
 
     def _as_numpy(self) -> np.ndarray:
-        """A numpy view of the same memory whose elements are raw bits, so that a copy converts nothing."""
+        """A numpy view of the same memory whose elements are raw bits, so that a copy converts nothing. Negated views lose their sign."""
         raw = _RAW[dtypes.itemsize(self.dtype)]
         if not self.is_torch:
             return self.value.view(raw)
         import torch
 
-        return self.value.detach().view(getattr(torch, raw)).numpy()
+        value = torch._neg_view(self.value.detach()) if self.is_negated else self.value.detach()
+        return value.view(getattr(torch, raw)).numpy()
 
 
 _RAW = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}

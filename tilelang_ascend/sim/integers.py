@@ -8,7 +8,7 @@ TVM sees them: a divisor that is no constant goes to a function of the native li
 
 from __future__ import annotations
 
-from ..codegen.signs import is_nonnegative, is_nonzero
+from ..codegen.signs import is_below, is_nonnegative, is_nonzero
 from ..ir import IntImm, const_int, dtype_of, itemsize, op_name, tirx, walk_expr
 
 #: node -> (node that rounds towards zero, function of the native library)
@@ -31,7 +31,7 @@ def wrapped(value: int, dtype: str) -> int:
 
 def needs_rewrite(e) -> bool:
     """True for the nodes `rewrite` changes (its operands aside)."""
-    return _divides(e) or _wraps(e) or (type(e) is tirx.Select and _may_divide(e)) or (isinstance(e, tirx.Cast) and "int" in dtype_of(e) and "int" in dtype_of(e.value))
+    return _divides(e) or _wraps(e) or _shifts_out(e) or _saturates(e) or (type(e) is tirx.Select and _may_divide(e)) or (isinstance(e, tirx.Cast) and "int" in dtype_of(e) and "int" in dtype_of(e.value))
 
 
 def rewrite(e, nonnegative: set, line: int = 0):
@@ -50,6 +50,19 @@ def rewrite(e, nonnegative: set, line: int = 0):
         return result if dtype_of(e) == "int64" else tirx.Cast(e.ty.dtype, result)
     if type(e) is tirx.Select and _may_divide(e):  # Both sides of a Select are computed.
         return tirx.if_then_else(e.condition, e.true_value, e.false_value)
+    if _saturates(e):
+        low, high = _limits(dtype_of(e))
+        result = tirx.call_pure_extern(
+            "int64", "tla_to_integer", tirx.Cast("float64", e.value), IntImm("int64", low), IntImm("int64", high)
+        )
+        return result if dtype_of(e) == "int64" else tirx.Cast(e.ty.dtype, result)
+    if _shifts_out(e):
+        bits, dtype = 8 * itemsize(dtype_of(e)), dtype_of(e.b)
+        most = tirx.const(bits - 1, dtype)
+        inside = tirx.all(tirx.const(0, dtype) <= e.b, e.b <= most)
+        if isinstance(e, tirx.RShift) and dtype_of(e).startswith("int"):
+            return e.a >> tirx.Select(inside, e.b, most)
+        return tirx.Select(inside, type(e)(e.a, tirx.Select(inside, e.b, most)), tirx.const(0, dtype_of(e)))
     if _wraps(e):
         a, b = (tirx.Cast("uint64", x) for x in (e.a, e.b))
         # 2**32 keeps a difference from wrapping.
@@ -62,6 +75,26 @@ def rewrite(e, nonnegative: set, line: int = 0):
 
 def _divides(e) -> bool:
     return type(e) in DIVISIONS and "int" in dtype_of(e)
+
+
+def _shifts_out(e) -> bool:
+    """True for shifts by an amount of run time that may lie outside of the width: bits are gone then, and the sign (or 0) remains."""
+    return isinstance(e, (tirx.LShift, tirx.RShift)) and not is_below(e.b, 8 * itemsize(dtype_of(e)))
+
+
+def _saturates(e) -> bool:
+    """True for conversions of floats to integers: what the integer does not hold is the nearest it does, NaN is 0."""
+    return isinstance(e, tirx.Cast) and "float" in dtype_of(e.value) and "int" in dtype_of(e) and dtype_of(e) != "uint64"
+
+
+def _limits(dtype: str) -> tuple[int, int]:
+    """Ends of the range a conversion to `dtype` keeps; uint16 and uint32 are low bits of it, as they are in vectors."""
+    bits = 8 * itemsize(dtype)
+    if dtype in ("uint16", "uint32"):
+        return -(1 << 31), (1 << 31 if bits == 16 else 1 << 32) - 1
+    if dtype.startswith("uint"):
+        return 0, (1 << bits) - 1
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
 def _may_divide(e) -> bool:

@@ -36,11 +36,12 @@ from ..ir import (
     op_name,
     scope_of,
     statements,
+    structural_equal,
     walk_expr,
 )
 from .reference_expr import Slots
 from .reference_memory import Conflict, Env, InterpreterError, Memory, Scalar, Trace, declare
-from .reference_numbers import convert, numpy_dtype, poison
+from .reference_numbers import BINARY, convert, numpy_dtype, poison
 from .reference_ops import ATOMICS, TILE_OPS
 
 CUBE_SCOPES = ("local.l0a", "local.l0b", "local.l0c", "shared.l1")
@@ -133,7 +134,7 @@ def execute(
     body = program.stmt(func.body)
     blocks = int(func.attrs["ascend.block_dim"]) if func.attrs and "ascend.block_dim" in func.attrs else 1
     for block in range(blocks):
-        envs = []
+        envs: list[Env] = []
         for cube, sub in kinds:
             env = Env([None] * (len(program.slots.of) + 1), block, sub, cube, not cube or len(kinds) == 1)
             for slot, p, a in zip(start, params, args):
@@ -141,7 +142,8 @@ def execute(
             for slot, n in shape_slots:
                 env.values[slot] = n
             envs.append(env)
-        body(envs)
+        with np.errstate(all="ignore"):
+            body(envs)
     return result
 
 
@@ -190,6 +192,8 @@ class _Program:
     def __init__(self, result: Result, versions: bool, budget: Budget):
         self.slots, self.result, self.versions, self.budget = Slots(), result, versions, budget
         self.outside: dict = {}
+        self.combined: set = set()
+        """Buffers that the present nest only combines values into."""
         self.sequential: set = set()
         """Slots of loop variables of nests whose iterations depend on each other."""
 
@@ -354,8 +358,9 @@ class _Program:
         slots = [self.slots(x.loop_var) for x in loops]
         extents = [self.slots.expr(_expr(x.annotations.get(COUNT, x.extent))) for x in loops]
         one = self.stmt(body)
+        self.combined = _combined(body)
         apart, lanes = self._in_lanes(body)
-        written = [self.slots(b) for b in _written(body)]
+        written = [self.slots(b) for b in _written(body) if b not in self.combined]
         span, skip = s.span, self._sides(s)
 
         def run(envs):
@@ -550,6 +555,8 @@ class _Program:
     def _lanes_BufferStore(self, s) -> Callable:
         slot, value, span = self.slots(s.buffer), self.slots.expr(s.value), s.span
         scalar, indices = scope_of(s.buffer) == "local.var", [self.slots.expr(i) for i in s.indices]
+        if s.buffer in self.combined:
+            return self._lanes_combine(s, slot, indices)
 
         def run(env):
             at = [] if scalar else [self.value(env, i, span) for i in indices]
@@ -562,6 +569,18 @@ class _Program:
                 memory.store(env, found)
             else:
                 self.guarded(span, memory.store, env, at, found)
+
+        return run
+
+    def _lanes_combine(self, s, slot: int, indices: list) -> Callable:
+        """`b[…] = b[…] op value`, which several lanes may do to one element."""
+        function, value, span = BINARY[type(s.value).__name__], self.slots.expr(s.value.b), s.span
+
+        def run(env):
+            at = [self.value(env, i, span) for i in indices]
+            env.undefined = False
+            found = self.checked(value, env, span)
+            self.guarded(span, self.memory(env, slot, span).update, env, at, found, function)
 
         return run
 
@@ -644,6 +663,25 @@ def _grids(sizes: tuple) -> list:
 def _written(body) -> list:
     """Buffers that a nest stores to."""
     return list(dict.fromkeys(s.buffer for s in statements(body) if isinstance(s, BufferStore) and scope_of(s.buffer) != "local.var"))
+
+
+_COMMUTING = ("Add", "Max", "Min")
+
+
+def _combined(body) -> set:
+    """Buffers of which a nest only replaces elements by the element `op` something, with one `op`: the order does not matter."""
+    ops: dict = {}
+    loads: dict = {}
+    for s in statements(body):
+        for e in exprs(s):
+            walk_expr(e, lambda x: loads.update({x.source: loads.get(x.source, 0) + 1}) if isinstance(x, TensorLoad) else None)
+        if not isinstance(s, BufferStore) or scope_of(s.buffer) == "local.var":
+            continue
+        kind, old = type(s.value).__name__, getattr(s.value, "a", None)
+        same = kind in _COMMUTING and isinstance(old, TensorLoad) and old.source.same_as(s.buffer)
+        same = same and all(map(structural_equal, old.indices, s.indices))
+        ops.setdefault(s.buffer, []).append(kind if same else None)
+    return {b for b, kinds in ops.items() if None not in kinds and len(set(kinds)) == 1 and loads.get(b) == len(kinds)}
 
 
 def _mentioned(s) -> set:

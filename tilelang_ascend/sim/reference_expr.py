@@ -150,8 +150,7 @@ class Slots:
         function = FUNCTIONS[name]
 
         def call(env):
-            with np.errstate(all="ignore"):
-                return as_value(function(*[np.asarray(a(env)).astype(np.float64)[()] for a in args]), dtype)
+            return as_value(function(*[np.asarray(a(env)).astype(np.float64)[()] for a in args]), dtype)
 
         return call
 

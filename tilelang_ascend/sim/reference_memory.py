@@ -185,7 +185,7 @@ class Memory:
         self._mark(tuple(index), known)
 
     def update(self, env: Env, index: list, value, function) -> None:
-        """Combine elements with values atomically, lane after lane."""
+        """Combine elements with values by `function(old, value)`, lane after lane: several lanes may update one element."""
         if self.clipped:
             inside = self._contained(index)
             if not np.all(inside):
@@ -199,26 +199,23 @@ class Memory:
     def _update(self, env: Env, index: list, value, function) -> None:
         if not env.lanes:
             index = self._one(tuple(index))
-            old = self.data[index]
-            self.data[index] = function(old, self.data.dtype.type(value))
+            self.data[index] = convert(function(loaded(self.data[index]), value), self.data.dtype)
             self._mark(index, env.undefined is False and (self.defined is None or bool(self.defined[index])))
             return
         index = np.broadcast_arrays(*self._many(env, [np.asarray(i) for i in index]), np.empty(env.lanes))[:-1]
-        value = np.broadcast_to(convert(value, self.data.dtype), (env.lanes,))
+        value = np.broadcast_to(np.asarray(value), (env.lanes,))
         known = np.broadcast_to(~np.asarray(env.undefined), (env.lanes,))
         if env.mask is not None:
             index, value, known = tuple(i[env.mask] for i in index), value[env.mask], known[env.mask]
+        index = tuple(index)
         env.undo.append((self, index, self.data[index], None if self.defined is None else self.defined[index]))
-        with np.errstate(all="ignore"):
-            if self.data.dtype.kind in "fiu":
-                function.at(self.data, tuple(index), value)
-            else:  # ufunc.at does not know the dtypes of ml_dtypes
-                for k, at in enumerate(zip(*index)):
-                    self.data[at] = function(self.data[at], value[k])
+        for turn in _turns(np.ravel_multi_index(index, self.data.shape)):
+            at = tuple(i[turn] for i in index)
+            self.data[at] = convert(function(loaded(self.data[at]), value[turn]), self.data.dtype)
         if not known.all():
             self._mark(tuple(i[~known] for i in index), False)
         if self.written is not None:
-            self.written[tuple(index)] = True
+            self.written[index] = True
 
     def restore(self, index, values, defined) -> None:
         """Take a store back."""
@@ -317,6 +314,15 @@ class Trace:
             by = self.reader[flat]
             if np.any((by != -1) & (by != lanes)):
                 raise Conflict
+
+
+def _turns(places: np.ndarray):
+    """Lanes in groups, in order, such that no group has two with the same place."""
+    order = np.argsort(places, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(places[order]) != 0]) if len(places) else np.zeros(0, int)
+    nth = np.arange(len(places)) - np.repeat(starts, np.diff(np.r_[starts, len(places)]))
+    by_turn = order[np.argsort(nth, kind="stable")]
+    return np.split(by_turn, np.cumsum(np.bincount(nth))[:-1]) if len(places) else []
 
 
 def declare(name: str, shape: tuple, dtype: str, **more) -> Memory:

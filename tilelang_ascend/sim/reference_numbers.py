@@ -77,14 +77,6 @@ def as_value(value, dtype: np.dtype):
     return loaded(out) if isinstance(out, np.ndarray) and out.ndim else out
 
 
-def _quiet(function: Callable) -> Callable:
-    def call(*args):
-        with np.errstate(all="ignore"):
-            return function(*args)
-
-    return call
-
-
 def _many(*values) -> bool:
     return any(isinstance(v, np.ndarray) and v.ndim for v in values)
 
@@ -93,7 +85,6 @@ def _is_int(v) -> bool:
     return v.dtype.kind in "iub" if isinstance(v, (np.ndarray, np.generic)) and hasattr(v, "dtype") else isinstance(v, int)
 
 
-@_quiet
 def _div(a, b):
     if not (_is_int(a) and _is_int(b)):
         return np.true_divide(a, b)
@@ -104,7 +95,6 @@ def _div(a, b):
     return np.where(b == 0, 0, quotient)
 
 
-@_quiet
 def _mod(a, b):
     if not (_is_int(a) and _is_int(b)):
         return np.fmod(a, b)
@@ -113,7 +103,6 @@ def _mod(a, b):
     return np.where(b == 0, 0, np.fmod(a, np.where(b == 0, 1, b)))
 
 
-@_quiet
 def _floordiv(a, b):
     if _is_int(a) and _is_int(b):
         if not _many(a, b):
@@ -122,7 +111,6 @@ def _floordiv(a, b):
     return np.floor(np.true_divide(a, b))
 
 
-@_quiet
 def _floormod(a, b):
     if _is_int(a) and _is_int(b):
         if not _many(a, b):
@@ -131,14 +119,12 @@ def _floormod(a, b):
     return np.mod(a, b)
 
 
-@_quiet
 def _larger(a, b):
     if _many(a, b):
         return np.where((a >= b) | (a != a), a, b)
     return a if a >= b or a != a else b
 
 
-@_quiet
 def _smaller(a, b):
     if _many(a, b):
         return np.where((a <= b) | (a != a), a, b)
@@ -146,9 +132,9 @@ def _smaller(a, b):
 
 
 BINARY: dict[str, Callable] = {
-    "Add": _quiet(operator.add),
-    "Sub": _quiet(operator.sub),
-    "Mul": _quiet(operator.mul),
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
     "Div": _div,
     "Mod": _mod,
     "FloorDiv": _floordiv,

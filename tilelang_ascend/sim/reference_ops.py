@@ -125,13 +125,12 @@ def _gemm(program, s) -> Callable:
         if y_known is not None:
             known &= y_known.all(axis=0)[None, :]
         x, y = x.astype(wide), y.astype(wide)
-        with np.errstate(all="ignore"):
-            if x.shape[1] * start.size <= SEQUENTIAL_WORK:
-                product = start
-                for k in range(x.shape[1]):
-                    product = product + x[:, k : k + 1] * y[k : k + 1, :]
-            else:
-                product = start + x @ y
+        if x.shape[1] * start.size <= SEQUENTIAL_WORK:
+            product = start
+            for k in range(x.shape[1]):
+                product = product + x[:, k : k + 1] * y[k : k + 1, :]
+        else:
+            product = start + x @ y
         c.store(env, product, None if known.all() else known.reshape(-1))
 
     return run
@@ -145,16 +144,14 @@ def _reduce(program, s) -> Callable:
         values, known = src.load(env)
         wide = values.astype(np.float32) if is_float(values.dtype) and values.dtype.itemsize < 4 else values
         shape = dst.shape(env)
-        with np.errstate(all="ignore"):
-            result = REDUCTIONS[kind](wide, dim).reshape(shape)
+        result = REDUCTIONS[kind](wide, dim).reshape(shape)
         known = np.ones(shape, bool) if known is None else known.all(axis=dim).reshape(shape)
         if not clear:
             old, before = dst.load(env)
             # What the destination holds keeps its own precision and range.
             both = np.promote_types(result.dtype, old.dtype) if not (is_float(old.dtype) and old.dtype.itemsize < 4) else np.dtype(np.float32)
             both = both if kind not in ("any", "all") else result.dtype
-            with np.errstate(all="ignore"):
-                result = COMBINE[kind](result.astype(both), old.astype(both))
+            result = COMBINE[kind](result.astype(both), old.astype(both))
             known = known if before is None else known & before
         dst.store(env, result, None if known.all() else known.reshape(-1))
 
@@ -170,8 +167,7 @@ def _scan(function) -> Callable:
             values, known = src.load(env)
             wide = values.astype(np.float32) if is_float(values.dtype) else values
             turn = (lambda x: np.flip(x, dim)) if backwards else (lambda x: x)
-            with np.errstate(all="ignore"):
-                result = turn(function(turn(wide), dim))
+            result = turn(function(turn(wide), dim))
             if known is not None:
                 known = turn(np.logical_and.accumulate(turn(known), axis=dim)).reshape(-1)
             dst.store(env, result, known)
@@ -225,8 +221,7 @@ def _atomic(function) -> Callable:
             def tile(env):
                 values, known = src.load(env)
                 old, before = dst.load(env)
-                with np.errstate(all="ignore"):
-                    new = function(old, convert(np.array(values), old.dtype).reshape(old.shape))
+                new = function(old, convert(np.array(values), old.dtype).reshape(old.shape))
                 known = None if known is None else known.reshape(old.shape)
                 known = known if before is None else (before if known is None else known & before)
                 dst.store(env, new, None if known is None else known.reshape(-1))
@@ -240,11 +235,10 @@ def _atomic(function) -> Callable:
             env.undefined = False
             found = number(env)
             if all(n == 1 for n in extents):
-                memory.update(env, mins, found, function)
+                memory.update(env, mins, found, lambda a, b: function(a, convert(b, memory.data.dtype)))
                 return
             old, before = dst.load(env)
-            with np.errstate(all="ignore"):
-                new = function(old, old.dtype.type(found))
+            new = function(old, old.dtype.type(found))
             dst.store(env, new, None if before is None else before.reshape(-1))
 
         return element

@@ -34,11 +34,12 @@ SPREAD_ROWS = 512
 """Elements of one detour through rows of one element: 16 KB of UB."""
 
 
-def gm_to_ub(src: Side, dst: Side, c: Copy) -> Stmt:
-    """GM -> UB; a tile of another dtype is loaded as it is and converted by the vector unit."""
-    if src.dtype != dst.dtype or not (starts_aligned(dst, c.state) and ends_aligned(dst, c.state)):
+def gm_to_ub(src: Side, dst: Side, c: Copy, whole_blocks: bool = False) -> Stmt:
+    """GM -> UB; a tile of another dtype is loaded as it is and converted by the vector unit. `whole_blocks`: nothing but the region
+    counts in the blocks of the tile it starts and ends in."""
+    if src.dtype != dst.dtype or not (whole_blocks or starts_aligned(dst, c.state) and ends_aligned(dst, c.state)):
         raw = _temporary(dst, src.dtype, "raw", c)
-        return seq(gm_to_ub(src, raw, c), convert(raw, dst, c))
+        return seq(gm_to_ub(src, raw, c, whole_blocks=True), convert(raw, dst, c))
     state = c.state
     axes = pair_axes(src, dst, c)
     if const_int(src.gm.strides[axes[-1].gm]) != 1 and not one_element_rows(dst, axes):
@@ -111,45 +112,49 @@ def ends_aligned(side: Side, state: LoweringState) -> bool:
 
 
 def _temporary(like: Side, dtype: str, what: str, c: Copy) -> Side:
-    """A tile for one statement with the extents of the region `like`."""
+    """A tile for one statement with the extents of the region `like`; those of run time are at most those of the tile it is a part of."""
     sizes = [const_int(e) for e in like.extents]
+    extents = [e if n is None else n for e, n in zip(like.extents, sizes)]
+    if like.tile:
+        sizes = [most if n is None else n for n, most in zip(sizes, like.tile.shape)]
     if None in sizes:
         c.refuse("this copy passes through a tile and needs constant extents", "copy whole tiles")
     name = f"{like.tile.buffer.name if like.tile else like.gm.flat.name}_{what}"
-    return Side(c.state.temp_tile(sizes, dtype, name), None, imm(0), [imm(0)] * len(sizes), sizes, dtype)
+    return Side(c.state.temp_tile(sizes, dtype, name), None, imm(0), [imm(0)] * len(sizes), extents, dtype)
 
 
 def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
     """A copy along a dimension that is not contiguous in GM (or starts inside a block): each element is a row of its own."""
     state, last = c.state, axes[-1]
     n = const_int(last.extent)
-    if n is None:
-        c.refuse("elements that are apart in global memory need a constant number", "copy whole tiles")
-    rows = min(n, SPREAD_ROWS)
+    most = ub.tile.shape[last.tile] if n is None else n
+    rows = min(most, SPREAD_ROWS)
     tile = state.temp_tile([rows, 1], ub.dtype, f"{ub.tile.buffer.name}_rows")
     loops = [(tirx.Var(f"i{a.gm}", "int32"), a) for a in axes[:-1]]
     chunk = tirx.Var("part", "int32")
-    first = chunk * rows if n > rows else imm(0)
+    first = chunk * rows if most > rows else imm(0)
+    count = rows if n is not None else last.extent if most <= rows else tirx.min(imm(rows), last.extent - first)
     gm_mins, ub_mins, ub_extents = list(gm.mins), list(ub.mins), [1] * len(ub.mins)
+    trips = -(-most // rows) if n is not None else tirx.floordiv(last.extent + (rows - 1), imm(rows))
     for v, a in loops:
         state.bind_range(v, a.valid if isinstance(a.valid, int) else a.extent)
         gm_mins[a.gm], ub_mins[a.tile] = gm_mins[a.gm] + a.skip + v, ub_mins[a.tile] + a.skip + v
-    gm_mins[last.gm], ub_mins[last.tile], ub_extents[last.tile] = gm_mins[last.gm] + first, ub_mins[last.tile] + first, rows
-    state.bind_range(chunk, imm(-(-n // rows)))
-    if n % rows:
+    gm_mins[last.gm], ub_mins[last.tile], ub_extents[last.tile] = gm_mins[last.gm] + first, ub_mins[last.tile] + first, count
+    state.bind_range(chunk, imm(trips) if isinstance(trips, int) else trips)
+    if n is not None and n % rows:
         # The last part is as long as the others and overlaps the one before it.
         back = tirx.min(first, imm(n - rows))
         gm_mins[last.gm], ub_mins[last.tile] = gm.mins[last.gm] + back, ub.mins[last.tile] + back
     near = Side(ub.tile, None, ub.version, ub_mins, ub_extents, ub.dtype)
-    rows_side = Side(tile, None, imm(0), [imm(0), imm(0)], [rows, 1], ub.dtype)
-    far = Side(None, gm.gm, None, gm_mins, [rows if d == last.gm else 1 for d in range(len(gm_mins))], gm.dtype)
+    rows_side = Side(tile, None, imm(0), [imm(0), imm(0)], [count, 1], ub.dtype)
+    far = Side(None, gm.gm, None, gm_mins, [count if d == last.gm else 1 for d in range(len(gm_mins))], gm.dtype)
     outer, state.binds = state.binds, []
     part = _spread_part(far, rows_side, last, c, load)
     inner, state.binds = state.binds, outer
     moved = convert(rows_side, near, c) if load else convert(near, rows_side, c)
     body = seq(inner, part, moved) if load else seq(moved, inner, part)
-    if n > rows:
-        body = loop(chunk, -(-n // rows), body, span=c.span)
+    if most > rows:
+        body = loop(chunk, trips, body, span=c.span)
     for v, a in reversed(loops):
         body = loop(v, a.valid, body, span=c.span)
     if not load:
@@ -161,7 +166,7 @@ def _spread_part(gm: Side, tile: Side, last: Axis, c: Copy, load: bool) -> Stmt:
     """One transfer of rows of one element."""
 
     state = c.state
-    axis = clip(gm, last.gm, 0, tile.extents[0], state)
+    axis = clip(gm, last.gm, 0, tile.extents[0], state, most=tile.tile.shape[0])
     conds = fixed_in_bounds(gm, [axis], state)
     pitch = gm.gm.strides[last.gm]
 

@@ -21,8 +21,10 @@ from ..ir import (
     Evaluate,
     For,
     IfThenElse,
+    Range,
     Stmt,
     Var,
+    const_int,
     dtype_of,
     exprs,
     if_then,
@@ -312,9 +314,14 @@ class Block:
             inner_mask = None if mask is None else _outer_value(values, mask)
 
             def block(body: Stmt) -> Stmt:
-                return Block(self.ctx, self.nest, inner, inner_mask, variables).lower(stmts_of(body))
+                nested = Block(self.ctx, self.nest, inner, inner_mask, variables)
+                # All lanes are read there, too, whatever the mask says.
+                nested.exprs.guarded = int(inner_mask is not None)
+                return nested.lower(stmts_of(body))
 
             if isinstance(s, For):
+                if self.ctx.analyzer is not None and const_int(s.extent) is not None:
+                    self.ctx.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent))
                 out = For(
                     s.loop_var, s.min, s.extent, s.kind, block(s.body), annotations=dict(s.annotations), span=s.span
                 )

@@ -107,7 +107,7 @@ class _Scalar(StmtMutator):
             return self._function(e, out, span)
         if (op_name(e) or "").endswith(".if_then_else") and any(_has_load(a) for a in e.args[1:]):
             return self._choose(e, out, span)
-        return safe_shift(map_children(e, lambda x: self.rewrite(x, out, span)))
+        return map_children(e, lambda x: self.rewrite(x, out, span))
 
     def _guarded(self, inside, read: Bind, out: list, span):
         """An element that may lie outside of its tensor, where it reads as zero."""
@@ -216,21 +216,6 @@ class _Scalar(StmtMutator):
             stored.append(intrin("data_cache_clean", address, span=s.span))
         inside = self.inside(s.buffer, indices)
         return [*out, *(stored if inside is None else [if_then(inside, seq(stored), span=s.span)])]
-
-
-def safe_shift(e):
-    """A shift by less than the width whatever its amount is: beyond it bits are gone and the sign (or 0) remains. Others unchanged."""
-    if not isinstance(e, (tirx.LShift, tirx.RShift)):
-        return e
-    bits, known = 8 * itemsize(dtype_of(e)), const_int(e.b)
-    if known is not None and known < bits:
-        return e
-    most = tirx.const(bits - 1, dtype_of(e.b))
-    if isinstance(e, tirx.RShift) and dtype_of(e).startswith("int"):
-        return e.a >> tirx.min(e.b, most)
-    if known is not None and known >= bits:
-        return tirx.const(0, dtype_of(e))
-    return tirx.if_then_else(e.b <= most, type(e)(e.a, e.b), tirx.const(0, dtype_of(e)))
 
 
 def _has_load(e) -> bool:

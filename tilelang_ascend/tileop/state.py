@@ -21,7 +21,7 @@ from ..ir import (
     sym,
     tirx,
 )
-from .context import REPEAT_BYTES, UbLayout, VectorContext, pitched_strides, round_up
+from .context import BLOCK_BYTES, REPEAT_BYTES, UbLayout, VectorContext, pitched_strides, round_up
 from .layout import GmTensor, NzLayout, l0c_layout, l1_layout
 
 
@@ -117,8 +117,10 @@ class LoweringState:
         A version is a multiple of 256 bytes long: versions start aligned, and a count-form compare, which handles
         whole repeats only, can read any tile in place. This costs less than 256 bytes for each version.
         """
-        strides = pitched_strides(shape, self.pitch_unit)
-        last = shape[-1] if len(shape) == 1 else round_up(shape[-1], self.pitch_unit)
+        # A tile of one statement may have smaller elements than all others.
+        unit = max(self.pitch_unit, BLOCK_BYTES // itemsize(dtype))
+        strides = pitched_strides(shape, unit)
+        last = shape[-1] if len(shape) == 1 else round_up(shape[-1], unit)
         elements = strides[0] * shape[0] if len(shape) > 1 else last
         return strides, round_up(elements, REPEAT_BYTES // itemsize(dtype))
 

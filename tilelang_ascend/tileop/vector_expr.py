@@ -257,14 +257,27 @@ class ExprLowering:
         """True when every lane of the access is provably inside the buffer."""
         for index, extent in zip(indices, self.ctx.layout(buffer).shape):
             parts = self.split(index)
-            if parts is None or parts[1].terms:
+            if parts is None:
                 return False
             ends = [c * (self.extents[a] - 1) for a, c in parts[0].items()]
             low = parts[1].const + sum(min(x, 0) for x in ends)
             high = parts[1].const + sum(max(x, 0) for x in ends)
-            if low < 0 or high >= extent:
+            if parts[1].terms:
+                if not self._between(Affine(0, parts[1].terms).expr(dtype_of(index)), -low, extent - high):
+                    return False
+            elif low < 0 or high >= extent:
                 return False
         return True
+
+    def _between(self, e, first: int, end: int) -> bool:
+        """True when the lane-invariant `e`, which reads no memory, is at least `first` and less than `end`."""
+        found: list = []
+        walk_expr(e, lambda x: found.append(x) if isinstance(x, TensorLoad) else None)
+        analyzer = self.ctx.analyzer
+        if found or analyzer is None:
+            return False
+        dtype = dtype_of(e)
+        return all(analyzer.can_prove(c) for c in (e >= tirx.const(first, dtype), e < tirx.const(end, dtype)))
 
     def load(self, e) -> Node:
         """A tile load."""

@@ -40,7 +40,7 @@ def _bitwise64(o: VectorOps, name: str, *args: Node) -> Node:
 
 
 def _shift(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
-    """Shifts as of unbounded integers: by the width or more, bits are gone and the sign (or 0) remains."""
+    """Shifts as of unbounded integers: by the width or more, bits are gone and the sign (or 0) remains. Amounts count as unsigned."""
     out = _shift_scalar(o, name, a, b, logical) if b.is_scalar else _shift_lanes(o, name, a, b, logical)
     return o.in_range(out, logical) if name == "shift_left" else out
 
@@ -61,6 +61,9 @@ def _shift_scalar(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> No
     most = o.g.const(BITS[a.dtype] - 1, b.dtype)
     if b.op == "const" and 0 <= b.value <= most.value:
         return _shift_once(o, name, a, b, logical)
+    if not (b.op == "const" and b.value > 0):
+        negative = o.g.scalar_cast(o.g.compare("lt", b, o.g.const(0, b.dtype)), b.dtype)
+        b = o.g.binary("max", b, o.g.binary("mul", negative, o.g.const(BITS[a.dtype], b.dtype)))
     a = _shift_once(o, name, a, o.g.binary("min", b, most), logical)
     if _keeps_sign(name, logical):
         return a
@@ -71,12 +74,13 @@ def _shift_scalar(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> No
 def _shift_lanes(o: VectorOps, name: str, a: Node, b: Node, logical: str) -> Node:
     """A different amount in every lane: one shift by 1, 2, 4, … in the lanes whose amount has that bit."""
     most, zero = o.g.const(BITS[b.dtype] - 1, b.dtype), o.g.const(0, b.dtype)
-    amount = o.g.binary("min", b, most) if _keeps_sign(name, logical) else b
+    beyond = o.compare("ne", bit_and(o.g, b, o.g.const(~most.value, b.dtype)), zero)
+    amount = o.select(beyond, most, b) if _keeps_sign(name, logical) else b
     for bit in range(BITS[b.dtype].bit_length() - 1):
         step = o.g.const(1 << bit, b.dtype)
         chosen = o.compare("ne", bit_and(o.g, amount, step), zero)
         a = o.select(chosen, _shift_once(o, name, a, step, logical), a)
-    return a if _keeps_sign(name, logical) else o.select(o.compare("gt", b, most), zero, a)
+    return a if _keeps_sign(name, logical) else o.select(beyond, zero, a)
 
 
 def divide_unsigned(o: VectorOps, name: str, a: Node, b: Node, divisor: int | None) -> Node:

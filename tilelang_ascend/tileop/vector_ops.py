@@ -76,6 +76,8 @@ class VectorOps:
 
     def arithmetic(self, name: str, a: Node, b: Node, logical: str) -> Node:
         """``add sub mul max min`` and float ``div``."""
+        if MASK in (a.dtype, b.dtype) and name in ("max", "min"):
+            return self.g.mask_binary("or" if name == "max" else "and", self.g.lane_mask(a), self.g.lane_mask(b))
         if a.dtype == "int64" and not (a.is_scalar and b.is_scalar):
             return vector_int64.arithmetic(self, name, a, b)
         if logical == "uint32" and a.is_scalar and b.is_scalar and not a.op == b.op == "const":

@@ -84,6 +84,15 @@ def _rebias(f: Format) -> int:
     return 127 + f.least - 1
 
 
+def _computes(e) -> bool:
+    """True for arithmetic of 8-bit floats, largest and smallest included."""
+    return isinstance(e, (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)) and dtype_of(e) in FORMATS
+
+
+def _is_choice(e) -> bool:
+    return (op_name(e) or "").endswith("if_then_else")
+
+
 class _Codes(StmtMutator):
     """`moved` = buffers whose instructions do not know the dtype: they become bytes."""
 
@@ -135,15 +144,35 @@ class _Codes(StmtMutator):
             return self.cast(e, dtype)
         if isinstance(e, Call) and op_name(e) == "tirx.reinterpret" and {dtype, dtype_of(e.args[0])} <= {CODE, *FORMATS}:
             return self.expr(e.args[0])
+        if dtype in FORMATS and _computes(e):
+            return code_from(self.number(e), FORMATS[dtype])
+        if not isinstance(e, Call) and hasattr(e, "a") and hasattr(e, "b") and dtype_of(e.a) in FORMATS:
+            return type(e)(self.number(e.a), self.number(e.b))  # a comparison
+        if isinstance(e, Call) and not _is_choice(e) and any(dtype_of(a) in FORMATS for a in e.args if hasattr(a, "ty")):
+            return Call(e.op, [self.number(a) if dtype_of(a) in FORMATS else self.expr(a) for a in e.args], attrs=e.attrs, span=e.span, ret_ty=dtype)
         if isinstance(e, Call) and dtype in FORMATS:
             return Call(e.op, [self.expr(a) for a in e.args], attrs=e.attrs, span=e.span, ret_ty=CODE)
         return map_children(e, self.expr)
 
+    def number(self, e):
+        """float32 value of an expression of 8-bit floats; only stores and casts round it."""
+        if _computes(e):
+            return type(e)(self.number(e.a), self.number(e.b))
+        if _is_choice(e):
+            cond, *sides = e.args
+            return Call(e.op, [self.expr(cond), *map(self.number, sides)], attrs=e.attrs, span=e.span, ret_ty="float32")
+        if isinstance(e, tirx.Select):
+            return tirx.Select(self.expr(e.condition), self.number(e.true_value), self.number(e.false_value))
+        if isinstance(e, FloatImm):
+            return value_of(imm(code_of(float(e.value), dtype_of(e)), CODE), FORMATS[dtype_of(e)])
+        return value_of(self.expr(e), FORMATS[dtype_of(e)])
+
     def cast(self, e, dtype: str):
         source = dtype_of(e.value)
-        value = self.expr(e.value)
+        if source in FORMATS and dtype == "bool":
+            return tirx.NE(self.number(e.value), imm(0.0, "float32"))
+        value = self.number(e.value) if source in FORMATS and dtype != source else self.expr(e.value)
         if source in FORMATS and dtype != source:
-            value = value_of(value, FORMATS[source])
             source = "float32"
         if dtype not in FORMATS:
             return value if dtype == source else tirx.Cast(dtype, value)

@@ -5,7 +5,9 @@ After:   fill(C, 0); for k in range(4): gemm(A, B, C, False)           fill(C, 0
 
 A condition that holds in the first iteration only becomes a fill in front of the loop where nobody can tell: the first iteration surely
 comes to the gemm, or C has no value there that could be lost. In the latter case a loop that runs zero times leaves zeros behind, where the
-user's program leaves C undefined: a refinement. Products that are a part of C keep what they say.
+user's program leaves C undefined: a refinement. A loop that may run zero times over a C that vector statements write, too, gets the fill
+under the condition that it runs: its first product needs no old value, and there may be none where gemm could find it. Products that are a
+part of C keep what they say.
 
 Requires: Tile IR. Ensures: every constant `clear_accum` of a gemm into a whole tile is False; other conditions stay.
 """
@@ -13,11 +15,12 @@ Requires: Tile IR. Ensures: every constant `clear_accum` of a gemm into a whole 
 from __future__ import annotations
 
 from ..analysis.jumps import may_leave
-from ..analysis.tile_uses import covers_whole, uses_of
+from ..analysis.tile_uses import covers_whole, own_uses, uses_of
 from ..ir import (
     AllocBuffer,
     Evaluate,
     For,
+    IfThenElse,
     PrimFunc,
     Range,
     Stmt,
@@ -75,8 +78,12 @@ def is_first_iteration(cond, loop: For) -> bool:
 class _Normalize(StmtMutator):
     """`defined`: accumulators that may have a value at the place the walk has reached."""
 
-    def __init__(self):
+    def __init__(self, body: Stmt):
         self.defined: set = set()
+        self.by_vector: set = set()
+        for s in statements(body):
+            if gemm_args(s) is None and op_name(s) != "tl.fill":
+                self.by_vector |= own_uses(s).writes
 
     def visit_Evaluate(self, s: Evaluate):
         args = gemm_args(s)
@@ -105,7 +112,7 @@ class _Normalize(StmtMutator):
         self.defined |= _left_behind(loop.body)
         body = stmts_of(self.block(loop.body))
         certain = bool(sym.Analyzer().can_prove(loop.extent >= 1))
-        hoisted = []
+        hoisted, guarded = [], []
         for i, s in enumerate(body):
             args = gemm_args(s)
             if args is None or not covers_whole(args[2]) or not is_first_iteration(args[3], loop):
@@ -113,11 +120,17 @@ class _Normalize(StmtMutator):
             c = args[2].source
             if any(c in uses_of(x).all for x in body[:i]):
                 continue
-            reached = certain and not any(may_leave(x) for x in body[:i])
-            if reached or c not in before:
+            reached = not any(may_leave(x) for x in body[:i])
+            if certain and reached or c not in before:
                 hoisted.append(zero_fill(args[2], s.span))
-                body[i] = with_clear(s, imm(False, "bool"))
+            elif reached and c in self.by_vector:
+                guarded.append(zero_fill(args[2], s.span))
+            else:
+                continue
+            body[i] = with_clear(s, imm(False, "bool"))
         out = For(loop.loop_var, loop.min, loop.extent, loop.kind, seq(body), annotations=dict(loop.annotations), span=loop.span)
+        if guarded:
+            return [*hoisted, IfThenElse(loop.extent >= 1, seq(guarded, out), None, span=loop.span)]
         return [*hoisted, out]
 
 
@@ -128,7 +141,7 @@ def _left_behind(body: Stmt) -> set:
 
 def normalize_clears(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
-    return func.with_body(_Normalize()(func.body))
+    return func.with_body(_Normalize(func.body)(func.body))
 
 
 __all__ = ["gemm_args", "normalize_clears", "with_clear"]

@@ -1,34 +1,36 @@
 """The road from Tile IR to Ascend IR, as a list of passes one can read aloud.
 
-    forward_elements     elements of tiles that the cube core needs are read where the tile was loaded from
-    bind_elements        elements of tiles in conditions, bounds and arguments become scalars, read only where they count
-    stage_operands       tile ops on tensors in GM work on tiles in between
-    expand_im2col        patches of images the cube core cannot gather become element-wise work
-    resolve_views        views of buffers become accesses to their storage
-    forward_copies       remove staging buffers that only pass a tile on
-    normalize_clears     "start from zero" is a fill in front of the accumulation
-    merge_k_steps        gemm loops that walk K in small steps take larger ones
-    place_buffers        cube or vector for every statement, a memory for every buffer, transfers between the cores
-    drop_dead_fills      remove fills and loads nobody reads
-    chunk_nests          element-wise loops over GM with an extent of run time become loops of constant extent
-    stage_atomics        atomic updates of elements become atomic transfers of tiles
-    face_stores          element-wise loops run in the direction in which their stores walk
-    stage_globals        tiles for element-wise work directly on GM
-    map_grid             any grid on the cores of the chip
-    hoist_loads          loads of the same data in every tile move in front of the loop over tiles
-    split_rows           vector work divided between the two vector cores of a block
-    version_buffers      several copies of a tile, so that transfers and compute overlap
-    fold_clears          zero fills of accumulators become conditions of the first Mmad
-    cut_nests            element-wise statements in parts, only if their temporaries do not fit otherwise
-    lower_tile_ops       tile ops become instructions
-    float8_codes         8-bit floats are bytes where the hardware does not know them
-    hoist_invariants     instructions that compute the same in every iteration move in front of the loop
-    plan_memory          addresses
-    level_vector         independent vector instructions together, with fewer barriers between them
-    insert_sync          flags and barriers
-    split_cores          one program for each kind of core
-    issue_ahead          loads of the next iteration in front of a long computation of this one
-    resolve_block_index  block numbers on vector cores of mixed kernels
+    resolve_tensor_views  tensors in GM seen as another shape or dtype are one tensor
+    forward_elements      elements of tiles that the cube core needs are read where the tile was loaded from
+    bind_elements         elements of tiles in conditions, bounds and arguments become scalars, read only where they count
+    stage_operands        tile ops on tensors in GM work on tiles in between
+    expand_im2col         patches of images the cube core cannot gather become element-wise work
+    resolve_views         views of buffers become accesses to their storage
+    forward_copies        remove staging buffers that only pass a tile on
+    normalize_clears      "start from zero" is a fill in front of the accumulation
+    merge_k_steps         gemm loops that walk K in small steps take larger ones
+    place_buffers         cube or vector for every statement, a memory for every buffer, transfers between the cores
+    drop_dead_fills       remove fills and loads nobody reads
+    chunk_nests           element-wise loops over GM with an extent of run time become loops of constant extent
+    stage_atomics         atomic updates of elements become atomic transfers of tiles, those of tiles plain updates
+    face_stores           element-wise loops run in the direction in which their stores walk
+    stage_globals         tiles for element-wise work directly on GM
+    map_grid              any grid on the cores of the chip
+    hoist_loads           loads of the same data in every tile move in front of the loop over tiles
+    split_rows            vector work divided between the two vector cores of a block
+    version_buffers       several copies of a tile, so that transfers and compute overlap
+    fold_clears           zero fills of accumulators become conditions of the first Mmad
+    cut_nests             element-wise statements in parts, only if their temporaries do not fit otherwise
+    lower_tile_ops        tile ops become instructions
+    float8_codes          8-bit floats are bytes where the hardware does not know them
+    hoist_invariants      instructions that compute the same in every iteration move in front of the loop
+    plan_memory           addresses
+    level_vector          independent vector instructions together, with fewer barriers between them
+    insert_sync           flags and barriers
+    split_cores           one program for each kind of core
+    issue_ahead           loads of the next iteration in front of a long computation of this one
+    resolve_block_index   block numbers on vector cores of mixed kernels
+    check_elements        no element of a dtype the scalar unit does not know is read or written
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from ..errors import OutOfMemory
 from ..ir import IRModule, PrimFunc
 from ..isa.base import Space
 from .bind_elements import bind_elements
+from .check_elements import check_elements
 from .chunk_nests import chunk_nests
 from .cut_nests import cut_nests
 from .drop_dead_fills import drop_dead_fills
@@ -61,6 +64,7 @@ from .normalize_clears import normalize_clears
 from .place_buffers import place_buffers
 from .plan_memory import plan_memory
 from .resolve_block_index import resolve_block_index
+from .resolve_tensor_views import resolve_tensor_views
 from .resolve_views import resolve_views
 from .split_cores import split_cores
 from .split_rows import split_rows
@@ -117,7 +121,8 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
             stages.append((name, ir))
         return ir
 
-    placed = record("forward_elements", forward_elements(func))
+    placed = record("resolve_tensor_views", resolve_tensor_views(func))
+    placed = record("forward_elements", forward_elements(placed))
     placed = record("bind_elements", bind_elements(placed))
     placed = record("stage_operands", stage_operands(placed, chip))
     placed = record("expand_im2col", expand_im2col(placed))
@@ -140,7 +145,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     record("insert_sync", synced)
     module = record("split_cores", split_cores(synced))
     module = record("issue_ahead", issue_ahead(module, chip.queue_depth))
-    module = record("resolve_block_index", resolve_block_index(module))
+    module = check_elements(record("resolve_block_index", resolve_block_index(module)), chip)
     block_dim = int(synced.attrs["ascend.block_dim"])
     return Lowered(func, module, fitting.memory_map, block_dim, stages, list(sync_plan.notes), fitting.warnings)
 

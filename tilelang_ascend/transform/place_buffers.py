@@ -141,12 +141,20 @@ class MissingInstance(Exception):
         self.buffer, self.side = buffer, side
 
 
+class NoCommonInstance(Exception):
+    """A buffer is used where the instances that ways to the place leave valid have none in common."""
+
+    def __init__(self, buffer):
+        super().__init__(buffer.name)
+        self.buffer = buffer
+
+
 class Placer:
     """One walk over the body of a grid. `valid[b]` = instances of b that hold its current value; all of them where nobody comes."""
 
-    def __init__(self, body: Stmt, chip, obstacles: dict, demand: dict):
+    def __init__(self, body: Stmt, chip, obstacles: dict, demand: dict, met_in_ub: set):
         self.declared = {s.buffer: s.span for s in statements(body) if isinstance(s, AllocBuffer)}
-        self.demand = demand
+        self.demand, self.met_in_ub = demand, met_in_ub
         self.chip, self.obstacles = chip, obstacles
         self.instances = {
             b: {side: self._instance(b, side) for side in sorted(sides)} for b, sides in self.demand.items()
@@ -198,6 +206,8 @@ class Placer:
     def transfer(self, buffer, side: str, span) -> list[Stmt]:
         """Copies that bring the value of `buffer` to `side`."""
         source_side = next((x for x in (ACC, UB, L1) if x in self.valid[buffer]), None)
+        if source_side is None and buffer not in self.met_in_ub:
+            raise NoCommonInstance(buffer)
         if (source_side, side) not in ((ACC, UB), (UB, L1), (ACC, L1)):
             self.refuse_transfer(buffer, source_side, side, span)
         self.used |= {(buffer, source_side), (buffer, side)}
@@ -256,35 +266,53 @@ class Placer:
         return self.vector(s)
 
     def loop(self, s):
-        """Visit a loop until the set of valid instances at its head is stable."""
+        """Visit a loop until the set of valid instances at its head is stable. It may be empty for what each iteration writes anew."""
+        entry, out = dict(self.valid), []
         while True:
             head = dict(self.valid)
             self.leaving.append(([], []))
             body = self.visit(s.body)
             breaks, continues = self.leaving.pop()
-            met = _met([head, self.valid, *continues])
+            ends = [self.valid, *continues]
+            met = _met([head, *ends])
             if met == head:
                 break
-            if any(not met[b] for b in met):
-                bad = next(b for b in met if not met[b])
-                raise UnsupportedConstruct(
-                    f"'{bad.name}' is accumulated by gemm and changed element-wise in the same loop",
-                    at=s.span,
-                    hint="accumulate into a separate fragment and combine after the loop",
-                )
+            apart = [b for b in self.met_in_ub if not met[b] and entry[b] == {ACC} and all(UB in valid[b] for valid in ends)]
             self.valid = met
+            if apart:
+                self.valid = entry
+                for b in sorted(apart, key=lambda b: b.name):
+                    self.use(b, UB, s.span, out)
+                entry = dict(self.valid)
+        if isinstance(s, For) and any(not met[b] for b in met) and sym.Analyzer().can_prove(s.extent >= 1):
+            # What is valid at the end of every iteration is valid behind the last one.
+            last = _met(ends)
+            met = {b: met[b] or last[b] for b in met}
         self.valid = _met([met, *breaks])
         if isinstance(s, While):
-            return While(s.condition, body, span=s.span)
-        return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
+            return seq(out, While(s.condition, body, span=s.span))
+        return seq(out, For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span))
 
     def branch(self, s: IfThenElse) -> Stmt:
         before = dict(self.valid)
         then = self.visit(s.then_case)
         after_then, self.valid = self.valid, dict(before)
         other = self.visit(s.else_case) if s.else_case is not None else None
-        self.valid = _met([after_then, self.valid])
+        after_other = self.valid
+        apart = sorted((b for b in self.met_in_ub if not after_then[b] & after_other[b] and UB in self.demand[b]), key=lambda b: b.name)
+        if apart:
+            then, after_then = self.brought_to_ub(then, after_then, apart, s.span)
+            other, after_other = self.brought_to_ub(other, after_other, apart, s.span)
+        self.valid = _met([after_then, after_other])
         return IfThenElse(s.condition, then, other, span=s.span)
+
+    def brought_to_ub(self, arm: Stmt | None, valid: dict, buffers: list, span) -> tuple:
+        """(an arm of a branch at whose end all `buffers` that can be are current in UB, what is valid there)."""
+        self.valid, out = valid, []
+        for b in buffers:
+            if ACC in valid[b]:
+                self.use(b, UB, span, out)
+        return (seq(arm, out) if out else arm), self.valid
 
     def vector(self, s: Stmt) -> Stmt:
         """A statement that works in UB (or on scalars and GM only)."""
@@ -408,13 +436,16 @@ def place_buffers(func: PrimFunc, chip) -> PrimFunc:
     obstacles = find_obstacles(func)
 
     def place(body: Stmt) -> Stmt:
-        demand = collect_demand(body, obstacles)
+        demand, met_in_ub = collect_demand(body, obstacles), set()
         while True:
-            placer = Placer(body, chip, obstacles, demand)
+            placer = Placer(body, chip, obstacles, demand, met_in_ub)
             try:
                 placed = placer.visit(body)
             except MissingInstance as missing:
                 demand[missing.buffer].add(missing.side)
+                continue
+            except NoCommonInstance as apart:
+                met_in_ub.add(apart.buffer)
                 continue
             return seq(placer.allocations(), placed)
 

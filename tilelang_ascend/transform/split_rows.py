@@ -161,14 +161,6 @@ def reads_ub(s: Stmt) -> bool:
     return any(is_ub(b) for b in own_uses(s).reads)
 
 
-def names_ub(s: Stmt) -> bool:
-    """True if a loop without cube work gives names to what it reads from tiles: the statements that use them cannot leave it."""
-    inside = list(statements(s))
-    if not any(isinstance(x, Bind) and reads_ub(x) for x in inside):
-        return False
-    return not any(scope_of(b) in CUBE_SCOPES for x in inside for b in own_uses(x).all)
-
-
 def from_ub(body: Stmt) -> set:
     """Lets and scalar variables whose value depends on an element of a tile, directly or by the branches that set them."""
     found: set = set()
@@ -204,7 +196,7 @@ class _FirstCoreOnly(StmtMutator):
         return self.generic(s)
 
     def visit_For(self, s: For):
-        return self.guard(s) if is_parallel(s) or names_ub(s) else self.control(s)
+        return self.guard(s) if is_parallel(s) else self.control(s)
 
     def visit_IfThenElse(self, s: IfThenElse):
         return self.control(s)

@@ -238,7 +238,7 @@ class _Nest(StmtMutator):
     def update(self, site: _Site) -> _Update:
         """Plan one atomic."""
         # Loops inside of the nest come first: a vector statement fills a row of the tile.
-        variables = [v for v, _ in (*site.loops, *self.loops)]
+        variables = sorted((v for v, _ in (*site.loops, *self.loops)), key=lambda v: self.extents[v] != 1)
         indices, used, tiles = [], [], {}
         for index in site.indices:
             form = affine(index, variables)
@@ -354,6 +354,11 @@ class _Stage(StmtMutator):
         new_body = rewriter.block(body)
         outer = const_int(loops[0][1])
         total = sum(_nbytes(t) for u in rewriter.updates for t in u.tiles)
+        if total > self.budget and outer == 1:
+            # Iterations are independent: any loop may be the one that is cut.
+            longest = next((k for k, (_, n) in enumerate(loops) if const_int(n) > 1), 0)
+            if longest:
+                return self.nest(rebuild_nest(nest, [loops[longest], *loops[:longest], *loops[longest + 1 :]], body))
         if total > self.budget and outer > 1:
             rows = max(1, outer * self.budget // total)
             return cut_nest(nest, rows, self.nest)
@@ -409,13 +414,10 @@ class _Stage(StmtMutator):
         """One update for each iteration, of the element whose index it has kept."""
         span, buffer = u.stmt.span, u.site.buffer
         at = [tirx.Var(v.name, "int32") for v in u.order]
-        binds, mins = [], []
+        mins = []
         for d, x in enumerate(u.indices):
             if x is None:
-                tile = u.index_tiles[d]
-                var = tirx.Var(f"{buffer.name}_i{d}", dtype_of(tile))
-                binds.append(Bind(var, BufferLoad(tile, at), span=span))
-                mins.append(var)
+                mins.append(BufferLoad(u.index_tiles[d], at))
             else:
                 base, v = x
                 mins.append(base if v is None else base + next(a for a, o in zip(at, u.order) if o.same_as(v)))
@@ -429,9 +431,9 @@ class _Stage(StmtMutator):
                 tile_op(op_name(u.stmt)[3:], target, full_region(one), span=span),
             )
         if not {x.value.args[0].source for x in nest.fills}.isdisjoint(u.tiles):
-            var = binds[0].var
-            update = if_then(var != tirx.const(NOWHERE, dtype_of(var)), update, span=span)
-        body: Stmt = seq(binds, update)
+            first = BufferLoad(next(iter(u.index_tiles.values())), at)
+            update = if_then(tirx.NE(first, tirx.const(NOWHERE, dtype_of(first))), update, span=span)
+        body = update
         notes = {"tl__slow": SLOW} if on_chip(buffer) else {}
         for var, v in reversed(list(zip(at, u.order))):
             body = loop(var, nest.extents[v], body, span=span, **(notes if v.same_as(u.order[0]) else {}))

@@ -9,14 +9,15 @@ Before:  copy(A[0:128], x)                                   # float16 to float3
 After:   copy(A[0:128], x_raw); Parallel(i): x[i] = float32(x_raw[i])
 
 The region of a tile is the hull of the indices over the nest. Accesses that leave gaps share a tile when their hulls overlap:
-`C[2 * i]` and `C[2 * i + 1]` together are one row. A nest whose tiles exceed the budget is cut along its outermost loop.
+`C[2 * i]` and `C[2 * i + 1]` together are one row. What an iteration uses after it has stored to the same tensor (`nest_order`) is in
+the tile it stored to, or neither is staged and the nest runs in order. A nest whose tiles exceed the budget is cut along its outermost loop.
 Being in bounds implies the usual tail guard (`bounds_guards`). Under other conditions the tile is read first and written back whole if
 no other block touches it (`owned_tiles`); otherwise what the condition selects is transferred (`store_selected`).
 A dimension whose index is data is staged whole when there is room, so that one instruction gathers what the nest chooses (not where
 the data chooses long rows, and not from tensors that the kernel also writes: other cores may be writing beside the chosen elements).
 Other indices that are not affine in the loop variables stay; the vectoriser has a transfer for each row or element.
 
-Requires: placed Tile IR. Ensures: nests read and write GM only through non-affine indices.
+Requires: placed Tile IR. Ensures: nests read and write GM only through non-affine indices, or in order.
 """
 
 from __future__ import annotations
@@ -363,7 +364,8 @@ class _StageNests(StmtMutator):
         if not stager.tiles and not stager.tables:
             return rebuild_nest(nest, loops, body, in_order)
         total = sum(t.nbytes for t in stager.tiles)
-        outer, selections = const_int(loops[0][1]), {}
+        # A loop whose length is known only at run time is not cut.
+        outer, selections = const_int(loops[0][1]) or 1, {}
         if total <= self.budget or outer == 1:
             for t in stager.tiles:
                 if not t.written or covers(loops, new_body, t.buffer):

@@ -55,6 +55,7 @@ WORKED_SHARE = 1 / 4
 OPEN_ROW = 512
 """Elements of a part along a dimension whose extent is known at run time, unless it is the outermost one."""
 
+_WORK = ("tl.reduce", "tl.cumsum", "tl.cummax", "tl.argsort")
 _SILENT = ("tl.print", "tl.printf", "tl.device_assert", "tl.view", "tl.im2col", "tl.gemm")
 """Ops with places in GM of their own, or none there."""
 
@@ -156,7 +157,7 @@ class _Stage(StmtMutator):
         if any(is_scalar_var(r.source) for r in regions):
             return self.through_scalars(s)
         if all(on_chip(r.source) for r in regions):
-            return s
+            return self.apart(s) if name in _WORK and _overlap(name, attrs_of(s), *regions) else s
         if name == "tl.fill":
             return self.fill(s)
         if moved_regions(s) is not None:
@@ -204,8 +205,6 @@ class _Stage(StmtMutator):
         extents = [b if const_int(a) is None else a for a, b in zip(src.shape, dst.shape)]
         dtype = dtype_of(src.source)
         sizes = part_sizes(extents, list(range(len(extents))), lambda n: _bytes(n, dtype) <= self.copied, itemsize(dtype))
-        if sizes == [const_int(e) for e in extents] and op_name(s) == "tl.copy":
-            return s
 
         def one(offsets, counts):
             out: list = []
@@ -217,6 +216,20 @@ class _Stage(StmtMutator):
 
         return in_parts(extents, sizes, s.span, one)
 
+    def apart(self, s: Evaluate):
+        """A part of a tile that an op changes while it reads another one is read from a copy."""
+        source, target = s.value.args
+        shape = [const_int(r.extent) for r in source.region]
+        if None in shape:
+            raise UnsupportedConstruct(
+                f"T.{_language_name(op_name(s), attrs_of(s))} of parts of '{source.source.name}' that overlap, of a size known only at run time",
+                at=s.span, hint="use another tile for the result",
+            )  # fmt: skip
+        out: list = []
+        tile = self.tile(shape, dtype_of(source.source), source.source.name, out)
+        out.append(tile_op("copy", source, full_region(tile), span=s.span))
+        return [*out, Evaluate(call(op_name(s), [full_region(tile), target], attrs_of(s), span=s.span), span=s.span)]
+
     # -- everything else ----------------------------------------------------------------------------------------
     def work(self, s: Evaluate):
         """Reductions, scans and sorts: rows in parts where they do not fit."""
@@ -225,7 +238,7 @@ class _Stage(StmtMutator):
         src, dst = _Operand(source, whole_rank=True), _Operand(target, whole_rank=True)
         rank, free = len(src.kept), _free_dimensions(name, attrs, len(src.kept))
         place = {d: d for d in free} if len(dst.kept) == rank else {d: k for k, d in enumerate(free)}
-        if on_chip(target.source) or on_chip(source.source) or any(k >= len(dst.kept) for k in place.values()) or _meet(src, dst):
+        if on_chip(target.source) or on_chip(source.source) or any(k >= len(dst.kept) for k in place.values()) or _overlap(name, attrs, source, target):
             free = []  # The side on chip is whole, and parts of one side may not change what others have still to read.
         at = {d: k for d, k in place.items() if d in free}
 
@@ -270,11 +283,18 @@ class _Stage(StmtMutator):
         return tile
 
 
-def _meet(src: _Operand, dst: _Operand) -> bool:
-    """True if the sides of an op may overlap other than element by element."""
-    if not src.source.same_as(dst.source):
+def _overlap(name: str, attrs: dict, source: TensorRegion, target: TensorRegion) -> bool:
+    """True if an op may change elements of `source` that it has still to read for other results."""
+    if not source.source.same_as(target.source):
         return False
-    return len(src.mins) != len(dst.mins) or not all(structural_equal(a, b) for a, b in zip(src.mins, dst.mins))
+    a, b = source.region, target.region
+    for x, y in zip(a, b):
+        ends = [[const_int(r.min), const_int(r.extent)] for r in (x, y)]
+        if None not in ends[0] + ends[1] and (sum(ends[0]) <= ends[1][0] or sum(ends[1]) <= ends[0][0]):
+            return False
+    # Results of a reduction stand in the row they are made of.
+    along = _free_dimensions(name, attrs, len(a)) if name == "tl.reduce" else range(len(a))
+    return not all(structural_equal(a[d].min, b[d].min) for d in along)
 
 
 def _language_name(name: str, attrs: dict) -> str:

@@ -68,7 +68,7 @@ class EdgeChooser:
             if isinstance(node, Loop):
                 if node.has_jump:
                     note = "break or continue in the loop"
-                    places = {0, *(n.position for n in node.body.nodes if jumps_of(n))}
+                    places = {node.body.nodes[0].position, *(n.position for n in node.body.nodes if jumps_of(n))}
                     for gap in sorted(places):
                         for core in self.program.cores:
                             slot = Slot(node.body, gap, BARRIERS)
@@ -203,7 +203,7 @@ class EdgeChooser:
         ring, set_gap = None if cross else ring, i + 1
         if cross and distance and _jump_between(block, j, set_gap) is not None:
             # Who leaves the iteration does not come to the set: at the start of the next one it tells of all before.
-            set_gap, loop, distance = 0, None, 0
+            set_gap, loop, distance = block.nodes[0].position, None, 0
         jump = _jump_between(block, set_gap, j) if cross and not distance else None
         return Edge(
             d.src.lane, d.dst.lane, Slot(block, set_gap, SETS), Slot(block, j if jump is None else jump, WAITS), loop, distance, ring,

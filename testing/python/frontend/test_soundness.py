@@ -333,14 +333,19 @@ def test_walrus_where_it_would_not_bind():
                 if bx > 0 and (v := A[0]) > 1:
                     B[0] = v
 
-    with pytest.raises(UnsupportedConstruct, match="more than one expression"):
 
-        @T.prim_func
-        def w(A: Vec, B: Vec, n: T.int32):
-            with T.Kernel(1):
-                i = 0
-                while (i := i + 1) < n:
-                    B[i] = 1
+def test_walrus_in_a_while_condition():
+    @T.prim_func
+    def k(A: Vec, B: Vec, n: T.int32):
+        with T.Kernel(1):
+            i = 0
+            while (i := i + 1) < n:
+                B[i] = 1
+            B[0] = i
+
+    out = np.zeros(8, np.float32)
+    run(k, np.zeros(8, np.float32), out, 5)
+    assert out.tolist() == [5, 1, 1, 1, 1, 0, 0, 0]
 
 
 def test_names_survive_nested_runtime_and_unrolled_loops():

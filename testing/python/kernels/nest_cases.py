@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import linecache
+import re
 import textwrap
 
 import numpy as np
@@ -110,6 +112,34 @@ def plain(function, n: int, m: int, dtype: str, index: str):
     scope = {"T": _T, "np": np}
     exec(compile(tree, f"<plain {function.__name__}>", "exec"), scope)
     return scope[function.__name__](n, m, dtype, index, small(dtype, False))
+
+
+def on_tiles(function):
+    """A case whose kernel has its tensors in tiles, loaded in front and stored behind; None if its grid is another one."""
+    lines = textwrap.dedent(inspect.getsource(function)).splitlines()[1:]
+    head = next((k for k, line in enumerate(lines) if "with T.Kernel(2) as bx" in line), None)
+    if head is None:
+        return None
+    text = "\n".join(lines[:head])
+    tensors = [t for t in "ACDP" if re.search(rf"\b{t}: T.Tensor", text)]
+    pad = " " * 12
+    front, back = [], []
+    body = "\n".join(lines[head + 1 :])
+    for t in tensors:
+        shape, dtype = ("(2 * n,)", "index") if t == "P" else ("(2 * n, m)", "dtype")
+        # Other blocks change other rows meanwhile.
+        rows = "[bx * n : bx * n + n, :]" if t in "CD" else ""
+        front += [f"{pad}{t}s = T.alloc_shared({shape}, {dtype})", f"{pad}T.copy({t}{rows}, {t}s{rows})"]
+        body = re.sub(rf"\b{t}\[", f"{t}s[", body)
+        if t in "CD":
+            back.append(f"{pad}T.copy({t}s{rows}, {t}{rows})")
+    work, end = body.rsplit("\n\n    return main", 1)
+    text = "\n".join([text, lines[head], *front, work, *back, "", "    return main" + end, ""])
+    name = f"<{function.__name__} on tiles>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    scope = {"T": T}
+    exec(compile(text, name, "exec"), scope)
+    return scope[function.__name__]
 
 
 def arguments(n: int, m: int, dtype: str, index: str, seed: int) -> dict:
@@ -603,5 +633,217 @@ def lengths_of_updates(n, m, dtype, index, F):
             for i in T.Parallel(4):
                 for k in T.serial(T.min(T.cast(P[bx * n + i], "int32"), 4)):
                     T.atomic_add(C[bx * n + k, 0], A[bx * n + i, k])
+
+    return main
+
+
+# ---- offsets, tails and shapes ----------------------------------------------------------------------------------------
+
+
+@case
+def offset_from_a_tensor(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), Q: T.Tensor((m,), index), C: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(n):
+                for k in T.serial(4):
+                    C[bx * n + i, (Q[0] + k + 1) % m] = F(C[bx * n + i, (Q[0] + k) % m], A[bx * n + i, k])
+
+    return main
+
+
+@case
+def two_offsets(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), P: T.Tensor((2 * n,), index), C: T.Tensor((2 * n, m), dtype), D: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            a = T.min(P[bx * n], m - 5)
+            b = T.min(P[bx * n + 1], m - 5)
+            for i in T.Parallel(n):
+                for k in T.serial(4):
+                    C[bx * n + i, a + k] = F(A[bx * n + i, k], C[bx * n + i, b + k])
+                    D[bx * n + i, k] = C[bx * n + i, b + k]
+
+    return main
+
+
+@case
+def tail_of_rows(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), C: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(3) as bx:
+            for i in T.Parallel(n - 1):
+                if bx * (n - 1) + i < 2 * n:
+                    for k in T.serial(m - 1):
+                        C[bx * (n - 1) + i, k + 1] = F(C[bx * (n - 1) + i, k], A[bx * (n - 1) + i, k])
+
+    return main
+
+
+@case
+def tail_of_columns(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), C: T.Tensor((2 * n, m), dtype), D: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2, 3) as (bx, by):
+            for i, j in T.Parallel(n, 64):
+                if by * 64 + j < m:
+                    C[bx * n + i, by * 64 + j] = F(C[bx * n + i, by * 64 + j], A[bx * n + i, by * 64 + j])
+                    if C[bx * n + i, by * 64 + j] > A[bx * n + i, by * 64 + j]:
+                        D[bx * n + i, by * 64 + j] = C[bx * n + i, by * 64 + j]
+                    C[bx * n + i, by * 64 + j] = F(C[bx * n + i, by * 64 + j], D[bx * n + i, by * 64 + j])
+
+    return main
+
+
+@case
+def some_rows_of_a_block(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), P: T.Tensor((2 * n,), index), C: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(n):
+                if P[bx * n + i] > 2:
+                    for k in T.serial(m - 1):
+                        C[bx * n + i, k + 1] = F(C[bx * n + i, k], A[bx * n + i, k])
+
+    return main
+
+
+@case
+def both_sides(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), B: T.Tensor((2 * n, m), dtype), C: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for i, j in T.Parallel(n, m // 2):
+                if A[bx * n + i, j] > B[bx * n + i, j]:
+                    C[bx * n + i, j] = A[bx * n + i, j]
+                else:
+                    C[bx * n + i, j + m // 2] = C[bx * n + i, j]
+                C[bx * n + i, j] = F(C[bx * n + i, j + m // 2], C[bx * n + i, j])
+
+    return main
+
+
+@case
+def forwards_and_back(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), C: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(n):
+                for k in T.serial(m - 1):
+                    C[bx * n + i, k + 1] = F(C[bx * n + i, k], A[bx * n + i, k])
+                for k in T.serial(m - 1):
+                    C[bx * n + i, m - 2 - k] = F(C[bx * n + i, m - 2 - k], C[bx * n + i, m - 1 - k])
+
+    return main
+
+
+@case
+def passed_between_tensors(n, m, dtype, index, F):
+    @T.prim_func
+    def main(C: T.Tensor((2 * n, m), dtype), D: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(n):
+                for k in T.serial(m - 1):
+                    D[bx * n + i, k + 1] = F(C[bx * n + i, k], D[bx * n + i, k])
+                    C[bx * n + i, k + 1] = F(D[bx * n + i, k + 1], C[bx * n + i, k + 1])
+
+    return main
+
+
+@case
+def whole_rows_in_a_loop(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), C: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for r in T.serial(n - 1):
+                for j in T.Parallel(m):
+                    C[bx * n + r + 1, j] = F(C[bx * n + r, j], A[bx * n + r, j])
+
+    return main
+
+
+@case
+def reversed_rows(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), C: T.Tensor((2 * n, m), dtype), D: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for i, j in T.Parallel(n, m):
+                C[bx * n + n - 1 - i, m - 1 - j] = F(A[bx * n + i, j], C[bx * n + n - 1 - i, m - 1 - j])
+                D[bx * n + i, j] = C[bx * n + n - 1 - i, m - 1 - j]
+
+    return main
+
+
+@case
+def lets(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), Q: T.Tensor((m,), index), C: T.Tensor((2 * n, m), dtype), D: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for i, j in T.Parallel(n, m):
+                r = bx * n + i
+                q = Q[j]
+                x = C[r, q]
+                y = D[r, j]
+                C[r, q] = F(A[r, j], x)
+                D[r, j] = F(x, y)
+                D[r, j] = F(C[r, q], D[r, j])
+
+    return main
+
+
+@case
+def swapped_rows(n, m, dtype, index, F):
+    @T.prim_func
+    def main(C: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for i, j in T.Parallel(n // 2, m):
+                x = C[bx * n + i, j]
+                y = C[bx * n + n - 1 - i, j]
+                C[bx * n + i, j] = y
+                C[bx * n + n - 1 - i, j] = x
+
+    return main
+
+
+@case
+def rotated_by_a_condition(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), C: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(n):
+                k = T.alloc_var("int32")
+                k = 0
+                for s in T.serial(m - 1):
+                    if A[bx * n + i, s] > C[bx * n + i, k]:
+                        k = s
+                    else:
+                        C[bx * n + i, s + 1] = F(C[bx * n + i, k], A[bx * n + i, k])
+                C[bx * n + i, k] = A[bx * n + i, 0]
+
+    return main
+
+
+@case
+def updates_of_a_row_by_data(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), P: T.Tensor((2 * n,), index), C: T.Tensor((2 * n, m), dtype)):
+        with T.Kernel(2) as bx:
+            for i, j in T.Parallel(4, m):
+                T.atomic_add(C[bx * n + P[bx * n + i] // 2, j], A[bx * n + i, j])
+
+    return main
+
+
+@case
+def updates_while(n, m, dtype, index, F):
+    @T.prim_func
+    def main(A: T.Tensor((2 * n, m), dtype), I: T.Tensor((2 * n, m), index), C: T.Tensor((2 * n, m), dtype)):  # noqa: E741
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(4):
+                p = T.alloc_var("int32")
+                p = m - 1
+                while p > 0:
+                    T.atomic_add(C[bx * n, p], A[bx * n + i, p])
+                    p = T.min(T.cast(I[bx * n + i, p], "int32"), p - 1)
 
     return main

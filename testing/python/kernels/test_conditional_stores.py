@@ -362,3 +362,31 @@ def test_stores_with_gaps_in_one_row(step, first, second, blocks):
     want[:, first : first + step * n : step] = x
     want[:, second : second + step * n : step] = 3 * x
     np.testing.assert_array_equal(out["Y"], want)
+
+
+@pytest.mark.parametrize("form", ["variable", "while", "break"])
+def test_elements_chosen_by_a_variable(form):
+    """Whether an element is stored to depends on it through a variable of the iteration, or through a loop that ends early."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64, 32), "float32"), C: T.Tensor((64, 32), "float32")):
+        with T.Kernel(4) as bx:
+            for i, j in T.Parallel(16, 32):
+                v = T.alloc_var("float32")
+                v = X[bx * 16 + i, j]
+                if form == "variable":
+                    if v > 2:
+                        C[bx * 16 + i, j] = 3
+                elif form == "while":
+                    while v > 2:
+                        C[bx * 16 + i, j] = v
+                        v = v - 1
+                else:
+                    for k in T.serial(4):
+                        if k + X[bx * 16 + i, j] < 3:
+                            break
+                        C[bx * 16 + i, j] = 3
+
+    x = np.random.default_rng(0).integers(0, 5, (64, 32)).astype(np.float32)
+    out = roads.run(tilelang.compile(main), {"X": x, "C": np.full((64, 32), -1, np.float32)}, text=False)
+    np.testing.assert_array_equal(out["C"], np.where(x > 2, 3, -1))

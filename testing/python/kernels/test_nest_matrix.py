@@ -18,7 +18,9 @@ DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "int8", "bool")
 SHAPES = ((16, 16), (7, 13), (96, 160))
 """Of the last one tiles do not fit: nests are cut."""
 NO_ATOMICS_IN_GM = ("int64", "bool")
-GM_ATOMICS = ("atomic_then_read", "store_then_atomic", "histogram", "conditional_histogram", "lengths_of_updates")
+GM_ATOMICS = (
+    "atomic_then_read", "store_then_atomic", "histogram", "conditional_histogram", "lengths_of_updates",
+              "updates_of_a_row_by_data", "updates_while")  # fmt: skip
 
 
 def every() -> list:
@@ -38,10 +40,11 @@ def sample(cases: list, count: int) -> list:
     return list(dict.fromkeys([*first.values(), *chosen]))[:count]
 
 
-def check(name: str, dtype: str, shape: tuple, index: str, text: bool = False) -> None:
+def check(name: str, dtype: str, shape: tuple, index: str, text: bool = False, tiles: bool = False) -> None:
     """Strict run of one case."""
     (n, m), function = shape, nest_cases.CASES[name]
-    kernel = tilelang_ascend.compile(function(n, m, dtype, index, nest_cases.small(dtype, True)))
+    traced = nest_cases.on_tiles(function) if tiles else function
+    kernel = tilelang_ascend.compile(traced(n, m, dtype, index, nest_cases.small(dtype, True)))
     wanted = nest_cases.plain(function, n, m, dtype, index)
     given = nest_cases.arguments(n, m, dtype, index, seed=len(name) + n)
     names = list(inspect.signature(wanted).parameters)
@@ -54,15 +57,16 @@ def check(name: str, dtype: str, shape: tuple, index: str, text: bool = False) -
         np.testing.assert_array_equal(out[k].astype(np.float64), expected[k].astype(np.float64), err_msg=k)
 
 
-def one(name, dtype, shape, index, text=False):
-    if dtype in NO_ATOMICS_IN_GM and name in GM_ATOMICS:
+def one(name, dtype, shape, index, text=False, tiles=False):
+    if not tiles and dtype in NO_ATOMICS_IN_GM and name in GM_ATOMICS:
         with pytest.raises(TilelangAscendError, match="no atomic updates of"):
             check(name, dtype, shape, index)
         return
-    check(name, dtype, shape, index, text)
+    check(name, dtype, shape, index, text, tiles)
 
 
 CASES = every()
+ON_TILES = [c for c in CASES if c[2] != SHAPES[-1] and nest_cases.on_tiles(nest_cases.CASES[c[0]])]
 
 
 @pytest.mark.parametrize("name, dtype, shape, index", sample(CASES, 60))
@@ -74,6 +78,17 @@ def test_some_nests(name, dtype, shape, index):
 @pytest.mark.parametrize("name, dtype, shape, index", CASES)
 def test_every_nest(name, dtype, shape, index):
     one(name, dtype, shape, index)
+
+
+@pytest.mark.parametrize("name, dtype, shape, index", [("guarded_rows", "float32", (7, 13), "int32"), *sample(ON_TILES, 60)])
+def test_some_nests_on_tiles(name, dtype, shape, index):
+    one(name, dtype, shape, index, tiles=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, dtype, shape, index", ON_TILES)
+def test_every_nest_on_tiles(name, dtype, shape, index):
+    one(name, dtype, shape, index, tiles=True)
 
 
 @pytest.mark.slow

@@ -1,0 +1,122 @@
+"""Products of a part of an accumulator, and parts of one that become zero."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.errors import UnsupportedConstruct
+
+KINDS = ("rows", "row loop", "first rows", "rows anew", "row loop anew", "columns", "columns backwards", "clear rows", "clear columns",
+         "clear columns in a loop")  # fmt: skip
+DTYPES = [("float16", "float32"), ("int8", "int32"), ("float32", "float32"), ("bfloat16", "float32")]
+SHAPES = [(64, 48, 32, 32, 16), (32, 32, 160, 16, 16), (32, 16, 32, 16, 16), (64, 64, 64, 16, 32), (40, 40, 48, 16, 16)]
+"""M, N, K, rows and columns of a part."""
+
+
+def build(kind, shape, dtype, accum, tb):
+    M, N, K, rows, cols = shape
+    b_shape = (N, K) if tb else (K, N)
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), dtype), B: T.Tensor(b_shape, dtype), C: T.Tensor((M, N), accum)):
+        with T.Kernel(1) as _:
+            a, b = T.alloc_shared((M, K), dtype), T.alloc_shared(b_shape, dtype)
+            c = T.alloc_fragment((M, N), accum)
+            T.copy(A, a)
+            T.copy(B, b)
+            if kind in ("rows", "row loop", "rows anew", "row loop anew"):
+                if kind in ("rows", "row loop"):
+                    T.clear(c)
+                for i in T.serial(M // rows) if "loop" in kind else list(range(M // rows)):
+                    part = slice(i * rows, (i + 1) * rows)
+                    T.gemm(a[part, :], b, c[part, :], transpose_B=tb, clear_accum="anew" in kind)
+            elif kind == "first rows":
+                T.clear(c)
+                T.gemm(a[0:rows, :], b, c[0:rows, :], transpose_B=tb)
+            elif kind in ("columns", "columns backwards"):
+                T.clear(c)
+                for i in list(range(N // cols))[:: 1 if kind == "columns" else -1]:
+                    part = slice(i * cols, (i + 1) * cols)
+                    T.gemm(a, b[part, :] if tb else b[:, part], c[:, part], transpose_B=tb)
+            else:
+                T.gemm(a, b, c, transpose_B=tb, clear_accum=True)
+                if kind == "clear rows":
+                    T.fill(c[0:rows, :], 0)
+                elif kind == "clear columns":
+                    T.clear(c[:, 0:cols])
+                else:
+                    for i in T.serial(N // cols - 1):
+                        T.fill(c[:, i * cols : i * cols + cols], 0)
+                T.gemm(a, b, c, transpose_B=tb)
+            T.copy(c, C)
+
+    return tilelang.compile(main)
+
+
+def expected(kind, shape, A, B, tb):
+    M, N, _, rows, cols = shape
+    p = A.astype(np.float64) @ (B.T if tb else B).astype(np.float64)
+    if kind == "first rows":
+        p[rows:] = 0
+    elif kind == "clear rows":
+        p[rows:] *= 2
+    elif kind == "clear columns":
+        p[:, cols:] *= 2
+    elif kind == "clear columns in a loop":
+        p[:, (N // cols - 1) * cols :] *= 2
+    return p
+
+
+def exists(kind, shape, dtype, tb):
+    """False where parts do not cover the tile, and where columns of B do not start at its squares."""
+    M, N, _, rows, cols = shape
+    if "row" in kind and kind not in ("first rows", "clear rows") and M % rows or "columns" in kind and "clear" not in kind and N % cols:
+        return False
+    return not (dtype == "int8" and not tb and kind.startswith("columns") and cols % 32 and N > cols)
+
+
+def check(kind, shape, dtype, accum, tb, chip, text=False):
+    M, N, K, _, _ = shape
+    rng = np.random.default_rng(0)
+    storage = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    A, B = (rng.integers(-3, 4, s).astype(storage) for s in ((M, K), (N, K) if tb else (K, N)))
+    kernel = build(kind, shape, dtype, accum, tb).retarget(chip)
+    out = roads.run(kernel, {"A": A, "B": B, "C": np.full((M, N), 9, accum)}, text=text)
+    np.testing.assert_array_equal(out["C"], expected(kind, shape, A, B, tb))
+
+
+ALL = [
+    (kind, shape, *dtypes, tb, chip)
+    for shape in SHAPES for dtypes in DTYPES for tb in (False, True) for chip in ("a2", "a5") for kind in KINDS
+    if exists(kind, shape, dtypes[0], tb)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ALL[::47], ids=str)
+def test_parts(case):
+    check(*case, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_all_parts(shape):
+    for case in ALL:
+        if case[1] == shape:
+            check(*case)
+
+
+def test_less_than_a_piece_says_so():
+    @T.prim_func
+    def main(A: T.Tensor((32, 32), "float16"), C: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1) as _:
+            a, c = T.alloc_shared((32, 32), "float16"), T.alloc_fragment((32, 32), "float32")
+            T.copy(A, a)
+            T.clear(c)
+            T.gemm(a[0:8, :], a, c[8:16, :])
+            T.copy(c, C)
+
+    with pytest.raises(UnsupportedConstruct, match="not whole pieces of 16"):
+        tilelang.compile(main)

@@ -1,0 +1,59 @@
+"""Loops around gemm: how they run, how they are left, what clears the accumulator, what reads it. See gemm_loops.py."""
+
+import gemm_loops
+import numpy as np
+import pytest
+import roads
+
+from tilelang_ascend.errors import UnsupportedConstruct
+
+CHOSEN = [
+    # The clear is lost where the first iteration does not come to the gemm.
+    dict(flow="continue before"), dict(loop="pipelined2", flow="break before"), dict(loop="while", flow="continue before"),
+    dict(nested=True, clear="outer", flow="count", read="in the outer loop"),
+    # A condition of the user beside a fill.
+    dict(condition="k < 1"), dict(nested=True, condition="first of all"), dict(condition="k == 0", flow="if"), dict(condition="data"),
+    # K steps that may not become one, a condition that is not the first iteration of all.
+    dict(loop="pipelined2", clear="never", condition="k % 2 == 0"), dict(nested=True, clear="before", condition="k == 0", flow="count"),
+    # Parts.
+    dict(parts="rows"), dict(parts="row loop", flow="continue before"), dict(clear="part", parts="rows", flow="if"),
+    dict(parts="columns", condition="data", read="in the loop"),
+    # Both cores.
+    dict(loop="pipelined3", operand="vector", flow="continue before", read="vector in the loop"),
+    dict(nested=True, clear="never", condition="k < 1", operand="dynamic", read="in place"),
+]  # fmt: skip
+
+
+def check(case, text=False):
+    arrays, want = gemm_loops.inputs(case)
+    scalars = {"K": arrays["A"].shape[1]} if case.operand == "dynamic" else {}
+    out = roads.run(gemm_loops.build(case), arrays, scalars, text=text)
+    np.testing.assert_array_equal(out["C"], want)
+
+
+@pytest.mark.parametrize("choice", CHOSEN, ids=lambda choice: str(gemm_loops.Case(**choice)))
+def test_chosen(choice):
+    check(gemm_loops.Case(**choice), text=True)
+
+
+@pytest.mark.parametrize("case", gemm_loops.cases(16, seed=7), ids=str)
+def test_drawn(case):
+    _holds_or_says_why(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_many(seed):
+    for case in gemm_loops.cases(20, seed):
+        try:
+            _holds_or_says_why(case)
+        except AssertionError as error:
+            raise AssertionError(f"{case}: {error}") from error
+
+
+def _holds_or_says_why(case):
+    """A product may not be added to what vector statements have changed; nothing else is refused."""
+    try:
+        check(case)
+    except UnsupportedConstruct as error:
+        assert case.read == "in place" and "which vector statements have changed" in str(error), str(error)

@@ -1,0 +1,134 @@
+"""Division by a zero of run time, the one quotient that overflows, and shifts beyond the width."""
+
+import numpy as np
+import pytest
+import torch
+from roads import run
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.errors import SimulationError
+
+N = 32
+
+
+def serial(op, dtype):
+    @T.prim_func
+    def main(A: T.Tensor((N,), dtype), B: T.Tensor((N,), dtype), C: T.Tensor((N,), dtype)):
+        with T.Kernel(1):
+            for i in T.serial(N):
+                C[i] = op(A[i], B[i])
+
+    return main
+
+
+def name(op, dtype):
+    @T.prim_func
+    def main(A: T.Tensor((N,), dtype), B: T.Tensor((N,), dtype), C: T.Tensor((N,), dtype)):
+        with T.Kernel(1):
+            x = op(A[0], B[0])
+            for i in T.Parallel(N):
+                C[i] = x
+
+    return main
+
+
+def condition(op, dtype):
+    @T.prim_func
+    def main(A: T.Tensor((N,), dtype), B: T.Tensor((N,), dtype), C: T.Tensor((N,), dtype)):
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                C[i] = 0
+            if op(A[0], B[0]) > 3:
+                C[0] = 1
+
+    return main
+
+
+def index(op, dtype):
+    @T.prim_func
+    def main(A: T.Tensor((N,), dtype), B: T.Tensor((N,), dtype), C: T.Tensor((N,), dtype)):
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                C[i] = 0
+            C[op(A[0], B[0])] = 1
+
+    return main
+
+
+def extent(op, dtype):
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32"), B: T.Tensor((N,), "int32"), C: T.Tensor((N,), dtype)):
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                C[i] = 0
+            for i in T.serial(op(A[0], B[0])):
+                C[i] = 1
+
+    return main
+
+
+def lanes(op, dtype):
+    @T.prim_func
+    def main(A: T.Tensor((N,), dtype), B: T.Tensor((N,), dtype), C: T.Tensor((N,), dtype)):
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                C[i] = op(A[i], B[i])
+
+    return main
+
+
+DIVISIONS = {"//": lambda a, b: a // b, "%": lambda a, b: a % b, "truncdiv": T.truncdiv, "truncmod": T.truncmod}
+
+
+def tensors(dtype, a, b):
+    kind = getattr(torch, dtype)
+    return torch.full((N,), a, dtype=kind), torch.full((N,), b, dtype=kind)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
+@pytest.mark.parametrize(
+    "build, op",
+    [(serial, "//"), (serial, "%"), (serial, "truncdiv"), (serial, "truncmod"), (name, "//"), (condition, "%"), (index, "//"), (extent, "//")],
+)
+def test_a_zero_is_told_with_its_line(build, op, dtype):
+    if build is extent and dtype != "int32":
+        pytest.skip("extents are int32 here")
+    kernel = tilelang.compile(build(DIVISIONS[op], dtype), out_idx=[-1])
+    with pytest.raises(SimulationError, match="divided by zero") as caught:
+        kernel(*tensors(dtype, 7, 0))
+    assert caught.value.location.file == __file__ and caught.value.location.line > 1
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("build", [serial, lanes])
+def test_a_guard_is_enough(build, dtype):
+    kernel = tilelang.compile(build(lambda a, b: T.if_then_else(b != 0, a // b, -1), dtype), out_idx=[-1])
+    a, b = tensors(dtype, 7, 2)
+    b[::3] = 0
+    assert torch.equal(kernel(a, b), torch.where(b == 0, -1, 3).to(a.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_the_most_negative_number_by_minus_one(dtype):
+    least = np.iinfo(dtype).min
+    for op, expected in zip(DIVISIONS.values(), (least, 0, least, 0)):
+        out = tilelang.compile(serial(op, dtype), out_idx=[-1])(*tensors(dtype, least, -1))
+        assert out.tolist() == [expected] * N
+
+
+@pytest.mark.parametrize("build", [serial, lanes])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int8", "int64"])
+def test_amounts_beyond_the_width(build, dtype):
+    """On the simulator and in the emitted text."""
+    kind = np.dtype(dtype)
+    amounts = np.array([0, 1, 7, 8, 31, 32, 33, 63, 64, 100, -1, -32, -33]).astype(kind)
+    b = np.resize(amounts, N)
+    a = np.where(np.arange(N) % 2, 5, -5).astype(kind)
+    for op, past in ((lambda x, y: x << y, 0), (lambda x, y: x >> y, -1)):
+        width = 8 * kind.itemsize if past or kind.itemsize > 2 else 32
+        wide = [0 if past == 0 or x >= 0 else -1 for x in a.tolist()]
+        shifted = [x >> y if past else x << y for x, y in zip(a.tolist(), (b.astype(object) % 64).tolist())]
+        expected = [s if 0 <= y < width else w for s, y, w in zip(shifted, b.tolist(), wide)]
+        out = run(tilelang.compile(build(op, dtype)), {"A": a, "B": b, "C": np.zeros(N, kind)})["C"]
+        np.testing.assert_array_equal(out, np.array([e % (1 << 8 * kind.itemsize) for e in expected], dtype=object).astype(f"u{kind.itemsize}").view(kind))

@@ -1,0 +1,206 @@
+"""What stands behind a `break`, a `continue` or in a loop that may not run does not happen: a tile keeps what it had."""
+
+import itertools
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+N, STEPS = 64, 4
+
+
+def tiles(kind):
+    """Vector code: fills and loads of one tile that later ones overwrite, or not."""
+
+    @T.prim_func
+    def main(A: T.Tensor((STEPS, N), "float32"), M: T.Tensor((STEPS,), "int32"), C: T.Tensor((STEPS + 1, N), "float32")):
+        with T.Kernel(1) as _:
+            t, u = T.alloc_shared((N,), "float32"), T.alloc_shared((N,), "float32")
+            n = T.alloc_var("int32")
+            T.fill(u, 0)
+            T.fill(t, 7.0)
+            if kind == "continue":
+                for k in T.serial(STEPS):
+                    T.fill(t, 3.0)
+                    if M[k] == 0:
+                        continue
+                    T.copy(A[k, 0], t)
+                    T.copy(t, C[k, 0])
+            elif kind == "break":
+                for k in T.serial(STEPS):
+                    T.fill(t, 3.0)
+                    if M[k] == 0:
+                        break
+                    T.copy(A[k, 0], t)
+                    for i in T.Parallel(N):
+                        u[i] = u[i] + t[i]
+            elif kind == "while":
+                n = 0
+                while n < STEPS:
+                    n += 1
+                    T.fill(t, 3.0)
+                    if M[n - 1] == 0:
+                        continue
+                    T.copy(A[n - 1, 0], t)
+                    T.copy(t, C[n - 1, 0])
+            elif kind == "no trips":
+                for k in T.serial(M[0]):
+                    T.copy(A[k, 0], t)
+            elif kind == "branch":
+                if M[0] > 0:
+                    T.copy(A[0, 0], t)
+            elif kind == "carried":
+                for k in T.serial(STEPS):
+                    for i in T.Parallel(N):
+                        u[i] = u[i] + t[i]
+                    if M[k] == 0:
+                        continue
+                    T.copy(A[k, 0], t)
+            elif kind == "versions":
+                for k in T.Pipelined(STEPS, num_stages=3):
+                    if M[k] == 0:
+                        continue
+                    T.copy(A[k, 0], t)
+                    for i in T.Parallel(N):
+                        u[i] = u[i] + t[i]
+            elif kind == "one of two":
+                for k in T.Pipelined(STEPS, num_stages=3):
+                    if M[k] == 1:
+                        T.copy(A[k, 0], t)
+                    else:
+                        T.fill(t, 2.0)
+                    for i in T.Parallel(N):
+                        u[i] = u[i] + t[i]
+            else:
+                for k in T.Pipelined(STEPS, num_stages=2):
+                    for _j in T.serial(M[k]):
+                        T.copy(A[k, 0], t)
+                    for i in T.Parallel(N):
+                        u[i] = u[i] + t[i]
+            for i in T.Parallel(N):
+                u[i] = u[i] + t[i]
+            T.copy(u, C[STEPS, 0])
+
+    return tilelang.compile(main)
+
+
+def expected(kind, A, M):
+    C, t, u = np.full((STEPS + 1, N), 9, np.float32), np.full(N, 7, np.float32), np.zeros(N, np.float32)
+    three, two = np.full(N, 3, np.float32), np.full(N, 2, np.float32)
+    if kind == "no trips":
+        t = A[M[0] - 1] if M[0] else t
+    elif kind == "branch":
+        t = A[0] if M[0] else t
+    else:
+        for k in range(STEPS):
+            if kind == "carried":
+                u = u + t
+            if kind in ("continue", "break", "while"):
+                t = three
+            if M[k]:
+                t = A[k]
+            elif kind == "break":
+                break
+            if kind in ("continue", "while") and M[k]:
+                C[k] = t
+            if kind == "one of two" and not M[k]:
+                t = two
+            if kind in ("one of two", "inner loop") or kind in ("break", "versions") and M[k]:
+                u = u + t
+    C[STEPS] = u + t
+    return C
+
+
+@pytest.mark.parametrize(
+    "kind", ["continue", "break", "while", "no trips", "branch", "carried", "versions", "one of two", "inner loop"]
+)
+def test_a_tile_keeps_what_it_had(kind):
+    kernel, rng = tiles(kind), np.random.default_rng(0)
+    for n, M in enumerate(itertools.product((0, 1), repeat=STEPS)):
+        A = rng.integers(-3, 4, (STEPS, N)).astype(np.float32)
+        arrays = {"A": A, "M": np.array(M, np.int32), "C": np.full((STEPS + 1, N), 9, np.float32)}
+        out = roads.run(kernel, arrays, text=n == 5)
+        np.testing.assert_array_equal(out["C"], expected(kind, A, M))
+
+
+def both_cores(kind):
+    """A product goes to the vector core, and comes back, in iterations that are not left before."""
+
+    @T.prim_func
+    def main(A: T.Tensor((STEPS, 32, 32), "float16"), M: T.Tensor((STEPS,), "int32"), C: T.Tensor((STEPS + 1, 32, 32), "float32")):
+        with T.Kernel(1) as _:
+            a, b = T.alloc_shared((32, 32), "float16"), T.alloc_shared((32, 32), "float16")
+            c, d, s = (T.alloc_fragment((32, 32), "float32") for _ in range(3))
+            T.clear(s)
+            for k in T.Pipelined(STEPS, num_stages=2):
+                if kind == "before":
+                    if M[k] == 0:
+                        continue
+                T.copy(A[k, 0, 0], a)
+                T.gemm(a, a, c, clear_accum=True)
+                if kind == "between":
+                    if M[k] == 0:
+                        continue
+                if kind == "break between":
+                    if M[k] == 0:
+                        break
+                for i, j in T.Parallel(32, 32):
+                    d[i, j] = c[i, j] + 1
+                    b[i, j] = c[i, j]
+                if kind == "between and back":
+                    if M[k] == 0:
+                        continue
+                T.copy(d, C[k, 0, 0])
+                T.gemm(b, a, s)
+                if kind == "after":
+                    if M[k] == 0:
+                        break
+            T.copy(s, C[STEPS, 0, 0])
+
+    return tilelang.compile(main)
+
+
+@pytest.mark.parametrize("kind", ["before", "between", "break between", "between and back", "after"])
+def test_flags_between_the_cores(kind):
+    kernel, rng = both_cores(kind), np.random.default_rng(0)
+    for n, M in enumerate([(1, 0, 1, 1), (0, 0, 0, 0), (1, 1, 1, 1), (1, 1, 0, 1), (0, 1, 0, 1)]):
+        A = (rng.integers(-1, 2, (STEPS, 32, 32)) * (rng.random((STEPS, 32, 32)) < 0.2)).astype(np.float16)
+        C, total = np.full((STEPS + 1, 32, 32), 9, np.float32), np.zeros((32, 32), np.float32)
+        for k in range(STEPS):
+            a, on = A[k].astype(np.float32), M[k]
+            if not on and kind != "after":
+                if kind == "break between":
+                    break
+                continue
+            C[k] = a @ a + 1
+            total += a @ a @ a
+            if not on:
+                break
+        C[STEPS] = total
+        arrays = {"A": A, "M": np.array(M, np.int32), "C": np.full((STEPS + 1, 32, 32), 9, np.float32)}
+        np.testing.assert_array_equal(roads.run(kernel, arrays, text=n == 0)["C"], C)
+
+
+def test_a_load_behind_a_continue_does_not_happen_in_front_of_the_loop():
+    """Blocks that leave may not even look: there may be no element to look at."""
+
+    @T.prim_func
+    def main(X: T.Tensor((100, N), "float32"), n: T.int32, W: T.Tensor((N,), "float32"), C: T.Tensor((100, N), "float32")):
+        with T.Kernel(100) as bx:
+            x, w = T.alloc_shared((N,), "float32"), T.alloc_shared((N,), "float32")
+            T.fill(w, 1.0)
+            if bx < n:
+                T.copy(W, w)
+            T.copy(X[bx, 0], x)
+            for i in T.Parallel(N):
+                x[i] = x[i] * w[i]
+            T.copy(x, C[bx, 0])
+
+    rng = np.random.default_rng(0)
+    X, W = rng.random((100, N)).astype(np.float32), rng.random(N).astype(np.float32)
+    for n in (0, 60):
+        out = roads.run(tilelang.compile(main), {"X": X, "W": W, "C": np.zeros_like(X)}, {"n": n}, text=False)
+        np.testing.assert_array_equal(out["C"], np.where(np.arange(100)[:, None] < n, X * W, X))
