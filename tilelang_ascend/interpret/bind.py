@@ -7,6 +7,8 @@ import builtins
 import contextlib
 import inspect
 import math
+import os
+import sysconfig
 import types
 from typing import Any, Iterator
 
@@ -299,8 +301,12 @@ def _visit(function: types.FunctionType, session: Session, undo: list, seen: set
             space[name] = _PYTHON[name]
 
 
+_LIBRARIES = tuple({os.path.abspath(p) + os.sep for k in ("stdlib", "platstdlib", "purelib", "platlib") if (p := sysconfig.get_paths().get(k))})
+
+
 def _is_users(code: types.CodeType) -> bool:
-    return is_user_code(code) and "site-packages" not in code.co_filename and not code.co_filename.startswith("<frozen")
+    """True for code that is neither this package nor an installed library."""
+    return is_user_code(code) and not code.co_filename.startswith((*_LIBRARIES, "<frozen"))
 
 
 def _names_of(code: types.CodeType) -> set[str]:

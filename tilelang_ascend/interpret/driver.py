@@ -47,6 +47,7 @@ class Interpreted:
         self.source = source
         self.parameters = bind.parameters(source.function, source.annotations)
         self.out_idx = list(normalize_out_idx(out_idx, len(self.parameters)))
+        self.config = self.latency = self.ref_latency = None
 
     def __call__(self, *args, **kwargs):
         given = [p for k, p in enumerate(self.parameters) if k not in self.out_idx]
@@ -114,8 +115,6 @@ def source_of(kernel: Any) -> Source | None:
 
         return Source(kernel, signature_types(kernel, {}))
     known = getattr(kernel, "_tl_source", None)
-    if known is None and hasattr(kernel, "artifact"):
-        known = getattr(kernel.artifact.tile_ir, "_tl_source", None)
     return Source(*known) if known is not None else None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..frontend.annotations import DType
 from .state import InterpretError, current, here
-from .values import Fault, Scalar, binary, cast, compare, is_scalar, numpy_dtype, power, scalar
+from .values import Fault, Scalar, binary, cast, compare, fit, is_scalar, numpy_dtype, power, scalar
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -79,7 +79,12 @@ class Tile:
 
     def __getitem__(self, index):
         place = self.place(index)
-        return place if type(place) is Region else self.element(place)
+        if type(place) is Region:
+            return place
+        x = self.element(place)
+        if x.fault is not None and self._is_clipped(index, place):
+            return Scalar(fit(current().safe_values.get(id(self), 0), self._dtype), self._dtype, False, None, (self, place))
+        return x
 
     def __setitem__(self, index, value) -> None:
         place = self.place(index)
@@ -88,8 +93,19 @@ class Tile:
                 self.store(tuple(place.mins), value)
             else:
                 assign_region(place, value)
-        else:
+        elif not self._is_clipped(index, place):
             self.store(place, value)
+
+    def _is_clipped(self, index, place) -> bool:
+        """In `T.Parallel` a tensor in GM is walked as tiles are: what lies outside reads as zero and is not stored. Places that were read
+        from memory are no such walk.
+        """
+        session = current()
+        if self.scope != "global" or session is None or not session.parallel or type(place) is Fault:
+            return False
+        items = index if type(index) is tuple else (index,)
+        outside = [k for k, (i, n) in enumerate(zip(place, self._shape)) if not 0 <= i < n]
+        return bool(outside) and not any(isinstance(items[k], Scalar) and items[k].origin is not None for k in outside)
 
     def place(self, index):
         """Element index (a tuple of numbers, or a Fault) or Region for what is in the brackets."""

@@ -43,7 +43,7 @@ def _assigned_name(default: str) -> str:
     try:
         following = _FOLLOWING.get((frame.f_code, frame.f_lasti))
         if following is None:
-            code = [i for i in dis.get_instructions(frame.f_code) if i.offset > frame.f_lasti and i.opname not in ("CACHE", "EXTENDED_ARG")]
+            code = [i for i in dis.get_instructions(frame.f_code) if i.offset > frame.f_lasti and i.opname not in _PASSED]
             following = code[0].argval if code and code[0].opname.startswith("STORE_") else default
             _FOLLOWING[(frame.f_code, frame.f_lasti)] = following
         return str(following)
@@ -52,6 +52,7 @@ def _assigned_name(default: str) -> str:
 
 
 _FOLLOWING: dict = {}
+_PASSED = ("CACHE", "EXTENDED_ARG", "PRECALL", "CALL")  # the call itself, and the one around it in a function of `names`
 
 
 def _on_chip(what: str):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import DtypeMismatch, InvalidArgument, ShapeMismatch
 from .memory import Region, Tile, is_tile_like_many, operand, view
-from .state import here
+from .state import current, here
 from .values import Scalar, cast, is_float, numpy_dtype, scalar
 
 
@@ -240,7 +240,8 @@ def atomic(kind: str):
             amounts = convert(source.values(what).reshape(tuple(target.extents)), target.tile._dtype)
         else:
             amounts = _filled(target, cast(value, target.tile._dtype))
-        if target.kind == "head" or target.tile.scope != "global":
+        clipped = current().parallel and target.tile.scope == "global"  # as stores are
+        if target.kind == "head" and not clipped or target.tile.scope != "global":
             _check_element(target, what)
         old = target.values(what)
         target.write(_combine(kind, old, amounts))

@@ -9,6 +9,7 @@ error names the line of the read.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any, Callable
@@ -35,22 +36,26 @@ def numpy_dtype(name: str) -> np.dtype:
 _NUMPY: dict[str, np.dtype] = {}
 
 
+@functools.lru_cache(maxsize=None)
 def is_float(dtype: str) -> bool:
     """True for floating-point dtypes."""
     return dtype.startswith(("float", "bfloat"))
 
 
+@functools.lru_cache(maxsize=None)
 def bits(dtype: str) -> int:
     """Bits of one element."""
     return numpy_dtype(dtype).itemsize * 8
 
 
+@functools.lru_cache(maxsize=None)
 def integer_range(dtype: str) -> tuple[int, int]:
     """Smallest and largest value of an integer dtype."""
     n = bits(dtype)
     return (0, 2**n - 1) if dtype.startswith("u") else (-(2 ** (n - 1)), 2 ** (n - 1) - 1)
 
 
+@functools.lru_cache(maxsize=None)
 def join(a: str, b: str) -> str:
     """The dtype two operands meet in: bool < integers < floats, the wider one wins, unequal equals widen."""
     if a == b or b == "bool":
@@ -71,18 +76,15 @@ def join(a: str, b: str) -> str:
 
 def fit(value, dtype: str):
     """A number as `dtype` holds it: floats are rounded, integers wrap, floats are truncated to integers."""
+    if is_float(dtype):
+        if dtype == "float32":
+            return float(np.float32(value)) if type(value) is float else _rounded(value, dtype)
+        return _rounded(value, dtype)
     if dtype == "bool":
         return bool(value)
-    if is_float(dtype):
-        if dtype == "float64":
-            return float(value)
-        if dtype == "float32" or dtype == "float16":
-            try:
-                return float(numpy_dtype(dtype).type(value))
-            except OverflowError:  # an integer beyond every float
-                return math.copysign(math.inf, value)
-        return float(numpy_dtype(dtype).type(np.float32(value)))
     low, high = integer_range(dtype)
+    if type(value) is int and low <= value <= high:
+        return value
     if isinstance(value, float):
         if value != value:
             return 0
@@ -91,6 +93,17 @@ def fit(value, dtype: str):
     if low <= value <= high:
         return value
     return (value - low) % (high - low + 1) + low
+
+
+def _rounded(value, dtype: str) -> float:
+    if dtype == "float64":
+        return float(value)
+    if dtype == "float32" or dtype == "float16":
+        try:
+            return float(numpy_dtype(dtype).type(value))
+        except OverflowError:  # an integer beyond every float
+            return math.copysign(math.inf, value)
+    return float(numpy_dtype(dtype).type(np.float32(value)))
 
 
 class Fault:
@@ -265,15 +278,21 @@ def cast(value: Any, dtype: str) -> Scalar:
     return Scalar(fit(x.value, dtype), dtype, x.literal)
 
 
+def _holds(dtype: str, value: int) -> bool:
+    low, high = integer_range(dtype)
+    return low <= value <= high
+
+
 def match(a: Any, b: Any) -> tuple[Scalar, Scalar]:
     """Both operands in their common dtype. An int32 literal takes the dtype of an integer it meets."""
     x, y = scalar(a), scalar(b)
     da, db = x.dtype, y.dtype
     if da == db:
         return x, y
-    if x.literal and da == "int32" and db != "bool" and not is_float(db):
+    # A number of Python that the other dtype does not hold was not written as a literal: it was counted up in a loop.
+    if x.literal and da == "int32" and db != "bool" and not is_float(db) and _holds(db, x.value):
         return cast(x, db), y
-    if y.literal and db == "int32" and da != "bool" and not is_float(da):
+    if y.literal and db == "int32" and da != "bool" and not is_float(da) and _holds(da, y.value):
         return x, cast(y, da)
     common = join(da, db)
     return (cast(a, common) if type(a) is float else cast(x, common)), (cast(b, common) if type(b) is float else cast(y, common))

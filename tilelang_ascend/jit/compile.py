@@ -42,7 +42,9 @@ def compile_prim_func(func, out_idx, execution_backend: str | None, target: Any,
     if declared and out_idx is not None:
         raise ValueError("out_idx is given, but the kernel already declares its outputs with T.empty; drop out_idx")
     indices = declared or normalize_out_idx(out_idx, len(func.params))
-    return JITKernel(build_artifact(func, indices, target, options), execution_backend)
+    kernel = JITKernel(build_artifact(func, indices, target, options), execution_backend)
+    kernel._tl_source = getattr(func, "_tl_source", None)  # for `interpret.run`; a cached artifact has lost it
+    return kernel
 
 
 def compile(

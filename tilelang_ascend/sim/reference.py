@@ -40,7 +40,7 @@ from ..ir import (
     walk_expr,
 )
 from .reference_expr import Slots
-from .reference_memory import Conflict, Env, InterpreterError, Memory, Scalar, Trace, declare
+from .reference_memory import Conflict, Env, InterpreterError, Memory, NotHere, Scalar, Trace, declare
 from .reference_numbers import BINARY, convert, numpy_dtype, poison
 from .reference_ops import ATOMICS, TILE_OPS
 
@@ -130,7 +130,7 @@ def execute(
                 p.name, a, known, np.zeros(a.shape, bool), on_chip=False, outside=program.outside.get(p, 0), clipped=clipped
             )
     shape_slots = [(program.slots(d), n) for d, n in dims.items()]
-    kinds = _core_kinds(func.body)
+    kinds = program.kinds = _core_kinds(func.body)
     body = program.stmt(func.body)
     blocks = int(func.attrs["ascend.block_dim"]) if func.attrs and "ascend.block_dim" in func.attrs else 1
     for block in range(blocks):
@@ -178,7 +178,7 @@ def _bind_shape(buffer, array, dims: dict) -> None:
 def located(error: InterpreterError, span) -> InterpreterError:
     """The error with the user's line in front, once."""
     if not getattr(error, "located", False) and span is not None:
-        error = InterpreterError(f"{span.source_name.name}:{span.line}: {error}")
+        error = type(error)(f"{span.source_name.name}:{span.line}: {error}")
         error.located = True
     return error
 
@@ -192,6 +192,8 @@ class _Program:
     def __init__(self, result: Result, versions: bool, budget: Budget):
         self.slots, self.result, self.versions, self.budget = Slots(), result, versions, budget
         self.outside: dict = {}
+        self.kinds: list = []
+        """As `_core_kinds` gives them."""
         self.combined: set = set()
         """Buffers that the present nest only combines values into."""
         self.sequential: set = set()
@@ -222,8 +224,10 @@ class _Program:
         slot, first, extent = self.slots(s.loop_var), self.slots.expr(s.min), self.slots.expr(s.extent)
         body, span, skip = self.stmt(s.body), s.span, self._sides(s)
 
+        able = self._able(s)
+
         def run(envs):
-            envs = skip(envs)
+            envs = able(skip(envs), extent)
             bounds = {env: (int(self.value(env, first, span)), int(self.value(env, extent, span))) for env in envs}
             for i in range(max((n for _, n in bounds.values()), default=0)):
                 now = [env for env in envs if i < bounds[env][1]]
@@ -240,8 +244,10 @@ class _Program:
     def _While(self, s) -> Run:
         condition, body, span, skip = self.slots.expr(s.condition), self.stmt(s.body), s.span, self._sides(s)
 
+        able = self._able(s)
+
         def run(envs):
-            envs = skip(envs)
+            envs = able(skip(envs), condition)
             while True:
                 envs = [env for env in envs if self.value(env, condition, span)]
                 if not envs:
@@ -256,8 +262,10 @@ class _Program:
         condition, then, span, skip = self.slots.expr(s.condition), self.stmt(s.then_case), s.span, self._sides(s)
         other = self.stmt(s.else_case) if s.else_case is not None else None
 
+        able = self._able(s)
+
         def run(envs):
-            envs = skip(envs)
+            envs = able(skip(envs), condition)
             taken = [bool(self.value(env, condition, span)) for env in envs]
             yes, no = ([env for env, t in zip(envs, taken) if t is side] for side in (True, False))
             if yes:
@@ -279,7 +287,10 @@ class _Program:
         def run(envs):
             for env in skip(envs):
                 env.undefined = False
-                env.values[slot] = self.checked(value, env, span)
+                try:
+                    env.values[slot] = self.checked(value, env, span)
+                except NotHere:
+                    env.values[slot] = None
 
         return run
 
@@ -314,8 +325,11 @@ class _Program:
             def assign(envs):
                 for env in skip(envs):
                     env.undefined = False
-                    found = self.checked(value, env, span)
-                    self.memory(env, slot, span).store(env, convert(found, env.values[slot].dtype))
+                    memory = self.memory(env, slot, span)
+                    try:
+                        memory.store(env, convert(self.checked(value, env, span), memory.dtype))
+                    except NotHere:
+                        memory.lose()
 
             return assign
         indices = [self.slots.expr(i) for i in s.indices]
@@ -611,6 +625,32 @@ class _Program:
             return lambda envs: envs
         return lambda envs: [env for env in envs if (env.cube if cube else env.vector)]
 
+    def _able(self, s) -> Callable:
+        """The cores among some that can tell what a condition or bound is. One that cannot has no work below `s`, and does not know the
+        scalars it would have set."""
+        below = [x for x in statements(s) if isinstance(x, (BufferStore, Evaluate)) and not _is_noop(x)]
+        variables = [self.slots(x.buffer) for x in below if isinstance(x, BufferStore) and scope_of(x.buffer) == "local.var"]
+        work = [x for x in below if not (isinstance(x, BufferStore) and scope_of(x.buffer) == "local.var")]
+        cube = any(scope_of(b) in CUBE_SCOPES for x in work for b in _mentioned(x))
+        vector = any(not any(scope_of(b) in CUBE_SCOPES for b in _mentioned(x)) for x in work)
+
+        def able(envs, function):
+            out = []
+            for env in envs:
+                try:
+                    self.value(env, function, s.span)
+                except NotHere:
+                    if env.cube and cube or env.vector and vector:
+                        raise
+                    for slot in variables:
+                        if isinstance(env.values[slot], Scalar):
+                            env.values[slot].lose()
+                else:
+                    out.append(env)
+            return out
+
+        return able if len(self.kinds) > 1 else lambda envs, function: envs
+
     def value(self, env: Env, function, span):
         """A value that decides something: an index, an extent, a condition. It must exist."""
         env.undefined = False
@@ -653,6 +693,10 @@ class _Program:
 
 def _expr(x):
     return x
+
+
+def _is_noop(s) -> bool:
+    return isinstance(s, Evaluate) and op_name(s) is None
 
 
 def _grids(sizes: tuple) -> list:

@@ -7,7 +7,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..ir import dtype_of, op_name, scope_of
-from .reference_memory import Env, InterpreterError
+from .reference_memory import Env, InterpreterError, NotHere
 from .reference_numbers import BINARY, BITWISE, FUNCTIONS, as_value, convert, numpy_dtype
 
 Value = Any
@@ -49,7 +49,7 @@ class Slots:
         def read(env):
             value = env.values[slot]
             if value is None:
-                raise InterpreterError(f"{name} has no value on this core")
+                raise NotHere(f"{name} has no value on this core")
             return value
 
         return read
@@ -61,7 +61,7 @@ class Slots:
             def scalar(env):
                 memory = env.values[slot]
                 if memory is None:
-                    raise InterpreterError(f"{name} is not declared on this core")
+                    raise NotHere(f"{name} is not declared on this core")
                 return memory.load(env)
 
             return scalar
@@ -70,7 +70,7 @@ class Slots:
         def load(env):
             memory = env.values[slot]
             if memory is None:
-                raise InterpreterError(f"{name} is not declared on this core")
+                raise NotHere(f"{name} is not declared on this core")
             return memory.load(env, [i(env) for i in indices])
 
         return load

@@ -15,6 +15,10 @@ class InterpreterError(Exception):
     """The program does something Tile IR does not allow (a read or store outside a buffer, an unknown node)."""
 
 
+class NotHere(InterpreterError):
+    """A value that this core does not have."""
+
+
 class Conflict(Exception):
     """Iterations of a nest depend on each other: they have to run one after the other."""
 
@@ -59,7 +63,13 @@ class Scalar:
         self.dtype = dtype
         self.value, self.defined, self.home = loaded(poison((), dtype)), False, home
 
+    def lose(self) -> None:
+        """This core does not know the value any more."""
+        self.value = None
+
     def load(self, env: Env):
+        if self.value is None:
+            raise NotHere("a variable that this core cannot know")
         if self.defined is not True and not np.all(self.defined):
             env.saw_undefined(~np.asarray(self.defined))
         return self.value

@@ -51,24 +51,34 @@ def loaded(values):
 
 
 def convert(value, dtype: np.dtype):
-    """A value or an array in `dtype`: floats truncate to integers, integers wrap. What no integer holds is not defined."""
+    """A value or an array in `dtype` (docs/numbers.md): floats truncate to integers and stop at the ends of the range, NaN becomes 0,
+    integers wrap."""
     if isinstance(value, np.ndarray) and value.ndim:
-        with np.errstate(all="ignore"):
-            if value.dtype.type in _EXTENDED_TYPES and dtype != value.dtype:
-                value = value.astype(np.float32)
-            if dtype.kind in "iu" and value.dtype.kind == "f":
-                value = np.nan_to_num(np.trunc(value.astype(np.float64)), nan=0.0, posinf=2.0**62, neginf=-(2.0**62)).astype(np.int64)
-            return value.astype(dtype, copy=False)
+        if value.dtype.type in _EXTENDED_TYPES and dtype != value.dtype:
+            value = value.astype(np.float32)
+        if dtype.kind in "iu" and value.dtype.kind == "f":
+            low, high = _float_limits(dtype)
+            value = np.nan_to_num(np.trunc(value.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
+            inside = (value > low) & (value < high)
+            value = np.where(inside, np.where(inside, value, 0).astype(np.int64), np.where(value < 0, low, high))
+        return value.astype(dtype, copy=False)
     if dtype.kind == "b":
         return bool(value)
     if dtype.kind in "iu":
-        number = float(value) if not isinstance(value, (int, bool)) else value
-        value = int(number) if isinstance(number, int) or math.isfinite(number) else 0
+        if not isinstance(value, (int, bool)):
+            number, (low, high) = float(value), _float_limits(dtype)
+            value = 0 if number != number else low if number <= low else high if number >= high else int(number)
         bits = 8 * dtype.itemsize
         value &= (1 << bits) - 1
         return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
-    with np.errstate(all="ignore"):
-        return dtype.type(value if isinstance(value, (int, float)) else np.float64(value))
+    return dtype.type(value if isinstance(value, (int, float)) else np.float64(value))
+
+
+def _float_limits(dtype: np.dtype) -> tuple[int, int]:
+    """Ends of the range of conversions from floats: unsigned integers of 16 and 32 bits are the low bits of a wider integer."""
+    wide = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}.get(dtype.name, dtype)
+    info = np.iinfo(wide)
+    return int(info.min), int(info.max)
 
 
 def as_value(value, dtype: np.dtype):
@@ -120,15 +130,37 @@ def _floormod(a, b):
 
 
 def _larger(a, b):
+    """NaN wins, 0 lies above -0."""
     if _many(a, b):
-        return np.where((a >= b) | (a != a), a, b)
+        first = (a > b) | (a != a) | ((a == b) & ~np.signbit(a)) if not _is_int(a) else a >= b
+        return np.where(first, a, b)
+    if a == b and not _is_int(a):
+        return b if math.copysign(1, a) < 0 else a
     return a if a >= b or a != a else b
 
 
 def _smaller(a, b):
+    """NaN wins, -0 lies below 0."""
     if _many(a, b):
-        return np.where((a <= b) | (a != a), a, b)
+        first = (a < b) | (a != a) | ((a == b) & np.signbit(a)) if not _is_int(a) else a <= b
+        return np.where(first, a, b)
+    if a == b and not _is_int(a):
+        return a if math.copysign(1, a) < 0 else b
     return a if a <= b or a != a else b
+
+
+def _shift_left(a, n):
+    """The amount counts as unsigned: beyond the width nothing is left."""
+    if _many(a, n):
+        return np.where((n < 0) | (n > 63), 0, np.left_shift(a, np.clip(n, 0, 63)))
+    return a << n if 0 <= n < 64 else 0
+
+
+def _shift_right(a, n):
+    """The amount counts as unsigned: beyond the width the sign is left."""
+    if _many(a, n):
+        return np.right_shift(a, np.where((n < 0) | (n > 63), 63, n))
+    return a >> (n if 0 <= n < 64 else 63)
 
 
 BINARY: dict[str, Callable] = {
@@ -147,8 +179,8 @@ BINARY: dict[str, Callable] = {
     "GE": operator.ge,
     "EQ": operator.eq,
     "NE": operator.ne,
-    "LShift": operator.lshift,
-    "RShift": operator.rshift,
+    "LShift": _shift_left,
+    "RShift": _shift_right,
     "BitwiseAnd": operator.and_,
     "BitwiseOr": operator.or_,
     "BitwiseXor": operator.xor,
@@ -159,8 +191,8 @@ BITWISE: dict[str, Callable] = {
     "bitwise_or": operator.or_,
     "bitwise_xor": operator.xor,
     "bitwise_not": operator.invert,
-    "shift_left": operator.lshift,
-    "shift_right": operator.rshift,
+    "shift_left": _shift_left,
+    "shift_right": _shift_right,
 }
 
 _erf = np.frompyfunc(math.erf, 1, 1)
