@@ -70,7 +70,7 @@ class Atomics(Writer):
         else:
             loop = block(f"for i in T.serial({n}):", body, f"for i in range({n}):", tags={"histogram", "atomic in a serial loop"})
         if self.chance(0.2):
-            loop = block(f"for r in T.serial({self.number(1, 2)}):", [loop], "for r in range(2):") if False else loop
+            loop = block("for r in T.serial(2):", [loop], "for r in range(2):")
         show: list[Stmt] = []
         if on_tile:
             out = self.tensor((self.blocks, bins), dtype, "out")

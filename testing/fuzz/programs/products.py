@@ -166,8 +166,8 @@ class Products(Writer):
             self.hoisted = []
             body = self.k_body(loop, 4, c, shape)
             if self.chance(0.5):
-                return [block(f"for {u}, {v} in T.grid(2, 2):", body, f"for {u} in range(2):\n    for {v} in range(2):")] if False else [
-                    block(f"for {u} in T.serial(2):", [block(f"for {v} in T.serial(2):", body, f"for {v} in range(2):")], f"for {u} in range(2):")]
+                inner = block(f"for {v} in T.serial(2):", body, f"for {v} in range(2):")
+                return [block(f"for {u} in T.serial(2):", [inner], f"for {u} in range(2):")]
             return [block(f"for {u} in T.serial(2):", [block(f"for {v} in T.Pipelined(2, num_stages=2):", body, f"for {v} in range(2):")],
                           f"for {u} in range(2):")]  # fmt: skip
         loop = self.k_loop(steps)
@@ -272,7 +272,7 @@ class Products(Writer):
                     self.copy(self.whole(d), self.region(self.tensor((*lead, self.blocks * m, n), "float32", "out"), at, extents))]
         k = self.fresh("k")
         powers = [self.gemm(s, b, c, ("True", "True"), False, False, "matrix power"), stored]
-        loop = [block(f"for {k} in T.serial({self.number(1, 2)}):", powers, f"for {k} in range(2):")] if False else powers
+        loop = powers
         if self.chance(0.5):
             turns = self.number(1, 2)
             loop = [block(f"for {k} in T.serial({turns}):", powers, f"for {k} in range({turns}):")]

@@ -58,17 +58,16 @@ class Scalars(Writer):
             get = {"tuple": ("[0]", "[1]"), "list": ("[0]", "[1]"), "dict": ('["a"]', '["b"]'), "name": ("", "")}[form]
             out.append(line(f"{p} = {more}", "", tag))
             if self.chance(0.5):
-                out.append(block(f"for {k} in T.serial({self.number(1, 3)}):", [self.assign(v, "int32", f"{v} + {self.pick((k, '5'))}"), put(2, v)], f"for {k} in range(3):", tags={tag}))
-                out[-1] = block(f"for {k} in T.serial(3):", out[-1].body, f"for {k} in range(3):", tags={tag})
+                turns = self.number(1, 3)
+                body = [self.assign(v, "int32", f"{v} + {self.pick((k, '5'))}"), put(2, v)]
+                out.append(block(f"for {k} in T.serial({turns}):", body, f"for {k} in range({turns}):", tags={tag}))
             else:
                 out += [self.assign(v, "int32", f"{v} + 7"), put(2, v)]
             out += [put(0, p + get[0]), put(1, p + get[1]), put(3, v)]
         elif form == "elements":
             p, q = self.fresh("p"), self.fresh("q")
             out += [self.copy(self.region(x, ("0",), (16,)), self.whole(c)), line(f"{p} = [{c}[{q}] for {q} in range(4)]", "", tag),
-                    block(f"for {q} in {self.pick(('range', 'T.unroll'))}(4):", [put(q, f"{p}[3 - {q}]")], f"for {q} in range(4):")]  # fmt: skip
-            s = out[-1]
-            out[-1] = block(f"for {q} in range(4):", s.body)
+                    block(f"for {q} in range(4):", [put(q, f"{p}[3 - {q}]")])]  # fmt: skip
         else:
             w = self.fresh("w")
             out += [*self.variable(w, "int32", "1"),

@@ -171,11 +171,7 @@ class TileOps(Writer):
         a, b = self.pick((("float32", "int32"), ("float16", "int16"), ("int8", "uint8"), ("uint8", "float8_e4m3fn"), ("int16", "uint16"), ("float32", "uint32"),
                           ("int32", "int16"), ("int8", "int32")))  # fmt: skip
         rows, n = self.pick((4, 8)), self.pick((16, 32))
-        import numpy as np
-
-        size = {"8": 1, "6": 2, "2": 4}
         wide = lambda d: 1 if "8" in d else 2 if d.endswith("16") else 4  # noqa: E731
-        del size, np
         m = n * wide(a) // wide(b)
         x, s, v = self.tensor((self.blocks * rows, n), a, "in", 3), self.new_tile((rows, n), a, "shared"), self.fresh("v")
         out = [self.copy(self.region(x, (f"bx * {rows}", "0"), (rows, n)), self.whole(s)),
