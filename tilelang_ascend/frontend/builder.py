@@ -84,6 +84,7 @@ class Region:
         self.stmts: list = []
         self.opened = 0  # time of its first statement, and reads from before that it uses (see `evaluation`)
         self.older_reads: list = []
+        self.is_part = False  # of an expression
         self.carried: dict[str, Any] = {}  # names read at the head of the next iteration, with their non-scalar values
 
     def inside(self, kind: str) -> bool:
@@ -108,6 +109,7 @@ class Builder:
         self.hints: list[str] = []
         self.threads: Any = None
         self.safe_values: list[tuple] = []  # (tensor, number its outside reads as)
+        self.containers: dict[int, tuple] = {}  # Python containers by identity, with the region that made them
         self.grids = 0
         self.grid: tuple[list, list] = ([], [])  # block indices and extents of the launch being traced
         self.outputs: list = []  # buffers made by T.empty, in order

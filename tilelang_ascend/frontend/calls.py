@@ -14,6 +14,7 @@ from typing import Any, Callable
 from ..errors import SourceUnavailable, UnsupportedConstruct
 from . import operators
 from .builder import Builder, constant, is_user_code, user_location
+from .containers import called
 from .control import serial_range
 from .flow import boolop, iterable
 from .items import shape
@@ -86,6 +87,7 @@ def fn(function):
         return functools.partial(fn(function.func), *function.args, **function.keywords)
     if isinstance(function, ScalarVar) or is_expr(function) or is_buffer(function):
         raise UnsupportedConstruct(f"'{function}' is a value and cannot be called", hint="index with brackets: A[i, j]")
+    called(function)
     try:
         return REPLACEMENTS.get(function, function)
     except TypeError:  # not hashable

@@ -257,6 +257,7 @@ class WhileLoop(_Loop):
         facts = self.builder.facts
         if condition is FOREVER:
             self.runtime = self.forever_key not in facts or self.runtime_key in facts
+            self.unroll_key = self.forever_key
         else:
             condition = operators.as_bool(condition)
             known = constant(condition) if is_expr(condition) else bool(condition)

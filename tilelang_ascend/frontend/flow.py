@@ -143,6 +143,7 @@ def _part(thunk: Callable) -> tuple:
     """(value, region) of a part of an expression that may not be evaluated: its statements are not emitted yet."""
     builder = Builder.current()
     region = builder.push("branch")
+    region.is_part = True
     value = plain(thunk())
     builder.pop(region)
     return value, region

@@ -9,6 +9,7 @@ from ..ir import const_int, dtype_of, free_vars, region, sym
 from . import operators
 from .annotations import DType
 from .builder import Builder, constant
+from .containers import CONTAINERS, change
 from .names import bind, store_scalar
 from .operators import as_scalar, binop, cast, plain
 from .values import Restart, ScalarVar, Storage, element, is_buffer, is_expr, is_region
@@ -155,6 +156,8 @@ def setitem(value, obj, index) -> None:
         if is_expr(index):
             _unroll_or_fail(obj, index)
         old = obj[index] if isinstance(obj, (list, dict)) and _has(obj, index) else None
+        if not isinstance(old, ScalarVar):
+            change(obj, f"an assignment to an item of a Python {type(obj).__name__}")
         obj[index] = (
             bind("item", value, old)
             if isinstance(old, ScalarVar)
@@ -204,6 +207,8 @@ def inplace(op: str, old, value):
     old, value = plain(old), plain(value)
     if is_expr(old) or is_expr(value) or is_buffer(old) or is_region(old) or is_buffer(value) or is_region(value):
         return binop(op, old, value)
+    if isinstance(old, CONTAINERS):
+        change(old, f"an in-place change of a Python {type(old).__name__}")
     return operators.INPLACE[op](old, value)
 
 

@@ -8,6 +8,7 @@ from ..errors import InvalidArgument, InvalidKernel, KernelSyntaxError, Tilelang
 from ..ir import TensorLoad, dtype_of
 from .annotations import DType, TensorSpec, join_dtypes
 from .builder import Builder, constant, unreadable
+from .containers import made
 from .flow import iterable
 from .operators import as_scalar, cast, plain
 from .values import UNBOUND, ElementRef, ScalarVar, Unavailable, is_buffer, is_expr, is_region, reads_memory
@@ -30,6 +31,19 @@ def get(value, name: str):
     if isinstance(value, Unavailable):
         raise unreadable(name, value)
     return value
+
+
+def bind_outer(name: str, value, old):
+    """``name = value`` for a name declared `nonlocal`: the statement around the call knows that the call may assign it, expressions do not."""
+    region = Builder.current("assignment").region
+    while region is not None and not isinstance(old, ScalarVar):
+        if region.is_part:
+            raise UnsupportedConstruct(
+                f"an assignment to '{name}' of the enclosing function in a part of an expression that may not be evaluated",
+                hint="write an `if` statement",
+            )
+        region = region.parent
+    return bind(name, value, old)
 
 
 def bind(name: str, value, old):
@@ -59,7 +73,7 @@ def _fresh(builder: Builder, name: str, value):
     """A new binding: expressions are evaluated here, once; Python values are kept."""
     if isinstance(value, ScalarVar):
         return value if not value.implicit else _fresh(builder, name, value.load())
-    value = plain(value)
+    value = made(plain(value))
     if is_expr(value) and constant(value) is None and type(value).__name__ not in ("Var", "StringImm"):
         # Outside a launch only shapes are computed; they stay expressions so that buffers can use them.
         return builder.let(name, value) if builder.region is not builder.root else value

@@ -40,6 +40,7 @@ class Rewriter(ast.NodeTransformer):
         self.flows: list[dict] = []
         self.scopes: list[set] = []  # names whose loads are checked, one set per enclosing function
         self.globals: list[set] = []
+        self.nonlocals: list[set] = []
         self.counter = 0
 
     # --- functions ---------------------------------------------------------------------------------------------------
@@ -54,9 +55,9 @@ class Rewriter(ast.NodeTransformer):
         own = [n for n in assigned_names(*node.body) if n not in declared]
         self.flows.append(Liveness(node.body).flow)
         self.scopes.append(set(own) | set(params) | (declared - global_names))
-        self.globals.append(global_names)
+        self.globals.append(global_names), self.nonlocals.append(declared - global_names)
         body = self._entry(node, own, params) + self._block(node.body)
-        self.scopes.pop(), self.flows.pop(), self.globals.pop()
+        self.scopes.pop(), self.flows.pop(), self.globals.pop(), self.nonlocals.pop()
         decorators = [self.visit(d) for d in node.decorator_list] + [ast.Attribute(kit.load(OPS), "nested", ast.Load())]
         arguments = self._arguments(node.args, visit_defaults=nested)
         new = ast.FunctionDef(node.name, arguments, body, decorators if nested else [], None)
@@ -265,7 +266,10 @@ class Rewriter(ast.NodeTransformer):
         others = [t for t in node.targets if not isinstance(t, ast.Name)]
         unbound = ast.Attribute(kit.load(OPS), "UNBOUND", ast.Load())
         out: list[ast.stmt] = [ast.Assign([kit.store(n)], unbound) for n in names]
-        return kit.located(out + ([ast.Delete(others)] if others else []), node)
+        for t in others:
+            items = isinstance(t, ast.Subscript)
+            out.append(ast.Expr(kit.call("delitem", self.visit(t.value), self._index(t.slice))) if items else ast.Delete([t]))
+        return kit.located(out, node)
 
     # --- assignment --------------------------------------------------------------------------------------------------
 
@@ -282,9 +286,10 @@ class Rewriter(ast.NodeTransformer):
     def _assign(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
         if isinstance(target, ast.Name):
             if target.id in self.globals[-1]:
-                return [ast.Assign([kit.store(target.id)], value)]
+                return [ast.Assign([kit.store(target.id)], kit.call("global_", value, kit.const(target.id)))]
             hint = kit.call("hint", kit.const(target.id))
-            return [ast.Assign([kit.store(target.id)], kit.call("bind", hint, value, kit.load(target.id)))]
+            op = "bind_outer" if target.id in self.nonlocals[-1] else "bind"
+            return [ast.Assign([kit.store(target.id)], kit.call(op, hint, value, kit.load(target.id)))]
         if isinstance(target, ast.Subscript):
             return [ast.Expr(kit.call("setitem", value, self.visit(target.value), self._index(target.slice)))]
         if isinstance(target, ast.Attribute):
@@ -427,9 +432,15 @@ class Rewriter(ast.NodeTransformer):
             if hasattr(node, field):
                 setattr(node, field, self.visit(getattr(node, field)))
         self.scopes.pop()
-        return node
+        return node if isinstance(node, ast.GeneratorExp) else kit.header(kit.call("made", node), node)
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    def _display(self, node):
+        new = self.generic_visit(node)
+        return new if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)) else kit.header(kit.call("made", new), node)
+
+    visit_List = visit_Dict = visit_Set = _display
 
     def visit_Yield(self, node):
         self._refuse(node, "`yield`", "return a list instead")
