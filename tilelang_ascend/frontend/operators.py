@@ -94,7 +94,7 @@ def as_scalar(value: Any, what: str = "this value"):
     if isinstance(value, bool):
         return tirx.const(value, "bool")
     if isinstance(value, int):
-        return IntImm(_literal_dtype(value), value)
+        return IntImm("int32" if -(2**31) <= value < 2**31 else _literal_dtype(value), value)
     if isinstance(value, float):
         return FloatImm("float32", value)
     if is_expr(value):
@@ -110,8 +110,8 @@ def as_scalar(value: Any, what: str = "this value"):
 
 
 def _literal_dtype(value: int) -> str:
-    """int32 where it holds the number, else int64, else uint64."""
-    for dtype in ("int32", "int64", "uint64"):
+    """The dtype of an integer beyond int32."""
+    for dtype in ("int64", "uint64"):
         low, high = integer_range(dtype)
         if low <= value <= high:
             return dtype
