@@ -123,10 +123,10 @@ def implied_by_bounds(cond, store: BufferStore) -> bool:
 
 def _implied(cond, bound, analyzer) -> bool:
     """True if the comparison `cond` holds wherever `bound` does, both being linear."""
-    sides = _sides(cond)
-    if sides is None:
+    sides, limits = _sides(cond), _sides(bound)
+    if sides is None or limits is None:  # of a constant index, `0 <= index` is a constant
         return False
-    (small, large, least), (low, high, margin) = sides, _sides(bound)
+    (small, large, least), (low, high, margin) = sides, limits
     scales = {1}
     for v in (v for v in free_vars(large - small) if not is_buffer_var(v)):
         forms = affine(large - small, [v]), affine(high - low, [v])
