@@ -45,6 +45,11 @@ class Tile:
         return DType(self._dtype)
 
     @property
+    def data(self):
+        """The storage, for `T.Tensor(shape, dtype, X.data)`."""
+        return self
+
+    @property
     def ndim(self):
         return len(self._shape)
 
@@ -481,10 +486,11 @@ def allocate(shape, dtype: str, name: str, scope: str, dims=None, argument: bool
 def view(tile: Tile, shape, dtype: str, name: str) -> Tile:
     """The same memory in another shape, as another dtype."""
     kind = numpy_dtype(dtype)
-    raw = np.ascontiguousarray(tile.array) if not tile.array.flags.c_contiguous else tile.array
-    array = raw.reshape(-1).view(kind).reshape(shape)
+    if not tile.array.flags.c_contiguous:
+        raise InvalidArgument(f"{tile.name} has strides: it cannot be seen with another shape", at=here())
+    array = tile.array.reshape(-1).view(kind).reshape(shape)
     written = None if tile.written is None else tile.written.reshape(-1).view(_WORDS[kind.itemsize]).reshape(shape)
-    return Tile(array, written, name, dtype, tile.scope)
+    return Tile(array, written, name, dtype, tile.scope, argument=tile.argument)
 
 
 def whole(tile: Tile) -> Region:

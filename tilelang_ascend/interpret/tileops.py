@@ -233,10 +233,6 @@ def atomic(kind: str):
         elif is_tile_like_many(value):
             source, target = paired(operand(value, f"the source of {what}"), target)
         if isinstance(source, Region) and is_tile_like_many(source) and (size is not None or is_tile_like_many(value)):
-            if target.tile.scope != "global":
-                raise InvalidArgument(
-                    f"{what} on {target.describe()}, which is on chip", at=here(), hint="only tensors in GM are shared between cores"
-                )
             amounts = convert(source.values(what).reshape(tuple(target.extents)), target.tile._dtype)
         else:
             amounts = _filled(target, cast(value, target.tile._dtype))
@@ -302,8 +298,8 @@ def view_of(src, shape=None, dtype=None, strides=None) -> Tile:
     """`T.view`, `T.reshape`: other names for the same memory."""
     from .scopes import dtype_of
 
-    if not isinstance(src, Tile) or src.scope == "global":
-        raise InvalidArgument(f"T.view takes a whole buffer on chip, got {src!r}", at=here())
+    if not isinstance(src, Tile):
+        raise InvalidArgument(f"T.view takes a whole buffer, got {src!r}", at=here())
     new = src._dtype if dtype is None else dtype_of(dtype)
     have = src.array.size * src.array.dtype.itemsize
     if shape is None:

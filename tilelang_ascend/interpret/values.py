@@ -86,9 +86,9 @@ def fit(value, dtype: str):
     if type(value) is int and low <= value <= high:
         return value
     if isinstance(value, float):
-        if value != value:
-            return 0
-        return low if value <= low else high if value >= high else int(value)
+        # Unsigned integers of 16 and 32 bits are the low bits of a wider one.
+        least, most = integer_range({"uint16": "int32", "uint32": "int64"}.get(dtype, dtype))
+        value = 0 if value != value else least if value <= least else most if value >= most else int(value)
     value = int(value)
     if low <= value <= high:
         return value
@@ -189,7 +189,7 @@ class Scalar:
         return unary(as_number(self), abs)
 
     def __neg__(self):
-        return unary(as_number(self), operator.neg)
+        return unary(promoted("-", as_number(self)), operator.neg)
 
     def __pos__(self):
         return self
@@ -197,7 +197,7 @@ class Scalar:
     def __invert__(self):
         if is_float(self.dtype):
             raise DtypeMismatch(f"'~' needs an integer, the operand is {self.dtype}", at=here())
-        return unary(self, operator.not_ if self.dtype == "bool" else operator.invert)
+        return unary(self, operator.not_) if self.dtype == "bool" else unary(promoted("~", self), operator.invert)
 
     def astype(self, dtype):
         """`T.cast(self, dtype)`"""
@@ -209,6 +209,19 @@ class Scalar:
 def as_number(x: Scalar) -> Scalar:
     """Booleans compute as int32."""
     return cast(x, "int32") if x.dtype == "bool" else x
+
+
+_PROMOTING = ("+", "-", "*", "/", "//", "%", "<<", "~")
+"""Operators whose result a narrow dtype may not hold."""
+
+
+def promoted(op: str, x: Scalar) -> Scalar:
+    """An operand in the dtype its operator computes in: narrow integers as int32, bfloat16 and 8-bit floats as float32."""
+    if op not in _PROMOTING or x.literal:
+        return x
+    if x.dtype in ("int8", "uint8", "int16", "uint16"):
+        return cast(x, "int32")
+    return cast(x, "float32") if x.dtype == "bfloat16" or x.dtype.startswith("float8") else x
 
 
 def unary(x: Scalar, function: Callable) -> Scalar:
@@ -312,12 +325,16 @@ def _float_floordiv(a, b):
 
 
 def _left(a, b):
-    return a << min(b, 64)  # as many bits as there are, or more, leave 0
+    return a << b if 0 <= b < 64 else 0  # the amount counts as unsigned: beyond the width nothing is left
+
+
+def _right(a, b):
+    return a >> (b if 0 <= b < 64 else 64)  # beyond the width the sign is left
 
 
 _ARITHMETIC: dict[str, Callable] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divide, "//": operator.floordiv, "%": operator.mod,
-    "<<": _left, ">>": operator.rshift, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "<<": _left, ">>": _right, "&": operator.and_, "|": operator.or_, "^": operator.xor,
 }  # fmt: skip
 _COMPARE: dict[str, Callable] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
@@ -327,7 +344,8 @@ _BITS = ("<<", ">>", "&", "|", "^")
 
 def binary(op: str, a: Any, b: Any):
     """``a <op> b`` of two numbers of which one belongs to the kernel."""
-    x, y = match(a, b)
+    x, y = (v if type(v) is float else promoted(op, scalar(v)) for v in (a, b))
+    x, y = match(x, y)
     dtype = x.dtype
     if dtype == "bool" and op not in ("&", "|", "^"):
         x, y, dtype = cast(x, "int32"), cast(y, "int32"), "int32"
@@ -350,8 +368,6 @@ def binary(op: str, a: Any, b: Any):
     if not floating:
         if op in ("//", "%") and v == 0:
             return Scalar(0, dtype, fault=Fault(f"{u} {op} 0: division by zero").computed())
-        if op in ("<<", ">>") and v < 0:
-            return Scalar(0, dtype, fault=Fault(f"{u} {op} {v}: a shift by a negative number of bits").computed())
         return Scalar(fit(_ARITHMETIC[op](u, v), dtype), dtype, x.literal and y.literal)
     literal = x.literal and y.literal
     if op in ("//", "%"):
@@ -432,13 +448,17 @@ def select(cond: Any, a: Any, b: Any):
 
 
 def pick_max(a: Any, b: Any):
-    """The larger one; NaN if one is NaN."""
-    return _extreme(a, b, lambda u, v: u if u != u or v < u else v)
+    """The larger one; NaN if one is NaN, 0 rather than -0."""
+    return _extreme(a, b, lambda u, v: u if u != u or v < u or (u == v and not _negative(u)) else v)
 
 
 def pick_min(a: Any, b: Any):
-    """The smaller one; NaN if one is NaN."""
-    return _extreme(a, b, lambda u, v: u if u != u or u < v else v)
+    """The smaller one; NaN if one is NaN, -0 rather than 0."""
+    return _extreme(a, b, lambda u, v: u if u != u or u < v or (u == v and _negative(u)) else v)
+
+
+def _negative(x) -> bool:
+    return math.copysign(1.0, x) < 0
 
 
 def _extreme(a, b, choose):

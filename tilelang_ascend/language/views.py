@@ -7,6 +7,7 @@ import math
 from ..errors import InvalidArgument, ShapeMismatch
 from ..frontend.annotations import Tensor, TensorSpec, dtype_name, make_spec
 from ..frontend.builder import Builder, constant
+from ..frontend.keywords import other_meaning
 from ..frontend.operators import as_scalar, binop, plain
 from ..frontend.values import Storage, is_buffer
 from ..ir import const_int, dtype_of, full_region, itemsize, scope_of, tile_op
@@ -55,6 +56,8 @@ def tensor_view(data, spec: TensorSpec):
 
     Errors: InvalidArgument for anything but the storage of a contiguous tensor in GM, ShapeMismatch for other sizes in bytes.
     """
+    if (interpreted := other_meaning("T.view")) is not None:
+        return interpreted(data, spec.shape, spec.dtype)
     builder = Builder.current("T.Tensor(shape, dtype, data)")
     if isinstance(data, Storage) and scope_of(data.buffer) != "global":
         return view(data.buffer, spec.shape, spec.dtype)

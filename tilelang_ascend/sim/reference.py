@@ -99,6 +99,7 @@ def execute(
     log: bool = False,
     fresh: frozenset[str] = frozenset(),
     clipped: bool = False,
+    sizes: dict | None = None,
 ) -> Result:
     """Like `run`, for any stage.
 
@@ -108,6 +109,7 @@ def execute(
         log: fill `Result.stores`.
         fresh: names of tensors without contents.
         clipped: elements outside of tensors read as zero and are not written, as compiled kernels do; otherwise they are errors.
+        sizes: values of shape variables that no argument has as a whole dimension.
 
     Raises:
         InterpreterError: the program breaks a rule of Tile IR; the message has the user's line.
@@ -121,7 +123,7 @@ def execute(
     program = _Program(result, versions, Budget(budget))
     program.outside = safe_values(func)
     start = [program.slots(p) for p in params]
-    dims: dict = {}
+    dims: dict = dict(sizes or {})
     for p, a in zip(params, args):
         if is_buffer_var(p):
             _bind_shape(p, a, dims)

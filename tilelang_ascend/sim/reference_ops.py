@@ -86,6 +86,9 @@ def _view(program, s) -> Callable:
     def run(env):
         view, storage = dst.memory(env), src.memory(env)
         view.data = storage.data.reshape(-1).view(view.data.dtype).reshape(view.data.shape)
+        view.clipped, view.outside = storage.clipped, storage.outside
+        if storage.written is not None and view.data.size == storage.data.size:
+            view.written = storage.written.reshape(view.data.shape)
         if storage.defined is not None and view.data.size == storage.data.size:
             view.defined = storage.defined.reshape(view.data.shape)
         else:  # elements of another width: which bytes have a value is not followed

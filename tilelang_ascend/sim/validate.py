@@ -12,9 +12,10 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ..ir import PrimFunc, op_name, statements, structural_equal
+from ..ir import PrimFunc, Var, const_int, dtype_of, imm, op_name, statements, structural_equal, substitute_expr, sym
 from .reference import InterpreterError, Result, TooMuchWork, execute
-from .reference_numbers import is_float
+from .reference_memory import Memory
+from .reference_numbers import is_float, numpy_dtype
 
 VERSIONED_FROM = "version_buffers"
 """The pass after which tiles have a leading dimension of copies."""
@@ -73,11 +74,12 @@ def validate(
         fresh: names of tensors without contents.
     """
     found = tile_stages(stages)
+    sizes = _sizes(stages[0][1], args)
     names: list[str] = []
     first: Result | None = None
     for k, (name, func, versions) in enumerate(found):
         try:
-            result = execute(func, _copies(args), versions, budget, fresh=fresh, clipped=True)
+            result = _run(func, versions, args, sizes, fresh, budget)
         except TooMuchWork:
             return Validation(None, tuple(names), f"more than {budget} elements are touched")
         except InterpreterError as error:
@@ -88,7 +90,7 @@ def validate(
             continue
         message = difference(first, result)
         if message is not None:
-            where = _first_statement(found[k - 1], found[k], args, fresh)
+            where = _first_statement(found[k - 1], found[k], args, sizes, fresh)
             return Validation(Finding(name, message, where), tuple(names))
     return Validation(None, tuple(names))
 
@@ -96,7 +98,7 @@ def validate(
 def difference(want: Result, have: Result) -> str | None:
     """What `have` did otherwise than `want`, None if nothing that counts. Where `want` has no value any will do."""
     for name, a in want.tensors.items():
-        b = have.tensors[name]
+        b = _seen_as(have.tensors[name], a.data)
         known = np.ones(a.data.shape, bool) if a.defined is None else a.defined
         lost = known & a.written & ~b.written
         if lost.any():
@@ -130,20 +132,56 @@ def close(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return same | (np.abs(x - y) <= step * max(finite.max(initial=0.0), 2.0**-14))
 
 
-def _copies(args: Sequence[Any]) -> list:
-    return [a.copy() if isinstance(a, np.ndarray) and a.ndim else a for a in args]
+def _run(func: PrimFunc, versions: bool, args: Sequence[Any], sizes: dict, fresh: frozenset[str], budget=None, log=False) -> Result:
+    """One stage on copies of the arguments, in the shapes and dtypes its parameters have by now."""
+    given = [_argument(p, a, sizes) if isinstance(a, np.ndarray) and a.ndim else a for p, a in zip(func.params, args)]
+    return execute(func, given, versions, budget, log, fresh, clipped=True, sizes=sizes)
+
+
+def _sizes(func: PrimFunc, args: Sequence[Any]) -> dict:
+    """Shape variable -> its value."""
+    return {
+        d: int(n)
+        for p, a in zip(func.params, args)
+        if isinstance(a, np.ndarray) and a.ndim
+        for d, n in zip(p.ty.shape, a.shape)
+        if isinstance(d, Var)
+    }
+
+
+def _argument(p, a: np.ndarray, sizes: dict) -> np.ndarray:
+    """A copy of `a` as the parameter `p` declares it: views of tensors in GM are resolved by another declaration."""
+    known = {v: imm(n, dtype_of(v)) for v, n in sizes.items()}
+    shape = tuple(const_int(sym.Analyzer().simplify(substitute_expr(d, known))) for d in p.ty.shape)
+    if None in shape:
+        return a.copy()
+    return np.ascontiguousarray(a).copy().reshape(-1).view(numpy_dtype(p.ty.dtype)).reshape(shape)
+
+
+def _seen_as(m: Memory, like: np.ndarray) -> Memory:
+    """`m` in the shape and dtype of `like`, which has as many bytes."""
+    if m.data.shape == like.shape and m.data.dtype == like.dtype:
+        return m
+    fine = np.gcd(m.data.dtype.itemsize, like.dtype.itemsize)
+
+    def mask(x):
+        if x is None:
+            return None
+        return np.repeat(x.reshape(-1), m.data.dtype.itemsize // fine).reshape(-1, like.dtype.itemsize // fine).all(1).reshape(like.shape)
+
+    return Memory(m.name, m.data.reshape(-1).view(like.dtype).reshape(like.shape), mask(m.defined), mask(m.written))
 
 
 def _at(where: np.ndarray) -> list[int]:
     return [int(i) for i in np.argwhere(where)[0]] if where.ndim else []
 
 
-def _first_statement(before: tuple, after: tuple, args: Sequence[Any], fresh: frozenset[str]) -> str:
+def _first_statement(before: tuple, after: tuple, args: Sequence[Any], sizes: dict, fresh: frozenset[str]) -> str:
     """`file:line` of the first statement that leaves another value in a buffer both stages have; "" if there is none."""
     logs = []
     for _, func, versions in (before, after):
         try:
-            logs.append(execute(func, _copies(args), versions, log=True, fresh=fresh, clipped=True).stores)
+            logs.append(_run(func, versions, args, sizes, fresh, log=True).stores)
         except InterpreterError:
             return ""
     later: dict = {}

@@ -243,7 +243,6 @@ MISTAKES = {
     "gemm of GM": (lambda A, s, n: T.gemm(A, A, s), InvalidArgument, "global memory"),
     "step zero": (lambda A, s, n: list(T.serial(0, 4, 0)), UnsupportedConstruct, "step 0"),
     "float bound": (lambda A, s, n: T.serial(3.5), InvalidArgument, "integer"),
-    "negative shift": (lambda A, s, n: s.__setitem__(0, n << (n - n - 1)), InterpretError, "shift"),
     "launch in a launch": (lambda A, s, n: T.Kernel(1).__enter__(), KernelSyntaxError, "inside T.Kernel"),
     "unknown name": (lambda A, s, n: T.gem, TilelangAscendError, "no name 'gem'"),
 }
