@@ -287,10 +287,11 @@ class _Program:
         slot, value, span, skip = self.slots(s.var), self.slots.expr(s.value), s.span, self._sides(s)
 
         def run(envs):
-            for env in skip(envs):
+            here = skip(envs)
+            for env in envs:
                 env.undefined = False
                 try:
-                    env.values[slot] = self.checked(value, env, span)
+                    env.values[slot] = self.checked(value, env, span) if env in here else None
                 except NotHere:
                     env.values[slot] = None
 
@@ -325,9 +326,13 @@ class _Program:
         if scope_of(s.buffer) == "local.var":
 
             def assign(envs):
-                for env in skip(envs):
+                here = skip(envs)
+                for env in envs:
                     env.undefined = False
                     memory = self.memory(env, slot, span)
+                    if env not in here:
+                        memory.lose()
+                        continue
                     try:
                         memory.store(env, convert(self.checked(value, env, span), memory.dtype))
                     except NotHere:

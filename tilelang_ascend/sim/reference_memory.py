@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .reference_numbers import convert, loaded, numpy_dtype, poison
+from .reference_numbers import convert, is_float, loaded, numpy_dtype, poison
 
 
 class InterpreterError(Exception):
@@ -58,6 +58,8 @@ class Scalar:
     """A mutable scalar (`local.var`). In a nest it may hold a value for each lane, if it was declared there (`home`)."""
 
     __slots__ = ("dtype", "value", "defined", "home")
+    versions = False
+    name = "a variable"
 
     def __init__(self, dtype, home: Env):
         self.dtype = dtype
@@ -90,6 +92,18 @@ class Scalar:
 
     def restore(self, _, value, defined) -> None:
         self.value, self.defined = value, defined
+
+    def load_region(self, mins: list, extents: list) -> tuple:
+        """As that of `Memory`: a variable is a tile of one element."""
+        return np.asarray(self.value, self.dtype).reshape([1] * len(extents)), None if self.defined is True else np.zeros([1] * len(extents), bool)
+
+    def store_region(self, mins: list, extents: list, values, known=None) -> None:
+        """As that of `Memory`."""
+        self.value, self.defined = loaded(np.asarray(convert(values, self.dtype)).reshape(())), known is None or bool(np.all(known))
+
+    @property
+    def data(self):
+        return np.asarray(self.value, self.dtype).reshape(1)
 
 
 class Memory:
@@ -219,9 +233,14 @@ class Memory:
             index, value, known = tuple(i[env.mask] for i in index), value[env.mask], known[env.mask]
         index = tuple(index)
         env.undo.append((self, index, self.data[index], None if self.defined is None else self.defined[index]))
-        for turn in _turns(np.ravel_multi_index(index, self.data.shape)):
-            at = tuple(i[turn] for i in index)
-            self.data[at] = convert(function(loaded(self.data[at]), value[turn]), self.data.dtype)
+        places = np.ravel_multi_index(index, self.data.shape)
+        where, first, lane = np.unique(places, return_index=True, return_inverse=True)
+        # Sums of narrow floats are rounded once: in which order lanes meet is open.
+        wide = np.float32 if is_float(self.data.dtype) and self.data.itemsize < 4 else self.data.dtype
+        total = self.data[tuple(i[first] for i in index)].astype(wide)
+        for turn in _turns(places):
+            total[lane[turn]] = convert(function(loaded(total[lane[turn]]), value[turn].astype(wide) if wide is np.float32 else value[turn]), total.dtype)
+        self.data[tuple(i[first] for i in index)] = convert(total, self.data.dtype)
         if not known.all():
             self._mark(tuple(i[~known] for i in index), False)
         if self.written is not None:

@@ -238,7 +238,7 @@ def _atomic(function) -> Callable:
             env.undefined = False
             found = number(env)
             if all(n == 1 for n in extents):
-                memory.update(env, mins, found, lambda a, b: function(a, convert(b, memory.data.dtype)))
+                memory.update(env, mins, convert(found, memory.data.dtype), function)
                 return
             old, before = dst.load(env)
             new = function(old, old.dtype.type(found))

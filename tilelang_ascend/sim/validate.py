@@ -16,12 +16,15 @@ from ..ir import PrimFunc, Var, const_int, dtype_of, imm, op_name, statements, s
 from .reference import InterpreterError, Result, TooMuchWork, execute
 from .reference_memory import Memory
 from .reference_numbers import is_float, numpy_dtype
+from .reference_ops import ATOMICS
 
 VERSIONED_FROM = "version_buffers"
 """The pass after which tiles have a leading dimension of copies."""
 
 ROUNDINGS = 64
 """Steps of the last place, at the largest value of a tensor, by which sums may differ that a pass has put in another order."""
+NARROW_ROUNDINGS = 4
+"""The same of 16-bit and 8-bit floats, whose sums are float32 but for atomic updates of memory."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def validate(
         fresh: names of tensors without contents.
     """
     found = tile_stages(stages)
-    sizes = _sizes(stages[0][1], args)
+    sizes, updated = _sizes(stages[0][1], args), _updated(stages[0][1])
     names: list[str] = []
     first: Result | None = None
     for k, (name, func, versions) in enumerate(found):
@@ -88,15 +91,17 @@ def validate(
         if first is None:
             first = result
             continue
-        message = difference(first, result)
+        message = difference(first, result, updated)
         if message is not None:
             where = _first_statement(found[k - 1], found[k], args, sizes, fresh)
             return Validation(Finding(name, message, where), tuple(names))
     return Validation(None, tuple(names))
 
 
-def difference(want: Result, have: Result) -> str | None:
-    """What `have` did otherwise than `want`, None if nothing that counts. Where `want` has no value any will do."""
+def difference(want: Result, have: Result, updated: frozenset[str] = frozenset()) -> str | None:
+    """What `have` did otherwise than `want`, None if nothing that counts. Where `want` has no value any will do. `updated`: names of tensors
+    with atomic updates, whose order is open.
+    """
     for name, a in want.tensors.items():
         b = _seen_as(have.tensors[name], a.data)
         known = np.ones(a.data.shape, bool) if a.defined is None else a.defined
@@ -106,7 +111,7 @@ def difference(want: Result, have: Result) -> str | None:
         if b.defined is not None and (known & ~b.defined).any():
             lost = known & ~b.defined
             return f"{name}{_at(lost)} is given a value that was never computed ({int(lost.sum())} elements)"
-        wrong = known & ~close(a.data, b.data)
+        wrong = known & ~close(a.data, b.data, name in updated)
         if wrong.any():
             at = tuple(np.argwhere(wrong)[0])
             return f"{name}{_at(wrong)} is {b.data[at]}, not {a.data[at]} ({int(wrong.sum())} of {wrong.size} elements differ)"
@@ -117,8 +122,8 @@ def difference(want: Result, have: Result) -> str | None:
     return None
 
 
-def close(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Where two arrays are equal, up to the order of sums."""
+def close(a: np.ndarray, b: np.ndarray, updated: bool = False) -> np.ndarray:
+    """Where two arrays are equal, up to the order of sums; `updated`: of atomic updates, too."""
     if not is_float(a.dtype):
         return a == b
     x, y = a.astype(np.float64), b.astype(np.float64)
@@ -128,8 +133,13 @@ def close(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             return same
         finite = np.abs(x[np.isfinite(x)])
         bits = {2: 7 if a.dtype.kind == "V" or a.dtype.name == "bfloat16" else 10, 4: 23, 8: 52, 1: 2}[a.dtype.itemsize]
-        step = 2.0**-bits * (ROUNDINGS if a.dtype.itemsize >= 4 else 4)
+        step = 2.0**-bits * (ROUNDINGS if a.dtype.itemsize >= 4 or updated else NARROW_ROUNDINGS)
         return same | (np.abs(x - y) <= step * max(finite.max(initial=0.0), 2.0**-14))
+
+
+def _updated(func: PrimFunc) -> frozenset[str]:
+    """Names of buffers with atomic updates."""
+    return frozenset(s.value.args[0].source.name for s in statements(func.body) if op_name(s) in ATOMICS)
 
 
 def _run(func: PrimFunc, versions: bool, args: Sequence[Any], sizes: dict, fresh: frozenset[str], budget=None, log=False) -> Result:

@@ -142,8 +142,9 @@ class _Codes(StmtMutator):
             return IntImm(CODE, code_of(float(e.value), dtype))
         if isinstance(e, tirx.Cast):
             return self.cast(e, dtype)
-        if isinstance(e, Call) and op_name(e) == "tirx.reinterpret" and {dtype, dtype_of(e.args[0])} <= {CODE, *FORMATS}:
-            return self.expr(e.args[0])
+        if isinstance(e, Call) and op_name(e) == "tirx.reinterpret" and not {dtype, dtype_of(e.args[0])}.isdisjoint(FORMATS):
+            value, wanted = self.expr(e.args[0]), CODE if dtype in FORMATS else dtype
+            return value if dtype_of(value) == wanted else tirx.reinterpret(wanted, value)
         if dtype in FORMATS and _computes(e):
             return code_from(self.number(e), FORMATS[dtype])
         if not isinstance(e, Call) and hasattr(e, "a") and hasattr(e, "b") and dtype_of(e.a) in FORMATS:

@@ -40,7 +40,7 @@ def test_workers_find_what_brute_force_finds(capsys, own_cache, monkeypatch):
         try:
             kernel = tilelang.jit(out_idx=[-1])(gemm)(M, N, K, **config)
             times[i] = kernel.get_profiler().do_bench()
-        except (OutOfMemory, ZeroDivisionError):
+        except (OutOfMemory, InvalidArgument):
             pass
     assert sorted(times) == [0, 1, 2, 3, 6]
     cache.clear_memory()
@@ -50,7 +50,7 @@ def test_workers_find_what_brute_force_finds(capsys, own_cache, monkeypatch):
     assert kernel.config == GEMM_SPACE[min(times, key=times.get)] and kernel.ref_latency > 0
     table = capsys.readouterr().err
     assert "does not fit: kernels.py:" in table and "L0C overflow" in table
-    assert "error: ZeroDivisionError: integer division or modulo by zero" in table
+    assert "is divided by zero" in table
     assert not list(own_cache.rglob(".stage-*"))
 
     def no_pool(*_):
@@ -193,7 +193,7 @@ def test_every_failure_is_told(inline):
         tuned(add_one, space)(1 << 21)
     text = str(caught.value)
     assert text.startswith("Auto-tuning failed: No configuration successfully compiled")
-    assert "{block: 1048576}: kernels.py:" in text and "{block: 0}: ZeroDivisionError" in text
+    assert "{block: 1048576}: kernels.py:" in text and "{block: 0}: kernels.py:" in text
     with pytest.raises(TuningFailed, match="hint:"):
         tuned(add_one, space[:1])(1 << 21)
 

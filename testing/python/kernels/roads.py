@@ -22,7 +22,7 @@ STRICT = machine.SimOptions(record_stream=True, max_instructions=20_000_000)
 GUARD_BYTES = 4096
 GUARD = 0xA5
 VALIDATION_ELEMENTS = 2_000_000
-"""Kernels in which one stage touches more elements are not validated: `make test SLOW=1` has no such limit."""
+"""Kernels in which one stage touches more elements are not validated."""
 
 
 class Guarded:
@@ -85,13 +85,13 @@ def assert_passes_agree(artifact, arrays: dict, scalars: dict, elements: int | N
     assert found is None, found.text()
 
 
-def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, flags=()) -> dict:
+def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, flags=(), elements=VALIDATION_ELEMENTS) -> dict:
     """Strict run of the IR and (with `text`) of the emitted text: no hazards, equal values, equal streams.
 
-    `flags`: further flags of the C++ compiler.
+    `flags`: further flags of the C++ compiler. `elements`: passes are validated unless one stage touches more.
     """
     artifact, scalars = kernel.artifact, scalars or {}
-    assert_passes_agree(artifact, arrays, scalars)
+    assert_passes_agree(artifact, arrays, scalars, elements)
     problems = verify_ascend(artifact.ascend_ir, arch.get_chip(artifact.chip))
     assert not problems, "the program breaks a rule: " + "\n".join(map(str, problems[:3]))
     out, result = launch(artifact, program_of(artifact).entries, arrays, scalars)
