@@ -7,6 +7,7 @@ that do not exist. The first pass after which that is not so is named, with the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Sequence
 
@@ -163,9 +164,10 @@ def _argument(p, a: np.ndarray, sizes: dict) -> np.ndarray:
     """A copy of `a` as the parameter `p` declares it: views of tensors in GM are resolved by another declaration."""
     known = {v: imm(n, dtype_of(v)) for v, n in sizes.items()}
     shape = tuple(const_int(sym.Analyzer().simplify(substitute_expr(d, known))) for d in p.ty.shape)
-    if None in shape:
+    dtype = numpy_dtype(p.ty.dtype)
+    if None in shape or math.prod(shape) * dtype.itemsize != a.nbytes:
         return a.copy()
-    return np.ascontiguousarray(a).copy().reshape(-1).view(numpy_dtype(p.ty.dtype)).reshape(shape)
+    return np.ascontiguousarray(a).copy().reshape(-1).view(dtype).reshape(shape)
 
 
 def _seen_as(m: Memory, like: np.ndarray) -> Memory:
