@@ -20,6 +20,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..analysis.safe_values import safe_values
+from ..analysis.tile_uses import COUNT
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -45,9 +46,6 @@ from .reference_numbers import BINARY, convert, numpy_dtype, poison
 from .reference_ops import ATOMICS, TILE_OPS
 
 CUBE_SCOPES = ("local.l0a", "local.l0b", "local.l0c", "shared.l1")
-COUNT = "tl.count"
-"""Annotation of a loop of a nest: how many of its iterations count."""
-
 Run = Callable[[list], None]
 """A statement: runs on each of several cores, which go through the program side by side."""
 
@@ -121,7 +119,7 @@ def execute(
     result = Result()
     result.stores = [] if log else None
     program = _Program(result, versions, Budget(budget))
-    program.outside = safe_values(func)
+    outside = safe_values(func)
     start = [program.slots(p) for p in params]
     dims: dict = dict(sizes or {})
     for p, a in zip(params, args):
@@ -129,7 +127,7 @@ def execute(
             _bind_shape(p, a, dims)
             known = np.zeros(a.shape, bool) if p.name in fresh else None
             result.tensors[p.name] = Memory(
-                p.name, a, known, np.zeros(a.shape, bool), on_chip=False, outside=program.outside.get(p, 0), clipped=clipped
+                p.name, a, known, np.zeros(a.shape, bool), on_chip=False, outside=outside.get(p, 0), clipped=clipped
             )
     shape_slots = [(program.slots(d), n) for d, n in dims.items()]
     kinds = program.kinds = _core_kinds(func.body)
@@ -193,7 +191,6 @@ class _Program:
 
     def __init__(self, result: Result, versions: bool, budget: Budget):
         self.slots, self.result, self.versions, self.budget = Slots(), result, versions, budget
-        self.outside: dict = {}
         self.kinds: list = []
         """As `_core_kinds` gives them."""
         self.combined: set = set()
@@ -377,7 +374,7 @@ class _Program:
             loops.append(body)
             body = body.body
         slots = [self.slots(x.loop_var) for x in loops]
-        extents = [self.slots.expr(_expr(x.annotations.get(COUNT, x.extent))) for x in loops]
+        extents = [self.slots.expr(x.annotations.get(COUNT, x.extent)) for x in loops]
         one = self.stmt(body)
         self.combined = _combined(body)
         apart, lanes = self._in_lanes(body)
@@ -696,10 +693,6 @@ class _Program:
             values = contents()
             values = values[0] if memory.versions and values.ndim == memory.data.ndim else values
             self.result.stores.append((span, memory.name, np.shape(values), np.ascontiguousarray(values).tobytes()))
-
-
-def _expr(x):
-    return x
 
 
 def _is_noop(s) -> bool:
