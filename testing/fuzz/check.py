@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import linecache
 import sys
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -70,7 +72,7 @@ def expected(func, reference, inputs: dict) -> dict:
     return {n: m for n, m in made.items() if inputs[n].ndim}
 
 
-def check(func, reference, inputs: dict[str, np.ndarray], chip: str = "a2", text: bool = False, oracle=None, hooks=()) -> Failure | None:
+def check(func, reference, inputs: dict[str, np.ndarray], chip: str = "a2", text: bool = False, oracle=None, hooks=(), packed: dict | None = None) -> Failure | None:
     """Compile `func`, run it strictly (with `text` the emitted program too), and compare with `reference`.
 
     Args:
@@ -79,11 +81,12 @@ def check(func, reference, inputs: dict[str, np.ndarray], chip: str = "a2", text
         inputs: arrays for every parameter by name; 0-dimensional ones are scalars.
         oracle: what the reference text means, a module with `interpret` and `expected`; this one unless given.
         hooks: further opinions beside `HOOKS`.
+        packed: arguments of `packed_memory`, to compile as if memory were scarce.
 
     Returns:
         None, or the first failure: ``trace``, ``compile``, ``run`` (hazards, guard bytes, other text) or ``value``.
     """
-    return examine(func, reference, inputs, chip, text, oracle, hooks).failure
+    return examine(func, reference, inputs, chip, text, oracle, hooks, packed).failure
 
 
 HOOKS: list = []
@@ -102,7 +105,18 @@ def located_refusal(error: Exception) -> bool:
     return isinstance(error, TilelangAscendError) and error.location is not None
 
 
-def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracle=None, hooks=()) -> Outcome:
+@contextmanager
+def packed_memory(lanes: int | None = None):
+    """Inside, memory is used as if it were scarce: one version of each tile, addresses shared wherever live ranges allow it, and with
+    `lanes` nests cut into parts of so many iterations. Kernels small enough to be run by the thousand never have to."""
+    from tilelang_ascend.transform import pipeline, plan_memory
+
+    attempts = mock.patch.object(pipeline, "_attempts", lambda options: [(1, lanes), (1, None)])
+    with attempts, mock.patch.object(plan_memory, "LIFETIMES", plan_memory.LIFETIMES[-1:]):
+        yield
+
+
+def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracle=None, hooks=(), packed: dict | None = None) -> Outcome:
     """`check`, with figures."""
     import roads
 
@@ -116,7 +130,8 @@ def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracl
         return Outcome(Failure(f"trace {type(error).__name__}", str(error), located_refusal(error)))
     want = oracle.expected(func, oracle.interpret(reference) if isinstance(reference, str) else reference, inputs)
     try:
-        kernel = tilelang.compile(func, target=chip)
+        with packed_memory(**packed) if packed is not None else nullcontext():
+            kernel = tilelang.compile(func, target=chip)
     except Exception as error:  # noqa: BLE001  any error is a finding
         return Outcome(Failure(f"compile {type(error).__name__}", str(error), located_refusal(error)))
     arrays = {n: a for n, a in inputs.items() if a.ndim}

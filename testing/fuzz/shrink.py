@@ -29,7 +29,7 @@ from testing.fuzz.check import check
 inputs = {{
 {inputs}
 }}
-failure = check(kernel, reference, inputs, "{chip}", text={text}{oracle})
+failure = check(kernel, reference, inputs, "{chip}", text={text}, packed={packed}{oracle})
 print(failure.text if failure else "passes")
 raise SystemExit(1 if failure else 0)
 '''
@@ -46,11 +46,19 @@ from testing.fuzz.programs.cells import *  # noqa: F403"""
 SECONDS = 120
 """Time for making one case smaller."""
 
+LANES = 256
+"""Iterations of a nest where memory is taken to be very scarce."""
+
+
+def packed(case: Case) -> dict | None:
+    """Every second case is compiled as if memory were scarce, half of them in parts."""
+    return {1: {}, 3: {"lanes": LANES}}.get(case.seed % 4)
+
 
 def run(case: Case, text: bool = False) -> Outcome:
     """Check a case. Programs are exact, so the source-level interpreter has to agree, too."""
     hooks = () if case.oracle is None else (interpreted,)
-    return examine(case.kernel(), case.reference(), case.arrays(), case.chip, text, case.oracle, hooks)
+    return examine(case.kernel(), case.reference(), case.arrays(), case.chip, text, case.oracle, hooks, packed(case))
 
 
 def fails(case: Case, text: bool = False) -> Failure | None:
@@ -132,4 +140,4 @@ def script(case: Case, failure: Failure, text: bool = False) -> str:
     rows = [f'    "{p.name}": {p.data(case.seed, k)},' for k, p in case.live_params()]
     imports, oracle = (IMPORTS, "") if case.oracle is None else (PROGRAM_IMPORTS, ", oracle=cells, hooks=(interpreted,)")
     return SCRIPT.format(imports=imports, oracle=oracle, seed=case.seed, failure=failure.text.strip().replace("\\", "/"), kernel=case.kernel().strip(),
-                         reference=case.reference(), inputs="\n".join(rows), chip=case.chip, text=text)  # fmt: skip
+                         reference=case.reference(), inputs="\n".join(rows), chip=case.chip, text=text, packed=packed(case))  # fmt: skip

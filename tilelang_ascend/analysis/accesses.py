@@ -29,9 +29,11 @@ class AccessReader:
         bound = record.bind(dtypes, values, None)
         accesses = []
         known = _Values(self, record, args, values, dtypes)
+        exact = all(_leaves_no_gaps(arg, spec) for arg, spec in zip(args, record.args))
         for i, direction, low, high in record.footprint(bound):
             access = self._access(loads[i], facts[i], direction, low, high)
             access.piece, access.pitch = piece_of(record, i, known) or (0, 0)
+            access.exact = exact and not access.pitch
             accesses.append(access)
         return tuple(accesses)
 
@@ -84,6 +86,13 @@ class AccessReader:
         access.versions, access.version_stride = atom.modulus, stride
         access.start = Linear(access.start.const, rest) if rest or access.start.const else ZERO
         return access
+
+
+def _leaves_no_gaps(arg, spec) -> bool:
+    """False for a size known only as a bound, and for a mask of chosen lanes."""
+    if spec.kind != "int":
+        return True
+    return isinstance(arg, IntImm) and (spec.ctype != "uint64_t" or int(arg.value) in (0, -1, 2**64 - 1))
 
 
 class _Values:

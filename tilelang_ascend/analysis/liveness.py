@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..ir import const_int, dtype_of, itemsize
-from .program import Branch, Instr, Loop, Program, path_to_root
+from .program import Block, Branch, Instr, Loop, Program, jumps_of, path_to_root, position_in
 
 
 @dataclass
@@ -85,38 +85,57 @@ def _wide(entry: LiveBuffer, ranges: dict) -> tuple[int, int]:
 
 
 def _lives_across(entry: LiveBuffer, loop: Loop) -> bool:
-    """May an iteration of `loop` find in the buffer what an earlier iteration, or code outside, left there?"""
+    """May an iteration of `loop` find in the buffer what an earlier iteration, or code outside, left there, or leave that to code behind?"""
     inside = [i for i in entry.users if loop in i.loops]
     if any(a.version is not None and loop.atom in a.version.varies for i in inside for a in _accesses(i, entry)):
         return True
     if len(inside) < len(entry.users):
-        # Written before the loop and read in it, or the other way round: dead in between only if the loop starts
-        # afresh.
+        # Read behind the loop, it is what the last iteration that wrote it left: later ones must not lose it.
+        if entry.users[-1] not in inside and not (_overwrites(entry, inside[0]) and _always_runs(inside[0], loop)):
+            return True
+        # Written before the loop and read in it: dead in between only if the loop starts afresh.
         return not _starts_afresh(entry, inside, loop) or entry.users[0] not in inside
     return not loop.independent and not _starts_afresh(entry, inside, loop)
 
 
 def _starts_afresh(entry: LiveBuffer, inside: list, loop: Loop) -> bool:
-    """Every iteration first overwrites the whole buffer."""
-    first = inside[0]
-    accesses = _accesses(first, entry)
-    whole = all(
-        not a.read and not a.start.terms and a.start.const == 0 and a.size is not None and a.size >= entry.version_bytes
-        for a in accesses
+    """Every iteration that uses the buffer first overwrites all of it."""
+    return _overwrites(entry, inside[0]) and _runs_first(inside[0], inside, loop)
+
+
+def _overwrites(entry: LiveBuffer, instr: Instr) -> bool:
+    """`instr` writes every byte of the buffer and reads none."""
+    return all(
+        not a.read and a.exact and not a.start.terms and a.start.const == 0 and a.size is not None and a.size >= entry.version_bytes
+        for a in _accesses(instr, entry)
     )
-    return whole and _runs_first(first, inside, loop)
 
 
 def _runs_first(instr: Instr, others: list, loop: Loop) -> bool:
     """Whenever one of `others` runs in an iteration of `loop`, `instr` has run before."""
+    return all(all(block in path_to_root(i.parent) for i in others) for block in _may_be_skipped(instr, loop) if block is not loop.body)
+
+
+def _always_runs(instr: Instr, loop: Loop) -> bool:
+    """`instr` runs in every iteration of `loop` that begins."""
+    return not _may_be_skipped(instr, loop)
+
+
+def _may_be_skipped(instr: Instr, loop: Loop) -> list[Block]:
+    """Blocks inside `loop`, its body among them, that may end without `instr` having run: arms of branches, bodies of loops that may be
+    empty, and those that a jump in front of it leaves."""
+    out, jumped = [], False
     for block in path_to_root(instr.parent):
         owner = block.owner
+        jumped = jumped or any(n.position < position_in(instr, block) and jumps_of(n) for n in block.nodes)
+        empty = isinstance(owner, Loop) and owner is not loop and not (owner.trip or 0) > 0
+        if isinstance(owner, Branch) or empty or (jumped and isinstance(owner, Loop)):
+            out.append(block)
         if owner is loop:
-            return True
-        skippable = isinstance(owner, Branch) or (isinstance(owner, Loop) and not (owner.trip or 0) > 0)
-        if skippable and not all(block in path_to_root(i.parent) for i in others):
-            return False
-    return False
+            return out
+        if isinstance(owner, Loop):
+            jumped = False
+    raise AssertionError("the instruction stands outside of the loop")
 
 
 def _accesses(instr: Instr, entry: LiveBuffer) -> list:

@@ -34,6 +34,7 @@ class Access:
         start: first byte within the version.
         size: bytes, None = up to the end of the version.
         piece, pitch: when pitch > 0, only `piece` bytes at every multiple of `pitch` from `start` are touched.
+        exact: every byte is touched, not just none outside.
     """
 
     buffer: object
@@ -47,6 +48,7 @@ class Access:
     size: int | None
     piece: int = 0
     pitch: int = 0
+    exact: bool = False
 
 
 @dataclass(eq=False, slots=True)

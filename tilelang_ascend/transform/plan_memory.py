@@ -49,28 +49,32 @@ def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
     return func.with_body(_Annotate(addresses, _mentioned(func.body))(func.body)), memory_map
 
 
+def _always(b: LiveBuffer) -> tuple[int, int]:
+    """A lifetime that meets every other."""
+    return (0, 0)
+
+
+LIFETIMES = (_always, lambda b: b.wide, lambda b: b.tight)
+"""Ranges in which a buffer keeps its address to itself, in the order in which they are tried."""
+
+
 def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip) -> dict:
     """Addresses in one memory; the last attempt is returned even when it does not fit."""
     capacity, alignment = chip.capacity_bytes(space), chip.memories[space].alignment_bytes
     phases = bank_phases(buffers, program, chip) if space is Space.UB else {}
-    if phases:
+    if phases and LIFETIMES[0] is _always:
         banks = chip.ub_banks
         spread = _Banks(banks.groups * banks.bank_bytes, capacity, bank_rivals(program, phases))
         placed = _pack(buffers, _always, alignment, phases, spread)
         if _peak(buffers, placed) <= capacity:
             return placed
     placed: dict = {}
-    for lifetime in (_always, lambda b: b.wide, lambda b: b.tight):
+    for lifetime in LIFETIMES:
         for preferred in (phases, {}) if phases else ({},):
             placed = _pack(buffers, lifetime, alignment, preferred)
             if _peak(buffers, placed) <= capacity:
                 return placed
     return placed
-
-
-def _always(b: LiveBuffer) -> tuple[int, int]:
-    """A lifetime that meets every other."""
-    return (0, 0)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,135 @@
+"""Buffers that share memory: what a loop leaves behind survives the iterations that do not write it.
+
+Tiles of these kernels are small, and `packed_memory` has them share addresses as large ones must.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from testing.fuzz.check import packed_memory
+
+N = 64
+ROWS = 8
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch):
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+
+
+def result(kernel, **arrays):
+    with packed_memory():
+        compiled = tilelang.compile(kernel, target="a2")
+    return roads.run(compiled, arrays, {})
+
+
+def rows(seed=0):
+    return np.random.default_rng(seed).standard_normal((ROWS, N)).astype(np.float32)
+
+
+def last_row_kept(kind):
+    """`u` is used before, `t` written behind what may leave the iteration; `t` is read behind the loop."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((ROWS, N), "float32"), S: T.Tensor((ROWS,), "int32"), Y: T.Tensor((2, N), "float32")):
+        with T.Kernel(1):
+            u = T.alloc_shared((N,), "float32")
+            t = T.alloc_shared((N,), "float32")
+            for q in T.serial(ROWS):
+                T.copy(X[q, :], u)
+                for i in T.Parallel(N):
+                    u[i] = u[i] * 2.0
+                T.copy(u, Y[0, :])
+                if kind == "break":
+                    if S[q] == 1:
+                        break
+                if kind == "continue":
+                    if S[q] == 1:
+                        continue
+                if kind == "if":
+                    if S[q] == 0:
+                        T.copy(X[q, :], t)
+                elif kind == "inner break":
+                    for r in T.serial(2):
+                        if S[q] + r == 1:
+                            break
+                        T.copy(X[q, :], t)
+                elif kind == "empty loop":
+                    for _ in T.serial(1 - S[q]):
+                        T.copy(X[q, :], t)
+                else:
+                    T.copy(X[q, :], t)
+            for i in T.Parallel(N):
+                t[i] = t[i] + 1.0
+            T.copy(t, Y[1, :])
+
+    return kernel
+
+
+@pytest.mark.parametrize("kind", ["always", "break", "continue", "if", "inner break", "empty loop"])
+def test_what_the_last_writing_iteration_left_is_read_behind_the_loop(kind):
+    s = np.zeros(ROWS, np.int32)
+    s[5:] = 1
+    x = rows()
+    ended = {"break": 5}.get(kind, ROWS - 1)
+    kept = ROWS - 1 if kind == "always" else 4
+    got = result(last_row_kept(kind), X=x, S=s, Y=np.zeros((2, N), np.float32))["Y"]
+    np.testing.assert_array_equal(got, np.stack([x[ended] * 2, x[kept] + 1]))
+
+
+def test_what_an_inner_loop_did_not_write_comes_from_the_iteration_before():
+    @T.prim_func
+    def kernel(X: T.Tensor((ROWS, N), "float32"), S: T.Tensor((ROWS,), "int32"), Y: T.Tensor((ROWS, N), "float32"), Z: T.Tensor((N,), "float32")):
+        with T.Kernel(1):
+            u = T.alloc_shared((N,), "float32")
+            t = T.alloc_shared((N,), "float32")
+            for q in T.serial(ROWS):
+                T.copy(X[q, :], u)
+                for i in T.Parallel(N):
+                    u[i] = u[i] * 2.0
+                T.copy(u, Z)
+                for _ in T.serial(2):
+                    if S[q] == 1:
+                        break
+                    T.copy(X[q, :], t)
+                T.copy(t, Y[q, :])
+
+    s = np.array([0, 0, 1, 1, 0, 1, 0, 1], np.int32)
+    x = rows(1)
+    want = np.stack([x[max(p for p in range(q + 1) if s[p] == 0)] for q in range(ROWS)])
+    got = result(kernel, X=x, S=s, Y=np.zeros((ROWS, N), np.float32), Z=np.zeros(N, np.float32))
+    np.testing.assert_array_equal(got["Y"], want)
+
+
+def test_a_part_of_run_time_size_is_not_the_whole_tile():
+    @T.prim_func
+    def kernel(X: T.Tensor((ROWS, N), "float32"), L: T.Tensor((ROWS,), "int32"), Y: T.Tensor((ROWS, N), "float32"), Z: T.Tensor((ROWS, N), "float32")):
+        with T.Kernel(1):
+            u = T.alloc_shared((N,), "float32")
+            t = T.alloc_shared((N,), "float32")
+            for q in T.serial(ROWS):
+                T.copy(X[q, 0 : L[q]], t[0 : L[q]])
+                T.copy(t, Y[q, :])
+                T.copy(X[q, :], u)
+                for i in T.Parallel(N):
+                    u[i] = u[i] * 2.0
+                T.copy(u, Z[q, :])
+
+    lengths = np.array([64, 64, 8, 40, 16, 64, 24, 32], np.int32)
+    x = rows(2)
+    t, want = np.zeros(N, np.float32), np.zeros((ROWS, N), np.float32)
+    for q, n in enumerate(lengths):
+        t[:n] = x[q, :n]
+        want[q] = t
+    got = result(kernel, X=x, L=lengths, Y=np.zeros((ROWS, N), np.float32), Z=np.zeros((ROWS, N), np.float32))
+    np.testing.assert_array_equal(got["Y"], want)
+    np.testing.assert_array_equal(got["Z"], x * 2)
