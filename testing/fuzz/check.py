@@ -111,8 +111,12 @@ def packed_memory(lanes: int | None = None):
     `lanes` nests cut into parts of so many iterations. Kernels small enough to be run by the thousand never have to."""
     from tilelang_ascend.transform import pipeline, plan_memory
 
-    attempts = mock.patch.object(pipeline, "_attempts", lambda options: [(1, lanes), (1, None)])
-    with attempts, mock.patch.object(plan_memory, "LIFETIMES", plan_memory.LIFETIMES[-1:]):
+    whole = pipeline._attempt
+
+    def attempt(placed, chip, options, versions, temporaries, _):
+        return whole(placed, chip, options, 1, temporaries, lanes)
+
+    with mock.patch.object(pipeline, "_attempt", attempt), mock.patch.object(plan_memory, "LIFETIMES", plan_memory.LIFETIMES[-1:]):
         yield
 
 
