@@ -23,10 +23,12 @@ Requires: placed Tile IR. Ensures: nests read and write GM only through non-affi
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from ..analysis.nest_indices import NestIndices
+from ..analysis.nest_indices import NestIndices, implied_by_bounds
 from ..analysis.nest_order import NestOrder
 from ..analysis.owned_tiles import OwnedTiles
+from ..analysis.safe_values import safe_values
 from ..analysis.tile_uses import IN_ORDER, is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
 from ..ir import (
     AllocBuffer,
@@ -38,6 +40,7 @@ from ..ir import (
     For,
     ForKind,
     PrimFunc,
+    Range,
     Stmt,
     StmtMutator,
     TensorLoad,
@@ -64,8 +67,9 @@ from ..ir import (
     walk_expr,
 )
 from ..isa.base import Space
+from ..tileop.tensor_bounds import all_of, unproven
 from .bounds_guards import DropBoundsGuards
-from .grid_bodies import rewrite_grid_bodies
+from .grid_bodies import is_grid_axis, rewrite_grid_bodies
 from .store_selected import Selection, covers, fills_hull, needs_whole_rows
 
 # Share of UB the staged tiles of one nest may take: two versions of each and the temporaries of the body must fit beside them.
@@ -130,12 +134,33 @@ class _Tile:
         return total
 
 
+@dataclass(frozen=True)
+class _Launch:
+    """What nests of one function have around them: the axes of its grids with their sizes, and what its tensors read as outside of their
+    bounds, where that is not 0."""
+
+    axes: tuple
+    outside: dict
+
+    @classmethod
+    def of(cls, func: PrimFunc) -> _Launch:
+        return cls(tuple((s.loop_var, s.extent) for s in statements(func.body) if is_grid_axis(s)), safe_values(func))
+
+    def analyzer(self, extents: dict) -> sym.Analyzer:
+        """Knows the ranges of the axes and of loop variables."""
+        analyzer = sym.Analyzer()
+        for v, n in (*self.axes, *extents.items()):
+            if n is not None:
+                analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), n if not isinstance(n, int) else imm(n, dtype_of(v))))
+        return analyzer
+
+
 class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds. `room`: bytes for tensors staged whole;
-    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `shared`: (tensor, minimums, extents) of further
-    tiles for everything inside of them."""
+    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `shared`: (tensor,
+    minimums, extents) of further tiles for everything inside of them."""
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, shared=()):
+    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, launch: _Launch, shared=()):
         self.nest, self.order = NestIndices(loops, body, stepped), order
         self.loops, self.room, self.written = loops, room, written
         self.shared = [*((b, *box) for b, boxes in order.boxes.items() for box in boxes), *shared]
@@ -143,6 +168,9 @@ class _Stager(StmtMutator):
         self.tables: list[_Tile] = []
         self.analyzer = sym.Analyzer()
         self.written_at: dict = {}
+        self.launch, self.ranges = launch, launch.analyzer(self.nest.extents)
+        self.into = None
+        """The store to GM the walk is in."""
 
     def tile(self, buffer, indices):
         """The tile of this access and the indices into it, or None if the access is not affine."""
@@ -243,13 +271,26 @@ class _Stager(StmtMutator):
             if found is None:
                 return BufferLoad(e.source, indices)
             found[0].read = True
-            return BufferLoad(found[0].buffer, found[1])
+            return self.inside(e.source, indices, BufferLoad(found[0].buffer, found[1]))
         return map_children(e, self.expr)
 
+    def inside(self, buffer, indices: list, value):
+        """`value`, an element of a tile that iterations also store to. What they stored outside of the tensor is lost, though the tile has
+        room for it: nobody reads it again, unless for another element that is outside."""
+        if buffer not in self.order.boxes:
+            return value
+        terms = [c for _, c in unproven(buffer, indices, self.ranges, unknown=lambda _: False)]
+        if self.into is not None:
+            terms = [c for c in terms if not implied_by_bounds(c, self.into)]
+        return tirx.if_then_else(all_of(terms), value, imm(self.launch.outside.get(buffer, 0), dtype_of(value))) if terms else value
+
     def visit_BufferStore(self, s: BufferStore):
+        in_global = scope_of(s.buffer) in ("global", "")
+        self.into = s if in_global else None
         value = self.expr(s.value)
+        self.into = None
         indices = [self.expr(i) for i in s.indices]
-        if scope_of(s.buffer) not in ("global", ""):
+        if not in_global:
             return BufferStore(s.buffer, value, indices, span=s.span)
         found = self.tile(s.buffer, indices)
         if found is None:
@@ -292,13 +333,13 @@ def inline_index_binds(body: Stmt) -> Stmt:
 
 
 class _StageNests(StmtMutator):
-    def __init__(self, chip, body: Stmt, owned: OwnedTiles):
+    def __init__(self, chip, body: Stmt, owned: OwnedTiles, launch: _Launch):
         ub = chip.capacity_bytes(Space.UB)
         self.budget, self.room = int(ub * TILE_BUDGET_SHARE), int(ub * TABLE_SHARE) - tile_bytes(body)
         self.most = ub - tile_bytes(body)
         self.written = uses_of(body).writes
         self.allocs: list[Stmt] = []
-        self.owned, self.own = owned, set()
+        self.owned, self.own, self.launch = owned, set(), launch
 
     def visit_For(self, s: For):
         if not is_parallel(s):
@@ -355,11 +396,11 @@ class _StageNests(StmtMutator):
         guards = DropBoundsGuards(loops, body, stepped, order)
         plain = body
         body = guards(body)
-        stager = _Stager(loops, body, stepped, self.room, self.written, order)
+        stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch)
         new_body = stager(body)
         shared = stager.overlapping()
         if shared:
-            stager = _Stager(loops, body, stepped, self.room, self.written, order, shared)
+            stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, shared)
             new_body = stager(body)
         if not stager.tiles and not stager.tables:
             return rebuild_nest(nest, loops, body, in_order)
@@ -442,10 +483,10 @@ def rebuild_nest(nest: Stmt, loops, body: Stmt, in_order: str | None = None) -> 
 def stage_globals(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a placed Tile IR function."""
 
-    owned = OwnedTiles(func)
+    owned, launch = OwnedTiles(func), _Launch.of(func)
 
     def stage(body: Stmt) -> Stmt:
-        stager = _StageNests(chip, body, owned)
+        stager = _StageNests(chip, body, owned, launch)
         staged = stager(body)
         return seq(stager.allocs, staged)
 

@@ -12,6 +12,7 @@ import pytest
 import roads
 
 import tilelang_ascend
+import tilelang_ascend.language as T
 from tilelang_ascend.errors import TilelangAscendError
 
 DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "int8", "bool")
@@ -95,3 +96,35 @@ def test_every_nest_on_tiles(name, dtype, shape, index):
 @pytest.mark.parametrize("name", nest_cases.CASES)
 def test_emitted_text(name):
     one(name, "float32", SHAPES[1], "int64", text=True)
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0], ids=["zero", "annotated"])
+def test_what_an_iteration_stored_outside_of_a_tensor_it_does_not_read_back(value):
+    """The tile of a nest may overhang the tensor, and holds there what the iteration stored."""
+    n, m, rows = 16, 16, 29
+
+    @T.prim_func
+    def kernel(A: T.Tensor((2 * n, m), "float32"), C: T.Tensor((rows, m), "float32"), D: T.Tensor((2 * n, m + 1), "float32")):
+        with T.Kernel(2) as bx:
+            T.annotate_safe_value({C: value})
+            for i in T.Parallel(n):
+                for k in T.serial(m - 1):
+                    C[bx * n + i, k + 2] = C[bx * n + i, k + 1] * 0.5 + A[bx * n + i, k + 1]
+                    D[bx * n + i, k + 2] = C[bx * n + i, k + 2]
+                D[bx * n + i, 0] = C[bx * n + i, m]
+                D[bx * n + i, 1] = C[bx * n + i, m - 1]
+
+    rng = np.random.default_rng(0)
+    a, c = rng.integers(0, 8, (2 * n, m)).astype(np.float32), rng.integers(0, 8, (rows, m)).astype(np.float32)
+    with_edges = np.full((2 * n, m + 1), value, np.float32)
+    with_edges[:rows, :m] = c
+    d = np.zeros((2 * n, m + 1), np.float32)
+    for i in range(2 * n):
+        for k in range(m - 1):
+            if i < rows and k + 2 < m:
+                with_edges[i, k + 2] = with_edges[i, k + 1] * 0.5 + a[i, k + 1]
+            d[i, k + 2] = with_edges[i, k + 2]
+        d[i, :2] = with_edges[i, m], with_edges[i, m - 1]
+    out = roads.run(tilelang_ascend.compile(kernel), {"A": a, "C": c, "D": np.zeros_like(d)})
+    np.testing.assert_array_equal(out["C"], with_edges[:rows, :m])
+    np.testing.assert_array_equal(out["D"], d)
