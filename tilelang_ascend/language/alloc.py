@@ -58,12 +58,17 @@ def alloc_local(shape, dtype="float32", scope: Ignored = "local"):
 
 
 def alloc_global(shape, dtype="float32", scope: Ignored = "global"):
-    """A device workspace in GM that lives as long as the launch. Shapes may be run-time expressions."""
+    """A device workspace in GM that lives as long as the launch.
+
+    Raises: NonStaticShape for dimensions of run time; the runtime reserves workspaces by a size that is part of the artifact.
+    """
     builder = Builder.current("T.alloc_global")
     dims = [as_integer(d, f"dimension {axis} of a workspace") for axis, d in enumerate(_dims(shape))]
     for axis, d in enumerate(dims):
         if isinstance(d, int) and d <= 0:
             raise InvalidArgument(f"dimension {axis} of a workspace is {d}, it must be positive")
+        if not isinstance(d, int) and constant(d) is None:
+            raise NonStaticShape(axis=axis, what="a workspace", expr=d, hint="declare a tensor parameter of this shape and pass scratch memory")
     return builder.alloc(dims, dtype_name(dtype), "global", builder.hinted_name("workspace"))
 
 
