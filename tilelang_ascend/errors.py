@@ -225,6 +225,13 @@ class OutOfMemory(CompileError):
     template = "{memory} overflow: {needed} bytes needed, {available} available on {chip}"
 
 
+class OutOfTile(CompileError, IndexError):
+    """An access that leaves its tile whenever the kernel runs."""
+
+    template = "{place} of dimension {axis} of '{name}': the tile has {size} there"
+    default_hint = "make the tile larger or the loop shorter, or guard the access with a condition"
+
+
 class TargetError(TilelangAscendError, ValueError):
     """Unknown target or chip."""
 

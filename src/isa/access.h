@@ -21,6 +21,7 @@ inline void push_access(AccessList& out, const Operand& o, bool write, int align
   if (len <= 0 || count <= 0 || outer_count <= 0) return;
   Access a;
   a.space = o.space;
+  a.tile = o.tile;
   a.write = write;
   a.align = o.space == GM ? 1 : align;
   a.base = o.offset + at;

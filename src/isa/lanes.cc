@@ -51,6 +51,7 @@ namespace {
 Access lane_piece(const Operand& operand, const Lanes& l, int i, int64_t offset, int64_t bytes, bool write) {
   Access a;
   a.space = operand.space;
+  a.tile = operand.tile;
   a.write = write;
   // A piece that starts inside a block can only show that the head is aligned as far as its own offset is.
   a.align = static_cast<int32_t>(offset % kBlockBytes == 0 ? kBlockBytes : (offset & -offset));
@@ -69,6 +70,7 @@ void append_lane_accesses(const Operand& operand, const Lanes& l, int i, bool wr
     if (l.count == 0) return;
     Access a;
     a.space = operand.space;
+    a.tile = operand.tile;
     a.write = write;
     a.align = kBlockBytes;
     a.base = operand.offset;

@@ -38,6 +38,8 @@ class Core final : public ExecContext {
   ~Core() override;
 
   // ---- issue: called by the program, on the fiber
+  /*! \brief Number of a tile of the program for operand words: 1, 2, …; the same one for the same bytes without a name. */
+  int32_t declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements, const char* name);
   int64_t issue(int32_t op, int32_t line, int32_t n, const int64_t* args);
 
   /*! \brief The program has divided an integer by zero in `line`: the quotient is an undefined scalar. */
@@ -144,6 +146,8 @@ class Core final : public ExecContext {
   Hazard undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) const;
   bool check_accesses(const Instr& instr, int slot);
   bool check_memory(const Access& a, const Instr& instr, int slot);
+  bool check_tile(const Access& a, int64_t lo, int64_t hi, const Instr& instr, int slot, Check check);
+  void take_over(const Access& a);
   void find_accesses(const OpImpl& impl, const Instr& instr);
   bool prime_accesses();
   void prime(int space, int64_t end);
@@ -183,6 +187,8 @@ class Core final : public ExecContext {
   std::unique_ptr<RaceShadow> race_[kNumSpaces];
   int64_t primed_[kNumSpaces] = {};                // bytes of each memory that hold the fresh pattern or data
   AccessList accesses_;
+  std::vector<Tile> tiles_;                        // number - 1
+  std::vector<uint16_t> owner_[kNumSpaces];        // of each block of a memory whose tiles overlap: the tile that touched it last
 };
 
 }  // namespace tla

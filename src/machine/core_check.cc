@@ -10,6 +10,9 @@
 namespace tla {
 namespace {
 
+/*! \brief Tiles start and end at multiples of this. */
+constexpr int64_t kOwnedBytes = 32;
+
 struct Range {
   int64_t lo, hi;
 };
@@ -105,6 +108,9 @@ bool Core::check_accesses(const Instr& instr, int slot) {
   } while (m_.options.values && prime_accesses());
   bool legal = true;
   for (const Access& a : accesses_) legal &= a.bytes() == 0 || check_memory(a, instr, slot);
+  if (legal && track_undefined) {
+    for (const Access& a : accesses_) take_over(a);
+  }
   if (!legal || !m_.hazards.on(kRacecheck)) return legal;
   const Accessor who{index, {agent_of(index, slot), time_[slot]}, &clock_[slot]};
   // Reads first: an instruction that updates in place reads what was there before its own write. Such a read is not recorded
@@ -147,7 +153,7 @@ bool Core::check_memory(const Access& a, const Instr& instr, int slot) {
   } else if (check == kMemcheck && a.align > 1 && a.base % a.align != 0) {
     why = ", which does not start at a multiple of " + std::to_string(a.align) + " bytes";
   } else {
-    return true;
+    return check_tile(a, r.lo, r.hi, instr, slot, check);
   }
   Hazard h;
   h.check = check;
@@ -158,6 +164,71 @@ bool Core::check_memory(const Access& a, const Instr& instr, int slot) {
   h.hi = r.hi;
   m_.hazards.add(std::move(h), a.write);
   return false;
+}
+
+bool Core::check_tile(const Access& a, int64_t lo, int64_t hi, const Instr& instr, int slot, Check check) {
+  if (a.tile == 0) return true;
+  // An index of billions of elements changes the number; the offset then lies in another tile, if anywhere.
+  static const Tile kNone;
+  const Tile& t = a.tile <= tiles_.size() ? tiles_[a.tile - 1] : kNone;
+  const int64_t version = std::clamp<int64_t>((lo - t.base) / std::max<int64_t>(t.bytes, 1), 0, t.versions - 1);
+  const int64_t first = t.base + version * t.bytes;
+  // Instructions work on whole blocks and repeats, for which a tile has room behind its last element. Single elements are the user's.
+  if (lo >= first && hi <= first + (slot == kS ? t.elements : t.bytes)) return true;
+  Hazard h;
+  h.check = check;
+  h.message = (a.write ? "writes " : "reads ") + m_.range_text(a.space, lo, hi, nullptr) + " outside of " +
+              (t.name.empty() ? std::string("its tile") : "tile '" + t.name + "'") + " at " +
+              m_.range_text(a.space, first, first + t.elements, nullptr);
+  h.first = site(instr, slot);
+  h.space = a.space;
+  h.lo = lo;
+  h.hi = hi;
+  m_.hazards.add(std::move(h), a.write);
+  return false;
+}
+
+int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements, const char* name) {
+  if (space <= GM || space >= kNumSpaces || bytes <= 0 || versions <= 0) return 0;
+  const int64_t end = base + bytes * versions;
+  bool shared = false;
+  for (size_t i = 0; i < tiles_.size(); ++i) {
+    const Tile& t = tiles_[i];
+    if (t.space != space) continue;
+    const bool same = t.base == base && t.bytes == bytes && t.versions == versions;
+    if (same && name == nullptr) return static_cast<int32_t>(i + 1);  // a tensor object that is made again and again
+    shared |= base < t.base + t.bytes * t.versions && t.base < end;
+  }
+  constexpr size_t kMost = 0xFFFF;
+  if (tiles_.size() >= kMost) return 0;
+  Tile t;
+  t.space = static_cast<uint8_t>(space);
+  t.base = base;
+  t.bytes = bytes;
+  t.versions = versions;
+  t.elements = elements;
+  if (name != nullptr) t.name = name;
+  tiles_.push_back(std::move(t));
+  if (shared && track_undefined) owner_[space].resize(static_cast<size_t>(mem[space].size / kOwnedBytes + 1));
+  return static_cast<int32_t>(tiles_.size());
+}
+
+void Core::take_over(const Access& a) {
+  // What another tile left in memory that tiles share is not defined for this one: live ranges that overlap show as undefined values.
+  if (a.tile == 0 || a.space == GM || owner_[a.space].empty() || a.bytes() == 0) return;
+  std::vector<uint16_t>& owner = owner_[a.space];
+  Memory& memory = mem[a.space];
+  for (int64_t j = 0; j < a.outer_count; ++j) {
+    for (int64_t i = 0; i < a.count; ++i) {
+      const int64_t lo = a.base + j * a.outer_stride + i * a.stride;
+      for (int64_t block = lo / kOwnedBytes; block * kOwnedBytes < lo + a.len; ++block) {
+        uint16_t& tile = owner[static_cast<size_t>(block)];
+        if (tile == a.tile) continue;
+        if (tile != 0) std::memset(memory.shadow + block * kOwnedBytes, kUndefinedByte, kOwnedBytes);
+        tile = a.tile;
+      }
+    }
+  }
 }
 
 void Core::prime(int space, int64_t end) {

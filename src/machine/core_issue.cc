@@ -138,9 +138,9 @@ void Core::record_stream(const Instr& instr, const OpInfo& info) {
   auto& out = record.stream;
   out.insert(out.end(), {instr.op, instr.line, instr.nargs});
   for (int i = 0; i < instr.nargs; ++i) {
-    const bool gm_operand = i >= info.first_operand && i < info.first_operand + info.num_operands &&
-                            instr.operand(i).space == GM;
-    out.push_back(gm_operand ? m_.gm.normalise(instr.args[i]) : instr.args[i]);
+    const bool operand = i >= info.first_operand && i < info.first_operand + info.num_operands;
+    const bool gm = operand && instr.operand(i).space == GM;
+    out.push_back(gm ? m_.gm.normalise(instr.args[i]) : operand ? instr.operand(i).word() : instr.args[i]);
   }
 }
 

@@ -27,6 +27,18 @@ TLA_EXPORT int32_t tla_core_type(void) {
   return core != nullptr && core->aic ? 0 : 1;
 }
 
+// A tile of the program: its number in operand words. The name may be null.
+TLA_EXPORT int32_t tla_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements, const char* name) {
+  tla::Core* core = tla::Machine::current();
+  return core != nullptr ? core->declare_tile(space, base, bytes, versions, elements, name) : 0;
+}
+
+// Bytes of a memory of the core that a program may use.
+TLA_EXPORT int64_t tla_capacity(int32_t space) {
+  tla::Core* core = tla::Machine::current();
+  return core != nullptr && space >= 0 && space < tla::kNumSpaces ? core->chip.capacity(space, core->aic) : 0;
+}
+
 // What the twin's headers find wrong with a call before it is issued; op -1: no instruction is meant.
 TLA_EXPORT void tla_invalid(int32_t op, int32_t line, const char* why) {
   tla::Core* core = tla::Machine::current();

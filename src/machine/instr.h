@@ -41,16 +41,44 @@ inline bool is_float(uint8_t dtype) {
   return (dtype >= kFloat16 && dtype <= kFloat64) || dtype == kFloat8E4M3 || dtype == kFloat8E5M2;
 }
 
-/*! \brief A decoded operand word: head address of what an instruction reads or writes. */
+/*!
+ * \brief A decoded operand word: head address of what an instruction reads or writes (docs/ir.md section 4).
+ *
+ * Words of tiles have a bias in front of the offset: an index that leads out of the tile, in front of address 0 even, does
+ * not change the number of the tile.
+ */
 struct Operand {
-  uint8_t space;   //!< Space
-  uint8_t dtype;   //!< DType
-  int64_t offset;  //!< byte offset inside the space; for GM the host address
+  uint8_t space;      //!< Space
+  uint8_t dtype;      //!< DType
+  uint16_t tile = 0;  //!< number of a tile of the core, 0 = not known
+  int64_t offset;     //!< byte offset inside the space; for GM the host address
+
+  static constexpr int64_t kBias = int64_t{1} << 31;
 
   explicit Operand(int64_t word)
       : space(static_cast<uint8_t>(static_cast<uint64_t>(word) >> 56)),
         dtype(static_cast<uint8_t>((static_cast<uint64_t>(word) >> 48) & 0xFF)),
-        offset(word & 0xFFFFFFFFFFFFll) {}
+        offset(word & 0xFFFFFFFFFFFFll) {
+    if (space == SPACE_GM || offset >> 32 == 0) return;
+    tile = static_cast<uint16_t>(offset >> 32);
+    offset = (offset & 0xFFFFFFFFll) - kBias;
+  }
+
+  /*! \brief The word without the tile. */
+  int64_t word() const {
+    return static_cast<int64_t>(static_cast<uint64_t>(space) << 56 | static_cast<uint64_t>(dtype) << 48 |
+                                (static_cast<uint64_t>(offset) & 0xFFFFFFFFFFFFull));
+  }
+};
+
+/*! \brief A tile of a program: `versions` pieces of memory side by side, of which an instruction works on one. */
+struct Tile {
+  uint8_t space = UB;
+  int64_t base = 0;      //!< byte offset inside the space
+  int64_t bytes = 0;     //!< of one version, with the padding that instructions may touch
+  int64_t versions = 1;
+  int64_t elements = 0;  //!< bytes up to the end of the last element: what the scalar unit may touch
+  std::string name;      //!< empty when unknown
 };
 
 /*! \brief The float behind a float argument: float64 bits of a value already rounded to the operand's dtype. */
@@ -85,6 +113,7 @@ struct Instr {
  */
 struct Access {
   uint8_t space = UB;
+  uint16_t tile = 0;         //!< number of the tile it has to stay in, 0 = not known
   bool write = false;
   bool atomic = false;       //!< atomic update of GM: does not conflict with other atomic updates
   int32_t align = 1;         //!< required alignment of `base` in bytes (local memories)

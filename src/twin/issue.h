@@ -20,6 +20,8 @@ int64_t tla_scalar(int32_t op, int32_t line, int32_t n, const int64_t* args);
 int32_t tla_core_type(void);
 void tla_invalid(int32_t op, int32_t line, const char* why);
 int64_t tla_text(const char* text);
+int32_t tla_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements, const char* name);
+int64_t tla_capacity(int32_t space);
 }
 
 /*! \brief Last parameter of every API function: the line of the call, for reports. */

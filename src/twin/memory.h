@@ -121,16 +121,16 @@ class TPipe {
   TPipe& operator=(const TPipe&) = delete;
   ~TPipe() { Destroy(); }
   template <TPosition pos>
-  bool InitBuffer(TBuf<pos>& buf, uint32_t len) {
+  bool InitBuffer(TBuf<pos>& buf, uint32_t len, TLA_LINE) {
     buf.len_ = RoundUp(len);
-    buf.addr_ = Take(pos, buf.len_);
+    buf.addr_ = Take(pos, buf.len_, tla_line);
     return true;
   }
   template <TPosition pos, int32_t depth, auto mask>
-  bool InitBuffer(TQue<pos, depth, mask>& que, uint8_t num, uint32_t len) {
+  bool InitBuffer(TQue<pos, depth, mask>& que, uint8_t num, uint32_t len, TLA_LINE) {
     que.num_ = num;
     que.len_ = RoundUp(len);
-    que.addr_ = Take(pos, que.len_ * num);
+    que.addr_ = Take(pos, que.len_ * num, tla_line);
     uint8_t& next = next_event_[static_cast<int>(QueueEvents<pos>::kFull)];
     que.event_ = next;
     que.freed_ = &freed_[static_cast<int>(QueueEvents<pos>::kFree)];
@@ -163,10 +163,17 @@ class TPipe {
 
  private:
   static uint32_t RoundUp(uint32_t len) { return (len + 31) / 32 * 32; }
-  uint32_t Take(TPosition pos, uint32_t len) {
-    uint32_t& used = used_[static_cast<int>(tla::twin::SpaceOf(pos))];
+  uint32_t Take(TPosition pos, uint32_t len, int32_t line) {
+    const int32_t space = static_cast<int32_t>(tla::twin::SpaceOf(pos));
+    uint32_t& used = used_[space];
     const uint32_t addr = used;
     used += len;
+    if (used > tla_capacity(space)) {
+      char why[120];
+      std::snprintf(why, sizeof(why), "InitBuffer: %lld bytes are in use, the memory has %lld", static_cast<long long>(used),
+                    static_cast<long long>(tla_capacity(space)));
+      tla_invalid(-1, line, why);
+    }
     return addr;
   }
   uint32_t used_[8] = {};

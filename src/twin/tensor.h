@@ -17,6 +17,14 @@ inline int64_t Word(Space space, uint64_t offset) {
                               (offset & 0xffffffffffffull));
 }
 
+/*! \brief Operand word of a place in a tile. The offset may lie outside of it, in front of it even: the machine tells. */
+template <typename T>
+inline int64_t TileWord(Space space, int32_t tile, uint32_t addr) {
+  if (tile == 0) return Word<T>(space, addr);
+  const int64_t biased = (int64_t{1} << 31) + static_cast<int32_t>(addr);
+  return Word<T>(space, static_cast<uint64_t>(tile) << 32 | static_cast<uint64_t>(biased));
+}
+
 template <typename T>
 inline T ReadElement(int64_t word, int32_t line) {
   return ScalarValue<T>(IssueScalar<tla::OP_get_value>(line, word));
@@ -73,7 +81,8 @@ class LocalTensor {
   using PrimType = T;
   LocalTensor() = default;
   /*! \brief Static style: `size` elements at byte `addr` of the memory behind `pos`. */
-  LocalTensor(TPosition pos, uint32_t addr, uint32_t size) : pos_(pos), addr_(addr), size_(size) {}
+  LocalTensor(TPosition pos, uint32_t addr, uint32_t size)
+      : pos_(pos), addr_(addr), size_(size), tile_(DeclareTile(pos, addr, size)) {}
   LocalTensor operator[](uint32_t offset) const {
     LocalTensor part = *this;
     part.addr_ = addr_ + offset * static_cast<uint32_t>(sizeof(T));
@@ -87,7 +96,11 @@ class LocalTensor {
   }
   template <typename U>
   LocalTensor<U> ReinterpretCast() const {
-    LocalTensor<U> view(pos_, addr_, static_cast<uint32_t>(size_ * sizeof(T) / sizeof(U)));
+    LocalTensor<U> view;
+    view.pos_ = pos_;
+    view.addr_ = addr_;
+    view.size_ = static_cast<uint32_t>(size_ * sizeof(T) / sizeof(U));
+    view.tile_ = tile_;
     view.event = event;
     return view;
   }
@@ -97,15 +110,23 @@ class LocalTensor {
   uint32_t GetLength() const { return static_cast<uint32_t>(size_ * sizeof(T)); }
   TPosition GetPosition() const { return pos_; }
   void SetSize(uint32_t size) { size_ = size; }
-  int64_t word() const { return tla::twin::Word<T>(tla::twin::SpaceOf(pos_), addr_); }
+  int64_t word() const { return tla::twin::TileWord<T>(tla::twin::SpaceOf(pos_), tile_, addr_); }
 
   /*! \brief Flag of the queue slot the tensor came from, -1 for none. */
   int8_t event = -1;
 
  private:
+  template <typename U>
+  friend class LocalTensor;
+  static int32_t DeclareTile(TPosition pos, uint32_t addr, uint32_t size) {
+    const int64_t bytes = static_cast<int64_t>(size) * static_cast<int64_t>(sizeof(T));
+    return tla_tile(static_cast<int32_t>(tla::twin::SpaceOf(pos)), addr, bytes, 1, bytes, nullptr);
+  }
+
   TPosition pos_ = TPosition::VECCALC;
   uint32_t addr_ = 0;
   uint32_t size_ = 0;
+  int32_t tile_ = 0;  // of the machine: indices and views stay inside
 };
 
 }  // namespace AscendC

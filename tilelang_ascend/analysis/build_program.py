@@ -149,7 +149,7 @@ class _Builder:
         node.body = self.block(s.body, node)
         self.forms.leave()
         self.loop_stack.pop()
-        if node.body.nodes:
+        if any(works(n) for n in node.body.nodes):
             block.nodes.append(node)
 
     def branch(self, block: Block, position: int, s: IfThenElse) -> None:
@@ -164,6 +164,12 @@ class _Builder:
         block.nodes.append(Jump(block, position, s))
         if self.loop_stack:
             self.loop_stack[-1].has_jump = True
+
+
+def works(node) -> bool:
+    """False for branches that hold nothing but jumps: a loop of such branches does nothing, and no core runs it."""
+    arms = [a for a in (node.then, node.other) if a is not None] if isinstance(node, Branch) else []
+    return not isinstance(node, Jump) if not arms else any(works(n) for a in arms for n in a.nodes)
 
 
 _VISITORS = {

@@ -28,10 +28,16 @@ def word_dtype(dtype: str) -> str:
     return "uint8" if dtype == "bool" else dtype
 
 
-def operand_base(space: Space, dtype: str, offset: int = 0) -> int:
-    """Operand word (docs/ir.md section 4) as a signed 64-bit integer; `offset` is in bytes."""
-    assert 0 <= offset < 1 << 48, f"byte offset {offset} does not fit an operand word"
-    return int(space) << 56 | DTYPE_CODES[word_dtype(dtype)] << 48 | offset
+TILE_BIAS = 1 << 31
+"""In words with the number of a tile: what index arithmetic adds or takes away does not reach the number."""
+
+
+def operand_base(space: Space, dtype: str, offset: int = 0, tile: int = 0) -> int:
+    """Operand word (docs/ir.md section 4) as a signed 64-bit integer; `offset` is in bytes, `tile` the number of a declared tile."""
+    assert 0 <= offset < (TILE_BIAS if tile else 1 << 48), f"byte offset {offset} does not fit an operand word"
+    assert 0 <= tile < 1 << 16, f"tile number {tile} does not fit an operand word"
+    place = tile << 32 | TILE_BIAS + offset if tile else offset
+    return int(space) << 56 | DTYPE_CODES[word_dtype(dtype)] << 48 | place
 
 
 def round_to(value: float, dtype: str) -> float:

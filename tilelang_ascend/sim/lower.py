@@ -111,7 +111,8 @@ class _Lowering(StmtMutator):
 
     def __init__(self, params: Mapping[Var, Var]):
         self.gm = {p: w for p, w in params.items() if is_buffer_var(p)}
-        self.local: dict[Var, int] = {}
+        self.local: dict[Var, tuple[int, int]] = {}
+        """Tile -> its address and its number."""
         self.line = 0
         self.nonnegative: set = set()
 
@@ -122,8 +123,18 @@ class _Lowering(StmtMutator):
         if scope == "local.var":
             return s
         assert "address" in s.annotations, f"buffer {s.buffer.name} ({scope}) has no address: memory is not planned yet"
-        self.local[s.buffer] = int(s.annotations["address"])
-        return None
+        address, tile = int(s.annotations["address"]), len(self.local) + 1
+        self.local[s.buffer] = address, tile
+        return self.declare(s, address)
+
+    def declare(self, s: AllocBuffer, address: int) -> Evaluate:
+        """Tell the machine which bytes a tile has: accesses through it have to stay inside."""
+        versions, count = (const_int(n) for n in s.buffer.ty.shape)
+        nbytes = count * itemsize(dtype_of(s.buffer))
+        space = int(SCOPES[scope_of(s.buffer)])
+        sizes = (address, nbytes, versions, int(s.annotations.get("elements", nbytes)))
+        words = [IntImm("int32", space), *(IntImm("int64", n) for n in sizes), StringImm(s.buffer.name)]
+        return Evaluate(Call(_call_extern(), [StringImm("tla_tile"), *words], ret_ty="int32"))
 
     def visit_Bind(self, s: Bind):
         if is_core_index(s.value) or is_nonnegative(s.value, self.nonnegative):
@@ -193,8 +204,8 @@ class _Lowering(StmtMutator):
             return _offset(base, indices[0], size)
         version, element = indices
         stride = const_int(buffer.ty.shape[1])
-        start = self.local[buffer]
-        word = IntImm("int64", operand_base(SCOPES[scope_of(buffer)], dtype, start))
+        start, tile = self.local[buffer]
+        word = IntImm("int64", operand_base(SCOPES[scope_of(buffer)], dtype, start, tile))
         return _offset(_offset(word, version, stride * size), element, size)
 
 

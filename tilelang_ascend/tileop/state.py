@@ -86,10 +86,10 @@ class LoweringState:
         self.names.add(candidate)
         return candidate
 
-    def declare(self, shape, dtype: str, name: str, scope: str, span=None):
+    def declare(self, shape, dtype: str, name: str, scope: str, span=None, notes: dict | None = None):
         """A new Ascend-level buffer with its declaration."""
         buffer = decl_buffer(shape, dtype, self.unique(name), scope=scope)
-        self.allocs.append(AllocBuffer(buffer, span=span))
+        self.allocs.append(AllocBuffer(buffer, annotations=notes or {}, span=span))
         return buffer
 
     def place(self, buffer, span=None, transposed: bool = False) -> Tile:
@@ -105,7 +105,8 @@ class LoweringState:
         else:
             nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype, transposed)
             elements = nz.elements
-        new = self.declare([versions, elements], dtype, buffer.name, scope, span)
+        notes = {} if nz else {"elements": (sum((n - 1) * step for n, step in zip(shape, strides)) + 1) * itemsize(dtype)}
+        new = self.declare([versions, elements], dtype, buffer.name, scope, span, notes)
         view = decl_buffer(shape, dtype, buffer.name, scope=scope)
         tile = Tile(new, view, shape, nz, strides, elements)
         self.tiles[buffer] = tile

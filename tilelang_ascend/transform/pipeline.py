@@ -1,5 +1,6 @@
 """The road from Tile IR to Ascend IR, as a list of passes one can read aloud.
 
+    check_bounds          accesses that surely leave their tile are errors
     resolve_tensor_views  tensors in GM seen as another shape or dtype are one tensor
     forward_elements      elements of tiles that the cube core needs are read where the tile was loaded from
     bind_elements         elements of tiles in conditions, bounds and arguments become scalars, read only where they count
@@ -42,6 +43,7 @@ from ..errors import OutOfMemory
 from ..ir import IRModule, PrimFunc
 from ..isa.base import Space
 from .bind_elements import bind_elements
+from .check_bounds import check_bounds
 from .check_elements import check_elements
 from .chunk_nests import chunk_nests
 from .cut_nests import cut_nests
@@ -121,7 +123,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
             stages.append((name, ir))
         return ir
 
-    placed = record("resolve_tensor_views", resolve_tensor_views(func))
+    placed = record("resolve_tensor_views", resolve_tensor_views(check_bounds(func)))
     placed = record("forward_elements", forward_elements(placed))
     placed = record("bind_elements", bind_elements(placed))
     placed = record("stage_operands", stage_operands(placed, chip))

@@ -233,6 +233,8 @@ class Products(Writer):
         if kind == "column":
             v = self.tensor((self.blocks * m,), "float32", "in", 2)
             return [self.parallel("ij", (m, n), [line(f"{c}[i, j] = {c}[i, j] + {v}[bx * {m} + i]")], "accumulator and a column of GM"), direct]
+        if kind == "scatter" and self.params[out].shape != (*lead, self.blocks * m, n):
+            return [direct]  # An index that is data has to be one: what leaves the tensor is reported, not clipped.
         if kind == "scatter":
             p = self.tensor((m,), self.int_dtype(), "permutation")
             at_row = f"{p}[i]"

@@ -25,6 +25,12 @@ def test_operand_words_hold_space_dtype_and_offset():
         operand_base(Space.GM, "int8", 1 << 48)
 
 
+def test_an_index_far_outside_does_not_change_the_tile_of_a_word():
+    base = operand_base(Space.UB, "float32", 64, tile=3)
+    for index in (-(2**28), -17, -16, 2**28):
+        assert (base + 4 * index) >> 32 == base >> 32 == 5 << 24 | 11 << 16 | 3
+
+
 def test_floats_are_rounded_once_to_the_dtype():
     assert round_to(0.1, "float16") == 0.0999755859375
     assert round_to(0.1, "bfloat16") == 0.10009765625
@@ -68,11 +74,12 @@ def test_one_intrinsic_is_one_call_with_its_line():
     ub = b.alloc("ub", "float32", "ub", 64, 256, versions=2)
     body = intrin("adds", at(ub, 1, 8), at(ub, 0, 0), 2.0, 64, span=b.at(17))
     func = lower_function(b.function("k", "aiv", "aiv_only", [x], body), "aiv")
-    (call,) = calls_of(func)
+    tile, call = calls_of(func)
     head, args = [str(call.args[0].value)], [const_int(a) for a in list(call.args)[1:]]
-    base = operand_base(Space.UB, "float32")
+    base = operand_base(Space.UB, "float32", 256, tile=1)
     assert head == ["tla_issue_4"]
-    assert args == [opcode("adds"), 17, base + 256 + 64 * 4 + 8 * 4, base + 256, bits(2.0), 64]
+    assert args == [opcode("adds"), 17, base + 64 * 4 + 8 * 4, base, bits(2.0), 64]
+    assert [str(tile.args[0].value), *(const_int(a) for a in tile.args[1:6]), str(tile.args[6].value)] == ["tla_tile", 5, 256, 256, 2, 256, "ub"]
 
 
 def test_a_buffer_without_address_is_our_mistake():
