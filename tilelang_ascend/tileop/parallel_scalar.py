@@ -106,7 +106,11 @@ class _Scalar(StmtMutator):
         if isinstance(e, Call) and op_name(e).split(".")[-1] not in SCALAR_CALLS:
             return self._function(e, out, span)
         if (op_name(e) or "").endswith(".if_then_else") and any(_has_load(a) for a in e.args[1:]):
-            return self._choose(e, out, span)
+            return self._choose(*e.args, out, span)
+        if isinstance(e, (tirx.And, tirx.Or)) and _has_load(e.b):
+            # What the second condition reads may not exist where the first one decides.
+            decided = imm(isinstance(e, tirx.Or), "bool")
+            return self._choose(e.a, *((e.b, decided) if isinstance(e, tirx.And) else (decided, e.b)), out, span)
         return map_children(e, lambda x: self.rewrite(x, out, span))
 
     def _guarded(self, inside, read: Bind, out: list, span):
@@ -131,12 +135,12 @@ class _Scalar(StmtMutator):
         out += [statements, Bind(var, call("ascend.get_value", [place], dtype=dtype_of(e), span=span), span=span)]
         return var
 
-    def _choose(self, e, out: list, span):
+    def _choose(self, condition, true_value, false_value, out: list, span):
         """A lazy selection whose branches read tiles: a branch that stores into a variable."""
-        cond = self.rewrite(e.args[0], out, span)
-        var = decl_buffer((1,), dtype_of(e), "chosen", scope="local.var")
+        cond = self.rewrite(condition, out, span)
+        var = decl_buffer((1,), dtype_of(true_value), "chosen", scope="local.var")
         sides = []
-        for value, holds in zip(e.args[1:], (cond, tirx.Not(cond))):
+        for value, holds in zip((true_value, false_value), (cond, tirx.Not(cond))):
             stmts: list = []
             with self.where(holds):
                 result = self.rewrite(value, stmts, span)

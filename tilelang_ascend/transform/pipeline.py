@@ -12,6 +12,7 @@
     merge_k_steps         gemm loops that walk K in small steps take larger ones
     place_buffers         cube or vector for every statement, a memory for every buffer, transfers between the cores
     drop_dead_fills       remove fills and loads nobody reads
+    narrow_nests          element-wise loops longer than their tiles run only the iterations that are inside
     chunk_nests           element-wise loops over GM with an extent of run time become loops of constant extent
     stage_atomics         atomic updates of elements become atomic transfers of tiles, those of tiles plain updates
     face_stores           element-wise loops run in the direction in which their stores walk
@@ -62,6 +63,7 @@ from .level_vector import level_vector
 from .lower_tile_ops import lower_tile_ops
 from .map_grid import map_grid
 from .merge_k_steps import merge_k_steps
+from .narrow_nests import narrow_nests
 from .normalize_clears import normalize_clears
 from .place_buffers import place_buffers
 from .plan_memory import plan_memory
@@ -134,6 +136,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     placed = record("merge_k_steps", merge_k_steps(placed, chip))
     placed = record("place_buffers", place_buffers(placed, chip))
     placed = record("drop_dead_fills", drop_dead_fills(placed))
+    placed = record("narrow_nests", narrow_nests(placed))
     placed = record("chunk_nests", chunk_nests(placed))
     placed = record("stage_atomics", stage_atomics(placed, chip))
     placed = record("face_stores", face_stores(placed))

@@ -99,27 +99,42 @@ POSSIBLE = [
     "for i in T.serial(80):\n    if i == 16:\n        break\n    b[i] = 1.0",
     "if I[0] > 100:\n    b[16] = 1.0",
     "while I[0] > 100:\n    b[16] = 1.0",
-    "for i in T.serial(I[0]):\n    b[i + 16] = 1.0",
+    "for i in T.serial(I[0] - 2):\n    b[i + 16] = 1.0",
     "for i in T.serial(4):\n    b[i * 4 + 3] = 1.0",
 ]
 
 
-def kernel_of(lines):
+def kernel_of(lines, n=16):
+    """A kernel with three tiles of `n` elements and one of four rows, which `lines` may change."""
     body = "".join("            " + line + "\n" for line in lines.splitlines())
     return trace(f"""
 def kernel():
     @T.prim_func
-    def kernel(A: T.Tensor((3, 16), "float32"), I: T.Tensor((1,), "int32"), C: T.Tensor((16,), "float32")):
+    def kernel(A: T.Tensor((4, {n}), "float32"), I: T.Tensor((1,), "int32"), C: T.Tensor((3, {n}), "float32"), D: T.Tensor((4, {n}), "float32")):
         with T.Kernel(1):
-            a = T.alloc_shared((16,), "float32")
-            b = T.alloc_shared((16,), "float32")
-            m = T.alloc_shared((4, 16), "float32")
-            T.fill(a, 0.0)
-            T.fill(b, 0.0)
-{body}            T.copy(a, C)
+            a = T.alloc_shared(({n},), "float32")
+            b = T.alloc_shared(({n},), "float32")
+            c = T.alloc_shared(({n},), "float32")
+            m = T.alloc_shared((4, {n}), "float32")
+            T.copy(A[0, :], a)
+            T.copy(A[1, :], b)
+            T.copy(A[2, :], c)
+            T.copy(A, m)
+{body}            T.copy(a, C[0, :])
+            T.copy(b, C[1, :])
+            T.copy(c, C[2, :])
+            T.copy(m, D)
     return kernel
 kernel = kernel()
 """)
+
+
+def outputs(lines, chip="a2", n=16, text=False):
+    """What `lines` make of rows 0, 1, 2 of a random matrix in `a`, `b` and `c`, and of all of it in `m`; (given, C, D)."""
+    given = np.random.default_rng(0).standard_normal((4, n)).astype(np.float32)
+    arrays = {"A": given, "I": np.array([2], np.int32), "C": np.zeros((3, n), np.float32), "D": np.zeros((4, n), np.float32)}
+    got = roads.run(tilelang.compile(kernel_of(lines, n), target=chip), arrays, {}, text=text)
+    return given, got["C"], got["D"]
 
 
 @pytest.mark.parametrize("lines", CERTAIN)
@@ -133,5 +148,51 @@ def test_what_leaves_its_tile_whenever_the_kernel_runs_is_an_error_with_the_line
 
 @pytest.mark.parametrize("lines", POSSIBLE)
 def test_what_may_stay_inside_compiles(lines):
-    arrays = {"A": np.zeros((3, 16), np.float32), "I": np.array([0], np.int32), "C": np.zeros(16, np.float32)}
-    roads.run(tilelang.compile(kernel_of(lines), target="a2"), arrays, {}, text=False)
+    outputs(lines)
+
+
+def _set(tile, part, value):
+    tile[part] = value
+
+
+GUARDED = {
+    "for i in T.Parallel(80):\n    if i < 16:\n        b[i] = 1.0": lambda a, b, c, m: _set(b, slice(16), 1),
+    "for i in T.Parallel(320):\n    if i < 64:\n        b[i] = a[i] + 1.0": lambda a, b, c, m: _set(b, slice(None), a + 1),
+    "for i in T.Parallel(128):\n    if i < I[0]:\n        b[i] = 1.0": lambda a, b, c, m: _set(b, slice(2), 1),
+    "for i in T.Parallel(128):\n    if i < 64:\n        a[i] = 1.0\n    else:\n        b[i - 64] = 2.0": lambda a, b, c, m: (a.fill(1), b.fill(2)),
+    "for i in T.Parallel(128):\n    if i % 2 == 0:\n        a[i // 2] = b[i // 2]": lambda a, b, c, m: _set(a, slice(None), b),
+    "for i in T.Parallel(64):\n    if i >= 8:\n        c[i - 8] = b[i]": lambda a, b, c, m: _set(c, slice(56), b[8:]),
+    "for i in T.Parallel(64):\n    if i >= 8:\n        c[63 - i + 8] = b[i]": lambda a, b, c, m: _set(c, slice(8, None), b[:7:-1]),
+    "for i in T.Parallel(64):\n    c[i] = T.if_then_else(i < 56, b[i + 8], 0.0)": lambda a, b, c, m: _set(c, slice(None), [*b[8:], *[0] * 8]),
+    "for i in T.Parallel(64):\n    c[i] = T.if_then_else(i >= 8, b[i - 8], 0.0)": lambda a, b, c, m: _set(c, slice(None), [*[0] * 8, *b[:-8]]),
+    "for i, j in T.Parallel(8, 64):\n    if i < 4:\n        m[i, j] = m[i, j] + 1.0": lambda a, b, c, m: _set(m, slice(None), m + 1),
+    "for i, j in T.Parallel(4, 100):\n    if j < 64:\n        m[i, j] = m[i, j] + 1.0": lambda a, b, c, m: _set(m, slice(None), m + 1),
+    "for i, j in T.Parallel(4, 64):\n    if i + I[0] < 4:\n        m[i + I[0], j] = 5.0": lambda a, b, c, m: _set(m, slice(2, None), 5),
+    "for i, j in T.Parallel(4, 64):\n    if i + j < 64:\n        c[i + j] = 4.0": lambda a, b, c, m: c.fill(4),
+    "for i in T.Parallel(128):\n    if i < 64:\n        a[i] = b[i]\n        b[i] = 3.0\n        c[i] = a[i]": lambda a, b, c, m: (
+        _set(a, slice(None), b), _set(c, slice(None), b), b.fill(3)),
+    "for i in T.Parallel(128):\n    if i < 64 and b[i] > 0:\n        b[i] = b[i] + 3.0": lambda a, b, c, m: _set(b, b > 0, b[b > 0] + 3),
+    "for i in T.Parallel(128):\n    if i < 64:\n        if b[i] > 0:\n            b[i] = -1.0\n        else:\n            b[i] = 1.0":
+        lambda a, b, c, m: _set(b, slice(None), np.where(b > 0, -1, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("lines", GUARDED)
+def test_a_nest_may_be_longer_than_its_tiles_where_conditions_leave_out_the_rest(lines, chip):
+    given, got, rows = outputs(lines, chip, 64)
+    a, b, c, m = given[0].copy(), given[1].copy(), given[2].copy(), given.copy()
+    GUARDED[lines](a, b, c, m)
+    np.testing.assert_array_equal(got, np.stack([a, b, c]))
+    np.testing.assert_array_equal(rows, m)
+
+
+@pytest.mark.parametrize("lines", [
+    "for i in T.Parallel(128):\n    if i < 100:\n        b[i] = 1.0", "if I[0] == 2:\n    for i in T.Parallel(80):\n        b[i] = 1.0",
+])  # fmt: skip
+def test_a_condition_that_lets_iterations_leave_the_tile_does_not_hide_them(lines):
+    compiled = tilelang.compile(kernel_of(lines, 64), target="a2")
+    arrays = [np.zeros((4, 64), np.float32), np.array([2], np.int32), np.zeros((3, 64), np.float32), np.zeros((4, 64), np.float32)]
+    assert "outside of tile 'b'" in compiled.simulate(*arrays).hazards[0].message
+    with pytest.raises(AssertionError, match="outside its shape"):  # the interpreter of Tile IR
+        outputs(lines, n=64)
