@@ -28,6 +28,7 @@ from ..ir import (
     dtype_of,
     exprs,
     if_then,
+    is_buffer_var,
     is_noop,
     itemsize,
     scope_of,
@@ -107,6 +108,8 @@ class Block:
         self.exprs = ExprLowering(ctx, self.graph, nest.axes, nest.extents, self.env)
         self.exprs.variables.update(variables or {})
         self.effects: list[Effect] = []
+        self.early: set = set()
+        """Tiles that an iteration reads before it stores to them."""
 
     # -- first step: statements to effects ----------------------------------------------------------------------------
 
@@ -118,6 +121,8 @@ class Block:
 
     def statement(self, s: Stmt, following: list[Stmt]) -> None:
         """Dispatch one statement."""
+        read = {v for x in statements(s) for e in exprs(x) for v in scalar_vars(e) if is_buffer_var(v)}
+        self.early |= {b for b in read if b not in self.exprs.stored}
         if isinstance(s, Bind):
             self.bind(s)
         elif isinstance(s, BufferStore):
@@ -181,6 +186,9 @@ class Block:
         if update is not None:
             self.accumulate(s, place, update, missing)
             return
+        if missing and buffer in self.early:
+            # One after the other, each would see what the one before it made of the element.
+            raise Unsupported(f"iterations that share elements of `{buffer.name}` read and change them", "let each iteration have an element of its own")
         value = self._stored_value(s)
         if self.mask is not None:
             value = self._masked(s, value)
@@ -307,7 +315,7 @@ class Block:
             list(live.values()) + ([self.mask] if self.mask is not None else []) + ([cond] if cond is not None else [])
         )
         places = [variables[b].buffer if b in variables else self.ctx.layout(b).buffer for b in written]
-        mask = self.mask
+        mask, early = self.mask, set(self.early)
 
         def emit(values: Values):
             inner = {v: _outer_value(values, n) for v, n in live.items()}
@@ -315,6 +323,7 @@ class Block:
 
             def block(body: Stmt) -> Stmt:
                 nested = Block(self.ctx, self.nest, inner, inner_mask, variables)
+                nested.early = set(early)
                 # All lanes are read there, too, whatever the mask says.
                 nested.exprs.guarded = int(inner_mask is not None)
                 return nested.lower(stmts_of(body))
