@@ -48,6 +48,9 @@ from .vector_nest import Nest, nest_of, scalar_vars
 from .vector_rows import rows_of, scattered, store_rows, store_scattered
 from .vector_store import store
 from .vector_values import Values, count_edges, source
+from .vector_views import lanes_meet
+
+_OF_ITS_OWN = "let each iteration have an element of its own"
 
 
 def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
@@ -182,13 +185,15 @@ class Block:
             self.scatter(s)
             return
         missing = tuple(a for a, n in enumerate(self.nest.extents) if n > 1 and not place.strides[a])
+        if lanes_meet(self.nest.extents, place.strides):
+            raise Unsupported(f"iterations store to overlapping parts of `{buffer.name}`", _OF_ITS_OWN)
         update = update_of(s) if missing else None
         if update is not None:
             self.accumulate(s, place, update, missing)
             return
         if missing and buffer in self.early:
             # One after the other, each would see what the one before it made of the element.
-            raise Unsupported(f"iterations that share elements of `{buffer.name}` read and change them", "let each iteration have an element of its own")
+            raise Unsupported(f"several iterations store to the same element of `{buffer.name}` and read it", _OF_ITS_OWN)
         value = self._stored_value(s)
         if self.mask is not None:
             value = self._masked(s, value)
@@ -225,7 +230,7 @@ class Block:
         if _used_besides(self.nest.body, s.buffer, update.operation):
             raise Unsupported(
                 f"iterations that share elements of `{s.buffer.name}` update them and use them in other ways",
-                "let each iteration have an element of its own",
+                _OF_ITS_OWN,
             )
         dtype, ops = dtype_of(s.buffer), self.exprs.ops
         fold_type = fold_dtype(update.operation, dtype)
