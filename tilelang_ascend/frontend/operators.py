@@ -10,6 +10,8 @@ import math
 import operator
 from typing import Any
 
+import ml_dtypes
+
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..ir import FloatImm, IntImm, dtype_of, itemsize, tirx
 from .annotations import DType, dtype_name, is_float, join_dtypes
@@ -210,6 +212,9 @@ def number(value, dtype: str):
     if dtype == "bool":
         return tirx.const(bool(value), "bool")
     if is_float(dtype):
+        most = float(ml_dtypes.finfo(dtype).max)
+        if most < abs(value) < math.inf:
+            raise InvalidArgument(f"{value} does not fit {dtype}, whose largest number is {most:g}", hint=f"T.infinity('{dtype}') is infinity")
         return FloatImm(dtype, float(value))
     low, high = integer_range(dtype)
     if not low - 1 < value < high + 1:

@@ -58,8 +58,9 @@ def _reduced(kind: str, v: np.ndarray, axis: int, dtype: str) -> np.ndarray:
     if kind in ("sum", "abssum"):
         return v.sum(axis)
     if kind in ("max", "absmax", "min"):
-        if v.shape[axis] == 0:
-            return np.full([n for k, n in enumerate(v.shape) if k != axis], 0, v.dtype)
+        if v.shape[axis] == 0:  # the number that changes no other
+            ends = (-np.inf, np.inf) if v.dtype.kind == "f" else integer_range(dtype)
+            return np.full([n for k, n in enumerate(v.shape) if k != axis], {"max": ends[0], "min": ends[1], "absmax": 0}[kind], v.dtype)
         return v.min(axis) if kind == "min" else v.max(axis)
     if kind in ("any", "all"):
         return getattr(np, kind)(v != 0, axis=axis).astype(np.int64)

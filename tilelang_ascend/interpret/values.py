@@ -286,6 +286,12 @@ def cast(value: Any, dtype: str) -> Scalar:
                 at=here(),
                 hint="use a wider dtype, or write the number it should wrap to",
             )
+    if x.literal and is_float(dtype):
+        most = float(ml_dtypes.finfo(dtype).max)
+        if most < abs(x.value) < math.inf:
+            raise InvalidArgument(
+                f"{x.value} does not fit {dtype}, whose largest number is {most:g}", at=here(), hint=f"T.infinity('{dtype}') is infinity"
+            )
     if x.literal and type(value) is float:  # rounded once
         return Scalar(fit(value, dtype), dtype, True)
     return Scalar(fit(x.value, dtype), dtype, x.literal)

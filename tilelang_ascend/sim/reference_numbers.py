@@ -236,12 +236,33 @@ FUNCTIONS: dict[str, Callable] = {
     "isfinite": np.isfinite,
 }
 
+
+
+def _picked(pick: Callable, changes_nothing: Callable) -> Callable:
+    """The largest or smallest number along an axis; of none the one that changes no other."""
+
+    def apply(x, d):
+        if x.shape[d]:
+            return pick(x, axis=d)
+        return np.full(np.delete(x.shape, d), changes_nothing(x.dtype), x.dtype)
+
+    return apply
+
+
+def _least(dtype):
+    return -np.inf if is_float(dtype) else False if dtype == bool else np.iinfo(dtype).min
+
+
+def _most(dtype):
+    return np.inf if is_float(dtype) else True if dtype == bool else np.iinfo(dtype).max
+
+
 REDUCTIONS: dict[str, Callable] = {
     "sum": lambda x, d: np.sum(x, axis=d, dtype=x.dtype),
-    "max": lambda x, d: np.max(x, axis=d),
-    "min": lambda x, d: np.min(x, axis=d),
+    "max": _picked(np.max, _least),
+    "min": _picked(np.min, _most),
     "abssum": lambda x, d: np.sum(np.abs(x), axis=d, dtype=x.dtype),
-    "absmax": lambda x, d: np.max(np.abs(x), axis=d),
+    "absmax": lambda x, d: np.max(np.abs(x), axis=d) if x.shape[d] else np.sum(x, axis=d, dtype=x.dtype),
     "any": lambda x, d: np.any(x != 0, axis=d),
     "all": lambda x, d: np.all(x != 0, axis=d),
     "bitand": lambda x, d: np.bitwise_and.reduce(x, axis=d),

@@ -7,6 +7,7 @@ which travel as rows of one element.
 
 from __future__ import annotations
 
+from ..analysis.tile_uses import ATOMIC_OPS
 from ..ir import (
     BufferLoad,
     BufferStore,
@@ -18,6 +19,7 @@ from ..ir import (
     intrin,
     itemsize,
     loop,
+    op_name,
     region,
     seq,
     tile_op,
@@ -133,7 +135,9 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
     loops = [(tirx.Var(f"i{a.gm}", "int32"), a) for a in axes[:-1]]
     chunk = tirx.Var("part", "int32")
     first = chunk * rows if most > rows else imm(0)
-    count = rows if n is not None else last.extent if most <= rows else tirx.min(imm(rows), last.extent - first)
+    # Moving an element twice changes nothing, updating it twice does.
+    again = n is not None and op_name(c.stmt) not in ATOMIC_OPS
+    count = rows if again or n == rows else last.extent if most <= rows else tirx.min(imm(rows), last.extent - first)
     gm_mins, ub_mins, ub_extents = list(gm.mins), list(ub.mins), [1] * len(ub.mins)
     trips = -(-most // rows) if n is not None else tirx.floordiv(last.extent + (rows - 1), imm(rows))
     for v, a in loops:
@@ -141,7 +145,7 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
         gm_mins[a.gm], ub_mins[a.tile] = gm_mins[a.gm] + a.skip + v, ub_mins[a.tile] + a.skip + v
     gm_mins[last.gm], ub_mins[last.tile], ub_extents[last.tile] = gm_mins[last.gm] + first, ub_mins[last.tile] + first, count
     state.bind_range(chunk, imm(trips) if isinstance(trips, int) else trips)
-    if n is not None and n % rows:
+    if again and n % rows:
         # The last part is as long as the others and overlaps the one before it.
         back = tirx.min(first, imm(n - rows))
         gm_mins[last.gm], ub_mins[last.tile] = gm.mins[last.gm] + back, ub.mins[last.tile] + back

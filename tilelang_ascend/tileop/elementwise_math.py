@@ -6,6 +6,8 @@ The sequences live in math_*.py and state their error bounds; tests sweep them a
 
 from __future__ import annotations
 
+import math
+
 from . import math_exponential, math_special, math_trigonometric
 from .vector_convert import Unsupported
 from .vector_graph import Node
@@ -95,10 +97,13 @@ def _whole_division(o, name: str, a: Node, b: Node) -> Node:
 
 
 def fused_select(o, m: Node, a: Node, b: Node) -> Node | None:
-    """``x > 0 ? x : s * x`` (also >=) is one LeakyRelu."""
+    """``x > 0 ? x : s * x`` (also >=) is one LeakyRelu, which keeps zeros: so does a product with a positive number."""
     if m.op != "compare_scalar" or dict(m.attrs)["mode"] not in ("gt", "ge") or a.dtype not in ("float16", "float32"):
         return None
     x, zero = m.args
     if x is not a or zero.op != "const" or zero.value != 0 or b.op != "muls" or b.args[0] is not x:
+        return None
+    slope = o.constant(b.args[1])
+    if slope is None or not 0 <= slope < math.inf:
         return None
     return o.g.with_scalar("leaky_relu", x, b.args[1])

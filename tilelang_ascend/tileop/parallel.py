@@ -28,6 +28,7 @@ from ..ir import (
     dtype_of,
     exprs,
     if_then,
+    is_buffer_var,
     is_noop,
     itemsize,
     scope_of,
@@ -47,6 +48,9 @@ from .vector_nest import Nest, nest_of, scalar_vars
 from .vector_rows import rows_of, scattered, store_rows, store_scattered
 from .vector_store import store
 from .vector_values import Values, count_edges, source
+from .vector_views import lanes_meet
+
+_OF_ITS_OWN = "let each iteration have an element of its own"
 
 
 def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
@@ -107,6 +111,8 @@ class Block:
         self.exprs = ExprLowering(ctx, self.graph, nest.axes, nest.extents, self.env)
         self.exprs.variables.update(variables or {})
         self.effects: list[Effect] = []
+        self.early: set = set()
+        """Tiles that an iteration reads before it stores to them."""
 
     # -- first step: statements to effects ----------------------------------------------------------------------------
 
@@ -118,6 +124,8 @@ class Block:
 
     def statement(self, s: Stmt, following: list[Stmt]) -> None:
         """Dispatch one statement."""
+        read = {v for x in statements(s) for e in exprs(x) for v in scalar_vars(e) if is_buffer_var(v)}
+        self.early |= {b for b in read if b not in self.exprs.stored}
         if isinstance(s, Bind):
             self.bind(s)
         elif isinstance(s, BufferStore):
@@ -177,10 +185,15 @@ class Block:
             self.scatter(s)
             return
         missing = tuple(a for a, n in enumerate(self.nest.extents) if n > 1 and not place.strides[a])
+        if lanes_meet(self.nest.extents, place.strides):
+            raise Unsupported(f"iterations store to overlapping parts of `{buffer.name}`", _OF_ITS_OWN)
         update = update_of(s) if missing else None
         if update is not None:
             self.accumulate(s, place, update, missing)
             return
+        if missing and buffer in self.early:
+            # One after the other, each would see what the one before it made of the element.
+            raise Unsupported(f"several iterations store to the same element of `{buffer.name}` and read it", _OF_ITS_OWN)
         value = self._stored_value(s)
         if self.mask is not None:
             value = self._masked(s, value)
@@ -217,7 +230,7 @@ class Block:
         if _used_besides(self.nest.body, s.buffer, update.operation):
             raise Unsupported(
                 f"iterations that share elements of `{s.buffer.name}` update them and use them in other ways",
-                "let each iteration have an element of its own",
+                _OF_ITS_OWN,
             )
         dtype, ops = dtype_of(s.buffer), self.exprs.ops
         fold_type = fold_dtype(update.operation, dtype)
@@ -307,7 +320,7 @@ class Block:
             list(live.values()) + ([self.mask] if self.mask is not None else []) + ([cond] if cond is not None else [])
         )
         places = [variables[b].buffer if b in variables else self.ctx.layout(b).buffer for b in written]
-        mask = self.mask
+        mask, early = self.mask, set(self.early)
 
         def emit(values: Values):
             inner = {v: _outer_value(values, n) for v, n in live.items()}
@@ -315,6 +328,7 @@ class Block:
 
             def block(body: Stmt) -> Stmt:
                 nested = Block(self.ctx, self.nest, inner, inner_mask, variables)
+                nested.early = set(early)
                 # All lanes are read there, too, whatever the mask says.
                 nested.exprs.guarded = int(inner_mask is not None)
                 return nested.lower(stmts_of(body))

@@ -12,8 +12,10 @@ from ..ir import (
     Stmt,
     Var,
     attrs_of,
+    const_int,
     decl_buffer,
     dtype_of,
+    if_then,
     imm,
     itemsize,
     seq,
@@ -21,6 +23,7 @@ from ..ir import (
 )
 from .context import VectorContext
 from .parallel_scalar import scalar_loops
+from .vector_accumulate import neutral
 
 #: kind -> how two values of the accumulator dtype become one.
 _COMBINE = {
@@ -70,8 +73,18 @@ def prepared(value, kind: str, carrier: str):
     return tirx.Select(value < zero, zero - value, value) if kind in _ABSOLUTE else value
 
 
+def _of_nothing(kind: str, dtype: str):
+    """What a reduction of no element gives: the number that changes no other."""
+    if dtype == "bool":
+        return tirx.const(kind in ("all", "min"), dtype)
+    if kind in ("max", "min"):
+        return tirx.const(neutral(kind, dtype), dtype)
+    zero = tirx.const(0, dtype)
+    return tirx.bitwise_not(zero) if kind == "bitand" else zero
+
+
 def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
-    """`tl.reduce` element by element, exact for all dtypes and regions. The first element starts the accumulator."""
+    """`tl.reduce` element by element, exact for all dtypes and regions. The first element starts the accumulator, if there is one."""
     source, target = s.value.args
     attrs, span = attrs_of(s), s.span
     kind, rank = str(attrs["kind"]), len(source.region)
@@ -95,6 +108,10 @@ def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
     def into(value):
         return BufferStore(total, value, [imm(0)], span=span)
 
+    extent = source.region[dim].extent
+    start = into(element(imm(0)))
+    if (const_int(extent) or 0) < 1:
+        start = if_then(extent > 0, start, into(_of_nothing(kind, carrier)), span=span)
     step = Var("k", "int32")
     fold = into(_COMBINE[kind](held, element(step + 1)))
     dtype = dtype_of(target.source)
@@ -105,8 +122,8 @@ def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
         result = _COMBINE[kind](held if carrier == meet else tirx.Cast(meet, held), old)
     result = result if dtype == dtype_of(result) else tirx.Cast(dtype, result)
     body = seq(
-        AllocBuffer(total), into(element(imm(0))),
-        For(step, imm(0), source.region[dim].extent - 1, ForKind.SERIAL, fold, span=span), BufferStore(target.source, result, places, span=span),
+        AllocBuffer(total), start,
+        For(step, imm(0), extent - 1, ForKind.SERIAL, fold, span=span), BufferStore(target.source, result, places, span=span),
     )  # fmt: skip
     for d in reversed(kept):
         body = For(loops[d], imm(0), source.region[d].extent, ForKind.PARALLEL, body, span=span)

@@ -12,8 +12,10 @@ from ..ir import (
     Stmt,
     Var,
     attrs_of,
+    const_int,
     decl_buffer,
     dtype_of,
+    if_then,
     imm,
     op_name,
     seq,
@@ -24,7 +26,8 @@ from .parallel_scalar import scalar_loops
 
 
 def scalar_scan(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
-    """`tl.cumsum` or `tl.cummax` element by element, for all dtypes and regions. The first element starts the accumulator."""
+    """`tl.cumsum` or `tl.cummax` element by element, for all dtypes and regions. The first element, if there is one, starts the
+    accumulator."""
     source, target = s.value.args
     attrs, span, total_of = attrs_of(s), s.span, tirx.Add if op_name(s) == "tl.cumsum" else tirx.Max
     dim = int(attrs.get("dim", 0)) % len(source.region)
@@ -52,7 +55,10 @@ def scalar_scan(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
 
     k = Var("k", "int32")
     rest = put(total_of(held, element(k + 1)), k + 1)
-    body = seq(AllocBuffer(total), put(element(imm(0)), imm(0)), For(k, imm(0), extent - imm(1), ForKind.SERIAL, rest, span=span))
+    first = put(element(imm(0)), imm(0))
+    if (const_int(extent) or 0) < 1:
+        first = if_then(extent > 0, first, span=span)
+    body = seq(AllocBuffer(total), first, For(k, imm(0), extent - imm(1), ForKind.SERIAL, rest, span=span))
     for d in reversed(range(len(loops))):
         if d != dim:
             body = For(loops[d], imm(0), source.region[d].extent, ForKind.PARALLEL, body, span=span)

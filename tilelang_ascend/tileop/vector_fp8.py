@@ -19,16 +19,18 @@ from .vector_graph import Graph, Node
 @dataclass(frozen=True)
 class Format:
     """mantissa: explicit bits; least: smallest normal exponent; scale: value of a float16 with these bits, relative; shift: position
-    of the lowest bit in a float16; limit: magnitude from which on the code is NaN (None: the format has infinities)."""
+    of the lowest bit in a float16; limit: what the code behind the largest number would be worth, which is infinity or, in a format without
+    (`finite`), NaN."""
 
     mantissa: int
     least: int
     scale: float
     shift: int
-    limit: float | None = None
+    limit: float
+    finite: bool
 
 
-FORMATS = {"float8_e4m3fn": Format(3, -6, 256.0, 7, 480.0), "float8_e5m2": Format(2, -14, 1.0, 8)}
+FORMATS = {"float8_e4m3fn": Format(3, -6, 256.0, 7, 480.0, True), "float8_e5m2": Format(2, -14, 1.0, 8, 2.0**16, False)}
 
 
 def code_of(number: float, dtype: str) -> int:
@@ -61,15 +63,15 @@ def decode(g: Graph, a: Node, codes) -> Node:
 def encode(g: Graph, a: Node, dtype: str, half) -> Node:
     """Codes (int16, 0..255) of float32 values; `half(node)` converts float32 to float16."""
     f = FORMATS[dtype]
-    exponent = g.node("and", "int32", (g.reinterpret(a, "int32"), g.tile(g.const(0x7F800000, "int32"))))
+    # Larger numbers round to the limit, too, and the sums below stay finite.
+    near = g.with_scalar("maxs", g.with_scalar("mins", a, g.const(f.limit, "float32")), g.const(-f.limit, "float32"))
+    exponent = g.node("and", "int32", (g.reinterpret(near, "int32"), g.tile(g.const(0x7F800000, "int32"))))
     power = g.with_scalar("maxs", g.reinterpret(exponent, "float32"), g.const(2.0**f.least, "float32"))
     # Adding 1.5 * 2**(e + 23 - mantissa) pushes the bits below the mantissa out of a float32: rounding to nearest even.
     magic = g.binary("mul", power, g.const(1.5 * 2.0 ** (23 - f.mantissa), "float32"))
-    rounded = g.binary("sub", g.binary("add", a, magic), magic)
-    if f.limit is not None:
-        top = g.const(f.limit, "float32")
-        rounded = g.with_scalar("maxs", g.with_scalar("mins", rounded, top), g.const(-f.limit, "float32"))
-        rounded = g.select(g.compare("eq", a, a), rounded, top)
+    rounded = g.binary("sub", g.binary("add", near, magic), magic)
+    if f.finite:  # A NaN of float16 has other bits.
+        rounded = g.select(g.compare("eq", a, a), rounded, g.const(f.limit, "float32"))
     bits = g.reinterpret(half(g.binary("mul", rounded, g.const(1.0 / f.scale, "float32"))), "int16")
     low = g.node("and", "int16", (g.with_scalar("shift_right", bits, _int(g, f.shift)), g.tile(_int(g, 0x7F))))
     # Subtracting the magic number loses the sign of what rounds to zero.

@@ -252,21 +252,16 @@ def _mul(g: Graph, a: Node, b: Node) -> Node:
     a, s = (b, a) if a.is_scalar else (a, b)
     if s.op == "const" and s.value == 1:
         return a
-    if a.op == "muls" and a.dtype == "float32" and a.args[1].op == s.op == "const" and _power_of_two(s.value):
-        merged = g.const(a.args[1].value * s.value, "float32")
-        # A power of two does not round, unless something is denormal or overflows.
-        if 2.0**-64 <= abs(merged.value) <= 2.0**64:
-            return g.with_scalar("muls", a.args[0], merged)
     return g.with_scalar("muls", a, s)
 
 
 def _div(g: Graph, a: Node, b: Node) -> Node:
-    if b.op == "const" and _power_of_two(b.value):
+    if b.op == "const" and power_of_two(b.value):
         return _mul(g, a, g.const(1.0 / b.value, b.dtype))
     return g.node("div", a.dtype, (g.tile(a), g.tile(b)))
 
 
-def _power_of_two(value: float) -> bool:
+def power_of_two(value: float) -> bool:
     """True when 1 / value is exact in float16 and float32 without becoming denormal."""
     import math
 

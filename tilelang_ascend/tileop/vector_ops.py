@@ -22,7 +22,7 @@ from ..ir import tirx
 from . import vector_int64
 from .vector_convert import Unsupported, compare_exact, convert, wrap
 from .vector_fp8 import FORMATS, code
-from .vector_graph import MASK, Graph, Node
+from .vector_graph import MASK, Graph, Node, power_of_two
 
 COMPUTE = {
     "float16": "float16", "bfloat16": "float32", "float32": "float32", "int8": "int16", "uint8": "int16", "int16": "int16",
@@ -153,7 +153,14 @@ class VectorOps:
         return self.g.binary("sub", *self._pair(a, b))
 
     def mul(self, a, b) -> Node:
-        return self.g.binary("mul", *self._pair(a, b))
+        """A product. Sequences of functions stay away from what is denormal or overflows, where a power of two rounds: two factors
+        become one."""
+        a, b = self._pair(a, b)
+        if a.op == "muls" and a.dtype == "float32" and a.args[1].op == b.op == "const" and power_of_two(b.value):
+            merged = self.g.const(a.args[1].value * b.value, "float32")
+            if 2.0**-64 <= abs(merged.value) <= 2.0**64:
+                return self.g.with_scalar("muls", a.args[0], merged)
+        return self.g.binary("mul", a, b)
 
     def div(self, a, b) -> Node:
         return self.g.binary("div", *self._pair(a, b))

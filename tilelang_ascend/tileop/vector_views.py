@@ -112,6 +112,17 @@ def linear_span(extents: tuple[int, ...], strides: tuple[int, ...], axes) -> int
     return 1 + sum((extents[a] - 1) * abs(strides[a]) for a in axes)
 
 
+def lanes_meet(extents: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """True when lanes that differ along some axes with a stride may lie at one place: the steps of an axis are no longer than what the
+    shorter steps of others cover."""
+    covered = 0
+    for step, n in sorted((abs(s), n) for s, n in zip(strides, extents) if s and n > 1):
+        if step <= covered:
+            return True
+        covered += step * (n - 1)
+    return False
+
+
 def offset_by(index, stride: int) -> Affine:
     """`index * stride` where index is a Python int or a loop variable."""
     if isinstance(index, int):

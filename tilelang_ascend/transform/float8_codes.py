@@ -51,10 +51,10 @@ def value_of(code, f: Format):
     normal = tirx.shift_left(magnitude, imm(23 - f.mantissa)) + imm(_rebias(f) << 23)
     counted = tirx.Cast("float32", magnitude) * imm(2.0 ** (f.least - f.mantissa), "float32")
     number = tirx.Select(magnitude < (1 << f.mantissa), tirx.reinterpret("int32", counted), normal)
-    if f.limit is None:
-        number = tirx.Select(magnitude >= 0x7C, tirx.Select(magnitude > 0x7C, imm(_NAN), imm(_INFINITY)), number)
-    else:
+    if f.finite:
         number = tirx.Select(magnitude >= 0x7F, imm(_NAN), number)
+    else:
+        number = tirx.Select(magnitude >= 0x7C, tirx.Select(magnitude > 0x7C, imm(_NAN), imm(_INFINITY)), number)
     return tirx.reinterpret("float32", tirx.bitwise_or(number, sign))
 
 
@@ -70,8 +70,8 @@ def code_from(value, f: Format):
     # Adding 2**23 leaves the rounded number of steps in the low bits.
     steps = tirx.min(size, least) * imm(2.0 ** (f.mantissa - f.least), "float32") + imm(2.0**23, "float32")
     code = tirx.Select(size < least, tirx.reinterpret("int32", steps) - imm(0x4B000000), normal)
-    nan = imm(0x7E if f.limit is None else 0x7F)
-    code = tirx.min(code, imm(0x7C) if f.limit is None else nan)
+    nan = imm(0x7F if f.finite else 0x7E)
+    code = tirx.min(code, nan if f.finite else imm(0x7C))
     code = tirx.Select(magnitude > _INFINITY, nan, code)
     return tirx.Cast(CODE, tirx.bitwise_or(code, sign))
 

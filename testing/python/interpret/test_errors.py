@@ -238,6 +238,7 @@ MISTAKES = {
     "too many indices": (lambda A, s, n: A[0, 1], InvalidArgument, "2 indices"),
     "float index": (lambda A, s, n: A[1.5], InvalidArgument, "an index is"),
     "literal too large": (lambda A, s, n: T.fill(T.alloc_shared((4,), "int8"), 300), InvalidArgument, "does not fit int8"),
+    "float too large": (lambda A, s, n: T.fill(T.alloc_shared((4,), "float16"), -1e9), InvalidArgument, "does not fit float16"),
     "whole tile": (lambda A, s, n: A + 1, UnsupportedConstruct, "on a whole tile"),
     "shape of run time": (lambda A, s, n: T.alloc_shared((n,), "int8"), TilelangAscendError, "not known when the kernel is compiled"),
     "gemm of GM": (lambda A, s, n: T.gemm(A, A, s), InvalidArgument, "global memory"),

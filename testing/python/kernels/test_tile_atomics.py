@@ -293,3 +293,20 @@ def test_variable():
                 C[i] = v
 
     check(main, {"X": X, "C": zeros(16)}, {"C": X.sum(1)})
+
+
+@pytest.mark.parametrize("n", [600, 1030])
+def test_column_of_a_tensor(n):
+    """Elements that are apart in GM travel in parts of 512: no two parts may update the same ones."""
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), F32), C: T.Tensor((n, 7), F32)):
+        with T.Kernel(2):
+            x = T.alloc_shared((n,), F32)
+            T.copy(X, x)
+            T.atomic_add(C[0:n, 3], x)
+
+    x, c = numbers(n, seed=1), numbers((n, 7), seed=2)
+    want = c.copy()
+    want[:, 3] += 2 * x
+    check(main, {"X": x, "C": c}, {"C": want})

@@ -376,3 +376,25 @@ def test_scalar_loops_select_lazily():
     value = lambda i: tirx.if_then_else(i > 0, lab.x[i - 1], tirx.const(0.0, "float32"))
     out = lab.run(parallel((20,), lambda i: assign(lab.y, value(i), lab.k[i])), expect_scalar=True)
     np.testing.assert_array_equal(out["y"][::-1], np.concatenate([[0], out["x"][:-1]]).astype(np.float32))
+
+
+def test_a_slope_that_does_not_keep_zeros_is_a_product():
+    x = np.array([0.0, -0.0, 3.0, -3.0, np.nan], np.float32)
+    for compare, slope in ((tirx.GE, -2.0), (tirx.GT, -2.0), (tirx.GT, np.inf)):
+        lab = Lab(x=("float32", x), y=("float32", np.ones(5)))
+        zero = tirx.const(0.0, "float32")
+        got = lab.run(parallel((5,), lambda i: assign(lab.y, tirx.Select(compare(lab.x[i], zero), lab.x[i], lab.x[i] * tirx.const(slope, "float32")), i)))["y"]
+        with np.errstate(invalid="ignore"):
+            want = np.where(x >= 0 if compare is tirx.GE else x > 0, x, x * np.float32(slope))
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got[:4]), np.signbit(want[:4]))
+
+
+@pytest.mark.parametrize("first, second", [(4.0, 0.25), (0.25, 4.0), (3.0, 2.0**-14)])
+def test_products_are_rounded_one_after_the_other(first, second):
+    x = np.array([3e38, -1e38, 1.0, 1e-38, 1e-45], np.float32)
+    lab = Lab(x=("float32", x), y=("float32", np.zeros(5)))
+    factors = [tirx.const(f, "float32") for f in (first, second)]
+    got = lab.run(parallel((5,), lambda i: assign(lab.y, lab.x[i] * factors[0] * factors[1], i)))["y"]
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(got, x * np.float32(first) * np.float32(second))

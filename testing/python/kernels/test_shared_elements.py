@@ -1,0 +1,103 @@
+"""Iterations of T.Parallel that share elements and change them by more than one operation run one after the other, with a warning."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+
+def update(x, t, i, j):
+    x[i] = x[i] * 2.0 + 1.0
+
+
+def through_another_tile(x, t, i, j):
+    t[i] = x[i]
+    x[i] = t[i] + 1.0
+
+
+def in_a_loop(x, t, i, j):
+    for _ in T.serial(2):
+        x[i] = x[i] * 2.0 + 1.0
+
+
+def under_a_condition(x, t, i, j):
+    if x[i] > 0.0:
+        x[i] = x[i] * 2.0 - j
+
+
+def same_number(x, t, i, j):
+    t[i] = x[i] * 3.0
+    t[i] = t[i] + x[i]
+
+
+CASES = {
+    update: lambda x: x * 8 + 7,
+    through_another_tile: lambda x: x + 3,
+    in_a_loop: lambda x: x * 64 + 63,
+    under_a_condition: lambda x: np.where(x > 0, x * 8 - 4, x),
+    same_number: lambda x: x,
+}
+
+
+@tilelang.jit
+def kernel(source):
+    body = T.macro(source)
+
+    @T.prim_func
+    def main(X: T.Tensor((33,), "float32"), Y: T.Tensor((33,), "float32")):
+        with T.Kernel(1):
+            x = T.alloc_shared((33,), "float32")
+            t = T.alloc_shared((33,), "float32")
+            T.copy(X, x)
+            for i, j in T.Parallel(33, 3):
+                body(x, t, i, j)
+            T.copy(x, Y)
+
+    return main
+
+
+@pytest.mark.parametrize("source", CASES, ids=lambda f: f.__name__)
+def test_iterations_that_share_an_element(source):
+    x = np.random.default_rng(4).integers(-4, 5, 33).astype(np.float32)
+    out = roads.run(kernel(source), {"X": x, "Y": np.zeros_like(x)}, text=False)
+    np.testing.assert_array_equal(out["Y"], CASES[source](x))
+
+
+@tilelang.jit
+def windows(m, step, dtype, kind):
+    """Rows of X into windows of Y that overlap."""
+    length = 3 * step + m
+
+    @T.prim_func
+    def main(X: T.Tensor((4, m), dtype), Y: T.Tensor((length,), dtype)):
+        with T.Kernel(1):
+            x = T.alloc_shared((4, m), dtype)
+            y = T.alloc_shared((length,), dtype)
+            T.copy(X, x)
+            T.copy(Y, y)
+            for i, j in T.Parallel(4, m):
+                if kind == "add":
+                    y[i * step + j] = y[i * step + j] + x[i, j]
+                elif kind == "double":
+                    y[i * step + j] = y[i * step + j] * 2 + x[i, j]
+                else:
+                    y[i * step + j] = x[i, j]
+            T.copy(y, Y)
+
+    return main
+
+
+@pytest.mark.parametrize("kind", ["add", "double", "set"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int64"])
+@pytest.mark.parametrize("m, step", [(64, 16), (33, 32), (200, 32)])
+def test_windows_that_overlap(m, step, dtype, kind):
+    rng = np.random.default_rng(5)
+    x, y = rng.integers(-2, 3, (4, m)).astype(dtype), rng.integers(-2, 3, 3 * step + m).astype(dtype)
+    want = y.copy()
+    for i in range(4):
+        part = want[i * step : i * step + m]
+        part[:] = x[i] + {"add": part, "double": 2 * part, "set": 0}[kind]
+    out = roads.run(windows(m, step, dtype, kind), {"X": x, "Y": y}, text=False)
+    np.testing.assert_array_equal(out["Y"], want)
