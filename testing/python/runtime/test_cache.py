@@ -8,9 +8,10 @@ import pytest
 
 from tilelang_ascend import cache, env
 from tilelang_ascend.cache import key as keys
-from tilelang_ascend.cache.store import Store
 from tilelang_ascend.runtime.artifact import AbiSlot, Artifact
 from tilelang_ascend.runtime.params import Parameter, Signature
+from tilelang_ascend.sim import twin
+from tilelang_ascend.store import MARKER, Store
 
 KEY = "ab" + "0" * 62
 
@@ -49,7 +50,7 @@ def test_an_artifact_survives_the_disk(tmp_path):
 def test_a_damaged_entry_is_removed_and_built_again(own_cache, damage):
     store = Store(own_cache)
     store.write(KEY, artifact().to_files())
-    (folder,) = own_cache.glob("kernels/*/*")
+    folder = store.entry(KEY)
     damage(folder)
     assert store.read(KEY) is None and not folder.exists()
     assert cache.get_or_build(KEY, artifact) == artifact()
@@ -85,7 +86,7 @@ def test_the_disk_can_be_switched_off(own_cache, monkeypatch):
     cache.enable_cache()
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     cache.get_or_build(KEY, artifact)
-    assert list(own_cache.glob("kernels/*/*"))
+    assert Store(own_cache).size()[0] == 1
 
 
 def test_an_unwritable_folder_costs_a_build_not_a_failure(tmp_path, monkeypatch):
@@ -150,3 +151,92 @@ def test_a_knob_that_does_not_parse_is_named(monkeypatch):
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "maybe")
     with pytest.raises(ValueError, match="environment variable TILELANG_DISABLE_CACHE='maybe': expected one of"):
         env.DISABLE_CACHE.get()
+
+
+def test_clearing_leaves_what_is_not_the_caches_own(own_cache):
+    """Folders of a user that are called like those of the cache."""
+    own = [own_cache / name / "ab" / "mine.txt" for name in ("kernels", "locks", "twin", "autotune")]
+    for path in own:
+        path.parent.mkdir(parents=True)
+        path.write_text("precious")
+    cache.get_or_build(KEY, artifact)
+    assert cache.store().size()[0] == 1
+    cache.clear_cache()
+    assert cache.store().size()[0] == 0 and [path.read_text() for path in own] == ["precious"] * 4
+
+
+def test_a_folder_without_the_marker_is_neither_read_nor_cleared(own_cache, capfd):
+    cache.get_or_build(KEY, artifact)
+    store = cache.store()
+    (store.folder / MARKER).unlink()
+    cache.clear_memory()
+    assert cache.get_or_build(KEY, lambda: artifact("built again")).kernel_source == "built again"
+    cache.clear_cache()
+    assert store.entry(KEY).is_dir() and not store.write("cd" * 32, {"a": "b"})
+    error = capfd.readouterr().err
+    assert error.count("is not used") == 1 and "set TILELANG_CACHE_DIR to another folder" in error
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_an_empty_variable_is_one_that_is_not_set(tmp_path, monkeypatch, text):
+    """With the working directory as cache, clearing it deleted the user's files."""
+    mine = tmp_path / "kernels" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("precious")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TILELANG_CACHE_DIR", text)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert env.CACHE_DIR.get() == tmp_path / "home/.cache/tilelang_ascend"
+    cache.clear_cache()
+    assert mine.read_text() == "precious"
+    for knob in env.KNOBS:
+        monkeypatch.setenv(knob.name, text)
+        empty = knob.get()
+        monkeypatch.delenv(knob.name)
+        assert knob.get() == empty
+
+
+def test_without_a_home_the_cache_is_with_the_temporary_files(monkeypatch, tmp_path):
+    monkeypatch.delenv("TILELANG_CACHE_DIR")
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda *a, **k: "~/.cache/tilelang_ascend")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert env.CACHE_DIR.get().parent == tmp_path
+    monkeypatch.setenv("TILELANG_CACHE_DIR", "~nobody-of-this-name/cache")
+    with pytest.raises(ValueError, match="environment variable TILELANG_CACHE_DIR='~nobody"):
+        env.CACHE_DIR.get()
+
+
+TEXT = 'extern "C" void k() {}\n'
+
+
+@pytest.fixture
+def plain_twin(monkeypatch):
+    """Objects of plain C++, which compile quickly, and how many were compiled."""
+    compiled, compile_ = [], twin._compile
+
+    def count(compiler, flags, unit, generated, chip):
+        compiled.append(1)
+        return compile_(compiler, ("-shared", "-fPIC"), TEXT, generated, chip)
+
+    monkeypatch.setattr(twin, "_compile", count)
+    return compiled
+
+
+def build_object():
+    return twin.build_object(TEXT, "k", "c220", "a chip")
+
+
+def test_clearing_removes_compiled_text(own_cache, plain_twin):
+    path = build_object()
+    assert path.is_file() and build_object() == path and len(plain_twin) == 1
+    cache.clear_cache()
+    assert not path.exists() and not [p for p in own_cache.rglob("*") if p.suffix in (".so", ".h")]
+    assert build_object() == path and len(plain_twin) == 2
+
+
+def test_compiled_text_that_cannot_be_kept_goes_with_the_process(tmp_path, monkeypatch, plain_twin):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "file"))
+    path = build_object()
+    assert path.is_file() and build_object() == path and len(plain_twin) == 1
