@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import Iterator, Mapping
@@ -17,7 +18,7 @@ FOLDER = "kernel-cache"
 """The folder the cache owns, below the one it is told to use, which may hold anything."""
 
 MARKER = "CACHEDIR.TAG"
-_MARK = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by tilelang_ascend, which deletes what lies in this folder.\n"
+_MARK = b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by tilelang_ascend, which deletes what lies in this folder.\n"
 """Says that a folder is the cache's own. The first line tells programs that make backups to leave it out (bford.info/cachedir)."""
 
 _MANIFEST = "manifest.json"
@@ -28,8 +29,9 @@ class Store:
     """Maps a key (hexadecimal digest) to a set of small files, in one section of the cache below `root`.
 
     An entry is complete or absent: it is staged in a temporary folder and renamed into place. The manifest holds a
-    digest of every file, so a truncated or edited entry is noticed, removed and built again. A folder without the
-    marker of the cache is neither read nor changed.
+    digest of every file, so a damaged entry is noticed, removed and built again. Against others the digest is no help,
+    as it lies beside the files: all is made for this user alone, and what belongs to, or can be written by, somebody
+    else is not read. A folder without the marker of the cache is neither read nor changed.
     """
 
     def __init__(self, root: Path, section: str = "kernels"):
@@ -46,17 +48,21 @@ class Store:
             return None
 
     def read_bytes(self, key: str) -> dict[str, bytes] | None:
-        """The files of an entry, or None when there is none or it is damaged."""
-        if not self._is_ours():
-            return None
-        folder = self.entry(key)
+        """The files of an entry, or None when there is none, it is damaged, or others could have written it."""
         try:
-            manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
-            files = {name: (folder / name).read_bytes() for name in manifest["files"]}
+            with contextlib.ExitStack() as stack:
+                at = self._open(stack)
+                for name in self.entry(key).relative_to(self.folder).parts:
+                    at = _open_folder(stack, name, at)
+                manifest = json.loads(_read_file(_MANIFEST, at))
+                files = {str(name): _read_file(str(name), at) for name in manifest["files"]}
             if manifest["key"] == key and all(_digest(data) == manifest["files"][name] for name, data in files.items()):
                 return files
-        except FileNotFoundError:
-            if not folder.exists():
+        except _NotOurs as reason:
+            self._tell(reason)
+            return None
+        except (FileNotFoundError, NotADirectoryError):
+            if not os.path.lexists(self.entry(key)):
                 return None
         except (OSError, ValueError, KeyError, TypeError):
             pass
@@ -70,13 +76,14 @@ class Store:
         folder = self.entry(key)
         stage = None
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            for parent in (self.section, folder.parent):
+                parent.mkdir(mode=0o700, exist_ok=True)
             stage = Path(tempfile.mkdtemp(prefix=".stage-", dir=folder.parent))
             data = {name: text.encode("utf-8") if isinstance(text, str) else text for name, text in files.items()}
             for name, content in data.items():
-                (stage / name).write_bytes(content)
+                _write_file(stage / name, content)
             manifest = {"key": key, "files": {name: _digest(content) for name, content in data.items()}}
-            (stage / _MANIFEST).write_text(json.dumps(manifest), "utf-8")
+            _write_file(stage / _MANIFEST, json.dumps(manifest).encode())
             os.rename(stage, folder)
             return True
         except OSError:
@@ -111,8 +118,8 @@ class Store:
             if not self._make():
                 raise OSError
             locks = self.folder / "locks"
-            locks.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(str(locks / key[:2]), timeout=60)
+            locks.mkdir(mode=0o700, exist_ok=True)
+            lock = FileLock(str(locks / key[:2]), timeout=60, mode=0o600)
             lock.acquire()
         except (OSError, Timeout):
             # A read-only folder or a stuck neighbour costs a second build, not a failure.
@@ -127,15 +134,33 @@ class Store:
         """Folder of the entry of `key`, whether or not there is one."""
         return self.section / key[:2] / key
 
+    def _open(self, stack: contextlib.ExitStack) -> int:
+        """Descriptor of the cache's folder, once it is known to be the cache's.
+
+        Raises:
+            OSError: it is not there. _NotOurs: it is something else.
+        """
+        if stat.S_ISLNK(os.lstat(self.folder).st_mode):
+            raise _NotOurs(self.folder, "it is a symbolic link")
+        _judge(os.lstat(self.folder), self.folder)  # opening that of another user may fail
+        at = _open_folder(stack, self.folder)
+        with contextlib.suppress(FileNotFoundError):
+            if _read_file(MARKER, at) == _MARK:
+                return at
+        if not os.listdir(at):
+            raise FileNotFoundError(self.folder)
+        raise _NotOurs(self.folder, "it was not made by tilelang_ascend")
+
     def _is_ours(self) -> bool:
         """Whether the cache's folder is there and is the cache's."""
         try:
-            if (self.folder / MARKER).read_text("utf-8") == _MARK:
-                return True
-        except (OSError, ValueError):
-            if not os.path.lexists(self.folder) or _is_empty(self.folder):
-                return False
-        self._tell("it was not made by tilelang_ascend; set TILELANG_CACHE_DIR to another folder")
+            with contextlib.ExitStack() as stack:
+                self._open(stack)
+            return True
+        except _NotOurs as reason:
+            self._tell(reason)
+        except OSError:
+            pass
         return False
 
     def _make(self) -> bool:
@@ -147,7 +172,7 @@ class Store:
             base.mkdir(parents=True, exist_ok=True)
             # Renamed into place, so that it is never without its marker.
             stage = Path(tempfile.mkdtemp(prefix=f".{FOLDER}-", dir=base))
-            (stage / MARKER).write_text(_MARK, "utf-8")
+            _write_file(stage / MARKER, _MARK)
             os.rename(stage, self.folder)
         except OSError:  # not writable, or another process was first
             if stage is not None:
@@ -162,18 +187,55 @@ class Store:
                 os.rename(folder, doomed / "entry")
             shutil.rmtree(doomed, ignore_errors=True)
 
-    def _tell(self, reason: str) -> None:
-        """Warn once that the folder is not used."""
+    def _tell(self, reason: _NotOurs) -> None:
+        """Warn once that something in the folder, or all of it, is not used."""
         if self.folder not in _told:
             _told.add(self.folder)
-            get_logger().warning("the kernel cache %s is not used: %s", self.folder, reason)
+            get_logger().warning("%s", reason)
 
 
-def _is_empty(folder: Path) -> bool:
-    try:
-        return not any(os.scandir(folder))
-    except OSError:
-        return False
+class _NotOurs(Exception):
+    """A file or folder that the cache has not made, or that others could have changed."""
+
+    def __init__(self, path: Path | str, reason: str):
+        super().__init__(
+            f"{path} is not used as kernel cache: {reason}\nhint: set TILELANG_CACHE_DIR to a folder in which only you can write"
+        )
+
+
+_NO_LINK = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def _open_folder(stack: contextlib.ExitStack, path: Path | str, at: int | None = None) -> int:
+    """Descriptor of a folder that nobody else can write to; names in it cannot change their meaning any more."""
+    descriptor = os.open(path, _NO_LINK | os.O_DIRECTORY, dir_fd=at)
+    stack.callback(os.close, descriptor)
+    _judge(os.fstat(descriptor), path)
+    return descriptor
+
+
+def _read_file(name: str, at: int) -> bytes:
+    """Contents of a file that nobody else can write to."""
+    if name != os.path.basename(name):
+        raise ValueError(name)
+    with open(os.open(name, _NO_LINK, dir_fd=at), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(name)
+        _judge(status, name)
+        return file.read()
+
+
+def _judge(status: os.stat_result, path: Path | str) -> None:
+    if status.st_uid != os.geteuid():
+        raise _NotOurs(path, "it belongs to another user")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _NotOurs(path, "others can write to it")
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
 
 
 def _digest(data: bytes) -> str:

@@ -1,7 +1,10 @@
 """The on-disk cache: complete or absent, whatever happens to the files or to other processes."""
 
+import hashlib
+import json
 import multiprocessing
 import os
+import stat
 import time
 
 import pytest
@@ -174,7 +177,7 @@ def test_a_folder_without_the_marker_is_neither_read_nor_cleared(own_cache, capf
     cache.clear_cache()
     assert store.entry(KEY).is_dir() and not store.write("cd" * 32, {"a": "b"})
     error = capfd.readouterr().err
-    assert error.count("is not used") == 1 and "set TILELANG_CACHE_DIR to another folder" in error
+    assert error.count("is not used") == 1 and "hint: set TILELANG_CACHE_DIR" in error
 
 
 @pytest.mark.parametrize("text", ["", " "])
@@ -235,8 +238,98 @@ def test_clearing_removes_compiled_text(own_cache, plain_twin):
     assert build_object() == path and len(plain_twin) == 2
 
 
+def test_damaged_compiled_text_is_compiled_again(own_cache, plain_twin):
+    """The process died of a bus error when it loaded half a library."""
+    path = build_object()
+    whole = path.read_bytes()
+    os.truncate(path, len(whole) // 2)
+    assert build_object() == path and path.read_bytes() == whole and len(plain_twin) == 2
+
+
 def test_compiled_text_that_cannot_be_kept_goes_with_the_process(tmp_path, monkeypatch, plain_twin):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "file"))
     path = build_object()
     assert path.is_file() and build_object() == path and len(plain_twin) == 1
+
+
+def test_nobody_else_can_read_or_write_what_is_cached(own_cache, plain_twin):
+    before = os.umask(0)
+    try:
+        cache.get_or_build(KEY, artifact)
+        build_object()
+    finally:
+        os.umask(before)
+    paths = [cache.store().folder, *cache.store().folder.rglob("*")]
+    assert len(paths) > 10
+    assert {p.name for p in paths if stat.S_IMODE(p.stat().st_mode) != (0o700 if p.is_dir() else 0o600)} == set()
+
+
+OPENED = {
+    "the folder": lambda store: store.folder,
+    "a section": lambda store: store.section,
+    "a group of entries": lambda store: store.entry(KEY).parent,
+    "an entry": lambda store: store.entry(KEY),
+    "a file": lambda store: store.entry(KEY) / "kernel.cpp",
+    "the manifest": lambda store: store.entry(KEY) / "manifest.json",
+}
+
+
+@pytest.mark.parametrize("mode", [0o020, 0o002], ids=["group", "world"])
+@pytest.mark.parametrize("what", OPENED)
+def test_what_others_can_write_to_is_ignored(own_cache, capfd, what, mode):
+    cache.get_or_build(KEY, artifact)
+    store = cache.store()
+    path = OPENED[what](store)
+    path.chmod(path.stat().st_mode | mode)
+    for _ in range(2):
+        assert store.read(KEY) is None and path.exists()
+    cache.clear_memory()
+    assert cache.get_or_build(KEY, lambda: artifact("built again")).kernel_source == "built again"
+    error = capfd.readouterr().err
+    assert error.count("is not used as kernel cache: others can write to it") == 1 and "hint: set TILELANG_CACHE_DIR" in error
+
+
+def test_what_belongs_to_others_is_ignored(own_cache, capfd, monkeypatch):
+    cache.get_or_build(KEY, artifact)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    cache.clear_memory()
+    assert cache.get_or_build(KEY, lambda: artifact("built again")).kernel_source == "built again"
+    cache.clear_cache()
+    monkeypatch.undo()
+    assert capfd.readouterr().err.count("is not used as kernel cache: it belongs to another user") == 1
+    assert Store(own_cache).read(KEY) is not None
+
+
+@pytest.mark.parametrize("what", [name for name in OPENED if name not in ("the folder", "a section", "a group of entries")])
+def test_links_are_not_followed_into_an_entry(own_cache, tmp_path_factory, what):
+    store, elsewhere = Store(own_cache), tmp_path_factory.mktemp("elsewhere") / "there"
+    store.write(KEY, artifact().to_files())
+    path = OPENED[what](store)
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    assert store.read(KEY) is None and elsewhere.exists()
+    assert cache.get_or_build(KEY, artifact) == artifact() and store.read(KEY) is not None
+
+
+def test_a_link_in_place_of_the_folder_is_not_followed(own_cache, tmp_path_factory, capfd):
+    cache.get_or_build(KEY, artifact)
+    store, elsewhere = cache.store(), tmp_path_factory.mktemp("elsewhere") / "there"
+    store.folder.rename(elsewhere)
+    store.folder.symlink_to(elsewhere)
+    assert store.read(KEY) is None and not store.write("cd" * 32, {"a": "b"})
+    cache.clear_cache()
+    assert list(elsewhere.rglob("kernel.cpp")) and capfd.readouterr().err.count("it is a symbolic link") == 1
+
+
+def test_names_in_a_manifest_stay_inside_of_the_entry(own_cache):
+    store, secret = Store(own_cache), own_cache / "secret"
+    secret.write_text("secret")
+    store.write(KEY, artifact().to_files())
+    manifest = store.entry(KEY) / "manifest.json"
+    for name in ("../../../../secret", str(secret)):
+        digest = hashlib.sha256(b"secret").hexdigest()
+        manifest.write_text(json.dumps({"key": KEY, "files": {name: digest}}))
+        assert store.read_bytes(KEY) is None
+        store.write(KEY, artifact().to_files())
