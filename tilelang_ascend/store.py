@@ -22,6 +22,7 @@ _MARK = b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by tilelang_ascend
 """Says that a folder is the cache's own. The first line tells programs that make backups to leave it out (bford.info/cachedir)."""
 
 _MANIFEST = "manifest.json"
+_PATIENCE_SECONDS = 60
 _told: set[Path] = set()
 
 
@@ -119,15 +120,18 @@ class Store:
                 raise OSError
             locks = self.folder / "locks"
             locks.mkdir(mode=0o700, exist_ok=True)
-            lock = FileLock(str(locks / key[:2]), timeout=60, mode=0o600)
+            lock = FileLock(str(locks / key), timeout=_PATIENCE_SECONDS, mode=0o600)
             lock.acquire()
-        except (OSError, Timeout):
+        except (OSError, NotImplementedError, Timeout):
             # A read-only folder or a stuck neighbour costs a second build, not a failure.
             yield
             return
         try:
             yield
         finally:
+            # Whoever comes later finds the entry; those who wait already have the file open.
+            with contextlib.suppress(OSError):
+                os.unlink(lock.lock_file)
             lock.release()
 
     def entry(self, key: str) -> Path:

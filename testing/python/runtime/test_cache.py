@@ -124,6 +124,23 @@ def test_concurrent_processes_build_once(tmp_path):
     assert [w.exitcode for w in workers] == [0] * 4 and marks.read_text() == "x"
 
 
+def test_a_process_that_is_stuck_on_one_key_keeps_no_other_waiting(own_cache, monkeypatch):
+    neighbour = KEY[:-1] + "1"
+    with Store(own_cache).building(neighbour):
+        start = time.monotonic()
+        assert cache.get_or_build(KEY, artifact) == artifact()
+        assert time.monotonic() - start < 5
+        monkeypatch.setattr("tilelang_ascend.store._PATIENCE_SECONDS", 0.2)
+        assert cache.get_or_build(neighbour, artifact) == artifact()  # and on the same one not for ever
+
+
+def test_locks_leave_no_files(own_cache):
+    cache.get_or_build(KEY, artifact)
+    with pytest.raises(RuntimeError), Store(own_cache).building("cd" * 32):
+        raise RuntimeError
+    assert not list((cache.store().folder / "locks").iterdir())
+
+
 def test_a_second_writer_does_not_disturb_the_first(tmp_path):
     a, b = Store(tmp_path), Store(tmp_path)
     assert a.write(KEY, artifact("one").to_files()) and b.write(KEY, artifact("two").to_files())
