@@ -40,6 +40,9 @@ class Core final : public ExecContext {
   // ---- issue: called by the program, on the fiber
   int64_t issue(int32_t op, int32_t line, int32_t n, const int64_t* args);
 
+  /*! \brief A program that may issue nothing for long gives the machine a chance to end it. */
+  void breathe();
+
   /*! \brief The program has divided an integer by zero in `line`: the quotient is an undefined scalar. */
   void divides_by_zero(int32_t line);
   /*!

@@ -46,6 +46,7 @@ from ..ir import (
     operand_parts,
     scope_of,
     seq,
+    stmts_of,
     tirx,
     walk,
     walk_expr,
@@ -202,7 +203,11 @@ class _Lowering(StmtMutator):
     def visit_For(self, s: For):
         if is_nonnegative(s.min, self.nonnegative):
             self.nonnegative.add(s.loop_var)
-        return self.generic(s)
+        body = seq(_breathe(s.body), self.visit(s.body))
+        return For(s.loop_var, s.min, self.expr(s.extent), s.kind, body, annotations=dict(s.annotations), span=s.span)
+
+    def visit_While(self, s: While):
+        return While(self.expr(s.condition), seq(_breathe(s.body), self.visit(s.body)), span=s.span)
 
     def visit_Evaluate(self, s: Evaluate):
         self.line = _line(s)
@@ -280,6 +285,12 @@ def _offset(word, index, scale: int):
 
 def _line(stmt) -> int:
     return int(stmt.span.line) if stmt.span is not None else 0
+
+
+def _breathe(body):
+    """A call for loops that may issue nothing in their iterations: it lets an interrupt end the run."""
+    issues = any(isinstance(s, Evaluate) and _is_machine_call(s.value) for s in stmts_of(body))
+    return None if issues else Evaluate(Call(_call_extern(), [StringImm("tla_breathe")], ret_ty="void"))
 
 
 def _is_machine_call(e) -> bool:
