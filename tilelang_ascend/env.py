@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
 _TRUE = ("1", "true", "yes", "on")
-_FALSE = ("0", "false", "no", "off", "")
+_FALSE = ("0", "false", "no", "off")
 
 
 def _bool(text: str) -> bool:
@@ -21,7 +22,7 @@ def _bool(text: str) -> bool:
         return True
     if low in _FALSE:
         return False
-    raise ValueError(f"expected one of {', '.join(_TRUE + _FALSE[:-1])}")
+    raise ValueError(f"expected one of {', '.join(_TRUE + _FALSE)}")
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
@@ -49,13 +50,13 @@ class Knob:
     doc: str
 
     def get(self) -> Any:
-        """The current value.
+        """The current value; an empty variable counts as one that is not set.
 
         Raises:
             ValueError: the variable is set to something that does not parse.
         """
-        text = os.environ.get(self.name)
-        if text is None:
+        text = os.environ.get(self.name, "")
+        if not text.strip():
             return self.default() if callable(self.default) else self.default
         try:
             return self.parse(text)
@@ -66,12 +67,21 @@ class Knob:
 def _default_cache_dir() -> Path:
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("tilelang_ascend", appauthor=False))
+    folder = Path(platformdirs.user_cache_dir("tilelang_ascend", appauthor=False))
+    if folder.is_absolute():
+        return folder
+    # A user without a home.
+    return Path(tempfile.gettempdir()) / f"tilelang_ascend-{os.getuid()}"
 
 
-CACHE_DIR = Knob(
-    "TILELANG_CACHE_DIR", _default_cache_dir, lambda s: Path(s).expanduser(), "folder of the on-disk kernel cache"
-)
+def _folder(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as reason:
+        raise ValueError(str(reason)) from None
+
+
+CACHE_DIR = Knob("TILELANG_CACHE_DIR", _default_cache_dir, _folder, "folder in which the on-disk kernel cache makes its own one")
 DISABLE_CACHE = Knob("TILELANG_DISABLE_CACHE", False, _bool, "1: neither read nor write the on-disk kernel cache")
 DEFAULT_TARGET = Knob("TILELANG_DEFAULT_TARGET", "ascend", _target, "target of kernels that name none (text or JSON)")
 EXECUTION_BACKEND = Knob(

@@ -1,6 +1,8 @@
 /* Python binding of the machine: the global functions `tilelang_ascend.machine.*`. */
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/map.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/extra/json.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -236,10 +238,15 @@ Bytes as_bytes(const std::vector<T>& v) {
   return Bytes(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(T));
 }
 
+/*! \brief Let Python handle the signals that have arrived; throws what its handlers raise. */
+void check_signals() {
+  if (TVMFFIEnvCheckSignals() != 0) throw tvm::ffi::EnvErrorAlreadySet();
+}
+
 TimeReport replay_time(Machine& m) {
   std::vector<TimedCore> timed;
   for (const auto& core : m.cores) timed.push_back({core->aic, core->block, &core->record});
-  return simulate_time(m.chip, m.interner.descs, timed, m.gm.tensors(), m.options.trace);
+  return simulate_time(m.chip, m.interner.descs, timed, m.gm.tensors(), m.options.trace, m.poll);
 }
 
 /*!
@@ -249,7 +256,8 @@ TimeReport replay_time(Machine& m) {
  */
 Array<Any> run(const String& chip, const String& type, int64_t block_dim, const Any& aic, const Any& aiv,
                const Array<int64_t>& args, const Array<Array<Any>>& gm, const Map<String, Any>& options) {
-  Machine m(parse_chip(chip), read_options(options), kernel_type(type), static_cast<int>(block_dim), read_tensors(gm));
+  Machine m(parse_chip(chip), read_options(options), kernel_type(type), static_cast<int>(block_dim), read_tensors(gm),
+            Poll(check_signals));
   const std::vector<int64_t> values(args.begin(), args.end());
   const Entry entry_aic(aic, values), entry_aiv(aiv, values);
   m.run([&](const Core& core) {

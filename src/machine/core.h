@@ -42,6 +42,9 @@ class Core final : public ExecContext {
   int32_t declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements, const char* name);
   int64_t issue(int32_t op, int32_t line, int32_t n, const int64_t* args);
 
+  /*! \brief A program that may issue nothing for long gives the machine a chance to end it. */
+  void breathe();
+
   /*! \brief The program has divided an integer by zero in `line`: the quotient is an undefined scalar. */
   void divides_by_zero(int32_t line);
   /*!

@@ -34,6 +34,7 @@ int64_t Core::issue(int32_t op, int32_t line, int32_t n, const int64_t* args) {
   instr.atomic_dtype = atomic_dtype_;
   instr.order = ++issued_;
   instr.args = args;
+  m_.breathe(*this);
   if (!valid(instr)) return 0;
   const OpInfo& info = OpTable::get().op[op];
   if (undefined_scalar_ && op != OP_set_value && !info.returns) report_scalar();
@@ -71,6 +72,8 @@ int64_t Core::issue(int32_t op, int32_t line, int32_t n, const int64_t* args) {
   enqueue(info.slot, item);
   return 0;
 }
+
+void Core::breathe() { m_.breathe(*this); }
 
 void Core::undefine_element(const Instr& instr) {
   const Operand d = instr.operand(0);

@@ -22,6 +22,11 @@ TLA_EXPORT int64_t tla_scalar(int32_t op, int32_t line, int32_t n, const int64_t
   return issue(op, line, n, args);
 }
 
+// In loops of programs that may issue nothing.
+TLA_EXPORT void tla_breathe(void) {
+  if (tla::Core* core = tla::Machine::current()) core->breathe();
+}
+
 TLA_EXPORT int32_t tla_core_type(void) {
   const tla::Core* core = tla::Machine::current();
   return core != nullptr && core->aic ? 0 : 1;

@@ -15,13 +15,14 @@ thread_local Core* current_core = nullptr;
 Core* Machine::current() { return current_core; }
 
 Machine::Machine(ChipParams chip_params, MachineOptions opts, KernelType kernel_type, int dim,
-                 std::vector<GmTensor> tensors)
+                 std::vector<GmTensor> tensors, Poll ask)
     : chip(std::move(chip_params)),
       options(opts),
       type(kernel_type),
       block_dim(dim),
       hazards(opts.values ? opts.checks : opts.checks & ~static_cast<uint32_t>(kInitcheck), opts.max_reports),
-      random(opts.seed) {
+      random(opts.seed),
+      poll(std::move(ask)) {
   gm.init(std::move(tensors), hazards.on(kInitcheck));
   make_cores();
 }
@@ -59,9 +60,18 @@ void Machine::make_cores() {
 void Machine::yield(Core& core) { core.fiber->suspend(); }
 
 void Machine::resume(Core& core) {
-  Core* outer = std::exchange(current_core, &core);
-  core.fiber->resume();
-  current_core = outer;
+  do {
+    paused_ = false;
+    Core* outer = std::exchange(current_core, &core);
+    core.fiber->resume();
+    current_core = outer;
+    if (paused_) poll();
+  } while (paused_);
+}
+
+void Machine::pause(Core& core) {
+  paused_ = true;
+  yield(core);
 }
 
 void Machine::start(Core& core, const std::function<Program(const Core&)>& program) {

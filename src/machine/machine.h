@@ -16,6 +16,7 @@
 #include "gm.h"
 #include "hazard.h"
 #include "options.h"
+#include "poll.h"
 #include "recorder.h"
 
 namespace tla {
@@ -27,7 +28,8 @@ using Program = std::function<void()>;
 
 class Machine {
  public:
-  Machine(ChipParams chip, MachineOptions options, KernelType type, int block_dim, std::vector<GmTensor> tensors);
+  Machine(ChipParams chip, MachineOptions options, KernelType type, int block_dim, std::vector<GmTensor> tensors,
+          Poll poll = Poll());
   ~Machine();
 
   /*! \brief Run `program(core)` on every core to its end, to a deadlock or to an error. */
@@ -43,6 +45,10 @@ class Machine {
   size_t num_agents() const { return cores.size() * kSlotsPerCore; }
   /*! \brief No core goes on after the running one yields. */
   void abort() { aborted_ = true; }
+  /*! \brief Ask whether the run shall go on, if it is time to; called in programs. Returns only when it shall. */
+  void breathe(Core& core) {
+    if (poll.due()) pause(core);
+  }
   /*! \brief Leave the running fiber; returns when the machine resumes it. */
   void yield(Core& core);
   /*! \brief Text for a memory range: "UB[0x100, 0x140)" or "tensor 'A' [0, 64)". */
@@ -58,6 +64,7 @@ class Machine {
   Interner interner;
   std::vector<std::unique_ptr<Core>> cores;
   std::mt19937_64 random;
+  Poll poll;
 
   /*! \brief The core whose program runs on this thread, or null. */
   static Core* current();
@@ -72,6 +79,7 @@ class Machine {
   void make_cores();
   void start(Core& core, const std::function<Program(const Core&)>& program);
   void resume(Core& core);
+  void pause(Core& core);
   bool land_for_waiters();
   bool finished() const;
   void report_deadlock();
@@ -83,6 +91,7 @@ class Machine {
   std::vector<std::pair<uint64_t, Barrier>> barriers_;
   std::string error_;
   bool aborted_ = false;
+  bool paused_ = false;
 };
 
 }  // namespace tla

@@ -48,8 +48,8 @@ struct CoreSim {
 class Replay {
  public:
   Replay(const ChipParams& chip, const std::vector<TimeDesc>& descs, const std::vector<TimedCore>& cores,
-         const std::vector<GmTensor>& tensors, bool trace)
-      : chip_(chip), descs_(descs), trace_(trace), l2_(chip.l2_bytes, chip.l2_line_bytes, tensors),
+         const std::vector<GmTensor>& tensors, bool trace, Poll& poll)
+      : chip_(chip), descs_(descs), trace_(trace), poll_(poll), l2_(chip.l2_bytes, chip.l2_line_bytes, tensors),
         shared_{SharedBandwidth(chip.hbm_bytes_per_second / chip.clock_hz),
                 SharedBandwidth(chip.l2_read_bytes_per_second / chip.clock_hz),
                 SharedBandwidth(chip.l2_write_bytes_per_second / chip.clock_hz)},
@@ -67,8 +67,7 @@ class Replay {
 
   TimeReport run() {
     for (size_t i = 0; i < sims_.size(); ++i) run_core(static_cast<int>(i));
-    while (step()) {
-    }
+    while (step()) breathe();
     finish();
     return std::move(report_);
   }
@@ -107,6 +106,10 @@ class Replay {
     return true;
   }
 
+  void breathe() {
+    if (poll_.due()) poll_();
+  }
+
   void schedule(double time, int core, int slot, int mode, int id) {
     events_.push({time, order_++, core * kOwnersPerCore + slot, static_cast<int16_t>(mode), static_cast<int16_t>(id)});
   }
@@ -116,7 +119,10 @@ class Replay {
     CoreSim& c = sims_[static_cast<size_t>(index)];
     for (bool moved = true; moved;) {
       moved = false;
-      while (issue_next(index, c)) moved = true;
+      while (issue_next(index, c)) {
+        breathe();
+        moved = true;
+      }
       for (int slot = 1; slot < kNumSlots; ++slot) {
         while (execute_head(index, c, slot)) moved = true;
       }
@@ -354,6 +360,7 @@ class Replay {
   const ChipParams& chip_;
   const std::vector<TimeDesc>& descs_;
   const bool trace_;
+  Poll& poll_;
   const bool issue_assumed_ = chip_.is_assumed("issue_cycles");
   TimeReport report_;
   L2Model l2_;
@@ -370,8 +377,9 @@ class Replay {
 }  // namespace
 
 TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs,
-                         const std::vector<TimedCore>& cores, const std::vector<GmTensor>& tensors, bool trace) {
-  return Replay(chip, descs, cores, tensors, trace).run();
+                         const std::vector<TimedCore>& cores, const std::vector<GmTensor>& tensors, bool trace,
+                         Poll& poll) {
+  return Replay(chip, descs, cores, tensors, trace, poll).run();
 }
 
 }  // namespace tla

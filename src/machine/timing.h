@@ -16,6 +16,7 @@
 #include "chip.h"
 #include "gm.h"
 #include "pipes.h"
+#include "poll.h"
 #include "recorder.h"
 
 namespace tla {
@@ -54,7 +55,8 @@ struct TimedCore {
 };
 
 TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs,
-                         const std::vector<TimedCore>& cores, const std::vector<GmTensor>& tensors, bool trace);
+                         const std::vector<TimedCore>& cores, const std::vector<GmTensor>& tensors, bool trace,
+                         Poll& poll);
 
 }  // namespace tla
 

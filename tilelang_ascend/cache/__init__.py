@@ -7,15 +7,13 @@ of the instruction table and of TVM are part of the key too.
 
 from __future__ import annotations
 
-import threading
 from typing import Callable
 
 from .. import env
 from ..runtime.artifact import Artifact
-from .store import Store
+from ..store import Store
 
 _memory: dict[str, Artifact] = {}
-_lock = threading.Lock()
 _enabled: bool | None = None
 
 
@@ -37,16 +35,16 @@ def is_cache_enabled() -> bool:
 
 
 def clear_cache() -> None:
-    """Forget every compiled kernel, in memory and on disk, and every measurement of the tuner on disk."""
+    """Forget every compiled kernel, in memory and on disk, and on disk every measurement of the tuner and every library
+    compiled from emitted text."""
     clear_memory()
-    store().clear()
-    measurements().clear()
+    for section in (store(), measurements(), libraries()):
+        section.clear()
 
 
 def clear_memory() -> None:
     """Forget the kernels of this process; the disk keeps them."""
-    with _lock:
-        _memory.clear()
+    _memory.clear()
 
 
 def store() -> Store:
@@ -56,17 +54,22 @@ def store() -> Store:
 
 def measurements() -> Store:
     """What this user's tunings have measured."""
-    return Store(env.CACHE_DIR.get() / "autotune")
+    return Store(env.CACHE_DIR.get(), "measurements")
+
+
+def libraries() -> Store:
+    """What `sim.twin` compiled from emitted text."""
+    from ..sim import twin
+
+    return twin.libraries()
 
 
 def get_or_build(key: str, build: Callable[[], Artifact]) -> Artifact:
     """The artifact of `key`, from memory, from disk, or from `build`."""
-    with _lock:
-        found = _memory.get(key)
+    found = _memory.get(key)
     if found is None:
         found = _from_disk_or_build(key, build) if is_cache_enabled() else build()
-        with _lock:
-            found = _memory.setdefault(key, found)
+        found = _memory.setdefault(key, found)
     return found
 
 

@@ -22,8 +22,8 @@ class JITImpl:
     *Lazy* functions return an inner `@T.prim_func`; calling them compiles and returns the kernel. *Eager* functions are
     kernels themselves; calling them with tensors compiles for these tensors and runs.
 
-    Equal calls reuse the compiled kernel. A call counts as equal only while the code, the globals and the closures that
-    tracing could read are unchanged too.
+    Equal calls reuse the compiled kernel. A call counts as equal only while the code, globals, closures, classes and
+    modules that tracing could read, also in functions and macros it reaches, are unchanged too.
 
     Attributes:
         func, signature: the user's function.

@@ -1,27 +1,42 @@
-"""A hashable value that changes whenever tracing the same function could give a different kernel."""
+"""A hashable value that changes whenever tracing the same function could give a different kernel.
+
+It covers everything that the function reaches: functions it calls, macros, classes, objects, modules, and of these whatever has a
+name that occurs in the code of a reached function. Which names occur is known only afterwards, so the walk is repeated
+until it finds no new ones; the next call starts with them. A chain `a.b.c` needs no following, then, and neither do
+aliases on its way.
+"""
 
 from __future__ import annotations
 
 import argparse
+import dis
 import enum
+import functools
 import inspect
+import re
 import sys
 import sysconfig
 import types
 from pathlib import Path
-from typing import Any, Hashable
+from typing import Any, Hashable, Iterable, NamedTuple
 
 import numpy as np
 
 from ..runtime.tensors import HostTensor, is_tensor
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
-_MAX_DEPTH = 12
+_MAX_RECORDS = 10_000
+_MAX_WALKS = 20
+_PACKAGE = __name__.partition(".")[0]
 _INSTALLED = (
     str(Path(__file__).resolve().parent.parent),
     *{sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")},
 )
 """Code below these folders does not change while a program runs: its functions count by identity."""
+
+_DYNAMIC = frozenset(("getattr", "vars", "eval", "exec", "globals", "__dict__", "attrgetter", "import_module"))
+_ANY_GLOBAL = frozenset(("eval", "exec", "globals"))
+"""Code with these names may read attributes, or globals, whose names it does not contain."""
 
 
 class Unknown(Exception):
@@ -29,144 +44,295 @@ class Unknown(Exception):
 
 
 def call_fingerprint(fn: types.FunctionType, args: tuple, kwargs: dict, skip_tensors: bool = False) -> Hashable | None:
-    """Fingerprint of calling `fn(*args, **kwargs)`: its code, the globals and closures it can see, and the arguments.
+    """Fingerprint of calling `fn(*args, **kwargs)`: the arguments, and all the code and values it can reach.
 
     Tensors count by dtype, shape and strides, or not at all with `skip_tensors`. None when something is not understood.
     """
     if skip_tensors:
         args = tuple("tensor" if is_tensor(v) else v for v in args)
         kwargs = {k: "tensor" if is_tensor(v) else v for k, v in kwargs.items()}
+    roots = (fn, tuple(args), tuple(sorted(kwargs.items())))
+    known = _scopes.get(id(fn.__code__), _Known(fn.__code__, frozenset(), frozenset()))
     try:
-        frozen = (
-            tuple(_freeze(v, 0, ()) for v in args),
-            tuple((k, _freeze(v, 0, ())) for k, v in sorted(kwargs.items())),
-        )
-        return (_freeze_function(fn, 0, ()), frozen)
+        for _ in range(_MAX_WALKS):
+            walk = _Walk(known, fn)
+            image = walk.image(roots)
+            found = _Known(fn.__code__, known.names | walk.names, known.packages | walk.packages)
+            if found == known:
+                return image
+            known = _scopes[id(fn.__code__)] = found
     except Unknown:
-        return None
+        pass
+    return None
 
 
-def _freeze(value: Any, depth: int, seen: tuple) -> Hashable:
-    """A hashable image of `value`; the type is part of it because 1, 1.0 and True are equal but trace differently."""
-    if isinstance(value, enum.Enum):
-        return (type(value), value.name)
-    if isinstance(value, _PLAIN):
-        return (type(value), repr(value))
-    if depth > _MAX_DEPTH:
-        raise Unknown
-    if id(value) in seen:
-        return ("cycle", seen.index(id(value)))
-    seen = (*seen, id(value))
-    for kinds, freeze in _CASES:
-        if isinstance(value, kinds):
-            return freeze(value, depth + 1, seen)
-    if is_tensor(value):
-        tensor = HostTensor(value)
-        return ("tensor", tensor.is_torch, tensor.dtype, tensor.shape, tensor.strides)
-    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
-        return ("torch dtype", repr(value))
-    return _freeze_object(value, depth + 1, seen)
+class _Known(NamedTuple):
+    """What earlier walks from a function have met.
+
+    names: names in the code of all reached functions. packages: installed packages whose code counts like the user's,
+    because macros come from them.
+    """
+
+    code: types.CodeType
+    names: frozenset[str]
+    packages: frozenset[str]
 
 
-def _freeze_sequence(value, depth, seen) -> Hashable:
-    return (type(value), tuple(_freeze(v, depth, seen) for v in value))
+_scopes: dict[int, _Known] = {}
+"""By identity of the code object, which the value keeps alive."""
 
 
-def _freeze_set(value, depth, seen) -> Hashable:
-    return (type(value), frozenset(_freeze(v, depth, seen) for v in value))
+class _Code(NamedTuple):
+    """code: keeps the key of the table alive. names: globals, attributes, and texts that could be either. modules: what it imports."""
+
+    code: types.CodeType
+    names: tuple[str, ...]
+    modules: tuple[str, ...]
 
 
-def _freeze_dict(value, depth, seen) -> Hashable:
-    return (type(value), tuple((_freeze(k, depth, seen), _freeze(v, depth, seen)) for k, v in value.items()))
+_codes: dict[int, _Code] = {}
 
 
-def _freeze_function(fn: types.FunctionType, depth: int, seen: tuple) -> Hashable:
-    code = fn.__code__
-    if depth and code.co_filename.startswith(_INSTALLED):
-        return ("installed", fn)
-    names = _names(code)
-    cells = tuple(_freeze_cell(c, names, depth, seen) for c in fn.__closure__ or ())
-    used = tuple((n, _freeze_global(fn.__globals__[n], names, depth, seen)) for n in names if n in fn.__globals__)
-    return (
-        "function",
-        code,
-        _freeze(fn.__defaults__, depth, seen),
-        _freeze(fn.__kwdefaults__, depth, seen),
-        cells,
-        used,
-    )
+def _read(code: types.CodeType) -> _Code:
+    """Names used by `code` and by the functions defined inside it."""
+    known = _codes.get(id(code))
+    if known is None:
+        names: dict[str, None] = dict.fromkeys(code.co_names)
+        modules = dict.fromkeys(i.argval for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME")
+        for const in code.co_consts:
+            if isinstance(const, types.CodeType):
+                inner = _read(const)
+                names.update(dict.fromkeys(inner.names))
+                modules.update(dict.fromkeys(inner.modules))
+            elif isinstance(const, str) and const.isidentifier():
+                names[const] = None
+        known = _codes[id(code)] = _Code(code, tuple(names), tuple(modules))
+    return known
 
 
-def _freeze_cell(cell, names, depth, seen) -> Hashable:
-    try:
-        contents = cell.cell_contents
-    except ValueError:
-        return "empty cell"
-    return _freeze_global(contents, names, depth, seen)
+class _Walk:
+    """One walk. Every container gets a number when it is met first; its record refers to others by number."""
 
+    def __init__(self, known: _Known, root: types.FunctionType):
+        self.known = known
+        self.root = root
+        self.all_plain = not _DYNAMIC.isdisjoint(known.names)
+        self.names: set[str] = set()
+        self.packages: set[str] = set()
+        self.numbers: dict[int, int] = {}
+        self.met: list[Any] = []  # keeps temporary objects alive, so that none gets the identity of another one
 
-def _freeze_global(value: Any, names: tuple[str, ...], depth: int, seen: tuple) -> Hashable:
-    """A module counts by the plain values that the code could read from it as attributes."""
-    if isinstance(value, types.ModuleType):
-        contents = vars(value)
-        plain = tuple(
-            (n, contents[n]) for n in names if type(contents.get(n)) in _PLAIN and contents.get(n) is not None
+    def image(self, roots: tuple) -> Hashable:
+        records = [self.see(roots)]
+        # `met` grows meanwhile.
+        for value in self.met:
+            records.append(self.record(value))
+            if len(records) > _MAX_RECORDS:
+                raise Unknown
+        return tuple(records)
+
+    def see(self, value: Any) -> Hashable:
+        """What stands for `value` in a record; the type is part of it because 1, 1.0 and True are equal but trace differently."""
+        if type(value) in _PLAIN_SET:
+            return (type(value), repr(value))
+        if isinstance(value, enum.Enum):
+            return (type(value), value.name)
+        if isinstance(value, _PLAIN):
+            return (type(value), repr(value))
+        number = self.numbers.get(id(value))
+        if number is None:
+            number = self.numbers[id(value)] = len(self.met)
+            self.met.append(value)
+        return _Number(number)
+
+    def see_all(self, values: Iterable) -> tuple:
+        return tuple([self.see(v) for v in values])
+
+    def record(self, value: Any) -> Hashable:
+        """The contents of a container."""
+        for kinds, record in _CASES:
+            if isinstance(value, kinds):
+                return record(self, value)
+        if is_tensor(value):
+            tensor = HostTensor(value)
+            return ("tensor", tensor.is_torch, tensor.dtype, tensor.shape, tensor.strides)
+        if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+            return ("torch dtype", repr(value))
+        return self.object(value)
+
+    def sequence(self, value) -> Hashable:
+        return (type(value), self.see_all(value))
+
+    def set(self, value) -> Hashable:
+        return (type(value), frozenset(self.see_all(value)))
+
+    def dict(self, value) -> Hashable:
+        return (type(value), tuple([(self.see(k), self.see(v)) for k, v in value.items()]))
+
+    def identity(self, value) -> Hashable:
+        return ("object", value)
+
+    def range(self, value) -> Hashable:
+        return ("range", value.start, value.stop, value.step)
+
+    def numpy_scalar(self, value) -> Hashable:
+        return (type(value), value.tobytes())
+
+    def method(self, value) -> Hashable:
+        return ("method", self.see(value.__func__), self.see(value.__self__))
+
+    def partial(self, value) -> Hashable:
+        return ("partial", self.see(value.func), self.see_all(value.args), self.dict(value.keywords))
+
+    def wrapper(self, value) -> Hashable:
+        return (type(value), self.see(value.__func__))
+
+    def property(self, value) -> Hashable:
+        return (type(value), self.see_all((value.fget, value.fset)))
+
+    def cached_property(self, value) -> Hashable:
+        return (type(value), self.see(value.func))
+
+    def function(self, fn: types.FunctionType) -> Hashable:
+        source = getattr(fn, "_tl_source", None)
+        if isinstance(source, types.FunctionType):  # a macro
+            package = _package(source.__globals__)
+            if package != _PACKAGE and _is_installed_file(source.__code__.co_filename):
+                self.packages.add(package)
+            return ("macro", self.see(source))
+        code = fn.__code__
+        if fn is not self.root and self.is_installed(code.co_filename, fn.__globals__):
+            wrapped = getattr(fn, "__wrapped__", None)
+            if not isinstance(wrapped, types.FunctionType):
+                return ("installed", fn)
+            # The function a decorator made.
+            return ("decorated", code, self.see(wrapped), self.see_all(_cells(fn)))
+        read, space = _read(code), fn.__globals__
+        self.names.update(read.names)
+        used = [(n, self.see(space[n])) for n in (*read.names, *_annotated(fn)) if n in space]
+        if not _ANY_GLOBAL.isdisjoint(read.names):
+            used += [(n, self.see(v)) for n, v in space.items() if type(v) in _PLAIN_SET and n[:2] != "__"]
+        for name in read.modules:
+            for full in (name, f"{space.get('__package__')}.{name}"):
+                if full in sys.modules:
+                    used.append((full, self.see(sys.modules[full])))
+        own = [(n, self.see(v)) for n, v in vars(fn).items() if n in self.known.names]
+        return (
+            "function",
+            code,
+            self.see(fn.__defaults__),
+            self.see(fn.__kwdefaults__),
+            self.see_all(_cells(fn)),
+            tuple(used),
+            tuple(own),
         )
-        return ("module", value.__name__, tuple((n, type(v), repr(v)) for n, v in plain))
-    return _freeze(value, depth + 1, seen)
+
+    def module(self, value: types.ModuleType) -> Hashable:
+        """A module counts by what the code could read from it as attributes; an installed one by plain values, macros and modules
+        among it."""
+        contents = vars(value)
+        installed = self.is_installed(getattr(value, "__file__", None) or "<built-in>", contents)
+        used = self.used(contents, contents if self.all_plain and not installed else ())
+        if installed:
+            further = types.ModuleType if _package(contents) != _PACKAGE else ()
+            used = [(n, v) for n, v in used if type(v) in _PLAIN_SET or isinstance(v, further) or further and hasattr(v, "_tl_source")]
+        return ("module", value.__name__, tuple([(n, self.see(v)) for n, v in used]))
+
+    def type(self, cls: type) -> Hashable:
+        """A class of the user counts by what the code could read from it, and by its special methods."""
+        records = []
+        for base in (*cls.__mro__, *type(cls).__mro__):
+            if self.is_users(base):
+                contents = vars(base)
+                used = self.used(contents, contents if self.all_plain else (), _special(base))
+                records.append((base, tuple([(n, self.see(v)) for n, v in used])))
+        return ("type", cls, tuple(records))
+
+    def used(self, contents, plain: Iterable[str] = (), more: Iterable[str] = ()) -> list[tuple[str, Any]]:
+        """Attributes whose names occur in code, `plain` ones that are numbers or texts, and `more`."""
+        names = self.known.names
+        found = [n for n in contents if n in names] if len(contents) < len(names) else [n for n in names if n in contents]
+        every = dict.fromkeys(sorted(found))
+        every.update(dict.fromkeys(n for n in plain if n[:2] != "__" and type(contents[n]) in _PLAIN_SET))
+        every.update(dict.fromkeys(more))
+        return [(n, contents[n]) for n in every]
+
+    def object(self, value: Any) -> Hashable:
+        """Objects that wrap a function count as it; plain objects count by their fields and their class."""
+        kind, fields = type(value), getattr(value, "__dict__", None)
+        wrapped = inspect.getattr_static(value, "__wrapped__", None) or (fields or {}).get("__wrapped__")
+        if isinstance(wrapped, types.FunctionType):
+            return (kind, self.see(wrapped))
+        users = self.is_users(kind)
+        if fields is None or not (users or isinstance(value, _NAMESPACES)):
+            raise Unknown
+        return (kind, self.see(kind) if users else None, tuple([(k, self.see(v)) for k, v in fields.items()]))
+
+    def is_installed(self, file: str, space: dict) -> bool:
+        return _is_installed_file(file) and _package(space) not in self.known.packages
+
+    def is_users(self, cls: type) -> bool:
+        module = sys.modules.get(cls.__module__)
+        file = getattr(module, "__file__", None)
+        if file is None:
+            return cls.__module__ == "__main__" or module is None
+        return not self.is_installed(file, vars(module))
 
 
-def _freeze_identity(value, depth, seen) -> Hashable:
-    return ("object", value)
+class _Number(int):
+    """The number of a container; equal to no plain value's image, which is a tuple."""
 
 
-def _freeze_module(value, depth, seen) -> Hashable:
-    return ("module", value.__name__)
-
-
-def _freeze_method(value, depth, seen) -> Hashable:
-    return ("method", _freeze(value.__func__, depth, seen), _freeze(value.__self__, depth, seen))
-
-
-def _freeze_numpy_scalar(value, depth, seen) -> Hashable:
-    return (type(value), value.tobytes())
-
-
-def _freeze_object(value: Any, depth: int, seen: tuple) -> Hashable:
-    """Objects that wrap a function count as it; plain objects count by their fields."""
-    wrapped = inspect.getattr_static(value, "__wrapped__", None) or getattr(value, "__dict__", {}).get("__wrapped__")
-    if isinstance(wrapped, types.FunctionType):
-        return (type(value), _freeze_function(wrapped, depth, seen))
-    fields = getattr(value, "__dict__", None)
-    if fields is None or (_is_installed(type(value)) and not isinstance(value, _NAMESPACES)):
-        raise Unknown
-    return (type(value), tuple((k, _freeze(v, depth, seen)) for k, v in fields.items()))
-
-
+_PLAIN_SET = frozenset(_PLAIN)
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
-
-
-def _is_installed(cls: type) -> bool:
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    return file is None and cls.__module__ != "__main__" or (file or "").startswith(_INSTALLED)
-
-
 _CASES = (
-    ((list, tuple), _freeze_sequence),
-    ((set, frozenset), _freeze_set),
-    (dict, _freeze_dict),
-    (types.FunctionType, _freeze_function),
-    (types.MethodType, _freeze_method),
-    (types.ModuleType, _freeze_module),
-    ((type, types.BuiltinFunctionType, np.ufunc, np.dtype), _freeze_identity),
-    (np.generic, _freeze_numpy_scalar),
+    ((list, tuple), _Walk.sequence),
+    ((set, frozenset), _Walk.set),
+    ((dict, types.MappingProxyType), _Walk.dict),
+    (types.FunctionType, _Walk.function),
+    (types.MethodType, _Walk.method),
+    (types.ModuleType, _Walk.module),
+    (type, _Walk.type),
+    ((types.BuiltinFunctionType, np.ufunc, np.dtype, types.MemberDescriptorType, types.GetSetDescriptorType), _Walk.identity),
+    ((staticmethod, classmethod), _Walk.wrapper),
+    (property, _Walk.property),
+    (functools.cached_property, _Walk.cached_property),
+    (functools.partial, _Walk.partial),
+    (range, _Walk.range),
+    (np.generic, _Walk.numpy_scalar),
 )
 
 
-def _names(code: types.CodeType) -> tuple[str, ...]:
-    """Global and attribute names used by `code` and by the functions defined inside it."""
-    names = dict.fromkeys(code.co_names)
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            names.update(dict.fromkeys(_names(const)))
-    return tuple(names)
+@functools.lru_cache(maxsize=None)
+def _is_installed_file(file: str) -> bool:
+    return file.startswith((*_INSTALLED, "<built-in>", "<frozen "))
+
+
+def _package(space: dict) -> str:
+    """The outermost package of a module with these globals."""
+    return str(space.get("__name__")).partition(".")[0]
+
+
+def _cells(fn: types.FunctionType) -> list:
+    contents = []
+    for cell in fn.__closure__ or ():
+        try:
+            contents.append(cell.cell_contents)
+        except ValueError:
+            contents.append("empty cell")
+    return contents
+
+
+def _special(cls: type) -> list[str]:
+    """Methods that operators and calls find, without those that `dataclass` made from the fields."""
+    made = "<string>" if "__dataclass_fields__" in vars(cls) else None
+    functions = [(n, v) for n, v in vars(cls).items() if n[:2] == "__" and isinstance(v, types.FunctionType)]
+    return [n for n, v in functions if v.__code__.co_filename != made and not _is_installed_file(v.__code__.co_filename)]
+
+
+def _annotated(fn: types.FunctionType) -> list[str]:
+    """Names in annotations that are evaluated later."""
+    return [n for a in fn.__annotations__.values() if isinstance(a, str) for n in _WORD.findall(a)]
+
+
+_WORD = re.compile(r"[^\W\d]\w*")

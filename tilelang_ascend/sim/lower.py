@@ -15,21 +15,30 @@ from .. import native
 from ..codegen.functions import core_functions, is_core_index
 from ..codegen.signs import is_nonnegative
 from ..codegen.words import float_bits, is_float, operand_base, round_to, scalar_dtype
+from ..errors import CompileError
 from ..ir import (
     AllocBuffer,
     Bind,
+    Break,
+    BufferStore,
     Call,
+    Continue,
     Evaluate,
     For,
+    IfThenElse,
     IntImm,
     IRModule,
     Op,
     PrimFunc,
+    SeqStmt,
     StmtMutator,
     StringImm,
+    TensorLoad,
     Var,
+    While,
     const_int,
     dtype_of,
+    exprs,
     is_buffer_var,
     itemsize,
     map_children,
@@ -37,11 +46,13 @@ from ..ir import (
     operand_parts,
     scope_of,
     seq,
+    stmts_of,
     tirx,
+    walk,
     walk_expr,
 )
 from ..ir.llvm import build_llvm
-from ..isa import SCOPES, TEXT, Space, lookup, opcode
+from ..isa import SCOPES, TABLE, TEXT, Space, lookup, opcode
 from . import compares, integers
 from .bf16 import lower_bf16
 from .exits import lower_exits
@@ -58,13 +69,72 @@ def host_program(ascend_ir: IRModule) -> HostProgram:
 
     Each entry takes one int64 per parameter: integer scalars as they are, float scalars as float64 bits, GM and
     workspace buffers as addresses.
+
+    Raises:
+        errors.CompileError: the module calls something that is no instruction.
     """
     native.load()  # the code refers to its symbols
     functions = core_functions(ascend_ir)
+    for func in functions.values():
+        refuse_foreign_code(func)
     lowered = {core: lower_function(func, core) for core, func in functions.items()}
     module = build_llvm(IRModule(lowered))
     entries = {core: module.get_function(core) for core in functions}
     return HostProgram(entries, len(next(iter(functions.values())).params), keep_alive=module)
+
+
+_SCALAR_CALLS = ("prim.if_then_else", "prim.likely", "tirx.reinterpret")
+_STATEMENTS = (AllocBuffer, Bind, Break, BufferStore, Continue, Evaluate, For, IfThenElse, SeqStmt, While)
+_BINARY = "Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or BitwiseAnd BitwiseOr BitwiseXor LShift RShift"
+_EXPRESSIONS = (
+    Var, IntImm, tirx.FloatImm, StringImm, TensorLoad, Call, tirx.Cast, tirx.Select, tirx.Not, tirx.BitwiseNot,
+    *(getattr(tirx, name) for name in _BINARY.split()),
+)  # fmt: skip
+
+
+def refuse_foreign_code(func: PrimFunc) -> None:
+    """Programs may come from a file, and TIR can call any function of this process and reach any of its memory.
+
+    Raises:
+        errors.CompileError: the function does more than Ascend IR can say.
+    """
+
+    def refuse(what: str, node) -> None:
+        raise CompileError(
+            f"the program contains {what}, which is no instruction",
+            at=getattr(node, "span", None),
+            hint="this compiler did not make it; if it comes from the kernel cache, call tilelang.clear_cache()",
+        )
+
+    def see(e) -> None:
+        if not isinstance(e, _EXPRESSIONS):
+            refuse(type(e).__name__, e)
+        if isinstance(e, Call):
+            name = op_name(e) or str(e.op)
+            if not (name in _SCALAR_CALLS or name == "ascend.reinterpret" or name.removeprefix(_PREFIX) in TABLE and _is_machine_call(e)):
+                symbol = f" of {e.args[0]}" if name.endswith("extern") and len(e.args) else ""
+                refuse(f"{name}{symbol}", e)
+        elif isinstance(e, TensorLoad):
+            see_element(e.source, e.indices, e)
+
+    def see_element(buffer, indices, node) -> None:
+        if scope_of(buffer) == "local.var":  # a variable of the host program
+            shape = [const_int(n) for n in buffer.ty.shape]
+            places = [const_int(i) for i in indices]
+            if not all(n is not None and i is not None and 0 <= i < n for i, n in zip(places, shape)):
+                refuse(f"an access outside of {buffer.name}", node)
+
+    def see_statement(s) -> None:
+        if not isinstance(s, _STATEMENTS):
+            refuse(type(s).__name__, s)
+        for e in exprs(s):
+            walk_expr(e, see)
+        if isinstance(s, BufferStore):
+            if scope_of(s.buffer) != "local.var":
+                refuse(f"a plain store to {s.buffer.name}", s)
+            see_element(s.buffer, s.indices, s)
+
+    walk(func.body, see_statement)
 
 
 def lower_function(func: PrimFunc, name: str) -> PrimFunc:
@@ -144,7 +214,11 @@ class _Lowering(StmtMutator):
     def visit_For(self, s: For):
         if is_nonnegative(s.min, self.nonnegative):
             self.nonnegative.add(s.loop_var)
-        return self.generic(s)
+        body = seq(_breathe(s.body), self.visit(s.body))
+        return For(s.loop_var, s.min, self.expr(s.extent), s.kind, body, annotations=dict(s.annotations), span=s.span)
+
+    def visit_While(self, s: While):
+        return While(self.expr(s.condition), seq(_breathe(s.body), self.visit(s.body)), span=s.span)
 
     def visit_Evaluate(self, s: Evaluate):
         self.line = _line(s)
@@ -222,6 +296,12 @@ def _offset(word, index, scale: int):
 
 def _line(stmt) -> int:
     return int(stmt.span.line) if stmt.span is not None else 0
+
+
+def _breathe(body):
+    """A call for loops that may issue nothing in their iterations: it lets an interrupt end the run."""
+    issues = any(isinstance(s, Evaluate) and _is_machine_call(s.value) for s in stmts_of(body))
+    return None if issues else Evaluate(Call(_call_extern(), [StringImm("tla_breathe")], ret_ty="void"))
 
 
 def _is_machine_call(e) -> bool:

@@ -9,6 +9,7 @@ instructions as a host program (docs/ir.md section 4)::
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
@@ -24,6 +25,7 @@ from typing import Any, Callable, Mapping, Sequence
 from .. import env
 from ..arch import ChipSpec, get_chip
 from ..errors import TilelangAscendError
+from ..store import Store
 from .twin_rules import isa_table_header, rules_header
 
 FLAGS = (
@@ -108,31 +110,61 @@ def compile_text(
     return TwinProgram({core: address for core in _CORES[kernel_type]}, kernel_type, path, handle)
 
 
+def libraries() -> Store:
+    """Where compiled objects are kept."""
+    return Store(env.CACHE_DIR.get(), "twin")
+
+
 def build_object(text: str, kernel: str, generation: str, chip: str, flags: tuple[str, ...] = FLAGS) -> Path:
     """Shared object of a translation unit, from the cache or newly compiled. Safe for concurrent processes."""
     compiler = find_compiler()
     unit = f'#include "kernel_operator.h"\n#line 1 "kernel.cpp"\n{text}\nTLA_TWIN_EXPORT({kernel})\n'
+    headers = _generated_headers(generation)
     digest = hashlib.sha256(
         "\0".join((unit, generation, compiler, *flags, _headers_digest(generation))).encode()
     ).hexdigest()
-    folder = env.CACHE_DIR.get() / "twin"
-    target = folder / f"{digest[:32]}.so"
-    if not target.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        _compile(compiler, flags, unit, _generated_headers(folder, generation), target, chip)
-    return target
+    store = libraries()
+    path = store.entry(digest) / _OBJECT
+    if store.read_bytes(digest) is not None:
+        return path
+    private = _unkept.get(digest)
+    if private is not None and private.exists():
+        return private
+    built = _compile(compiler, flags, unit, headers, chip)
+    if store.write(digest, {_OBJECT: built}):
+        return path
+    private = _private_folder(os.getpid()) / f"{digest}.so"
+    private.write_bytes(built)
+    _unkept[digest] = private
+    return private
 
 
-def _compile(compiler: str, flags: Sequence[str], unit: str, generated: Path, target: Path, chip: str) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        source, output = Path(scratch) / "unit.cpp", Path(scratch) / "unit.so"
-        source.write_text(unit)
-        includes = [f"-I{path}" for path in (header_root() / "twin" / "include", header_root(), generated)]
+_unkept: dict[str, Path] = {}
+"""Objects of this process that no cache could keep."""
+
+_OBJECT = "unit.so"
+
+
+def _compile(compiler: str, flags: Sequence[str], unit: str, generated: Mapping[str, str], chip: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="tilelang-ascend-") as folder:
+        scratch = Path(folder)
+        source, output = scratch / "unit.cpp", scratch / _OBJECT
+        for path, content in ((source, unit), *((scratch / name, content) for name, content in generated.items())):
+            path.write_text(content)
+        includes = [f"-I{path}" for path in (header_root() / "twin" / "include", header_root(), scratch)]
         command = [compiler, *flags, *includes, str(source), "-o", str(output)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
             raise TwinCompileError(chip=chip, diagnostics=_first_lines(result.stderr))
-        os.replace(output, target)
+        return output.read_bytes()
+
+
+@functools.cache
+def _private_folder(process: int) -> Path:
+    """A folder that goes with the process."""
+    folder = tempfile.mkdtemp(prefix="tilelang-ascend-")
+    atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))
+    return Path(folder)
 
 
 def _first_lines(diagnostics: str, limit: int = 40) -> str:
@@ -167,23 +199,13 @@ def header_root() -> Path:
 @functools.cache
 def _headers_digest(generation: str) -> str:
     """Fingerprint of everything a translation unit includes."""
-    digest = hashlib.sha256((isa_table_header() + rules_header(generation)).encode())
+    digest = hashlib.sha256("".join(_generated_headers(generation).values()).encode())
     for path in [*sorted((header_root() / "twin").rglob("*.h")), header_root() / "isa" / "dtype.h"]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
 @functools.cache
-def _generated_headers(folder: Path, generation: str) -> Path:
-    """Folder with the generated headers; its name is their content, so a reader never sees half a file."""
-    texts = {"isa_table.h": isa_table_header(), "twin_rules.h": rules_header(generation)}
-    target = folder / ("include-" + hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:16])
-    if not target.is_dir():
-        scratch = Path(tempfile.mkdtemp(dir=folder))
-        for name, text in texts.items():
-            (scratch / name).write_text(text)
-        try:
-            os.replace(scratch, target)
-        except OSError:  # another process was first
-            shutil.rmtree(scratch, ignore_errors=True)
-    return target
+def _generated_headers(generation: str) -> Mapping[str, str]:
+    """Name -> text of the headers that are made from the instruction table and the chip's rules."""
+    return {"isa_table.h": isa_table_header(), "twin_rules.h": rules_header(generation)}

@@ -124,18 +124,18 @@ def _cache() -> Finding:
     if not cache.is_cache_enabled():
         return Finding("ok", "kernel cache", "switched off", "kernels are compiled anew in every process")
     parent = next(p for p in (folder, *folder.parents) if p.exists())
-    if not os.access(parent, os.W_OK):
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
         return Finding(
             "missing", "kernel cache", f"{folder} cannot be written", "kernels are compiled anew in every process"
         )
     entries, size = cache.store().size()
-    return Finding("ok", "kernel cache", f"{folder}: {entries} kernels, {size / 2**20:.1f} MiB")
+    return Finding("ok", "kernel cache", f"{cache.store().folder}: {entries} kernels, {size / 2**20:.1f} MiB")
 
 
 def _variables() -> list[Finding]:
     found = []
     for knob in env.KNOBS:
-        if knob.name not in os.environ:
+        if not os.environ.get(knob.name, "").strip():
             continue
         try:
             found.append(

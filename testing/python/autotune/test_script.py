@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from tilelang_ascend.cache.store import Store
+from tilelang_ascend.store import Store
 from tilelang_ascend.tools import processes
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -90,7 +90,7 @@ def test_an_interrupt_leaves_no_process_and_no_half_an_entry(tmp_path):
         [sys.executable, "-m", "tilelang_ascend", "run", str(script)],
         env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    measured = Store(folder / "autotune")
+    measured = Store(folder, "measurements")
     try:
         wait_until(lambda: measured.size()[0] >= 3 or process.poll() is not None, seconds=120)
         family = processes.descendants(process.pid)
@@ -103,7 +103,7 @@ def test_an_interrupt_leaves_no_process_and_no_half_an_entry(tmp_path):
     assert family, "there were no workers to end"
     wait_until(lambda: not any(processes._is_running(pid) for pid in family), seconds=5)
     for store in (measured, Store(folder)):
-        entries = list(store.root.glob("kernels/*/*"))
+        entries = list(store.section.glob("*/*"))
         assert all(store.read(entry.name) for entry in entries)
     assert 3 <= measured.size()[0] < 199
 

@@ -1,16 +1,20 @@
 """The on-disk cache: complete or absent, whatever happens to the files or to other processes."""
 
+import hashlib
+import json
 import multiprocessing
 import os
+import stat
 import time
 
 import pytest
 
 from tilelang_ascend import cache, env
 from tilelang_ascend.cache import key as keys
-from tilelang_ascend.cache.store import Store
 from tilelang_ascend.runtime.artifact import AbiSlot, Artifact
 from tilelang_ascend.runtime.params import Parameter, Signature
+from tilelang_ascend.sim import twin
+from tilelang_ascend.store import MARKER, Store
 
 KEY = "ab" + "0" * 62
 
@@ -49,7 +53,7 @@ def test_an_artifact_survives_the_disk(tmp_path):
 def test_a_damaged_entry_is_removed_and_built_again(own_cache, damage):
     store = Store(own_cache)
     store.write(KEY, artifact().to_files())
-    (folder,) = own_cache.glob("kernels/*/*")
+    folder = store.entry(KEY)
     damage(folder)
     assert store.read(KEY) is None and not folder.exists()
     assert cache.get_or_build(KEY, artifact) == artifact()
@@ -85,7 +89,7 @@ def test_the_disk_can_be_switched_off(own_cache, monkeypatch):
     cache.enable_cache()
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     cache.get_or_build(KEY, artifact)
-    assert list(own_cache.glob("kernels/*/*"))
+    assert Store(own_cache).size()[0] == 1
 
 
 def test_an_unwritable_folder_costs_a_build_not_a_failure(tmp_path, monkeypatch):
@@ -120,6 +124,23 @@ def test_concurrent_processes_build_once(tmp_path):
     assert [w.exitcode for w in workers] == [0] * 4 and marks.read_text() == "x"
 
 
+def test_a_process_that_is_stuck_on_one_key_keeps_no_other_waiting(own_cache, monkeypatch):
+    neighbour = KEY[:-1] + "1"
+    with Store(own_cache).building(neighbour):
+        start = time.monotonic()
+        assert cache.get_or_build(KEY, artifact) == artifact()
+        assert time.monotonic() - start < 5
+        monkeypatch.setattr("tilelang_ascend.store._PATIENCE_SECONDS", 0.2)
+        assert cache.get_or_build(neighbour, artifact) == artifact()  # and on the same one not for ever
+
+
+def test_locks_leave_no_files(own_cache):
+    cache.get_or_build(KEY, artifact)
+    with pytest.raises(RuntimeError), Store(own_cache).building("cd" * 32):
+        raise RuntimeError
+    assert not list((cache.store().folder / "locks").iterdir())
+
+
 def test_a_second_writer_does_not_disturb_the_first(tmp_path):
     a, b = Store(tmp_path), Store(tmp_path)
     assert a.write(KEY, artifact("one").to_files()) and b.write(KEY, artifact("two").to_files())
@@ -150,3 +171,182 @@ def test_a_knob_that_does_not_parse_is_named(monkeypatch):
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "maybe")
     with pytest.raises(ValueError, match="environment variable TILELANG_DISABLE_CACHE='maybe': expected one of"):
         env.DISABLE_CACHE.get()
+
+
+def test_clearing_leaves_what_is_not_the_caches_own(own_cache):
+    """Folders of a user that are called like those of the cache."""
+    own = [own_cache / name / "ab" / "mine.txt" for name in ("kernels", "locks", "twin", "autotune")]
+    for path in own:
+        path.parent.mkdir(parents=True)
+        path.write_text("precious")
+    cache.get_or_build(KEY, artifact)
+    assert cache.store().size()[0] == 1
+    cache.clear_cache()
+    assert cache.store().size()[0] == 0 and [path.read_text() for path in own] == ["precious"] * 4
+
+
+def test_a_folder_without_the_marker_is_neither_read_nor_cleared(own_cache, capfd):
+    cache.get_or_build(KEY, artifact)
+    store = cache.store()
+    (store.folder / MARKER).unlink()
+    cache.clear_memory()
+    assert cache.get_or_build(KEY, lambda: artifact("built again")).kernel_source == "built again"
+    cache.clear_cache()
+    assert store.entry(KEY).is_dir() and not store.write("cd" * 32, {"a": "b"})
+    error = capfd.readouterr().err
+    assert error.count("is not used") == 1 and "hint: set TILELANG_CACHE_DIR" in error
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_an_empty_variable_is_one_that_is_not_set(tmp_path, monkeypatch, text):
+    """With the working directory as cache, clearing it deleted the user's files."""
+    mine = tmp_path / "kernels" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("precious")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TILELANG_CACHE_DIR", text)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert env.CACHE_DIR.get() == tmp_path / "home/.cache/tilelang_ascend"
+    cache.clear_cache()
+    assert mine.read_text() == "precious"
+    for knob in env.KNOBS:
+        monkeypatch.setenv(knob.name, text)
+        empty = knob.get()
+        monkeypatch.delenv(knob.name)
+        assert knob.get() == empty
+
+
+def test_without_a_home_the_cache_is_with_the_temporary_files(monkeypatch, tmp_path):
+    monkeypatch.delenv("TILELANG_CACHE_DIR")
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda *a, **k: "~/.cache/tilelang_ascend")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert env.CACHE_DIR.get().parent == tmp_path
+    monkeypatch.setenv("TILELANG_CACHE_DIR", "~nobody-of-this-name/cache")
+    with pytest.raises(ValueError, match="environment variable TILELANG_CACHE_DIR='~nobody"):
+        env.CACHE_DIR.get()
+
+
+TEXT = 'extern "C" void k() {}\n'
+
+
+@pytest.fixture
+def plain_twin(monkeypatch):
+    """Objects of plain C++, which compile quickly, and how many were compiled."""
+    compiled, compile_ = [], twin._compile
+
+    def count(compiler, flags, unit, generated, chip):
+        compiled.append(1)
+        return compile_(compiler, ("-shared", "-fPIC"), TEXT, generated, chip)
+
+    monkeypatch.setattr(twin, "_compile", count)
+    return compiled
+
+
+def build_object():
+    return twin.build_object(TEXT, "k", "c220", "a chip")
+
+
+def test_clearing_removes_compiled_text(own_cache, plain_twin):
+    path = build_object()
+    assert path.is_file() and build_object() == path and len(plain_twin) == 1
+    cache.clear_cache()
+    assert not path.exists() and not [p for p in own_cache.rglob("*") if p.suffix in (".so", ".h")]
+    assert build_object() == path and len(plain_twin) == 2
+
+
+def test_damaged_compiled_text_is_compiled_again(own_cache, plain_twin):
+    """The process died of a bus error when it loaded half a library."""
+    path = build_object()
+    whole = path.read_bytes()
+    os.truncate(path, len(whole) // 2)
+    assert build_object() == path and path.read_bytes() == whole and len(plain_twin) == 2
+
+
+def test_compiled_text_that_cannot_be_kept_goes_with_the_process(tmp_path, monkeypatch, plain_twin):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "file"))
+    path = build_object()
+    assert path.is_file() and build_object() == path and len(plain_twin) == 1
+
+
+def test_nobody_else_can_read_or_write_what_is_cached(own_cache, plain_twin):
+    before = os.umask(0)
+    try:
+        cache.get_or_build(KEY, artifact)
+        build_object()
+    finally:
+        os.umask(before)
+    paths = [cache.store().folder, *cache.store().folder.rglob("*")]
+    assert len(paths) > 10
+    assert {p.name for p in paths if stat.S_IMODE(p.stat().st_mode) != (0o700 if p.is_dir() else 0o600)} == set()
+
+
+OPENED = {
+    "the folder": lambda store: store.folder,
+    "a section": lambda store: store.section,
+    "a group of entries": lambda store: store.entry(KEY).parent,
+    "an entry": lambda store: store.entry(KEY),
+    "a file": lambda store: store.entry(KEY) / "kernel.cpp",
+    "the manifest": lambda store: store.entry(KEY) / "manifest.json",
+}
+
+
+@pytest.mark.parametrize("mode", [0o020, 0o002], ids=["group", "world"])
+@pytest.mark.parametrize("what", OPENED)
+def test_what_others_can_write_to_is_ignored(own_cache, capfd, what, mode):
+    cache.get_or_build(KEY, artifact)
+    store = cache.store()
+    path = OPENED[what](store)
+    path.chmod(path.stat().st_mode | mode)
+    for _ in range(2):
+        assert store.read(KEY) is None and path.exists()
+    cache.clear_memory()
+    assert cache.get_or_build(KEY, lambda: artifact("built again")).kernel_source == "built again"
+    error = capfd.readouterr().err
+    assert error.count("is not used as kernel cache: others can write to it") == 1 and "hint: set TILELANG_CACHE_DIR" in error
+
+
+def test_what_belongs_to_others_is_ignored(own_cache, capfd, monkeypatch):
+    cache.get_or_build(KEY, artifact)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    cache.clear_memory()
+    assert cache.get_or_build(KEY, lambda: artifact("built again")).kernel_source == "built again"
+    cache.clear_cache()
+    monkeypatch.undo()
+    assert capfd.readouterr().err.count("is not used as kernel cache: it belongs to another user") == 1
+    assert Store(own_cache).read(KEY) is not None
+
+
+@pytest.mark.parametrize("what", [name for name in OPENED if name not in ("the folder", "a section", "a group of entries")])
+def test_links_are_not_followed_into_an_entry(own_cache, tmp_path_factory, what):
+    store, elsewhere = Store(own_cache), tmp_path_factory.mktemp("elsewhere") / "there"
+    store.write(KEY, artifact().to_files())
+    path = OPENED[what](store)
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    assert store.read(KEY) is None and elsewhere.exists()
+    assert cache.get_or_build(KEY, artifact) == artifact() and store.read(KEY) is not None
+
+
+def test_a_link_in_place_of_the_folder_is_not_followed(own_cache, tmp_path_factory, capfd):
+    cache.get_or_build(KEY, artifact)
+    store, elsewhere = cache.store(), tmp_path_factory.mktemp("elsewhere") / "there"
+    store.folder.rename(elsewhere)
+    store.folder.symlink_to(elsewhere)
+    assert store.read(KEY) is None and not store.write("cd" * 32, {"a": "b"})
+    cache.clear_cache()
+    assert list(elsewhere.rglob("kernel.cpp")) and capfd.readouterr().err.count("it is a symbolic link") == 1
+
+
+def test_names_in_a_manifest_stay_inside_of_the_entry(own_cache):
+    store, secret = Store(own_cache), own_cache / "secret"
+    secret.write_text("secret")
+    store.write(KEY, artifact().to_files())
+    manifest = store.entry(KEY) / "manifest.json"
+    for name in ("../../../../secret", str(secret)):
+        digest = hashlib.sha256(b"secret").hexdigest()
+        manifest.write_text(json.dumps({"key": KEY, "files": {name: digest}}))
+        assert store.read_bytes(KEY) is None
+        store.write(KEY, artifact().to_files())

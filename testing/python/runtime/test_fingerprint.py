@@ -1,6 +1,10 @@
 """When a second call may reuse a kernel, and when it has to trace again."""
 
 import enum
+import functools
+import importlib
+import linecache
+import sys
 import types
 from dataclasses import dataclass
 
@@ -8,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from tilelang_ascend.jit import fingerprint
 from tilelang_ascend.jit.fingerprint import call_fingerprint
 
 BLOCK = 64
@@ -124,3 +129,179 @@ def test_what_is_not_understood_is_never_reused():
     assert key(object()) is None
     assert key((i for i in range(3))) is None
     assert key(iter([])) is None
+
+
+LIBRARY = """
+import dataclasses, functools
+import tilelang_ascend.language as T
+
+SCALE = 2.0
+
+class Cfg:
+    f = 2.0
+
+    class Inner:
+        g = 2.0
+
+    @staticmethod
+    def s():
+        return 2.0
+
+    @classmethod
+    def c(cls):
+        return cls.f
+
+    @property
+    def p(self):
+        return SCALE
+
+    @functools.cached_property
+    def q(self):
+        return SCALE
+
+    def __mul__(self, other):
+        return other * helper()
+
+class Sub(Cfg):
+    pass
+
+@dataclasses.dataclass
+class Record:
+    f: float = 2.0
+
+cfg, sub, record, table = Cfg(), Sub(), Record(), {"cfg": Cfg}
+
+def helper():
+    return 2.0
+
+def outer():
+    return helper()
+
+def by_name(name="SCALE"):
+    return globals()[name]
+
+def local_import():
+    import a_library
+    return a_library.SCALE
+
+part = functools.partial(lambda a, b: a * SCALE, 1.0)
+
+@T.macro
+def double(B, i, A):
+    B[i] = A[i] * SCALE
+
+@T.macro
+def nested(B, i, A):
+    double(B, i, A)
+"""
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    (tmp_path / "a_library.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    yield importlib.import_module("a_library")
+    del sys.modules["a_library"]
+
+
+def kernel_with(body, tmp_path, names="a_library as o"):
+    path = tmp_path / "kernel.py"
+    imports = "from a_library import *" if names == "*" else f"import {names}"
+    path.write_text(f"""
+import tilelang_ascend as tilelang, tilelang_ascend.language as T
+{imports}
+
+@tilelang.jit(out_idx=[-1])
+def kernel(n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(1) as _:
+            for i in T.Parallel(n):
+                {body}
+    return main
+""")
+    linecache.checkcache(str(path))
+    space = {"__name__": "user_kernel"}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    return space["kernel"]
+
+
+def three(*_):
+    return 3.0
+
+
+CHANGES = {  # the kernel's statement, in which @ is where the library's name goes; what changes; the new value
+    "a global of the module of a macro": ("@double(B, i, A)", "SCALE", 3.0),
+    "a global of the module of a macro in a macro": ("@nested(B, i, A)", "SCALE", 3.0),
+    "a macro": ("@nested(B, i, A)", "double", "triple"),
+    "a class attribute": ("B[i] = A[i] * @Cfg.f", "Cfg.f", 3.0),
+    "an attribute of a class in a class": ("B[i] = A[i] * @Cfg.Inner.g", "Cfg.Inner.g", 3.0),
+    "a class attribute read through an object": ("B[i] = A[i] * @cfg.f", "Cfg.f", 3.0),
+    "a class attribute that is inherited": ("B[i] = A[i] * @sub.f", "Cfg.f", 3.0),
+    "a class attribute read in a class method": ("B[i] = A[i] * @Cfg.c()", "Cfg.f", 3.0),
+    "a class in a container": ("B[i] = A[i] * @table['cfg'].f", "Cfg.f", 3.0),
+    "a field of a data class": ("B[i] = A[i] * @record.f", "record.f", 3.0),
+    "a static method": ("B[i] = A[i] * @Cfg.s()", "Cfg.s", staticmethod(three)),
+    "what a property reads": ("B[i] = A[i] * @cfg.p", "SCALE", 3.0),
+    "what an operator of a class calls": ("B[i] = A[i] * (@cfg * 1.0)", "helper", three),
+    "a function": ("B[i] = A[i] * @helper()", "helper", three),
+    "a function in a function": ("B[i] = A[i] * @outer()", "helper", three),
+    "a global read by its name": ("B[i] = A[i] * @by_name()", "SCALE", 3.0),
+    "a module imported in a function": ("B[i] = A[i] * @local_import()", "SCALE", 3.0),
+    "what a partial function reads": ("B[i] = A[i] * @part(1.0)", "SCALE", 3.0),
+}
+
+
+@pytest.mark.parametrize("case, names", [
+    (case, names) for case, (body, name, _) in CHANGES.items() for names in ("a_library as o", "*")
+    if names != "*" or "@" + name not in body or "." in name  # otherwise the kernel has a reference of its own
+])  # fmt: skip
+def test_a_kernel_is_made_again_when_what_it_reaches_has_changed(library, tmp_path, case, names):
+    body, name, value = CHANGES[case]
+    kernel = kernel_with(body.replace("@", "" if names == "*" else "o."), tmp_path, names)
+    ones = torch.ones(16)
+    assert kernel(16)(ones)[0] == 2.0 and kernel(16) is kernel(16)
+    if value == "triple":
+        text = "@T.macro\ndef triple(B, i, A):\n    B[i] = A[i] * 3.0\n"
+        (tmp_path / "triple.py").write_text(text)
+        exec(compile(text, str(tmp_path / "triple.py"), "exec"), vars(library))
+        value = library.triple
+    owner, _, last = name.rpartition(".")
+    setattr(functools.reduce(getattr, owner.split("."), library) if owner else library, last, value)
+    assert kernel(16)(ones)[0] == 3.0 and kernel(16) is kernel(16)
+
+
+def test_macros_of_an_installed_package_and_their_helpers_are_followed(library, tmp_path, monkeypatch):
+    kernel = kernel_with("o.nested(B, i, A)", tmp_path)
+    fingerprint._is_installed_file.cache_clear()
+    monkeypatch.setattr(fingerprint, "_INSTALLED", (*fingerprint._INSTALLED, library.__file__))
+    before = key(16, fn=kernel.func)
+    library.SCALE = 3.0
+    assert before is not None and key(16, fn=kernel.func) != before
+    fingerprint._is_installed_file.cache_clear()
+
+
+def test_a_change_of_what_the_kernel_does_not_reach_is_no_reason_to_trace_again(library, tmp_path):
+    kernel = kernel_with("B[i] = A[i] * o.outer()", tmp_path)
+    first = kernel(16)
+    library.SCALE = 5.0
+    library.Cfg.f = 5.0
+    assert kernel(16) is first
+
+
+def test_annotations_that_are_texts_are_read_too(monkeypatch):
+    def fn(x: "T.Tensor((BLOCK,), 'float32')"):
+        return x
+
+    before = key(1, fn=fn)
+    monkeypatch.setitem(globals(), "BLOCK", 128)
+    assert key(1, fn=fn) != before
+
+
+def test_a_key_takes_little_time():
+    """It is part of every call."""
+    import timeit
+
+    seconds = min(timeit.repeat(lambda: call_fingerprint(factory, (1, 2), {}), number=100, repeat=5)) / 100
+    assert seconds < 1e-3

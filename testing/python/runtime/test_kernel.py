@@ -1,7 +1,9 @@
 """The public API end to end, on kernels of a few lines."""
 
 import copy
+import hashlib
 import inspect
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +18,10 @@ import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend import cache
 from tilelang_ascend.cache import key
-from tilelang_ascend.errors import ArgumentValueError, InvalidKernel, TargetError, TilelangAscendError
+from tilelang_ascend.errors import ArgumentValueError, CompileError, InvalidKernel, TargetError, TilelangAscendError
 from tilelang_ascend.jit.hooks import on_build
 from tilelang_ascend.profiler import bench, do_bench
+from tilelang_ascend.store import Store
 
 BLOCK = 128
 ROOT = Path(__file__).resolve().parents[3]
@@ -356,6 +359,28 @@ def test_a_kernel_comes_back_from_the_disk_and_runs(tmp_path, monkeypatch):
     assert torch.equal(second(x), x * 2) and second.simulate(x).simulated_us == first.simulate(x).simulated_us
 
 
+def test_an_edited_entry_calls_no_function_of_the_system(tmp_path, monkeypatch):
+    """Its digest lies beside it, so it says nothing about who wrote it."""
+    from tilelang_ascend import ir
+
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
+    func, trace = make_scale.get_tir(998), tmp_path / "it ran"
+    cache.clear_memory()
+    module = tilelang.compile(func, out_idx=-1).artifact.ascend_ir
+    call = ir.Evaluate(ir.tirx.call_extern("int32", "system", f"touch '{trace}'"))
+    edited = ir.IRModule({name: f.with_body(ir.seq(call, f.body)) for name, f in module.functions.items()})
+    (path,) = tmp_path.rglob("ascend_ir.json")
+    path.write_text(ir.tvm.ir.save_json(edited))
+    manifest = json.loads((path.parent / "manifest.json").read_text())
+    manifest["files"]["ascend_ir.json"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (path.parent / "manifest.json").write_text(json.dumps(manifest))
+    cache.clear_memory()
+    kernel = tilelang.compile(func, out_idx=-1)
+    with pytest.raises(CompileError, match="call_extern of .*system.*is no instruction(.|\n)*hint: .*clear_cache"):
+        kernel(torch.ones(998))
+    assert not trace.exists()
+
+
 def test_on_build_sees_every_kernel():
     seen = []
     with on_build(seen.append):
@@ -394,7 +419,7 @@ def test_a_second_process_reuses_what_the_first_compiled(tmp_path):
     assert [r.stdout.strip() for r in runs] == ["200.0", "200.0"], runs[0].stderr
     if code != key.code_digest.__wrapped__():
         pytest.skip("the package was edited while the test ran")
-    assert len(list((tmp_path / "c/kernels").glob("*/*"))) == 1
+    assert Store(tmp_path / "c").size()[0] == 1
 
 
 def test_a_hazard_stops_a_checked_call(monkeypatch):

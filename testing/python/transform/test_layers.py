@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3] / "tilelang_ascend"
 LAYERS = [
-    {"errors", "env", "knobs", "log", "arch", "isa"},
+    {"errors", "env", "knobs", "log", "store", "arch", "isa"},
     {"ir", "arith", "native"},
     {"analysis"},
     {"tileop", "transform", "codegen"},
