@@ -58,7 +58,7 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
     in_order = stmt.annotations.get(IN_ORDER)
     if in_order is not None:
         ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {in_order}")
-        return scalar_loops(stmt, ctx, str(in_order), lambda value, span: _on_one_lane(value, ctx, span))
+        return scalar_loops(stmt, ctx, str(in_order), lambda value, span: on_one_lane(value, ctx, span))
     try:
         nest = nest_of(stmt)
         if any(n == 0 for n in nest.extents):
@@ -69,10 +69,10 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
     except (Unreadable, Unwritable):
         reason, hint = "a tile access does not start at a 32-byte boundary", "; align the tile slices"
     ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {reason}{hint}")
-    return scalar_loops(stmt, ctx, reason, lambda value, span: _on_one_lane(value, ctx, span))
+    return scalar_loops(stmt, ctx, reason, lambda value, span: on_one_lane(value, ctx, span))
 
 
-def _on_one_lane(value, ctx: VectorContext, span):
+def on_one_lane(value, ctx: VectorContext, span):
     """(operand, statements): a function of scalar expressions computed on the vector unit."""
     block = Block(ctx, Nest([Var("lane", "int32")], (1,), seq(), span), {}, None)
     dtype = dtype_of(value)
@@ -441,4 +441,4 @@ def _mentions(s: Stmt, buffer) -> bool:
     )
 
 
-__all__ = ["Block", "lower_parallel"]
+__all__ = ["Block", "lower_parallel", "on_one_lane"]

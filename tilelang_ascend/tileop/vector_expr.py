@@ -44,12 +44,15 @@ def memory_dtype(buffer) -> str:
 SCALAR_CALLS = ("if_then_else", "likely", "reinterpret", *vector_int.BITWISE)
 
 
+def is_function(e) -> bool:
+    """True for a call of a function the scalar unit does not have (exp, tanh, …)."""
+    return isinstance(e, Call) and not op_name(e).startswith("ascend.") and op_name(e).split(".")[-1] not in SCALAR_CALLS
+
+
 def has_function(e) -> bool:
-    """True when an expression calls a function the scalar unit does not have (exp, tanh, …)."""
+    """True when an expression calls a function the scalar unit does not have."""
     found = []
-    walk_expr(
-        e, lambda x: found.append(x) if isinstance(x, Call) and op_name(x).split(".")[-1] not in SCALAR_CALLS else None
-    )
+    walk_expr(e, lambda x: found.append(x) if is_function(x) else None)
     return bool(found)
 
 

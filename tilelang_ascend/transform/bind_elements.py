@@ -38,6 +38,7 @@ from ..ir import (
     call,
     decl_buffer,
     dtype_of,
+    free_vars,
     if_then,
     imm,
     map_children,
@@ -46,6 +47,7 @@ from ..ir import (
     sym,
     tirx,
 )
+from ..tileop.vector_expr import has_function
 
 
 def _elements(e) -> list[TensorLoad]:
@@ -120,9 +122,21 @@ class _Bind(StmtMutator):
         extent = self.scalar(s.extent, out, s.span, on_chip)
         self.analyzer.bind(s.loop_var, Range.from_min_extent(imm(0, dtype_of(s.loop_var)), extent))
         if is_parallel(s):
-            return [*out, s] if extent.same_as(s.extent) else [*out, _with(s, extent, s.body)]
+            s = s if extent.same_as(s.extent) else _with(s, extent, s.body)
+            nest = self.counted(s, out)
+            return [*out, nest]
         body = self.inside(s.body, None)
         return [*out, s if body.same_as(s.body) and extent.same_as(s.extent) else _with(s, extent, body)]
+
+    def counted(self, nest: For, out: list) -> For:
+        """`nest` with extents that call functions in variables: later passes repeat them in bounds of transfers and masks."""
+        body, extent = nest.body, nest.extent
+        if isinstance(body, For) and body.kind == nest.kind and nest.loop_var not in free_vars(body.extent):
+            body = self.counted(body, out)
+        if has_function(extent):
+            extent = Var("extent", dtype_of(extent))
+            out.append(Bind(extent, nest.extent, span=nest.span))
+        return nest if body is nest.body and extent is nest.extent else _with(nest, extent, body)
 
     def visit_IfThenElse(self, s: IfThenElse):
         out: list = []
@@ -133,9 +147,10 @@ class _Bind(StmtMutator):
 
     def visit_While(self, s: While):
         found, jumps = _elements(s.condition), _continues(s.body)
+        computed = found or has_function(s.condition)
         lazy: list = []
         self.scalar(s.condition, lazy, s.span)
-        if not lazy and not any(on_chip(x.source) for x in found) and not (found and jumps):
+        if not lazy and not any(on_chip(x.source) for x in found) and not (computed and jumps):
             return While(s.condition, self.inside(s.body, None), span=s.span)
         declared: list = []
         var, place = self.variable("again", "bool", declared)

@@ -56,7 +56,9 @@ from ..tileop.fill_l1 import lower_fill_l1
 from ..tileop.gemm import lower_gemm
 from ..tileop.im2col import lower_im2col
 from ..tileop.layout import FRACTAL_ROWS, GmTensor, row_major
+from ..tileop.parallel import on_one_lane
 from ..tileop.state import LoweringState, head
+from ..tileop.vector_expr import is_function
 from ..tileop.zero_accumulator import lower_zero_accumulator
 
 BLOCK_BYTES = 32
@@ -137,7 +139,8 @@ class _Lower(StmtMutator):
 
     # -- scalars ------------------------------------------------------------------------------------------------
     def scalar(self, e, span):
-        """`e` with reads of GM and tiles replaced by variables, and the `get_value` statements that bind them."""
+        """`e` with variables for what the scalar unit has no expression for, and the statements that bind them: reads of GM and tiles, and
+        functions, which the vector unit computes on one lane."""
         out: list[Stmt] = []
 
         def go(x):
@@ -146,6 +149,11 @@ class _Lower(StmtMutator):
                 address = self.address(x.source, indices)
                 var = tirx.Var(self.state.unique(f"{x.source.name}_v"), dtype_of(x.source))
                 out.append(Bind(var, call("ascend.get_value", [address], dtype=dtype_of(x.source), span=span), span=span))
+                return var
+            if is_function(x):
+                place, computed = on_one_lane(map_children(x, go), self.state.vector_context({}), span)
+                var = tirx.Var(self.state.unique("f_v"), dtype_of(x))
+                out.extend([computed, Bind(var, call("ascend.get_value", [place], dtype=dtype_of(x), span=span), span=span)])
                 return var
             return map_children(x, go)
 

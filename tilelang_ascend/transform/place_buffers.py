@@ -8,7 +8,8 @@ A tile buffer gets one instance for each side that uses it:
 
 Walking the program in execution order, the pass keeps, for every buffer, the set of instances that hold the current value;
 a use whose instance is stale gets a transfer in front of it, and a write makes the other instances stale. On chips without
-a path between the cores a transfer goes through a workspace in GM: L0C -> GM -> UB and UB -> GM -> L1.
+a path between the cores a transfer goes through a workspace in GM: L0C -> GM -> UB and UB -> GM -> L1. The transfer stands in front of
+a loop in which every iteration would repeat it, and in front of what elements of tiles steer: only vector cores can tell what happens there.
 
 Before:  gemm(A_shared, B_shared, C_local); Parallel: C_local[i, j] = f(C_local[i, j]); copy(C_local, C[...])
 After:   gemm(A_shared@l1, B_shared@l1, C_local@l0c); copy(C_local@l0c, ws); copy(ws, C_local@ub);
@@ -21,6 +22,7 @@ Requires: Tile IR after normalize_clears. Ensures: every on-chip buffer has scop
 from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
+from ..analysis.steered import steered_by_tiles
 from ..analysis.tile_uses import covers_whole, is_parallel, moved_regions, on_chip, region_buffer, uses_of, with_regions
 from ..errors import UnsupportedConstruct
 from ..ir import (
@@ -159,8 +161,11 @@ class Placer:
         self.instances = {
             b: {side: self._instance(b, side) for side in sorted(sides)} for b, sides in self.demand.items()
         }
+        self.steered = steered_by_tiles(body)
         self.workspaces: dict = {}
         self.used: set = set()
+        self.transfers: list = []
+        """(buffer, side) of every transfer, in the order of the walk."""
         self.valid = self._anything()
         self.leaving: list = []
         """For each loop around, innermost last: what is valid where it is left by `break`, and where `continue` goes back to its head."""
@@ -211,6 +216,7 @@ class Placer:
         if (source_side, side) not in ((ACC, UB), (UB, L1), (ACC, L1)):
             self.refuse_transfer(buffer, source_side, side, span)
         self.used |= {(buffer, source_side), (buffer, side)}
+        self.transfers.append((buffer, side))
         source, target = self.instances[buffer][source_side], self.instances[buffer][side]
         if (source_side, side) == (ACC, L1) and stays_in_nz(dtype_of(source), dtype_of(target)):
             return [tile_op("copy", full_region(source), full_region(target), span=span)]
@@ -269,14 +275,22 @@ class Placer:
         """Visit a loop until the set of valid instances at its head is stable. It may be empty for what each iteration writes anew."""
         entry, out = dict(self.valid), []
         while True:
-            head = dict(self.valid)
+            head, done = dict(self.valid), len(self.transfers)
             self.leaving.append(([], []))
             body = self.visit(s.body)
             breaks, continues = self.leaving.pop()
             ends = [self.valid, *continues]
             met = _met([head, *ends])
             if met == head:
-                break
+                every = {(b, side) for b in head for side in frozenset.intersection(*(valid[b] for valid in ends))}
+                early = [t for t in self._movable(s, done, entry) if s in self.steered or t in every]
+                if not early:
+                    break
+                self.valid = entry
+                for b, side in early:
+                    self.use(b, side, s.span, out)
+                entry = dict(self.valid)
+                continue
             apart = [b for b in self.met_in_ub if not met[b] and entry[b] == {ACC} and all(UB in valid[b] for valid in ends)]
             self.valid = met
             if apart:
@@ -293,7 +307,30 @@ class Placer:
             return seq(out, While(s.condition, body, span=s.span))
         return seq(out, For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span))
 
+    def _movable(self, s: Stmt, done: int, entry: dict) -> list:
+        """Of the transfers in `s`, all but the first `done` so far, those that may as well stand in front of it, where `entry` is valid: it does
+        not change the tile."""
+        written = uses_of(s).writes
+        found = {(b, side) for b, side in self.transfers[done:] if b not in written and side not in entry[b]}
+        return sorted(found, key=lambda t: (t[0].name, t[1]))
+
     def branch(self, s: IfThenElse) -> Stmt:
+        if s not in self.steered:
+            return self.arms(s)
+        entry, left, done, out = dict(self.valid), [tuple(map(len, x)) for x in self.leaving], len(self.transfers), []
+        placed = self.arms(s)
+        early = self._movable(s, done, entry)
+        if not early:
+            return placed
+        for ways, lengths in zip(self.leaving, left):
+            for found, n in zip(ways, lengths):
+                del found[n:]
+        self.valid = entry
+        for b, side in early:
+            self.use(b, side, s.span, out)
+        return seq(out, self.arms(s))
+
+    def arms(self, s: IfThenElse) -> Stmt:
         before = dict(self.valid)
         then = self.visit(s.then_case)
         after_then, self.valid = self.valid, dict(before)

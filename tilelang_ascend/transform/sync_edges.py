@@ -63,14 +63,16 @@ class EdgeChooser:
 
     def _fence_jumps(self, block: Block) -> None:
         """Flags cannot straddle a jump, so nothing may be pending there: barriers for all pipes before the statement
-        that holds the jump and at the start of each iteration."""
+        that holds the jump and at the start of each iteration. A core with nothing to do in the loop has nothing to wait for, and with a
+        barrier it would have to know when the loop is left."""
         for node in block.nodes:
             if isinstance(node, Loop):
                 if node.has_jump:
                     note = "break or continue in the loop"
                     places = {node.body.nodes[0].position, *(n.position for n in node.body.nodes if jumps_of(n))}
+                    busy = {LANES[i.lane][0] for i in self.program.instrs if node in enclosing_loops(i.parent)}
                     for gap in sorted(places):
-                        for core in self.program.cores:
+                        for core in (c for c in self.program.cores if c in busy):
                             slot = Slot(node.body, gap, BARRIERS)
                             self.plan.barriers.append(Barrier(core, None, slot, node.stmt, fixed=True, note=note))
                 self._fence_jumps(node.body)
