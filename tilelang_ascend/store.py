@@ -77,8 +77,11 @@ class Store:
         folder = self.entry(key)
         stage = None
         try:
-            for parent in (self.section, folder.parent):
-                parent.mkdir(mode=0o700, exist_ok=True)
+            with contextlib.ExitStack() as stack:
+                at = self._open(stack)
+                for parent in (self.section, folder.parent):
+                    parent.mkdir(mode=0o700, exist_ok=True)
+                    at = _open_folder(stack, parent.name, at)
             stage = Path(tempfile.mkdtemp(prefix=".stage-", dir=folder.parent))
             data = {name: text.encode("utf-8") if isinstance(text, str) else text for name, text in files.items()}
             for name, content in data.items():
@@ -88,15 +91,22 @@ class Store:
             os.rename(stage, folder)
             return True
         except OSError:
-            return folder.exists()
+            return self.read_bytes(key) is not None
+        except _NotOurs as reason:
+            self._tell(reason)
+            return False
         finally:
             if stage is not None:
                 shutil.rmtree(stage, ignore_errors=True)
 
     def remove(self, key: str) -> None:
         """Delete an entry if it is there."""
-        if self._is_ours():
-            self._delete(self.entry(key))
+        folder = self.entry(key)
+        with contextlib.suppress(OSError, _NotOurs), contextlib.ExitStack() as stack:
+            at = self._open(stack)
+            for parent in (self.section, folder.parent):
+                at = _open_folder(stack, parent.name, at)
+            self._delete(folder)
 
     def clear(self) -> None:
         """Delete every entry."""

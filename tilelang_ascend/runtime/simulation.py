@@ -210,7 +210,8 @@ def _run(artifact: Artifact, launch: Launch, options):
     result = machine.run(
         arch.get_chip(artifact.chip), artifact.kernel_type, artifact.block_dim, program.entries, words, tensors, options
     )
-    sys.stdout.write(result.output)
+    if result.output and sys.stdout is not None:  # a script may have been started without
+        sys.stdout.write(result.output)
     return result
 
 

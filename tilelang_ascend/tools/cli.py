@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from .. import __version__
+from . import processes, streams
 from .run import run_command
 
 _OUT = click.option(
@@ -31,7 +32,24 @@ _ARGS = click.argument("args", nargs=-1, type=click.UNPROCESSED)
 _PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Program(click.Group):
+    """Ends as other programs do when it is interrupted, or nobody reads what it writes."""
+
+    def main(self, *args, **extra):
+        streams.open_missing()
+        return super().main(*args, **extra)
+
+    def invoke(self, ctx):
+        try:
+            with streams.ending_quietly():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            processes.finish_interrupted()
+            click.echo("\ninterrupted", err=True)
+            sys.exit(processes.INTERRUPTED)
+
+
+@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tilelang-ascend")
 def main() -> None:
     """TileLang for Ascend: look at what the compiler makes of a script, and at this machine.
@@ -131,7 +149,7 @@ def _run(script: Path, args: tuple[str, ...], target: str | None, gpu_script: bo
             parse_target(target)
         except TargetError as error:
             raise click.BadParameter(str(error), param_hint="--target") from None
-    with compat.session() if gpu_script else contextlib.nullcontext():
+    with processes.interruptible(), compat.session() if gpu_script else contextlib.nullcontext():
         return run_script(script, args, target)
 
 

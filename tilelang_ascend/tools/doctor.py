@@ -120,8 +120,11 @@ def _chips() -> Finding:
 
 
 def _cache() -> Finding:
-    folder = env.CACHE_DIR.get()
-    if not cache.is_cache_enabled():
+    try:
+        folder, enabled = env.CACHE_DIR.get(), cache.is_cache_enabled()
+    except ValueError as reason:
+        return Finding("broken", "kernel cache", str(reason), "kernels cannot be compiled")
+    if not enabled:
         return Finding("ok", "kernel cache", "switched off", "kernels are compiled anew in every process")
     parent = next(p for p in (folder, *folder.parents) if p.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):

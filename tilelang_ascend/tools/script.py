@@ -13,6 +13,7 @@ from typing import Sequence
 
 from ..errors import TilelangAscendError
 from ..runtime.artifact import Artifact
+from .streams import reader_is_gone
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _INSTALLED = (_PACKAGE, *{sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -55,6 +56,8 @@ def run_script(path: Path, args: Sequence[str] = (), target: str | None = None) 
     except SystemExit as exit_request:
         run.exit_code, run.error = _exit_status(exit_request)
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and reader_is_gone():
+            raise
         run.exit_code, run.error = 1, describe_error(error)
         run.missing_module = error.name if isinstance(error, ModuleNotFoundError) else None
     finally:

@@ -162,6 +162,13 @@ def test_doctor_finds_what_is_there():
         assert subject in result.output
 
 
+@pytest.mark.parametrize("name, text", [("TILELANG_CACHE_DIR", "~nobody-of-this-name/x"), ("TILELANG_DISABLE_CACHE", "maybe")])
+def test_doctor_says_which_variable_of_the_cache_is_wrong(monkeypatch, name, text):
+    monkeypatch.setenv(name, text)
+    finding = doctor._cache()
+    assert finding.status == "broken" and f"{name}='{text}'" in finding.detail
+
+
 def test_doctor_says_what_a_missing_part_means(monkeypatch):
     monkeypatch.setattr(doctor, "_version", lambda name: None)
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "perhaps")

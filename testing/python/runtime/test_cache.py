@@ -340,6 +340,18 @@ def test_a_link_in_place_of_the_folder_is_not_followed(own_cache, tmp_path_facto
     assert list(elsewhere.rglob("kernel.cpp")) and capfd.readouterr().err.count("it is a symbolic link") == 1
 
 
+def test_a_link_in_place_of_a_section_leads_to_no_change_elsewhere(own_cache, tmp_path_factory):
+    store, mine = Store(own_cache), tmp_path_factory.mktemp("mine")
+    store.write(KEY, artifact().to_files())
+    (mine / KEY[:2] / KEY).mkdir(parents=True)
+    cache.clear_cache()
+    store.section.symlink_to(mine)
+    assert store.read(KEY) is None and not store.write(KEY, artifact().to_files())
+    store.remove(KEY)
+    cache.clear_cache()
+    assert not list((mine / KEY[:2] / KEY).iterdir()) and not os.path.lexists(store.section)
+
+
 def test_names_in_a_manifest_stay_inside_of_the_entry(own_cache):
     store, secret = Store(own_cache), own_cache / "secret"
     secret.write_text("secret")
