@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import cache, env
 from ..cache.key import kernel_key
-from ..errors import location_of
+from ..errors import InvalidKernel, location_of
 from ..log import get_logger
 from ..runtime.artifact import AbiSlot, Artifact
 from .hooks import notify, resolve_chip
@@ -51,6 +51,8 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     if announce:
         get_logger().info("begins to compile kernel %s for %s", name, chip.name)
     lowered = pipeline.lower(func, chip, options=pipeline.Options(**options))
+    written = written_buffers(lowered.ascend_ir)
+    _check_outputs(func, out_idx, written)
     gaps = output_gaps(resolve_tensor_views(func), {func.params[i].name for i in out_idx})
     source = codegen.emit(lowered.ascend_ir)
     abi, kernel_type = describe_program(lowered.ascend_ir)
@@ -59,7 +61,7 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
         chip=chip.name,
         kernel_type=kernel_type,
         block_dim=int(lowered.block_dim),
-        signature=read_signature(func, out_idx, written_buffers(lowered.ascend_ir)),
+        signature=read_signature(func, out_idx, written),
         abi=abi,
         kernel_source=source.kernel,
         host_source=source.host,
@@ -78,6 +80,19 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     if announce:
         get_logger().info("completes to compile kernel %s", name)
     return artifact
+
+
+def _check_outputs(func, out_idx: tuple[int, ...], written: frozenset[str]) -> None:
+    """What a call allocates and returns has to be written by somebody."""
+    for i in out_idx:
+        name = str(func.params[i].name)
+        if name not in written:
+            outputs = [f"{k} ('{p.name}')" for k, p in enumerate(func.params) if str(p.name) in written]
+            raise InvalidKernel(
+                f"out_idx names parameter {i}, '{name}', which the kernel does not write: a call would return memory nobody has set",
+                at=func.span,
+                hint=f"it writes parameter {', '.join(outputs)}" if outputs else "the kernel writes no parameter at all",
+            )
 
 
 def _hint_notes(func) -> list[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from enum import Enum
 
+import numpy
+
 
 class PassConfigKey(str, Enum):
     """Keys of `pass_configs`; the value of each member is the option's string name."""
@@ -97,7 +99,8 @@ def normalize_pass_configs(configs: dict | None) -> dict[str, object]:
     """The fields of `transform.pipeline.Options` that `configs` sets.
 
     Raises:
-        ValueError: a key is unknown (most likely a typing mistake); the message names the closest known ones.
+        ValueError: a key is unknown (most likely a typing mistake); the message names the closest known ones. Or a value is not
+            what the key takes.
     """
     kept: dict[str, object] = {}
     for key, value in (configs or {}).items():
@@ -105,7 +108,9 @@ def normalize_pass_configs(configs: dict | None) -> dict[str, object]:
         if _canonical(name) not in _CANONICAL:
             raise ValueError(f"unknown pass_configs key {name!r}; {_suggestion(name)}")
         if name in HONOURED:
-            kept[HONOURED[name]] = value
+            if not isinstance(value, (bool, numpy.bool_)) and value not in (0, 1):
+                raise ValueError(f"pass_configs[{name!r}] is {value!r}, it takes True or False")
+            kept[HONOURED[name]] = bool(value)
     return kept
 
 

@@ -28,6 +28,8 @@ def _static(shape, name: str) -> list[int]:
             raise NonStaticShape(axis=axis, what=name, expr=d)
         if known <= 0:
             raise InvalidArgument(f"dimension {axis} of {name} is {known}, it must be positive")
+        if known >> 62:
+            raise InvalidArgument(f"dimension {axis} of {name} is {known}: there is no such memory")
         out.append(known)
     if not out:
         raise InvalidArgument(f"{name} has no dimensions", hint="a single number is T.alloc_var(dtype), a tile of one element has the shape (1,)")

@@ -75,7 +75,7 @@ from .split_rows import split_rows
 from .stage_atomics import stage_atomics
 from .stage_globals import stage_globals
 from .stage_operands import stage_operands
-from .suggest_tile import suggest_tile
+from .suggest_tile import refuse_large_tiles, suggest_tile
 from .version_buffers import DEFAULT_VERSIONS, choose_versions, estimated_temporaries, version_buffers, versioned_bytes
 
 MAX_VERSIONS = 4
@@ -135,7 +135,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     placed = record("normalize_clears", normalize_clears(placed))
     placed = record("merge_k_steps", merge_k_steps(placed, chip))
     placed = record("place_buffers", place_buffers(placed, chip))
-    placed = record("drop_dead_fills", drop_dead_fills(placed))
+    placed = refuse_large_tiles(record("drop_dead_fills", drop_dead_fills(placed)), chip)
     placed = record("narrow_nests", narrow_nests(placed))
     placed = record("chunk_nests", chunk_nests(placed))
     placed = record("stage_atomics", stage_atomics(placed, chip))

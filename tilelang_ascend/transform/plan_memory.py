@@ -16,7 +16,7 @@ addresses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..analysis.build_program import build_program
 from ..analysis.liveness import LiveBuffer, live_buffers
@@ -26,6 +26,10 @@ from ..ir import AllocBuffer, PrimFunc, StmtMutator, exprs, free_vars, scope_of,
 from ..isa import SCOPES, Space
 from .memory_map import MapEntry, MemoryMap
 from .ub_banks import bank_phases, bank_rivals
+
+
+MOST_NAMED = 10
+"""Buffers an error names, the largest first."""
 
 
 def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
@@ -138,14 +142,18 @@ def _peak(buffers: list[LiveBuffer], placed: dict) -> int:
 
 def _out_of_memory(space: Space, memory_map: MemoryMap, chip) -> OutOfMemory:
     entries = sorted(memory_map.entries_of(space), key=lambda e: -e.total_bytes)
-    notes = [
+    shown = entries[:MOST_NAMED]
+    notes: list = [
         (f"'{e.name}' takes {e.total_bytes} bytes ({e.versions} x {e.version_bytes})", e.span)
-        for e in entries
+        for e in shown
         if e.span is not None
     ]
+    if len(entries) > len(shown):
+        rest = entries[len(shown) :]
+        notes.append(f"{len(rest)} smaller buffers take {sum(e.total_bytes for e in rest)} bytes")
     return OutOfMemory(
         at=entries[0].span,
-        notes=[*notes, "memory map\n" + memory_map.text(space)],
+        notes=[*notes, "memory map\n" + replace(memory_map, entries=shown).text(space)],
         hint="use a smaller tile: all buffers that are in use at the same time must fit",
         memory=space.name,
         needed=memory_map.peak(space),

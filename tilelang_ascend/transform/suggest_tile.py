@@ -7,14 +7,19 @@ user knows: what the attempt with the smallest temporaries needed beside the til
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from ..errors import OutOfMemory
-from ..ir import PrimFunc, const_int, decl_buffer, dtype_of, scope_of
+from ..ir import AllocBuffer, PrimFunc, const_int, decl_buffer, dtype_of, scope_of, statements
 from ..isa.base import SCOPES, Space
 from ..tileop.layout import tile_bytes
 from .version_buffers import versioned_buffers
 
 # Suggested sizes are multiples of a fractal side; large ones of 64, which leaves no tile with padding.
 STEP, COARSE_STEP, COARSE_FROM = 16, 64, 256
+
+FAR_TOO_LARGE = 16
+"""Capacities of a memory above which a single tile is refused before lowering."""
 
 
 def total_bytes(shapes: list, old: int, new: int) -> int:
@@ -24,6 +29,24 @@ def total_bytes(shapes: list, old: int, new: int) -> int:
         resized = [new if n == old else n for n in shape]
         total += tile_bytes(decl_buffer(resized, dtype, "t", scope=scope))
     return total
+
+
+def refuse_large_tiles(func: PrimFunc, chip) -> PrimFunc:
+    """`func`, if none of its placed tiles is far too large for its memory.
+
+    Raises: OutOfMemory, without the table of a plan: an attempt at lowering takes time and memory in proportion to its tiles.
+    """
+    tiles = [s for s in statements(func.body) if isinstance(s, AllocBuffer) and scope_of(s.buffer) in SCOPES]
+    sizes = sorted(((tile_bytes(s.buffer), s) for s in tiles if SCOPES[scope_of(s.buffer)] in chip.memories), key=lambda x: -x[0])
+    for nbytes, s in sizes:
+        space = SCOPES[scope_of(s.buffer)]
+        capacity = chip.capacity_bytes(space)
+        if nbytes > FAR_TOO_LARGE * capacity:
+            shape = " x ".join(str(const_int(n)) for n in s.buffer.ty.shape)
+            note = (f"'{s.buffer.name}' alone takes {nbytes} bytes: {shape} {dtype_of(s.buffer)}", s.span)
+            error = OutOfMemory(at=s.span, notes=[note], memory=space.name, needed=nbytes, available=capacity, chip=chip.name)
+            raise suggest_tile(func, chip, error, 0)
+    return func
 
 
 def suggest_tile(func: PrimFunc, chip, error: OutOfMemory, needed: int) -> OutOfMemory:
@@ -39,10 +62,10 @@ def suggest_tile(func: PrimFunc, chip, error: OutOfMemory, needed: int) -> OutOf
     options = []
     for size in sorted({n for shape, _, _ in shapes for n in shape if n > STEP}, reverse=True):
         step = COARSE_STEP if size > COARSE_FROM else STEP
-        for smaller in range((size - 1) // step * step, 0, -step):
-            if total_bytes(shapes, size, smaller) + beside <= chip.capacity_bytes(space):
-                options.append(f"{smaller} instead of {size}")
-                break
+        sizes = range(step, size, step)
+        fit = bisect_right(sizes, chip.capacity_bytes(space) - beside, key=lambda n: total_bytes(shapes, size, n))  # noqa: B023
+        if fit:
+            options.append(f"{sizes[fit - 1]} instead of {size}")
     if options:
         # Smaller tiles need smaller temporaries, so that beside temporaries a larger one than the size found may fit.
         found = "tiles that fit" if beside else "the largest tiles that fit"
@@ -50,4 +73,4 @@ def suggest_tile(func: PrimFunc, chip, error: OutOfMemory, needed: int) -> OutOf
     return error
 
 
-__all__ = ["suggest_tile"]
+__all__ = ["refuse_large_tiles", "suggest_tile"]

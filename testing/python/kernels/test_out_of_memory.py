@@ -7,7 +7,7 @@ import pytest
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.errors import OutOfMemory
+from tilelang_ascend.errors import OutOfMemory, TilelangAscendError
 
 
 def expression(size):
@@ -54,3 +54,74 @@ def test_error_and_hint(memory):
 
 def test_exactly_full_memory_is_no_error():
     assert programs.matmul(256, 256, 64, 128, 256, 64).artifact.kernel_type == "aic_only"
+
+
+def huge(kind, n):
+    @T.prim_func
+    def kernel(A: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1):
+            if kind == "row":
+                x = T.alloc_shared((n,), "float32")
+                T.fill(x, 1.0)
+                T.copy(x[0:64], C)
+            if kind == "nest":
+                x = T.alloc_shared((n,), "float32")
+                for i in T.Parallel(n):
+                    x[i] = 1.0
+                T.copy(x[0:64], C)
+            if kind == "matrix":
+                x = T.alloc_shared((n, 64), "float16")
+                y = T.alloc_fragment((n, 64), "float32")
+                T.copy(x, y)
+                T.copy(y[0, 0:64], C)
+            if kind == "product":
+                x, z = T.alloc_shared((n, 64), "float16"), T.alloc_shared((64, 64), "float16")
+                y = T.alloc_fragment((n, 64), "float32")
+                T.gemm(x, z, y)
+                T.copy(y[0, 0:64], C)
+
+    return kernel
+
+
+def passes_run(kernel, monkeypatch):
+    """How many attempts at lowering a kernel that does not fit takes."""
+    from tilelang_ascend.transform import pipeline
+
+    attempts = []
+    monkeypatch.setattr(pipeline, "_attempt", lambda *args: attempts.append(args))
+    with pytest.raises(OutOfMemory) as error:
+        tilelang.compile(kernel)
+    return attempts, error.value
+
+
+@pytest.mark.parametrize("kind", ["row", "nest", "matrix", "product"])
+@pytest.mark.parametrize("log", [24, 30, 40, 61])
+def test_a_tile_that_cannot_fit_is_refused_without_an_attempt(kind, log, monkeypatch):
+    if kind == "nest" and log > 30:
+        with pytest.raises(TilelangAscendError, match="at most 2147483647 can be counted"):
+            huge(kind, 1 << log)
+        return
+    attempts, error = passes_run(huge(kind, 1 << log), monkeypatch)
+    assert not attempts and "instead of " + str(1 << log) in error.hint and "alone takes" in str(error)
+
+
+def test_a_dimension_of_no_memory_at_all():
+    with pytest.raises(TilelangAscendError, match="no such memory|known when the kernel is compiled"):
+        huge("row", 1 << 70)
+
+
+def test_of_many_buffers_the_largest_are_named_and_the_others_counted():
+    @T.prim_func
+    def kernel(A: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1):
+            tiles = [T.alloc_shared((4096 + 64 * k,), "float32") for k in range(40)]
+            for x in tiles:
+                T.copy(A, x[0:64])
+            for x in tiles:
+                T.copy(x[0:64], C)
+
+    with pytest.raises(OutOfMemory) as error:
+        tilelang.compile(kernel)
+    text = str(error.value)
+    assert text.count(" takes ") == 10 and "30 smaller buffers take" in text
+    assert len(text.splitlines()) < 60

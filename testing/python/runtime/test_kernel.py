@@ -447,3 +447,22 @@ def without_flags(module):
 
     return ir.IRModule({name.name_hint: ir.PrimFunc(f.params, Drop()(f.body)).with_attr(dict(f.attrs))
                         for name, f in module.functions.items()})  # fmt: skip
+
+
+@pytest.mark.parametrize("out_idx, hint", [([0], "it writes parameter 1 ('B')"), ([0, 1], "it writes parameter 1 ('B')"), (-2, "1 ('B')")])
+def test_an_output_the_kernel_does_not_write_is_an_error(out_idx, hint):
+    @T.prim_func
+    def doubled(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1):
+            for i in T.Parallel(64):
+                B[i] = A[i] * 2.0
+
+    with pytest.raises(InvalidKernel, match="parameter 0, 'A', which the kernel does not write") as error:
+        tilelang.compile(doubled, out_idx=out_idx)
+    assert hint in str(error.value) and error.value.location is not None
+
+
+@pytest.mark.parametrize("value", ["yes", 2, None, 0.5, [], "False"])
+def test_values_of_pass_configs_are_checked(value):
+    with pytest.raises(ValueError, match=r"pass_configs\['tl.enable_fast_math'\] is .*, it takes True or False"):
+        tilelang.jit(pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: value})
