@@ -133,20 +133,21 @@ def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracl
     except Exception as error:  # noqa: BLE001  any error is a finding
         return Outcome(Failure(f"trace {type(error).__name__}", str(error), located_refusal(error)))
     want = oracle.expected(func, oracle.interpret(reference) if isinstance(reference, str) else reference, inputs)
-    try:
-        with packed_memory(**packed) if packed is not None else nullcontext():
+    # Validation lowers the kernel again.
+    with packed_memory(**packed) if packed is not None else nullcontext():
+        try:
             kernel = tilelang.compile(func, target=chip)
-    except Exception as error:  # noqa: BLE001  any error is a finding
-        return Outcome(Failure(f"compile {type(error).__name__}", str(error), located_refusal(error)))
-    arrays = {n: a for n, a in inputs.items() if a.ndim}
-    scalars = {n: a.item() for n, a in inputs.items() if not a.ndim}
-    scalars.update(_sizes(func, arrays))
-    try:
-        got = roads.run(kernel, arrays, scalars, text=text, flags=TEXT_FLAGS, elements=VALIDATION_ELEMENTS)
-    except AssertionError as error:
-        return Outcome(Failure("run " + str(error).split("\n")[0].split(":")[0][:24], str(error)))
-    except Exception as error:  # noqa: BLE001  any error is a finding
-        return Outcome(Failure(f"run {type(error).__name__}", str(error)))
+        except Exception as error:  # noqa: BLE001  any error is a finding
+            return Outcome(Failure(f"compile {type(error).__name__}", str(error), located_refusal(error)))
+        arrays = {n: a for n, a in inputs.items() if a.ndim}
+        scalars = {n: a.item() for n, a in inputs.items() if not a.ndim}
+        scalars.update(_sizes(func, arrays))
+        try:
+            got = roads.run(kernel, arrays, scalars, text=text, flags=TEXT_FLAGS, elements=VALIDATION_ELEMENTS)
+        except AssertionError as error:
+            return Outcome(Failure("run " + str(error).split("\n")[0].split(":")[0][:24], str(error)))
+        except Exception as error:  # noqa: BLE001  any error is a finding
+            return Outcome(Failure(f"run {type(error).__name__}", str(error)))
     outcome = _compare(got, want)
     if outcome.failure is None:
         found = (hook(func, kernel, arrays, scalars, got) for hook in (*HOOKS, *hooks))
