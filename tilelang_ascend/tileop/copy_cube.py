@@ -27,7 +27,7 @@ from ..ir import (
     tirx,
 )
 from .context import round_up
-from .copy_axes import Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
+from .copy_axes import Axis, Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
 from .layout import ACCUMULATED_IN, BLOCK_BYTES, FRACTAL_ROWS, GmTensor
 from .state import LoweringState, Side, Tile, head
 
@@ -102,10 +102,17 @@ def find_obstacles(func: PrimFunc) -> dict:
     return found
 
 
+def _matrix_axes(gm: Side, tile: Side, c: Copy) -> list[Axis]:
+    """Rows and columns of a transfer, or columns alone; a single column is one, too."""
+    axes = pair_axes(gm, tile, c, first_column=True)
+    last = len(tile.mins) - 1
+    return axes if axes[-1].tile == last else [*axes, Axis(len(gm.mins) - 1, last, 1, 1)]
+
+
 def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
     """GM -> L1 with conversion of the row-major matrix to NZ."""
     state, tile = c.state, dst.tile
-    axes = pair_axes(src, dst, c, first_column=True)
+    axes = _matrix_axes(src, dst, c)
     assert src.dtype == dst.dtype and len(axes) <= 2, "see load_obstacle"
     conds = fixed_in_bounds(src, axes, state)
     row0 = dst.mins[-2] if len(dst.mins) > 1 else 0
@@ -196,7 +203,7 @@ def l0c_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
     """L0C -> GM through the fix-pipe: NZ to row-major, with conversion of the accumulator."""
     state, tile = c.state, src.tile
     quant = FIXPIPE_QUANT[src.dtype, dst.dtype]
-    axes = pair_axes(dst, src, c, first_column=True)
+    axes = _matrix_axes(dst, src, c)
     assert len(axes) <= 2, "see store_obstacle"
     rows, cols = ([None] + axes)[-2:]
     m_size = rows.valid if rows else 1

@@ -8,6 +8,7 @@
     expand_im2col         patches of images the cube core cannot gather become element-wise work
     resolve_views         views of buffers become accesses to their storage
     forward_copies        remove staging buffers that only pass a tile on
+    own_k_slices          parts of K that are not whole pieces of the cube core get tiles of their own
     normalize_clears      "start from zero" is a fill in front of the accumulation
     merge_k_steps         gemm loops that walk K in small steps take larger ones
     place_buffers         cube or vector for every statement, a memory for every buffer, transfers between the cores
@@ -65,6 +66,7 @@ from .map_grid import map_grid
 from .merge_k_steps import merge_k_steps
 from .narrow_nests import narrow_nests
 from .normalize_clears import normalize_clears
+from .own_k_slices import own_k_slices
 from .place_buffers import place_buffers
 from .plan_memory import plan_memory
 from .resolve_block_index import resolve_block_index
@@ -132,6 +134,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     placed = record("expand_im2col", expand_im2col(placed))
     placed = record("resolve_views", resolve_views(placed))
     placed = record("forward_copies", forward_copies(placed))
+    placed = record("own_k_slices", own_k_slices(placed))
     placed = record("normalize_clears", normalize_clears(placed))
     placed = record("merge_k_steps", merge_k_steps(placed, chip))
     placed = record("place_buffers", place_buffers(placed, chip))
