@@ -128,7 +128,7 @@ def from_memory(A, B, C, a, b, acc):
 
 
 def odd_column(A, B, C, a, b, acc):
-    T.gemm(a[0:16, 3:19], b[0:16, 0:32], acc[0:16, 0:32], clear_accum=True)
+    T.gemm(a[0:16, 0:16], b[0:16, 3:19], acc[0:16, 0:16], clear_accum=True)
     T.copy(acc, C)
 
 
@@ -144,7 +144,7 @@ REFUSED = [
     (loaded, {}, "T.copy(C, acc)", "'acc' is loaded from global memory and then accumulated by gemm", "start the accumulator with T.clear"),
     (started, {}, "T.fill(acc, 3.0)", "accumulator 'acc' starts from 3.0; a gemm can only start from zero", "add the value"),
     (from_memory, {}, "T.gemm(A, b, acc)", "T.gemm works on tiles; A = A (32x32 float16) is in global memory", "T.alloc_shared"),
-    (odd_column, {}, "T.gemm", "A starts at column 3 of its tile", "multiple of 16"),
+    (odd_column, {}, "T.gemm", "B starts at column 3 of its tile", "multiple of 16"),
     (batch, {"shape": (2, N, N)}, "T.alloc_shared", "has the shape (2, 32, 32)", "one matrix at a time"),
     (plain, FP8, "T.gemm", "the cube core of Ascend910B1 does not multiply float8_e4m3fn", "T.copy converts"),
     (plain, {"a": "int8", "b": "int8"}, "T.gemm", "gemm of int8 accumulates in int32, here C is float32", "declare C as int32"),
