@@ -149,7 +149,8 @@ class Core final : public ExecContext {
   Hazard undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) const;
   bool check_accesses(const Instr& instr, int slot);
   bool check_memory(const Access& a, const Instr& instr, int slot);
-  bool check_tile(const Access& a, int64_t lo, int64_t hi, const Instr& instr, int slot, Check check);
+  /*! \brief In which way bytes [lo, hi) lie outside of the tile of an access, empty if they do not. */
+  std::string outside_of_tile(const Access& a, int64_t lo, int64_t hi, int slot) const;
   void take_over(const Access& a);
   void find_accesses(const OpImpl& impl, const Instr& instr);
   bool prime_accesses();

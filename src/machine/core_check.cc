@@ -153,7 +153,8 @@ bool Core::check_memory(const Access& a, const Instr& instr, int slot) {
   } else if (check == kMemcheck && a.align > 1 && a.base % a.align != 0) {
     why = ", which does not start at a multiple of " + std::to_string(a.align) + " bytes";
   } else {
-    return check_tile(a, r.lo, r.hi, instr, slot, check);
+    why = outside_of_tile(a, r.lo, r.hi, slot);
+    if (why.empty()) return true;
   }
   Hazard h;
   h.check = check;
@@ -166,26 +167,17 @@ bool Core::check_memory(const Access& a, const Instr& instr, int slot) {
   return false;
 }
 
-bool Core::check_tile(const Access& a, int64_t lo, int64_t hi, const Instr& instr, int slot, Check check) {
-  if (a.tile == 0) return true;
+std::string Core::outside_of_tile(const Access& a, int64_t lo, int64_t hi, int slot) const {
+  if (a.tile == 0) return "";
   // An index of billions of elements changes the number; the offset then lies in another tile, if anywhere.
   static const Tile kNone;
   const Tile& t = a.tile <= tiles_.size() ? tiles_[a.tile - 1] : kNone;
   const int64_t version = std::clamp<int64_t>((lo - t.base) / std::max<int64_t>(t.bytes, 1), 0, t.versions - 1);
   const int64_t first = t.base + version * t.bytes;
   // Instructions work on whole blocks and repeats, for which a tile has room behind its last element. Single elements are the user's.
-  if (lo >= first && hi <= first + (slot == kS ? t.elements : t.bytes)) return true;
-  Hazard h;
-  h.check = check;
-  h.message = (a.write ? "writes " : "reads ") + m_.range_text(a.space, lo, hi, nullptr) + " outside of " +
-              (t.name.empty() ? std::string("its tile") : "tile '" + t.name + "'") + " at " +
-              m_.range_text(a.space, first, first + t.elements, nullptr);
-  h.first = site(instr, slot);
-  h.space = a.space;
-  h.lo = lo;
-  h.hi = hi;
-  m_.hazards.add(std::move(h), a.write);
-  return false;
+  if (lo >= first && hi <= first + (slot == kS ? t.elements : t.bytes)) return "";
+  return " outside of " + (t.name.empty() ? std::string("its tile") : "tile '" + t.name + "'") + " at " +
+         m_.range_text(a.space, first, first + t.elements, nullptr);
 }
 
 int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements, const char* name) {

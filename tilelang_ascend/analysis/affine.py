@@ -42,4 +42,14 @@ def affine(expr, variables: list[Var]) -> Affine | None:
     return Affine(coeffs, imm(base) if isinstance(base, int) else base)
 
 
-__all__ = ["Affine", "affine"]
+def affine_limits(expr, extents: dict) -> tuple[int, int] | None:
+    """The lowest and highest value an affine `expr` takes over `0 <= v < extents[v]`, both of which it takes; None if that is not known."""
+    form = affine(expr, list(extents))
+    if form is None:
+        return None
+    low, span = form.hull(extents)
+    first = const_int(low)
+    return None if first is None else (first, first + span - 1)
+
+
+__all__ = ["Affine", "affine", "affine_limits"]

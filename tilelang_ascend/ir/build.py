@@ -36,6 +36,11 @@ def op(name: str):
     return _registered(str(name))
 
 
+def is_if_then_else(e) -> bool:
+    """True for a conditional expression, of which one side is evaluated."""
+    return (op_name(e) or "").endswith(".if_then_else")
+
+
 def op_name(node) -> str | None:
     """Name of the operator called by `node` (an `Evaluate` or a `Call`), or None."""
     if isinstance(node, Evaluate):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import difflib
 from enum import Enum
 
-import numpy
-
 
 class PassConfigKey(str, Enum):
     """Keys of `pass_configs`; the value of each member is the option's string name."""
@@ -108,7 +106,7 @@ def normalize_pass_configs(configs: dict | None) -> dict[str, object]:
         if _canonical(name) not in _CANONICAL:
             raise ValueError(f"unknown pass_configs key {name!r}; {_suggestion(name)}")
         if name in HONOURED:
-            if not isinstance(value, (bool, numpy.bool_)) and value not in (0, 1):
+            if value not in (0, 1):  # as True and False are, those of NumPy, too
                 raise ValueError(f"pass_configs[{name!r}] is {value!r}, it takes True or False")
             kept[HONOURED[name]] = bool(value)
     return kept

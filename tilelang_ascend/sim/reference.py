@@ -15,7 +15,7 @@ taken back and they run one after the other.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from ..analysis.safe_values import safe_values
 from ..analysis.tile_uses import COUNT
 from ..ir import (
     AllocBuffer,
-    Bind,
     BufferStore,
     Evaluate,
     For,

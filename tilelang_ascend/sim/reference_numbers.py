@@ -237,7 +237,6 @@ FUNCTIONS: dict[str, Callable] = {
 }
 
 
-
 def _picked(pick: Callable, changes_nothing: Callable) -> Callable:
     """The largest or smallest number along an axis; of none the one that changes no other."""
 

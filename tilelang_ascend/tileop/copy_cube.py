@@ -27,7 +27,17 @@ from ..ir import (
     tirx,
 )
 from .context import round_up
-from .copy_axes import Axis, Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
+from .copy_axes import (
+    Axis,
+    Copy,
+    fixed_in_bounds,
+    guarded,
+    non_empty,
+    pair_axes,
+    paired_dims,
+    tail_condition,
+    tail_or_whole,
+)
 from .layout import ACCUMULATED_IN, BLOCK_BYTES, FRACTAL_ROWS, GmTensor
 from .state import LoweringState, Side, Tile, head
 

@@ -35,6 +35,7 @@ from ..ir import (
     if_then,
     imm,
     intrin,
+    is_if_then_else,
     itemsize,
     map_children,
     op_name,
@@ -105,7 +106,7 @@ class _Scalar(StmtMutator):
             return self._guarded(inside, read, out, span) if inside is not None else out.append(read) or var
         if isinstance(e, Call) and op_name(e).split(".")[-1] not in SCALAR_CALLS:
             return self._function(e, out, span)
-        if (op_name(e) or "").endswith(".if_then_else") and any(_has_load(a) for a in e.args[1:]):
+        if is_if_then_else(e) and any(_has_load(a) for a in e.args[1:]):
             return self._choose(*e.args, out, span)
         if isinstance(e, (tirx.And, tirx.Or)) and _has_load(e.b):
             # What the second condition reads may not exist where the first one decides.

@@ -41,6 +41,7 @@ from ..ir import (
     free_vars,
     if_then,
     imm,
+    is_if_then_else,
     map_children,
     op_name,
     seq,
@@ -85,7 +86,7 @@ class _Bind(StmtMutator):
             if isinstance(x, (tirx.And, tirx.Or)) and self.may_miss(x.b):
                 first = go(x.a)
                 return self.chosen("holds", "bool", first, x.b if isinstance(x, tirx.And) else None, x.b, out, span, named)
-            if (op_name(x) or "").endswith("if_then_else") and any(self.may_miss(a) for a in x.args[1:]):
+            if is_if_then_else(x) and any(self.may_miss(a) for a in x.args[1:]):
                 return self.selected(go(x.args[0]), x.args[1], x.args[2], dtype_of(x), out, span, named)
             return map_children(x, go)
 

@@ -11,7 +11,7 @@ Requires: Tile IR of the front end. Ensures: nothing.
 
 from __future__ import annotations
 
-from ..analysis.affine import affine
+from ..analysis.affine import affine_limits
 from ..analysis.jumps import may_leave
 from ..analysis.tile_uses import on_chip
 from ..errors import OutOfTile
@@ -19,7 +19,6 @@ from ..ir import (
     AllocBuffer,
     Bind,
     BufferStore,
-    Call,
     For,
     PrimFunc,
     SeqStmt,
@@ -30,7 +29,7 @@ from ..ir import (
     dtype_of,
     expr_children,
     exprs,
-    op_name,
+    is_if_then_else,
     statements,
     substitute_expr,
     tirx,
@@ -81,7 +80,7 @@ class _Checker:
             self.access(e.source, [(i, 1) for i in e.indices], s)
         elif isinstance(e, TensorRegion):
             self.access(e.source, [(r.min, const_int(r.extent)) for r in e.region], s)
-        lazy = isinstance(e, (tirx.And, tirx.Or, tirx.Select)) or isinstance(e, Call) and (op_name(e) or "").endswith("if_then_else")
+        lazy = isinstance(e, (tirx.And, tirx.Or, tirx.Select)) or is_if_then_else(e)
         for child in expr_children(e)[:1] if lazy else expr_children(e):
             self.see(child, s)
 
@@ -100,11 +99,7 @@ class _Checker:
             return index, index
         if not dtype_of(index).startswith("int"):
             return None
-        form = affine(substitute_expr(index, self.lets), list(self.extents))
-        if form is None:
-            return None
-        low, span = form.hull(self.extents)
-        return None if const_int(low) is None else (const_int(low), const_int(low) + span - 1)
+        return affine_limits(substitute_expr(index, self.lets), self.extents)
 
     def refuse(self, buffer, axis: int, first: int, last: int, size: int, s: Stmt) -> None:
         place = f"index {first}" if first == last else f"indices {first} to {last}"

@@ -29,6 +29,7 @@ from ..ir import (
     exprs,
     imm,
     is_buffer_var,
+    is_if_then_else,
     map_children,
     op_name,
     operand_parts,
@@ -89,10 +90,6 @@ def _computes(e) -> bool:
     return isinstance(e, (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)) and dtype_of(e) in FORMATS
 
 
-def _is_choice(e) -> bool:
-    return (op_name(e) or "").endswith("if_then_else")
-
-
 class _Codes(StmtMutator):
     """`moved` = buffers whose instructions do not know the dtype: they become bytes."""
 
@@ -149,7 +146,7 @@ class _Codes(StmtMutator):
             return code_from(self.number(e), FORMATS[dtype])
         if not isinstance(e, Call) and hasattr(e, "a") and hasattr(e, "b") and dtype_of(e.a) in FORMATS:
             return type(e)(self.number(e.a), self.number(e.b))  # a comparison
-        if isinstance(e, Call) and not _is_choice(e) and any(dtype_of(a) in FORMATS for a in e.args if hasattr(a, "ty")):
+        if isinstance(e, Call) and not is_if_then_else(e) and any(dtype_of(a) in FORMATS for a in e.args if hasattr(a, "ty")):
             return Call(e.op, [self.number(a) if dtype_of(a) in FORMATS else self.expr(a) for a in e.args], attrs=e.attrs, span=e.span, ret_ty=dtype)
         if isinstance(e, Call) and dtype in FORMATS:
             return Call(e.op, [self.expr(a) for a in e.args], attrs=e.attrs, span=e.span, ret_ty=CODE)
@@ -159,7 +156,7 @@ class _Codes(StmtMutator):
         """float32 value of an expression of 8-bit floats; only stores and casts round it."""
         if _computes(e):
             return type(e)(self.number(e.a), self.number(e.b))
-        if _is_choice(e):
+        if is_if_then_else(e):
             cond, *sides = e.args
             return Call(e.op, [self.expr(cond), *map(self.number, sides)], attrs=e.attrs, span=e.span, ret_ty="float32")
         if isinstance(e, tirx.Select):

@@ -18,12 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-from ..analysis.affine import affine
+from ..analysis.affine import affine, affine_limits
 from ..analysis.nest_indices import conjuncts
 from ..analysis.tile_uses import IN_ORDER, is_parallel, loads_in, on_chip
 from ..ir import (
     BufferStore,
-    Call,
     For,
     IfThenElse,
     PrimFunc,
@@ -39,9 +38,8 @@ from ..ir import (
     exprs,
     if_then,
     imm,
-    op_name,
+    is_if_then_else,
     renew,
-    seq,
     statements,
     substitute,
     substitute_expr,
@@ -68,7 +66,7 @@ class _Narrow(StmtMutator):
             return s
         body = inline_index_binds(body)
         inner = {x.loop_var: const_int(x.extent) for x in statements(body) if isinstance(x, For)}
-        if not any(_leaves(a, {**extents, **inner}) for a in _accesses(body)):
+        if not any(_leaves(*a, {**extents, **inner}) for a in _accesses(body)):
             return s
         parts = _parts(body)
         ranges = None if parts is None else [_range(p, extents) for p in parts]
@@ -138,7 +136,7 @@ def _range(part: _Part, extents: dict) -> dict | None:
         found += _loads(condition)
     for buffer, indices in found:
         for index, size in zip(indices, buffer.ty.shape):
-            if not _leaves((buffer, [index], [size]), extents):
+            if not (on_chip(buffer) and _outside(index, size, extents)):
                 continue
             form = affine(index, list(extents))
             if len(form.coeffs) != 1:
@@ -179,25 +177,21 @@ def _accesses(body: Stmt) -> list:
 def _loads(e) -> list:
     """(buffer, indices) of the loads of an expression that no conditional expression chooses."""
     here = [(e.source, e.indices)] if isinstance(e, TensorLoad) else []
-    lazy = isinstance(e, (tirx.Or, tirx.Select)) or isinstance(e, Call) and (op_name(e) or "").endswith("if_then_else")
+    lazy = isinstance(e, (tirx.Or, tirx.Select)) or is_if_then_else(e)
     children = list(expr_children(e))
     return here + [a for x in (children[:1] if lazy else children) for a in _loads(x)]
 
 
-def _leaves(access: tuple, extents: dict) -> bool:
+def _leaves(buffer, indices, extents: dict) -> bool:
     """True if an access with affine indices lies outside of its tile in some iteration."""
-    buffer, indices, *sizes = access
-    if not on_chip(buffer):
-        return False
-    for index, size in zip(indices, sizes[0] if sizes else buffer.ty.shape):
-        form = affine(index, [v for v, n in extents.items() if n])
-        base = None if form is None else const_int(form.base)
-        if base is None or const_int(size) is None:
-            continue
-        reach = [c * (extents[v] - 1) for v, c in form.coeffs.items()]
-        if base + sum(min(r, 0) for r in reach) < 0 or base + sum(max(r, 0) for r in reach) >= const_int(size):
-            return True
-    return False
+    known = {v: n for v, n in extents.items() if n}
+    return on_chip(buffer) and any(_outside(index, size, known) for index, size in zip(indices, buffer.ty.shape))
+
+
+def _outside(index, size, extents: dict) -> bool:
+    """True if an affine index leaves a dimension of `size` in some iteration."""
+    limits, end = affine_limits(index, extents), const_int(size)
+    return limits is not None and end is not None and (limits[0] < 0 or limits[1] >= end)
 
 
 __all__ = ["narrow_nests"]

@@ -27,7 +27,6 @@ from ..isa import SCOPES, Space
 from .memory_map import MapEntry, MemoryMap
 from .ub_banks import bank_phases, bank_rivals
 
-
 MOST_NAMED = 10
 """Buffers an error names, the largest first."""
 

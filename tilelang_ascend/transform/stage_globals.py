@@ -157,8 +157,8 @@ class _Launch:
 
 class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds. `room`: bytes for tensors staged whole;
-    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `shared`: (tensor,
-    minimums, extents) of further tiles for everything inside of them."""
+    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `launch`: what is around the nest; `shared`:
+    (tensor, minimums, extents) of further tiles for everything inside of them."""
 
     def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, launch: _Launch, shared=()):
         self.nest, self.order = NestIndices(loops, body, stepped), order

@@ -70,7 +70,7 @@ class EdgeChooser:
                 if node.has_jump:
                     note = "break or continue in the loop"
                     places = {node.body.nodes[0].position, *(n.position for n in node.body.nodes if jumps_of(n))}
-                    busy = {LANES[i.lane][0] for i in self.program.instrs if node in enclosing_loops(i.parent)}
+                    busy = {LANES[i.lane][0] for i in self.program.instrs if node in i.loops}
                     for gap in sorted(places):
                         for core in (c for c in self.program.cores if c in busy):
                             slot = Slot(node.body, gap, BARRIERS)
