@@ -59,6 +59,7 @@ MachineOptions read_options(const Map<String, Any>& o) {
   m.time = option<bool>(o, "time");
   m.trace = option<bool>(o, "trace");
   m.record_stream = option<bool>(o, "record_stream");
+  m.count_writes = option<bool>(o, "count_writes");
   m.max_reports = static_cast<int32_t>(option<int64_t>(o, "max_reports"));
   m.max_instructions = option<int64_t>(o, "max_instructions");
   return m;
@@ -250,7 +251,8 @@ TimeReport replay_time(Machine& m) {
 }
 
 /*!
- * \brief Run one launch. Returns [report as JSON text, streams (one Bytes of int64 for each core), trace events].
+ * \brief Run one launch. Returns [report as JSON text, streams (one Bytes of int64 for each core), trace events,
+ * numbers of writes (one Bytes for each tensor of `gm`, empty for scratch)].
  * \param aic, aiv Entry of the core type, or None.
  * \param gm Rows of [address, bytes, name, writable, scratch, fresh].
  */
@@ -284,9 +286,15 @@ Array<Any> run(const String& chip, const String& type, int64_t block_dim, const 
     names.push_back(String(core->name()));
     if (m.options.record_stream) streams.push_back(as_bytes(core->record.stream));
   }
+  Array<Any> writes;
+  if (m.options.count_writes) {
+    std::vector<Bytes> of(m.gm.size());
+    for (const GmTensor& t : m.gm.tensors()) of[static_cast<size_t>(t.index)] = as_bytes(t.writes);
+    for (const Bytes& counts : of) writes.push_back(counts);
+  }
   report.Set(String("cores"), names);
   report.Set(String("output"), output_json(m));
-  return {tvm::ffi::json::Stringify(report), streams, events};
+  return {tvm::ffi::json::Stringify(report), streams, events, writes};
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -57,8 +57,8 @@ void GmWriter::write(int64_t offset, const uint8_t* data, uint8_t* shadow, int64
     update_(to, data, bytes);
   } else {
     std::memcpy(to, data, static_cast<size_t>(bytes));
-    ctx_.mark_written(d_.offset + offset, bytes);
   }
+  ctx_.mark_written(d_.offset + offset, bytes, update_ != nullptr);
   if (shadow == nullptr) {
     if (gm_shadow_ != nullptr && update_ == nullptr) std::memset(gm_shadow_ + offset, 0, static_cast<size_t>(bytes));
     return;

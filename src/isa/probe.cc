@@ -24,7 +24,7 @@ class ProbeContext : public ExecContext {
     const int64_t offset = address - reinterpret_cast<int64_t>(gm_.data);
     return gm_.shadow != nullptr && offset >= 0 && offset < gm_.size ? gm_.shadow + offset : nullptr;
   }
-  void mark_written(int64_t, int64_t) override {}
+  void mark_written(int64_t, int64_t, bool) override {}
   void report_undefined(const Instr&, uint8_t space, int64_t offset, int64_t len, const char* where) override {
     text += "undefined space=" + std::to_string(space) + " offset=" + std::to_string(offset) +
             " len=" + std::to_string(len) + " reach " + where + "\n";

@@ -45,7 +45,7 @@ int64_t exec_set_value(ExecContext& ctx, const Instr& instr) {
     std::memcpy(ctx.data(d), &value, sizeof(T));
   });
   mark_defined(ctx, d, 0, size_of(d));
-  if (d.space == GM) ctx.mark_written(d.offset, size_of(d));
+  if (d.space == GM) ctx.mark_written(d.offset, size_of(d), false);
   return 0;
 }
 

@@ -80,7 +80,7 @@ class Core final : public ExecContext {
 
   // ---- ExecContext
   uint8_t* gm_shadow(int64_t address) override;
-  void mark_written(int64_t address, int64_t bytes) override;
+  void mark_written(int64_t address, int64_t bytes, bool update) override;
   bool mark_unwritten(int64_t address, int64_t bytes) override;
   bool unwritten_shadow(int64_t address, int64_t bytes, uint8_t* shadow) override;
   void report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) override;

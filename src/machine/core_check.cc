@@ -288,11 +288,13 @@ uint8_t* Core::gm_shadow(int64_t address) {
   return t == nullptr || t->shadow.empty() ? nullptr : t->shadow.data() + (address - t->address);
 }
 
-void Core::mark_written(int64_t address, int64_t bytes) {
-  if (!track_undefined) return;
+void Core::mark_written(int64_t address, int64_t bytes, bool update) {
+  if (!track_undefined && !m_.options.count_writes) return;
   GmTensor* t = m_.gm.find(address);
-  if (t == nullptr || t->written.empty()) return;
-  t->set_written(address - t->address, address - t->address + bytes, true);
+  if (t == nullptr) return;
+  const int64_t lo = address - t->address;
+  if (!t->writes.empty()) t->count_write(lo, lo + bytes);
+  if (!update && !t->written.empty()) t->set_written(lo, lo + bytes, true);
 }
 
 bool Core::mark_unwritten(int64_t address, int64_t bytes) {

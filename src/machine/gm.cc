@@ -56,7 +56,14 @@ bool GmTensor::all_written(int64_t lo, int64_t hi) const {
   return all;
 }
 
-void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow) {
+void GmTensor::count_write(int64_t lo, int64_t hi) {
+  for (int64_t i = lo; i < hi; ++i) {
+    uint8_t& n = writes[static_cast<size_t>(i)];
+    n = static_cast<uint8_t>(n + (n != UINT8_MAX));
+  }
+}
+
+void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow, bool count_writes) {
   tensors_ = std::move(tensors);
   last_ = nullptr;
   std::sort(tensors_.begin(), tensors_.end(), [](auto& a, auto& b) { return a.address < b.address; });
@@ -67,6 +74,7 @@ void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow) {
     }
   }
   for (GmTensor& t : tensors_) {
+    if (count_writes && !t.scratch) t.writes.assign(static_cast<size_t>(t.bytes), 0);
     if (with_shadow && t.fresh) t.written.assign(static_cast<size_t>((t.bytes + 63) / 64), 0);
     if (with_shadow && t.scratch) t.shadow.assign(static_cast<size_t>(t.bytes), kUndefinedByte);
   }

@@ -22,10 +22,13 @@ struct GmTensor {
   int32_t index = 0;                  //!< position in the list the caller gave
   std::vector<uint8_t> shadow;        //!< scratch only, with initcheck: the undefined bits of each byte
   std::vector<uint64_t> written;      //!< fresh only, with initcheck: one bit for each byte, 1 = somebody wrote it
+  std::vector<uint8_t> writes;        //!< with count_writes, not of scratch: how often each byte was written, 255 at most
   std::unique_ptr<RaceShadow> race;   //!< made at the first access; never for read-only tensors
 
   /*! \brief Note whether bytes [lo, hi), relative to the tensor, are written. Fresh tensors with initcheck only. */
   void set_written(int64_t lo, int64_t hi, bool value);
+  /*! \brief Count a write of bytes [lo, hi), relative to the tensor. With count_writes only. */
+  void count_write(int64_t lo, int64_t hi);
   bool is_written(int64_t at) const { return (written[static_cast<size_t>(at / 64)] >> (at % 64) & 1) != 0; }
   /*! \brief True when bytes [lo, hi) all are. */
   bool all_written(int64_t lo, int64_t hi) const;
@@ -41,7 +44,7 @@ struct UnwrittenRange {
 class GmMap {
  public:
   /*! \brief `tensors` must not overlap. Throws std::runtime_error when they do. */
-  void init(std::vector<GmTensor> tensors, bool with_shadow);
+  void init(std::vector<GmTensor> tensors, bool with_shadow, bool count_writes);
   /*! \brief Tensor that contains `address`, or null. */
   GmTensor* find(int64_t address);
   /*! \brief Last tensor that starts at or below `address`, or null; for messages about addresses outside. */

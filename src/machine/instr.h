@@ -196,8 +196,8 @@ class ExecContext {
   }
   /*! \brief Shadow of scratch memory in GM. One lookup serves the whole operand: an access never leaves its tensor. */
   virtual uint8_t* gm_shadow(int64_t address) = 0;
-  /*! \brief Note that `bytes` of GM from `address` on have a value now. An atomic update gives them none. */
-  virtual void mark_written(int64_t address, int64_t bytes) = 0;
+  /*! \brief Note that `bytes` of GM from `address` on were written. They have a value now, unless it was an atomic update. */
+  virtual void mark_written(int64_t address, int64_t bytes, bool update) = 0;
   /*! \brief The opposite: bytes of an output nobody wrote have been copied there. False when `address` lies in no fresh output. */
   virtual bool mark_unwritten(int64_t /*address*/, int64_t /*bytes*/) { return false; }
   /*! \brief Shadow of bytes of a fresh output. False, and nothing stored, when all are defined or it is another tensor. */

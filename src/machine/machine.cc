@@ -23,7 +23,7 @@ Machine::Machine(ChipParams chip_params, MachineOptions opts, KernelType kernel_
       hazards(opts.values ? opts.checks : opts.checks & ~static_cast<uint32_t>(kInitcheck), opts.max_reports),
       random(opts.seed),
       poll(std::move(ask)) {
-  gm.init(std::move(tensors), hazards.on(kInitcheck));
+  gm.init(std::move(tensors), hazards.on(kInitcheck), options.count_writes);
   make_cores();
 }
 

@@ -14,6 +14,7 @@ struct MachineOptions {
   bool time = true;             //!< record the stream for the time model
   bool trace = false;           //!< keep one event for each instruction of the time model
   bool record_stream = false;   //!< keep the issued instructions of every core
+  bool count_writes = false;    //!< count how often each byte of the tensors is written; needs values
   int32_t max_reports = 20;     //!< hazards kept
   int64_t max_instructions = 0; //!< stop a core that issues more; 0: no limit
 };

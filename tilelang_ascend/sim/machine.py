@@ -47,6 +47,9 @@ class SimOptions:
     record_stream: bool = False
     """Keep the issued instructions of every core in `RunResult.streams`."""
 
+    count_writes: bool = False
+    """Count how often every byte of the tensors is written: `RunResult.writes` (needs `values`)."""
+
     max_reports: int = 20
     """Hazards kept; further distinct ones are only counted."""
 
@@ -59,6 +62,8 @@ class SimOptions:
             raise ValueError(f"unknown checks {', '.join(sorted(unknown))}; known are {', '.join(CHECKS)}")
         if self.trace and not self.time:
             raise ValueError("trace=True needs time=True")
+        if self.count_writes and not self.values:
+            raise ValueError("count_writes=True needs values=True")
 
     @classmethod
     def time_only(cls, **more: Any) -> SimOptions:
@@ -112,11 +117,12 @@ def run(
     spec = {**asdict(options), "checks": list(options.checks)}
     aic, aiv = _entry(entries.get("aic")), _entry(entries.get("aiv"))
     launch = native.function("machine.run")
-    report, streams, events = launch(chip.to_json(), kernel_type, block_dim, aic, aiv, words, rows, spec)
+    report, streams, events, writes = launch(chip.to_json(), kernel_type, block_dim, aic, aiv, words, rows, spec)
     parsed = json.loads(report)
     if parsed["error"]:
         raise RuntimeError(f"the program of core {parsed['error']}")
-    return RunResult.from_json(parsed, chip.clock_hz, [bytes(s) for s in streams], bytes(events))
+    counts = {row[2]: bytes(n) for row, n in zip(rows, writes)}
+    return RunResult.from_json(parsed, chip.clock_hz, [bytes(s) for s in streams], bytes(events), counts)
 
 
 def _check_launch(chip: ChipSpec, kernel_type: str, block_dim: int, entries: Mapping[str, Any]) -> None:

@@ -126,7 +126,7 @@ def execute(
             _bind_shape(p, a, dims)
             known = np.zeros(a.shape, bool) if p.name in fresh else None
             result.tensors[p.name] = Memory(
-                p.name, a, known, np.zeros(a.shape, bool), on_chip=False, outside=outside.get(p, 0), clipped=clipped
+                p.name, a, known, np.zeros(a.shape, np.int32), on_chip=False, outside=outside.get(p, 0), clipped=clipped
             )
     shape_slots = [(program.slots(d), n) for d, n in dims.items()]
     kinds = program.kinds = _core_kinds(func.body)

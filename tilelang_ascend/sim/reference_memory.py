@@ -109,17 +109,22 @@ class Scalar:
 class Memory:
     """One buffer.
 
-    data: its elements. defined: which have a value, None for all. written: which the program has stored to (tensors only).
+    data: its elements. defined: which have a value, None for all. writes: how often each was stored to (tensors only).
     on_chip: accesses outside of it are errors; outside: what the outside of a tensor reads as. clipped: elements outside of a tensor
     are read and left unwritten like the parts of regions that lie outside; otherwise they are errors. versions: the first dimension
     counts copies of the tile.
     """
 
-    __slots__ = ("name", "data", "defined", "written", "on_chip", "outside", "clipped", "versions")
+    __slots__ = ("name", "data", "defined", "writes", "on_chip", "outside", "clipped", "versions")
 
-    def __init__(self, name: str, data, defined=None, written=None, on_chip=True, outside=0, clipped=False, versions=False):
-        self.name, self.data, self.defined, self.written = name, data, defined, written
+    def __init__(self, name: str, data, defined=None, writes=None, on_chip=True, outside=0, clipped=False, versions=False):
+        self.name, self.data, self.defined, self.writes = name, data, defined, writes
         self.on_chip, self.outside, self.clipped, self.versions = on_chip, outside, clipped, versions
+
+    @property
+    def written(self):
+        """Which elements the program has stored to."""
+        return self.writes > 0
 
     # --- elements ----------------------------------------------------------------------------------------------------
 
@@ -241,14 +246,16 @@ class Memory:
         for turn in _turns(places):
             total[lane[turn]] = convert(function(loaded(total[lane[turn]]), value[turn].astype(wide) if wide is np.float32 else value[turn]), total.dtype)
         self.data[tuple(i[first] for i in index)] = convert(total, self.data.dtype)
-        if not known.all():
-            self._mark(tuple(i[~known] for i in index), False)
-        if self.written is not None:
-            self.written[index] = True
+        if not known.all() and self.defined is None:
+            self.defined = np.ones(self.data.shape, bool)
+        if self.defined is not None:
+            self.defined[tuple(i[~known] for i in index)] = False
+        self._count(index, 1)
 
     def restore(self, index, values, defined) -> None:
         """Take a store back."""
         self.data[index] = values
+        self._count(index, -1)
         if defined is not None:
             self.defined[index] = defined
 
@@ -260,8 +267,15 @@ class Memory:
                 self.defined = np.ones(self.data.shape, bool)
         if self.defined is not None:
             self.defined[index] = True if known is None else known
-        if self.written is not None:
-            self.written[index] = True
+        self._count(index, 1)
+
+    def _count(self, index, n: int) -> None:
+        if self.writes is None:
+            return
+        if isinstance(index, tuple) and index and isinstance(index[0], np.ndarray):
+            np.add.at(self.writes, index, n)
+        else:
+            self.writes[index] += n
 
     # --- regions -----------------------------------------------------------------------------------------------------
 

@@ -87,8 +87,8 @@ def _view(program, s) -> Callable:
         view, storage = dst.memory(env), src.memory(env)
         view.data = storage.data.reshape(-1).view(view.data.dtype).reshape(view.data.shape)
         view.clipped, view.outside = storage.clipped, storage.outside
-        if storage.written is not None and view.data.size == storage.data.size:
-            view.written = storage.written.reshape(view.data.shape)
+        if storage.writes is not None and view.data.size == storage.data.size:
+            view.writes = storage.writes.reshape(view.data.shape)
         if storage.defined is not None and view.data.size == storage.data.size:
             view.defined = storage.defined.reshape(view.data.shape)
         else:  # elements of another width: which bytes have a value is not followed

@@ -101,6 +101,7 @@ class RunResult:
     streams: with `record_stream`, one int64 array for each core: op, line, n, arguments, and so on; GM addresses are
         written as tensor index (bits 47..40) and byte offset (bits 39..0).
     events: with `trace`, rows of dtype `EVENT`.
+    writes: with `count_writes`, tensor name -> how often each of its bytes was written (uint8, 255 means at least that).
     printed: (core, text, bytes lost) of every core that printed, block by block; `output` is the readable form.
     """
 
@@ -120,6 +121,7 @@ class RunResult:
     clock_hz: float = 0.0
     streams: Sequence[np.ndarray] = ()
     events: np.ndarray = field(default_factory=lambda: np.empty(0, EVENT))
+    writes: Mapping[str, np.ndarray] = field(default_factory=dict)
     printed: Sequence[tuple[str, str, int]] = ()
 
     @property
@@ -153,7 +155,7 @@ class RunResult:
         return "\n".join(lines)
 
     @classmethod
-    def from_json(cls, report: Mapping, clock_hz: float, streams: Sequence[bytes], events: bytes) -> RunResult:
+    def from_json(cls, report: Mapping, clock_hz: float, streams: Sequence[bytes], events: bytes, writes: Mapping[str, bytes]) -> RunResult:
         """Build from what the native library returns."""
         time = report.get("time", {})
         cores = tuple(CoreTime(**core) for core in time.get("cores", ()))
@@ -176,6 +178,7 @@ class RunResult:
             clock_hz=clock_hz,
             streams=tuple(np.frombuffer(s, np.int64) for s in streams),
             events=np.frombuffer(events, EVENT),
+            writes={name: np.frombuffer(n, np.uint8) for name, n in writes.items()},
             printed=tuple(tuple(row) for row in report["output"]),
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
@@ -48,11 +48,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Validation:
-    """`finding` is None if all of `stages` agree; `skipped` says why nothing, or not everything, was run."""
+    """`finding` is None if all of `stages` agree; `skipped` says why nothing, or not everything, was run. `last`: what the last of all stages
+    did, None if it was not run."""
 
     finding: Finding | None
     stages: tuple[str, ...]
     skipped: str = ""
+    last: Result | None = None
 
 
 def tile_stages(stages: Sequence[tuple[str, Any]]) -> list[tuple[str, PrimFunc, bool]]:
@@ -96,7 +98,30 @@ def validate(
         if message is not None:
             where = _first_statement(found[k - 1], found[k], args, sizes, fresh)
             return Validation(Finding(name, message, where), tuple(names))
-    return Validation(None, tuple(names))
+    return Validation(None, tuple(names), last=result)
+
+
+def write_difference(last: Result, writes: Mapping[str, np.ndarray]) -> str | None:
+    """Which elements of tensors a run of the compiled kernel wrote more or less often than its last Tile IR stage does; None if none.
+
+    Args:
+        last: what that stage did (`Validation.last`).
+        writes: name of a tensor -> how often each of its bytes was written (`RunResult.writes`).
+    """
+    for name, m in last.tensors.items():
+        if not m.data.size:
+            continue
+        want = np.minimum(m.writes, _MANY)
+        have = writes[name].reshape(*m.data.shape, m.data.itemsize)
+        wrong = (have != want[..., None]).any(-1)
+        if wrong.any():
+            at = tuple(np.argwhere(wrong)[0])
+            return f"{name}{_at(wrong)} is written {have[at].max()} times, not {want[at]} ({int(wrong.sum())} of {wrong.size} elements differ)"
+    return None
+
+
+_MANY = 255
+"""The machine does not count further."""
 
 
 def difference(want: Result, have: Result, updated: frozenset[str] = frozenset()) -> str | None:
@@ -209,4 +234,4 @@ def _first_statement(before: tuple, after: tuple, args: Sequence[Any], sizes: di
     return ""
 
 
-__all__ = ["Finding", "Validation", "close", "difference", "tile_stages", "validate"]
+__all__ = ["Finding", "Validation", "close", "difference", "tile_stages", "validate", "write_difference"]
