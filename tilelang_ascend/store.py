@@ -109,9 +109,11 @@ class Store:
             self._delete(folder)
 
     def clear(self) -> None:
-        """Delete every entry."""
+        """Delete every entry. Warns of what cannot be deleted."""
         if self._is_ours():
             self._delete(self.section)
+            if self.section.exists() and not os.access(self.folder, os.W_OK):
+                get_logger().warning("the entries of %s stay: the folder cannot be written", self.section)
             for rest in self.folder.glob(".doomed-*"):  # of a process that was killed
                 shutil.rmtree(rest, ignore_errors=True)
 

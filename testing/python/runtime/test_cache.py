@@ -197,6 +197,26 @@ def test_a_folder_without_the_marker_is_neither_read_nor_cleared(own_cache, capf
     assert error.count("is not used") == 1 and "hint: set TILELANG_CACHE_DIR" in error
 
 
+def test_a_cache_that_cannot_be_written_is_read(own_cache, capfd, monkeypatch):
+    """Nothing is built twice in a process, entries that are there serve, and clearing says what stays."""
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    cache.get_or_build(KEY, artifact)
+    cache.clear_memory()
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("os.rename", refuse)
+    monkeypatch.setattr("os.access", lambda *_, **__: False)
+    assert cache.get_or_build(KEY, lambda: artifact("built again")).kernel_source == artifact().kernel_source
+    other = "cd" * 32
+    assert cache.get_or_build(other, lambda: artifact("new")).kernel_source == "new"
+    assert cache.get_or_build(other, lambda: artifact("built again")).kernel_source == "new"
+    assert cache.store().size()[0] == 1 and capfd.readouterr().err == ""
+    cache.clear_cache()
+    assert cache.store().size()[0] == 1 and "stay: the folder cannot be written" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["", " "])
 def test_an_empty_variable_is_one_that_is_not_set(tmp_path, monkeypatch, text):
     """With the working directory as cache, clearing it deleted the user's files."""
