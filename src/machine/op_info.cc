@@ -55,7 +55,6 @@ int barrier_slot(int64_t code) {
 
 int cross_slot(int64_t code) {
   switch (code) {
-    case ATTR_cross_core_set_flag_pipe_S: return kS;
     case ATTR_cross_core_set_flag_pipe_V: return kV;
     case ATTR_cross_core_set_flag_pipe_M: return kM;
     case ATTR_cross_core_set_flag_pipe_MTE1: return kMTE1;

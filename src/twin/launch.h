@@ -69,6 +69,11 @@ inline int32_t Launch(const char* name, void (*)(P...), uint32_t block_dim, A...
 }  // namespace twin
 }  // namespace tla
 
+namespace AscendC {
+/*! \brief Which cores a build for the CPU imitates. The machine knows from the kernel's type. */
+inline void SetKernelMode(KernelMode) {}
+}  // namespace AscendC
+
 #define ICPU_RUN_KF(kernel, blockDim, ...) tla::twin::Launch(#kernel, kernel, blockDim, ##__VA_ARGS__)
 
 /*! \brief Export `kernel` for the machine. */

@@ -209,7 +209,7 @@ struct GatherMaskParams {
 
 struct MrgSort4Info {
   MrgSort4Info() = default;
-  MrgSort4Info(const uint16_t (&lengths)[4], bool suspend, uint16_t valid, uint16_t repeat)
+  MrgSort4Info(const uint16_t lengths[4], bool suspend, uint16_t valid, uint16_t repeat)
       : ifExhaustedSuspension(suspend), validBit(valid), repeatTimes(repeat) {
     for (int i = 0; i < 4; ++i) elementLengths[i] = lengths[i];
   }

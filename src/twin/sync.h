@@ -64,8 +64,6 @@ constexpr int64_t CrossPipeCode(pipe_t pipe) {
       return tla::ATTR_cross_core_set_flag_pipe_MTE3;
     case PIPE_FIX:
       return tla::ATTR_cross_core_set_flag_pipe_FIX;
-    case PIPE_S:
-      return tla::ATTR_cross_core_set_flag_pipe_S;
     default:
       return -1;
   }

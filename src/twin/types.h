@@ -21,6 +21,7 @@
 
 // What CANN defines in builds for the CPU: launches go through ICPU_RUN_KF instead of <<<>>>.
 #define ASCENDC_CPU_DEBUG 1
+enum class KernelMode { MIX_MODE = 0, AIC_MODE, AIV_MODE };
 
 /*! \brief IEEE binary16. Arithmetic happens in float, as mixed expressions do in Ascend C. */
 struct half {

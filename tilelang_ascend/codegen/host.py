@@ -19,11 +19,13 @@ def emit_host(signature: Signature) -> str:
     """
     out = Writer()
     out.lines(f"// Host launcher of {signature.kernel}.", "#include <cstdint>", "")
+    out.directive("#ifdef ASCENDC_CPU_DEBUG")
+    out.line('#include "tikicpulib.h"')
     if signature.mix:
-        out.directive("#ifndef ASCENDC_CPU_DEBUG")
+        out.directive("#else")
         out.line('extern "C" int32_t rtGetC2cCtrlAddr(uint64_t* addr, uint32_t* len);')
-        out.directive("#endif")
-        out.line()
+    out.directive("#endif")
+    out.line()
     _write_workspace_size(out, signature)
     _write_call(out, signature)
     return out.text()
@@ -64,7 +66,7 @@ def _write_launch(out: Writer, signature: Signature) -> None:
     cpu = ", ".join([signature.kernel, "block_dim", *args, *(["0"] if signature.mix else [])])
     npu = ", ".join([*args, *(["ffts_addr"] if signature.mix else [])])
     out.directive("#ifdef ASCENDC_CPU_DEBUG")
-    out.lines("(void)stream;", f"ICPU_RUN_KF({cpu});")
+    out.lines("(void)stream;", f"AscendC::SetKernelMode(KernelMode::{signature.cpu_mode});", f"ICPU_RUN_KF({cpu});")
     out.directive("#else")
     if signature.mix:
         out.lines("uint64_t ffts_addr = 0;", "uint32_t ffts_len = 0;")

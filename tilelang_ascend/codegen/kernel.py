@@ -18,6 +18,8 @@ KERNEL_TYPES = {
     "aiv_only": "KERNEL_TYPE_AIV_ONLY",
     "mix_1_2": "KERNEL_TYPE_MIX_AIC_1_2",
 }
+#: ascend.kernel_type -> mode of a build for the CPU.
+CPU_MODES = {"aic_only": "AIC_MODE", "aiv_only": "AIV_MODE", "mix_1_2": "MIX_MODE"}
 CORE_TESTS = {"aic": "if ASCEND_IS_AIC {", "aiv": "if ASCEND_IS_AIV {"}
 
 
@@ -25,16 +27,26 @@ CORE_TESTS = {"aic": "if ASCEND_IS_AIC {", "aiv": "if ASCEND_IS_AIV {"}
 class Signature:
     """Names and types of a kernel, shared with the host launcher.
 
-    scalars: (C++ type, name); buffers and workspaces: (element dtype, name); workspace_bytes: per block.
+    kind: ascend.kernel_type; scalars: (C++ type, name); buffers and workspaces: (element dtype, name); workspace_bytes: per block.
     """
 
     kernel: str
-    mix: bool
+    kind: str
     scalars: tuple[tuple[str, str], ...]
     buffers: tuple[tuple[str, str], ...]
     workspaces: tuple[tuple[str, str], ...]
     workspace_bytes: tuple[int, ...]
     addresses: tuple[str, ...]
+
+    @property
+    def mix(self) -> bool:
+        """True when both kinds of cores run."""
+        return self.kind == "mix_1_2"
+
+    @property
+    def cpu_mode(self) -> str:
+        """How a build for the CPU runs the kernel."""
+        return CPU_MODES[self.kind]
 
     @property
     def parameters(self) -> list[str]:
@@ -69,7 +81,7 @@ def _signature(functions: dict[str, PrimFunc], names: Names) -> Signature:
     sizes = [int(n) for n in first.attrs["ascend.workspace_bytes"]] if workspaces else []
     return Signature(
         kernel=names.fresh(str(first.attrs["ascend.kernel_name"]) + "_kernel"),
-        mix=str(first.attrs["ascend.kernel_type"]) == "mix_1_2",
+        kind=str(first.attrs["ascend.kernel_type"]),
         scalars=tuple((CTYPES[dtype_of(s)] if dtype_of(s) != "bool" else "bool", names.of(s)) for s in scalars),
         buffers=tuple((dtype_of(b), names.of(b)) for b in buffers),
         workspaces=tuple((dtype_of(b), names.of(b)) for b in workspaces),
@@ -102,9 +114,6 @@ def _write_function(out: Writer, bodies: dict[str, Body], signature: Signature, 
         out.line(f"KERNEL_TASK_TYPE_DEFAULT({KERNEL_TYPES[str(functions[0].attrs['ascend.kernel_type'])]});")
         if signature.mix:
             out.line("AscendC::SetSyncBaseAddr(ffts_addr);")
-        if len(texts) == 1 and not signature.mix:
-            out.paste(next(iter(texts.values())))
-            return
         for core, text in texts.items():
             with out.block(CORE_TESTS[core]):
                 out.paste(text)

@@ -21,7 +21,7 @@ EVENTS = tuple(dict.fromkeys(AIC_EVENTS + AIV_EVENTS))
 CORE_EVENTS = {"aic": AIC_EVENTS, "aiv": AIV_EVENTS}
 
 BARRIER_PIPES = ("V", "M", "MTE1", "MTE2", "MTE3", "FIX", "ALL")
-CROSS_PIPES = ("V", "M", "MTE1", "MTE2", "MTE3", "FIX", "S")
+CROSS_PIPES = ("V", "M", "MTE1", "MTE2", "MTE3", "FIX")
 #: Pipes of each core kind.
 CORE_PIPES = {"aic": ("S", "M", "MTE1", "MTE2", "MTE3", "FIX"), "aiv": ("S", "V", "MTE2", "MTE3")}
 ATOMIC_OPS = ("add", "max", "min", "none")

@@ -235,8 +235,9 @@ def _check_merge(call: Call):
 _MRG_SORT = vector(
     "mrg_sort", "MrgSort", (dst(), src("s0"), src("s1"), src("s2"), src("s3")),
     (*(_int_arg(f"len{i}", (0, 4095, "uint16_t")) for i in range(_QUEUES)), _VALID_BIT, REPEAT),
+    "{{ const uint16_t lengths[4] = {{{len0}, {len1}, {len2}, {len3}}}; "
     "AscendC::MrgSort<{d.ctype}>({d}, AscendC::MrgSortSrcList<{d.ctype}>{{{s0}, {s1}, {s2}, {s3}}}, "
-    "AscendC::MrgSort4Info{{{{{len0}, {len1}, {len2}, {len3}}}, false, {valid_bit}, {repeat}}})",
+    "AscendC::MrgSort4Info{{lengths, false, {valid_bit}, {repeat}}}); }}",
     "Merge up to four descending queues of 8-byte pairs (score, index) into one; `valid_bit` says which queues take "
     "part.",
     "sort", uniform(same_dtypes(FLOATS), 5),

@@ -34,6 +34,7 @@
     issue_ahead           loads of the next iteration in front of a long computation of this one
     resolve_block_index   block numbers on vector cores of mixed kernels
     check_elements        no element of a dtype the scalar unit does not know is read or written
+    close_cores           a barrier for all pipes at the end of each program
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from .bind_elements import bind_elements
 from .check_bounds import check_bounds
 from .check_elements import check_elements
 from .chunk_nests import chunk_nests
+from .close_cores import close_cores
 from .cut_nests import cut_nests
 from .drop_dead_fills import drop_dead_fills
 from .expand_im2col import expand_im2col
@@ -154,6 +156,7 @@ def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: 
     module = record("split_cores", split_cores(synced))
     module = record("issue_ahead", issue_ahead(module, chip.queue_depth))
     module = check_elements(record("resolve_block_index", resolve_block_index(module)), chip)
+    module = record("close_cores", close_cores(module))
     block_dim = int(synced.attrs["ascend.block_dim"])
     return Lowered(func, module, fitting.memory_map, block_dim, stages, list(sync_plan.notes), fitting.warnings)
 

@@ -1,4 +1,4 @@
-"""Give flags their ids within the few the hardware has: 8 for each pair of pipes, 11 for each block across cores.
+"""Give flags their ids within the few a program may use: 6 for each pair of pipes, 11 for each block across cores.
 
 When ids run out, in this order: flags that can share one id share it; flags of the same statement list are merged (set
 later, waited for earlier); rotating flags stop rotating. What remains is a barrier for all pipes, with a note.

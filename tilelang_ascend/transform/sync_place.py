@@ -10,6 +10,10 @@ from ..ir import For, IfThenElse, While, imm, intrin, seq, stmts_of, substitute_
 from .sync_plan import DRAIN, PRIME, Edge, Slot, SyncPlan
 
 
+SCALAR_SETS = {"aic": "FIX", "aiv": "MTE3"}
+"""Which pipe sets flags between cores for the scalar unit."""
+
+
 def place_sync(func, program: Program, plan: SyncPlan):
     """`func` with the synchronisation of `plan`. Statements carry the attr `core`, which `split_cores` takes off
     again."""
@@ -33,18 +37,22 @@ class _Writer:
 
     def _edge(self, e: Edge) -> None:
         rotate = e.ring if not e.cross else None
-        self._add(e.set_at, self._set(e, rotate.set_form.expr() if rotate else 0, e.src_stmt))
+        self._add(e.set_at, *self._set(e, rotate.set_form.expr() if rotate else 0, e.src_stmt))
         self._add(e.wait_at, self._wait(e, rotate.wait_form.expr() if rotate else 0, e.dst_stmt))
         if e.distance:
             home = e.home
-            self._add(Slot(home.parent, home.position, PRIME), *(self._set(e, v, e.dst_stmt) for v in _primes(e)))
+            self._add(Slot(home.parent, home.position, PRIME), *(s for v in _primes(e) for s in self._set(e, v, e.dst_stmt)))
             self._add(Slot(home.parent, home.position + 1, DRAIN), *(self._wait(e, v, e.src_stmt) for v in _drains(e)))
 
-    def _set(self, e: Edge, value, stmt):
+    def _set(self, e: Edge, value, stmt) -> list:
         (core, source), (_, destination) = LANES[e.src], LANES[e.dst]
-        if e.cross:
-            return intrin("cross_core_set_flag", self._id(e, 0), mode="2", pipe=source, core=core, span=_span(stmt))
-        return intrin("set_flag", self._id(e, value), event=f"{source}_{destination}", core=core, span=_span(stmt))
+        span = _span(stmt)
+        if not e.cross:
+            return [intrin("set_flag", self._id(e, value), event=f"{source}_{destination}", core=core, span=span)]
+        # No flag between cores is set by the scalar unit: it waits until another pipe may do it.
+        first = [intrin("pipe_barrier", pipe="ALL", core=core, span=span)] if source == "S" else []
+        pipe = SCALAR_SETS[core] if source == "S" else source
+        return [*first, intrin("cross_core_set_flag", self._id(e, 0), mode="2", pipe=pipe, core=core, span=span)]
 
     def _wait(self, e: Edge, value, stmt):
         (_, source), (core, destination) = LANES[e.src], LANES[e.dst]

@@ -17,7 +17,8 @@ def test_kernel_types(name, kernel_type):
     text = emit(SAMPLES[name]().module).kernel
     assert re.findall(r"KERNEL_TASK_TYPE_DEFAULT\(KERNEL_TYPE_(\w+)\)", text) == [kernel_type]
     assert text.count("__global__ __aicore__") == 1
-    assert ("ASCEND_IS_AIC" in text) == ("MIX" in kernel_type)
+    guards = {"AIV_ONLY": ["AIV"], "AIC_ONLY": ["AIC"]}.get(kernel_type, ["AIC", "AIV"])
+    assert sorted(re.findall(r"if ASCEND_IS_(AI[CV]) {", text)) == guards
 
 
 def test_only_mix_kernels_take_the_synchronisation_block():
