@@ -142,7 +142,7 @@ def test_cross_core_mutations(drop):
     """Cube core and vector cores hand one buffer to and fro; removing any flag is caught."""
     a, w = np.ones(64, np.float32), np.zeros(64, np.float32)
     vector = _producer(a, w).cross_wait(7).load(ub(512), gm(w), 256)
-    cube = _consumer(w).op("set_value", gm(w, 0, "int32"), 5).cross_set(7, pipe="S")
+    cube = _consumer(w).op("set_value", gm(w, 0, "int32"), 5).barrier("ALL").cross_set(7, pipe="FIX")
     partner = Program().cross_set(1).cross_wait(7)
     assert launch({"a": a, "w": w}, aiv=[vector, partner], aic=cube).ok
     places = [(p, i) for p in (vector, cube, partner) for i, name in enumerate(p.names()) if "cross" in name]

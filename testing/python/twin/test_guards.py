@@ -38,6 +38,8 @@ def local(ctype: str, count: int = 3) -> str:
         ("AscendC::PipeBarrier<PIPE_S>();", "PipeBarrier does not work on the scalar pipe"),
         ("AscendC::SetFlag<AscendC::HardEvent::M_V>(0);", "this pair of pipes has no flags"),
         ("AscendC::CrossCoreSetFlag<4, PIPE_MTE3>(0);", "modes of CrossCoreSetFlag"),
+        ("AscendC::CrossCoreSetFlag<2, PIPE_S>(0);", "CrossCoreSetFlag"),
+        ("AscendC::MrgSort4Info p{{32, 32, 32, 32}, false, 15, 1}; (void)p;", "no matching function"),
         ("AscendC::SetAtomicAdd<uint32_t>();", "atomic writes know"),
         (local("float", 2) + "AscendC::Adds(a, b, 1.0, 64);", "no matching function"),
         (
