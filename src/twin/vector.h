@@ -165,12 +165,6 @@ inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t 
                           tla_line);
 }
 
-template <typename T>
-inline void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count, TLA_LINE) {
-  TLA_REQUIRE(OP_create_vec_index, "CreateVecIndex", T);
-  tla::twin::Issue<tla::OP_create_vec_index>(tla_line, dst.word(), tla::twin::ScalarBits<T>(firstValue), count);
-}
-
 template <typename T, bool isSetMask = true>
 inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const tla::twin::MaskWords& mask,
                  const uint8_t repeatTime, const CopyRepeatParams& p, int32_t tla_line) {

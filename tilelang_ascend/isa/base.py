@@ -202,6 +202,8 @@ class Intrinsic:
     returns: str | None = None
     uses_reserved_ub: bool = False
     """True when the API uses the part of UB the kernel header reserves."""
+    expanded_by: str = ""
+    """Pass that writes other instructions for it; it has no text. Empty for what the hardware has."""
     once: bool = False
     """True when the effect leaves the memories (output, the end of the kernel): one core of a block executes it."""
     ascending: bool = False

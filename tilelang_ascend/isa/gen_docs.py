@@ -63,6 +63,7 @@ def entry(record: Intrinsic) -> str:
     ]
     facts += [f"cost class `{record.cost_class}`"]
     facts += [f"returns {record.returns}"] if record.returns else []
+    facts += [f"no instruction of the hardware: `{record.expanded_by}` writes others for it"] if record.expanded_by else []
     facts += ["uses the reserved part of UB"] if record.uses_reserved_ub else []
     lines += ["* " + ", ".join(facts)]
     for operand in record.operands:
@@ -75,8 +76,8 @@ def entry(record: Intrinsic) -> str:
         lines.append(
             f"* {generation}: " + (_dtypes(record, generation) if record.runs_on(generation) else "not available")
         )
-    lines += [f"* reference: {record.reference}", ""]
-    return "\n".join(lines)
+    lines += [] if record.expanded_by else [f"* reference: {record.reference}"]
+    return "\n".join([*lines, ""])
 
 
 def generate() -> str:

@@ -123,6 +123,7 @@ def render(
     generation: str,
 ) -> str:
     """Ascend C statement (or expression, for instructions that return a value) of one call; see `Intrinsic.render`."""
+    assert not intrin.expanded_by, f"{intrin.name} has no text: {intrin.expanded_by} replaces it"
     assert len(operands) == len(intrin.operands) and len(args) == len(intrin.args), f"{intrin.name}: arity"
     # Scalars have the element type of the data they meet: the last operand (the first may be a bit mask).
     scalar_type = CTYPES[operands[-1][1]] if operands else "int32_t"

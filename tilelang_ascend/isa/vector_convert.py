@@ -250,10 +250,9 @@ _COPY = mask_record(
 )  # fmt: skip
 
 _CREATE_VEC_INDEX = count_record(
-    "create_vec_index", "CreateVecIndex", (dst(),), (Arg("first_value", "float", ctype="T"),),
-    "AscendC::CreateVecIndex({d}, {first_value}, {count})",
-    "d[i] = first_value + i. A software sequence of vector adds on C220.", "create_vec_index",
-    uniform(same_dtypes(("int16", "int32", *FLOATS)), 1), count=COUNT_U32,
+    "create_vec_index", "lane numbers", (dst(),), (Arg("first_value", "float", ctype="T"),), "",
+    "d[i] = first_value + i.", "simple",
+    uniform(same_dtypes(("int16", "int32", *FLOATS)), 1), count=COUNT_U32, expanded_by="expand_lane_numbers",
 )  # fmt: skip
 
 RECORDS = (*_cast_records(), *_duplicate_records(), *_compare_records(), *_select_records(), _COPY, _CREATE_VEC_INDEX)

@@ -27,6 +27,7 @@
     lower_tile_ops        tile ops become instructions
     float8_codes          8-bit floats are bytes where the hardware does not know them
     hoist_invariants      instructions that compute the same in every iteration move in front of the loop
+    expand_lane_numbers   lane numbers come from vector additions
     plan_memory           addresses
     level_vector          independent vector instructions together, with fewer barriers between them
     insert_sync           flags and barriers
@@ -53,6 +54,7 @@ from .close_cores import close_cores
 from .cut_nests import cut_nests
 from .drop_dead_fills import drop_dead_fills
 from .expand_im2col import expand_im2col
+from .expand_lane_numbers import expand_lane_numbers
 from .face_stores import face_stores
 from .float8_codes import float8_codes
 from .fold_clears import fold_clears
@@ -244,12 +246,15 @@ def _attempt(placed: PrimFunc, chip, options: Options, versions: int, temporarie
     hoisted = hoist_invariants(coded, chip)
     if hoisted is not coded:
         try:
-            planned, memory_map = plan_memory(hoisted, chip)
-            return _Fitting([*stages, ("hoist_invariants", hoisted)], planned, memory_map, warnings)
+            expanded = expand_lane_numbers(hoisted)
+            planned, memory_map = plan_memory(expanded, chip)
+            stages_hoisted = [*stages, ("hoist_invariants", hoisted), ("expand_lane_numbers", expanded)]
+            return _Fitting(stages_hoisted, planned, memory_map, warnings)
         except OutOfMemory:
             pass  # Without room the loop computes it again in every iteration.
-    planned, memory_map = plan_memory(coded, chip)
-    return _Fitting(stages, planned, memory_map, warnings)
+    expanded = expand_lane_numbers(coded)
+    planned, memory_map = plan_memory(expanded, chip)
+    return _Fitting([*stages, ("expand_lane_numbers", expanded)], planned, memory_map, warnings)
 
 
 __all__ = ["Lowered", "Options", "lower"]

@@ -81,7 +81,7 @@ def build(generation: str):
     program = Program(generation)
     plan = []
     for record in TABLE.values():
-        if not record.runs_on(generation):
+        if not record.runs_on(generation) or record.expanded_by:
             continue
         core = core_of(record)
         for row in record.signatures[generation] or ((),):
