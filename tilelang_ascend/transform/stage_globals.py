@@ -116,6 +116,7 @@ class _Tile:
             end = imm(extents[k]) if high is None else tirx.min(imm(extents[k]), high)
             if low is not None:
                 starts[k] = tirx.max(low, imm(0))
+                end = end if high is None else tirx.max(end, imm(0))  # the difference of these does not overflow
             if low is not None or high is not None:
                 extents[k] = tirx.max(end - starts[k], imm(0))
         return region(self.buffer, starts, extents), self.box(starts, extents)

@@ -61,6 +61,20 @@ def test_a_condition_overflows_no_sooner_than_its_sides(condition, how):
         np.testing.assert_array_equal(out["B"], [int(holds(i, n, m)) for i in range(N)])
 
 
+def test_a_box_between_two_limits():
+    @T.prim_func
+    def main(n: T.int32, low: T.int32, A: T.Tensor((16, N), "int32"), B: T.Tensor((16, N), "int32")):
+        with T.Kernel(1):
+            for i, j in T.Parallel(16, N):
+                if i >= low and i < n:
+                    B[i, j] = A[i, j]
+
+    kernel = tilelang.compile(main)
+    for n, low in ((9, 5), (LEAST, 5), (LEAST, MOST), (MOST, LEAST), (LEAST + 3, 7)):
+        out = roads.run(kernel, {"A": np.ones((16, N), np.int32), "B": np.zeros((16, N), np.int32)}, {"n": n, "low": low}, text=n == 9)["B"]
+        np.testing.assert_array_equal(out, np.repeat([[int(low <= i < n)] for i in range(16)], N, 1))
+
+
 @pytest.mark.parametrize("u", (2**32 - 5, 7))
 def test_an_unsigned_number_may_be_a_negative_signed_one(u):
     @T.prim_func
