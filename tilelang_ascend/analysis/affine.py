@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from ..ir import Var, const_int, free_vars, imm, sym
 
 
+_LEAST, _MOST = -(1 << 31), (1 << 31) - 1
+"""Ends of the range of int32."""
+
+
 @dataclass(frozen=True)
 class Affine:
     """`sum(coeffs[v] * v) + base`, with constant integer coefficients; `base` is free of the variables."""
@@ -52,4 +56,17 @@ def affine_limits(expr, extents: dict) -> tuple[int, int] | None:
     return None if first is None else (first, first + span - 1)
 
 
-__all__ = ["Affine", "affine", "affine_limits"]
+def difference_fits(a, b, analyzer: sym.Analyzer, plus: int = 0) -> bool:
+    """True if `a - b + plus` surely is an int32 value, as `a` and `b` are."""
+    (low, high), (first, last) = (_range(x, analyzer) for x in (a, b))
+    return low - last + plus >= _LEAST and high - first + plus <= _MOST
+
+
+def _range(e, analyzer: sym.Analyzer) -> tuple[int, int]:
+    if isinstance(e, int):
+        return e, e
+    bound = analyzer.const_int_bound(e)
+    return max(int(bound.min_value), _LEAST), min(int(bound.max_value), _MOST)
+
+
+__all__ = ["Affine", "affine", "affine_limits", "difference_fits"]

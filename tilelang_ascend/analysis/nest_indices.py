@@ -18,7 +18,7 @@ from ..ir import (
     sym,
     tirx,
 )
-from .affine import affine
+from .affine import affine, difference_fits
 from .tile_uses import is_buffer_var, loads_in, uses_of
 
 
@@ -30,10 +30,11 @@ class NestIndices:
     """Which indices of a nest are sums of its loop variables, the rest being the same in all iterations.
 
     loops: (variable, extent) of the nest, outermost first. body: what it holds. stepped: loops inside whose iterations are not looked at
-    together, by their variables. widest: loops inside count with the most iterations they may have.
+    together, by their variables. widest: loops inside count with the most iterations they may have. analyzer: what is known around the nest.
     """
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset = frozenset(), widest: bool = False):
+    def __init__(self, loops, body: Stmt, stepped: frozenset = frozenset(), widest: bool = False, analyzer: sym.Analyzer | None = None):
+        self.analyzer = analyzer or sym.Analyzer()
         self.extents = {v: const_int(e) for v, e in loops}
         # A tile holds what all iterations of the loops inside the nest touch.
         # One that may be left early touches less than that.
@@ -74,10 +75,25 @@ class NestIndices:
         if form is None or self.varies(form.base) or len(form.coeffs) != 1:
             return None
         ((v, step),), base = form.coeffs.items(), form.base
-        base = base if dtype_of(base) == "int32" else tirx.Cast("int32", base)
         if step == 1:  # v + base < 0
-            return v, None, sym.Analyzer().simplify((0 if strict else 1) - base)
-        return (v, sym.Analyzer().simplify(base + (1 if strict else 0)), None) if step == -1 else None
+            end = self._bound(v, (0 if strict else 1) - base, large, small, 0 if strict else 1)
+            return None if end is None else (v, None, end)
+        if step != -1:
+            return None
+        first = self._bound(v, base + (1 if strict else 0), small, large, 1 if strict else 0)
+        return None if first is None else (v, first, None)
+
+    def _bound(self, v, exact, a, b, plus: int):
+        """`exact`, which is `a - b + plus` without the loop variables, as an int32; where int32 may not hold it, as the nearest number within
+        the loop. None if `a` and `b` are no sums of their own."""
+        forms, extent = [affine(x, list(self.extents)) for x in (a, b)], self.extents[v]
+        if None in forms or extent is None:
+            return None
+        a, b = (f.base for f in forms)
+        if dtype_of(exact) == "int32" and difference_fits(a, b, self.analyzer, plus):
+            return sym.Analyzer().simplify(exact)
+        wide = tirx.Cast("int64", a) - tirx.Cast("int64", b) + imm(plus, "int64")
+        return tirx.Cast("int32", tirx.max(tirx.min(wide, imm(extent, "int64")), imm(0, "int64")))
 
     def varies(self, base) -> bool:
         """True if the constant part of an index depends on what the nest computes."""

@@ -295,7 +295,7 @@ def facts_about(func: PrimFunc) -> ValueFacts:
 
     The latter is an induction: assume it of all, drop those of which a store leaves it open, until the assumption is stable.
     """
-    sizes = [v for v in shape_vars(p for p in func.params if is_buffer_var(p)) if dtype_of(v).startswith("int")]
+    sizes = sizes_of(func)
     stores = [s for s in statements(func.body) if isinstance(s, BufferStore) and is_scalar_var(s.buffer)]
     found = {s.buffer for s in stores if dtype_of(s.buffer).startswith("int")}
     while True:
@@ -305,10 +305,20 @@ def facts_about(func: PrimFunc) -> ValueFacts:
         found -= failed
 
 
+def sizes_of(func: PrimFunc) -> list[Var]:
+    """The signed variables in shapes and strides of the parameters of `func`."""
+    return [v for v in shape_vars(p for p in func.params if is_buffer_var(p)) if dtype_of(v).startswith("int")]
+
+
+def tell_sizes(analyzer: sym.Analyzer, sizes) -> None:
+    """Tell an analyzer that sizes are not negative."""
+    for v in sizes:
+        analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(_LARGEST, dtype_of(v))))
+
+
 def _start(sizes: list[Var], never_negative: set) -> ValueFacts:
     facts = ValueFacts(frozenset(never_negative))
-    for v in sizes:
-        facts.analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(_LARGEST, dtype_of(v))))
+    tell_sizes(facts.analyzer, sizes)
     return facts
 
 
@@ -325,4 +335,4 @@ def _stores_left_open(body: Stmt, facts: ValueFacts, scalars: set) -> set:
     return failed
 
 
-__all__ = ["ValueFacts", "assume_rest", "facts_about", "leaves", "shape_vars", "walk_with_facts"]
+__all__ = ["ValueFacts", "assume_rest", "facts_about", "leaves", "shape_vars", "sizes_of", "tell_sizes", "walk_with_facts"]

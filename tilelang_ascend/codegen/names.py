@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .scalars import HELPERS
+
 _CPP_WORDS = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr
 const_cast continue decltype default delete do double dynamic_cast else enum explicit export extern false
@@ -13,13 +15,24 @@ struct switch template this thread_local throw true try typedef typeid typename 
 void volatile wchar_t while xor xor_eq main
 """
 _FIXED_WORDS = """
-AscendC half bfloat16_t fp8_e4m3fn_t fp8_e5m2_t GM_ADDR FloorDiv FloorMod Min Max BitCast
+AscendC half bfloat16_t fp8_e4m3fn_t fp8_e5m2_t GM_ADDR
+int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t size_t
 pipe call workspace workspace_bytes block_dim stream ffts_addr ffts_len
 """
 # The table's templates open blocks of their own with these variables; a user's variable in an argument would be hidden.
 _TEMPLATE_WORDS = "mask p kept listd lists"
 
-RESERVED = frozenset((_CPP_WORDS + _FIXED_WORDS + _TEMPLATE_WORDS).split())
+_MACRO_WORDS = """
+NULL EOF NAN INFINITY CHAR_BIT RAND_MAX BUFSIZ BYTE_ORDER BIG_ENDIAN LITTLE_ENDIAN errno stdin stdout stderr assert
+ASCEND_IS_AIC ASCEND_IS_AIV ASCEND_IS_NOT_AIC ASCEND_IS_NOT_AIV KERNEL_TASK_TYPE_DEFAULT ICPU_RUN_KF ASCENDC_CPU_DEBUG
+"""
+# Families of macros of the standard headers: limits, and constants of <cmath>.
+_MACROS = re.compile(
+    r"(U?(INT|LONG|LLONG|SHRT|CHAR)|SCHAR|U?INT(8|16|32|64|PTR|MAX)|SIZE|PTRDIFF|WCHAR)_(MIN|MAX)|(FLT|L?DBL)_[A-Z0-9_]+|HUGE_VAL[FL]?"
+    r"|M_(E|LOG2E|LOG10E|LN2|LN10|PI|PI_2|PI_4|1_PI|2_PI|2_SQRTPI|SQRT2|SQRT1_2)f?"
+)
+
+RESERVED = frozenset((_CPP_WORDS + _FIXED_WORDS + _MACRO_WORDS + _TEMPLATE_WORDS).split()) | frozenset(HELPERS)
 """Names the emitted text cannot give to the user's variables."""
 
 
@@ -44,6 +57,7 @@ class Names:
     def fresh(self, hint: str) -> str:
         """A new identifier close to `hint`."""
         base = identifier(hint)
+        base = "v_" + base if _MACROS.fullmatch(base) else base
         name, count = base, 0
         while name in self._taken:
             count += 1

@@ -12,9 +12,10 @@ def is_nonnegative(e, known: set) -> bool:
     if isinstance(e, (Var, TensorLoad)):
         return e in known or dtype_of(e).startswith("uint")
     if isinstance(e, tirx.Cast):
-        source = dtype_of(e.value)
-        widens = "int" in source and itemsize(source) <= itemsize(dtype_of(e))
-        return widens and is_nonnegative(e.value, known)
+        source, target = dtype_of(e.value), dtype_of(e)
+        # Half of the unsigned numbers of a width are negative as signed ones.
+        spare = 1 if source.startswith("uint") and target.startswith("int") else 0
+        return "int" in source and itemsize(source) + spare <= itemsize(target) and is_nonnegative(e.value, known)
     if isinstance(e, tirx.FloorMod):
         return is_nonnegative(e.b, known)
     if isinstance(e, (tirx.Add, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.Min)):

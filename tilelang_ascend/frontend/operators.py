@@ -331,7 +331,7 @@ def power(a, b):
     """
     exponent = constant(b)
     base = as_scalar(a)
-    whole = isinstance(exponent, (int, float)) and exponent == int(exponent) and exponent >= 0
+    whole = isinstance(exponent, (int, float)) and math.isfinite(exponent) and exponent == int(exponent) and exponent >= 0
     if whole and (exponent <= 4 or isinstance(exponent, int) and not is_float(dtype_of(base))):
         result = _product(base, int(exponent))
         to_float = isinstance(exponent, float) and not is_float(dtype_of(base))

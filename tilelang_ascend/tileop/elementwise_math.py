@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from . import math_exponential, math_special, math_trigonometric
+from . import math_exponential, math_remainder, math_special, math_trigonometric
 from .vector_convert import Unsupported
 from .vector_graph import Node
 
@@ -36,7 +36,9 @@ def copysign(o, x, y):
 
 
 NATIVE = {"rsqrt": rsqrt, "isnan": isnan}
-IN_FLOAT32 = {**math_exponential.FUNCTIONS, **math_trigonometric.FUNCTIONS, **math_special.FUNCTIONS, "copysign": copysign}
+IN_FLOAT32 = {
+    **math_exponential.FUNCTIONS, **math_remainder.FUNCTIONS, **math_trigonometric.FUNCTIONS, **math_special.FUNCTIONS, "copysign": copysign,
+}  # fmt: skip
 
 
 def function(o, name: str, args: list[Node]) -> Node:
@@ -54,8 +56,6 @@ def function(o, name: str, args: list[Node]) -> Node:
         return NATIVE[name](o, *args)
     if o.fast and name in math_special.FAST_NATIVE:
         return math_special.FAST_NATIVE[name](o, *args)
-    if name == "fmod":
-        return float_division(o, "truncmod", *args)
     if name in IN_FLOAT32:
         out = through_float32(o, IN_FLOAT32[name], args)
         if name in math_special.ONE_PLUS:
@@ -84,15 +84,18 @@ def through_float32(o, build, args: list[Node]) -> Node:
 
 
 def float_division(o, name: str, a: Node, b: Node) -> Node:
-    """``/`` and the floor / truncated forms of floats; remainders are exact while the quotient is below 2**24. float16 whole quotients
-    and remainders are computed in float32: rounded to float16, a quotient may reach the next integer."""
+    """``/`` and the floor / truncated forms of floats. ``//`` and ``%`` are what CUDA makes of them: the floor of the rounded quotient, and
+    ``a - floor(a / b) * b``, rounded after every operation. float16 whole quotients and remainders are computed in float32: rounded to
+    float16, a quotient may reach the next integer."""
     if name == "truncdiv":
         return o.div(a, b)
+    if name == "truncmod":
+        return through_float32(o, math_remainder.fmod, [a, b])
     return through_float32(o, lambda o, x, y: _whole_division(o, name, x, y), [a, b])
 
 
 def _whole_division(o, name: str, a: Node, b: Node) -> Node:
-    whole = o.cast(o.div(a, b), "float32", "floor" if name.startswith("floor") else "trunc")
+    whole = o.cast(o.div(a, b), "float32", "floor")
     return whole if name == "floordiv" else o.sub(a, o.mul(whole, b))
 
 

@@ -99,7 +99,7 @@ def _constant_power(o, a, exponent: float):
         return o.unary("sqrt", a)
     if exponent == -0.5:
         return o.div(1.0, o.unary("sqrt", a))
-    if exponent != int(exponent) or abs(exponent) > _MAX_POWER:
+    if not abs(exponent) <= _MAX_POWER or exponent != int(exponent):
         return None
     n = int(abs(exponent))
     square = o.mul(a, a) if n > 1 else a

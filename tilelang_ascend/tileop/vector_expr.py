@@ -7,7 +7,8 @@ are clamped into it, because all lanes are read whatever the condition says.
 
 from __future__ import annotations
 
-from ..ir import Call, TensorLoad, Var, const_int, dtype_of, is_buffer_var, itemsize, op_name, scope_of, tirx, walk_expr
+from ..analysis.affine import difference_fits
+from ..ir import Call, TensorLoad, Var, const_int, dtype_of, is_buffer_var, itemsize, op_name, scope_of, sym, tirx, walk_expr
 from . import elementwise_math, vector_int
 from .affine import Affine, affine, constant, is_integer, is_scalar_var, scale
 from .affine import add as add_affine
@@ -194,7 +195,7 @@ class ExprLowering:
         low, high = sum(min(x, 0) for x in ends), sum(max(x, 0) for x in ends)
         if max(-low, high) + 1 >= _EXACT_F32:
             return None
-        bound = scale(rest, -1).expr(dtype_of(e.a))
+        bound = scale(rest, -1).expr("int32" if self._sides_meet(e) else "int64")
         if isinstance(bound, int):
             limit = self.g.const(min(max(bound, low - 1), high + 1), "float32")
         else:
@@ -202,6 +203,14 @@ class ExprLowering:
             clamped = tirx.Min(tirx.Max(bound, tirx.const(low - 1, dtype)), tirx.const(high + 1, dtype))
             limit = self.g.scalar(tirx.Cast("float32", clamped))
         return self.g.compare(mode, self.index_node(coefficients, constant(0), "float32"), limit)
+
+    def _sides_meet(self, e) -> bool:
+        """True when the lane-invariant difference of the sides of a comparison, which do not overflow, surely is an int32."""
+        sides = [self.split(x) for x in (e.a, e.b)]
+        if dtype_of(e.a) == "int64" or None in sides:
+            return False
+        a, b = (rest.expr() for _, rest in sides)
+        return difference_fits(b, a, self.ctx.analyzer or sym.Analyzer())
 
     def under(self, m: Node, build):
         """`build()` with loads guarded, because they may be reached only where `m` holds."""

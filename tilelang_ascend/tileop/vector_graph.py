@@ -9,18 +9,30 @@ dtype `mask` is a bit mask, one bit for each lane, the result of compares and th
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import dataclass, field
 
-from ..ir import FloatImm, IntImm, dtype_of, tirx
+import ml_dtypes
+import numpy as np
+
+from ..ir import FloatImm, IntImm, dtype_of, itemsize, tirx
 
 MASK = "mask"
 SCALAR_OPS = ("const", "scalar", "element")
 FLOAT_DTYPES = ("float16", "float32")
 
+
+def _largest(a, b):
+    """The larger of two numbers as instructions have it: NaN wins, and -0 lies below 0."""
+    if a != a or b != b:
+        return math.nan
+    return max(a, b, key=lambda x: (x, math.copysign(1, x)))
+
+
 _FOLD = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "max": max, "min": min,
+    "max": _largest, "min": lambda a, b: -_largest(-a, -b),
 }  # fmt: skip
 _SCALAR_EXPR = {"add": tirx.Add, "sub": tirx.Sub, "mul": tirx.Mul, "div": tirx.Div, "max": tirx.Max, "min": tirx.Min}
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -51,6 +63,32 @@ class Node:
 
     def __repr__(self):
         return f"{self.op}:{self.dtype}{list(self.axes)}({', '.join(map(repr, self.args))})"
+
+
+def as_held(value, dtype: str):
+    """A Python number as a dtype holds it: floats rounded to nearest even, integers wrapped."""
+    if dtype.startswith(("float", "bfloat")):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.dtype(getattr(ml_dtypes, dtype, dtype)).type(value))
+    if dtype == "bool":
+        return int(value != 0)
+    bits = 8 * itemsize(dtype)
+    low = 0 if dtype.startswith("uint") else -(1 << (bits - 1))
+    return (int(value) - low) % (1 << bits) + low
+
+
+def truncated(value: float, dtype: str):
+    """A float as `dtype`: integers are truncated towards zero, and what they do not hold is the nearest they do; NaN is 0. uint16 and uint32
+    are the low bits of a wider integer."""
+    if dtype == "bool" or "int" not in dtype:
+        return value
+    if math.isnan(value):
+        return 0
+    bits = 8 * itemsize(dtype)
+    low, high = (0, (1 << bits) - 1) if dtype.startswith("uint") else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    if dtype in ("uint16", "uint32"):
+        low, high = -(1 << 31), max(high, (1 << 31) - 1)
+    return int(min(max(value, low), high))
 
 
 def expr_key(e):
@@ -90,8 +128,8 @@ class Graph:
     # -- scalars ------------------------------------------------------------------------------------------------------
 
     def const(self, value, dtype: str) -> Node:
-        """A number known at compile time."""
-        value = float(value) if dtype.startswith(("float", "bfloat")) else int(value)
+        """A number known at compile time, as its dtype holds it: rounded or wrapped."""
+        value = as_held(value, dtype)
         return self.node("const", dtype, attrs=(value,), key=(repr(value),))
 
     def scalar(self, e, args=()) -> Node:
@@ -118,7 +156,7 @@ class Graph:
     def scalar_cast(self, a: Node, dtype: str) -> Node:
         """A scalar in another dtype, converted by the scalar unit."""
         if a.op == "const":
-            return self.const(a.value, dtype)
+            return self.const(truncated(a.value, dtype) if isinstance(a.value, float) else a.value, dtype)
         return self.scalar_op(lambda x: tirx.Cast(dtype, x), a)
 
     def scalar_reinterpret(self, a: Node, dtype: str) -> Node:
@@ -132,20 +170,11 @@ class Graph:
         assert a.dtype == b.dtype, (name, a, b)
         if a.is_scalar and b.is_scalar:
             if a.op == b.op == "const" and name in _FOLD and a.dtype in ("float32", "int32"):
-                return self._folded(_FOLD[name](a.value, b.value), a.dtype)
+                return self.const(_FOLD[name](a.value, b.value), a.dtype)
             return self.scalar_op(_SCALAR_EXPR[name], a, b)
         if name in _WITH_SCALAR and (a.is_scalar or b.is_scalar):
             return _WITH_SCALAR[name](self, a, b)
         return self.node(name, a.dtype, (self.tile(a), self.tile(b)))
-
-    def _folded(self, value, dtype: str) -> Node:
-        if dtype == "int32":
-            value = (int(value) + 2**31) % 2**32 - 2**31
-        else:
-            import numpy as np
-
-            value = float(np.float32(value))
-        return self.const(value, dtype)
 
     def with_scalar(self, name: str, a: Node, s: Node) -> Node:
         """An instruction with a scalar operand: ``adds muls maxs mins leaky_relu shift_left shift_right``."""
@@ -263,8 +292,6 @@ def _div(g: Graph, a: Node, b: Node) -> Node:
 
 def power_of_two(value: float) -> bool:
     """True when 1 / value is exact in float16 and float32 without becoming denormal."""
-    import math
-
     return (
         value != 0 and math.isfinite(value) and abs(math.frexp(value)[0]) == 0.5 and 2.0**-14 <= abs(value) <= 2.0**14
     )

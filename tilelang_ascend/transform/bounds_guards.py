@@ -33,6 +33,7 @@ from ..ir import (
     seq,
     statements,
     stmts_of,
+    sym,
     tirx,
 )
 from .store_selected import fills_hull
@@ -40,12 +41,12 @@ from .store_selected import fills_hull
 
 class DropBoundsGuards(StmtMutator):
     """Rewrites the body of one nest. `limits`: {buffer: {loop variable: (first, end)}} of stores whose conditions became limits.
-    `order`: which tensors are accessed in program order, element by element or in one tile."""
+    `order`: which tensors are accessed in program order, element by element or in one tile. `analyzer`: what is known around the nest."""
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset, order: NestOrder):
+    def __init__(self, loops, body: Stmt, stepped: frozenset, order: NestOrder, analyzer: sym.Analyzer):
         self.order = order
         self.limits: dict = {}
-        self.nest = NestIndices(loops, body, stepped)
+        self.nest = NestIndices(loops, body, stepped, analyzer=analyzer)
         self.stores = [x.buffer for x in statements(body) if isinstance(x, BufferStore)]
         self.data = _Data(body)
         self.inside = 0

@@ -30,6 +30,7 @@ from ..analysis.nest_order import NestOrder
 from ..analysis.owned_tiles import OwnedTiles
 from ..analysis.safe_values import safe_values
 from ..analysis.tile_uses import IN_ORDER, is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
+from ..analysis.value_facts import sizes_of, tell_sizes
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -115,6 +116,7 @@ class _Tile:
             end = imm(extents[k]) if high is None else tirx.min(imm(extents[k]), high)
             if low is not None:
                 starts[k] = tirx.max(low, imm(0))
+                end = end if high is None else tirx.max(end, imm(0))  # the difference of these does not overflow
             if low is not None or high is not None:
                 extents[k] = tirx.max(end - starts[k], imm(0))
         return region(self.buffer, starts, extents), self.box(starts, extents)
@@ -136,15 +138,17 @@ class _Tile:
 
 @dataclass(frozen=True)
 class _Launch:
-    """What nests of one function have around them: the axes of its grids with their sizes, and what its tensors read as outside of their
-    bounds, where that is not 0."""
+    """What nests of one function have around them: the axes of its grids with their sizes, what its tensors read as outside of their
+    bounds, where that is not 0, and the sizes of its tensors that are known at run time."""
 
     axes: tuple
     outside: dict
+    sizes: tuple
 
     @classmethod
     def of(cls, func: PrimFunc) -> _Launch:
-        return cls(tuple((s.loop_var, s.extent) for s in statements(func.body) if is_grid_axis(s)), safe_values(func))
+        axes = tuple((s.loop_var, s.extent) for s in statements(func.body) if is_grid_axis(s))
+        return cls(axes, safe_values(func), tuple(sizes_of(func)))
 
     def analyzer(self, extents: dict) -> sym.Analyzer:
         """Knows the ranges of the axes and of loop variables."""
@@ -152,6 +156,12 @@ class _Launch:
         for v, n in (*self.axes, *extents.items()):
             if n is not None:
                 analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), n if not isinstance(n, int) else imm(n, dtype_of(v))))
+        return analyzer
+
+    def facts(self) -> sym.Analyzer:
+        """Knows the ranges of the axes, and that sizes are not negative."""
+        analyzer = self.analyzer({})
+        tell_sizes(analyzer, self.sizes)
         return analyzer
 
 
@@ -393,7 +403,7 @@ class _StageNests(StmtMutator):
         body = inline_index_binds(body)
         order = NestOrder(loops, body, stepped)
         in_order = order.in_order
-        guards = DropBoundsGuards(loops, body, stepped, order)
+        guards = DropBoundsGuards(loops, body, stepped, order, self.launch.facts())
         plain = body
         body = guards(body)
         stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch)

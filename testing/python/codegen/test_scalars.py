@@ -103,6 +103,10 @@ def test_names_keep_the_users_spelling_and_never_clash():
     names = Names()
     first, second, keyword, template = (Var(n, "int32") for n in ("A_shared", "A_shared", "class", "mask"))
     assert [names.of(v) for v in (first, second, keyword, template)] == ["A_shared", "A_shared_1", "class_1", "mask_1"]
+    # What headers and the emitted text define: helpers, types, macros.
+    hints = ("ShiftLeft", "ToInteger", "TruncDiv", "int32_t", "NULL", "ASCEND_IS_AIV", "INT_MAX", "M_PI", "UINT8_MAX", "M_tile", "x_t")
+    given = [names.of(Var(n, "int32")) for n in hints]
+    assert given[:6] == [n + "_1" for n in hints[:6]] and given[6:9] == ["v_" + n for n in hints[6:9]] and given[9:] == ["M_tile", "x_t"]
     assert names.of(first) == "A_shared"
 
 

@@ -94,7 +94,7 @@ CASES = (
     Case("truncmod", INTEGERS, lambda x, y, a: T.truncmod(x, y), lambda x, y, a: np.fmod(x, y)),
     Case("float //", FLOATS, lambda x, y, a: x // y, lambda x, y, a: _float(lambda x, y: np.floor(x / y))(x, y)),
     Case("float %", FLOATS, lambda x, y, a: x % y, lambda x, y, a: _float(lambda x, y: x - np.floor(x / y) * y)(x, y)),
-    Case("fmod", FLOATS, lambda x, y, a: T.fmod(x, y), lambda x, y, a: _float(lambda x, y: x - np.trunc(x / y) * y)(x, y)),
+    Case("fmod", FLOATS, lambda x, y, a: T.fmod(x, y), lambda x, y, a: _float(np.fmod)(x, y)),
     Case("// 2.0", FLOATS, lambda x, y, a: x // 2.0, lambda x, y, a: _float(lambda x: np.floor(x / 2))(x)),
     # with constants
     Case("plus 5", INTEGERS, lambda x, y, a: x + 5, lambda x, y, a: x + 5),

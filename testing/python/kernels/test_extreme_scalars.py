@@ -1,0 +1,148 @@
+"""Scalars at the ends of their dtype: conditions that must not overflow where the kernel does not, unsigned numbers as signed ones,
+constants that their dtype does not hold."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+N = 64
+MOST = 2**31 - 1
+LEAST = -(2**31)
+
+CONDITIONS = {
+    "i - n < m": (lambda i, n, m: i - n < m, [(5, MOST), (MOST, MOST), (3, 40)]),
+    "i + n < m": (lambda i, n, m: i + n < m, [(-5, MOST), (7, LEAST), (LEAST, 7), (3, 40)]),
+    "i + 1 < m": (lambda i, n, m: i + 1 < m, [(0, LEAST), (0, MOST), (0, 40)]),
+    "i <= m": (lambda i, n, m: i <= m, [(0, LEAST), (0, MOST), (0, 40)]),
+    "i - 1 >= n": (lambda i, n, m: i - 1 >= n, [(MOST, 0), (LEAST, 0), (40, 0)]),
+    "m - i > n": (lambda i, n, m: m - i > n, [(-5, MOST), (2**30, -(2**30) - 2**29), (3, 40)]),
+    "2 * i + n == m": (lambda i, n, m: 2 * i + n == m, [(-5, MOST), (LEAST, LEAST + 8)]),
+}
+
+
+def guarded(how, holds):
+    @T.prim_func
+    def main(n: T.int32, m: T.int32, A: T.Tensor((N,), "int32"), B: T.Tensor((N,), "int32")):
+        with T.Kernel(1):
+            b = T.alloc_shared((N,), "int32")
+            T.clear(b)
+            if how == "chosen":
+                for i in T.Parallel(N):
+                    b[i] = T.if_then_else(holds(i, n, m), A[i], 0)
+            elif how == "masked":
+                for i in T.Parallel(N):
+                    if holds(i, n, m):
+                        b[i] = 1
+            elif how == "two axes":
+                for i, j in T.Parallel(8, 8):
+                    if holds(i * 8 + j, n, m):
+                        b[i * 8 + j] = A[i * 8 + j]
+            if how == "stored":
+                for i in T.Parallel(N):
+                    if holds(i, n, m):
+                        B[i] = A[i]
+            else:
+                T.copy(b, B)
+
+    return main
+
+
+@pytest.mark.parametrize("how", ("chosen", "masked", "two axes", "stored"))
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_condition_overflows_no_sooner_than_its_sides(condition, how):
+    holds, pairs = CONDITIONS[condition]
+    kernel = tilelang.compile(guarded(how, holds))
+    for n, m in pairs:
+        arrays = {"A": np.ones(N, np.int32), "B": np.zeros(N, np.int32)}
+        out = roads.run(kernel, arrays, {"n": n, "m": m}, text=condition == "i - n < m" and (n, m) == (3, 40))
+        np.testing.assert_array_equal(out["B"], [int(holds(i, n, m)) for i in range(N)])
+
+
+def test_a_box_between_two_limits():
+    @T.prim_func
+    def main(n: T.int32, low: T.int32, A: T.Tensor((16, N), "int32"), B: T.Tensor((16, N), "int32")):
+        with T.Kernel(1):
+            for i, j in T.Parallel(16, N):
+                if i >= low and i < n:
+                    B[i, j] = A[i, j]
+
+    kernel = tilelang.compile(main)
+    for n, low in ((9, 5), (LEAST, 5), (LEAST, MOST), (MOST, LEAST), (LEAST + 3, 7)):
+        out = roads.run(kernel, {"A": np.ones((16, N), np.int32), "B": np.zeros((16, N), np.int32)}, {"n": n, "low": low}, text=n == 9)["B"]
+        np.testing.assert_array_equal(out, np.repeat([[int(low <= i < n)] for i in range(16)], N, 1))
+
+
+@pytest.mark.parametrize("u", (2**32 - 5, 7))
+def test_an_unsigned_number_may_be_a_negative_signed_one(u):
+    @T.prim_func
+    def main(u: T.uint32, B: T.Tensor((8,), "int32")):
+        with T.Kernel(1):
+            B[0] = T.cast(u, "int32") // 3
+            B[1] = T.cast(u, "int32") % 7
+            B[2] = T.truncdiv(T.cast(u, "int32"), 3)
+            B[3] = T.truncmod(T.cast(u, "int32"), 3)
+            for i in T.serial(4, 8):
+                B[i] = (T.cast(u, "int32") + i) // 4
+
+    out = roads.run(tilelang.compile(main), {"B": np.zeros(8, np.int32)}, {"u": u})["B"]
+    s = int(np.uint32(u).astype(np.int32))
+    np.testing.assert_array_equal(out, [s // 3, s % 7, int(s / 3), int(np.fmod(s, 3)), *((s + i) // 4 for i in range(4, 8))])
+
+
+CASTS = [
+    ("int32", "uint16", -1, 65535), ("int32", "int8", 300, 44), ("int32", "uint8", -1, 255), ("float32", "int32", "nan", 0),
+    ("float32", "int32", "inf", MOST), ("float32", "int8", 300.7, 127), ("float32", "uint8", -3.5, 0), ("float32", "bool", 0.5, 1),
+    ("float16", "float32", 0.1, float(np.float16(0.1))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source, target, number, want", CASTS)
+def test_constants_are_converted_as_variables_are(source, target, number, want):
+    number = float(number) if isinstance(number, str) else number
+
+    @T.prim_func
+    def main(B: T.Tensor((N,), target)):
+        with T.Kernel(1):
+            b = T.alloc_shared((N,), target)
+            for i in T.Parallel(N):
+                x = T.alloc_var(source)
+                x = number
+                b[i] = T.cast(x, target)
+            T.copy(b, B)
+
+    out = roads.run(tilelang.compile(main), {"B": np.zeros(N, target)})["B"]
+    np.testing.assert_array_equal(out, np.full(N, want, target))
+
+
+@pytest.mark.parametrize("divisor", (LEAST, MOST, -(2**30), 2**30 + 1))
+def test_division_by_the_ends_of_int32(divisor):
+    a = np.array([LEAST, LEAST + 1, -(2**30), -7, -1, 0, 1, 7, 2**30, 2**30 + 1, MOST - 1, MOST], np.int64)
+
+    @T.prim_func
+    def main(A: T.Tensor((12,), "int32"), B: T.Tensor((2, 12), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(12):
+                B[0, i] = A[i] // divisor
+                B[1, i] = A[i] % divisor
+
+    out = roads.run(tilelang.compile(main), {"A": a.astype(np.int32), "B": np.zeros((2, 12), np.int32)})["B"]
+    np.testing.assert_array_equal(out, [a // divisor, a % divisor])
+
+
+@pytest.mark.parametrize("exponent", ("inf", "-inf", "nan", "1e30", "-1e30"))
+def test_powers_with_extreme_exponents(exponent):
+    exponent = float(exponent)
+    x = np.array([0, 1, -1, 2, -2, 0.5, -0.5, np.inf, -np.inf, np.nan, 3e38, -3e38], np.float32)
+
+    @T.prim_func
+    def main(A: T.Tensor((12,), "float32"), B: T.Tensor((12,), "float32")):
+        with T.Kernel(1):
+            for i in T.Parallel(12):
+                B[i] = T.pow(A[i], T.float32(exponent))
+
+    out = roads.run(tilelang.compile(main), {"A": x, "B": np.zeros(12, np.float32)})["B"]
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out, np.power(x, np.float32(exponent)))
