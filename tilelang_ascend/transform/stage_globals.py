@@ -102,6 +102,8 @@ class _Tile:
         self.buffer = decl_buffer([extents[d] for d in kept], dtype_of(buffer), f"{buffer.name}_t", scope="shared.ub")
         self.source = buffer
         self.read = self.written = False
+        self.walked: set = set()
+        """Loop variables whose iterations use different elements."""
         # A copy region has the rank of the GM buffer; the tile drops unit dimensions.
         self.region = region(buffer, mins, extents)
 
@@ -261,6 +263,7 @@ class _Stager(StmtMutator):
         else:
             t = _Tile(buffer, mins, extents, forms)
             tiles.append(t)
+        t.walked |= {v for f in forms or () for v in f.coeffs}
         local = [self.analyzer.simplify(indices[d] - mins[d]) for d in t.kept]
         return t, local
 
@@ -386,6 +389,10 @@ class _StageNests(StmtMutator):
             return [with_regions(s, gm, full_region(raw)), nest]
         return [nest, with_regions(s, full_region(raw), gm)]
 
+    def shares(self, fixed: int) -> int:
+        """Bytes for what grows with the nest, beside `fixed` bytes that do not."""
+        return max(self.budget - fixed, min(self.budget // 4, self.most - fixed), 0)
+
     def stage(self, nest: For, stepped: frozenset = frozenset()):
         """Stage one nest, cutting it if its tiles are too large. Where one iteration needs more than there is, loops inside the nest are
         `stepped`: what their variables index is reached element by element."""
@@ -404,10 +411,12 @@ class _StageNests(StmtMutator):
             new_body = stager(body)
         if not stager.tiles and not stager.tables:
             return rebuild_nest(nest, loops, body, in_order)
+        # What every iteration uses takes its room however short the nest is: only the rest can be cut.
+        fixed = sum(t.nbytes for t in stager.tiles if loops[0][0] not in t.walked)
         total = sum(t.nbytes for t in stager.tiles)
         # A loop whose length is known only at run time is not cut.
         outer, selections = const_int(loops[0][1]) or 1, {}
-        if total <= self.budget or outer == 1:
+        if total - fixed <= self.shares(fixed) or outer == 1:
             for t in stager.tiles:
                 if not t.written or covers(loops, new_body, t.buffer):
                     continue
@@ -416,9 +425,13 @@ class _StageNests(StmtMutator):
                     t.read = True  # Nobody else has these elements: those not stored to go back as they came.
                 else:
                     selections[t] = Selection(t.buffer, rows)
-            total += sum(s.nbytes for s in selections.values())
-        if total > self.budget and outer > 1:
-            rows = even_chunk(outer, max(1, outer * self.budget // total))
+            # Selected elements are spread tile after tile.
+            spread = max((s.spread_bytes for s in selections.values()), default=0)
+            fixed += spread
+            total += sum(s.nbytes for s in selections.values()) + spread
+        room = self.shares(fixed)
+        if total - fixed > room and outer > 1:
+            rows = even_chunk(outer, max(1, outer * room // (total - fixed)))
             return cut_nest(rebuild_nest(nest, loops, plain), rows, self.stage)
         inner = frozenset(s.loop_var for s in statements(body) if isinstance(s, For))
         if total > self.most and inner - stepped:
