@@ -24,8 +24,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 
-from ..analysis.nest_indices import NestIndices, implied_by_bounds
+from ..analysis.affine import affine
+from ..analysis.nest_indices import NestIndices, ReadLimits, implied_by_bounds
 from ..analysis.nest_order import NestOrder
 from ..analysis.owned_tiles import OwnedTiles
 from ..analysis.safe_values import safe_values
@@ -60,6 +62,7 @@ from ..ir import (
     scope_of,
     seq,
     statements,
+    structural_equal,
     substitute,
     sym,
     tile_op,
@@ -104,6 +107,8 @@ class _Tile:
         self.read = self.written = False
         self.walked: set = set()
         """Loop variables whose iterations use different elements."""
+        self.reach: list = [[] for _ in kept]
+        """For each dimension: where the reads end, as indices of the tile; None for those that may go to its end."""
         # A copy region has the rank of the GM buffer; the tile drops unit dimensions.
         self.region = region(buffer, mins, extents)
 
@@ -120,6 +125,33 @@ class _Tile:
             if low is not None or high is not None:
                 extents[k] = tirx.max(end - starts[k], imm(0))
         return region(self.buffer, starts, extents), self.box(starts, extents)
+
+    def read_whole(self) -> None:
+        """Every element is read."""
+        self.read = True
+        self.reach = [[] for _ in self.kept]
+
+    def reads_up_to(self, ends: dict, local) -> None:
+        """The element at `local` is read, by iterations below `ends` of the loop variables."""
+        for reach, index in zip(self.reach, local):
+            form = affine(index, list(ends)) if ends else None
+            one = form is not None and list(form.coeffs.values()) == [1] and const_int(form.base) is not None
+            end = sym.Analyzer().simplify(ends[next(iter(form.coeffs))] + form.base) if one else None
+            if end is None or not any(e is not None and structural_equal(e, end) for e in reach):
+                reach.append(end)
+
+    def load(self, span) -> list[Stmt]:
+        """The transfer of what is read. Elements behind it may belong to other blocks, which write them; they are zero here."""
+        ends = [reduce(tirx.max, reach) if reach and all(e is not None for e in reach) else None for reach in self.reach]
+        whole = [self.extents[d] for d in self.kept]
+        if all(e is None for e in ends):
+            return [tile_op("copy", self.region, full_region(self.buffer), span=span)]
+        sizes = [n if e is None else tirx.max(tirx.min(imm(n), e), imm(0)) for n, e in zip(whole, ends)]
+        first = [imm(0)] * len(sizes)
+        return [
+            tile_op("fill", full_region(self.buffer), imm(0, dtype_of(self.buffer)), span=span),
+            tile_op("copy", self.box(first, sizes), region(self.buffer, first, sizes), span=span),
+        ]
 
     def box(self, indices: list, extents: list):
         """The region of GM that belongs to a box of the tile."""
@@ -148,6 +180,11 @@ class _Launch:
     def of(cls, func: PrimFunc) -> _Launch:
         return cls(tuple((s.loop_var, s.extent) for s in statements(func.body) if is_grid_axis(s)), safe_values(func))
 
+    @property
+    def several(self) -> bool:
+        """True unless there is one block."""
+        return any(const_int(n) != 1 for _, n in self.axes)
+
     def analyzer(self, extents: dict) -> sym.Analyzer:
         """Knows the ranges of the axes and of loop variables."""
         analyzer = sym.Analyzer()
@@ -159,10 +196,10 @@ class _Launch:
 
 class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds. `room`: bytes for tensors staged whole;
-    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `launch`: what is around the nest; `shared`:
-    (tensor, minimums, extents) of further tiles for everything inside of them."""
+    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `launch`: what is around the nest; `limits`: where
+    reads end of tensors that other blocks write; `shared`: (tensor, minimums, extents) of further tiles for everything inside of them."""
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, launch: _Launch, shared=()):
+    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, launch: _Launch, limits: ReadLimits, shared=()):
         self.nest, self.order = NestIndices(loops, body, stepped), order
         self.loops, self.room, self.written = loops, room, written
         self.shared = [*((b, *box) for b, boxes in order.boxes.items() for box in boxes), *shared]
@@ -170,7 +207,7 @@ class _Stager(StmtMutator):
         self.tables: list[_Tile] = []
         self.analyzer = sym.Analyzer()
         self.written_at: dict = {}
-        self.launch, self.ranges = launch, launch.analyzer(self.nest.extents)
+        self.launch, self.ranges, self.limits = launch, launch.analyzer(self.nest.extents), limits
         self.into = None
         """The store to GM the walk is in."""
 
@@ -274,6 +311,7 @@ class _Stager(StmtMutator):
             if found is None:
                 return BufferLoad(e.source, indices)
             found[0].read = True
+            found[0].reads_up_to(self.limits.ends(e.source, indices), found[1])
             return self.inside(e.source, indices, BufferLoad(found[0].buffer, found[1]))
         return map_children(e, self.expr)
 
@@ -403,11 +441,12 @@ class _StageNests(StmtMutator):
         guards = DropBoundsGuards(loops, body, stepped, order)
         plain = body
         body = guards(body)
-        stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch)
+        limits = ReadLimits(guards.nest, plain, self.written - self.own if self.launch.several else set())
+        stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, limits)
         new_body = stager(body)
         shared = stager.overlapping()
         if shared:
-            stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, shared)
+            stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, limits, shared)
             new_body = stager(body)
         if not stager.tiles and not stager.tables:
             return rebuild_nest(nest, loops, body, in_order)
@@ -422,7 +461,7 @@ class _StageNests(StmtMutator):
                     continue
                 rows = needs_whole_rows(loops, new_body, t.buffer)
                 if t.source in self.own and not rows:
-                    t.read = True  # Nobody else has these elements: those not stored to go back as they came.
+                    t.read_whole()  # Nobody else has these elements: those not stored to go back as they came.
                 else:
                     selections[t] = Selection(t.buffer, rows)
             # Selected elements are spread tile after tile.
@@ -442,7 +481,7 @@ class _StageNests(StmtMutator):
         out: list = []
         for t in (*stager.tables, *stager.tiles):
             if t.read:
-                out.append(tile_op("copy", t.region, full_region(t.buffer), span=nest.span))
+                out += t.load(nest.span)
             elif t in selections:
                 out.append(tile_op("fill", full_region(t.buffer), imm(0, dtype_of(t.buffer)), span=nest.span))
         for selection in selections.values():
