@@ -208,6 +208,9 @@ def _implied(cond, bound, analyzer) -> bool:
 
 def _sides(cond):
     """(small, large, least) of a comparison of integers that says `large - small >= least`; None for other conditions."""
+    if isinstance(cond, tirx.Not):
+        sides = _sides(cond.a)
+        return None if sides is None else (sides[1], sides[0], 1 - sides[2])
     if not isinstance(cond, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or not dtype_of(cond.a).startswith("int"):
         return None
     small, large = (cond.a, cond.b) if isinstance(cond, (tirx.LT, tirx.LE)) else (cond.b, cond.a)

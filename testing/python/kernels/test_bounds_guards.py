@@ -267,6 +267,10 @@ def in_place(kind):
                 for i in T.Parallel(64):
                     if i < STEP:
                         X[bx * STEP + i] = T.if_then_else(A[bx * STEP + i] > 0.0, X[bx * STEP + i], 1.0)
+            elif kind == "not":
+                for i in T.Parallel(64):
+                    if not (i >= n):
+                        X[bx * STEP + i] = X[bx * STEP + i] * 2.0
             elif kind == "data":
                 for i in T.Parallel(64):
                     if i < n and A[bx * STEP + i] > 0.0:
@@ -279,7 +283,7 @@ def in_place(kind):
     return main
 
 
-@pytest.mark.parametrize("kind", ["extent", "accumulated over an extent", "two nests", "neighbours", "chosen", "data", "variable"])
+@pytest.mark.parametrize("kind", ["extent", "accumulated over an extent", "two nests", "neighbours", "chosen", "data", "not", "variable"])
 @pytest.mark.parametrize("n", [STEP, 33])
 def test_blocks_do_not_load_what_other_blocks_write(kind, n):
     rng = np.random.default_rng(4)
