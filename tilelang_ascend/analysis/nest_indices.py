@@ -122,8 +122,8 @@ class _Place:
 
 
 class ReadLimits:
-    """Where conditions end the reads of a nest: `ends(buffer, indices)` is {loop variable: end} of the iterations that read an element, where
-    conditions of the user say so and the bounds of the tensor do not. `buffers`: the tensors asked about."""
+    """Where conditions end the reads of a nest: `ends(buffer, indices)` is {loop variable: end} of the iterations that read an element,
+    where conditions of the user say so and the bounds of the tensor do not. `buffers`: the tensors asked about."""
 
     def __init__(self, nest: NestIndices, body: Stmt, buffers: set):
         self.nest, self.buffers = nest, buffers

@@ -11,6 +11,7 @@ After:   copy(A[0:128], x_raw); Parallel(i): x[i] = float32(x_raw[i])
 The region of a tile is the hull of the indices over the nest. Accesses that leave gaps share a tile when their hulls overlap:
 `C[2 * i]` and `C[2 * i + 1]` together are one row. What an iteration uses after it has stored to the same tensor (`nest_order`) is in
 the tile it stored to, or neither is staged and the nest runs in order. A nest whose tiles exceed the budget is cut along its outermost loop.
+What conditions leave out at the end of a tensor that the kernel also writes is not loaded: another block may be writing there.
 Being in bounds implies the usual tail guard (`bounds_guards`). Under other conditions the tile is read first and written back whole if
 no other block touches it (`owned_tiles`); otherwise what the condition selects is transferred (`store_selected`).
 A dimension whose index is data is staged whole when there is room, so that one instruction gathers what the nest chooses (not where
@@ -196,10 +197,13 @@ class _Launch:
 
 class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds. `room`: bytes for tensors staged whole;
-    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `launch`: what is around the nest; `limits`: where
-    reads end of tensors that other blocks write; `shared`: (tensor, minimums, extents) of further tiles for everything inside of them."""
+    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `launch`: what is around the nest; `limits`:
+    where reads end of tensors that other blocks write; `shared`: (tensor, minimums, extents) of further tiles for everything inside of
+    them."""
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, launch: _Launch, limits: ReadLimits, shared=()):
+    def __init__(
+        self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, launch: _Launch, limits: ReadLimits, shared=()
+    ):
         self.nest, self.order = NestIndices(loops, body, stepped), order
         self.loops, self.room, self.written = loops, room, written
         self.shared = [*((b, *box) for b, boxes in order.boxes.items() for box in boxes), *shared]
