@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..ir import (
     Bind,
     Break,
     BufferStore,
     Continue,
     For,
+    IfThenElse,
     Range,
+    SeqStmt,
     Stmt,
+    TensorLoad,
+    While,
     const_int,
     dtype_of,
+    expr_children,
+    exprs,
     free_vars,
     imm,
+    is_if_then_else,
     statements,
+    structural_equal,
     sym,
     tirx,
 )
@@ -119,6 +129,61 @@ class NestIndices:
         return limits
 
 
+@dataclass(frozen=True)
+class _Place:
+    """What `implied_by_bounds` looks at."""
+
+    buffer: object
+    indices: list
+
+
+class ReadLimits:
+    """Where conditions end the reads of a nest: `ends(buffer, indices)` is {loop variable: end} of the iterations that read an element,
+    where conditions of the user say so and the bounds of the tensor do not. `buffers`: the tensors asked about."""
+
+    def __init__(self, nest: NestIndices, body: Stmt, buffers: set):
+        self.nest, self.buffers = nest, buffers
+        self.found: list = []
+        self._walk(body, [])
+
+    def ends(self, buffer, indices) -> dict:
+        same = [e for b, i, e in self.found if b.same_as(buffer) and all(map(structural_equal, i, indices))]
+        common = dict(same[0]) if same else {}
+        for other in same[1:]:
+            common = {v: tirx.Max(e, other[v]) if not structural_equal(e, other[v]) else e for v, e in common.items() if v in other}
+        return common
+
+    def _walk(self, s: Stmt, terms: list) -> None:
+        for e in exprs(s):
+            self._see(e, terms)
+        if isinstance(s, SeqStmt):
+            for x in s.seq:
+                self._walk(x, terms)
+        elif isinstance(s, (For, While)):
+            self._walk(s.body, terms)
+        elif isinstance(s, IfThenElse):
+            self._walk(s.then_case, [*terms, *conjuncts(s.condition)])
+            if s.else_case is not None:
+                self._walk(s.else_case, [*terms, tirx.Not(s.condition)])
+
+    def _see(self, e, terms: list) -> None:
+        if isinstance(e, TensorLoad) and e.source in self.buffers:
+            ends: dict = {}
+            for term in terms:
+                limit = self.nest.limit(term)
+                if limit is not None and limit[2] is not None and not implied_by_bounds(term, _Place(e.source, list(e.indices))):
+                    v, _, end = limit
+                    ends[v] = tirx.Min(ends[v], end) if v in ends else end
+            self.found.append((e.source, list(e.indices), ends))
+        if is_if_then_else(e):
+            self._see(e.args[0], terms)
+            self._see(e.args[1], [*terms, *conjuncts(e.args[0])])
+            self._see(e.args[2], terms)
+        else:
+            for x in expr_children(e):
+                self._see(x, terms)
+
+
 def conjuncts(cond) -> list:
     """The terms of `a and b and …`."""
     return conjuncts(cond.a) + conjuncts(cond.b) if isinstance(cond, tirx.And) else [cond]
@@ -159,10 +224,13 @@ def _implied(cond, bound, analyzer) -> bool:
 
 def _sides(cond):
     """(small, large, least) of a comparison of integers that says `large - small >= least`; None for other conditions."""
+    if isinstance(cond, tirx.Not):
+        sides = _sides(cond.a)
+        return None if sides is None else (sides[1], sides[0], 1 - sides[2])
     if not isinstance(cond, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or not dtype_of(cond.a).startswith("int"):
         return None
     small, large = (cond.a, cond.b) if isinstance(cond, (tirx.LT, tirx.LE)) else (cond.b, cond.a)
     return small, large, 1 if isinstance(cond, (tirx.LT, tirx.GT)) else 0
 
 
-__all__ = ["NestIndices", "conjuncts", "implied_by_bounds"]
+__all__ = ["NestIndices", "ReadLimits", "conjuncts", "implied_by_bounds"]

@@ -4,7 +4,8 @@ Before:  view(V, X); Parallel(i): V[i] = V[i] * 2                    # X: a para
 After:   Parallel(i): X[i] = X[i] * 2                                # X: a parameter of shape (1024,); the caller's memory is the same
 
 A tensor the kernel accesses under one name only is declared as that name has it. Otherwise every access goes to the tensor as it was
-declared: elements are renamed, regions where they are regions of the tensor, too.
+declared: elements are renamed, regions where they are regions of the tensor, too. What lies outside of the view is outside, though the
+memory there may be another row of the tensor: it reads zero and is not stored to.
 
 Requires: Tile IR, first of all passes. Ensures: no `tl.view` of a tensor in GM.
 """
@@ -12,23 +13,33 @@ Requires: Tile IR, first of all passes. Ensures: no `tl.view` of a tensor in GM.
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 
-from ..analysis.tile_uses import own_uses
+from ..analysis.safe_values import safe_values
+from ..analysis.tile_uses import is_element_atomic, is_scalar_var, loads_in, own_uses
+from ..analysis.value_facts import assume_rest, facts_about
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
+    Bind,
     BufferLoad,
     BufferStore,
     Evaluate,
+    For,
+    IfThenElse,
     PrimFunc,
     Range,
+    SeqStmt,
     StmtMutator,
     TensorLoad,
     TensorRegion,
+    While,
     const_int,
     decl_buffer,
     dtype_of,
+    if_then,
     imm,
+    is_if_then_else,
     itemsize,
     map_children,
     op_name,
@@ -38,6 +49,7 @@ from ..ir import (
     sym,
     tirx,
 )
+from ..tileop.tensor_bounds import all_of
 
 _MOVES = ("tl.copy", "tl.fill", "tl.atomic_add", "tl.atomic_max", "tl.atomic_min", "tl.print")
 _INT32_ELEMENTS = 2**31
@@ -73,7 +85,7 @@ def resolve_tensor_views(func: PrimFunc) -> PrimFunc:
         else:
             resolved |= {n: (source, spans[n]) for n in names if not n.same_as(source)}
     if resolved:
-        body = _Resolve(resolved)(body)
+        body = _Resolve(resolved, func.with_body(body))(body)
     return PrimFunc(params, substitute(body, renamed), span=func.span).with_attr(dict(func.attrs))
 
 
@@ -109,9 +121,10 @@ class _Drop(StmtMutator):
 class _Resolve(StmtMutator):
     """Accesses to views become accesses to the tensors as they were declared."""
 
-    def __init__(self, sources: dict):
+    def __init__(self, sources: dict, func: PrimFunc):
         self.sources = sources
-        self.analyzer = sym.Analyzer()
+        self.facts, self.beyond = facts_about(func), safe_values(func)
+        self.analyzer = self.facts.analyzer
         self.span = None
         for view, (source, span) in sources.items():
             if itemsize(dtype_of(view)) != itemsize(dtype_of(source)):
@@ -141,13 +154,26 @@ class _Resolve(StmtMutator):
             linear = tirx.FloorDiv(linear, n)
         return [_as(i, dtype_of(n)) for i, n in zip(out, shape)]
 
+    def head(self, view) -> int:
+        """Number of dimensions of a view that its tensor does not have."""
+        return len(view.ty.shape) - self._common(view.ty.shape, self.sources[view][0].ty.shape)
+
     def place(self, view, indices):
         """The element of the tensor behind `view[indices]`, as (tensor, indices)."""
         source, _ = self.sources[view]
-        common = self._common(view.ty.shape, source.ty.shape)
-        head, tail = len(view.ty.shape) - common, list(indices[len(indices) - common :])
+        head = self.head(view)
+        common, tail = len(view.ty.shape) - head, list(indices[head:])
         linear = self._linear(view.ty.shape[:head], indices[:head])
         return source, self._indices(source.ty.shape[: len(source.ty.shape) - common], linear) + tail
+
+    def inside(self, view, indices, data: bool = True):
+        """The condition under which `view[indices]` is no element of another row of its tensor, None if it surely is none. Without `data`
+        indices that are data are the user's word."""
+        terms = []
+        for i, n in list(zip(indices, view.ty.shape))[1 : self.head(view)]:
+            if data or not loads_in(i):
+                terms += [c for c in (i >= imm(0, dtype_of(i)), i < _as(n, dtype_of(i))) if not self.facts.proves(c)]
+        return all_of(terms)
 
     @staticmethod
     def _common(a, b) -> int:
@@ -163,17 +189,21 @@ class _Resolve(StmtMutator):
         source, _ = self.sources[view]
         mins, extents = [self.expr(x.min) for x in r.region], [self.expr(x.extent) for x in r.region]
         _, places = self.place(view, mins)
-        common = self._common(view.ty.shape, source.ty.shape)
-        head = len(mins) - common
-        last = len(source.ty.shape) - common - 1
-        inside = places[last] + extents[head - 1]
-        if any(const_int(e) != 1 for e in extents[: head - 1]) or not (
-            const_int(extents[head - 1]) == 1 or self.analyzer.can_prove(inside <= source.ty.shape[last])
-        ):
+        head = self.head(view)
+        last = len(source.ty.shape) - (len(mins) - head) - 1
+        ends = [places[last] + extents[head - 1] <= source.ty.shape[last]]
+        if head > 1:
+            ends += [mins[head - 1] >= 0, mins[head - 1] + extents[head - 1] <= view.ty.shape[head - 1]]
+        one = const_int(extents[head - 1]) == 1
+        if any(const_int(e) != 1 for e in extents[: head - 1]) or not (one or all(map(self.facts.proves, ends))):
             raise UnsupportedConstruct(
                 f"{view.name}[…] is no region of {source.name} as it is declared, and the kernel uses both names", at=self.span,
                 hint=f"use {source.name} under one name only, or access its elements inside T.Parallel",
             )  # fmt: skip
+        inside = self.inside(view, mins)
+        if inside is not None:
+            # What is outside of the view is outside of the tensor.
+            places[0] = tirx.if_then_else(inside, places[0], _as(source.ty.shape[0], dtype_of(places[0])))
         sizes = [imm(1)] * last + extents[head - 1 :]
         return tirx.BufferRegion(source, [Range.from_min_extent(m, e) for m, e in zip(places, sizes)])
 
@@ -181,24 +211,70 @@ class _Resolve(StmtMutator):
 
     def expr(self, e):
         if isinstance(e, TensorLoad) and e.source in self.sources:
-            source, indices = self.place(e.source, [self.expr(i) for i in e.indices])
-            value, dtype = BufferLoad(source, indices), dtype_of(e)
+            indices = [self.expr(i) for i in e.indices]
+            (source, place), inside = self.place(e.source, indices), self.inside(e.source, indices, data=False)
+            value, dtype = BufferLoad(source, place), dtype_of(e)
+            if inside is not None:
+                value = tirx.if_then_else(inside, value, imm(self.beyond.get(source, 0), dtype_of(source)))
             return value if dtype_of(source) == dtype else tirx.reinterpret(dtype, value)
+        if is_if_then_else(e):
+            cond = self.expr(e.args[0])
+            with self.facts.assume(e.args[0]):
+                yes = self.expr(e.args[1])
+            with self.facts.assume(tirx.Not(e.args[0])):
+                return tirx.if_then_else(cond, yes, self.expr(e.args[2]))
+        if isinstance(e, tirx.And):
+            first = self.expr(e.a)
+            with self.facts.assume(e.a):
+                return tirx.And(first, self.expr(e.b))
         if isinstance(e, TensorRegion) and e.source in self.sources:
             return self.region(e)
         return map_children(e, self.expr)
 
-    def visit_For(self, s):
-        self.analyzer.bind(s.loop_var, Range.from_min_extent(imm(0, dtype_of(s.loop_var)), s.extent))
+    def visit_SeqStmt(self, s: SeqStmt):
+        out = []
+        with ExitStack() as stack:
+            for x in s.seq:
+                out.append(self.visit(x))
+                assume_rest(x, self.facts, stack)
+        return out
+
+    def visit_For(self, s: For):
+        with self.facts.loop(s.loop_var, s.extent, s.body):
+            return self.generic(s)
+
+    def visit_While(self, s: While):
+        with self.facts.repeat(s.condition, s.body):
+            return self.generic(s)
+
+    def visit_IfThenElse(self, s: IfThenElse):
+        cond, other = self.expr(s.condition), None
+        with self.facts.assume(s.condition):
+            then = self.block(s.then_case)
+        if s.else_case is not None:
+            self.facts.wrote_in(s.then_case)
+            with self.facts.assume(tirx.Not(s.condition)):
+                other = self.block(s.else_case)
+        self.facts.wrote_in(s)
+        return IfThenElse(cond, then, other, span=s.span)
+
+    def visit_Bind(self, s: Bind):
+        self.facts.bind(s.var, s.value)
+        if "int" in dtype_of(s.var) and not loads_in(s.value):
+            self.analyzer.bind(s.var, s.value)
         return self.generic(s)
 
     def visit_BufferStore(self, s: BufferStore):
         value, indices = self.expr(s.value), [self.expr(i) for i in s.indices]
         if s.buffer not in self.sources:
+            if is_scalar_var(s.buffer):
+                self.facts.wrote(s.buffer)
             return BufferStore(s.buffer, value, indices, span=s.span)
+        inside = self.inside(s.buffer, indices, data=False)
         source, indices = self.place(s.buffer, indices)
         value = value if dtype_of(source) == dtype_of(s.buffer) else tirx.reinterpret(dtype_of(source), value)
-        return BufferStore(source, value, indices, span=s.span)
+        store = BufferStore(source, value, indices, span=s.span)
+        return store if inside is None else if_then(inside, store, span=s.span)
 
     def visit_Evaluate(self, s: Evaluate):
         self.span = s.span
@@ -211,6 +287,12 @@ class _Resolve(StmtMutator):
                     f"{v.name} is another name of {self.sources[v][0].name}, which the kernel uses, too", at=s.span,
                     hint="copy it into a tile first" if not other_type else "use the tensor under one name only",
                 )  # fmt: skip
+        target = s.value.args[0] if is_element_atomic(s) else None
+        if target is not None and target.source in self.sources and all(const_int(r.extent) == 1 for r in target.region):
+            inside = self.inside(target.source, [self.expr(r.min) for r in target.region], data=False)
+            if inside is not None:
+                with self.facts.assume(inside):
+                    return if_then(inside, self.generic(s), span=s.span)
         return self.generic(s)
 
 

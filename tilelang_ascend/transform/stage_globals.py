@@ -11,6 +11,7 @@ After:   copy(A[0:128], x_raw); Parallel(i): x[i] = float32(x_raw[i])
 The region of a tile is the hull of the indices over the nest. Accesses that leave gaps share a tile when their hulls overlap:
 `C[2 * i]` and `C[2 * i + 1]` together are one row. What an iteration uses after it has stored to the same tensor (`nest_order`) is in
 the tile it stored to, or neither is staged and the nest runs in order. A nest whose tiles exceed the budget is cut along its outermost loop.
+What conditions leave out at the end of a tensor that the kernel also writes is not loaded: another block may be writing there.
 Being in bounds implies the usual tail guard (`bounds_guards`). Under other conditions the tile is read first and written back whole if
 no other block touches it (`owned_tiles`); otherwise what the condition selects is transferred (`store_selected`).
 A dimension whose index is data is staged whole when there is room, so that one instruction gathers what the nest chooses (not where
@@ -24,8 +25,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 
-from ..analysis.nest_indices import NestIndices, implied_by_bounds
+from ..analysis.affine import affine
+from ..analysis.nest_indices import NestIndices, ReadLimits, implied_by_bounds
 from ..analysis.nest_order import NestOrder
 from ..analysis.owned_tiles import OwnedTiles
 from ..analysis.safe_values import safe_values
@@ -61,6 +64,7 @@ from ..ir import (
     scope_of,
     seq,
     statements,
+    structural_equal,
     substitute,
     sym,
     tile_op,
@@ -103,6 +107,10 @@ class _Tile:
         self.buffer = decl_buffer([extents[d] for d in kept], dtype_of(buffer), f"{buffer.name}_t", scope="shared.ub")
         self.source = buffer
         self.read = self.written = False
+        self.walked: set = set()
+        """Loop variables whose iterations use different elements."""
+        self.reach: list = [[] for _ in kept]
+        """For each dimension: where the reads end, as indices of the tile; None for those that may go to its end."""
         # A copy region has the rank of the GM buffer; the tile drops unit dimensions.
         self.region = region(buffer, mins, extents)
 
@@ -120,6 +128,33 @@ class _Tile:
             if low is not None or high is not None:
                 extents[k] = tirx.max(end - starts[k], imm(0))
         return region(self.buffer, starts, extents), self.box(starts, extents)
+
+    def read_whole(self) -> None:
+        """Every element is read."""
+        self.read = True
+        self.reach = [[] for _ in self.kept]
+
+    def reads_up_to(self, ends: dict, local) -> None:
+        """The element at `local` is read, by iterations below `ends` of the loop variables."""
+        for reach, index in zip(self.reach, local):
+            form = affine(index, list(ends)) if ends else None
+            one = form is not None and list(form.coeffs.values()) == [1] and const_int(form.base) is not None
+            end = sym.Analyzer().simplify(ends[next(iter(form.coeffs))] + form.base) if one else None
+            if end is None or not any(e is not None and structural_equal(e, end) for e in reach):
+                reach.append(end)
+
+    def load(self, span) -> list[Stmt]:
+        """The transfer of what is read. Elements behind it may belong to other blocks, which write them; they are zero here."""
+        ends = [reduce(tirx.max, reach) if reach and all(e is not None for e in reach) else None for reach in self.reach]
+        whole = [self.extents[d] for d in self.kept]
+        if all(e is None for e in ends):
+            return [tile_op("copy", self.region, full_region(self.buffer), span=span)]
+        sizes = [n if e is None else tirx.max(tirx.min(imm(n), e), imm(0)) for n, e in zip(whole, ends)]
+        first = [imm(0)] * len(sizes)
+        return [
+            tile_op("fill", full_region(self.buffer), imm(0, dtype_of(self.buffer)), span=span),
+            tile_op("copy", self.box(first, sizes), region(self.buffer, first, sizes), span=span),
+        ]
 
     def box(self, indices: list, extents: list):
         """The region of GM that belongs to a box of the tile."""
@@ -150,6 +185,11 @@ class _Launch:
         axes = tuple((s.loop_var, s.extent) for s in statements(func.body) if is_grid_axis(s))
         return cls(axes, safe_values(func), tuple(sizes_of(func)))
 
+    @property
+    def several(self) -> bool:
+        """True unless there is one block."""
+        return any(const_int(n) != 1 for _, n in self.axes)
+
     def analyzer(self, extents: dict) -> sym.Analyzer:
         """Knows the ranges of the axes and of loop variables."""
         analyzer = sym.Analyzer()
@@ -167,10 +207,13 @@ class _Launch:
 
 class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds. `room`: bytes for tensors staged whole;
-    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `launch`: what is around the nest; `shared`:
-    (tensor, minimums, extents) of further tiles for everything inside of them."""
+    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `launch`: what is around the nest; `limits`:
+    where reads end of tensors that other blocks write; `shared`: (tensor, minimums, extents) of further tiles for everything inside of
+    them."""
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, launch: _Launch, shared=()):
+    def __init__(
+        self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, launch: _Launch, limits: ReadLimits, shared=()
+    ):
         self.nest, self.order = NestIndices(loops, body, stepped), order
         self.loops, self.room, self.written = loops, room, written
         self.shared = [*((b, *box) for b, boxes in order.boxes.items() for box in boxes), *shared]
@@ -178,7 +221,7 @@ class _Stager(StmtMutator):
         self.tables: list[_Tile] = []
         self.analyzer = sym.Analyzer()
         self.written_at: dict = {}
-        self.launch, self.ranges = launch, launch.analyzer(self.nest.extents)
+        self.launch, self.ranges, self.limits = launch, launch.analyzer(self.nest.extents), limits
         self.into = None
         """The store to GM the walk is in."""
 
@@ -271,6 +314,7 @@ class _Stager(StmtMutator):
         else:
             t = _Tile(buffer, mins, extents, forms)
             tiles.append(t)
+        t.walked |= {v for f in forms or () for v in f.coeffs}
         local = [self.analyzer.simplify(indices[d] - mins[d]) for d in t.kept]
         return t, local
 
@@ -281,6 +325,7 @@ class _Stager(StmtMutator):
             if found is None:
                 return BufferLoad(e.source, indices)
             found[0].read = True
+            found[0].reads_up_to(self.limits.ends(e.source, indices), found[1])
             return self.inside(e.source, indices, BufferLoad(found[0].buffer, found[1]))
         return map_children(e, self.expr)
 
@@ -396,6 +441,10 @@ class _StageNests(StmtMutator):
             return [with_regions(s, gm, full_region(raw)), nest]
         return [nest, with_regions(s, full_region(raw), gm)]
 
+    def shares(self, fixed: int) -> int:
+        """Bytes for what grows with the nest, beside `fixed` bytes that do not."""
+        return max(self.budget - fixed, min(self.budget // 4, self.most - fixed), 0)
+
     def stage(self, nest: For, stepped: frozenset = frozenset()):
         """Stage one nest, cutting it if its tiles are too large. Where one iteration needs more than there is, loops inside the nest are
         `stepped`: what their variables index is reached element by element."""
@@ -406,29 +455,36 @@ class _StageNests(StmtMutator):
         guards = DropBoundsGuards(loops, body, stepped, order, self.launch.facts())
         plain = body
         body = guards(body)
-        stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch)
+        limits = ReadLimits(guards.nest, plain, self.written - self.own if self.launch.several else set())
+        stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, limits)
         new_body = stager(body)
         shared = stager.overlapping()
         if shared:
-            stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, shared)
+            stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, limits, shared)
             new_body = stager(body)
         if not stager.tiles and not stager.tables:
             return rebuild_nest(nest, loops, body, in_order)
+        # What every iteration uses takes its room however short the nest is: only the rest can be cut.
+        fixed = sum(t.nbytes for t in stager.tiles if loops[0][0] not in t.walked)
         total = sum(t.nbytes for t in stager.tiles)
         # A loop whose length is known only at run time is not cut.
         outer, selections = const_int(loops[0][1]) or 1, {}
-        if total <= self.budget or outer == 1:
+        if total - fixed <= self.shares(fixed) or outer == 1:
             for t in stager.tiles:
                 if not t.written or covers(loops, new_body, t.buffer):
                     continue
                 rows = needs_whole_rows(loops, new_body, t.buffer)
                 if t.source in self.own and not rows:
-                    t.read = True  # Nobody else has these elements: those not stored to go back as they came.
+                    t.read_whole()  # Nobody else has these elements: those not stored to go back as they came.
                 else:
                     selections[t] = Selection(t.buffer, rows)
-            total += sum(s.nbytes for s in selections.values())
-        if total > self.budget and outer > 1:
-            rows = even_chunk(outer, max(1, outer * self.budget // total))
+            # Selected elements are spread tile after tile.
+            spread = max((s.spread_bytes for s in selections.values()), default=0)
+            fixed += spread
+            total += sum(s.nbytes for s in selections.values()) + spread
+        room = self.shares(fixed)
+        if total - fixed > room and outer > 1:
+            rows = even_chunk(outer, max(1, outer * room // (total - fixed)))
             return cut_nest(rebuild_nest(nest, loops, plain), rows, self.stage)
         inner = frozenset(s.loop_var for s in statements(body) if isinstance(s, For))
         if total > self.most and inner - stepped:
@@ -439,7 +495,7 @@ class _StageNests(StmtMutator):
         out: list = []
         for t in (*stager.tables, *stager.tiles):
             if t.read:
-                out.append(tile_op("copy", t.region, full_region(t.buffer), span=nest.span))
+                out += t.load(nest.span)
             elif t in selections:
                 out.append(tile_op("fill", full_region(t.buffer), imm(0, dtype_of(t.buffer)), span=nest.span))
         for selection in selections.values():

@@ -152,11 +152,16 @@ class Selection:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the mask and of what the transfer needs."""
+        """Bytes of the mask."""
         total = 4
         for n in self.mask.ty.shape:
             total *= const_int(n)
-        return total if self.rows else total + 32 * RUN_ELEMENTS
+        return total
+
+    @property
+    def spread_bytes(self) -> int:
+        """Bytes the transfer needs for a while."""
+        return 0 if self.rows else 32 * RUN_ELEMENTS
 
     def index(self, indices: list) -> list:
         """Index into the mask of an element of the tile."""

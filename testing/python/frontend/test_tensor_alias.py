@@ -186,3 +186,121 @@ def test_elements_of_two_widths_under_two_names():
 
     with pytest.raises(UnsupportedConstruct, match="elements of another size"):
         tilelang.compile(k)
+
+
+# ---- what lies outside of a view lies outside, whatever the tensor has there ----------------------------------------
+
+WIDE = 128
+FLAT = np.arange(1, 1001, dtype=np.float32)
+"""10 rows of 100: kernels go to column 128."""
+
+
+def outside_of_the_view(what):
+    @T.prim_func
+    def k(X: T.Tensor((1000,), "float32"), Y: T.Tensor((8, WIDE), "float32")):
+        with T.Kernel(1):
+            V = T.Tensor((10, 100), "float32", X.data)
+            t = T.alloc_shared((8, WIDE), "float32")
+            T.copy(X[1:2], t[0, 0:1])
+            if what == "load":
+                for i, j in T.Parallel(8, WIDE):
+                    t[i, j] = V[i, j] + 1.0
+            elif what == "load below":
+                for i, j in T.Parallel(8, WIDE):
+                    t[i, j] = V[i, j - 28] + 1.0
+            elif what == "let":
+                for i, j in T.Parallel(8, WIDE):
+                    c = j + 0
+                    t[i, j] = V[i, c] + 1.0
+            elif what == "chosen":
+                for i, j in T.Parallel(8, WIDE):
+                    t[i, j] = T.if_then_else(j < 100, V[i, j], 0.0) + 1.0
+            elif what == "rows":
+                for j in T.serial(8):
+                    T.copy(V[j, 97 + j], t[j, 0])
+            elif what == "store":
+                T.copy(Y, t)
+                for i, j in T.Parallel(8, WIDE):
+                    V[i, j] = t[i, j]
+            elif what == "guarded store":
+                T.copy(Y, t)
+                for i, j in T.Parallel(8, WIDE):
+                    if j < 100:
+                        V[i, j] = t[i, j]
+            else:
+                T.copy(Y, t)
+                for i, j in T.Parallel(8, WIDE):
+                    T.atomic_add(V[i, j], t[i, j])
+            if what in ("load", "load below", "let", "chosen"):
+                T.copy(t, Y)
+            elif what == "rows":
+                for i in T.Parallel(8):
+                    Y[i, 0] = t[i, 0]
+
+    return k
+
+
+@pytest.mark.parametrize("what", ["load", "load below", "let", "chosen", "rows", "store", "guarded store", "atomic"])
+def test_elements_outside_of_a_view_read_zero_and_are_not_stored_to(what):
+    y = np.random.default_rng(1).integers(-9, 9, (8, WIDE)).astype(np.float32)
+    x, want = FLAT.copy(), y.copy()
+    wide = np.zeros((8, WIDE + 28), np.float32)
+    wide[:, 28:128] = FLAT.reshape(10, 100)[:8]
+    after = x.reshape(10, 100).copy()
+    if what == "load below":
+        want = wide[:, :WIDE] + 1
+    elif what in ("load", "let", "chosen"):
+        want = wide[:, 28:] + 1
+    elif what == "rows":
+        want[:, 0] = [wide[j, 28 + 97 + j] for j in range(8)]
+    else:
+        after[:8] = y[:, :100] + (after[:8] if what == "atomic" else 0)
+    out = roads.run(tilelang.compile(outside_of_the_view(what)), {"X": x, "Y": y}, text=False)
+    np.testing.assert_array_equal(out["Y"], want)
+    np.testing.assert_array_equal(out["X"], after.reshape(-1))
+
+
+@pytest.mark.parametrize("rows", [(0, 16), (4, 8)])
+def test_regions_that_leave_a_view_are_no_regions_of_its_tensor(rows):
+    @T.prim_func
+    def k(X: T.Tensor((32, 64), "float32"), Y: T.Tensor((rows[1], 64), "float32")):
+        with T.Kernel(1):
+            V = T.Tensor((4, 8, 64), "float32", X.data)
+            t = T.alloc_shared((rows[1], 64), "float32")
+            T.copy(X[0, 0:64], t[0, 0:64])
+            T.copy(V[1, rows[0] : rows[0] + rows[1], 0:64], t)
+            T.copy(t, Y)
+
+    with pytest.raises(UnsupportedConstruct, match="no region of X"):
+        tilelang.compile(k)
+
+
+@pytest.mark.parametrize("product", [False, True])
+def test_a_row_outside_of_a_view_reads_zero(product):
+    """Heads 1 to 4 of 4: there is no head 4, though the tensor has a row there."""
+
+    @T.prim_func
+    def k(X: T.Tensor((12, 64), "float16"), E: T.Tensor((64, 64), "float16"), Y: T.Tensor((4, 16, 64), "float32")):
+        with T.Kernel(1):
+            V = T.Tensor((3, 4, 64), "float16", X.data)
+            t, e = T.alloc_shared((16, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((16, 64), "float32")
+            T.copy(E, e)
+            for h in T.serial(4):
+                if product:
+                    T.copy(X[0:16, :], t)
+                    T.copy(V[1, h + 1, :], t[0, :])
+                    T.gemm(t, e, c, clear_accum=True)
+                    T.copy(c, Y[h, :, :])
+                else:
+                    T.copy(X[0:16, :], t)
+                    T.copy(V[1, h + 1, :], t[0, :])
+                    T.copy(t, Y[h, :, :])
+
+    x = np.random.default_rng(2).integers(1, 5, (12, 64)).astype(np.float16)
+    want = np.zeros((4, 16, 64), np.float32)
+    want[:, :12] = x
+    for h in range(4):
+        want[h, 0] = x[4 + h + 1] if h + 1 < 4 else 0
+    arrays = {"X": x, "E": np.eye(64, dtype=np.float16), "Y": np.zeros_like(want)}
+    np.testing.assert_array_equal(roads.run(tilelang.compile(k), arrays, text=False)["Y"], want)

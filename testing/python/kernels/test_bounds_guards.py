@@ -230,3 +230,79 @@ def test_subtracting_a_scalar_zero_keeps_the_sign_of_zero():
 
     x = np.full(64, -0.0, np.float32)
     check(main, [({"X": x, "Y": np.zeros(64, np.float32)}, {"n": n}, {"Y": x - np.float32(n)}) for n in (0, 3)])
+
+
+# ---- what conditions leave out is not loaded: other blocks write it --------------------------------------------------
+
+STEP, BLOCKS = 40, 5
+
+
+def in_place(kind):
+    """Blocks change 40 elements each, in iterations that would reach into the next block."""
+
+    @T.prim_func
+    def main(X: T.Tensor((STEP * BLOCKS,), "float32"), A: T.Tensor((STEP * BLOCKS,), "float32"), n: T.int32):
+        with T.Kernel(BLOCKS) as bx:
+            if kind == "extent":
+                for i in T.Parallel(n):
+                    X[bx * n + i] = X[bx * n + i] * 2.0
+            elif kind == "accumulated over an extent":
+                for i in T.Parallel(n):
+                    X[bx * STEP + i] = 0.0
+                    for s in T.serial(3):
+                        X[bx * STEP + i] += A[bx * STEP + i] * s
+            elif kind == "two nests":
+                t = T.alloc_shared((64,), "float32")
+                for i in T.Parallel(64):
+                    if i < STEP:
+                        t[i] = X[bx * STEP + i] + A[bx * STEP + i]
+                for i in T.Parallel(64):
+                    if i < STEP:
+                        X[bx * STEP + i] = t[i] * 2.0
+            elif kind == "neighbours":
+                for i in T.Parallel(64):
+                    if i < STEP - 1:
+                        X[bx * STEP + i] = X[bx * STEP + i] + X[bx * STEP + i] * A[bx * STEP + i + 1]
+            elif kind == "chosen":
+                for i in T.Parallel(64):
+                    if i < STEP:
+                        X[bx * STEP + i] = T.if_then_else(A[bx * STEP + i] > 0.0, X[bx * STEP + i], 1.0)
+            elif kind == "not":
+                for i in T.Parallel(64):
+                    if not (i >= n):
+                        X[bx * STEP + i] = X[bx * STEP + i] * 2.0
+            elif kind == "data":
+                for i in T.Parallel(64):
+                    if i < n and A[bx * STEP + i] > 0.0:
+                        X[bx * STEP + i] = X[bx * STEP + i] * 2.0
+            else:
+                for i in T.Parallel(64):
+                    if i < n:
+                        X[bx * STEP + i] = X[bx * STEP + i] * 2.0
+
+    return main
+
+
+@pytest.mark.parametrize("kind", ["extent", "accumulated over an extent", "two nests", "neighbours", "chosen", "data", "not", "variable"])
+@pytest.mark.parametrize("n", [STEP, 33])
+def test_blocks_do_not_load_what_other_blocks_write(kind, n):
+    rng = np.random.default_rng(4)
+    x, a = (rng.integers(-4, 5, STEP * BLOCKS).astype(np.float32) for _ in range(2))
+    want, factors = x.copy(), a.reshape(BLOCKS, STEP)
+    rows = want.reshape(BLOCKS, STEP)
+    if kind == "extent":
+        want[: n * BLOCKS] *= 2
+    elif kind == "accumulated over an extent":
+        rows[:, :n] = factors[:, :n] * 3
+    elif kind == "two nests":
+        rows[:] = (rows + factors) * 2
+    elif kind == "neighbours":
+        rows[:, :-1] *= 1 + factors[:, 1:]
+    elif kind == "chosen":
+        rows[:] = np.where(factors > 0, rows, 1)
+    elif kind == "data":
+        rows[:, :n] *= np.where(factors[:, :n] > 0, 2, 1)
+    else:
+        rows[:, :n] *= 2
+    out = roads.run(tilelang.compile(in_place(kind)), {"X": x, "A": a}, {"n": n}, text=False)
+    np.testing.assert_array_equal(out["X"], want)

@@ -6,7 +6,7 @@ import roads
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.ir import For, statements
+from tilelang_ascend.ir import For, children, statements
 
 
 def slow_warnings(kernel) -> int:
@@ -390,3 +390,72 @@ def test_elements_chosen_by_a_variable(form):
     x = np.random.default_rng(0).integers(0, 5, (64, 32)).astype(np.float32)
     out = roads.run(tilelang.compile(main), {"X": x, "C": np.full((64, 32), -1, np.float32)}, text=False)
     np.testing.assert_array_equal(out["C"], np.where(x > 2, 3, -1))
+
+
+# ---- selections take room, however short a nest is ------------------------------------------------------------------
+
+
+def several_selections(count, dynamic):
+    """`count` tensors, each stored to where another condition holds."""
+    X_T, C_T = T.Tensor((120,), "float32"), T.Tensor((240,), "float32")
+
+    if dynamic:
+
+        @T.prim_func
+        def main(X: X_T, C0: C_T, C1: C_T, C2: C_T, n: T.int32):
+            with T.Kernel(3) as bx:
+                for i in T.Parallel(n):
+                    for c, C in enumerate((C0, C1, C2)[:count]):
+                        if X[bx * 40 + i] > c:
+                            C[2 * (bx * 40 + i)] = X[bx * 40 + i] + c
+    else:
+
+        @T.prim_func
+        def main(X: X_T, C0: C_T, C1: C_T, C2: C_T):
+            with T.Kernel(3) as bx:
+                for i in T.Parallel(40):
+                    for c, C in enumerate((C0, C1, C2)[:count]):
+                        if X[bx * 40 + i] > c:
+                            C[2 * (bx * 40 + i)] = X[bx * 40 + i] + c
+
+    return main
+
+
+def loops_around_transfers(kernel) -> int:
+    """The deepest nest of loops in the program."""
+
+    def depth(s) -> int:
+        return max((depth(x) for x in children(s)), default=0) + isinstance(s, For)
+
+    return max(depth(f.body) for f in kernel.artifact.ascend_ir.functions.values())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_several_selections_in_one_nest(count, dynamic):
+    """Cutting the nest does not make the room smaller that selections need."""
+    x = np.random.default_rng(3).integers(-3, 6, 120).astype(np.float32)
+    arrays = {"X": x, **{f"C{c}": np.full(240, -1, np.float32) for c in range(3)}}
+    want = {n: a.copy() for n, a in arrays.items()}
+    for c in range(count):
+        want[f"C{c}"][::2][x > c] = x[x > c] + c
+    kernel = tilelang.compile(several_selections(count, dynamic))
+    assert loops_around_transfers(kernel) <= 6
+    out = roads.run(kernel, arrays, {"n": 40} if dynamic else {}, text=False)
+    for n, a in want.items():
+        np.testing.assert_array_equal(out[n], a, err_msg=n)
+
+
+def test_what_all_iterations_use_is_no_reason_to_cut():
+    """A discrete transform: every element of the result uses the whole of X, half of the room of a nest."""
+    n = 8192
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "float32"), C: T.Tensor((n,), "float32")):
+        with T.Kernel(16) as bx:
+            for i in T.Parallel(512):
+                C[bx * 512 + i] = 0.0
+                for k in T.serial(n):
+                    C[bx * 512 + i] += X[k] * T.cos(0.1 * ((bx * 512 + i) * k % n))
+
+    assert loops_around_transfers(tilelang.compile(main)) <= 2
