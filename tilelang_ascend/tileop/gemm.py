@@ -90,7 +90,9 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
             ]
             c_row, c_col = c.mins[-2] + m_first * FRACTAL_ROWS, c.mins[-1] + n_first * FRACTAL_ROWS
             init = clear if ki is None or const_int(clear) == 0 else tirx.And(clear, tirx.EQ(ki, imm(0)))
-            columns = n_count * FRACTAL_ROWS if in_pairs else min(n_count * FRACTAL_ROWS, n_tile - n_first * FRACTAL_ROWS)
+            columns = min(n_count * FRACTAL_ROWS, n_tile - n_first * FRACTAL_ROWS)
+            if ceil_div(columns, FRACTAL_ROWS) < n_count and not by_column:
+                columns = n_count * FRACTAL_ROWS  # Both fractals of the last pair: steps of K are as many fractals apart as there are columns.
             pieces = [(0, columns)]
             if by_column:
                 pieces = [(i, min(FRACTAL_ROWS, columns - i * FRACTAL_ROWS)) for i in range(n_count) if (n_first + i) * FRACTAL_ROWS < n_tile]
@@ -117,13 +119,15 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
 
 def _by_column(c: Side, mt: int, right: Operand, state: LoweringState) -> bool:
     """True if an Mmad writes one column of fractals only: it leaves nothing out between two of them, where C has further rows, and the
-    second one of a square of 8-bit elements may belong to others."""
+    second one of a square of 8-bit elements may belong to others, of C or of B."""
     nz, columns = c.tile.nz, ceil_div(const_int(c.extents[-1]), FRACTAL_ROWS)
     if right.outer > 1 and mt * FRACTAL_ROWS != nz.rows_padded:
         return True
     end = c.mins[-1] + columns * FRACTAL_ROWS
     spare = right.outer > columns and state.proves(end >= c.tile.shape[-1]) and state.proves(end < nz.col_groups * nz.c0)
-    return right.outer > columns and not spare
+    # Columns of padding are zero; those behind a part of B are anything, or nothing.
+    b = right.source
+    return right.outer > columns and not (spare and state.proves(b.mins[-1] + b.extents[-1] >= b.tile.shape[-1]))
 
 
 def check_fractals(c: Side, state: LoweringState, s: Evaluate, what: str) -> None:

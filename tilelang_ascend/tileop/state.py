@@ -92,10 +92,10 @@ class LoweringState:
         self.allocs.append(AllocBuffer(buffer, annotations=notes or {}, span=span))
         return buffer
 
-    def place(self, buffer, span=None, transposed: bool = False) -> Tile:
+    def place(self, buffer, span=None, transposed: bool = False, entered_anywhere: bool = False) -> Tile:
         """Choose the layout of a versioned tile buffer `[versions, *shape]` and declare it.
 
-        `transposed`: a gemm reads it with K along the rows.
+        `transposed`, `entered_anywhere`: how a gemm reads it, see `l1_layout`.
         """
         versions, shape = const_int(buffer.ty.shape[0]), tuple(const_int(n) for n in buffer.ty.shape[1:])
         dtype, scope = str(buffer.ty.dtype), scope_of(buffer)
@@ -103,7 +103,7 @@ class LoweringState:
         if scope == "shared.ub":
             strides, elements = self.ub_layout(shape, dtype)
         else:
-            nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype, transposed)
+            nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype, transposed, entered_anywhere)
             elements = nz.elements
         notes = {} if nz else {"elements": (sum((n - 1) * step for n, step in zip(shape, strides)) + 1) * itemsize(dtype)}
         new = self.declare([versions, elements], dtype, buffer.name, scope, span, notes)
