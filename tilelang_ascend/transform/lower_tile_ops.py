@@ -300,6 +300,7 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
         if any(s.buffer.same_as(b) for b in tiles):
             state.place(s.buffer, s.span, s.buffer in transposed, s.buffer in entered_anywhere)
     _mark_zero_rows(func.body, state)
+    _mark_mixed(func.body, state)
     workspaces, nbytes = _workspaces(func, declared, state)
     body = _Lower(state)(func.body)
     params = [*scalars, *(flat[b] for b in gms), *workspaces]
@@ -330,6 +331,18 @@ def _mark_zero_rows(body: Stmt, state: LoweringState) -> None:
                 state.zero_rows.add(left)
             if not int(s.value.attrs["transpose_B"]):
                 state.zero_rows.add(right)
+
+
+def _mark_mixed(body: Stmt, state: LoweringState) -> None:
+    """Find the accumulators that gemms of several forms add to."""
+    forms: dict = {}
+    for s in statements(body):
+        if op_name(s) in ("tl.gemm", "tl.zero_accumulator"):
+            c = s.value.args[2 if op_name(s) == "tl.gemm" else 0]
+            whole = all(const_int(r.extent) == const_int(n) for r, n in zip(list(c.region)[1:], list(c.source.ty.shape)[1:]))
+            if op_name(s) == "tl.gemm" or not whole:  # Zeros of the whole fill the padding, too.
+                forms.setdefault(c.source, set()).add((op_name(s), whole, int(attrs_of(s).get("transpose_B", 0))))
+    state.mixed |= {state.tiles[b] for b, found in forms.items() if len(found) > 1}
 
 
 def _workspaces(func: PrimFunc, declared, state: LoweringState):

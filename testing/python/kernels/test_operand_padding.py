@@ -173,3 +173,31 @@ def test_a_tail_in_front_of_a_tile_filled_row_by_row():
 
     a, b = numbers((17, M), "float32", 0), numbers((K, 16), "float32", 1)
     product(kernel, a, b, np.zeros((M, 16), np.float32), "a2", a.T.astype(np.float64) @ b[:17])
+
+
+@pytest.mark.parametrize("sizes", [(16, 16), (1, 1), (40, 48), (17, 17), (32, 8)], ids=str)
+@pytest.mark.parametrize("case", [("int8", "a2"), ("int8", "a5"), ("float8_e5m2", "a5"), ("float16", "a2")], ids=str)
+def test_products_of_several_forms_meet_in_one_accumulator(case, sizes):
+    (dtype, chip), (M, N) = case, sizes
+    K, out = 40, SUM.get(dtype, "float32")
+    last = (M - 1) // 16 * 16
+
+    @T.prim_func
+    def kernel(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), Bt: T.Tensor((N, K), dtype), C: T.Tensor((M, N), out)):
+        with T.Kernel(1):
+            a, b, t = T.alloc_shared((M, K), dtype), T.alloc_shared((K, N), dtype), T.alloc_shared((N, K), dtype)
+            c = T.alloc_fragment((M, N), out)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(Bt, t)
+            T.gemm(a, t, c, transpose_B=True, clear_accum=True)
+            T.gemm(a, b, c)
+            T.gemm(a[last:M, :], b, c[last:M, :])
+            T.gemm(a, t, c, transpose_B=True)
+            T.copy(c, C)
+
+    a, b = numbers((M, K), dtype, 0), numbers((K, N), dtype, 1)
+    p = a.astype(np.float64) @ b.astype(np.float64)
+    want = 3 * p
+    want[last:] += p[last:]
+    product(kernel, a, b, np.zeros((M, N), out), chip, want, Bt=np.ascontiguousarray(b.T))
