@@ -70,7 +70,7 @@ class LoweringState:
     zero_rows: set = field(default_factory=set)
     """L1 tiles whose padding rows take part in a gemm and must be zero: rows along K, and single rows of A."""
     mixed: set = field(default_factory=set)
-    """L0C tiles that gemms of several forms add to: as a whole and in parts, or with B transposed and not. All have to leave out the same padding."""
+    """L0C tiles that gemms of several forms add to, as a whole and in parts, or with B transposed and not: all leave out the same padding."""
     names: set = field(default_factory=set)
     binds: list = field(default_factory=list)
 

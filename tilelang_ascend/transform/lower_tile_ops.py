@@ -310,7 +310,7 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
 
 
 def _entered_anywhere(body: Stmt) -> set:
-    """Tiles of which a gemm reads a part, with M or N along the rows, that may begin inside of a fractal: the last one may reach beyond the tile."""
+    """Tiles of which a gemm reads rows along M or N that may begin inside of a fractal: the last one may reach beyond the tile."""
     found, analyzer = set(), sym.Analyzer()
     for s in statements(body):
         if op_name(s) == "tl.gemm":
