@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ..ir import Break, Continue, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, children, const_int, imm, op_name, sym, tirx
+from ..ir import Break, Continue, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, children, const_int, imm, op_name, region, sym, tirx
 from .tile_uses import loads_in, own_uses
 
 MAX_PARTS = 64
 """Accumulators cut into more parts are followed as a whole."""
+
+PIECE = 16
+"""Rows and columns of the smallest part of an accumulator that can become zero on its own."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,20 @@ def box_of(region) -> tuple | None:
 
 
 def regions_of(stmt: Stmt, buffer) -> list:
-    """Regions of `buffer` among the operands of a statement."""
+    """Regions of `buffer` among the operands of a statement; of what is only read, the whole pieces it lies in."""
     args = stmt.value.args if isinstance(stmt, Evaluate) and op_name(stmt) else []
-    return [a for a in args if hasattr(a, "region") and a.source.same_as(buffer)]
+    found = [a for a in args if hasattr(a, "region") and a.source.same_as(buffer)]
+    return found if buffer in own_uses(stmt).writes else [_whole_pieces(a) for a in found]
+
+
+def _whole_pieces(part):
+    """A region that reaches from whole pieces to whole pieces of its accumulator; as it is unless its bounds are constants."""
+    box = box_of(part)
+    if box is None:
+        return part
+    sides = [(lo // PIECE * PIECE, min(-(-hi // PIECE) * PIECE, const_int(n))) for (lo, hi), n in zip(box, part.source.ty.shape[-2:])]
+    front = list(part.region)[:-2]
+    return region(part.source, [*(r.min for r in front), *(lo for lo, _ in sides)], [*(r.extent for r in front), *(hi - lo for lo, hi in sides)])
 
 
 class Parts:

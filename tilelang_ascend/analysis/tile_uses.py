@@ -142,6 +142,16 @@ def uses_of(stmt: Stmt) -> Uses:
     return total
 
 
+def read_with_k_along_rows(body: Stmt) -> set:
+    """Tiles that a gemm reads with K along the rows."""
+    found = set()
+    for s in statements(body):
+        if op_name(s) == "tl.gemm":
+            flags = (int(s.value.attrs["transpose_A"]), not int(s.value.attrs["transpose_B"]))
+            found |= {x.source for x, k_is_row in zip(s.value.args, flags) if k_is_row}
+    return found
+
+
 def is_parallel(stmt) -> bool:
     """True for the outermost loop of a `T.Parallel` nest."""
     return isinstance(stmt, For) and stmt.kind == ForKind.PARALLEL
@@ -157,5 +167,6 @@ def covers_whole(arg) -> bool:
 
 __all__ = [
     "ATOMIC_OPS", "COUNT", "IN_ORDER", "OUTPUT_OPS", "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_element_atomic",
-    "is_parallel", "is_scalar_var", "loads_in", "moved_regions", "on_chip", "own_uses", "region_buffer", "uses_of", "with_regions",
+    "is_parallel", "is_scalar_var", "loads_in", "moved_regions", "on_chip", "own_uses", "read_with_k_along_rows", "region_buffer", "uses_of",
+    "with_regions",
 ]

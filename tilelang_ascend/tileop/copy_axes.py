@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..analysis.tile_uses import ATOMIC_OPS
 from ..errors import UnsupportedConstruct
-from ..ir import Evaluate, Stmt, const_int, if_then, imm, intrin, op_name, seq, tirx
+from ..ir import Evaluate, Stmt, const_int, if_then, imm, intrin, op_name, renew, seq, tirx
 from ..isa.sync import ATOMIC_DTYPES
 from .state import LoweringState, Side
 
@@ -174,7 +174,7 @@ def tail_or_whole(tail, fill, transfer, axes: list[Axis], conds: list, always_fi
     if tail is True:
         return clipped
     whole = [a.unclipped() for a in axes]
-    return if_then(tail, clipped, seq(fill if always_fill else None, transfer(whole, [])), span=c.span)
+    return if_then(tail, clipped, seq(renew(fill) if always_fill else None, transfer(whole, [])), span=c.span)
 
 
 __all__ = [

@@ -23,6 +23,7 @@ from ..ir import (
     itemsize,
     loop,
     reinterpret,
+    seq,
     sym,
     tirx,
 )
@@ -129,8 +130,12 @@ def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
     tail = tail_condition(axes, conds, state)
     height = axes[0].extent if len(axes) > 1 else 1
     # Rows of padding belong to the last row of the tile.
-    below = tile.nz.rows_padded - tile.nz.rows if state.proves(row0 + height >= tile.nz.rows) else 0
-    fill = fill_rows(tile, dst.version, row0, dst.mins[-1], height + below, axes[-1].extent, c.span)
+    spare, last = tile.nz.rows_padded - tile.nz.rows, state.proves(row0 + height >= tile.nz.rows)
+    fill = fill_rows(tile, dst.version, row0, dst.mins[-1], height + (spare if last else 0), axes[-1].extent, c.span)
+    padding = None
+    if dst.tile in state.zero_rows and spare and not last and not state.proves(row0 + height < tile.nz.rows):
+        # Whether the last row is among these is known at run time.
+        padding = fill_rows(tile, dst.version, tile.nz.rows, dst.mins[-1], spare, axes[-1].extent, c.span)
 
     def transfer(axes, conds):
         rows, cols = ([None] + axes)[-2:]
@@ -140,8 +145,8 @@ def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
         body = copy_rows(tile, dst.version, row0 + skip, dst.mins[-1], src.gm, source, count, cols.valid, pitch, state, c.span)
         return guarded(conds + non_empty(axes, state), body, c.span)
 
-    always_fill = dst.tile in state.zero_rows and tile.nz.rows % tile.nz.row_unit
-    return tail_or_whole(tail, fill, transfer, axes, conds, bool(always_fill), c)
+    always_fill = dst.tile in state.zero_rows and (spare and last or tile.nz.single_column)
+    return seq(padding, tail_or_whole(tail, fill, transfer, axes, conds, bool(always_fill), c))
 
 
 def _after_skip(gm: Side, rows):
@@ -156,7 +161,7 @@ def fill_rows(tile: Tile, version, row, col, rows, cols, span, value=0) -> Stmt:
     """`value` (of two bytes, where the tile has elements of one) in `rows` rows from `row` on of a tile in L1, from column `col`
     (a multiple of 32 bytes) to the block that holds the last of `cols` columns."""
     nz = tile.nz
-    groups = round_up(const_int(cols), nz.c0) // nz.c0 if const_int(cols) is not None else nz.col_groups
+    groups = round_up(const_int(cols), nz.c0) // nz.c0 if const_int(cols) is not None and not nz.single_column else nz.col_groups
     # The fill knows no 8-bit types.
     dtype = dtype_of(tile.buffer)
 

@@ -75,6 +75,8 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
     k_steps = left.k // kt
     steps = len(m_chunks) * len(n_chunks) * k_steps
     parity = _parity(state, steps)
+    # Where others add a single row of C, and with it a whole fractal, all of that fractal has to have a value.
+    all_rows = c.tile in state.mixed and m_tile % FRACTAL_ROWS == 1 and a.tile in state.zero_rows and _ends_in_zeros(left)
 
     l0a = state.declare([L0_VERSIONS, (mt * kt + spare) * left.fractal], left.dtype, f"{a.tile.buffer.name}_l0a", "local.l0a")
     l0b = state.declare([L0_VERSIONS, nt * (kt + spare) * right.fractal], right.dtype, f"{b.tile.buffer.name}_l0b", "local.l0b")
@@ -90,7 +92,9 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
             ]
             c_row, c_col = c.mins[-2] + m_first * FRACTAL_ROWS, c.mins[-1] + n_first * FRACTAL_ROWS
             init = clear if ki is None or const_int(clear) == 0 else tirx.And(clear, tirx.EQ(ki, imm(0)))
-            columns = n_count * FRACTAL_ROWS if in_pairs else min(n_count * FRACTAL_ROWS, n_tile - n_first * FRACTAL_ROWS)
+            columns = min(n_count * FRACTAL_ROWS, n_tile - n_first * FRACTAL_ROWS)
+            if ceil_div(columns, FRACTAL_ROWS) < n_count and not by_column:
+                columns = n_count * FRACTAL_ROWS  # Both fractals of the last pair: steps of K are as many fractals apart as there are columns.
             pieces = [(0, columns)]
             if by_column:
                 pieces = [(i, min(FRACTAL_ROWS, columns - i * FRACTAL_ROWS)) for i in range(n_count) if (n_first + i) * FRACTAL_ROWS < n_tile]
@@ -101,7 +105,7 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
                         head(c.tile.buffer, c.version, state.simplify(c.tile.nz.offset(c_row, c_col + i * FRACTAL_ROWS))),
                         head(l0a, version, 0),
                         head(l0b, version, i * right.fractal),
-                        mmad_rows(m_tile, m_first, m_count),
+                        m_count * FRACTAL_ROWS if all_rows else mmad_rows(m_tile, m_first, m_count),
                         n,
                         kt * k0,
                         0,
@@ -117,13 +121,16 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
 
 def _by_column(c: Side, mt: int, right: Operand, state: LoweringState) -> bool:
     """True if an Mmad writes one column of fractals only: it leaves nothing out between two of them, where C has further rows, and the
-    second one of a square of 8-bit elements may belong to others."""
+    second one of a square of 8-bit elements may belong to others, of C or of B."""
     nz, columns = c.tile.nz, ceil_div(const_int(c.extents[-1]), FRACTAL_ROWS)
     if right.outer > 1 and mt * FRACTAL_ROWS != nz.rows_padded:
         return True
     end = c.mins[-1] + columns * FRACTAL_ROWS
     spare = right.outer > columns and state.proves(end >= c.tile.shape[-1]) and state.proves(end < nz.col_groups * nz.c0)
-    return right.outer > columns and not spare
+    # Columns of padding are zero; those behind a part of B are anything, or nothing.
+    b = right.source
+    spare = spare and c.tile not in state.mixed
+    return right.outer > columns and not (spare and state.proves(b.mins[-1] + b.extents[-1] >= b.tile.shape[-1]))
 
 
 def check_fractals(c: Side, state: LoweringState, s: Evaluate, what: str) -> None:
@@ -181,6 +188,13 @@ def _version(parity, done: int, ki):
     if isinstance(count, int):
         return imm(count % L0_VERSIONS)
     return tirx.floormod(count, imm(L0_VERSIONS))
+
+
+def _ends_in_zeros(op: Operand) -> bool:
+    """True if zeros follow what a gemm reads of a tile along M or N, to the end of the fractal: the padding of the tile. Transfers fill that
+    of columns up to 32 bytes."""
+    d = -1 if op.k_is_row else -2
+    return const_int(op.source.extents[d]) == const_int(op.source.tile.shape[d]) and not (op.k_is_row and itemsize(op.dtype) == 4)
 
 
 def _loads_squares(op: Operand) -> bool:

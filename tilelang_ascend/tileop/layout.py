@@ -30,6 +30,8 @@ class NzLayout:
     With `by_rows` the fractals of 16 rows follow each other first: the two halves of a 16x16 square of 32-bit elements, which
     transposing loads take together, are then neighbours. Element (r, c) lies at
     `(r // 16) * cols_padded * 16 + (c // c0) * 16 * c0 + r % 16 * c0 + c % c0`.
+
+    `rows_behind`: rows of memory behind the last fractal, which whole fractals from a row inside of one reach into.
     """
 
     rows: int
@@ -38,6 +40,7 @@ class NzLayout:
     row_unit: int = FRACTAL_ROWS
     by_rows: bool = False
     col_unit: int = 1
+    rows_behind: int = 0
 
     @cached_property
     def rows_padded(self) -> int:
@@ -46,6 +49,11 @@ class NzLayout:
     @cached_property
     def col_groups(self) -> int:
         return ceil_div(ceil_div(self.cols, self.col_unit) * self.col_unit, self.c0)
+
+    @property
+    def single_column(self) -> bool:
+        """True for one column that is padded to more than its group: transfers fill no more than that."""
+        return self.cols == 1 and self.col_groups > 1
 
     @property
     def group_rows(self) -> int:
@@ -59,7 +67,7 @@ class NzLayout:
 
     @cached_property
     def elements(self) -> int:
-        return self.col_groups * self.c0 * self.rows_padded
+        return (self.col_groups * self.rows_padded + self.rows_behind) * self.c0
 
     def offset(self, row, col):
         """Element offset of (row, col); `col` must be a multiple of c0."""
@@ -76,8 +84,9 @@ def matrix_shape(shape) -> tuple[int, int]:
     return (sizes[-2], sizes[-1]) if len(sizes) > 1 else (1, sizes[-1])
 
 
-def l1_layout(shape, dtype: str, transposed: bool = False) -> NzLayout:
-    """Layout of a gemm operand in L1; `transposed` if a gemm reads it with K along the rows.
+def l1_layout(shape, dtype: str, transposed: bool = False, entered_anywhere: bool = False) -> NzLayout:
+    """Layout of a gemm operand in L1; `transposed` if a gemm reads it with K along the rows, `entered_anywhere` if one may begin at rows
+    inside of a fractal.
 
     Transposing loads work on squares: one-byte types pad rows to 32, four-byte types columns to 16.
     """
@@ -88,6 +97,7 @@ def l1_layout(shape, dtype: str, transposed: bool = False) -> NzLayout:
         row_unit=32 if size == 1 else FRACTAL_ROWS,
         by_rows=transposed and size == 4,
         col_unit=FRACTAL_ROWS if size == 4 else 1,
+        rows_behind=FRACTAL_ROWS if entered_anywhere else 0,
     )
 
 

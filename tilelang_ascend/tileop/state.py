@@ -69,6 +69,8 @@ class LoweringState:
     loops: list = field(default_factory=list)
     zero_rows: set = field(default_factory=set)
     """L1 tiles whose padding rows take part in a gemm and must be zero: rows along K, and single rows of A."""
+    mixed: set = field(default_factory=set)
+    """L0C tiles that gemms of several forms add to, as a whole and in parts, or with B transposed and not: all leave out the same padding."""
     names: set = field(default_factory=set)
     binds: list = field(default_factory=list)
 
@@ -92,10 +94,10 @@ class LoweringState:
         self.allocs.append(AllocBuffer(buffer, annotations=notes or {}, span=span))
         return buffer
 
-    def place(self, buffer, span=None, transposed: bool = False) -> Tile:
+    def place(self, buffer, span=None, transposed: bool = False, entered_anywhere: bool = False) -> Tile:
         """Choose the layout of a versioned tile buffer `[versions, *shape]` and declare it.
 
-        `transposed`: a gemm reads it with K along the rows.
+        `transposed`, `entered_anywhere`: how a gemm reads it, see `l1_layout`.
         """
         versions, shape = const_int(buffer.ty.shape[0]), tuple(const_int(n) for n in buffer.ty.shape[1:])
         dtype, scope = str(buffer.ty.dtype), scope_of(buffer)
@@ -103,7 +105,7 @@ class LoweringState:
         if scope == "shared.ub":
             strides, elements = self.ub_layout(shape, dtype)
         else:
-            nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype, transposed)
+            nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype, transposed, entered_anywhere)
             elements = nz.elements
         notes = {} if nz else {"elements": (sum((n - 1) * step for n, step in zip(shape, strides)) + 1) * itemsize(dtype)}
         new = self.declare([versions, elements], dtype, buffer.name, scope, span, notes)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from ..analysis.safe_values import safe_values
-from ..analysis.tile_uses import is_parallel, is_scalar_var, moved_regions, with_regions
+from ..analysis.tile_uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
 from ..analysis.value_facts import assume_rest, facts_about, shape_vars
 from ..ir import (
     AllocBuffer,
@@ -48,6 +48,7 @@ from ..ir import (
     scope_of,
     seq,
     statements,
+    sym,
     tirx,
 )
 from ..tileop import registry
@@ -294,11 +295,12 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
             size = size * n
         flat[b] = decl_buffer([state.analyzer.simplify(size)], dtype_of(b), b.name)
         state.gms[b] = GmTensor(flat[b], tuple(b.ty.shape), strides, outside=outside.get(b, 0))
-    transposed = _read_with_k_along_rows(func.body)
+    transposed, entered_anywhere = read_with_k_along_rows(func.body), _entered_anywhere(func.body)
     for s in declared:
         if any(s.buffer.same_as(b) for b in tiles):
-            state.place(s.buffer, s.span, s.buffer in transposed)
+            state.place(s.buffer, s.span, s.buffer in transposed, s.buffer in entered_anywhere)
     _mark_zero_rows(func.body, state)
+    _mark_mixed(func.body, state)
     workspaces, nbytes = _workspaces(func, declared, state)
     body = _Lower(state)(func.body)
     params = [*scalars, *(flat[b] for b in gms), *workspaces]
@@ -307,13 +309,16 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
     return out, state.warnings
 
 
-def _read_with_k_along_rows(body: Stmt) -> set:
-    """Tiles that a gemm reads with K along the rows."""
-    found = set()
+def _entered_anywhere(body: Stmt) -> set:
+    """Tiles of which a gemm reads rows along M or N that may begin inside of a fractal: the last one may reach beyond the tile."""
+    found, analyzer = set(), sym.Analyzer()
     for s in statements(body):
         if op_name(s) == "tl.gemm":
-            flags = (int(s.value.attrs["transpose_A"]), not int(s.value.attrs["transpose_B"]))
-            found |= {x.source for x, k_is_row in zip(s.value.args, flags) if k_is_row}
+            flags = (not int(s.value.attrs["transpose_A"]), int(s.value.attrs["transpose_B"]))
+            for x, k_is_column in zip(s.value.args, flags):
+                first = x.region[-2].min
+                if k_is_column and not analyzer.can_prove(tirx.EQ(tirx.floormod(first, imm(FRACTAL_ROWS)), imm(0))):
+                    found.add(x.source)
     return found
 
 
@@ -326,6 +331,18 @@ def _mark_zero_rows(body: Stmt, state: LoweringState) -> None:
                 state.zero_rows.add(left)
             if not int(s.value.attrs["transpose_B"]):
                 state.zero_rows.add(right)
+
+
+def _mark_mixed(body: Stmt, state: LoweringState) -> None:
+    """Find the accumulators that gemms of several forms add to."""
+    forms: dict = {}
+    for s in statements(body):
+        if op_name(s) in ("tl.gemm", "tl.zero_accumulator"):
+            c = s.value.args[2 if op_name(s) == "tl.gemm" else 0]
+            whole = all(const_int(r.extent) == const_int(n) for r, n in zip(list(c.region)[1:], list(c.source.ty.shape)[1:]))
+            if op_name(s) == "tl.gemm" or not whole:  # Zeros of the whole fill the padding, too.
+                forms.setdefault(c.source, set()).add((op_name(s), whole, int(attrs_of(s).get("transpose_B", 0))))
+    state.mixed |= {state.tiles[b] for b, found in forms.items() if len(found) > 1}
 
 
 def _workspaces(func: PrimFunc, declared, state: LoweringState):

@@ -1,25 +1,29 @@
-"""own_k_slices: a part of K that is not made of whole pieces gets tiles of its own.
+"""own_k_slices: parts of tiles that are less than the cube core multiplies get tiles of their own.
 
 Before:  gemm(A_s[0:32, 0:24], B_s[0:24, 0:48], C)                       # float16: the cube core takes K in pieces of 16
 After:   copy(A_s[0:32, 0:24], A_k); copy(B_s[0:24, 0:48], B_k); gemm(A_k, B_k, C)
 
 The cube core multiplies whole pieces of 32 bytes along K, whatever the length. Behind the last column of a tile lie zeros; behind the last
-one of a part lies the rest of the tile.
+one of a part lies the rest of the tile. Nor does it multiply a single row of A: it takes a whole piece of rows, all of which have to be there.
 
-Requires: Tile IR without views. Ensures: along K, operands of gemm start at whole pieces of their tiles and end there or with the tile.
+Requires: Tile IR without views. Ensures: along K, operands of gemm start at whole pieces of their tiles and end there or with the tile; single
+rows of A are tiles, or lie in front of other rows of tiles that are always written as a whole.
 """
 
 from __future__ import annotations
 
-from ..analysis.tile_uses import on_chip
+from ..analysis.coverage import writes_whole
+from ..analysis.tile_uses import is_parallel, on_chip, uses_of
 from ..ir import (
     AllocBuffer,
     Evaluate,
     PrimFunc,
+    Stmt,
     StmtMutator,
     TensorRegion,
     attrs_of,
     call,
+    children,
     const_int,
     decl_buffer,
     dtype_of,
@@ -34,24 +38,33 @@ from ..ir import (
     tirx,
 )
 from ..tileop.gemm import SQUARE_SIDE
-from ..tileop.layout import BLOCK_BYTES
+from ..tileop.layout import BLOCK_BYTES, FRACTAL_ROWS
 from .grid_bodies import rewrite_grid_bodies
 
 
 class _Own(StmtMutator):
-    def __init__(self):
+    def __init__(self, body: Stmt):
         self.allocs: list[AllocBuffer] = []
+        self.in_parts = written_in_parts(body)
 
     def visit_Evaluate(self, s: Evaluate):
         if op_name(s) != "tl.gemm":
             return s
         attrs, out, args = attrs_of(s), [], list(s.value.args)
         for k, axis in ((0, -2 if int(attrs["transpose_A"]) else -1), (1, -1 if int(attrs["transpose_B"]) else -2)):
-            if on_chip(args[k].source) and not _whole_pieces(args[k], axis):
+            single = k == 0 and self.lacks_rows(args[k], -3 - axis)
+            if on_chip(args[k].source) and (single or not _whole_pieces(args[k], axis)):
                 own = self.tile(args[k])
                 out.append(tile_op("copy", args[k], own, span=s.span))
                 args[k] = own
         return [*out, Evaluate(call("tl.gemm", args, attrs, span=s.span), span=s.span)] if out else s
+
+    def lacks_rows(self, part: TensorRegion, axis: int) -> bool:
+        """True if a part is a single row along `axis`, and not all rows of a fractal from there on surely have a value."""
+        if len(part.region) < 2 or const_int(part.region[axis].extent) != 1 or const_int(part.source.ty.shape[axis]) == 1:
+            return False
+        first, size = part.region[axis].min, part.source.ty.shape[axis]
+        return part.source in self.in_parts or not sym.Analyzer().can_prove(first + FRACTAL_ROWS <= size)
 
     def tile(self, part: TensorRegion) -> TensorRegion:
         """A new tile of the shape of a part."""
@@ -59,6 +72,13 @@ class _Own(StmtMutator):
         buffer = decl_buffer(shape, dtype_of(part.source), f"{part.source.name}_k", scope=scope_of(part.source))
         self.allocs.append(AllocBuffer(buffer))
         return full_region(buffer)
+
+
+def written_in_parts(body: Stmt) -> set:
+    """Buffers that some statement writes, but not all of them."""
+    if is_parallel(body) or not children(body):
+        return {b for b in uses_of(body).writes if not writes_whole(body, b)}
+    return set().union(*(written_in_parts(s) for s in children(body)))
 
 
 def _whole_pieces(part: TensorRegion, axis: int) -> bool:
@@ -77,7 +97,7 @@ def own_k_slices(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
 
     def rewrite(body):
-        own = _Own()
+        own = _Own(body)
         new = own(body)
         return seq(own.allocs, new) if own.allocs else body
 

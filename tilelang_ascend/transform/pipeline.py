@@ -8,7 +8,7 @@
     expand_im2col         patches of images the cube core cannot gather become element-wise work
     resolve_views         views of buffers become accesses to their storage
     forward_copies        remove staging buffers that only pass a tile on
-    own_k_slices          parts of K that are not whole pieces of the cube core get tiles of their own
+    own_k_slices          parts of K that are not whole pieces of the cube core, and single rows, get tiles of their own
     normalize_clears      "start from zero" is a fill in front of the accumulation
     merge_k_steps         gemm loops that walk K in small steps take larger ones
     place_buffers         cube or vector for every statement, a memory for every buffer, transfers between the cores

@@ -23,7 +23,16 @@ from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
 from ..analysis.steered import steered_by_tiles
-from ..analysis.tile_uses import covers_whole, is_parallel, moved_regions, on_chip, region_buffer, uses_of, with_regions
+from ..analysis.tile_uses import (
+    covers_whole,
+    is_parallel,
+    moved_regions,
+    on_chip,
+    read_with_k_along_rows,
+    region_buffer,
+    uses_of,
+    with_regions,
+)
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
@@ -54,7 +63,7 @@ from ..ir import (
 )
 from ..tileop.copy_cube import FIXPIPE_QUANT, find_obstacles, stays_in_nz
 from ..tileop.fill_l1 import fill_obstacle
-from ..tileop.layout import ACCUMULATED_IN, BLOCK_BYTES
+from ..tileop.layout import ACCUMULATED_IN, BLOCK_BYTES, FRACTAL_ROWS
 from .grid_bodies import rewrite_grid_bodies
 
 ACC, L1, UB = "acc", "l1", "ub"
@@ -161,7 +170,7 @@ class Placer:
         self.instances = {
             b: {side: self._instance(b, side) for side in sorted(sides)} for b, sides in self.demand.items()
         }
-        self.steered = steered_by_tiles(body)
+        self.steered, self.k_along_rows = steered_by_tiles(body), read_with_k_along_rows(body)
         self.workspaces: dict = {}
         self.used: set = set()
         self.transfers: list = []
@@ -218,7 +227,7 @@ class Placer:
         self.used |= {(buffer, source_side), (buffer, side)}
         self.transfers.append((buffer, side))
         source, target = self.instances[buffer][source_side], self.instances[buffer][side]
-        if (source_side, side) == (ACC, L1) and stays_in_nz(dtype_of(source), dtype_of(target)):
+        if (source_side, side) == (ACC, L1) and stays_in_nz(dtype_of(source), dtype_of(target)) and self._moves_all_that_counts(buffer):
             return [tile_op("copy", full_region(source), full_region(target), span=span)]
         ws = self.workspaces.get(buffer)
         if ws is None:
@@ -432,12 +441,20 @@ class Placer:
             source = self._at(src, self.use(src.source, source_side, s.span, out))
             self.used.add((dst.source, side))
             target = self._at(dst, self.instance(dst.source, side))
-            if side == L1 and not (source_side == ACC and stays_in_nz(*dtypes) and covers_whole(src) and covers_whole(dst)):
+            whole = covers_whole(src) and covers_whole(dst) and self._moves_all_that_counts(dst.source)
+            if side == L1 and not (source_side == ACC and stays_in_nz(*dtypes) and whole):
                 out += self.through_gm(source, target, dst.source.name, s.span)
             else:
                 out.append(tile_op("copy", source, target, span=s.span))
         self.valid[dst.source] = frozenset(sides)
         return seq(out)
+
+    def _moves_all_that_counts(self, operand) -> bool:
+        """True if an accumulator that becomes the whole `operand` of a gemm has nothing in its padding that the gemm takes in. Padding of
+        accumulators is anything, that of what comes from GM is zero."""
+        rows, columns = ([1, *(const_int(n) for n in operand.ty.shape)])[-2:]
+        # The unit adds up along K, and takes a single row for a whole fractal.
+        return columns % FRACTAL_ROWS == 0 and (rows % FRACTAL_ROWS == 0 or rows % FRACTAL_ROWS != 1 and operand not in self.k_along_rows)
 
     def through_gm(self, source, target, name: str, span) -> list[Stmt]:
         """UB or L0C -> GM workspace -> L1."""

@@ -120,3 +120,25 @@ def test_less_than_a_piece_says_so():
 
     with pytest.raises(UnsupportedConstruct, match="not whole pieces of 16"):
         tilelang.compile(main)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_any_part_of_an_accumulator_that_may_still_be_zero_by_agreement_is_read(steps):
+    @T.prim_func
+    def kernel(A: T.Tensor((40, 32), "float16"), n: T.int32, C: T.Tensor((40, 40), "float32")):
+        with T.Kernel(1):
+            a, c = T.alloc_shared((40, 32), "float16"), T.alloc_fragment((40, 40), "float32")
+            T.copy(A, a)
+            T.clear(c)
+            for _ in T.serial(n):
+                T.gemm(a, a, c, transpose_B=True)
+            T.copy(c[3:7, :], C[3:7, :])
+            T.copy(c[:, 16:37], C[:, 16:37])
+            T.copy(c[33:40, 0:16], C[33:40, 0:16])
+
+    a = np.random.default_rng(0).integers(-3, 4, (40, 32)).astype(np.float16)
+    want, product = np.full((40, 40), 7, np.float32), steps * (a.astype(np.float32) @ a.T.astype(np.float32))
+    for part in ((slice(3, 7), slice(None)), (slice(None), slice(16, 37)), (slice(33, 40), slice(0, 16))):
+        want[part] = product[part]
+    got = roads.run(tilelang.compile(kernel), {"A": a, "C": np.full((40, 40), 7, np.float32)}, {"n": steps}, text=False)
+    np.testing.assert_array_equal(got["C"], want)
