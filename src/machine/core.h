@@ -152,6 +152,8 @@ class Core final : public ExecContext {
   /*! \brief In which way bytes [lo, hi) lie outside of the tile of an access, empty if they do not. */
   std::string outside_of_tile(const Access& a, int64_t lo, int64_t hi, int slot) const;
   void take_over(const Access& a);
+  /*! \brief After an instruction: what it only read belongs to the tiles it belonged to. */
+  void give_back();
   void find_accesses(const OpImpl& impl, const Instr& instr);
   bool prime_accesses();
   void prime(int space, int64_t end);
@@ -192,6 +194,15 @@ class Core final : public ExecContext {
   int64_t primed_[kNumSpaces] = {};                // bytes of each memory that hold the fresh pattern or data
   AccessList accesses_;
   std::vector<Tile> tiles_;                        // number - 1
+  static constexpr int64_t kOwnedBytes = 32;
+  /*! \brief A block of memory that an instruction of another tile reads. */
+  struct Borrowed {
+    uint8_t space;
+    uint16_t tile;
+    int64_t block;
+    uint8_t shadow[kOwnedBytes];
+  };
+  std::vector<Borrowed> borrowed_;
   std::vector<uint16_t> owner_[kNumSpaces];        // of each block of a memory whose tiles overlap: the tile that touched it last
 };
 

@@ -11,7 +11,6 @@ namespace tla {
 namespace {
 
 /*! \brief Tiles start and end at multiples of this. */
-constexpr int64_t kOwnedBytes = 32;
 
 struct Range {
   int64_t lo, hi;
@@ -109,7 +108,13 @@ bool Core::check_accesses(const Instr& instr, int slot) {
   bool legal = true;
   for (const Access& a : accesses_) legal &= a.bytes() == 0 || check_memory(a, instr, slot);
   if (legal && track_undefined) {
-    for (const Access& a : accesses_) take_over(a);
+    // Writes first: what an instruction reads of a tile it writes is that tile's already.
+    for (const Access& a : accesses_) {
+      if (a.write) take_over(a);
+    }
+    for (const Access& a : accesses_) {
+      if (!a.write) take_over(a);
+    }
   }
   if (!legal || !m_.hazards.on(kRacecheck)) return legal;
   const Accessor who{index, {agent_of(index, slot), time_[slot]}, &clock_[slot]};
@@ -216,11 +221,26 @@ void Core::take_over(const Access& a) {
       for (int64_t block = lo / kOwnedBytes; block * kOwnedBytes < lo + a.len; ++block) {
         uint16_t& tile = owner[static_cast<size_t>(block)];
         if (tile == a.tile) continue;
-        if (tile != 0) std::memset(memory.shadow + block * kOwnedBytes, kUndefinedByte, kOwnedBytes);
+        uint8_t* shadow = memory.shadow + block * kOwnedBytes;
+        if (!a.write) {
+          // The other tile may still be read by a transfer that lands later.
+          Borrowed b{a.space, tile, block, {}};
+          std::memcpy(b.shadow, shadow, kOwnedBytes);
+          borrowed_.push_back(b);
+        }
+        if (tile != 0) std::memset(shadow, kUndefinedByte, kOwnedBytes);
         tile = a.tile;
       }
     }
   }
+}
+
+void Core::give_back() {
+  for (const Borrowed& b : borrowed_) {
+    owner_[b.space][static_cast<size_t>(b.block)] = b.tile;
+    std::memcpy(mem[b.space].shadow + b.block * kOwnedBytes, b.shadow, kOwnedBytes);
+  }
+  borrowed_.clear();
 }
 
 void Core::prime(int space, int64_t end) {

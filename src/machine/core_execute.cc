@@ -104,6 +104,10 @@ int64_t Core::run(int slot, const Instr& instr) {
   if (clocks_) tick(slot, instr);
   const bool legal = (simulate_ && !need_accesses_) || check_accesses(instr, slot);
   if (clocks_) complete(slot, instr);
+  struct Return {
+    Core& core;
+    ~Return() { core.give_back(); }
+  } give_back{*this};
   if (!legal) return 0;
   const OpInfo& info = OpTable::get().op[instr.op];
   const bool scalar_from_gm = info.returns && instr.operand(info.first_operand).space == GM;

@@ -12,6 +12,7 @@ from ..analysis.dependence import Dependence, dependences, version_argument
 from ..analysis.happens_before import BARRIER, Timeline
 from ..analysis.program import LANES, Block, Branch, Loop, Program, common_block, enclosing_loops, jumps_of, position_in
 from ..analysis.trace import GAP, INSTR, SAME_ITERATION, Need, traces
+from ..errors import UnsupportedConstruct
 from .sync_plan import (
     BARRIERS,
     GUARD_SET,
@@ -27,6 +28,7 @@ from .sync_plan import (
 )
 
 MAX_ROUNDS = 40
+NAMES = {"aic": "the cube core", "aiv": "the vector cores"}
 
 
 class EdgeChooser:
@@ -89,7 +91,9 @@ class EdgeChooser:
         needs, unsafe = [], []
         for trace in self.traces:
             found = binder.bind(trace).run(credit=self.credit)
-            assert not found.broken and not found.leftover, (found.broken, found.leftover, self.plan.edges)
+            if found.broken or found.leftover:
+                self._refuse_jumps(self.plan.edges[-1])
+                raise AssertionError((found.broken, found.leftover, self.plan.edges))
             needs += [n for n in found.uncovered if n.dependence.src.lane != n.dependence.dst.lane]
             unsafe += found.unsafe
         proposals: dict = {}
@@ -248,8 +252,24 @@ class EdgeChooser:
         self.unsafe.add(_shape(edge))
         self.plan.edges = [e for e in self.plan.edges if e is not edge and e is not guard]
         if edge.ring is None:
-            assert not edge.cross, f"{edge} cannot be made safe"
+            if edge.cross:
+                self._refuse_jumps(edge)
+                raise AssertionError(f"{edge} cannot be made safe")
             self._fence(edge, f"a flag from {LANES[edge.src][1]} to {LANES[edge.dst][1]} could be set twice")
+
+    def _refuse_jumps(self, edge: Edge) -> None:
+        """Raise an error if the kernel has loops that are left early, between which the two cores cannot be kept in step by flags."""
+        left = [i.loops for i in self.program.instrs if any(loop.has_jump for loop in i.loops)]
+        if not left:
+            return
+        loop = next(loop for loop in left[0] if loop.has_jump)
+        (core, _), (other, _) = LANES[edge.src], LANES[edge.dst]
+        raise UnsupportedConstruct(
+            "break or continue in this loop, inside or around which the two kinds of cores hand tiles to each other so that no flag keeps "
+            f"{NAMES[core]} and {NAMES[other]} in step,",
+            at=getattr(loop.stmt, "span", None),
+            hint="keep the loop running and put what is left to do under the condition",
+        )
 
     # ---- barriers
 

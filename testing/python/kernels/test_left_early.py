@@ -8,6 +8,7 @@ import roads
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.errors import UnsupportedConstruct
 
 N, STEPS = 64, 4
 
@@ -204,3 +205,24 @@ def test_a_load_of_some_blocks_stays_theirs():
     for n in (0, 60):
         out = roads.run(tilelang.compile(main), {"X": X, "W": W, "C": np.zeros_like(X)}, {"n": n}, text=False)
         np.testing.assert_array_equal(out["C"], np.where(np.arange(100)[:, None] < n, X * W, X))
+
+
+def test_a_loop_in_which_no_flag_keeps_the_cores_in_step_is_named():
+    @T.prim_func
+    def kernel(X: T.Tensor((32, 160), "float16"), F: T.Tensor((8,), "int32"), Y: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1):
+            a, c = T.alloc_shared((32, 32), "float16"), T.alloc_fragment((32, 32), "float32")
+            T.clear(a)
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=3):
+                T.copy(X[0:32, k * 32 + 8 : k * 32 + 32], a[:, 8:32])
+                for _ in T.Pipelined(2, num_stages=2):
+                    if F[7] == 0:
+                        T.gemm(a, a, c, transpose_A=True, transpose_B=True, clear_accum=True)
+                    else:
+                        if F[3] == 0:
+                            break
+            T.copy(c, Y)
+
+    with pytest.raises(UnsupportedConstruct, match="(?s)test_left_early.py:.*break or continue in this loop.*for _ in T.Pipelined"):
+        tilelang.compile(kernel)

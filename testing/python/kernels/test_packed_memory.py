@@ -133,3 +133,28 @@ def test_a_part_of_run_time_size_is_not_the_whole_tile():
     got = result(kernel, X=x, L=lengths, Y=np.zeros((ROWS, N), np.float32), Z=np.zeros((ROWS, N), np.float32))
     np.testing.assert_array_equal(got["Y"], want)
     np.testing.assert_array_equal(got["Z"], x * 2)
+
+
+def test_lanes_that_are_only_read_along_stay_with_their_tile():
+    """A vector instruction reads lanes nobody uses beside its tile, in memory that a late transfer still stores from."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((6, 2, 18), "float32"), C: T.Tensor((6, 2, 18), "float32"), D: T.Tensor((6, 2, 18), "float32"), q: T.int32):
+        with T.Kernel(1):
+            for i, j, k in T.Parallel(1, 2, 16):
+                D[i, j - 1, k] = 0.0
+                for _ in T.serial(4):
+                    D[i, j - 1, k] = D[i, j - 1, k] + A[i, j, k]
+                if k < q:
+                    C[i + 2, j, k - 2] = A[i, j, k] + 2.0
+
+    rng = np.random.default_rng(0)
+    arrays = {n: rng.integers(-9, 9, (6, 2, 18)).astype(np.float32) for n in "ACD"}
+    with packed_memory():
+        compiled = tilelang.compile(kernel, target="a2")
+    have = roads.run(compiled, arrays, {"q": 3})
+    want = {n: a.copy() for n, a in arrays.items()}
+    want["D"][0, 0, :16] = 4 * arrays["A"][0, 1, :16]
+    want["C"][2, :, 0:1] = arrays["A"][0, :, 2:3] + 2
+    for n in "CD":
+        np.testing.assert_array_equal(have[n], want[n])
