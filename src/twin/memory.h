@@ -95,7 +95,7 @@ class TQue {
     return tensor;
   }
   template <typename T>
-  void FreeTensor(const LocalTensor<T>& tensor, TLA_LINE) {
+  void FreeTensor(LocalTensor<T>& tensor, TLA_LINE) {
     SetFlag<QueueEvents<pos>::kFree>(tensor.event, tla_line);
     *freed_ |= 1u << tensor.event;
   }
