@@ -75,9 +75,10 @@ def convert(value, dtype: np.dtype):
 
 
 def _float_limits(dtype: np.dtype) -> tuple[int, int]:
-    """Ends of the range of conversions from floats: unsigned integers of 16 and 32 bits are the low bits of a wider integer."""
-    wide = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}.get(dtype.name, dtype)
-    info = np.iinfo(wide)
+    """Ends of the range of conversions from floats: negative numbers wrap in unsigned integers of 16 and 32 bits, down to the end of int32."""
+    if dtype.name == "uint32":
+        return -(2**31), 2**32 - 1
+    info = np.iinfo({"uint16": np.int32, "uint64": np.int64}.get(dtype.name, dtype))
     return int(info.min), int(info.max)
 
 

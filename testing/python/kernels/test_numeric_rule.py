@@ -7,6 +7,8 @@ from roads import run
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.interpret.values import fit
+from tilelang_ascend.sim import reference_numbers
 
 N = 128
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -183,19 +185,34 @@ def conversions(source, targets):
     return tilelang.compile(main)
 
 
+SPECIAL = [np.nan, np.inf, -np.inf, 3e9, -3e9, 300.7, -300.7, -1.5, 7e4, -0.5, 127.9, 255.9, 1e20, -1e20, 2.0**31, 0.0, 6e4, 4e4]
+
+
+def as_integers(x, target: str) -> list[int]:
+    """Floats as integers: the nearest the dtype holds, 0 for NaN."""
+    info = np.iinfo(target)
+    low, high = {"uint16": (-(2**31), 2**31 - 1), "uint32": (-(2**31), 2**32 - 1)}.get(target, (info.min, info.max))
+    whole = [min(max(int(v), low), high) for v in np.nan_to_num(x.astype("float64"), nan=0.0, posinf=1e300, neginf=-1e300)]
+    return [(v - int(info.min)) % (int(info.max) - int(info.min) + 1) + int(info.min) for v in whole]
+
+
+@pytest.mark.parametrize("target", INTEGERS)
+def test_the_interpreters_convert_to_integers_alike(target):
+    a = np.array(SPECIAL, np.float32)
+    want = as_integers(a, target)
+    assert reference_numbers.convert(a, np.dtype(target)).tolist() == want
+    assert [int(reference_numbers.convert(x, np.dtype(target))) for x in a] == want
+    assert [fit(float(x), target) for x in a] == want
+
+
 @pytest.mark.parametrize("source, targets", [("float32", ["int32", "uint8"]), *(
     pytest.param(s, list(INTEGERS), marks=pytest.mark.slow) for s in ("float32", "float16", "bfloat16"))], ids=str)  # fmt: skip
 def test_conversions_to_integers(source, targets):
-    special = [np.nan, np.inf, -np.inf, 3e9, -3e9, 300.7, -300.7, -1.5, 7e4, -0.5, 127.9, 255.9, 1e20, -1e20, 2.0**31, 0.0, 6e4, 4e4]
     with np.errstate(over="ignore"):
-        a = np.resize(np.array(special), N).astype(dtype(source))
+        a = np.resize(np.array(SPECIAL), N).astype(dtype(source))
     out = run(conversions(source, targets), {"A": a, **{n: np.zeros((len(targets), N), "int64") for n in "PS"}})
-    x = np.nan_to_num(a.astype("float64"), nan=0.0, posinf=1e300, neginf=-1e300)
     for k, target in enumerate(targets):
-        info = np.iinfo(target)
-        low, high = {"uint16": (-(2**31), 2**31 - 1), "uint32": (-(2**31), 2**32 - 1)}.get(target, (info.min, info.max))
-        whole = np.array([min(max(int(v), low), high) for v in x], dtype=object)
-        expected = np.array([(int(v) - int(info.min)) % (int(info.max) - int(info.min) + 1) + int(info.min) for v in whole])
+        expected = np.array(as_integers(a, target))
         for form in "PS":
             np.testing.assert_array_equal(out[form][k], expected, f"{target} in form {form}")
 
