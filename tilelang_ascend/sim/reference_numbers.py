@@ -60,7 +60,7 @@ def convert(value, dtype: np.dtype):
             low, high = _float_limits(dtype)
             value = np.nan_to_num(np.trunc(value.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
             inside = (value > low) & (value < high)
-            value = np.where(inside, np.where(inside, value, 0).astype(np.int64), np.where(value < 0, low, high))
+            value = np.where(inside, np.where(inside, value, 0).astype(np.int64), np.where(value <= low, low, high))
         return value.astype(dtype, copy=False)
     if dtype.kind == "b":
         return bool(value)
