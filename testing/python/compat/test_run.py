@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from tilelang_ascend import cache
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.isa.base import Space
 from tilelang_ascend.jit import build
 from tilelang_ascend.log import set_log_level
 from tilelang_ascend.tools import cli, processes
@@ -209,3 +211,19 @@ def test_a_script_may_handle_the_interrupt(run_text, capfd):
     )
     assert code == 4
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_scripts_ask_of_the_driver(tmp_path, capfd):
+    script = tmp_path / "d.py"
+    script.write_text(
+        "from tilelang.carver.arch import CUDA, driver\n"
+        "import tilelang.carver.arch.driver as same\n"
+        "from tilelang.carver.arch.driver import get_num_sms\n"
+        "print(driver.get_num_sms(), same.get_num_sms(0), get_num_sms(device_id=0), CUDA('cuda').compute_max_core)\n"
+        "print(driver.get_device_name(), driver.get_shared_memory_per_block(), driver.get_max_dynamic_shared_size_bytes(0, 'kb'))\n"
+    )
+    assert run(script, ()) == 0
+    out = capfd.readouterr().out
+    chip = get_chip("Ascend910B1")
+    room = chip.capacity_bytes(Space.UB)
+    assert out == " ".join([str(chip.num_aic)] * 4) + f"\n{chip.name} {room} {room // 1024}\n"
