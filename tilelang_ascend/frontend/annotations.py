@@ -40,14 +40,15 @@ class DType(str):
 
     # Set by the language: how a value is converted to a dtype. Kept here so that dtypes need no builder.
     convert: Callable[[Any, str], Any] | None = None
+    declare: Callable[[str], Any] | None = None
 
     def __new__(cls, value: Any = "float32"):
         return str.__new__(cls, dtype_name(value))
 
     def __call__(self, value: Any = None):
-        """`T.float32(x)`: x converted to this dtype."""
+        """`T.float32(x)`: x converted to this dtype. `T.float32()`: a mutable scalar without a value, as from `T.alloc_var`."""
         if value is None:
-            raise InvalidArgument(f"T.{self}() needs a value", hint=f"write T.alloc_var('{self}') for a mutable scalar")
+            return DType.declare(self)
         return DType.convert(value, self)
 
     @property

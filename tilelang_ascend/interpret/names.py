@@ -13,6 +13,7 @@ import inspect
 import linecache
 import types
 
+from ..frontend.annotations import DTYPE_NAMES
 from .memory import Tile, Variable
 from .values import Scalar, cast, is_scalar
 
@@ -54,11 +55,16 @@ def is_ref(annotation) -> bool:
     return getattr(annotation, "attr", getattr(annotation, "id", None)) == "Ref"
 
 
+def _makes_variable(call: ast.Call) -> bool:
+    """``T.alloc_var(...)`` and ``T.int32()``."""
+    return last_name(call) == "alloc_var" or not call.args and not call.keywords and last_name(call) in DTYPE_NAMES
+
+
 def _variables(node: ast.FunctionDef) -> set[str]:
     """Names that hold mutable scalars: assigned from `alloc_var`, or parameters by reference."""
     found = set()
     for n in ast.walk(node):
-        if isinstance(n, ast.Assign) and any(isinstance(c, ast.Call) and last_name(c) == "alloc_var" for c in ast.walk(n.value)):
+        if isinstance(n, ast.Assign) and any(isinstance(c, ast.Call) and _makes_variable(c) for c in ast.walk(n.value)):
             found |= {t.id for target in n.targets for t in _flat(target) if isinstance(t, ast.Name)}
         if isinstance(n, ast.FunctionDef):
             found |= {a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs) if is_ref(a.annotation)}

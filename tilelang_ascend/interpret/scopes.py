@@ -205,8 +205,9 @@ class Launch(Kernel):
         """What `__init__` does."""
         if len(blocks) == 1 and isinstance(blocks[0], (tuple, list)):
             blocks = tuple(blocks[0])
-        if not 1 <= len(blocks) <= 3:
-            raise InvalidArgument(f"T.Kernel takes 1 to 3 grid extents, got {len(blocks)}", at=here())
+        blocks = blocks or (1,)
+        if len(blocks) > 3:
+            raise InvalidArgument(f"T.Kernel takes up to 3 grid extents, got {len(blocks)}", at=here())
         self.extents = list(blocks)
         self.sizes = tuple(int(scalar(b, "a grid extent").__index__()) for b in blocks)
         if any(n < 0 for n in self.sizes):

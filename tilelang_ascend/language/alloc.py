@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..errors import InvalidArgument, KernelSyntaxError, NonStaticShape, NotYetAvailable
-from ..frontend.annotations import dtype_name
+from ..frontend.annotations import DType, dtype_name
 from ..frontend.builder import Builder, constant
-from ..frontend.keywords import Ignored
+from ..frontend.keywords import Ignored, other_meaning
 from ..frontend.operators import as_integer, cast, plain
 from ..frontend.values import ScalarVar, is_expr
 from ..ir import BufferStore, IntImm, decl_buffer
@@ -100,6 +100,13 @@ def alloc_var(dtype, *args, scope: Ignored = "local.var", init=None):
     if init is not None:
         builder.emit(BufferStore(buffer, cast(init, dtype), [IntImm("int32", 0)], span=builder.span()))
     return ScalarVar(name, builder.region, buffer)
+
+
+def _declare(dtype):
+    return (other_meaning("alloc_var") or alloc_var)(dtype)
+
+
+DType.declare = staticmethod(_declare)
 
 
 def alloc_reducer(shape, dtype="float32", op="sum", replication: Ignored = None):

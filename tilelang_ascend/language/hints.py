@@ -43,6 +43,7 @@ _IGNORED = {
     "dec_max_nreg": ("reg_count", "Register budget."),
     "no_set_max_nreg": ("", "Register budget."),
     "disable_warp_group_reg_alloc": ("", "Register budget."),
+    "func_attr": ("attrs", "Attributes of a TVM function."),
     "pdl_trigger": ("", "Programmatic dependent launch."),
     "pdl_sync": ("", "Programmatic dependent launch."),
 }

@@ -22,7 +22,7 @@ class Kernel:
     """``with T.Kernel(gx, gy, gz, threads=128) as (bx, by, bz):`` — the body runs once per block of the grid.
 
     Args:
-        blocks: one to three extents, integers or run-time expressions.
+        blocks: up to three extents, integers or run-time expressions; one block without any.
         threads: a hint of GPU kernels, recorded and ignored.
         is_npu: NPU spelling. The block binds two names, ``as (cid, vid)``; which vector core runs a row is decided by
             the compiler, so `vid` cannot be read. prelude, cluster_dims, is_cpu, pipeline: accepted and ignored.
@@ -41,8 +41,9 @@ class Kernel:
     ):
         if len(blocks) == 1 and isinstance(blocks[0], (tuple, list)):
             blocks = tuple(blocks[0])
-        if not 1 <= len(blocks) <= _MAX_GRID_DIMS:
-            raise InvalidArgument(f"T.Kernel takes 1 to {_MAX_GRID_DIMS} grid extents, got {len(blocks)}")
+        blocks = blocks or (1,)
+        if len(blocks) > _MAX_GRID_DIMS:
+            raise InvalidArgument(f"T.Kernel takes up to {_MAX_GRID_DIMS} grid extents, got {len(blocks)}")
         extents = [as_integer(b, "a grid extent") for b in blocks]
         known = [e for e in extents if isinstance(e, int)]
         for n in known:

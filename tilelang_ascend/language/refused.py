@@ -141,7 +141,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         anylist_getitem anylist_resetitem anylist_setitem_call_cpacked anylist_setitem_call_packed arg attr axis
         bind block_name_suffix_context buffer buffer_decl buffer_store buffer_var call_cpacked call_cpacked_lowered
         call_intrin call_kernel call_llvm_intrin call_llvm_pure_intrin call_packed call_packed_lowered
-        call_pure_extern comm_reducer decl_buffer end_profile_intrinsic func_attr func_name func_ret
+        call_pure_extern comm_reducer decl_buffer end_profile_intrinsic func_name func_ret
         get_active_lane_mask get_let_value handle handle_add_byte_offset has_let_value ignore_loop_partition
         index_map init isnullptr iter_var let llvm_lookup_intrinsic_id lookup_param match_buffer meta_var
         q_multiply_shift q_multiply_shift_per_axis reads ret sblock sblock_alloc_buffer sblock_attr

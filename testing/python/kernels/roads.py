@@ -21,8 +21,6 @@ from tilelang_ascend.sim.validate import validate, write_difference
 STRICT = machine.SimOptions(record_stream=True, count_writes=True, max_instructions=20_000_000)
 GUARD_BYTES = 4096
 GUARD = 0xA5
-VALIDATION_ELEMENTS = 2_000_000
-"""Kernels in which one stage touches more elements are not validated."""
 
 
 class Guarded:
@@ -77,29 +75,28 @@ def twin_entries(artifact, flags=()):
     return twin.compile_text(source.text, source.signature.kernel, artifact.chip, artifact.kernel_type, flags).entries
 
 
-def assert_passes_agree(artifact, arrays: dict, scalars: dict, elements: int | None = VALIDATION_ELEMENTS):
-    """The kernel means the same after every pass on Tile IR. Returns what the last of them did, None if that was too much work."""
+def assert_passes_agree(artifact, arrays: dict, scalars: dict):
+    """The kernel means the same after every pass on Tile IR. Returns what the last of them did."""
     func = artifact.tile_ir
     args = [arrays[p.name] if p.name in arrays else scalars[p.name] for p in func.params]
-    found = validate([("tile_ir", func), *lower_stages(artifact)], args, elements)
+    found = validate([("tile_ir", func), *lower_stages(artifact)], args)
     assert found.finding is None, found.finding.text()
     return found.last
 
 
-def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, flags=(), elements=VALIDATION_ELEMENTS) -> dict:
+def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, flags=()) -> dict:
     """Strict run of the IR and (with `text`) of the emitted text: no hazards, equal values, equal streams.
 
-    `flags`: further flags of the C++ compiler. `elements`: passes are validated unless one stage touches more.
+    `flags`: further flags of the C++ compiler.
     """
     artifact, scalars = kernel.artifact, scalars or {}
-    last = assert_passes_agree(artifact, arrays, scalars, elements)
+    last = assert_passes_agree(artifact, arrays, scalars)
     problems = verify_ascend(artifact.ascend_ir, arch.get_chip(artifact.chip))
     assert not problems, "the program breaks a rule: " + "\n".join(map(str, problems[:3]))
     out, result = launch(artifact, program_of(artifact).entries, arrays, scalars)
     assert not result.hazards, "\n".join(h.text() for h in result.hazards[:3])
-    if last is not None:
-        difference = write_difference(last, result.writes)
-        assert difference is None, difference
+    difference = write_difference(last, result.writes)
+    assert difference is None, difference
     if text:
         out_text, result_text = launch(artifact, twin_entries(artifact, flags), arrays, scalars)
         assert not result_text.hazards, "\n".join(h.text() for h in result_text.hazards[:3])
