@@ -20,6 +20,7 @@ from ..ir import (
     const_int,
     scope_of,
     statements,
+    structural_equal,
     substitute_expr,
     sym,
     walk_expr,
@@ -52,7 +53,7 @@ def reach_conditions(nest: Nest, analyzer) -> list:
                 continue  # An index that is data is the user's word.
             low = analyzer.simplify(low)
             for c in (low >= 0, low <= const_int(size) - span):
-                if not analyzer.can_prove(c) and not any(c.same_as(x) or str(c) == str(x) for x in out):
+                if not analyzer.can_prove(c) and not any(structural_equal(c, x) for x in out):
                     out.append(c)
     return out
 
