@@ -105,7 +105,9 @@ def clip(gm: Side, g: int, t: int, extent, state: LoweringState, starts_inside: 
     if not starts_inside:
         skip = _count(tirx.min(tirx.max(imm(0), imm(0) - low), _expr(extent)), f"{name}_before", most, state)
     end = tirx.min(_expr(extent), inside)
-    valid = _count(tirx.max(end - skip, imm(0)), name, most, state)
+    # A region larger than the tensor is never whole: then there is no branch for that, whose rows would be negative distances apart.
+    sizes = const_int(most) if not isinstance(most, int) else most, const_int(gm.gm.shape[g])
+    valid = _count(tirx.max(end - skip, imm(0)), name, most if None in sizes else min(sizes), state)
     return Axis(g, t, extent, valid, True, skip)
 
 

@@ -31,6 +31,7 @@ from ..ir import (
     is_buffer_var,
     is_noop,
     itemsize,
+    renew,
     scope_of,
     seq,
     statements,
@@ -39,6 +40,7 @@ from ..ir import (
 from .context import BLOCK_BYTES, VectorContext
 from .output import is_output
 from .parallel_scalar import scalar_loops
+from .tensor_bounds import all_of
 from .vector_accumulate import Update, accumulate, fold_dtype, neutral, update_of
 from .vector_convert import Unsupported, convert
 from .vector_emit import Emitter, Unreadable, Unwritable
@@ -46,6 +48,7 @@ from .vector_expr import ExprLowering, is_tile
 from .vector_graph import MASK, Graph, Node
 from .vector_nest import Nest, nest_of, scalar_vars
 from .vector_rows import rows_of, scattered, store_rows, store_scattered
+from .vector_reach import reach_conditions
 from .vector_store import store
 from .vector_values import Values, count_edges, source
 from .vector_views import lanes_meet
@@ -63,13 +66,23 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
         nest = nest_of(stmt)
         if any(n == 0 for n in nest.extents):
             return seq()
-        return Block(ctx, nest, {}, None).lower(stmts_of(nest.body))
+        return _kept_inside(stmt, nest, ctx, Block(ctx, nest, {}, None).lower(stmts_of(nest.body)))
     except Unsupported as e:
         reason, hint = e.reason, f"; {e.hint}" if e.hint else ""
     except (Unreadable, Unwritable):
         reason, hint = "a tile access does not start at a 32-byte boundary", "; align the tile slices"
     ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {reason}{hint}")
     return scalar_loops(stmt, ctx, reason, lambda value, span: on_one_lane(value, ctx, span))
+
+
+def _kept_inside(stmt: For, nest: Nest, ctx: VectorContext, lowered: Stmt) -> Stmt:
+    """`lowered` where masked stores surely lie inside of their tiles. All lanes are written there, those a condition leaves out with what
+    they hold; where some of them may belong to another tile, which only run-time numbers tell, iterations run one by one instead."""
+    conditions = reach_conditions(nest, ctx.analyzer)
+    if not conditions:
+        return lowered
+    apart = scalar_loops(renew(stmt), ctx, "a tile may end inside of the nest", lambda value, span: on_one_lane(value, ctx, span))
+    return if_then(all_of(conditions), lowered, apart, span=stmt.span)
 
 
 def on_one_lane(value, ctx: VectorContext, span):

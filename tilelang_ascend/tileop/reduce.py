@@ -155,15 +155,19 @@ class _Reduce(Fold):
         """1 where the value is not zero. Integers: min(|x|, 1)."""
         if self.src.dtype in ("float16", "bfloat16", "float32"):
             return self._not_zero(view, axes, extents)
-        out = view if view is not self.src else self.temporary(view.dtype, extents, "flag")
+        out = self.temporary(view.dtype, extents, "flag") if self._given(view) else view
         self.emitter.run("abs", [out, view], axes)
         self.emitter.run("mins", [out, out], axes, [1.0])
         return out
 
+    def _given(self, view: View) -> bool:
+        """True for tiles of the user, which may hold any number and stay as they are."""
+        return view is self.src or view is self.dst
+
     def _not_zero(self, view: View, axes, extents) -> View:
         """A comparison, exact for the smallest numbers and for NaN, and a selection; both take whole repeats, padding included."""
         out = self.temporary(view.dtype, extents, "flag")
-        if view is self.src:
+        if self._given(view):
             self.emitter.run("copy", [out, view], axes)
             view = out
         lanes = int(out.buffer.ty.shape[1])
@@ -214,7 +218,7 @@ class _Reduce(Fold):
             old = self._flipped(old, axes, extents)
             view = self._flipped(view, axes, extents)
         if self.kind.boolean:
-            old = self._as_bool(old, axes, extents) if old is not self.dst else old
+            old = self._as_bool(old, axes, extents)
         in_place = self.dst.dtype == dtype and not self.flip
         total = self.dst if in_place else self.temporary(dtype, extents, "total")
         self.combine(total, old, view, axes)

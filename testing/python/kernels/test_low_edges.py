@@ -223,3 +223,20 @@ def test_tensors_narrower_than_their_tile():
     compiled = tilelang.compile(kernel)
     np.testing.assert_array_equal(roads.run(compiled, {"X": x, "Y": np.zeros_like(x)})["Y"], x + np.float32(1))
     assert "else" not in compiled.artifact.kernel_source
+
+
+def test_a_tile_wider_than_its_tensor_at_a_column_known_at_run_time():
+    """No branch for a whole region: its rows would be negative distances apart."""
+
+    @T.prim_func
+    def main(X: T.Tensor((9, 2), "float16"), Y: T.Tensor((4, 16), "float16"), p: T.int32, q: T.int32):
+        with T.Kernel(1):
+            t = T.alloc_shared((4, 16), "float16")
+            T.copy(X[p, q], t)
+            T.copy(t, Y)
+
+    x = np.arange(18, dtype=np.float16).reshape(9, 2) + 1
+    want = np.zeros((4, 16), np.float16)
+    want[:, 3:5] = x[2:6]
+    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.ones_like(want)}, {"p": 2, "q": -3}, text=False)
+    np.testing.assert_array_equal(out["Y"], want)

@@ -110,3 +110,28 @@ def test_destination_keeps_its_own_values(src, dst):
 @pytest.mark.parametrize("src, dst", [p for p in PAIRS if p not in COMMON])
 def test_destination_keeps_its_own_values_in_every_dtype(src, dst):
     check(src, dst, kinds_of(src, dst))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8"])
+def test_flags_joined_with_numbers_are_flags(dtype):
+    """What the destination holds counts as a flag, whatever number it is."""
+
+    @T.prim_func
+    def main(X: T.Tensor((6, 16), dtype), M: T.Tensor((6,), dtype), Y: T.Tensor((2, 6), dtype)):
+        with T.Kernel(1):
+            x = T.alloc_shared((6, 16), dtype)
+            some = T.alloc_fragment((6,), dtype)
+            every = T.alloc_fragment((6,), dtype)
+            T.copy(X, x)
+            T.copy(M, some)
+            T.copy(M, every)
+            T.reduce_any(x, some, dim=1, clear=False)
+            T.reduce_all(x, every, dim=1, clear=False)
+            T.copy(some, Y[0, 0])
+            T.copy(every, Y[1, 0])
+
+    x = np.zeros((6, 16), numpy_dtype(dtype))
+    x[3:] = 2
+    old = np.array([0, -3, 8, 0, -3, 8]).astype(x.dtype)
+    out = roads.run(tilelang.compile(main), {"X": x, "M": old, "Y": np.zeros((2, 6), x.dtype)}, text=False)["Y"]
+    np.testing.assert_array_equal(out.astype(np.float32), [[0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]])

@@ -196,3 +196,34 @@ def test_a_condition_that_lets_iterations_leave_the_tile_does_not_hide_them(line
     assert "outside of tile 'b'" in compiled.simulate(*arrays).hazards[0].message
     with pytest.raises(AssertionError, match="outside its shape"):  # the interpreter of Tile IR
         outputs(lines, n=64)
+
+
+MASKED = [
+    "for i, j in T.Parallel(m, n):\n    y[p + i, j] = x[i, j]",
+    "for i, j in T.Parallel(7, 9):\n    if i < m and j < n:\n        y[p + i, j] = x[i, j]",
+    "for i, j in T.Parallel(7, 9):\n    r = p + i\n    if j < n and r < p + m:\n        y[r, j] = x[i, j]",
+    "T.copy(x[0:m, 0:n], y[p : p + m, 0:n])",
+    "T.copy(X[0:m, 0:n], y[p : p + m, 0:n])",
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("lines", MASKED)
+def test_lanes_left_out_behind_an_offset_of_run_time_are_not_written(lines, dtype):
+    body = "".join("        " + line + "\n" for line in lines.splitlines())
+    compiled = tilelang.compile(trace(f"""
+@T.prim_func
+def kernel(X: T.Tensor((7, 9), "{dtype}"), I: T.Tensor((7, 9), "{dtype}"), Y: T.Tensor((7, 9), "{dtype}"), p: T.int32, m: T.int32, n: T.int32):
+    with T.Kernel(1):
+        x = T.alloc_shared((7, 9), "{dtype}")
+        y = T.alloc_shared((7, 9), "{dtype}")
+        T.copy(X, x)
+        T.copy(I, y)
+{body}        T.copy(y, Y)
+"""), target="a2")
+    x, y = np.random.default_rng(1).integers(-9, 9, (2, 7, 9)).astype(dtype)
+    for p, m, n in ((0, 7, 9), (6, 1, 4), (2, 4, 9), (5, 0, 3)):
+        want = y.copy()
+        want[p : p + m, :n] = x[:m, :n]
+        got = roads.run(compiled, {"X": x, "I": y, "Y": np.zeros_like(y)}, {"p": p, "m": m, "n": n}, text=False)
+        np.testing.assert_array_equal(got["Y"], want)
