@@ -190,6 +190,8 @@ class Block:
             return
         if any(b.same_as(buffer) for b in self.exprs.pinned):
             raise Unsupported(f"`{buffer.name}` is stored after rows that depend on it were read", "split the nest")
+        if scope_of(buffer) == "local.var" and buffer not in self.exprs.variables:
+            raise Unsupported(f"it assigns `{buffer.name}`, a variable that all iterations share", "declare it inside the loop")
         if not is_tile(buffer) and buffer not in self.exprs.variables:
             self.store_rows(s)
             return

@@ -108,3 +108,30 @@ def test_a_loop_that_is_left_early():
     a = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
     out = roads.run(tilelang.compile(main), {"A": a, "B": np.full((16, 8), 7, np.float32)})
     np.testing.assert_array_equal(out["B"], np.where(np.arange(8) < 3, a + 1, np.float32(7)))
+
+
+@pytest.mark.parametrize("read_after", [False, True])
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_variable_declared_in_front_of_the_loop(staged, read_after):
+    """What the last iteration assigns stays."""
+
+    @T.prim_func
+    def main(A: T.Tensor((40,), "int32"), B: T.Tensor((40,), "int32"), C: T.Tensor((1,), "int32")):
+        with T.Kernel(1):
+            tile, at = T.alloc_shared((40,), "int32"), T.alloc_var("int32")
+            at = 3
+            T.copy(A, tile)
+            for i in T.Parallel(40):
+                at = 39 - i
+                if staged:
+                    tile[i] = tile[i] + at
+                else:
+                    B[at] = A[i]
+            if staged:
+                T.copy(tile, B)
+            C[0] = at if read_after else 7
+
+    a = np.arange(40, dtype=np.int32) * 5
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros(40, np.int32), "C": np.zeros(1, np.int32)})
+    np.testing.assert_array_equal(out["B"], a + np.arange(40)[::-1] if staged else a[::-1])
+    assert out["C"][0] == (0 if read_after else 7)
