@@ -21,6 +21,7 @@ TARGETS: dict[str, str] = {
     "tilelang.autotuner.param": "tilelang_ascend.autotune.settings",
     "tilelang.autotuner.tuner": "tilelang_ascend.autotune",
     "tilelang.cache": "tilelang_ascend.cache",
+    "tilelang.carver.arch.driver": f"{_FACADE}.carver.driver",
     "tilelang.engine.callback": f"{_FACADE}.engine",
     "tilelang.engine.param": "tilelang_ascend.runtime.params",
     "tilelang.jit": "tilelang_ascend.jit",

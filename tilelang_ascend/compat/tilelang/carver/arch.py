@@ -13,7 +13,7 @@ class TileDevice:
     def __init__(self, target: Any = None):
         from tilelang_ascend.jit.hooks import resolve_chip
 
-        from ....targets import replace_foreign
+        from ...targets import replace_foreign
 
         self.chip = resolve_chip(None if target is None else replace_foreign(target))
         self.target = self.chip.name
