@@ -53,7 +53,17 @@ SYNC = ("set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_c
 
 def mutant(func, place: tuple):
     """`func` with one mistake."""
-    from tilelang_ascend.ir import BufferLoad, Call, Evaluate, StmtMutator, TensorLoad, dtype_of, imm, itemsize, statements
+    from tilelang_ascend.ir import (
+        BufferLoad,
+        Call,
+        Evaluate,
+        StmtMutator,
+        TensorLoad,
+        dtype_of,
+        imm,
+        itemsize,
+        statements,
+    )
 
     number, kind, arg = place
     target = statements(func.body)[number]

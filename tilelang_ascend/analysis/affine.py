@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from ..ir import Var, const_int, free_vars, imm, sym
 
-
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 """Ends of the range of int32."""
 

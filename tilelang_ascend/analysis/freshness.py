@@ -13,7 +13,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ..ir import Break, Continue, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, children, const_int, imm, op_name, region, sym, tirx
+from ..ir import (
+    Break,
+    Continue,
+    Evaluate,
+    For,
+    IfThenElse,
+    SeqStmt,
+    Stmt,
+    While,
+    children,
+    const_int,
+    imm,
+    op_name,
+    region,
+    sym,
+    tirx,
+)
 from .tile_uses import loads_in, own_uses
 
 MAX_PARTS = 64

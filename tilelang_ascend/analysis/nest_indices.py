@@ -31,7 +31,6 @@ from ..ir import (
 from .affine import affine, difference_fits
 from .tile_uses import is_buffer_var, loads_in, uses_of
 
-
 LONGEST = 1 << 20
 """Iterations from which on a bound says nothing useful about what a loop touches."""
 

@@ -15,7 +15,19 @@ from typing import Any
 
 from ..analysis.tile_uses import TILE_OP_OPERANDS
 from ..errors import InvalidKernel, location_in_code
-from ..ir import AllocBuffer, Bind, BufferStore, Call, Evaluate, For, TensorLoad, TensorRegion, Var, op_name, structural_equal
+from ..ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    Call,
+    Evaluate,
+    For,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    op_name,
+    structural_equal,
+)
 from .values import Restart
 
 _FACT = "evaluated where they stand"

@@ -22,7 +22,19 @@ from .memory import Tile, allocate
 from .names import last_name, parse, prepared
 from .scopes import names_in
 from .state import Session, is_user_code
-from .values import _FOREIGN, Scalar, binary, cast, fit, integer_range, is_float, numpy_dtype, pick_max, pick_min, select
+from .values import (
+    _FOREIGN,
+    Scalar,
+    binary,
+    cast,
+    fit,
+    integer_range,
+    is_float,
+    numpy_dtype,
+    pick_max,
+    pick_min,
+    select,
+)
 
 # -- constants and dimensions that were made outside of the kernel: expressions of the IR
 

@@ -47,8 +47,8 @@ from .vector_emit import Emitter, Unreadable, Unwritable
 from .vector_expr import ExprLowering, is_tile
 from .vector_graph import MASK, Graph, Node
 from .vector_nest import Nest, nest_of, scalar_vars
-from .vector_rows import rows_of, scattered, store_rows, store_scattered
 from .vector_reach import reach_conditions
+from .vector_rows import rows_of, scattered, store_rows, store_scattered
 from .vector_store import store
 from .vector_values import Values, count_edges, source
 from .vector_views import lanes_meet

@@ -8,7 +8,20 @@ are clamped into it, because all lanes are read whatever the condition says.
 from __future__ import annotations
 
 from ..analysis.affine import difference_fits
-from ..ir import Call, TensorLoad, Var, const_int, dtype_of, is_buffer_var, itemsize, op_name, scope_of, sym, tirx, walk_expr
+from ..ir import (
+    Call,
+    TensorLoad,
+    Var,
+    const_int,
+    dtype_of,
+    is_buffer_var,
+    itemsize,
+    op_name,
+    scope_of,
+    sym,
+    tirx,
+    walk_expr,
+)
 from . import elementwise_math, vector_int
 from .affine import Affine, affine, constant, is_integer, is_scalar_var, scale
 from .affine import add as add_affine

@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ..analysis.tile_uses import covers_whole, loads_in, moved_regions, on_chip, own_uses, region_buffer, uses_of, with_regions
+from ..analysis.tile_uses import (
+    covers_whole,
+    loads_in,
+    moved_regions,
+    on_chip,
+    own_uses,
+    region_buffer,
+    uses_of,
+    with_regions,
+)
 from ..ir import Evaluate, PrimFunc, Stmt, StmtMutator, TensorRegion, const_int, dtype_of, op_name, statements
 from .hoist_allocs import drop_allocs
 

@@ -12,7 +12,16 @@ Requires: Tile IR. Ensures: values are unchanged.
 from __future__ import annotations
 
 from ..analysis.safe_values import safe_values
-from ..analysis.tile_uses import covers_whole, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, own_uses, uses_of
+from ..analysis.tile_uses import (
+    covers_whole,
+    is_parallel,
+    is_scalar_var,
+    loads_in,
+    moved_regions,
+    on_chip,
+    own_uses,
+    uses_of,
+)
 from ..ir import (
     Bind,
     BufferLoad,

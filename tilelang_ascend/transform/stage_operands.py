@@ -16,7 +16,15 @@ from __future__ import annotations
 
 import math
 
-from ..analysis.tile_uses import ATOMIC_OPS, TILE_OP_OPERANDS, is_parallel, is_scalar_var, moved_regions, on_chip, with_regions
+from ..analysis.tile_uses import (
+    ATOMIC_OPS,
+    TILE_OP_OPERANDS,
+    is_parallel,
+    is_scalar_var,
+    moved_regions,
+    on_chip,
+    with_regions,
+)
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,

@@ -9,7 +9,6 @@ from ..analysis.program import LANES, Block, Branch, Loop, Program
 from ..ir import For, IfThenElse, While, imm, intrin, seq, stmts_of, substitute_expr
 from .sync_plan import DRAIN, PRIME, Edge, Slot, SyncPlan
 
-
 SCALAR_SETS = {"aic": "FIX", "aiv": "MTE3"}
 """Which pipe sets flags between cores for the scalar unit."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import driver
+from . import driver as driver
 
 
 class TileDevice:
