@@ -17,9 +17,11 @@ import random
 import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
+
+from .fuzz import check  # which knows where `roads` is
+from .fuzz.generate import generate
 
 MUTANTS_OF_A_KERNEL = 12
 MAX_INSTRUCTIONS = 200_000
@@ -28,14 +30,16 @@ BLOCK_BYTES = 32
 
 def places(func) -> list[tuple]:
     """(number of the statement, kind, argument) of every mistake that can be made in a core function."""
+    from roads import SYNC_OPS
+
     from tilelang_ascend.ir import Evaluate, TensorLoad, dtype_of, itemsize, op_name, statements
 
     out: list[tuple] = []
     for n, s in enumerate(statements(func.body)):
         if not isinstance(s, Evaluate) or not (op_name(s) or "").startswith("ascend."):
             continue
-        if op_name(s).removeprefix("ascend.") in SYNC:
-            continue
+        if op_name(s) in SYNC_OPS:
+            continue  # what `roads.surviving_mutants` is for
         out.append((n, "dropped", 0))
         for i, a in enumerate(s.value.args):
             if isinstance(a, TensorLoad):
@@ -45,10 +49,6 @@ def places(func) -> list[tuple]:
             elif dtype_of(a) == "int32":
                 out += [(n, "one less", i), (n, "one more", i)]
     return out
-
-
-SYNC = ("set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_core_wait_flag")
-"""What `roads.surviving_mutants` is for."""
 
 
 def mutant(func, place: tuple):
@@ -97,19 +97,13 @@ def examine(seed: int, rng: random.Random) -> list[tuple]:
     from tilelang_ascend.sim.lower import host_program
     from tilelang_ascend.sim.validate import close
 
-    from .fuzz import check
-    from .fuzz.generate import generate
-
     case = generate(seed)
-    inputs = case.arrays()
     func = check.trace(case.kernel())
     try:
         kernel = tilelang.compile(func, target=case.chip)
     except TilelangAscendError:
         return []
-    arrays = {n: a for n, a in inputs.items() if a.ndim}
-    scalars = {n: a.item() for n, a in inputs.items() if not a.ndim}
-    scalars.update(check._sizes(func, arrays))
+    arrays, scalars = check.arguments(func, case.arrays())
     options = replace(roads.STRICT, time=False, record_stream=False, max_instructions=MAX_INSTRUCTIONS)
     want, right = roads.launch(kernel.artifact, program_of(kernel.artifact).entries, arrays, scalars, options)
     module = kernel.artifact.ascend_ir
@@ -145,7 +139,6 @@ def main() -> int:
     parser.add_argument("last", type=int, help="end of the range, not included")
     args = parser.parse_args()
     os.environ["TILELANG_DISABLE_CACHE"] = "1"
-    sys.path.append(str(Path(__file__).resolve().parent / "python" / "kernels"))
     rows: list[tuple] = []
     for seed in range(args.first, args.last):
         rows += examine(seed, random.Random(seed))

@@ -194,7 +194,7 @@ class Core final : public ExecContext {
   int64_t primed_[kNumSpaces] = {};                // bytes of each memory that hold the fresh pattern or data
   AccessList accesses_;
   std::vector<Tile> tiles_;                        // number - 1
-  static constexpr int64_t kOwnedBytes = 32;
+  static constexpr int64_t kOwnedBytes = 32;       //!< tiles start and end at multiples of this
   /*! \brief A block of memory that an instruction of another tile reads. */
   struct Borrowed {
     uint8_t space;

@@ -10,8 +10,6 @@
 namespace tla {
 namespace {
 
-/*! \brief Tiles start and end at multiples of this. */
-
 struct Range {
   int64_t lo, hi;
 };

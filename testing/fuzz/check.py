@@ -136,9 +136,7 @@ def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracl
             kernel = tilelang.compile(func, target=chip)
         except Exception as error:  # noqa: BLE001  any error is a finding
             return Outcome(Failure(f"compile {type(error).__name__}", str(error), located_refusal(error)))
-        arrays = {n: a for n, a in inputs.items() if a.ndim}
-        scalars = {n: a.item() for n, a in inputs.items() if not a.ndim}
-        scalars.update(_sizes(func, arrays))
+        arrays, scalars = arguments(func, inputs)
         try:
             got = roads.run(kernel, arrays, scalars, text=text, flags=TEXT_FLAGS)
         except AssertionError as error:
@@ -150,6 +148,13 @@ def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracl
         found = (hook(func, kernel, arrays, scalars, got) for hook in (*HOOKS, *hooks))
         outcome.failure = next((failure for failure in found if failure), None)
     return outcome
+
+
+def arguments(func, inputs: dict) -> tuple[dict, dict]:
+    """(arrays, scalars with the dynamic dimensions) of a kernel by name."""
+    arrays = {n: a for n, a in inputs.items() if a.ndim}
+    scalars = {n: a.item() for n, a in inputs.items() if not a.ndim}
+    return arrays, {**scalars, **_sizes(func, arrays)}
 
 
 def _sizes(func, arrays) -> dict[str, int]:

@@ -72,6 +72,10 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
     except (Unreadable, Unwritable):
         reason, hint = "a tile access does not start at a 32-byte boundary", "; align the tile slices"
     ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {reason}{hint}")
+    return _one_by_one(stmt, ctx, reason)
+
+
+def _one_by_one(stmt: For, ctx: VectorContext, reason: str) -> Stmt:
     return scalar_loops(stmt, ctx, reason, lambda value, span: on_one_lane(value, ctx, span))
 
 
@@ -81,7 +85,7 @@ def _kept_inside(stmt: For, nest: Nest, ctx: VectorContext, lowered: Stmt) -> St
     conditions = reach_conditions(nest, ctx.analyzer)
     if not conditions:
         return lowered
-    apart = scalar_loops(renew(stmt), ctx, "a tile may end inside of the nest", lambda value, span: on_one_lane(value, ctx, span))
+    apart = _one_by_one(renew(stmt), ctx, "a tile may end inside of the nest")
     return if_then(all_of(conditions), lowered, apart, span=stmt.span)
 
 

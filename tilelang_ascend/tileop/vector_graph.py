@@ -13,9 +13,7 @@ import math
 import operator
 from dataclasses import dataclass, field
 
-import ml_dtypes
-import numpy as np
-
+from ..codegen.words import round_to
 from ..ir import FloatImm, IntImm, dtype_of, itemsize, tirx
 
 MASK = "mask"
@@ -68,13 +66,11 @@ class Node:
 def as_held(value, dtype: str):
     """A Python number as a dtype holds it: floats rounded to nearest even, integers wrapped."""
     if dtype.startswith(("float", "bfloat")):
-        with np.errstate(over="ignore", invalid="ignore"):
-            return float(np.dtype(getattr(ml_dtypes, dtype, dtype)).type(value))
+        return round_to(value, dtype)
     if dtype == "bool":
         return int(value != 0)
-    bits = 8 * itemsize(dtype)
-    low = 0 if dtype.startswith("uint") else -(1 << (bits - 1))
-    return (int(value) - low) % (1 << bits) + low
+    low, high = _ends(dtype)
+    return (int(value) - low) % (high - low + 1) + low
 
 
 def truncated(value: float, dtype: str):
@@ -84,11 +80,16 @@ def truncated(value: float, dtype: str):
         return value
     if math.isnan(value):
         return 0
-    bits = 8 * itemsize(dtype)
-    low, high = (0, (1 << bits) - 1) if dtype.startswith("uint") else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    low, high = _ends(dtype)
     if dtype in ("uint16", "uint32"):
         low, high = -(1 << 31), max(high, (1 << 31) - 1)
     return int(min(max(value, low), high))
+
+
+def _ends(dtype: str) -> tuple[int, int]:
+    """Smallest and largest value of an integer dtype."""
+    bits = 8 * itemsize(dtype)
+    return (0, (1 << bits) - 1) if dtype.startswith("uint") else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
 def expr_key(e):

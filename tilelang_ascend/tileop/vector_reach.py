@@ -16,14 +16,13 @@ from ..ir import (
     IfThenElse,
     SeqStmt,
     Stmt,
-    Var,
     const_int,
+    free_vars,
     scope_of,
     statements,
     structural_equal,
     substitute_expr,
     sym,
-    walk_expr,
 )
 from .vector_nest import Nest
 
@@ -49,7 +48,7 @@ def reach_conditions(nest: Nest, analyzer) -> list:
             if form is None or const_int(size) is None:
                 continue
             low, span = form.hull(extents)
-            if _variables(low) & own or any(scope_of(x.source) != "local.var" or x.source in changed for x in loads_in(low)):
+            if free_vars(low) & own or any(scope_of(x.source) != "local.var" or x.source in changed for x in loads_in(low)):
                 continue  # An index that is data is the user's word.
             low = analyzer.simplify(low)
             for c in (low >= 0, low <= const_int(size) - span):
@@ -69,7 +68,7 @@ def _masked_stores(body: Stmt, lanes: set) -> list[BufferStore]:
             for x in s.seq:
                 see(x, masked)
         elif isinstance(s, IfThenElse):
-            below = masked or bool(_variables(s.condition) & lanes)
+            below = masked or bool(free_vars(s.condition) & lanes)
             for x in (s.then_case, s.else_case):
                 if x is not None:
                     see(x, below)
@@ -78,12 +77,6 @@ def _masked_stores(body: Stmt, lanes: set) -> list[BufferStore]:
 
     see(body, False)
     return out
-
-
-def _variables(e) -> set:
-    found: set = set()
-    walk_expr(e, lambda x: found.add(x) if isinstance(x, Var) else None)
-    return found
 
 
 __all__ = ["reach_conditions"]

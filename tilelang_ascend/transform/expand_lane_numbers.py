@@ -31,9 +31,10 @@ from ..ir import (
     reinterpret,
     seq,
 )
+from ..tileop.context import REPEAT_BYTES
 from ..tileop.vector_emit import signed64
 
-REPEAT_BYTES, WORD_BITS = 256, 64
+WORD_BITS = 64
 NEXT_BLOCK, NEXT_REPEAT = 1, 8
 
 

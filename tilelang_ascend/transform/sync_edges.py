@@ -28,7 +28,6 @@ from .sync_plan import (
 )
 
 MAX_ROUNDS = 40
-NAMES = {"aic": "the cube core", "aiv": "the vector cores"}
 
 
 class EdgeChooser:
@@ -92,7 +91,7 @@ class EdgeChooser:
         for trace in self.traces:
             found = binder.bind(trace).run(credit=self.credit)
             if found.broken or found.leftover:
-                self._refuse_jumps(self.plan.edges[-1])
+                self._refuse_jumps()
                 raise AssertionError((found.broken, found.leftover, self.plan.edges))
             needs += [n for n in found.uncovered if n.dependence.src.lane != n.dependence.dst.lane]
             unsafe += found.unsafe
@@ -253,20 +252,18 @@ class EdgeChooser:
         self.plan.edges = [e for e in self.plan.edges if e is not edge and e is not guard]
         if edge.ring is None:
             if edge.cross:
-                self._refuse_jumps(edge)
+                self._refuse_jumps()
                 raise AssertionError(f"{edge} cannot be made safe")
             self._fence(edge, f"a flag from {LANES[edge.src][1]} to {LANES[edge.dst][1]} could be set twice")
 
-    def _refuse_jumps(self, edge: Edge) -> None:
+    def _refuse_jumps(self) -> None:
         """Raise an error if the kernel has loops that are left early, between which the two cores cannot be kept in step by flags."""
-        left = [i.loops for i in self.program.instrs if any(loop.has_jump for loop in i.loops)]
-        if not left:
+        loop = next((loop for i in self.program.instrs for loop in i.loops if loop.has_jump), None)
+        if loop is None:
             return
-        loop = next(loop for loop in left[0] if loop.has_jump)
-        (core, _), (other, _) = LANES[edge.src], LANES[edge.dst]
         raise UnsupportedConstruct(
             "break or continue in this loop, inside or around which the two kinds of cores hand tiles to each other so that no flag keeps "
-            f"{NAMES[core]} and {NAMES[other]} in step,",
+            "the cube core and the vector cores in step,",
             at=getattr(loop.stmt, "span", None),
             hint="keep the loop running and put what is left to do under the condition",
         )
