@@ -84,6 +84,7 @@ def targets():
     yield Case("    softmax f32 8192 x 1024", rows.softmax(8192, 1024, F32, 8), zeros(*[(8192, 1024)] * 2), (1,))
     yield Case("K15 rms_norm f32 16384 x 256", rows.rms_norm(16384, 256, block_M=18), zeros((16384, 256), (256,), (16384, 256)), (2,))
     yield Case("    rms_norm f32 4096 x 4096", rows.rms_norm(4096, 4096), zeros(wide, (4096,), wide), (2,))
+    yield Case("K29 transpose f16 4096 x 2048", layout.transpose(4096, 2048), zeros((4096, 2048), (2048, 4096), dtype=F16), (1,))
 
 
 def others():
@@ -112,7 +113,6 @@ def others():
     quantised = [*zeros((16384, 512), dtype=F16), *zeros((16384, 512), dtype="int8"), *zeros(16384, dtype=F16)]
     yield Case("K28 dynamic_quant f16 16384 x 512", rows.dynamic_quant(16384, 512, 23), quantised, (1, 2))
     yield Case("K50 cumsum f32 4096 x 1024", rows.cumsum(4096, 1024), zeros(*[(4096, 1024)] * 2), (1,))
-    yield Case("K29 transpose f16 4096 x 2048", layout.transpose(4096, 2048), zeros((4096, 2048), (2048, 4096), dtype=F16), (1,))
     concat = layout.concat_columns(4096, 1024, 1024)
     yield Case("K45 concat f16 4096 x 2048", concat, zeros((4096, 1024), (4096, 1024), (4096, 2048), dtype=F16), (2,))
     rope = layout.rope(4096, 64, 64)

@@ -6,8 +6,11 @@ import tempfile
 import pytest
 
 _CACHE = tempfile.TemporaryDirectory(prefix="tilelang-test-cache-")
-os.environ["TILELANG_CACHE_DIR"] = _CACHE.name
+# `testing/same_text.py` keeps what the tests compile.
+os.environ["TILELANG_CACHE_DIR"] = os.environ.get("TILELANG_TEST_CACHE_DIR", _CACHE.name)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# What every pass leaves is checked against the rules of its stage.
+os.environ["TILELANG_VERIFY_PASSES"] = "1"
 
 
 def pytest_configure(config):

@@ -96,6 +96,7 @@ SIM_CHECKS = Knob(
     _one_of("off", "initcheck", "on"),
     "checks of simulated kernel calls; initcheck: nothing undefined is returned; on: memcheck, initcheck, racecheck and synccheck; off: none",
 )
+VERIFY_PASSES = Knob("TILELANG_VERIFY_PASSES", False, _bool, "1: check the IR after every pass against the rules of its stage")
 PRINT_ON_COMPILATION = Knob("TILELANG_PRINT_ON_COMPILATION", False, _bool, "1: one line per compiled kernel")
 LOG_LEVEL = Knob(
     "TILELANG_LOG_LEVEL",
@@ -129,6 +130,7 @@ KNOBS: tuple[Knob, ...] = (
     DEFAULT_TARGET,
     EXECUTION_BACKEND,
     SIM_CHECKS,
+    VERIFY_PASSES,
     PRINT_ON_COMPILATION,
     LOG_LEVEL,
     AUTO_TUNING_DISABLE_CACHE,
@@ -138,3 +140,11 @@ KNOBS: tuple[Knob, ...] = (
     INTERPRET,
     INTERPRET_SEED,
 )
+
+
+def __getattr__(name: str) -> Any:
+    """``env.TILELANG_CACHE_DIR``: the value of a variable by its full name."""
+    for knob in KNOBS:
+        if knob.name == name:
+            return knob.get()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

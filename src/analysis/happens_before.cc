@@ -19,6 +19,7 @@ struct State {
   std::vector<Row> clock;               // by lane
   std::vector<Row> flags;               // by key; null: not set
   std::vector<std::deque<Row>> queues;  // by key: sets of cross-core flags that nobody has waited for
+  std::vector<int64_t> waits;           // by key: waits of cross-core flags
   bool alive = true;
 };
 
@@ -33,10 +34,9 @@ class Simulation {
     state_.clock.assign(lanes, zero);
     state_.flags.resize(trace.num_keys);
     state_.queues.resize(trace.num_keys);
+    state_.waits.assign(trace.num_keys, 0);
     last_.assign(lane_of_.size(), 0);
     waited_.assign(trace.num_keys, -1);
-    cross_sets_.assign(trace.num_keys, 0);
-    cross_waits_.resize(trace.num_keys);
   }
 
   HbFindings run() {
@@ -58,7 +58,10 @@ class Simulation {
     return !(options_.without_barriers && e.kind == static_cast<int64_t>(HbKind::kBarrier));
   }
 
-  /*! \brief Columns for the waits of flags: whoever sets a flag again must know that its last wait is over. */
+  /*!
+   * \brief Columns for the waits of flags: whoever sets a flag again must know that its last wait is over. Those of cross-core flags hold
+   * how many waits are known to be over: which they are depends on the path, how many are still unknown does not.
+   */
   void make_wait_columns() {
     wait_column_.assign(trace_.num_keys, -1);
     for (int64_t i = 0; i < trace_.num_events; ++i) {
@@ -78,9 +81,15 @@ class Simulation {
         const std::vector<int64_t> lanes = lanes_of(e.core);
         lane_of_.push_back(lanes.front());
         for (const int64_t lane : lanes) columns_of_[lane].push_back(column);
+        counters_.emplace_back(column, e.key);
       }
     }
+    counted_.assign(lane_of_.size(), -1);
+    for (const auto& [column, key] : counters_) counted_[column] = key;
   }
+
+  /*! \brief What somebody knows of a column of whom everything up to `position` is complete. */
+  int64_t all_of(int64_t column, int64_t position) const { return counted_[column] < 0 ? position : state_.waits[counted_[column]]; }
 
   std::vector<int64_t> lanes_of(int64_t core) const {
     std::vector<int64_t> lanes;
@@ -130,7 +139,7 @@ class Simulation {
 
   /*! \brief `clock` plus: all of `lane` up to `position` is complete. */
   Row completed(Clock clock, int64_t lane, int64_t position) const {
-    for (const int64_t column : columns_of_[lane]) clock[column] = position;
+    for (const int64_t column : columns_of_[lane]) clock[column] = all_of(column, position);
     return make_row(std::move(clock));
   }
 
@@ -171,28 +180,23 @@ class Simulation {
       for (size_t c = 0; c < merged.size(); ++c) merged[c] = std::max(merged[c], clock[c]);
     }
     for (const int64_t lane : lanes) {
-      for (const int64_t column : columns_of_[lane]) merged[column] = now_;
+      for (const int64_t column : columns_of_[lane]) merged[column] = all_of(column, now_);
     }
     const Row row = make_row(std::move(merged));
     for (const int64_t lane : lanes) state_.clock[lane] = row;
   }
 
   void cross_set(const HbEvent& e) {
-    const std::vector<int64_t>& waits = cross_waits_[e.key];
-    const int64_t behind = cross_sets_[e.key]++ - options_.credit;
-    if (behind >= 0 && (static_cast<int64_t>(waits.size()) <= behind ||
-                        (*state_.clock[e.lane])[wait_column_[e.key]] < waits[behind])) {
-      found_.unsafe.push_back(e.key);
-    }
+    const int64_t column = wait_column_[e.key];
+    const int64_t unknown = column < 0 ? 0 : state_.waits[e.key] - (*state_.clock[e.lane])[column];
+    if (static_cast<int64_t>(state_.queues[e.key].size()) + unknown >= options_.credit) found_.unsafe.push_back(e.key);
     state_.queues[e.key].push_back(snapshot(e.lane));
   }
 
   void cross_wait(const HbEvent& e) {
     std::deque<Row>& queue = state_.queues[e.key];
     if (queue.empty()) return broken(kCrossWaitWithoutSet, e.key);
-    ++now_;
-    last_[wait_column_[e.key]] = now_;
-    cross_waits_[e.key].push_back(now_);
+    ++state_.waits[e.key];
     const Row news = queue.front();
     queue.pop_front();
     for (const int64_t lane : lanes_of(e.core)) learn(lane, *news);
@@ -200,20 +204,28 @@ class Simulation {
 
   /*!
    * \brief Lifts clocks to a path that skips the arm just traced, of which nothing exists on that path: who knew all of a
-   * column before it, knows all up to here.
+   * column before it, knows all up to here. `waits` of that path: there as many waits stay unknown as were.
    */
   class Lifter {
    public:
-    Lifter(const Simulation& s, const Clock& before) : before_(before), now_(s.now_) {
+    Lifter(const Simulation& s, const Clock& before, const std::vector<int64_t>& waits) : before_(before), now_(s.now_) {
       for (size_t c = 0; c < before.size(); ++c) {
         if (before[c] != s.last_[c]) changed_.push_back(c);
       }
+      for (const auto& [column, key] : s.counters_) {
+        const int64_t more = s.state_.waits[key] - waits[key];
+        if (more != 0) more_.emplace_back(column, more);
+        lowers_ |= more < 0;
+      }
     }
+    /*! \brief True if a clock may become less. */
+    bool lowers() const { return lowers_; }
     Clock operator()(const Row& row) const {
       Clock clock = *row;
       for (const size_t c : changed_) {
         if (clock[c] >= before_[c]) clock[c] = now_;
       }
+      for (const auto& [column, more] : more_) clock[column] += more;
       return clock;
     }
 
@@ -221,12 +233,15 @@ class Simulation {
     const Clock& before_;
     int64_t now_;
     std::vector<size_t> changed_;
+    std::vector<std::pair<int64_t, int64_t>> more_;
+    bool lowers_ = false;
   };
 
   void other_arm() {
     auto [other, last] = std::move(saved_.back());
     saved_.back() = {std::move(state_), last_};
-    const Lifter lift(*this, last);
+    state_.waits = other.waits;
+    const Lifter lift(*this, last, other.waits);
     for (Row& row : other.clock) row = make_row(lift(row));
     for (Row& row : other.flags) {
       if (row) row = make_row(lift(row));
@@ -244,9 +259,9 @@ class Simulation {
       if (!state_.alive) state_ = other;
       return;
     }
-    const Lifter lift(*this, last);
+    const Lifter lift(*this, last, other.waits);
     const auto meet = [&lift](const Row& a, const Row& b) {
-      if (a == b) return a;
+      if (a == b && !lift.lowers()) return a;
       Clock low = lift(b);
       for (size_t c = 0; c < low.size(); ++c) low[c] = std::min(low[c], (*a)[c]);
       return make_row(std::move(low));
@@ -278,8 +293,8 @@ class Simulation {
   int64_t now_ = 0;
   std::vector<std::pair<State, Clock>> saved_;
   std::vector<int64_t> waited_;
-  std::vector<int64_t> cross_sets_;
-  std::vector<std::vector<int64_t>> cross_waits_;
+  std::vector<std::pair<int64_t, int64_t>> counters_;  // columns that count waits, and their keys
+  std::vector<int64_t> counted_;                       // by column: the key whose waits it counts, -1 for others
   std::vector<std::pair<int64_t, int64_t>> missing_;
 };
 

@@ -43,9 +43,9 @@ class Outcome:
     warnings: int = 0
 
 
-def trace(source: str):
-    """The traced kernel of a program text."""
-    name = f"<fuzz {next(_names)}>"
+def trace(source: str, name: str | None = None):
+    """The traced kernel of a program text, which is the file `name`."""
+    name = name or f"<fuzz {next(_names)}>"
     source = "import tilelang_ascend.language as T\n" + source
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     scope = {"__name__": "fuzz_case"}
@@ -106,14 +106,14 @@ def located_refusal(error: Exception) -> bool:
 def packed_memory(lanes: int | None = None):
     """Inside, memory is used as if it were scarce: one version of each tile, addresses shared wherever live ranges allow it, and with
     `lanes` nests cut into parts of so many iterations. Kernels small enough to be run by the thousand never have to."""
-    from tilelang_ascend.transform import pipeline, plan_memory
+    from tilelang_ascend.transform import fit, plan_memory
 
-    whole = pipeline._attempt
+    whole = fit.attempt
 
-    def attempt(placed, chip, options, versions, temporaries, _):
-        return whole(placed, chip, options, 1, temporaries, lanes)
+    def attempt(mapped, context, versions, temporaries, _):
+        return whole(mapped, context, 1, temporaries, lanes)
 
-    with mock.patch.object(pipeline, "_attempt", attempt), mock.patch.object(plan_memory, "LIFETIMES", plan_memory.LIFETIMES[-1:]):
+    with mock.patch.object(fit, "attempt", attempt), mock.patch.object(plan_memory, "LIFETIMES", plan_memory.LIFETIMES[-1:]):
         yield
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir import BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, TensorRegion, Var, const_int, op_name, stmts_of
-from .tile_uses import TILE_OP_OPERANDS, covers_whole
+from ..ir import BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, TensorRegion, Var, const_int, stmts_of
+from ..tile.uses import covers_whole, work_of
 
 
 def writes_whole(stmt: Stmt, buffer) -> bool:
@@ -13,13 +13,13 @@ def writes_whole(stmt: Stmt, buffer) -> bool:
     variables as indices whose extents equal the shape.
     """
     if isinstance(stmt, Evaluate):
-        name = op_name(stmt)
-        if name not in TILE_OP_OPERANDS:
+        record = work_of(stmt)
+        if record is None:
             return False
         return any(
             getattr(arg, "source", None) is not None and arg.source.same_as(buffer) and covers_whole(arg)
             for i, arg in enumerate(stmt.value.args)
-            if i in TILE_OP_OPERANDS[name][1]
+            if i in record.writes
         )
     if isinstance(stmt, For) and stmt.kind == ForKind.PARALLEL:
         return _nest_covers(stmt, buffer, {})
@@ -32,10 +32,10 @@ def written_boxes(stmt: Stmt, buffer) -> list[list[tuple[int, int]]]:
     """Boxes of `buffer`, (first, end) for each dimension, that a statement surely overwrites; only what has constant bounds."""
     if writes_whole(stmt, buffer):
         return [[(0, const_int(n)) for n in buffer.ty.shape]]
-    name = op_name(stmt) if isinstance(stmt, Evaluate) else None
-    if name not in TILE_OP_OPERANDS:
+    record = work_of(stmt)
+    if record is None:
         return []
-    regions = [a for i, a in enumerate(stmt.value.args) if i in TILE_OP_OPERANDS[name][1] and isinstance(a, TensorRegion)]
+    regions = [a for i, a in enumerate(stmt.value.args) if i in record.writes and isinstance(a, TensorRegion)]
     boxes = [[(const_int(r.min), const_int(r.extent)) for r in a.region] for a in regions if a.source.same_as(buffer)]
     return [[(low, low + n) for low, n in box] for box in boxes if all(None not in side for side in box)]
 

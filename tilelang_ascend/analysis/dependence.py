@@ -132,14 +132,17 @@ class _Between:
     """Which pairs of accesses have a write between them that both sides depend on anyway?
 
     Only accesses of one statement list to the same place (equal version, equal first byte) are compared: they always
-    meet, so the pair is ordered when the pairs with the write in the middle are.
+    meet, so the pair is ordered when the pairs with the write in the middle are. A place that moves with a loop is another one in the
+    next iteration, where the bytes of the longer access may meet and those of the write do not: there only accesses of equal length
+    are compared.
     """
 
     def __init__(self, group: list):
         members: dict = {}
         self.place = []
         for instr, access in group:
-            key = (id(instr.parent), access.buffer, access.version, access.start)
+            length = (access.size, access.piece, access.pitch) if access.start.varies else None
+            key = (id(instr.parent), access.buffer, access.version, access.start, length)
             mine = members.setdefault(key, [])
             self.place.append((mine, len(mine)))
             mine.append(access.write)

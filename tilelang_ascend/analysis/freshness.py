@@ -30,7 +30,8 @@ from ..ir import (
     sym,
     tirx,
 )
-from .tile_uses import loads_in, own_uses
+from ..tile import FILL, is_op
+from ..tile.uses import loads_in, own_uses
 
 MAX_PARTS = 64
 """Accumulators cut into more parts are followed as a whole."""
@@ -199,7 +200,7 @@ class Freshness:
     def _behind(self, s: Stmt, path: tuple, state: tuple) -> tuple:
         """States behind a statement that fills, accumulates or reads."""
         touched = self.touched(s)
-        if op_name(s) == "tl.fill" and touched is not None:
+        if is_op(s, FILL) and touched is not None:
             return tuple(State(fills=frozenset([path])) if i in touched else x for i, x in enumerate(state))
         wrote = State(writers=frozenset([path]))
         return tuple(wrote if (touched is None or i in touched) and (x.fills or x.untouched) else x for i, x in enumerate(state))

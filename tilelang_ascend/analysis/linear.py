@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from ..ir import Call, IntImm, TensorLoad, Var, expr_children, imm, tirx
+from ..ir import Call, IntImm, TensorLoad, Var, expr_children, imm, itemsize, tirx
 
 INF = math.inf
 
@@ -217,7 +217,8 @@ class LinearForms:
             return self._opaque(("read", self._fresh), expr, frozenset(self._loops))
         parts = [self(c) for c in expr_children(expr)]
         name = expr.op.name if isinstance(expr, Call) else type(expr).__name__
-        literal = "" if parts else str(getattr(expr, "value", ""))
+        # Conversions of one value to different dtypes may differ.
+        literal = str(expr.ty.dtype) if isinstance(expr, tirx.Cast) else "" if parts else str(getattr(expr, "value", ""))
         varies = frozenset().union(*(p.varies for p in parts)) if parts else frozenset()
         atom = self._opaque((name, literal, *parts), expr, varies)
         atom.range = RANGE_OF_CALL.get(name, atom.range)
@@ -244,13 +245,19 @@ class LinearForms:
         return b.scaled(a.const) if not a.terms else None
 
 
+def _keeps_value(e: tirx.Cast) -> bool:
+    """True for conversions of integers that change no index: those to less than 32 bits may wrap."""
+    to, of = str(e.ty.dtype), str(e.value.ty.dtype)
+    return "int" in to and "int" in of and itemsize(to) >= min(4, itemsize(of))
+
+
 _RULES = {
     tirx.Add: lambda forms, e: forms(e.a).plus(forms(e.b)),
     tirx.Sub: lambda forms, e: forms(e.a).plus(forms(e.b), -1),
     tirx.Mul: LinearForms._product,
     tirx.FloorMod: lambda forms, e: forms._divided("mod", e),
     tirx.FloorDiv: lambda forms, e: forms._divided("div", e),
-    tirx.Cast: lambda forms, e: forms(e.value) if "int" in str(e.ty.dtype) and "int" in str(e.value.ty.dtype) else None,
+    tirx.Cast: lambda forms, e: forms(e.value) if _keeps_value(e) else None,
 }
 
 

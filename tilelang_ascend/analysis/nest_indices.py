@@ -28,8 +28,8 @@ from ..ir import (
     sym,
     tirx,
 )
+from ..tile.uses import is_buffer_var, loads_in, uses_of
 from .affine import affine, difference_fits
-from .tile_uses import is_buffer_var, loads_in, uses_of
 
 LONGEST = 1 << 20
 """Iterations from which on a bound says nothing useful about what a loop touches."""
@@ -137,19 +137,20 @@ class _Place:
 
 
 class ReadLimits:
-    """Where conditions end the reads of a nest: `ends(buffer, indices)` is {loop variable: end} of the iterations that read an element,
-    where conditions of the user say so and the bounds of the tensor do not. `buffers`: the tensors asked about."""
+    """Where conditions begin and end the reads of a nest: `spans(buffer, indices)` is {loop variable: (first, end)} of the iterations that
+    read an element, where conditions of the user say so and the bounds of the tensor do not; None for what they do not say. `buffers`: the
+    tensors asked about."""
 
     def __init__(self, nest: NestIndices, body: Stmt, buffers: set):
         self.nest, self.buffers = nest, buffers
         self.found: list = []
         self._walk(body, [])
 
-    def ends(self, buffer, indices) -> dict:
+    def spans(self, buffer, indices) -> dict:
         same = [e for b, i, e in self.found if b.same_as(buffer) and all(map(structural_equal, i, indices))]
         common = dict(same[0]) if same else {}
         for other in same[1:]:
-            common = {v: tirx.Max(e, other[v]) if not structural_equal(e, other[v]) else e for v, e in common.items() if v in other}
+            common = {v: tuple(map(_widest, (tirx.Min, tirx.Max), span, other[v])) for v, span in common.items() if v in other}
         return common
 
     def _walk(self, s: Stmt, terms: list) -> None:
@@ -167,13 +168,14 @@ class ReadLimits:
 
     def _see(self, e, terms: list) -> None:
         if isinstance(e, TensorLoad) and e.source in self.buffers:
-            ends: dict = {}
+            spans: dict = {}
             for term in terms:
                 limit = self.nest.limit(term)
-                if limit is not None and limit[2] is not None and not implied_by_bounds(term, _Place(e.source, list(e.indices))):
-                    v, _, end = limit
-                    ends[v] = tirx.Min(ends[v], end) if v in ends else end
-            self.found.append((e.source, list(e.indices), ends))
+                if limit is not None and not implied_by_bounds(term, _Place(e.source, list(e.indices))):
+                    v, *span = limit
+                    old = spans.get(v, (None, None))
+                    spans[v] = tuple(b if a is None else a if b is None else f(a, b) for f, a, b in zip((tirx.Max, tirx.Min), old, span))
+            self.found.append((e.source, list(e.indices), spans))
         if is_if_then_else(e):
             self._see(e.args[0], terms)
             self._see(e.args[1], [*terms, *conjuncts(e.args[0])])
@@ -181,6 +183,13 @@ class ReadLimits:
         else:
             for x in expr_children(e):
                 self._see(x, terms)
+
+
+def _widest(function, a, b):
+    """The limit of iterations of which some have limit `a` and some `b`."""
+    if a is None or b is None:
+        return None
+    return a if structural_equal(a, b) else function(a, b)
 
 
 def conjuncts(cond) -> list:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from ..ir import (
     BufferStore,
-    Evaluate,
     For,
     IfThenElse,
     Range,
@@ -19,13 +18,12 @@ from ..ir import (
     const_int,
     exprs,
     imm,
-    op_name,
     scope_of,
     structural_equal,
     sym,
 )
+from ..tile.uses import is_atomic, loads_in
 from .nest_indices import NestIndices
-from .tile_uses import ATOMIC_OPS, loads_in
 
 
 class NestOrder:
@@ -69,7 +67,7 @@ class NestOrder:
                 self._see(x.source, list(x.indices), here)
         if isinstance(s, BufferStore):
             self._see(s.buffer, list(s.indices), inside, store=True)
-        elif isinstance(s, Evaluate) and op_name(s) in ATOMIC_OPS:
+        elif is_atomic(s):
             target = s.value.args[0]
             self._see(target.source, [r.min for r in target.region], inside, store=True, atomic=True)
         elif isinstance(s, (For, While)):

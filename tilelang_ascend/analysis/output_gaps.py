@@ -14,7 +14,6 @@ from math import gcd
 from ..ir import (
     Bind,
     BufferStore,
-    Evaluate,
     For,
     ForKind,
     IntImm,
@@ -26,13 +25,12 @@ from ..ir import (
     dtype_of,
     free_vars,
     is_buffer_var,
-    op_name,
     scope_of,
     substitute_expr,
     sym,
 )
+from ..tile.uses import uses_of, work_of
 from .affine import affine
-from .tile_uses import TILE_OP_OPERANDS, uses_of
 
 _PRIMES = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049)
 _UNBOUNDED = 1 << 30
@@ -130,8 +128,8 @@ class _Finder:
             loops = {**loops, stmt.loop_var: stmt.kind != ForKind.PARALLEL}
         elif isinstance(stmt, BufferStore):
             self.store(stmt.buffer, [(i, 1) for i in stmt.indices], loops, stmt.span)
-        elif isinstance(stmt, Evaluate) and op_name(stmt) in TILE_OP_OPERANDS:
-            for k in TILE_OP_OPERANDS[op_name(stmt)][1]:
+        elif (record := work_of(stmt)) is not None:
+            for k in record.writes:
                 target = stmt.value.args[k]
                 if isinstance(target, TensorRegion):
                     self.store(target.source, [(r.min, r.extent) for r in target.region], loops, stmt.span)

@@ -16,8 +16,8 @@ from ..ir import (
     structural_equal,
     substitute_expr,
 )
+from ..tile.uses import loads_in, own_uses
 from .affine import affine
-from .tile_uses import loads_in, own_uses
 
 
 class OwnedTiles:

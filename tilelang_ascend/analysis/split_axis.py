@@ -12,35 +12,28 @@ from dataclasses import dataclass, field
 from ..errors import UnsupportedConstruct
 from ..ir import (
     BufferStore,
-    Evaluate,
     For,
     SeqStmt,
     Stmt,
     TensorLoad,
     TensorRegion,
     Var,
+    attrs_of,
     children,
     const_int,
     exprs,
     free_vars,
-    op_name,
     scope_of,
     statements,
     walk_expr,
 )
+from ..tile import COPY, FILL, REDUCE, is_op
+from ..tile.uses import is_atomic, is_output, is_parallel, loads_in, moved_regions, own_uses, work_of
 from .affine import affine
 from .split_globals import GlobalConflicts
-from .tile_uses import ATOMIC_OPS, OUTPUT_OPS, TILE_OP_OPERANDS, is_parallel, loads_in, moved_regions, own_uses
 
 VECTOR_CORES = 2
 """Vector cores of a block."""
-
-#: Operations on every row along one dimension, dimension by dimension the same in both regions -> that dimension.
-ROW_OPS = {
-    "tl.cumsum": lambda s: int(s.value.attrs["dim"]),
-    "tl.cummax": lambda s: int(s.value.attrs["dim"]),
-    "tl.argsort": lambda s: len(s.value.args[0].region) - 1,
-}
 
 
 @dataclass
@@ -126,9 +119,9 @@ class _Accesses:
 
 def find_split(body: Stmt) -> SplitPlan | None:
     """A legal division of the vector work below `body`, or None."""
-    if any(is_parallel(s) and any(op_name(x) in OUTPUT_OPS for x in statements(s)) for s in statements(body)):
+    if any(is_parallel(s) and any(is_output(x) for x in statements(s)) for s in statements(body)):
         return None  # an undivided nest runs on both cores and would print twice
-    if any(is_parallel(s) and any(op_name(x) in ATOMIC_OPS for x in statements(s)) for s in statements(body)):
+    if any(is_parallel(s) and any(is_atomic(x) for x in statements(s)) for s in statements(body)):
         return None  # Its transfers are element by element, in the order of the iterations.
     groups, facts = _Groups(), []
     for s in vector_statements(body):
@@ -139,12 +132,13 @@ def find_split(body: Stmt) -> SplitPlan | None:
                 for d, i in enumerate(indices):
                     if isinstance(i, Var) and i in acc.vars:
                         groups.join((buffer, d), i)
-        elif isinstance(s, Evaluate) and (op_name(s) in ("tl.copy", "tl.reduce") or op_name(s) in ROW_OPS):
+        elif is_op(s, COPY) or _whole_dimension(s) is not None:
             facts.append((s, None))
             src, dst = s.value.args[:2]
             if is_ub(src.source) and is_ub(dst.source):
-                reduced = int(s.value.attrs["dim"]) if op_name(s) == "tl.reduce" else None
-                pairs = list(enumerate(range(len(src.region)))) if op_name(s) in ROW_OPS else _pairs(src, dst, reduced)
+                reduced = int(s.value.attrs["dim"]) if is_op(s, REDUCE) else None
+                alike = not is_op(s, COPY, REDUCE)  # Scans and sorts have the same dimensions on both sides.
+                pairs = list(enumerate(range(len(src.region)))) if alike else _pairs(src, dst, reduced)
                 for a, b in pairs:
                     groups.join((src.source, a), (dst.source, b))
         else:
@@ -240,8 +234,7 @@ def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
         if split_vars:
             return all(divided)
         return not any(divided) and not any(_split_dims(b, groups, chosen) for b, _ in acc.reads)
-    name = op_name(s) if isinstance(s, Evaluate) else None
-    if name not in TILE_OP_OPERANDS:
+    if work_of(s) is None:
         return not any(_split_dims(b, groups, chosen) for b in own_uses(s).all if is_ub(b))
     # What says where a region begins, or is a number, is read element by element: on both cores.
     bounds = [e for a in s.value.args for e in ([y for r in a.region for y in (r.min, r.extent)] if isinstance(a, TensorRegion) else [a])]
@@ -253,20 +246,25 @@ def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
             whole = const_int(r.region[d].min) == 0 and const_int(r.region[d].extent) == const_int(r.source.ty.shape[d])
             if not whole:
                 return False
-    if name == "tl.reduce":
+    if is_op(s, REDUCE):
         src, dst = s.value.args[:2]
         dims = _split_dims(src.source, groups, chosen)
-        reduced = int(s.value.attrs["dim"]) % len(src.region)
-        return reduced not in dims and bool(dims) == bool(_split_dims(dst.source, groups, chosen))
-    if name in ROW_OPS:
+        return _whole_dimension(s) not in dims and bool(dims) == bool(_split_dims(dst.source, groups, chosen))
+    if _whole_dimension(s) is not None:
         dims = [_split_dims(r.source, groups, chosen) for r in regions]
-        return ROW_OPS[name](s) not in dims[0] and all(d == dims[0] for d in dims)
+        return _whole_dimension(s) not in dims[0] and all(d == dims[0] for d in dims)
     if moved_regions(s) is not None and len(regions) == 2:
         return all(
             (a in _split_dims(regions[0].source, groups, chosen)) == (b in _split_dims(regions[1].source, groups, chosen))
             for a, b in copy_dims(*regions)
         )
-    return name == "tl.fill" or moved_regions(s) is not None
+    return is_op(s, FILL) or moved_regions(s) is not None
+
+
+def _whole_dimension(s: Stmt) -> int | None:
+    """The dimension of its source that a tile op has to see as a whole."""
+    record = work_of(s)
+    return None if record is None or record.whole is None else record.whole(attrs_of(s), len(s.value.args[0].region))
 
 
 def _holds_one_more(buffer, d: int, index, uneven: list, extents: dict) -> bool:

@@ -21,16 +21,16 @@ from ..ir import (
     While,
     const_int,
     exprs,
-    op_name,
     scope_of,
     statements,
     structural_equal,
     walk_expr,
 )
+from ..tile import tile_op_of
+from ..tile.uses import is_atomic, is_parallel, moved_regions
 from .affine import affine
 from .build_program import INDEPENDENT
 from .linear import INF, Linear, LinearForms
-from .tile_uses import ATOMIC_OPS, is_parallel, moved_regions
 
 
 @dataclass
@@ -125,11 +125,11 @@ class _Collector:
 
     def move(self, s: Stmt) -> None:
         src, dst = moved_regions(s)
-        name = op_name(s)
+        update = tile_op_of(s).op if is_atomic(s) else None
         for k, (r, other) in enumerate(((src, dst), (dst, src))):
             if not is_global(r.source) or not (is_global(other.source) or scope_of(other.source) == "shared.ub"):
                 continue  # The cube core is ordered with both.
-            kind = name if name in ATOMIC_OPS and k == 1 else ("read", "write")[k]
+            kind = update if update is not None and k == 1 else ("read", "write")[k]
             nodes = {}
             if not is_global(other.source):
                 for a, b in self.copy_dims(src, dst):
@@ -201,7 +201,7 @@ class GlobalConflicts:
 
 def _ordered(a: str, b: str) -> bool:
     """True if the order of two accesses matters."""
-    return (a, b) != ("read", "read") and not (a == b and a in ATOMIC_OPS)
+    return a != b or a == "write"  # Reads commute, and so do updates of one kind.
 
 
 def _divided(x: GlobalAccess, is_divided) -> tuple[list[int], bool]:

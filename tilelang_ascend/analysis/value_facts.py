@@ -39,7 +39,8 @@ from ..ir import (
     sym,
     tirx,
 )
-from .tile_uses import is_scalar_var
+from ..tile import ASSUME, is_op
+from ..tile.uses import is_scalar_var
 
 MAX_NODES = 400
 """Values of lets larger than this stay names: proofs about them take longer than they are worth."""
@@ -265,7 +266,7 @@ def _walk_branch(s: IfThenElse, facts: ValueFacts, see) -> None:
 def assume_rest(s: Stmt, facts: ValueFacts, stack: ExitStack) -> None:
     """After `s`: where one side of a branch leaves the loop, the rest of the list runs under the condition of the other; a promise
     holds from there on."""
-    if op_name(s) == "tl.assume":
+    if is_op(s, ASSUME):
         stack.enter_context(facts.assume(s.value.args[0]))
     if not isinstance(s, IfThenElse):
         return

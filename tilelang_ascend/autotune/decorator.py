@@ -9,6 +9,7 @@ from typing import Any, Callable, Hashable, Iterable
 from .. import interpret
 from ..errors import InvalidArgument, InvalidKernel
 from ..jit import JITImpl
+from ..jit.decorator import RETURN_KERNEL
 from ..jit.fingerprint import call_fingerprint
 from ..log import get_logger
 from ..runtime.graphs import outside_of_graphs
@@ -45,7 +46,10 @@ class AutoTuneImpl:
 
     @outside_of_graphs
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Lazy: the best kernel. Eager: run the best kernel on the tensors given, return its outputs."""
+        """Lazy: the best kernel. Eager: run the best kernel on the tensors given, return its outputs; with ``__return_kernel=True`` the kernel
+        instead."""
+        if kwargs.pop(RETURN_KERNEL, False):
+            return self.compile(*args, **kwargs)
         if self._skips(args, kwargs):
             return self.jit_impl(*args, **kwargs)
         if interpret.enabled():  # there is nothing to measure

@@ -37,10 +37,8 @@ from ..ir import (
     walk_expr,
 )
 from ..isa import CTYPES, lookup
-from .functions import is_core_index
 from .names import Names
-from .scalars import ADD, ATOM, MUL, ScalarText, float_literal, operand_text
-from .signs import is_nonnegative
+from .scalars import ADD, ATOM, MUL, ScalarText, float_literal, int_text, operand_text
 from .words import is_float, scalar_dtype
 from .writer import Writer
 
@@ -146,8 +144,7 @@ class Body:
 
     def write_Bind(self, s: Bind) -> None:
         name, dtype = self.names.of(s.var), dtype_of(s.var)
-        if is_core_index(s.value) or is_nonnegative(s.value, self.scalar.nonnegative):
-            self.scalar.nonnegative.add(s.var)
+        self.scalar.known.bind(s)
         unused = "" if s.var in self.used else "[[maybe_unused]] "
         self.out.line(f"{unused}const {_scalar_type(dtype)} {name} = {self.scalar(s.value)};")
 
@@ -157,8 +154,7 @@ class Body:
 
     def write_For(self, s: For) -> None:
         ctype, name = _scalar_type(dtype_of(s.loop_var)), self.names.of(s.loop_var)
-        if is_nonnegative(s.min, self.scalar.nonnegative):
-            self.scalar.nonnegative.add(s.loop_var)
+        self.scalar.known.loop(s)
         end = self.loop_end(s, ctype)
         with self.out.block(f"for ({ctype} {name} = {self.scalar(s.min)}; {name} < {end}; ++{name}) {{"):
             self.statement(s.body)
@@ -237,7 +233,7 @@ class Body:
             return (
                 TypedText(float_literal(float(constant), dtype), CTYPES[dtype])
                 if is_float(dtype)
-                else str(int(constant))
+                else int_text(int(constant), dtype)
             )
         return TypedText(self.scalar(value), _scalar_type(dtype_of(value)))
 

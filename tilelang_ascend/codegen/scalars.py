@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir import Call, FloatImm, IntImm, TensorLoad, Var, const_int, dtype_of, itemsize, op_name, tirx
 from ..isa import CTYPES
-from .signs import is_below, is_nonnegative, is_nonzero
+from .signs import Known, is_below, is_nonnegative, is_nonzero
 from .words import round_to
 
 # Division and remainder bind like multiplication in C++; a level of their own keeps them in parentheses next to it.
@@ -216,18 +216,23 @@ def int_literal(value: int, dtype: str) -> str:
     return f"{value}" if -(1 << 31) < value < 1 << 31 else f"{value}LL"
 
 
+def int_text(value: int, dtype: str) -> str:
+    """A constant that is converted to an integer dtype; plain where an int of C++ holds it."""
+    return str(value) if -(1 << 31) < value < 1 << 31 else int_literal(value, dtype)
+
+
 class ScalarText:
     """Prints expressions of one kernel.
 
     name_of: identifier of a variable; machine_call: text of an intrinsic that returns a value; `helpers` collects the
-    names of the helper functions that were used; `nonnegative` holds variables known not to be negative.
+    names of the helper functions that were used; `known` is told of variables.
     """
 
     def __init__(self, name_of: Callable[[Var], str], machine_call: Callable[[Call], str]):
         self.name_of = name_of
         self.machine_call = machine_call
         self.helpers: set[str] = set()
-        self.nonnegative: set = set()
+        self.known = Known()
 
     def __call__(self, e) -> str:
         """C++ text of an expression."""
@@ -288,7 +293,7 @@ class ScalarText:
 
     def division(self, e, helper: str, plain: str, truncates: bool):
         by = const_int(e.b)
-        nonnegative = all(is_nonnegative(x, self.nonnegative) for x in (e.a, e.b))
+        nonnegative = all(is_nonnegative(x, self.known.nonnegative, self.known.bounds) for x in (e.a, e.b))
         if is_nonzero(e.b) and (nonnegative or truncates and by is not None and by != -1):
             return self.binary(e, plain, DIV)
         # A divisor of run time: numbers that are not negative are rounded the same way in both directions.

@@ -35,6 +35,22 @@ DTYPE_NAMES = (
 ).split()
 
 
+UNKNOWN_FLOATS = ("float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e3m4", "float8_e5m2fnuz", "float8_e8m0fnu")
+"""Names of dtypes no instruction knows; a kernel can hold their bytes."""
+
+
+def known_to_kernels(dtype: str) -> str:
+    """`dtype`, if a kernel can hold and convert it. Raises DtypeMismatch for other names."""
+    if dtype in UNKNOWN_FLOATS:
+        value = "x is a power of two: T.reinterpret(T.cast(x, 'int32') << 23, 'float32')" if dtype == "float8_e8m0fnu" else "T.reinterpret gives bits"
+        raise DtypeMismatch(
+            f"kernels do not hold {dtype}: nothing on the chips converts it",
+            hint=f"declare it as uint8 and pass X.view(torch.uint8), which are the same bytes; {value}",
+            at=user_location(),
+        )
+    return dtype
+
+
 class DType(str):
     """Name of an element type. `DType(x)` accepts a name, a Python, NumPy or torch type, or another DType."""
 
@@ -134,6 +150,20 @@ class TensorSpec:
     strides: tuple | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class PointerSpec:
+    """What `T.ptr` says: a tensor argument whose shape and dtype the kernel gives by `T.make_tensor`."""
+
+    dtype: str | None = None
+
+
+class Pointer:
+    """An argument declared as `T.ptr`; `tensor` is what the kernel makes of it first."""
+
+    def __init__(self, name: str):
+        self.name, self.tensor = name, None
+
+
 def make_spec(shape, dtype="float32", strides=None) -> TensorSpec:
     """Normalise the arguments of `T.Tensor`.
 
@@ -143,7 +173,7 @@ def make_spec(shape, dtype="float32", strides=None) -> TensorSpec:
     if strides is not None and len(strides) != len(shape):
         text = f"a tensor of {len(shape)} dimensions has {len(strides)} strides"
         raise InvalidArgument(text, hint="one stride, in elements, for each dimension", at=user_location())
-    return TensorSpec(shape, dtype_name(dtype), strides)
+    return TensorSpec(shape, known_to_kernels(dtype_name(dtype)), strides)
 
 
 def _dims(values, what: str) -> tuple:

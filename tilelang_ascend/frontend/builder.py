@@ -114,6 +114,8 @@ class Builder:
         self.grid: tuple[list, list] = ([], [])  # block indices and extents of the launch being traced
         self.outputs: list = []  # buffers made by T.empty, in order
         self.loops: list = []
+        self.scalars: list = []  # scalar parameters
+        self.nested: list = []  # (loop, depth): parallel loops that stand inside of others
         self.calls: list[Location | None] = []  # where the traced functions being executed were called
         self.function_regions: list[Region] = []
         self.eager: Any = None  # the EagerTrace this builder serves, if any
@@ -207,7 +209,9 @@ class Builder:
         self, shape, dtype: str, scope: str, name: str, annotations: dict | None = None, region: Region | None = None
     ):
         """Allocate a buffer in the current region (or an enclosing one)."""
-        buffer = decl_buffer(list(shape), str(dtype), name, scope=scope)
+        from .annotations import known_to_kernels
+
+        buffer = decl_buffer(list(shape), known_to_kernels(str(dtype)), name, scope=scope)
         stmt = AllocBuffer(buffer, annotations=annotations, span=self.span())
         self.evaluations.statement(stmt)
         (region or self.region).stmts.append(stmt)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InvalidKernel, UnsupportedConstruct
-from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, children, const_int, tirx
+from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, children, const_int, free_vars, tirx
 from . import operators
 from .annotations import dtype_name
 from .builder import Builder, Region, constant, index_var, span_of, user_location
 from .rewriter import DEFINITE, EXPOSED, LIVE_AFTER
-from .values import UNBOUND, LoopSpec, Restart, ScalarVar, Unavailable, is_buffer, is_expr, is_region
+from .values import UNBOUND, LoopSpec, Restart, ScalarVar, Unavailable, is_buffer, is_expr, is_region, reads_memory
 
 _CARRIED = LIVE_AFTER | EXPOSED
 
@@ -214,15 +214,32 @@ class ForLoop(_Loop):
         if not self.runtime:
             return values
         body, span = self.builder.pop(self.region), span_of(self.where)
+        loops = list(zip(self.vars, map(operators.loop_extent, self.spec.extents)))
+        if self.kind in ("parallel", "nested"):
+            more, body = self._inner_loops(body)
+            loops += more
         kind = ForKind.PARALLEL if self.kind == "parallel" else ForKind.SERIAL
-        for depth in reversed(range(len(self.vars))):
+        for depth, (var, extent) in reversed(list(enumerate(loops))):
             notes = dict(self.spec.annotations) if depth == 0 else {}
             if depth == 0 and self.kind == "parallel":
-                notes["tl.parallel"] = len(self.vars)
-            extent = operators.loop_extent(self.spec.extents[depth])
-            body = For(self.vars[depth], IntImm("int32", 0), extent, kind, body, annotations=notes, span=span)
+                notes["tl.parallel"] = len(loops)
+            body = For(var, IntImm("int32", 0), extent, kind, body, annotations=notes, span=span)
+        if self.kind == "nested":
+            self.builder.nested.append((body, len(loops)))
         self.builder.emit(body)
         return self.merge((values, self.entry))
+
+    def _inner_loops(self, body) -> tuple[list, object]:
+        """(variables and extents of the parallel loops that are all of the body, their body): one nest with this loop, unless how often
+        they run depends on it."""
+        depth = next((n for stmt, n in self.builder.nested if stmt.same_as(body)), 0)
+        loops, inner = [], body
+        for _ in range(depth):
+            loops.append((inner.loop_var, inner.extent))
+            inner = inner.body
+        if any(not free_vars(extent).isdisjoint(self.vars) or reads_memory(extent) for _, extent in loops):
+            return [], body
+        return loops, inner
 
 
 def _one_or_all(values: tuple):

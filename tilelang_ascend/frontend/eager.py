@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import operator
 from typing import Any
 
 from ..errors import ArgumentTypeError, ArgumentValueError, InvalidKernel, KernelSyntaxError, SourceUnavailable
-from ..ir import PrimFunc, Var, const_int
+from ..ir import PrimFunc, Var, const_int, free_vars
 from . import tracing
-from .annotations import DType, TensorSpec
+from .annotations import DType, PointerSpec, TensorSpec
 from .builder import Builder
 from .liveness import FUNCTIONS
 from .source import function_ast
@@ -85,6 +86,7 @@ class EagerTrace:
         self.declared: dict[str, Any] = {}
         self.specs: dict[str, TensorSpec] = {}
         self.symbols: dict[str, Var] = {}
+        self.dynamic: dict[str, Var] = {}
 
     @property
     def probing(self) -> bool:
@@ -102,11 +104,20 @@ class EagerTrace:
             )
         return self.constants[name]
 
+    def made_dynamic(self, variables) -> None:
+        """`T.dynamic` in the body of the kernel made these."""
+        for var in variables:
+            self.dynamic[str(var.name)] = var
+
     def declare(self, name: str, spec: TensorSpec):
         """``name: T.Tensor[...]`` in the body."""
         if name not in self.template.tensor_names:
             raise KernelSyntaxError(f"'{name}' is declared as a tensor, but it is not a parameter of the kernel")
         self.specs[name] = spec
+        consts = list(self.symbols.values())
+        for dim in (*spec.shape, *(spec.strides or ())):
+            if const_int(dim) is None:
+                self.made_dynamic(v for v in free_vars(dim) if not any(v is c for c in consts))
         self.declared[name] = tracing.make_param(name, spec, self.template.fn)
         return self.declared[name]
 
@@ -129,19 +140,26 @@ class EagerTemplate:
             and _last_name(n.annotation) in _TENSORS
         }
         self.types = tracing.signature_types(fn, {})
+        pointer = next((n for n, t in self.types.items() if isinstance(t, PointerSpec)), None)
+        if pointer is not None:
+            raise InvalidKernel(
+                f"parameter '{pointer}' of the eager kernel '{fn.__name__}' is a pointer",
+                hint=f"declare the tensor in its place: `{pointer}: T.Tensor[[M, N], dtype]`, with M and N from T.const or T.dynamic",
+            )
         self.scalars = {n: t for n, t in self.types.items() if isinstance(t, DType)}
         in_signature = {n for n, t in self.types.items() if isinstance(t, TensorSpec)}
         self.tensor_names = tuple(n for n in params if n in declared | in_signature)
         self._probes: dict[tuple, EagerTrace] = {}
         self._funcs: dict[tuple, PrimFunc] = {}
 
-    def bind(self, args=(), kwargs=None) -> Bound:
+    def bind(self, args=(), kwargs=None, launch: bool = False) -> Bound:
         """Specialise to the shapes of one call.
 
-        `kwargs` may name constants (``M=1024``) besides parameters; tensors may then be left out, and `inputs` holds
-        None for them. Raises `ArgumentTypeError` / `ArgumentValueError` for calls that do not fit.
+        `kwargs` may name dimensions (``M=1024``) besides parameters: a `T.const` takes the value, a `T.dynamic` stays dynamic. Tensors and
+        scalars of run time may be left out unless the kernel is launched at once (`launch`), and `inputs` holds None for them.
+        Raises `ArgumentTypeError` / `ArgumentValueError` for calls that do not fit.
         """
-        values, constants = self._arguments(args, dict(kwargs or {}))
+        values, given = self._arguments(args, dict(kwargs or {}), launch)
         static = tuple((n, v) for n, v in values.items() if n not in self.tensor_names and n not in self.scalars)
         try:
             probe = self._probes.get(static)
@@ -153,17 +171,18 @@ class EagerTemplate:
             ) from error
         if probe is None:
             probe = self._probes[static] = self._run(dict(static), None)
-        unknown = set(constants) - set(probe.symbols)
+        unknown = set(given) - set(probe.symbols) - set(probe.dynamic)
         if unknown:
             raise ArgumentTypeError(f"'{self.fn.__name__}' has no parameter or constant named '{sorted(unknown)[0]}'")
-        constants = self._read_constants(probe, values, constants)
+        sizes = self._read_sizes(probe, values, given)
+        constants = {n: v for n, v in sizes.items() if n in probe.symbols}
         key = (static, tuple(sorted(constants.items())))
         if key not in self._funcs:
             self._funcs[key] = self._run(dict(static), constants)
         inputs = tuple(values.get(n) for n in self.signature.parameters if n in self.tensor_names or n in self.scalars)
         return Bound(self._funcs[key], inputs, key)
 
-    def _arguments(self, args, kwargs) -> tuple[dict, dict]:
+    def _arguments(self, args, kwargs, launch: bool) -> tuple[dict, dict]:
         params = self.signature.parameters
         constants = {k: kwargs.pop(k) for k in list(kwargs) if k not in params}
         try:
@@ -172,7 +191,7 @@ class EagerTemplate:
             raise ArgumentTypeError(f"'{self.fn.__name__}': {error}") from error
         bound.apply_defaults()
         for name in params:
-            if name not in bound.arguments and not constants:
+            if launch and name not in bound.arguments:
                 raise ArgumentTypeError(f"'{self.fn.__name__}' is missing argument '{name}'")
         for name, value in bound.arguments.items():
             if name in self.tensor_names and value is not None and not hasattr(value, "shape"):
@@ -181,8 +200,10 @@ class EagerTemplate:
                 )
         return dict(bound.arguments), constants
 
-    def _read_constants(self, probe: EagerTrace, values: dict, given: dict) -> dict[str, int]:
-        found = {k: int(v) for k, v in given.items()}
+    def _read_sizes(self, probe: EagerTrace, values: dict, given: dict) -> dict[str, int]:
+        """Values of `T.const` and `T.dynamic` names, as far as they are dimensions of a tensor of this call or given by name."""
+        found = {k: _size(k, v) for k, v in given.items()}
+        symbols = [*probe.symbols.items(), *probe.dynamic.items()]
         for name, spec in probe.specs.items():
             tensor = values.get(name)
             if tensor is None:
@@ -192,7 +213,7 @@ class EagerTemplate:
                     f"argument '{name}' has {len(tensor.shape)} dimensions, the kernel declares {len(spec.shape)}"
                 )
             for place, dim in _places(name, spec):
-                symbol = next((n for n, v in probe.symbols.items() if dim is v), None)
+                symbol = next((n for n, v in symbols if dim is v), None)
                 if symbol is None:
                     continue
                 size = _strides(tensor)[place.axis] if place.is_stride else int(tensor.shape[place.axis])
@@ -239,6 +260,13 @@ class EagerTemplate:
             )
         params = [both[n] for n in self.signature.parameters if n in both]
         return tracing.finish(builder, self.fn, params, result)
+
+
+def _size(name: str, value) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentTypeError(f"the dimension '{name}' is given as {value!r}, which is no integer") from None
 
 
 def _places(name: str, spec: TensorSpec):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..analysis.tile_uses import TILE_OP_OPERANDS
 from ..errors import InvalidKernel, location_in_code
 from ..ir import (
     AllocBuffer,
@@ -25,9 +24,10 @@ from ..ir import (
     TensorLoad,
     TensorRegion,
     Var,
-    op_name,
     structural_equal,
 )
+from ..tile import VIEW, is_op
+from ..tile.uses import work_of
 from .values import Restart
 
 _FACT = "evaluated where they stand"
@@ -165,10 +165,10 @@ class Evaluations:
         elif isinstance(s, Evaluate) and isinstance(s.value, Call):
             args = list(s.value.args)
             self.use(*args)
-            name = op_name(s)
-            if name == "tl.view":
+            if is_op(s, VIEW):
                 self.alias(args[0].source, args[1].source)
-            for k in TILE_OP_OPERANDS[name][1] if name in TILE_OP_OPERANDS else range(len(args)):
+            record = work_of(s)
+            for k in range(len(args)) if record is None else record.writes:
                 if isinstance(args[k], TensorRegion):
                     self._write(args[k].source)
         elif isinstance(s, For):

@@ -14,7 +14,7 @@ import ml_dtypes
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..ir import FloatImm, IntImm, dtype_of, itemsize, tirx
-from .annotations import DType, dtype_name, is_float, join_dtypes
+from .annotations import DType, dtype_name, is_float, join_dtypes, known_to_kernels
 from .builder import constant
 from .keywords import other_meaning
 from .values import ScalarVar, choice, element, is_buffer, is_expr, is_region
@@ -166,7 +166,7 @@ def _show(x):
 
 def cast(value, dtype):
     """`value` converted to `dtype` (constants are folded)."""
-    dtype = dtype_name(dtype)
+    dtype = known_to_kernels(dtype_name(dtype))
     value = plain(value)
     if isinstance(value, (bool, int, float)):
         return number(value, dtype)

@@ -16,10 +16,10 @@ from ..ir import (
     itemsize,
     printable,
     scope_of,
-    tile_op,
     walk_expr,
 )
 from ..isa.debug import CONVERSION, FLOAT_CONVERSIONS, INTEGER_CONVERSIONS
+from ..tile import tile_op
 from .operators import as_scalar
 
 MAX_NAMED_VALUES = 8
@@ -27,7 +27,9 @@ MAX_NAMED_VALUES = 8
 
 
 def plain_text(text: str) -> str:
-    """`text` inside a format."""
+    """`text` inside a format. A NUL would end the format there."""
+    if "\0" in text:
+        raise InvalidArgument("a text to print contains a NUL character, which ends a text in C", hint="leave out '\\0'")
     return text.replace("%", "%%")
 
 
@@ -63,7 +65,8 @@ def emit_printf(builder, text: str, args) -> None:
     out, end, values = "", 0, []
     legal = ", ".join("%" + c for c in INTEGER_CONVERSIONS + FLOAT_CONVERSIONS + "s")
     for m in CONVERSION.finditer(text):
-        out += text[end : m.start()]
+        # A percent sign that begins no conversion is printed; C leaves open what it does.
+        out += plain_text(text[end : m.start()])
         end = m.end()
         if m["kind"] == "%":
             out += "%%"
@@ -88,7 +91,7 @@ def emit_printf(builder, text: str, args) -> None:
         values.append(value)
     if args:
         raise InvalidArgument(f"T.printf: the format takes {len(values)} values, {len(values) + len(args)} are given")
-    builder.emit(tile_op("printf", *values, format=out + text[end:], span=builder.span()))
+    builder.emit(tile_op("printf", *values, format=out + plain_text(text[end:]), span=builder.span()))
 
 
 def emit_assert(builder, condition, msg: str) -> None:

@@ -34,7 +34,7 @@ from ..errors import (
 )
 from ..ir import PrimFunc, Var, decl_buffer, dtype_of, imm, is_buffer_var
 from . import calls, ops
-from .annotations import DType, TensorSpec
+from .annotations import DType, Pointer, PointerSpec, TensorSpec
 from .builder import Builder, is_user_code, span_of
 from .keywords import other_meaning
 from .source import GENERATED_NAME, rewritten_function
@@ -171,6 +171,7 @@ def signature_types(func: types.FunctionType, extra_names: dict) -> dict[str, An
             except NameError as error:
                 text = f"the annotation of '{name}' cannot be evaluated: {error}"
                 raise InvalidKernel(text, at=_definition(func)) from error
+            value = value() if getattr(value, "_tl_annotation", False) else value
         elif callable(value) and not isinstance(value, (DType, type)) and not isinstance(value, TensorSpec):
             value = value()
         out[name] = value
@@ -210,7 +211,8 @@ def make_param(name: str, kind: Any, func):
 def _trace_lazy(func, annotations: dict, builder: Builder) -> PrimFunc:
     args, params = {}, []
     for p in inspect.signature(func).parameters.values():
-        value = make_param(p.name, annotations.get(p.name), func)
+        kind = annotations.get(p.name)
+        value = Pointer(p.name) if isinstance(kind, PointerSpec) else make_param(p.name, kind, func)
         if value is not None:
             builder.unique(p.name)
             params.append(value)
@@ -224,9 +226,13 @@ def _trace_lazy(func, annotations: dict, builder: Builder) -> PrimFunc:
                 hint="annotate it: T.Tensor((M, N), 'float16') for a tensor, T.int32 for a run-time number; "
                 "take constants from the closure",
             )
-    _reserve_shape_names(builder, params)
+    builder.scalars = [p for p in params if isinstance(p, Var) and not is_buffer_var(p)]
+    _reserve_shape_names(builder, [p for p in params if not isinstance(p, Pointer)])
     result = call_rewritten(func, builder, **args)
-    return finish(builder, func, params, result)
+    for p in params:
+        if isinstance(p, Pointer) and p.tensor is None:
+            raise InvalidKernel(f"nothing is made of the pointer '{p.name}'", at=_definition(func), hint=f"write T.make_tensor({p.name}, shape, dtype)")
+    return finish(builder, func, [p.tensor if isinstance(p, Pointer) else p for p in params], result)
 
 
 def _reserve_shape_names(builder: Builder, params) -> None:

@@ -89,7 +89,7 @@ class LoopSpec:
     `make_values` maps the loop variables (which count from 0 by 1) to what the user's targets are bound to.
     """
 
-    kind: str  # "serial" or "parallel"
+    kind: str  # "serial", "parallel", or "nested": a parallel one inside of a parallel one
     extents: tuple
     make_values: Any = None
     annotations: dict = dataclasses.field(default_factory=dict)

@@ -15,7 +15,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from ..errors import ArgumentTypeError, ArgumentValueError, InvalidKernel
-from ..frontend.annotations import DType, TensorSpec
+from ..frontend.annotations import DType, PointerSpec, TensorSpec
 from ..runtime import tensors
 from . import elements, loops
 from .memory import Tile, allocate
@@ -91,7 +91,7 @@ def parameters(function, annotations: dict) -> list[tuple[str, Any]]:
         kind = annotations.get(p.name)
         if kind in (int, float, bool):
             kind = DType(kind)
-        if isinstance(kind, (TensorSpec, DType)):
+        if isinstance(kind, (TensorSpec, DType, PointerSpec)):
             out.append((p.name, kind))
         elif p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
             raise InvalidKernel(f"parameter '{p.name}' of '{function.__name__}' has no type")
@@ -184,6 +184,21 @@ def in_gm(name: str, spec: TensorSpec, array: np.ndarray | None, session: Sessio
     if array is None:
         return allocate(tuple(int(d) for d in dims), spec.dtype, name, "global", dims, True)
     return Tile(array, None, name, spec.dtype, "global", dims, True)
+
+
+class Memory:
+    """What a call passes for a parameter declared as `T.ptr`."""
+
+    def __init__(self, name: str, value):
+        self.name, self.dtype = name, tensors.HostTensor(value).dtype if tensors.is_tensor(value) else ""
+        self.array = as_numpy(value, self.dtype, name)
+
+    def tensor(self, dims, dtype: str) -> Tile:
+        """All of it as a tensor."""
+        shape = tuple(int(d) for d in dims)
+        if self.dtype != dtype or self.array.shape != shape:
+            raise ArgumentValueError(f"parameter {self.name} is {self.dtype} {self.array.shape}, the kernel makes {dtype} {shape} of it")
+        return Tile(self.array, None, self.name, dtype, "global", dims, True)
 
 
 def returned(tile: Tile, torch_like: bool):

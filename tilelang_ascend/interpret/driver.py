@@ -21,7 +21,7 @@ from ..errors import (
     location_from_traceback,
 )
 from ..frontend import keywords
-from ..frontend.annotations import DType, TensorSpec
+from ..frontend.annotations import DType, PointerSpec, TensorSpec
 from ..log import get_logger
 from ..runtime import tensors
 from ..runtime.params import normalize_out_idx
@@ -136,8 +136,11 @@ def launch(function, parameters: dict[str, Any], values: dict[str, Any], outputs
         if isinstance(kind, DType):
             session.symbols[name] = bind.number(values[name], str(kind), name)
     bind.bind_dimensions(session, specs, arrays)
+    pointers = {n: bind.Memory(n, values[n]) for n, k in parameters.items() if isinstance(k, PointerSpec)}
+    session.torch = session.torch or any(tensors.is_torch(values[n]) for n in pointers)
     arguments: dict[str, Any] = {
-        n: bind.in_gm(n, k, arrays.get(n), session) if n in specs else session.symbols[n] for n, k in parameters.items()
+        n: pointers[n] if n in pointers else bind.in_gm(n, k, arrays.get(n), session) if n in specs else session.symbols[n]
+        for n, k in parameters.items()
     }
     result = execute(function, arguments, session)
     made = [arguments[n] for n in outputs]

@@ -6,6 +6,7 @@ import builtins
 import math
 from typing import Any, Callable
 
+import ml_dtypes
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
@@ -185,7 +186,8 @@ BINARY: dict[str, Callable] = {
 
 
 def _binary(name: str, value: Callable) -> Callable:
-    def apply(a, b, *rest, span=None):
+    def apply(a, b, *rest, span=None, rounding_mode=None):
+        rest = [v for v in rest if not isinstance(v, str)]  # a mode of rounding: only that of the hardware
         tiles = [v for v in rest if is_tile_like_many(v)]
         if tiles:
             return elementwise(name, value, [a, b], tiles[0])
@@ -274,11 +276,44 @@ def index_to_coordinates(index, shape) -> list:
     return out
 
 
-def convert(value, dtype, *_round, **_more):
+def convert(value, dtype, round="", sat=None, rbits=None, span=None):
     """`T.cast(value, dtype)`, or of all elements of a tile."""
     if is_tile_like_many(dtype):
-        return elementwise("cast", lambda v: v, [value], dtype)
-    return cast(value, dtype_of(dtype))
+        to = operand(dtype, "the destination of T.cast").tile._dtype
+        return elementwise("cast", lambda v: _rounded(v, to, round, sat), [value], dtype)
+    return _rounded(value, dtype_of(dtype), round, sat)
+
+
+def _rounded(value, dtype: str, mode: str, sat) -> Scalar:
+    """A conversion in a direction: of the numbers of the dtype on both sides, the one that is asked for."""
+    x = scalar(value)
+    if x.literal or x.fault is not None or not is_float(x.dtype) or (not mode and not sat):
+        return cast(value, dtype)
+    v = float(x.value)
+    if sat and dtype.startswith("float8") and not math.isnan(v):
+        most = float(ml_dtypes.finfo(dtype).max)
+        v = min(max(v, -most), most)
+    if not is_float(dtype):
+        if math.isfinite(v) and mode in _WHOLE:
+            v = _WHOLE[mode](v)
+        return cast(Scalar(float(v), "float64"), dtype)
+    near = float(np.float32(v).astype(numpy_dtype(dtype)))
+    if mode in ("", "rn") or math.isnan(v) or math.isinf(v) or near == v:
+        return Scalar(near, dtype)
+    word = np.float32(v).astype(numpy_dtype(dtype)).view(f"uint{8 * numpy_dtype(dtype).itemsize}")
+    other = float((word + word.dtype.type(1) if abs(near) < abs(v) else word - word.dtype.type(1)).view(numpy_dtype(dtype)))
+    low, high = (near, other) if near < v else (other, near)
+    if mode == "rna":
+        tie = abs(v - near) == abs(other - v) and abs(other) > abs(near)
+        return Scalar(other if tie else near, dtype)
+    up = mode == "ru" or (mode == "rz" and v < 0)
+    return Scalar(high if up else low, dtype)
+
+
+_WHOLE = {
+    "rn": lambda v: float(np.rint(v)), "rz": math.trunc, "ru": math.ceil, "rd": math.floor,
+    "rna": lambda v: math.copysign(math.floor(abs(v)) + (abs(v) - math.floor(abs(v)) >= 0.5), v),
+}  # fmt: skip
 
 
 def to_dtype(value, dtype):
@@ -365,7 +400,7 @@ MEANINGS: dict[str, Callable] = {
     "bitwise_not": bitwise_not, "ceildiv": ceildiv, "cdiv": ceildiv, "align_up": align_up, "if_then_else": if_then_else,
     "Select": if_then_else, "likely": lambda cond: cond, "index_to_coordinates": index_to_coordinates,
     "clamp": lambda x, min_val, max_val: minimum(maximum(x, min_val), max_val),
-    "fma": lambda x, y, z: _op("+")(_op("*")(x, y), z), "ieee_fmaf": lambda x, y, z: _op("+")(_op("*")(x, y), z),
+    "fma": lambda x, y, z: _op("+")(_op("*")(x, y), z), "ieee_fmaf": lambda x, y, z, rounding_mode="rn": _op("+")(_op("*")(x, y), z),
     "Cast": lambda dtype, value, span=None: to_dtype(value, dtype), "cast": convert, "reinterpret": reinterpret, "infinity": infinity,
     "max_value": max_value, "min_value": min_value, "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "And": _logic("&"),
     "Or": _logic("|"), "Not": Not,

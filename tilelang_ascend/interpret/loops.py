@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from ..errors import InvalidArgument, InvalidKernel, UnsupportedConstruct
+from ..errors import InvalidArgument, UnsupportedConstruct
 from .state import current, here
 from .values import Scalar, is_float, join, scalar
 
@@ -70,22 +70,18 @@ def Parallel(*extents, **_hints):
     """`T.Parallel`: all iterations, in an order nobody may rely on."""
     if not extents:
         raise InvalidArgument("T.Parallel needs at least one extent", at=here())
-    return _shuffled([_integer(e, "an extent of T.Parallel").__index__() for e in extents], (0,) * len(extents), here())
+    return _shuffled([_integer(e, "an extent of T.Parallel").__index__() for e in extents], (0,) * len(extents))
 
 
 def parallel(start, stop=None, **_hints):
     """`T.parallel`."""
     first, last = (0, start) if stop is None else (start, stop)
     first = _integer(first, "a bound of T.parallel").__index__()
-    return _shuffled([_integer(last, "a bound of T.parallel").__index__() - first], (first,), here())
+    return _shuffled([_integer(last, "a bound of T.parallel").__index__() - first], (first,))
 
 
-def _shuffled(extents, firsts, where):
+def _shuffled(extents, firsts):
     session = current()
-    if session.parallel:
-        raise InvalidKernel(
-            "T.Parallel inside T.Parallel", at=where, hint="give one T.Parallel all extents, or use T.serial for the inner loop"
-        )
     places = list(itertools.product(*[range(f, f + max(0, n)) for f, n in zip(firsts, extents)]))
     session.rng.shuffle(places)
     session.parallel += 1

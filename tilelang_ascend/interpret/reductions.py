@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
 from .memory import Region, operand
 from .state import here
 from .tileops import convert, copy, fill
-from .values import cast, integer_range, is_float, pick_max, pick_min, scalar
+from .values import Scalar, cast, integer_range, is_float, pick_max, pick_min, scalar
 
 KINDS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bitor", "bitxor")
 
@@ -27,8 +29,8 @@ def _wide(values: np.ndarray) -> np.ndarray:
     return values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
 
 
-def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints, **_more) -> None:
-    """`T.reduce`: combined in float32 or integers, rounded once to the dtype of `out`."""
+def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints, skips: bool = False, **_more) -> None:
+    """`T.reduce`: combined in float32 or integers, rounded once to the dtype of `out`. `skips`: without NaN."""
     what = f"T.reduce_{reduce_type}"
     if reduce_type not in KINDS:
         raise InvalidArgument(f"T.reduce has no kind '{reduce_type}'", at=here(), hint="use one of: " + ", ".join(KINDS))
@@ -43,9 +45,13 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints,
     if reduce_type.startswith("bit") and is_float(src.tile._dtype):
         raise InvalidArgument(f"{what} needs integers, {src.describe()} is {src.tile._dtype}", at=here())
     values = _wide(src.values(what))
+    if skips and values.dtype.kind == "f":
+        values = np.where(np.isnan(values), {"max": -np.inf, "min": np.inf, "absmax": 0}[reduce_type], values).astype(values.dtype)
     result = _reduced(reduce_type, values, axis, src.tile._dtype).reshape(tuple(dst.extents))
     if not bool(clear):
         old = _wide(dst.values(f"{what} with clear=False"))
+        if skips and old.dtype.kind == "f":
+            old = np.where(np.isnan(old), {"max": -np.inf, "min": np.inf, "absmax": 0}[reduce_type], old).astype(old.dtype)
         if old.dtype != result.dtype:
             old, result = (x.astype(np.float64 if np.float64 in (old.dtype, result.dtype) else np.float32) for x in (old, result))
         result = _joined(reduce_type, old, result)
@@ -84,8 +90,9 @@ def _joined(kind: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
 def reduction(kind: str):
     """`T.reduce_sum` and its kin."""
 
-    def apply(buffer, out, dim=-1, clear=True, *_hints, **_more):
-        reduce(buffer, out, kind, dim, clear if kind != "abssum" else True)
+    def apply(buffer, out, dim=-1, clear=True, batch=1, nan_propagate=None, **_more):
+        skips = nan_propagate is not None and not nan_propagate and kind in ("max", "min", "absmax")
+        reduce(buffer, out, kind, dim, clear if kind != "abssum" else True, skips=skips)
 
     return apply
 
@@ -121,13 +128,18 @@ def reducer_init(reducer, init=None) -> None:
     dst = operand(reducer, "the reducer")
     op, dtype = _operation(dst.tile), dst.tile._dtype
     if init is None:
-        if op == "sum":
+        if op in ("sum", "bitor", "bitxor"):
             init = 0
+        elif op == "bitand":
+            init = integer_range(dtype)[1] if dtype.startswith("uint") else -1
         elif is_float(dtype):
             init = float("-inf" if op == "max" else "inf")
         else:
             init = integer_range(dtype)[0 if op == "max" else 1]
     fill(reducer, init)
+
+
+_COMBINE = {"sum": operator.add, "max": pick_max, "min": pick_min, "bitand": operator.and_, "bitor": operator.or_, "bitxor": operator.xor}
 
 
 def reducer_update(target, value) -> None:
@@ -136,13 +148,22 @@ def reducer_update(target, value) -> None:
     kind = _operation(op.tile)
     old = op.tile.element(tuple(op.mins))
     new = cast(value, op.tile._dtype)
-    op.tile.store(tuple(op.mins), old + new if kind == "sum" else pick_max(old, new) if kind == "max" else pick_min(old, new))
+    op.tile.store(tuple(op.mins), _COMBINE[kind](old, new))
 
 
 def finalize_reducer(reducer, dst=None, *_hints, **_more) -> None:
     """`T.finalize_reducer`."""
     if dst is not None:
         copy(reducer, dst)
+
+
+def quantifier(name: str, kind):
+    """`T.any_of`, `T.all_of`."""
+
+    def condition(buffer) -> Scalar:
+        return Scalar(bool(kind(operand(buffer, f"the argument of T.{name}").values(f"T.{name}") != 0)), "bool")
+
+    return condition
 
 
 # -- sorting
@@ -195,5 +216,5 @@ def topk(src, values=None, indices=None, k=None, dim=-1, largest=True, sorted=Tr
 MEANINGS = {
     "reduce": reduce, **{f"reduce_{kind}": reduction(kind) for kind in KINDS}, "cumsum": scan("cumsum"), "cummax": scan("cummax"),
     "reducer_init": reducer_init, "reducer_update": reducer_update, "finalize_reducer": finalize_reducer, "sort": sort,
-    "argsort": argsort, "topk": topk,
+    "argsort": argsort, "topk": topk, "any_of": quantifier("any_of", np.any), "all_of": quantifier("all_of", np.all),
 }  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import InvalidArgument, KernelSyntaxError, NonStaticShape
 from ..frontend.annotations import DType, dtype_name
+from ..language.alloc import REDUCERS
 from ..language.kernel import Kernel
 from .memory import Tile, Variable, allocate
 from .state import current, here, user_frame
@@ -71,8 +72,8 @@ alloc_shared, alloc_fragment, alloc_local = _on_chip("alloc_shared"), _on_chip("
 
 def alloc_reducer(shape, dtype="float32", op="sum", replication=None) -> Tile:
     """`T.alloc_reducer`."""
-    if op not in ("sum", "max", "min"):
-        raise InvalidArgument(f"T.alloc_reducer has no operation '{op}'", at=here(), hint="use 'sum', 'max' or 'min'")
+    if op not in REDUCERS:
+        raise InvalidArgument(f"T.alloc_reducer has no operation '{op}'", at=here(), hint=f"use one of: {', '.join(REDUCERS)}")
     tile = alloc_fragment(shape, dtype)
     tile.reducer = op
     return tile
@@ -110,8 +111,9 @@ def alloc_global(shape, dtype="float32", scope="global") -> Tile:
     return _in_gm(shape, dtype, _assigned_name("workspace"), False)
 
 
-def alloc_buffer(shape, dtype="float32", scope="shared", annotations=None) -> Tile:
+def alloc_buffer(shape, dtype="float32", scope=None, annotations=None) -> Tile:
     """`T.alloc_buffer`."""
+    scope = scope or ("global" if current().grid is None else "shared")
     kinds = {"global": alloc_global, "shared": alloc_shared, "shared.dyn": alloc_shared, "local.fragment": alloc_fragment}
     if scope not in kinds:
         raise InvalidArgument(f"T.alloc_buffer has no scope '{scope}'", at=here(), hint="use one of: " + ", ".join(kinds))

@@ -196,26 +196,30 @@ def gemm(A, B, C, transpose_A=False, transpose_B=False, policy=None, clear_accum
     for op, name in ((a, "A"), (b, "B"), (c, "C")):
         if op.tile.scope == "global":
             raise InvalidArgument(f"T.gemm works on tiles; {name} = {op.describe()} is in global memory", at=here())
-        if len(op.extents) < 2 or any(e != 1 for e in op.extents[:-2]):
+        batch = [e for e in op.extents[:-2] if e != 1]
+        if len(op.extents) < 2 or (batch and batch != [e for e in c.extents[:-2] if e != 1]):
             raise ShapeMismatch(f"T.gemm: {name} = {op.describe()} is not a matrix", at=here())
     if a.tile._dtype != b.tile._dtype:
         raise DtypeMismatch(f"T.gemm: A is {a.tile._dtype}, B is {b.tile._dtype}", at=here())
     wide = np.float32 if is_float(a.tile._dtype) else np.int64
     x, y = (_matrix(op, f"T.gemm: {n}").astype(wide) for op, n in ((a, "A"), (b, "B")))
-    x, y = x.T if ta else x, y.T if tb else y
-    if x.shape[1] != y.shape[0] or (x.shape[0], y.shape[1]) != tuple(c.extents[-2:]):
+    x, y = x.swapaxes(-1, -2) if ta else x, y.swapaxes(-1, -2) if tb else y
+    if x.shape[-1] != y.shape[-2] or (x.shape[-2], y.shape[-1]) != tuple(c.extents[-2:]):
         raise ShapeMismatch(f"T.gemm: {a.describe()} times {b.describe()} does not give {c.describe()}", at=here())
     product = x @ y
     if not bool(scalar(clear_accum if initC is None else initC)):
         old = _matrix(c, "T.gemm: the accumulator C")
         product = old.astype(wide if wide is np.int64 and old.dtype.kind in "iu" else np.float32) + product
+    elif product.ndim < 3:
+        product = np.broadcast_to(product, (*(e for e in c.extents[:-2] if e != 1), *product.shape))
     if product.dtype == np.int64:
         product = product.astype(np.int32)
     c.write(convert(product.reshape(tuple(c.extents)), c.tile._dtype))
 
 
 def _matrix(op: Region, what: str) -> np.ndarray:
-    return op.values(what).reshape(tuple(op.extents[-2:]))
+    """The matrix, or several along the leading dimensions that are not 1."""
+    return op.values(what).reshape((*(e for e in op.extents[:-2] if e != 1), *op.extents[-2:]))
 
 
 def atomic(kind: str):
@@ -311,7 +315,17 @@ def view_of(src, shape=None, dtype=None, strides=None) -> Tile:
     return view(src, dims, new, f"{src.name}_view")
 
 
+def make_tensor(ptr, shape, dtype="float32", strides=None) -> Tile:
+    """`T.make_tensor`."""
+    from .scopes import dtype_of
+
+    if not hasattr(ptr, "tensor") or strides is not None:
+        raise InvalidArgument(f"T.make_tensor of {ptr!r}", at=here(), hint="give it a parameter declared as T.ptr, and no strides")
+    return ptr.tensor(tuple(scalar(d) if not isinstance(d, int) else d for d in (shape if isinstance(shape, (tuple, list)) else (shape,))), dtype_of(dtype))
+
+
 MEANINGS = {
+    "make_tensor": make_tensor,
     "copy": copy, "async_copy": copy, "fill": fill, "clear": clear, "transpose": transpose, "gemm": gemm, "im2col": im2col,
     "c2d_im2col": im2col, "view": view_of, "reshape": lambda src, shape: view_of(src, shape),
     "atomic_add": atomic("add"), "atomic_max": atomic("max"), "atomic_min": atomic("min"),

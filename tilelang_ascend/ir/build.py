@@ -80,14 +80,17 @@ def call(name: str, args: Iterable, attrs: dict | None = None, dtype: str = "voi
     return Call(op(name), [as_expr(a) for a in args], attrs=attrs or None, ret_ty=dtype, span=span)
 
 
-def tile_op(name: str, *args, span=None, **attrs) -> Evaluate:
-    """Statement `tl.<name>(args)`."""
-    return Evaluate(call("tl." + name, args, attrs, span=span), span=span)
-
-
 def intrin(name: str, *args, span=None, **attrs) -> Evaluate:
     """Statement `ascend.<name>(args)`: one Ascend C instruction."""
     return Evaluate(call("ascend." + name, args, attrs, span=span), span=span)
+
+
+def parallel_nest(loops, body: Stmt, span=None, **notes) -> Stmt:
+    """A `Parallel` nest of `loops`, (variable, extent) from the outermost on, around `body`; annotations `notes` belong to its first loop."""
+    for depth, (var, extent) in reversed(list(enumerate(loops))):
+        first = {"tl.parallel": len(loops), **notes} if depth == 0 else {}
+        body = For(var, imm(0), extent, ForKind.PARALLEL, body, annotations=first, span=span)
+    return body
 
 
 def region(buffer, mins: Iterable, extents: Iterable) -> TensorRegion:

@@ -15,6 +15,9 @@ from .compile import compile_prim_func, is_prim_func, par_map
 from .fingerprint import call_fingerprint
 from .pass_config import normalize_pass_configs
 
+RETURN_KERNEL = "__return_kernel"
+"""Keyword of a call that wants the kernel, not its result."""
+
 
 class JITImpl:
     """A function decorated with `@tilelang.jit`.
@@ -49,16 +52,18 @@ class JITImpl:
 
     @outside_of_graphs
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Lazy: the compiled kernel. Eager: run on the tensors given, return the outputs."""
+        """Lazy: the compiled kernel. Eager: run on the tensors given, return the outputs; with ``__return_kernel=True`` the kernel instead."""
+        if kwargs.pop(RETURN_KERNEL, False):
+            return self.compile(*args, **kwargs)
         if self.mode == "lazy":
             return self._lazy_kernel(args, kwargs)
         if interpret.enabled():
             return interpret.call_eager(self.func, args, kwargs)
-        kernel, inputs = self._eager_kernel(args, kwargs)
+        kernel, inputs = self._eager_kernel(args, kwargs, launch=True)
         return kernel(*inputs)
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
-        """Compile without running. An eager kernel takes its `T.const` constants by name instead of tensors."""
+        """Compile without running. An eager kernel takes the values of its `T.const` and `T.dynamic` names instead of tensors."""
         return self._lazy_kernel(args, kwargs) if self.mode == "lazy" else self._eager_kernel(args, kwargs)[0]
 
     def get_tir(self, *args: Any, **kwargs: Any):
@@ -105,12 +110,12 @@ class JITImpl:
 
         return trace(self.func, args, kwargs)
 
-    def _eager_kernel(self, args: tuple, kwargs: dict) -> tuple[JITKernel, tuple]:
+    def _eager_kernel(self, args: tuple, kwargs: dict, launch: bool = False) -> tuple[JITKernel, tuple]:
         """The kernel for these tensors, and the arguments of its launch."""
-        bound, key = self._bind_eager(args, kwargs)
+        bound, key = self._bind_eager(args, kwargs, launch)
         return self._remember(key, lambda: bound.func), bound.inputs
 
-    def _bind_eager(self, args: tuple, kwargs: dict):
+    def _bind_eager(self, args: tuple, kwargs: dict, launch: bool = False):
         """The specialisation for a call, and a key that is None when it must not be reused."""
         from ..frontend import EagerTemplate
 
@@ -122,7 +127,7 @@ class JITImpl:
         template = self._templates.get(seen) or EagerTemplate(self.func)
         if seen is not None:
             self._templates[seen] = template
-        bound = template.bind(args, kwargs)
+        bound = template.bind(args, kwargs, launch)
         return bound, None if seen is None else (seen, bound.key)
 
     def _remember(self, key: Any, trace: Callable[[], Any]) -> JITKernel:

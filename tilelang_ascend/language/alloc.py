@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InvalidArgument, KernelSyntaxError, NonStaticShape, NotYetAvailable
-from ..frontend.annotations import DType, dtype_name
+from ..frontend.annotations import DType, dtype_name, known_to_kernels
 from ..frontend.builder import Builder, constant
 from ..frontend.keywords import Ignored, other_meaning
 from ..frontend.operators import as_integer, cast, plain
@@ -74,8 +74,10 @@ def alloc_global(shape, dtype="float32", scope: Ignored = "global"):
     return builder.alloc(dims, dtype_name(dtype), "global", builder.hinted_name("workspace"))
 
 
-def alloc_buffer(shape, dtype="float32", scope="shared", annotations: Ignored = None):
-    """`alloc_fragment`, `alloc_shared` or `alloc_global` by scope name."""
+def alloc_buffer(shape, dtype="float32", scope=None, annotations: Ignored = None):
+    """`alloc_fragment`, `alloc_shared` or `alloc_global` by scope name; without one a tile, and in front of `T.Kernel` a workspace."""
+    if scope is None:
+        scope = "shared" if Builder.current("T.alloc_buffer").region.inside("grid") else "global"
     kinds = {
         "global": alloc_global,
         "shared": alloc_shared,
@@ -109,10 +111,15 @@ def _declare(dtype):
 DType.declare = staticmethod(_declare)
 
 
+REDUCERS = ("sum", "max", "min", "bitand", "bitor", "bitxor")
+
+
 def alloc_reducer(shape, dtype="float32", op="sum", replication: Ignored = None):
     """A fragment that parallel iterations accumulate into; see `reducer_update` and `finalize_reducer`."""
-    if op not in ("sum", "max", "min"):
-        raise InvalidArgument(f"T.alloc_reducer has no operation '{op}'", hint="use 'sum', 'max' or 'min'")
+    if op not in REDUCERS:
+        raise InvalidArgument(f"T.alloc_reducer has no operation '{op}'", hint=f"use one of: {', '.join(REDUCERS)}")
+    if op.startswith("bit") and not dtype_name(dtype).startswith(("int", "uint", "bool")):
+        raise InvalidArgument(f"a reducer with {op} needs integers, not {dtype_name(dtype)}")
     return _on_chip("alloc_reducer", "local.fragment", shape, dtype, {"tl.reducer": op})
 
 
@@ -134,7 +141,7 @@ def empty(*shape, dtype="float32"):
         )
     name = builder.hinted_name("out")
     buffer = decl_buffer(
-        [as_integer(d, f"dimension {axis} of {name}") for axis, d in enumerate(dims)], dtype_name(dtype), name, scope="global"
+        [as_integer(d, f"dimension {axis} of {name}") for axis, d in enumerate(dims)], known_to_kernels(dtype_name(dtype)), name, scope="global"
     )
     builder.outputs.append(buffer)
     return buffer

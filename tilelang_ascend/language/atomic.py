@@ -6,7 +6,8 @@ from ..errors import InvalidArgument, NotYetAvailable
 from ..frontend.builder import Builder, constant
 from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, cast, plain
-from ..ir import BufferLoad, TensorLoad, region, tile_op, tirx
+from ..ir import BufferLoad, TensorLoad, region, tirx
+from ..tile import tile_op
 from .regions import operand, pair_extents, sized
 from .tiles import is_tile, parallel
 

@@ -6,7 +6,8 @@ from ..errors import InvalidArgument, ShapeMismatch
 from ..frontend.builder import Builder, constant
 from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar
-from ..ir import scope_of, tile_op
+from ..ir import scope_of
+from ..tile import tile_op
 from .regions import operand
 
 

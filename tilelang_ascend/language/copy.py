@@ -8,7 +8,8 @@ from ..frontend.builder import Builder, constant
 from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, cast, plain
 from ..frontend.values import is_buffer, is_region
-from ..ir import BufferLoad, tile_op
+from ..ir import BufferLoad
+from ..tile import tile_op
 from .regions import operand, pair_extents, same, sized, squeeze, tile_operand
 from .tiles import is_tile, parallel
 

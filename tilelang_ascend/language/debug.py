@@ -10,7 +10,8 @@ from ..frontend.keywords import Ignored
 from ..frontend.operators import as_bool, as_scalar, plain
 from ..frontend.output import emit_assert, emit_print, emit_printf
 from ..frontend.values import is_buffer, is_expr, is_region
-from ..ir import const_int, full_region, region, tile_op, tirx
+from ..ir import const_int, full_region, region, tirx
+from ..tile import tile_op
 
 
 def print_(obj=None, msg: str = "", warp_group_id: Ignored = 0, warp_id: Ignored = 0) -> None:

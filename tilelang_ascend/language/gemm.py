@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..errors import DtypeMismatch, InvalidArgument, NonStaticShape, ShapeMismatch
 from ..frontend.builder import Builder, constant
 from ..frontend.keywords import Ignored
-from ..frontend.operators import as_bool, as_scalar, plain
+from ..frontend.operators import as_bool, as_scalar, binop, plain
 from ..frontend.values import is_expr
-from ..ir import scope_of, tile_op, tirx
+from ..ir import Var, loop, scope_of, tirx
+from ..tile import tile_op
 from .hints import GemmWarpPolicy
 from .regions import Operand, sized, tile_operand
 
@@ -18,8 +21,8 @@ def gemm(
 ) -> None:  # fmt: skip
     """``C += A @ B``, or ``C = A @ B`` where `clear_accum` holds.
 
-    A is MxK (KxM if `transpose_A`), B is KxN (NxK if `transpose_B`), C is MxN; leading dimensions must be 1. The
-    tiles' shapes must be static. `initC` is the NPU spelling of `clear_accum`; a size list ``[m, k, n]`` may follow
+    A is MxK (KxM if `transpose_A`), B is KxN (NxK if `transpose_B`), C is MxN. With leading dimensions in C there is one product for
+    each of its matrices, and A and B have as many matrices or one. The tiles' shapes must be static. `initC` is the NPU spelling of `clear_accum`; a size list ``[m, k, n]`` may follow
     C. `policy` is a hint.
     """
     if isinstance(transpose_A, (list, tuple)):
@@ -41,7 +44,37 @@ def gemm(
     clear = clear if is_expr(clear) else tirx.const(bool(clear), "bool")
     builder = Builder.current("T.gemm")
     attrs = {"transpose_A": int(ta), "transpose_B": int(tb)}
-    builder.emit(tile_op("gemm", a.region(), b.region(), c.region(), as_scalar(clear), span=builder.span(), **attrs))
+    batch = _batch(a, b, c)
+    loops = [Var("matrix", "int32") for _ in batch]
+    product = tile_op("gemm", *(_matrix_of(op, loops).region() for op in (a, b, c)), as_scalar(clear), span=builder.span(), **attrs)
+    for var, extent in reversed(list(zip(loops, batch))):
+        product = loop(var, extent, product, span=builder.span())
+    builder.emit(product)
+
+
+def _leading(op: Operand) -> list[int]:
+    """Leading dimensions along which an operand has more than one matrix."""
+    return [d for d, e in enumerate(op.extents[:-2]) if constant(e) != 1]
+
+
+def _batch(a: Operand, b: Operand, c: Operand) -> list[int]:
+    """Numbers of matrices of C along its leading dimensions."""
+    batch = [constant(c.extents[d]) for d in _leading(c)]
+    for op, name in ((a, "A"), (b, "B"), (c, "C")):
+        found = [constant(op.extents[d]) for d in _leading(op)]
+        if None in found or (found and found != batch):
+            raise ShapeMismatch(
+                f"T.gemm: {name} = {op.describe()} is not a matrix, nor one for each matrix of C = {c.describe()}",
+                hint="slice it down to two dimensions, or give C the same leading dimensions",
+            )
+    return batch
+
+
+def _matrix_of(op: Operand, loops: list) -> Operand:
+    """The matrix of an operand in one iteration of the loops over the matrices of C."""
+    at = dict(zip(_leading(op), loops))
+    mins = tuple(binop("Add", m, at[d]) if d in at else m for d, m in enumerate(op.mins))
+    return replace(op, mins=mins, extents=(*(1 for _ in op.extents[:-2]), *op.extents[-2:]))
 
 
 def _flag(value, name: str) -> bool:
@@ -64,10 +97,10 @@ def _operands(A, B, C, ta: bool, tb: bool, size) -> tuple[Operand, Operand, Oper
 
 
 def _matrix(op: Operand, name: str) -> tuple[int, int]:
-    if len(op.extents) < 2 or any(constant(e) != 1 for e in op.extents[:-2]):
+    if len(op.extents) < 2:
         raise ShapeMismatch(
             f"T.gemm: {name} = {op.describe()} is not a matrix",
-            hint="slice it down to two dimensions; leading ones may be 1",
+            hint="give it two dimensions",
         )
     for axis in (-2, -1):
         if constant(op.extents[axis]) is None:

@@ -44,6 +44,8 @@ _IGNORED = {
     "no_set_max_nreg": ("", "Register budget."),
     "disable_warp_group_reg_alloc": ("", "Register budget."),
     "func_attr": ("attrs", "Attributes of a TVM function."),
+    "sync_threads": ("barrier_id=None arrive_count=None", "Barrier among threads; operations on tiles are in the order of the program."),
+    "sync_warp": ("mask=None", "Barrier among threads; operations on tiles are in the order of the program."),
     "pdl_trigger": ("", "Programmatic dependent launch."),
     "pdl_sync": ("", "Programmatic dependent launch."),
 }

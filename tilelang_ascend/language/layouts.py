@@ -12,3 +12,16 @@ class Layout:
 
 class Fragment(Layout):
     """``T.Fragment(...)``: how a GPU spreads a tile over its threads. Accepted and ignored."""
+
+
+def make_mma_swizzle_layout(shared_buf, is_smooth: bool = False) -> Layout:
+    """A layout for the tensor cores of a GPU; accepted by `T.annotate_layout` and ignored."""
+    return Layout(shared_buf, is_smooth)
+
+
+def make_blockscaled_gemm_layout(C, A, transpose_A: bool = False) -> Layout:
+    """A layout of scales for the tensor cores of a GPU; accepted by `T.annotate_layout` and ignored."""
+    return Layout(C, A, transpose_A)
+
+
+NAMES = ("make_mma_swizzle_layout", "make_blockscaled_gemm_layout")

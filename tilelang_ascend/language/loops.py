@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import InvalidArgument, InvalidKernel
+from ..errors import InvalidArgument
 from ..frontend.builder import Builder, constant
 from ..frontend.control import serial_range
 from ..frontend.keywords import Ignored
@@ -37,20 +37,13 @@ def vectorized(start, stop=None, *, annotations: Ignored = None) -> LoopSpec:
 def Parallel(
     *extents, coalesced_width: Ignored = None, loop_layout: Ignored = None, prefer_async: Ignored = None, annotations: Ignored = None
 ) -> LoopSpec:
-    """``for i, j in T.Parallel(M, N)``: independent iterations over 1 or more dimensions."""
+    """``for i, j in T.Parallel(M, N)``: independent iterations over 1 or more dimensions. Loops directly inside of each other are one nest; one
+    among other statements of a nest is a serial loop of each of its iterations."""
     if not extents:
         raise InvalidArgument("T.Parallel needs at least one extent")
     builder = Builder.active()
-    if builder is not None and builder.region.inside("parallel"):
-        return _nested_parallel(extents)
-    return LoopSpec("parallel", tuple(_extent(e, "T.Parallel") for e in extents))
-
-
-def _nested_parallel(extents) -> LoopSpec:
-    """A parallel loop inside another one is a serial loop of each of its iterations."""
-    raise InvalidKernel(
-        "T.Parallel inside T.Parallel", hint="give one T.Parallel all extents, or use T.serial for the inner loop"
-    )
+    nested = builder is not None and builder.region.inside("parallel")
+    return LoopSpec("nested" if nested else "parallel", tuple(_extent(e, "T.Parallel") for e in extents))
 
 
 def parallel(start, stop=None, *, annotations: Ignored = None) -> LoopSpec:
@@ -127,8 +120,8 @@ def _minimum(a, b):
 
 def _walk(tile, domain: list, group):
     """Coordinates of a tile: the last dimension is cut in groups, the others run inside a group."""
-    rest = domain[0]
-    for d in domain[1:-1]:
+    rest = 1
+    for d in domain[:-1]:
         rest = binop("Mult", rest, d)
     per_group = binop("Mult", rest, group)
     first = binop("Mult", binop("FloorDiv", tile, per_group), group)

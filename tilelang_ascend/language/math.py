@@ -17,6 +17,8 @@ from ..frontend.builder import constant
 from ..frontend.operators import as_scalar, binop, cast, match, number, plain
 from ..frontend.values import is_expr
 from ..ir import dtype_of, itemsize, tirx
+from .regions import tile_operand
+from .rounding import check_mode, rounded_cast, saturated
 from .tiles import elementwise, is_tile
 
 _SQRT2 = _math.sqrt(2.0)
@@ -124,10 +126,23 @@ def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
     return apply
 
 
+def _to_nearest(name: str, rest: tuple, mode) -> tuple:
+    """`rest` without a mode of rounding, which has to be the one of the hardware."""
+    if mode is None and rest and isinstance(rest[-1], str):
+        *rest, mode = rest
+    if mode not in (None, "", "rn"):
+        raise InvalidArgument(
+            f"T.{name} rounds to nearest, not with {mode!r}: no instruction of the hardware does",
+            hint="drop the mode; to bound a result add or subtract one unit in the last place of it",
+        )
+    return tuple(rest)
+
+
 def _make_unary(name: str, ir: Callable, python: Callable, doc: str, integers: str) -> Callable:
     scalar = _scalar_unary(ir, python, integers)
 
     def function(x, *rest, span=None, rounding_mode=None):
+        rest = _to_nearest(name, rest, rounding_mode)
         tiles = [v for v in rest if is_tile(v)]
         if tiles:
             return elementwise(name, scalar, [x], tiles[0])
@@ -216,7 +231,8 @@ _BINARY: dict[str, tuple[Callable, str]] = {
 
 
 def _make_binary(name: str, scalar: Callable, doc: str) -> Callable:
-    def function(a, b, *rest, span=None):
+    def function(a, b, *rest, span=None, rounding_mode=None):
+        rest = _to_nearest(name, rest, rounding_mode)
         tiles = [v for v in rest if is_tile(v)]
         if tiles:
             return elementwise(name, scalar, [a, b], tiles[0])
@@ -295,7 +311,10 @@ def fma(x, y, z):
     return binop("Add", binop("Mult", x, y), z)
 
 
-ieee_fmaf = fma
+def ieee_fmaf(x, y, z, rounding_mode="rn"):
+    """x * y + z, each operation rounded to nearest."""
+    _to_nearest("ieee_fmaf", (), rounding_mode)
+    return fma(x, y, z)
 
 
 def Cast(dtype, value, span=None):
@@ -303,12 +322,26 @@ def Cast(dtype, value, span=None):
     return cast(value, dtype)
 
 
-def cast_(value, dtype, round: str = "", sat: bool = True, rbits=None, span=None):
-    """`value` converted to `dtype`. `T.cast(A, B)` with tiles converts every element."""
+def cast_(value, dtype, round: str = "", sat: bool | None = None, rbits=None, span=None):
+    """`value` converted to `dtype`. `T.cast(A, B)` with tiles converts every element. `round`: "rn" to nearest, "rz" towards zero, "ru" up,
+    "rd" down, "rna" to nearest with halves away from zero; by default floats round to nearest and integers towards zero. Too large
+    8-bit floats become what their format has for it (NaN or infinity), with ``sat=True`` the largest number.
+    """
+    mode = check_mode(round, "T.cast")
+    if rbits is not None:
+        raise InvalidArgument("T.cast with random bits", hint="add them to the bits of the value (T.reinterpret) and cast with 'rz'")
+    to = tile_operand(dtype, "the destination of T.cast").dtype if is_tile(dtype) else dtype_name(dtype)
+
+    def convert(v):
+        if sat and to.startswith("float8") and is_expr(plain(v)) and is_float(dtype_of(as_scalar(v))):
+            v = saturated(v, to)
+        if mode and is_expr(plain(v)):
+            v = rounded_cast(v, to, mode)
+        return cast(v, to)
+
     if is_tile(dtype):
-        target = dtype
-        return elementwise("cast", lambda v: v, [value], target)
-    return cast(value, dtype)
+        return elementwise("cast", convert, [value], dtype)
+    return convert(value)
 
 
 def reinterpret(value, dtype, span=None):

@@ -6,11 +6,14 @@ from ..errors import InvalidArgument, ShapeMismatch
 from ..frontend.annotations import is_float
 from ..frontend.builder import Builder, constant
 from ..frontend.keywords import Ignored
-from ..frontend.operators import as_scalar, binop, cast, plain
-from ..ir import TensorLoad, dtype_of, tile_op, tirx
+from ..frontend.operators import as_scalar, binop, cast, number, plain
+from ..ir import BufferLoad, TensorLoad, dtype_of, tirx
+from ..tile import tile_op
+from .alloc import alloc_fragment
 from .copy import copy, fill
 from .math import max_value, min_value
 from .regions import Operand, same, shape_text, tile_operand
+from .tiles import parallel
 
 _KINDS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bitor", "bitxor")
 
@@ -72,17 +75,63 @@ def _reduction(kind: str, has_clear: bool = True):
         dim: int = -1,
         clear: bool = True,
         batch: Ignored = 1,
-        nan_propagate: Ignored = False,
+        nan_propagate: bool | None = None,
         annotations: Ignored = None,
     ):
-        reduce(buffer, out, kind, dim, clear if has_clear else True)
+        clear = clear if has_clear else True
+        if nan_propagate is not None and not bool(plain(nan_propagate)) and kind in _SKIPPING:
+            buffer = _without_nan(buffer, kind)
+            if not bool(plain(clear)):
+                _replace_nan(tile_operand(out, "the destination of a reduction"), kind)
+        reduce(buffer, out, kind, dim, clear)
 
     reduction.__name__ = f"reduce_{kind}"
     reduction.__doc__ = (
-        f"Reduce dimension `dim` with {kind}; see `reduce`. A NaN always reaches the result of a maximum or minimum, with or without "
-        "`nan_propagate`: the instructions know no other kind."
+        f"Reduce dimension `dim` with {kind}; see `reduce`. A NaN reaches the result of a maximum or minimum, which is what the instructions do; "
+        "with ``nan_propagate=False`` maxima and minima are those of the other elements."
     )
     return reduction
+
+
+_SKIPPING = {"max": "-inf", "min": "inf", "absmax": "0"}
+"""What a NaN counts as in a reduction that skips it."""
+
+
+def _without_nan(buffer, kind: str):
+    """A tile with the elements of `buffer`, NaN replaced by what changes no result."""
+    src = tile_operand(buffer, "the source of a reduction")
+    shape = [constant(e) for e in src.extents]
+    if not is_float(src.dtype):
+        return buffer
+    if None in shape:
+        shape = [constant(n) for n in src.buffer.ty.shape]
+        if None in shape:
+            raise InvalidArgument(
+                f"T.reduce_{kind} of {src.describe()} with nan_propagate=False", hint="copy it to a tile first (T.copy), whose size is constant"
+            )
+    tile = alloc_fragment(tuple(shape), src.dtype)
+    copy(buffer, tile if all(constant(e) is not None for e in src.extents) else _corner(tile, src))
+    part = tile if all(constant(e) is not None for e in src.extents) else _corner(tile, src)
+    _replace_nan(tile_operand(part, "the source of a reduction"), kind)
+    return part
+
+
+def _corner(tile, src: Operand):
+    """The part of a tile that a region of run-time extents fills."""
+    return Operand(tile, (0,) * len(src.extents), src.extents, "slice").region()
+
+
+def _replace_nan(op: Operand, kind: str) -> None:
+    if not is_float(op.dtype):
+        return
+    neutral = number(float(_SKIPPING[kind]), "float32")
+
+    def store(index):
+        place = [as_scalar(binop("Add", m, i)) for m, i in zip(op.mins, index)]
+        value = cast(BufferLoad(op.buffer, place), "float32")
+        Builder.current("a reduction").store(op.buffer, cast(tirx.Select(tirx.isnan(value), neutral, value), op.dtype), place)
+
+    parallel(list(op.extents), store)
 
 
 globals().update({f"reduce_{kind}": _reduction(kind, kind != "abssum") for kind in _KINDS})
@@ -112,6 +161,9 @@ _COMBINE = {
     "sum": lambda a, b: binop("Add", a, b),
     "max": lambda a, b: tirx.max(a, b),
     "min": lambda a, b: tirx.min(a, b),
+    "bitand": lambda a, b: binop("BitAnd", a, b),
+    "bitor": lambda a, b: binop("BitOr", a, b),
+    "bitxor": lambda a, b: binop("BitXor", a, b),
 }
 
 
@@ -135,9 +187,11 @@ def reducer_init(reducer, init=None) -> None:
 
 
 def _neutral(op: str, dtype: str):
-    """The value that changes nothing: 0, or the lowest or highest value of the dtype."""
-    if op == "sum":
+    """The value that changes nothing: 0, all bits, or the lowest or highest value of the dtype."""
+    if op in ("sum", "bitor", "bitxor"):
         return 0
+    if op == "bitand":
+        return max_value(dtype) if dtype.startswith("uint") else -1
     if is_float(dtype):
         return float("-inf" if op == "max" else "inf")
     return min_value(dtype) if op == "max" else max_value(dtype)

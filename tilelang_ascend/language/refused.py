@@ -21,8 +21,8 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "a barrier among threads or blocks",
         "remove it: dependences between tile operations are synchronised by the compiler",
         """
-        cluster_arrive cluster_arrive_relaxed cluster_sync cluster_wait named_barrier_arrive sync_grid sync_threads
-        sync_warp syncthreads_and syncthreads_count syncthreads_or tvm_storage_sync
+        cluster_arrive cluster_arrive_relaxed cluster_sync cluster_wait named_barrier_arrive sync_grid
+        syncthreads_and syncthreads_count syncthreads_or tvm_storage_sync
         """,
     ),
     "shuffle": (
@@ -63,7 +63,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         WGMMATensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter alloc_tcgen05_instr_desc
         alloc_tcgen05_instruction_desc alloc_tcgen05_smem_desc alloc_tmem alloc_wgmma_desc deallocate_tmem dp4a
         gemm_blockscaled gemm_sp get_ldmatrix_offset get_mma_micro_size get_swizzle_layout
-        make_blockscaled_gemm_layout make_mma_swizzle_layout mma_fill mma_gemm_blockscaled mma_store
+        mma_fill mma_gemm_blockscaled mma_store
         mma_store_index_map ptx_ldmatrix ptx_mma ptx_mma_block_scale ptx_mma_sm70 ptx_mma_sp
         ptx_tcgen05_mma_blockscaled_ss ptx_tcgen05_mma_ss ptx_tcgen05_mma_ts ptx_wgmma_rs ptx_wgmma_sp_rs
         ptx_wgmma_sp_ss ptx_wgmma_ss tcgen05_after_thread_sync tcgen05_before_thread_sync tcgen05_cp_warpx4
@@ -118,10 +118,11 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         rng_init rng_rand rng_rand_float
         """,
     ),
-    "misc": (
-        "a feature of another machine",
-        "see the language page for the names that work here",
+    "helper": (
+        "a helper of tilelang's own code",
+        "compare dtypes by their names, e.g. `str(dtype)`",
         """
+        Any is_f8f6f4_family is_float4 is_float4_e2m1_unpacked is_float4_e2m1fn validate_gemm_ab_dtypes
         """,
     ),
     "lanes": (
@@ -137,7 +138,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "write ordinary Python: if, for, while, assignments and expressions",
         """
         AnyDType Assert CallEffectKind CommReducer Else If IterVar JITFunc KernelLaunchFrame Let PartialFragment
-        ProducerLoad Ptr Reduce TVMBackendAllocWorkspace TVMBackendFreeWorkspace Then While address_of allocate
+        ProducerLoad Ptr Reduce SizeVar TVMBackendAllocWorkspace TVMBackendFreeWorkspace Then While address_of allocate
         anylist_getitem anylist_resetitem anylist_setitem_call_cpacked anylist_setitem_call_packed arg attr axis
         bind block_name_suffix_context buffer buffer_decl buffer_store buffer_var call_cpacked call_cpacked_lowered
         call_intrin call_kernel call_llvm_intrin call_llvm_pure_intrin call_packed call_packed_lowered
@@ -159,13 +160,10 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 #: names whose lowering does not exist yet -> what to do meanwhile
 LATER: dict[str, str] = {
-    "make_tensor": "pass the tensor as an argument: T.Tensor(shape, dtype)",
     "make_tensor_from_addr": "pass the tensor as an argument: T.Tensor(shape, dtype)",
     "atomic_load": "launch a second kernel, which sees all stores of the first one",
     "atomic_store": "store normally from one block only",
     "atomic_or": "use T.atomic_max on 0/1 flags",
-    "any_of": "use T.reduce_any into a one-element buffer",
-    "all_of": "use T.reduce_all into a one-element buffer",
     "meta_class": "use plain functions; they are traced like the kernel",
     "Scope": "remove it: cube and vector work are separated by the compiler",
     "set_flag": "remove it: flags are placed by the compiler",
@@ -178,10 +176,11 @@ LATER: dict[str, str] = {
     "thread_return": "guard the rest of the body with `if`",
     "int4": "store two values in one T.int8 and unpack them with shifts",
     "float4_e2m1fn": "store two values in one T.uint8 and unpack them with shifts",
+    "float4_e2m1_unpacked": "store one value in a T.int8",
+    "ldexp": "multiply by T.exp2 of the exponent",
+    "nextafter": "add one to, or subtract one from, the bits: T.reinterpret",
     "float6_e2m3fn": "use T.float8_e4m3fn",
     "float6_e3m2fn": "use T.float8_e5m2",
-    "PersistentTileScheduler": "use T.Persistent",
-    "BaseTileScheduler": "use T.Persistent",
 }
 
 _LANES = re.compile(r"(bfloat|tfloat|float|uint|int)\d+(_\w+?)?x\d+$")

@@ -14,7 +14,8 @@ from ..errors import InvalidArgument, ShapeMismatch
 from ..frontend.annotations import is_float
 from ..frontend.builder import Builder, constant
 from ..frontend.operators import as_scalar, binop, cast, plain
-from ..ir import BufferLoad, dtype_of, full_region, itemsize, tile_op
+from ..ir import BufferLoad, dtype_of, full_region, itemsize
+from ..tile import tile_op
 from . import math
 from .copy import fill
 from .reduce import _axis

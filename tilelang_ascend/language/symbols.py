@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..errors import InvalidArgument, NotYetAvailable
-from ..frontend.annotations import dtype_name
+from ..errors import InvalidArgument
+from ..frontend.annotations import PointerSpec, dtype_name
 from ..frontend.builder import Builder, user_location
 from ..ir import Var
 
@@ -27,6 +27,8 @@ def _names(text: str) -> list[str]:
 def dynamic(name: str, dtype="int32"):
     """``M, N = T.dynamic("M, N")``: dimensions bound to the tensors' shapes at each launch."""
     out = [Var(n, _integer_dtype(dtype)) for n in _names(name)]
+    if (builder := Builder.active()) is not None and builder.eager is not None:
+        builder.eager.made_dynamic(out)
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -45,9 +47,11 @@ def const(name: str, dtype="int32"):
     return out[0] if len(out) == 1 else tuple(out)
 
 
-def ptr(dtype=None, storage_scope: str = "global", *, is_size_var: bool = False):
-    """Raw pointers as kernel arguments; not available yet."""
-    raise NotYetAvailable(name="ptr", hint="pass a tensor: T.Tensor((N,), dtype)")
+def ptr(dtype=None, storage_scope: str = "global", *, is_size_var: bool = False) -> PointerSpec:
+    """``A: T.ptr``: a tensor argument that `T.make_tensor` gives a shape and a dtype."""
+    return PointerSpec(None if dtype is None else dtype_name(dtype))
 
+
+ptr._tl_annotation = True
 
 NAMES = ("dynamic", "symbolic", "const", "ptr")

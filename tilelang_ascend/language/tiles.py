@@ -8,7 +8,7 @@ from ..errors import ShapeMismatch
 from ..frontend.builder import Builder, constant, index_var
 from ..frontend.operators import as_scalar, cast, loop_extent, plain
 from ..frontend.values import is_buffer, is_region
-from ..ir import BufferLoad, For, ForKind, IntImm
+from ..ir import BufferLoad, For, ForKind, IntImm, parallel_nest
 from .regions import Operand, offset, same, shape_text, tile_operand
 
 
@@ -44,19 +44,8 @@ def parallel(shape: list, body: Callable) -> None:
     body(variables)
     if region is None:
         return
-    nest, span = builder.pop(region), builder.span()
-    for depth in reversed(range(len(shape))):
-        notes = {"tl.parallel": len(shape)} if depth == 0 else {}
-        nest = For(
-            variables[depth],
-            IntImm("int32", 0),
-            loop_extent(shape[depth]),
-            ForKind.PARALLEL,
-            nest,
-            annotations=notes,
-            span=span,
-        )
-    builder.emit(nest)
+    loops = list(zip(variables, map(loop_extent, shape)))
+    builder.emit(parallel_nest(loops, builder.pop(region), builder.span()))
 
 
 def _serial(builder: Builder, shape: list, body: Callable) -> None:

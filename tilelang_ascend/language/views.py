@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from ..errors import InvalidArgument, ShapeMismatch
-from ..frontend.annotations import Tensor, TensorSpec, dtype_name, make_spec
+from ..frontend.annotations import Pointer, Tensor, TensorSpec, dtype_name, make_spec
 from ..frontend.builder import Builder, constant
 from ..frontend.keywords import other_meaning
 from ..frontend.operators import as_scalar, binop, plain
 from ..frontend.values import Storage, is_buffer
-from ..ir import const_int, dtype_of, full_region, itemsize, scope_of, tile_op
+from ..ir import Var, const_int, decl_buffer, dtype_of, free_vars, full_region, itemsize, scope_of
+from ..tile import tile_op
 from .alloc import _static
 from .regions import same, shape_text
 
@@ -88,9 +89,24 @@ def _bytes(shape, dtype: str):
 type(Tensor).view = staticmethod(tensor_view)
 
 
+def make_tensor(ptr, shape, dtype="float32", strides=None):
+    """The tensor behind an argument declared as `T.ptr`. A second one of the same pointer is a view of the first."""
+    if not isinstance(ptr, Pointer):
+        raise InvalidArgument(f"T.make_tensor of {ptr!r}", hint="give it a parameter declared as T.ptr; addresses in tensors cannot be followed: pass the tensors")
+    builder = Builder.current("T.make_tensor")
+    spec = make_spec(tuple(plain(d) for d in shape) if isinstance(shape, (tuple, list)) else plain(shape), dtype, strides)
+    for dim in (*spec.shape, *(spec.strides or ())):
+        if const_int(dim) is None and any(not isinstance(v, Var) or all(not v.same_as(p) for p in builder.scalars) for v in free_vars(dim)):
+            raise InvalidArgument(f"T.make_tensor: {dim} is known to the kernel only", hint="dimensions are numbers and scalar parameters of the kernel")
+    if ptr.tensor is None:
+        ptr.tensor = decl_buffer(list(spec.shape), spec.dtype, ptr.name, strides=None if spec.strides is None else list(spec.strides), scope="global")
+        return ptr.tensor
+    return tensor_view(Storage(ptr.tensor), spec)
+
+
 def reshape(src, shape):
     """The storage of `src` seen with another shape of as many elements."""
     return view(src, shape)
 
 
-NAMES = ("view", "reshape")
+NAMES = ("view", "reshape", "make_tensor")

@@ -1,14 +1,15 @@
 """Integer expressions in the form LLVM code generation takes: division, constants that wrap, unsigned sums that do.
 
 TVM lowers floor division with `Let` and folds conversions of constants in its simplifier; both fail on legal programs
-(a repeated `Let` variable, a constant the target dtype does not hold). Its unsigned 32-bit sums promise LLVM that they do not wrap.
+(a repeated `Let` variable, a constant the target dtype does not hold). Its 32-bit sums promise LLVM that they do not wrap.
 A division by a zero of run time ends the process, as does one of the most negative number by -1. Here they are rewritten before
 TVM sees them: a divisor that is no constant goes to a function of the native library, which tells the machine of a zero.
 """
 
 from __future__ import annotations
 
-from ..codegen.signs import is_below, is_nonnegative, is_nonzero
+from ..analysis.magnitude import magnitude
+from ..codegen.signs import Known, is_below, is_nonnegative, is_nonzero
 from ..ir import IntImm, const_int, dtype_of, itemsize, op_name, tirx, walk_expr
 
 #: node -> (node that rounds towards zero, function of the native library)
@@ -29,21 +30,22 @@ def wrapped(value: int, dtype: str) -> int:
     return value - (1 << bits) if dtype.startswith("int") and value >> (bits - 1) else value
 
 
-def needs_rewrite(e) -> bool:
-    """True for the nodes `rewrite` changes (its operands aside)."""
+def needs_rewrite(e, bounds: dict) -> bool:
+    """True for the nodes `rewrite` changes (its operands aside). `bounds`: of the absolute values of variables."""
     selects = type(e) is tirx.Select and _may_divide(e)
     converts = isinstance(e, tirx.Cast) and "int" in dtype_of(e) and "int" in dtype_of(e.value)
-    return _divides(e) or _wraps(e) or _shifts_out(e) or _saturates(e) or selects or converts
+    return _divides(e) or wraps(e, bounds) or _shifts_out(e) or _saturates(e) or selects or converts or _is_zero_as(e)
 
 
-def rewrite(e, nonnegative: set, line: int = 0):
+def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
     """`e` (operands already rewritten) without divisions and constants LLVM does not take; other nodes unchanged.
 
+    wraps: `e` is a sum or product whose result may wrap.
     line: the source line a division by zero is told of.
     """
     if _divides(e):
         truncating, function = DIVISIONS[type(e)]
-        if is_nonzero(e.b) and is_nonnegative(e.a, nonnegative) and is_nonnegative(e.b, nonnegative):
+        if is_nonzero(e.b) and all(is_nonnegative(x, known.nonnegative, known.bounds) for x in (e.a, e.b)):
             return truncating(e.a, e.b)
         if type(e) in (tirx.Div, tirx.Mod) and const_int(e.b) not in (None, 0, -1):
             return e
@@ -65,11 +67,15 @@ def rewrite(e, nonnegative: set, line: int = 0):
         if isinstance(e, tirx.RShift) and dtype_of(e).startswith("int"):
             return e.a >> tirx.Select(inside, e.b, most)
         return tirx.Select(inside, type(e)(e.a, tirx.Select(inside, e.b, most)), tirx.const(0, dtype_of(e)))
-    if _wraps(e):
-        a, b = (tirx.Cast("uint64", x) for x in (e.a, e.b))
+    if wraps:
+        a, b = map(_word, (e.a, e.b))
         # 2**32 keeps a difference from wrapping.
         a = a + tirx.const(1 << 32, "uint64") if isinstance(e, tirx.Sub) else a
-        return tirx.Cast("uint32", type(e)(a, b))
+        # Masked, because TVM's simplifier may find out that it is a constant, and converts none that the dtype does not hold.
+        bits = tirx.Cast("uint32", type(e)(a, b) & tirx.const((1 << 32) - 1, "uint64"))
+        return bits if dtype_of(e) == "uint32" else tirx.Cast(e.ty.dtype, bits)
+    if _is_zero_as(e):
+        return tirx.const(0, dtype_of(e))
     if isinstance(e, tirx.Cast) and isinstance(e.value, IntImm) and "int" in dtype_of(e):
         return IntImm(e.ty.dtype, wrapped(int(e.value.value), dtype_of(e)))
     return e
@@ -110,8 +116,22 @@ def is_division(e) -> bool:
     return (op_name(e) or "").endswith("call_extern") and any(str(e.args[0].value).startswith(f) for _, f in DIVISIONS.values())
 
 
-def _wraps(e) -> bool:
-    return isinstance(e, WRAPPING) and dtype_of(e) == "uint32"
+def wraps(e, bounds: dict) -> bool:
+    """True for 32-bit sums and products that may not fit."""
+    return isinstance(e, WRAPPING) and (dtype_of(e) == "uint32" or dtype_of(e) == "int32" and magnitude(e, bounds) is None)
+
+
+def _is_zero_as(e) -> bool:
+    """True for the bits of an integer zero as another dtype: LLVM code generation knows that of pointers alone."""
+    return op_name(e) == "tirx.reinterpret" and isinstance(e.args[0], IntImm) and int(e.args[0].value) == 0
+
+
+def _word(e):
+    """The bits of a 32-bit integer in a uint64."""
+    known = const_int(e)
+    if known is not None:
+        return tirx.const(known % (1 << 32), "uint64")
+    return tirx.Cast("uint64", e if dtype_of(e) == "uint32" else tirx.Cast("uint32", e))
 
 
 def _i64(e):

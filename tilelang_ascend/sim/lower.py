@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Mapping
 
 from .. import native
-from ..codegen.functions import core_functions, is_core_index
-from ..codegen.signs import is_nonnegative
+from ..codegen.functions import core_functions
+from ..codegen.signs import Known
 from ..codegen.words import float_bits, is_float, operand_base, round_to, scalar_dtype
 from ..errors import CompileError
 from ..ir import (
@@ -184,7 +184,7 @@ class _Lowering(StmtMutator):
         self.local: dict[Var, tuple[int, int]] = {}
         """Tile -> its address and its number."""
         self.line = 0
-        self.nonnegative: set = set()
+        self.known = Known()
 
     # ---- statements
 
@@ -207,13 +207,11 @@ class _Lowering(StmtMutator):
         return Evaluate(Call(_call_extern(), [StringImm("tla_tile"), *words], ret_ty="int32"))
 
     def visit_Bind(self, s: Bind):
-        if is_core_index(s.value) or is_nonnegative(s.value, self.nonnegative):
-            self.nonnegative.add(s.var)
+        self.known.bind(s)
         return self.generic(s)
 
     def visit_For(self, s: For):
-        if is_nonnegative(s.min, self.nonnegative):
-            self.nonnegative.add(s.loop_var)
+        self.known.loop(s)
         body = seq(_breathe(s.body), self.visit(s.body))
         return For(s.loop_var, s.min, self.expr(s.extent), s.kind, body, annotations=dict(s.annotations), span=s.span)
 
@@ -231,12 +229,13 @@ class _Lowering(StmtMutator):
     # ---- expressions
 
     def expr(self, e):
-        return self.rewrite(e) if _must_change(e) else e
+        return self.rewrite(e) if _must_change(e, self.known.bounds) else e
 
     def rewrite(self, e):
         """Replace calls of intrinsics by calls into the machine, and what LLVM code generation does not take."""
         if not _is_machine_call(e):
-            return compares.rewrite(integers.rewrite(map_children(e, self.rewrite), self.nonnegative, self.line))
+            wraps = integers.wraps(e, self.known.bounds)
+            return compares.rewrite(integers.rewrite(map_children(e, self.rewrite), self.known, self.line, wraps))
         record = lookup(op_name(e))
         words = self.words(record, e)
         assert len(words) <= MAX_ARGS, f"{record.name} has {len(words)} words"
@@ -308,12 +307,12 @@ def _is_machine_call(e) -> bool:
     return (op_name(e) or "").startswith(_PREFIX)
 
 
-def _must_change(e) -> bool:
+def _must_change(e, bounds: dict) -> bool:
     found = False
 
     def see(x):
         nonlocal found
-        found = found or _is_machine_call(x) or integers.needs_rewrite(x) or compares.needs_rewrite(x)
+        found = found or _is_machine_call(x) or integers.needs_rewrite(x, bounds) or compares.needs_rewrite(x)
 
     walk_expr(e, see)
     return found

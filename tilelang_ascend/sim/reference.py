@@ -20,7 +20,6 @@ from typing import Callable
 import numpy as np
 
 from ..analysis.safe_values import safe_values
-from ..analysis.tile_uses import COUNT
 from ..ir import (
     AllocBuffer,
     BufferStore,
@@ -39,10 +38,12 @@ from ..ir import (
     structural_equal,
     walk_expr,
 )
+from ..tile import ASSUME, TABLE, is_op
+from ..tile.uses import COUNT, is_atomic, is_element_atomic
 from .reference_expr import Slots
 from .reference_memory import Conflict, Env, InterpreterError, Memory, NotHere, Scalar, Trace, declare
 from .reference_numbers import BINARY, convert, numpy_dtype, poison
-from .reference_ops import ATOMICS, TILE_OPS
+from .reference_ops import SEMANTICS
 
 CUBE_SCOPES = ("local.l0a", "local.l0b", "local.l0c", "shared.l1")
 Run = Callable[[list], None]
@@ -349,12 +350,9 @@ class _Program:
         return run
 
     def _Evaluate(self, s) -> Run:
-        name = op_name(s)
-        if name is None:
+        if op_name(s) is None:
             return lambda envs: None
-        build = TILE_OPS.get(name)
-        if build is None:
-            raise InterpreterError(f"unknown operation {name}")
+        build = self.semantics(s)
         skip, span = self._sides(s), s.span
         operation = build(self, s)
 
@@ -433,10 +431,9 @@ class _Program:
 
     def _in_lanes(self, body) -> tuple[bool, Callable]:
         """(must iterations run one after the other?, the body for all lanes). Output and tile ops have an order."""
-        updated = {s.value.args[0].source for s in statements(body) if op_name(s) in ATOMICS}
+        updated = {s.value.args[0].source for s in statements(body) if is_atomic(s)}
         for s in statements(body):
-            name = op_name(s) if isinstance(s, Evaluate) else None
-            if name is not None and (name not in ATOMICS or isinstance(s.value.args[1], TensorRegion)):
+            if op_name(s) is not None and not is_element_atomic(s):
                 return True, None
             if isinstance(s, AllocBuffer) and scope_of(s.buffer) != "local.var":
                 return True, None
@@ -444,7 +441,7 @@ class _Program:
                 return True, None
             touched = {s.buffer} if isinstance(s, BufferStore) else set()
             for e in exprs(s):
-                if name is None:
+                if op_name(s) is None:
                     walk_expr(e, lambda x: touched.add(x.source) if isinstance(x, TensorLoad) else None)
                 else:
                     for a in e.args[1:]:
@@ -602,10 +599,9 @@ class _Program:
         return run
 
     def _lanes_Evaluate(self, s) -> Callable:
-        name = op_name(s)
-        if name is None:
+        if op_name(s) is None:
             return lambda env: None
-        operation, span = TILE_OPS[name](self, s), s.span
+        operation, span = self.semantics(s)(self, s), s.span
 
         def run(env):
             env.undefined = False
@@ -614,6 +610,14 @@ class _Program:
         return run
 
     # --- help --------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def semantics(s) -> Callable:
+        """What a tile op means."""
+        record = TABLE.get(op_name(s))
+        if record is None:
+            raise InterpreterError(f"unknown operation {op_name(s)}")
+        return SEMANTICS[record]
 
     def _sides(self, s) -> Callable:
         """The cores among some that run a statement, by the memories it mentions itself: all, until cores are told apart."""
@@ -624,7 +628,7 @@ class _Program:
         control = not isinstance(s, (BufferStore, Evaluate)) and not (isinstance(s, For) and s.kind == ForKind.PARALLEL)
         if common and (control or (isinstance(s, BufferStore) and scope_of(s.buffer) == "local.var")):
             return lambda envs: envs
-        if common and isinstance(s, Evaluate) and op_name(s) in ("tl.assume",):
+        if common and is_op(s, ASSUME):
             return lambda envs: envs
         return lambda envs: [env for env in envs if (env.cube if cube else env.vector)]
 

@@ -7,6 +7,24 @@ from typing import Callable
 import numpy as np
 
 from ..ir import TensorRegion, attrs_of
+from ..tile import (
+    ARGSORT,
+    ASSUME,
+    COPY,
+    CUMMAX,
+    CUMSUM,
+    DEVICE_ASSERT,
+    FILL,
+    GEMM,
+    IM2COL,
+    PRINT,
+    PRINTF,
+    REDUCE,
+    TABLE,
+    VIEW,
+    ZERO_ACCUMULATOR,
+    TileOp,
+)
 from .reference_memory import InterpreterError
 from .reference_numbers import COMBINE, REDUCTIONS, convert, is_float
 
@@ -287,22 +305,23 @@ def _device_assert(program, s) -> Callable:
     return run
 
 
-ATOMICS = {"tl.atomic_add": np.add, "tl.atomic_max": np.maximum, "tl.atomic_min": np.minimum}
+_UPDATES = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
-TILE_OPS: dict[str, Callable] = {
-    "tl.copy": _copy,
-    "tl.fill": _fill,
-    "tl.zero_accumulator": _zero_accumulator,
-    "tl.view": _view,
-    "tl.gemm": _gemm,
-    "tl.im2col": _im2col,
-    "tl.reduce": _reduce,
-    "tl.cumsum": _scan(lambda x, d: np.cumsum(x, axis=d, dtype=x.dtype)),
-    "tl.cummax": _scan(lambda x, d: np.maximum.accumulate(x, axis=d)),
-    "tl.argsort": _argsort,
-    "tl.print": _print,
-    "tl.printf": _printf,
-    "tl.assume": _assume,
-    "tl.device_assert": _device_assert,
-    **{name: _atomic(function) for name, function in ATOMICS.items()},
+SEMANTICS: dict[TileOp, Callable] = {
+    COPY: _copy,
+    FILL: _fill,
+    ZERO_ACCUMULATOR: _zero_accumulator,
+    VIEW: _view,
+    GEMM: _gemm,
+    IM2COL: _im2col,
+    REDUCE: _reduce,
+    CUMSUM: _scan(lambda x, d: np.cumsum(x, axis=d, dtype=x.dtype)),
+    CUMMAX: _scan(lambda x, d: np.maximum.accumulate(x, axis=d)),
+    ARGSORT: _argsort,
+    PRINT: _print,
+    PRINTF: _printf,
+    ASSUME: _assume,
+    DEVICE_ASSERT: _device_assert,
+    **{record: _atomic(_UPDATES[record.combine]) for record in TABLE.values() if record.combine},
 }
+assert SEMANTICS.keys() == set(TABLE.values()), "every tile op has a meaning"

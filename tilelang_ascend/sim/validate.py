@@ -14,10 +14,10 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from ..ir import PrimFunc, Var, const_int, dtype_of, imm, op_name, statements, structural_equal, substitute_expr, sym
+from ..tile.uses import is_atomic
 from .reference import InterpreterError, Result, TooMuchWork, execute
 from .reference_memory import Memory
 from .reference_numbers import is_float, numpy_dtype
-from .reference_ops import ATOMICS
 
 VERSIONED_FROM = "version_buffers"
 """The pass after which tiles have a leading dimension of copies."""
@@ -165,7 +165,7 @@ def close(a: np.ndarray, b: np.ndarray, updated: bool = False) -> np.ndarray:
 
 def _updated(func: PrimFunc) -> frozenset[str]:
     """Names of buffers with atomic updates."""
-    return frozenset(s.value.args[0].source.name for s in statements(func.body) if op_name(s) in ATOMICS)
+    return frozenset(s.value.args[0].source.name for s in statements(func.body) if is_atomic(s))
 
 
 def _run(func: PrimFunc, versions: bool, args: Sequence[Any], sizes: dict, fresh: frozenset[str], budget=None, log=False) -> Result:

@@ -6,9 +6,9 @@ filled with zeros first where a clipped load leaves part of it untouched.
 
 from __future__ import annotations
 
-from ..analysis.tile_uses import moved_regions
 from ..errors import UnsupportedConstruct
 from ..ir import Evaluate, Stmt, seq
+from ..tile.uses import moved_regions
 from .copy_axes import Copy
 from .copy_cube import gm_to_l1, l0c_to_gm, l0c_to_l1
 from .copy_ub import gm_to_gm, gm_to_ub, ub_to_gm, ub_to_ub

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..analysis.tile_uses import ATOMIC_OPS
 from ..errors import UnsupportedConstruct
-from ..ir import Evaluate, Stmt, const_int, if_then, imm, intrin, op_name, renew, seq, tirx
+from ..ir import Evaluate, Stmt, const_int, if_then, imm, intrin, renew, seq, tirx
 from ..isa.sync import ATOMIC_DTYPES
+from ..tile.uses import is_atomic
+from .atomic import set_atomic
 from .state import LoweringState, Side
 
 
@@ -25,12 +26,11 @@ class Copy:
 
     def store(self, transfer: Stmt, dtype: str) -> Stmt:
         """A transfer to GM of elements of `dtype`, inside the atomic mode the statement asks for."""
-        name = op_name(self.stmt)
-        if name not in ATOMIC_OPS:
+        if not is_atomic(self.stmt):
             return transfer
         if dtype not in ATOMIC_DTYPES:
             self.refuse(f"no atomic updates of {dtype} in global memory", "use one of: " + ", ".join(ATOMIC_DTYPES))
-        start = intrin("set_atomic", op=name.removeprefix("tl.atomic_"), dtype=dtype, span=self.span)
+        start = set_atomic(self.stmt, dtype)
         return seq(start, transfer, intrin("set_atomic", op="none", dtype="float32", span=self.span))
 
     def refuse(self, message: str, hint: str):

@@ -8,7 +8,6 @@ because rows of NZ are made of 32-byte pieces counted from the first column that
 from __future__ import annotations
 
 from ..analysis.safe_values import safe_values
-from ..analysis.tile_uses import moved_regions, on_chip
 from ..analysis.value_facts import ValueFacts, facts_about, walk_with_facts
 from ..ir import (
     PrimFunc,
@@ -27,6 +26,7 @@ from ..ir import (
     sym,
     tirx,
 )
+from ..tile.uses import moved_regions, on_chip
 from .context import round_up
 from .copy_axes import (
     Axis,
@@ -39,8 +39,8 @@ from .copy_axes import (
     tail_condition,
     tail_or_whole,
 )
-from .layout import ACCUMULATED_IN, BLOCK_BYTES, FRACTAL_ROWS, GmTensor
-from .state import LoweringState, Side, Tile, head
+from .layout import ACCUMULATED_IN, BLOCK_BYTES, FRACTAL_ROWS, GmTensor, head
+from .state import LoweringState, Side, Tile
 
 MAX_ND2NZ_STRIDE = 65535
 FIXPIPE_QUANT = {

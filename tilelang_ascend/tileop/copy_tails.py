@@ -10,8 +10,8 @@ from ..ir import Stmt, const_int, imm, intrin, itemsize, loop, reinterpret, tirx
 from ..isa import lookup
 from .context import round_up
 from .copy_axes import Axis, Copy, guarded
-from .layout import BLOCK_BYTES
-from .state import Side, head
+from .layout import BLOCK_BYTES, head
+from .state import Side
 
 ZEROS = "int16"
 """Zeros of any dtype are zeros of this one."""

@@ -7,29 +7,27 @@ which travel as rows of one element.
 
 from __future__ import annotations
 
-from ..analysis.tile_uses import ATOMIC_OPS
 from ..ir import (
     BufferLoad,
     BufferStore,
-    For,
-    ForKind,
     Stmt,
     const_int,
     imm,
     intrin,
     itemsize,
     loop,
-    op_name,
+    parallel_nest,
     region,
     seq,
-    tile_op,
     tirx,
 )
+from ..tile import tile_op
+from ..tile.uses import is_atomic
 from .context import round_up
 from .copy_axes import Axis, Copy, clip, fixed_in_bounds, guarded, non_empty, pair_axes, tail_condition, tail_or_whole
 from .copy_tails import fill_behind
-from .layout import BLOCK_BYTES
-from .state import LoweringState, Side, head
+from .layout import BLOCK_BYTES, head
+from .state import LoweringState, Side
 
 MAX_BLOCK_COUNT = 4095
 SPREAD_ROWS = 512
@@ -136,7 +134,7 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
     chunk = tirx.Var("part", "int32")
     first = chunk * rows if most > rows else imm(0)
     # Moving an element twice changes nothing, updating it twice does.
-    again = n is not None and op_name(c.stmt) not in ATOMIC_OPS
+    again = n is not None and not is_atomic(c.stmt)
     count = rows if again or n == rows else last.extent if most <= rows else tirx.min(imm(rows), last.extent - first)
     gm_mins, ub_mins, ub_extents = list(gm.mins), list(ub.mins), [1] * len(ub.mins)
     trips = -(-most // rows) if n is not None else tirx.floordiv(last.extent + (rows - 1), imm(rows))
@@ -307,9 +305,7 @@ def convert(src: Side, dst: Side, c: Copy) -> Stmt:
     if src.dtype != dst.dtype:
         value = tirx.Cast(dst.dtype, value)
     body: Stmt = BufferStore(dst.tile.view, value, [c.state.simplify(i) for i in dst_index], span=c.span)
-    for n in reversed(range(len(pairs))):
-        notes = {"tl.parallel": len(pairs)} if n == 0 else {}
-        body = For(variables[n], imm(0), _expr(dst.extents[pairs[n][1]]), ForKind.PARALLEL, body, annotations=notes, span=c.span)
+    body = parallel_nest([(v, _expr(dst.extents[b])) for v, (_, b) in zip(variables, pairs)], body, c.span)
     return c.vector(body, {src.tile.view: src.version, dst.tile.view: dst.version})
 
 

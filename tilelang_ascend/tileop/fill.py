@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from ..ir import BufferStore, Evaluate, For, ForKind, Stmt, TensorRegion, Var, as_expr, const_int, dtype_of, imm, tirx
+from ..ir import (
+    BufferStore,
+    Evaluate,
+    For,
+    Stmt,
+    TensorRegion,
+    Var,
+    as_expr,
+    const_int,
+    dtype_of,
+    imm,
+    parallel_nest,
+    tirx,
+)
 from .context import VectorContext
 from .parallel import lower_parallel
 
@@ -34,8 +47,4 @@ def element_nest(region: TensorRegion, store, span) -> For:
     if not loops:
         var = Var("i", "int32")
         loops, indices = [(var, imm(1))], [*indices[:-1], indices[-1] + var]
-    body = store(indices)
-    for k, (var, extent) in reversed(list(enumerate(loops))):
-        notes = {"tl.parallel": len(loops)} if k == 0 else {}
-        body = For(var, imm(0), extent, ForKind.PARALLEL, body, annotations=notes, span=span)
-    return body
+    return parallel_nest(loops, store(indices), span)

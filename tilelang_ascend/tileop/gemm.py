@@ -1,7 +1,7 @@
 """gemm of a tile in L1 into an accumulator in L0C: cut to L0 sizes, double-buffered, any M, N, K, transposed or not.
 
 For every step of K (and of M or N where a tile exceeds L0) the operands are loaded as fractals, L1 -> L0A and L0B, and multiplied by
-one Mmad. L0A and L0B have two versions, so that MTE1 loads step s + 1 while M works on step s.
+one Mmad. Steps alternate between the two slots of `L0Slots`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from ..errors import DtypeMismatch, UnsupportedConstruct, UnsupportedOnChip
 from ..ir import Evaluate, Stmt, const_int, imm, intrin, itemsize, loop, reinterpret, seq, tirx
-from ..isa import Space, lookup
-from .layout import FRACTAL_BYTES, FRACTAL_ROWS, NzLayout, ceil_div
-from .state import LoweringState, Side, as_int, head
+from ..isa import lookup
+from .layout import FRACTAL_BYTES, FRACTAL_ROWS, NzLayout, ceil_div, head
+from .state import LoweringState, Side, as_int
 
-L0_VERSIONS = 2
 MAX_REPEAT = 255
 SQUARE_SIDE = {1: 32, 2: 16, 4: 16}
 """Rows and columns of what a transposing load takes at a time, by bytes of an element."""
@@ -57,9 +56,8 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
         _check_loadable(op, state, s)
     check_fractals(c, state, s, "T.gemm")
 
-    fractal_bytes = FRACTAL_BYTES
-    room_a = state.chip.capacity_bytes(Space.L0A) // L0_VERSIONS // fractal_bytes
-    room_b = state.chip.capacity_bytes(Space.L0B) // L0_VERSIONS // fractal_bytes
+    l0 = state.l0
+    room_a, room_b = l0.room("a"), l0.room("b")
     mt, nt = min(left.outer, room_a), min(right.outer, room_b)
     by_column = _by_column(c, mt, right, state)
     if by_column:
@@ -73,22 +71,20 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
     m_chunks = [(i, min(mt, left.outer - i)) for i in range(0, left.outer, mt)]
     n_chunks = [(i, min(nt, right.outer - i)) for i in range(0, right.outer, nt)]
     k_steps = left.k // kt
-    steps = len(m_chunks) * len(n_chunks) * k_steps
-    parity = _parity(state, steps)
     # Where others add a single row of C, and with it a whole fractal, all of that fractal has to have a value.
     all_rows = c.tile in state.mixed and m_tile % FRACTAL_ROWS == 1 and a.tile in state.zero_rows and _ends_in_zeros(left)
 
-    l0a = state.declare([L0_VERSIONS, (mt * kt + spare) * left.fractal], left.dtype, f"{a.tile.buffer.name}_l0a", "local.l0a")
-    l0b = state.declare([L0_VERSIONS, nt * (kt + spare) * right.fractal], right.dtype, f"{b.tile.buffer.name}_l0b", "local.l0b")
-    out, done = [], 0
+    l0.reserve("a", mt * kt + spare, left.dtype)
+    l0.reserve("b", nt * (kt + spare), right.dtype)
+    out = []
     for m_first, m_count in m_chunks:
         for n_first, n_count in n_chunks:
             ki = tirx.Var("k_l0", "int32") if k_steps > 1 else None
-            version = _version(parity, done, ki)
+            slot = l0.take(k_steps, ki)
             first_k = ki * kt if ki is not None else imm(0)
             body = [
-                *load(left, l0a, version, m_first, m_count, first_k, kt, state, s.span),
-                *load(right, l0b, version, n_first, n_count, first_k, kt, state, s.span),
+                *load(left, slot, m_first, m_count, first_k, kt, state, s.span),
+                *load(right, slot, n_first, n_count, first_k, kt, state, s.span),
             ]
             c_row, c_col = c.mins[-2] + m_first * FRACTAL_ROWS, c.mins[-1] + n_first * FRACTAL_ROWS
             init = clear if ki is None or const_int(clear) == 0 else tirx.And(clear, tirx.EQ(ki, imm(0)))
@@ -103,8 +99,8 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
                     intrin(
                         "mmad",
                         head(c.tile.buffer, c.version, state.simplify(c.tile.nz.offset(c_row, c_col + i * FRACTAL_ROWS))),
-                        head(l0a, version, 0),
-                        head(l0b, version, i * right.fractal),
+                        l0.operand("a", slot, 0, left.dtype),
+                        l0.operand("b", slot, i, right.dtype),
                         m_count * FRACTAL_ROWS if all_rows else mmad_rows(m_tile, m_first, m_count),
                         n,
                         kt * k0,
@@ -115,7 +111,6 @@ def lower_gemm(s: Evaluate, state: LoweringState) -> Stmt:
                     )
                 )
             out.append(loop(ki, k_steps, seq(body), span=s.span) if ki is not None else seq(body))
-            done += k_steps
     return seq(out)
 
 
@@ -173,23 +168,6 @@ def _k_fractals(k: int, limit: int, pairs: bool, s: Evaluate) -> int:
     return 2 * divisor_at_most(k // 2, max(1, limit // 2))
 
 
-def _parity(state: LoweringState, steps: int):
-    """Version offset of the first step of one execution: successive executions in a loop continue to alternate."""
-    if steps % L0_VERSIONS == 0 or not state.loops:
-        return 0
-    return state.loops[-1]
-
-
-def _version(parity, done: int, ki):
-    """Version of a step: (executions before + steps before) mod 2."""
-    count = parity + done
-    if ki is not None:
-        count = ki + count
-    if isinstance(count, int):
-        return imm(count % L0_VERSIONS)
-    return tirx.floormod(count, imm(L0_VERSIONS))
-
-
 def _ends_in_zeros(op: Operand) -> bool:
     """True if zeros follow what a gemm reads of a tile along M or N, to the end of the fractal: the padding of the tile. Transfers fill that
     of columns up to 32 bytes."""
@@ -221,21 +199,12 @@ def _check_product(c: str, a: str, state: LoweringState, s: Evaluate) -> None:
 
 
 def _check_loadable(op: Operand, state: LoweringState, s: Evaluate) -> None:
-    """Raise unless the chip has a load for the operand."""
+    """Raise unless the operand starts where the loads of the chip can."""
     side = op.side.upper()
     if not _loads_squares(op):
         _check_start(op.source, side, FRACTAL_ROWS if op.nz.by_rows else 1, op.nz.c0, state, s)
         return
-    record = lookup(f"load_l0{op.side}_transpose")
-    if _loaded_as(op.dtype) not in record.dtypes(state.chip.generation):
-        outer = "M" if op.side == "a" else "N"
-        raise UnsupportedConstruct(
-            f"gemm of {op.dtype} with K along the rows of {side}: {state.chip.name} has no load that transposes "
-            f"{8 * itemsize(op.dtype)}-bit elements into L0{side}",
-            at=s.span,
-            hint=f"store {side} as [{outer}, K] and {'drop' if op.side == 'a' else 'pass'} transpose_{side}"
-            f"{'' if op.side == 'a' else '=True'}",
-        )
+    assert _loaded_as(op.dtype) in lookup(f"load_l0{op.side}_transpose").dtypes(state.chip.generation), "see fit_operands"
     unit = SQUARE_SIDE[itemsize(op.dtype)]
     _check_start(op.source, side, unit, unit, state, s)
 
@@ -257,15 +226,15 @@ def _loaded_as(dtype: str) -> str:
     return "int8" if itemsize(dtype) == 1 else dtype
 
 
-def load(op: Operand, l0, version, first: int, count: int, first_k, kt: int, state: LoweringState, span) -> list[Stmt]:
+def load(op: Operand, slot, first: int, count: int, first_k, kt: int, state: LoweringState, span) -> list[Stmt]:
     """L1 -> L0: `count` outer fractals from `first`, `kt` fractals of K from `first_k`."""
     src = op.source
     row0, col0 = src.mins[-2] if len(src.mins) > 1 else imm(0), src.mins[-1]
     base = state.simplify(op.nz.offset(row0, col0))
     if _loads_squares(op):
-        return _load_squares(op, l0, version, first, count, first_k, kt, base, state, span)
+        return _load_squares(op, slot, first, count, first_k, kt, base, state, span)
     if state.chip.generation == "3510":
-        return _load_v2(op, l0, version, first, count, first_k, kt, base, span)
+        return _load_v2(op, slot, first, count, first_k, kt, base, state, span)
     # Fractal (outer i, k j) of L0A (Zz) is `i * kt + j`, of L0B (Zn) `j * count + i`.
     down, right = op.nz.fractal_steps
     step_k, step_outer = (down, right) if op.k_is_row else (right, down)
@@ -275,10 +244,10 @@ def load(op: Operand, l0, version, first: int, count: int, first_k, kt: int, sta
     loops, loop_src, loop_dst, repeat, rep_src, rep_dst = min(plans, key=lambda p: (p[3] > MAX_REPEAT, p[0]))
     if loop_src == repeat * rep_src and loop_dst == repeat * rep_dst and loops * repeat <= MAX_REPEAT:
         loops, repeat = 1, loops * repeat
-    return _fractal_loop(op, l0, version, base, origin, loops, loop_src, loop_dst, repeat, rep_src, rep_dst, int(op.k_is_row), state, span)
+    return _fractal_loop(op, slot, base, origin, loops, loop_src, loop_dst, repeat, rep_src, rep_dst, int(op.k_is_row), state, span)
 
 
-def _fractal_loop(op, l0, version, base, origin, loops, loop_src, loop_dst, repeat, rep_src, rep_dst, transpose, state, span):
+def _fractal_loop(op, slot, base, origin, loops, loop_src, loop_dst, repeat, rep_src, rep_dst, transpose, state, span):
     out = []
     for start in range(0, repeat, MAX_REPEAT):
         n = min(MAX_REPEAT, repeat - start)
@@ -287,7 +256,7 @@ def _fractal_loop(op, l0, version, base, origin, loops, loop_src, loop_dst, repe
         target = start * rep_dst + (i * loop_dst if i is not None else 0)
         call = intrin(
             f"load_l0{op.side}",
-            head(l0, version, target * op.fractal),
+            state.l0.operand(op.side, slot, target, op.dtype),
             head(op.source.tile.buffer, op.source.version, state.simplify(base + source * op.fractal)),
             0,
             n,
@@ -300,7 +269,7 @@ def _fractal_loop(op, l0, version, base, origin, loops, loop_src, loop_dst, repe
     return out
 
 
-def _load_squares(op, l0, version, first, count, first_k, kt, base, state, span):
+def _load_squares(op, slot, first, count, first_k, kt, base, state, span):
     """An operand with K along the rows whose squares are more than one fractal, transposed on the way.
 
     8 bits: a square holds two fractals of N at one k. 32 bits: two fractals of k at one place of M or N.
@@ -320,9 +289,8 @@ def _load_squares(op, l0, version, first, count, first_k, kt, base, state, span)
     at = i if i is not None else imm(0)
     square = (first // outer_per_square + at) * step_outer + (tirx.floordiv(first_k, imm(k_per_square)) + k) * step_k
     source = head(op.source.tile.buffer, op.source.version, state.simplify(base + square * (2 * op.fractal)))
-    target = head(l0, version, state.simplify((k * (k_per_square * dst_k) + at * (outer_per_square * dst_outer)) * op.fractal))
-    if _loaded_as(op.dtype) != op.dtype:
-        source, target = reinterpret(source, _loaded_as(op.dtype)), reinterpret(target, _loaded_as(op.dtype))
+    fractal = state.simplify(k * (k_per_square * dst_k) + at * (outer_per_square * dst_outer))
+    source, target = reinterpret(source, _loaded_as(op.dtype)), state.l0.operand(op.side, slot, fractal, _loaded_as(op.dtype))
     gaps = outer_per_square * dst_outer - 1, (dst_outer if byte else dst_k) - 1
     body = intrin(f"load_l0{op.side}_transpose", target, source, 0, 1 if i is not None else repeat, step_outer, *gaps, span=span)
     for var, extent in ((i, repeat), (j, k_steps)):
@@ -330,14 +298,14 @@ def _load_squares(op, l0, version, first, count, first_k, kt, base, state, span)
     return [body]
 
 
-def _load_v2(op, l0, version, first, count, first_k, kt, base, span):
+def _load_v2(op, slot, first, count, first_k, kt, base, state, span):
     """One instruction loads the whole rectangle of fractals; L0A is Nz and L0B Zn, both `k * count + outer`."""
     down, right = op.nz.fractal_steps
 
     def rectangle(target, m_start, k_start, m_step, k_step, stride):
         return intrin(
             f"load_l0{op.side}_v2",
-            head(l0, version, target),
+            state.l0.operand(op.side, slot, target, op.dtype),
             head(op.source.tile.buffer, op.source.version, base),
             m_start, k_start, m_step, k_step, stride, count, int(op.k_is_row),
             span=span,
@@ -349,7 +317,7 @@ def _load_v2(op, l0, version, first, count, first_k, kt, base, span):
         return [rectangle(0, first, first_k, count, kt, right)]
     # Fractals lie row by row: one instruction for each row.
     i = tirx.Var("i_l0", "int32")
-    return [loop(i, count, rectangle(i * op.fractal, (first + i) * down + first_k, 0, 1, kt, 1), span=span)]
+    return [loop(i, count, rectangle(i, (first + i) * down + first_k, 0, 1, kt, 1), span=span)]
 
 
 __all__ = ["lower_gemm"]

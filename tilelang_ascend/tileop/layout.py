@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..ir import Var, const_int, dtype_of, imm, itemsize, scope_of, sym, tirx
+from ..ir import BufferLoad, Var, const_int, dtype_of, imm, itemsize, scope_of, sym, tirx
 from .context import REPEAT_BYTES, round_up
 
 FRACTAL_BYTES = 512
@@ -165,4 +165,10 @@ def row_major(shape) -> tuple:
     return tuple(reversed(strides))
 
 
-__all__ = ["GmTensor", "NzLayout", "ceil_div", "l0c_layout", "l1_layout", "matrix_shape", "row_major", "tile_bytes"]
+def head(buffer, version, offset) -> BufferLoad:
+    """Operand: address of `buffer[version, offset]`; of `buffer[offset]` in GM (version None)."""
+    indices = [offset] if version is None else [version, offset]
+    return BufferLoad(buffer, [imm(i) if isinstance(i, int) else i for i in indices])
+
+
+__all__ = ["GmTensor", "NzLayout", "ceil_div", "head", "l0c_layout", "l1_layout", "matrix_shape", "row_major", "tile_bytes"]

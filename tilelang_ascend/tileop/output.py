@@ -10,7 +10,6 @@ a block) is printed element by element.
 
 from __future__ import annotations
 
-from ..analysis.tile_uses import OUTPUT_OPS
 from ..ir import (
     Bind,
     BufferLoad,
@@ -28,7 +27,6 @@ from ..ir import (
     intrin,
     itemsize,
     loop,
-    op_name,
     printable,
     reinterpret,
     seq,
@@ -37,22 +35,18 @@ from ..ir import (
 )
 from ..isa import lookup
 from ..isa.debug import conversions, pieces
+from ..tile import DEVICE_ASSERT, PRINTF, is_op
 from .context import BLOCK_BYTES, VectorContext
 from .vector_expr import is_tile
-
-
-def is_output(stmt) -> bool:
-    """True for the ops of this file."""
-    return isinstance(stmt, Evaluate) and op_name(stmt) in OUTPUT_OPS
 
 
 def lower_output(stmt: Evaluate, ctx: VectorContext) -> Stmt:
     """Instructions of a printing op whose scalar arguments read no memory any more."""
     args, attrs = list(stmt.value.args), attrs_of(stmt)
-    name, text = op_name(stmt), str(attrs["format"])
-    if name == "tl.printf":
+    text = str(attrs["format"])
+    if is_op(stmt, PRINTF):
         return seq(printf(text, args, stmt.span))
-    if name == "tl.device_assert":
+    if is_op(stmt, DEVICE_ASSERT):
         stop = seq(printf(text, args[1:], stmt.span), intrin("trap", span=stmt.span))
         return if_then(tirx.Not(args[0]), stop, span=stmt.span)
     return _Print(ctx, args[0], int(attrs["desc"]), stmt.span).statement(text, args[1:])

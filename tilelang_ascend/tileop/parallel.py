@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..analysis.tile_uses import IN_ORDER
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
@@ -37,8 +36,8 @@ from ..ir import (
     statements,
     stmts_of,
 )
+from ..tile.uses import IN_ORDER, is_output
 from .context import BLOCK_BYTES, VectorContext
-from .output import is_output
 from .parallel_scalar import scalar_loops
 from .tensor_bounds import all_of
 from .vector_accumulate import Update, accumulate, fold_dtype, neutral, update_of

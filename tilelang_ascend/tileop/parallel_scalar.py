@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from ..analysis.tile_uses import COUNT, is_element_atomic
 from ..analysis.value_facts import believable
 from ..errors import UnsupportedConstruct
 from ..ir import (
@@ -26,7 +25,6 @@ from ..ir import (
     Var,
     While,
     as_expr,
-    attrs_of,
     call,
     const_int,
     decl_buffer,
@@ -46,8 +44,11 @@ from ..ir import (
     walk_expr,
 )
 from ..isa.sync import ATOMIC_DTYPES
+from ..tile import with_args
+from ..tile.uses import COUNT, is_element_atomic, is_output
+from .atomic import set_atomic
 from .context import BLOCK_BYTES, VectorContext
-from .output import is_output, lower_output
+from .output import lower_output
 from .tensor_bounds import all_of, unproven
 from .vector_expr import SCALAR_CALLS, is_tile
 
@@ -179,7 +180,7 @@ class _Scalar(StmtMutator):
             return self.generic(s)
         out: list = []
         args = [a if isinstance(a, TensorRegion) else self.rewrite(a, out, s.span) for a in s.value.args]
-        return [*out, lower_output(Evaluate(call(op_name(s), args, attrs_of(s), span=s.span), span=s.span), self.ctx)]
+        return [*out, lower_output(with_args(s, args), self.ctx)]
 
     def atomic(self, s: Evaluate):
         """An atomic update of one element of GM: a transfer from a place of its own in UB."""
@@ -195,7 +196,7 @@ class _Scalar(StmtMutator):
         address = self.address(target.source, indices)
         update = [
             intrin("set_value", place, value, span=s.span),
-            intrin("set_atomic", op=op_name(s).removeprefix("tl.atomic_"), dtype=dtype, span=s.span),
+            set_atomic(s, dtype),
             intrin("copy_ub_to_gm", address, place, *(imm(n) for n in (1, itemsize(dtype), 0, 0)), span=s.span),
             intrin("set_atomic", op="none", dtype="float32", span=s.span),
             # What the scalar unit has cached of the element is out of date now.

@@ -16,7 +16,7 @@ from ..ir import itemsize
 from .affine import Affine, add, constant
 from .fold import Fold
 from .vector_convert import Unsupported
-from .vector_emit import MAX_REPEAT
+from .vector_transpose import turn_squares
 from .vector_views import View, offset_by
 
 GROUP = 16
@@ -113,18 +113,9 @@ class _Lanes:
             copy = View(padded, 0, constant(0), (), self.r.dtype)
             self.r.emitter.issue("copy_ub_to_ub", copy.head(), view.head(source), self.rows, self.blocks, step - self.blocks, 0)
             view, source, step = copy, constant(0), self.blocks
-        # (how many, blocks of the columns and of the rows from one to the next), for groups and for the blocks of a group.
-        groups, blocks = (self.groups, GROUP * self.blocks, GROUP * step), (self.blocks, GROUP, 1)
-        loop, repeat = (groups, blocks) if self.groups < self.blocks else (blocks, groups)
-
-        def one(i, start: int, n: int):
-            at = [add(offset_by(i, loop[k] * block), constant(start * repeat[k] * block)) for k in (1, 2)]
-            heads = [self.columns.head(at[0]), view.head(add(source, at[1]))]
-            reps = repeat[1:] if n > 1 else (0, 0)
-            self.r.emitter.issue("trans_data_to_5hd", *heads, 1, step, 0, 0, n, *reps)
-
-        for start in range(0, repeat[0], MAX_REPEAT):
-            self.r.emitter.repeat(loop[0], lambda i, start=start: one(i, start, min(MAX_REPEAT, repeat[0] - start)))
+        source_view = replace(view, base=add(view.base, source))
+        steps = GROUP * self.blocks * block, GROUP * block
+        turn_squares(self.r.emitter, self.columns, source_view, (self.groups, self.blocks), step * block, block, steps)
 
 
 def _moved(view: View, elements: int) -> View:

@@ -1,7 +1,8 @@
-"""Which function lowers which vector tile op. One file per op; this table is all that knows them."""
+"""Which function lowers which tile op of the vector cores. One file per op; this table is all that knows them."""
 
 from __future__ import annotations
 
+from ..tile import ARGSORT, CUMMAX, CUMSUM, DEVICE_ASSERT, FILL, PRINT, PRINTF, REDUCE, TABLE, Side
 from .argsort import lower_argsort
 from .fill import lower_fill
 from .output import lower_output
@@ -9,16 +10,17 @@ from .parallel import lower_parallel
 from .reduce import lower_reduce
 from .scan import lower_scan
 
-TILE_OPS = {
-    "tl.fill": lower_fill,
-    "tl.reduce": lower_reduce,
-    "tl.cumsum": lower_scan,
-    "tl.cummax": lower_scan,
-    "tl.argsort": lower_argsort,
-    "tl.print": lower_output,
-    "tl.printf": lower_output,
-    "tl.device_assert": lower_output,
+LOWERINGS = {
+    FILL: lower_fill,
+    REDUCE: lower_reduce,
+    CUMSUM: lower_scan,
+    CUMMAX: lower_scan,
+    ARGSORT: lower_argsort,
+    PRINT: lower_output,
+    PRINTF: lower_output,
+    DEVICE_ASSERT: lower_output,
 }
+assert LOWERINGS.keys() >= {record for record in TABLE.values() if record.side is Side.VECTOR}, "an op of the vector cores has no lowering"
 
 # Value ranges of index intrinsics, as functions of the number of blocks.
 INDEX_RANGES = {
@@ -26,4 +28,4 @@ INDEX_RANGES = {
     "ascend.get_sub_block_idx": lambda blocks: 2,
 }
 
-__all__ = ["INDEX_RANGES", "TILE_OPS", "lower_parallel"]
+__all__ = ["INDEX_RANGES", "LOWERINGS", "lower_parallel"]

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ..ir import Evaluate, FloatImm, IntImm, Stmt, attrs_of, const_int, dtype_of, itemsize, op_name, seq
+from ..ir import Evaluate, FloatImm, IntImm, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
+from ..tile import CUMMAX, CUMSUM, tile_op_of
 from .affine import add, constant, scale
 from .context import BLOCK_BYTES, REPEAT_BYTES, VectorContext, round_up
 from .reduce import WRAPPED, as_signed, conversion, region_view, wrapped
@@ -23,7 +24,7 @@ from .vector_convert import HOPS, Unsupported
 from .vector_emit import Emitter, Unreadable, Unwritable
 from .vector_views import View, offset_by
 
-_COMBINE = {"tl.cumsum": "add", "tl.cummax": "max"}
+_COMBINE = {CUMSUM: "add", CUMMAX: "max"}
 _COMPUTE = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int32": "int32", "int16": "int32", "int8": "int32",
             "uint8": "int32"}  # fmt: skip
 _UNSIGNED = {"uint32": "int32", "uint16": "int16"}
@@ -41,8 +42,7 @@ def lower_scan(s: Evaluate, ctx: VectorContext) -> Stmt:
         return _Scan(s, ctx).lower()
     except (Unsupported, Unreadable, Unwritable) as e:
         reason = getattr(e, "reason", "a tile of it does not start at a 32-byte boundary")
-    name = op_name(s).replace("tl.", "T.")
-    ctx.warn(s.span, f"this {name} runs as scalar loops: {reason}; scan a whole float32, float16 or int32 tile")
+    ctx.warn(s.span, f"this T.{tile_op_of(s).name} runs as scalar loops: {reason}; scan a whole float32, float16 or int32 tile")
     return scalar_scan(s, ctx, reason)
 
 
@@ -50,7 +50,7 @@ class _Scan:
     def __init__(self, s: Evaluate, ctx: VectorContext):
         source, target = s.value.args
         attrs = attrs_of(s)
-        self.ctx, self.combine = ctx, _COMBINE[op_name(s)]
+        self.ctx, self.combine = ctx, _COMBINE[tile_op_of(s)]
         self.reverse = bool(int(attrs.get("reverse", 0)))
         self.shape = tuple(const_int(r.extent) for r in source.region)
         if None in self.shape:

@@ -17,10 +17,10 @@ from ..ir import (
     dtype_of,
     if_then,
     imm,
-    op_name,
     seq,
     tirx,
 )
+from ..tile import CUMSUM, is_op
 from .context import VectorContext
 from .parallel_scalar import scalar_loops
 
@@ -29,7 +29,7 @@ def scalar_scan(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
     """`tl.cumsum` or `tl.cummax` element by element, for all dtypes and regions. The first element, if there is one, starts the
     accumulator."""
     source, target = s.value.args
-    attrs, span, total_of = attrs_of(s), s.span, tirx.Add if op_name(s) == "tl.cumsum" else tirx.Max
+    attrs, span, total_of = attrs_of(s), s.span, tirx.Add if is_op(s, CUMSUM) else tirx.Max
     dim = int(attrs.get("dim", 0)) % len(source.region)
     loops = [Var(f"r{d}", "int32") for d in range(len(source.region))]
     extent = source.region[dim].extent

@@ -8,7 +8,6 @@ from ..analysis.value_facts import ValueFacts
 from ..ir import (
     AllocBuffer,
     Bind,
-    BufferLoad,
     Range,
     TensorRegion,
     Var,
@@ -22,7 +21,8 @@ from ..ir import (
     tirx,
 )
 from .context import BLOCK_BYTES, REPEAT_BYTES, UbLayout, VectorContext, pitched_strides, round_up
-from .layout import GmTensor, NzLayout, l0c_layout, l1_layout
+from .l0_slots import L0Slots
+from .layout import GmTensor, NzLayout, head, l0c_layout, l1_layout
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,15 @@ class LoweringState:
     allocs: list = field(default_factory=list)
     warnings: list = field(default_factory=list)
     facts: ValueFacts = field(default_factory=ValueFacts)
-    loops: list = field(default_factory=list)
     zero_rows: set = field(default_factory=set)
     """L1 tiles whose padding rows take part in a gemm and must be zero: rows along K, and single rows of A."""
     mixed: set = field(default_factory=set)
     """L0C tiles that gemms of several forms add to, as a whole and in parts, or with B transposed and not: all leave out the same padding."""
     names: set = field(default_factory=set)
     binds: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.l0 = L0Slots(self.chip, self.unique)
 
     @property
     def analyzer(self) -> sym.Analyzer:
@@ -212,16 +214,10 @@ class LoweringState:
         return bool(cond) if isinstance(cond, bool) else self.facts.proves(cond)
 
 
-def head(buffer, version, offset) -> BufferLoad:
-    """Operand: address of `buffer[version, offset]`; of `buffer[offset]` in GM (version None)."""
-    indices = [offset] if version is None else [version, offset]
-    return BufferLoad(buffer, [imm(i) if isinstance(i, int) else i for i in indices])
-
-
 def as_int(cond):
     """0/1 of a condition."""
     value = const_int(cond)
     return imm(int(value)) if value is not None else tirx.Cast("int32", cond)
 
 
-__all__ = ["LoweringState", "Side", "Tile", "as_int", "head"]
+__all__ = ["LoweringState", "Side", "Tile", "as_int"]

@@ -24,6 +24,7 @@ from .vector_views import View
 from .vector_words import bit_and, bit_or, bit_xor
 
 _BITS = {"and": bit_and, "or": bit_or, "xor": bit_xor}
+_BIT_NODES = {"BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor"}
 _JOIN = {tirx.Add: "add", tirx.Sub: "sub", tirx.Mul: "mul", tirx.Max: "max", tirx.Min: "min"}
 
 
@@ -42,7 +43,7 @@ def update_of(s: BufferStore) -> Update | None:
 
 
 def _peeled(e, s: BufferStore) -> Update | None:
-    name = _JOIN.get(type(e))
+    name = _JOIN.get(type(e)) or _BIT_NODES.get(type(e).__name__)
     if name is None:
         return None
     if name == "sub":
@@ -74,6 +75,8 @@ def neutral(operation: str, dtype: str):
     """The number that does not change a result."""
     if operation in ("add", "mul"):
         return int(operation == "mul")
+    if operation in _BITS:
+        return 0 if operation != "and" else np.iinfo(dtype).max if dtype.startswith("uint") else -1
     if dtype.startswith("float"):
         return -math.inf if operation == "max" else math.inf
     info = np.iinfo(dtype)

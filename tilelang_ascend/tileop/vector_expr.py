@@ -445,9 +445,16 @@ class ExprLowering:
         if name in vector_int.BITWISE:
             return vector_int.bitwise(self.ops, name, [self.value(a) for a in args], dtype_of(e))
         if name == "reinterpret" and itemsize(dtype_of(args[0])) == itemsize(dtype_of(e)):
-            a = self.natural(args[0])
-            return self.g.scalar_reinterpret(a, dtype_of(e)) if a.is_scalar else self.g.reinterpret(a, dtype_of(e))
+            return self._bits(args[0], dtype_of(e))
         return elementwise_math.function(self.ops, name, [self.value(a) for a in args])
+
+
+    def _bits(self, value, dtype: str) -> Node:
+        """The bits of a value, which is computed in a wider dtype if need be, as another dtype of the same width."""
+        a, stored = self.natural(value), dtype_of(value)
+        if a.dtype != stored:
+            a = self.ops.converted(a, "uint8" if stored == "bool" else stored)
+        return self.g.scalar_reinterpret(a, dtype) if a.is_scalar else self.g.reinterpret(a, dtype)
 
 
 _HANDLERS = {

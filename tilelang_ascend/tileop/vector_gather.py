@@ -12,6 +12,7 @@ from ..ir import BufferLoad, IntImm, as_expr, itemsize
 from .affine import add, constant, scale
 from .vector_convert import Unsupported
 from .vector_graph import Node
+from .vector_transpose import transposed_view
 from .vector_views import View, offset_by
 
 _GATHERABLE = (2, 4)
@@ -23,6 +24,9 @@ def gather_view(values, view: View, axes: tuple[int, ...]) -> View:
     size = itemsize(view.dtype)
     if size not in _GATHERABLE:
         return _gather_wide(values, view, axes)
+    turned = transposed_view(values, view, axes)
+    if turned is not None:
+        return turned
     real = [a for a in axes if values.extents[a] > 1]
     steps = {a: view.strides[a] * size for a in real}
     lowest = sum(s * (values.extents[a] - 1) for a, s in steps.items() if s < 0)

@@ -8,7 +8,6 @@ What constant offsets put outside was left out before (`narrow_nests`); here are
 from __future__ import annotations
 
 from ..analysis.affine import affine
-from ..analysis.tile_uses import loads_in, on_chip
 from ..ir import (
     Bind,
     BufferStore,
@@ -24,6 +23,7 @@ from ..ir import (
     substitute_expr,
     sym,
 )
+from ..tile.uses import loads_in, on_chip
 from .vector_nest import Nest
 
 

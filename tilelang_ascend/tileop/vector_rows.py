@@ -1,7 +1,8 @@
 """Rows of GM tensors chosen by data: ``x[i, j] = W[idx[i], j]`` and ``Y[idx[i], j] = x[i, j]`` as one transfer for each row.
 
 The last index of the access steps through the innermost axis of the nest one by one; the other indices are evaluated by the scalar
-unit, row by row. Under a condition all lanes are read, so the chosen row is clamped into the tensor.
+unit, row by row. Under a condition all lanes are read, so what data chooses is clamped into the tensor; where arithmetic leaves it, zero is
+read.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..ir import (
 from .affine import add, affine, constant, is_scalar_var, scale
 from .context import BLOCK_BYTES
 from .parallel_scalar import element_address
-from .tensor_bounds import all_of, unproven
+from .tensor_bounds import all_of, reads_memory, unproven
 from .vector_convert import Unsupported, convert
 from .vector_elements import flag_at, load_elements, store_elements
 from .vector_graph import Node
@@ -90,6 +91,8 @@ def _stays_inside(exprs, buffer, step) -> bool:
 
 
 def _clamped(index, extent):
+    if not reads_memory(index):
+        return index
     dtype = dtype_of(index)
     top = extent if dtype_of(extent) == dtype else tirx.Cast(dtype, extent)
     return tirx.Max(tirx.Min(index, top - tirx.const(1, dtype)), tirx.const(0, dtype))

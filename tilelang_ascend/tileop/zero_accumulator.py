@@ -7,10 +7,9 @@ stride 0), and K is a single fractal, so this is a handful of instructions.
 from __future__ import annotations
 
 from ..ir import Evaluate, Stmt, const_int, imm, intrin, itemsize, reinterpret, seq
-from ..isa.base import Space
 from .gemm import check_fractals, divisor_at_most
-from .layout import BLOCK_BYTES, FRACTAL_BYTES, FRACTAL_ROWS, ceil_div
-from .state import LoweringState, Side, head
+from .layout import BLOCK_BYTES, FRACTAL_BYTES, FRACTAL_ROWS, ceil_div, head
+from .state import LoweringState, Side
 
 
 def lower_zero_accumulator(s: Evaluate, state: LoweringState) -> Stmt:
@@ -20,9 +19,9 @@ def lower_zero_accumulator(s: Evaluate, state: LoweringState) -> Stmt:
     dtype = "int8" if c.dtype == "int32" else "float16"
     fractal = FRACTAL_BYTES // itemsize(dtype)
     runs, total = _runs(c)
-    mt = divisor_at_most(total, state.chip.capacity_bytes(Space.L0A) // FRACTAL_BYTES)
+    mt = divisor_at_most(total, state.l0.room("a"))
     columns = total // mt
-    nt = divisor_at_most(columns, state.chip.capacity_bytes(Space.L0B) // FRACTAL_BYTES)
+    nt = divisor_at_most(columns, state.l0.room("b"))
     rectangles = state.chip.generation == "3510"
     fractals = max(mt, nt) if rectangles else 1
     name = c.tile.buffer.name
@@ -30,10 +29,10 @@ def lower_zero_accumulator(s: Evaluate, state: LoweringState) -> Stmt:
     # The fill knows no 8-bit types; zero bytes are zero in any.
     filled = reinterpret(head(zeros, imm(0), 0), "int16")
     out = [intrin("fill_l1", filled, 1, fractals * FRACTAL_BYTES // BLOCK_BYTES, 0, 0, span=s.span)]
-    sources = []
+    sources, slot = [], state.l0.take()
     for side, count in (("a", mt), ("b", nt)):
-        l0 = state.declare([1, count * fractal], dtype, f"{name}_zeros_l0{side}", f"local.l0{side}", s.span)
-        heads = [head(l0, imm(0), 0), head(zeros, imm(0), 0)]
+        state.l0.reserve(side, count, dtype)
+        heads = [state.l0.operand(side, slot, 0, dtype), head(zeros, imm(0), 0)]
         if rectangles:
             out.append(intrin(f"load_l0{side}_v2", *heads, 0, 0, count, 1, fractals, count, 0, span=s.span))
         else:

@@ -15,7 +15,6 @@ element that may lie outside of its buffer where it does not count.
 
 from __future__ import annotations
 
-from ..analysis.tile_uses import OUTPUT_OPS, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -34,8 +33,6 @@ from ..ir import (
     TensorRegion,
     Var,
     While,
-    attrs_of,
-    call,
     decl_buffer,
     dtype_of,
     free_vars,
@@ -43,11 +40,12 @@ from ..ir import (
     imm,
     is_if_then_else,
     map_children,
-    op_name,
     seq,
     sym,
     tirx,
 )
+from ..tile import ASSUME, tile_op_of, with_args
+from ..tile.uses import is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip
 from ..tileop.vector_expr import has_function
 
 
@@ -130,11 +128,11 @@ class _Bind(StmtMutator):
         return [*out, s if body.same_as(s.body) and extent.same_as(s.extent) else _with(s, extent, body)]
 
     def counted(self, nest: For, out: list) -> For:
-        """`nest` with extents that call functions in variables: later passes repeat them in bounds of transfers and masks."""
+        """`nest` with extents that call functions or read memory in variables: later passes repeat them in bounds of transfers and masks."""
         body, extent = nest.body, nest.extent
         if isinstance(body, For) and body.kind == nest.kind and nest.loop_var not in free_vars(body.extent):
             body = self.counted(body, out)
-        if has_function(extent):
+        if has_function(extent) or _elements(extent):
             extent = Var("extent", dtype_of(extent))
             out.append(Bind(extent, nest.extent, span=nest.span))
         return nest if body is nest.body and extent is nest.extent else _with(nest, extent, body)
@@ -185,17 +183,16 @@ class _Bind(StmtMutator):
         return [*out, BufferStore(s.buffer, value, indices, span=s.span)] if out else s
 
     def visit_Evaluate(self, s: Evaluate):
-        name = op_name(s)
-        if name is None or not name.startswith("tl.") or name == "tl.assume":
+        if tile_op_of(s) in (None, ASSUME):
             return s
         out: list = []
         # Transfers read what they need of GM themselves; output reads tiles.
         wanted = on_chip if moved_regions(s) is not None else lambda b: not is_scalar_var(b)
-        values = (lambda b: False) if name in OUTPUT_OPS else wanted
+        values = (lambda b: False) if is_output(s) else wanted
         args = [self.region(a, out, s.span, wanted) if isinstance(a, TensorRegion) else self.scalar(a, out, s.span, values) for a in s.value.args]
         if all(a.same_as(b) for a, b in zip(args, s.value.args)):
             return s
-        return [*out, Evaluate(call(name, args, attrs_of(s), span=s.span), span=s.span)]
+        return [*out, with_args(s, args)]
 
     def region(self, r: TensorRegion, out: list, span, named) -> TensorRegion:
         if not any(_elements(e) for x in r.region for e in (x.min, x.extent)):

@@ -13,7 +13,6 @@ from functools import reduce
 
 from ..analysis.nest_indices import NestIndices, conjuncts, implied_by_bounds
 from ..analysis.nest_order import NestOrder
-from ..analysis.tile_uses import loads_in
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -36,15 +35,17 @@ from ..ir import (
     sym,
     tirx,
 )
+from ..tile.uses import loads_in
 from .store_selected import fills_hull
 
 
 class DropBoundsGuards(StmtMutator):
     """Rewrites the body of one nest. `limits`: {buffer: {loop variable: (first, end)}} of stores whose conditions became limits.
-    `order`: which tensors are accessed in program order, element by element or in one tile. `analyzer`: what is known around the nest."""
+    `order`: which tensors are accessed in program order, element by element or in one tile. `analyzer`: what is known around the nest. `unlimited`: tensors whose
+    tiles no limit can cut."""
 
-    def __init__(self, loops, body: Stmt, stepped: frozenset, order: NestOrder, analyzer: sym.Analyzer):
-        self.order = order
+    def __init__(self, loops, body: Stmt, stepped: frozenset, order: NestOrder, analyzer: sym.Analyzer, unlimited: set):
+        self.order, self.unlimited = order, unlimited
         self.limits: dict = {}
         self.nest = NestIndices(loops, body, stepped, analyzer=analyzer)
         self.stores = [x.buffer for x in statements(body) if isinstance(x, BufferStore)]
@@ -88,7 +89,7 @@ class DropBoundsGuards(StmtMutator):
         stores = [x for x in body if not isinstance(x, Bind)]
         if self.inside or not all(isinstance(x, BufferStore) and self.moved(x) for x in stores):
             return False
-        if any(x.buffer in self.order.boxes for x in stores):
+        if any(x.buffer in self.order.boxes or x.buffer in self.unlimited for x in stores):
             return False
         found = {x.buffer: self.nest.box(terms, x) for x in stores}
         if None in found.values() or any(sum(b.same_as(x) for b in self.stores) != 1 for x in found):

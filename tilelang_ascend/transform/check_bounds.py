@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from ..analysis.affine import affine_limits
 from ..analysis.jumps import may_leave
-from ..analysis.tile_uses import on_chip
 from ..errors import OutOfTile
 from ..ir import (
     AllocBuffer,
@@ -34,6 +33,7 @@ from ..ir import (
     substitute_expr,
     tirx,
 )
+from ..tile.uses import on_chip
 from .grid_bodies import is_grid_axis
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import reduce
 
-from ..analysis.tile_uses import is_element_atomic, is_parallel, loads_in, on_chip
 from ..ir import (
     BufferStore,
     For,
@@ -28,6 +27,7 @@ from ..ir import (
     substitute,
     tirx,
 )
+from ..tile.uses import is_element_atomic, is_parallel, loads_in, on_chip
 from .stage_globals import nest_of, rebuild_nest
 
 LANES = 4096

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ..analysis.tile_uses import is_parallel
 from ..ir import For, PrimFunc, Stmt, StmtMutator, Var, const_int, imm, loop, renew, seq, substitute
+from ..tile.uses import is_parallel
 from ..tileop.context import REPEAT_BYTES, round_up
 from .stage_globals import even_chunk, nest_of, rebuild_nest
 

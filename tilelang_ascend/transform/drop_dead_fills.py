@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
 from ..analysis.jumps import may_leave
-from ..analysis.tile_uses import on_chip, uses_of
-from ..ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, op_name, seq, stmts_of
+from ..ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, seq, stmts_of
+from ..tile import COPY, FILL, is_op
+from ..tile.uses import on_chip, uses_of
 from .grid_bodies import is_grid_axis
 
 
@@ -25,7 +26,7 @@ class _Drop(StmtMutator):
         self.read = read
 
     def visit_Evaluate(self, s: Evaluate):
-        if op_name(s) == "tl.copy":
+        if is_op(s, COPY):
             target = s.value.args[1].source
             if on_chip(target) and target not in self.read:
                 return None
@@ -47,7 +48,7 @@ class _Drop(StmtMutator):
 
     @staticmethod
     def is_dead(s: Stmt, rest: list[Stmt], outer: bool) -> bool:
-        if not isinstance(s, Evaluate) or op_name(s) != "tl.fill":
+        if not is_op(s, FILL):
             return False
         buffer = s.value.args[0].source
         if not on_chip(buffer):

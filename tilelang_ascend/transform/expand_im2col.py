@@ -12,22 +12,22 @@ Requires: Tile IR. Ensures: `tl.im2col` fills tiles that only gemm reads, in pie
 from __future__ import annotations
 
 from ..analysis.patches import moves_whole_blocks, patches_of
-from ..analysis.tile_uses import own_uses
 from ..ir import (
     BufferLoad,
     BufferStore,
     Evaluate,
     For,
-    ForKind,
     PrimFunc,
     StmtMutator,
     Var,
     dtype_of,
     imm,
-    op_name,
+    parallel_nest,
     statements,
     tirx,
 )
+from ..tile import GEMM, IM2COL, is_op
+from ..tile.uses import own_uses
 
 BLOCK_BYTES = 32
 
@@ -36,7 +36,7 @@ def gemm_operands_only(func: PrimFunc) -> set:
     """Buffers that nothing but gemm reads."""
     read, other = set(), set()
     for s in statements(func.body):
-        (read if op_name(s) == "tl.gemm" else other).update(own_uses(s).reads)
+        (read if is_op(s, GEMM) else other).update(own_uses(s).reads)
     return read - other
 
 
@@ -45,7 +45,7 @@ class _Expand(StmtMutator):
         self.operands = operands
 
     def visit_Evaluate(self, s: Evaluate):
-        if op_name(s) != "tl.im2col":
+        if not is_op(s, IM2COL):
             return s
         p = patches_of(s)
         return s if p.tile in self.operands and moves_whole_blocks(p, BLOCK_BYTES) else element_nest(p, s.span)
@@ -64,13 +64,12 @@ def element_nest(p, span) -> For:
     dtype = dtype_of(p.tile)
     value = tirx.if_then_else(inside, BufferLoad(p.image, [n, h, w, c]), imm(0, dtype))
     body = BufferStore(p.tile, value, [i, j], span=span)
-    inner = For(j, imm(0), imm(p.columns), ForKind.PARALLEL, body, span=span)
-    return For(i, imm(0), imm(p.rows), ForKind.PARALLEL, inner, annotations={"tl.parallel": 2}, span=span)
+    return parallel_nest([(i, imm(p.rows)), (j, imm(p.columns))], body, span)
 
 
 def expand_im2col(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
-    if not any(op_name(s) == "tl.im2col" for s in statements(func.body)):
+    if not any(is_op(s, IM2COL) for s in statements(func.body)):
         return func
     return func.with_body(_Expand(gemm_operands_only(func))(func.body))
 

@@ -11,8 +11,8 @@ Requires: Tile IR. Ensures: a loop variable that all stores of its nest walk bac
 from __future__ import annotations
 
 from ..analysis.affine import affine
-from ..analysis.tile_uses import IN_ORDER, is_parallel, is_scalar_var
 from ..ir import BufferStore, For, PrimFunc, Stmt, StmtMutator, Var, const_int, statements, substitute, sym
+from ..tile.uses import IN_ORDER, is_parallel, is_scalar_var
 from .stage_globals import inline_index_binds, nest_of, rebuild_nest
 
 

@@ -40,20 +40,19 @@ from ..ir import (
     const_int,
     decl_buffer,
     imm,
-    op_name,
     region,
     scope_of,
     seq,
     statements,
-    tile_op,
     tirx,
 )
+from ..tile import FILL, is_op, tile_op
 from .normalize_clears import gemm_args, with_clear
 
 
 def filled_accumulator(s: Stmt):
     """The L0C buffer that `s` fills, or None. Only zero can be meant."""
-    if not isinstance(s, Evaluate) or op_name(s) != "tl.fill":
+    if not is_op(s, FILL):
         return None
     buffer, value = s.value.args[0].source, s.value.args[1]
     if scope_of(buffer) != "local.l0c":

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ..analysis.tile_uses import (
+from ..ir import PrimFunc, Stmt, StmtMutator, TensorRegion, const_int, dtype_of, statements
+from ..tile import COPY, is_op
+from ..tile.uses import (
     covers_whole,
     loads_in,
     moved_regions,
@@ -22,12 +24,11 @@ from ..analysis.tile_uses import (
     uses_of,
     with_regions,
 )
-from ..ir import Evaluate, PrimFunc, Stmt, StmtMutator, TensorRegion, const_int, dtype_of, op_name, statements
 from .hoist_allocs import drop_allocs
 
 
 def _copy_args(stmt: Stmt):
-    if isinstance(stmt, Evaluate) and op_name(stmt) == "tl.copy":
+    if is_op(stmt, COPY):
         return tuple(stmt.value.args)
     return None
 

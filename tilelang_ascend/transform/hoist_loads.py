@@ -11,7 +11,6 @@ Requires: placed Tile IR after map_grid. Ensures: values are unchanged; a loop t
 from __future__ import annotations
 
 from ..analysis.jumps import may_leave
-from ..analysis.tile_uses import is_parallel, moved_regions, on_chip, uses_of
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -26,6 +25,7 @@ from ..ir import (
     statements,
     stmts_of,
 )
+from ..tile.uses import is_parallel, moved_regions, on_chip, uses_of
 
 
 def hoistable(body: Stmt) -> list[Stmt]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from ..analysis.safe_values import safe_values
-from ..analysis.tile_uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
 from ..analysis.value_facts import assume_rest, facts_about, shape_vars
 from ..ir import (
     AllocBuffer,
@@ -51,14 +50,16 @@ from ..ir import (
     sym,
     tirx,
 )
+from ..tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
+from ..tile.uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
 from ..tileop import registry
 from ..tileop.copy import lower_copy
 from ..tileop.fill_l1 import lower_fill_l1
 from ..tileop.gemm import lower_gemm
 from ..tileop.im2col import lower_im2col
-from ..tileop.layout import FRACTAL_ROWS, GmTensor, row_major
+from ..tileop.layout import FRACTAL_ROWS, GmTensor, head, row_major
 from ..tileop.parallel import on_one_lane
-from ..tileop.state import LoweringState, head
+from ..tileop.state import LoweringState
 from ..tileop.vector_expr import is_function
 from ..tileop.zero_accumulator import lower_zero_accumulator
 
@@ -75,10 +76,8 @@ class _Lower(StmtMutator):
         if is_parallel(s):
             return self.vector_statement(s)
         extent, out = self.scalar(s.extent, s.span)
-        self.state.loops.append(s.loop_var)
-        with self.state.facts.loop(s.loop_var, extent, s.body):
+        with self.state.facts.loop(s.loop_var, extent, s.body), self.state.l0.loop(s.loop_var, extent):
             body = self.block(s.body)
-        self.state.loops.pop()
         notes = dict(s.annotations)
         if "tl.slow" in notes:
             self.state.warnings.append((s.span, str(notes.pop("tl.slow"))))
@@ -98,13 +97,15 @@ class _Lower(StmtMutator):
         if self.state.analyzer.can_prove(tirx.Not(cond)):
             # From a contradiction everything follows: lowered under it, transfers could have any size.
             return out if s.else_case is None else [*out, self.block(s.else_case)]
-        with facts.assume(cond):
-            then = self.block(s.then_case)
-        other = None
-        if s.else_case is not None:
-            facts.wrote_in(s.then_case)
-            with facts.assume(tirx.Not(cond)):
-                other = self.block(s.else_case)
+        with self.state.l0.arms() as between:
+            with facts.assume(cond):
+                then = self.block(s.then_case)
+            other = None
+            if s.else_case is not None:
+                between()
+                facts.wrote_in(s.then_case)
+                with facts.assume(tirx.Not(cond)):
+                    other = self.block(s.else_case)
         facts.wrote_in(s)
         return [*out, IfThenElse(cond, then, other, span=s.span)]
 
@@ -189,29 +190,29 @@ class _Lower(StmtMutator):
 
     # -- tile ops -----------------------------------------------------------------------------------------------
     def visit_Evaluate(self, s: Evaluate):
-        name = op_name(s)
+        record = tile_op_of(s)
         if moved_regions(s) is not None:
             regions = [self.resolve(a, s.span) for a in moved_regions(s)]
             binds = [b for _, bs in regions for b in bs]
             stmt = with_regions(s, *(r for r, _ in regions))
             return [*binds, lower_copy(stmt, self.state, self.vector)]
-        if name == "tl.gemm":
+        if record is GEMM:
             clear, out = self.scalar(s.value.args[3], s.span)
             args = [*s.value.args[:3], clear]
-            return [*out, lower_gemm(Evaluate(call("tl.gemm", args, attrs_of(s), span=s.span), span=s.span), self.state)]
-        if name == "tl.assume":
+            return [*out, lower_gemm(with_args(s, args), self.state)]
+        if record is ASSUME:
             return None
-        if name == "tl.im2col":
+        if record is IM2COL:
             steps = [self.scalar(a, s.span) for a in s.value.args[2:]]
-            stmt = Evaluate(call(name, [*s.value.args[:2], *(e for e, _ in steps)], attrs_of(s), span=s.span), span=s.span)
+            stmt = with_args(s, [*s.value.args[:2], *(e for e, _ in steps)])
             return [*(b for _, binds in steps for b in binds), lower_im2col(stmt, self.state)]
-        if name == "tl.zero_accumulator":
+        if record is ZERO_ACCUMULATOR:
             return lower_zero_accumulator(s, self.state)
-        if name == "tl.fill" and scope_of(s.value.args[0].source) == "shared.l1":
+        if record is FILL and scope_of(s.value.args[0].source) == "shared.l1":
             return lower_fill_l1(s, self.state)
-        if name and name.startswith("tl."):
+        if record is not None:
             values = [(a, []) if isinstance(a, TensorRegion) else self.scalar(a, s.span) for a in s.value.args]
-            stmt = Evaluate(call(name, [a for a, _ in values], attrs_of(s), span=s.span), span=s.span)
+            stmt = with_args(s, [a for a, _ in values])
             return [*(b for _, binds in values for b in binds), self.vector_statement(stmt)]
         return self.generic(s)
 
@@ -236,7 +237,7 @@ class _Lower(StmtMutator):
         context = self.state.vector_context(versions)
         if is_parallel(stmt):
             return registry.lower_parallel(stmt, context)
-        return registry.TILE_OPS[op_name(stmt)](stmt, context)
+        return registry.LOWERINGS[tile_op_of(stmt)](stmt, context)
 
 
 class _ToViews(StmtMutator):
@@ -302,9 +303,9 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
     _mark_zero_rows(func.body, state)
     _mark_mixed(func.body, state)
     workspaces, nbytes = _workspaces(func, declared, state)
-    body = _Lower(state)(func.body)
+    slots, body = state.l0.place(_Lower(state)(func.body))
     params = [*scalars, *(flat[b] for b in gms), *workspaces]
-    out = PrimFunc(params, seq(state.allocs, body), attrs=func.attrs, span=func.span)
+    out = PrimFunc(params, seq(state.allocs, slots, body), attrs=func.attrs, span=func.span)
     out = out.with_attr("ascend.num_workspaces", len(workspaces)).with_attr("ascend.workspace_bytes", nbytes)
     return out, state.warnings
 
@@ -313,7 +314,7 @@ def _entered_anywhere(body: Stmt) -> set:
     """Tiles of which a gemm reads rows along M or N that may begin inside of a fractal: the last one may reach beyond the tile."""
     found, analyzer = set(), sym.Analyzer()
     for s in statements(body):
-        if op_name(s) == "tl.gemm":
+        if is_op(s, GEMM):
             flags = (not int(s.value.attrs["transpose_A"]), int(s.value.attrs["transpose_B"]))
             for x, k_is_column in zip(s.value.args, flags):
                 first = x.region[-2].min
@@ -324,7 +325,7 @@ def _entered_anywhere(body: Stmt) -> set:
 
 def _mark_zero_rows(body: Stmt, state: LoweringState) -> None:
     for s in statements(body):
-        if op_name(s) == "tl.gemm":
+        if is_op(s, GEMM):
             a, b = (x.source for x in s.value.args[:2])
             left, right = state.tiles[a], state.tiles[b]
             if int(s.value.attrs["transpose_A"]) or left.nz.rows % FRACTAL_ROWS == 1:
@@ -337,10 +338,10 @@ def _mark_mixed(body: Stmt, state: LoweringState) -> None:
     """Find the accumulators that gemms of several forms add to."""
     forms: dict = {}
     for s in statements(body):
-        if op_name(s) in ("tl.gemm", "tl.zero_accumulator"):
-            c = s.value.args[2 if op_name(s) == "tl.gemm" else 0]
+        if is_op(s, GEMM, ZERO_ACCUMULATOR):
+            c = s.value.args[2 if is_op(s, GEMM) else 0]
             whole = all(const_int(r.extent) == const_int(n) for r, n in zip(list(c.region)[1:], list(c.source.ty.shape)[1:]))
-            if op_name(s) == "tl.gemm" or not whole:  # Zeros of the whole fill the padding, too.
+            if is_op(s, GEMM) or not whole:  # Zeros of the whole fill the padding, too.
                 forms.setdefault(c.source, set()).add((op_name(s), whole, int(attrs_of(s).get("transpose_B", 0))))
     state.mixed |= {state.tiles[b] for b, found in forms.items() if len(found) > 1}
 

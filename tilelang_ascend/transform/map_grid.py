@@ -13,7 +13,6 @@ Requires: placed Tile IR with one grid. Ensures: no grid loops; attribute `ascen
 
 from __future__ import annotations
 
-from ..analysis.tile_uses import on_chip
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
@@ -32,6 +31,7 @@ from ..ir import (
     sym,
     tirx,
 )
+from ..tile.uses import on_chip
 from .grid_bodies import is_grid_axis
 from .hoist_allocs import drop_allocs
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..analysis.affine import affine
-from ..analysis.tile_uses import covers_whole, on_chip, own_uses
 from ..ir import (
     AllocBuffer,
     Evaluate,
@@ -27,7 +26,6 @@ from ..ir import (
     PrimFunc,
     StmtMutator,
     attrs_of,
-    call,
     const_int,
     decl_buffer,
     dtype_of,
@@ -35,7 +33,6 @@ from ..ir import (
     free_vars,
     full_region,
     itemsize,
-    op_name,
     region,
     scope_of,
     seq,
@@ -44,6 +41,8 @@ from ..ir import (
     substitute,
 )
 from ..isa.base import Space
+from ..tile import COPY, is_op, tile_op, with_args
+from ..tile.uses import covers_whole, on_chip, own_uses
 from ..tileop.copy_cube import find_obstacles
 from ..tileop.layout import l1_layout
 from .normalize_clears import gemm_args, is_first_iteration
@@ -81,10 +80,10 @@ def match_loop(loop: For, uses: dict, obstacles: dict):
         return None
     body = stmts_of(loop.body)
     gemms = [s for s in body if gemm_args(s) is not None]
-    copies = [s for s in body if isinstance(s, Evaluate) and op_name(s) == "tl.copy"]
+    copies = [s for s in body if is_op(s, COPY)]
     if not gemms or len(gemms) + len(copies) != len(body) or any(s in obstacles for s in copies):
         return None
-    if any(not _same_in_one_step(s, loop) for s in gemms):
+    if any(not _same_in_one_step(s, loop, gemms[:k]) for k, s in enumerate(gemms)):
         return None
     dims = k_dimensions(gemms)
     if any(not (covers_whole(s.value.args[0]) and covers_whole(s.value.args[1])) for s in gemms):
@@ -97,12 +96,15 @@ def match_loop(loop: For, uses: dict, obstacles: dict):
     return steps, gemms
 
 
-def _same_in_one_step(s: Evaluate, loop: For) -> bool:
-    """True if several products of the gemm may become one: all go to the same place, and none but the first of all starts from zero."""
+def _same_in_one_step(s: Evaluate, loop: For, before: list) -> bool:
+    """True if several products of the gemm may become one: all go to the same place, and none but the first of all starts from zero. What
+    gemms `before` it in the body add is lost there, but for one step only."""
     *_, c, clear = s.value.args
     if any(loop.loop_var in free_vars(e) for e in expr_children(c)):
         return False
-    return const_int(clear) == 0 or is_first_iteration(clear, loop)
+    if const_int(clear) == 0:
+        return True
+    return is_first_iteration(clear, loop) and not any(c.source.same_as(gemm_args(x)[2].source) for x in before)
 
 
 def match_copy(s: Evaluate, var, dims: dict) -> _Step | None:
@@ -174,7 +176,7 @@ class _Merge(StmtMutator):
             extents[step.gm_dim] = step.extent * factor
             mins = [r.min for r in src.region]
             wide = region(src.source, mins, extents)
-            replaced[step.stmt] = Evaluate(call("tl.copy", [wide, full_region(new)], span=step.stmt.span), span=step.stmt.span)
+            replaced[step.stmt] = tile_op("copy", wide, full_region(new), span=step.stmt.span)
         body = []
         for s in stmts_of(loop.body):
             if s in replaced:
@@ -182,7 +184,7 @@ class _Merge(StmtMutator):
             else:
                 args = gemm_args(s)
                 ab = [full_region(self.new[x.source]) for x in args[:2]]
-                body.append(Evaluate(call("tl.gemm", [*ab, *args[2:]], attrs_of(s), span=s.span), span=s.span))
+                body.append(with_args(s, [*ab, *args[2:]]))
         trips = const_int(loop.extent) // factor
         return For(loop.loop_var, loop.min, trips, loop.kind, seq(body), annotations=dict(loop.annotations), span=loop.span)
 

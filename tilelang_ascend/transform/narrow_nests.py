@@ -20,7 +20,6 @@ from functools import reduce
 
 from ..analysis.affine import affine, affine_limits
 from ..analysis.nest_indices import conjuncts
-from ..analysis.tile_uses import IN_ORDER, is_parallel, loads_in, on_chip
 from ..ir import (
     BufferStore,
     For,
@@ -46,6 +45,7 @@ from ..ir import (
     sym,
     tirx,
 )
+from ..tile.uses import IN_ORDER, is_parallel, loads_in, on_chip
 from .stage_globals import inline_index_binds, nest_of, rebuild_nest
 
 REASON = "conditions keep it inside of its tiles, and more than the bounds of loops is needed to tell where"

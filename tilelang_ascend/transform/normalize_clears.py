@@ -15,7 +15,6 @@ Requires: Tile IR. Ensures: every constant `clear_accum` of a gemm into a whole 
 from __future__ import annotations
 
 from ..analysis.jumps import may_leave
-from ..analysis.tile_uses import covers_whole, own_uses, uses_of
 from ..ir import (
     AllocBuffer,
     Evaluate,
@@ -26,33 +25,31 @@ from ..ir import (
     Stmt,
     StmtMutator,
     While,
-    attrs_of,
-    call,
     const_int,
     dtype_of,
     free_vars,
     imm,
-    op_name,
     seq,
     statements,
     stmts_of,
     substitute_expr,
     sym,
-    tile_op,
     tirx,
 )
+from ..tile import FILL, GEMM, is_op, tile_op, with_args
+from ..tile.uses import covers_whole, own_uses, uses_of
 from .grid_bodies import is_grid_axis
 
 
 def gemm_args(stmt: Stmt):
     """Arguments of a `tl.gemm` statement, else None."""
-    return list(stmt.value.args) if isinstance(stmt, Evaluate) and op_name(stmt) == "tl.gemm" else None
+    return list(stmt.value.args) if is_op(stmt, GEMM) else None
 
 
 def with_clear(stmt: Stmt, cond) -> Evaluate:
     """The same gemm with another `clear_accum`."""
     args = gemm_args(stmt)
-    return Evaluate(call("tl.gemm", [*args[:3], cond], attrs_of(stmt), span=stmt.span), span=stmt.span)
+    return with_args(stmt, [*args[:3], cond])
 
 
 def zero_fill(region, span) -> Evaluate:
@@ -82,7 +79,7 @@ class _Normalize(StmtMutator):
         self.defined: set = set()
         self.by_vector: set = set()
         for s in statements(body):
-            if gemm_args(s) is None and op_name(s) != "tl.fill":
+            if gemm_args(s) is None and not is_op(s, FILL):
                 self.by_vector |= own_uses(s).writes
 
     def visit_Evaluate(self, s: Evaluate):

@@ -13,7 +13,6 @@ rows of A are tiles, or lie in front of other rows of tiles that are always writ
 from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
-from ..analysis.tile_uses import is_parallel, on_chip, uses_of
 from ..ir import (
     AllocBuffer,
     Evaluate,
@@ -22,7 +21,6 @@ from ..ir import (
     StmtMutator,
     TensorRegion,
     attrs_of,
-    call,
     children,
     const_int,
     decl_buffer,
@@ -30,13 +28,13 @@ from ..ir import (
     full_region,
     imm,
     itemsize,
-    op_name,
     scope_of,
     seq,
     sym,
-    tile_op,
     tirx,
 )
+from ..tile import GEMM, is_op, tile_op
+from ..tile.uses import is_parallel, on_chip, uses_of
 from ..tileop.gemm import SQUARE_SIDE
 from ..tileop.layout import BLOCK_BYTES, FRACTAL_ROWS
 from .grid_bodies import rewrite_grid_bodies
@@ -48,7 +46,7 @@ class _Own(StmtMutator):
         self.in_parts = written_in_parts(body)
 
     def visit_Evaluate(self, s: Evaluate):
-        if op_name(s) != "tl.gemm":
+        if not is_op(s, GEMM):
             return s
         attrs, out, args = attrs_of(s), [], list(s.value.args)
         for k, axis in ((0, -2 if int(attrs["transpose_A"]) else -1), (1, -1 if int(attrs["transpose_B"]) else -2)):
@@ -57,7 +55,7 @@ class _Own(StmtMutator):
                 own = self.tile(args[k])
                 out.append(tile_op("copy", args[k], own, span=s.span))
                 args[k] = own
-        return [*out, Evaluate(call("tl.gemm", args, attrs, span=s.span), span=s.span)] if out else s
+        return [*out, tile_op("gemm", *args, span=s.span, **attrs)] if out else s
 
     def lacks_rows(self, part: TensorRegion, axis: int) -> bool:
         """True if a part is a single row along `axis`, and not all rows of a fractal from there on surely have a value."""

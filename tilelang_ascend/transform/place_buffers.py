@@ -23,16 +23,6 @@ from __future__ import annotations
 
 from ..analysis.coverage import writes_whole
 from ..analysis.steered import steered_by_tiles
-from ..analysis.tile_uses import (
-    covers_whole,
-    is_parallel,
-    moved_regions,
-    on_chip,
-    read_with_k_along_rows,
-    region_buffer,
-    uses_of,
-    with_regions,
-)
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
@@ -45,21 +35,28 @@ from ..ir import (
     SeqStmt,
     Stmt,
     While,
-    attrs_of,
-    call,
     const_int,
     decl_buffer,
     dtype_of,
     full_region,
     itemsize,
-    op_name,
     region,
     seq,
     statements,
     substitute,
     sym,
-    tile_op,
     tirx,
+)
+from ..tile import FILL, GEMM, IM2COL, is_op, tile_op, with_args
+from ..tile.uses import (
+    covers_whole,
+    is_parallel,
+    moved_regions,
+    on_chip,
+    read_with_k_along_rows,
+    region_buffer,
+    uses_of,
+    with_regions,
 )
 from ..tileop.copy_cube import FIXPIPE_QUANT, find_obstacles, stays_in_nz
 from ..tileop.fill_l1 import fill_obstacle
@@ -71,19 +68,13 @@ SCOPE = {ACC: "local.l0c", L1: "shared.l1", UB: "shared.ub"}
 GEMM_SIDES = (L1, L1, ACC)
 
 
-def _tile_op(stmt: Stmt) -> str | None:
-    name = op_name(stmt) if isinstance(stmt, Evaluate) else None
-    return name if name and name.startswith("tl.") else None
-
-
 def collect_demand(body: Stmt, obstacles: dict) -> dict:
     """For every tile buffer, the instances its uses ask for (a fixpoint over tile-to-tile copies). What else a placement turns out to
     need on the way, it adds itself (`MissingInstance`)."""
     demand: dict = {s.buffer: set() for s in statements(body) if isinstance(s, AllocBuffer) and on_chip(s.buffer)}
     moves, stores = [], []
     for s in _leaves(body):
-        name = _tile_op(s)
-        if name == "tl.gemm":
+        if is_op(s, GEMM):
             for arg, side in zip(s.value.args, GEMM_SIDES):
                 demand[arg.source].add(side)
         elif moved_regions(s) is not None:
@@ -94,11 +85,11 @@ def collect_demand(body: Stmt, obstacles: dict) -> dict:
                 demand[src if on_chip(src) else dst].add(UB)
             elif on_chip(src):
                 stores.append(src)
-        elif name not in ("tl.fill", "tl.im2col"):
+        elif not is_op(s, FILL, IM2COL):
             for b in uses_of(s).all:
                 if b in demand:
                     demand[b].add(UB)
-    fills = [s.value.args for s in _leaves(body) if _tile_op(s) == "tl.fill" and on_chip(s.value.args[0].source)]
+    fills = [s.value.args for s in _leaves(body) if is_op(s, FILL) and on_chip(s.value.args[0].source)]
     before = None
     while before != (before := {b: frozenset(sides) for b, sides in demand.items()}):
         for dst, value in fills:
@@ -192,13 +183,6 @@ class Placer:
         sides = self.demand[buffer]
         dtype = ACCUMULATED_IN.get(dtype_of(buffer), dtype_of(buffer)) if side == ACC else dtype_of(buffer)
         name = buffer.name if len(sides) == 1 else f"{buffer.name}_{'l0c' if side == ACC else side}"
-        if side != UB and any(const_int(n) != 1 for n in list(buffer.ty.shape)[:-2]):
-            shape = tuple(const_int(n) for n in buffer.ty.shape)
-            raise UnsupportedConstruct(
-                f"'{buffer.name}' has the shape {shape}: an operand or accumulator of gemm is one matrix",
-                at=self.declared[buffer],
-                hint="allocate a two-dimensional tile and load one matrix at a time, or one tile for each matrix",
-            )
         return decl_buffer(list(buffer.ty.shape), dtype, name, scope=SCOPE[side])
 
     # -- values -------------------------------------------------------------------------------------------------
@@ -268,15 +252,14 @@ class Placer:
             self.leaving[-1][isinstance(s, Continue)].append(self.valid)
             self.valid = self._anything()
             return s
-        name = _tile_op(s)
         if moved_regions(s) is not None:
             return self.copy(s)
-        if name == "tl.gemm":
+        if is_op(s, GEMM):
             return self.gemm(s)
-        if name == "tl.im2col":
+        if is_op(s, IM2COL):
             image, tile, *steps = s.value.args
-            return tile_op("im2col", image, self._at(tile, self.define(tile.source, L1)), *steps, span=s.span, **attrs_of(s))
-        if name == "tl.fill" and on_chip(s.value.args[0].source):
+            return with_args(s, [image, self._at(tile, self.define(tile.source, L1)), *steps])
+        if is_op(s, FILL) and on_chip(s.value.args[0].source):
             return self.fill(s)
         return self.vector(s)
 
@@ -381,7 +364,7 @@ class Placer:
         operands = [self._at(x, self.use(x.source, L1, s.span, out)) for x in (a, b)]
         self.use(c.source, ACC, s.span, out)
         acc = self._at(c, self.define(c.source, ACC))
-        new = Evaluate(call("tl.gemm", [*operands, acc, clear], attrs_of(s), span=s.span), span=s.span)
+        new = with_args(s, [*operands, acc, clear])
         return seq(out, new)
 
     def fill(self, s: Evaluate) -> Stmt:

@@ -1,9 +1,9 @@
-"""resolve_block_index: the last step after splitting a mixed kernel into its two programs.
+"""resolve_block_index: block numbers on the vector cores of mixed kernels, where the hardware counts cores.
 
 Before (AIV of a mixed kernel):  block = get_block_idx()
 After:                           core = get_block_idx(); block = core // 2
 
-In combined form `get_block_idx` counts blocks; on the vector cores of a mixed kernel the hardware counts cores.
+In combined form `get_block_idx` counts blocks.
 """
 
 from __future__ import annotations

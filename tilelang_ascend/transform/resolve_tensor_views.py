@@ -16,7 +16,6 @@ import math
 from contextlib import ExitStack
 
 from ..analysis.safe_values import safe_values
-from ..analysis.tile_uses import is_element_atomic, is_scalar_var, loads_in, own_uses
 from ..analysis.value_facts import assume_rest, facts_about
 from ..errors import UnsupportedConstruct
 from ..ir import (
@@ -42,16 +41,17 @@ from ..ir import (
     is_if_then_else,
     itemsize,
     map_children,
-    op_name,
     scope_of,
     statements,
     substitute,
     sym,
     tirx,
 )
+from ..tile import ATOMIC_ADD, ATOMIC_MAX, ATOMIC_MIN, COPY, FILL, PRINT, VIEW, is_op
+from ..tile.uses import is_element_atomic, is_scalar_var, loads_in, own_uses
 from ..tileop.tensor_bounds import all_of
 
-_MOVES = ("tl.copy", "tl.fill", "tl.atomic_add", "tl.atomic_max", "tl.atomic_min", "tl.print")
+_MOVES = (COPY, FILL, ATOMIC_ADD, ATOMIC_MAX, ATOMIC_MIN, PRINT)
 _INT32_ELEMENTS = 2**31
 
 
@@ -60,14 +60,14 @@ def resolve_tensor_views(func: PrimFunc) -> PrimFunc:
     sources: dict = {}
     spans: dict = {}
     for s in statements(func.body):
-        if op_name(s) == "tl.view" and scope_of(s.value.args[0].source) == "global":
+        if is_op(s, VIEW) and scope_of(s.value.args[0].source) == "global":
             view, source = (r.source for r in s.value.args)
             sources[view], spans[view] = sources.get(source, source), s.span
     if not sources:
         return func
     used: set = set()
     for s in statements(func.body):
-        if not (op_name(s) == "tl.view" and s.value.args[0].source in sources):
+        if not (is_op(s, VIEW) and s.value.args[0].source in sources):
             used |= own_uses(s).all
     body = _Drop(sources)(func.body)
     params, renamed, resolved = list(func.params), {}, {}
@@ -115,7 +115,7 @@ class _Drop(StmtMutator):
         return None if s.buffer in self.views else s
 
     def visit_Evaluate(self, s: Evaluate):
-        return None if op_name(s) == "tl.view" and s.value.args[0].source in self.views else s
+        return None if is_op(s, VIEW) and s.value.args[0].source in self.views else s
 
 
 class _Resolve(StmtMutator):
@@ -282,7 +282,7 @@ class _Resolve(StmtMutator):
         regions = {a.source for a in s.value.args if isinstance(a, TensorRegion)} if views else set()
         for v in views:
             other_type = dtype_of(v) != dtype_of(self.sources[v][0])
-            if v in regions and (op_name(s) not in _MOVES or other_type):
+            if v in regions and (not is_op(s, *_MOVES) or other_type):
                 raise UnsupportedConstruct(
                     f"{v.name} is another name of {self.sources[v][0].name}, which the kernel uses, too", at=s.span,
                     hint="copy it into a tile first" if not other_type else "use the tensor under one name only",

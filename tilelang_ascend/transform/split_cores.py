@@ -24,10 +24,14 @@ def split_cores(func) -> IRModule:
     """The functions `<kernel>_aic` and / or `<kernel>_aiv`."""
     use = CoreUse(func)
     _refuse_foreign_elements(func, use)
-    kernel_type = KERNEL_TYPES[use.present]
+    present = set(use.present)
+    if any(op_name(s.value) == "ascend.get_sub_block_idx" for s in statements(func.body) if isinstance(s, Bind)):
+        # Work divided between the vector cores of a block needs both of them, also where nothing is left for the cube core.
+        present |= {AIC, AIV}
+    kernel_type = KERNEL_TYPES[frozenset(present)]
     name = str(func.attrs["global_symbol"])
     functions = {}
-    for core in sorted(use.present):
+    for core in sorted(present):
         body = _OneCore(use, core)(func.body)
         part = func.with_body(body)
         for key, value in (

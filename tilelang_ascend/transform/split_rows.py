@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from ..analysis.split_axis import VECTOR_CORES, SplitPlan, copy_dims, find_split, is_ub
 from ..analysis.split_globals import is_global
-from ..analysis.tile_uses import COUNT, OUTPUT_OPS, is_parallel, is_scalar_var, moved_regions, own_uses, uses_of
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -29,7 +28,6 @@ from ..ir import (
     TensorRegion,
     Var,
     While,
-    attrs_of,
     call,
     children,
     const_int,
@@ -47,6 +45,8 @@ from ..ir import (
     stmts_of,
     tirx,
 )
+from ..tile import with_args
+from ..tile.uses import COUNT, is_output, is_parallel, is_scalar_var, moved_regions, own_uses, uses_of
 from .map_grid import CUBE_SCOPES, uses_cube, uses_vector
 
 
@@ -113,7 +113,7 @@ class _Split(StmtMutator):
         new = [self.region(a) if isinstance(a, TensorRegion) and a.source in self.plan.dims else a for a in args]
         if moved_regions(s) is not None:
             new = self.match_other_side(args, new)
-        return Evaluate(call(op_name(s), new, attrs_of(s), span=s.span), span=s.span)
+        return with_args(s, new)
 
     def region(self, r: TensorRegion) -> TensorRegion:
         d = self.plan.dims[r.source]
@@ -145,7 +145,7 @@ def half(n: int) -> int:
 
 def guard_replicated(s: Stmt, sub) -> Stmt:
     """Work both cores would repeat: harmless in UB, but GM is written and output is made by the first core only."""
-    if op_name(s) in OUTPUT_OPS or writes_globals(s):
+    if is_output(s) or writes_globals(s):
         return IfThenElse(tirx.EQ(sub, imm(0)), s, None, span=s.span)
     return s
 
@@ -220,7 +220,7 @@ class _FirstCoreOnly(StmtMutator):
         return [AllocBuffer(place), zero, read, Bind(s.var, BufferLoad(place, index), span=s.span)]
 
     def guard(self, s: Stmt):
-        if any(is_ub(b) for b in uses_of(s).all) or op_name(s) in OUTPUT_OPS or writes_globals(s):
+        if any(is_ub(b) for b in uses_of(s).all) or is_output(s) or writes_globals(s):
             return IfThenElse(tirx.EQ(self.sub, imm(0)), s, None, span=s.span)
         return s
 

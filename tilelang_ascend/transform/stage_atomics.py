@@ -5,8 +5,14 @@ After:   fill(v, 0); Parallel(i, j): if c: v[j, i] = x[i, j]
          reduce(v, r, sum, dim=0); atomic_add(Y[b * 8 : +8], r)
 
 Iterations that update the same element are combined on chip first. Where an index is not a loop variable plus something constant
-(a histogram), indices are kept in a tile as well and the transfers go element by element. Loops of constant length inside of the nest
-count as loops of it here: updates commute.
+(a histogram), indices are kept in a tile as well and the transfers go element by element, or row by row where neither such an index
+nor a condition depends on the loop variables of the last dimensions. Loops of constant length inside of the nest count as loops of it
+here: updates commute.
+
+Before:  Parallel(i, j): if c[i]: atomic_add(Y[k[i], j], x[i, j])
+After:   Parallel(i, j): if c[i]: v[i, j] = x[i, j]
+         fill(at, NOWHERE); Parallel(i): if c[i]: at[i] = k[i]
+         for i: if at[i] != NOWHERE: atomic_add(Y[at[i], 0:64], v[i, 0:64])
 
 A tile belongs to one block, so its elements need no transfer:
 
@@ -28,7 +34,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..analysis.affine import affine
-from ..analysis.tile_uses import ATOMIC_OPS, is_element_atomic, is_parallel, loads_in, on_chip
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -62,15 +67,16 @@ from ..ir import (
     seq,
     statements,
     stmts_of,
-    tile_op,
+    substitute_expr,
     tirx,
     walk_expr,
 )
 from ..isa.base import Space
+from ..tile import tile_op, tile_op_of, with_args
+from ..tile.uses import is_atomic, is_element_atomic, is_parallel, loads_in, on_chip
 from .grid_bodies import rewrite_grid_bodies
 from .stage_globals import TILE_BUDGET_SHARE, cut_nest, inline_index_binds, nest_of, rebuild_nest
 
-COMBINE = {"tl.atomic_add": "sum", "tl.atomic_max": "max", "tl.atomic_min": "min"}
 MAX_COUNTED = 1 << 22
 """Iterations up to which it is found out by counting whether they update different elements."""
 NOWHERE = -(2**30)
@@ -89,7 +95,7 @@ def neutral(kind: str, dtype: str):
 
 def updated(s: Evaluate, old, value):
     """What an atomic update makes of `old`."""
-    kind = COMBINE[op_name(s)]
+    kind = tile_op_of(s).combine
     if dtype_of(old) == "bool":
         return tirx.And(old, value) if kind == "min" else tirx.Or(old, value)
     if kind == "sum":
@@ -108,7 +114,7 @@ class AtomicElements(StmtMutator):
     """Atomic updates of regions as loops over updates of elements."""
 
     def visit_Evaluate(self, s: Evaluate):
-        if op_name(s) not in ATOMIC_OPS:
+        if not is_atomic(s):
             return s
         target, value = s.value.args
         sizes = [r.extent for r in target.region]
@@ -126,7 +132,7 @@ class AtomicElements(StmtMutator):
             value = BufferLoad(value.source, from_)
             if dtype_of(value) != dtype_of(target.source):
                 value = tirx.Cast(dtype_of(target.source), value)
-        out: Stmt = tile_op(op_name(s)[3:], region(target.source, at, [1] * len(at)), value, span=s.span)
+        out: Stmt = with_args(s, [region(target.source, at, [1] * len(at)), value])
         for v, n in reversed(list(zip(variables, sizes))):
             out = out if v is None else loop(v, n, out, span=s.span)
         return out
@@ -190,10 +196,19 @@ class _Update:
     indices: list
     """For each dimension of the destination: (base, loop variable or None); None if the index is kept in a tile."""
     index_tiles: dict
+    row: list
+    """Loop variables of the last dimensions of the destination that one transfer updates at once: the last ones of `order`."""
+    conditions: list
+    """Under what the update happens: (condition, value it has to have)."""
 
     @property
     def stmt(self) -> Evaluate:
         return self.site.stmt
+
+    @property
+    def steps(self) -> list:
+        """Loop variables whose iterations are transfers of their own."""
+        return self.order[: len(self.order) - len(self.row)]
 
     @property
     def tiles(self) -> tuple:
@@ -203,20 +218,22 @@ class _Update:
 class _Nest(StmtMutator):
     """Replaces the atomics of one nest: those `plain` by updates, the others by stores into tiles."""
 
-    def __init__(self, loops, sites: list[_Site], plain: set, local: set):
-        self.loops, self.local = loops, local
+    def __init__(self, loops, sites: list[_Site], plain: set, local: set, written: set):
+        self.loops, self.local, self.written = loops, local, written
         self.plain = plain
         self.sites = {s.stmt: s for s in sites}
         self.extents = {v: const_int(n) for v, n in [*loops, *(x for s in sites for x in s.loops)]}
         self.updates: list[_Update] = []
-        self.conditional = False
+        self.conditions: list = []
         self.fills: list[Stmt] = []
 
     def visit_IfThenElse(self, s: IfThenElse):
-        before, self.conditional = self.conditional, True
-        out = self.generic(s)
-        self.conditional = before
-        return out
+        arms = []
+        for arm, holds in ((s.then_case, True), (s.else_case, False)):
+            self.conditions.append((s.condition, holds))
+            arms.append(None if arm is None else self.block(arm))
+            self.conditions.pop()
+        return IfThenElse(s.condition, *arms, span=s.span)
 
     def visit_Evaluate(self, s: Evaluate):
         if not is_element_atomic(s):
@@ -227,9 +244,11 @@ class _Nest(StmtMutator):
         update = self.update(site)
         self.updates.append(update)
         tiles = [(update.values, s.value.args[1])]
+        if update.row:
+            return BufferStore(update.values, s.value.args[1], list(update.order), span=s.span)
         tiles += [(t, _as(site.indices[d], dtype_of(t))) for d, t in update.index_tiles.items()]
-        if self.conditional:
-            start = [neutral(COMBINE[op_name(s)], dtype_of(update.values))]
+        if self.conditions:
+            start = [neutral(tile_op_of(s).combine, dtype_of(update.values))]
             start += [tirx.const(NOWHERE, dtype_of(t)) for t in update.index_tiles.values()]
             self.fills += [tile_op("fill", full_region(t), x, span=s.span) for (t, _), x in zip(tiles, start)]
         at = list(update.order) or [imm(0)]
@@ -250,7 +269,10 @@ class _Nest(StmtMutator):
             if v is not None:
                 used.append(v)
             indices.append((form.base, v))
-        if any(x is None for x in indices):
+        row = self.row(site, indices)
+        if row:
+            order, missing = [v for v, _ in self.loops if not any(v.same_as(x) for x in row)] + row, 0
+        elif any(x is None for x in indices):
             order, missing = variables, 0
         else:
             rest = [v for v in variables if not any(v.same_as(u) for u in used)]
@@ -260,8 +282,28 @@ class _Nest(StmtMutator):
         values = decl_buffer(shape, dtype_of(site.buffer), f"{name}_v", scope="shared.ub")
         for d, x in enumerate(indices):
             if x is None:
-                tiles[d] = decl_buffer(shape, _index_dtype(site.indices[d]), f"{name}_at{d}", scope="shared.ub")
-        return _Update(site, order, missing, values, indices, tiles)
+                kept = shape[: len(order) - len(row)] or [1]
+                tiles[d] = decl_buffer(kept, _index_dtype(site.indices[d]), f"{name}_at{d}", scope="shared.ub")
+        return _Update(site, order, missing, values, indices, tiles, row, list(self.conditions))
+
+    def row(self, site: _Site, indices: list) -> list:
+        """The loop variables of the last dimensions that one transfer may update at once; none if there is no index to keep."""
+        kept = [site.indices[d] for d, x in enumerate(indices) if x is None]
+        if not kept or on_chip(site.buffer):
+            return []
+        decisive = [*kept, *(c for c, _ in self.conditions)]
+        fixed = set().union(*(free_vars(e) for e in decisive))
+        # Kept indices are read behind the nest, by the variables of its own loops.
+        if fixed & self.local or any(x.source in self.written for e in decisive for x in loads_in(e)):
+            return []
+        found: list = []
+        for x in reversed(indices):
+            if x is None or x[1] in fixed:
+                break
+            if x[1] is not None:
+                found.insert(0, x[1])
+        inside = [v for v, _ in site.loops if not any(v.same_as(x) for x in found)]
+        return [] if inside else found
 
     def stable(self, base) -> bool:
         """True if an index part reads no memory and no name of the nest, so that it means the same after the nest."""
@@ -317,10 +359,10 @@ class _Stage(StmtMutator):
     def visit_For(self, s: For):
         if not is_parallel(s):
             return self.generic(s)
-        return self.nest(s) if any(op_name(x) in ATOMIC_OPS for x in statements(s)) else s
+        return self.nest(s) if any(is_atomic(x) for x in statements(s)) else s
 
     def visit_Evaluate(self, s: Evaluate):
-        if op_name(s) in ATOMIC_OPS and on_chip(s.value.args[0].source):
+        if is_atomic(s) and on_chip(s.value.args[0].source):
             return _ToPlain()(AtomicElements()(s))
         if not is_element_atomic(s):
             return s
@@ -329,7 +371,7 @@ class _Stage(StmtMutator):
         tile = self.declare(decl_buffer(shape, dtype_of(target.source), f"{target.source.name}_v", scope="shared.ub"))
         return [
             tile_op("fill", full_region(tile), value, span=s.span),
-            tile_op(op_name(s)[3:], target, full_region(tile), span=s.span),
+            with_args(s, [target, full_region(tile)]),
         ]
 
     def declare(self, buffer):
@@ -350,7 +392,8 @@ class _Stage(StmtMutator):
         obstacle = self.obstacle(loops, body, sites, plain)
         if obstacle is not None:
             return rebuild_nest(nest, loops, _ToPlain()(body), in_order=obstacle)
-        rewriter = _Nest(loops, sites, plain, local | inner)
+        written = {x.buffer for x in statements(body) if isinstance(x, BufferStore)} | {x.buffer for x in sites}
+        rewriter = _Nest(loops, sites, plain, local | inner, written)
         new_body = rewriter.block(body)
         outer = const_int(loops[0][1])
         total = sum(_nbytes(t) for u in rewriter.updates for t in u.tiles)
@@ -369,7 +412,9 @@ class _Stage(StmtMutator):
                 self.declare(t)
         out = [*rewriter.fills, rebuild_nest(nest, loops, new_body)]
         for u in rewriter.updates:
-            out += self.by_element(u, rewriter) if u.index_tiles else self.whole(u)
+            if u.row:
+                out += self.kept_indices(u, rewriter, nest)
+            out += self.one_by_one(u, rewriter) if u.index_tiles else self.whole(u)
         return out
 
     @staticmethod
@@ -394,7 +439,7 @@ class _Stage(StmtMutator):
     def whole(self, u: _Update) -> list[Stmt]:
         """Combine along the variables no index depends on, then one transfer."""
         out, tile, span = [], u.values, u.stmt.span
-        kind = COMBINE[op_name(u.stmt)]
+        kind = tile_op_of(u.stmt).combine
         for n in range(u.missing):
             shape = [const_int(x) for x in tile.ty.shape][1:] or [1]
             smaller = self.declare(decl_buffer(shape, dtype_of(tile), f"{tile.name}{n}", scope="shared.ub"))
@@ -408,35 +453,53 @@ class _Stage(StmtMutator):
             [base for base, _ in u.indices],
             [1 if v is None else extents[v] for _, v in u.indices],
         )
-        return [*out, tile_op(op_name(u.stmt)[3:], target, full_region(tile), span=span)]
+        return [*out, with_args(u.stmt, [target, full_region(tile)])]
 
-    def by_element(self, u: _Update, nest: _Nest) -> list[Stmt]:
-        """One update for each iteration, of the element whose index it has kept."""
+    def kept_indices(self, u: _Update, rewriter: _Nest, nest: For) -> list[Stmt]:
+        """The indices of rows, in a nest of the loops they may depend on."""
+        span, single = u.stmt.span, tirx.Var("row", "int32")
+        steps = {v: tirx.Var(v.name, "int32") for v in u.steps}
+        at = list(steps.values()) or [single]
+        tiles = u.index_tiles.items()
+        body: Stmt = seq([BufferStore(t, _as(substitute_expr(u.site.indices[d], steps), dtype_of(t)), at, span=span) for d, t in tiles])
+        for condition, holds in reversed(u.conditions):
+            condition = substitute_expr(condition, steps)
+            body = if_then(condition if holds else tirx.Not(condition), body, span=span)
+        out = [rebuild_nest(nest, [(new, imm(rewriter.extents[v])) for v, new in steps.items()] or [(single, imm(1))], body)]
+        if u.conditions:
+            nowhere = [tile_op("fill", full_region(t), tirx.const(NOWHERE, dtype_of(t)), span=span) for t in u.index_tiles.values()]
+            out = [*nowhere, *out]
+        return out
+
+    def one_by_one(self, u: _Update, nest: _Nest) -> list[Stmt]:
+        """One update for each iteration, of the element or the row whose index it has kept."""
         span, buffer = u.stmt.span, u.site.buffer
-        at = [tirx.Var(v.name, "int32") for v in u.order]
-        mins = []
+        at = [tirx.Var(v.name, "int32") for v in u.steps]
+        place = at or [imm(0)]
+        mins, sizes = [], []
         for d, x in enumerate(u.indices):
-            if x is None:
-                mins.append(BufferLoad(u.index_tiles[d], at))
-            else:
-                base, v = x
-                mins.append(base if v is None else base + next(a for a, o in zip(at, u.order) if o.same_as(v)))
-        if on_chip(buffer):
-            update: Stmt = BufferStore(buffer, updated(u.stmt, BufferLoad(buffer, mins), BufferLoad(u.values, at)), mins, span=span)
+            base, v = (BufferLoad(u.index_tiles[d], place), None) if x is None else x
+            in_row = v is not None and any(v.same_as(r) for r in u.row)
+            mins.append(base if v is None or in_row else base + next(a for a, o in zip(at, u.steps) if o.same_as(v)))
+            sizes.append(nest.extents[v] if in_row else 1)
+        if u.row:
+            row = region(u.values, [*at, *(0 for _ in u.row)], [*(1 for _ in at), *(nest.extents[v] for v in u.row)])
+            update: Stmt = with_args(u.stmt, [region(buffer, mins, sizes), row])
+        elif on_chip(buffer):
+            update = BufferStore(buffer, updated(u.stmt, BufferLoad(buffer, mins), BufferLoad(u.values, place)), mins, span=span)
         else:
             one = self.declare(decl_buffer([1], dtype_of(u.values), f"{u.values.name}1", scope="shared.ub"))
-            target = region(buffer, mins, [1] * len(mins))
             update = seq(
-                tile_op("fill", full_region(one), BufferLoad(u.values, at), span=span),
-                tile_op(op_name(u.stmt)[3:], target, full_region(one), span=span),
+                tile_op("fill", full_region(one), BufferLoad(u.values, place), span=span),
+                with_args(u.stmt, [region(buffer, mins, sizes), full_region(one)]),
             )
-        if not {x.value.args[0].source for x in nest.fills}.isdisjoint(u.tiles):
-            first = BufferLoad(next(iter(u.index_tiles.values())), at)
+        if u.conditions:
+            first = BufferLoad(next(iter(u.index_tiles.values())), place)
             update = if_then(tirx.NE(first, tirx.const(NOWHERE, dtype_of(first))), update, span=span)
         body = update
         notes = {"tl__slow": SLOW} if on_chip(buffer) else {}
-        for var, v in reversed(list(zip(at, u.order))):
-            body = loop(var, nest.extents[v], body, span=span, **(notes if v.same_as(u.order[0]) else {}))
+        for var, v in reversed(list(zip(at, u.steps))):
+            body = loop(var, nest.extents[v], body, span=span, **(notes if v.same_as(u.steps[0]) else {}))
         return [body]
 
 
@@ -481,7 +544,7 @@ def _bounded(nest: For) -> For:
             break
         if isinstance(s, BufferStore):
             see(s.buffer, s.indices)
-        if op_name(s) in ATOMIC_OPS:
+        if is_atomic(s):
             see(s.value.args[0].source, [r.min for r in s.value.args[0].region])
         for e in exprs(s):
             see_expr(e)

@@ -13,7 +13,8 @@ The region of a tile is the hull of the indices over the nest. Accesses that lea
 the tile it stored to, or neither is staged and the nest runs in order. A nest whose tiles exceed the budget is cut along its outermost loop.
 What conditions leave out at the end of a tensor that the kernel also writes is not loaded: another block may be writing there.
 Being in bounds implies the usual tail guard (`bounds_guards`). Under other conditions the tile is read first and written back whole if
-no other block touches it (`owned_tiles`); otherwise what the condition selects is transferred (`store_selected`).
+no other block touches it (`owned_tiles`); otherwise what the condition selects is transferred (`store_selected`), also into the tile if
+elements are updated in place.
 A dimension whose index is data is staged whole when there is room, so that one instruction gathers what the nest chooses (not where
 the data chooses long rows, and not from tensors that the kernel also writes: other cores may be writing beside the chosen elements).
 Other indices that are not affine in the loop variables stay; the vectoriser has a transfer for each row or element.
@@ -24,6 +25,7 @@ Requires: placed Tile IR. Ensures: nests read and write GM only through non-affi
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 
@@ -32,8 +34,7 @@ from ..analysis.nest_indices import NestIndices, ReadLimits, implied_by_bounds
 from ..analysis.nest_order import NestOrder
 from ..analysis.owned_tiles import OwnedTiles
 from ..analysis.safe_values import safe_values
-from ..analysis.tile_uses import IN_ORDER, is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
-from ..analysis.value_facts import sizes_of, tell_sizes
+from ..analysis.value_facts import believable, sizes_of, tell_sizes
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -43,6 +44,7 @@ from ..ir import (
     Evaluate,
     For,
     ForKind,
+    IfThenElse,
     PrimFunc,
     Range,
     Stmt,
@@ -55,10 +57,12 @@ from ..ir import (
     free_vars,
     full_region,
     imm,
+    is_if_then_else,
     itemsize,
     loop,
     map_children,
     op_name,
+    parallel_nest,
     region,
     renew,
     scope_of,
@@ -67,15 +71,16 @@ from ..ir import (
     structural_equal,
     substitute,
     sym,
-    tile_op,
     tirx,
     walk_expr,
 )
 from ..isa.base import Space
-from ..tileop.tensor_bounds import all_of, unproven
+from ..tile import tile_op
+from ..tile.uses import IN_ORDER, is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
+from ..tileop.tensor_bounds import all_of, reads_memory, unproven
 from .bounds_guards import DropBoundsGuards
 from .grid_bodies import is_grid_axis, rewrite_grid_bodies
-from .store_selected import Selection, covers, fills_hull, needs_whole_rows
+from .store_selected import Selection, covers, fills_hull, needs_whole_rows, updates_in_place
 
 # Share of UB the staged tiles of one nest may take: two versions of each and the temporaries of the body must fit beside them.
 TILE_BUDGET_SHARE = 1 / 6
@@ -110,7 +115,7 @@ class _Tile:
         self.walked: set = set()
         """Loop variables whose iterations use different elements."""
         self.reach: list = [[] for _ in kept]
-        """For each dimension: where the reads end, as indices of the tile; None for those that may go to its end."""
+        """For each dimension: (first, end) of the reads, as indices of the tile; None where they may begin at 0 or go to its end."""
         # A copy region has the rank of the GM buffer; the tile drops unit dimensions.
         self.region = region(buffer, mins, extents)
 
@@ -134,27 +139,36 @@ class _Tile:
         self.read = True
         self.reach = [[] for _ in self.kept]
 
-    def reads_up_to(self, ends: dict, local) -> None:
-        """The element at `local` is read, by iterations below `ends` of the loop variables."""
+    def reads_between(self, spans: dict, local) -> None:
+        """The element at `local` is read, by iterations inside of `spans` of the loop variables."""
         for reach, index in zip(self.reach, local):
-            form = affine(index, list(ends)) if ends else None
+            form = affine(index, list(spans)) if spans else None
             one = form is not None and list(form.coeffs.values()) == [1] and const_int(form.base) is not None
-            end = sym.Analyzer().simplify(ends[next(iter(form.coeffs))] + form.base) if one else None
-            if end is None or not any(e is not None and structural_equal(e, end) for e in reach):
-                reach.append(end)
+            span = spans[next(iter(form.coeffs))] if one else (None, None)
+            span = tuple(None if e is None else sym.Analyzer().simplify(e + form.base) for e in span)
+            if not any(all(map(_same_limit, span, known)) for known in reach):
+                reach.append(span)
 
     def load(self, span) -> list[Stmt]:
-        """The transfer of what is read. Elements behind it may belong to other blocks, which write them; they are zero here."""
-        ends = [reduce(tirx.max, reach) if reach and all(e is not None for e in reach) else None for reach in self.reach]
+        """The transfer of what is read. Elements around it may belong to other blocks, which write them; they are zero here."""
+        firsts, ends = (
+            [reduce(f, e) if e and all(x is not None for x in e) else None for e in self._sides(k)] for k, f in enumerate((tirx.min, tirx.max))
+        )
+        firsts[-1] = None  # Transfers begin at a 32-byte boundary of the tile.
         whole = [self.extents[d] for d in self.kept]
-        if all(e is None for e in ends):
+        if all(e is None for e in (*firsts, *ends)):
             return [tile_op("copy", self.region, full_region(self.buffer), span=span)]
-        sizes = [n if e is None else tirx.max(tirx.min(imm(n), e), imm(0)) for n, e in zip(whole, ends)]
-        first = [imm(0)] * len(sizes)
+        first = [imm(0) if e is None else tirx.max(e, imm(0)) for e in firsts]
+        last = [imm(n) if e is None else tirx.max(tirx.min(imm(n), e), imm(0)) for n, e in zip(whole, ends)]
+        sizes = [e if f is None else tirx.max(e - b, imm(0)) for f, b, e in zip(firsts, first, last)]
         return [
             tile_op("fill", full_region(self.buffer), imm(0, dtype_of(self.buffer)), span=span),
             tile_op("copy", self.box(first, sizes), region(self.buffer, first, sizes), span=span),
         ]
+
+    def _sides(self, k: int) -> list:
+        """Where the reads begin (k = 0) or end (k = 1) in each dimension."""
+        return [[span[k] for span in reach] for reach in self.reach]
 
     def box(self, indices: list, extents: list):
         """The region of GM that belongs to a box of the tile."""
@@ -169,6 +183,10 @@ class _Tile:
         for d in self.kept:
             total *= self.extents[d]
         return total
+
+
+def _same_limit(a, b) -> bool:
+    return a is b if a is None or b is None else structural_equal(a, b)
 
 
 @dataclass(frozen=True)
@@ -321,13 +339,37 @@ class _Stager(StmtMutator):
     def expr(self, e):
         if isinstance(e, TensorLoad) and scope_of(e.source) in ("global", ""):
             indices = [self.expr(i) for i in e.indices]
-            found = self.tile(e.source, indices) or self.table(e.source, indices)
+            tile = self.tile(e.source, indices)
+            found = tile or self.table(e.source, indices)
             if found is None:
                 return BufferLoad(e.source, indices)
             found[0].read = True
-            found[0].reads_up_to(self.limits.ends(e.source, indices), found[1])
-            return self.inside(e.source, indices, BufferLoad(found[0].buffer, found[1]))
+            found[0].reads_between(self.limits.spans(e.source, indices), found[1])
+            value = BufferLoad(found[0].buffer, found[1])
+            return self.inside(e.source, indices, value) if tile else self.inside_table(e.source, indices, value)
+        if is_if_then_else(e):
+            cond = self.expr(e.args[0])
+            with self.where(e.args[0]):
+                yes = self.expr(e.args[1])
+            return tirx.if_then_else(cond, yes, self.expr(e.args[2]))
         return map_children(e, self.expr)
+
+    def where(self, cond):
+        """The ranges of loop variables are those where `cond` holds, inside."""
+        known = believable(cond)
+        return nullcontext() if known is None else self.ranges.constraint_scope(known)
+
+    def visit_IfThenElse(self, s: IfThenElse):
+        cond = self.expr(s.condition)
+        with self.where(s.condition):
+            then = self.block(s.then_case)
+        return IfThenElse(cond, then, None if s.else_case is None else self.block(s.else_case), span=s.span)
+
+    def inside_table(self, buffer, indices: list, value):
+        """`value`, an element of a tensor staged whole, where arithmetic of loop variables leaves the tensor: the tile ends there, too."""
+        data = lambda i: reads_memory(i) or bool(free_vars(i) & self.nest.local)  # noqa: E731
+        terms = [c for d, c in unproven(buffer, indices, self.ranges, unknown=data) if self.nest.forms([indices[d]]) is None]
+        return tirx.if_then_else(all_of(terms), value, imm(self.launch.outside.get(buffer, 0), dtype_of(value))) if terms else value
 
     def inside(self, buffer, indices: list, value):
         """`value`, an element of a tile that iterations also store to. What they stored outside of the tensor is lost, though the tile has
@@ -452,16 +494,22 @@ class _StageNests(StmtMutator):
         body = inline_index_binds(body)
         order = NestOrder(loops, body, stepped)
         in_order = order.in_order
-        guards = DropBoundsGuards(loops, body, stepped, order, self.launch.facts())
-        plain = body
-        body = guards(body)
-        limits = ReadLimits(guards.nest, plain, self.written - self.own if self.launch.several else set())
-        stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, limits)
-        new_body = stager(body)
-        shared = stager.overlapping()
-        if shared:
-            stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, limits, shared)
+        plain, unlimited = body, set()
+        while True:
+            guards = DropBoundsGuards(loops, plain, stepped, order, self.launch.facts(), unlimited)
+            body = guards(plain)
+            limits = ReadLimits(guards.nest, plain, self.written - self.own if self.launch.several else set())
+            stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, limits)
             new_body = stager(body)
+            shared = stager.overlapping()
+            if shared:
+                stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, limits, shared)
+                new_body = stager(body)
+            # A tile shared with other accesses begins where they do: limits of loop variables say nothing about its elements.
+            lost = {b for b, found in guards.limits.items() if not all(any(v.same_as(i) for i in stager.written_at[b]) for v in found)}
+            if not lost:
+                break
+            unlimited |= lost
         if not stager.tiles and not stager.tables:
             return rebuild_nest(nest, loops, body, in_order)
         # What every iteration uses takes its room however short the nest is: only the rest can be cut.
@@ -493,14 +541,19 @@ class _StageNests(StmtMutator):
         self.allocs += [AllocBuffer(t.buffer) for t in (*stager.tables, *stager.tiles)]
         self.allocs += [AllocBuffer(s.mask) for s in selections.values()]
         out: list = []
+        in_place = [t for t in selections if t.read and self.launch.several and updates_in_place(new_body, t.buffer)]
         for t in (*stager.tables, *stager.tiles):
-            if t.read:
+            if t.read and t not in in_place:
                 out += t.load(nest.span)
             elif t in selections:
                 out.append(tile_op("fill", full_region(t.buffer), imm(0, dtype_of(t.buffer)), span=nest.span))
-        for selection in selections.values():
-            new_body = selection.mark(new_body)
+        for t, selection in selections.items():
             out += selection.clear(nest.span)
+            if t in in_place:
+                out.append(renew(rebuild_nest(nest, loops, selection.mark(new_body, alone=True))))
+                out.append(selection.transfer(t.box, nest.span, load=True))
+            else:
+                new_body = selection.mark(new_body)
         out.append(rebuild_nest(nest, loops, new_body, in_order))
         for t in stager.tiles:
             if t in selections:
@@ -538,12 +591,8 @@ def rebuild_nest(nest: Stmt, loops, body: Stmt, in_order: str | None = None) -> 
     """A `Parallel` nest of `loops` around `body`, at the place of `nest` in the user's program. `in_order`: why its iterations run one
     after the other; what `nest` says of that stays."""
     kept = nest.annotations.get(IN_ORDER) if isinstance(nest, For) else None
-    for i, (v, e) in reversed(list(enumerate(loops))):
-        notes = {"tl.parallel": len(loops)} if i == 0 else {}
-        if i == 0 and (in_order or kept) is not None:
-            notes[IN_ORDER] = in_order or kept
-        body = For(v, imm(0), e, ForKind.PARALLEL, body, annotations=notes, span=nest.span)
-    return body
+    reason = in_order or kept
+    return parallel_nest(loops, body, nest.span, **({} if reason is None else {IN_ORDER: reason}))
 
 
 def stage_globals(func: PrimFunc, chip) -> PrimFunc:

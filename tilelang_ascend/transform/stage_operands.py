@@ -16,15 +16,6 @@ from __future__ import annotations
 
 import math
 
-from ..analysis.tile_uses import (
-    ATOMIC_OPS,
-    TILE_OP_OPERANDS,
-    is_parallel,
-    is_scalar_var,
-    moved_regions,
-    on_chip,
-    with_regions,
-)
 from ..errors import UnsupportedConstruct
 from ..ir import (
     AllocBuffer,
@@ -38,7 +29,6 @@ from ..ir import (
     TensorRegion,
     Var,
     attrs_of,
-    call,
     const_int,
     decl_buffer,
     dtype_of,
@@ -50,10 +40,19 @@ from ..ir import (
     region,
     seq,
     structural_equal,
-    tile_op,
     tirx,
 )
 from ..isa.base import Space
+from ..tile import FILL, REDUCE, TileOp, is_op, tile_op, with_args
+from ..tile.uses import (
+    is_atomic,
+    is_parallel,
+    is_scalar_var,
+    moved_regions,
+    on_chip,
+    with_regions,
+    work_of,
+)
 from ..tileop.context import BLOCK_BYTES, round_up
 
 COPIED_SHARE = 1 / 8
@@ -63,14 +62,10 @@ WORKED_SHARE = 1 / 4
 OPEN_ROW = 512
 """Elements of a part along a dimension whose extent is known at run time, unless it is the outermost one."""
 
-_WORK = ("tl.reduce", "tl.cumsum", "tl.cummax", "tl.argsort")
-_SILENT = ("tl.print", "tl.printf", "tl.device_assert", "tl.view", "tl.im2col", "tl.gemm")
-"""Ops with places in GM of their own, or none there."""
 
-
-def _free_dimensions(name: str, attrs: dict, rank: int) -> list[int]:
+def _free_dimensions(record: TileOp, attrs: dict, rank: int) -> list[int]:
     """Dimensions of the source along which an op is many independent ones."""
-    along = int(attrs["dim"]) % rank if "dim" in attrs else rank - 1
+    along = record.whole(attrs, rank)
     return [d for d in range(rank) if d != along]
 
 
@@ -156,17 +151,17 @@ class _Stage(StmtMutator):
         return s if is_parallel(s) else self.generic(s)
 
     def visit_Evaluate(self, s: Evaluate):
-        name = op_name(s)
-        if name is None or not name.startswith("tl.") or name in _SILENT or name not in TILE_OP_OPERANDS:
-            return s
+        record = work_of(s)
+        if record is None or not (record.independent or record.whole):
+            return s  # It knows places in GM itself, or none.
         regions = [a for a in s.value.args if isinstance(a, TensorRegion)]
-        if name in ATOMIC_OPS and len(regions) == 1:
+        if is_atomic(s) and len(regions) == 1:
             return s  # An element: `stage_atomics`.
         if any(is_scalar_var(r.source) for r in regions):
             return self.through_scalars(s)
         if all(on_chip(r.source) for r in regions):
-            return self.apart(s) if name in _WORK and _overlap(name, attrs_of(s), *regions) else s
-        if name == "tl.fill":
+            return self.apart(s) if record.whole and _overlap(record, attrs_of(s), *regions) else s
+        if record is FILL:
             return self.fill(s)
         if moved_regions(s) is not None:
             return s if any(on_chip(r.source) for r in regions) else self.move(s)
@@ -175,20 +170,20 @@ class _Stage(StmtMutator):
     # -- scalar variables ---------------------------------------------------------------------------------------
     def through_scalars(self, s: Evaluate):
         """Variables are elements: they go through tiles of one element, or are plain loads and stores."""
-        reads, writes = TILE_OP_OPERANDS[op_name(s)]
-        if op_name(s) == "tl.fill":
+        record = work_of(s)
+        if is_op(s, FILL):
             return BufferStore(s.value.args[0].source, s.value.args[1], [imm(0)], span=s.span)
         args, before, after = list(s.value.args), [], []
         for k, a in enumerate(args):
             if not isinstance(a, TensorRegion) or not is_scalar_var(a.source):
                 continue
             tile = self.tile([1], dtype_of(a.source), a.source.name, before)
-            if k in reads:
+            if k in record.reads:
                 before.append(BufferStore(tile, BufferLoad(a.source, [imm(0)]), [imm(0)], span=s.span))
-            if k in writes:
+            if k in record.writes:
                 after.append(BufferStore(a.source, BufferLoad(tile, [imm(0)]), [imm(0)], span=s.span))
             args[k] = full_region(tile)
-        staged = Evaluate(call(op_name(s), args, attrs_of(s), span=s.span), span=s.span)
+        staged = with_args(s, args)
         return [*before, self.visit(staged), *after]
 
     # -- copies and fills ---------------------------------------------------------------------------------------
@@ -236,17 +231,17 @@ class _Stage(StmtMutator):
         out: list = []
         tile = self.tile(shape, dtype_of(source.source), source.source.name, out)
         out.append(tile_op("copy", source, full_region(tile), span=s.span))
-        return [*out, Evaluate(call(op_name(s), [full_region(tile), target], attrs_of(s), span=s.span), span=s.span)]
+        return [*out, with_args(s, [full_region(tile), target])]
 
     # -- everything else ----------------------------------------------------------------------------------------
     def work(self, s: Evaluate):
         """Reductions, scans and sorts: rows in parts where they do not fit."""
-        name, attrs = op_name(s), attrs_of(s)
+        record, attrs = work_of(s), attrs_of(s)
         source, target = s.value.args[:2]
         src, dst = _Operand(source, whole_rank=True), _Operand(target, whole_rank=True)
-        rank, free = len(src.kept), _free_dimensions(name, attrs, len(src.kept))
+        rank, free = len(src.kept), _free_dimensions(record, attrs, len(src.kept))
         place = {d: d for d in free} if len(dst.kept) == rank else {d: k for k, d in enumerate(free)}
-        if on_chip(target.source) or on_chip(source.source) or any(k >= len(dst.kept) for k in place.values()) or _overlap(name, attrs, source, target):
+        if on_chip(target.source) or on_chip(source.source) or any(k >= len(dst.kept) for k in place.values()) or _overlap(record, attrs, source, target):
             free = []  # The side on chip is whole, and parts of one side may not change what others have still to read.
         at = {d: k for d, k in place.items() if d in free}
 
@@ -260,7 +255,7 @@ class _Stage(StmtMutator):
         sizes = part_sizes(src.shape, free, fits, itemsize(dtype_of(source.source)))
         if None in sizes or any(const_int(e) is None for k, e in enumerate(dst.shape) if k not in at.values()):
             raise UnsupportedConstruct(
-                f"T.{_language_name(name, attrs)} of a part of a tensor in global memory whose size is known only at run time",
+                f"T.{_language_name(record, attrs)} of a part of a tensor in global memory whose size is known only at run time",
                 at=s.span, hint="load a tile of constant size (T.copy fills what hangs over the edge with zeros) and work on that",
             )  # fmt: skip
 
@@ -279,7 +274,7 @@ class _Stage(StmtMutator):
                     before.append(tile_op("copy", dst.part(starts, of_dst(known)), full_region(tile), span=s.span))
                 after.append(tile_op("copy", region(tile, zero, of_dst(counts)), dst.part(starts, of_dst(counts)), span=s.span))
                 args[1] = full_region(tile)
-            return seq(before, Evaluate(call(name, args, attrs, span=s.span), span=s.span), after)
+            return seq(before, with_args(s, args), after)
 
         return in_parts(src.shape, sizes, s.span, one)
 
@@ -291,7 +286,7 @@ class _Stage(StmtMutator):
         return tile
 
 
-def _overlap(name: str, attrs: dict, source: TensorRegion, target: TensorRegion) -> bool:
+def _overlap(record: TileOp, attrs: dict, source: TensorRegion, target: TensorRegion) -> bool:
     """True if an op may change elements of `source` that it has still to read for other results."""
     if not source.source.same_as(target.source):
         return False
@@ -301,12 +296,12 @@ def _overlap(name: str, attrs: dict, source: TensorRegion, target: TensorRegion)
         if None not in ends[0] + ends[1] and (sum(ends[0]) <= ends[1][0] or sum(ends[1]) <= ends[0][0]):
             return False
     # Results of a reduction stand in the row they are made of.
-    along = _free_dimensions(name, attrs, len(a)) if name == "tl.reduce" else range(len(a))
+    along = _free_dimensions(record, attrs, len(a)) if record is REDUCE else range(len(a))
     return not all(structural_equal(a[d].min, b[d].min) for d in along)
 
 
-def _language_name(name: str, attrs: dict) -> str:
-    return f"reduce_{attrs['kind']}" if name == "tl.reduce" else name.removeprefix("tl.")
+def _language_name(record: TileOp, attrs: dict) -> str:
+    return f"reduce_{attrs['kind']}" if record is REDUCE else record.name
 
 
 def stage_operands(func: PrimFunc, chip) -> PrimFunc:

@@ -1,8 +1,11 @@
-"""Which elements of a staged tile a nest stores to, and transfers back of exactly these.
+"""Which elements of a staged tile a nest stores to, and transfers of exactly these.
 
 Elements between them may belong to other blocks: writing a whole tile back would race with what those store. Where it is not clear
 from the loops that a nest stores to every element of its tile, the nest also writes a mask, and only what the mask selects is
 transferred: whole rows if the innermost index does not matter, otherwise runs of elements, which the scalar unit finds.
+
+Where a nest updates elements in place, and what it reads of them does not decide which, the mask comes first and only what it selects is
+loaded: the others may be those of blocks that are storing to them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ from dataclasses import replace
 import numpy as np
 
 from ..analysis.affine import affine
-from ..analysis.tile_uses import is_scalar_var
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -20,8 +22,8 @@ from ..ir import (
     BufferLoad,
     BufferStore,
     Continue,
+    Evaluate,
     For,
-    ForKind,
     IfThenElse,
     SeqStmt,
     Stmt,
@@ -31,19 +33,22 @@ from ..ir import (
     const_int,
     decl_buffer,
     dtype_of,
+    exprs,
     free_vars,
     full_region,
     if_then,
     imm,
     loop,
+    parallel_nest,
     region,
     seq,
     statements,
     stmts_of,
     structural_equal,
-    tile_op,
     tirx,
 )
+from ..tile import tile_op
+from ..tile.uses import is_scalar_var, loads_in
 
 RUN_ELEMENTS = 512
 """Elements that are spread to blocks of their own at a time, so that a run may start anywhere: 16 KB of UB."""
@@ -167,58 +172,63 @@ class Selection:
         """Index into the mask of an element of the tile."""
         return (indices[:-1] or [imm(0)]) if self.rows else indices
 
-    def mark(self, body: Stmt) -> Stmt:
-        """`body` with a store to the mask beside every store to the tile."""
-        return _Mark(self)(body)
+    def mark(self, body: Stmt, alone: bool = False) -> Stmt:
+        """`body` with a store to the mask beside every store to the tile, or with `alone` in place of it."""
+        return _Mark(self, alone)(body)
 
     def clear(self, span) -> list[Stmt]:
         """What stands in front of the nest: nothing is selected."""
         return [tile_op("fill", full_region(self.mask), imm(0, "int32"), span=span)]
 
-    def transfer(self, gm, span) -> Stmt:
-        """The copies of what is selected; `gm(indices, extents)` is the region of GM of a box of the tile."""
+    def transfer(self, gm, span, load: bool = False) -> Stmt:
+        """The copies of what is selected; `gm(indices, extents)` is the region of GM of a box of the tile. `load`: into the tile."""
         shape = [const_int(n) for n in self.buffer.ty.shape]
         outer = [Var(f"r{d}", "int32") for d in range(len(shape) - 1)]
         if self.rows:
             extents = [*[1] * len(outer), shape[-1]]
-            source = region(self.buffer, [*outer, imm(0)], extents)
-            row = tile_op("copy", source, gm([*outer, imm(0)], extents), span=span)
+            ends = [region(self.buffer, [*outer, imm(0)], extents), gm([*outer, imm(0)], extents)]
+            row = tile_op("copy", *(reversed(ends) if load else ends), span=span)
             skipped = tirx.EQ(BufferLoad(self.mask, self.index([*outer, imm(0)])), imm(0, "int32"))
             body = if_then(tirx.Not(skipped), row, span=span)
         else:
             whole, rest = shape[-1] // RUN_ELEMENTS, shape[-1] % RUN_ELEMENTS
             part = Var("part", "int32")
-            parts = loop(part, whole, self._runs(outer, part * RUN_ELEMENTS, RUN_ELEMENTS, gm, span), span=span) if whole else None
-            body = seq(parts, self._runs(outer, imm(whole * RUN_ELEMENTS), rest, gm, span) if rest else None)
-        notes = {} if self.rows else {"tl__slow": SLOW}
+            parts = loop(part, whole, self._runs(outer, part * RUN_ELEMENTS, RUN_ELEMENTS, gm, span, load), span=span) if whole else None
+            body = seq(parts, self._runs(outer, imm(whole * RUN_ELEMENTS), rest, gm, span, load) if rest else None)
+        notes = {} if self.rows or load else {"tl__slow": SLOW}
         around = list(zip(outer, shape)) or [(Var("once", "int32"), 1)]
         for v, n in reversed(around):
             body = loop(v, n, body, span=span, **(notes if v is around[0][0] else {}))
         return body
 
-    def _runs(self, outer: list, first, count: int, gm, span) -> Stmt:
+    def _runs(self, outer: list, first, count: int, gm, span, load: bool) -> Stmt:
         """Transfers of the selected ones of `count` elements from `first` on of one row."""
         spread = decl_buffer((count, 1), dtype_of(self.buffer), f"{self.buffer.name}_apart", scope="shared.ub")
         i, j = Var("i", "int32"), Var("j", "int32")
         start = decl_buffer((1,), "int32", "run", scope="local.var")
-        apart = BufferStore(spread, BufferLoad(self.buffer, [*outer, first + i]), [i, imm(0)], span=span)
         begin = BufferLoad(start, [imm(0)])
+        if load:
+            together = BufferStore(self.buffer, BufferLoad(spread, [i, imm(0)]), [*outer, first + i], span=span)
+        else:
+            together = BufferStore(spread, BufferLoad(self.buffer, [*outer, first + i]), [i, imm(0)], span=span)
+        element_wise = parallel_nest([(i, imm(count))], together, span)
 
-        def store(end) -> Stmt:
+        def move(end) -> Stmt:
             length = end - begin
-            target = gm([*outer, first + begin], [*[1] * len(outer), length])
-            return if_then(begin < end, tile_op("copy", region(spread, [begin, imm(0)], [length, 1]), target, span=span), span=span)
+            ends = [region(spread, [begin, imm(0)], [length, 1]), gm([*outer, first + begin], [*[1] * len(outer), length])]
+            return if_then(begin < end, tile_op("copy", *(reversed(ends) if load else ends), span=span), span=span)
 
         # `run` is where the run began that has not ended yet; without one it is the present element.
-        ends = seq(store(j), BufferStore(start, j + 1, [imm(0)], span=span))
+        ends = seq(move(j), BufferStore(start, j + 1, [imm(0)], span=span))
         skipped = tirx.EQ(BufferLoad(self.mask, [*outer, first + j]), imm(0, "int32"))
         return seq(
             AllocBuffer(spread, span=span),
             AllocBuffer(start, span=span),
-            For(i, imm(0), imm(count), ForKind.PARALLEL, apart, annotations={"tl.parallel": 1}, span=span),
+            tile_op("fill", full_region(spread), imm(0, dtype_of(spread)), span=span) if load else element_wise,
             BufferStore(start, imm(0), [imm(0)], span=span),
             loop(j, count, if_then(skipped, ends, span=span), span=span),
-            store(imm(count)),
+            move(imm(count)),
+            element_wise if load else None,
         )
 
 
@@ -226,13 +236,43 @@ SLOW = "this conditional store to global memory runs element by element: its con
 
 
 class _Mark(StmtMutator):
-    def __init__(self, selection: Selection):
-        self.selection = selection
+    """Stores to the mask beside those to the tile, or with `alone` in place of them."""
+
+    def __init__(self, selection: Selection, alone: bool):
+        self.selection, self.alone = selection, alone
 
     def visit_BufferStore(self, s: BufferStore):
         if not s.buffer.same_as(self.selection.buffer):
             return s
-        return [s, BufferStore(self.selection.mask, imm(1, "int32"), self.selection.index(list(s.indices)), span=s.span)]
+        mark = BufferStore(self.selection.mask, imm(1, "int32"), self.selection.index(list(s.indices)), span=s.span)
+        return mark if self.alone else [s, mark]
 
 
-__all__ = ["Selection", "covers", "fills_hull", "needs_whole_rows"]
+def updates_in_place(body: Stmt, buffer) -> bool:
+    """True if all that a nest stores are elements of `buffer`, each iteration one, and all it reads of `buffer` is this element, which
+    decides neither whether it is stored nor where."""
+    inside = list(statements(body))
+    if any(isinstance(s, (Break, Continue, While, Evaluate)) for s in inside):
+        return False
+    stores = [s for s in inside if isinstance(s, BufferStore) and not is_scalar_var(s.buffer)]
+    loads = [x for s in inside for e in exprs(s) for x in loads_in(e) if x.source.same_as(buffer)]
+    if not all(s.buffer.same_as(buffer) for s in stores):
+        return False
+    places = [list(x.indices) for x in (*stores, *loads)]
+    if not all(all(map(structural_equal, places[0], p)) for p in places[1:]):
+        return False
+    known: set = set()  # Scalars that depend on elements of `buffer`.
+
+    def depends(e) -> bool:
+        return any(v.same_as(buffer) or v in known for v in free_vars(e))
+
+    before = -1
+    while before != len(known):
+        before = len(known)
+        known |= {s.var for s in inside if isinstance(s, Bind) and depends(s.value)}
+        known |= {s.buffer for s in inside if isinstance(s, BufferStore) and is_scalar_var(s.buffer) and depends(s.value)}
+    decide = [s.condition if isinstance(s, IfThenElse) else s.extent for s in inside if isinstance(s, (IfThenElse, For))]
+    return not any(map(depends, [*decide, *places[0]]))
+
+
+__all__ = ["Selection", "covers", "fills_hull", "needs_whole_rows", "updates_in_place"]

@@ -12,7 +12,6 @@ from ..analysis.dependence import Dependence, dependences, version_argument
 from ..analysis.happens_before import BARRIER, Timeline
 from ..analysis.program import LANES, Block, Branch, Loop, Program, common_block, enclosing_loops, jumps_of, position_in
 from ..analysis.trace import GAP, INSTR, SAME_ITERATION, Need, traces
-from ..errors import UnsupportedConstruct
 from .sync_plan import (
     BARRIERS,
     GUARD_SET,
@@ -28,6 +27,10 @@ from .sync_plan import (
 )
 
 MAX_ROUNDS = 40
+
+
+class JumpsInTheWay(Exception):
+    """No flags order the cores of a kernel with `break` or `continue`; without these there are some (`guard_jumps`)."""
 
 
 class EdgeChooser:
@@ -91,7 +94,7 @@ class EdgeChooser:
         for trace in self.traces:
             found = binder.bind(trace).run(credit=self.credit)
             if found.broken or found.leftover:
-                self._refuse_jumps()
+                self._give_up_jumps()
                 raise AssertionError((found.broken, found.leftover, self.plan.edges))
             needs += [n for n in found.uncovered if n.dependence.src.lane != n.dependence.dst.lane]
             unsafe += found.unsafe
@@ -252,21 +255,14 @@ class EdgeChooser:
         self.plan.edges = [e for e in self.plan.edges if e is not edge and e is not guard]
         if edge.ring is None:
             if edge.cross:
-                self._refuse_jumps()
+                self._give_up_jumps()
                 raise AssertionError(f"{edge} cannot be made safe")
             self._fence(edge, f"a flag from {LANES[edge.src][1]} to {LANES[edge.dst][1]} could be set twice")
 
-    def _refuse_jumps(self) -> None:
-        """Raise an error if the kernel has loops that are left early, between which the two cores cannot be kept in step by flags."""
-        loop = next((loop for i in self.program.instrs for loop in i.loops if loop.has_jump), None)
-        if loop is None:
-            return
-        raise UnsupportedConstruct(
-            "break or continue in this loop, inside or around which the two kinds of cores hand tiles to each other so that no flag keeps "
-            "the cube core and the vector cores in step,",
-            at=getattr(loop.stmt, "span", None),
-            hint="keep the loop running and put what is left to do under the condition",
-        )
+    def _give_up_jumps(self) -> None:
+        """Raise `JumpsInTheWay` if the kernel has loops that are left early, between which no flags keep the two cores in step."""
+        if any(loop.has_jump for i in self.program.instrs for loop in i.loops):
+            raise JumpsInTheWay
 
     # ---- barriers
 
@@ -430,4 +426,4 @@ def _slot_in_branch(need: Need) -> Slot | None:
     return Slot(inside.parent, inside.position + 1, BARRIERS)
 
 
-__all__ = ["EdgeChooser"]
+__all__ = ["EdgeChooser", "JumpsInTheWay"]

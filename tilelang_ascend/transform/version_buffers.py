@@ -13,7 +13,6 @@ Requires: placed Tile IR after split_rows. Ensures: every tile buffer and worksp
 from __future__ import annotations
 
 from ..analysis.coverage import fill_together, written_boxes
-from ..analysis.tile_uses import is_parallel, moved_regions, uses_of
 from ..ir import (
     AllocBuffer,
     BufferLoad,
@@ -27,20 +26,20 @@ from ..ir import (
     TensorLoad,
     TensorRegion,
     attrs_of,
-    call,
     const_int,
     decl_buffer,
     dtype_of,
     imm,
     itemsize,
     map_children,
-    op_name,
     scope_of,
     statements,
     stmts_of,
     tirx,
 )
 from ..isa.base import SCOPES, Space
+from ..tile import REDUCE, is_op, tile_op
+from ..tile.uses import is_parallel, moved_regions, uses_of
 from ..tileop.layout import tile_bytes
 
 DEFAULT_VERSIONS = 2
@@ -222,13 +221,13 @@ class _AddVersions(StmtMutator):
         return BufferStore(s.buffer, value, indices, span=s.span)
 
     def visit_Evaluate(self, s: Evaluate):
-        if op_name(s) == "tl.reduce":
+        if is_op(s, REDUCE):
             # A leading version dimension shifts non-negative dimension numbers.
             attrs = attrs_of(s)
             rank = len(s.value.args[0].region)
             attrs["dim"] = int(attrs["dim"]) % rank
             args = [self.expr(a) for a in s.value.args]
-            return Evaluate(call("tl.reduce", args, attrs, span=s.span), span=s.span)
+            return tile_op("reduce", *args, span=s.span, **attrs)
         return self.generic(s)
 
 

@@ -172,6 +172,7 @@ def test_eager_kernels_tune_with_the_tensors_of_the_call(inline):
     kernel = tuned(add_one_eager, BLOCKS, out_idx=None, ref_prog=reference)
     x = torch.randn(512)
     assert torch.equal(kernel(x), x + 1) and kernel.mode == "eager"
+    assert torch.equal(kernel(x, __return_kernel=True)(x), x + 1)
     count = inline.jobs_run
     assert torch.equal(kernel(-x), 1 - x) and inline.jobs_run == count
     assert kernel.compile(n=512).config in BLOCKS

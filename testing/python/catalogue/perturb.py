@@ -14,10 +14,10 @@ from tilelang_ascend.ir import (
     op_name,
     region,
     scope_of,
-    tile_op,
     tirx,
 )
 from tilelang_ascend.ir.visit import exprs, map_children, statements, walk_expr
+from tilelang_ascend.tile import tile_op
 
 _ORDERED = (tirx.Sub, tirx.Div, tirx.FloorDiv, tirx.FloorMod, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 _UNORDERED = (tirx.Add, tirx.Mul, tirx.Min, tirx.Max)

@@ -1,5 +1,7 @@
 """The command line: what it writes, what it prints, how it fails."""
 
+import dataclasses
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -194,7 +196,12 @@ def test_inspect_validates_every_pass_on_the_arguments_of_the_first_call(add, tm
 
     from tilelang_ascend.transform import pipeline
 
-    monkeypatch.setattr(pipeline, "map_grid", lambda func, chip, real=pipeline.map_grid: real(_without_stores(func), chip))
+    @functools.wraps(pipeline.map_grid)
+    def forgetful(func, chip, real=pipeline.map_grid):
+        return real(_without_stores(func), chip)
+
+    wrong = tuple(dataclasses.replace(p, run=forgetful) if p.name == "map_grid" else p for p in pipeline.NESTS)
+    monkeypatch.setattr(pipeline, "NESTS", wrong)
     result = invoke("inspect", "--validate", "-o", tmp_path / "o", add())
     assert result.exit_code == 1 and "after map_grid: B[0] is not written any more" in result.output
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tilelang_ascend.codegen.names import Names, identifier
-from tilelang_ascend.codegen.scalars import ScalarText, cast_text, float_literal, int_literal
+from tilelang_ascend.codegen.scalars import ScalarText, cast_text, float_literal, int_literal, int_text
 from tilelang_ascend.ir import BufferLoad, IntImm, Var, decl_buffer, tirx
 
 x, y, i, wide, u = Var("x", "int32"), Var("y", "int32"), Var("i", "int32"), Var("wide", "int64"), Var("u", "uint32")
@@ -12,7 +12,7 @@ f, h, b16, s8 = Var("f", "float32"), Var("h", "float16"), Var("b", "bfloat16"), 
 
 def printer() -> ScalarText:
     text = ScalarText(lambda v: v.name, lambda call: "machine()")
-    text.nonnegative.add(i)
+    text.known.nonnegative.add(i)
     return text
 
 
@@ -113,3 +113,9 @@ def test_names_keep_the_users_spelling_and_never_clash():
 @pytest.mark.parametrize("hint, name", [("x.y", "x_y"), ("2nd", "v2nd"), ("__a__b", "a_b"), ("é", "é"), ("", "v")])
 def test_identifiers(hint, name):
     assert identifier(hint) == name
+
+
+def test_arguments_of_instructions_are_literals_of_c():
+    """-2^63 is no literal, and an int of C++ does not hold larger numbers."""
+    assert int_text(-(2**63), "int64") == "(-9223372036854775807LL - 1)" and int_text(2**63, "uint64") == f"{2**63}ULL"
+    assert int_text(5, "uint32") == "5" and int_text(-7, "int64") == "-7"

@@ -123,6 +123,8 @@ def test_environment_variables(monkeypatch):
 
         monkeypatch.setenv("TILELANG_CACHE_DIR", "/somewhere")
         assert env.TILELANG_CACHE_DIR == "/somewhere" and env.CUDA_HOME == os.environ.get("CUDA_HOME")
+        assert env.COMPOSABLE_KERNEL_INCLUDE_DIR is None and not env.use_gemm_v1() and not env.get_default_verbose()
+        assert str(tilelang_ascend.env.TILELANG_CACHE_DIR) == "/somewhere" and env.is_autotune_cache_disabled() is False
         monkeypatch.setenv("TILELANG_DISABLE_CACHE", "0")
         env.TILELANG_DISABLE_CACHE = True
         assert env.TILELANG_DISABLE_CACHE is True and not env.is_cache_enabled()

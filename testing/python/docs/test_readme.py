@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tilelang_ascend.transform import pipeline
+from tilelang_ascend.transform import gen_docs
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -49,11 +49,11 @@ def test_links_lead_somewhere():
     assert links and all((ROOT / link).exists() for link in links)
 
 
-def test_the_architecture_page_names_every_pass_in_order():
-    passes = re.findall(r"^    (\w+)  ", pipeline.__doc__, re.M)
-    table = re.findall(r"^   \| \[(\w+)\]\((tilelang_ascend/transform/\w+\.py)\)", (ROOT / "ARCHITECTURE.md").read_text("utf-8"), re.M)
-    assert len(passes) > 20 and [name for name, _ in table] == passes
-    assert all((ROOT / path).exists() for _, path in table)
+def test_the_architecture_page_shows_every_pass():
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    assert gen_docs.renewed(page) == page, "run: python -m tilelang_ascend.transform.gen_docs ARCHITECTURE.md"
+    paths = re.findall(r"\]\((tilelang_ascend/transform/\w+\.py)\)", gen_docs.table())
+    assert len(paths) > 20 and all((ROOT / path).exists() for path in paths)
 
 
 def _run(words, cwd):

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from tilelang_ascend import interpret, ir
+from tilelang_ascend import interpret
 from tilelang_ascend.frontend import tracing
 from tilelang_ascend.sim import reference
+from tilelang_ascend.tile.verify import verify_tile
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +15,7 @@ def verified(monkeypatch):
 
     def checked(*args):
         func = finish(*args)
-        problems = ir.verify_tile(func)
+        problems = verify_tile(func)
         assert not problems, problems
         return func
 

@@ -547,3 +547,20 @@ def test_persistent_grid_and_tgrid():
     b = np.zeros((6, 7), np.int32)
     run(k, b.copy(), b)
     assert (b == 10).all()
+
+
+@pytest.mark.parametrize("domain", [(17,), (4, 9), (3, 2, 9)], ids=str)
+@pytest.mark.parametrize("group", [None, 1, 8])
+def test_persistent_loops_come_to_every_tile_once(domain, group):
+    @T.prim_func
+    def k(B: T.Tensor((math.prod(domain),), "int32")):
+        with T.Kernel(3) as c:
+            for tile in T.Persistent(domain, 3, c, group_size=group):
+                n = tile if len(domain) == 1 else tile[0]
+                for d in range(1, len(domain)):
+                    n = n * domain[d] + tile[d]
+                B[n] = B[n] + 1
+
+    b = np.zeros(math.prod(domain), np.int32)
+    run(k, b)
+    assert (b == 1).all()

@@ -85,7 +85,7 @@ def test_calls_that_do_not_fit():
     with pytest.raises(ArgumentValueError, match="1 dimensions, the kernel declares 2"):
         template.bind((x, np.zeros(16, np.float16)))
     with pytest.raises(ArgumentTypeError, match="missing argument 'B'"):
-        template.bind((x,))
+        template.bind((x,), launch=True)
     with pytest.raises(ArgumentTypeError, match="no parameter or constant named 'Q'"):
         template.bind((x, x), {"Q": 3})
     with pytest.raises(ArgumentTypeError, match="must be a tensor"):
@@ -147,3 +147,57 @@ def from_stride(A):
 def test_constants_read_from_strides():
     a = np.zeros((4, 8), np.float32)[:, :2]
     assert dict(EagerTemplate(from_stride).bind((a,)).key[1]) == {"M": 4, "LD": 8}
+
+
+S = T.dynamic("S")
+
+
+def described(X: T.Tensor((S, 16), "float32"), n: T.int32, rows: int = 4):
+    """Everything a compiler has to know stands in the signature."""
+    Y = T.empty((S, 16), "float32")
+    with T.Kernel(T.ceildiv(S, rows)) as i:
+        t = T.alloc_fragment((rows, 16), "float32")
+        T.copy(X[i * rows, 0], t)
+        for r, c in T.Parallel(rows, 16):
+            t[r, c] = t[r, c] + n
+        T.copy(t, Y[i * rows, 0])
+    return Y
+
+
+def with_dynamic(X, W):
+    batch_count = T.dynamic("batch_count")
+    N = T.const("N")
+    X: T.Tensor[[batch_count * 2, N], "float32"]
+    W: T.Tensor[[batch_count], "float32"]
+    Y = T.empty((batch_count * 2, N), "float32")
+    with T.Kernel(batch_count) as b:
+        for i, j in T.Parallel(2, N):
+            Y[b * 2 + i, j] = X[b * 2 + i, j] * W[b]
+    return Y
+
+
+@pytest.mark.parametrize("given", [{"S": 12}, {}, {"rows": 4}, {"S": 12, "rows": 4, "n": 3}])
+def test_a_described_kernel_is_compiled_without_tensors(given):
+    x = np.random.default_rng(0).standard_normal((12, 16)).astype(np.float32)
+    for size in (12, 7):
+        y = np.zeros((size, 16), np.float32)
+        bound = EagerTemplate(described).bind((), given)
+        assert bound.inputs[0] is None
+        run(bound.func, x[:size], 3, y)
+        np.testing.assert_array_equal(y, x[:size] + 3)
+
+
+def test_every_name_of_a_dimension_takes_a_value():
+    template = EagerTemplate(with_dynamic)
+    x, w = np.arange(40, dtype=np.float32).reshape(8, 5), np.arange(4, dtype=np.float32)
+    bound = template.bind((), {"N": 5, "batch_count": 9})
+    assert bound.key == template.bind((x, w)).key == template.bind((), {"N": 5}).key
+    y = np.zeros((8, 5), np.float32)
+    run(bound.func, x, w, y)
+    np.testing.assert_array_equal(y, x * np.repeat(w, 2)[:, None])
+    with pytest.raises(ArgumentTypeError, match="'batch_count' is given as 2.5, which is no integer"):
+        template.bind((), {"N": 5, "batch_count": 2.5})
+    with pytest.raises(ArgumentValueError, match="dimension 0 of 'W' is 4, but batch_count is 5"):
+        template.bind((x, w), {"batch_count": 5})
+    with pytest.raises(InvalidKernel, match="constant 'N' cannot be read"):
+        template.bind((), {"batch_count": 5})

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 import tilelang_ascend.language as T
-from tilelang_ascend import ir
-from tilelang_ascend.errors import TilelangAscendError
 from tilelang_ascend.sim.reference import run
 
 SIZE = 16

@@ -18,8 +18,8 @@ from testing.fuzz.coverage import MUST_OCCUR, SINCE_10000, count
 from testing.fuzz.generate import generate
 from testing.fuzz.shrink import fails, reduce_case, run, script
 
-SEEDS = (*range(90), *range(10_000, 10_030))
-PARTS = 20
+SEEDS = (*range(60), *range(10_000, 10_020))
+PARTS = 16
 TEXT_EVERY = 4
 REFUSED_AT_MOST = 0.15
 """Share of cases the compiler may refuse: above it the generator no longer tests the compiler."""

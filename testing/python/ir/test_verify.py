@@ -26,9 +26,10 @@ from tilelang_ascend.ir import (
     loop,
     region,
     seq,
-    tile_op,
     tirx,
 )
+from tilelang_ascend.tile import tile_op
+from tilelang_ascend.tile.verify import check_tile, verify_tile
 
 _TESTING = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTING), str(_TESTING / "transform")]
@@ -45,8 +46,8 @@ def test_legal_ascend_ir(name):
 
 
 def test_legal_tile_ir():
-    assert ir.verify_tile(tile_samples.gemm(1024, 1000, 512)) == []
-    assert ir.verify_tile(tile_samples.add(1000)) == []
+    assert verify_tile(tile_samples.gemm(1024, 1000, 512)) == []
+    assert verify_tile(tile_samples.add(1000)) == []
 
 
 # ---- Ascend IR -----------------------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ BAD_TILE = {
     "loop": [*ALLOCS, For(I, imm(0), imm(4), ForKind.UNROLLED, STORE)],
     "grid": [*ALLOCS, For(I, imm(0), imm(4), ForKind.PARALLEL, STORE, annotations={"tl.grid": 0})],
     "parallel": [*ALLOCS, For(I, imm(0), imm(4), ForKind.PARALLEL, STORE, annotations={"tl.parallel": 2})],
-    "op": [*ALLOCS, tile_op("mystery", full_region(S))],
+    "op": [*ALLOCS, Evaluate(call("tl.mystery", [full_region(S)]))],
     "op of Ascend IR": [*ALLOCS, intrin("add", BufferLoad(S, [0, 0]), BufferLoad(S, [0, 0]), BufferLoad(S, [0, 0]), 4)],
     "arguments": [*ALLOCS, tile_op("copy", full_region(S))],
     "arguments value": [*ALLOCS, tile_op("fill", full_region(S))],
@@ -212,14 +213,14 @@ BAD_TILE = {
 @pytest.mark.parametrize("case", BAD_TILE)
 def test_tile_rule(case):
     func = PrimFunc([], seq(*BAD_TILE[case])).with_attr("global_symbol", "k")
-    problems = ir.verify_tile(func)
+    problems = verify_tile(func)
     assert case.split()[0] in {p.rule for p in problems}, [str(p) for p in problems]
 
 
 def test_tile_functions_have_a_name():
-    assert {p.rule for p in ir.verify_tile(PrimFunc([], seq(*ALLOCS)))} == {"attributes"}
+    assert {p.rule for p in verify_tile(PrimFunc([], seq(*ALLOCS)))} == {"attributes"}
 
 
 def test_check_tile_raises():
     with pytest.raises(ir.VerificationError, match=r"\[op\] tl.mystery"):
-        ir.check_tile(PrimFunc([], seq(*BAD_TILE["op"])).with_attr("global_symbol", "k"))
+        check_tile(PrimFunc([], seq(*BAD_TILE["op"])).with_attr("global_symbol", "k"))

@@ -306,3 +306,22 @@ def test_blocks_do_not_load_what_other_blocks_write(kind, n):
         rows[:, :n] *= 2
     out = roads.run(tilelang.compile(in_place(kind)), {"X": x, "A": a}, {"n": n}, text=False)
     np.testing.assert_array_equal(out["X"], want)
+
+
+@pytest.mark.parametrize("end", [2, 3])
+def test_limits_of_a_store_whose_tile_other_accesses_share(end):
+    """Reads that leave gaps and the store are parts of one tile: what the condition leaves out is not stored."""
+    n = 64
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "int32")):
+        with T.Kernel(1) as _:
+            for i in T.Parallel(n):
+                if i < end:
+                    X[i + 1] = X[56 - 7 * i] + X[i * 8 + 4] + 2
+
+    x = np.random.default_rng(0).integers(1, 99, n).astype(np.int32)
+    i, want = np.arange(end), x.copy()
+    want[i + 1] = x[56 - 7 * i] + x[i * 8 + 4] + 2
+    out = roads.run(tilelang.compile(main), {"X": x}, text=False)
+    np.testing.assert_array_equal(out["X"], want)

@@ -130,3 +130,57 @@ def test_rows_of_one_value(dtype):
     want = np.zeros((N, M), dtype)
     want[places] = (a > np.arange(N))[:, None]
     np.testing.assert_array_equal(out["Z"], want)
+
+
+PLACES = {
+    "in front of the last": lambda i: T.max(i - 1, 0), "pairs": lambda i: i // 2 + 10, "from in front": lambda i: i // 2 - 3,
+    "neighbours": lambda i: i ^ 1, "chosen": lambda i: T.if_then_else(i < 5, i, i + 1), "squares": lambda i: i * i % 40,
+}  # fmt: skip
+PLACES_NUMPY = {
+    "in front of the last": lambda i: np.maximum(i - 1, 0), "pairs": lambda i: i // 2 + 10, "from in front": lambda i: i // 2 - 3,
+    "neighbours": lambda i: i ^ 1, "chosen": lambda i: np.where(i < 5, i, i + 1), "squares": lambda i: i * i % 40,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place, width, guarded", [(p, w, (k + n) % 2 == 0) for k, p in enumerate(PLACES) for n, w in enumerate((1, 8))])
+def test_arithmetic_that_leaves_a_tensor_loaded_whole(place, width, guarded):
+    """What is outside reads zero, though no single transfer ends there; under a bound of the store, nothing outside is read at all."""
+    size, block, dtype = 19, 32, "float32" if width == 1 else "int8"
+
+    @T.prim_func
+    def main(X: T.Tensor((size, width), dtype), Y: T.Tensor((2 * block, width), dtype)):
+        with T.Kernel(2) as b:
+            for i, j in T.Parallel(block, width):
+                if b * block + i < (size if guarded else 2 * block):
+                    Y[b * block + i, j] = X[PLACES[place](b * block + i), j]
+
+    x = np.random.default_rng(0).integers(1, 99, (size, width)).astype(dtype)
+    at = PLACES_NUMPY[place](np.arange(2 * block))
+    want = np.where(((at >= 0) & (at < size))[:, None], x[np.clip(at, 0, size - 1)], 0)
+    if guarded:
+        want[size:] = 7
+    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.full((2 * block, width), 7, dtype)}, text=False)
+    np.testing.assert_array_equal(out["Y"], want)
+
+
+@pytest.mark.parametrize("width", [1, 8, 128])
+def test_arithmetic_that_leaves_a_tensor_under_a_condition(width):
+    """A condition keeps what data chooses inside of a tensor; what arithmetic reads outside of it is zero there, too."""
+    size, block = 19_000, 32
+
+    @T.prim_func
+    def main(X: T.Tensor((size, width), "float32"), I: T.Tensor((block,), "int32"), Y: T.Tensor((block, width), "float32"), Z: T.Tensor((block, width), "float32")):
+        with T.Kernel(1) as _:
+            for i, j in T.Parallel(block, width):
+                if i % 3 != 1:
+                    Y[i, j] = X[i // 2 + size - 9, j]
+                    Z[i, j] = X[I[i], j]
+
+    rng, i = np.random.default_rng(0), np.arange(block)
+    x = rng.integers(1, 99, (size, width)).astype(np.float32)
+    chosen = np.where(i % 3 != 1, rng.integers(0, size, block), -7).astype(np.int32)
+    arrays = {"X": x, "I": chosen, "Y": np.full((block, width), 5, np.float32), "Z": np.full((block, width), 5, np.float32)}
+    out = roads.run(tilelang.compile(main), arrays, text=False)
+    at, runs = i // 2 + size - 9, (i % 3 != 1)[:, None]
+    np.testing.assert_array_equal(out["Y"], np.where(runs, np.where((at < size)[:, None], x[np.minimum(at, size - 1)], 0), 5))
+    np.testing.assert_array_equal(out["Z"], np.where(runs, x[np.maximum(chosen, 0)], 5))

@@ -459,3 +459,36 @@ def test_what_all_iterations_use_is_no_reason_to_cut():
                     C[bx * 512 + i] += X[k] * T.cos(0.1 * ((bx * 512 + i) * k % n))
 
     assert loops_around_transfers(tilelang.compile(main)) <= 2
+
+
+#: What block b updates of a (8, 40) tensor; True if these are whole rows.
+SELECTIONS = {
+    "rows, remainder": (lambda i, j, b: i % 4 == b, True),
+    "rows, limits": (lambda i, j, b: T.And(i >= b * 2, i < b * 2 + 2), True),
+    "rows, data": (None, True),
+    "elements, remainder": (lambda i, j, b: (i + j) % 4 == b, False),
+    "elements, limits": (lambda i, j, b: T.And(j >= b * 10, j < b * 10 + 10), False),
+    "one block": (lambda i, j, b: T.And(i >= 5, b == 0), True),
+}
+
+
+@pytest.mark.parametrize("kind", SELECTIONS)
+def test_updates_in_place_load_what_they_store(kind):
+    """The elements between are those of blocks that are storing to them."""
+    condition, rows = SELECTIONS[kind]
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 40), "float32"), B: T.Tensor((8, 40), "float32"), M: T.Tensor((8,), "int32")):
+        with T.Kernel(4) as bx:
+            for i, j in T.Parallel(8, 40):
+                if M[i] == bx if condition is None else condition(i, j, bx):
+                    x = A[i, j] * 2
+                    A[i, j] = x + B[i, j]
+
+    a, b = np.random.default_rng(0).integers(-4, 5, (2, 8, 40)).astype(np.float32)
+    m = np.array([0, 4, 2, 2, 1, 3, 7, 0], np.int32)
+    changed = {"rows, data": m < 4, "one block": np.arange(8) >= 5}.get(kind, m >= 0)
+    kernel = tilelang.compile(main)
+    out = roads.run(kernel, {"A": a, "B": b, "M": m}, text=False)
+    np.testing.assert_array_equal(out["A"], np.where(changed[:, None], a * 2 + b, a))
+    assert slow_warnings(kernel) == (not rows)

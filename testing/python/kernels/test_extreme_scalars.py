@@ -7,6 +7,9 @@ import roads
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.codegen.signs import Known
+from tilelang_ascend.ir import sym, tirx
+from tilelang_ascend.sim import integers
 
 N = 64
 MOST = 2**31 - 1
@@ -146,3 +149,58 @@ def test_powers_with_extreme_exponents(exponent):
     out = roads.run(tilelang.compile(main), {"A": x, "B": np.zeros(12, np.float32)})["B"]
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(out, np.power(x, np.float32(exponent)))
+
+
+HASHES = {
+    "remainder": lambda i: i * 1103515245 % 16,
+    "quotient": lambda i: (i * 1103515245 + 12345) // 7,
+    "power": lambda i: i * i * i * i * i * i // 3 % 7,
+    "element": lambda i: (i * 1103515245 + (1 << 30)) % 1000,
+}
+
+
+@pytest.mark.parametrize("length", ["constant", "run time"])
+@pytest.mark.parametrize("name", HASHES)
+def test_products_of_a_loop_variable_wrap_before_they_are_divided(name, length):
+    """Loop variables are not negative, a product with a factor of a hash may be: divisions still round down."""
+    n = 40
+
+    @T.prim_func
+    def main(Y: T.Tensor((n,), "int32"), count: T.int32):
+        with T.Kernel(1):
+            for i in T.serial(n if length == "constant" else count):
+                Y[i] = HASHES[name](i)
+
+    want = np.zeros(n, np.int32)
+    with np.errstate(over="ignore"):
+        for i in range(n):
+            want[i] = HASHES[name](np.int32(i))
+    out = roads.run(tilelang.compile(main), {"Y": np.zeros(n, np.int32)}, {"count": n}, text=length == "constant")
+    np.testing.assert_array_equal(out["Y"], want)
+
+
+def test_sums_of_scalars_wrap():
+    """int32 scalars have 32 bits wherever they are used: made longer, divided, or as the zero of another dtype."""
+    x = np.array([0, 1, 5, -1, -7, 2**31 - 1, -(2**31)], np.int32)
+
+    @T.prim_func
+    def main(X: T.Tensor((len(x),), "int32"), Y: T.Tensor((4, len(x)), "int64"), s: T.int32):
+        with T.Kernel(1):
+            for i in T.serial(len(x)):
+                Y[0, i] = T.cast(X[i] - T.int32(-(2**31)), "int64")
+                Y[1, i] = T.cast(X[i] + T.int32(2**31 - 1), "int64") + T.int64(1)
+                Y[2, i] = T.cast(T.truncmod(X[i] * T.int32(1103515245), s | T.int32(1)), "int64")
+                Y[3, i] = T.cast(X[i] + T.reinterpret("int32", T.uint32(0)), "int64")
+
+    wrap = lambda v: (np.asarray(v) + 2**31) % 2**32 - 2**31  # noqa: E731
+    wide = x.astype(np.int64)
+    want = [wrap(wide + 2**31), wrap(wide + 2**31 - 1) + 1, np.fmod(wrap(wide * 1103515245), 5), wide]
+    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros((4, len(x)), np.int64)}, {"s": 5})
+    np.testing.assert_array_equal(out["Y"], want)
+
+
+
+def test_a_difference_that_is_zero():
+    """Sums that wrap are made in 64 bits; TVM's simplifier finds that this one is 2**32 there, which it did not convert."""
+    a = tirx.Var("a", "int32")
+    sym.Analyzer().bind(tirx.Var("x", "int32"), integers.rewrite(tirx.Sub(a, a), Known(), wraps=True))

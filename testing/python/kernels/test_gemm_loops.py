@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import roads
 
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
 from tilelang_ascend.errors import UnsupportedConstruct
 
 CHOSEN = [
@@ -57,3 +59,30 @@ def _holds_or_says_why(case):
         check(case)
     except UnsupportedConstruct as error:
         assert case.read == "in place" and "which vector statements have changed" in str(error), str(error)
+
+
+@pytest.mark.parametrize("clears", [(True, True), (False, True), (True, False), (False, False)], ids=str)
+def test_two_products_in_one_step(clears):
+    """What the first gemm of an iteration adds is lost where the second one starts from zero: in one step, however K is divided."""
+    M, step, trips = 16, 16, 8
+
+    @T.prim_func
+    def main(A: T.Tensor((2, M, step * trips), "float16"), B: T.Tensor((step * trips, M), "float16"), C: T.Tensor((M, M), "float32")):
+        with T.Kernel(1) as _:
+            a, other, b = T.alloc_shared((M, step), "float16"), T.alloc_shared((M, step), "float16"), T.alloc_shared((step, M), "float16")
+            c = T.alloc_fragment((M, M), "float32")
+            T.clear(c)
+            for k in T.Pipelined(trips, num_stages=2):
+                T.copy(A[0, 0, k * step], a)
+                T.copy(A[1, 0, k * step], other)
+                T.copy(B[k * step, 0], b)
+                T.gemm(a, b, c, clear_accum=(k == 0) if clears[0] else False)
+                T.gemm(other, b, c, clear_accum=(k == 0) if clears[1] else False)
+            T.copy(c, C)
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((2, M, step * trips), (step * trips, M)))
+    out = roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((M, M), np.float32)}, text=False)
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    first = a[0] @ b - (a[0, :, :step] @ b[:step] if clears[1] else 0)
+    np.testing.assert_array_equal(out["C"], first + a[1] @ b)

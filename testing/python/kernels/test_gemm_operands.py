@@ -132,11 +132,6 @@ def odd_column(A, B, C, a, b, acc):
     T.copy(acc, C)
 
 
-def batch(A, B, C, a, b, acc):
-    T.gemm(a[1, 0:N, 0:N], b, acc, clear_accum=True)
-    T.copy(acc, C)
-
-
 FP8 = {"a": "float8_e4m3fn", "b": "float8_e4m3fn"}
 REFUSED = [
     (changed, {}, "T.gemm(a, b, acc)", "product is added to 'acc', which vector statements have changed", "clear_accum=True"),
@@ -145,7 +140,6 @@ REFUSED = [
     (started, {}, "T.fill(acc, 3.0)", "accumulator 'acc' starts from 3.0; a gemm can only start from zero", "add the value"),
     (from_memory, {}, "T.gemm(A, b, acc)", "T.gemm works on tiles; A = A (32x32 float16) is in global memory", "T.alloc_shared"),
     (odd_column, {}, "T.gemm", "B starts at column 3 of its tile", "multiple of 16"),
-    (batch, {"shape": (2, N, N)}, "T.alloc_shared", "has the shape (2, 32, 32)", "one matrix at a time"),
     (plain, FP8, "T.gemm", "the cube core of Ascend910B1 does not multiply float8_e4m3fn", "T.copy converts"),
     (plain, {"a": "int8", "b": "int8"}, "T.gemm", "gemm of int8 accumulates in int32, here C is float32", "declare C as int32"),
 ]

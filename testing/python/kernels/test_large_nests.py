@@ -55,8 +55,8 @@ def nest(*extents):
 
 def parts(func) -> list:
     """Extents of all nests, in order."""
-    from tilelang_ascend.analysis.tile_uses import is_parallel
     from tilelang_ascend.ir import For, children
+    from tilelang_ascend.tile.uses import is_parallel
 
     found = []
 
@@ -138,3 +138,32 @@ def test_parts_have_their_own_variables():
     out = roads.run(cut_with_variables(m, n), {"X": x, "I": index, "C": before})
     before[:, ::2] = 2 * np.arange(m)[:, None] & x[index]
     np.testing.assert_array_equal(out["C"], before)
+
+
+@pytest.mark.parametrize("where", ["tile", "tensor"])
+def test_an_extent_that_is_an_element_of_a_tensor(where):
+    """It is read once, in front of the nest."""
+
+    @T.prim_func
+    def main(A: T.Tensor((5, 16), "float32"), Count: T.Tensor((5,), "int32"), B: T.Tensor((5, 16), "float32")):
+        with T.Kernel(1) as _:
+            row = T.alloc_shared((16,), "float32")
+            T.clear(row)
+            for k in T.serial(5):
+                for i in T.Parallel(Count[k]):
+                    if where == "tile":
+                        row[i] = A[k, i]
+                    else:
+                        B[k, i] = A[k, i]
+                        if i == 0:
+                            Count[k] = 0
+                if where == "tile":
+                    T.copy(row, B[k, 0])
+
+    a = np.random.default_rng(0).standard_normal((5, 16)).astype(np.float32)
+    count, row, want = np.array([16, 5, 0, 9, 1], np.int32), np.zeros(16, np.float32), np.zeros((5, 16), np.float32)
+    for k, n in enumerate(count):
+        row[:n] = a[k, :n]
+        want[k, : (16 if where == "tile" else n)] = row[: (16 if where == "tile" else n)]
+    out = roads.run(tilelang.compile(main), {"A": a, "Count": count, "B": np.zeros((5, 16), np.float32)}, text=False)
+    np.testing.assert_array_equal(out["B"], want)

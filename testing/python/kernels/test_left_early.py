@@ -8,7 +8,6 @@ import roads
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.errors import UnsupportedConstruct
 
 N, STEPS = 64, 4
 
@@ -207,9 +206,10 @@ def test_a_load_of_some_blocks_stays_theirs():
         np.testing.assert_array_equal(out["C"], np.where(np.arange(100)[:, None] < n, X * W, X))
 
 
-def test_a_loop_in_which_no_flag_keeps_the_cores_in_step_is_named():
+@pytest.mark.parametrize("F", [(0, 1), (1, 0), (1, 1)], ids=str)
+def test_a_break_in_one_branch_and_a_product_in_the_other(F):
     @T.prim_func
-    def kernel(X: T.Tensor((32, 160), "float16"), F: T.Tensor((8,), "int32"), Y: T.Tensor((32, 32), "float32")):
+    def kernel(X: T.Tensor((32, 160), "float16"), F: T.Tensor((2,), "int32"), Y: T.Tensor((32, 32), "float32")):
         with T.Kernel(1):
             a, c = T.alloc_shared((32, 32), "float16"), T.alloc_fragment((32, 32), "float32")
             T.clear(a)
@@ -217,12 +217,127 @@ def test_a_loop_in_which_no_flag_keeps_the_cores_in_step_is_named():
             for k in T.Pipelined(4, num_stages=3):
                 T.copy(X[0:32, k * 32 + 8 : k * 32 + 32], a[:, 8:32])
                 for _ in T.Pipelined(2, num_stages=2):
-                    if F[7] == 0:
+                    if F[0] == 0:
                         T.gemm(a, a, c, transpose_A=True, transpose_B=True, clear_accum=True)
                     else:
-                        if F[3] == 0:
+                        if F[1] == 0:
                             break
             T.copy(c, Y)
 
-    with pytest.raises(UnsupportedConstruct, match="(?s)test_left_early.py:.*break or continue in this loop.*for _ in T.Pipelined"):
-        tilelang.compile(kernel)
+    X = np.random.default_rng(0).integers(-1, 2, (32, 160)).astype(np.float16)
+    a = X[:, 96:128].astype(np.float32) * (np.arange(32) >= 8)
+    out = roads.run(tilelang.compile(kernel), {"X": X, "F": np.array(F, np.int32), "Y": np.ones((32, 32), np.float32)}, text=False)
+    np.testing.assert_array_equal(out["Y"], (a @ a).T * (F[0] == 0))
+
+
+JUMPS = ("a jump behind a jump", "a jump in two branches", "a loop and a jump in one branch", "the inner loop is left")
+
+
+def cores_apart(kind):
+    """Flags do not keep the cores in step around these jumps: conditions take their place."""
+
+    @T.prim_func
+    def main(A: T.Tensor((STEPS, 16, 16), "float16"), M: T.Tensor((STEPS,), "int32"), C: T.Tensor((16, 16), "float32")):
+        with T.Kernel(1) as _:
+            a, b = T.alloc_shared((16, 16), "float16"), T.alloc_shared((16, 16), "float16")
+            c, s = T.alloc_fragment((16, 16), "float32"), T.alloc_fragment((16, 16), "float32")
+            again = T.alloc_var("int32")
+            T.clear(s)
+            T.clear(c)
+            T.fill(b, 1)
+            for k in T.serial(STEPS):
+                if kind == "a jump behind a jump":
+                    if M[k] == 0:
+                        break
+                    if M[k] == 2:
+                        for i, j in T.Parallel(16, 16):
+                            b[i, j] = s[i, j]
+                        T.gemm(b, b, c, clear_accum=True)
+                    if M[k] == 1:
+                        continue
+                    T.copy(A[k, 0, 0], a)
+                    T.gemm(a, b, c, clear_accum=True)
+                elif kind == "a jump in two branches":
+                    if M[k] == 0:
+                        break
+                    if M[k] >= 2:
+                        for i, j in T.Parallel(16, 16):
+                            s[i, j] = s[i, j] + c[i, j]
+                        if M[k] == 3:
+                            continue
+                        T.copy(A[k, 0, 0], a)
+                        T.gemm(a, b, c, clear_accum=True)
+                elif kind == "a loop and a jump in one branch":
+                    if M[k] == 1:
+                        for i, j in T.Parallel(16, 16):
+                            s[i, j] = s[i, j] + c[i, j]
+                            b[i, j] = 2
+                        if M[k] >= 1:
+                            break
+                    for _ in T.serial(M[k]):
+                        T.copy(A[k, 0, 0], a)
+                        T.gemm(a, b, c)
+                else:
+                    again = 0
+                    while again < 2:
+                        again += 1
+                        for r in T.serial(2):
+                            if M[k] + r == 2:
+                                continue
+                            for i, j in T.Parallel(16, 16):
+                                s[i, j] = s[i, j] + c[i, j]
+                            if M[k] + r == 3:
+                                break
+                        if M[k] == again:
+                            break
+                    T.copy(A[k, 0, 0], a)
+                    T.gemm(a, b, c)
+            for i, j in T.Parallel(16, 16):
+                s[i, j] = s[i, j] + c[i, j]
+            T.copy(s, C)
+
+    return tilelang.compile(main)
+
+
+def cores_together(kind, A, M):
+    """What `cores_apart` means."""
+    A = A.astype(np.float32)
+    s, c, b = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32), np.ones((16, 16), np.float32)
+    for a, m in zip(A, M):
+        if kind == "a jump behind a jump":
+            if m == 0:
+                break
+            if m == 2:
+                b = s.copy()
+            if m != 1:
+                c = a @ b
+        elif kind == "a jump in two branches":
+            if m == 0:
+                break
+            if m >= 2:
+                s, c = s + c, a @ b if m == 2 else c
+        elif kind == "a loop and a jump in one branch":
+            if m == 1:
+                s = s + c
+                break
+            c = c + m * (a @ b)
+        else:
+            for again in (1, 2):
+                for r in range(2):
+                    if m + r != 2:
+                        s = s + c
+                        if m + r == 3:
+                            break
+                if m == again:
+                    break
+            c = c + a @ b
+    return s + c
+
+
+@pytest.mark.parametrize("kind", JUMPS)
+def test_jumps_around_which_no_flag_keeps_the_cores_in_step(kind):
+    kernel, rng = cores_apart(kind), np.random.default_rng(0)
+    for n, M in enumerate([(2, 1, 3, 2), (2, 0, 2, 2), (3, 2, 2, 1)]):
+        A = rng.integers(-1, 2, (STEPS, 16, 16)).astype(np.float16)
+        out = roads.run(kernel, {"A": A, "M": np.array(M, np.int32), "C": np.ones((16, 16), np.float32)}, text=n == 0)
+        np.testing.assert_array_equal(out["C"], cores_together(kind, A, M))

@@ -131,3 +131,32 @@ def test_an_operand_copied_into_a_part_keeps_the_rest():
     p = np.concatenate([a[:16] + 1, w * 2]).astype(np.float32)
     np.testing.assert_array_equal(out["P"], p)
     np.testing.assert_array_equal(out["Y"], p @ p)
+
+
+def test_products_of_one_tile_in_branches_of_a_branch():
+    """How many flags between the cores are up depends on the branches taken; that no more than two are does not."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((4, 16, 16), "float16"), M: T.Tensor((4,), "int32"), Y: T.Tensor((16, 16), "float32")):
+        with T.Kernel(1):
+            x, h = T.alloc_shared((16, 16), "float16"), T.alloc_shared((16, 16), "float16")
+            c = T.alloc_fragment((16, 16), "float32")
+            T.clear(c)
+            for k in T.serial(4):
+                T.copy(X[k, 0, 0], x)
+                if M[k] != 0:
+                    if M[k] == 2:
+                        for i, j in T.Parallel(16, 16):
+                            h[i, j] = x[i, j] + 1
+                        T.gemm(h, h, c)
+                    if M[k] != 1:
+                        for i, j in T.Parallel(16, 16):
+                            h[i, j] = x[i, j] * 2
+                        T.gemm(h, h, c)
+            T.copy(c, Y)
+
+    X = np.random.default_rng(5).integers(-1, 2, (4, 16, 16)).astype(np.float32)
+    for n, M in enumerate([(2, 0, 1, 3), (2, 2, 2, 2)]):
+        y = sum(((x + 1) @ (x + 1)) * (m == 2) + 4 * x @ x * (m > 1) for x, m in zip(X, M))
+        arrays = {"X": X.astype(np.float16), "M": np.array(M, np.int32), "Y": np.zeros((16, 16), np.float32)}
+        np.testing.assert_array_equal(roads.run(tilelang.compile(kernel), arrays, text=n == 0)["Y"], y)

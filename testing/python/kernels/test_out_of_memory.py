@@ -85,10 +85,10 @@ def huge(kind, n):
 
 def passes_run(kernel, monkeypatch):
     """How many attempts at lowering a kernel that does not fit takes."""
-    from tilelang_ascend.transform import pipeline
+    from tilelang_ascend.transform import fit
 
     attempts = []
-    monkeypatch.setattr(pipeline, "_attempt", lambda *args: attempts.append(args))
+    monkeypatch.setattr(fit, "attempt", lambda *args: attempts.append(args))
     with pytest.raises(OutOfMemory) as error:
         tilelang.compile(kernel)
     return attempts, error.value

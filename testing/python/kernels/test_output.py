@@ -41,6 +41,19 @@ def test_every_block_prints_once_in_order():
     assert lines == expected
 
 
+def test_texts_that_mean_something_else_in_c():
+    """Percent signs that begin no conversion, and trigraphs."""
+
+    @T.prim_func
+    def k(X: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            T.printf("50%\n100%-\nwhat??/\n%d of 3%", X[1])
+
+    compiled = tilelang.compile(k)
+    assert printed(compiled, {"X": np.arange(4, dtype=np.int32)}) == ["[AIV 0] 50%", "[AIV 0] 100%-", "[AIV 0] what??/", "[AIV 0] 1 of 3%"]
+    assert r'"50%%\n100%%-\nwhat\?\?/\n%d of 3%%"' in compiled.artifact.kernel_source
+
+
 def test_a_tile_is_printed_after_the_instructions_that_make_it():
     @T.prim_func
     def k(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
@@ -223,8 +236,10 @@ def test_output_beyond_the_buffer_of_a_core_is_reported():
         (lambda x: T.printf("%d %d", x), "more than the 1 values given"),
         (lambda x: T.printf("%d", x, x), "takes 1 values, 2 are given"),
         (lambda x: T.printf("%p", x), "conversion %p is not available"),
+        (lambda x: T.printf("a\0b"), "contains a NUL character"),
+        (lambda x: T.print(x, "a\0b"), "contains a NUL character"),
     ],
-    ids=["float", "int", "few", "many", "kind"],
+    ids=["float", "int", "few", "many", "kind", "nul", "nul in a message"],
 )
 def test_formats_are_checked(call, message):
     with pytest.raises(tilelang.errors.InvalidArgument, match=message):

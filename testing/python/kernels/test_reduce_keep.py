@@ -97,7 +97,7 @@ def kinds_of(src, dst):
 
 
 PAIRS = [(s, d) for s in (*FLOATS, *INTEGERS) for d in (*FLOATS, *INTEGERS)]
-COMMON = [("float16", "float32"), ("bfloat16", "float32"), ("int8", "int32"), ("uint8", "int32"), ("int16", "int64"), ("float16", "bfloat16"),
+COMMON = [("float16", "float32"), ("bfloat16", "float32"), ("int8", "int32"), ("uint8", "int32"), ("float16", "bfloat16"),
           ("int8", "float32"), ("float8_e4m3fn", "float32"), ("float8_e5m2", "float16"), ("int32", "uint32"), ("float32", "int8"), ("int32", "int16")]  # fmt: skip
 
 

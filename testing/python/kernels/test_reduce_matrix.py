@@ -227,7 +227,7 @@ def test_scans(dtype, shape, dim, reverse):
 
 @pytest.mark.parametrize(
     "op, dtype, replication", [("sum", "float32", "all"), ("max", "float16", "none"), ("min", "int32", None), ("sum", "int64", "all"), ("max", "int64", None),
-     ("max", "uint32", None), ("sum", "uint16", None)]
+     ("max", "uint32", None), ("sum", "uint16", None), ("bitand", "int32", None), ("bitor", "uint8", None), ("bitxor", "int64", None), ("bitxor", "int16", None)]
 )
 def test_reducers_over_steps(op, dtype, replication):
     """Several T.Parallel nests, in a loop, accumulate into a row, a column and a single element."""
@@ -258,11 +258,12 @@ def test_reducers_over_steps(op, dtype, replication):
             T.copy(one, E)
 
     x = values((3, 9, 40), dtype)
+    x = x | 64 if op == "bitand" else x
     arrays = {"X": x, **{n: np.zeros(s, dtype) for n, s in (("R", 9), ("C", 40), ("E", 1))}}
     kernel = tilelang.compile(main)
     out = roads.run(kernel, arrays, text=False)
     for name, axes, length in (("R", (0, 2), 120), ("C", (0, 1), 27), ("E", None, 1080)):
-        want = NUMPY[op](x.astype(np.float64), axis=axes)
+        want = NUMPY[op](x if op.startswith("bit") else x.astype(np.float64), axis=axes)
         want = want % 65536 if dtype == "uint16" else want
         limits = tolerance(dtype, op, length)
         np.testing.assert_allclose(out[name].astype(np.float64).reshape(np.shape(want)), want, **limits)

@@ -9,7 +9,6 @@ from programs import matmul
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.errors import UnsupportedConstruct
 from tilelang_ascend.runtime.dtypes import numpy_dtype
 
 
@@ -69,12 +68,7 @@ def test_one_tile_read_both_ways(target):
     np.testing.assert_array_equal(out["C"], x @ x)
 
 
-@pytest.mark.parametrize(
-    "dtype, accum, target, chip", [("int8", "int32", "a2", "Ascend910B1"), ("float32", "float32", "a5", "Ascend950PR_958x")]
-)
-def test_what_no_load_transposes_is_refused(dtype, accum, target, chip):
-    with pytest.raises(UnsupportedConstruct) as caught:
-        product(32, 32, 32, (32, 32, 32), True, False, dtype, accum, target)
-    bits = 8 if dtype == "int8" else 32
-    assert f"{dtype} with K along the rows of A: {chip} has no load that transposes {bits}-bit elements into L0A" in str(caught.value)
-    assert caught.value.hint == "store A as [M, K] and drop transpose_A" and "T.gemm" in caught.value.location.source
+@pytest.mark.parametrize("dtype, accum, target", [("int8", "int32", "a2"), ("float32", "float32", "a5"), ("float8_e4m3fn", "float32", "a5")])
+@pytest.mark.parametrize("sizes, tiles", [SHAPES[0], SHAPES[2]])
+def test_what_no_load_transposes_is_transposed_in_a_tile(dtype, accum, target, sizes, tiles):
+    check(*sizes, tiles, True, False, dtype, accum, target)

@@ -155,3 +155,22 @@ def test_odd_rows_chosen_by_data():
     product, i, out, _ = run(body)
     want = np.concatenate([product[i[:15]], np.full((N - 15, N), 7)])
     np.testing.assert_array_equal(out["C"], np.concatenate([want, want]))
+
+
+def test_products_that_never_happen():
+    """The loop around the product has no iterations, which is known only after the rows were divided: both cores of the block still run."""
+
+    @T.prim_func
+    def main(X: T.Tensor((16, 32), "float16"), Y: T.Tensor((16, 32), "float32")):
+        with T.Kernel(1) as bx:
+            c = T.alloc_fragment((16, 32), "float32")
+            a, b = T.alloc_shared((16, 16), "bfloat16"), T.alloc_shared((16, 32), "bfloat16")
+            T.copy(X, c)
+            for k in T.serial(T.min(bx, 8)):
+                T.gemm(a, b, c, clear_accum=k == 0)
+            for i, j in T.Parallel(16, 32):
+                Y[i, j] = c[i, j]
+
+    x = np.arange(512).reshape(16, 32).astype(np.float16)
+    got = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros((16, 32), np.float32)})
+    np.testing.assert_array_equal(got["Y"], x.astype(np.float32))

@@ -18,7 +18,14 @@ import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend import cache
 from tilelang_ascend.cache import key
-from tilelang_ascend.errors import ArgumentValueError, CompileError, InvalidKernel, TargetError, TilelangAscendError
+from tilelang_ascend.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    CompileError,
+    InvalidKernel,
+    TargetError,
+    TilelangAscendError,
+)
 from tilelang_ascend.jit.hooks import on_build
 from tilelang_ascend.profiler import bench, do_bench
 from tilelang_ascend.store import Store
@@ -82,9 +89,37 @@ def test_eager_call_runs_and_follows_the_shapes():
         x = torch.randn(shape)
         assert torch.equal(eager_scale(x), x * 2)
     assert torch.equal(eager_scale(x, factor=3.0), x * 3)
+    assert torch.equal(eager_scale(x, __return_kernel=True)(x), x * 2)
     kernel = eager_scale.compile(M=5, N=64)
     assert torch.equal(kernel(x), x * 2)
     assert "scale" in eager_scale.get_kernel_source(M=5, N=64)
+
+
+ROWS = T.dynamic("ROWS")
+
+
+@tilelang.jit
+def annotated(A: T.Tensor((ROWS, 16), "float32"), s: T.float32, block: int = 8):
+    K = T.const("K")
+    B = T.empty((ROWS, 16), "float32")
+    with T.Kernel(T.ceildiv(ROWS, block)) as bx:
+        t = T.alloc_fragment((block, 16), "float32")
+        T.copy(A[bx * block, 0], t)
+        for i, j in T.Parallel(block, 16):
+            t[i, j] = t[i, j] * s + K
+        T.copy(t, B[bx * block, 0])
+    return B
+
+
+def test_an_eager_kernel_without_tensors():
+    x = torch.randn(20, 16)
+    kernels = [annotated.compile(K=3, ROWS=20), *annotated.par_compile([{"K": 3}, {"K": 3, "ROWS": 7, "block": 4}])]
+    for kernel in kernels:
+        assert torch.allclose(kernel(x, 2.0), x * 2 + 3)
+    assert "annotated" in annotated.get_kernel_source(K=3)
+    assert [p.name for p in annotated.get_tir(K=4, ROWS=20).params] == ["A", "s", "B"]
+    with pytest.raises(ArgumentTypeError, match="missing argument 's'"):
+        annotated(x, K=3)
 
 
 def test_numpy_in_numpy_out():
@@ -174,6 +209,7 @@ def test_layout_hints_of_gpu_kernels_are_accepted():
             T.use_swizzle(panel_size=10)
             tile = T.alloc_shared((64, 64), "float16")
             T.annotate_layout({tile: tilelang.layout.make_swizzled_layout(tile)})
+            T.annotate_layout({tile: T.make_mma_swizzle_layout(tile, is_smooth=True)})
             T.copy(A, tile)
             T.copy(tile, B)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from harness import Lab
 
-from tilelang_ascend.ir import full_region, tile_op
+from tilelang_ascend.ir import full_region
+from tilelang_ascend.tile import tile_op
 from tilelang_ascend.tileop.reduce import lower_reduce
 
 RNG = np.random.default_rng(1)

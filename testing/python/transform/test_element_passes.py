@@ -4,7 +4,6 @@ import math
 
 import tilelang_ascend.language as T
 from tilelang_ascend import arch
-from tilelang_ascend.analysis.tile_uses import loads_in, on_chip
 from tilelang_ascend.ir import (
     AllocBuffer,
     Bind,
@@ -17,8 +16,9 @@ from tilelang_ascend.ir import (
     scope_of,
     statements,
     structural_equal,
-    verify_tile,
 )
+from tilelang_ascend.tile.uses import loads_in, on_chip
+from tilelang_ascend.tile.verify import verify_tile
 from tilelang_ascend.transform.bind_elements import bind_elements
 from tilelang_ascend.transform.forward_elements import forward_elements
 from tilelang_ascend.transform.stage_operands import stage_operands

@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[3] / "tilelang_ascend"
 LAYERS = [
     {"errors", "env", "knobs", "log", "store", "arch", "isa"},
     {"ir", "arith", "native"},
+    {"tile"},
     {"analysis"},
     {"tileop", "transform", "codegen"},
     {"sim"},

@@ -39,6 +39,16 @@ def test_equal_expressions_share_an_atom_and_memory_reads_do_not():
     assert forms(read()) != forms(read())
 
 
+def test_conversions_that_may_wrap_are_numbers_of_their_own():
+    forms, k = LinearForms(), K.var("k")
+    forms.loop(k)
+    bytes_, signed = tirx.Cast("uint8", k + 255), tirx.Cast("int8", k + 255)
+    assert forms(tirx.Cast("int64", k)) == forms(k)
+    assert forms(bytes_) != forms(k + 255) and forms(bytes_) != forms(signed)
+    assert forms(tirx.Cast("int32", bytes_)) == forms(bytes_)
+    assert forms(bytes_).varies == forms(k).varies
+
+
 def test_lets_are_seen_through():
     forms, k, x = LinearForms(), K.var("k"), K.var("x")
     forms.loop(k)
@@ -161,6 +171,18 @@ def test_a_write_in_the_middle_makes_the_outer_pair_redundant():
         K.store_ub(K.at(z), K.at(a), 1024),
     )
     assert {p[:2] for p in pairs(func)} == {("copy_gm_to_ub", "exp"), ("exp", "copy_ub_to_gm")}
+
+
+def test_a_short_write_does_not_stand_for_a_longer_one_at_a_place_that_moves():
+    """The bytes loaded in two iterations overlap, those of the fill and of the next load do not."""
+    x, z, a, k = K.gm("x", 65536, "float32"), K.gm("z", 65536, "float32"), K.ub("a", 1024), K.var()
+    body = seq(
+        K.load_ub(K.at(a, 0, k * 8), K.at(x), 64),
+        K.store_ub(K.at(z), K.at(a, 0, k * 8), 64),
+        intrin("duplicate", K.at(a, 0, k * 8), imm(0.0, "float32"), 8),
+    )
+    found = {p[:2] for p in pairs(K.kernel([x, z], [a], loop(k, 8, body))) if p[4] == (1,)}
+    assert {("copy_gm_to_ub", "copy_gm_to_ub"), ("copy_ub_to_gm", "copy_gm_to_ub")} <= found
 
 
 def test_lanes_of_instructions():

@@ -24,9 +24,9 @@ from tilelang_ascend.ir import (
     statements,
     stmts_of,
     structural_equal,
-    tile_op,
     tirx,
 )
+from tilelang_ascend.tile import tile_op
 from tilelang_ascend.transform.drop_dead_fills import drop_dead_fills
 from tilelang_ascend.transform.fold_clears import fold_clears
 from tilelang_ascend.transform.forward_copies import forward_copies

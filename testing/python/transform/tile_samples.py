@@ -14,9 +14,9 @@ from tilelang_ascend.ir import (
     loop,
     region,
     seq,
-    tile_op,
     tirx,
 )
+from tilelang_ascend.tile import tile_op
 
 
 def ceildiv(a, b):

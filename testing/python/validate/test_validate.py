@@ -5,10 +5,11 @@ import pytest
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.ir import BufferStore, Evaluate, StmtMutator, imm, op_name, tile_op
+from tilelang_ascend.ir import BufferStore, Evaluate, StmtMutator, imm, op_name
 from tilelang_ascend.jit.build import lower_stages
 from tilelang_ascend.sim.reference import InterpreterError, TooMuchWork, execute
 from tilelang_ascend.sim.validate import validate
+from tilelang_ascend.tile import tile_op
 
 
 def scale(n=64):

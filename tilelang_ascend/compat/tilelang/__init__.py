@@ -12,6 +12,8 @@ from typing import Any
 
 import tilelang_ascend as _ours
 from tilelang_ascend import env as _env
+from tilelang_ascend import errors as _errors
+from tilelang_ascend.frontend.builder import user_location as _user_location
 
 from .. import aliases as _aliases
 from ..targets import FOREIGN_KINDS as _FOREIGN_KINDS
@@ -52,6 +54,19 @@ _ELSEWHERE = {
     "register_hip_postproc": "engine",
 }
 """Names of the package that come from one of its modules."""
+_REFUSED = {
+    **dict.fromkeys(("cuda", "rocm", "metal", "webgpu", "cpu"), "write the kernel with `tilelang.language`; --target chooses the chip"),
+    "ascend": "write the kernel with `tilelang.language`, as for a GPU: cube and vector work, memories and flags are found by the compiler",
+    **dict.fromkeys(("analysis", "ir", "tileop"), "parts of the compiler differ; `tilelang.lower` and `tilelang-ascend inspect` show every stage"),
+    "tools": "`tilelang-ascend inspect` shows stages, memory and time of a kernel",
+    "intrinsics": "T.gemm runs on the cube unit",
+    "quantize": "unpack with shifts and casts in T.Parallel, see examples/dequantize_gemm",
+    "libinfo": "there is no library to find: `tilelang_ascend.__file__` is where the package lies",
+    "DataType": "use the dtypes of `tilelang.language`, e.g. T.float16, or tvm.DataType",
+    "deprecated": "use warnings.warn",
+    "build_date": "use `tilelang.__version__`",
+}
+"""Names of the package that have no counterpart -> what to write instead."""
 
 
 def __getattr__(name: str) -> Any:
@@ -65,6 +80,8 @@ def __getattr__(name: str) -> Any:
         return tvm
     if name.startswith("__"):
         raise AttributeError(f"module 'tilelang' has no attribute {name!r}")
+    if name in _REFUSED:
+        raise _errors.UnknownName(api="tilelang", name=name, hint=_REFUSED[name], at=_user_location())
     try:
         return getattr(_ours, name)
     except AttributeError:

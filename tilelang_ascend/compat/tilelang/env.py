@@ -11,7 +11,7 @@ from tilelang_ascend import env as _env
 __all__ = ["Environment", "disable_cache", "enable_cache", "env", "is_cache_enabled"]
 
 _KNOBS = {knob.name: knob for knob in _env.KNOBS}
-_PREFIXES = ("TILELANG_", "TL_", "CUDA_", "ROCM_", "TVM_", "CUTLASS_")
+_PREFIXES = ("TILELANG_", "TL_", "CUDA_", "ROCM_", "TVM_", "CUTLASS_", "COMPOSABLE_KERNEL_", "SKIP_LOADING_")
 
 
 class Environment:
@@ -39,6 +39,26 @@ class Environment:
     def get_default_execution_backend(self) -> str:
         """Where kernels run that do not say."""
         return _env.EXECUTION_BACKEND.get()
+
+    def get_default_verbose(self) -> bool:
+        """Nothing here is verbose; `TILELANG_LOG_LEVEL` says what is printed."""
+        return False
+
+    def is_cache_globally_disabled(self) -> bool:
+        """Whether `TILELANG_DISABLE_CACHE` is set."""
+        return _env.DISABLE_CACHE.get()
+
+    def is_autotune_cache_disabled(self) -> bool:
+        """Whether every process measures anew."""
+        return _env.AUTO_TUNING_DISABLE_CACHE.get()
+
+    def should_cleanup_temp_files(self) -> bool:
+        """Compiling leaves no files behind."""
+        return True
+
+    def use_gemm_v1(self) -> bool:
+        """There is one lowering of gemm."""
+        return False
 
     def is_print_on_compilation_enabled(self) -> bool:
         """Whether every compiled kernel prints a line."""

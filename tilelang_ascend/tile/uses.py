@@ -15,31 +15,12 @@ from ..ir import (
     const_int,
     exprs,
     is_buffer_var,
-    op_name,
     scope_of,
     statements,
-    tile_op,
     walk_expr,
 )
-
-# Operand positions of every tile op: (reads, writes). A position in both is read and written.
-TILE_OP_OPERANDS = {
-    "tl.copy": ((0,), (1,)),
-    "tl.fill": ((), (0,)),
-    "tl.zero_accumulator": ((), (0,)),
-    "tl.gemm": ((0, 1, 2), (2,)),
-    "tl.reduce": ((0, 1), (1,)),
-    "tl.im2col": ((0,), (1,)),
-    "tl.cumsum": ((0,), (1,)),
-    "tl.cummax": ((0,), (1,)),
-    "tl.argsort": ((0,), (1,)),
-    "tl.atomic_add": ((0, 1), (0,)),
-    "tl.atomic_max": ((0, 1), (0,)),
-    "tl.atomic_min": ((0, 1), (0,)),
-    "tl.print": ((0,), ()),
-    "tl.printf": ((), ()),
-    "tl.device_assert": ((), ()),
-}
+from .op import Side, TileOp
+from .table import COPY, GEMM, is_op, tile_op_of, with_args
 
 #: Annotation of a loop of a nest: how many of its iterations count. Vector instructions may run all, element by element only these do.
 COUNT = "tl.count"
@@ -47,30 +28,43 @@ COUNT = "tl.count"
 #: Annotation of a nest whose iterations have to run one after the other, each from its first to its last statement; its value says why.
 IN_ORDER = "tl.in_order"
 
-#: Ops that talk to the user: they have to happen exactly once for each block of the user's grid.
-OUTPUT_OPS = ("tl.print", "tl.printf", "tl.device_assert")
-ATOMIC_OPS = ("tl.atomic_add", "tl.atomic_max", "tl.atomic_min")
-
 
 def moved_regions(stmt) -> tuple | None:
     """(source region, destination region) of a copy or of an atomic update by a tile; None for anything else."""
-    name = op_name(stmt) if isinstance(stmt, Evaluate) else None
-    if name == "tl.copy":
+    record = tile_op_of(stmt)
+    if record is COPY:
         return tuple(stmt.value.args)
-    if name in ATOMIC_OPS and isinstance(stmt.value.args[1], TensorRegion):
+    if is_atomic(stmt) and isinstance(stmt.value.args[1], TensorRegion):
         return stmt.value.args[1], stmt.value.args[0]
     return None
 
 
+def is_atomic(stmt) -> bool:
+    """True for an atomic update."""
+    record = tile_op_of(stmt)
+    return record is not None and record.combine is not None
+
+
+def work_of(stmt) -> TileOp | None:
+    """The record of a tile op that does something: reads, writes or says it."""
+    record = tile_op_of(stmt)
+    return None if record is None or record.side is Side.NONE else record
+
+
+def is_output(stmt) -> bool:
+    """True for ops that talk to the user: they have to happen exactly once for each block of the user's grid."""
+    record = tile_op_of(stmt)
+    return record is not None and record.once
+
+
 def is_element_atomic(stmt) -> bool:
     """True for an atomic update by a scalar expression."""
-    return isinstance(stmt, Evaluate) and op_name(stmt) in ATOMIC_OPS and not isinstance(stmt.value.args[1], TensorRegion)
+    return is_atomic(stmt) and not isinstance(stmt.value.args[1], TensorRegion)
 
 
 def with_regions(stmt: Evaluate, src, dst) -> Evaluate:
     """The same copy or atomic update between other regions."""
-    name = op_name(stmt)
-    return tile_op(name[3:], *((src, dst) if name == "tl.copy" else (dst, src)), span=stmt.span)
+    return with_args(stmt, (src, dst) if is_op(stmt, COPY) else (dst, src))
 
 
 @dataclass
@@ -110,9 +104,9 @@ def loads_in(expr) -> list[TensorLoad]:
 def own_uses(stmt: Stmt) -> Uses:
     """Uses of the statement itself, without its children."""
     uses = Uses()
-    name = op_name(stmt) if isinstance(stmt, Evaluate) else None
-    if name in TILE_OP_OPERANDS:
-        reads, writes = TILE_OP_OPERANDS[name]
+    record = work_of(stmt)
+    if record is not None:
+        reads, writes = record.reads, record.writes
         for i, arg in enumerate(stmt.value.args):
             buffer = region_buffer(arg)
             if isinstance(arg, TensorRegion):
@@ -146,7 +140,7 @@ def read_with_k_along_rows(body: Stmt) -> set:
     """Tiles that a gemm reads with K along the rows."""
     found = set()
     for s in statements(body):
-        if op_name(s) == "tl.gemm":
+        if is_op(s, GEMM):
             flags = (int(s.value.attrs["transpose_A"]), not int(s.value.attrs["transpose_B"]))
             found |= {x.source for x, k_is_row in zip(s.value.args, flags) if k_is_row}
     return found
@@ -166,7 +160,7 @@ def covers_whole(arg) -> bool:
 
 
 __all__ = [
-    "ATOMIC_OPS", "COUNT", "IN_ORDER", "OUTPUT_OPS", "TILE_OP_OPERANDS", "Uses", "covers_whole", "is_buffer_var", "is_element_atomic",
-    "is_parallel", "is_scalar_var", "loads_in", "moved_regions", "on_chip", "own_uses", "read_with_k_along_rows", "region_buffer", "uses_of",
-    "with_regions",
+    "COUNT", "IN_ORDER", "Uses", "covers_whole", "is_atomic", "is_buffer_var", "is_element_atomic", "is_output", "is_parallel",
+    "is_scalar_var", "loads_in", "moved_regions", "on_chip", "own_uses", "read_with_k_along_rows", "region_buffer", "uses_of",
+    "with_regions", "work_of",
 ]

@@ -1,0 +1,92 @@
+"""Elements of tiles as indices of copies in the pipelined body that loads them, and bounds of loops that are wider than their variables."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend import interpret
+
+RNG = np.random.default_rng(12)
+
+
+def agree(func, arrays, expected, **scalars):
+    out = roads.run(tilelang.compile(func), arrays, scalars)["Y"]
+    np.testing.assert_array_equal(out, expected)
+    own = {n: a.copy() for n, a in arrays.items()}
+    interpret.run(func, *[own[p.name] if p.name in own else scalars[p.name] for p in func.params])
+    np.testing.assert_array_equal(own["Y"], expected)
+
+
+def test_rows_chosen_by_a_tile_of_the_same_iteration():
+    @T.prim_func
+    def main(X: T.Tensor((16, 64), "float32"), I: T.Tensor((8,), "int32"), Y: T.Tensor((8, 64), "float32")):
+        with T.Kernel(1):
+            i, x = T.alloc_shared((4,), "int32"), T.alloc_shared((4, 64), "float32")
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(I[k * 4], i)
+                for r in T.serial(4):
+                    T.copy(X[i[r], 0:64], x[r, 0:64])
+                T.copy(x, Y[k * 4, 0])
+
+    x, i = RNG.integers(-9, 9, (16, 64)).astype(np.float32), RNG.permutation(16)[:8].astype(np.int32)
+    agree(main, {"X": x, "I": i, "Y": np.zeros((8, 64), np.float32)}, x[i])
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_operands_of_products_chosen_by_a_tile(rows):
+    @T.prim_func
+    def main(X: T.Tensor((16, 16, 64), "float16"), I: T.Tensor((8,), "int32"), W: T.Tensor((64, 32), "float16"), Y: T.Tensor((16, 32), "float32")):
+        with T.Kernel(1):
+            i, x = T.alloc_shared((rows,), "int32"), T.alloc_shared((16, 64), "float16")
+            w, y = T.alloc_shared((64, 32), "float16"), T.alloc_fragment((16, 32), "float32")
+            T.clear(y)
+            T.copy(W, w)
+            if rows == 8:
+                T.copy(I, i)
+            for k in T.Pipelined(8, num_stages=2):
+                if rows == 1:
+                    T.copy(I[k : k + 1], i)
+                T.copy(X[i[k if rows == 8 else 0], :, :], x)
+                T.gemm(x, w, y)
+            T.copy(y, Y)
+
+    x, w = RNG.integers(-3, 4, (16, 16, 64)).astype(np.float16), RNG.integers(-3, 4, (64, 32)).astype(np.float16)
+    i = RNG.permutation(16)[:8].astype(np.int32)
+    expected = (x[i].astype(np.float32) @ w.astype(np.float32)).sum(0)
+    agree(main, {"X": x, "I": i, "W": w, "Y": np.zeros_like(expected)}, expected)
+
+
+def test_bounds_of_64_bits():
+    @T.prim_func
+    def main(X: T.Tensor((4, 16), "float32"), L: T.Tensor((4,), "int64"), Y: T.Tensor((4, 16), "float32"), m: T.int64):
+        with T.Kernel(4) as bx:
+            x = T.alloc_fragment((16,), "float32")
+            T.copy(X[bx, 0], x)
+            n = L[bx]
+            for k in T.serial(n):
+                if k + bx < n:
+                    x[k] = x[k] + 1
+            for k in T.serial(bx, n):
+                x[k] = x[k] + 2
+            for k in range(0, m, 2):
+                x[k] = x[k] + 4
+            for k in T.Pipelined(m // 2, num_stages=2):
+                x[k] = x[k] + 8
+            for i in T.Parallel(16):
+                if i < n:
+                    x[i] = x[i] + 16
+            for i in T.Parallel(n):
+                x[i] = x[i] + 32
+            T.copy(x, Y[bx, 0])
+
+    x, lengths, m = RNG.integers(-9, 9, (4, 16)).astype(np.float32), np.array([0, 3, 16, 7]), 11
+    y = x.copy()
+    for b, n in enumerate(lengths):
+        y[b, : max(n - b, 0)] += 1
+        y[b, b:n] += 2
+        y[b, 0:m:2] += 4
+        y[b, : m // 2] += 8
+        y[b, :n] += 48
+    agree(main, {"X": x, "L": lengths, "Y": np.zeros_like(x)}, y, m=m)

@@ -1,0 +1,82 @@
+"""Casts with a direction of rounding: `T.cast(x, dtype, "rz")`.
+
+The hardware rounds floats to the nearest one; the other directions are the result of that, moved by one step where it lies on the wrong
+side. Steps are steps of the bits: neighbouring floats are neighbouring integers.
+"""
+
+from __future__ import annotations
+
+from ..errors import InvalidArgument
+from ..frontend.annotations import is_float
+from ..frontend.operators import as_scalar, cast, number, select
+from ..ir import dtype_of, itemsize, tirx
+
+MODES = ("rn", "rz", "ru", "rd", "rna")
+
+
+def check_mode(mode: str, what: str, known=MODES) -> str:
+    """`mode`, which may be empty. Raises `InvalidArgument` for others."""
+    if mode in ("", None) or mode in known:
+        return mode or ""
+    hint = "use one of: " + ", ".join(repr(m) for m in known)
+    if mode == "rs":
+        hint = "stochastic rounding needs random bits: add them to the bits of the value (T.reinterpret) and cast with 'rz'"
+    raise InvalidArgument(f"{what} does not round with {mode!r}", hint=hint)
+
+
+def rounded_cast(value, dtype: str, mode: str):
+    """The float `value` converted to `dtype`: "rn" to nearest (halves to even), "rna" (halves away from zero), "rz" towards zero, "ru" up,
+    "rd" down."""
+    x = as_scalar(value)
+    if not is_float(dtype_of(x)):
+        if is_float(dtype) and itemsize(dtype) < 8:
+            raise InvalidArgument(f"T.cast of {dtype_of(x)} to {dtype} with {mode!r}", hint="cast to float32 first; it is exact below 2**24")
+        return cast(x, dtype)
+    if not is_float(dtype):
+        return cast(_whole(cast(x, "float32"), mode), dtype)
+    if itemsize(dtype) >= itemsize(dtype_of(x)) and not itemsize(dtype) == itemsize(dtype_of(x)) == 2:
+        return cast(x, dtype)
+    return _narrowed(cast(x, "float32"), dtype, mode)
+
+
+def saturated(value, dtype: str):
+    """A float cut to the numbers of the 8-bit float `dtype`."""
+    x = cast(as_scalar(value), "float32")
+    most = number(float(tirx.max_value(dtype).value), "float32")
+    return select(x > most, most, select(x < -most, -most, x))
+
+
+def _whole(x, mode: str):
+    """A float32 rounded to a whole number."""
+    simple = {"rn": tirx.nearbyint, "rz": tirx.trunc, "ru": tirx.ceil, "rd": tirx.floor}
+    if mode in simple:
+        return simple[mode](x)
+    whole, one = tirx.trunc(x), number(1, "float32")
+    away = select(x < 0, whole - one, whole + one)
+    return select(tirx.abs(x - whole) >= number(0.5, "float32"), away, whole)
+
+
+def _narrowed(x, dtype: str, mode: str):
+    nearest = cast(x, dtype)
+    if mode == "rn":
+        return nearest
+    back, zero = cast(nearest, "float32"), number(0, "float32")
+    word = f"int{8 * itemsize(dtype)}"
+
+    def step(by: int):
+        """The neighbour of the result, away from zero or towards it."""
+        return tirx.reinterpret(dtype, cast(cast(tirx.reinterpret(word, nearest), "int32") + by, word))
+
+    outer, inner = step(1), step(-1)
+    if mode == "rz":
+        return select(tirx.abs(back) > tirx.abs(x), inner, nearest)
+    if mode == "rna":
+        size, low = tirx.abs(x), tirx.abs(back)
+        tie = tirx.And(low < size, tirx.EQ(size - low, tirx.abs(cast(outer, "float32")) - size))
+        return select(tie, outer, nearest)
+    wrong = back < x if mode == "ru" else back > x
+    away = x > zero if mode == "ru" else x < zero
+    return select(wrong, select(away, outer, inner), nearest)
+
+
+__all__ = ["MODES", "check_mode", "rounded_cast", "saturated"]

@@ -1,0 +1,93 @@
+"""The driver: runs passes, keeps what each leaves, and verifies that it is legal for its stage."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+from .. import env
+from .stages import Stage, check_stage
+
+
+@dataclass
+class Options:
+    """What a user may ask of the compiler.
+
+    max_versions: upper limit of copies of one tile (2 = double buffering, 1 = none); capacity decides below it.
+    fast_math: element functions with fewer instructions whose error grows with the argument (see `tileop/math_*.py`).
+    """
+
+    max_versions: int = 4
+    fast_math: bool = False
+
+
+@dataclass
+class Context:
+    """What passes may ask for, and what they tell the user.
+
+    keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage.
+    """
+
+    chip: Any
+    options: Options = field(default_factory=Options)
+    keep: bool = False
+    verify: bool = field(default_factory=env.VERIFY_PASSES.get)
+    stages: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    warnings: list = field(default_factory=list)
+
+    def attempt(self) -> Context:
+        """A context of its own for something that may fail or lose against another attempt."""
+        return Context(self.chip, self.options, self.keep, self.verify)
+
+    def adopt(self, other: Context) -> None:
+        """Continue with what an attempt has found."""
+        self.stages += other.stages
+        self.notes += other.notes
+        self.warnings += other.warnings
+
+    @property
+    def queue_depth(self) -> int:
+        return self.chip.queue_depth
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A function from IR to IR. `stage`: of what it leaves. `wants`: attributes of the context it is called with, besides the IR.
+    `changes`: False for checks, which return what they are given."""
+
+    run: Callable
+    stage: Stage
+    wants: tuple[str, ...] = ()
+    changes: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    @property
+    def doc(self) -> str:
+        """What it does, in one line: the head of its file."""
+        head = sys.modules[self.run.__module__].__doc__.split("\n\n")[0]
+        return " ".join(head.removeprefix(f"{self.name}: ").split())
+
+
+def run(passes, ir, context: Context, **wanted):
+    """`ir` after `passes`. `wanted`: what they ask for beyond the context."""
+    for p in passes:
+        ir = p.run(ir, *(wanted[name] if name in wanted else getattr(context, name) for name in p.wants))
+        if p.changes:
+            left(p.name, ir, p.stage, context)
+    return ir
+
+
+def left(name: str, ir, stage: Stage, context: Context) -> None:
+    """Note what a pass leaves."""
+    if context.keep:
+        context.stages.append((name, ir))
+    if context.verify:
+        check_stage(ir, stage, name)
+
+
+__all__ = ["Context", "Options", "Pass", "left", "run"]

@@ -1,0 +1,116 @@
+"""fit: versions of tiles, parts of nests and addresses, so that everything has a place.
+
+Requires: mapped Tile IR after split_rows. Ensures: Ascend IR for both cores together, without flags; every buffer has an address.
+"""
+
+from __future__ import annotations
+
+from ..errors import OutOfMemory
+from ..ir import PrimFunc
+from ..isa.base import Space
+from .cut_nests import cut_nests
+from .driver import Context, Options, Pass, left, run
+from .expand_lane_numbers import expand_lane_numbers
+from .float8_codes import float8_codes
+from .fold_clears import fold_clears
+from .hoist_invariants import hoist_invariants
+from .lower_tile_ops import lower_tile_ops
+from .plan_memory import plan_memory
+from .stages import Stage
+from .suggest_tile import suggest_tile
+from .version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
+
+# Iterations of the parts of element-wise statements whose temporaries do not fit UB: smaller ones cost more instructions.
+NEST_LANES = (8192, 2048, 512)
+
+VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries"))
+CLEARS = Pass(fold_clears, Stage.VERSIONED)
+PARTS = Pass(cut_nests, Stage.VERSIONED, ("lanes",))
+LOWER = Pass(lower_tile_ops, Stage.COMBINED)
+CODES = Pass(float8_codes, Stage.COMBINED, ("chip",))
+HOIST = Pass(hoist_invariants, Stage.COMBINED, ("chip",))
+EXPAND = Pass(expand_lane_numbers, Stage.COMBINED)
+ADDRESSES = Pass(plan_memory, Stage.COMBINED)
+FIT = (VERSIONS, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
+"""`cut_nests` only if temporaries do not fit otherwise, `hoist_invariants` only if what it moves does."""
+
+
+def fit(mapped: PrimFunc, context: Context):
+    """(function with addresses, memory map): as many versions of each tile as fit beside the temporaries.
+
+    How much room temporaries need is known when they have addresses: a second attempt uses what a careful first one left.
+
+    Raises: OutOfMemory if tiles do not fit even with single copies and in small parts.
+    """
+    chip = context.chip
+    temporaries, failure, least = estimated_temporaries(mapped), None, {}
+    for versions, lanes in _attempts(context.options):
+        if lanes is not None and failure.fields["memory"] != Space.UB.name:
+            continue
+        try:
+            chosen = attempt(mapped, context.attempt(), versions, temporaries if lanes is None else 0, lanes)
+            break
+        except OutOfMemory as error:
+            # The last plan of whole statements tells the user most about the tiles.
+            failure = error if lanes is None else failure
+            memory = error.fields["memory"]
+            least[memory] = min(least.get(memory, error.fields["needed"]), error.fields["needed"])
+    else:
+        raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
+    if lanes is None:
+        _, memory_map, versioned, _ = chosen
+        used = min(memory_map.peak(Space.UB), memory_map.total(Space.UB))
+        needed = max(0, used - versioned_bytes(versioned))
+        if needed < temporaries and _counts(mapped, versions, chip, needed) != _counts(mapped, versions, chip, temporaries):
+            try:
+                chosen = attempt(mapped, context.attempt(), versions, needed, None)
+            except OutOfMemory:
+                pass
+    planned, memory_map, _, found = chosen
+    context.adopt(found)
+    return planned, memory_map
+
+
+def _attempts(options: Options):
+    """(versions of tiles, iterations of a nest or None) in the order in which they are tried until everything fits: whole statements
+    with fewer and fewer versions, then smaller and smaller parts of statements, with double buffering first."""
+    most = max(1, options.max_versions)
+    yield from ((versions, None) for versions in range(most, 0, -1))
+    yield from ((versions, lanes) for lanes in NEST_LANES for versions in sorted({min(2, most), 1}, reverse=True))
+
+
+def _counts(mapped: PrimFunc, versions: int, chip, temporaries: int) -> list[int]:
+    return [n for n, _ in choose_versions(mapped.body, versions, chip, temporaries).values()]
+
+
+def attempt(mapped: PrimFunc, context: Context, versions: int, temporaries: int, lanes: int | None):
+    """(function with addresses, memory map, function with versions, context) of one choice.
+
+    Raises: OutOfMemory.
+    """
+    versioned = run((VERSIONS,), mapped, context, versions=versions, temporaries=temporaries)
+    tiled = run((CLEARS,) if lanes is None else (CLEARS, PARTS), versioned, context, lanes=lanes)
+    combined, warnings = lower_tile_ops(tiled, context.chip, {"fast_math": context.options.fast_math})
+    context.warnings += warnings
+    left(LOWER.name, combined, LOWER.stage, context)
+    coded = run((CODES,), combined, context)
+    hoisting = context.attempt()
+    hoisted = run((HOIST,), coded, hoisting)
+    if hoisted is not coded:
+        try:
+            planned, memory_map = _planned(hoisted, hoisting)
+            context.adopt(hoisting)
+            return planned, memory_map, versioned, context
+        except OutOfMemory:
+            pass  # Without room the loop computes it again in every iteration.
+    planned, memory_map = _planned(coded, context)
+    return planned, memory_map, versioned, context
+
+
+def _planned(ir: PrimFunc, context: Context):
+    planned, memory_map = plan_memory(run((EXPAND,), ir, context), context.chip)
+    left(ADDRESSES.name, planned, ADDRESSES.stage, context)
+    return planned, memory_map
+
+
+__all__ = ["FIT", "NEST_LANES", "attempt", "fit"]
