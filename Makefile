@@ -12,6 +12,7 @@ PY     := $(VENV)/bin/python
 JOBS   ?= 2
 
 NATIVE := CMakeLists.txt $(wildcard cmake/*) $(wildcard src/*.h src/*.cc src/*/*.h src/*/*.cc) $(wildcard tilelang_ascend/isa/*.py)
+INSTALLED := build/.installed-$(shell find tilelang_ascend -name __init__.py | LC_ALL=C sort | cksum | cut -d' ' -f1)
 
 .PHONY: run build test fuzz bench clean
 .DEFAULT_GOAL := run
@@ -42,13 +43,15 @@ $(VENV)/.requirements: pyproject.toml
 	$(PY) -m pip install -q --disable-pip-version-check "scikit-build-core>=0.10" "cmake>=3.20" ninja "apache-tvm-ffi==0.1.14.post1"
 	touch $@
 
-# The project itself, editable, and its dependencies. Configures build/ and builds the native part in it.
-build/.installed: $(VENV)/.requirements
+# The project itself, editable, and its dependencies. Configures build/ and builds the native part in it. An editable installation
+# remembers which names are modules and which are packages: it is made again when the list of packages changes.
+$(INSTALLED): $(VENV)/.requirements
 	$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e ".[test]"
+	rm -f build/.installed-*
 	touch $@
 
 # A changed Python file needs nothing; a changed native file what depends on it. A checkout loads the library from build/.
-build/.native: build/.installed $(NATIVE)
+build/.native: $(INSTALLED) $(NATIVE)
 	$(VENV)/bin/cmake --build build
 	touch $@
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
-
 # `jit` and `autotune` are sub-packages too: importing them here makes the names mean the decorators, whatever is
 # imported later.
 from .arith import cdiv, next_power_of_2
 from .autotune import AutoTuner, autotune
 from .jit import JITImpl, JITKernel, PassConfigKey, compile, jit, lower, par_compile  # noqa: A004
+from .version import __version__
 
 _LAZY = {
     "Profiler": "profiler",

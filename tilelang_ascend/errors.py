@@ -15,6 +15,8 @@ import contextlib
 import dataclasses
 import linecache
 import sys
+import sysconfig
+from pathlib import Path
 from typing import Any, Iterable, Iterator
 
 
@@ -305,3 +307,11 @@ def location_in_code(code, last_instruction: int, line: int, positions=None) -> 
             return Location(code.co_filename, first, col + 1, end_col + 1)
     text = linecache.getline(code.co_filename, line)
     return Location(code.co_filename, line, len(text) - len(text.lstrip()) + 1)
+
+
+_INSTALLED = (str(Path(__file__).resolve().parent), *{sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def is_internal(filename: str) -> bool:
+    """True for files of this package, of installed packages and of Python itself."""
+    return filename.startswith((*_INSTALLED, "<frozen "))

@@ -1,5 +1,5 @@
 /*
- * Happens-before over one unrolled execution of a kernel (tilelang_ascend/analysis/trace.py).
+ * Happens-before over one unrolled execution of a kernel (tilelang_ascend/analysis/dependence/trace.py).
  *
  * The state is one vector clock per lane (a pipe of a core): clock[p][c] = t says that all instances in column c up to trace
  * position t are complete before the next instruction of lane p starts. Where control flow joins, clocks meet (element-wise
@@ -13,7 +13,7 @@
 
 namespace tla {
 
-/*! \brief What an event is; the numbers are those of tilelang_ascend/analysis/trace.py and happens_before.py. */
+/*! \brief What an event is; the numbers are those of tilelang_ascend/analysis/dependence/trace.py and happens_before.py. */
 enum class HbKind : int64_t {
   kInstr = 0, kFork = 3, kElse = 4, kJoin = 5, kJump = 6,
   kSet = 10, kWait = 11, kBarrier = 12, kBarrierAll = 13, kCrossSet = 14, kCrossWait = 15,

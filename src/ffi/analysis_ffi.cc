@@ -32,7 +32,7 @@ std::vector<int64_t> vector_of(const TensorView& tensor) {
 
 Array<int64_t> array_of(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
 
-/*! \brief {uncovered, unsafe, broken, leftover} of a trace; the tables are those of analysis/happens_before.py. */
+/*! \brief {uncovered, unsafe, broken, leftover} of a trace; the tables are those of analysis/dependence/happens_before.py. */
 Array<Array<int64_t>> run(TensorView events, TensorView needs, TensorView lane_of, TensorView lane_core, int64_t num_keys,
                           bool forked, TensorView left_out, bool without_barriers, bool first_only, bool assume_barriers,
                           int64_t credit) {

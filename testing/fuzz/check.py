@@ -106,7 +106,8 @@ def located_refusal(error: Exception) -> bool:
 def packed_memory(lanes: int | None = None):
     """Inside, memory is used as if it were scarce: one version of each tile, addresses shared wherever live ranges allow it, and with
     `lanes` nests cut into parts of so many iterations. Kernels small enough to be run by the thousand never have to."""
-    from tilelang_ascend.transform import fit, plan_memory
+    from tilelang_ascend.transform import fit
+    from tilelang_ascend.transform.memory import plan_memory
 
     whole = fit.attempt
 

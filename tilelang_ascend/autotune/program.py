@@ -10,10 +10,10 @@ from typing import Any, Callable, Sequence
 from .. import ir, native
 from ..cache.key import kernel_key
 from ..jit.compile import declared_out_idx
-from ..jit.hooks import resolve_chip
 from ..jit.pass_config import normalize_pass_configs
 from ..jit.signature import read_signature
 from ..runtime.params import normalize_out_idx
+from ..targets import resolve_chip
 from .inputs import InputSet, InputSupply
 from .settings import CompileArgs
 
@@ -60,12 +60,12 @@ class Program:
         for name in _WITHOUT_EFFECT:
             plain = plain.without_attr(name)
         parts = {**self.options, "inputs": self.inputs.key, "machine": _machine_stamp()}
-        return kernel_key(ir.tvm.ir.save_json(plain), self.chip, parts, self.out_idx)
+        return kernel_key(ir.save_json(plain), self.chip, parts, self.out_idx)
 
     def payload(self, check: bool) -> dict[str, Any]:
         """The job for `jobs.measure`: plain data."""
         return {
-            "tile_ir": ir.tvm.ir.save_json(self.func),
+            "tile_ir": ir.save_json(self.func),
             "chip": self.chip,
             "out_idx": self.out_idx,
             "options": self.options,

@@ -9,11 +9,11 @@ from typing import Any, Callable
 import numpy as np
 
 from ..jit.build import build_artifact
+from ..jit.kernel import JITKernel
 from ..log import get_logger
 from ..profiler import Profiler
 from ..runtime import dtypes, tensors
 from ..runtime.artifact import Artifact
-from ..runtime.kernel import JITKernel
 from .measure import Measurer
 from .outcome import Outcome, Status, headline
 from .program import Program

@@ -37,9 +37,9 @@ from ..ir import (
     walk_expr,
 )
 from ..isa import CTYPES, lookup
+from ..isa.stream import is_float, scalar_dtype
 from .names import Names
 from .scalars import ADD, ATOM, MUL, ScalarText, float_literal, int_text, operand_text
-from .words import is_float, scalar_dtype
 from .writer import Writer
 
 CANN = "8.1"

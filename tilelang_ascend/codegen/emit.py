@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir import IRModule
-from .functions import core_functions
+from ..ir.functions import core_functions
 from .host import emit_host
 from .kernel import Signature, emit_kernel
 

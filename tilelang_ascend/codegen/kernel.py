@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir import IRModule, PrimFunc, dtype_of
+from ..ir.functions import core_functions, split_params
 from ..isa import CTYPES
 from .body import Body
-from .functions import core_functions, split_params
 from .names import Names
 from .scalars import HELPERS
 from .writer import Writer

@@ -7,10 +7,10 @@ from typing import Callable
 
 import numpy as np
 
+from ..analysis.index.signs import Known, is_below, is_nonnegative, is_nonzero
 from ..ir import Call, FloatImm, IntImm, TensorLoad, Var, const_int, dtype_of, itemsize, op_name, tirx
 from ..isa import CTYPES
-from .signs import Known, is_below, is_nonnegative, is_nonzero
-from .words import round_to
+from ..isa.stream import round_to
 
 # Division and remainder bind like multiplication in C++; a level of their own keeps them in parentheses next to it.
 ATOM, UNARY, MUL, DIV, ADD, SHIFT, RELATION, EQUALITY, BIT_AND, BIT_XOR, BIT_OR, AND, OR, TERNARY = range(14, 0, -1)

@@ -25,7 +25,7 @@ TARGETS: dict[str, str] = {
     "tilelang.engine.callback": f"{_FACADE}.engine",
     "tilelang.engine.param": "tilelang_ascend.runtime.params",
     "tilelang.jit": "tilelang_ascend.jit",
-    "tilelang.jit.kernel": "tilelang_ascend.runtime.kernel",
+    "tilelang.jit.kernel": "tilelang_ascend.jit.kernel",
     "tilelang.language": "tilelang_ascend.language",
     "tilelang.math": "tilelang_ascend.arith",
     "tilelang.layout.swizzle": f"{_FACADE}.layout",

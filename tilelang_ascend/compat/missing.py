@@ -15,8 +15,7 @@ import sys
 import types
 from typing import Any
 
-from ..errors import TilelangAscendError, location_in_code
-from ..tools.script import is_internal
+from ..errors import TilelangAscendError, is_internal, location_in_code
 from .packages import advice
 from .sites import guards_import, is_declaration, user_frame
 

@@ -10,7 +10,7 @@ import types
 from pathlib import Path
 from typing import Iterator
 
-from ..tools.script import is_internal
+from ..errors import is_internal
 
 _HERE = str(Path(__file__).resolve().parent)
 _PACKAGE = str(Path(_HERE).parent)

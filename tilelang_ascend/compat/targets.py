@@ -43,7 +43,7 @@ def replace_foreign(target: Any) -> Any:
 @contextlib.contextmanager
 def active() -> Iterator[None]:
     """Replace foreign targets for the time of a `with` block."""
-    from ..jit.hooks import target_rule
+    from ..targets import target_rule
 
     _told.clear()
     with target_rule(replace_foreign):

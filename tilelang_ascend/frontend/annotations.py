@@ -12,7 +12,7 @@ from typing import Any, Callable, SupportsIndex
 
 from ..errors import DtypeMismatch, InvalidArgument
 from ..ir import const_int, dtype_of, itemsize
-from .builder import user_location
+from .locations import user_location
 from .values import is_expr
 
 _ALIASES = {

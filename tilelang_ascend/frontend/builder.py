@@ -7,73 +7,26 @@ builder of this thread.
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
-from ..errors import KernelSyntaxError, Location, ScopeError, location_in_code
+from ..errors import KernelSyntaxError, Location, ScopeError
 from ..ir import (
     AllocBuffer,
     Bind,
     BufferStore,
     IntImm,
-    SourceName,
     Span,
     Var,
     as_expr,
     decl_buffer,
     seq,
     tirx,
-    tvm,
-    tvm_ffi,
 )
 from .evaluation import Evaluations
+from .locations import span_of, user_frame, user_location
 from .scopes import check_scopes
 from .values import Restart, ScalarVar
 from .values import active as _active
-
-_NOT_USER = tuple(
-    os.path.dirname(os.path.abspath(f)) + os.sep
-    for f in (os.path.dirname(os.path.abspath(__file__)), tvm.__file__, tvm_ffi.__file__)
-)
-_source_names: dict[str, SourceName] = {}
-_positions: dict[int, tuple[Any, list]] = {}  # by identity; the value keeps the code object alive
-
-
-def is_user_code(code) -> bool:
-    """True for code that is neither part of this package nor of the IR library."""
-    return not code.co_filename.startswith(_NOT_USER)
-
-
-def user_frame():
-    """The innermost frame outside this package, None if there is none."""
-    frame = sys._getframe(1)
-    while frame is not None and not is_user_code(frame.f_code):
-        frame = frame.f_back
-    return frame
-
-
-def user_location() -> Location | None:
-    """Where the user's program is: the innermost frame outside this package."""
-    frame = user_frame()
-    if frame is None:
-        return None
-    code = frame.f_code
-    entry = _positions.get(id(code))
-    if entry is None:
-        table = list(code.co_positions()) if hasattr(code, "co_positions") else None
-        entry = _positions[id(code)] = (code, table)
-    return location_in_code(code, frame.f_lasti, frame.f_lineno, entry[1])
-
-
-def span_of(where: Location | None) -> Span | None:
-    """TVM span of a location."""
-    if where is None:
-        return None
-    name = _source_names.get(where.file)
-    if name is None:
-        name = _source_names[where.file] = SourceName(where.file)
-    return Span(name, where.line, where.line, where.col, where.end_col or where.col)
 
 
 class Region:

@@ -13,13 +13,14 @@ from typing import Any, Callable
 
 from ..errors import SourceUnavailable, UnsupportedConstruct
 from . import operators
-from .builder import Builder, constant, is_user_code, user_location
+from .builder import Builder, constant
 from .containers import called
 from .control import serial_range
 from .flow import boolop, iterable
 from .items import shape
 from .keywords import other_meaning
 from .kit import OPS
+from .locations import is_user_code, user_location
 from .operators import binop, cast, plain
 from .source import rewritten_function
 from .values import LoopSpec, ScalarVar, is_buffer, is_expr, is_region

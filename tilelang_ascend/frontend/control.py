@@ -12,7 +12,8 @@ from ..errors import InvalidKernel, UnsupportedConstruct
 from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, children, const_int, free_vars, tirx
 from . import operators
 from .annotations import dtype_name
-from .builder import Builder, Region, constant, index_var, span_of, user_location
+from .builder import Builder, Region, constant, index_var
+from .locations import span_of, user_location
 from .rewriter import DEFINITE, EXPOSED, LIVE_AFTER
 from .values import UNBOUND, LoopSpec, Restart, ScalarVar, Unavailable, is_buffer, is_expr, is_region, reads_memory
 

@@ -14,7 +14,8 @@ import threading
 from typing import Any, Callable
 
 from ..errors import UnknownArgument
-from .builder import Builder, user_location
+from .builder import Builder
+from .locations import user_location
 
 
 class Ignored:

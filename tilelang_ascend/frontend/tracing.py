@@ -22,7 +22,6 @@ import sys
 import types
 from typing import Any, Callable
 
-from .. import interpret
 from ..errors import (
     InvalidArgument,
     InvalidKernel,
@@ -33,10 +32,12 @@ from ..errors import (
     location_in_code,
 )
 from ..ir import PrimFunc, Var, decl_buffer, dtype_of, imm, is_buffer_var
+from ..stand_in import interpreter, is_source
 from . import calls, ops
 from .annotations import DType, Pointer, PointerSpec, TensorSpec
-from .builder import Builder, is_user_code, span_of
+from .builder import Builder
 from .keywords import other_meaning
+from .locations import is_user_code, span_of
 from .source import GENERATED_NAME, rewritten_function
 from .values import Restart, StopProbe, is_ir
 
@@ -126,12 +127,12 @@ def prim_func(func=None, *, eager_jit: bool = False):
     """
     if func is None:
         return lambda f: prim_func(f, eager_jit=eager_jit)
-    if isinstance(func, PrimFunc) or interpret.is_source(func):
+    if isinstance(func, PrimFunc) or is_source(func):
         return func
     caller_names = _caller_names(sys._getframe(1))
     annotations = signature_types(func, caller_names)
-    if interpret.enabled():
-        return interpret.source(func, annotations)
+    if (instead := interpreter()) is not None:
+        return instead.source(func, annotations)
     try:
         traced = run_traced(lambda b: _trace_lazy(func, annotations, b), Builder)
         traced._tl_source = (func, annotations)  # for `interpret.run`
@@ -298,14 +299,14 @@ def trace(fn, args=(), kwargs=None) -> PrimFunc:
     """Run a lazy-style function and return the `PrimFunc` it builds. Raises `InvalidKernel` if it returns anything
     else.
     """
-    if isinstance(fn, PrimFunc) or interpret.is_source(fn):
+    if isinstance(fn, PrimFunc) or is_source(fn):
         return fn
     try:
         result = fn(*args, **(kwargs or {}))
     except TilelangAscendError as error:
         error.attach(location_from_traceback(error.__traceback__, is_user_code))
         raise
-    if not isinstance(result, PrimFunc) and not interpret.is_source(result):
+    if not isinstance(result, PrimFunc) and not is_source(result):
         raise InvalidKernel(
             f"'{fn.__name__}' returned {type(result).__name__}, not a kernel",
             at=_definition(fn),
@@ -327,8 +328,10 @@ def macro(func=None):
         return macro
     if getattr(func, "_tl_traced", False) or not isinstance(func, types.FunctionType):
         return func
-    if (interpreter := other_meaning("macro")) is not None or interpret.enabled():
-        return (interpreter or interpret.macro)(func)
+    if (meaning := other_meaning("macro")) is not None:
+        return meaning(func)
+    if (instead := interpreter()) is not None:
+        return instead.macro(func)
     return calls.inline(func)
 
 

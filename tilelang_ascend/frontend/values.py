@@ -7,9 +7,7 @@ import threading
 from typing import Any
 
 from ..errors import Location
-from ..ir import BufferLoad, TensorLoad, is_buffer_var, tvm, walk_expr
-
-Expr = tvm.ir.Expr
+from ..ir import BufferLoad, Expr, TensorLoad, is_buffer_var, walk_expr
 
 active = threading.local()
 """`builder`: the builder of this thread."""

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
 from .memory import Region, is_tile_like_many, operand
-from .scopes import dtype_of
 from .state import here
 from .values import (
     Fault,
@@ -19,6 +18,7 @@ from .values import (
     as_number,
     binary,
     cast,
+    dtype_of,
     fit,
     integer_range,
     is_float,

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from ..errors import InvalidArgument, KernelSyntaxError, NonStaticShape
-from ..frontend.annotations import DType, dtype_name
 from ..language.alloc import REDUCERS
 from ..language.kernel import Kernel
 from .memory import Tile, Variable, allocate
 from .state import current, here, user_frame
-from .values import Fault, Scalar, scalar
-
-
-def dtype_of(value: Any) -> str:
-    """The name of a dtype given as a name, a dtype of Python, NumPy, torch, or of the language."""
-    return str(value) if type(value) is DType else dtype_name(value)
+from .values import Fault, Scalar, dtype_of, scalar
 
 
 def _static(shape, what: str) -> tuple[int, ...]:

@@ -300,7 +300,7 @@ def im2col(img, col, nhw_step, c_step, kernel, stride, dilation, pad, *_hints, *
 
 def view_of(src, shape=None, dtype=None, strides=None) -> Tile:
     """`T.view`, `T.reshape`: other names for the same memory."""
-    from .scopes import dtype_of
+    from .values import dtype_of
 
     if not isinstance(src, Tile):
         raise InvalidArgument(f"T.view takes a whole buffer, got {src!r}", at=here())
@@ -317,7 +317,7 @@ def view_of(src, shape=None, dtype=None, strides=None) -> Tile:
 
 def make_tensor(ptr, shape, dtype="float32", strides=None) -> Tile:
     """`T.make_tensor`."""
-    from .scopes import dtype_of
+    from .values import dtype_of
 
     if not hasattr(ptr, "tensor") or strides is not None:
         raise InvalidArgument(f"T.make_tensor of {ptr!r}", at=here(), hint="give it a parameter declared as T.ptr, and no strides")

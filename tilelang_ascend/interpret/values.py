@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
+from ..frontend.annotations import DType, dtype_name
 from .state import InterpretError, here
 
 FLOAT_BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
@@ -203,7 +204,7 @@ class Scalar:
 
     def astype(self, dtype):
         """`T.cast(self, dtype)`"""
-        from .scopes import dtype_of
+        from .values import dtype_of
 
         return cast(self, dtype_of(dtype))
 
@@ -475,3 +476,8 @@ def _extreme(a, b, choose):
     if fault is not None:
         return Scalar(0, x.dtype, fault=fault.computed())
     return Scalar(choose(x.value, y.value), x.dtype, x.literal and y.literal)
+
+
+def dtype_of(value: Any) -> str:
+    """The name of a dtype given as a name, a dtype of Python, NumPy, torch, or of the language."""
+    return str(value) if type(value) is DType else dtype_name(value)

@@ -6,6 +6,7 @@ Names of the IR classes move between TVM releases; here is the only place that h
 from __future__ import annotations
 
 import keyword as _keyword
+import os as _os
 
 import tvm
 import tvm_ffi
@@ -36,9 +37,14 @@ from tvm.tirx import (
     is_buffer_var,
 )
 
-structural_equal = tvm_ffi.structural_equal
+structural_equal, structural_hash = tvm_ffi.structural_equal, tvm_ffi.structural_hash
+Expr = tvm.ir.Expr
+load_json, save_json = tvm.ir.load_json, tvm.ir.save_json
+parse_script = tvm.script.from_source
+LIBRARY_ROOTS = tuple(_os.path.dirname(_os.path.abspath(library.__file__)) for library in (tvm, tvm_ffi))
+"""Folders of tvm: code in them is never the user's."""
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations",)]
+
 
 _OPAQUE = 3  # CallEffectKind.Opaque; the raw int, because PrimFunc() rejects the enum object
 
@@ -52,4 +58,10 @@ def register_op(name: str) -> Op:
     return Op.get(name)
 
 
-__all__ += ["register_op"]
+__all__ = [
+    "AllocBuffer", "AssertStmt", "Bind", "Break", "BufferLoad", "BufferRegion", "BufferStore", "Call", "Cast",
+    "Continue", "Evaluate", "Expr", "FloatImm", "For", "ForKind", "IRModule", "IfThenElse", "IntImm", "LIBRARY_ROOTS",
+    "Op", "PrimFunc", "Range", "SeqStmt", "SourceName", "Span", "Stmt", "StringImm", "TensorLoad", "TensorRegion",
+    "Var", "While", "decl_buffer", "is_buffer_var", "load_json", "parse_script", "register_op", "save_json",
+    "structural_equal", "structural_hash", "sym", "tirx",
+]  # fmt: skip

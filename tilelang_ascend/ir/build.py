@@ -205,4 +205,8 @@ def operand_parts(operand):
     return (operand, dtype_of(operand)) if isinstance(operand, TensorLoad) else None
 
 
-__all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]
+__all__ = [
+    "as_expr", "attrs_of", "call", "const_int", "dtype_of", "full_region", "if_then", "imm", "intrin",
+    "is_if_then_else", "is_noop", "itemsize", "loop", "op", "op_name", "operand_parts", "parallel_nest", "region",
+    "reinterpret", "scope_of", "seq", "stmts_of",
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..isa import CORE_EVENTS, CORE_PIPES, ITEMSIZE, SCOPES, TABLE, Intrinsic, Space, split_event
+from ..isa import CORE_EVENTS, CORE_PIPES, ITEMSIZE, SCOPES, TABLE, Intrinsic, Space, rules, split_event
 from .base import AllocBuffer, Bind, BufferStore, Call, Evaluate, FloatImm, For, ForKind, IRModule, PrimFunc, TensorLoad
 from .build import const_int, dtype_of, op_name, operand_parts, scope_of
 from .visit import walk_expr
@@ -146,7 +146,7 @@ class _AscendVerifier(WellFormed):
         attrs = {str(k): str(v) for k, v in dict(call.attrs or {}).items()}
         values = [_constant(a) for a in list(call.args)[len(record.operands) :]]
         bound = record.bind(dtypes, values, attrs, self.chip.generation)
-        problem = record.check(bound)
+        problem = rules.check(bound)
         if problem:
             self.report("check", problem, s.span)
             return

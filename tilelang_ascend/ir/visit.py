@@ -255,4 +255,20 @@ def renew(stmt: Stmt) -> Stmt:
     return seq(_Renew({}).visit(stmt))
 
 
-__all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]
+class _Drop(StmtMutator):
+    def __init__(self, dead: set):
+        self.dead = dead
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        return None if s.buffer in self.dead else s
+
+
+def drop_allocs(stmt: Stmt, dead: set) -> Stmt:
+    """`stmt` without the declarations of `dead` buffers."""
+    return _Drop(dead)(stmt)
+
+
+__all__ = [
+    "StmtMutator", "Substitute", "children", "drop_allocs", "expr_children", "exprs", "free_vars", "map_children",
+    "renew", "statements", "substitute", "substitute_expr", "walk", "walk_expr",
+]  # fmt: skip

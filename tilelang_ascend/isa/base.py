@@ -253,12 +253,6 @@ class Intrinsic:
         assert len(dtypes) == len(self.operands) and len(args) == len(self.args), f"{self.name}: arity"
         return Call(self, tuple(dtypes), dict(zip((a.name for a in self.args), args)), dict(attrs or {}), generation)
 
-    def check(self, call: Call) -> str | None:
-        """Error text when a known value breaks a rule of the instruction on `call.generation`, else None."""
-        from .rules import check
-
-        return check(call)
-
     def work(self, call: Call) -> int | None:
         """Amount of work in the unit of the cost class (see docs/isa.md), None when it depends on unknown values."""
         return self.work_fn(call) if self.work_fn else 0
@@ -287,10 +281,3 @@ class Intrinsic:
         `operands` are (C++ expression, dtype) pairs, `args` C++ expressions.
         """
         return render(self, operands, args, attrs or {}, cann, generation)
-
-    @property
-    def semantics(self) -> Callable:
-        """The NumPy function that defines the instruction (see `isa.semantics`)."""
-        from .semantics import lookup
-
-        return lookup(self.name)

@@ -9,7 +9,8 @@ from ..cache.key import kernel_key
 from ..errors import InvalidKernel, location_of
 from ..log import get_logger
 from ..runtime.artifact import AbiSlot, Artifact
-from .hooks import notify, resolve_chip
+from ..targets import resolve_chip
+from .hooks import notify
 from .signature import read_signature
 
 
@@ -25,7 +26,7 @@ def build_artifact(
 
     chip = resolve_chip(target)
     options = dict(options or {})
-    text = ir.tvm.ir.save_json(func)
+    text = ir.save_json(func)
     key = kernel_key(text, chip.name, options, out_idx)
     artifact = cache.get_or_build(key, lambda: _compile(func, text, chip, out_idx, options))
     for note in artifact.notes:
@@ -42,9 +43,9 @@ def _warning_text(span, message: str) -> str:
 
 def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: dict[str, Any]) -> Artifact:
     from .. import codegen, ir
-    from ..analysis.output_gaps import output_gaps
+    from ..analysis.tiles.output_gaps import output_gaps
     from ..transform import pipeline
-    from ..transform.resolve_tensor_views import resolve_tensor_views
+    from ..transform.canonicalize.resolve_tensor_views import resolve_tensor_views
 
     name = str(func.attrs["global_symbol"])
     announce = env.PRINT_ON_COMPILATION.get()
@@ -73,7 +74,7 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
             *(_warning_text(g.span, g.text()) for g in gaps if not g.sizes),
         ],
         tile_ir_json=tile_ir_json,
-        ascend_ir_json=ir.tvm.ir.save_json(lowered.ascend_ir),
+        ascend_ir_json=ir.save_json(lowered.ascend_ir),
     )
     for warning in artifact.warnings:
         get_logger().warning("%s", warning)
@@ -113,7 +114,7 @@ def lower_stages(artifact: Artifact) -> list[tuple[str, Any]]:
 def describe_program(ascend_ir) -> tuple[tuple[AbiSlot, ...], str]:
     """Parameter slots (the same for both cores) and kernel type of a lowered program."""
     from .. import ir
-    from ..codegen.functions import split_params
+    from ..ir.functions import split_params
 
     first = next(iter(ascend_ir.functions.values()))
     scalars, buffers, workspaces = split_params(first)

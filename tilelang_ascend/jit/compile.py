@@ -11,8 +11,8 @@ from typing import Any, Callable, Iterable
 from .. import interpret
 from ..errors import TilelangAscendError
 from ..log import get_logger
-from ..runtime.kernel import JITKernel
 from ..runtime.params import Parameter, normalize_out_idx
+from .kernel import JITKernel
 from .pass_config import normalize_pass_configs
 
 

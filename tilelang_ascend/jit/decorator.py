@@ -10,9 +10,9 @@ from typing import Any, Callable, Iterable
 from .. import interpret
 from ..errors import InvalidKernel
 from ..runtime.graphs import outside_of_graphs
-from ..runtime.kernel import JITKernel
 from .compile import compile_prim_func, is_prim_func, par_map
 from .fingerprint import call_fingerprint
+from .kernel import JITKernel
 from .pass_config import normalize_pass_configs
 
 RETURN_KERNEL = "__return_kernel"

@@ -12,8 +12,8 @@ from types import FunctionType
 from ..errors import GpuOnlyApi, NotYetAvailable, UnknownName
 from ..frontend import Ref, inline, macro, prim_func
 from ..frontend.annotations import Buffer, StridedTensor, Tensor
-from ..frontend.builder import user_location
 from ..frontend.keywords import checked
+from ..frontend.locations import user_location
 from . import (
     alloc,
     atomic,

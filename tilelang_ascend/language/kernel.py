@@ -6,8 +6,9 @@ import math
 from functools import partial
 
 from ..errors import InvalidArgument, KernelSyntaxError, UnsupportedConstruct
-from ..frontend.builder import Builder, index_var, span_of, user_location
+from ..frontend.builder import Builder, index_var
 from ..frontend.keywords import Ignored, checked
+from ..frontend.locations import span_of, user_location
 from ..frontend.operators import as_integer, loop_extent, plain
 from ..frontend.values import StopProbe, Unavailable
 from ..ir import For, ForKind, IntImm, const_int, seq

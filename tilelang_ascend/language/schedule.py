@@ -86,7 +86,7 @@ class PersistentTileScheduler(BaseTileScheduler):
     ):  # fmt: skip
         super().__init__(stateful, name)
         if num_workers is None:
-            from ..jit.hooks import resolve_chip
+            from ..targets import resolve_chip
 
             num_workers = max(1, int(resolve_chip(None).num_aic) // cluster_size)
         rows = ceildiv(num_m_tiles, cluster_size)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..errors import InvalidArgument
 from ..frontend.annotations import PointerSpec, dtype_name
-from ..frontend.builder import Builder, user_location
+from ..frontend.builder import Builder
+from ..frontend.locations import user_location
 from ..ir import Var
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..ir import PrimFunc, Range, StringImm, TensorLoad, Var, tirx, tvm
+from ..ir import Call, Expr, PrimFunc, Range, StringImm, TensorLoad, Var, tirx
 
-PrimExpr = tvm.ir.Expr
+PrimExpr = Expr
 BufferLoad = TensorLoad
-Call, IntImm, FloatImm = tvm.ir.Call, tirx.IntImm, tirx.FloatImm
+IntImm, FloatImm = tirx.IntImm, tirx.FloatImm
 Add, Sub, Mul, Div, Mod = tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod
 FloorDiv, FloorMod, Min, Max = tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max
 EQ, NE, LT, LE, GT, GE = tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE

@@ -7,7 +7,6 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..runtime import tensors
-from ..runtime.kernel import JITKernel
 from . import bench
 from .bench import do_bench
 from .supply import TensorSupplyType, make_inputs
@@ -18,7 +17,7 @@ __all__ = ["Profiler", "TensorSupplyType", "do_bench"]
 class Profiler:
     """Runs a kernel on made-up inputs. Outputs are the returned tensors, or else the written parameters."""
 
-    def __init__(self, kernel: JITKernel, supply_type: TensorSupplyType = TensorSupplyType.Auto):
+    def __init__(self, kernel, supply_type: TensorSupplyType = TensorSupplyType.Auto):
         self.kernel = kernel
         self.supply_type = supply_type
 

@@ -1,0 +1,1 @@
+"""Running compiled kernels: arguments, tensors, artifacts, executors, simulation."""

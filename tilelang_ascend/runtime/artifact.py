@@ -130,4 +130,4 @@ def load_ir(text: str):
     # There our operators do not exist yet.
     for name in set(_OPERATOR.findall(text)):
         ir.op(name)
-    return ir.tvm.ir.load_json(text)
+    return ir.load_json(text)

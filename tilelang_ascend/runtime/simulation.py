@@ -216,7 +216,7 @@ def _run(artifact: Artifact, launch: Launch, options):
 
 
 def _scalar_word(slot: AbiSlot, value: int | float) -> int:
-    from ..codegen.words import float_bits, is_float
+    from ..isa.stream import float_bits, is_float
 
     return float_bits(float(value)) if is_float(slot.dtype) else int(value)
 

@@ -6,7 +6,6 @@ operation is done in float32 and rounded to nearest even at once, which is what 
 
 from __future__ import annotations
 
-from ..codegen.words import round_to
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -28,6 +27,7 @@ from ..ir import (
     tirx,
     walk_expr,
 )
+from ..isa.stream import round_to
 
 _BF16, _REINTERPRET = "bfloat16", "tirx.reinterpret"
 

@@ -8,8 +8,8 @@ TVM sees them: a divisor that is no constant goes to a function of the native li
 
 from __future__ import annotations
 
-from ..analysis.magnitude import magnitude
-from ..codegen.signs import Known, is_below, is_nonnegative, is_nonzero
+from ..analysis.index.magnitude import magnitude
+from ..analysis.index.signs import Known, is_below, is_nonnegative, is_nonzero
 from ..ir import IntImm, const_int, dtype_of, itemsize, op_name, tirx, walk_expr
 
 #: node -> (node that rounds towards zero, function of the native library)

@@ -12,9 +12,7 @@ from __future__ import annotations
 from typing import Mapping
 
 from .. import native
-from ..codegen.functions import core_functions
-from ..codegen.signs import Known
-from ..codegen.words import float_bits, is_float, operand_base, round_to, scalar_dtype
+from ..analysis.index.signs import Known
 from ..errors import CompileError
 from ..ir import (
     AllocBuffer,
@@ -51,8 +49,10 @@ from ..ir import (
     walk,
     walk_expr,
 )
+from ..ir.functions import core_functions
 from ..ir.llvm import build_llvm
 from ..isa import SCOPES, TABLE, TEXT, Space, lookup, opcode
+from ..isa.stream import float_bits, is_float, operand_base, round_to, scalar_dtype
 from . import compares, integers
 from .bf16 import lower_bf16
 from .exits import lower_exits

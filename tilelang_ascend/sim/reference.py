@@ -19,7 +19,7 @@ from typing import Callable
 
 import numpy as np
 
-from ..analysis.safe_values import safe_values
+from ..analysis.index.safe_values import safe_values
 from ..ir import (
     AllocBuffer,
     BufferStore,

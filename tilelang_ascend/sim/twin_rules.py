@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..codegen.words import word_dtype
 from ..isa import DTYPE_CODES, EVENTS, TABLE, Intrinsic
 from ..isa.gen_cpp import generate as isa_table_header
+from ..isa.stream import word_dtype
 
 __all__ = ["isa_table_header", "rules_header"]
 

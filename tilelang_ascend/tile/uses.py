@@ -164,3 +164,11 @@ __all__ = [
     "is_scalar_var", "loads_in", "moved_regions", "on_chip", "own_uses", "read_with_k_along_rows", "region_buffer", "uses_of",
     "with_regions", "work_of",
 ]
+
+
+#: Annotation of loops whose iterations are different tiles of the user's grid.
+INDEPENDENT = "tl.persistent"
+
+
+#: Annotation of loops whose iterations are iterations of a parallel nest: what they store to tensors of the user has no order.
+UNORDERED = "tl.unordered"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from .. import __version__
+from ..version import __version__
 from . import processes, streams
 from .run import run_command
 

@@ -24,7 +24,7 @@ def parse(text: str) -> Any:
     from .. import ir
 
     _register_namespaces()
-    node = ir.tvm.script.from_source(text)
+    node = ir.parse_script(text)
     if isinstance(node, ir.PrimFunc):
         return _plain_annotations(node)
     return ir.IRModule({name: _plain_annotations(f) for name, f in node.functions.items()})

@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-import sysconfig
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Sequence
 
-from ..errors import TilelangAscendError
+from ..errors import TilelangAscendError, is_internal
 from ..runtime.artifact import Artifact
 from .streams import reader_is_gone
-
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
-_INSTALLED = (_PACKAGE, *{sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 @dataclass
@@ -95,11 +91,6 @@ def _cut(error: traceback.TracebackException) -> None:
 
 def _users(stack: traceback.StackSummary) -> traceback.StackSummary:
     return traceback.StackSummary.from_list([frame for frame in stack if not is_internal(frame.filename)])
-
-
-def is_internal(filename: str) -> bool:
-    """True for files of this package, of installed packages and of Python itself."""
-    return filename.startswith((*_INSTALLED, "<frozen "))
 
 
 def _exit_status(request: SystemExit) -> tuple[int, str | None]:

@@ -8,17 +8,17 @@ from __future__ import annotations
 from ..errors import OutOfMemory
 from ..ir import PrimFunc
 from ..isa.base import Space
-from .cut_nests import cut_nests
 from .driver import Context, Options, Pass, left, run
-from .expand_lane_numbers import expand_lane_numbers
-from .float8_codes import float8_codes
-from .fold_clears import fold_clears
-from .hoist_invariants import hoist_invariants
-from .lower_tile_ops import lower_tile_ops
-from .plan_memory import plan_memory
+from .lower.expand_lane_numbers import expand_lane_numbers
+from .lower.float8_codes import float8_codes
+from .lower.fold_clears import fold_clears
+from .lower.hoist_invariants import hoist_invariants
+from .lower.lower_tile_ops import lower_tile_ops
+from .memory.plan_memory import plan_memory
+from .memory.version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
+from .nests.cut_nests import cut_nests
 from .stages import Stage
 from .suggest_tile import suggest_tile
-from .version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
 
 # Iterations of the parts of element-wise statements whose temporaries do not fit UB: smaller ones cost more instructions.
 NEST_LANES = (8192, 2048, 512)

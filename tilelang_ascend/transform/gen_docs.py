@@ -13,7 +13,7 @@ BEGIN, END = "<!-- passes: made by tilelang_ascend/transform/gen_docs.py -->", "
 
 def table() -> str:
     """The table as Markdown, indented as an item of a list."""
-    rows = [f"| [{p.name}](tilelang_ascend/transform/{p.run.__module__.split('.')[-1]}.py) | {p.doc} | {p.stage.value} |" for p in PASSES]
+    rows = [f"| [{p.name}]({p.run.__module__.replace('.', '/')}.py) | {p.doc} | {p.stage.value} |" for p in PASSES]
     return "\n".join(f"   {line}" for line in (BEGIN, "", "| pass | what it does | leaves |", "|---|---|---|", *rows, "", END))
 
 

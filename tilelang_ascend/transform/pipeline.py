@@ -9,44 +9,44 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..ir import IRModule, PrimFunc
-from .bind_elements import bind_elements
-from .check_bounds import check_bounds
-from .check_elements import check_elements
-from .chunk_nests import chunk_nests
-from .close_cores import close_cores
+from .canonicalize.bind_elements import bind_elements
+from .canonicalize.check_bounds import check_bounds
+from .canonicalize.expand_im2col import expand_im2col
+from .canonicalize.fit_operands import fit_operands
+from .canonicalize.forward_copies import forward_copies
+from .canonicalize.forward_elements import forward_elements
+from .canonicalize.merge_k_steps import merge_k_steps
+from .canonicalize.normalize_clears import normalize_clears
+from .canonicalize.own_k_slices import own_k_slices
+from .canonicalize.resolve_tensor_views import resolve_tensor_views
+from .canonicalize.resolve_views import resolve_views
+from .canonicalize.stack_planes import stack_planes
+from .canonicalize.stage_operands import stage_operands
+from .canonicalize.wrap_products import wrap_products
+from .cores.check_elements import check_elements
+from .cores.close_cores import close_cores
+from .cores.resolve_block_index import resolve_block_index
+from .cores.split_cores import split_cores
 from .driver import Context, Options, Pass, left, run
-from .drop_dead_fills import drop_dead_fills
-from .expand_im2col import expand_im2col
-from .face_stores import face_stores
 from .fit import FIT, fit
-from .fit_operands import fit_operands
-from .forward_copies import forward_copies
-from .forward_elements import forward_elements
-from .guard_jumps import guard_jumps
-from .hoist_loads import hoist_loads
-from .insert_sync import insert_sync, plan_and_insert_sync
-from .issue_ahead import issue_ahead
-from .level_vector import level_vector
-from .map_grid import map_grid
-from .merge_k_steps import merge_k_steps
-from .narrow_nests import narrow_nests
-from .normalize_clears import normalize_clears
-from .own_k_slices import own_k_slices
-from .place_buffers import place_buffers
-from .refuse_large_tiles import refuse_large_tiles
-from .resolve_block_index import resolve_block_index
-from .resolve_tensor_views import resolve_tensor_views
-from .resolve_views import resolve_views
-from .split_cores import split_cores
-from .split_rows import split_rows
-from .stack_planes import stack_planes
-from .stage_atomics import stage_atomics
-from .stage_globals import stage_globals
-from .stage_operands import stage_operands
+from .memory.version_buffers import DEFAULT_VERSIONS
+from .nests.chunk_nests import chunk_nests
+from .nests.hoist_loads import hoist_loads
+from .nests.map_grid import map_grid
+from .nests.narrow_nests import narrow_nests
+from .nests.reverse_loops import reverse_loops
+from .nests.split_rows import split_rows
+from .nests.stage_atomics import stage_atomics
+from .nests.stage_globals import stage_globals
+from .place.drop_dead_fills import drop_dead_fills
+from .place.place_buffers import place_buffers
+from .place.refuse_large_tiles import refuse_large_tiles
+from .schedule.issue_ahead import issue_ahead
+from .schedule.level_vector import level_vector
 from .stages import Stage
-from .sync_edges import JumpsInTheWay
-from .version_buffers import DEFAULT_VERSIONS
-from .wrap_products import wrap_products
+from .sync.edges import JumpsInTheWay
+from .sync.guard_jumps import guard_jumps
+from .sync.insert_sync import insert_sync, plan_and_insert_sync
 
 CANONICALIZE = (
     Pass(wrap_products, Stage.TILE),
@@ -75,7 +75,7 @@ NESTS = (
     Pass(narrow_nests, Stage.PLACED),
     Pass(chunk_nests, Stage.PLACED),
     Pass(stage_atomics, Stage.PLACED, ("chip",)),
-    Pass(face_stores, Stage.PLACED),
+    Pass(reverse_loops, Stage.PLACED),
     Pass(stage_globals, Stage.PLACED, ("chip",)),
     Pass(map_grid, Stage.MAPPED, ("chip",)),
     Pass(hoist_loads, Stage.MAPPED),

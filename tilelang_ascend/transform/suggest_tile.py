@@ -10,10 +10,9 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from ..errors import OutOfMemory
-from ..ir import PrimFunc, const_int, decl_buffer, dtype_of, scope_of
+from ..ir import AllocBuffer, PrimFunc, Stmt, const_int, decl_buffer, dtype_of, scope_of, statements
 from ..isa.base import SCOPES, Space
-from ..tileop.layout import tile_bytes
-from .version_buffers import versioned_buffers
+from ..tileop.base.layout import tile_bytes
 
 # Suggested sizes are multiples of a fractal side; large ones of 64, which leaves no tile with padding.
 STEP, COARSE_STEP, COARSE_FROM = 16, 64, 256
@@ -52,3 +51,13 @@ def suggest_tile(func: PrimFunc, chip, error: OutOfMemory, needed: int) -> OutOf
 
 
 __all__ = ["suggest_tile"]
+
+
+def versioned_buffers(body: Stmt) -> list:
+    """Tile buffers and workspaces, in order of declaration."""
+    return [
+        s.buffer
+        for s in statements(body)
+        if isinstance(s, AllocBuffer)
+        and (scope_of(s.buffer) not in ("local.var", "global", "") or "workspace" in s.annotations)
+    ]

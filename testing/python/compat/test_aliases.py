@@ -134,7 +134,7 @@ def test_environment_variables(monkeypatch):
 
 def test_targets():
     from tilelang_ascend.compat.targets import replace_foreign
-    from tilelang_ascend.jit.hooks import resolve_chip
+    from tilelang_ascend.targets import resolve_chip
 
     for target in ("cuda", "cuda -arch=sm_80", "hip", "auto", {"kind": "cuda", "arch": "sm_90"}, "llvm"):
         assert replace_foreign(target) == "ascend"
@@ -147,7 +147,7 @@ def test_targets():
 
 
 def test_the_target_of_the_run_wins_over_a_gpu(monkeypatch):
-    from tilelang_ascend.jit.hooks import resolve_chip
+    from tilelang_ascend.targets import resolve_chip
 
     with session():
         monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "a3")
@@ -158,7 +158,7 @@ def test_the_target_of_the_run_wins_over_a_gpu(monkeypatch):
 
 def test_a_target_object_of_tvm():
     from tilelang_ascend.compat.targets import kind_of
-    from tilelang_ascend.ir import tvm
+    from tilelang_ascend.ir.door import tvm
 
     assert kind_of(tvm.target.Target("llvm")) == "llvm"
 

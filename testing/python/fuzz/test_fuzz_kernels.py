@@ -114,7 +114,7 @@ def first_failure(seeds):
 
 def swapped_operands(setattr):
     """`a - b` is lowered as `b - a`."""
-    from tilelang_ascend.tileop.vector_ops import VectorOps
+    from tilelang_ascend.tileop.vector.graph.operations import VectorOps
 
     right = VectorOps.arithmetic
     turned = lambda self, name, a, b, logical: right(self, name, *((b, a) if name == "sub" else (a, b)), logical)  # noqa: E731
@@ -123,7 +123,7 @@ def swapped_operands(setattr):
 
 def unclipped_tails(setattr):
     """Transfers of whole tiles, whatever of them lies inside the tensor."""
-    from tilelang_ascend.tileop import copy_axes
+    from tilelang_ascend.tileop.copy.lower import axes as copy_axes
 
     right = copy_axes.clip
     setattr(copy_axes, "clip", lambda *args: right(*args).unclipped())
@@ -134,7 +134,8 @@ def dropped(op, **wanted):
 
     def fault(setattr):
         from tilelang_ascend.ir import StmtMutator, attrs_of, op_name
-        from tilelang_ascend.transform import insert_sync, pipeline
+        from tilelang_ascend.transform import pipeline
+        from tilelang_ascend.transform.sync import insert_sync
 
         class Drop(StmtMutator):
             def visit_Evaluate(self, s):

@@ -150,7 +150,7 @@ def test_a_further_opinion_is_asked(monkeypatch):
 
 def test_wrong_code_is_found_and_reduced(monkeypatch, tmp_path):
     """`a - b` lowered as `b - a`."""
-    from tilelang_ascend.tileop.vector_ops import VectorOps
+    from tilelang_ascend.tileop.vector.graph.operations import VectorOps
 
     right = VectorOps.arithmetic
     monkeypatch.setattr(VectorOps, "arithmetic", lambda self, name, a, b, logical: right(self, name, *((b, a) if name == "sub" else (a, b)), logical))

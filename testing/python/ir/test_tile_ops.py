@@ -8,7 +8,7 @@ from tilelang_ascend.ir import decl_buffer, full_region, imm
 from tilelang_ascend.sim.reference_ops import SEMANTICS
 from tilelang_ascend.tile import TABLE, Side, gen_docs, tile_op
 from tilelang_ascend.tile.uses import own_uses
-from tilelang_ascend.tileop.registry import LOWERINGS
+from tilelang_ascend.tileop.ops.registry import LOWERINGS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "ir.md"
 X, Y = (decl_buffer((16, 16), "float32", name, scope="shared") for name in "xy")

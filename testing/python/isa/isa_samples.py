@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilelang_ascend.isa import ITEMSIZE, Call, Intrinsic, Space
+from tilelang_ascend.isa import ITEMSIZE, Call, Intrinsic, Space, rules
 from tilelang_ascend.isa.semantics import encode_operand
 
 MEMORY_BYTES = 1 << 16
@@ -113,7 +113,7 @@ def sample(intrin: Intrinsic, rng, generation: str = "c220") -> Sample:
         values = _values(rng, intrin, dtypes)
         args = tuple(values[a.name] for a in intrin.args)
         call = intrin.bind(dtypes, args, attrs, generation)
-        if intrin.check(call) is None:
+        if rules.check(call) is None:
             operands = []
             for i, (operand, dtype) in enumerate(zip(intrin.operands, dtypes)):
                 space = operand.spaces[rng.integers(len(operand.spaces))]

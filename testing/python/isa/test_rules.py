@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilelang_ascend.isa import TABLE
+from tilelang_ascend.isa import TABLE, rules
 
 F32, F16, I32, BF16 = "float32", "float16", "int32", "bfloat16"
 
@@ -138,14 +138,14 @@ CASES = [
     "good, bad, message", CASES, ids=[f"{bad.intrin.name}: {message}" for _, bad, message in CASES]
 )
 def test_guard(good, bad, message):
-    assert good.intrin.check(good) is None
-    problem = bad.intrin.check(bad)
+    assert rules.check(good) is None
+    problem = rules.check(bad)
     assert problem is not None and message in problem and problem.startswith(bad.intrin.name)
 
 
 def test_unknown_values_are_not_judged():
     unknown = bind("copy_gm_to_ub", (F32, F32), (None,) * 8)
-    assert unknown.intrin.check(unknown) is None
+    assert rules.check(unknown) is None
 
 
 def test_attr_codes():

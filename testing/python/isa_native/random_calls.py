@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from tilelang_ascend.isa import ITEMSIZE, Intrinsic, Space
+from tilelang_ascend.isa import ITEMSIZE, Intrinsic, Space, rules
 
 BYTES = {
     Space.GM: 1 << 15,
@@ -285,7 +285,7 @@ def random_call(rng: random.Random, record: Intrinsic, generation: str) -> Rando
         values, attrs = random_args(rng, record, dtypes), random_attrs(rng, record, dtypes)
         args = [values[a.name] for a in record.args]
         call = record.bind(dtypes, args, attrs, generation)
-        if record.check(call):
+        if rules.check(call):
             continue
         operands = place(rng, record, dtypes, call)
         if operands is not None:

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from tilelang_ascend import arch
-from tilelang_ascend.codegen.words import float_bits, is_float
 from tilelang_ascend.ir import verify_ascend
+from tilelang_ascend.isa.stream import float_bits, is_float
 from tilelang_ascend.jit.build import lower_stages
 from tilelang_ascend.runtime.simulation import program_of
 from tilelang_ascend.sim import machine, twin

@@ -7,7 +7,7 @@ import roads
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.codegen.signs import Known
+from tilelang_ascend.analysis.index.signs import Known
 from tilelang_ascend.ir import sym, tirx
 from tilelang_ascend.sim import integers
 

@@ -6,8 +6,8 @@ import roads
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.transform import cut_nests as cut_nests_module
-from tilelang_ascend.transform.stage_globals import nest_of
+from tilelang_ascend.tile.nests import nest_of
+from tilelang_ascend.transform.nests import cut_nests as cut_nests_module
 
 
 @tilelang.jit

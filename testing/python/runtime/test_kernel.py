@@ -406,7 +406,7 @@ def test_an_edited_entry_calls_no_function_of_the_system(tmp_path, monkeypatch):
     call = ir.Evaluate(ir.tirx.call_extern("int32", "system", f"touch '{trace}'"))
     edited = ir.IRModule({name: f.with_body(ir.seq(call, f.body)) for name, f in module.functions.items()})
     (path,) = tmp_path.rglob("ascend_ir.json")
-    path.write_text(ir.tvm.ir.save_json(edited))
+    path.write_text(ir.save_json(edited))
     manifest = json.loads((path.parent / "manifest.json").read_text())
     manifest["files"]["ascend_ir.json"] = hashlib.sha256(path.read_bytes()).hexdigest()
     (path.parent / "manifest.json").write_text(json.dumps(manifest))

@@ -6,10 +6,10 @@ import struct
 import pytest
 from ascend_ir_samples import SAMPLES, Builder, at, gm
 
-from tilelang_ascend.codegen.functions import core_functions, split_params
-from tilelang_ascend.codegen.words import float_bits, operand_base, round_to
 from tilelang_ascend.ir import Call, IntImm, Var, const_int, intrin, statements, tirx, walk_expr
+from tilelang_ascend.ir.functions import core_functions, split_params
 from tilelang_ascend.isa import Space, opcode
+from tilelang_ascend.isa.stream import float_bits, operand_base, round_to
 from tilelang_ascend.sim.exits import lower_exits
 from tilelang_ascend.sim.lower import float_word, from_word, lower_function
 

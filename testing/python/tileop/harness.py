@@ -32,9 +32,9 @@ from tilelang_ascend.ir import (
     operand_parts,
     tirx,
 )  # fmt: skip
-from tilelang_ascend.isa import semantics
+from tilelang_ascend.isa import rules, semantics
 from tilelang_ascend.isa.semantics.memory import np_dtype
-from tilelang_ascend.tileop.context import UbLayout, VectorContext, pitched_strides, round_up
+from tilelang_ascend.tileop.base.context import UbLayout, VectorContext, pitched_strides, round_up
 
 GUARD = 256
 UB_BYTES = 4 << 20
@@ -119,7 +119,7 @@ class Lab:
 
     def lower(self, stmt, fn=None):
         """Ascend IR of a statement."""
-        from tilelang_ascend.tileop.parallel import lower_parallel
+        from tilelang_ascend.tileop.vector.nest.parallel import lower_parallel
 
         return (fn or lower_parallel)(stmt, self.context())
 
@@ -240,7 +240,7 @@ class Interpreter:
                 for a, v in zip(record.args, args)
             ]
         bound = record.bind(dtypes, [None if isinstance(a, float) else a for a in args], attrs)
-        problem = self._check(record, bound)
+        problem = rules.check(bound)
         assert problem is None, problem
         placed = []
         for k, (buffer, offset, version) in enumerate(operands):
@@ -259,13 +259,6 @@ class Interpreter:
         self.trace.append(name)
         with np.errstate(all="ignore"):
             return semantics.execute(name, {"UB": self.ub}, placed, args, attrs)
-
-    def _check(self, record, bound):
-        generation = self.lab.chip.generation
-        try:
-            return record.check(bound, generation)
-        except TypeError:
-            return record.check(bound)
 
     # -- scalar expressions -------------------------------------------------------------------------------------------
 

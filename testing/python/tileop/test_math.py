@@ -9,7 +9,10 @@ import pytest
 from harness import Lab, assign, parallel
 
 from tilelang_ascend.ir import seq, tirx
-from tilelang_ascend.tileop import elementwise_math, math_exponential, math_special, math_trigonometric
+from tilelang_ascend.tileop.vector.math import exponential as math_exponential
+from tilelang_ascend.tileop.vector.math import functions as elementwise_math
+from tilelang_ascend.tileop.vector.math import special as math_special
+from tilelang_ascend.tileop.vector.math import trigonometric as math_trigonometric
 
 F = np.float32
 
@@ -288,8 +291,8 @@ def test_sums_with_one_of_tiles(how, name, dtype):
 
 
 def test_a_sum_with_one_is_shorter_than_the_function():
-    from tilelang_ascend.tileop.vector_graph import Graph
-    from tilelang_ascend.tileop.vector_ops import VectorOps
+    from tilelang_ascend.tileop.vector.graph.graph import Graph
+    from tilelang_ascend.tileop.vector.graph.operations import VectorOps
 
     def length(build):
         g = Graph()
@@ -334,8 +337,8 @@ def test_constant_powers(exponent):
 
 
 def test_fast_math_shortens_exp2():
-    from tilelang_ascend.tileop.vector_graph import Graph
-    from tilelang_ascend.tileop.vector_ops import VectorOps
+    from tilelang_ascend.tileop.vector.graph.graph import Graph
+    from tilelang_ascend.tileop.vector.graph.operations import VectorOps
 
     g = Graph()
     x = g.node("load", "float32", attrs=("x",))

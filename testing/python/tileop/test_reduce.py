@@ -6,7 +6,7 @@ from harness import Lab
 
 from tilelang_ascend.ir import full_region
 from tilelang_ascend.tile import tile_op
-from tilelang_ascend.tileop.reduce import lower_reduce
+from tilelang_ascend.tileop.ops.reduce import lower_reduce
 
 RNG = np.random.default_rng(1)
 NUMPY = {"sum": np.sum, "max": np.max, "min": np.min, "abssum": lambda x, **k: np.sum(np.abs(x), **k),

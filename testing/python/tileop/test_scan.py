@@ -6,7 +6,7 @@ from harness import Lab
 
 from tilelang_ascend.ir import full_region
 from tilelang_ascend.tile import tile_op
-from tilelang_ascend.tileop.scan import lower_scan
+from tilelang_ascend.tileop.ops.scan import lower_scan
 
 RNG = np.random.default_rng(5)
 

@@ -19,9 +19,9 @@ from tilelang_ascend.ir import (
 )
 from tilelang_ascend.tile.uses import loads_in, on_chip
 from tilelang_ascend.tile.verify import verify_tile
-from tilelang_ascend.transform.bind_elements import bind_elements
-from tilelang_ascend.transform.forward_elements import forward_elements
-from tilelang_ascend.transform.stage_operands import stage_operands
+from tilelang_ascend.transform.canonicalize.bind_elements import bind_elements
+from tilelang_ascend.transform.canonicalize.forward_elements import forward_elements
+from tilelang_ascend.transform.canonicalize.stage_operands import stage_operands
 
 CHIP = arch.get_chip("a2")
 

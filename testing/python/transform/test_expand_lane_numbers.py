@@ -8,7 +8,7 @@ from two_roads import run_ir
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.ir import BufferLoad, imm, intrin, reinterpret, seq
-from tilelang_ascend.transform.expand_lane_numbers import lane_numbers
+from tilelang_ascend.transform.lower.expand_lane_numbers import lane_numbers
 
 ROOM = 4096
 SENTINEL = -7

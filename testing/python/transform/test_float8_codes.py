@@ -23,7 +23,7 @@ from tilelang_ascend.ir import (
     statements,
     tirx,
 )
-from tilelang_ascend.transform.float8_codes import float8_codes
+from tilelang_ascend.transform.lower.float8_codes import float8_codes
 
 E4 = "float8_e4m3fn"
 

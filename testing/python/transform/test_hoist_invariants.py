@@ -5,7 +5,7 @@ import sync_kernels as K
 
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import For, if_then, intrin, loop, op_name, seq, statements, stmts_of
-from tilelang_ascend.transform.hoist_invariants import hoist_invariants
+from tilelang_ascend.transform.lower.hoist_invariants import hoist_invariants
 
 CHIP = get_chip("a2")
 N = 256

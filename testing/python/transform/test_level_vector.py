@@ -5,9 +5,9 @@ import sync_kernels as K
 
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import intrin, op_name, seq, statements
-from tilelang_ascend.transform.insert_sync import insert_sync
-from tilelang_ascend.transform.level_vector import level_vector
-from tilelang_ascend.transform.plan_memory import plan_memory
+from tilelang_ascend.transform.memory.plan_memory import plan_memory
+from tilelang_ascend.transform.schedule.level_vector import level_vector
+from tilelang_ascend.transform.sync.insert_sync import insert_sync
 
 CHIP = get_chip("a2")
 N = 256

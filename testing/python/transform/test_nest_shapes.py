@@ -1,4 +1,4 @@
-"""chunk_nests and face_stores: what they rewrite, and what they leave alone."""
+"""chunk_nests and reverse_loops: what they rewrite, and what they leave alone."""
 
 import tile_samples as samples
 
@@ -13,8 +13,8 @@ from tilelang_ascend.ir import (
     structural_equal,
     tirx,
 )
-from tilelang_ascend.transform.chunk_nests import LANES, ROW, chunk_nests
-from tilelang_ascend.transform.face_stores import face_stores
+from tilelang_ascend.transform.nests.chunk_nests import LANES, ROW, chunk_nests
+from tilelang_ascend.transform.nests.reverse_loops import reverse_loops
 
 
 def nest(axes, store, *params):
@@ -49,10 +49,10 @@ def test_chunk_nests_leaves_what_a_tile_bounds():
     assert structural_equal(chunk_nests(func), func)
 
 
-def test_face_stores_turns_backward_loops():
+def test_reverse_loops_turns_backward_loops():
     i, j = tirx.Var("i", "int32"), tirx.Var("j", "int32")
     x, y = decl_buffer((8, 24), "float32", "X"), decl_buffer((8, 24), "float32", "Y")
     backward = nest([(i, 8), (j, 24)], BufferStore(y, x[i, j], [i, 23 - j]), x, y)
     forward = nest([(i, 8), (j, 24)], BufferStore(y, x[i, 23 - j], [i, j]), x, y)
-    assert structural_equal(face_stores(backward), forward)
-    assert structural_equal(face_stores(forward), forward)
+    assert structural_equal(reverse_loops(backward), forward)
+    assert structural_equal(reverse_loops(forward), forward)

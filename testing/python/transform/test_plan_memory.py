@@ -6,17 +6,17 @@ import pytest
 import sync_kernels as K
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tilelang_ascend.analysis.dependence.build_program import build_program
+from tilelang_ascend.analysis.dependence.liveness import live_buffers
+from tilelang_ascend.analysis.dependence.sync_check import sync_covers
 
-from tilelang_ascend.analysis.build_program import build_program
-from tilelang_ascend.analysis.liveness import live_buffers
-from tilelang_ascend.analysis.sync_check import sync_covers
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import OutOfMemory
 from tilelang_ascend.ir import AllocBuffer, SourceName, Span, StmtMutator, imm, intrin, loop, seq, statements
 from tilelang_ascend.isa import Space
-from tilelang_ascend.transform.insert_sync import insert_sync, plan_sync
-from tilelang_ascend.transform.plan_memory import plan_memory
-from tilelang_ascend.transform.sync_place import place_sync
+from tilelang_ascend.transform.memory.plan_memory import plan_memory
+from tilelang_ascend.transform.sync.insert_sync import insert_sync, plan_sync
+from tilelang_ascend.transform.sync.place import place_sync
 
 CHIP = get_chip("a2")
 F32 = 4

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sync_kernels as K
+from tilelang_ascend.analysis.dependence.core_use import call_of, core_of_operands
+from tilelang_ascend.analysis.dependence.sync_check import sync_covers
 
-from tilelang_ascend.analysis.core_use import call_of, core_of_operands
-from tilelang_ascend.analysis.sync_check import sync_covers
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import (
     AllocBuffer,
@@ -20,8 +20,8 @@ from tilelang_ascend.ir import (
     seq,
     statements,
 )
-from tilelang_ascend.transform.insert_sync import insert_sync
-from tilelang_ascend.transform.split_cores import split_cores
+from tilelang_ascend.transform.cores.split_cores import split_cores
+from tilelang_ascend.transform.sync.insert_sync import insert_sync
 
 CHIP = get_chip("a2")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sync_kernels as K
+from tilelang_ascend.analysis.dependence.core_use import call_of
 
-from tilelang_ascend.analysis.core_use import call_of
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import (
     Bind,
@@ -21,10 +21,10 @@ from tilelang_ascend.ir import (
 from tilelang_ascend.isa import TABLE, split_event
 from tilelang_ascend.sim import machine
 from tilelang_ascend.sim.lower import host_program
-from tilelang_ascend.transform.insert_sync import insert_sync
-from tilelang_ascend.transform.issue_ahead import issue_ahead
-from tilelang_ascend.transform.plan_memory import plan_memory
-from tilelang_ascend.transform.split_cores import split_cores
+from tilelang_ascend.transform.cores.split_cores import split_cores
+from tilelang_ascend.transform.memory.plan_memory import plan_memory
+from tilelang_ascend.transform.schedule.issue_ahead import issue_ahead
+from tilelang_ascend.transform.sync.insert_sync import insert_sync
 
 CHIP = get_chip("Ascend910B1")
 OPS = list(TABLE)

@@ -27,16 +27,16 @@ from tilelang_ascend.ir import (
     tirx,
 )
 from tilelang_ascend.tile import tile_op
-from tilelang_ascend.transform.drop_dead_fills import drop_dead_fills
-from tilelang_ascend.transform.fold_clears import fold_clears
-from tilelang_ascend.transform.forward_copies import forward_copies
-from tilelang_ascend.transform.map_grid import map_grid
-from tilelang_ascend.transform.merge_k_steps import merge_k_steps
-from tilelang_ascend.transform.normalize_clears import normalize_clears
-from tilelang_ascend.transform.place_buffers import place_buffers
-from tilelang_ascend.transform.split_rows import split_rows
-from tilelang_ascend.transform.stage_globals import stage_globals
-from tilelang_ascend.transform.version_buffers import version_buffers
+from tilelang_ascend.transform.canonicalize.forward_copies import forward_copies
+from tilelang_ascend.transform.canonicalize.merge_k_steps import merge_k_steps
+from tilelang_ascend.transform.canonicalize.normalize_clears import normalize_clears
+from tilelang_ascend.transform.lower.fold_clears import fold_clears
+from tilelang_ascend.transform.memory.version_buffers import version_buffers
+from tilelang_ascend.transform.nests.map_grid import map_grid
+from tilelang_ascend.transform.nests.split_rows import split_rows
+from tilelang_ascend.transform.nests.stage_globals import stage_globals
+from tilelang_ascend.transform.place.drop_dead_fills import drop_dead_fills
+from tilelang_ascend.transform.place.place_buffers import place_buffers
 
 CHIP = get_chip("a2")
 

@@ -3,7 +3,7 @@
 import pytest
 
 import tilelang_ascend.language as T
-from tilelang_ascend.analysis.value_facts import facts_about, walk_with_facts
+from tilelang_ascend.analysis.index.value_facts import facts_about, walk_with_facts
 from tilelang_ascend.ir import op_name
 
 

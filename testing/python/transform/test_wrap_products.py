@@ -8,7 +8,7 @@ import pytest
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.transform.wrap_products import wrap_products
+from tilelang_ascend.transform.canonicalize.wrap_products import wrap_products
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
 

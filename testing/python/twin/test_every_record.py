@@ -7,7 +7,7 @@ from ascend_ir_samples import Builder, at, gm, module
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.codegen import emit
 from tilelang_ascend.ir import AllocBuffer, Bind, Call, Evaluate, Var, call, decl_buffer, seq, tirx
-from tilelang_ascend.isa import GENERATIONS, SCOPES, TABLE, Space
+from tilelang_ascend.isa import GENERATIONS, SCOPES, TABLE, Space, rules
 from tilelang_ascend.sim import machine, twin
 from tilelang_ascend.sim.lower import host_program
 from tilelang_ascend.sim.streams import first_difference, records
@@ -47,7 +47,7 @@ def value_of(arg, index: int, shift: Var, dtype: str):
 def legal(record, dtypes, attrs, generation) -> bool:
     """False for combinations the record itself refuses, whatever the arguments."""
     bound = record.bind(dtypes, [None] * len(record.args), attrs, generation)
-    return record.check(bound) is None
+    return rules.check(bound) is None
 
 
 class Program:

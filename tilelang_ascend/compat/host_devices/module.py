@@ -120,7 +120,7 @@ def _say_wall_clock() -> None:
 
 def device_properties() -> DeviceProperties:
     """Properties of the default chip, with the memory of this machine."""
-    from ...jit.hooks import resolve_chip
+    from ...targets import resolve_chip
 
     chip = resolve_chip(None)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -13,7 +13,7 @@ from typing import Any
 import tilelang_ascend as _ours
 from tilelang_ascend import env as _env
 from tilelang_ascend import errors as _errors
-from tilelang_ascend.frontend.builder import user_location as _user_location
+from tilelang_ascend.frontend.locations import user_location as _user_location
 
 from .. import aliases as _aliases
 from ..targets import FOREIGN_KINDS as _FOREIGN_KINDS
@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
     if name in _ELSEWHERE:
         return getattr(__getattr__(_ELSEWHERE[name]), name)
     if name == "tvm":
-        from tilelang_ascend.ir import tvm
+        from tilelang_ascend.ir.door import tvm
 
         return tvm
     if name.startswith("__"):

@@ -21,7 +21,7 @@ def apply_simplify(stmt: Any, inline_let: bool = False) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name == "PassContext":
-        from tilelang_ascend.ir import tvm
+        from tilelang_ascend.ir.door import tvm
 
         return tvm.ir.transform.PassContext
     raise AttributeError(

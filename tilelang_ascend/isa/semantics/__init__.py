@@ -73,7 +73,7 @@ def execute(
     values = dict(zip((a.name for a in intrin.args), args))
     names = {key: _attr(intrin, key, value) for key, value in (attrs or {}).items()}
     assert set(names) == set(intrin.attrs), f"{name}: attributes {sorted(intrin.attrs)} are needed"
-    return intrin.semantics(Execution(intrin, machine, tensors, values, names))
+    return lookup(intrin.name)(Execution(intrin, machine, tensors, values, names))
 
 
 def _attr(intrin: Intrinsic, name: str, value) -> str:

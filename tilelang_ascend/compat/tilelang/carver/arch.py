@@ -11,7 +11,7 @@ class TileDevice:
     """The chip that proposals are made for."""
 
     def __init__(self, target: Any = None):
-        from tilelang_ascend.jit.hooks import resolve_chip
+        from tilelang_ascend.targets import resolve_chip
 
         from ...targets import replace_foreign
 

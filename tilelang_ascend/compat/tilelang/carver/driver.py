@@ -7,7 +7,7 @@ from tilelang_ascend.isa.base import Space
 
 
 def _chip() -> ChipSpec:
-    from tilelang_ascend.jit.hooks import resolve_chip
+    from tilelang_ascend.targets import resolve_chip
 
     return resolve_chip(None)
 

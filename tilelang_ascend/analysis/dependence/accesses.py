@@ -1,0 +1,119 @@
+"""What one instruction reads and writes, from the instruction table."""
+
+from __future__ import annotations
+
+from ...ir import FloatImm, IntImm, TensorLoad, dtype_of, itemsize, operand_parts, scope_of
+from ...isa.pieces import piece_of
+from ..index.linear import ZERO, Linear, LinearForms, upper_bound
+from .program import Access
+
+MAX_GM_VERSIONS = 16
+"""Remainders by more than this in a GM offset are tile indices, not versions of a workspace: traces long enough to tell so many
+versions apart would take minutes."""
+
+
+class AccessReader:
+    """Translates intrinsic calls into `Access` records. `extents`: loop atom -> largest trip count, where it is known."""
+
+    def __init__(self, forms: LinearForms, extents: dict):
+        self.forms, self.extents = forms, extents
+        self._buffers: dict = {}
+
+    def __call__(self, record, call) -> tuple[Access, ...]:
+        """Accesses of one call; footprints the table cannot tell extend to the end of the version."""
+        count = len(record.operands)
+        parts, args = [operand_parts(a) for a in call.args[:count]], call.args[count:]
+        loads, dtypes = [load for load, _ in parts], [dtype for _, dtype in parts]
+        facts = [self._facts(load.source) for load in loads]
+        values = [self._value(arg, spec) for arg, spec in zip(args, record.args)]
+        bound = record.bind(dtypes, values, None)
+        accesses = []
+        known = _Values(self, record, args, values, dtypes)
+        exact = all(_leaves_no_gaps(arg, spec) for arg, spec in zip(args, record.args))
+        for i, direction, low, high in record.footprint(bound):
+            access = self._access(loads[i], facts[i], direction, low, high)
+            access.piece, access.pitch = piece_of(record, i, known) or (0, 0)
+            access.exact = exact and not access.pitch
+            accesses.append(access)
+        return tuple(accesses)
+
+    def _facts(self, buffer):
+        """(scope, dtype, itemsize, versions, buffer); equal buffers give one object."""
+        facts = self._buffers.get(buffer)
+        if facts is None:
+            scope, dtype, shape = scope_of(buffer), dtype_of(buffer), buffer.ty.shape
+            versions = int(shape[0].value) if scope != "global" and isinstance(shape[0], IntImm) else 1
+            facts = self._buffers[buffer] = (scope, dtype, itemsize(dtype), versions, buffer)
+        return facts
+
+    def _value(self, arg, spec):
+        """Known value of a scalar argument; for sizes and strides an upper bound is as good: footprints grow with
+        them."""
+        if isinstance(arg, (IntImm, FloatImm)):
+            return arg.value
+        if spec.kind != "int" or spec.ctype in ("bool", "uint64_t"):
+            return None
+        return upper_bound(arg, self.forms, self.extents)
+
+    def _access(self, load: TensorLoad, facts, direction: str, low, high) -> Access:
+        scope, _, size, versions, buffer = facts
+        indices = load.indices
+        offset = self.forms(indices[-1])
+        start = offset.scaled(size)
+        if low:
+            start = start.plus(Linear(low))
+        length = None if high is None else high - (low or 0)
+        read, write = direction != "out", direction != "in"
+        if scope == "global":
+            return self._gm(Access(buffer, scope, read, write, None, 1, 0, start, length))
+        version = self.forms(indices[0]) if versions > 1 else None
+        return Access(buffer, scope, read, write, version, versions, 0, start, length)
+
+    def _gm(self, access: Access) -> Access:
+        """Find the version in an offset of the form `(e % v) * stride + rest` (workspaces)."""
+        if access.size is None:
+            return access
+        mods = [(a, c) for a, c in access.start.terms.items() if a.kind == "mod" and c >= access.size]
+        if len(mods) != 1 or mods[0][0].modulus > MAX_GM_VERSIONS:
+            return access
+        atom, stride = mods[0]
+        if any(a.kind == "opaque" for a in atom.arg.atoms()):
+            # The number of the block has no value in a trace: a tile index, too.
+            return access
+        rest = dict(access.start.terms)
+        del rest[atom]
+        access.version = Linear(0, {atom: 1})
+        access.versions, access.version_stride = atom.modulus, stride
+        access.start = Linear(access.start.const, rest) if rest or access.start.const else ZERO
+        return access
+
+
+def _leaves_no_gaps(arg, spec) -> bool:
+    """False for a size known only as a bound, and for a mask of chosen lanes."""
+    if spec.kind != "int":
+        return True
+    return isinstance(arg, IntImm) and (spec.ctype != "uint64_t" or int(arg.value) in (0, -1, 2**64 - 1))
+
+
+class _Values:
+    """The arguments of one call, as `isa.pieces` asks for them."""
+
+    def __init__(self, reader: AccessReader, record, args, bounds: list, dtypes: list):
+        self.reader, self.bounds, self.dtypes = reader, bounds, dtypes
+        self.args = args
+        self.index = {a.name: i for i, a in enumerate(record.args)}
+
+    def exact(self, *names: str) -> int | None:
+        total = ZERO
+        for name in names:
+            total = total.plus(self.reader.forms(self.args[self.index[name]]))
+        return None if total.terms else total.const
+
+    def bound(self, name: str) -> int | None:
+        return self.bounds[self.index[name]]
+
+    def itemsize(self, operand: int) -> int:
+        return itemsize(self.dtypes[operand])
+
+
+__all__ = ["AccessReader"]

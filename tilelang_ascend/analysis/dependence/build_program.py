@@ -1,0 +1,170 @@
+"""From a `PrimFunc` in Ascend IR (one core, or both cores together) to the `Program` the back-end analyses work on."""
+
+from __future__ import annotations
+
+from ...ir import AllocBuffer, Bind, Break, Continue, Evaluate, For, IfThenElse, While, const_int, stmts_of
+from ...isa import split_event
+from ...tile.uses import INDEPENDENT, UNORDERED
+from ..index.linear import LinearForms, upper_bound
+from .accesses import AccessReader
+from .core_use import CoreUse, call_of, record_of
+from .program import LANE_INDEX, Block, Branch, Instr, Jump, Loop, Program, Sync
+
+#: Synchronisation intrinsics -> kind of `Sync` node.
+SYNC_KINDS = {
+    "ascend.set_flag": "set",
+    "ascend.wait_flag": "wait",
+    "ascend.pipe_barrier": "barrier",
+    "ascend.cross_core_set_flag": "cross_set",
+    "ascend.cross_core_wait_flag": "cross_wait",
+}
+
+def build_program(func, chip) -> Program:
+    """The `Program` of `func`. `chip` tells which pipes complete in order (`chip.orders`)."""
+    return _Builder(func, chip).build()
+
+
+class _Builder:
+    def __init__(self, func, chip):
+        self.func, self.chip = func, chip
+        self.cores = CoreUse(func)
+        self.forms = LinearForms()
+        self.extents: dict = {}
+        self.read_accesses = AccessReader(self.forms, self.extents)
+        self.instrs: list[Instr] = []
+        self.loops: list[Loop] = []
+        self.loop_stack: list[Loop] = []
+        self.addresses: dict = {}
+
+    def build(self) -> Program:
+        root = self.block(self.func.body, None)
+        present = tuple(c for c in ("aic", "aiv") if c in self.cores.present)
+        return Program(root, self.instrs, self.loops, self.extents, present, self.addresses, self.user_tensors())
+
+    def user_tensors(self) -> frozenset:
+        """GM parameters that are not workspaces (those come last)."""
+        attrs = self.func.attrs or {}
+        workspaces = int(attrs["ascend.num_workspaces"]) if "ascend.num_workspaces" in attrs else 0
+        params = list(self.func.params)
+        return frozenset(params[: len(params) - workspaces])
+
+    def block(self, stmt, owner) -> Block:
+        items = stmts_of(stmt)
+        block = Block(owner, len(items))
+        for position, item in enumerate(items):
+            method = _VISITORS.get(type(item))
+            if method is not None:
+                method(self, block, position, item)
+        return block
+
+    def alloc(self, block: Block, position: int, s: AllocBuffer) -> None:
+        address = s.annotations.get("address") if s.annotations else None
+        if address is not None:
+            self.addresses[s.buffer] = const_int(address)
+
+    def bind(self, block: Block, position: int, s: Bind) -> None:
+        call = call_of(s)
+        if call is not None and call.args:
+            self.instruction(block, position, s, call)
+        self.forms.bind(s.var, s.value)
+
+    def evaluate(self, block: Block, position: int, s: Evaluate) -> None:
+        call = call_of(s)
+        if call is None:
+            return
+        kind = SYNC_KINDS.get(call.op.name)
+        if kind is not None:
+            block.nodes.append(self.sync(block, position, s, call, kind))
+        elif record_of(call).operands:
+            self.instruction(block, position, s, call)
+
+    def instruction(self, block: Block, position: int, s, call) -> None:
+        record = record_of(call)
+        accesses = self.read_accesses(record, call)
+        if not accesses:
+            return
+        pipe = record.pipe.name
+        for core in sorted(self.cores.of(s)):
+            instr = Instr(
+                block, position, s, record.name, LANE_INDEX[core, pipe], accesses, self.is_ordered(record, call, core),
+                len(self.instrs), tuple(self.loop_stack),
+            )  # fmt: skip
+            self.instrs.append(instr)
+            block.nodes.append(instr)
+
+    def is_ordered(self, record, call, core: str) -> bool:
+        """May the next instruction of the pipe rely on this one being complete? Small mmads overlap with the next
+        one."""
+        if not self.chip.orders(record.pipe.name):
+            return False
+        names = record.arg_names
+        if record.pipe.name != "M" or not {"m", "n"} <= set(names):
+            return True
+        m, n = (const_int(call.args[names.index(x)]) for x in ("m", "n"))
+        return m is not None and n is not None and -(-m // 16) * -(-n // 16) >= self.chip.mmad_ordered_min_fractals
+
+    def sync(self, block: Block, position: int, s, call, kind: str) -> Sync:
+        (core,) = self.cores.of(s)
+        attrs = call.attrs
+        node = Sync(block, position, s, kind, core)
+        if kind in ("set", "wait"):
+            src, dst = split_event(str(attrs["event"]))
+            node.src, node.dst = LANE_INDEX[core, src], LANE_INDEX[core, dst]
+        elif str(attrs["pipe"] if attrs is not None and "pipe" in attrs else "ALL") != "ALL":
+            node.src = LANE_INDEX[core, str(attrs["pipe"])]
+        if call.args:
+            node.ident = self.forms(call.args[0])
+        return node
+
+    def loop(self, block: Block, position: int, s) -> None:
+        is_for = isinstance(s, For)
+        atom = self.forms.loop(s.loop_var if is_for else s)
+        extent = self.forms(s.extent) if is_for else None
+        trip = extent.const if is_for and not extent.terms else None
+        notes = s.annotations if is_for else {}
+        node = Loop(block, position, s, atom, extent, trip, independent=INDEPENDENT in notes, unordered=UNORDERED in notes)
+        most = trip if trip is not None or not is_for else upper_bound(s.extent, self.forms, self.extents)
+        if most is not None:
+            self.extents[atom] = most if trip is not None else max(1, most)
+        self.loops.append(node)
+        self.loop_stack.append(node)
+        self.forms.enter(atom)
+        node.body = self.block(s.body, node)
+        self.forms.leave()
+        self.loop_stack.pop()
+        if any(works(n) for n in node.body.nodes):
+            block.nodes.append(node)
+
+    def branch(self, block: Block, position: int, s: IfThenElse) -> None:
+        node = Branch(block, position, s)
+        node.then = self.block(s.then_case, node)
+        if s.else_case is not None:
+            node.other = self.block(s.else_case, node)
+        if node.then.nodes or (node.other is not None and node.other.nodes):
+            block.nodes.append(node)
+
+    def jump(self, block: Block, position: int, s) -> None:
+        block.nodes.append(Jump(block, position, s))
+        if self.loop_stack:
+            self.loop_stack[-1].has_jump = True
+
+
+def works(node) -> bool:
+    """False for branches that hold nothing but jumps: a loop of such branches does nothing, and no core runs it."""
+    arms = [a for a in (node.then, node.other) if a is not None] if isinstance(node, Branch) else []
+    return not isinstance(node, Jump) if not arms else any(works(n) for a in arms for n in a.nodes)
+
+
+_VISITORS = {
+    AllocBuffer: _Builder.alloc,
+    Bind: _Builder.bind,
+    Evaluate: _Builder.evaluate,
+    For: _Builder.loop,
+    While: _Builder.loop,
+    IfThenElse: _Builder.branch,
+    Break: _Builder.jump,
+    Continue: _Builder.jump,
+}
+
+
+__all__ = ["SYNC_KINDS", "build_program"]

@@ -1,0 +1,366 @@
+"""Data dependences between instructions of a `Program`: which pairs must be ordered, in the same iteration and across
+iterations."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ...ir import const_int, dtype_of, itemsize
+from ..index.linear import INF, Linear
+from .program import Access, Branch, Instr, Loop, Program, common_block
+
+ANY_SIZE = INF
+
+
+@dataclass(eq=False, slots=True)
+class Dependence:
+    """`dst` must wait for `src`.
+
+    Attributes:
+        common: loops around both, outermost first.
+        same_iteration: `src` may precede `dst` on common bytes within one iteration of all common loops.
+        distances: for each common loop, the smallest iteration distance at which the pair may touch common bytes when
+        the outer
+            loops are in the same iteration; 0 = never.
+        versions: version indices of both accesses (comparing them refines the distances), or None.
+        version_count: number of versions of the buffer, 1 when versions cannot be compared.
+        buffer: the buffer `dst` waits for.
+        kind: `RAW`, `WAR` or `WAW`.
+    """
+
+    src: Instr
+    dst: Instr
+    common: tuple[Loop, ...]
+    same_iteration: bool
+    distances: tuple[int, ...]
+    versions: tuple[Linear, Linear] | None
+    version_count: int
+    buffer: object
+    kind: str
+
+
+def dependences(program: Program) -> list[Dependence]:
+    """All dependences that the pipes do not keep by themselves: between different lanes, and on lanes that complete out
+    of order."""
+    return _Finder(program).find()
+
+
+def meet(first: Instr, second: Instr, program: Program) -> bool:
+    """Must two instructions keep their order within one iteration of the loops around both? `program` has addresses."""
+    for a in first.accesses:
+        for b in second.accesses:
+            if (a.write or b.write) and a.space == b.space:
+                compare = _Comparison(a, b, program, program.hulls)
+                if compare.possible and compare.distance(None, set()):
+                    return True
+    return False
+
+
+class _Finder:
+    def __init__(self, program: Program):
+        self.program = program
+        self.extents = program.extents
+        self.found: dict = {}
+        self.hulls: dict[int, tuple] = {}
+        """Access (by identity) -> the bytes it may touch."""
+
+    def find(self) -> list[Dependence]:
+        for group in self._groups():
+            if all(not a.write for _, a in group):
+                continue
+            order = _Between(group)
+            for i, (x, a) in enumerate(group):
+                for j in range(i, len(group)):
+                    y, b = group[j]
+                    if a.write or b.write:
+                        self._pair(
+                            x, a, y, b, x is not y and not order.write_between(i, j), not order.write_around(i, j)
+                        )
+                        if x is not y:
+                            self._pair(y, b, x, a, False, not order.write_around(j, i))
+        return list(self.found.values())
+
+    def _groups(self) -> list[list[tuple[Instr, Access]]]:
+        """Accesses by buffer; buffers whose address ranges overlap share a group."""
+        by_buffer = defaultdict(list)
+        for instr in self.program.instrs:
+            for access in instr.accesses:
+                by_buffer[access.buffer].append((instr, access))
+        return _merge_overlapping(by_buffer, self.program.addresses)
+
+    def _pair(self, src: Instr, a: Access, dst: Instr, b: Access, forward: bool, carried: bool) -> None:
+        """Record what `dst` must wait for: `forward` in the same iteration, `carried` across iterations."""
+        if (src.lane == dst.lane and src.ordered) or not (forward or carried):
+            return
+        common = _common_loops(src, dst)
+        if not common and not forward:
+            return
+        if forward and _exclusive(src, dst):
+            forward = False
+        compare = _Comparison(a, b, self.program, self.hulls)
+        if not compare.possible:
+            return
+        inner = {loop.atom for loop in src.loops[len(common) :]} | {loop.atom for loop in dst.loops[len(common) :]}
+        same = forward and compare.distance(None, inner) > 0
+        distances = [0] * len(common)
+        across_tiles = a.buffer not in self.program.user_tensors
+        for level in range(len(common) - 1, -1, -1):
+            loose = common[level].independent or common[level].unordered
+            if carried and (across_tiles or not loose):
+                distances[level] = compare.distance(common[level].atom, inner)
+            inner.add(common[level].atom)
+        if same or any(distances):
+            self._add(
+                Dependence(
+                    src, dst, common, same, tuple(distances), compare.versions, compare.count, b.buffer, _kind(a, b)
+                )
+            )
+
+    def _add(self, d: Dependence) -> None:
+        key = (id(d.src), id(d.dst), d.versions)
+        old = self.found.get(key)
+        if old is None:
+            self.found[key] = d
+            return
+        old.same_iteration |= d.same_iteration
+        old.distances = tuple(min(x or y, y or x) for x, y in zip(old.distances, d.distances))
+
+
+class _Between:
+    """Which pairs of accesses have a write between them that both sides depend on anyway?
+
+    Only accesses of one statement list to the same place (equal version, equal first byte) are compared: they always
+    meet, so the pair is ordered when the pairs with the write in the middle are. A place that moves with a loop is another one in the
+    next iteration, where the bytes of the longer access may meet and those of the write do not: there only accesses of equal length
+    are compared.
+    """
+
+    def __init__(self, group: list):
+        members: dict = {}
+        self.place = []
+        for instr, access in group:
+            length = (access.size, access.piece, access.pitch) if access.start.varies else None
+            key = (id(instr.parent), access.buffer, access.version, access.start, length)
+            mine = members.setdefault(key, [])
+            self.place.append((mine, len(mine)))
+            mine.append(access.write)
+        self.written = {id(mine): list(accumulate(mine, initial=0)) for mine in members.values()}
+
+    def write_between(self, i: int, j: int) -> bool:
+        """A write after access i and before access j of one iteration."""
+        mine, p = self.place[i]
+        other, q = self.place[j]
+        if mine is not other:
+            return False
+        written = self.written[id(mine)]
+        return written[q] - written[p + 1] > 0
+
+    def write_around(self, i: int, j: int) -> bool:
+        """A write after access i of one iteration or before access j of the next one."""
+        mine, p = self.place[i]
+        other, q = self.place[j]
+        if mine is not other:
+            return False
+        written = self.written[id(mine)]
+        return written[-1] - written[p + 1] + written[q] > 0
+
+
+def _merge_overlapping(by_buffer: dict, addresses: dict) -> list:
+    """Accesses of buffers that share bytes, directly or through others, in program order. Buffers without an address stand alone."""
+    groups, placed = [], defaultdict(list)
+    for buffer, accesses in by_buffer.items():
+        address = addresses.get(buffer)
+        if address is None:
+            groups.append(accesses)
+        else:
+            placed[accesses[0][1].space].append((address, address + _total_bytes(buffer), accesses))
+    for ranges in placed.values():
+        end = None
+        for low, high, accesses in sorted(ranges, key=lambda r: r[0]):
+            if end is None or low >= end:
+                groups.append([])
+                end = high
+            groups[-1] += accesses
+            end = max(end, high)
+    return [sorted(group, key=lambda x: x[0].order) for group in groups]
+
+
+def _total_bytes(buffer) -> int:
+    total = itemsize(dtype_of(buffer))
+    for extent in buffer.ty.shape:
+        total *= const_int(extent)
+    return total
+
+
+def _common_loops(a: Instr, b: Instr) -> tuple[Loop, ...]:
+    n = 0
+    for x, y in zip(a.loops, b.loops):
+        if x is not y:
+            break
+        n += 1
+    return a.loops[:n]
+
+
+def _exclusive(a: Instr, b: Instr) -> bool:
+    """True when the two stand in different arms of one branch."""
+    if a.parent is b.parent:
+        return False
+    block = common_block(a, b)
+    x, y = _child(a, block), _child(b, block)
+    return x is y and isinstance(x, Branch)
+
+
+def _child(node, block):
+    while node.parent is not block:
+        node = node.parent.owner
+    return node
+
+
+class _Comparison:
+    """Can two accesses touch a common byte?
+
+    `versions` and `count` tell whether and how version indices may be compared; `possible` is False when no bytes can
+    be shared.
+    """
+
+    def __init__(self, a: Access, b: Access, program: Program, hulls: dict):
+        self.extents = program.extents
+        self.a_size = ANY_SIZE if a.size is None else a.size
+        self.b_size = ANY_SIZE if b.size is None else b.size
+        self.possible, self.versions, self.count = True, None, 1
+        self.a_start, self.b_start = a.start, b.start
+        self.a_piece, self.b_piece, self.pitch = _pieces(a, b)
+        if a.buffer is not b.buffer:
+            self.possible = self._hulls_overlap(a, b, program, hulls)
+            self.a_size = self.b_size = ANY_SIZE
+            self.pitch = 0
+            return
+        if a.version is None and b.version is None:
+            return
+        comparable = a.versions == b.versions and a.version_stride == b.version_stride
+        if comparable and a.version_stride:
+            comparable = self._within_windows(a)
+        if comparable:
+            self.versions, self.count = (a.version, b.version), a.versions
+        else:
+            self.a_start, self.b_start = _whole_start(a), _whole_start(b)
+
+    def _hulls_overlap(self, a: Access, b: Access, program: Program, hulls: dict) -> bool:
+        for access in (a, b):
+            if id(access) not in hulls:
+                hulls[id(access)] = self._hull(access, program)
+        (low_a, high_a), (low_b, high_b) = hulls[id(a)], hulls[id(b)]
+        return low_a < high_b and low_b < high_a
+
+    def _hull(self, access: Access, program: Program) -> tuple:
+        """First and last byte address an access may touch; kept with the program, because every pair asks for it."""
+        known = program.hulls.get(id(access))
+        if known is None:
+            known = program.hulls[id(access)] = self._find_hull(access, program)
+        return known
+
+    def _find_hull(self, access: Access, program: Program) -> tuple:
+        base = program.addresses[access.buffer]
+        if access.versions > 1 or access.size is None:
+            return base, base + _total_bytes(access.buffer)
+        low, high = access.start.interval(self.extents)
+        return max(base, base + low), min(base + _total_bytes(access.buffer), base + high + access.size)
+
+    def _within_windows(self, a: Access) -> bool:
+        """Different versions never overlap: the rest of the offset stays inside one version's window."""
+        everything = set(self.extents) | self.a_start.varies | self.b_start.varies
+        low, high = self._difference(None, everything)
+        return a.version_stride + low >= self.a_size and -a.version_stride + high <= -self.b_size
+
+    def distance(self, carried, free: set) -> int:
+        """Smallest distance of iterations of loop `carried` (None: same iteration, result 1) with a common byte, 0 =
+        none.
+
+        `free`: loop atoms whose iterations are independent in the two accesses.
+        """
+        low, high = self._difference(carried, free)
+        if low >= self.a_size or high <= -self.b_size or self._interleaved(low, high):
+            return 0
+        return self._version_distance(carried, free) if self.versions else 1
+
+    def _interleaved(self, low: float, high: float) -> bool:
+        """Do all pieces of `b` fall into gaps of `a`?"""
+        if not self.pitch or low == -INF or high == INF:
+            return False
+        first = low % self.pitch
+        return first >= self.a_piece and first + (high - low) + self.b_piece <= self.pitch
+
+    def _difference(self, carried, free: set) -> tuple[float, float]:
+        """Interval of `b.start - a.start`."""
+        a, b = self.a_start, self.b_start
+        low = high = b.const - a.const
+        for atom in {**a.terms, **b.terms}:
+            ca, cb = a.terms.get(atom, 0), b.terms.get(atom, 0)
+            for c, (x, y) in self._contributions(atom, ca, cb, carried, free):
+                if c:
+                    low, high = (low + c * x, high + c * y) if c > 0 else (low + c * y, high + c * x)
+        return low, high
+
+    def _contributions(self, atom, ca: int, cb: int, carried, free: set):
+        if atom is carried:
+            last = self.extents.get(atom, INF) - 1
+            return ((cb - ca, (0, last)), (cb, (1, max(last, 1))))
+        varies = atom.varies
+        if varies & free or (carried is not None and carried in varies):
+            interval = atom.interval(self.extents)
+            return ((cb, interval), (-ca, interval))
+        return ((cb - ca, atom.interval(self.extents)),)
+
+    def _version_distance(self, carried, free: set) -> int:
+        count = self.count
+        a, b = (version_argument(v, count) for v in self.versions)
+        step = 0
+        for atom in {**a.terms, **b.terms}:
+            ca, cb = a.terms.get(atom, 0), b.terms.get(atom, 0)
+            if ca % count == 0 and cb % count == 0:
+                continue
+            if (ca - cb) % count:
+                return 1
+            if atom is carried:
+                step = cb
+            elif atom.varies & free or (carried is not None and carried in atom.varies):
+                return 1
+        offset = b.const - a.const
+        if carried is None:
+            return int(offset % count == 0)
+        return next((d for d in range(1, count + 1) if (offset + step * d) % count == 0), 0)
+
+
+def _kind(a: Access, b: Access) -> str:
+    if not a.write:
+        return "WAR"
+    return "RAW" if b.read else "WAW"
+
+
+def _pieces(a: Access, b: Access) -> tuple:
+    """(piece of a, piece of b, common pitch); pitch 0 when the pieces cannot be compared."""
+    pitch = a.pitch or b.pitch
+    if not pitch or (a.pitch and b.pitch and a.pitch != b.pitch):
+        return 0, 0, 0
+    pieces = [x.piece if x.pitch else x.size for x in (a, b)]
+    return (0, 0, 0) if None in pieces else (*pieces, pitch)
+
+
+def version_argument(version: Linear, count: int) -> Linear:
+    """`x` for a version `x % count`, else the version itself."""
+    if version.const == 0 and len(version.terms) == 1:
+        ((atom, c),) = version.terms.items()
+        if c == 1 and atom.kind == "mod" and atom.modulus == count:
+            return atom.arg
+    return version
+
+
+def _whole_start(access: Access) -> Linear:
+    if access.version is None:
+        return access.start
+    return access.start.plus(access.version, access.version_stride) if access.version_stride else access.start
+
+
+__all__ = ["Dependence", "dependences", "meet", "version_argument"]

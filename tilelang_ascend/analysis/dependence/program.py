@@ -1,0 +1,194 @@
+"""Structured program: the statement tree of one kernel reduced to what memory planning and synchronisation look at.
+
+Leaves are instructions (with their lane and accesses) and synchronisation statements; inner nodes are blocks, loops and
+branches. A *lane* is one pipe of one core, e.g. `("aiv", "MTE2")`; lanes are numbered by `LANES`. Scalar statements
+(lets, stores to mutable scalars, declarations) are not nodes: they order nothing but the scalar pipe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..index.linear import Atom, Linear
+
+CORES = ("aic", "aiv")
+LANES = tuple(("aic", p) for p in ("S", "M", "MTE1", "MTE2", "MTE3", "FIX")) + tuple(
+    ("aiv", p) for p in ("S", "V", "MTE2", "MTE3")
+)
+LANE_INDEX = {lane: i for i, lane in enumerate(LANES)}
+LANES_OF = {core: tuple(i for i, lane in enumerate(LANES) if lane[0] == core) for core in CORES}
+
+
+@dataclass(eq=False, slots=True)
+class Access:
+    """Bytes an instruction may touch: `[start, start + size)` of one version of one buffer.
+
+    Attributes:
+        buffer: the buffer variable.
+        space: memory, e.g. `shared.ub`, or `global`.
+        read, write: direction.
+        version: linear form of the version index, None when the buffer has one version (or the version cannot be told).
+        versions: number of versions.
+        version_stride: bytes between versions when the version is part of the offset (GM), 0 when it is an index of its
+        own.
+        start: first byte within the version.
+        size: bytes, None = up to the end of the version.
+        piece, pitch: when pitch > 0, only `piece` bytes at every multiple of `pitch` from `start` are touched.
+        exact: every byte is touched, not just none outside.
+    """
+
+    buffer: object
+    space: str
+    read: bool
+    write: bool
+    version: Linear | None
+    versions: int
+    version_stride: int
+    start: Linear
+    size: int | None
+    piece: int = 0
+    pitch: int = 0
+    exact: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A statement list. `nodes` holds only the children that matter; `position` of a node is its index in the statement
+    list."""
+
+    owner: Loop | Branch | None = None
+    length: int = 0
+    nodes: list = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """Common part: the block a node stands in and its position there."""
+
+    parent: Block
+    position: int
+    stmt: object
+
+
+@dataclass(eq=False, slots=True)
+class Loop(Node):
+    """`for` (with the atom of its variable and its trip count) or `while` (atom only, no count).
+
+    `independent`: iterations are different tiles of the user's grid, which no program may order through GM.
+    `unordered`: iterations are iterations of a parallel nest, of which no two may store to the same element of a user's tensor.
+    """
+
+    atom: Atom = None
+    extent: Linear | None = None
+    trip: int | None = None
+    body: Block = None
+    has_jump: bool = False
+    independent: bool = False
+    unordered: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Branch(Node):
+    """`if`; `other` is None without an `else`."""
+
+    then: Block = None
+    other: Block | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Instr(Node):
+    """One instruction on one lane.
+
+    `ordered` is False when the next instruction of the lane may not rely on this one being complete.
+    """
+
+    name: str = ""
+    lane: int = 0
+    accesses: tuple = ()
+    ordered: bool = True
+    order: int = 0
+    loops: tuple = ()
+
+
+@dataclass(eq=False, slots=True)
+class Sync(Node):
+    """A synchronisation statement.
+
+    kind: `set`, `wait` (lanes `src` and `dst`), `barrier` (`src`, or every lane of the core when `src` is None),
+    `cross_set` (`src`, towards the other core), `cross_wait`.
+    """
+
+    kind: str = ""
+    core: str = ""
+    src: int | None = None
+    dst: int | None = None
+    ident: Linear | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Jump(Node):
+    """`break` or `continue`."""
+
+
+@dataclass(eq=False)
+class Program:
+    """A kernel as a tree.
+
+    Attributes:
+        instrs: instructions in program order.
+        loops: all loops.
+        extents: loop atom -> largest trip count, where it is known.
+        cores: cores that have instructions.
+        addresses: local buffer -> byte address, where memory is planned.
+        user_tensors: GM parameters that hold the user's data.
+        hulls: identity of an access -> byte addresses it may touch, filled by `dependence`.
+    """
+
+    root: Block
+    instrs: list
+    loops: list
+    extents: dict
+    cores: tuple
+    addresses: dict
+    user_tensors: frozenset = frozenset()
+    hulls: dict = field(default_factory=dict)
+
+
+def path_to_root(block: Block) -> list[Block]:
+    """Blocks from `block` outwards."""
+    chain = [block]
+    while chain[-1].owner is not None:
+        chain.append(chain[-1].owner.parent)
+    return chain
+
+
+def position_in(node: Node, block: Block) -> int:
+    """Position in `block` of the statement that is, or contains, `node`."""
+    while node.parent is not block:
+        node = node.parent.owner
+    return node.position
+
+
+def jumps_of(node: Node) -> list:
+    """The `break` and `continue` statements by which `node` may leave an iteration of the loop around it."""
+    if isinstance(node, Jump):
+        return [node.stmt]
+    arms = [a for a in (node.then, node.other) if a is not None] if isinstance(node, Branch) else []
+    return [s for arm in arms for n in arm.nodes for s in jumps_of(n)]
+
+
+def common_block(a: Node, b: Node) -> Block:
+    """Innermost block that contains both nodes."""
+    outer = set(map(id, path_to_root(a.parent)))
+    return next(block for block in path_to_root(b.parent) if id(block) in outer)
+
+
+def enclosing_loops(block: Block) -> tuple:
+    """Loops around the statements of `block`, outermost first."""
+    return tuple(b.owner for b in reversed(path_to_root(block)) if isinstance(b.owner, Loop))
+
+
+__all__ = [
+    "Access", "Block", "Branch", "CORES", "Instr", "Jump", "LANES", "LANES_OF", "LANE_INDEX", "Loop", "Node", "Program",
+    "Sync", "common_block", "enclosing_loops", "jumps_of", "path_to_root", "position_in",
+]  # fmt: skip

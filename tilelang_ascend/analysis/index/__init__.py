@@ -1,0 +1,1 @@
+"""Integer expressions: linear forms, bounds, what indices of a nest reach. Knows no tiles and no program."""

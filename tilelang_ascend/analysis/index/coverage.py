@@ -1,0 +1,74 @@
+"""Does a statement write every element of a buffer?"""
+
+from __future__ import annotations
+
+from ...ir import BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, TensorRegion, Var, const_int, stmts_of
+from ...tile.uses import covers_whole, work_of
+
+
+def writes_whole(stmt: Stmt, buffer) -> bool:
+    """True if `stmt` surely overwrites all of the static `buffer` without reading its old value being needed for coverage.
+
+    Tile ops cover their destination region; a `Parallel` nest covers a buffer it stores to unconditionally with distinct loop
+    variables as indices whose extents equal the shape.
+    """
+    if isinstance(stmt, Evaluate):
+        record = work_of(stmt)
+        if record is None:
+            return False
+        return any(
+            getattr(arg, "source", None) is not None and arg.source.same_as(buffer) and covers_whole(arg)
+            for i, arg in enumerate(stmt.value.args)
+            if i in record.writes
+        )
+    if isinstance(stmt, For) and stmt.kind == ForKind.PARALLEL:
+        return _nest_covers(stmt, buffer, {})
+    if isinstance(stmt, SeqStmt):
+        return any(writes_whole(s, buffer) for s in stmt.seq)
+    return False
+
+
+def written_boxes(stmt: Stmt, buffer) -> list[list[tuple[int, int]]]:
+    """Boxes of `buffer`, (first, end) for each dimension, that a statement surely overwrites; only what has constant bounds."""
+    if writes_whole(stmt, buffer):
+        return [[(0, const_int(n)) for n in buffer.ty.shape]]
+    record = work_of(stmt)
+    if record is None:
+        return []
+    regions = [a for i, a in enumerate(stmt.value.args) if i in record.writes and isinstance(a, TensorRegion)]
+    boxes = [[(const_int(r.min), const_int(r.extent)) for r in a.region] for a in regions if a.source.same_as(buffer)]
+    return [[(low, low + n) for low, n in box] for box in boxes if all(None not in side for side in box)]
+
+
+def fill_together(boxes: list[list[tuple[int, int]]], shape) -> bool:
+    """True if boxes that differ along one dimension only cover a whole static buffer."""
+    whole = [(0, const_int(n)) for n in shape]
+    if whole in boxes:
+        return True
+    for d in range(len(whole)):
+        end = 0
+        for low, high in sorted(b[d] for b in boxes if b[:d] + b[d + 1 :] == whole[:d] + whole[d + 1 :]):
+            end = max(end, high) if low <= end else end
+        if end >= whole[d][1]:
+            return True
+    return False
+
+
+def _nest_covers(stmt: Stmt, buffer, extents: dict) -> bool:
+    if isinstance(stmt, For):
+        if stmt.kind != ForKind.PARALLEL:
+            return False
+        return any(_nest_covers(s, buffer, {**extents, stmt.loop_var: const_int(stmt.extent)}) for s in stmts_of(stmt.body))
+    if isinstance(stmt, BufferStore) and stmt.buffer.same_as(buffer):
+        used = set()
+        for index, n in zip(stmt.indices, buffer.ty.shape):
+            if const_int(n) == 1 and const_int(index) == 0:
+                continue
+            if not isinstance(index, Var) or index in used or extents.get(index) != const_int(n):
+                return False
+            used.add(index)
+        return True
+    return False
+
+
+__all__ = ["fill_together", "writes_whole", "written_boxes"]

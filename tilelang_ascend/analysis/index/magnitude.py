@@ -1,0 +1,53 @@
+"""How large integer expressions may become."""
+
+from __future__ import annotations
+
+from ...ir import For, IntImm, Var, dtype_of, is_if_then_else, itemsize, tirx
+
+
+def magnitude(e, bounds: dict, unknown: int | None = None) -> int | None:
+    """A bound of the absolute value of an integer expression, None if there is none that its dtype holds (of 32 bits at least).
+
+    bounds: those of variables. unknown: what counts as the bound of others.
+    """
+    found = _magnitude(e, bounds, unknown)
+    return found if found is not None and found < 1 << (63 if dtype_of(e) in ("int64", "uint64") else 31) else None
+
+
+def _magnitude(e, bounds: dict, unknown: int | None) -> int | None:
+    bits = 8 * itemsize(dtype_of(e)) if "int" in dtype_of(e) else 64
+    leaf = (1 << bits) - 1 if bits < 32 else unknown
+    if isinstance(e, IntImm):
+        return abs(int(e.value))
+    if isinstance(e, Var):
+        return bounds.get(e, leaf)
+    if isinstance(e, tirx.Cast):
+        inner = magnitude(e.value, bounds, unknown) if "int" in dtype_of(e.value) else None
+        return inner if bits >= 32 and inner is not None else leaf
+    if isinstance(e, tirx.FloorMod) and isinstance(e.b, IntImm):
+        return abs(int(e.b.value))
+    if isinstance(e, (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)):
+        return magnitude(e.a, bounds, unknown) if not isinstance(e, tirx.FloorMod) else magnitude(e.b, bounds, unknown)
+    if isinstance(e, tirx.BitwiseAnd):
+        return min((int(x.value) for x in (e.a, e.b) if isinstance(x, IntImm) and int(x.value) >= 0), default=leaf)
+    if isinstance(e, tirx.Select) or is_if_then_else(e):
+        sides = (e.true_value, e.false_value) if isinstance(e, tirx.Select) else e.args[1:]
+    elif isinstance(e, (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)):
+        sides = e.a, e.b
+    else:
+        return leaf
+    if bits < 32:
+        return leaf
+    found = [magnitude(x, bounds, unknown) for x in sides]
+    if None in found:
+        return None
+    return found[0] * found[1] if isinstance(e, tirx.Mul) else sum(found) if isinstance(e, (tirx.Add, tirx.Sub)) else max(found)
+
+
+def loop_magnitude(s: For, bounds: dict) -> int | None:
+    """A bound of the absolute value of a loop variable."""
+    first, extent = magnitude(s.min, bounds), magnitude(s.extent, bounds)
+    return None if None in (first, extent) else first + max(extent - 1, 0)
+
+
+__all__ = ["loop_magnitude", "magnitude"]

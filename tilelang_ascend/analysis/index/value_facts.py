@@ -1,0 +1,339 @@
+"""What is known about integer scalars at one place of a program: ranges of loop variables, guards passed on the way, lets,
+and mutable scalars that never become negative.
+
+A mutable scalar has another value after every store. Facts therefore speak of its *versions*: a variable that stands for the
+value between two stores. Nothing that was true of an old version is believed of a new one, except that it is not negative,
+where an induction over all stores proves it.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+
+from ...ir import (
+    Bind,
+    Break,
+    BufferStore,
+    Call,
+    Continue,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Range,
+    Stmt,
+    TensorLoad,
+    Var,
+    While,
+    const_int,
+    dtype_of,
+    expr_children,
+    free_vars,
+    imm,
+    is_buffer_var,
+    itemsize,
+    map_children,
+    op_name,
+    statements,
+    stmts_of,
+    substitute_expr,
+    sym,
+    tirx,
+)
+from ...tile import ASSUME, is_op
+from ...tile.uses import is_scalar_var
+
+MAX_NODES = 400
+"""Values of lets larger than this stay names: proofs about them take longer than they are worth."""
+
+SOLVER_STEPS = 200_000
+"""Work after which the solver gives up, in its own deterministic unit; about 50 ms."""
+
+_LARGEST = 2**31 - 1
+_NEVER_NEGATIVE_CALLS = ("ascend.get_block_idx", "ascend.get_sub_block_idx", "ascend.get_block_num")
+
+
+def believable(cond):
+    """The part of a condition an analyzer can be told, None if there is none: it cannot subtract from unsigned numbers."""
+    if dtype_of(cond) != "bool":
+        return None
+    if isinstance(cond, tirx.And):
+        parts = [x for x in (believable(cond.a), believable(cond.b)) if x is not None]
+        return tirx.And(*parts) if len(parts) == 2 else next(iter(parts), None)
+    return None if _unsigned(cond) else cond
+
+
+def _unsigned(e) -> bool:
+    return dtype_of(e).startswith("uint") or any(_unsigned(x) for x in expr_children(e))
+
+
+def leaves(stmt: Stmt) -> bool:
+    """True if control never gets past `stmt`: it ends with `break` or `continue`."""
+    last = stmts_of(stmt)[-1:] or [None]
+    if isinstance(last[0], IfThenElse):
+        return last[0].else_case is not None and leaves(last[0].then_case) and leaves(last[0].else_case)
+    return isinstance(last[0], (Break, Continue))
+
+
+class ValueFacts:
+    """Facts at the place a walk over a program has reached; the walk tells about every loop, branch, let and store.
+
+    `analyzer` knows ranges and guards, with mutable scalars as versions (`now`). `proves` and `nonnegative` answer questions
+    about expressions at the present place.
+    """
+
+    def __init__(self, never_negative: frozenset = frozenset()):
+        self.analyzer = sym.Analyzer()
+        self.never_negative = never_negative
+        self._values: dict = {}
+        self._expanded: dict = {}
+        self._versions: dict = {}
+        self._guards: list = []
+
+    # -- expressions --------------------------------------------------------------------------------------------
+    def now(self, e):
+        """`e` with every read of memory replaced: mutable scalars by their present version, others by an unknown value."""
+
+        def go(x):
+            if isinstance(x, TensorLoad):
+                if is_scalar_var(x.source):
+                    return self._version(x.source)
+                return Var(x.source.name, dtype_of(x))
+            return map_children(x, go)
+
+        return e if isinstance(e, int) else go(e)
+
+    def _version(self, buffer) -> Var:
+        version = self._versions.get(buffer)
+        if version is None:
+            version = self._versions[buffer] = Var(buffer.name, dtype_of(buffer))
+            if buffer in self.never_negative:
+                dtype = dtype_of(buffer)
+                largest = min(_LARGEST, (1 << (8 * itemsize(dtype) - 1)) - 1)
+                self.analyzer.bind(version, Range.from_min_extent(imm(0, dtype), imm(largest, dtype)))
+        return version
+
+    def _expand(self, e):
+        """`e` (from `now`) with lets replaced by their values."""
+        return substitute_expr(e, self._expanded)
+
+    # -- the walk -----------------------------------------------------------------------------------------------
+    def bind(self, var: Var, value) -> None:
+        """`var` is a name for `value`. Its range is the caller's business."""
+        value = self.now(value)
+        self._values[var] = value
+        expanded = self._expand(value)
+        if _size(expanded) <= MAX_NODES:
+            self._expanded[var] = expanded
+
+    def wrote(self, buffer) -> None:
+        """A mutable scalar has got another value."""
+        self._versions.pop(buffer, None)
+
+    def wrote_in(self, stmt: Stmt | None) -> None:
+        """All mutable scalars stored to below `stmt` may have got another value."""
+        for s in statements(stmt) if stmt is not None else ():
+            if isinstance(s, BufferStore) and is_scalar_var(s.buffer):
+                self.wrote(s.buffer)
+
+    @contextmanager
+    def assume(self, cond):
+        """`cond` holds inside."""
+        cond = believable(self.now(cond))
+        if cond is None:
+            yield
+            return
+        self._guards.append(self._expand(cond))
+        with self.analyzer.constraint_scope(cond):
+            yield
+        self._guards.pop()
+
+    @contextmanager
+    def loop(self, var: Var, extent, body: Stmt):
+        """The body of a loop over ``0 <= var < extent``: mutable scalars it stores to have any version inside and after."""
+        extent = self.now(extent)
+        self.analyzer.bind(var, Range.from_min_extent(imm(0, dtype_of(var)), extent))
+        self.wrote_in(body)
+        yield
+        self.wrote_in(body)
+
+    @contextmanager
+    def repeat(self, cond, body: Stmt):
+        """The body of a `while`."""
+        self.wrote_in(body)
+        with self.assume(cond):
+            yield
+        self.wrote_in(body)
+
+    # -- questions ----------------------------------------------------------------------------------------------
+    def proves(self, cond) -> bool:
+        """True if `cond` surely holds here, as far as ranges and guards tell."""
+        return bool(self.analyzer.can_prove(self.now(cond)))
+
+    def nonnegative(self, e) -> bool:
+        """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""
+        return e >= 0 if isinstance(e, int) else self._at_least(self.now(e), 0)
+
+    def _at_least(self, e, low: int) -> bool:
+        """`e >= low` for low 0 or 1."""
+        value = const_int(e)
+        if value is not None:
+            return value >= low
+        if not dtype_of(e).startswith(("int", "uint")):
+            return False
+        if self.analyzer.can_prove(e >= low) or self._by_structure(e, low):
+            return True
+        return self._solve(self._expand(e) >= low)
+
+    def _solve(self, cond) -> bool:
+        """Ask the solver. It knows numbers as ranges of variables, and the guards: sizes that are products of unknowns as the
+        ranges of loops make it give up."""
+        solver = sym.Analyzer()
+        solver.set_z3_rlimit(SOLVER_STEPS)
+        variables = set().union(*(free_vars(x) for x in (cond, *self._guards)))
+        known = [x for v in sorted(variables, key=lambda v: v.name) for x in self._limits(v)]
+        with ExitStack() as stack:
+            for x in [*known, *self._guards]:
+                stack.enter_context(solver.constraint_scope(x))
+            return bool(solver.can_prove(cond, sym.ProofStrength.SYMBOLIC_BOUND))
+
+    def _limits(self, v: Var) -> list:
+        """The numbers between which a variable lies, as conditions."""
+        if not dtype_of(v).startswith("int"):
+            return []
+        bound = self.analyzer.const_int_bound(v)
+        low, high = int(bound.min_value), int(bound.max_value)
+        return ([v >= low] if low > -_LARGEST else []) + ([v <= high] if high < _LARGEST else [])
+
+    def _by_structure(self, e, low: int) -> bool:
+        at_least = self._at_least
+        if isinstance(e, Var):
+            return e in self._values and at_least(self._values[e], low)
+        if isinstance(e, tirx.Cast):
+            return dtype_of(e.value).startswith("int") and at_least(e.value, low)
+        if isinstance(e, tirx.Min):
+            return at_least(e.a, low) and at_least(e.b, low)
+        if isinstance(e, tirx.Max):
+            return at_least(e.a, low) or at_least(e.b, low)
+        if isinstance(e, tirx.Select):
+            return at_least(e.true_value, low) and at_least(e.false_value, low)
+        if isinstance(e, tirx.Add):
+            return (at_least(e.a, low) and at_least(e.b, 0)) or (low > 0 and at_least(e.a, 0) and at_least(e.b, low))
+        if isinstance(e, tirx.Mul):
+            return at_least(e.a, low) and at_least(e.b, low)
+        if isinstance(e, tirx.FloorMod):
+            return low == 0 and at_least(e.b, 1)
+        if isinstance(e, tirx.FloorDiv):
+            return low == 0 and at_least(e.a, 0) and at_least(e.b, 1)
+        if isinstance(e, Call) and op_name(e) == "tirx.if_then_else":
+            return at_least(e.args[1], low) and at_least(e.args[2], low)
+        return isinstance(e, Call) and op_name(e) in _NEVER_NEGATIVE_CALLS and low == 0
+
+
+def _size(e) -> int:
+    return 1 + sum(_size(x) for x in expr_children(e))
+
+
+def walk_with_facts(body: Stmt, facts: ValueFacts, see) -> None:
+    """Call ``see(stmt)`` for every statement below `body`, in order, while `facts` describes the place in front of it."""
+    with ExitStack() as stack:
+        for s in stmts_of(body):
+            see(s)
+            if isinstance(s, For):
+                with facts.loop(s.loop_var, s.extent, s.body):
+                    walk_with_facts(s.body, facts, see)
+            elif isinstance(s, While):
+                with facts.repeat(s.condition, s.body):
+                    walk_with_facts(s.body, facts, see)
+            elif isinstance(s, IfThenElse):
+                _walk_branch(s, facts, see)
+            elif isinstance(s, Bind):
+                facts.bind(s.var, s.value)
+            elif isinstance(s, BufferStore) and is_scalar_var(s.buffer):
+                facts.wrote(s.buffer)
+            assume_rest(s, facts, stack)
+
+
+def _walk_branch(s: IfThenElse, facts: ValueFacts, see) -> None:
+    with facts.assume(s.condition):
+        walk_with_facts(s.then_case, facts, see)
+    if s.else_case is not None:
+        facts.wrote_in(s.then_case)
+        with facts.assume(tirx.Not(s.condition)):
+            walk_with_facts(s.else_case, facts, see)
+    facts.wrote_in(s)
+
+
+def assume_rest(s: Stmt, facts: ValueFacts, stack: ExitStack) -> None:
+    """After `s`: where one side of a branch leaves the loop, the rest of the list runs under the condition of the other; a promise
+    holds from there on."""
+    if is_op(s, ASSUME):
+        stack.enter_context(facts.assume(s.value.args[0]))
+    if not isinstance(s, IfThenElse):
+        return
+    # A scalar the other side stores to has another version by now, of which the condition says nothing.
+    stays = s.else_case if leaves(s.then_case) else s.then_case
+    if any(isinstance(x, BufferStore) and is_scalar_var(x.buffer) for x in (statements(stays) if stays is not None else ())):
+        return
+    if leaves(s.then_case):
+        stack.enter_context(facts.assume(tirx.Not(s.condition)))
+    elif s.else_case is not None and leaves(s.else_case):
+        stack.enter_context(facts.assume(s.condition))
+
+
+def shape_vars(buffers) -> list[Var]:
+    """Free variables of shapes and strides, in order of appearance."""
+    found: list[Var] = []
+    for b in buffers:
+        for e in [*b.ty.shape, *(b.strides or [])]:
+            for v in sorted(free_vars(e) if not isinstance(e, int) else (), key=lambda v: v.name):
+                if not any(v.same_as(x) for x in found):
+                    found.append(v)
+    return found
+
+
+def facts_about(func: PrimFunc) -> ValueFacts:
+    """Facts in front of the body of `func`: shapes are not negative, nor are the mutable scalars no store makes negative.
+
+    The latter is an induction: assume it of all, drop those of which a store leaves it open, until the assumption is stable.
+    """
+    sizes = sizes_of(func)
+    stores = [s for s in statements(func.body) if isinstance(s, BufferStore) and is_scalar_var(s.buffer)]
+    found = {s.buffer for s in stores if dtype_of(s.buffer).startswith("int")}
+    while True:
+        failed = _stores_left_open(func.body, _start(sizes, found), found)
+        if not failed:
+            return _start(sizes, found)
+        found -= failed
+
+
+def sizes_of(func: PrimFunc) -> list[Var]:
+    """The signed variables in shapes and strides of the parameters of `func`."""
+    return [v for v in shape_vars(p for p in func.params if is_buffer_var(p)) if dtype_of(v).startswith("int")]
+
+
+def tell_sizes(analyzer: sym.Analyzer, sizes) -> None:
+    """Tell an analyzer that sizes are not negative."""
+    for v in sizes:
+        analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(_LARGEST, dtype_of(v))))
+
+
+def _start(sizes: list[Var], never_negative: set) -> ValueFacts:
+    facts = ValueFacts(frozenset(never_negative))
+    tell_sizes(facts.analyzer, sizes)
+    return facts
+
+
+def _stores_left_open(body: Stmt, facts: ValueFacts, scalars: set) -> set:
+    """The mutable scalars among `scalars` that some store may make negative."""
+    failed: set = set()
+
+    def see(s):
+        if isinstance(s, BufferStore) and s.buffer in scalars and s.buffer not in failed and not facts.nonnegative(s.value):
+            failed.add(s.buffer)
+
+    if scalars:
+        walk_with_facts(body, facts, see)
+    return failed
+
+
+__all__ = ["ValueFacts", "assume_rest", "facts_about", "leaves", "shape_vars", "sizes_of", "tell_sizes", "walk_with_facts"]

@@ -1,0 +1,37 @@
+"""Products and what they start from: the clear condition of a gemm, a fill with zero."""
+
+from __future__ import annotations
+
+from ..ir import Evaluate, For, Range, Stmt, const_int, dtype_of, free_vars, imm, substitute_expr, sym, tirx
+from . import GEMM, is_op, tile_op, with_args
+
+
+def gemm_args(stmt: Stmt):
+    """Arguments of a `tl.gemm` statement, else None."""
+    return list(stmt.value.args) if is_op(stmt, GEMM) else None
+
+
+def with_clear(stmt: Stmt, cond) -> Evaluate:
+    """The same gemm with another `clear_accum`."""
+    args = gemm_args(stmt)
+    return with_args(stmt, [*args[:3], cond])
+
+
+def zero_fill(region, span) -> Evaluate:
+    """`fill(region, 0)`."""
+    return tile_op("fill", region, imm(0, dtype_of(region.source)), span=span)
+
+
+def is_first_iteration(cond, loop: For) -> bool:
+    """True if `cond` holds in the first iteration of `loop` and in no other."""
+    var = loop.loop_var
+    if free_vars(cond) != {var}:
+        return False
+    analyzer, one = sym.Analyzer(), imm(1, dtype_of(var))
+    if const_int(analyzer.simplify(substitute_expr(cond, {var: imm(0, dtype_of(var))}))) != 1:
+        return False
+    last = const_int(loop.extent)
+    if last == 1:
+        return True
+    analyzer.bind(var, Range.from_min_extent(one, imm(2**30 if last is None else last - 1, dtype_of(var))))
+    return bool(analyzer.can_prove(tirx.Not(cond)))

@@ -1,0 +1,79 @@
+"""Perfect `Parallel` nests: their axes and body, the same nest rebuilt, cut into parts."""
+
+from __future__ import annotations
+
+from ..ir import (
+    Bind,
+    For,
+    ForKind,
+    Stmt,
+    StmtMutator,
+    const_int,
+    dtype_of,
+    imm,
+    loop,
+    parallel_nest,
+    renew,
+    seq,
+    substitute,
+    tirx,
+)
+from .uses import IN_ORDER, loads_in
+
+
+def nest_of(stmt: For):
+    """Loop variables with extents of a perfect `Parallel` nest, and its body."""
+    loops, body = [], stmt
+    while isinstance(body, For) and body.kind == ForKind.PARALLEL:
+        loops.append((body.loop_var, body.extent))
+        body = body.body
+    return loops, body
+
+
+def even_chunk(extent: int, limit: int) -> int:
+    """Iterations of one chunk, at most `limit`: a divisor of `extent` if there is a large one, so that no remainder is left."""
+    return next((n for n in range(limit, limit // 2, -1) if extent % n == 0), limit)
+
+
+class _InlineBinds(StmtMutator):
+    """Substitutes integer lets that read no memory."""
+
+    def visit_SeqStmt(self, block):
+        mapping, out = {}, []
+        for s in block.seq:
+            s = substitute(s, mapping) if mapping else s
+            if isinstance(s, Bind) and "int" in dtype_of(s.var) and not loads_in(s.value):
+                mapping[s.var] = s.value
+            else:
+                out.append(self.visit(s))
+        return out
+
+
+def inline_index_binds(body: Stmt) -> Stmt:
+    """`n = b * 128 + i; C[n] = A[n]` with `n` written out, so that indices show their loop variables."""
+    return _InlineBinds()(body)
+
+
+def cut_nest(nest: For, rows: int, stage) -> list:
+    """`nest` in chunks of `rows` iterations of its outermost loop and a remainder, each chunk passed through `stage`."""
+    loops, body = nest_of(nest)
+    var, outer = loops[0][0], const_int(loops[0][1])
+    chunk = tirx.Var(f"{var.name}_chunk", "int32")
+    out = []
+    for start, count, inside in ((0, rows, True), (outer // rows * rows, outer % rows, False)):
+        if count == 0:
+            continue
+        inner = tirx.Var(var.name, "int32")
+        offset = chunk * rows if inside else imm(start)
+        part = renew(rebuild_nest(nest, [(inner, imm(count)), *loops[1:]], substitute(body, {var: inner + offset})))
+        staged = seq(stage(part))
+        out.append(loop(chunk, outer // rows, staged, span=nest.span, num_stages=2) if inside else staged)
+    return out
+
+
+def rebuild_nest(nest: Stmt, loops, body: Stmt, in_order: str | None = None) -> Stmt:
+    """A `Parallel` nest of `loops` around `body`, at the place of `nest` in the user's program. `in_order`: why its iterations run one
+    after the other; what `nest` says of that stays."""
+    kept = nest.annotations.get(IN_ORDER) if isinstance(nest, For) else None
+    reason = in_order or kept
+    return parallel_nest(loops, body, nest.span, **({} if reason is None else {IN_ORDER: reason}))

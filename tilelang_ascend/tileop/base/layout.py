@@ -1,0 +1,174 @@
+"""How tiles lie in the memories of the cube core, and how GM tensors are addressed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...ir import BufferLoad, Var, const_int, dtype_of, imm, itemsize, scope_of, sym, tirx
+from .context import REPEAT_BYTES, round_up
+
+FRACTAL_BYTES = 512
+BLOCK_BYTES = 32
+FRACTAL_ROWS = 16
+#: L0C holds 32-bit numbers; the way out rounds them to the dtype the user gave the accumulator.
+ACCUMULATED_IN = {"float16": "float32", "bfloat16": "float32"}
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Integer division rounded up."""
+    return -(-a // b)
+
+
+@dataclass(frozen=True)
+class NzLayout:
+    """A matrix as NZ fractals: columns in groups of `c0`, and inside a group all rows, padded to `row_unit`.
+
+    L1 uses c0 = 32 bytes of elements, L0C c0 = 16 elements. Element (r, c) lies at
+    `(c // c0) * rows_padded * c0 + r * c0 + c % c0`.
+
+    With `by_rows` the fractals of 16 rows follow each other first: the two halves of a 16x16 square of 32-bit elements, which
+    transposing loads take together, are then neighbours. Element (r, c) lies at
+    `(r // 16) * cols_padded * 16 + (c // c0) * 16 * c0 + r % 16 * c0 + c % c0`.
+
+    `rows_behind`: rows of memory behind the last fractal, which whole fractals from a row inside of one reach into.
+    """
+
+    rows: int
+    cols: int
+    c0: int
+    row_unit: int = FRACTAL_ROWS
+    by_rows: bool = False
+    col_unit: int = 1
+    rows_behind: int = 0
+
+    @cached_property
+    def rows_padded(self) -> int:
+        return ceil_div(self.rows, self.row_unit) * self.row_unit
+
+    @cached_property
+    def col_groups(self) -> int:
+        return ceil_div(ceil_div(self.cols, self.col_unit) * self.col_unit, self.c0)
+
+    @property
+    def single_column(self) -> bool:
+        """True for one column that is padded to more than its group: transfers fill no more than that."""
+        return self.cols == 1 and self.col_groups > 1
+
+    @property
+    def group_rows(self) -> int:
+        """Rows from a column group to the next."""
+        return FRACTAL_ROWS if self.by_rows else self.rows_padded
+
+    @property
+    def fractal_steps(self) -> tuple[int, int]:
+        """Fractals from a fractal to the one below it, and to the one right of it."""
+        return (self.col_groups, 1) if self.by_rows else (1, self.rows_padded // FRACTAL_ROWS)
+
+    @cached_property
+    def elements(self) -> int:
+        return (self.col_groups * self.rows_padded + self.rows_behind) * self.c0
+
+    def offset(self, row, col):
+        """Element offset of (row, col); `col` must be a multiple of c0."""
+        if self.by_rows:
+            block, inside = tirx.floordiv(row, imm(FRACTAL_ROWS)), tirx.floormod(row, imm(FRACTAL_ROWS))
+            return (block * (self.col_groups * FRACTAL_ROWS) + tirx.floordiv(col, imm(self.c0)) * FRACTAL_ROWS + inside) * self.c0
+        return tirx.floordiv(col, imm(self.c0)) * (self.rows_padded * self.c0) + row * self.c0
+
+
+def matrix_shape(shape) -> tuple[int, int]:
+    """(rows, columns) of a tile whose leading dimensions are 1; a vector is one row."""
+    sizes = [const_int(n) for n in shape]
+    assert all(n == 1 for n in sizes[:-2]), sizes
+    return (sizes[-2], sizes[-1]) if len(sizes) > 1 else (1, sizes[-1])
+
+
+def l1_layout(shape, dtype: str, transposed: bool = False, entered_anywhere: bool = False) -> NzLayout:
+    """Layout of a gemm operand in L1; `transposed` if a gemm reads it with K along the rows, `entered_anywhere` if one may begin at rows
+    inside of a fractal.
+
+    Transposing loads work on squares: one-byte types pad rows to 32, four-byte types columns to 16.
+    """
+    size = itemsize(dtype)
+    return NzLayout(
+        *matrix_shape(shape),
+        c0=BLOCK_BYTES // size,
+        row_unit=32 if size == 1 else FRACTAL_ROWS,
+        by_rows=transposed and size == 4,
+        col_unit=FRACTAL_ROWS if size == 4 else 1,
+        rows_behind=FRACTAL_ROWS if entered_anywhere else 0,
+    )
+
+
+def l0c_layout(shape, dtype: str) -> NzLayout:
+    """Layout of an accumulator in L0C: both dimensions padded to 16, columns of integer accumulators to 32 (see gemm)."""
+    rows, cols = matrix_shape(shape)
+    if dtype == "int32":
+        cols = ceil_div(cols, 2 * FRACTAL_ROWS) * 2 * FRACTAL_ROWS
+    return NzLayout(rows, cols, c0=FRACTAL_ROWS)
+
+
+def tile_bytes(buffer) -> int:
+    """Bytes of one version of a placed tile (UB rows padded to a block, the whole to a repeat)."""
+    shape, size = [const_int(n) for n in buffer.ty.shape], itemsize(dtype_of(buffer))
+    if scope_of(buffer) == "shared.l1":
+        return l1_layout(shape, dtype_of(buffer)).elements * size
+    if scope_of(buffer) == "local.l0c":
+        return l0c_layout(shape, dtype_of(buffer)).elements * size
+    nbytes = ceil_div(shape[-1] * size, BLOCK_BYTES) * BLOCK_BYTES
+    for n in shape[:-1]:
+        nbytes *= n
+    return round_up(nbytes, REPEAT_BYTES)
+
+
+@dataclass(frozen=True)
+class GmTensor:
+    """A GM tensor: flat Ascend-level buffer, N-D shape, strides and base offset in elements, and what its outside reads as."""
+
+    flat: Var
+    shape: tuple
+    strides: tuple
+    base: object = 0
+    outside: object = 0
+
+    @cached_property
+    def wide(self) -> bool:
+        """True unless every offset fits 32 bits."""
+        total = 1
+        for n, s in zip(self.shape, self.strides):
+            n, s = const_int(n), const_int(s)
+            if n is None or s is None:
+                return True
+            total += (n + 1) * abs(s)
+        return total >= 2**31
+
+    def offset(self, indices, analyzer: sym.Analyzer):
+        """Element offset of an index tuple, 64-bit where needed."""
+        total = self.base
+        for i, s in zip(indices, self.strides):
+            if self.wide:
+                i = tirx.Cast("int64", i) if not isinstance(i, int) and dtype_of(i) != "int64" else i
+                s = tirx.Cast("int64", s) if not isinstance(s, int) and dtype_of(s) != "int64" else s
+            total = total + i * s
+        if isinstance(total, int):
+            return imm(total)
+        return analyzer.simplify(total)
+
+
+def row_major(shape) -> tuple:
+    """Strides of a compact row-major tensor."""
+    strides = [1]
+    for n in reversed(list(shape)[1:]):
+        n = const_int(n) if const_int(n) is not None else n
+        strides.append(strides[-1] * n)
+    return tuple(reversed(strides))
+
+
+def head(buffer, version, offset) -> BufferLoad:
+    """Operand: address of `buffer[version, offset]`; of `buffer[offset]` in GM (version None)."""
+    indices = [offset] if version is None else [version, offset]
+    return BufferLoad(buffer, [imm(i) if isinstance(i, int) else i for i in indices])
+
+
+__all__ = ["GmTensor", "NzLayout", "ceil_div", "head", "l0c_layout", "l1_layout", "matrix_shape", "row_major", "tile_bytes"]

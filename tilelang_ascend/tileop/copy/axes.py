@@ -1,0 +1,185 @@
+"""What every copy needs to know: which dimensions correspond, and which part of them lies inside the GM tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...errors import UnsupportedConstruct
+from ...ir import Evaluate, Stmt, const_int, if_then, imm, intrin, renew, seq, tirx
+from ...isa.sync import ATOMIC_DTYPES
+from ...tile.uses import is_atomic
+from ..base.atomic import set_atomic
+from ..base.state import LoweringState, Side
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The statement being lowered and what it needs; `vector(stmt, versions)` lowers a `Parallel` nest or fill over view buffers."""
+
+    stmt: Evaluate
+    state: LoweringState
+    vector: object
+
+    @property
+    def span(self):
+        return self.stmt.span
+
+    def store(self, transfer: Stmt, dtype: str) -> Stmt:
+        """A transfer to GM of elements of `dtype`, inside the atomic mode the statement asks for."""
+        if not is_atomic(self.stmt):
+            return transfer
+        if dtype not in ATOMIC_DTYPES:
+            self.refuse(f"no atomic updates of {dtype} in global memory", "use one of: " + ", ".join(ATOMIC_DTYPES))
+        start = set_atomic(self.stmt, dtype)
+        return seq(start, transfer, intrin("set_atomic", op="none", dtype="float32", span=self.span))
+
+    def refuse(self, message: str, hint: str):
+        """Raise a located error."""
+        raise UnsupportedConstruct(message, at=self.span, hint=hint)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One dimension of a copy: its index on both sides, its extent, and the part inside the GM tensor.
+
+    That part are the `valid` elements from element `skip` of the region on.
+    """
+
+    gm: int
+    tile: int
+    extent: object
+    valid: object
+    clipped: bool = False
+    skip: object = 0
+
+    def unclipped(self) -> "Axis":
+        """The same dimension where the whole region lies inside."""
+        return replace(self, valid=self.extent, clipped=False, skip=0)
+
+
+def paired_dims(gm_extents: list, tile_extents: list) -> list[tuple[int, int]]:
+    """(dimension in GM, dimension of the tile) for every dimension that is copied along; unit dimensions drop out."""
+    a = [d for d, e in enumerate(gm_extents) if const_int(e) != 1]
+    b = [d for d, e in enumerate(tile_extents) if const_int(e) != 1]
+    if len(a) != len(b):
+        # One side may have unit extent by accident of its shape: fall back to right alignment.
+        n = min(len(gm_extents), len(tile_extents))
+        a = list(range(len(gm_extents) - n, len(gm_extents)))
+        b = list(range(len(tile_extents) - n, len(tile_extents)))
+    return list(zip(a, b)) or [(len(gm_extents) - 1, len(tile_extents) - 1)]
+
+
+def pair_axes(gm: Side, tile: Side, c: Copy, first_column: bool = False) -> list[Axis]:
+    """Match the dimensions of a GM region with those of a tile region.
+
+    `first_column`: the last of them is known not to start in front of the tensor.
+    """
+    pairs = paired_dims(gm.extents, tile.extents)
+    axes = []
+    for g, t in pairs:
+        in_gm, in_tile = const_int(gm.extents[g]), const_int(tile.extents[t])
+        if None not in (in_gm, in_tile) and in_gm != in_tile:
+            c.refuse(
+                f"copy extents differ: {gm.extents[g]} in global memory against {tile.extents[t]} in the tile",
+                "give both sides the same extents",
+            )
+        inside = first_column and g == pairs[-1][0]
+        extent = tile.extents[t] if in_tile is None else gm.extents[g]
+        axes.append(clip(gm, g, t, extent, c.state, inside, tile.tile.shape[t] if tile.tile else extent))
+    return axes
+
+
+def clip(gm: Side, g: int, t: int, extent, state: LoweringState, starts_inside: bool = False, most=None) -> Axis:
+    """Part of a dimension that lies inside the tensor. `starts_inside`: its first index is known to be at least 0; `most`: what
+    `extent` cannot exceed, if it is not a constant."""
+    most = extent if const_int(extent) is not None or most is None else most
+    low = gm.mins[g]
+    inside = state.simplify(gm.gm.shape[g] - low)
+    extent = state.simplify(extent)
+    starts_inside = starts_inside or state.facts.nonnegative(low)
+    # An extent only known at run time may be nothing at all: that needs the guard of a clipped transfer.
+    if starts_inside and state.proves(inside >= extent) and state.proves(_expr(extent) > 0):
+        return Axis(g, t, extent, extent)
+    name = gm.gm.flat.name + ("_rows" if g < len(gm.mins) - 1 else "_cols")
+    skip = 0
+    if not starts_inside:
+        skip = _count(tirx.min(tirx.max(imm(0), imm(0) - low), _expr(extent)), f"{name}_before", most, state)
+    end = tirx.min(_expr(extent), inside)
+    # A region larger than the tensor is never whole: then there is no branch for that, whose rows would be negative distances apart.
+    sizes = const_int(most) if not isinstance(most, int) else most, const_int(gm.gm.shape[g])
+    valid = _count(tirx.max(end - skip, imm(0)), name, most if None in sizes else min(sizes), state)
+    return Axis(g, t, extent, valid, True, skip)
+
+
+def _count(value, name: str, extent, state: LoweringState):
+    """`value`, a number of elements, as a constant or an int32 variable."""
+    value = state.simplify(value)
+    if const_int(value) is not None:
+        return const_int(value)
+    if str(value.ty.dtype) != "int32":
+        value = tirx.Cast("int32", value)
+    return state.bind_value(name, value, extent)
+
+
+def _expr(e):
+    return imm(e) if isinstance(e, int) else e
+
+
+def fixed_in_bounds(gm: Side, axes: list[Axis], state: LoweringState) -> list:
+    """Conditions under which the dimensions that are not copied along (extent 1) lie inside the tensor."""
+    used = {a.gm for a in axes}
+    conds = []
+    for d, m in enumerate(gm.mins):
+        if d not in used:
+            conds += [x for x in (m >= 0, m < gm.gm.shape[d]) if not state.proves(x)]
+    return conds
+
+
+def guarded(conds: list, body: Stmt, span) -> Stmt:
+    """`body` under all conditions."""
+    if not conds:
+        return body
+    cond = conds[0]
+    for x in conds[1:]:
+        cond = tirx.And(cond, x)
+    return if_then(cond, body, span=span)
+
+
+def non_empty(axes: list[Axis], state: LoweringState) -> list:
+    """Conditions under which a clipped transfer moves anything."""
+    return [a.valid > 0 for a in axes if a.clipped and not state.proves(a.valid > 0)]
+
+
+def tail_condition(axes: list[Axis], conds: list, state: LoweringState):
+    """Condition under which a load leaves part of the tile untouched: an expression, True, or None if it never does."""
+    clipped = [a for a in axes if a.clipped]
+    if any(const_int(a.valid) is not None and const_int(a.extent) is not None or state.proves(a.valid < a.extent) for a in clipped):
+        return True
+    parts = [a.valid < a.extent for a in clipped] + [tirx.Not(c) for c in conds]
+    if not parts:
+        return None
+    out = parts[0]
+    for x in parts[1:]:
+        out = tirx.Or(out, x)
+    return out
+
+
+def tail_or_whole(tail, fill, transfer, axes: list[Axis], conds: list, always_fill: bool, c: Copy) -> Stmt:
+    """A load that may be clipped: filled and clipped where it is, the plain transfer everywhere else.
+
+    Two branches rather than a guarded fill in front of one transfer: the usual iteration then has no dependence on the fill and
+    needs no flag for it.
+    """
+    if tail is None:
+        return seq(fill if always_fill else None, transfer(axes, conds))
+    clipped = seq(fill, transfer(axes, conds))
+    if tail is True:
+        return clipped
+    whole = [a.unclipped() for a in axes]
+    return if_then(tail, clipped, seq(renew(fill) if always_fill else None, transfer(whole, [])), span=c.span)
+
+
+__all__ = [
+    "Axis", "Copy", "clip", "fixed_in_bounds", "guarded", "non_empty", "pair_axes", "paired_dims",
+    "tail_condition", "tail_or_whole",
+]  # fmt: skip

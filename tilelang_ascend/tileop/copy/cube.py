@@ -1,0 +1,251 @@
+"""Copies between GM and the memories of the cube core, and what these transfers cannot do.
+
+They move matrices whose rows are contiguous in GM between row-major and NZ; columns in front of the first one cannot be left out,
+because rows of NZ are made of 32-byte pieces counted from the first column that is read. What has an obstacle (`load_obstacle`,
+`store_obstacle`) goes through UB: `place_buffers` asks, so the functions here never meet it.
+"""
+
+from __future__ import annotations
+
+from ...analysis.index.safe_values import safe_values
+from ...analysis.index.value_facts import ValueFacts, facts_about, walk_with_facts
+from ...ir import (
+    PrimFunc,
+    Stmt,
+    TensorRegion,
+    as_expr,
+    const_int,
+    dtype_of,
+    if_then,
+    imm,
+    intrin,
+    itemsize,
+    loop,
+    reinterpret,
+    seq,
+    sym,
+    tirx,
+)
+from ...tile.uses import moved_regions, on_chip
+from ..base.context import round_up
+from ..base.layout import ACCUMULATED_IN, BLOCK_BYTES, FRACTAL_ROWS, GmTensor, head
+from ..base.state import LoweringState, Side, Tile
+from .axes import Axis, Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
+
+MAX_ND2NZ_STRIDE = 65535
+FIXPIPE_QUANT = {
+    ("float32", "float32"): "none",
+    ("int32", "int32"): "none",
+    ("float32", "float16"): "f32_f16",
+    ("float32", "bfloat16"): "f32_bf16",
+}
+
+
+def stays_in_nz(accumulated: str, dtype: str) -> bool:
+    """True if a whole accumulator can go straight to a tile in L1: results of 16 bits."""
+    return FIXPIPE_QUANT.get((accumulated, dtype), "none") != "none"
+
+
+def load_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts, outside=0) -> str | None:
+    """Why a copy from GM cannot go straight to L1, None if it can. `outside`: what elements outside of the tensor read as."""
+    if outside != 0:
+        return f"elements outside of the tensor read as {outside}, and the cube core fills rows with zeros"
+    if dtype_of(src.source) != dtype_of(dst.source):
+        return f"the cube core converts nothing on load, and {dtype_of(src.source)} is not {dtype_of(dst.source)}"
+    return _matrix_obstacle(src, dst, BLOCK_BYTES // itemsize(dtype_of(dst.source)), facts)
+
+
+def store_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts) -> str | None:
+    """Why a copy to GM cannot come straight from L0C, None if it can."""
+    accumulated = ACCUMULATED_IN.get(dtype_of(src.source), dtype_of(src.source))
+    if (accumulated, dtype_of(dst.source)) not in FIXPIPE_QUANT:
+        return f"the fix-pipe does not convert {accumulated} to {dtype_of(dst.source)}"
+    return _matrix_obstacle(dst, src, FRACTAL_ROWS, facts)
+
+
+def _matrix_obstacle(gm: TensorRegion, tile: TensorRegion, unit: int, facts: ValueFacts) -> str | None:
+    """`unit`: columns of a piece of NZ."""
+    pairs = paired_dims([r.extent for r in gm.region], [r.extent for r in tile.region])
+    column, across = pairs[-1]
+    last = len(tile.region) - 1
+    if across != last or (len(pairs) > 1 and pairs[-2][1] != last - 1):
+        return "rows of the tensor are not rows of the tile"
+    strides = list(gm.source.strides or [])
+    contiguous = const_int(strides[column]) == 1 if strides else column == len(gm.region) - 1
+    if not contiguous or len(pairs) > 2:
+        return "elements of its rows are apart in global memory"
+    first, end = tile.region[last].min, tile.region[last].min + tile.region[last].extent
+    whole_pieces = facts.proves(tirx.EQ(tirx.floormod(end, unit), 0)) or facts.proves(end >= tile.source.ty.shape[last])
+    if not (facts.proves(tirx.EQ(tirx.floormod(first, unit), 0)) and whole_pieces):
+        return f"its columns are not whole pieces of {unit} elements of the tile"
+    if not facts.nonnegative(gm.region[column].min):
+        return "its columns may start in front of the first column of the tensor, or this cannot be ruled out"
+    return None
+
+
+def find_obstacles(func: PrimFunc) -> dict:
+    """The copies of `func` between GM and tiles that the transfers of the cube core cannot do, with the reason."""
+    found: dict = {}
+    facts, outside = facts_about(func), safe_values(func)
+
+    def see(s):
+        regions = moved_regions(s)
+        if regions is None or on_chip(regions[0].source) == on_chip(regions[1].source):
+            return
+        if on_chip(regions[0].source):
+            obstacle = store_obstacle(*regions, facts)
+        else:
+            obstacle = load_obstacle(*regions, facts, outside.get(regions[0].source, 0))
+        if obstacle is not None:
+            found[s] = obstacle
+
+    walk_with_facts(func.body, facts, see)
+    return found
+
+
+def _matrix_axes(gm: Side, tile: Side, c: Copy) -> list[Axis]:
+    """Rows and columns of a transfer, or columns alone; a single column is one, too."""
+    axes = pair_axes(gm, tile, c, first_column=True)
+    last = len(tile.mins) - 1
+    return axes if axes[-1].tile == last else [*axes, Axis(len(gm.mins) - 1, last, 1, 1)]
+
+
+def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
+    """GM -> L1 with conversion of the row-major matrix to NZ."""
+    state, tile = c.state, dst.tile
+    axes = _matrix_axes(src, dst, c)
+    assert src.dtype == dst.dtype and len(axes) <= 2, "see load_obstacle"
+    conds = fixed_in_bounds(src, axes, state)
+    row0 = dst.mins[-2] if len(dst.mins) > 1 else 0
+    tail = tail_condition(axes, conds, state)
+    height = axes[0].extent if len(axes) > 1 else 1
+    # Rows of padding belong to the last row of the tile.
+    spare, last = tile.nz.rows_padded - tile.nz.rows, state.proves(row0 + height >= tile.nz.rows)
+    fill = fill_rows(tile, dst.version, row0, dst.mins[-1], height + (spare if last else 0), axes[-1].extent, c.span)
+    padding = None
+    if dst.tile in state.zero_rows and spare and not last and not state.proves(row0 + height < tile.nz.rows):
+        # Whether the last row is among these is known at run time.
+        padding = fill_rows(tile, dst.version, tile.nz.rows, dst.mins[-1], spare, axes[-1].extent, c.span)
+
+    def transfer(axes, conds):
+        rows, cols = ([None] + axes)[-2:]
+        pitch = src.gm.strides[rows.gm] if rows else cols.valid
+        index, skip = _after_skip(src, rows)
+        source, count = src.gm.offset(index, state.analyzer), rows.valid if rows else 1
+        body = copy_rows(tile, dst.version, row0 + skip, dst.mins[-1], src.gm, source, count, cols.valid, pitch, state, c.span)
+        return guarded(conds + non_empty(axes, state), body, c.span)
+
+    always_fill = dst.tile in state.zero_rows and (spare and last or tile.nz.single_column)
+    return seq(padding, tail_or_whole(tail, fill, transfer, axes, conds, bool(always_fill), c))
+
+
+def _after_skip(gm: Side, rows):
+    """First index inside the GM tensor, and the number of rows of the tile in front of it."""
+    index, skip = list(gm.mins), rows.skip if rows else 0
+    if rows:
+        index[rows.gm] = index[rows.gm] + skip
+    return index, skip
+
+
+def fill_rows(tile: Tile, version, row, col, rows, cols, span, value=0) -> Stmt:
+    """`value` (of two bytes, where the tile has elements of one) in `rows` rows from `row` on of a tile in L1, from column `col`
+    (a multiple of 32 bytes) to the block that holds the last of `cols` columns."""
+    nz = tile.nz
+    groups = round_up(const_int(cols), nz.c0) // nz.c0 if const_int(cols) is not None and not nz.single_column else nz.col_groups
+    # The fill knows no 8-bit types.
+    dtype = dtype_of(tile.buffer)
+
+    def fill(first, *shape):
+        target = head(tile.buffer, version, sym.Analyzer().simplify(nz.offset(as_expr(first), as_expr(col))))
+        return intrin("fill_l1", reinterpret(target, "int16" if itemsize(dtype) == 1 else dtype), *shape, value, span=span)
+
+    if nz.by_rows:
+        if all(const_int(n) is not None and const_int(n) % FRACTAL_ROWS == 0 for n in (row, rows)):
+            return fill(row, const_int(rows) // FRACTAL_ROWS, groups * FRACTAL_ROWS, (nz.col_groups - groups) * FRACTAL_ROWS)
+        i = tirx.Var("row", "int32")
+        return loop(i, rows, fill(row + i, groups, 1, FRACTAL_ROWS - 1), span=span)
+    if const_int(rows) == nz.rows_padded:
+        return fill(row, 1, nz.rows_padded * groups, 0)
+    return fill(row, groups, rows, nz.rows_padded - rows)
+
+
+def copy_rows(tile: Tile, version, row, col, gm: GmTensor, source, rows, cols, pitch, state: LoweringState, span) -> Stmt:
+    """`rows` rows of `cols` elements, `pitch` elements apart in GM from element `source` on, to a tile in L1 from (row, col) on.
+
+    As few Nd2Nz transfers as the layout allows, or one for each row where the pitch exceeds the parameter's 16 bits.
+    """
+    nz = tile.nz
+
+    def transfer(i, count, step):
+        return intrin(
+            "copy_gm_to_l1_nd2nz",
+            head(tile.buffer, version, state.simplify(nz.offset(as_expr(row if i is None else row + i), as_expr(col)))),
+            head(gm.flat, None, source if i is None else source + i * pitch),
+            1, count, cols, 0, step, nz.group_rows, 1, 1,
+            span=span,
+        )  # fmt: skip
+
+    def several(step):
+        if not nz.by_rows:
+            return transfer(None, rows, step)
+        block = tirx.Var("row_block", "int32")
+        whole = const_int(rows) is not None and const_int(rows) % FRACTAL_ROWS == 0
+        count = FRACTAL_ROWS if whole else tirx.min(imm(FRACTAL_ROWS), rows - block * FRACTAL_ROWS)
+        blocks = state.simplify(tirx.floordiv(as_expr(rows) + (FRACTAL_ROWS - 1), imm(FRACTAL_ROWS)))
+        return loop(block, blocks, transfer(block * FRACTAL_ROWS, count, step), span=span)
+
+    i = tirx.Var("row", "int32")
+    by_row = loop(i, rows, transfer(i, 1, nz.cols), span=span)
+    if nz.by_rows and not state.proves(tirx.EQ(tirx.floormod(as_expr(row), imm(FRACTAL_ROWS)), imm(0))):
+        return by_row
+    known = const_int(pitch)
+    if known is not None:
+        return several(known) if known <= MAX_ND2NZ_STRIDE else by_row
+    return if_then(pitch <= MAX_ND2NZ_STRIDE, several(tirx.Cast("int32", pitch)), by_row, span=span)
+
+
+def l0c_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
+    """L0C -> GM through the fix-pipe: NZ to row-major, with conversion of the accumulator."""
+    state, tile = c.state, src.tile
+    quant = FIXPIPE_QUANT[src.dtype, dst.dtype]
+    axes = _matrix_axes(dst, src, c)
+    assert len(axes) <= 2, "see store_obstacle"
+    rows, cols = ([None] + axes)[-2:]
+    m_size = rows.valid if rows else 1
+    row_pitch = dst.gm.strides[rows.gm] if rows else cols.valid
+    row0 = src.mins[-2] if len(src.mins) > 1 else 0
+    index, skip = _after_skip(dst, rows)
+    offset = state.simplify(tile.nz.offset(row0 + skip, src.mins[-1]))
+    store = intrin(
+        "fixpipe_to_gm",
+        head(dst.gm.flat, None, dst.gm.offset(index, state.analyzer)),
+        head(tile.buffer, src.version, offset),
+        cols.valid, m_size, tile.nz.rows_padded, _int32(row_pitch), 0,
+        span=c.span,
+        quant=quant,
+    )  # fmt: skip
+    return guarded(fixed_in_bounds(dst, axes, state) + non_empty(axes, state), c.store(store, dst.dtype), c.span)
+
+
+def l0c_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
+    """L0C -> L1 through the fix-pipe, staying NZ."""
+    a, b = src.tile.nz, dst.tile.nz
+    quant = FIXPIPE_QUANT[src.dtype, dst.dtype]
+    assert stays_in_nz(src.dtype, dst.dtype) and (a.rows, a.cols) == (b.rows, b.cols), "place_buffers goes through GM"
+    return intrin(
+        "fixpipe_to_l1",
+        head(dst.tile.buffer, dst.version, b.offset(dst.mins[-2], dst.mins[-1])),
+        head(src.tile.buffer, src.version, a.offset(src.mins[-2], src.mins[-1])),
+        round_up(a.cols, a.c0), a.rows, a.rows_padded, b.rows_padded * b.c0 * itemsize(dst.dtype) // BLOCK_BYTES, 0,
+        span=c.span,
+        quant=quant,
+    )  # fmt: skip
+
+
+def _int32(e):
+    if isinstance(e, int) or str(e.ty.dtype) == "int32":
+        return e
+    return tirx.Cast("int32", e)
+
+
+__all__ = ["copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "stays_in_nz"]

@@ -1,0 +1,1 @@
+"""Products and what the cube core needs around them."""

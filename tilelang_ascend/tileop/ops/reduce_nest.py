@@ -1,0 +1,63 @@
+"""Reductions as element-wise nests over the source whose lanes are folded: of int64 tiles, and of regions that start anywhere."""
+
+from __future__ import annotations
+
+from ...ir import BufferLoad, BufferStore, Evaluate, Stmt, Var, attrs_of, const_int, dtype_of, seq
+from ..base.context import VectorContext
+from ..base.unsupported import Unsupported
+from ..vector.fold.accumulate import Update, fold_dtype
+from ..vector.graph.convert import convert
+from ..vector.graph.graph import Node
+from ..vector.nest.nest import Nest
+from ..vector.nest.parallel import Block
+from .reduce_scalar import BOOLEAN, carrier_of, is_float, prepared
+
+_OPERATIONS = {
+    "sum": "add", "abssum": "add", "max": "max", "absmax": "max", "min": "min", "any": "max", "all": "min", "bitand": "and",
+    "bitor": "or", "bitxor": "xor",
+}  # fmt: skip
+
+
+def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
+    """Lower `tl.reduce`; any and all fold flags, 0 and 1 in float16. Raises `Unsupported`, `Unreadable` or `Unwritable`."""
+    source, target = s.value.args
+    attrs = attrs_of(s)
+    kind, rank = str(attrs["kind"]), len(source.region)
+    dim = int(attrs["dim"]) % rank
+    extents = tuple(const_int(r.extent) for r in source.region)
+    if None in extents:
+        raise Unsupported("the reduced region has a size known only at run time")
+    axes = [Var(f"r{d}", "int32") for d in range(rank)]
+    at = [r.min if n == 1 else r.min + v for r, n, v in zip(source.region, extents, axes)]
+    kept = range(rank) if len(target.region) == rank else [d for d in range(rank) if d != dim]
+    if len(kept) == len(target.region):
+        to = [r.min if d == dim or extents[d] == 1 else r.min + axes[d] for r, d in zip(target.region, kept)]
+    else:
+        to = [r.min for r in target.region]
+    clear = bool(int(attrs.get("clear", 1)))
+    result, carrier = dtype_of(target.source), carrier_of(source.source, target.source, kind, clear)
+    if not clear and is_float(dtype_of(source.source)) and not is_float(carrier) and kind not in BOOLEAN:
+        raise Unsupported(f"floats that are folded first and then joined with {result}")
+    block = Block(ctx, Nest(axes, extents, seq(), s.span), {}, None)
+
+    operation, dtype = _OPERATIONS[kind], "float16" if kind in BOOLEAN else fold_dtype(_OPERATIONS[kind], carrier)
+    # An unsigned maximum is a signed one of values whose top bit is inverted.
+    flip = block.exprs.ops.flipped if carrier == "uint32" and operation in ("max", "min") else lambda n: n
+
+    def folded(e) -> Node:
+        value = block.exprs.value(e)
+        value = block.graph.lane_mask(value) if kind in BOOLEAN else value
+        return flip(block.exprs.ops.scalar_cast(value, dtype) if value.is_scalar else convert(block.graph, value, dtype))
+
+    old = None
+    if not clear:
+        old = folded(prepared(BufferLoad(target.source, to), "any" if kind in BOOLEAN else "sum", carrier))
+    value = block.graph.tile(folded(prepared(BufferLoad(source.source, at), kind, carrier)))
+    place = block.exprs.place(target.source, to)
+    missing = tuple(a for a, n in enumerate(extents) if n > 1 and not place.strides[a])
+    store = BufferStore(target.source, BufferLoad(target.source, to), to, span=s.span)
+    block.fold(store, place, value, old, Update(operation, None), missing, lambda n: block.as_stored(flip(n), result))
+    return block.emit()
+
+
+__all__ = ["reduce_nest"]

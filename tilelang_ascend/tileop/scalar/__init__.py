@@ -1,0 +1,1 @@
+"""The scalar unit: loops element by element, output of a kernel."""

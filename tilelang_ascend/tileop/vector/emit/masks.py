@@ -1,0 +1,54 @@
+"""Bit masks along fewer axes than the operation that uses them."""
+
+from __future__ import annotations
+
+from ....ir import itemsize
+from ...base.affine import constant
+from ...base.context import BLOCK_BYTES, REPEAT_BYTES, round_up
+from ..graph.graph import Node
+from .emitter import MAX_REPEAT, mask_words
+from .views import View
+
+COMPARE_BYTES = 256
+"""Bytes a count-form compare must be a multiple of (doc: Compare)."""
+
+_WORD_BITS, _WORD_BYTES = 16, 2
+
+
+def broadcast_mask(values, m: Node, axes) -> View:
+    """The mask `m` over `axes`, a new bit mask. `values` evaluates and emits."""
+    real = [a for a in axes if values.extents[a] > 1]
+    inner = [a for a in real if a in m.axes]
+    if real[len(real) - len(inner) :] == inner and values.span(m.axes) % (8 * BLOCK_BYTES) == 0:
+        return _repeated(values, m, axes)
+    return _compared(values, m, axes)
+
+
+def _repeated(values, m: Node, axes) -> View:
+    """The bits of `m` again for every index of the outer axes it lacks: they are whole 32-byte blocks."""
+    source, out = values.view(m).retyped("uint16"), values.mask_temporary(axes)
+    span = values.span(m.axes)
+    words, rows = span // _WORD_BITS, values.span(axes) // span
+    nbytes, lanes = words * _WORD_BYTES, REPEAT_BYTES // _WORD_BYTES
+    for start in range(0, words, lanes):
+        mask = mask_words(min(lanes, words - start))
+        for row in range(0, rows, MAX_REPEAT):
+            at = start * _WORD_BYTES  # offsets count elements of the buffer, which is one of bytes
+            heads = [out.retyped("uint16").head(constant(row * nbytes + at)), source.head(constant(at))]
+            values.emitter.issue("copy_mask", *heads, *mask, min(MAX_REPEAT, rows - row), 1, 1, nbytes // BLOCK_BYTES, 0)
+    return out
+
+
+def _compared(values, m: Node, axes) -> View:
+    """0 / 1 where `m` holds, broadcast as numbers, compared again."""
+    g = values.graph
+    ones = values.added(g.select(m, g.const(1.0, "float32"), g.const(0.0, "float32")))
+    full = values.expand(ones, axes)
+    lanes = round_up(values.span(axes), COMPARE_BYTES // itemsize("float32"))
+    out = values.mask_temporary(axes)
+    zero = g.scalar_expr(g.const(0.0, "float32"))
+    values.emitter.linear("compare_scalar", [out.head(), full.head()], lanes, [zero], mode="ne")
+    return out
+
+
+__all__ = ["COMPARE_BYTES", "broadcast_mask"]

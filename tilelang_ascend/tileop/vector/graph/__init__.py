@@ -1,0 +1,1 @@
+"""Values of a nest as a graph, in operations the vector unit has."""

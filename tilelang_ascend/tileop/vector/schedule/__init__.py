@@ -1,0 +1,1 @@
+"""Which value is computed when and where it lies."""

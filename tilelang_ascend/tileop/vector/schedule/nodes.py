@@ -1,0 +1,171 @@
+"""What evaluating a node of each kind emits: loads are views, everything else is (mostly) one instruction.
+
+Every handler takes the `Values` of the block, the node, and the place where its value is wanted if any; it returns where the value lies.
+"""
+
+from __future__ import annotations
+
+from .... import isa
+from ....ir import itemsize
+from ...base.context import round_up
+from ..emit.emitter import Unwritable
+from ..emit.masks import COMPARE_BYTES
+from ..emit.pair import load_word, store_pair
+from ..emit.views import View
+from ..graph.graph import Node
+
+
+def _load(values, n: Node, want) -> View:
+    return n.attrs[0]
+
+
+def _reinterpret(values, n: Node, want) -> View:
+    view = values.view(n.args[0])
+    values.consume(n.args)
+    return view.retyped(n.dtype)
+
+
+def _duplicate(values, n: Node, want) -> View:
+    """A scalar as one 32-byte block; 8-bit values travel as float16."""
+    view = values.temporary(n.dtype, (), "const")
+    (scalar,), count, narrow = n.args, view.block, itemsize(n.dtype) == 1
+    filled = values.temporary_lanes("float16", count, "wide") if narrow else view
+    values.emitter.issue("duplicate", filled.head(), values.scalar(values.graph.scalar_cast(scalar, filled.dtype) if narrow else scalar), count)
+    if narrow:
+        values.emitter.issue("cast", view.head(), filled.head(), count, round="trunc")
+    values.consume(n.args)
+    return view
+
+
+def _iota(values, n: Node, want) -> View:
+    """0, 1, 2, … along one axis."""
+    (axis,) = n.axes
+    view = values.temporary(n.dtype, n.axes, "iota")
+    values.emitter.issue(
+        "create_vec_index", view.head(), values.graph.scalar_expr(values.graph.const(0, n.dtype)), values.extents[axis]
+    )
+    return view
+
+
+def _lanes(values, n: Node, want) -> View:
+    """0, 1, 2, … over the canonical lanes of several axes, padding included."""
+    view = values.temporary(n.dtype, n.axes, "lanes")
+    values.emitter.issue("create_vec_index", view.head(), 0, values.span(n.axes))
+    return view
+
+
+def elementwise(values, n: Node, want) -> View:
+    record = isa.TABLE[n.op]
+    args = [a for a in n.args if not a.is_scalar]
+    scalars = [a for a in n.args if a.is_scalar]
+    assert len(record.operands) == len(args) + 1, n
+    values.chain(n, args, want)
+    values.consume(n.args)
+    return _into(values, n, args, scalars, want)
+
+
+def _into(values, n: Node, args, scalars, want) -> View:
+    attrs = dict(n.attrs)
+    for a in args:
+        values.operand(a, n.axes)
+    out = values.destination(n, args, want, n.op)
+    try:
+        if want is not None and out is want and _clashes(values, out, args, n.axes):
+            raise Unwritable()
+        values._run(n.op, out, args, n.axes, scalars, **attrs)
+        return out
+    except Unwritable:
+        assert out is want
+        return _into(values, n, args, scalars, None)
+
+
+def _clashes(values, out: View, args, axes) -> bool:
+    """True when an operand overlaps the destination without being exactly the same lanes."""
+    for a in args:
+        v = values.operand(a, axes)
+        if v.buffer.same_as(out.buffer) and not v.same_place(out):
+            return True
+    return False
+
+
+def _compare(values, n: Node, want) -> View:
+    args = [a for a in n.args if not a.is_scalar]
+    scalars = [a for a in n.args if a.is_scalar]
+    values.chain(n, args, None, lanes=True)
+    unit = COMPARE_BYTES // itemsize(args[0].dtype)
+    lanes = round_up(values.span(n.axes), unit)
+    sources = [values.linear_operand(a, n.axes, lanes) for a in args]
+    exprs = [values.scalar(s) for s in scalars]
+    values.consume(n.args)
+    out = values.mask_temporary(n.axes)
+    values.emitter.linear(n.op, [out.head(), *(s.head() for s in sources)], lanes, exprs, **dict(n.attrs))
+    return out
+
+
+def _select(values, n: Node, want) -> View:
+    mask, *rest = n.args
+    args = [a for a in rest if not a.is_scalar]
+    scalars = [a for a in rest if a.is_scalar]
+    values.chain(n, [mask, *args], None, lanes=True)
+    lanes = values.span(n.axes)
+    bits = values.mask_operand(mask, n.axes)
+    sources = [values.linear_operand(a, n.axes, lanes) for a in args]
+    exprs = [values.scalar(s) for s in scalars]
+    values.consume(n.args)
+    fits = want is not None and want.dtype == n.dtype and want.dense and want.base.multiple_of(want.block)
+    if fits and want.strides == values.canonical(n.axes):
+        clash = any(s.buffer.same_as(want.buffer) and not s.same_place(want) for s in sources)
+        out = want if not clash else values.temporary(n.dtype, n.axes, n.op)
+    else:
+        out = values.destination(n, args, None, n.op)
+    mode = "tensor_scalar" if scalars else "tensor_tensor"
+    values.emitter.linear(n.op, [out.head(), bits.head(), *(s.head() for s in sources)], lanes, exprs, mode=mode)
+    return out
+
+
+def _mask_logic(values, n: Node, want) -> View:
+    values.chain(n, n.args, None)
+    parts = [values.mask_operand(a, n.axes) for a in n.args]
+    values.consume(n.args)
+    out = values.mask_temporary(n.axes)
+    words = round_up(values.span(n.axes), 16) // 16
+    heads = [v.retyped("uint16").head() for v in (out, *parts)]
+    values.emitter.linear(n.op.removeprefix("mask_"), heads, words)
+    return out
+
+
+def _bitwise(values, n: Node, want) -> View:
+    """C220 has 16-bit logic only: wider values are processed as pairs of 16-bit words."""
+    values.chain(n, n.args, None)
+    lanes = values.span(n.axes)
+    sources = [values.linear_operand(a, n.axes, lanes) for a in n.args]
+    values.consume(n.args)
+    out = values.destination(n, n.args, None, n.op)
+    words = lanes * itemsize(n.dtype) // 2
+    values.emitter.linear(n.op, [v.retyped("uint16").head() for v in (out, *sources)], words)
+    return out
+
+
+def _indirect(values, n: Node, want) -> View:
+    from ..emit.gather import gather_indirect
+
+    return gather_indirect(values, n)
+
+
+def _rows(values, n: Node, want) -> View:
+    from .rows import load_rows
+
+    return load_rows(values, n, want)
+
+
+ALIASES = ("load", "reinterpret")
+"""Nodes that are another name for lanes that exist already."""
+
+HANDLERS = {
+    "load": _load, "reinterpret": _reinterpret, "duplicate": _duplicate, "iota": _iota, "lanes": _lanes, "compare": _compare,
+    "compare_scalar": _compare, "select": _select, "select_scalar": _select, "mask_and": _mask_logic, "mask_or": _mask_logic,
+    "mask_not": _mask_logic, "and": _bitwise, "or": _bitwise, "not": _bitwise, "indirect": _indirect, "rows": _rows,
+    "word": load_word, "pair": store_pair,
+}  # fmt: skip
+
+__all__ = ["ALIASES", "HANDLERS", "elementwise"]

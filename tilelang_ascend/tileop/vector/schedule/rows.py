@@ -1,0 +1,237 @@
+"""Rows of GM tensors chosen by data: ``x[i, j] = W[idx[i], j]`` and ``Y[idx[i], j] = x[i, j]`` as one transfer for each row.
+
+The last index of the access steps through the innermost axis of the nest one by one; the other indices are evaluated by the scalar
+unit, row by row. Under a condition all lanes are read, so what data chooses is clamped into the tensor; where arithmetic leaves it, zero is
+read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from ....ir import (
+    Bind,
+    BufferLoad,
+    TensorLoad,
+    Var,
+    call,
+    const_int,
+    dtype_of,
+    if_then,
+    imm,
+    itemsize,
+    reinterpret,
+    seq,
+    substitute_expr,
+    tirx,
+    walk_expr,
+)
+from ...base.affine import add, affine, constant, is_scalar_var, scale
+from ...base.context import BLOCK_BYTES
+from ...base.tensor_bounds import all_of, reads_memory, unproven
+from ...base.unsupported import Unsupported
+from ...scalar.loops import element_address
+from ..emit.views import offset_by
+from ..graph.convert import convert
+from ..graph.graph import Node
+from .elements import flag_at, load_elements, store_elements
+
+_MAX_ROW_BYTES = 65535
+"""Length of one block of a padded transfer that every generation takes (doc: DataCopyPad)."""
+
+
+@dataclass(eq=False)
+class Rows:
+    """Rows of `buffer`: its index expressions (in the axis variables of the nest), and the axes over which rows are chosen.
+    `single`: what is chosen are elements, not rows."""
+
+    buffer: object
+    indices: list
+    outer: tuple[int, ...]
+    single: bool = False
+
+    def end(self, head):
+        """The head address of a tile as the other end of a transfer, which has the dtype of the tensor."""
+        return reinterpret(head, dtype_of(self.buffer))
+
+    def axes(self, extents) -> tuple[int, ...]:
+        """The axes of the nest along which the access varies."""
+        every = self.outer if self.single else (*self.outer, len(extents) - 1)
+        return tuple(a for a in every if extents[a] > 1)
+
+
+def rows_of(exprs, buffer, indices, clamp: bool) -> Rows:
+    """The access as rows, or as elements where it does not step through GM contiguously. Raises `Unsupported` when what chooses them
+    changes inside the nest."""
+    indices = [_inlined(exprs, i) for i in indices]
+    inner = len(exprs.axes) - 1
+    step, mentioned = exprs.split(indices[-1]), {a for i in indices for a in _axes_in(exprs, i)}
+    if not _contiguous(exprs, buffer, indices, step) or clamp and not _stays_inside(exprs, buffer, step):
+        indices = [_clamped(i, n) for i, n in zip(indices, buffer.ty.shape)] if clamp else indices
+        return Rows(buffer, indices, tuple(sorted(mentioned)), single=True)
+    if clamp:
+        indices = [_clamped(i, n) for i, n in zip(indices[:-1], buffer.ty.shape)] + indices[-1:]
+    return Rows(buffer, indices, tuple(sorted(mentioned - {inner})))
+
+
+def _contiguous(exprs, buffer, indices, step) -> bool:
+    """True when the last index walks along the innermost axis of the nest, and one transfer takes what it passes. Rows of one element
+    have no blocks of their own in tiles."""
+    inner, strides = len(exprs.axes) - 1, buffer.strides
+    along = exprs.extents[inner] > 1 and step is not None and step[0] == {inner: 1} and not any(inner in _axes_in(exprs, i) for i in indices[:-1])
+    short = exprs.extents[inner] * itemsize(dtype_of(buffer)) <= _MAX_ROW_BYTES
+    return along and short and (not strides or const_int(strides[-1]) == 1)
+
+
+def _stays_inside(exprs, buffer, step) -> bool:
+    """True when rows do not leave the tensor at either end."""
+    last = const_int(buffer.ty.shape[-1])
+    return last is not None and not step[1].terms and 0 <= step[1].const <= last - exprs.extents[-1]
+
+
+def _clamped(index, extent):
+    if not reads_memory(index):
+        return index
+    dtype = dtype_of(index)
+    top = extent if dtype_of(extent) == dtype else tirx.Cast(dtype, extent)
+    return tirx.Max(tirx.Min(index, top - tirx.const(1, dtype)), tirx.const(0, dtype))
+
+
+def _inlined(exprs, index):
+    """`index` with the lets of the nest replaced by their values."""
+    for _ in range(len(exprs.lets) + 1):
+        if any(v in exprs.variables for v in _variables(index)):
+            break
+        found = [v for v in _variables(index) if v in exprs.env]
+        if not found:
+            return index
+        if any(v not in exprs.lets for v in found):
+            break
+        index = substitute_expr(index, {v: exprs.lets[v] for v in found})
+        if any(v in exprs.stored for v in _variables(index)):
+            break
+    raise Unsupported("the row is chosen by a variable that changes inside the nest")
+
+
+def _variables(e) -> list:
+    out: list = []
+
+    def see(x):
+        if is_scalar_var(x):
+            out.append(x)
+        elif isinstance(x, TensorLoad):
+            out.append(x.source)
+
+    walk_expr(e, see)
+    return out
+
+
+def _axes_in(exprs, e) -> set:
+    return {exprs.axis_of(v) for v in _variables(e) if is_scalar_var(v)} - {None}
+
+
+def tiles_in(rows: Rows) -> list:
+    """Buffers the choice of the rows reads, and the tensor itself."""
+    return [rows.buffer, *(v for i in rows.indices for v in _variables(i) if not is_scalar_var(v))]
+
+
+def load_rows(values, n: Node, want) -> object:
+    """A temporary with the chosen rows or elements."""
+    (rows, axes) = n.attrs
+    if rows.single:
+        return load_elements(values, n, want)
+    out = values.temporary(n.dtype, n.axes, rows.buffer.name + "_rows")
+    size, count = itemsize(n.dtype), values.extents[-1]
+    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
+    if open_terms:  # what lies outside of the tensor reads as zero
+        words = const_int(out.buffer.ty.shape[-1]) * itemsize(dtype_of(out.buffer)) // 4
+        values.emitter.issue("duplicate", reinterpret(BufferLoad(out.buffer, [imm(0), imm(0)]), "int32"), imm(0), words)
+
+    def move(at, address, known):
+        conditions, lanes = _part_inside(rows, open_terms, known, count)
+        pad = () if isinstance(lanes, int) else (1, 0, (imm(0) - lanes) % (BLOCK_BYTES // size), 0)
+        with values.emitter.block() as stmts:
+            values.emitter.issue("copy_gm_to_ub", rows.end(out.head(at)), address, 1, lanes * size, 0, 0, *(pad or (0, 0, 0, 0)))
+        values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=values.emitter.span)] if conditions else stmts
+
+    _each_row(values, rows, axes, out, move)
+    return out
+
+
+def _part_inside(rows: Rows, open_terms, known: dict, count: int):
+    """(conditions, lanes) of one row: rows outside of the tensor are left out, rows that leave it are cut; both happen in
+    tails."""
+    last = len(rows.indices) - 1
+    conditions = [substitute_expr(c, known) for d, c in open_terms if d != last]
+    if not any(d == last for d, _ in open_terms):
+        return conditions, count
+    start = substitute_expr(rows.indices[last], known)
+    room = tirx.min(imm(count, dtype_of(start)), rows.buffer.ty.shape[last] - start)
+    conditions += [start >= imm(0, dtype_of(start)), room > imm(0, dtype_of(room))]
+    return conditions, room if dtype_of(room) == "int32" else tirx.Cast("int32", room)
+
+
+def store_rows(values, rows: Rows, axes, value: Node, mask: Node | None, span) -> None:
+    """The rows of `value` to their places where `mask` holds; no two rows choose the same."""
+    values.emitter.span = span
+    if rows.single or mask is not None and values.extents[-1] > 1 and len(axes) - 1 in mask.axes:
+        store_elements(values, rows, axes, value, mask, span)
+        return
+    flags = None if mask is None else values.view(values.added(convert(values.graph, mask, "int32")))
+    every = tuple(range(len(values.extents)))
+    source = values.expand(value, every) if value.op == "duplicate" else values.linear_operand(value, every, values.span(every))
+    size, count = itemsize(source.dtype), values.extents[-1]
+    full = Rows(rows.buffer, rows.indices, tuple(a for a in every[:-1] if values.extents[a] > 1))
+    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
+
+    def move(at, address, known):
+        conditions, lanes = _part_inside(rows, open_terms, known, count)
+        if flags is not None:
+            steps = [scale(affine(known[axes[a]]), flags.strides[a]) for a in mask.axes]
+            conditions = [*conditions, flag_at(values, flags, reduce(add, steps, constant(0)))]
+        with values.emitter.block() as stmts:
+            values.emitter.issue("copy_ub_to_gm", address, rows.end(source.head(at)), 1, lanes * size, 0, 0)
+        values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=span)] if conditions else stmts
+
+    _each_row(values, full, axes, source, move)
+
+
+def store_scattered(values, target: Rows, axes, value: Node, span) -> None:
+    """Every lane to the element of a tile its data chooses, one after the other, in the order of the nest."""
+    values.emitter.span = span
+    every = tuple(range(len(values.extents)))
+    source = values.expand(value, every) if value.op == "duplicate" else values.linear_operand(value, every, values.span(every))
+    full = Rows(target.buffer, target.indices, every)
+
+    def move(at, address, known):
+        lane = Var("lane_v", source.dtype)
+        values.emitter.out.append(Bind(lane, call("ascend.get_value", [source.head(at)], dtype=source.dtype), span=span))
+        values.emitter.issue("set_value", address, lane)
+
+    _each_row(values, full, axes, source, move)
+
+
+def scattered(exprs, buffer, indices) -> Rows:
+    """The elements a store with data in its indices chooses."""
+    return Rows(buffer, [_inlined(exprs, i) for i in indices], ())
+
+
+def _each_row(values, rows: Rows, axes, view, move) -> None:
+    """`move(offset in view, GM address, values of the axes)` for every row."""
+    real = [a for a in rows.outer if values.extents[a] > 1]
+
+    def nest(k: int, at, known: dict):
+        if k < len(real):
+            a = real[k]
+            step = lambda i: nest(k + 1, add(at, offset_by(i, view.strides[a])), {**known, axes[a]: imm(i) if isinstance(i, int) else i})
+            values.emitter.repeat(values.extents[a], step, tl__unordered=1)
+            return
+        known = {**{v: imm(0) for v in axes}, **known}
+        indices = [substitute_expr(i, known) for i in rows.indices]
+        move(at, element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span), known)
+
+    nest(0, constant(0), {})
+
+
+__all__ = ["Rows", "load_rows", "rows_of", "scattered", "store_rows", "store_scattered", "tiles_in"]

@@ -1,0 +1,1 @@
+"""Passes on what the user said: fewer ways of saying it."""

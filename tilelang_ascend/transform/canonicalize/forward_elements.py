@@ -1,0 +1,202 @@
+"""forward_elements: elements of a tile that the cube core needs are read where the tile was loaded from.
+
+Before:  copy(Mask[b, 0:8], m); for k: if m[k] != 0: gemm(…)
+After:   copy(Mask[b, 0:8], m); for k: if Mask[b, k] != 0: gemm(…)
+
+Tiles that elements are read from lie in the memory of the vector cores, which the cube core does not see. A tile that a kernel only loads
+holds what lies in GM, and that all cores see.
+
+Requires: Tile IR. Ensures: values are unchanged.
+"""
+
+from __future__ import annotations
+
+from ...analysis.index.safe_values import safe_values
+from ...ir import (
+    Bind,
+    Break,
+    BufferLoad,
+    BufferStore,
+    Continue,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    StmtMutator,
+    TensorLoad,
+    While,
+    const_int,
+    dtype_of,
+    exprs,
+    free_vars,
+    imm,
+    map_children,
+    statements,
+    substitute_expr,
+    sym,
+    tirx,
+)
+from ...tile import COPY, GEMM, VIEW, is_op, with_args
+from ...tile.uses import covers_whole, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, own_uses, uses_of
+
+
+def cube_needs(func: PrimFunc) -> set:
+    """Statements whose scalar expressions the cube core evaluates: around products and their operands, and what these are made of."""
+    found = [s for s in statements(func.body)]
+    products = [s for s in found if is_op(s, GEMM)]
+    if not products:
+        return set()
+    tiles = {r.source for s in products for r in s.value.args[:3]}
+
+    def on_cube(s) -> bool:
+        moved = moved_regions(s) if isinstance(s, Evaluate) else None
+        return is_op(s, GEMM) or moved is not None and moved[1].source in tiles
+
+    needed = {s for s in found if on_cube(s) or isinstance(s, (For, While, IfThenElse)) and not is_parallel(s) and any(map(on_cube, statements(s)))}
+    jumps = {s for s in found if isinstance(s, (Break, Continue))}
+
+    def decides(s, needed) -> bool:
+        """Whether or how often something needed happens depends on `s`; leaving a loop is, wherever it happens."""
+        return isinstance(s, (For, While, IfThenElse)) and not is_parallel(s) and any(x in needed or x in jumps for x in statements(s) if x is not s)
+
+    while True:
+        names = {v for s in needed for e in exprs(s) for v in free_vars(e)}
+        more = {
+            s for s in found
+            if isinstance(s, Bind) and s.var in names or isinstance(s, BufferStore) and is_scalar_var(s.buffer) and s.buffer in names
+            or decides(s, needed)
+        } - needed  # fmt: skip
+        if not more:
+            return needed
+        needed |= more
+
+
+def _storage(func: PrimFunc) -> dict:
+    """The tile behind each view."""
+    found: dict = {}
+    for s in statements(func.body):
+        if is_op(s, VIEW):
+            view, source = (r.source for r in s.value.args)
+            found[view] = found.get(source, source)
+    return found
+
+
+class _Forward(StmtMutator):
+    """`loaded` = what each tile holds at the present place: a region of GM, or (variables, tensor, its element at these variables)."""
+
+    def __init__(self, func: PrimFunc, needed: set):
+        self.needed, self.analyzer = needed, sym.Analyzer()
+        self.outside, self.written = safe_values(func), uses_of(func.body).writes
+        self.storage = _storage(func)
+        self.writers: dict = {}
+        for s in statements(func.body):
+            for b in {self.storage.get(b, b) for b in own_uses(s).writes}:
+                self.writers[b] = self.writers.get(b, 0) + 1
+        self.loaded: dict = {}
+
+    def visit_SeqStmt(self, block: SeqStmt):
+        before, out = dict(self.loaded), []
+        for s in block.seq:
+            out.append(self.visit(s))
+            self.see(s)
+        self.loaded = before
+        return out
+
+    def see(self, s) -> None:
+        """Remember what a load leaves in a tile nothing else writes."""
+        if isinstance(s, For):
+            self.see_nest(s)
+        if not is_op(s, COPY):
+            return
+        src, dst = s.value.args
+        if on_chip(src.source) or is_scalar_var(src.source) or not on_chip(dst.source) or not covers_whole(dst):
+            return
+        kept = [r for r in src.region if const_int(r.extent) != 1]
+        same = [const_int(r.extent) for r in kept] == [n for n in map(const_int, dst.source.ty.shape) if n != 1]
+        if same and self.written_once(dst.source) and src.source not in self.written and not any(loads_in(r.min) for r in src.region):
+            self.loaded[dst.source] = src
+
+    def written_once(self, tile) -> bool:
+        """True if one statement writes the storage of a tile, under whatever name."""
+        return self.writers[self.storage.get(tile, tile)] == 1
+
+    def see_nest(self, s: For) -> None:
+        """Loops that load a whole tile element by element, as a load of a region where they walk along rows."""
+        loops = []
+        while isinstance(s, For) and const_int(s.min) == 0:
+            loops.append(s)
+            s = s.body
+        if not isinstance(s, BufferStore) or not on_chip(s.buffer) or not self.written_once(s.buffer) or not isinstance(s.value, TensorLoad):
+            return
+        tile, src, places = s.buffer, s.value.source, list(s.value.indices)
+        if on_chip(src) or is_scalar_var(src) or src in self.written or dtype_of(src) != dtype_of(tile) or any(loads_in(i) for i in places):
+            return
+        variables = [x.loop_var for x in loops]
+        whole = [const_int(x.extent) for x in loops] == [const_int(n) for n in tile.ty.shape] and len(s.indices) == len(variables)
+        if whole and all(i.same_as(v) for i, v in zip(s.indices, variables)):
+            self.loaded[tile] = variables, src, places
+
+    def expr(self, e):
+        """`e` with elements of loaded tiles read in GM."""
+        if isinstance(e, TensorLoad) and e.source in self.loaded:
+            return self.element(e, [self.expr(i) for i in e.indices])
+        return map_children(e, self.expr)
+
+    def element(self, e: TensorLoad, indices):
+        loaded, dtype = self.loaded[e.source], dtype_of(e)
+        if isinstance(loaded, tuple):
+            variables, source, places = loaded
+            place = [substitute_expr(i, dict(zip(variables, indices))) for i in places]
+        else:
+            source = loaded.source
+            own = iter([i for i, n in zip(indices, e.source.ty.shape) if const_int(n) != 1])
+            place = [r.min if const_int(r.extent) == 1 else r.min + next(own) for r in loaded.region]
+        value, inside = BufferLoad(source, place), None
+        for i, n in zip(place, source.ty.shape):
+            for cond in (i >= 0, i < n):
+                if not self.analyzer.can_prove(cond):
+                    inside = cond if inside is None else tirx.And(inside, cond)
+        if inside is not None:
+            value = tirx.if_then_else(inside, value, imm(self.outside.get(source, 0), dtype_of(source)))
+        return value if dtype_of(source) == dtype else tirx.Cast(dtype, value)
+
+    def own(self, s, e):
+        return self.expr(e) if s in self.needed else e
+
+    def visit_For(self, s: For):
+        extent = self.own(s, s.extent)
+        self.analyzer.bind(s.loop_var, Range.from_min_extent(imm(0, dtype_of(s.loop_var)), extent))
+        if is_parallel(s):
+            return s
+        return For(s.loop_var, s.min, extent, s.kind, self.block(s.body), annotations=dict(s.annotations), span=s.span)
+
+    def visit_While(self, s: While):
+        return While(self.own(s, s.condition), self.block(s.body), span=s.span)
+
+    def visit_IfThenElse(self, s: IfThenElse):
+        other = self.block(s.else_case) if s.else_case is not None else None
+        return IfThenElse(self.own(s, s.condition), self.block(s.then_case), other, span=s.span)
+
+    def visit_Bind(self, s: Bind):
+        return Bind(s.var, self.own(s, s.value), span=s.span)
+
+    def visit_BufferStore(self, s: BufferStore):
+        return BufferStore(s.buffer, self.own(s, s.value), list(s.indices), span=s.span)
+
+    def visit_Evaluate(self, s: Evaluate):
+        if s not in self.needed:
+            return s
+        return with_args(s, [self.own(s, a) for a in s.value.args])
+
+
+def forward_elements(func: PrimFunc) -> PrimFunc:
+    """Apply to a Tile IR function; those whose cube work depends on no tile stay as they are."""
+    needed = cube_needs(func)
+    if not any(on_chip(x.source) for s in needed for e in exprs(s) for x in loads_in(e)):
+        return func
+    return func.with_body(_Forward(func, needed)(func.body))
+
+
+__all__ = ["forward_elements"]

@@ -1,0 +1,304 @@
+"""stage_operands: tile ops on tensors in global memory, or on scalar variables, work on tiles in between.
+
+Before:  fill(C[0:100000], 1); reduce(A[b, 0:64], R[b : +1]); cumsum(X, X); copy(A, B)                # A, B, C, R, X in GM
+After:   fill(t, 1); for c in range(12): copy(t, C[c * 8192 : +8192]); copy(t[0:1696], C[98304 : +1696])
+         copy(A[b, 0:64], a); reduce(a, r); copy(r, R[b : +1])
+         copy(X, x); cumsum(x, y); copy(y, X)
+         for c in range(…): copy(A[…], u); copy(u, B[…])
+
+What an op reads is copied in, what it writes is copied out; the copies clip what hangs over the edge of a tensor. Regions too large for a
+tile are worked off in parts: copies and fills along all dimensions, other ops along those whose elements do not meet.
+
+Requires: Tile IR. Ensures: operands in GM and scalar variables occur in copies and atomic updates whose other side is a tile, and in output.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...errors import UnsupportedConstruct
+from ...ir import (
+    AllocBuffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    TensorRegion,
+    Var,
+    attrs_of,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    full_region,
+    imm,
+    itemsize,
+    loop,
+    op_name,
+    region,
+    seq,
+    structural_equal,
+    tirx,
+)
+from ...isa.base import Space
+from ...tile import FILL, REDUCE, TileOp, is_op, tile_op, with_args
+from ...tile.uses import is_atomic, is_parallel, is_scalar_var, moved_regions, on_chip, with_regions, work_of
+from ...tileop.base.context import BLOCK_BYTES, round_up
+
+COPIED_SHARE = 1 / 8
+"""Share of UB of the tile of a copy or fill in parts: several versions of it are under way at the same time."""
+WORKED_SHARE = 1 / 4
+"""Share of UB of the tiles of another op; it has temporaries, too."""
+OPEN_ROW = 512
+"""Elements of a part along a dimension whose extent is known at run time, unless it is the outermost one."""
+
+
+def _free_dimensions(record: TileOp, attrs: dict, rank: int) -> list[int]:
+    """Dimensions of the source along which an op is many independent ones."""
+    along = record.whole(attrs, rank)
+    return [d for d in range(rank) if d != along]
+
+
+def _bytes(shape, dtype: str) -> int:
+    """Bytes of a tile in UB."""
+    return math.prod(shape[:-1]) * round_up(shape[-1] * itemsize(dtype), BLOCK_BYTES)
+
+
+def part_sizes(extents: list, free: list[int], fits, itemsize_: int) -> list[int | None]:
+    """For every dimension the constant extent of one part, such that `fits(sizes)`; dimensions that are not `free` stay whole. None where
+    a dimension that stays whole is known at run time only."""
+    sizes = [const_int(e) for e in extents]
+    open_ = [d for d in free if sizes[d] is None]
+    for d in open_:
+        sizes[d] = OPEN_ROW if d == free[-1] else 1
+    if None in sizes:
+        return sizes
+    for d in free:
+        while not fits(sizes) and sizes[d] > 1:
+            sizes[d] = _smaller(sizes[d], const_int(extents[d]))
+    if open_ and open_[0] == free[-1] and len(extents) == 1:
+        # Alone, such a dimension takes what there is.
+        while fits([2 * sizes[0]]):
+            sizes[0] *= 2
+    return sizes
+
+
+def _smaller(n: int, whole: int | None) -> int:
+    """The next part to try: half, of equal parts where possible."""
+    half = -(-n // 2)
+    if whole is None:
+        return half
+    return next((k for k in range(half, half // 2, -1) if whole % k == 0), half)
+
+
+def in_parts(extents: list, sizes: list[int], span, body) -> Stmt:
+    """Loops over parts of `sizes` of a box; `body(offsets, counts)` is the work on one part, whose counts are at most its sizes."""
+
+    def over(d: int, offsets: list, counts: list) -> Stmt:
+        if d == len(extents):
+            return body(offsets, counts)
+        extent, size, n = extents[d], sizes[d], const_int(extents[d])
+        if n is not None and n <= size:
+            return over(d + 1, [*offsets, 0], [*counts, n])
+        var = Var("part", "int32")
+        if n is None:
+            wide = extent if dtype_of(extent) == "int32" else tirx.Cast("int32", extent)
+            count = imm(1) if size == 1 else tirx.min(imm(size), wide - var * size)
+            trips = wide if size == 1 else tirx.floordiv(wide + (size - 1), imm(size))
+            return loop(var, trips, over(d + 1, [*offsets, var * size], [*counts, count]), span=span, num_stages=2)
+        whole = loop(var, n // size, over(d + 1, [*offsets, var * size], [*counts, size]), span=span, num_stages=2)
+        rest = over(d + 1, [*offsets, n // size * size], [*counts, n % size]) if n % size else None
+        return seq(whole, rest)
+
+    return over(0, [], [])
+
+
+class _Operand:
+    """A region as the dimensions that are walked along (`kept`), with the others fixed."""
+
+    def __init__(self, r: TensorRegion, whole_rank: bool = False):
+        self.source, self.mins = r.source, [x.min for x in r.region]
+        self.extents = [x.extent for x in r.region]
+        self.kept = [d for d, e in enumerate(self.extents) if whole_rank or const_int(e) != 1] or [len(self.extents) - 1]
+
+    @property
+    def shape(self) -> list:
+        return [self.extents[d] for d in self.kept]
+
+    def part(self, offsets, counts) -> TensorRegion:
+        mins, extents = list(self.mins), [imm(1)] * len(self.mins)
+        for d, offset, count in zip(self.kept, offsets, counts):
+            mins[d] = mins[d] if const_int(offset) == 0 else mins[d] + offset
+            extents[d] = imm(count) if isinstance(count, int) else count
+        return region(self.source, mins, extents)
+
+
+class _Stage(StmtMutator):
+    def __init__(self, ub_bytes: int):
+        self.copied, self.worked = int(ub_bytes * COPIED_SHARE), int(ub_bytes * WORKED_SHARE)
+
+    def visit_For(self, s: For):
+        return s if is_parallel(s) else self.generic(s)
+
+    def visit_Evaluate(self, s: Evaluate):
+        record = work_of(s)
+        if record is None or not (record.independent or record.whole):
+            return s  # It knows places in GM itself, or none.
+        regions = [a for a in s.value.args if isinstance(a, TensorRegion)]
+        if is_atomic(s) and len(regions) == 1:
+            return s  # An element: `stage_atomics`.
+        if any(is_scalar_var(r.source) for r in regions):
+            return self.through_scalars(s)
+        if all(on_chip(r.source) for r in regions):
+            return self.apart(s) if record.whole and _overlap(record, attrs_of(s), *regions) else s
+        if record is FILL:
+            return self.fill(s)
+        if moved_regions(s) is not None:
+            return s if any(on_chip(r.source) for r in regions) else self.move(s)
+        return self.work(s)
+
+    # -- scalar variables ---------------------------------------------------------------------------------------
+    def through_scalars(self, s: Evaluate):
+        """Variables are elements: they go through tiles of one element, or are plain loads and stores."""
+        record = work_of(s)
+        if is_op(s, FILL):
+            return BufferStore(s.value.args[0].source, s.value.args[1], [imm(0)], span=s.span)
+        args, before, after = list(s.value.args), [], []
+        for k, a in enumerate(args):
+            if not isinstance(a, TensorRegion) or not is_scalar_var(a.source):
+                continue
+            tile = self.tile([1], dtype_of(a.source), a.source.name, before)
+            if k in record.reads:
+                before.append(BufferStore(tile, BufferLoad(a.source, [imm(0)]), [imm(0)], span=s.span))
+            if k in record.writes:
+                after.append(BufferStore(a.source, BufferLoad(tile, [imm(0)]), [imm(0)], span=s.span))
+            args[k] = full_region(tile)
+        staged = with_args(s, args)
+        return [*before, self.visit(staged), *after]
+
+    # -- copies and fills ---------------------------------------------------------------------------------------
+    def fill(self, s: Evaluate):
+        dst, value = _Operand(s.value.args[0]), s.value.args[1]
+        dtype = dtype_of(dst.source)
+        sizes = part_sizes(dst.shape, list(range(len(dst.kept))), lambda n: _bytes(n, dtype) <= self.copied, itemsize(dtype))
+        out: list = []
+        tile = self.tile(sizes, dtype, dst.source.name, out)
+        out.append(tile_op("fill", full_region(tile), value, span=s.span))
+
+        def store(offsets, counts):
+            return tile_op("copy", region(tile, [0] * len(counts), counts), dst.part(offsets, counts), span=s.span)
+
+        return [*out, in_parts(dst.shape, sizes, s.span, store)]
+
+    def move(self, s: Evaluate):
+        """A copy or an atomic update between two tensors."""
+        src, dst = map(_Operand, moved_regions(s))
+        if len(src.kept) != len(dst.kept):
+            return s
+        extents = [b if const_int(a) is None else a for a, b in zip(src.shape, dst.shape)]
+        dtype = dtype_of(src.source)
+        sizes = part_sizes(extents, list(range(len(extents))), lambda n: _bytes(n, dtype) <= self.copied, itemsize(dtype))
+
+        def one(offsets, counts):
+            out: list = []
+            # What a part reads beyond an extent of run time stays in the tile.
+            known = [n if isinstance(n, int) else size for n, size in zip(counts, sizes)]
+            tile = self.tile(known, dtype, src.source.name, out)
+            load = tile_op("copy", src.part(offsets, known), full_region(tile), span=s.span)
+            return seq(out, load, with_regions(s, region(tile, [0] * len(counts), counts), dst.part(offsets, counts)))
+
+        return in_parts(extents, sizes, s.span, one)
+
+    def apart(self, s: Evaluate):
+        """A part of a tile that an op changes while it reads another one is read from a copy."""
+        source, target = s.value.args
+        shape = [const_int(r.extent) for r in source.region]
+        if None in shape:
+            raise UnsupportedConstruct(
+                f"T.{_language_name(op_name(s), attrs_of(s))} of parts of '{source.source.name}' that overlap, of a size known only at run time",
+                at=s.span, hint="use another tile for the result",
+            )  # fmt: skip
+        out: list = []
+        tile = self.tile(shape, dtype_of(source.source), source.source.name, out)
+        out.append(tile_op("copy", source, full_region(tile), span=s.span))
+        return [*out, with_args(s, [full_region(tile), target])]
+
+    # -- everything else ----------------------------------------------------------------------------------------
+    def work(self, s: Evaluate):
+        """Reductions, scans and sorts: rows in parts where they do not fit."""
+        record, attrs = work_of(s), attrs_of(s)
+        source, target = s.value.args[:2]
+        src, dst = _Operand(source, whole_rank=True), _Operand(target, whole_rank=True)
+        rank, free = len(src.kept), _free_dimensions(record, attrs, len(src.kept))
+        place = {d: d for d in free} if len(dst.kept) == rank else {d: k for k, d in enumerate(free)}
+        if on_chip(target.source) or on_chip(source.source) or any(k >= len(dst.kept) for k in place.values()) or _overlap(record, attrs, source, target):
+            free = []  # The side on chip is whole, and parts of one side may not change what others have still to read.
+        at = {d: k for d, k in place.items() if d in free}
+
+        def of_dst(counts):
+            return [counts[next(d for d, k in at.items() if k == e)] if e in at.values() else n for e, n in enumerate(dst.shape)]
+
+        def fits(n):
+            shapes = [(n, source), ([const_int(x) or 1 for x in of_dst(n)], target)]
+            return sum(_bytes(shape, dtype_of(r.source)) for shape, r in shapes if not on_chip(r.source)) <= self.worked
+
+        sizes = part_sizes(src.shape, free, fits, itemsize(dtype_of(source.source)))
+        if None in sizes or any(const_int(e) is None for k, e in enumerate(dst.shape) if k not in at.values()):
+            raise UnsupportedConstruct(
+                f"T.{_language_name(record, attrs)} of a part of a tensor in global memory whose size is known only at run time",
+                at=s.span, hint="load a tile of constant size (T.copy fills what hangs over the edge with zeros) and work on that",
+            )  # fmt: skip
+
+        def one(offsets, counts):
+            known = [n if isinstance(n, int) else size for n, size in zip(counts, sizes)]
+            zero = [0] * len(dst.shape)
+            starts = [offsets[next(d for d, k in at.items() if k == e)] if e in at.values() else 0 for e in range(len(zero))]
+            before, after, args = [], [], [source, target]
+            if not on_chip(source.source):
+                tile = self.tile(known, dtype_of(source.source), source.source.name, before)
+                before.append(tile_op("copy", src.part(offsets, known), full_region(tile), span=s.span))
+                args[0] = full_region(tile)
+            if not on_chip(target.source):
+                tile = self.tile([const_int(n) for n in of_dst(known)], dtype_of(target.source), target.source.name, before)
+                if "clear" in attrs and not int(attrs["clear"]):
+                    before.append(tile_op("copy", dst.part(starts, of_dst(known)), full_region(tile), span=s.span))
+                after.append(tile_op("copy", region(tile, zero, of_dst(counts)), dst.part(starts, of_dst(counts)), span=s.span))
+                args[1] = full_region(tile)
+            return seq(before, with_args(s, args), after)
+
+        return in_parts(src.shape, sizes, s.span, one)
+
+    @staticmethod
+    def tile(shape, dtype: str, name: str, out: list):
+        """A tile of its own, declared by a statement appended to `out`."""
+        tile = decl_buffer(list(shape), dtype, f"{name}_p", scope="shared")
+        out.append(AllocBuffer(tile))
+        return tile
+
+
+def _overlap(record: TileOp, attrs: dict, source: TensorRegion, target: TensorRegion) -> bool:
+    """True if an op may change elements of `source` that it has still to read for other results."""
+    if not source.source.same_as(target.source):
+        return False
+    a, b = source.region, target.region
+    for x, y in zip(a, b):
+        ends = [[const_int(r.min), const_int(r.extent)] for r in (x, y)]
+        if None not in ends[0] + ends[1] and (sum(ends[0]) <= ends[1][0] or sum(ends[1]) <= ends[0][0]):
+            return False
+    # Results of a reduction stand in the row they are made of.
+    along = _free_dimensions(record, attrs, len(a)) if record is REDUCE else range(len(a))
+    return not all(structural_equal(a[d].min, b[d].min) for d in along)
+
+
+def _language_name(record: TileOp, attrs: dict) -> str:
+    return f"reduce_{attrs['kind']}" if record is REDUCE else record.name
+
+
+def stage_operands(func: PrimFunc, chip) -> PrimFunc:
+    """Apply to a Tile IR function. Raises `UnsupportedConstruct` for parts of tensors whose size no tile can have."""
+    return func.with_body(_Stage(chip.capacity_bytes(Space.UB))(func.body))
+
+
+__all__ = ["stage_operands"]

@@ -1,0 +1,1 @@
+"""From tile ops to instructions, and what instructions need around them."""

@@ -1,0 +1,371 @@
+"""lower_tile_ops: from tile ops on placed, versioned tiles to instructions.
+
+Before:  copy(A[by * 128 : +128, k * 32 : +32], A_s[k % 2, 0:128, 0:32])
+After:   ascend.copy_gm_to_l1_nd2nz(A_s[k % 2, 0], A[by * 128 * K + k * 32], 1, 128, 32, 0, K, 128, 1, 1)
+
+Tiles become two-dimensional `[versions, elements]` buffers in the layout of their memory, GM tensors become flat, workspaces and
+shape variables become parameters. How each tile op becomes instructions is in `tileop/`, one file per op.
+
+Requires: versioned Tile IR after fold_clears. Ensures: Ascend IR in combined form (both cores in one function) without addresses
+and without synchronisation.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from ...analysis.index.safe_values import safe_values
+from ...analysis.index.value_facts import assume_rest, facts_about, shape_vars
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    TensorRegion,
+    While,
+    attrs_of,
+    call,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    imm,
+    intrin,
+    is_buffer_var,
+    itemsize,
+    map_children,
+    op_name,
+    region,
+    scope_of,
+    seq,
+    statements,
+    sym,
+    tirx,
+)
+from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
+from ...tile.uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
+from ...tileop.base.layout import FRACTAL_ROWS, GmTensor, head, row_major
+from ...tileop.base.state import LoweringState
+from ...tileop.copy.lower import lower_copy
+from ...tileop.cube.fill_l1 import lower_fill_l1
+from ...tileop.cube.gemm import lower_gemm
+from ...tileop.cube.im2col import lower_im2col
+from ...tileop.cube.zero_accumulator import lower_zero_accumulator
+from ...tileop.ops import registry
+from ...tileop.vector.nest.expressions import is_function
+from ...tileop.vector.nest.parallel import on_one_lane
+
+BLOCK_BYTES = 32
+
+
+class _Lower(StmtMutator):
+    def __init__(self, state: LoweringState):
+        self.state = state
+        self.scalars: list[Stmt] = []
+
+    # -- control flow -------------------------------------------------------------------------------------------
+    def visit_For(self, s: For):
+        if is_parallel(s):
+            return self.vector_statement(s)
+        extent, out = self.scalar(s.extent, s.span)
+        with self.state.facts.loop(s.loop_var, extent, s.body), self.state.l0.loop(s.loop_var, extent):
+            body = self.block(s.body)
+        notes = dict(s.annotations)
+        if "tl.slow" in notes:
+            self.state.warnings.append((s.span, str(notes.pop("tl.slow"))))
+        return [*out, For(s.loop_var, s.min, extent, s.kind, body, annotations=notes, span=s.span)]
+
+    def visit_SeqStmt(self, s: SeqStmt):
+        out = []
+        with ExitStack() as stack:
+            for x in s.seq:
+                out.append(self.visit(x))
+                assume_rest(x, self.state.facts, stack)
+        return out
+
+    def visit_IfThenElse(self, s: IfThenElse):
+        facts = self.state.facts
+        cond, out = self.scalar(s.condition, s.span)
+        if self.state.analyzer.can_prove(tirx.Not(cond)):
+            # From a contradiction everything follows: lowered under it, transfers could have any size.
+            return out if s.else_case is None else [*out, self.block(s.else_case)]
+        with self.state.l0.arms() as between:
+            with facts.assume(cond):
+                then = self.block(s.then_case)
+            other = None
+            if s.else_case is not None:
+                between()
+                facts.wrote_in(s.then_case)
+                with facts.assume(tirx.Not(cond)):
+                    other = self.block(s.else_case)
+        facts.wrote_in(s)
+        return [*out, IfThenElse(cond, then, other, span=s.span)]
+
+    def visit_While(self, s: While):
+        cond, out = self.scalar(s.condition, s.span)
+        if not out:
+            with self.state.facts.repeat(cond, s.body):
+                return While(cond, self.block(s.body), span=s.span)
+        # The condition reads memory: evaluate it before the loop and again at the end of each iteration.
+        flag = decl_buffer((1,), "bool", self.state.unique("again"), scope="local.var")
+        self.state.allocs.append(AllocBuffer(flag))
+        test = [*out, BufferStore(flag, cond, [imm(0)], span=s.span)]
+        again, out_again = self.scalar(s.condition, s.span)
+        retest = [*out_again, BufferStore(flag, again, [imm(0)], span=s.span)]
+        with self.state.facts.repeat(s.condition, s.body):
+            body = self.block(s.body)
+        return [*test, While(BufferLoad(flag, [imm(0)]), seq(body, retest), span=s.span)]
+
+    def visit_Bind(self, s: Bind):
+        value, out = self.scalar(s.value, s.span)
+        self.state.facts.bind(s.var, value)
+        if op_name(value) in registry.INDEX_RANGES:
+            self.state.bind_range(s.var, imm(registry.INDEX_RANGES[op_name(value)](self.state.blocks)))
+        elif isinstance(value, tirx.FloorMod) and const_int(value.b) is None:
+            # The bound is a shape variable: keep it, it proves more than a number.
+            self.state.analyzer.bind(s.var, Range.from_min_extent(imm(0), value.b))
+        else:
+            self.state.bind_like(s.var, value)
+        return [*out, Bind(s.var, value, span=s.span)]
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        return s if is_scalar_var(s.buffer) else None
+
+    # -- scalars ------------------------------------------------------------------------------------------------
+    def scalar(self, e, span):
+        """`e` with variables for what the scalar unit has no expression for, and the statements that bind them: reads of GM and tiles, and
+        functions, which the vector unit computes on one lane."""
+        out: list[Stmt] = []
+
+        def go(x):
+            if isinstance(x, TensorLoad) and not is_scalar_var(x.source):
+                indices = [go(i) for i in x.indices]
+                address = self.address(x.source, indices)
+                var = tirx.Var(self.state.unique(f"{x.source.name}_v"), dtype_of(x.source))
+                out.append(Bind(var, call("ascend.get_value", [address], dtype=dtype_of(x.source), span=span), span=span))
+                return var
+            if is_function(x):
+                place, computed = on_one_lane(map_children(x, go), self.state.vector_context({}), span)
+                var = tirx.Var(self.state.unique("f_v"), dtype_of(x))
+                out.extend([computed, Bind(var, call("ascend.get_value", [place], dtype=dtype_of(x), span=span), span=span)])
+                return var
+            return map_children(x, go)
+
+        return (e, []) if isinstance(e, int) else (go(e), out)
+
+    def address(self, buffer, indices):
+        """Head address of one element of a GM tensor or a placed tile (indices include the version)."""
+        if buffer in self.state.gms:
+            gm = self.state.gms[buffer]
+            return head(gm.flat, None, gm.offset(indices, self.state.analyzer))
+        tile = self.state.tiles[buffer]
+        version, rest = indices[0], indices[1:]
+        if tile.nz is not None:
+            return head(tile.buffer, version, tile.nz.offset(rest[-2], rest[-1]))
+        return head(tile.buffer, version, sum((i * n for i, n in zip(rest, tile.strides)), imm(0)))
+
+    def visit_BufferStore(self, s: BufferStore):
+        value, out = self.scalar(s.value, s.span)
+        if is_scalar_var(s.buffer):
+            self.state.facts.wrote(s.buffer)
+            return [*out, BufferStore(s.buffer, value, list(s.indices), span=s.span)]
+        indices = []
+        for i in s.indices:
+            index, more = self.scalar(i, s.span)
+            indices.append(index)
+            out += more
+        address = self.address(s.buffer, indices)
+        store = [*out, intrin("set_value", address, value, span=s.span)]
+        if s.buffer in self.state.gms:
+            store.append(intrin("data_cache_clean", address, span=s.span))
+        return store
+
+    # -- tile ops -----------------------------------------------------------------------------------------------
+    def visit_Evaluate(self, s: Evaluate):
+        record = tile_op_of(s)
+        if moved_regions(s) is not None:
+            regions = [self.resolve(a, s.span) for a in moved_regions(s)]
+            binds = [b for _, bs in regions for b in bs]
+            stmt = with_regions(s, *(r for r, _ in regions))
+            return [*binds, lower_copy(stmt, self.state, self.vector)]
+        if record is GEMM:
+            clear, out = self.scalar(s.value.args[3], s.span)
+            args = [*s.value.args[:3], clear]
+            return [*out, lower_gemm(with_args(s, args), self.state)]
+        if record is ASSUME:
+            return None
+        if record is IM2COL:
+            steps = [self.scalar(a, s.span) for a in s.value.args[2:]]
+            stmt = with_args(s, [*s.value.args[:2], *(e for e, _ in steps)])
+            return [*(b for _, binds in steps for b in binds), lower_im2col(stmt, self.state)]
+        if record is ZERO_ACCUMULATOR:
+            return lower_zero_accumulator(s, self.state)
+        if record is FILL and scope_of(s.value.args[0].source) == "shared.l1":
+            return lower_fill_l1(s, self.state)
+        if record is not None:
+            values = [(a, []) if isinstance(a, TensorRegion) else self.scalar(a, s.span) for a in s.value.args]
+            stmt = with_args(s, [a for a, _ in values])
+            return [*(b for _, binds in values for b in binds), self.vector_statement(stmt)]
+        return self.generic(s)
+
+    def resolve(self, r: TensorRegion, span):
+        """A region with scalar reads in its bounds bound to variables."""
+        out, mins, extents = [], [], []
+        for x in r.region:
+            for e, target in ((x.min, mins), (x.extent, extents)):
+                value, binds = self.scalar(e, span)
+                target.append(value)
+                out += binds
+        return region(r.source, mins, extents), out
+
+    def vector_statement(self, s: Stmt):
+        """Replace versioned tiles by their views, GM stays; then hand over to the vectoriser."""
+        versions: dict = {}
+        view = _ToViews(self.state, versions)
+        return self.vector(view(s), versions)
+
+    def vector(self, stmt: Stmt, versions: dict) -> Stmt:
+        """Lower one vector statement over view buffers."""
+        context = self.state.vector_context(versions)
+        if is_parallel(stmt):
+            return registry.lower_parallel(stmt, context)
+        return registry.LOWERINGS[tile_op_of(stmt)](stmt, context)
+
+
+class _ToViews(StmtMutator):
+    """Drop the version index of tile accesses; remember it per view."""
+
+    def __init__(self, state: LoweringState, versions: dict):
+        self.state, self.versions = state, versions
+
+    def view(self, buffer, version):
+        tile = self.state.tiles[buffer]
+        known = self.versions.setdefault(tile.view, version)
+        assert known.same_as(version) or self.state.proves(tirx.EQ(known, version)), "one version per statement"
+        return tile.view
+
+    def expr(self, e):
+        if isinstance(e, TensorLoad) and e.source in self.state.tiles:
+            indices = [self.expr(i) for i in e.indices]
+            return BufferLoad(self.view(e.source, indices[0]), indices[1:])
+        if isinstance(e, TensorRegion) and e.source in self.state.tiles:
+            mins, extents = [self.expr(x.min) for x in e.region], [self.expr(x.extent) for x in e.region]
+            return region(self.view(e.source, mins[0]), mins[1:], extents[1:])
+        return map_children(e, self.expr)
+
+    def visit_BufferStore(self, s: BufferStore):
+        value, indices = self.expr(s.value), [self.expr(i) for i in s.indices]
+        if s.buffer in self.state.tiles:
+            return BufferStore(self.view(s.buffer, indices[0]), value, indices[1:], span=s.span)
+        return BufferStore(s.buffer, value, indices, span=s.span)
+
+
+def _pitch_unit(buffers) -> int:
+    """Elements to which rows in UB are padded: one block of the smallest element type in use."""
+    sizes = [itemsize(dtype_of(b)) for b in buffers if scope_of(b) == "shared.ub"]
+    return BLOCK_BYTES // min(sizes, default=4)
+
+
+def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> tuple[PrimFunc, list]:
+    """Apply; returns the combined Ascend IR function and the list of (span, warning) of the vectoriser.
+
+    `vector_options`: `VectorContext.options` of every element-wise statement.
+    """
+    declared = [s for s in statements(func.body) if isinstance(s, AllocBuffer)]
+    tiles = [s.buffer for s in declared if scope_of(s.buffer) not in ("local.var", "global", "")]
+    gms = [p for p in func.params if is_buffer_var(p)]
+    scalars = [p for p in func.params if not is_buffer_var(p)]
+    scalars += [v for v in shape_vars(gms) if not any(v.same_as(p) for p in scalars)]
+    state = LoweringState(chip, pitch_unit=_pitch_unit(tiles), vector_options=vector_options or {})
+    state.blocks = int(func.attrs["ascend.block_dim"])
+    state.names |= {p.name for p in func.params} | {s.buffer.name for s in declared if is_scalar_var(s.buffer)}
+    state.facts = facts_about(func)
+    flat, outside = {}, safe_values(func)
+    for b in gms:
+        strides = tuple(b.strides) or row_major(b.ty.shape)
+        size = imm(1)
+        for n in b.ty.shape:
+            size = size * n
+        flat[b] = decl_buffer([state.analyzer.simplify(size)], dtype_of(b), b.name)
+        state.gms[b] = GmTensor(flat[b], tuple(b.ty.shape), strides, outside=outside.get(b, 0))
+    transposed, entered_anywhere = read_with_k_along_rows(func.body), _entered_anywhere(func.body)
+    for s in declared:
+        if any(s.buffer.same_as(b) for b in tiles):
+            state.place(s.buffer, s.span, s.buffer in transposed, s.buffer in entered_anywhere)
+    _mark_zero_rows(func.body, state)
+    _mark_mixed(func.body, state)
+    workspaces, nbytes = _workspaces(func, declared, state)
+    slots, body = state.l0.place(_Lower(state)(func.body))
+    params = [*scalars, *(flat[b] for b in gms), *workspaces]
+    out = PrimFunc(params, seq(state.allocs, slots, body), attrs=func.attrs, span=func.span)
+    out = out.with_attr("ascend.num_workspaces", len(workspaces)).with_attr("ascend.workspace_bytes", nbytes)
+    return out, state.warnings
+
+
+def _entered_anywhere(body: Stmt) -> set:
+    """Tiles of which a gemm reads rows along M or N that may begin inside of a fractal: the last one may reach beyond the tile."""
+    found, analyzer = set(), sym.Analyzer()
+    for s in statements(body):
+        if is_op(s, GEMM):
+            flags = (not int(s.value.attrs["transpose_A"]), int(s.value.attrs["transpose_B"]))
+            for x, k_is_column in zip(s.value.args, flags):
+                first = x.region[-2].min
+                if k_is_column and not analyzer.can_prove(tirx.EQ(tirx.floormod(first, imm(FRACTAL_ROWS)), imm(0))):
+                    found.add(x.source)
+    return found
+
+
+def _mark_zero_rows(body: Stmt, state: LoweringState) -> None:
+    for s in statements(body):
+        if is_op(s, GEMM):
+            a, b = (x.source for x in s.value.args[:2])
+            left, right = state.tiles[a], state.tiles[b]
+            if int(s.value.attrs["transpose_A"]) or left.nz.rows % FRACTAL_ROWS == 1:
+                state.zero_rows.add(left)
+            if not int(s.value.attrs["transpose_B"]):
+                state.zero_rows.add(right)
+
+
+def _mark_mixed(body: Stmt, state: LoweringState) -> None:
+    """Find the accumulators that gemms of several forms add to."""
+    forms: dict = {}
+    for s in statements(body):
+        if is_op(s, GEMM, ZERO_ACCUMULATOR):
+            c = s.value.args[2 if is_op(s, GEMM) else 0]
+            whole = all(const_int(r.extent) == const_int(n) for r, n in zip(list(c.region)[1:], list(c.source.ty.shape)[1:]))
+            if is_op(s, GEMM) or not whole:  # Zeros of the whole fill the padding, too.
+                forms.setdefault(c.source, set()).add((op_name(s), whole, int(attrs_of(s).get("transpose_B", 0))))
+    state.mixed |= {state.tiles[b] for b, found in forms.items() if len(found) > 1}
+
+
+def _workspaces(func: PrimFunc, declared, state: LoweringState):
+    """GM parameters for workspaces (one copy per block) and `alloc_global` buffers (one copy per launch)."""
+    params, nbytes = [], []
+    block = next((s.var for s in statements(func.body) if isinstance(s, Bind) and op_name(s.value) == "ascend.get_block_idx"), None)
+    for s in declared:
+        if scope_of(s.buffer) not in ("global", ""):
+            continue
+        shape = [const_int(n) for n in s.buffer.ty.shape]
+        per_block = "workspace" in s.annotations
+        elements = 1
+        for n in shape:
+            elements *= n
+        total = elements * (state.blocks if per_block else 1)
+        flat = decl_buffer([total], dtype_of(s.buffer), state.unique(s.buffer.name))
+        base = block * elements if per_block else 0
+        state.gms[s.buffer] = GmTensor(flat, tuple(shape), row_major(shape), base)
+        params.append(flat)
+        size = elements * itemsize(dtype_of(s.buffer))
+        nbytes.append(size if per_block else -(-size // state.blocks))
+    return params, nbytes
+
+
+__all__ = ["lower_tile_ops"]

@@ -1,0 +1,1 @@
+"""Versions of tiles, and an address for every buffer."""

@@ -1,0 +1,183 @@
+"""plan_memory: give every on-chip buffer an address.
+
+Before:  a = alloc_buffer((2, 1024), "float32", scope="shared.ub")
+After:   a = alloc_buffer((2, 1024), "float32", scope="shared.ub", annotations={"address": 0})
+
+Buffers lie side by side as long as they fit: sharing an address costs synchronisation. If they do not fit, buffers
+whose live ranges are disjoint share addresses; first only those that never meet in one loop, then all. In UB the
+sources of one vector instruction are put into different halves of the bank groups, because two reads of one group in
+one cycle conflict, and its destination into another bank than sources it would wait for.
+
+Declarations of on-chip buffers no statement mentions are dropped.
+
+Requires: Ascend IR for both cores together. Ensures: alignment, capacity; live ranges that overlap have disjoint
+addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...analysis.dependence.build_program import build_program
+from ...analysis.dependence.liveness import LiveBuffer, live_buffers
+from ...analysis.dependence.program import Program
+from ...errors import OutOfMemory
+from ...ir import AllocBuffer, PrimFunc, StmtMutator, exprs, free_vars, scope_of, statements
+from ...isa import SCOPES, Space
+from .memory_map import MapEntry, MemoryMap
+from .ub_banks import bank_phases, bank_rivals
+
+MOST_NAMED = 10
+"""Buffers an error names, the largest first."""
+
+
+def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
+    """`func` with an `address` annotation on every on-chip declaration, and the map of all memories.
+
+    Raises: OutOfMemory with the table of the buffers of the memory that is too small.
+    """
+    program = build_program(func, chip)
+    live = live_buffers(program)
+    declared = {s.buffer: s for s in statements(func.body) if isinstance(s, AllocBuffer)}
+    entries = []
+    for scope in dict.fromkeys(b.space for b in live):
+        buffers = [b for b in live if b.space == scope]
+        placed = _plan_space(buffers, SCOPES[scope], program, chip)
+        entries += [MapEntry.of(b, placed[b.buffer], declared.get(b.buffer)) for b in buffers]
+    memory_map = MemoryMap(chip.name, entries, {s: chip.capacity_bytes(s) for s in chip.memories})
+    over = [space for space in chip.memories if memory_map.peak(space) > chip.capacity_bytes(space)]
+    if over:
+        raise _out_of_memory(over[0], memory_map, chip)
+    addresses = {e.buffer: e.address for e in entries}
+    return func.with_body(_Annotate(addresses, _mentioned(func.body))(func.body)), memory_map
+
+
+def _always(b: LiveBuffer) -> tuple[int, int]:
+    """A lifetime that meets every other."""
+    return (0, 0)
+
+
+LIFETIMES = (_always, lambda b: b.wide, lambda b: b.tight)
+"""Ranges in which a buffer keeps its address to itself, in the order in which they are tried."""
+
+
+def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip) -> dict:
+    """Addresses in one memory; the last attempt is returned even when it does not fit."""
+    capacity, alignment = chip.capacity_bytes(space), chip.memories[space].alignment_bytes
+    phases = bank_phases(buffers, program, chip) if space is Space.UB else {}
+    if phases and LIFETIMES[0] is _always:
+        banks = chip.ub_banks
+        spread = _Banks(banks.groups * banks.bank_bytes, capacity, bank_rivals(program, phases))
+        placed = _pack(buffers, _always, alignment, phases, spread)
+        if _peak(buffers, placed) <= capacity:
+            return placed
+    placed: dict = {}
+    for lifetime in LIFETIMES:
+        for preferred in (phases, {}) if phases else ({},):
+            placed = _pack(buffers, lifetime, alignment, preferred)
+            if _peak(buffers, placed) <= capacity:
+                return placed
+    return placed
+
+
+@dataclass(frozen=True)
+class _Banks:
+    """Banks of `nbytes` consecutive bytes, and which buffers should not share one (`bank_rivals`)."""
+
+    nbytes: int
+    capacity: int
+    rivals: dict
+
+    def cost(self, b: LiveBuffer, address: int, placed: dict, done: list[LiveBuffer]) -> int:
+        """Bytes written to a bank that is read at the same time, if `b` lies at `address`."""
+        rivals = self.rivals.get(b.buffer, {})
+        mine = self._of(address, b)
+        return sum(rivals[o.buffer] for o in done if o.buffer in rivals and mine & self._of(placed[o.buffer], o))
+
+    def _of(self, address: int, b: LiveBuffer) -> set:
+        return set(range(address // self.nbytes, (address + b.total_bytes - 1) // self.nbytes + 1))
+
+
+def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict, banks: _Banks | None = None) -> dict:
+    """First fit, large buffers first, in each bank if `banks` are given. `phases`: buffer -> (period, offset) its address should have."""
+    placed: dict = {}
+    done: list[LiveBuffer] = []
+    for b in sorted(buffers, key=lambda b: -b.total_bytes):
+        first, last = lifetime(b)
+        busy = sorted(
+            (placed[o.buffer], placed[o.buffer] + o.total_bytes)
+            for o in done
+            if lifetime(o)[0] <= last and first <= lifetime(o)[1]
+        )  # fmt: skip
+        place = phases.get(b.buffer, (alignment, 0))
+        address = _first_fit(b, 0, busy, *place)
+        if banks is not None and b.buffer in banks.rivals:
+            starts = [_first_fit(b, low, busy, *place) for low in range(banks.nbytes, banks.capacity, banks.nbytes)]
+            inside = [address, *(a for a in starts if a + b.total_bytes <= banks.capacity)]
+            address = min(inside, key=lambda a: (banks.cost(b, a, placed, done), a))
+        placed[b.buffer] = address
+        done.append(b)
+    return placed
+
+
+def _first_fit(b: LiveBuffer, low: int, busy: list[tuple[int, int]], period: int, offset: int) -> int:
+    """The first address from `low` on that is `offset` modulo `period` and free."""
+    address = _up(low, period, offset)
+    for start, end in busy:
+        if address + b.total_bytes <= start:
+            break
+        address = max(address, _up(end, period, offset))
+    return address
+
+
+def _up(address: int, period: int, offset: int) -> int:
+    """The first address >= `address` that is `offset` modulo `period`."""
+    return address + (offset - address) % period
+
+
+def _peak(buffers: list[LiveBuffer], placed: dict) -> int:
+    return max((placed[b.buffer] + b.total_bytes for b in buffers), default=0)
+
+
+def _out_of_memory(space: Space, memory_map: MemoryMap, chip) -> OutOfMemory:
+    entries = sorted(memory_map.entries_of(space), key=lambda e: -e.total_bytes)
+    shown = entries[:MOST_NAMED]
+    notes: list = [
+        (f"'{e.name}' takes {e.total_bytes} bytes ({e.versions} x {e.version_bytes})", e.span)
+        for e in shown
+        if e.span is not None
+    ]
+    if len(entries) > len(shown):
+        rest = entries[len(shown) :]
+        notes.append(f"{len(rest)} smaller buffers take {sum(e.total_bytes for e in rest)} bytes")
+    return OutOfMemory(
+        at=entries[0].span,
+        notes=[*notes, "memory map\n" + replace(memory_map, entries=shown).text(space)],
+        hint="use a smaller tile: all buffers that are in use at the same time must fit",
+        memory=space.name,
+        needed=memory_map.peak(space),
+        available=chip.capacity_bytes(space),
+        chip=chip.name,
+    )
+
+
+def _mentioned(body) -> set:
+    """Variables and buffers that occur in some expression."""
+    return set().union(*(free_vars(e) for s in statements(body) for e in exprs(s)))
+
+
+class _Annotate(StmtMutator):
+    """Add the addresses to the declarations; leave out on-chip buffers that are not in `mentioned`."""
+
+    def __init__(self, addresses: dict, mentioned: set):
+        self.addresses, self.mentioned = addresses, mentioned
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        address = self.addresses.get(s.buffer)
+        if address is None:
+            on_chip = SCOPES.get(scope_of(s.buffer), Space.GM) is not Space.GM
+            return None if on_chip and s.buffer not in self.mentioned else s
+        return AllocBuffer(s.buffer, annotations={**dict(s.annotations or {}), "address": address}, span=s.span)
+
+
+__all__ = ["plan_memory"]

@@ -1,0 +1,233 @@
+"""version_buffers: give tiles several copies in memory so that the next iteration may fill one while this one is in use.
+
+Before:  for k: copy(A[..], A_s[0:128, 0:32]); gemm(A_s, …)
+After:   for k: copy(A[..], A_s[k % 2, 0:128, 0:32]); gemm(A_s[k % 2, …], …)
+
+A tile is versioned in the innermost loops that contain all its accesses, if every iteration first overwrites the whole tile.
+`num_stages` of `T.Pipelined` is a hint for the number; two versions otherwise, because issue queues are asynchronous: with in-order
+pipes and flags, double buffering is the whole software pipeline, and needs no prologue or epilogue code.
+
+Requires: placed Tile IR after split_rows. Ensures: every tile buffer and workspace has a leading version dimension.
+"""
+
+from __future__ import annotations
+
+from ...analysis.index.coverage import fill_together, written_boxes
+from ...ir import (
+    AllocBuffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    PrimFunc,
+    Range,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    TensorRegion,
+    attrs_of,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    imm,
+    itemsize,
+    map_children,
+    scope_of,
+    statements,
+    stmts_of,
+    tirx,
+)
+from ...isa.base import SCOPES, Space
+from ...tile import REDUCE, is_op, tile_op
+from ...tile.uses import is_parallel, moved_regions, uses_of
+from ...tileop.base.layout import tile_bytes
+from ..suggest_tile import versioned_buffers
+
+DEFAULT_VERSIONS = 2
+# Transfers this small take less time than the flags around them: more of them must be under way.
+SMALL_TILE_BYTES, SMALL_TILE_VERSIONS = 8192, 4
+# Room kept in UB for temporaries of element-wise expressions, in float32 tiles of the largest shape.
+UB_TEMPORARIES = 2
+TEMPORARY_ITEMSIZE = 4
+
+
+def versioned_bytes(func: PrimFunc) -> int:
+    """Bytes of UB that all versions of all tiles take side by side, after `version_buffers`."""
+    return sum(
+        tile_bytes(decl_buffer(list(b.ty.shape[1:]), dtype_of(b), b.name, scope="shared.ub")) * const_int(b.ty.shape[0])
+        for b in versioned_buffers(func.body)
+        if scope_of(b) == "shared.ub"
+    )
+
+
+class _KnownUses:
+    """`uses_of` of statements, each computed once: the same ones are asked about every tile."""
+
+    def __init__(self):
+        self.known: dict = {}
+
+    def __call__(self, stmt: Stmt):
+        if stmt not in self.known:
+            self.known[stmt] = uses_of(stmt)
+        return self.known[stmt]
+
+
+def home_loops(stmt: Stmt, buffer, uses=uses_of) -> list[For]:
+    """The loops whose iterations may each use a version of their own: innermost loops that together contain every access of
+    `buffer` and each overwrite it first. Empty if there are none."""
+    users = [s for s in stmts_of(stmt) if not isinstance(s, AllocBuffer) and buffer in uses(s).all]
+    loops = [s for s in users if isinstance(s, For) and not is_parallel(s)]
+    if not users or len(loops) != len(users):
+        return []
+    homes: list[For] = []
+    for s in loops:
+        inner = home_loops(s.body, buffer, uses)
+        if not inner and not overwritten_first(s.body, buffer, uses):
+            return []
+        homes += inner or [s]
+    return homes
+
+
+def overwritten_first(body: Stmt, buffer, uses=uses_of) -> bool:
+    """True if each run of `body` writes all of `buffer` before reading any of it."""
+    boxes: list = []
+    for s in stmts_of(body):
+        found = uses(s)
+        if buffer in found.reads:
+            return False
+        if buffer in found.writes:
+            written = written_boxes(s, buffer)
+            boxes += written
+            if not written or fill_together(boxes, buffer.ty.shape):
+                return bool(written)
+    return False
+
+
+def transferred(body: Stmt) -> dict:
+    """UB tiles that transfers to or from GM touch -> number of directions (loads, stores)."""
+    directions: dict = {}
+    for s in statements(body):
+        found = moved_regions(s)
+        if found is None:
+            continue
+        for r, other, way in ((found[0], found[1], "store"), (found[1], found[0], "load")):
+            if scope_of(other.source) in ("global", ""):
+                directions.setdefault(r.source, set()).add(way)
+    return {b: len(ways) for b, ways in directions.items()}
+
+
+def wanted_versions(body: Stmt, limit: int) -> dict:
+    """buffer -> (versions that help, loop variables that number them); at most `limit` versions."""
+    out = {}
+    moved, uses = transferred(body), _KnownUses()
+    for b in versioned_buffers(body):
+        # What only the vector pipe touches is used in order: a second version would let nothing overlap.
+        useful = scope_of(b) != "shared.ub" or b in moved
+        loops = home_loops(body, b, uses) if useful else []
+        n = max((_versions_in(loop, b, moved, limit) for loop in loops), default=1)
+        out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [])
+    return out
+
+
+def _versions_in(loop: For, buffer, moved: dict, limit: int) -> int:
+    """Versions that help one loop."""
+    wanted = max(int(loop.annotations.get("num_stages", 0)), DEFAULT_VERSIONS)
+    if scope_of(buffer) == "shared.ub":
+        if tile_bytes(buffer) <= SMALL_TILE_BYTES:
+            wanted = max(wanted, SMALL_TILE_VERSIONS)
+        elif moved[buffer] > 1:
+            # Loaded, changed and stored: the next load may start while the tile before is still on its way out.
+            wanted = max(wanted, DEFAULT_VERSIONS + 1)
+    trips = const_int(loop.extent)
+    n = max(1, min(wanted, limit, trips if trips is not None else limit))
+    if trips is not None:
+        # A loop that runs again continues with version 0: unless the count divides the trips, that is the version in use last.
+        n = next((d for d in range(n, 1, -1) if trips % d == 0), n)
+    return n
+
+
+def estimated_temporaries(func: PrimFunc) -> int:
+    """Bytes of UB that temporaries of element-wise expressions may need; nobody knows before they are lowered."""
+    tiles = [tile_bytes(b) // itemsize(dtype_of(b)) for b in versioned_buffers(func.body) if scope_of(b) == "shared.ub"]
+    return UB_TEMPORARIES * max(tiles, default=0) * TEMPORARY_ITEMSIZE
+
+
+def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
+    """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly; `temporaries` bytes of
+    UB stay free."""
+    wanted = wanted_versions(body, limit)
+    sizes = {b: tile_bytes(b) for b in wanted}
+    room = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
+    room["shared.ub"] -= temporaries
+    for b in wanted:
+        if scope_of(b) in room:
+            room[scope_of(b)] -= sizes[b]
+    chosen = dict.fromkeys(wanted, 1)
+    for n in range(2, limit + 1):
+        for b, (most, _) in wanted.items():
+            scope = scope_of(b)
+            if n <= most and chosen[b] == n - 1 and (scope not in room or sizes[b] <= room[scope]):
+                chosen[b] = n
+                if scope in room:
+                    room[scope] -= sizes[b]
+    return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
+
+
+class _AddVersions(StmtMutator):
+    def __init__(self, versions: dict):
+        self.new, self.index, self.numbers = {}, {}, {}
+        for b, (n, loop_vars) in versions.items():
+            self.new[b] = decl_buffer([n, *b.ty.shape], dtype_of(b), b.name, scope=scope_of(b) or "global")
+            self.index[b] = imm(0)
+            for var in loop_vars:
+                self.numbers.setdefault(var, []).append((b, n))
+
+    def visit_For(self, s: For):
+        for b, n in self.numbers.get(s.loop_var, ()):
+            self.index[b] = tirx.floormod(s.loop_var, imm(n))
+        return self.generic(s)
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        new = self.new.get(s.buffer)
+        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
+
+    def expr(self, e):
+        if isinstance(e, TensorLoad):
+            indices = [self.expr(i) for i in e.indices]
+            if e.source in self.new:
+                return BufferLoad(self.new[e.source], [self.index[e.source], *indices])
+            return BufferLoad(e.source, indices)
+        if isinstance(e, TensorRegion):
+            ranges = [Range.from_min_extent(self.expr(r.min), self.expr(r.extent)) for r in e.region]
+            if e.source in self.new:
+                version = Range.from_min_extent(self.index[e.source], 1)
+                return tirx.BufferRegion(self.new[e.source], [version, *ranges])
+            return tirx.BufferRegion(e.source, ranges)
+        return map_children(e, self.expr)
+
+    def visit_BufferStore(self, s: BufferStore):
+        value, indices = self.expr(s.value), [self.expr(i) for i in s.indices]
+        if s.buffer in self.new:
+            return BufferStore(self.new[s.buffer], value, [self.index[s.buffer], *indices], span=s.span)
+        return BufferStore(s.buffer, value, indices, span=s.span)
+
+    def visit_Evaluate(self, s: Evaluate):
+        if is_op(s, REDUCE):
+            # A leading version dimension shifts non-negative dimension numbers.
+            attrs = attrs_of(s)
+            rank = len(s.value.args[0].region)
+            attrs["dim"] = int(attrs["dim"]) % rank
+            args = [self.expr(a) for a in s.value.args]
+            return tile_op("reduce", *args, span=s.span, **attrs)
+        return self.generic(s)
+
+
+def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = None) -> PrimFunc:
+    """Apply to a placed Tile IR function; no buffer gets more than `limit` versions, and all fit the memories of `chip` together with
+    `temporaries` bytes in UB (None: an estimate)."""
+    if temporaries is None:
+        temporaries = estimated_temporaries(func)
+    return func.with_body(_AddVersions(choose_versions(func.body, limit, chip, temporaries))(func.body))
+
+
+__all__ = ["choose_versions", "estimated_temporaries", "version_buffers", "versioned_bytes"]

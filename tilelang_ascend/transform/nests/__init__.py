@@ -1,0 +1,1 @@
+"""Element-wise loops work on tiles; blocks and cores divide the work."""

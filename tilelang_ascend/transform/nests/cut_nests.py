@@ -1,0 +1,57 @@
+"""cut_nests: element-wise statements over large tiles in parts, so that their temporaries fit UB.
+
+Before:  Parallel(i < 16, j < 1024): y[i, j] = if_then_else(x[j] == i, 1, 0)
+After:   for p in range(8): Parallel(i < 2, j < 1024): y[p * 2 + i, j] = if_then_else(x[j] == p * 2 + i, 1, 0)
+
+Iterations of a nest are independent, so any part of them may run first. Temporaries of a statement (masks, selected values,
+converted operands) are as large as its nest; tiles keep their size.
+
+Requires: Tile IR with `Parallel` nests of constant extents (others stay). Ensures: no nest has more than `lanes` iterations.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...ir import For, PrimFunc, Stmt, StmtMutator, Var, const_int, imm, loop, renew, seq, substitute
+from ...tile.nests import even_chunk, nest_of, rebuild_nest
+from ...tile.uses import is_parallel
+from ...tileop.base.context import REPEAT_BYTES, round_up
+
+
+class _Cut(StmtMutator):
+    def __init__(self, lanes: int):
+        self.lanes = lanes
+
+    def visit_For(self, s: For):
+        return self.cut(s) if is_parallel(s) else self.generic(s)
+
+    def cut(self, nest: For) -> Stmt:
+        """`nest` in parts of at most `lanes` iterations, cut along the outermost loop that has more than one."""
+        loops, body = nest_of(nest)
+        sizes = [const_int(e) for _, e in loops]
+        if None in sizes or prod(sizes) <= self.lanes:
+            return nest
+        axis = next(k for k, n in enumerate(sizes) if n > 1)
+        inner = prod(sizes[axis + 1 :])
+        # Parts of a row start where instructions can: at whole repeats. Rows start aligned anyway.
+        rows = even_chunk(sizes[axis], max(1, self.lanes // inner)) if axis < len(sizes) - 1 else round_up(self.lanes, REPEAT_BYTES)
+        out = []
+        for start, count, parts in ((0, rows, sizes[axis] // rows), (sizes[axis] // rows * rows, sizes[axis] % rows, 1)):
+            if count == 0:
+                continue
+            part, inside = Var("part", "int32"), Var(loops[axis][0].name, "int32")
+            offset = part * rows if parts > 1 else imm(start)
+            shorter = [*loops[:axis], (inside, imm(count)), *loops[axis + 1 :]]
+            piece = renew(rebuild_nest(nest, shorter, substitute(body, {loops[axis][0]: inside + offset})))
+            piece = self.cut(piece)
+            out.append(loop(part, parts, piece, span=nest.span) if parts > 1 else piece)
+        return seq(out)
+
+
+def cut_nests(func: PrimFunc, lanes: int) -> PrimFunc:
+    """Apply to a Tile IR function."""
+    return func.with_body(_Cut(lanes)(func.body))
+
+
+__all__ = ["cut_nests"]

@@ -1,0 +1,95 @@
+"""map_grid: run any 1-D to 3-D grid on the cores of the chip, as one persistent loop per core.
+
+Before:  for bx in grid(gx): for by in grid(gy): body
+After:   block = get_block_idx()
+         for t in range(ceildiv(gx * gy - block, blocks)):
+             tile = block + t * blocks; bx = tile % gx; by = tile // gx % gy; body
+
+`blocks` = cube cores of the chip if any statement is cube work (each brings its two vector cores along), else vector cores; never
+more than there are tiles. In this combined form `get_block_idx` counts blocks on both kinds of core.
+
+Requires: placed Tile IR with one grid. Ensures: no grid loops; attribute `ascend.block_dim`.
+"""
+
+from __future__ import annotations
+
+from ...analysis.tiles.core_kinds import uses_cube
+from ...errors import UnsupportedConstruct
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    For,
+    PrimFunc,
+    Stmt,
+    call,
+    const_int,
+    imm,
+    loop,
+    seq,
+    statements,
+    stmts_of,
+    sym,
+    tirx,
+)
+from ...ir.grids import is_grid_axis
+from ...ir.visit import drop_allocs
+from ...tile.uses import on_chip
+
+
+def _grids(body: Stmt) -> tuple[list[Stmt], list[For], list[Stmt]]:
+    """Statements before the grid, the grid nests, statements after."""
+    before, grids, after = [], [], []
+    for s in stmts_of(body):
+        if is_grid_axis(s):
+            grids.append(s)
+        else:
+            (after if grids else before).append(s)
+    return before, grids, after
+
+
+def map_grid(func: PrimFunc, chip) -> PrimFunc:
+    """Apply to a placed Tile IR function; `chip` gives the numbers of cores."""
+    before, grids, after = _grids(func.body)
+    if len(grids) != 1:
+        raise UnsupportedConstruct(
+            f"{len(grids)} T.Kernel launches in one prim_func; this version maps exactly one",
+            at=grids[1].span if len(grids) > 1 else func.span,
+            hint="write one prim_func per launch",
+        )
+    axes, body = [], grids[0]
+    while is_grid_axis(body):
+        axes.append((body.loop_var, body.extent))
+        body = body.body
+    analyzer = sym.Analyzer()
+    total = imm(1)
+    for _, extent in axes:
+        total = total * extent
+    total = analyzer.simplify(total)
+    cores = chip.num_aic if uses_cube(body) else chip.num_aiv
+    tiles = const_int(total)
+    blocks = max(1, min(cores, tiles)) if tiles is not None else cores
+
+    block = tirx.Var("block", "int32")
+    binds = [Bind(block, call("ascend.get_block_idx", [], dtype="int32"))]
+    step = tirx.Var("t", "int32")
+    tile = tirx.Var("tile", "int32")
+    single = tiles is not None and tiles <= blocks
+    inner: list[Stmt] = [] if single else [Bind(tile, block + step * blocks)]
+    rest = block if single else tile
+    even = tiles is not None and tiles % blocks == 0
+    for var, extent in axes:
+        # The remainder of the last axis changes nothing; it tells later passes the range of the index.
+        inner.append(Bind(var, block if single and len(axes) == 1 else tirx.floormod(rest, extent)))
+        rest = tirx.floordiv(rest, extent)
+    inner.append(body)
+    if single:
+        main = seq(inner)
+    else:
+        trips = imm(tiles // blocks) if even else analyzer.simplify(tirx.floordiv(total - block + (blocks - 1), imm(blocks)))
+        main = loop(step, trips, seq(inner), span=grids[0].span, tl__persistent=1)
+    allocs = [s for s in statements(main) if isinstance(s, AllocBuffer) and (on_chip(s.buffer) or "workspace" in s.annotations)]
+    out = func.with_body(seq(allocs, binds, before, drop_allocs(main, {a.buffer for a in allocs}), after))
+    return out.with_attr("ascend.block_dim", blocks)
+
+
+__all__ = ["map_grid"]

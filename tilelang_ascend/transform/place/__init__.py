@@ -1,0 +1,1 @@
+"""A core for every statement, a memory for every buffer."""

@@ -1,0 +1,93 @@
+"""level_vector: independent vector instructions stand together, so that fewer barriers part them.
+
+Before:  muls(a, x, 2); adds(a, a, 1); exp(a, a); muls(b, x, 3); adds(b, b, 1)
+After:   muls(a, x, 2); muls(b, x, 3); adds(a, a, 1); adds(b, b, 1); exp(a, a)
+
+A vector instruction that depends on another one waits for it behind a barrier, and the barrier waits for everything before it: the latency
+of an instruction is paid once for each barrier. In a run of instructions the fewest barriers are those of its longest chain of
+dependences: every instruction takes the place its own chain gives it.
+
+The first instruction that works on a tile some other pipe reads or writes does not pass instructions before it: it could have to wait
+for a transfer.
+
+Requires: Ascend IR for both cores together, with addresses, without flags. Ensures: dependent instructions keep their order.
+"""
+
+from __future__ import annotations
+
+from ...analysis.dependence.build_program import build_program
+from ...analysis.dependence.dependence import meet
+from ...analysis.dependence.program import LANES, Instr, Program
+from ...ir import AllocBuffer, Evaluate, PrimFunc, SeqStmt, StmtMutator, scope_of, statements
+
+LEAST = 4
+"""Runs shorter than this have next to nothing to gain."""
+
+
+def level_vector(func: PrimFunc, chip) -> PrimFunc:
+    """Apply to a function with addresses; `func` itself when every run keeps its order."""
+    if chip.orders("V") or not any(isinstance(s, AllocBuffer) and scope_of(s.buffer) == "shared.ub" for s in statements(func.body)):
+        return func
+    program = build_program(func, chip)
+    moves = _moves(program)
+    return func.with_body(_Permute(moves)(func.body)) if moves else func
+
+
+def _moves(program: Program) -> dict:
+    """First statement of a run -> its statements in their new order, for runs that change."""
+    shared = {a.buffer for i in program.instrs if LANES[i.lane][1] != "V" for a in i.accesses if a.space != "global"}
+    blocks: dict[int, list[Instr]] = {}
+    for instr in program.instrs:
+        blocks.setdefault(id(instr.parent), []).append(instr)
+    out = {}
+    for instrs in blocks.values():
+        for run in _runs(instrs):
+            levels = _levels(run, program, shared)
+            order = sorted(range(len(run)), key=lambda i: levels[i])
+            if order != list(range(len(run))):
+                out[run[0].stmt] = [run[i].stmt for i in order]
+    return out
+
+
+def _runs(instrs: list[Instr]) -> list[list[Instr]]:
+    """Vector instructions that stand one right after the other."""
+    runs: list[list[Instr]] = [[]]
+    for instr in instrs:
+        if LANES[instr.lane][1] != "V" or not isinstance(instr.stmt, Evaluate):
+            runs.append([])
+            continue
+        if runs[-1] and runs[-1][-1].position != instr.position - 1:
+            runs.append([])
+        runs[-1].append(instr)
+    return [run for run in runs if len(run) >= LEAST]
+
+
+def _levels(run: list[Instr], program: Program, shared: set) -> list[int]:
+    """How many barriers stand in front of each instruction at least."""
+    levels: list[int] = []
+    met: set = set()
+    for j, instr in enumerate(run):
+        transferred = {a.buffer for a in instr.accesses} & shared
+        level = 0 if transferred <= met else max(levels, default=0)
+        met |= transferred
+        for i in range(j - 1, -1, -1):
+            if levels[i] >= level and meet(run[i], instr, program):
+                level = levels[i] + 1
+        levels.append(level)
+    return levels
+
+
+class _Permute(StmtMutator):
+    def __init__(self, moves: dict):
+        self.moves = moves
+
+    def visit_SeqStmt(self, s: SeqStmt):
+        items, out, at = list(s.seq), [], 0
+        while at < len(items):
+            run = self.moves.get(items[at])
+            out += run if run else [self.visit(items[at])]
+            at += len(run) if run else 1
+        return out
+
+
+__all__ = ["level_vector"]

@@ -1,0 +1,1 @@
+"""Flags and barriers: which edges, which ids, where."""

@@ -1,0 +1,155 @@
+"""Give flags their ids within the few a program may use: 6 for each pair of pipes, 11 for each block across cores.
+
+When ids run out, in this order: flags that can share one id share it; flags of the same statement list are merged (set
+later, waited for earlier); rotating flags stop rotating. What remains is a barrier for all pipes, with a note.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from ...analysis.dependence.happens_before import Timeline
+from ...analysis.dependence.program import LANES, Branch
+from ...errors import CompileError
+from .plan import BARRIERS, Barrier, Binder, Edge, Slot, SyncPlan
+
+
+class IdAssigner:
+    """Assigns ids to the edges of a plan; `traces` are used to prove that sharing an id is safe."""
+
+    def __init__(self, plan: SyncPlan, traces: list, chip, credit: int):
+        self.traces, self.credit = traces, credit
+        self._set_plan(plan)
+        self.limit = {False: chip.usable_event_ids, True: chip.usable_cross_core_flags}
+
+    def assign(self) -> SyncPlan:
+        """A plan with `ids`: edge -> first id."""
+        while True:
+            pools = self._pools()
+            full = next((key for key, edges in pools.items() if sum(e.count for e in edges) > self._limit(key)), None)
+            if full is None:
+                break
+            if not self._share(pools[full], self._limit(full)):
+                self._shrink(pools[full])
+        ids = dict(self.plan.ids)
+        for edges in self._pools().values():
+            taken = {i for e in edges if e in ids for i in range(ids[e], ids[e] + e.count)}
+            for edge in edges:
+                if edge in ids:
+                    continue
+                base = next(b for b in range(64) if not taken & set(range(b, b + edge.count)))
+                ids[edge] = base
+                taken |= set(range(base, base + edge.count))
+        self.plan.ids = ids
+        return self.plan
+
+    def _set_plan(self, plan: SyncPlan, timelines: list[Timeline] | None = None) -> None:
+        """`timelines`: those of `plan`, if known."""
+        self.plan, self._bound = plan, timelines
+
+    def _limit(self, key) -> int:
+        return self.limit[key == "cross"]
+
+    def _pools(self) -> dict:
+        """Edges that compete for the same ids; the ones whose ids are settled by sharing are left out."""
+        pools = defaultdict(list)
+        for edge in self.plan.edges:
+            if edge not in self.plan.ids:
+                pools["cross" if edge.cross else (edge.src, edge.dst)].append(edge)
+        return pools
+
+    def _timelines(self, plan: SyncPlan) -> list[Timeline]:
+        binder = Binder(plan)
+        return [binder.bind(t) for t in self.traces]
+
+    def _clean(self, timelines: list[Timeline], rename=None) -> bool:
+        return all(t.run(first_only=True, credit=self.credit, rename=rename).clean for t in timelines)
+
+    def _share(self, edges: list[Edge], limit: int) -> bool:
+        """First fit: give each edge the first ids that no conflicting edge uses. True (and ids set) when that is
+        enough."""
+        ids: dict[Edge, int] = {}
+        names: dict = {}
+        if self._bound is None:
+            self._bound = self._timelines(self.plan)
+        for edge in edges:
+            for base in range(limit - edge.count + 1):
+                trial = {**names, **_names(edge, base)}
+                if self._clean(self._bound, trial):
+                    ids[edge], names = base, trial
+                    break
+            else:
+                return False
+        self.plan.ids.update(ids)
+        return True
+
+    def _shrink(self, edges: list[Edge]) -> None:
+        """Need fewer ids: merge two edges, or stop one from rotating, or use a barrier for all pipes."""
+        alike = defaultdict(list)
+        for edge in edges:
+            alike[_kind(edge)].append(edge)
+        for a in edges:
+            for b in alike[_kind(a)]:
+                merged = _merge(a, b) if a is not b else None
+                if merged is not None and self._replace((a, b), [merged]):
+                    return
+        # Flags carried by a loop let transfers run ahead of it; those within one iteration lose little, those of a branch least.
+        for edge in sorted(edges, key=lambda e: (e.distance > 0, not _in_branch(e), -e.count)):
+            if edge.ring is not None and edge.distance in (0, edge.ring.count):
+                plain = replace(edge, ring=None, distance=min(edge.distance, 1))
+                if self._replace((edge,), [plain]):
+                    return
+        for edge in edges:
+            if not edge.cross and self._replace((edge,), [], _fence(edge)):
+                return
+        edge = edges[0]
+        raise CompileError(
+            f"the kernel needs {sum(e.count for e in edges)} flags between the cube and the vector core, "
+            f"{self.limit[edge.cross]} exist",
+            at=getattr(edge.dst_stmt, "span", None),
+            hint="pass fewer tiles from one core to the other, or write the kernel as two kernels",
+        )
+
+    def _replace(self, old: tuple, new: list, *barriers: Barrier) -> bool:
+        edges = [e for e in self.plan.edges if e not in old] + new
+        trial = SyncPlan(edges, [*self.plan.barriers, *barriers], self.plan.ids)
+        timelines = self._timelines(trial)
+        if not self._clean(timelines):
+            return False
+        self._set_plan(trial, timelines)
+        return True
+
+
+def _in_branch(edge: Edge) -> bool:
+    return isinstance(edge.set_at.block.owner, Branch)
+
+
+def _names(edge: Edge, base: int) -> dict:
+    """Names of the flags of an edge whose first id is `base`: flags of one pool with the same id are one flag."""
+    pool = ("cross", LANES[edge.src][0]) if edge.cross else (edge.src, edge.dst)
+    return {(edge, value): (*pool, base + value) for value in range(edge.count)}
+
+
+def _kind(edge: Edge) -> tuple:
+    """Edges of one kind stand in the same statement lists and work alike."""
+    return id(edge.set_at.block), edge.set_at.phase, edge.wait_at.phase, id(edge.loop), edge.distance, edge.ring and edge.ring.count
+
+
+def _merge(a: Edge, b: Edge) -> Edge | None:
+    """One edge that implies both, which are of one kind, if they rotate in the same way."""
+    set_at = a.set_at if a.set_at.gap >= b.set_at.gap else b.set_at
+    wait_at = a.wait_at if a.wait_at.gap <= b.wait_at.gap else b.wait_at
+    if not a.distance and set_at.gap > wait_at.gap or a.ring != b.ring:
+        return None
+    return replace(a, set_at=set_at, wait_at=wait_at)
+
+
+def _fence(edge: Edge) -> Barrier:
+    core = LANES[edge.dst][0]
+    slot = Slot(edge.wait_at.block, edge.wait_at.gap, BARRIERS)
+    note = f"more than the available flag ids from {LANES[edge.src][1]} to {LANES[edge.dst][1]}"
+    return Barrier(core, None, slot, edge.dst_stmt, note=note)
+
+
+__all__ = ["IdAssigner"]
