@@ -106,4 +106,4 @@ def normalize_clears(func: PrimFunc) -> PrimFunc:
     return func.with_body(_Normalize(func.body)(func.body))
 
 
-__all__ = ["gemm_args", "normalize_clears", "with_clear"]
+__all__ = ["normalize_clears"]

@@ -521,4 +521,4 @@ def stage_atomics(func: PrimFunc, chip) -> PrimFunc:
     return rewrite_grid_bodies(func, stage)
 
 
-__all__ = ["AtomicElements", "stage_atomics", "updated"]
+__all__ = ["stage_atomics"]

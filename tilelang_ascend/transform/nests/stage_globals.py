@@ -544,4 +544,4 @@ def stage_globals(func: PrimFunc, chip) -> PrimFunc:
     return rewrite_grid_bodies(func, stage)
 
 
-__all__ = ["cut_nest", "nest_of", "rebuild_nest", "stage_globals"]
+__all__ = ["stage_globals"]
