@@ -20,6 +20,7 @@ from .canonicalize.normalize_clears import normalize_clears
 from .canonicalize.own_k_slices import own_k_slices
 from .canonicalize.resolve_tensor_views import resolve_tensor_views
 from .canonicalize.resolve_views import resolve_views
+from .canonicalize.separate_products import separate_products
 from .canonicalize.stack_planes import stack_planes
 from .canonicalize.stage_operands import stage_operands
 from .canonicalize.wrap_products import wrap_products
@@ -63,6 +64,7 @@ CANONICALIZE = (
     Pass(own_k_slices, Stage.TILE),
     Pass(normalize_clears, Stage.TILE),
     Pass(merge_k_steps, Stage.TILE, ("chip",)),
+    Pass(separate_products, Stage.TILE),
 )
 """What the user said, in fewer ways of saying it."""
 PLACE = (

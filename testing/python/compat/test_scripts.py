@@ -40,12 +40,9 @@ def test_sizes_come_from_the_command_line(capfd):
     assert "all checks passed" in capfd.readouterr().out
 
 
-def test_attention_as_in_the_textbook_is_refused_in_one_sentence(capfd):
-    assert run(SCRIPTS / "attention.py", ("--textbook",)) == 1
-    err = capfd.readouterr().err
-    (sentence,) = [text for text in err.splitlines() if ": error: " in text]
-    assert "a matrix product is added to 'acc_o', which vector statements have changed" in sentence
-    assert "T.gemm(acc_s_cast, V_shared, acc_o" in err and "hint: write the product to a tile of its own" in err
+def test_attention_as_in_the_textbook(capfd):
+    assert run(SCRIPTS / "attention.py", ("--textbook",)) == 0
+    assert "passed" in capfd.readouterr().out
 
 
 no_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="torch for CUDA brings triton along")

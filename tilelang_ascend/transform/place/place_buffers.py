@@ -15,7 +15,7 @@ Before:  gemm(A_shared, B_shared, C_local); Parallel: C_local[i, j] = f(C_local[
 After:   gemm(A_shared@l1, B_shared@l1, C_local@l0c); copy(C_local@l0c, ws); copy(ws, C_local@ub);
          Parallel: C_local@ub[i, j] = f(C_local@ub[i, j]); copy(C_local@ub, C[...])
 
-Requires: Tile IR after normalize_clears. Ensures: every on-chip buffer has scope shared.l1, local.l0c or shared.ub; workspaces are
+Requires: Tile IR after normalize_clears and separate_products. Ensures: every on-chip buffer has scope shared.l1, local.l0c or shared.ub; workspaces are
 `global` allocations annotated `workspace`.
 """
 
@@ -225,12 +225,10 @@ class Placer:
     def refuse_transfer(self, buffer, source_side: str | None, side: str, span) -> None:
         """Say why no copy can make the instance on `side` current."""
         name = buffer.name
+        assert side != ACC, f"a gemm adds to {name}, which vector statements wrote: separate_products takes such gemms apart"
         if source_side is None:
             message = f"'{name}' is written by gemm on one way to this line and element-wise on another: its value has no single place"
             hint = f"let gemm write a fragment of its own and copy it to '{name}' in the branch or loop it is written in"
-        elif side == ACC:
-            message = f"a matrix product is added to '{name}', which vector statements have changed: nothing moves a tile into L0C"
-            hint = f"write the product to a tile of its own (clear_accum=True) and add that to '{name}' in a T.Parallel loop"
         else:
             message = f"'{name}' was made for gemm in {SCOPE[source_side]} and is needed in {SCOPE[side]}; nothing moves a tile there"
             hint = "give the two uses separate buffers, each filled from where the value comes from"
@@ -391,12 +389,7 @@ class Placer:
         sides = self.demand[dst.source]
         if not on_chip(src.source):
             loads = [side for side in sorted(sides) if side != ACC and not (side == L1 and s in self.obstacles)] or [UB]
-            if sides == {ACC}:
-                raise UnsupportedConstruct(
-                    f"'{dst.source.name}' is loaded from global memory and then accumulated by gemm",
-                    at=s.span,
-                    hint="start the accumulator with T.clear and add the loaded tile element-wise after the gemm",
-                )
+            assert sides != {ACC}, f"a gemm adds to {dst.source.name}, which is loaded: separate_products takes such gemms apart"
             partial = not self._whole_write(s, dst.source)
             for side in loads:
                 if partial:
