@@ -39,6 +39,9 @@ class Pipe(enum.IntEnum):
     FIX = 10
 
 
+VECTOR_CORES_PER_BLOCK = 2
+"""Vector cores beside each cube core of chips with both (doc: split architecture)."""
+
 #: Storage scope of Ascend IR buffers -> memory space.
 SCOPES: Mapping[str, Space] = {
     "global": Space.GM,

@@ -167,6 +167,8 @@ __all__ = [
 
 
 #: Annotation of loops whose iterations are different tiles of the user's grid.
+SKEW = "tl.skew"
+"""Annotation of a loop: by how many iterations each statement of its body may be late."""
 INDEPENDENT = "tl.persistent"
 
 

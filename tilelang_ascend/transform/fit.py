@@ -6,8 +6,8 @@ Requires: mapped Tile IR after split_rows. Ensures: Ascend IR for both cores tog
 from __future__ import annotations
 
 from ..errors import OutOfMemory
-from ..ir import PrimFunc
-from ..isa.base import Space
+from ..ir import PrimFunc, scope_of
+from ..isa.base import SCOPES, Space
 from .driver import Context, Options, Pass, left, run
 from .lower.expand_lane_numbers import expand_lane_numbers
 from .lower.float8_codes import float8_codes
@@ -16,7 +16,8 @@ from .lower.hoist_invariants import hoist_invariants
 from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import plan_memory
 from .memory.version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
-from .nests.cut_nests import cut_nests
+from .nests.cut_nests import cut_nests, longest_nest
+from .schedule.rotate_loops import rotate_loops, without_skew
 from .stages import Stage
 from .suggest_tile import suggest_tile
 
@@ -24,6 +25,7 @@ from .suggest_tile import suggest_tile
 NEST_LANES = (8192, 2048, 512)
 
 VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries"))
+ROTATE = Pass(rotate_loops, Stage.VERSIONED)
 CLEARS = Pass(fold_clears, Stage.VERSIONED)
 PARTS = Pass(cut_nests, Stage.VERSIONED, ("lanes",))
 LOWER = Pass(lower_tile_ops, Stage.COMBINED)
@@ -31,7 +33,7 @@ CODES = Pass(float8_codes, Stage.COMBINED, ("chip",))
 HOIST = Pass(hoist_invariants, Stage.COMBINED, ("chip",))
 EXPAND = Pass(expand_lane_numbers, Stage.COMBINED)
 ADDRESSES = Pass(plan_memory, Stage.COMBINED)
-FIT = (VERSIONS, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
+FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
 """`cut_nests` only if temporaries do not fit otherwise, `hoist_invariants` only if what it moves does."""
 
 
@@ -43,19 +45,27 @@ def fit(mapped: PrimFunc, context: Context):
     Raises: OutOfMemory if tiles do not fit even with single copies and in small parts.
     """
     chip = context.chip
-    temporaries, failure, least = estimated_temporaries(mapped), None, {}
-    for versions, lanes in _attempts(context.options):
+    temporaries, failure, least, hopeless = estimated_temporaries(mapped), None, {}, _Hopeless()
+    for versions, lanes in _attempts(context.options, longest_nest(mapped.body)):
         if lanes is not None and failure.fields["memory"] != Space.UB.name:
             continue
+        beside = temporaries if lanes is None else 0
+        counts = choose_versions(mapped.body, versions, chip, beside)
+        if hopeless.covers(counts, lanes):
+            continue
         try:
-            chosen = attempt(mapped, context.attempt(), versions, temporaries if lanes is None else 0, lanes)
+            chosen = attempt(mapped, context.attempt(), versions, beside, lanes)
             break
         except OutOfMemory as error:
+            hopeless.add(error.fields["memory"], counts, lanes)
             # The last plan of whole statements tells the user most about the tiles.
             failure = error if lanes is None else failure
             memory = error.fields["memory"]
             least[memory] = min(least.get(memory, error.fields["needed"]), error.fields["needed"])
     else:
+        in_step = without_skew(mapped)
+        if in_step is not mapped:
+            return fit(in_step, context)
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is None:
         _, memory_map, versioned, _ = chosen
@@ -71,12 +81,34 @@ def fit(mapped: PrimFunc, context: Context):
     return planned, memory_map
 
 
-def _attempts(options: Options):
+def _attempts(options: Options, longest: int):
     """(versions of tiles, iterations of a nest or None) in the order in which they are tried until everything fits: whole statements
-    with fewer and fewer versions, then smaller and smaller parts of statements, with double buffering first."""
+    with fewer and fewer versions, then smaller and smaller parts of statements, with double buffering first. `longest`: iterations of the
+    longest nest."""
     most = max(1, options.max_versions)
     yield from ((versions, None) for versions in range(most, 0, -1))
-    yield from ((versions, lanes) for lanes in NEST_LANES for versions in sorted({min(2, most), 1}, reverse=True))
+    parts = [lanes for lanes in NEST_LANES if lanes < longest]
+    yield from ((versions, lanes) for lanes in parts for versions in sorted({min(2, most), 1}, reverse=True))
+
+
+class _Hopeless:
+    """Choices of versions that did not fit. What takes as much in the memory that overflowed, and has no shorter nests, will not fit either."""
+
+    def __init__(self):
+        self.failed: list = []
+
+    def add(self, memory: str, counts: dict, lanes: int | None) -> None:
+        self.failed.append((memory, self._of(memory, counts), lanes))
+
+    def covers(self, counts: dict, lanes: int | None) -> bool:
+        return any(
+            all(n >= old for n, old in zip(self._of(memory, counts), found)) and (lanes is None or before is not None and lanes >= before)
+            for memory, found, before in self.failed
+        )
+
+    @staticmethod
+    def _of(memory: str, counts: dict) -> list[int]:
+        return [n for b, (n, _) in counts.items() if SCOPES.get(scope_of(b)) is Space[memory]]
 
 
 def _counts(mapped: PrimFunc, versions: int, chip, temporaries: int) -> list[int]:
@@ -89,7 +121,7 @@ def attempt(mapped: PrimFunc, context: Context, versions: int, temporaries: int,
     Raises: OutOfMemory.
     """
     versioned = run((VERSIONS,), mapped, context, versions=versions, temporaries=temporaries)
-    tiled = run((CLEARS,) if lanes is None else (CLEARS, PARTS), versioned, context, lanes=lanes)
+    tiled = run((ROTATE, CLEARS) if lanes is None else (ROTATE, CLEARS, PARTS), versioned, context, lanes=lanes)
     combined, warnings = lower_tile_ops(tiled, context.chip, {"fast_math": context.options.fast_math})
     context.warnings += warnings
     left(LOWER.name, combined, LOWER.stage, context)

@@ -44,6 +44,7 @@ from .place.place_buffers import place_buffers
 from .place.refuse_large_tiles import refuse_large_tiles
 from .schedule.issue_ahead import issue_ahead
 from .schedule.level_vector import level_vector
+from .schedule.skew_stages import skew_stages
 from .stages import Stage
 from .sync.edges import JumpsInTheWay
 from .sync.guard_jumps import guard_jumps
@@ -82,6 +83,7 @@ NESTS = (
     Pass(map_grid, Stage.MAPPED, ("chip",)),
     Pass(hoist_loads, Stage.MAPPED),
     Pass(split_rows, Stage.MAPPED),
+    Pass(skew_stages, Stage.MAPPED),
 )
 """Element-wise loops work on tiles; blocks and cores divide the work."""
 SYNCHRONISE = (Pass(level_vector, Stage.COMBINED, ("chip",)), Pass(guard_jumps, Stage.COMBINED), Pass(insert_sync, Stage.COMBINED, ("chip",)))

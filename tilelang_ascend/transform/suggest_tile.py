@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from ..analysis.tiles.home_loops import versioned_buffers
 from ..errors import OutOfMemory
-from ..ir import AllocBuffer, PrimFunc, Stmt, const_int, decl_buffer, dtype_of, scope_of, statements
+from ..ir import PrimFunc, const_int, decl_buffer, dtype_of, scope_of
 from ..isa.base import SCOPES, Space
 from ..tileop.base.layout import tile_bytes
 
@@ -52,12 +53,3 @@ def suggest_tile(func: PrimFunc, chip, error: OutOfMemory, needed: int) -> OutOf
 
 __all__ = ["suggest_tile"]
 
-
-def versioned_buffers(body: Stmt) -> list:
-    """Tile buffers and workspaces, in order of declaration."""
-    return [
-        s.buffer
-        for s in statements(body)
-        if isinstance(s, AllocBuffer)
-        and (scope_of(s.buffer) not in ("local.var", "global", "") or "workspace" in s.annotations)
-    ]

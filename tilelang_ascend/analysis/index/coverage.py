@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from ...ir import BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, TensorRegion, Var, const_int, stmts_of
+from ...ir import (
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    SeqStmt,
+    Stmt,
+    TensorRegion,
+    Var,
+    const_int,
+    imm,
+    stmts_of,
+    substitute_expr,
+    sym,
+)
+from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...tile.uses import covers_whole, work_of
 
 
@@ -28,16 +43,27 @@ def writes_whole(stmt: Stmt, buffer) -> bool:
     return False
 
 
-def written_boxes(stmt: Stmt, buffer) -> list[list[tuple[int, int]]]:
-    """Boxes of `buffer`, (first, end) for each dimension, that a statement surely overwrites; only what has constant bounds."""
+def written_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]]]:
+    """Boxes of `buffer`, (first, end) for each dimension, that a statement surely overwrites; only what has constant bounds. `core`: the
+    variable with the number of the vector core, all of which run the statement."""
     if writes_whole(stmt, buffer):
         return [[(0, const_int(n)) for n in buffer.ty.shape]]
     record = work_of(stmt)
     if record is None:
         return []
     regions = [a for i, a in enumerate(stmt.value.args) if i in record.writes and isinstance(a, TensorRegion)]
-    boxes = [[(const_int(r.min), const_int(r.extent)) for r in a.region] for a in regions if a.source.same_as(buffer)]
+    boxes = [
+        [(_on_core(r.min, core, number), _on_core(r.extent, core, number)) for r in a.region]
+        for a in regions
+        if a.source.same_as(buffer)
+        for number in range(VECTOR_CORES_PER_BLOCK if core is not None else 1)
+    ]
     return [[(low, low + n) for low, n in box] for box in boxes if all(None not in side for side in box)]
+
+
+def _on_core(e, core, number: int) -> int | None:
+    """The number an expression is on a vector core, None if it is none."""
+    return const_int(e if core is None else sym.Analyzer().simplify(substitute_expr(e, {core: imm(number)})))
 
 
 def fill_together(boxes: list[list[tuple[int, int]]], shape) -> bool:

@@ -27,12 +27,12 @@ from ...ir import (
     statements,
     walk_expr,
 )
+from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...tile import COPY, FILL, REDUCE, is_op
 from ...tile.uses import is_atomic, is_output, is_parallel, loads_in, moved_regions, own_uses, work_of
 from ..index.affine import affine
 from .split_globals import GlobalConflicts
 
-VECTOR_CORES = 2
 """Vector cores of a block."""
 
 
@@ -219,7 +219,7 @@ def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
         split_vars = [v for v in acc.vars if groups.find(v) in chosen]
         if len(split_vars) > 1 or any(acc.vars[v] != sizes.get(groups.find(v)) for v in split_vars):
             return False
-        uneven = [v for v in split_vars if acc.vars[v] % VECTOR_CORES]
+        uneven = [v for v in split_vars if acc.vars[v] % VECTOR_CORES_PER_BLOCK]
         # The second core has a row that is nobody's: what it holds may not choose an element, nor go to GM.
         if uneven and (acc.writes_gm or acc.indirect):
             return False

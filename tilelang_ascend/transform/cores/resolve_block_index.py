@@ -9,8 +9,7 @@ In combined form `get_block_idx` counts blocks.
 from __future__ import annotations
 
 from ...ir import Bind, IRModule, StmtMutator, Var, imm, op_name, seq, tirx
-
-VECTOR_CORES_PER_BLOCK = 2
+from ...isa.base import VECTOR_CORES_PER_BLOCK
 
 
 class _HalfIndex(StmtMutator):

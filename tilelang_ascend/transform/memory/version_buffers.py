@@ -12,7 +12,7 @@ Requires: placed Tile IR after split_rows. Ensures: every tile buffer and worksp
 
 from __future__ import annotations
 
-from ...analysis.index.coverage import fill_together, written_boxes
+from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import (
     AllocBuffer,
     BufferLoad,
@@ -39,9 +39,8 @@ from ...ir import (
 )
 from ...isa.base import SCOPES, Space
 from ...tile import REDUCE, is_op, tile_op
-from ...tile.uses import is_parallel, moved_regions, uses_of
+from ...tile.uses import SKEW, moved_regions
 from ...tileop.base.layout import tile_bytes
-from ..suggest_tile import versioned_buffers
 
 DEFAULT_VERSIONS = 2
 # Transfers this small take less time than the flags around them: more of them must be under way.
@@ -60,49 +59,6 @@ def versioned_bytes(func: PrimFunc) -> int:
     )
 
 
-class _KnownUses:
-    """`uses_of` of statements, each computed once: the same ones are asked about every tile."""
-
-    def __init__(self):
-        self.known: dict = {}
-
-    def __call__(self, stmt: Stmt):
-        if stmt not in self.known:
-            self.known[stmt] = uses_of(stmt)
-        return self.known[stmt]
-
-
-def home_loops(stmt: Stmt, buffer, uses=uses_of) -> list[For]:
-    """The loops whose iterations may each use a version of their own: innermost loops that together contain every access of
-    `buffer` and each overwrite it first. Empty if there are none."""
-    users = [s for s in stmts_of(stmt) if not isinstance(s, AllocBuffer) and buffer in uses(s).all]
-    loops = [s for s in users if isinstance(s, For) and not is_parallel(s)]
-    if not users or len(loops) != len(users):
-        return []
-    homes: list[For] = []
-    for s in loops:
-        inner = home_loops(s.body, buffer, uses)
-        if not inner and not overwritten_first(s.body, buffer, uses):
-            return []
-        homes += inner or [s]
-    return homes
-
-
-def overwritten_first(body: Stmt, buffer, uses=uses_of) -> bool:
-    """True if each run of `body` writes all of `buffer` before reading any of it."""
-    boxes: list = []
-    for s in stmts_of(body):
-        found = uses(s)
-        if buffer in found.reads:
-            return False
-        if buffer in found.writes:
-            written = written_boxes(s, buffer)
-            boxes += written
-            if not written or fill_together(boxes, buffer.ty.shape):
-                return bool(written)
-    return False
-
-
 def transferred(body: Stmt) -> dict:
     """UB tiles that transfers to or from GM touch -> number of directions (loads, stores)."""
     directions: dict = {}
@@ -117,25 +73,33 @@ def transferred(body: Stmt) -> dict:
 
 
 def wanted_versions(body: Stmt, limit: int) -> dict:
-    """buffer -> (versions that help, loop variables that number them); at most `limit` versions."""
+    """buffer -> (versions that help, loop variables that number them, versions it cannot do without); at most `limit` versions besides."""
     out = {}
-    moved, uses = transferred(body), _KnownUses()
+    moved, uses, core = transferred(body), KnownUses(), core_number(body)
     for b in versioned_buffers(body):
         # What only the vector pipe touches is used in order: a second version would let nothing overlap.
-        useful = scope_of(b) != "shared.ub" or b in moved
-        loops = home_loops(body, b, uses) if useful else []
-        n = max((_versions_in(loop, b, moved, limit) for loop in loops), default=1)
-        out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [])
+        loops = home_loops(body, b, uses, core)
+        if scope_of(b) == "shared.ub" and b not in moved:
+            loops = [loop for loop in loops if passes_on(loop, b, uses)]
+        required = 2 if any(passes_on(loop, b, uses) for loop in loops) else 1
+        n = max(required, max((_versions_in(loop, b, moved, limit) for loop in loops), default=1))
+        out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required)
     return out
+
+
+def passes_on(loop: For, buffer, uses) -> bool:
+    """True if a statement of a loop that `rotate_loops` will run late finds in `buffer` what an early one left."""
+    late = str(loop.annotations.get(SKEW, "")).split()
+    return len({n for s, n in zip(stmts_of(loop.body), late) if buffer in uses(s).all}) > 1
 
 
 def _versions_in(loop: For, buffer, moved: dict, limit: int) -> int:
     """Versions that help one loop."""
     wanted = max(int(loop.annotations.get("num_stages", 0)), DEFAULT_VERSIONS)
     if scope_of(buffer) == "shared.ub":
-        if tile_bytes(buffer) <= SMALL_TILE_BYTES:
+        if tile_bytes(buffer) <= SMALL_TILE_BYTES and buffer in moved:
             wanted = max(wanted, SMALL_TILE_VERSIONS)
-        elif moved[buffer] > 1:
+        elif moved.get(buffer, 0) > 1:
             # Loaded, changed and stored: the next load may start while the tile before is still on its way out.
             wanted = max(wanted, DEFAULT_VERSIONS + 1)
     trips = const_int(loop.extent)
@@ -161,10 +125,10 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
     room["shared.ub"] -= temporaries
     for b in wanted:
         if scope_of(b) in room:
-            room[scope_of(b)] -= sizes[b]
-    chosen = dict.fromkeys(wanted, 1)
+            room[scope_of(b)] -= sizes[b] * wanted[b][2]
+    chosen = {b: required for b, (_, _, required) in wanted.items()}
     for n in range(2, limit + 1):
-        for b, (most, _) in wanted.items():
+        for b, (most, _, _) in wanted.items():
             scope = scope_of(b)
             if n <= most and chosen[b] == n - 1 and (scope not in room or sizes[b] <= room[scope]):
                 chosen[b] = n

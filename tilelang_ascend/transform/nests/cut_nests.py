@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ...ir import For, PrimFunc, Stmt, StmtMutator, Var, const_int, imm, loop, renew, seq, substitute
+from ...ir import For, PrimFunc, Stmt, StmtMutator, Var, const_int, imm, loop, renew, seq, statements, substitute
 from ...tile.nests import even_chunk, nest_of, rebuild_nest
 from ...tile.uses import is_parallel
 from ...tileop.base.context import REPEAT_BYTES, round_up
@@ -49,9 +49,15 @@ class _Cut(StmtMutator):
         return seq(out)
 
 
+def longest_nest(body: Stmt) -> int:
+    """Iterations of the longest nest whose extents are constant."""
+    sizes = [[const_int(e) for _, e in nest_of(s)[0]] for s in statements(body) if is_parallel(s)]
+    return max((prod(n) for n in sizes if None not in n), default=0)
+
+
 def cut_nests(func: PrimFunc, lanes: int) -> PrimFunc:
     """Apply to a Tile IR function."""
     return func.with_body(_Cut(lanes)(func.body))
 
 
-__all__ = ["cut_nests"]
+__all__ = ["cut_nests", "longest_nest"]

@@ -12,7 +12,7 @@ Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed ker
 from __future__ import annotations
 
 from ...analysis.tiles.core_kinds import CUBE_SCOPES, uses_cube, uses_vector
-from ...analysis.tiles.split_axis import VECTOR_CORES, SplitPlan, copy_dims, find_split, is_ub
+from ...analysis.tiles.split_axis import SplitPlan, copy_dims, find_split, is_ub
 from ...analysis.tiles.split_globals import is_global
 from ...ir import (
     AllocBuffer,
@@ -46,6 +46,7 @@ from ...ir import (
     stmts_of,
     tirx,
 )
+from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...tile import with_args
 from ...tile.uses import COUNT, is_output, is_parallel, is_scalar_var, moved_regions, own_uses, uses_of
 
@@ -65,7 +66,7 @@ class _Split(StmtMutator):
 
     def count(self, extent: int):
         """Number of indices of this core's share."""
-        if extent % VECTOR_CORES == 0:
+        if extent % VECTOR_CORES_PER_BLOCK == 0:
             return imm(half(extent))
         return tirx.min(imm(half(extent)), extent - self.first(extent))
 
@@ -85,7 +86,7 @@ class _Split(StmtMutator):
     def share(self, s: For) -> For:
         """This core's iterations."""
         size, notes = self.plan.nest_vars[s.loop_var], dict(s.annotations)
-        if size % VECTOR_CORES:
+        if size % VECTOR_CORES_PER_BLOCK:
             notes[COUNT] = self.count(size)
         return For(s.loop_var, s.min, imm(half(size)), s.kind, self.block(s.body), annotations=notes, span=s.span)
 
@@ -140,7 +141,7 @@ class _Split(StmtMutator):
 
 def half(n: int) -> int:
     """Share of the first vector core."""
-    return -(-n // VECTOR_CORES)
+    return -(-n // VECTOR_CORES_PER_BLOCK)
 
 
 def guard_replicated(s: Stmt, sub) -> Stmt:

@@ -1,0 +1,89 @@
+"""rotate_loops: late statements of a loop run beside the early ones of the next iteration.
+
+Before:  for k in range(n) [skew "0 0 1"]: gemm(…, s[k % 2]); p[k % 2] = f(s[k % 2]); gemm(p[k % 2], …)
+After:   if n > 0:
+             gemm(…, s[0]); p[0] = f(s[0])
+             for k in range(n - 1): gemm(…, s[(k + 1) % 2]); p[(k + 1) % 2] = f(s[(k + 1) % 2]); gemm(p[k % 2], …)
+             gemm(p[(n - 1) % 2], …)
+
+Between an early statement and a late one of the same iteration there is an early one of the next: what passes from one to the other needs
+two versions. A loop whose tiles have not got them stays as it is.
+
+Requires: versioned Tile IR with the annotations of `skew_stages`. Ensures: no loop is annotated.
+"""
+
+from __future__ import annotations
+
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    For,
+    IfThenElse,
+    PrimFunc,
+    StmtMutator,
+    const_int,
+    dtype_of,
+    imm,
+    renew,
+    scope_of,
+    seq,
+    statements,
+    stmts_of,
+    substitute,
+)
+from ...tile.uses import SKEW, uses_of
+
+
+class _Rotate(StmtMutator):
+    def visit_For(self, s: For):
+        if SKEW not in s.annotations:
+            return self.generic(s)
+        notes = {k: v for k, v in dict(s.annotations).items() if k != SKEW}
+        late = [int(n) for n in str(s.annotations[SKEW]).split()]
+        body = stmts_of(s.body)
+        assert len(body) == len(late), f"{len(late)} offsets for {len(body)} statements"
+        plain = For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span)
+        return self.rotated(plain, body, late) if _enough_versions(body, late) else plain
+
+    def rotated(self, s: For, body: list, late: list):
+        def part(offset: int, iteration):
+            chosen = [x for x, n in zip(body, late) if n == offset or isinstance(x, Bind)]
+            return renew(substitute(seq(chosen), {s.loop_var: iteration}))
+
+        one, k = imm(1, dtype_of(s.loop_var)), s.loop_var
+        allocs = [x for x in body if isinstance(x, AllocBuffer)]
+        body = [x for x in body if not isinstance(x, AllocBuffer)]
+        late = [n for x, n in zip(stmts_of(s.body), late) if not isinstance(x, AllocBuffer)]
+        steady = For(k, s.min, s.extent - one, s.kind, seq(part(0, k + one), part(1, k)), annotations=dict(s.annotations), span=s.span)
+        whole = seq(part(0, s.min), steady, part(1, s.min + (s.extent - one)))
+        known = const_int(s.extent)
+        return seq(allocs, whole if known is not None and known > 0 else IfThenElse(s.extent > 0, whole, None, span=s.span))
+
+
+def _enough_versions(body: list, late: list) -> bool:
+    """True if every tile and workspace that early and late statements share, and some of them write, has two versions."""
+    uses = [uses_of(s) for s in body]
+    sides = [set().union(*(u.all for u, n in zip(uses, late) if n == offset)) for offset in (0, 1)]
+    written = set().union(*(u.writes for u in uses))
+    return all(scope_of(b) == "local.var" or (const_int(b.ty.shape[0]) or 0) >= 2 for b in sides[0] & sides[1] & written)
+
+
+class _InStep(StmtMutator):
+    def visit_For(self, s: For):
+        s = self.generic(s)
+        notes = {k: v for k, v in dict(s.annotations).items() if k != SKEW}
+        return For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span) if SKEW in s.annotations else s
+
+
+def without_skew(func: PrimFunc) -> PrimFunc:
+    """`func` with the statements of every loop in step; `func` itself if they are."""
+    skewed = any(isinstance(s, For) and SKEW in s.annotations for s in statements(func.body))
+    return func.with_body(_InStep()(func.body)) if skewed else func
+
+
+def rotate_loops(func: PrimFunc) -> PrimFunc:
+    """Apply to a Tile IR function with versions."""
+    return func.with_body(_Rotate()(func.body))
+
+
+__all__ = ["rotate_loops", "without_skew"]

@@ -1,0 +1,97 @@
+"""skew_stages: loops whose values go from one kind of core to the other and back say which statements run an iteration behind.
+
+Before:  for k: gemm(Q, K[k], s); copy(s, ws_s);  copy(ws_s, x); p = softmax(x); copy(p, ws_p);  copy(ws_p, P); gemm(P, V[k], o); …
+After:   for k [skew "0 0 0 0 0 1 1 …"]: the same
+
+A wait for the other kind of core holds a core as a whole: written like this, the cube core does nothing while softmax(k) runs, and the
+vector cores nothing while a product is made, however many versions tiles have. The statements of an iteration are a graph; a value that
+changes sides begins a new stage. What stands in stages 2 and later (behind a way there and back) may run one iteration later, beside
+stages 0 and 1 of the next, if no value makes the round in the other direction: buffers that every iteration overwrites first get a version
+for each iteration, and statements around any other buffer stay together, at the later place. `rotate_loops` does it when versions are known.
+
+Requires: mapped Tile IR, the last of its passes. Ensures: annotation `tl.skew` on loops, one offset for each statement of the body.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from ...analysis.dependence.jumps import may_leave
+from ...analysis.tiles.core_kinds import CUBE_SCOPES
+from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
+from ...ir import AllocBuffer, Bind, For, PrimFunc, Stmt, StmtMutator, const_int, scope_of, statements, stmts_of
+from ...tile.uses import SKEW, is_output, is_parallel, is_scalar_var, loads_in, uses_of
+
+CUBE, VECTOR = "cube", "vector"
+DISTANCE = 1
+"""Iterations between the first stages and the last: the vendor's kernels use one or two."""
+
+
+def offsets_of(loop: For, own: set) -> list[int] | None:
+    """Iterations by which each statement of a loop is late; None if nothing is to be gained or the body does not allow it. `own`: buffers
+    that every iteration overwrites first, and nothing else uses."""
+    body = stmts_of(loop.body)
+    if is_parallel(loop) or const_int(loop.extent) in (0, 1) or not all(map(_movable, body)):
+        return None
+    sides = [_side(s) for s in body]
+    if None in sides or not {CUBE, VECTOR} <= set(sides):
+        return None
+    uses = [uses_of(s) for s in body]
+    pairs = [(i, j, shared) for i, j in combinations(range(len(body)), 2) if (shared := _conflicts(uses[i], uses[j]))]
+    stages = [0] * len(body)
+    for i, j, _ in pairs:
+        stages[j] = max(stages[j], stages[i] + ({sides[i], sides[j]} == {CUBE, VECTOR}))
+    late = [min(n // 2, DISTANCE) for n in stages]
+    if any(is_scalar_var(b) for u in uses for b in u.writes):
+        return None  # either core keeps its own
+    while True:
+        before = list(late)
+        for i, j, shared in pairs:
+            late[j] = max(late[j], late[i])
+            if shared - own or any(scope_of(b) == "local.l0c" for b in uses[i].writes & uses[j].writes):
+                late[i] = late[j]  # also a fill and the product it is for: zero by agreement is no value one could keep a version of
+        if late == before:
+            break
+    worth = {late[i] for i, side in enumerate(sides) if side == CUBE} == {0, DISTANCE}
+    return late if worth else None
+
+
+def _movable(s: Stmt) -> bool:
+    if may_leave(s) or any(is_output(x) for x in statements(s)):
+        return False
+    return not isinstance(s, Bind) or not loads_in(s.value)
+
+
+def _side(s: Stmt) -> str | None:
+    """The kind of core a statement needs; "" if it needs none, None if both or another one than tile work."""
+    if isinstance(s, (AllocBuffer, Bind)):
+        return ""
+    scopes = {scope_of(b) for b in uses_of(s).all}
+    cube, vector = bool(scopes & set(CUBE_SCOPES)), "shared.ub" in scopes
+    return None if cube == vector else CUBE if cube else VECTOR
+
+
+def _conflicts(a, b) -> set:
+    """Buffers because of which two statements keep their order."""
+    return a.writes & b.all | a.reads & b.writes
+
+
+class _Skew(StmtMutator):
+    def __init__(self, body: Stmt):
+        uses, core = KnownUses(), core_number(body)
+        self.homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body)}
+
+    def visit_For(self, s: For):
+        offsets = offsets_of(s, {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)})
+        if offsets is None:
+            return self.generic(s)
+        notes = {**dict(s.annotations), SKEW: " ".join(map(str, offsets))}
+        return For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span)
+
+
+def skew_stages(func: PrimFunc) -> PrimFunc:
+    """Apply to a mapped Tile IR function."""
+    return func.with_body(_Skew(func.body)(func.body))
+
+
+__all__ = ["skew_stages"]
