@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import roads
+
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.ir import For, statements, structural_equal

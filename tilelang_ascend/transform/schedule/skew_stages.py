@@ -20,6 +20,7 @@ from ...analysis.dependence.jumps import may_leave
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import AllocBuffer, Bind, For, PrimFunc, Stmt, StmtMutator, const_int, scope_of, statements, stmts_of
+from ...tile import GEMM, is_op
 from ...tile.uses import SKEW, is_output, is_parallel, is_scalar_var, loads_in, uses_of
 
 CUBE, VECTOR = "cube", "vector"
@@ -52,8 +53,8 @@ def offsets_of(loop: For, own: set) -> list[int] | None:
                 late[i] = late[j]  # also a fill and the product it is for: zero by agreement is no value one could keep a version of
         if late == before:
             break
-    worth = {late[i] for i, side in enumerate(sides) if side == CUBE} == {0, DISTANCE}
-    return late if worth else None
+    products = {late[i] for i, s in enumerate(body) if any(is_op(x, GEMM) for x in statements(s))}
+    return late if products == {0, DISTANCE} else None
 
 
 def _movable(s: Stmt) -> bool:

@@ -1,0 +1,179 @@
+"""Loops whose values go from one kind of core to the other and back: late statements beside the early ones of the next iteration."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.ir import For, statements
+from tilelang_ascend.tile.uses import SKEW
+from tilelang_ascend.transform import pipeline
+
+F16, F32 = "float16", "float32"
+N = 32
+
+
+def kernel(body, trips=4, chip=None):
+    """A kernel with 16-bit operands A (trips blocks of N rows) and B, a float32 output Y, a number n, and tiles for them."""
+    rows = N * max(trips, 1)
+
+    @T.prim_func
+    def k(A: T.Tensor((rows, N), F16), B: T.Tensor((rows, N), F16), n: T.int32, Y: T.Tensor((N, N), F32)):
+        with T.Kernel(1):
+            a, b, p = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F16)
+            s, o, m = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
+            T.fill(o, 0.0)
+            T.fill(m, 0.0)
+            body(A, B, a, b, p, s, o, m, trips, n)
+            T.copy(o, Y)
+
+    return tilelang.compile(k, target=chip)
+
+
+def step(A, B, a, b, p, s, o, m, k):
+    """o = o * 0.5 + f16(max(A_k @ A_k^T, 0) / 8) @ B_k, and what a row of A_k @ A_k^T was at most goes into the next step."""
+    T.copy(A[k * N, 0], a)
+    T.clear(s)
+    T.gemm(a, a, s, transpose_B=True)
+    for i, j in T.Parallel(N, N):
+        s[i, j] = T.max(s[i, j], 0.0) * 0.125 + m[i]
+    T.reduce_max(s, m, dim=1)
+    T.copy(s, p)
+    for i, j in T.Parallel(N, N):
+        o[i, j] *= 0.5
+    T.copy(B[k * N, 0], b)
+    T.gemm(p, b, o)
+    for i in T.Parallel(N):
+        m[i] = m[i] * 0.0625
+
+
+def constant(A, B, a, b, p, s, o, m, trips, n):
+    for k in T.Pipelined(trips, num_stages=2):
+        step(A, B, a, b, p, s, o, m, k)
+
+
+def run_time(A, B, a, b, p, s, o, m, trips, n):
+    for k in T.serial(n):
+        step(A, B, a, b, p, s, o, m, k)
+
+
+def from_one(A, B, a, b, p, s, o, m, trips, n):
+    for k in T.serial(1, trips):
+        step(A, B, a, b, p, s, o, m, k)
+
+
+def left_early(A, B, a, b, p, s, o, m, trips, n):
+    for k in T.serial(trips):
+        if k == n:
+            T.loop_break()
+        step(A, B, a, b, p, s, o, m, k)
+
+
+def twice(A, B, a, b, p, s, o, m, trips, n):
+    for _r in T.serial(2):
+        for k in T.serial(trips):
+            step(A, B, a, b, p, s, o, m, k)
+
+
+def round_trip(A, B, a, b, p, s, o, m, trips, n):
+    """The second product of an iteration decides what the first one of the next multiplies: nothing may overlap."""
+    for k in T.serial(trips):
+        for i, j in T.Parallel(N, N):
+            p[i, j] = o[i, j] * 0.25 + 0.0625
+        T.copy(A[k * N, 0], a)
+        T.gemm(p, a, s, clear_accum=True)
+        for i, j in T.Parallel(N, N):
+            p[i, j] = T.max(s[i, j], 0.0)
+        T.copy(B[k * N, 0], b)
+        T.gemm(p, b, o, clear_accum=True)
+
+
+def one_of_two(A, B, a, b, p, s, o, m, trips, n):
+    """The second product of an iteration takes part in the next, but only behind its first one."""
+    for k in T.serial(trips):
+        T.copy(A[k * N, 0], a)
+        T.gemm(a, a, s, transpose_B=True, clear_accum=True)
+        for i, j in T.Parallel(N, N):
+            p[i, j] = s[i, j] * 0.0625 + o[i, j] * 0.25
+        T.copy(B[k * N, 0], b)
+        T.gemm(p, b, o, clear_accum=True)
+
+
+def expected(blocks, a, b):
+    o, m = np.zeros((N, N)), np.zeros(N)
+    for k in blocks:
+        x = a[k * N : k * N + N].astype(np.float64)
+        s = np.maximum(x @ x.T, 0) * 0.125 + m[:, None]
+        o = o * 0.5 + s.astype(np.float16).astype(np.float64) @ b[k * N : k * N + N]
+        m = s.max(axis=1) * 0.0625
+    return o
+
+
+def data(trips):
+    rng = np.random.default_rng(trips)
+    return [(rng.standard_normal((N * max(trips, 1), N)) / 2).astype(np.float16) for _ in range(2)]
+
+
+def check(compiled, a, b, n, want, text=False):
+    y = roads.run(compiled, {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": n}, text=text)["Y"]
+    # p is rounded to float16 on either side of a tie: one unit of its last place, for each of N products.
+    np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
+
+
+def skewed(compiled) -> bool:
+    lowered = pipeline.lower(compiled.artifact.tile_ir, get_chip(compiled.artifact.chip), keep_stages=True)
+    (stage,) = [ir for name, ir in lowered.stages if name == "skew_stages"]
+    return any(isinstance(s, For) and SKEW in s.annotations for s in statements(stage.body))
+
+
+@pytest.mark.parametrize("trips", [1, 2, 3, 4])
+def test_a_constant_number_of_trips(trips):
+    compiled = kernel(constant, trips)
+    assert skewed(compiled) == (trips > 1)
+    check(compiled, *data(trips), 0, expected(range(trips), *data(trips)), text=trips == 3)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 4])
+def test_a_number_of_trips_known_at_run_time(n):
+    compiled = kernel(run_time)
+    assert skewed(compiled)
+    check(compiled, *data(4), n, expected(range(n), *data(4)), text=n == 4)
+
+
+@pytest.mark.parametrize(
+    "body, blocks", [(from_one, [1, 2, 3]), (twice, [0, 1, 2, 3] * 2), (left_early, [0, 1])], ids=lambda x: getattr(x, "__name__", "")
+)
+def test_other_loops(body, blocks):
+    compiled = kernel(body)
+    assert skewed(compiled) == (body is not left_early)
+    check(compiled, *data(4), 2, expected(blocks, *data(4)))
+
+
+def half(x):
+    return x.astype(np.float16).astype(np.float64)
+
+
+@pytest.mark.parametrize("body", [round_trip, one_of_two], ids=lambda f: f.__name__)
+def test_values_that_make_the_round(body):
+    compiled = kernel(body)
+    assert skewed(compiled) == (body is one_of_two)
+    a, b = data(4)
+    o = np.zeros((N, N))
+    for k in range(4):
+        x, y = (t[k * N : k * N + N].astype(np.float64) for t in (a, b))
+        p = half(np.maximum(half(o * 0.25 + 0.0625) @ x, 0)) if body is round_trip else half(x @ x.T * 0.0625 + o * 0.25)
+        o = p @ y
+    check(compiled, a, b, 0, o)
+
+
+@pytest.mark.parametrize("chip", ["Ascend910_9362", "Ascend950PR_957x"])
+def test_chips(chip):
+    check(kernel(constant, 3, chip), *data(3), 0, expected(range(3), *data(3)))
+
+
+def test_no_flag_could_be_left_out():
+    a, b = data(5)
+    survivors = roads.surviving_mutants(kernel(constant, 5), {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": 0})
+    assert not [label for label in survivors if "flag" in label], survivors
