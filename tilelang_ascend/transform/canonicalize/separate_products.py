@@ -162,7 +162,10 @@ class _Separate(StmtMutator):
         self.apart, self.allocs = apart, []
 
     def visit_SeqStmt(self, s: SeqStmt):
-        block, out = list(s.seq), []
+        return self.statements(list(s.seq))
+
+    def statements(self, block: list) -> Stmt:
+        out = []
         while block:
             target, taken = self.group(block)
             if target is None:
@@ -173,10 +176,10 @@ class _Separate(StmtMutator):
         return seq(*out)
 
     def visit_Evaluate(self, s: Evaluate):
-        return self.visit_SeqStmt(SeqStmt([s])) if s in self.apart else s
+        return self.statements([s]) if s in self.apart else s
 
     def visit_For(self, s: For):
-        return self.generic(s) if self.group([s])[0] is None else self.visit_SeqStmt(SeqStmt([s]))
+        return self.generic(s) if self.group([s])[0] is None else self.statements([s])
 
     visit_While = visit_For
 
