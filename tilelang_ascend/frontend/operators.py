@@ -310,6 +310,8 @@ def _fold(op: str, a, b):
     if op == "Div" and constant(b) == 0:
         # The same for every a, and the IR folds no such product.
         return a * number(math.copysign(math.inf, constant(b)), dtype_of(a))
+    if is_float(dtype_of(a)) and _zero_to_tvm(op, a, b):
+        return tirx.Mul(a, b) if op == "Mult" else tirx.Div(a, b)
     if op == "Mod" and is_float(dtype_of(a)) and constant(b) == 0:
         return a * number(math.nan, dtype_of(a))
     if is_float(dtype_of(a)) and op in ("FloorDiv", "Mod"):
@@ -322,6 +324,12 @@ def _fold(op: str, a, b):
         as_logic = {"BitAnd": tirx.And, "BitOr": tirx.Or, "BitXor": tirx.NE}
         return as_logic[op](a, b)
     return PYTHON[op](a, b)
+
+
+def _zero_to_tvm(op: str, a, b) -> bool:
+    """True for a product with zero and a quotient of zero, which are NaN for some numbers; TVM's operators make zero of them."""
+    known = constant(a), constant(b)
+    return None in known and (op == "Mult" and 0 in known or op == "Div" and known[0] == 0)
 
 
 def power(a, b):
