@@ -57,10 +57,10 @@ def test_condition_of_a_nest_on_nan():
 @pytest.mark.parametrize("nest", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_products_with_zero(dtype, nest):
-    """They are NaN for infinite numbers and NaN, as zero divided by zero is."""
+    """They are NaN for infinite numbers and NaN, as zero divided by zero is. The sum of -0 and 0 is 0."""
 
     @T.prim_func
-    def main(A: T.Tensor((64,), dtype), C: T.Tensor((4, 64), "float32")):
+    def main(A: T.Tensor((64,), dtype), C: T.Tensor((5, 64), "float32")):
         with T.Kernel(1):
             for i in T.Parallel(64) if nest else T.serial(64):
                 x = A[i] * 2
@@ -68,11 +68,12 @@ def test_products_with_zero(dtype, nest):
                 C[1, i] = 0 / A[i]
                 C[2, i] = x - x
                 C[3, i] = 1 / (x * 0.5)
+                C[4, i] = T.reinterpret(T.cast(A[i] + 0.0, "float32"), "int32") < 0
 
     a = SPECIAL.astype(getattr(ml_dtypes, dtype, dtype))
-    out = roads.run(tilelang.compile(main), {"A": a, "C": np.zeros((4, 64), np.float32)}, text=not nest)["C"]
+    out = roads.run(tilelang.compile(main), {"A": a, "C": np.zeros((5, 64), np.float32)}, text=not nest)["C"]
     with np.errstate(all="ignore"):
-        want = np.stack([SPECIAL * 0, 0 / SPECIAL, SPECIAL - SPECIAL, 1 / SPECIAL])
+        want = np.stack([SPECIAL * 0, 0 / SPECIAL, SPECIAL - SPECIAL, 1 / SPECIAL, SPECIAL < 0])
     np.testing.assert_allclose(out, want, rtol=2**-8)
 
 
