@@ -308,6 +308,10 @@ def check_divisor(op: str, a, b) -> None:
 
 def _fold(op: str, a, b):
     check_divisor(op, a, b)
+    if op == "LShift" and None not in (constant(a), constant(b)):
+        # TVM makes no constant of what leaves the dtype.
+        low, high = integer_range(dtype_of(a))
+        return IntImm(dtype_of(a), ((constant(a) << constant(b)) - low) % (high - low + 1) + low)
     if op == "Div" and constant(b) == 0:
         # The same for every a, and the IR folds no such product.
         return a * number(math.copysign(math.inf, constant(b)), dtype_of(a))
