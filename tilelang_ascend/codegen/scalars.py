@@ -363,7 +363,8 @@ def operand_text(part: tuple[str, int], outer: int, right: bool) -> str:
         return text
     arithmetic = inner in _ARITHMETIC and outer in _ARITHMETIC
     if arithmetic:
-        plain = inner > outer or (inner == outer and not right and inner != DIV)
+        # C++ evaluates * and / from left to right: `a / (b * c)` is no `a / b * c`.
+        plain = inner > outer and not (right and outer == DIV and inner == MUL) or (inner == outer and not right and inner != DIV)
     else:
         plain = (inner in _ARITHMETIC and outer in _RELATIONS) or (inner in _RELATIONS and outer in (AND, OR))
         plain = plain or (inner == outer and outer in (AND, OR))

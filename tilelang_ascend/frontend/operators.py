@@ -72,6 +72,7 @@ SYMBOLS = {
 }  # fmt: skip
 
 _COMPARE_NODES = {"Lt": tirx.LT, "LtE": tirx.LE, "Gt": tirx.GT, "GtE": tirx.GE, "Eq": tirx.EQ, "NotEq": tirx.NE}
+_FOLDING = {"Add": tirx.Add, "Mult": tirx.Mul, "Div": tirx.Div}
 _INT32_MAX = 2**31 - 1
 _BITWISE = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor")
 _PROMOTING = ("Add", "Sub", "Mult", "Div", "FloorDiv", "Mod", "LShift", "USub", "Invert")
@@ -307,9 +308,15 @@ def check_divisor(op: str, a, b) -> None:
 
 def _fold(op: str, a, b):
     check_divisor(op, a, b)
+    if op == "LShift" and None not in (constant(a), constant(b)):
+        # TVM makes no constant of what leaves the dtype.
+        low, high = integer_range(dtype_of(a))
+        return IntImm(dtype_of(a), ((constant(a) << constant(b)) - low) % (high - low + 1) + low)
     if op == "Div" and constant(b) == 0:
         # The same for every a, and the IR folds no such product.
         return a * number(math.copysign(math.inf, constant(b)), dtype_of(a))
+    if is_float(dtype_of(a)) and _folds_zero(op, a, b):
+        return _FOLDING[op](a, b)
     if op == "Mod" and is_float(dtype_of(a)) and constant(b) == 0:
         return a * number(math.nan, dtype_of(a))
     if is_float(dtype_of(a)) and op in ("FloorDiv", "Mod"):
@@ -322,6 +329,12 @@ def _fold(op: str, a, b):
         as_logic = {"BitAnd": tirx.And, "BitOr": tirx.Or, "BitXor": tirx.NE}
         return as_logic[op](a, b)
     return PYTHON[op](a, b)
+
+
+def _folds_zero(op: str, a, b) -> bool:
+    """True for what TVM's operators make shorter, and some floats tell: zero times NaN is NaN, as zero divided by zero is, and -0 + 0 is 0."""
+    known = constant(a), constant(b)
+    return None in known and (op in ("Mult", "Add") and 0 in known or op == "Div" and known[0] == 0)
 
 
 def power(a, b):

@@ -1,5 +1,6 @@
 """One door to tvm and the few helpers every pass needs (see docs/ir.md for the two levels of IR)."""
 
+from . import sym  # noqa: F401
 from .base import *  # noqa: F401,F403
 from .build import *  # noqa: F401,F403
 from .formats import *  # noqa: F401,F403

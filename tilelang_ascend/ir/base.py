@@ -11,7 +11,7 @@ import os as _os
 import tvm
 import tvm_ffi
 from tvm import ir as _ir
-from tvm import sym, tirx
+from tvm import tirx
 from tvm.ir import Call, IRModule, Op, Range, SourceName, Span, StringImm, TensorLoad, TensorRegion, Var
 from tvm.tirx import (
     AllocBuffer,

@@ -78,6 +78,11 @@ def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
         return tirx.const(0, dtype_of(e))
     if isinstance(e, tirx.Cast) and isinstance(e.value, IntImm) and "int" in dtype_of(e):
         return IntImm(e.ty.dtype, wrapped(int(e.value.value), dtype_of(e)))
+    if _narrows(e) and not _holds(dtype_of(e), e.value, known):
+        # TVM's analysis of intervals converts their ends, of which the dtype holds none either.
+        bits = dtype_of(e.value).removeprefix("u")
+        other = f"u{bits}" if bits == dtype_of(e.value) else bits
+        return tirx.Cast(e.ty.dtype, tirx.reinterpret(dtype_of(e.value), tirx.reinterpret(other, e.value)))
     return e
 
 
@@ -124,6 +129,21 @@ def wraps(e, bounds: dict) -> bool:
 def _is_zero_as(e) -> bool:
     """True for the bits of an integer zero as another dtype: LLVM code generation knows that of pointers alone."""
     return op_name(e) == "tirx.reinterpret" and isinstance(e.args[0], IntImm) and int(e.args[0].value) == 0
+
+
+def _narrows(e) -> bool:
+    """True for conversions of integers to a dtype that does not hold all of them."""
+    if not isinstance(e, tirx.Cast) or "int" not in dtype_of(e) or "int" not in dtype_of(e.value):
+        return False
+    source, target = dtype_of(e.value), dtype_of(e)
+    wider = itemsize(target) > itemsize(source) and not (target.startswith("uint") and source.startswith("int"))
+    return source != target and not wider
+
+
+def _holds(dtype: str, e, known: Known) -> bool:
+    """True if `dtype` surely holds the integer `e`."""
+    most = magnitude(e, known.bounds)
+    return most is not None and most < 1 << (8 * itemsize(dtype) - 1) and (dtype.startswith("int") or is_nonnegative(e, known.nonnegative, known.bounds))
 
 
 def _word(e):

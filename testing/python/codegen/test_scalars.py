@@ -47,6 +47,9 @@ def printer() -> ScalarText:
         (tirx.Not(x > y), "!(x > y)"),
         (u + tirx.const(7, "uint32"), "u + 7U"),
         (tirx.reinterpret("int32", f), "BitCast<int32_t>(f)"),
+        (f / (f * f), "f / (f * f)"),
+        (f * f / f, "f * f / f"),
+        (f * (f / f), "f * (f / f)"),
         (BufferLoad(decl_buffer((1,), "int32", "state", scope="local.var"), [0]) + 1, "state + 1"),
     ],
 )  # fmt: skip

@@ -134,3 +134,31 @@ def test_amounts_beyond_the_width(build, dtype):
         out = run(tilelang.compile(build(op, dtype)), {"A": a, "B": b, "C": np.zeros(N, kind)})["C"]
         low = np.array([e % (1 << 8 * kind.itemsize) for e in expected], dtype=object)
         np.testing.assert_array_equal(out, low.astype(f"u{kind.itemsize}").view(kind))
+
+
+@pytest.mark.parametrize("divisor", [(1 << 31) + 1, 3000000000, (1 << 32) - 1])
+def test_unsigned_constants_beyond_int32(divisor):
+    """They go in once or not at all."""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "uint32"), C: T.Tensor((2, N), "uint32")):
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                C[0, i] = A[i] // T.uint32(divisor)
+                C[1, i] = A[i] % T.uint32(divisor)
+
+    near = [0, 1, divisor - 1, divisor, (divisor + 1) % (1 << 32), (1 << 32) - 1, (1 << 31) - 1, 1 << 31]
+    a = np.array(near * 4, np.uint32)
+    out = run(tilelang.compile(main), {"A": a, "C": np.zeros((2, N), np.uint32)}, text=False)["C"]
+    np.testing.assert_array_equal(out, np.stack([a // np.uint32(divisor), a % np.uint32(divisor)]))
+
+
+def test_constants_that_are_shifted_beyond_the_sign():
+    @T.prim_func
+    def main(C: T.Tensor((N,), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                C[i] = T.int32(3) << 31
+
+    out = run(tilelang.compile(main), {"C": np.zeros(N, np.int32)}, text=False)["C"]
+    np.testing.assert_array_equal(out, np.full(N, -(2**31), np.int32))

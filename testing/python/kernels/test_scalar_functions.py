@@ -89,3 +89,25 @@ def test_the_vector_unit_computes_them_for_the_scalar_unit(kind):
     s = 2.5
     out = roads.run(tilelang.compile(program(kind)), {"X": x, "Y": np.full(N, -7, np.float32)}, {"s": s})
     np.testing.assert_allclose(out["Y"], expected(kind, x, s), rtol=1e-5)
+
+
+@pytest.mark.parametrize("what", ["cast", "bits", "class"])
+def test_functions_inside_of_integers(what):
+    """A named element makes the integer one number for all lanes, which the scalar unit still cannot compute."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(64):
+                x = X[i]
+                if what == "cast":
+                    Y[i] = T.cast(T.sqrt(x), "int32")
+                elif what == "bits":
+                    Y[i] = T.reinterpret(T.abs(x), "int32")
+                else:
+                    Y[i] = T.if_then_else(T.isinf(x) and T.isfinite(x + 1), 1, 0)
+
+    x = np.arange(64, dtype=np.float32)
+    want = {"cast": np.floor(np.sqrt(x)), "bits": x.view(np.int32), "class": np.zeros(64)}[what]
+    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.full(64, -1, np.int32)}, text=False)
+    np.testing.assert_array_equal(out["Y"], want.astype(np.int32))

@@ -209,7 +209,9 @@ class ValueFacts:
         if isinstance(e, Var):
             return e in self._values and at_least(self._values[e], low)
         if isinstance(e, tirx.Cast):
-            return dtype_of(e.value).startswith("int") and at_least(e.value, low)
+            source = dtype_of(e.value)
+            # Indices are no larger than int32; what is converted to less may wrap.
+            return source.startswith("int") and itemsize(dtype_of(e)) >= min(4, itemsize(source)) and at_least(e.value, low)
         if isinstance(e, tirx.Min):
             return at_least(e.a, low) and at_least(e.b, low)
         if isinstance(e, tirx.Max):

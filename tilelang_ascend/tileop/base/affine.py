@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir import IntImm, Var, const_int, dtype_of, is_buffer_var, tirx
+from ...ir import IntImm, Var, const_int, dtype_of, is_buffer_var, itemsize, tirx
 
 _INTEGER = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
@@ -80,28 +80,29 @@ def divided(a: Affine, by: int):
     return tirx.floordiv(a.expr(), IntImm("int32", by))
 
 
-def affine(e) -> Affine:
-    """`e` as a sum; sub-expressions that are not sums become atoms."""
+def affine(e, exact: bool = False) -> Affine:
+    """`e` as a sum; sub-expressions that are not sums become atoms. The low 32 bits of an int64 count as the number itself, which they are
+    in an index, and in a result of which only these bits count; not with `exact`."""
     value = const_int(e)
     if value is not None:
         return constant(value)
     if isinstance(e, tirx.Add):
-        return add(affine(e.a), affine(e.b))
+        return add(affine(e.a, exact), affine(e.b, exact))
     if isinstance(e, tirx.Sub):
-        return add(affine(e.a), affine(e.b), -1)
+        return add(affine(e.a, exact), affine(e.b, exact), -1)
     if isinstance(e, tirx.Mul):
-        a, b = affine(e.a), affine(e.b)
+        a, b = affine(e.a, exact), affine(e.b, exact)
         if not b.terms:
             return scale(a, b.const)
         if not a.terms:
             return scale(b, a.const)
-    if isinstance(e, tirx.Cast) and _widening(dtype_of(e.value), dtype_of(e)):
-        return affine(e.value)
+    if isinstance(e, tirx.Cast) and _keeps_value(dtype_of(e.value), dtype_of(e), exact):
+        return affine(e.value, exact)
     return Affine(0, ((e, 1),))
 
 
-def _widening(src: str, dst: str) -> bool:
-    return src in ("int32", "int64") and dst in ("int32", "int64")
+def _keeps_value(src: str, dst: str, exact: bool) -> bool:
+    return src in ("int32", "int64") and dst in ("int32", "int64") and not (exact and itemsize(dst) < itemsize(src))
 
 
 def is_integer(dtype: str) -> bool:

@@ -179,7 +179,7 @@ class LoweringState:
             return
         bound = self.analyzer.const_int_bound(value)
         low, high = int(bound.min_value), int(bound.max_value)
-        limit = 2**31 - 1
+        limit = 2**31 - 1 if itemsize(dtype_of(var)) <= 4 else 2**62
         if low > -limit:
             extent = min(high, limit - 1 + min(low, 0)) - low + 1
             # The whole range of a narrow dtype is known anyway, and its size is no number of that dtype.

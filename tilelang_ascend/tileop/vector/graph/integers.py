@@ -90,8 +90,11 @@ def divide_unsigned(o: VectorOps, name: str, a: Node, b: Node, divisor: int | No
     if divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
         quotient = logical_right(o.g, a, o.g.const(divisor.bit_length() - 1, "int32")) if divisor > 1 else a
         return quotient if name.endswith("div") else o.sub(a, o.mul(quotient, divisor))
-    half, _ = _floor_divide(o, logical_right(o.g, a, o.g.const(1, "int32")), b)
-    quotient = o.shift_left(half, 1)
+    if divisor is not None and divisor >> 31:
+        quotient = o.g.const(0, "int32")
+    else:
+        half, _ = _floor_divide(o, logical_right(o.g, a, o.g.const(1, "int32")), b)
+        quotient = o.shift_left(half, 1)
     if divisor is None:
         large = compare_exact(o.g, "lt", b, o.g.const(0, "int32"))
         quotient = o.select(large, o.g.tile(o.g.const(0, "int32")), quotient)

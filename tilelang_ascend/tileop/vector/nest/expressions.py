@@ -134,16 +134,16 @@ class ExprLowering:
         n.axes = (axis,)
         return n
 
-    def split(self, e) -> tuple[dict, Affine] | None:
-        """`e` as ({axis: coefficient}, lane-invariant rest), None when it is no such sum."""
-        sum_ = affine(e)
+    def split(self, e, exact: bool = False) -> tuple[dict, Affine] | None:
+        """`e` as ({axis: coefficient}, lane-invariant rest), None when it is no such sum. `exact`: see `affine`."""
+        sum_ = affine(e, exact)
         coefficients: dict = {}
         rest = Affine(sum_.const, ())
         for atom, c in sum_.terms:
             axis = self.axis_of(atom) if is_scalar_var(atom) else None
             if axis is not None:
                 coefficients[axis] = coefficients.get(axis, 0) + c
-            elif self.is_scalar(atom):
+            elif self.is_scalar(atom) and not has_function(atom):
                 rest = add_affine(rest, Affine(0, ((atom, c),)))
             else:
                 return None
@@ -151,7 +151,7 @@ class ExprLowering:
 
     def _index_value(self, e) -> Node | None:
         """Integer sums of axes as int32 values; int64 sums whose varying part int32 does not hold are no such sum."""
-        parts = self.split(e)
+        parts = self.split(e, exact=dtype_of(e) == "int64")
         if parts is None or not parts[0] and affine(e).terms == ():
             return None
         coefficients, rest = parts
@@ -187,7 +187,7 @@ class ExprLowering:
 
     def _affine_condition(self, e, mode: str) -> Node | None:
         """Compare of two integer index sums: the varying part is small and exact in float32, the rest is one scalar."""
-        parts = self.split(tirx.Sub(e.a, e.b)) if is_integer(dtype_of(e.a)) else None
+        parts = self.split(tirx.Sub(e.a, e.b), exact=True) if is_integer(dtype_of(e.a)) else None
         if parts is None or not parts[0]:
             return None
         coefficients, rest = parts
@@ -206,7 +206,7 @@ class ExprLowering:
 
     def _sides_meet(self, e) -> bool:
         """True when the lane-invariant difference of the sides of a comparison, which do not overflow, surely is an int32."""
-        sides = [self.split(x) for x in (e.a, e.b)]
+        sides = [self.split(x, exact=True) for x in (e.a, e.b)]
         if dtype_of(e.a) == "int64" or None in sides:
             return False
         a, b = (rest.expr() for _, rest in sides)

@@ -1,0 +1,117 @@
+"""What TVM's analyzer may be told and asked: it takes floats for real numbers, and integers for numbers without end.
+
+There `x != x` is false, `not x < y` is `y <= x`, and `int8(i)` is not negative where i is not. Here comparisons and arithmetic of floats,
+and integers that may wrap, are unknown numbers to it: the same one wherever the same expression stands. int32 and int64 arithmetic is
+indices, which do not wrap (`wrap_products` sees to what does).
+"""
+
+from __future__ import annotations
+
+import tvm_ffi
+from tvm import sym as _sym
+
+from .base import Call, FloatImm, IntImm, Range, Var, tirx
+from .build import dtype_of, itemsize, op_name
+from .visit import map_children, substitute_expr
+
+ProofStrength = _sym.ProofStrength
+detect_linear_equation = _sym.detect_linear_equation
+
+_COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+_GROWING = (tirx.Add, tirx.Sub, tirx.Mul)
+_LEAVES = (int, Var, IntImm, FloatImm)
+
+
+class Analyzer:
+    """TVM's `Analyzer`, which believes nothing of floats and of integers that wrap. Its methods are those of TVM."""
+
+    def __init__(self):
+        self._analyzer = _sym.Analyzer()
+        self._names: dict = {}
+        self._meanings: dict = {}
+
+    def bind(self, var: Var, value, allow_override: bool = False) -> None:
+        """`var` is `value`, or lies in the range `value`."""
+        if isinstance(value, Range):
+            known = Range.from_min_extent(self._told(value.min), self._told(value.extent))
+        else:
+            known = self._told(value)
+        self._analyzer.bind(var, known, allow_override)
+
+    def constraint_scope(self, condition):
+        """A context in which `condition` holds."""
+        return self._analyzer.constraint_scope(self._told(condition))
+
+    def can_prove(self, condition, strength=ProofStrength.DEFAULT) -> bool:
+        """True if `condition` surely holds."""
+        return bool(self._analyzer.can_prove(self._told(condition), strength))
+
+    def can_prove_equal(self, a, b) -> bool:
+        """True if two integers surely are equal."""
+        return bool(self._analyzer.can_prove_equal(self._told(a), self._told(b)))
+
+    def const_int_bound(self, e):
+        """Numbers between which `e` lies."""
+        return self._analyzer.const_int_bound(self._told(e))
+
+    def simplify(self, e):
+        """`e`, shorter."""
+        told = self._told(e)
+        out = self._analyzer.simplify(told)
+        return out if told is e else substitute_expr(out, self._meanings)
+
+    def set_z3_rlimit(self, steps: int) -> None:
+        """Work after which the solver gives up."""
+        self._analyzer.set_z3_rlimit(steps)
+
+    def _told(self, e):
+        """`e` with unknown numbers for what TVM would be wrong about."""
+        if isinstance(e, _LEAVES):
+            return e
+        if isinstance(e, _COMPARISONS) and _is_float(dtype_of(e.a)):
+            return self._unknown(e)
+        dtype = dtype_of(e)
+        if _is_float(dtype):
+            return self._unknown(e)
+        out = map_children(e, self._told)
+        if isinstance(e, tirx.Cast):
+            return out if _is_float(dtype_of(e.value)) or self._fits(out.value, dtype) else self._unknown(e)
+        if _wraps(dtype) and (isinstance(e, _GROWING) or isinstance(e, Call) and op_name(e).endswith("shift_left")) and not self._fits(out, dtype):
+            return self._unknown(e)
+        return out
+
+    def _fits(self, e, dtype: str) -> bool:
+        """True if the integer `e`, taken for a number without end, surely is one `dtype` holds."""
+        low, high = _ends(dtype)
+        of = _ends(dtype_of(e))
+        if not isinstance(e, _GROWING) and low <= of[0] and of[1] <= high:
+            return True
+        bound = self._analyzer.const_int_bound(e)
+        return low <= int(bound.min_value) and int(bound.max_value) <= high
+
+    def _unknown(self, e) -> Var:
+        key = tvm_ffi.StructuralKey(e)
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = Var("unknown", dtype_of(e))
+            self._meanings[name] = e
+        return name
+
+
+def _is_float(dtype: str) -> bool:
+    return "float" in dtype
+
+
+def _wraps(dtype: str) -> bool:
+    return dtype.startswith("uint") or dtype.startswith("int") and itemsize(dtype) < 4
+
+
+def _ends(dtype: str) -> tuple[int, int]:
+    """Smallest and largest integer of a dtype; of int64 what TVM calls infinite counts."""
+    if dtype == "bool":
+        return 0, 1
+    bits = 8 * itemsize(dtype)
+    return (0, (1 << bits) - 1) if dtype.startswith("uint") else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+__all__ = ["Analyzer", "ProofStrength", "detect_linear_equation"]
