@@ -205,28 +205,27 @@ class ValueFacts:
         return ([v >= low] if low > -_LARGEST else []) + ([v <= high] if high < _LARGEST else [])
 
     def _by_structure(self, e, low: int) -> bool:
-        at_least = self._at_least
         if isinstance(e, Var):
-            return e in self._values and at_least(self._values[e], low)
-        if isinstance(e, tirx.Cast):
-            return dtype_of(e.value).startswith("int") and at_least(e.value, low)
-        if isinstance(e, tirx.Min):
-            return at_least(e.a, low) and at_least(e.b, low)
-        if isinstance(e, tirx.Max):
-            return at_least(e.a, low) or at_least(e.b, low)
-        if isinstance(e, tirx.Select):
-            return at_least(e.true_value, low) and at_least(e.false_value, low)
-        if isinstance(e, tirx.Add):
-            return (at_least(e.a, low) and at_least(e.b, 0)) or (low > 0 and at_least(e.a, 0) and at_least(e.b, low))
-        if isinstance(e, tirx.Mul):
-            return at_least(e.a, low) and at_least(e.b, low)
-        if isinstance(e, tirx.FloorMod):
-            return low == 0 and at_least(e.b, 1)
-        if isinstance(e, tirx.FloorDiv):
-            return low == 0 and at_least(e.a, 0) and at_least(e.b, 1)
-        if isinstance(e, Call) and op_name(e) == "tirx.if_then_else":
-            return at_least(e.args[1], low) and at_least(e.args[2], low)
-        return isinstance(e, Call) and op_name(e) in _NEVER_NEGATIVE_CALLS and low == 0
+            return e in self._values and self._at_least(self._values[e], low)
+        if isinstance(e, Call):
+            if op_name(e) == "tirx.if_then_else":
+                return self._at_least(e.args[1], low) and self._at_least(e.args[2], low)
+            return op_name(e) in _NEVER_NEGATIVE_CALLS and low == 0
+        rule = _FROM_PARTS.get(type(e))
+        return rule is not None and rule(e, low, self._at_least)
+
+
+_FROM_PARTS = {
+    tirx.Cast: lambda e, low, at: dtype_of(e.value).startswith("int") and at(e.value, low),
+    tirx.Min: lambda e, low, at: at(e.a, low) and at(e.b, low),
+    tirx.Max: lambda e, low, at: at(e.a, low) or at(e.b, low),
+    tirx.Select: lambda e, low, at: at(e.true_value, low) and at(e.false_value, low),
+    tirx.Add: lambda e, low, at: (at(e.a, low) and at(e.b, 0)) or (low > 0 and at(e.a, 0) and at(e.b, low)),
+    tirx.Mul: lambda e, low, at: at(e.a, low) and at(e.b, low),
+    tirx.FloorMod: lambda e, low, at: low == 0 and at(e.b, 1),
+    tirx.FloorDiv: lambda e, low, at: low == 0 and at(e.a, 0) and at(e.b, 1),
+}
+"""Whether `e >= low`, low 0 or 1, follows from its parts: ``at(part, n)`` tells whether a part is at least n."""
 
 
 def _size(e) -> int:

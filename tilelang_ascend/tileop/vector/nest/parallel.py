@@ -330,15 +330,10 @@ class Block:
         used = {v for x in statements(s) for e in exprs(x) for v in scalar_vars(e)}
         live = {v: n for v, n in self.env.items() if v in used}
         assigned = [x.buffer for x in statements(s) if isinstance(x, BufferStore)]
-        if any(scope_of(b) == "local.var" and b not in self.exprs.variables for b in assigned if b in self.env):
-            raise Unsupported("a variable that changes inside a loop or branch of the nest")
-        if any(p.same_as(b) for p in self.exprs.pinned for b in assigned):
-            raise Unsupported("a loop or branch of the nest stores to what chooses rows", "split the nest")
+        self._check_nested(s, assigned)
         variables = self.exprs.variables
         written = list({b: None for b in assigned if is_tile(b) or b in variables})
-        roots = (
-            list(live.values()) + ([self.mask] if self.mask is not None else []) + ([cond] if cond is not None else [])
-        )
+        roots = [n for n in (*live.values(), self.mask, cond) if n is not None]
         places = [variables[b].buffer if b in variables else self.ctx.layout(b).buffer for b in written]
         mask, early = self.mask, set(self.early)
 
@@ -364,11 +359,18 @@ class Block:
                 out = if_then(values.scalar(cond), block(s.then_case), other, span=s.span)
             values.emitter.out.append(out)
 
-        if isinstance(s, For) and not self.exprs.is_scalar(s.extent):
-            raise Unsupported("a loop inside the nest whose trip count differs from lane to lane")
         for b in written:
             self.exprs.stored[b] = self.exprs.stored.get(b, 0) + 1
         self.effects.append(Effect(roots, places, emit, len(self.graph)))
+
+    def _check_nested(self, s: Stmt, assigned: list) -> None:
+        """Raise unless the loop or branch `s`, which stores to `assigned`, can be a block of its own."""
+        if any(scope_of(b) == "local.var" and b not in self.exprs.variables for b in assigned if b in self.env):
+            raise Unsupported("a variable that changes inside a loop or branch of the nest")
+        if any(p.same_as(b) for p in self.exprs.pinned for b in assigned):
+            raise Unsupported("a loop or branch of the nest stores to what chooses rows", "split the nest")
+        if isinstance(s, For) and not self.exprs.is_scalar(s.extent):
+            raise Unsupported("a loop inside the nest whose trip count differs from lane to lane")
 
     # -- second step: effects to instructions -------------------------------------------------------------------------
 
