@@ -7,6 +7,8 @@ because rows of NZ are made of 32-byte pieces counted from the first column that
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...analysis.index.safe_values import safe_values
 from ...analysis.index.value_facts import ValueFacts, facts_about, walk_with_facts
 from ...ir import (
@@ -131,8 +133,8 @@ def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
         rows, cols = ([None] + axes)[-2:]
         pitch = src.gm.strides[rows.gm] if rows else cols.valid
         index, skip = _after_skip(src, rows)
-        source, count = src.gm.offset(index, state.analyzer), rows.valid if rows else 1
-        body = copy_rows(tile, dst.version, row0 + skip, dst.mins[-1], src.gm, source, count, cols.valid, pitch, state, c.span)
+        moved = GmRows(src.gm, src.gm.offset(index, state.analyzer), rows.valid if rows else 1, cols.valid, pitch)
+        body = copy_rows(moved, tile, dst.version, row0 + skip, dst.mins[-1], state, c.span)
         return guarded(conds + non_empty(axes, state), body, c.span)
 
     always_fill = dst.tile in state.zero_rows and (spare and last or tile.nz.single_column)
@@ -169,19 +171,30 @@ def fill_rows(tile: Tile, version, row, col, rows, cols, span, value=0) -> Stmt:
     return fill(row, groups, rows, nz.rows_padded - rows)
 
 
-def copy_rows(tile: Tile, version, row, col, gm: GmTensor, source, rows, cols, pitch, state: LoweringState, span) -> Stmt:
-    """`rows` rows of `cols` elements, `pitch` elements apart in GM from element `source` on, to a tile in L1 from (row, col) on.
+@dataclass(frozen=True)
+class GmRows:
+    """`rows` rows of `cols` elements in a GM tensor, from element `source` on and `pitch` elements apart."""
+
+    gm: GmTensor
+    source: object
+    rows: object
+    cols: object
+    pitch: object
+
+
+def copy_rows(moved: GmRows, tile: Tile, version, row, col, state: LoweringState, span) -> Stmt:
+    """Rows of a GM tensor to a tile in L1 from (row, col) on.
 
     As few Nd2Nz transfers as the layout allows, or one for each row where the pitch exceeds the parameter's 16 bits.
     """
-    nz = tile.nz
+    nz, rows, pitch = tile.nz, moved.rows, moved.pitch
 
     def transfer(i, count, step):
         return intrin(
             "copy_gm_to_l1_nd2nz",
             head(tile.buffer, version, state.simplify(nz.offset(as_expr(row if i is None else row + i), as_expr(col)))),
-            head(gm.flat, None, source if i is None else source + i * pitch),
-            1, count, cols, 0, step, nz.group_rows, 1, 1,
+            head(moved.gm.flat, None, moved.source if i is None else moved.source + i * pitch),
+            1, count, moved.cols, 0, step, nz.group_rows, 1, 1,
             span=span,
         )  # fmt: skip
 
@@ -248,4 +261,4 @@ def _int32(e):
     return tirx.Cast("int32", e)
 
 
-__all__ = ["copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "stays_in_nz"]
+__all__ = ["GmRows", "copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "stays_in_nz"]

@@ -7,6 +7,8 @@ which travel as rows of one element.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...ir import (
     BufferLoad,
     BufferStore,
@@ -176,7 +178,8 @@ def _spread_part(gm: Side, tile: Side, last: Axis, c: Copy, load: bool) -> Stmt:
         (a,) = axes
         index = list(gm.mins)
         index[last.gm] = index[last.gm] + a.skip
-        burst = _burst(gm, tile, index, [a.skip, imm(0)], a.valid, 1, pitch, tile.tile.strides[0], 0, c, load, pad=load)
+        rows = _Rows(index, [a.skip, imm(0)], a.valid, 1, pitch, tile.tile.strides[0])
+        burst = _burst(gm, tile, rows, c, load, pad=load)
         return guarded(conds + non_empty(axes, state), burst if load else c.store(burst, gm.dtype), c.span)
 
     if not load:
@@ -211,17 +214,32 @@ def _bursts(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool, pad: bool
     dense = rows and cols and const_int(gm_pitch) == ub_pitch == const_int(cols.extent) and not cols.clipped
     if dense:
         count, length, gm_pitch, ub_pitch = 1, count * length, 0, 0
-    body = _burst(gm, ub, gm_index, ub_index, count, length, gm_pitch, ub_pitch, left, c, load, pad)
+    body = _burst(gm, ub, _Rows(gm_index, ub_index, count, length, gm_pitch, ub_pitch, left), c, load, pad)
     for v, extent in reversed(loops):
         body = loop(v, extent, body, span=c.span)
     return body
 
 
-def _burst(gm: Side, ub: Side, gm_index, ub_index, count, length, gm_pitch, ub_pitch, left, c: Copy, load: bool, pad: bool) -> Stmt:
-    """One DataCopyPad, cut where the row count exceeds its limit. `left`: zeros in front of each row, less than a block."""
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a transfer: indices of the first one on both sides, how many there are, elements of each, and how many elements apart they
+    begin. `left`: zeros in front of each, less than a block."""
+
+    gm_index: list
+    ub_index: list
+    count: object
+    length: object
+    gm_pitch: object
+    ub_pitch: object
+    left: object = 0
+
+
+def _burst(gm: Side, ub: Side, rows: _Rows, c: Copy, load: bool, pad: bool) -> Stmt:
+    """One DataCopyPad, cut where the row count exceeds its limit."""
     state, size = c.state, itemsize(gm.dtype)
-    gm_offset = gm.gm.offset(gm_index, state.analyzer)
-    ub_offset = sum((i * s for i, s in zip(ub_index, ub.tile.strides)), imm(0))
+    count, length, gm_pitch, ub_pitch, left = rows.count, rows.length, rows.gm_pitch, rows.ub_pitch, rows.left
+    gm_offset = gm.gm.offset(rows.gm_index, state.analyzer)
+    ub_offset = sum((i * s for i, s in zip(rows.ub_index, ub.tile.strides)), imm(0))
     nbytes = length * size
     filled = _round_up(left * size + nbytes)
     one_row = const_int(count) == 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...analysis.index.patches import Patches, patches_of
 from ...ir import Bind, Evaluate, Stmt, Var, const_int, if_then, imm, loop, seq, tirx
 from ..base.state import LoweringState, Tile
-from ..copy.cube import copy_rows, fill_rows
+from ..copy.cube import GmRows, copy_rows, fill_rows
 
 
 class _Gather:
@@ -70,7 +70,7 @@ class _Gather:
         def move(left, rows):
             source = self.gm.offset([n, h, w + left * p.stride, channel], self.state.analyzer)
             pitch = self.state.simplify(self.gm.strides[2] * p.stride)
-            return copy_rows(self.tile, self.version, row + left, column, self.gm, source, rows, p.piece, pitch, self.state, self.span)
+            return copy_rows(GmRows(self.gm, source, rows, p.piece, pitch), self.tile, self.version, row + left, column, self.state, self.span)
 
         zeros = fill_rows(self.tile, self.version, row, column, count, p.piece, self.span)
         some = if_then(_all([*inside, end > left]), move(left, end - left), span=self.span)
