@@ -46,10 +46,10 @@ from ..emit.emitter import Emitter, Unreadable, Unwritable
 from ..emit.views import lanes_meet
 from ..fold.accumulate import Update, accumulate, fold_dtype, neutral, update_of
 from ..graph.convert import convert
-from ..graph.graph import MASK, Graph, Node
+from ..graph.graph import MASK, Graph, Node, in_memory
 from ..schedule.rows import rows_of, scattered, store_rows, store_scattered
 from ..schedule.store import store
-from ..schedule.values import Values, count_edges, source
+from ..schedule.values import Values, source
 from .expressions import ExprLowering
 from .nest import Nest, nest_of, scalar_vars
 from .reach import reach_conditions
@@ -376,14 +376,12 @@ class Block:
 
     def emit(self) -> Stmt:
         """Emit the effects in order."""
-        count_edges([r for e in self.effects for r in e.roots])
         emitter = Emitter(self.nest.extents, self.nest.span)
-        values = Values(self.ctx, self.graph, emitter, self._pitch_unit())
+        values = Values(self.ctx, self.graph, emitter, self._pitch_unit(), [r for e in self.effects for r in e.roots])
         for effect in self.effects:
             self._preserve(values, effect)
             effect.emit(values)
-            for r in effect.roots:
-                r.edges -= 1
+            values.consume(effect.roots)
         return seq(emitter.out)
 
     def _pitch_unit(self) -> int:
@@ -397,7 +395,7 @@ class Block:
             return
         pending = _pending_uses(effect.roots, values)
         for n in self.graph.nodes[: effect.known]:
-            if n.edges <= pending.get(n, 0) or not _touches(values, n, effect.writes):
+            if values.uses[n] <= pending.get(n, 0) or not _touches(values, n, effect.writes):
                 continue
             if n.op == "element":
                 values.scalar(n)
@@ -438,10 +436,7 @@ def _outer_value(values: Values, n: Node) -> Node:
     """A value of the enclosing block as a leaf of an inner block; it stays where it is until the inner block ends."""
     if n.is_scalar:
         return Node("scalar", n.dtype, (), (values.scalar(n),))
-    view = values.view(n)
-    leaf = Node("load", n.dtype, (), (view,))
-    leaf.axes = n.axes
-    return leaf
+    return in_memory(values.view(n), n.axes, n.dtype)
 
 
 def _used_besides(body: Stmt, buffer, operation: str) -> bool:
