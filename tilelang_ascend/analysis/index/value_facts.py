@@ -125,6 +125,25 @@ class ValueFacts:
         if _size(expanded) <= MAX_NODES:
             self._expanded[var] = expanded
 
+    def bind_range(self, var: Var, extent) -> None:
+        """0 <= var < extent."""
+        self.analyzer.bind(var, Range.from_min_extent(imm(0), extent))
+
+    def bind_like(self, var: Var, value) -> None:
+        """The integer `var` lies between the same numbers as `value`."""
+        if not dtype_of(var).startswith("int"):
+            return
+        if const_int(value) is not None:
+            self.analyzer.bind(var, value)
+            return
+        bound = self.analyzer.const_int_bound(value)
+        low, high = int(bound.min_value), int(bound.max_value)
+        if low > -_LARGEST:
+            extent = min(high, _LARGEST - 1 + min(low, 0)) - low + 1
+            # The whole range of a narrow dtype is known anyway, and its size is no number of that dtype.
+            if 0 < extent < 1 << (8 * itemsize(dtype_of(var)) - 1):
+                self.analyzer.bind(var, Range.from_min_extent(imm(low, dtype_of(var)), imm(extent, dtype_of(var))))
+
     def wrote(self, buffer) -> None:
         """A mutable scalar has got another value."""
         self._versions.pop(buffer, None)
@@ -167,7 +186,11 @@ class ValueFacts:
     # -- questions ----------------------------------------------------------------------------------------------
     def proves(self, cond) -> bool:
         """True if `cond` surely holds here, as far as ranges and guards tell."""
-        return bool(self.analyzer.can_prove(self.now(cond)))
+        return cond if isinstance(cond, bool) else bool(self.analyzer.can_prove(self.now(cond)))
+
+    def simplify(self, e):
+        """`e` as far as ranges and guards simplify it; Python ints stay."""
+        return e if isinstance(e, int) else self.analyzer.simplify(e)
 
     def nonnegative(self, e) -> bool:
         """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""
