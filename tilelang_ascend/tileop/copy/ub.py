@@ -168,7 +168,6 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
 
 def _spread_part(gm: Side, tile: Side, last: Axis, c: Copy, load: bool) -> Stmt:
     """One transfer of rows of one element."""
-
     facts = c.facts
     axis = clip(gm, last.gm, 0, tile.extents[0], c, most=tile.tile.shape[0])
     conds = fixed_in_bounds(gm, [axis], facts)

@@ -66,6 +66,7 @@ from ...tileop.ops import registry
 from ...tileop.vector.nest.expressions import is_function
 from ...tileop.vector.nest.parallel import on_one_lane
 
+
 class _Lower(StmtMutator):
     """Instructions for statements, in the order of the program: `facts` follow it, `out` gathers what is not instructions."""
 
