@@ -15,6 +15,7 @@ taken back and they run one after the other.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Callable
 
 import numpy as np
@@ -181,6 +182,46 @@ def located(error: InterpreterError, span) -> InterpreterError:
         error = type(error)(f"{span.source_name.name}:{span.line}: {error}")
         error.located = True
     return error
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """Independent iterations. Slots of the loop variables; `one` runs one iteration, `lanes` many at once (None where output or tile ops have
+    an order); slots of what they write."""
+
+    slots: list
+    one: Run
+    lanes: Callable | None
+    written: list
+
+    def one_by_one(self, env: Env, sizes: list) -> None:
+        """Run `sizes` iterations along the axes, one after the other."""
+        for index in np.ndindex(*sizes):
+            inner = env.fork(0)
+            for slot, i in zip(self.slots, index):
+                inner.values[slot] = i
+            self.one([inner])
+
+    def side_by_side(self, env: Env, sizes: list, serial: int | None) -> bool:
+        """All iterations at once, or for each index of the axis `serial` those of the other axes; False, and nothing has happened, if some of
+        them depend on each other."""
+        undo: list = []
+        parallel = [d for d in range(len(sizes)) if d != serial]
+        free = tuple(sizes[d] for d in parallel)
+        grids = dict(zip(parallel, _grids(free)))
+        try:
+            for k in range(1 if serial is None else sizes[serial]):
+                inner = env.fork(int(np.prod(free)))
+                inner.undo = undo
+                inner.trace = {m: Trace(m) for m in (inner.values[w] for w in self.written) if isinstance(m, Memory)}
+                for d, slot in enumerate(self.slots):
+                    inner.values[slot] = k if d == serial else grids[d]
+                self.lanes(inner)
+        except Conflict:
+            for memory, *before in reversed(undo):
+                memory.restore(*before)
+            return False
+        return True
 
 
 class _Program:
@@ -370,64 +411,50 @@ class _Program:
         while isinstance(body, For) and body.kind == ForKind.PARALLEL:
             loops.append(body)
             body = body.body
-        slots = [self.slots(x.loop_var) for x in loops]
         extents = [self.slots.expr(x.annotations.get(COUNT, x.extent)) for x in loops]
-        one = self.stmt(body)
+        slots, one = [self.slots(x.loop_var) for x in loops], self.stmt(body)
         self.combined = _combined(body)
         apart, lanes = self._in_lanes(body)
         written = [self.slots(b) for b in _written(body) if b not in self.combined]
+        nest = _Nest(slots, one, None if apart else lanes, written)
         span, skip = s.span, self._sides(s)
 
         def run(envs):
             for env in skip(envs):
                 sizes = [int(self.value(env, e, span)) for e in extents]
                 if all(n > 0 for n in sizes):
-                    together(env, sizes)
-
-        def together(env, sizes):
-            self.budget.spend(int(np.prod(sizes)))
-            if not apart and slots[0] not in self.sequential:
-                # What depends along one axis may be independent along the others.
-                try:
-                    return side_by_side(env, sizes, [])
-                except Conflict:
-                    self.sequential.add(slots[0])
-            orders = [] if apart else [[d] for d in range(len(sizes)) if len(sizes) > 1 and sizes[d] < np.prod(sizes)]
-            for serial in sorted(orders, key=lambda d: sizes[d[0]]):
-                if (slots[0], serial[0]) in self.sequential:
-                    continue
-                try:
-                    return side_by_side(env, sizes, serial)
-                except Conflict:
-                    self.sequential.add((slots[0], serial[0]))
-            for index in np.ndindex(*sizes):
-                inner = env.fork(0)
-                for slot, i in zip(slots, index):
-                    inner.values[slot] = i
-                one([inner])
-
-        def side_by_side(env, sizes, serial):
-            """All iterations at once, or for each index of the axis `serial` those of the other axes."""
-            undo: list = []
-            free = [n for d, n in enumerate(sizes) if d not in serial]
-            grids = dict(zip([d for d in range(len(sizes)) if d not in serial], _grids(tuple(free))))
-            try:
-                for k in range(sizes[serial[0]] if serial else 1):
-                    inner = env.fork(int(np.prod(free)))
-                    inner.undo = undo
-                    inner.trace = {m: Trace(m) for m in (inner.values[w] for w in written) if isinstance(m, Memory)}
-                    for d, slot in enumerate(slots):
-                        inner.values[slot] = k if d in serial else grids[d]
-                    lanes(inner)
-            except Conflict:
-                for memory, *before in reversed(undo):
-                    memory.restore(*before)
-                raise
-            for w in written:
-                if self.result.stores is not None and isinstance(env.values[w], Memory):
-                    self.note(span, env.values[w], lambda m=env.values[w]: m.data)
+                    self.budget.spend(int(np.prod(sizes)))
+                    if not self._at_once(nest, env, sizes):
+                        nest.one_by_one(env, sizes)
+                    elif self.result.stores is not None:
+                        self._note_written(nest, env, span)
 
         return run
+
+    def _at_once(self, nest: _Nest, env, sizes: list) -> bool:
+        """Run all iterations together, or where they depend on each other those along the other axes for each index of one; False, and
+        nothing has happened, if that is not possible. What was not once is not tried again."""
+        if nest.lanes is None:
+            return False
+        first = nest.slots[0]
+        if first not in self.sequential:
+            if nest.side_by_side(env, sizes, None):
+                return True
+            self.sequential.add(first)
+        # What depends along one axis may be independent along the others.
+        axes = [d for d, n in enumerate(sizes) if len(sizes) > 1 and n < np.prod(sizes)]
+        for serial in sorted(axes, key=lambda d: sizes[d]):
+            if (first, serial) in self.sequential:
+                continue
+            if nest.side_by_side(env, sizes, serial):
+                return True
+            self.sequential.add((first, serial))
+        return False
+
+    def _note_written(self, nest: _Nest, env, span) -> None:
+        for w in nest.written:
+            if isinstance(env.values[w], Memory):
+                self.note(span, env.values[w], lambda m=env.values[w]: m.data)
 
     def _in_lanes(self, body) -> tuple[bool, Callable]:
         """(must iterations run one after the other?, the body for all lanes). Output and tile ops have an order."""

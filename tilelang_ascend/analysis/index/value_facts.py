@@ -125,6 +125,26 @@ class ValueFacts:
         if _size(expanded) <= MAX_NODES:
             self._expanded[var] = expanded
 
+    def bind_range(self, var: Var, extent) -> None:
+        """0 <= var < extent."""
+        self.analyzer.bind(var, Range.from_min_extent(imm(0), extent))
+
+    def bind_like(self, var: Var, value) -> None:
+        """The integer `var` lies between the same numbers as `value`."""
+        if not dtype_of(var).startswith("int"):
+            return
+        if const_int(value) is not None:
+            self.analyzer.bind(var, value)
+            return
+        bound = self.analyzer.const_int_bound(value)
+        low, high = int(bound.min_value), int(bound.max_value)
+        largest = _LARGEST if itemsize(dtype_of(var)) <= 4 else 2**62
+        if low > -largest:
+            extent = min(high, largest - 1 + min(low, 0)) - low + 1
+            # The whole range of a narrow dtype is known anyway, and its size is no number of that dtype.
+            if 0 < extent < 1 << (8 * itemsize(dtype_of(var)) - 1):
+                self.analyzer.bind(var, Range.from_min_extent(imm(low, dtype_of(var)), imm(extent, dtype_of(var))))
+
     def wrote(self, buffer) -> None:
         """A mutable scalar has got another value."""
         self._versions.pop(buffer, None)
@@ -167,7 +187,11 @@ class ValueFacts:
     # -- questions ----------------------------------------------------------------------------------------------
     def proves(self, cond) -> bool:
         """True if `cond` surely holds here, as far as ranges and guards tell."""
-        return bool(self.analyzer.can_prove(self.now(cond)))
+        return cond if isinstance(cond, bool) else bool(self.analyzer.can_prove(self.now(cond)))
+
+    def simplify(self, e):
+        """`e` as far as ranges and guards simplify it; Python ints stay."""
+        return e if isinstance(e, int) else self.analyzer.simplify(e)
 
     def nonnegative(self, e) -> bool:
         """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""
@@ -205,30 +229,30 @@ class ValueFacts:
         return ([v >= low] if low > -_LARGEST else []) + ([v <= high] if high < _LARGEST else [])
 
     def _by_structure(self, e, low: int) -> bool:
-        at_least = self._at_least
         if isinstance(e, Var):
-            return e in self._values and at_least(self._values[e], low)
-        if isinstance(e, tirx.Cast):
-            source = dtype_of(e.value)
-            # Indices are no larger than int32; what is converted to less may wrap.
-            return source.startswith("int") and itemsize(dtype_of(e)) >= min(4, itemsize(source)) and at_least(e.value, low)
-        if isinstance(e, tirx.Min):
-            return at_least(e.a, low) and at_least(e.b, low)
-        if isinstance(e, tirx.Max):
-            return at_least(e.a, low) or at_least(e.b, low)
-        if isinstance(e, tirx.Select):
-            return at_least(e.true_value, low) and at_least(e.false_value, low)
-        if isinstance(e, tirx.Add):
-            return (at_least(e.a, low) and at_least(e.b, 0)) or (low > 0 and at_least(e.a, 0) and at_least(e.b, low))
-        if isinstance(e, tirx.Mul):
-            return at_least(e.a, low) and at_least(e.b, low)
-        if isinstance(e, tirx.FloorMod):
-            return low == 0 and at_least(e.b, 1)
-        if isinstance(e, tirx.FloorDiv):
-            return low == 0 and at_least(e.a, 0) and at_least(e.b, 1)
-        if isinstance(e, Call) and op_name(e) == "tirx.if_then_else":
-            return at_least(e.args[1], low) and at_least(e.args[2], low)
-        return isinstance(e, Call) and op_name(e) in _NEVER_NEGATIVE_CALLS and low == 0
+            return e in self._values and self._at_least(self._values[e], low)
+        if isinstance(e, Call):
+            if op_name(e) == "tirx.if_then_else":
+                return self._at_least(e.args[1], low) and self._at_least(e.args[2], low)
+            return op_name(e) in _NEVER_NEGATIVE_CALLS and low == 0
+        rule = _FROM_PARTS.get(type(e))
+        return rule is not None and rule(e, low, self._at_least)
+
+
+_FROM_PARTS = {
+    # Indices are no larger than int32; what is converted to less may wrap.
+    tirx.Cast: lambda e, low, at: (
+        dtype_of(e.value).startswith("int") and itemsize(dtype_of(e)) >= min(4, itemsize(dtype_of(e.value))) and at(e.value, low)
+    ),
+    tirx.Min: lambda e, low, at: at(e.a, low) and at(e.b, low),
+    tirx.Max: lambda e, low, at: at(e.a, low) or at(e.b, low),
+    tirx.Select: lambda e, low, at: at(e.true_value, low) and at(e.false_value, low),
+    tirx.Add: lambda e, low, at: (at(e.a, low) and at(e.b, 0)) or (low > 0 and at(e.a, 0) and at(e.b, low)),
+    tirx.Mul: lambda e, low, at: at(e.a, low) and at(e.b, low),
+    tirx.FloorMod: lambda e, low, at: low == 0 and at(e.b, 1),
+    tirx.FloorDiv: lambda e, low, at: low == 0 and at(e.a, 0) and at(e.b, 1),
+}
+"""Whether `e >= low`, low 0 or 1, follows from its parts: ``at(part, n)`` tells whether a part is at least n."""
 
 
 def _size(e) -> int:

@@ -7,7 +7,7 @@ joined groups is a legal division if every statement then works on its half alon
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...errors import UnsupportedConstruct
 from ...ir import (
@@ -117,52 +117,84 @@ class _Accesses:
         self.indirect |= any(scope_of(x.source) != "local.var" for i in indices for x in loads_in(i))
 
 
+@dataclass(frozen=True)
+class _Division:
+    """A choice of what is divided: the roots `chosen` among the nodes of `groups`. `sizes`: extents of the divided dimensions, by root."""
+
+    groups: _Groups
+    chosen: frozenset
+    sizes: dict = field(default_factory=dict)
+
+    def __contains__(self, node) -> bool:
+        return self.groups.find(node) in self.chosen
+
+    def dims(self, buffer) -> list[int]:
+        """The divided dimensions of a buffer."""
+        return [d for d in range(len(buffer.ty.shape)) if (buffer, d) in self]
+
+
 def find_split(body: Stmt) -> SplitPlan | None:
     """A legal division of the vector work below `body`, or None."""
-    if any(is_parallel(s) and any(is_output(x) for x in statements(s)) for s in statements(body)):
-        return None  # an undivided nest runs on both cores and would print twice
-    if any(is_parallel(s) and any(is_atomic(x) for x in statements(s)) for s in statements(body)):
-        return None  # Its transfers are element by element, in the order of the iterations.
-    groups, facts = _Groups(), []
-    for s in vector_statements(body):
-        if is_parallel(s):
-            acc = _Accesses(s)
-            facts.append((s, acc))
-            for buffer, indices in acc.reads + acc.writes:
-                for d, i in enumerate(indices):
-                    if isinstance(i, Var) and i in acc.vars:
-                        groups.join((buffer, d), i)
-        elif is_op(s, COPY) or _whole_dimension(s) is not None:
-            facts.append((s, None))
-            src, dst = s.value.args[:2]
-            if is_ub(src.source) and is_ub(dst.source):
-                reduced = int(s.value.attrs["dim"]) if is_op(s, REDUCE) else None
-                alike = not is_op(s, COPY, REDUCE)  # Scans and sorts have the same dimensions on both sides.
-                pairs = list(enumerate(range(len(src.region)))) if alike else _pairs(src, dst, reduced)
-                for a, b in pairs:
-                    groups.join((src.source, a), (dst.source, b))
-        else:
-            facts.append((s, None))
+    for s in statements(body):
+        # An undivided nest runs on both cores and would print twice; atomic transfers are element by element, in the order of iterations.
+        if is_parallel(s) and any(is_output(x) or is_atomic(x) for x in statements(s)):
+            return None
+    groups, facts = _joined_by_statements(body)
     conflicts = GlobalConflicts(body, copy_dims)
     _refuse_shared_scalars(conflicts)
     for a, b in conflicts.joined():
         groups.join(a, b)
     buffers = _ub_buffers(facts)
-    chosen: set = set()
+    division = _most_divided(groups, facts, buffers)
+    # The divisions of several groups may only together be one of a tensor.
+    if not division.chosen or not conflicts.legal(division.__contains__):
+        return None
+    if any(acc and acc.writes_gm and acc.writes and not any(v in division for v in acc.vars) for _, acc in facts):
+        return None  # The tile is needed on both cores, and only one may store the elements.
+    return _plan(facts, division, buffers)
+
+
+def _joined_by_statements(body: Stmt) -> tuple[_Groups, list]:
+    """What statements divide together, and (statement, its accesses or None unless it is a nest) for all vector statements."""
+    groups, facts = _Groups(), []
+    for s in vector_statements(body):
+        if not is_parallel(s):
+            facts.append((s, None))
+            if is_op(s, COPY) or _whole_dimension(s) is not None:
+                _join_operands(groups, s)
+            continue
+        acc = _Accesses(s)
+        facts.append((s, acc))
+        for buffer, indices in acc.reads + acc.writes:
+            for d, i in enumerate(indices):
+                if isinstance(i, Var) and i in acc.vars:
+                    groups.join((buffer, d), i)
+    return groups, facts
+
+
+def _join_operands(groups: _Groups, s: Stmt) -> None:
+    """Dimensions of source and destination of a tile op that correspond are divided together."""
+    src, dst = s.value.args[:2]
+    if is_ub(src.source) and is_ub(dst.source):
+        reduced = int(s.value.attrs["dim"]) if is_op(s, REDUCE) else None
+        alike = not is_op(s, COPY, REDUCE)  # Scans and sorts have the same dimensions on both sides.
+        pairs = list(enumerate(range(len(src.region)))) if alike else _pairs(src, dst, reduced)
+        for a, b in pairs:
+            groups.join((src.source, a), (dst.source, b))
+
+
+def _most_divided(groups: _Groups, facts, buffers) -> _Division:
+    """One dimension of every buffer, as far as that is legal."""
+    division = _Division(groups, frozenset())
     for buffer in buffers:
-        if any(groups.find((buffer, d)) in chosen for d in range(len(buffer.ty.shape))):
+        if division.dims(buffer):
             continue
         for d in range(len(buffer.ty.shape)):
-            root = groups.find((buffer, d))
-            if const_int(buffer.ty.shape[d]) > 1 and _legal(facts, groups, chosen | {root}, buffers):
-                chosen.add(root)
+            more = _Division(groups, division.chosen | {groups.find((buffer, d))})
+            if const_int(buffer.ty.shape[d]) > 1 and _legal(facts, more, buffers):
+                division = more
                 break
-    # The divisions of several groups may only together be one of a tensor.
-    if not chosen or not conflicts.legal(lambda node: groups.find(node) in chosen):
-        return None
-    if any(acc and acc.writes_gm and acc.writes and not any(groups.find(v) in chosen for v in acc.vars) for _, acc in facts):
-        return None  # The tile is needed on both cores, and only one may store the elements.
-    return _plan(facts, groups, chosen, buffers)
+    return division
 
 
 def _refuse_shared_scalars(conflicts: GlobalConflicts) -> None:
@@ -198,66 +230,71 @@ def _ub_buffers(facts) -> list:
     return sorted(seen, key=lambda b: -len(b.ty.shape))
 
 
-def _split_dims(buffer, groups, chosen) -> list[int]:
-    return [d for d in range(len(buffer.ty.shape)) if groups.find((buffer, d)) in chosen]
-
-
-def _legal(facts, groups, chosen, buffers) -> bool:
+def _legal(facts, division: _Division, buffers) -> bool:
     sizes: dict = {}
     for b in buffers:
-        dims = _split_dims(b, groups, chosen)
+        dims = division.dims(b)
         if len(dims) > 1:
             return False
         for d in dims:
-            if sizes.setdefault(groups.find((b, d)), const_int(b.ty.shape[d])) != const_int(b.ty.shape[d]):
+            if sizes.setdefault(division.groups.find((b, d)), const_int(b.ty.shape[d])) != const_int(b.ty.shape[d]):
                 return False
-    return all(_legal_statement(s, acc, groups, chosen, sizes) for s, acc in facts)
+    division = replace(division, sizes=sizes)
+    return all(_legal_statement(s, division) if acc is None else _legal_nest(acc, division) for s, acc in facts)
 
 
-def _legal_statement(s, acc, groups, chosen, sizes) -> bool:
-    if acc is not None:
-        split_vars = [v for v in acc.vars if groups.find(v) in chosen]
-        if len(split_vars) > 1 or any(acc.vars[v] != sizes.get(groups.find(v)) for v in split_vars):
-            return False
-        uneven = [v for v in split_vars if acc.vars[v] % VECTOR_CORES_PER_BLOCK]
-        # The second core has a row that is nobody's: what it holds may not choose an element, nor go to GM.
-        if uneven and (acc.writes_gm or acc.indirect):
-            return False
-        for buffer, indices in acc.reads + acc.writes:
-            dims = _split_dims(buffer, groups, chosen)
-            for d in dims:
-                if not (isinstance(indices[d], Var) and indices[d] in split_vars):
-                    return False
-            if any(not _holds_one_more(buffer, d, i, uneven, acc.vars) for d, i in enumerate(indices) if d not in dims):
+def _legal_nest(acc: _Accesses, division: _Division) -> bool:
+    split_vars = [v for v in acc.vars if v in division]
+    if len(split_vars) > 1 or any(acc.vars[v] != division.sizes.get(division.groups.find(v)) for v in split_vars):
+        return False
+    uneven = [v for v in split_vars if acc.vars[v] % VECTOR_CORES_PER_BLOCK]
+    # The second core has a row that is nobody's: what it holds may not choose an element, nor go to GM.
+    if uneven and (acc.writes_gm or acc.indirect):
+        return False
+    for buffer, indices in acc.reads + acc.writes:
+        dims = division.dims(buffer)
+        for d in dims:
+            if not (isinstance(indices[d], Var) and indices[d] in split_vars):
                 return False
-        divided = [bool(_split_dims(b, groups, chosen)) for b, _ in acc.writes]
-        if split_vars:
-            return all(divided)
-        return not any(divided) and not any(_split_dims(b, groups, chosen) for b, _ in acc.reads)
+        if any(not _holds_one_more(buffer, d, i, uneven, acc.vars) for d, i in enumerate(indices) if d not in dims):
+            return False
+    divided = [bool(division.dims(b)) for b, _ in acc.writes]
+    if split_vars:
+        return all(divided)
+    return not any(divided) and not any(division.dims(b) for b, _ in acc.reads)
+
+
+def _legal_statement(s: Stmt, division: _Division) -> bool:
+    """For a tile op, or what the scalar unit does."""
     if work_of(s) is None:
-        return not any(_split_dims(b, groups, chosen) for b in own_uses(s).all if is_ub(b))
+        return not any(division.dims(b) for b in own_uses(s).all if is_ub(b))
     # What says where a region begins, or is a number, is read element by element: on both cores.
     bounds = [e for a in s.value.args for e in ([y for r in a.region for y in (r.min, r.extent)] if isinstance(a, TensorRegion) else [a])]
-    if any(is_ub(x.source) and _split_dims(x.source, groups, chosen) for e in bounds for x in loads_in(e)):
+    if any(is_ub(x.source) and division.dims(x.source) for e in bounds for x in loads_in(e)):
         return False
     regions = [a for a in s.value.args if isinstance(a, TensorRegion) and is_ub(a.source)]
-    for r in regions:
-        for d in _split_dims(r.source, groups, chosen):
-            whole = const_int(r.region[d].min) == 0 and const_int(r.region[d].extent) == const_int(r.source.ty.shape[d])
-            if not whole:
-                return False
+    if not all(_spans(r, d) for r in regions for d in division.dims(r.source)):
+        return False
+    return _legal_operands(s, regions, division)
+
+
+def _spans(r: TensorRegion, d: int) -> bool:
+    """True if a region is all of dimension `d` of its tile."""
+    return const_int(r.region[d].min) == 0 and const_int(r.region[d].extent) == const_int(r.source.ty.shape[d])
+
+
+def _legal_operands(s: Stmt, regions: list[TensorRegion], division: _Division) -> bool:
+    """True if a tile op divides the `regions` in UB it works on together, none along a dimension it has to see as a whole."""
     if is_op(s, REDUCE):
         src, dst = s.value.args[:2]
-        dims = _split_dims(src.source, groups, chosen)
-        return _whole_dimension(s) not in dims and bool(dims) == bool(_split_dims(dst.source, groups, chosen))
+        dims = division.dims(src.source)
+        return _whole_dimension(s) not in dims and bool(dims) == bool(division.dims(dst.source))
     if _whole_dimension(s) is not None:
-        dims = [_split_dims(r.source, groups, chosen) for r in regions]
+        dims = [division.dims(r.source) for r in regions]
         return _whole_dimension(s) not in dims[0] and all(d == dims[0] for d in dims)
     if moved_regions(s) is not None and len(regions) == 2:
-        return all(
-            (a in _split_dims(regions[0].source, groups, chosen)) == (b in _split_dims(regions[1].source, groups, chosen))
-            for a, b in copy_dims(*regions)
-        )
+        src, dst = (division.dims(r.source) for r in regions)
+        return all((a in src) == (b in dst) for a, b in copy_dims(*regions))
     return is_op(s, FILL) or moved_regions(s) is not None
 
 
@@ -279,14 +316,14 @@ def _holds_one_more(buffer, d: int, index, uneven: list, extents: dict) -> bool:
     return None not in (first, size) and 0 <= first and first + span <= size
 
 
-def _plan(facts, groups, chosen, buffers) -> SplitPlan:
+def _plan(facts, division: _Division, buffers) -> SplitPlan:
     plan = SplitPlan()
     for b in buffers:
-        for d in _split_dims(b, groups, chosen):
+        for d in division.dims(b):
             plan.dims[b] = d
     for _, acc in facts:
         if acc is not None:
-            plan.nest_vars.update({v: n for v, n in acc.vars.items() if groups.find(v) in chosen})
+            plan.nest_vars.update({v: n for v, n in acc.vars.items() if v in division})
     return plan
 
 

@@ -1,4 +1,8 @@
-"""Integer index expressions as sums: constant + coefficient * variable, by structure, without a solver."""
+"""Integer index expressions as sums: constant + coefficient * variable, by structure, without a solver.
+
+Addresses are added up from these and written back as expressions, in the same order. `analysis/index/affine` says what the other linear
+forms are for.
+"""
 
 from __future__ import annotations
 

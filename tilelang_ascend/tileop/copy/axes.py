@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from ...analysis.index.value_facts import ValueFacts
 from ...errors import UnsupportedConstruct
-from ...ir import Evaluate, Stmt, const_int, if_then, imm, intrin, renew, seq, tirx
+from ...ir import Bind, Evaluate, Range, Stmt, const_int, if_then, imm, intrin, renew, seq, tirx
 from ...isa.sync import ATOMIC_DTYPES
 from ...tile.uses import is_atomic
 from ..base.atomic import set_atomic
-from ..base.state import LoweringState, Side
+from ..base.output import Output
+from ..base.placement import Placement, Side, Tile, temporary_tile
 
 
 @dataclass(frozen=True)
 class Copy:
-    """The statement being lowered and what it needs; `vector(stmt, versions)` lowers a `Parallel` nest or fill over view buffers."""
+    """The statement being lowered and what it needs. `vector(stmt, versions)` lowers a `Parallel` nest or fill over the views of tiles,
+    `versions`: tile -> version in use. `binds`: definitions of the variables its instructions use, which come in front of these."""
 
     stmt: Evaluate
-    state: LoweringState
+    placement: Placement
+    facts: ValueFacts
+    out: Output
     vector: object
+    binds: list = field(default_factory=list)
 
     @property
     def span(self):
         return self.stmt.span
+
+    def temporary(self, shape, dtype: str, name: str) -> Tile:
+        """A tile in UB for this statement."""
+        return temporary_tile(shape, dtype, name, self.placement.pitch_unit, self.out)
+
+    def variable(self, name: str, value, most):
+        """A variable for `value`, 0 <= value <= most."""
+        positive = self.facts.proves(value > 0)
+        var = tirx.Var(self.out.unique(name), "int32")
+        low = 1 if positive else 0
+        upper = const_int(most)
+        if upper is not None:
+            upper = max(low, min(upper, int(self.facts.analyzer.const_int_bound(value).max_value)))
+            self.facts.analyzer.bind(var, Range.from_min_extent(imm(low), imm(upper + 1 - low)))
+        elif positive:
+            self.facts.analyzer.bind(var, Range.from_min_extent(imm(1), imm(2**30)))
+        self.binds.append(Bind(var, value))
+        return var
 
     def store(self, transfer: Stmt, dtype: str) -> Stmt:
         """A transfer to GM of elements of `dtype`, inside the atomic mode the statement asks for."""
@@ -85,53 +109,53 @@ def pair_axes(gm: Side, tile: Side, c: Copy, first_column: bool = False) -> list
             )
         inside = first_column and g == pairs[-1][0]
         extent = tile.extents[t] if in_tile is None else gm.extents[g]
-        axes.append(clip(gm, g, t, extent, c.state, inside, tile.tile.shape[t] if tile.tile else extent))
+        axes.append(clip(gm, g, t, extent, c, inside, tile.tile.shape[t] if tile.tile else extent))
     return axes
 
 
-def clip(gm: Side, g: int, t: int, extent, state: LoweringState, starts_inside: bool = False, most=None) -> Axis:
+def clip(gm: Side, g: int, t: int, extent, c: Copy, starts_inside: bool = False, most=None) -> Axis:
     """Part of a dimension that lies inside the tensor. `starts_inside`: its first index is known to be at least 0; `most`: what
     `extent` cannot exceed, if it is not a constant."""
     most = extent if const_int(extent) is not None or most is None else most
-    low = gm.mins[g]
-    inside = state.simplify(gm.gm.shape[g] - low)
-    extent = state.simplify(extent)
-    starts_inside = starts_inside or state.facts.nonnegative(low)
+    low, facts = gm.mins[g], c.facts
+    inside = facts.simplify(gm.gm.shape[g] - low)
+    extent = facts.simplify(extent)
+    starts_inside = starts_inside or facts.nonnegative(low)
     # An extent only known at run time may be nothing at all: that needs the guard of a clipped transfer.
-    if starts_inside and state.proves(inside >= extent) and state.proves(_expr(extent) > 0):
+    if starts_inside and facts.proves(inside >= extent) and facts.proves(_expr(extent) > 0):
         return Axis(g, t, extent, extent)
     name = gm.gm.flat.name + ("_rows" if g < len(gm.mins) - 1 else "_cols")
     skip = 0
     if not starts_inside:
-        skip = _count(tirx.min(tirx.max(imm(0), imm(0) - low), _expr(extent)), f"{name}_before", most, state)
+        skip = _count(tirx.min(tirx.max(imm(0), imm(0) - low), _expr(extent)), f"{name}_before", most, c)
     end = tirx.min(_expr(extent), inside)
     # A region larger than the tensor is never whole: then there is no branch for that, whose rows would be negative distances apart.
     sizes = const_int(most) if not isinstance(most, int) else most, const_int(gm.gm.shape[g])
-    valid = _count(tirx.max(end - skip, imm(0)), name, most if None in sizes else min(sizes), state)
+    valid = _count(tirx.max(end - skip, imm(0)), name, most if None in sizes else min(sizes), c)
     return Axis(g, t, extent, valid, True, skip)
 
 
-def _count(value, name: str, extent, state: LoweringState):
-    """`value`, a number of elements, as a constant or an int32 variable."""
-    value = state.simplify(value)
+def _count(value, name: str, most, c: Copy):
+    """`value`, a number of at most `most` elements, as a constant or an int32 variable."""
+    value = c.facts.simplify(value)
     if const_int(value) is not None:
         return const_int(value)
     if str(value.ty.dtype) != "int32":
         value = tirx.Cast("int32", value)
-    return state.bind_value(name, value, extent)
+    return c.variable(name, value, most)
 
 
 def _expr(e):
     return imm(e) if isinstance(e, int) else e
 
 
-def fixed_in_bounds(gm: Side, axes: list[Axis], state: LoweringState) -> list:
+def fixed_in_bounds(gm: Side, axes: list[Axis], facts: ValueFacts) -> list:
     """Conditions under which the dimensions that are not copied along (extent 1) lie inside the tensor."""
     used = {a.gm for a in axes}
     conds = []
     for d, m in enumerate(gm.mins):
         if d not in used:
-            conds += [x for x in (m >= 0, m < gm.gm.shape[d]) if not state.proves(x)]
+            conds += [x for x in (m >= 0, m < gm.gm.shape[d]) if not facts.proves(x)]
     return conds
 
 
@@ -145,15 +169,15 @@ def guarded(conds: list, body: Stmt, span) -> Stmt:
     return if_then(cond, body, span=span)
 
 
-def non_empty(axes: list[Axis], state: LoweringState) -> list:
+def non_empty(axes: list[Axis], facts: ValueFacts) -> list:
     """Conditions under which a clipped transfer moves anything."""
-    return [a.valid > 0 for a in axes if a.clipped and not state.proves(a.valid > 0)]
+    return [a.valid > 0 for a in axes if a.clipped and not facts.proves(a.valid > 0)]
 
 
-def tail_condition(axes: list[Axis], conds: list, state: LoweringState):
+def tail_condition(axes: list[Axis], conds: list, facts: ValueFacts):
     """Condition under which a load leaves part of the tile untouched: an expression, True, or None if it never does."""
     clipped = [a for a in axes if a.clipped]
-    if any(const_int(a.valid) is not None and const_int(a.extent) is not None or state.proves(a.valid < a.extent) for a in clipped):
+    if any(const_int(a.valid) is not None and const_int(a.extent) is not None or facts.proves(a.valid < a.extent) for a in clipped):
         return True
     parts = [a.valid < a.extent for a in clipped] + [tirx.Not(c) for c in conds]
     if not parts:

@@ -7,6 +7,8 @@ because rows of NZ are made of 32-byte pieces counted from the first column that
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...analysis.index.safe_values import safe_values
 from ...analysis.index.value_facts import ValueFacts, facts_about, walk_with_facts
 from ...ir import (
@@ -29,7 +31,7 @@ from ...ir import (
 from ...tile.uses import moved_regions, on_chip
 from ..base.context import round_up
 from ..base.layout import ACCUMULATED_IN, BLOCK_BYTES, FRACTAL_ROWS, GmTensor, head
-from ..base.state import LoweringState, Side, Tile
+from ..base.placement import Side, Tile
 from .axes import Axis, Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
 
 MAX_ND2NZ_STRIDE = 65535
@@ -112,18 +114,18 @@ def _matrix_axes(gm: Side, tile: Side, c: Copy) -> list[Axis]:
 
 def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
     """GM -> L1 with conversion of the row-major matrix to NZ."""
-    state, tile = c.state, dst.tile
+    facts, tile = c.facts, dst.tile
     axes = _matrix_axes(src, dst, c)
     assert src.dtype == dst.dtype and len(axes) <= 2, "see load_obstacle"
-    conds = fixed_in_bounds(src, axes, state)
+    conds = fixed_in_bounds(src, axes, facts)
     row0 = dst.mins[-2] if len(dst.mins) > 1 else 0
-    tail = tail_condition(axes, conds, state)
+    tail = tail_condition(axes, conds, facts)
     height = axes[0].extent if len(axes) > 1 else 1
     # Rows of padding belong to the last row of the tile.
-    spare, last = tile.nz.rows_padded - tile.nz.rows, state.proves(row0 + height >= tile.nz.rows)
+    spare, last = tile.nz.rows_padded - tile.nz.rows, facts.proves(row0 + height >= tile.nz.rows)
     fill = fill_rows(tile, dst.version, row0, dst.mins[-1], height + (spare if last else 0), axes[-1].extent, c.span)
     padding = None
-    if dst.tile in state.zero_rows and spare and not last and not state.proves(row0 + height < tile.nz.rows):
+    if dst.tile in c.placement.zero_rows and spare and not last and not facts.proves(row0 + height < tile.nz.rows):
         # Whether the last row is among these is known at run time.
         padding = fill_rows(tile, dst.version, tile.nz.rows, dst.mins[-1], spare, axes[-1].extent, c.span)
 
@@ -131,11 +133,11 @@ def gm_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
         rows, cols = ([None] + axes)[-2:]
         pitch = src.gm.strides[rows.gm] if rows else cols.valid
         index, skip = _after_skip(src, rows)
-        source, count = src.gm.offset(index, state.analyzer), rows.valid if rows else 1
-        body = copy_rows(tile, dst.version, row0 + skip, dst.mins[-1], src.gm, source, count, cols.valid, pitch, state, c.span)
-        return guarded(conds + non_empty(axes, state), body, c.span)
+        moved = GmRows(src.gm, src.gm.offset(index, facts.analyzer), rows.valid if rows else 1, cols.valid, pitch)
+        body = copy_rows(moved, tile, dst.version, row0 + skip, dst.mins[-1], facts, c.span)
+        return guarded(conds + non_empty(axes, facts), body, c.span)
 
-    always_fill = dst.tile in state.zero_rows and (spare and last or tile.nz.single_column)
+    always_fill = dst.tile in c.placement.zero_rows and (spare and last or tile.nz.single_column)
     return seq(padding, tail_or_whole(tail, fill, transfer, axes, conds, bool(always_fill), c))
 
 
@@ -169,19 +171,30 @@ def fill_rows(tile: Tile, version, row, col, rows, cols, span, value=0) -> Stmt:
     return fill(row, groups, rows, nz.rows_padded - rows)
 
 
-def copy_rows(tile: Tile, version, row, col, gm: GmTensor, source, rows, cols, pitch, state: LoweringState, span) -> Stmt:
-    """`rows` rows of `cols` elements, `pitch` elements apart in GM from element `source` on, to a tile in L1 from (row, col) on.
+@dataclass(frozen=True)
+class GmRows:
+    """`rows` rows of `cols` elements in a GM tensor, from element `source` on and `pitch` elements apart."""
+
+    gm: GmTensor
+    source: object
+    rows: object
+    cols: object
+    pitch: object
+
+
+def copy_rows(moved: GmRows, tile: Tile, version, row, col, facts: ValueFacts, span) -> Stmt:
+    """Rows of a GM tensor to a tile in L1 from (row, col) on.
 
     As few Nd2Nz transfers as the layout allows, or one for each row where the pitch exceeds the parameter's 16 bits.
     """
-    nz = tile.nz
+    nz, rows, pitch = tile.nz, moved.rows, moved.pitch
 
     def transfer(i, count, step):
         return intrin(
             "copy_gm_to_l1_nd2nz",
-            head(tile.buffer, version, state.simplify(nz.offset(as_expr(row if i is None else row + i), as_expr(col)))),
-            head(gm.flat, None, source if i is None else source + i * pitch),
-            1, count, cols, 0, step, nz.group_rows, 1, 1,
+            head(tile.buffer, version, facts.simplify(nz.offset(as_expr(row if i is None else row + i), as_expr(col)))),
+            head(moved.gm.flat, None, moved.source if i is None else moved.source + i * pitch),
+            1, count, moved.cols, 0, step, nz.group_rows, 1, 1,
             span=span,
         )  # fmt: skip
 
@@ -191,12 +204,12 @@ def copy_rows(tile: Tile, version, row, col, gm: GmTensor, source, rows, cols, p
         block = tirx.Var("row_block", "int32")
         whole = const_int(rows) is not None and const_int(rows) % FRACTAL_ROWS == 0
         count = FRACTAL_ROWS if whole else tirx.min(imm(FRACTAL_ROWS), rows - block * FRACTAL_ROWS)
-        blocks = state.simplify(tirx.floordiv(as_expr(rows) + (FRACTAL_ROWS - 1), imm(FRACTAL_ROWS)))
+        blocks = facts.simplify(tirx.floordiv(as_expr(rows) + (FRACTAL_ROWS - 1), imm(FRACTAL_ROWS)))
         return loop(block, blocks, transfer(block * FRACTAL_ROWS, count, step), span=span)
 
     i = tirx.Var("row", "int32")
     by_row = loop(i, rows, transfer(i, 1, nz.cols), span=span)
-    if nz.by_rows and not state.proves(tirx.EQ(tirx.floormod(as_expr(row), imm(FRACTAL_ROWS)), imm(0))):
+    if nz.by_rows and not facts.proves(tirx.EQ(tirx.floormod(as_expr(row), imm(FRACTAL_ROWS)), imm(0))):
         return by_row
     known = const_int(pitch)
     if known is not None:
@@ -206,7 +219,7 @@ def copy_rows(tile: Tile, version, row, col, gm: GmTensor, source, rows, cols, p
 
 def l0c_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
     """L0C -> GM through the fix-pipe: NZ to row-major, with conversion of the accumulator."""
-    state, tile = c.state, src.tile
+    facts, tile = c.facts, src.tile
     quant = FIXPIPE_QUANT[src.dtype, dst.dtype]
     axes = _matrix_axes(dst, src, c)
     assert len(axes) <= 2, "see store_obstacle"
@@ -215,16 +228,16 @@ def l0c_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
     row_pitch = dst.gm.strides[rows.gm] if rows else cols.valid
     row0 = src.mins[-2] if len(src.mins) > 1 else 0
     index, skip = _after_skip(dst, rows)
-    offset = state.simplify(tile.nz.offset(row0 + skip, src.mins[-1]))
+    offset = facts.simplify(tile.nz.offset(row0 + skip, src.mins[-1]))
     store = intrin(
         "fixpipe_to_gm",
-        head(dst.gm.flat, None, dst.gm.offset(index, state.analyzer)),
+        head(dst.gm.flat, None, dst.gm.offset(index, facts.analyzer)),
         head(tile.buffer, src.version, offset),
         cols.valid, m_size, tile.nz.rows_padded, _int32(row_pitch), 0,
         span=c.span,
         quant=quant,
     )  # fmt: skip
-    return guarded(fixed_in_bounds(dst, axes, state) + non_empty(axes, state), c.store(store, dst.dtype), c.span)
+    return guarded(fixed_in_bounds(dst, axes, facts) + non_empty(axes, facts), c.store(store, dst.dtype), c.span)
 
 
 def l0c_to_l1(src: Side, dst: Side, c: Copy) -> Stmt:
@@ -248,4 +261,4 @@ def _int32(e):
     return tirx.Cast("int32", e)
 
 
-__all__ = ["copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "stays_in_nz"]
+__all__ = ["GmRows", "copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "stays_in_nz"]

@@ -7,17 +7,17 @@ filled with zeros first where a clipped load leaves part of it untouched.
 from __future__ import annotations
 
 from ...errors import UnsupportedConstruct
-from ...ir import Evaluate, Stmt, seq
+from ...ir import Stmt, seq
 from ...tile.uses import moved_regions
-from ..base.state import LoweringState
 from .axes import Copy
 from .cube import gm_to_l1, l0c_to_gm, l0c_to_l1
 from .ub import gm_to_gm, gm_to_ub, ub_to_gm, ub_to_ub
 
 
-def lower_copy(s: Evaluate, state: LoweringState, vector) -> Stmt:
-    """Lower `tl.copy(src, dst)` or the tile form of `tl.atomic_*`. `vector(stmt, versions)` lowers a nest or fill over view buffers."""
-    src, dst = (state.side(x) for x in moved_regions(s))
+def lower_copy(c: Copy) -> Stmt:
+    """Lower `tl.copy(src, dst)` or the tile form of `tl.atomic_*`."""
+    s = c.stmt
+    src, dst = (c.placement.side(x) for x in moved_regions(s))
     key = (src.scope, dst.scope)
     routes = {
         ("global", "shared.l1"): gm_to_l1,
@@ -30,10 +30,10 @@ def lower_copy(s: Evaluate, state: LoweringState, vector) -> Stmt:
     }
     if key not in routes:
         raise UnsupportedConstruct(
-            f"no transfer from {key[0]} to {key[1]} on {state.chip.name}", at=s.span, hint="copy through global memory"
+            f"no transfer from {key[0]} to {key[1]} on {c.placement.chip.name}", at=s.span, hint="copy through global memory"
         )
-    body = routes[key](src, dst, Copy(s, state, vector))
-    return seq(state.take_binds(), body)
+    body = routes[key](src, dst, c)
+    return seq(c.binds, body)
 
 
 __all__ = ["lower_copy"]

@@ -10,7 +10,7 @@ from ...ir import Stmt, const_int, imm, intrin, itemsize, loop, reinterpret, tir
 from ...isa import lookup
 from ..base.context import round_up
 from ..base.layout import BLOCK_BYTES, head
-from ..base.state import Side
+from ..base.placement import Side
 from .axes import Axis, Copy, guarded
 
 ZEROS = "int16"
@@ -38,10 +38,10 @@ def fill_behind(gm: Side, ub: Side, axes: list[Axis], c: Copy) -> Stmt | None:
         """A run of the region: `at` gives the indices along some axes."""
         index = [m + at[d] if d in at else m for d, m in enumerate(ub.mins)]
         offset = sum((i * n for i, n in zip(index, strides)), imm(0)) + column
-        return reinterpret(head(ub.tile.buffer, ub.version, c.state.simplify(offset)), dtype)
+        return reinterpret(head(ub.tile.buffer, ub.version, c.facts.simplify(offset)), dtype)
 
     def run(at: dict, column, count) -> Stmt:
-        count = c.state.simplify(tirx.floordiv(count * itemsize(ub.dtype), imm(itemsize(dtype))))
+        count = c.facts.simplify(tirx.floordiv(count * itemsize(ub.dtype), imm(itemsize(dtype))))
         return intrin("duplicate", place(at, column), imm(gm.gm.outside, dtype), count, span=c.span)
 
     def behind(at: dict) -> Stmt:
@@ -76,7 +76,7 @@ def _along(axis: Axis | None, count, body, c: Copy) -> Stmt:
 
 def _filled_as(gm: Side, c: Copy) -> str | None:
     """The dtype in which Duplicate writes what the outside of a tensor reads as."""
-    if gm.dtype in lookup("duplicate").dtypes(c.state.chip.generation):
+    if gm.dtype in lookup("duplicate").dtypes(c.placement.chip.generation):
         return gm.dtype
     return ZEROS if gm.gm.outside == 0 else None
 

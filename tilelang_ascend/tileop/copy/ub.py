@@ -7,6 +7,9 @@ which travel as rows of one element.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
+from ...analysis.index.value_facts import ValueFacts
 from ...ir import (
     BufferLoad,
     BufferStore,
@@ -25,7 +28,7 @@ from ...tile import tile_op
 from ...tile.uses import is_atomic
 from ..base.context import round_up
 from ..base.layout import BLOCK_BYTES, head
-from ..base.state import LoweringState, Side
+from ..base.placement import Side
 from .axes import Axis, Copy, clip, fixed_in_bounds, guarded, non_empty, pair_axes, tail_condition, tail_or_whole
 from .tails import fill_behind
 
@@ -37,19 +40,19 @@ SPREAD_ROWS = 512
 def gm_to_ub(src: Side, dst: Side, c: Copy, whole_blocks: bool = False) -> Stmt:
     """GM -> UB; a tile of another dtype is loaded as it is and converted by the vector unit. `whole_blocks`: nothing but the region
     counts in the blocks of the tile it starts and ends in."""
-    if src.dtype != dst.dtype or not (whole_blocks or starts_aligned(dst, c.state) and ends_aligned(dst, c.state)):
+    if src.dtype != dst.dtype or not (whole_blocks or starts_aligned(dst, c.facts) and ends_aligned(dst, c.facts)):
         raw = _temporary(dst, src.dtype, "raw", c)
         return seq(gm_to_ub(src, raw, c, whole_blocks=True), convert(raw, dst, c))
-    state = c.state
+    facts = c.facts
     axes = pair_axes(src, dst, c)
     if const_int(src.gm.strides[axes[-1].gm]) != 1 and not one_element_rows(dst, axes):
         return _spread(src, dst, axes, c, load=True)
-    conds = fixed_in_bounds(src, axes, state)
-    tail = tail_condition(axes, conds, state)
+    conds = fixed_in_bounds(src, axes, facts)
+    tail = tail_condition(axes, conds, facts)
 
     def transfer(axes, conds):
         clipped = bool(conds) or any(a.clipped for a in axes)
-        return guarded(conds + non_empty(axes, state), _bursts(src, dst, axes, c, load=True, pad=clipped), c.span)
+        return guarded(conds + non_empty(axes, facts), _bursts(src, dst, axes, c, load=True, pad=clipped), c.span)
 
     behind = fill_behind(src, dst, axes, c) if tail is not None and not conds else None
     if behind is None:
@@ -59,17 +62,17 @@ def gm_to_ub(src: Side, dst: Side, c: Copy, whole_blocks: bool = False) -> Stmt:
 
 def ub_to_gm(src: Side, dst: Side, c: Copy) -> Stmt:
     """UB -> GM, converted first if the dtypes differ."""
-    state = c.state
+    facts = c.facts
     axes = pair_axes(dst, src, c)
     if src.dtype == dst.dtype and not one_element_rows(src, axes):
         # Elements cut off in front would move the start of a row inside its block.
         shifted = not isinstance(axes[-1].skip, int) or axes[-1].skip % (BLOCK_BYTES // itemsize(src.dtype))
         if shifted or const_int(dst.gm.strides[axes[-1].gm]) != 1:
             return _spread(dst, src, axes, c, load=False)
-    if src.dtype != dst.dtype or not starts_aligned(src, state):
+    if src.dtype != dst.dtype or not starts_aligned(src, facts):
         raw = _temporary(src, dst.dtype, "out", c)
         return seq(convert(src, raw, c), ub_to_gm(raw, dst, c))
-    conds = fixed_in_bounds(dst, axes, state) + non_empty(axes, state)
+    conds = fixed_in_bounds(dst, axes, facts) + non_empty(axes, facts)
     return guarded(conds, c.store(_bursts(dst, src, axes, c, load=False, pad=False), dst.dtype), c.span)
 
 
@@ -94,21 +97,21 @@ def one_element_rows(ub: Side, axes: list[Axis]) -> bool:
     return ub.tile.strides[axes[-1].tile] != 1
 
 
-def starts_aligned(side: Side, state: LoweringState) -> bool:
+def starts_aligned(side: Side, facts: ValueFacts) -> bool:
     """True if rows of a tile region surely start at a multiple of 32 bytes."""
     unit, first = BLOCK_BYTES // itemsize(side.dtype), side.mins[-1]
     if const_int(first) is not None:
         return const_int(first) % unit == 0
-    return state.proves(tirx.EQ(tirx.floormod(first, imm(unit)), imm(0)))
+    return facts.proves(tirx.EQ(tirx.floormod(first, imm(unit)), imm(0)))
 
 
-def ends_aligned(side: Side, state: LoweringState) -> bool:
+def ends_aligned(side: Side, facts: ValueFacts) -> bool:
     """True if a load may fill the last 32-byte block of a row: it is complete, or the rest of it is the padding of the row."""
     unit = BLOCK_BYTES // itemsize(side.dtype)
-    end = state.simplify(side.mins[-1] + side.extents[-1])
-    if state.proves(tirx.EQ(_expr(end), imm(side.tile.shape[-1]))):
+    end = facts.simplify(side.mins[-1] + side.extents[-1])
+    if facts.proves(tirx.EQ(_expr(end), imm(side.tile.shape[-1]))):
         return True
-    return state.proves(tirx.EQ(tirx.floormod(_expr(end), imm(unit)), imm(0)))
+    return facts.proves(tirx.EQ(tirx.floormod(_expr(end), imm(unit)), imm(0)))
 
 
 def _temporary(like: Side, dtype: str, what: str, c: Copy) -> Side:
@@ -120,16 +123,16 @@ def _temporary(like: Side, dtype: str, what: str, c: Copy) -> Side:
     if None in sizes:
         c.refuse("this copy passes through a tile and needs constant extents", "copy whole tiles")
     name = f"{like.tile.buffer.name if like.tile else like.gm.flat.name}_{what}"
-    return Side(c.state.temp_tile(sizes, dtype, name), None, imm(0), [imm(0)] * len(sizes), extents, dtype)
+    return Side(c.temporary(sizes, dtype, name), None, imm(0), [imm(0)] * len(sizes), extents, dtype)
 
 
 def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
     """A copy along a dimension that is not contiguous in GM (or starts inside a block): each element is a row of its own."""
-    state, last = c.state, axes[-1]
+    facts, last = c.facts, axes[-1]
     n = const_int(last.extent)
     most = ub.tile.shape[last.tile] if n is None else n
     rows = min(most, SPREAD_ROWS)
-    tile = state.temp_tile([rows, 1], ub.dtype, f"{ub.tile.buffer.name}_rows")
+    tile = c.temporary([rows, 1], ub.dtype, f"{ub.tile.buffer.name}_rows")
     loops = [(tirx.Var(f"i{a.gm}", "int32"), a) for a in axes[:-1]]
     chunk = tirx.Var("part", "int32")
     first = chunk * rows if most > rows else imm(0)
@@ -139,10 +142,10 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
     gm_mins, ub_mins, ub_extents = list(gm.mins), list(ub.mins), [1] * len(ub.mins)
     trips = -(-most // rows) if n is not None else tirx.floordiv(last.extent + (rows - 1), imm(rows))
     for v, a in loops:
-        state.bind_range(v, a.valid if isinstance(a.valid, int) else a.extent)
+        facts.bind_range(v, a.valid if isinstance(a.valid, int) else a.extent)
         gm_mins[a.gm], ub_mins[a.tile] = gm_mins[a.gm] + a.skip + v, ub_mins[a.tile] + a.skip + v
     gm_mins[last.gm], ub_mins[last.tile], ub_extents[last.tile] = gm_mins[last.gm] + first, ub_mins[last.tile] + first, count
-    state.bind_range(chunk, imm(trips) if isinstance(trips, int) else trips)
+    facts.bind_range(chunk, imm(trips) if isinstance(trips, int) else trips)
     if again and n % rows:
         # The last part is as long as the others and overlaps the one before it.
         back = tirx.min(first, imm(n - rows))
@@ -150,38 +153,37 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
     near = Side(ub.tile, None, ub.version, ub_mins, ub_extents, ub.dtype)
     rows_side = Side(tile, None, imm(0), [imm(0), imm(0)], [count, 1], ub.dtype)
     far = Side(None, gm.gm, None, gm_mins, [count if d == last.gm else 1 for d in range(len(gm_mins))], gm.dtype)
-    outer, state.binds = state.binds, []
-    part = _spread_part(far, rows_side, last, c, load)
-    inner, state.binds = state.binds, outer
+    inner = replace(c, binds=[])
+    part = _spread_part(far, rows_side, last, inner, load)
     moved = convert(rows_side, near, c) if load else convert(near, rows_side, c)
-    body = seq(inner, part, moved) if load else seq(moved, inner, part)
+    body = seq(inner.binds, part, moved) if load else seq(moved, inner.binds, part)
     if most > rows:
         body = loop(chunk, trips, body, span=c.span)
     for v, a in reversed(loops):
         body = loop(v, a.valid, body, span=c.span)
     if not load:
-        return guarded(non_empty(axes[:-1], state), body, c.span)
+        return guarded(non_empty(axes[:-1], facts), body, c.span)
     return seq(_outside(gm, ub, c) if any(a.clipped for a in axes[:-1]) else None, body)
 
 
 def _spread_part(gm: Side, tile: Side, last: Axis, c: Copy, load: bool) -> Stmt:
     """One transfer of rows of one element."""
-
-    state = c.state
-    axis = clip(gm, last.gm, 0, tile.extents[0], state, most=tile.tile.shape[0])
-    conds = fixed_in_bounds(gm, [axis], state)
+    facts = c.facts
+    axis = clip(gm, last.gm, 0, tile.extents[0], c, most=tile.tile.shape[0])
+    conds = fixed_in_bounds(gm, [axis], facts)
     pitch = gm.gm.strides[last.gm]
 
     def transfer(axes, conds):
         (a,) = axes
         index = list(gm.mins)
         index[last.gm] = index[last.gm] + a.skip
-        burst = _burst(gm, tile, index, [a.skip, imm(0)], a.valid, 1, pitch, tile.tile.strides[0], 0, c, load, pad=load)
-        return guarded(conds + non_empty(axes, state), burst if load else c.store(burst, gm.dtype), c.span)
+        rows = _Rows(index, [a.skip, imm(0)], a.valid, 1, pitch, tile.tile.strides[0])
+        burst = _burst(gm, tile, rows, c, load, pad=load)
+        return guarded(conds + non_empty(axes, facts), burst if load else c.store(burst, gm.dtype), c.span)
 
     if not load:
         return transfer([axis], conds)
-    tail = tail_condition([axis], conds, state)
+    tail = tail_condition([axis], conds, facts)
     return tail_or_whole(tail, _outside(gm, tile, c) if tail is not None else None, transfer, [axis], conds, False, c)
 
 
@@ -211,33 +213,48 @@ def _bursts(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool, pad: bool
     dense = rows and cols and const_int(gm_pitch) == ub_pitch == const_int(cols.extent) and not cols.clipped
     if dense:
         count, length, gm_pitch, ub_pitch = 1, count * length, 0, 0
-    body = _burst(gm, ub, gm_index, ub_index, count, length, gm_pitch, ub_pitch, left, c, load, pad)
+    body = _burst(gm, ub, _Rows(gm_index, ub_index, count, length, gm_pitch, ub_pitch, left), c, load, pad)
     for v, extent in reversed(loops):
         body = loop(v, extent, body, span=c.span)
     return body
 
 
-def _burst(gm: Side, ub: Side, gm_index, ub_index, count, length, gm_pitch, ub_pitch, left, c: Copy, load: bool, pad: bool) -> Stmt:
-    """One DataCopyPad, cut where the row count exceeds its limit. `left`: zeros in front of each row, less than a block."""
-    state, size = c.state, itemsize(gm.dtype)
-    gm_offset = gm.gm.offset(gm_index, state.analyzer)
-    ub_offset = sum((i * s for i, s in zip(ub_index, ub.tile.strides)), imm(0))
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a transfer: indices of the first one on both sides, how many there are, elements of each, and how many elements apart they
+    begin. `left`: zeros in front of each, less than a block."""
+
+    gm_index: list
+    ub_index: list
+    count: object
+    length: object
+    gm_pitch: object
+    ub_pitch: object
+    left: object = 0
+
+
+def _burst(gm: Side, ub: Side, rows: _Rows, c: Copy, load: bool, pad: bool) -> Stmt:
+    """One DataCopyPad, cut where the row count exceeds its limit."""
+    facts, size = c.facts, itemsize(gm.dtype)
+    count, length, gm_pitch, ub_pitch, left = rows.count, rows.length, rows.gm_pitch, rows.ub_pitch, rows.left
+    gm_offset = gm.gm.offset(rows.gm_index, facts.analyzer)
+    ub_offset = sum((i * s for i, s in zip(rows.ub_index, ub.tile.strides)), imm(0))
     nbytes = length * size
     filled = _round_up(left * size + nbytes)
     one_row = const_int(count) == 1
-    gm_gap = 0 if one_row else _int32(state.simplify((gm_pitch - length) * size))
-    ub_gap = 0 if one_row else state.simplify(_blocks(ub_pitch * size - filled))
+    gm_gap = 0 if one_row else _int32(facts.simplify((gm_pitch - length) * size))
+    ub_gap = 0 if one_row else facts.simplify(_blocks(ub_pitch * size - filled))
 
     def emit(first, n):
         far = gm_offset if const_int(first) == 0 else gm_offset + first * gm_pitch
         near = ub_offset if const_int(first) == 0 else ub_offset + first * ub_pitch
-        local, remote = head(ub.tile.buffer, ub.version, state.simplify(near)), head(gm.gm.flat, None, state.simplify(far))
+        local, remote = head(ub.tile.buffer, ub.version, facts.simplify(near)), head(gm.gm.flat, None, facts.simplify(far))
         if not load:
             return intrin("copy_ub_to_gm", remote, local, n, nbytes, ub_gap, gm_gap, span=c.span)
-        right = state.simplify(_per(filled - nbytes, size) - left) if pad else 0
+        right = facts.simplify(_per(filled - nbytes, size) - left) if pad else 0
         return intrin("copy_gm_to_ub", local, remote, n, nbytes, gm_gap, ub_gap, int(pad), left, right, _pad_value(gm, c) if pad else 0, span=c.span)
 
-    limit = const_int(count) if const_int(count) is not None else _upper_bound(count, state)
+    limit = const_int(count) if const_int(count) is not None else _upper_bound(count, facts)
     if limit is not None and limit <= MAX_BLOCK_COUNT:
         return emit(0, count)
     i = tirx.Var("rows", "int32")
@@ -270,16 +287,15 @@ def _int32(e):
     return tirx.Cast("int32", e)
 
 
-def _upper_bound(e, state: LoweringState) -> int | None:
-    bound = state.analyzer.const_int_bound(e).max_value
+def _upper_bound(e, facts: ValueFacts) -> int | None:
+    bound = facts.analyzer.const_int_bound(e).max_value
     return int(bound) if bound < 2**31 - 1 else None
 
 
 def _outside(src: Side, dst: Side, c: Copy) -> Stmt:
     """Fill the region of a tile a load is about to reach with what the outside of the tensor reads as."""
-    view = dst.tile.view
-    target = region(view, dst.mins, dst.extents)
-    return c.vector(tile_op("fill", target, imm(src.gm.outside, dst.dtype), span=c.span), {view: dst.version})
+    target = region(dst.tile.view, dst.mins, dst.extents)
+    return c.vector(tile_op("fill", target, imm(src.gm.outside, dst.dtype), span=c.span), {dst.tile: dst.version})
 
 
 def _pad_value(gm: Side, c: Copy):
@@ -301,12 +317,12 @@ def convert(src: Side, dst: Side, c: Copy) -> Stmt:
     src_index, dst_index = list(src.mins), list(dst.mins)
     for v, (a, b) in zip(variables, pairs):
         src_index[a], dst_index[b] = src_index[a] + v, dst_index[b] + v
-    value = BufferLoad(src.tile.view, [c.state.simplify(i) for i in src_index])
+    value = BufferLoad(src.tile.view, [c.facts.simplify(i) for i in src_index])
     if src.dtype != dst.dtype:
         value = tirx.Cast(dst.dtype, value)
-    body: Stmt = BufferStore(dst.tile.view, value, [c.state.simplify(i) for i in dst_index], span=c.span)
+    body: Stmt = BufferStore(dst.tile.view, value, [c.facts.simplify(i) for i in dst_index], span=c.span)
     body = parallel_nest([(v, _expr(dst.extents[b])) for v, (_, b) in zip(variables, pairs)], body, c.span)
-    return c.vector(body, {src.tile.view: src.version, dst.tile.view: dst.version})
+    return c.vector(body, {src.tile: src.version, dst.tile: dst.version})
 
 
 def _kept(side: Side) -> list[int]:

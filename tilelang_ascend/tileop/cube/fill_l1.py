@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...ir import Evaluate, FloatImm, Stmt, TensorRegion, as_expr, const_int, dtype_of, imm, itemsize, tirx
 from ..base.layout import BLOCK_BYTES, FRACTAL_ROWS
-from ..base.state import LoweringState
+from ..base.placement import Placement
 from ..copy.cube import fill_rows
 
 #: Types the instruction takes a number of; bytes are written in pairs, of others only zero is known.
@@ -45,10 +45,10 @@ def fill_obstacle(region: TensorRegion, value) -> str | None:
     return None
 
 
-def lower_fill_l1(s: Evaluate, state: LoweringState) -> Stmt:
+def lower_fill_l1(s: Evaluate, placement: Placement) -> Stmt:
     """Lower `tl.fill(dst region, value)` of a tile in L1."""
     region, value = s.value.args
-    dst = state.side(region)
+    dst = placement.side(region)
     tile, dtype, number = dst.tile, dst.dtype, fill_number(value)
     nz, size = tile.nz, itemsize(dtype)
     row = const_int(dst.mins[-2]) if len(dst.mins) > 1 else 0

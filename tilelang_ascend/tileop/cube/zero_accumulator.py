@@ -6,44 +6,46 @@ stride 0), and K is a single fractal, so this is a handful of instructions.
 
 from __future__ import annotations
 
+from ...analysis.index.value_facts import ValueFacts
 from ...ir import Evaluate, Stmt, const_int, imm, intrin, itemsize, reinterpret, seq
 from ..base.layout import BLOCK_BYTES, FRACTAL_BYTES, FRACTAL_ROWS, ceil_div, head
-from ..base.state import LoweringState, Side
+from ..base.output import Output
+from ..base.placement import Placement, Side
 from .gemm import check_fractals, divisor_at_most
 
 
-def lower_zero_accumulator(s: Evaluate, state: LoweringState) -> Stmt:
+def lower_zero_accumulator(s: Evaluate, placement: Placement, facts: ValueFacts, out: Output) -> Stmt:
     """Lower `tl.zero_accumulator(C)`; the region, of the version of the tile it names, becomes zero."""
-    c = state.side(s.value.args[0])
-    check_fractals(c, state, s, "T.clear")
+    c = placement.side(s.value.args[0])
+    check_fractals(c, facts, s, "T.clear")
     dtype = "int8" if c.dtype == "int32" else "float16"
     fractal = FRACTAL_BYTES // itemsize(dtype)
     runs, total = _runs(c)
-    mt = divisor_at_most(total, state.l0.room("a"))
+    mt = divisor_at_most(total, out.l0.room("a"))
     columns = total // mt
-    nt = divisor_at_most(columns, state.l0.room("b"))
-    rectangles = state.chip.generation == "3510"
+    nt = divisor_at_most(columns, out.l0.room("b"))
+    rectangles = placement.chip.generation == "3510"
     fractals = max(mt, nt) if rectangles else 1
     name = c.tile.buffer.name
-    zeros = state.declare([1, fractals * fractal], dtype, f"{name}_zeros", "shared.l1", s.span)
+    zeros = out.declare([1, fractals * fractal], dtype, f"{name}_zeros", "shared.l1", s.span)
     # The fill knows no 8-bit types; zero bytes are zero in any.
     filled = reinterpret(head(zeros, imm(0), 0), "int16")
-    out = [intrin("fill_l1", filled, 1, fractals * FRACTAL_BYTES // BLOCK_BYTES, 0, 0, span=s.span)]
-    sources, slot = [], state.l0.take()
+    stmts = [intrin("fill_l1", filled, 1, fractals * FRACTAL_BYTES // BLOCK_BYTES, 0, 0, span=s.span)]
+    sources, slot = [], out.l0.take()
     for side, count in (("a", mt), ("b", nt)):
-        state.l0.reserve(side, count, dtype)
-        heads = [state.l0.operand(side, slot, 0, dtype), head(zeros, imm(0), 0)]
+        out.l0.reserve(side, count, dtype)
+        heads = [out.l0.operand(side, slot, 0, dtype), head(zeros, imm(0), 0)]
         if rectangles:
-            out.append(intrin(f"load_l0{side}_v2", *heads, 0, 0, count, 1, fractals, count, 0, span=s.span))
+            stmts.append(intrin(f"load_l0{side}_v2", *heads, 0, 0, count, 1, fractals, count, 0, span=s.span))
         else:
-            out.append(intrin(f"load_l0{side}", *heads, 0, count, 0, 0, 0, span=s.span))
+            stmts.append(intrin(f"load_l0{side}", *heads, 0, count, 0, 0, 0, span=s.span))
         sources.append(heads[0])
     rows, cols, k = mt * FRACTAL_ROWS, nt * FRACTAL_ROWS, BLOCK_BYTES // itemsize(dtype)
     for first in runs:
         for i in range(columns // nt):
-            target = head(c.tile.buffer, c.version, state.simplify(first + i * rows * cols))
-            out.append(intrin("mmad", target, *sources, rows, cols, k, 0, 0, 1, span=s.span))
-    return seq(out)
+            target = head(c.tile.buffer, c.version, facts.simplify(first + i * rows * cols))
+            stmts.append(intrin("mmad", target, *sources, rows, cols, k, 0, 0, 1, span=s.span))
+    return seq(stmts)
 
 
 def _runs(c: Side) -> tuple[list, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir import BufferLoad, BufferStore, Evaluate, Stmt, Var, attrs_of, const_int, dtype_of, seq
+from ...ir import BufferLoad, BufferStore, Evaluate, Stmt, TensorRegion, Var, attrs_of, const_int, dtype_of, seq
 from ..base.context import VectorContext
 from ..base.unsupported import Unsupported
 from ..vector.fold.accumulate import Update, fold_dtype
@@ -29,11 +29,7 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
         raise Unsupported("the reduced region has a size known only at run time")
     axes = [Var(f"r{d}", "int32") for d in range(rank)]
     at = [r.min if n == 1 else r.min + v for r, n, v in zip(source.region, extents, axes)]
-    kept = range(rank) if len(target.region) == rank else [d for d in range(rank) if d != dim]
-    if len(kept) == len(target.region):
-        to = [r.min if d == dim or extents[d] == 1 else r.min + axes[d] for r, d in zip(target.region, kept)]
-    else:
-        to = [r.min for r in target.region]
+    to = _result_index(target, dim, axes, extents)
     clear = bool(int(attrs.get("clear", 1)))
     result, carrier = dtype_of(target.source), carrier_of(source.source, target.source, kind, clear)
     if not clear and is_float(dtype_of(source.source)) and not is_float(carrier) and kind not in BOOLEAN:
@@ -58,6 +54,15 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
     store = BufferStore(target.source, BufferLoad(target.source, to), to, span=s.span)
     block.fold(store, place, value, old, Update(operation, None), missing, lambda n: block.as_stored(flip(n), result))
     return block.emit()
+
+
+def _result_index(target: TensorRegion, dim: int, axes: list, extents: tuple) -> list:
+    """Where the result of the lanes at `axes` of a source of `extents` goes, reduced along `dim`: the target keeps that dimension, or not."""
+    rank = len(axes)
+    kept = range(rank) if len(target.region) == rank else [d for d in range(rank) if d != dim]
+    if len(kept) != len(target.region):
+        return [r.min for r in target.region]
+    return [r.min if d == dim or extents[d] == 1 else r.min + axes[d] for r, d in zip(target.region, kept)]
 
 
 __all__ = ["reduce_nest"]

@@ -14,7 +14,6 @@ from ..vector.graph.convert import convert
 from ..vector.graph.graph import Graph, Node
 from ..vector.graph.words import pair, words
 from ..vector.schedule.store import store
-from ..vector.schedule.values import count_edges
 
 _BLOCK = 8
 """Words of one block."""
@@ -44,15 +43,13 @@ class _PairScan:
         tiles = self._along_rows(tiles) if inner else self._along_planes(tiles)
         graph = Graph()
         result = convert(graph, pair(graph, *(leaf(v, self.shape) for v in tiles)), target.dtype)
-        count_edges([result])
-        store(self.lanes().values(graph), target, result, self.emitter.span)
+        store(self.lanes().values(graph, [result]), target, result, self.emitter.span)
         return seq(self.emitter.out)
 
     def _source(self, view: View) -> Words:
         graph = Graph()
         parts: list[Node] = [graph.tile(w) for w in words(graph, convert(graph, leaf(view, self.shape), "int64"))]
-        count_edges(parts)
-        values = self.lanes().values(graph)
+        values = self.lanes().values(graph, parts)
         return tuple(values.linear_operand(w, self.order, values.span(self.order)) for w in parts)
 
     def _along_planes(self, source: Words) -> Words:

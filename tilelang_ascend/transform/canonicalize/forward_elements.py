@@ -45,32 +45,35 @@ from ...tile.uses import covers_whole, is_parallel, is_scalar_var, loads_in, mov
 def cube_needs(func: PrimFunc) -> set:
     """Statements whose scalar expressions the cube core evaluates: around products and their operands, and what these are made of."""
     found = [s for s in statements(func.body)]
-    products = [s for s in found if is_op(s, GEMM)]
-    if not products:
+    on_cube = _products_and_loads(found)
+    if not on_cube:
         return set()
-    tiles = {r.source for s in products for r in s.value.args[:3]}
-
-    def on_cube(s) -> bool:
-        moved = moved_regions(s) if isinstance(s, Evaluate) else None
-        return is_op(s, GEMM) or moved is not None and moved[1].source in tiles
-
-    needed = {s for s in found if on_cube(s) or isinstance(s, (For, While, IfThenElse)) and not is_parallel(s) and any(map(on_cube, statements(s)))}
+    controls = [s for s in found if isinstance(s, (For, While, IfThenElse)) and not is_parallel(s)]
+    needed = on_cube | {s for s in controls if any(x in on_cube for x in statements(s))}
     jumps = {s for s in found if isinstance(s, (Break, Continue))}
-
-    def decides(s, needed) -> bool:
-        """Whether or how often something needed happens depends on `s`; leaving a loop is, wherever it happens."""
-        return isinstance(s, (For, While, IfThenElse)) and not is_parallel(s) and any(x in needed or x in jumps for x in statements(s) if x is not s)
-
     while True:
         names = {v for s in needed for e in exprs(s) for v in free_vars(e)}
-        more = {
-            s for s in found
-            if isinstance(s, Bind) and s.var in names or isinstance(s, BufferStore) and is_scalar_var(s.buffer) and s.buffer in names
-            or decides(s, needed)
-        } - needed  # fmt: skip
+        # Whether or how often something needed happens; leaving a loop is needed, wherever it happens.
+        decide = {s for s in controls if any(x in needed or x in jumps for x in statements(s) if x is not s)}
+        more = ({s for s in found if _scalar_set(s) in names} | decide) - needed
         if not more:
             return needed
         needed |= more
+
+
+def _products_and_loads(found: list) -> set:
+    """The products among the statements `found` and the copies into their tiles."""
+    products = {s for s in found if is_op(s, GEMM)}
+    tiles = {r.source for s in products for r in s.value.args[:3]}
+    moves = {s: moved_regions(s) for s in found if isinstance(s, Evaluate)}
+    return products | {s for s, moved in moves.items() if moved is not None and moved[1].source in tiles}
+
+
+def _scalar_set(s):
+    """The name or the scalar variable to which `s` gives a value, None if to none."""
+    if isinstance(s, Bind):
+        return s.var
+    return s.buffer if isinstance(s, BufferStore) and is_scalar_var(s.buffer) else None
 
 
 def _storage(func: PrimFunc) -> dict:

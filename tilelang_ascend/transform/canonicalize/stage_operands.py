@@ -15,6 +15,7 @@ Requires: Tile IR. Ensures: operands in GM and scalar variables occur in copies 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from ...errors import UnsupportedConstruct
 from ...ir import (
@@ -135,6 +136,31 @@ class _Operand:
         return region(self.source, mins, extents)
 
 
+@dataclass(frozen=True)
+class _Matched:
+    """Along which dimensions of its source an op may be cut (`free`), and which of these each dimension of its target follows."""
+
+    free: list[int]
+    source_of: dict
+
+    def of_target(self, along_source: list, others: list) -> list:
+        """Numbers along the dimensions of the target: those of the source where it follows one, else `others`."""
+        return [along_source[self.source_of[k]] if k in self.source_of else n for k, n in enumerate(others)]
+
+
+def _matched(s: Evaluate, src: _Operand, dst: _Operand) -> _Matched:
+    """For a reduction, scan or sort."""
+    record, attrs = work_of(s), attrs_of(s)
+    source, target = s.value.args[:2]
+    rank = len(src.kept)
+    free = _free_dimensions(record, attrs, rank)
+    follows = {d: d for d in free} if len(dst.kept) == rank else dict(enumerate(free))
+    # The side on chip is whole, and parts of one side may not change what others have still to read.
+    if on_chip(target.source) or on_chip(source.source) or any(k >= len(dst.kept) for k in follows) or _overlap(record, attrs, source, target):
+        return _Matched([], {})
+    return _Matched(free, follows)
+
+
 class _Stage(StmtMutator):
     def __init__(self, ub_bytes: int):
         self.copied, self.worked = int(ub_bytes * COPIED_SHARE), int(ub_bytes * WORKED_SHARE)
@@ -231,21 +257,14 @@ class _Stage(StmtMutator):
         record, attrs = work_of(s), attrs_of(s)
         source, target = s.value.args[:2]
         src, dst = _Operand(source, whole_rank=True), _Operand(target, whole_rank=True)
-        rank, free = len(src.kept), _free_dimensions(record, attrs, len(src.kept))
-        place = {d: d for d in free} if len(dst.kept) == rank else {d: k for k, d in enumerate(free)}
-        if on_chip(target.source) or on_chip(source.source) or any(k >= len(dst.kept) for k in place.values()) or _overlap(record, attrs, source, target):
-            free = []  # The side on chip is whole, and parts of one side may not change what others have still to read.
-        at = {d: k for d, k in place.items() if d in free}
-
-        def of_dst(counts):
-            return [counts[next(d for d, k in at.items() if k == e)] if e in at.values() else n for e, n in enumerate(dst.shape)]
+        match = _matched(s, src, dst)
 
         def fits(n):
-            shapes = [(n, source), ([const_int(x) or 1 for x in of_dst(n)], target)]
+            shapes = [(n, source), ([const_int(x) or 1 for x in match.of_target(n, dst.shape)], target)]
             return sum(_bytes(shape, dtype_of(r.source)) for shape, r in shapes if not on_chip(r.source)) <= self.worked
 
-        sizes = part_sizes(src.shape, free, fits, itemsize(dtype_of(source.source)))
-        if None in sizes or any(const_int(e) is None for k, e in enumerate(dst.shape) if k not in at.values()):
+        sizes = part_sizes(src.shape, match.free, fits, itemsize(dtype_of(source.source)))
+        if None in sizes or any(const_int(e) is None for k, e in enumerate(dst.shape) if k not in match.source_of):
             raise UnsupportedConstruct(
                 f"T.{_language_name(record, attrs)} of a part of a tensor in global memory whose size is known only at run time",
                 at=s.span, hint="load a tile of constant size (T.copy fills what hangs over the edge with zeros) and work on that",
@@ -254,17 +273,17 @@ class _Stage(StmtMutator):
         def one(offsets, counts):
             known = [n if isinstance(n, int) else size for n, size in zip(counts, sizes)]
             zero = [0] * len(dst.shape)
-            starts = [offsets[next(d for d, k in at.items() if k == e)] if e in at.values() else 0 for e in range(len(zero))]
             before, after, args = [], [], [source, target]
             if not on_chip(source.source):
                 tile = self.tile(known, dtype_of(source.source), source.source.name, before)
                 before.append(tile_op("copy", src.part(offsets, known), full_region(tile), span=s.span))
                 args[0] = full_region(tile)
             if not on_chip(target.source):
-                tile = self.tile([const_int(n) for n in of_dst(known)], dtype_of(target.source), target.source.name, before)
+                starts, most, number = (match.of_target(*x) for x in ((offsets, zero), (known, dst.shape), (counts, dst.shape)))
+                tile = self.tile([const_int(n) for n in most], dtype_of(target.source), target.source.name, before)
                 if "clear" in attrs and not int(attrs["clear"]):
-                    before.append(tile_op("copy", dst.part(starts, of_dst(known)), full_region(tile), span=s.span))
-                after.append(tile_op("copy", region(tile, zero, of_dst(counts)), dst.part(starts, of_dst(counts)), span=s.span))
+                    before.append(tile_op("copy", dst.part(starts, most), full_region(tile), span=s.span))
+                after.append(tile_op("copy", region(tile, zero, number), dst.part(starts, number), span=s.span))
                 args[1] = full_region(tile)
             return seq(before, with_args(s, args), after)
 

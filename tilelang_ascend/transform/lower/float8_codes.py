@@ -139,16 +139,22 @@ class _Codes(StmtMutator):
             return IntImm(CODE, code_of(float(e.value), dtype))
         if isinstance(e, tirx.Cast):
             return self.cast(e, dtype)
-        if isinstance(e, Call) and op_name(e) == "tirx.reinterpret" and not {dtype, dtype_of(e.args[0])}.isdisjoint(FORMATS):
+        if isinstance(e, Call):
+            return self.function(e, dtype)
+        if _computes(e):
+            return code_from(self.number(e), FORMATS[dtype])
+        if hasattr(e, "a") and hasattr(e, "b") and dtype_of(e.a) in FORMATS:
+            return type(e)(self.number(e.a), self.number(e.b))  # a comparison
+        return map_children(e, self.expr)
+
+    def function(self, e: Call, dtype: str):
+        """A call that is no instruction: bits stay what they are, choices are made among codes, other functions take numbers."""
+        if op_name(e) == "tirx.reinterpret" and not {dtype, dtype_of(e.args[0])}.isdisjoint(FORMATS):
             value, wanted = self.expr(e.args[0]), CODE if dtype in FORMATS else dtype
             return value if dtype_of(value) == wanted else tirx.reinterpret(wanted, value)
-        if dtype in FORMATS and _computes(e):
-            return code_from(self.number(e), FORMATS[dtype])
-        if not isinstance(e, Call) and hasattr(e, "a") and hasattr(e, "b") and dtype_of(e.a) in FORMATS:
-            return type(e)(self.number(e.a), self.number(e.b))  # a comparison
-        if isinstance(e, Call) and not is_if_then_else(e) and any(dtype_of(a) in FORMATS for a in e.args if hasattr(a, "ty")):
+        if not is_if_then_else(e) and any(dtype_of(a) in FORMATS for a in e.args if hasattr(a, "ty")):
             return Call(e.op, [self.number(a) if dtype_of(a) in FORMATS else self.expr(a) for a in e.args], attrs=e.attrs, span=e.span, ret_ty=dtype)
-        if isinstance(e, Call) and dtype in FORMATS:
+        if dtype in FORMATS:
             return Call(e.op, [self.expr(a) for a in e.args], attrs=e.attrs, span=e.span, ret_ty=CODE)
         return map_children(e, self.expr)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from ...analysis.index.safe_values import safe_values
-from ...analysis.index.value_facts import assume_rest, facts_about, shape_vars
+from ...analysis.index.value_facts import ValueFacts, assume_rest, facts_about, shape_vars
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -52,8 +52,11 @@ from ...ir import (
 )
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
 from ...tile.uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
+from ...tileop.base.context import BLOCK_BYTES, UbLayout, VectorContext, round_up
 from ...tileop.base.layout import FRACTAL_ROWS, GmTensor, head, row_major
-from ...tileop.base.state import LoweringState
+from ...tileop.base.output import Output
+from ...tileop.base.placement import Placement, place_tile
+from ...tileop.copy.axes import Copy
 from ...tileop.copy.lower import lower_copy
 from ...tileop.cube.fill_l1 import lower_fill_l1
 from ...tileop.cube.gemm import lower_gemm
@@ -63,24 +66,28 @@ from ...tileop.ops import registry
 from ...tileop.vector.nest.expressions import is_function
 from ...tileop.vector.nest.parallel import on_one_lane
 
-BLOCK_BYTES = 32
-
 
 class _Lower(StmtMutator):
-    def __init__(self, state: LoweringState):
-        self.state = state
-        self.scalars: list[Stmt] = []
+    """Instructions for statements, in the order of the program: `facts` follow it, `out` gathers what is not instructions."""
+
+    def __init__(self, placement: Placement, facts: ValueFacts, out: Output):
+        self.placement, self.facts, self.out = placement, facts, out
+
+    @property
+    def around(self) -> tuple[Placement, ValueFacts, Output]:
+        """What the lowering of a statement is given."""
+        return self.placement, self.facts, self.out
 
     # -- control flow -------------------------------------------------------------------------------------------
     def visit_For(self, s: For):
         if is_parallel(s):
             return self.vector_statement(s)
         extent, out = self.scalar(s.extent, s.span)
-        with self.state.facts.loop(s.loop_var, extent, s.body), self.state.l0.loop(s.loop_var, extent):
+        with self.facts.loop(s.loop_var, extent, s.body), self.out.l0.loop(s.loop_var, extent):
             body = self.block(s.body)
         notes = dict(s.annotations)
         if "tl.slow" in notes:
-            self.state.warnings.append((s.span, str(notes.pop("tl.slow"))))
+            self.out.warn(s.span, str(notes.pop("tl.slow")))
         return [*out, For(s.loop_var, s.min, extent, s.kind, body, annotations=notes, span=s.span)]
 
     def visit_SeqStmt(self, s: SeqStmt):
@@ -88,16 +95,16 @@ class _Lower(StmtMutator):
         with ExitStack() as stack:
             for x in s.seq:
                 out.append(self.visit(x))
-                assume_rest(x, self.state.facts, stack)
+                assume_rest(x, self.facts, stack)
         return out
 
     def visit_IfThenElse(self, s: IfThenElse):
-        facts = self.state.facts
+        facts = self.facts
         cond, out = self.scalar(s.condition, s.span)
-        if self.state.analyzer.can_prove(tirx.Not(cond)):
+        if facts.analyzer.can_prove(tirx.Not(cond)):
             # From a contradiction everything follows: lowered under it, transfers could have any size.
             return out if s.else_case is None else [*out, self.block(s.else_case)]
-        with self.state.l0.arms() as between:
+        with self.out.l0.arms() as between:
             with facts.assume(cond):
                 then = self.block(s.then_case)
             other = None
@@ -112,28 +119,28 @@ class _Lower(StmtMutator):
     def visit_While(self, s: While):
         cond, out = self.scalar(s.condition, s.span)
         if not out:
-            with self.state.facts.repeat(cond, s.body):
+            with self.facts.repeat(cond, s.body):
                 return While(cond, self.block(s.body), span=s.span)
         # The condition reads memory: evaluate it before the loop and again at the end of each iteration.
-        flag = decl_buffer((1,), "bool", self.state.unique("again"), scope="local.var")
-        self.state.allocs.append(AllocBuffer(flag))
+        flag = decl_buffer((1,), "bool", self.out.unique("again"), scope="local.var")
+        self.out.allocs.append(AllocBuffer(flag))
         test = [*out, BufferStore(flag, cond, [imm(0)], span=s.span)]
         again, out_again = self.scalar(s.condition, s.span)
         retest = [*out_again, BufferStore(flag, again, [imm(0)], span=s.span)]
-        with self.state.facts.repeat(s.condition, s.body):
+        with self.facts.repeat(s.condition, s.body):
             body = self.block(s.body)
         return [*test, While(BufferLoad(flag, [imm(0)]), seq(body, retest), span=s.span)]
 
     def visit_Bind(self, s: Bind):
         value, out = self.scalar(s.value, s.span)
-        self.state.facts.bind(s.var, value)
+        self.facts.bind(s.var, value)
         if op_name(value) in registry.INDEX_RANGES:
-            self.state.bind_range(s.var, imm(registry.INDEX_RANGES[op_name(value)](self.state.blocks)))
+            self.facts.bind_range(s.var, imm(registry.INDEX_RANGES[op_name(value)](self.placement.blocks)))
         elif isinstance(value, tirx.FloorMod) and const_int(value.b) is None:
             # The bound is a shape variable: keep it, it proves more than a number.
-            self.state.analyzer.bind(s.var, Range.from_min_extent(imm(0), value.b))
+            self.facts.analyzer.bind(s.var, Range.from_min_extent(imm(0), value.b))
         else:
-            self.state.bind_like(s.var, value)
+            self.facts.bind_like(s.var, value)
         return [*out, Bind(s.var, value, span=s.span)]
 
     def visit_AllocBuffer(self, s: AllocBuffer):
@@ -149,12 +156,12 @@ class _Lower(StmtMutator):
             if isinstance(x, TensorLoad) and not is_scalar_var(x.source):
                 indices = [go(i) for i in x.indices]
                 address = self.address(x.source, indices)
-                var = tirx.Var(self.state.unique(f"{x.source.name}_v"), dtype_of(x.source))
+                var = tirx.Var(self.out.unique(f"{x.source.name}_v"), dtype_of(x.source))
                 out.append(Bind(var, call("ascend.get_value", [address], dtype=dtype_of(x.source), span=span), span=span))
                 return var
             if is_function(x):
-                place, computed = on_one_lane(map_children(x, go), self.state.vector_context({}), span)
-                var = tirx.Var(self.state.unique("f_v"), dtype_of(x))
+                place, computed = on_one_lane(map_children(x, go), self.vector_context({}), span)
+                var = tirx.Var(self.out.unique("f_v"), dtype_of(x))
                 out.extend([computed, Bind(var, call("ascend.get_value", [place], dtype=dtype_of(x), span=span), span=span)])
                 return var
             return map_children(x, go)
@@ -163,19 +170,23 @@ class _Lower(StmtMutator):
 
     def address(self, buffer, indices):
         """Head address of one element of a GM tensor or a placed tile (indices include the version)."""
-        if buffer in self.state.gms:
-            gm = self.state.gms[buffer]
-            return head(gm.flat, None, gm.offset(indices, self.state.analyzer))
-        tile = self.state.tiles[buffer]
+        if buffer in self.placement.gms:
+            return self.gm_address(buffer, indices)
+        tile = self.placement.tiles[buffer]
         version, rest = indices[0], indices[1:]
         if tile.nz is not None:
             return head(tile.buffer, version, tile.nz.offset(rest[-2], rest[-1]))
         return head(tile.buffer, version, sum((i * n for i, n in zip(rest, tile.strides)), imm(0)))
 
+    def gm_address(self, buffer, indices):
+        """Head address of one element of a GM tensor."""
+        gm = self.placement.gms[buffer]
+        return head(gm.flat, None, gm.offset(indices, self.facts.analyzer))
+
     def visit_BufferStore(self, s: BufferStore):
         value, out = self.scalar(s.value, s.span)
         if is_scalar_var(s.buffer):
-            self.state.facts.wrote(s.buffer)
+            self.facts.wrote(s.buffer)
             return [*out, BufferStore(s.buffer, value, list(s.indices), span=s.span)]
         indices = []
         for i in s.indices:
@@ -184,7 +195,7 @@ class _Lower(StmtMutator):
             out += more
         address = self.address(s.buffer, indices)
         store = [*out, intrin("set_value", address, value, span=s.span)]
-        if s.buffer in self.state.gms:
+        if s.buffer in self.placement.gms:
             store.append(intrin("data_cache_clean", address, span=s.span))
         return store
 
@@ -195,21 +206,21 @@ class _Lower(StmtMutator):
             regions = [self.resolve(a, s.span) for a in moved_regions(s)]
             binds = [b for _, bs in regions for b in bs]
             stmt = with_regions(s, *(r for r, _ in regions))
-            return [*binds, lower_copy(stmt, self.state, self.vector)]
+            return [*binds, lower_copy(Copy(stmt, *self.around, self.vector))]
         if record is GEMM:
             clear, out = self.scalar(s.value.args[3], s.span)
             args = [*s.value.args[:3], clear]
-            return [*out, lower_gemm(with_args(s, args), self.state)]
+            return [*out, lower_gemm(with_args(s, args), *self.around)]
         if record is ASSUME:
             return None
         if record is IM2COL:
             steps = [self.scalar(a, s.span) for a in s.value.args[2:]]
             stmt = with_args(s, [*s.value.args[:2], *(e for e, _ in steps)])
-            return [*(b for _, binds in steps for b in binds), lower_im2col(stmt, self.state)]
+            return [*(b for _, binds in steps for b in binds), lower_im2col(stmt, *self.around)]
         if record is ZERO_ACCUMULATOR:
-            return lower_zero_accumulator(s, self.state)
+            return lower_zero_accumulator(s, *self.around)
         if record is FILL and scope_of(s.value.args[0].source) == "shared.l1":
-            return lower_fill_l1(s, self.state)
+            return lower_fill_l1(s, self.placement)
         if record is not None:
             values = [(a, []) if isinstance(a, TensorRegion) else self.scalar(a, s.span) for a in s.value.args]
             stmt = with_args(s, [a for a, _ in values])
@@ -229,49 +240,58 @@ class _Lower(StmtMutator):
     def vector_statement(self, s: Stmt):
         """Replace versioned tiles by their views, GM stays; then hand over to the vectoriser."""
         versions: dict = {}
-        view = _ToViews(self.state, versions)
+        view = _ToViews(self.placement, self.facts, versions)
         return self.vector(view(s), versions)
 
     def vector(self, stmt: Stmt, versions: dict) -> Stmt:
-        """Lower one vector statement over view buffers."""
-        context = self.state.vector_context(versions)
+        """Lower one vector statement over the views of tiles; `versions`: tile -> version in use."""
+        context = self.vector_context(versions)
         if is_parallel(stmt):
             return registry.lower_parallel(stmt, context)
         return registry.LOWERINGS[tile_op_of(stmt)](stmt, context)
 
 
-class _ToViews(StmtMutator):
-    """Drop the version index of tile accesses; remember it per view."""
+    def vector_context(self, versions: dict) -> VectorContext:
+        """What the vectoriser may ask for while it lowers one statement."""
+        places = {t.view: UbLayout(t.buffer, version, t.shape, t.strides, t.capacity) for t, version in versions.items()}
+        return VectorContext(
+            chip=self.placement.chip,
+            layout=places.__getitem__,
+            new_temp=lambda dtype, elements, name: self.out.declare([1, round_up(elements, 32)], dtype, name, "shared.ub"),
+            warn=self.out.warn,
+            pitch_unit=self.placement.pitch_unit,
+            options=self.placement.vector_options,
+            gm_address=self.gm_address,
+            analyzer=self.facts.analyzer,
+        )
 
-    def __init__(self, state: LoweringState, versions: dict):
-        self.state, self.versions = state, versions
+
+class _ToViews(StmtMutator):
+    """Drop the version index of tile accesses; remember it for each tile."""
+
+    def __init__(self, placement: Placement, facts: ValueFacts, versions: dict):
+        self.tiles, self.facts, self.versions = placement.tiles, facts, versions
 
     def view(self, buffer, version):
-        tile = self.state.tiles[buffer]
-        known = self.versions.setdefault(tile.view, version)
-        assert known.same_as(version) or self.state.proves(tirx.EQ(known, version)), "one version per statement"
+        tile = self.tiles[buffer]
+        known = self.versions.setdefault(tile, version)
+        assert known.same_as(version) or self.facts.proves(tirx.EQ(known, version)), "one version per statement"
         return tile.view
 
     def expr(self, e):
-        if isinstance(e, TensorLoad) and e.source in self.state.tiles:
+        if isinstance(e, TensorLoad) and e.source in self.tiles:
             indices = [self.expr(i) for i in e.indices]
             return BufferLoad(self.view(e.source, indices[0]), indices[1:])
-        if isinstance(e, TensorRegion) and e.source in self.state.tiles:
+        if isinstance(e, TensorRegion) and e.source in self.tiles:
             mins, extents = [self.expr(x.min) for x in e.region], [self.expr(x.extent) for x in e.region]
             return region(self.view(e.source, mins[0]), mins[1:], extents[1:])
         return map_children(e, self.expr)
 
     def visit_BufferStore(self, s: BufferStore):
         value, indices = self.expr(s.value), [self.expr(i) for i in s.indices]
-        if s.buffer in self.state.tiles:
+        if s.buffer in self.tiles:
             return BufferStore(self.view(s.buffer, indices[0]), value, indices[1:], span=s.span)
         return BufferStore(s.buffer, value, indices, span=s.span)
-
-
-def _pitch_unit(buffers) -> int:
-    """Elements to which rows in UB are padded: one block of the smallest element type in use."""
-    sizes = [itemsize(dtype_of(b)) for b in buffers if scope_of(b) == "shared.ub"]
-    return BLOCK_BYTES // min(sizes, default=4)
 
 
 def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> tuple[PrimFunc, list]:
@@ -280,34 +300,54 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
     `vector_options`: `VectorContext.options` of every element-wise statement.
     """
     declared = [s for s in statements(func.body) if isinstance(s, AllocBuffer)]
-    tiles = [s.buffer for s in declared if scope_of(s.buffer) not in ("local.var", "global", "")]
     gms = [p for p in func.params if is_buffer_var(p)]
     scalars = [p for p in func.params if not is_buffer_var(p)]
     scalars += [v for v in shape_vars(gms) if not any(v.same_as(p) for p in scalars)]
-    state = LoweringState(chip, pitch_unit=_pitch_unit(tiles), vector_options=vector_options or {})
-    state.blocks = int(func.attrs["ascend.block_dim"])
-    state.names |= {p.name for p in func.params} | {s.buffer.name for s in declared if is_scalar_var(s.buffer)}
-    state.facts = facts_about(func)
-    flat, outside = {}, safe_values(func)
+    out = Output(chip, {p.name for p in func.params} | {s.buffer.name for s in declared if is_scalar_var(s.buffer)})
+    facts = facts_about(func)
+    flat = _tensors(func, gms, facts)
+    tiles, pitch_unit = _tiles(func.body, declared, out)
+    workspaces, nbytes = _workspaces(func, declared, out)
+    placement = Placement(
+        chip=chip,
+        blocks=_blocks(func),
+        tiles=tiles,
+        gms={**flat, **workspaces},
+        pitch_unit=pitch_unit,
+        vector_options=vector_options or {},
+        zero_rows=_zero_rows(func.body, tiles),
+        mixed=_mixed(func.body, tiles),
+    )
+    slots, body = out.l0.place(_Lower(placement, facts, out)(func.body))
+    params = [*scalars, *(x.flat for x in (*flat.values(), *workspaces.values()))]
+    lowered = PrimFunc(params, seq(out.allocs, slots, body), attrs=func.attrs, span=func.span)
+    lowered = lowered.with_attr("ascend.num_workspaces", len(workspaces)).with_attr("ascend.workspace_bytes", nbytes)
+    return lowered, out.warnings
+
+
+def _blocks(func: PrimFunc) -> int:
+    """Blocks that run at a time."""
+    return int(func.attrs["ascend.block_dim"])
+
+
+def _tensors(func: PrimFunc, gms: list, facts: ValueFacts) -> dict:
+    """The tensors of a kernel, each a flat buffer."""
+    found, outside = {}, safe_values(func)
     for b in gms:
-        strides = tuple(b.strides) or row_major(b.ty.shape)
         size = imm(1)
         for n in b.ty.shape:
             size = size * n
-        flat[b] = decl_buffer([state.analyzer.simplify(size)], dtype_of(b), b.name)
-        state.gms[b] = GmTensor(flat[b], tuple(b.ty.shape), strides, outside=outside.get(b, 0))
-    transposed, entered_anywhere = read_with_k_along_rows(func.body), _entered_anywhere(func.body)
-    for s in declared:
-        if any(s.buffer.same_as(b) for b in tiles):
-            state.place(s.buffer, s.span, s.buffer in transposed, s.buffer in entered_anywhere)
-    _mark_zero_rows(func.body, state)
-    _mark_mixed(func.body, state)
-    workspaces, nbytes = _workspaces(func, declared, state)
-    slots, body = state.l0.place(_Lower(state)(func.body))
-    params = [*scalars, *(flat[b] for b in gms), *workspaces]
-    out = PrimFunc(params, seq(state.allocs, slots, body), attrs=func.attrs, span=func.span)
-    out = out.with_attr("ascend.num_workspaces", len(workspaces)).with_attr("ascend.workspace_bytes", nbytes)
-    return out, state.warnings
+        flat = decl_buffer([facts.analyzer.simplify(size)], dtype_of(b), b.name)
+        found[b] = GmTensor(flat, tuple(b.ty.shape), tuple(b.strides) or row_major(b.ty.shape), outside=outside.get(b, 0))
+    return found
+
+
+def _tiles(body: Stmt, declared: list, out: Output) -> tuple[dict, int]:
+    """The tiles of a kernel with a layout each, and elements to which rows in UB are padded: one block of the smallest type in use."""
+    buffers = {s.buffer: s.span for s in declared if scope_of(s.buffer) not in ("local.var", "global", "")}
+    pitch_unit = BLOCK_BYTES // min((itemsize(dtype_of(b)) for b in buffers if scope_of(b) == "shared.ub"), default=4)
+    transposed, entered_anywhere = read_with_k_along_rows(body), _entered_anywhere(body)
+    return {b: place_tile(b, pitch_unit, out, span, b in transposed, b in entered_anywhere) for b, span in buffers.items()}, pitch_unit
 
 
 def _entered_anywhere(body: Stmt) -> set:
@@ -323,19 +363,22 @@ def _entered_anywhere(body: Stmt) -> set:
     return found
 
 
-def _mark_zero_rows(body: Stmt, state: LoweringState) -> None:
+def _zero_rows(body: Stmt, tiles: dict) -> frozenset:
+    """Tiles in L1 whose padding rows have to be zero, see `Placement`."""
+    found = set()
     for s in statements(body):
         if is_op(s, GEMM):
             a, b = (x.source for x in s.value.args[:2])
-            left, right = state.tiles[a], state.tiles[b]
+            left, right = tiles[a], tiles[b]
             if int(s.value.attrs["transpose_A"]) or left.nz.rows % FRACTAL_ROWS == 1:
-                state.zero_rows.add(left)
+                found.add(left)
             if not int(s.value.attrs["transpose_B"]):
-                state.zero_rows.add(right)
+                found.add(right)
+    return frozenset(found)
 
 
-def _mark_mixed(body: Stmt, state: LoweringState) -> None:
-    """Find the accumulators that gemms of several forms add to."""
+def _mixed(body: Stmt, tiles: dict) -> frozenset:
+    """The accumulators that gemms of several forms add to."""
     forms: dict = {}
     for s in statements(body):
         if is_op(s, GEMM, ZERO_ACCUMULATOR):
@@ -343,12 +386,12 @@ def _mark_mixed(body: Stmt, state: LoweringState) -> None:
             whole = all(const_int(r.extent) == const_int(n) for r, n in zip(list(c.region)[1:], list(c.source.ty.shape)[1:]))
             if is_op(s, GEMM) or not whole:  # Zeros of the whole fill the padding, too.
                 forms.setdefault(c.source, set()).add((op_name(s), whole, int(attrs_of(s).get("transpose_B", 0))))
-    state.mixed |= {state.tiles[b] for b, found in forms.items() if len(found) > 1}
+    return frozenset(tiles[b] for b, found in forms.items() if len(found) > 1)
 
 
-def _workspaces(func: PrimFunc, declared, state: LoweringState):
-    """GM parameters for workspaces (one copy per block) and `alloc_global` buffers (one copy per launch)."""
-    params, nbytes = [], []
+def _workspaces(func: PrimFunc, declared: list, out: Output) -> tuple[dict, list[int]]:
+    """Workspaces (one copy per block) and `alloc_global` buffers (one copy per launch) as GM tensors, and bytes of each for a block."""
+    found, nbytes, blocks = {}, [], _blocks(func)
     block = next((s.var for s in statements(func.body) if isinstance(s, Bind) and op_name(s.value) == "ascend.get_block_idx"), None)
     for s in declared:
         if scope_of(s.buffer) not in ("global", ""):
@@ -358,14 +401,13 @@ def _workspaces(func: PrimFunc, declared, state: LoweringState):
         elements = 1
         for n in shape:
             elements *= n
-        total = elements * (state.blocks if per_block else 1)
-        flat = decl_buffer([total], dtype_of(s.buffer), state.unique(s.buffer.name))
+        total = elements * (blocks if per_block else 1)
+        flat = decl_buffer([total], dtype_of(s.buffer), out.unique(s.buffer.name))
         base = block * elements if per_block else 0
-        state.gms[s.buffer] = GmTensor(flat, tuple(shape), row_major(shape), base)
-        params.append(flat)
+        found[s.buffer] = GmTensor(flat, tuple(shape), row_major(shape), base)
         size = elements * itemsize(dtype_of(s.buffer))
-        nbytes.append(size if per_block else -(-size // state.blocks))
-    return params, nbytes
+        nbytes.append(size if per_block else -(-size // blocks))
+    return found, nbytes
 
 
 __all__ = ["lower_tile_ops"]

@@ -342,18 +342,9 @@ class _Stage(StmtMutator):
         written = {x.buffer for x in statements(body) if isinstance(x, BufferStore)} | {x.buffer for x in sites}
         rewriter = _Nest(loops, sites, plain, local | inner, written)
         new_body = rewriter.block(body)
-        outer = const_int(loops[0][1])
-        total = sum(_nbytes(t) for u in rewriter.updates for t in u.tiles)
-        if total > self.budget and outer == 1:
-            # Iterations are independent: any loop may be the one that is cut.
-            longest = next((k for k, (_, n) in enumerate(loops) if const_int(n) > 1), 0)
-            if longest:
-                return self.nest(rebuild_nest(nest, [loops[longest], *loops[:longest], *loops[longest + 1 :]], body))
-        if total > self.budget and outer > 1:
-            rows = max(1, outer * self.budget // total)
-            return cut_nest(nest, rows, self.nest)
-        if total > self.budget and any(u.site.loops for u in rewriter.updates):
-            return rebuild_nest(nest, loops, _ToPlain()(body), in_order="atomic updates in a loop inside of it need more room than there is")
+        smaller = self.smaller(nest, loops, body, rewriter.updates)
+        if smaller is not None:
+            return smaller
         for u in rewriter.updates:
             for t in u.tiles:
                 self.declare(t)
@@ -363,6 +354,23 @@ class _Stage(StmtMutator):
                 out += self.kept_indices(u, rewriter, nest)
             out += self.one_by_one(u, rewriter) if u.index_tiles else self.whole(u)
         return out
+
+    def smaller(self, nest: For, loops: list, body: Stmt, updates: list[_Update]):
+        """The nest in parts, or in order, where the tiles of its updates need more room than there is; None where it stays as it is."""
+        total = sum(_nbytes(t) for u in updates for t in u.tiles)
+        if total <= self.budget:
+            return None
+        outer = const_int(loops[0][1])
+        if outer == 1:
+            # Iterations are independent: any loop may be the one that is cut.
+            longest = next((k for k, (_, n) in enumerate(loops) if const_int(n) > 1), 0)
+            if longest:
+                return self.nest(rebuild_nest(nest, [loops[longest], *loops[:longest], *loops[longest + 1 :]], body))
+        if outer > 1:
+            return cut_nest(nest, max(1, outer * self.budget // total), self.nest)
+        if any(u.site.loops for u in updates):
+            return rebuild_nest(nest, loops, _ToPlain()(body), in_order="atomic updates in a loop inside of it need more room than there is")
+        return None
 
     @staticmethod
     def obstacle(loops: list, body: Stmt, sites: list[_Site], plain: set) -> str | None:

@@ -208,18 +208,42 @@ class _Launch:
         return analyzer
 
 
+@dataclass(frozen=True)
+class _Nest:
+    """A nest to stage. Loops inside of it whose variables are `stepped` are reached element by element; `order`: what has to share tiles or
+    stay where it is."""
+
+    stmt: For
+    loops: list
+    body: Stmt
+    stepped: frozenset
+    order: NestOrder
+
+    @classmethod
+    def of(cls, stmt: For, stepped: frozenset) -> _Nest:
+        loops, body = nest_of(stmt)
+        body = inline_index_binds(body)
+        return cls(stmt, loops, body, stepped, NestOrder(loops, body, stepped))
+
+    @property
+    def outer(self) -> int:
+        """Iterations of the outermost loop. One whose length is known only at run time is not cut."""
+        return const_int(self.loops[0][1]) or 1
+
+    def of_body(self, body: Stmt) -> For:
+        """The same loops around another body."""
+        return rebuild_nest(self.stmt, self.loops, body, self.order.in_order)
+
+
 class _Stager(StmtMutator):
     """Replaces GM accesses of one nest by accesses to tiles; `body` is what the nest holds. `room`: bytes for tensors staged whole;
-    `written`: what the kernel writes; `order`: what has to share tiles or stay where it is; `launch`: what is around the nest; `limits`:
-    where reads end of tensors that other blocks write; `shared`: (tensor, minimums, extents) of further tiles for everything inside of
-    them."""
+    `written`: what the kernel writes; `launch`: what is around the nest; `limits`: where reads end of tensors that other blocks write;
+    `shared`: (tensor, minimums, extents) of further tiles for everything inside of them."""
 
-    def __init__(
-        self, loops, body: Stmt, stepped: frozenset, room: int, written: set, order: NestOrder, launch: _Launch, limits: ReadLimits, shared=()
-    ):
-        self.nest, self.order = NestIndices(loops, body, stepped), order
-        self.loops, self.room, self.written = loops, room, written
-        self.shared = [*((b, *box) for b, boxes in order.boxes.items() for box in boxes), *shared]
+    def __init__(self, nest: _Nest, body: Stmt, room: int, written: set, launch: _Launch, limits: ReadLimits, shared=()):
+        self.nest, self.order = NestIndices(nest.loops, body, nest.stepped), nest.order
+        self.loops, self.room, self.written = nest.loops, room, written
+        self.shared = [*((b, *box) for b, boxes in self.order.boxes.items() for box in boxes), *shared]
         self.tiles: list[_Tile] = []
         self.tables: list[_Tile] = []
         self.analyzer = sym.Analyzer()
@@ -383,6 +407,16 @@ class _Stager(StmtMutator):
         return BufferStore(tile.buffer, value, local, span=s.span)
 
 
+@dataclass(frozen=True)
+class _Staged:
+    """A nest on tiles of any size: its body before, without the guards that tiles imply, and on them; `limits` of what goes back."""
+
+    unguarded: Stmt
+    body: Stmt
+    stager: _Stager
+    limits: dict
+
+
 def calls_math(e) -> bool:
     """True if an expression calls a function of floats."""
     found = []
@@ -448,80 +482,101 @@ class _StageNests(StmtMutator):
         """Bytes for what grows with the nest, beside `fixed` bytes that do not."""
         return max(self.budget - fixed, min(self.budget // 4, self.most - fixed), 0)
 
-    def stage(self, nest: For, stepped: frozenset = frozenset()):
+    def stage(self, stmt: For, stepped: frozenset = frozenset()):
         """Stage one nest, cutting it if its tiles are too large. Where one iteration needs more than there is, loops inside the nest are
         `stepped`: what their variables index is reached element by element."""
-        loops, body = nest_of(nest)
-        body = inline_index_binds(body)
-        order = NestOrder(loops, body, stepped)
-        in_order = order.in_order
-        plain, unlimited = body, set()
-        while True:
-            guards = DropBoundsGuards(loops, plain, stepped, order, self.launch.facts(), unlimited)
-            body = guards(plain)
-            limits = ReadLimits(guards.nest, plain, self.written - self.own if self.launch.several else set())
-            stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, limits)
-            new_body = stager(body)
-            shared = stager.overlapping()
-            if shared:
-                stager = _Stager(loops, body, stepped, self.room, self.written, order, self.launch, limits, shared)
-                new_body = stager(body)
-            # A tile shared with other accesses begins where they do: limits of loop variables say nothing about its elements.
-            lost = {b for b, found in guards.limits.items() if not all(any(v.same_as(i) for i in stager.written_at[b]) for v in found)}
-            if not lost:
-                break
-            unlimited |= lost
-        if not stager.tiles and not stager.tables:
-            return rebuild_nest(nest, loops, body, in_order)
+        nest = _Nest.of(stmt, stepped)
+        staged = self.on_tiles(nest)
+        tiles, tables = staged.stager.tiles, staged.stager.tables
+        if not tiles and not tables:
+            return nest.of_body(staged.unguarded)
         # What every iteration uses takes its room however short the nest is: only the rest can be cut.
-        fixed = sum(t.nbytes for t in stager.tiles if loops[0][0] not in t.walked)
-        total = sum(t.nbytes for t in stager.tiles)
-        # A loop whose length is known only at run time is not cut.
-        outer, selections = const_int(loops[0][1]) or 1, {}
-        if total - fixed <= self.shares(fixed) or outer == 1:
-            for t in stager.tiles:
-                if not t.written or covers(loops, new_body, t.buffer):
-                    continue
-                rows = needs_whole_rows(loops, new_body, t.buffer)
-                if t.source in self.own and not rows:
-                    t.read_whole()  # Nobody else has these elements: those not stored to go back as they came.
-                else:
-                    selections[t] = Selection(t.buffer, rows)
+        fixed = sum(t.nbytes for t in tiles if nest.loops[0][0] not in t.walked)
+        total = sum(t.nbytes for t in tiles)
+        selections: dict = {}
+        if total - fixed <= self.shares(fixed) or nest.outer == 1:
+            selections = self.selections(nest, staged)
             # Selected elements are spread tile after tile.
             spread = max((s.spread_bytes for s in selections.values()), default=0)
             fixed += spread
             total += sum(s.nbytes for s in selections.values()) + spread
-        room = self.shares(fixed)
-        if total - fixed > room and outer > 1:
-            rows = even_chunk(outer, max(1, outer * room // (total - fixed)))
-            return cut_nest(rebuild_nest(nest, loops, plain), rows, self.stage)
-        inner = frozenset(s.loop_var for s in statements(body) if isinstance(s, For))
-        if total > self.most and inner - stepped:
-            return self.stage(rebuild_nest(nest, loops, plain), inner)
-        self.room = stager.room - total
-        self.allocs += [AllocBuffer(t.buffer) for t in (*stager.tables, *stager.tiles)]
+        smaller = self.smaller(nest, staged, fixed, total)
+        if smaller is not None:
+            return smaller
+        self.room = staged.stager.room - total
+        self.allocs += [AllocBuffer(t.buffer) for t in (*tables, *tiles)]
         self.allocs += [AllocBuffer(s.mask) for s in selections.values()]
+        return self.with_transfers(nest, staged, selections)
+
+    def on_tiles(self, nest: _Nest) -> _Staged:
+        """The nest with tiles in place of the regions of GM it reads and writes, of any size."""
+        unlimited: set = set()
+        while True:
+            guards = DropBoundsGuards(nest.loops, nest.body, nest.stepped, nest.order, self.launch.facts(), unlimited)
+            unguarded = guards(nest.body)
+            limits = ReadLimits(guards.nest, nest.body, self.written - self.own if self.launch.several else set())
+            stager = _Stager(nest, unguarded, self.room, self.written, self.launch, limits)
+            body = stager(unguarded)
+            shared = stager.overlapping()
+            if shared:
+                stager = _Stager(nest, unguarded, self.room, self.written, self.launch, limits, shared)
+                body = stager(unguarded)
+            # A tile shared with other accesses begins where they do: limits of loop variables say nothing about its elements.
+            lost = {b for b, found in guards.limits.items() if not all(any(v.same_as(i) for i in stager.written_at[b]) for v in found)}
+            if not lost:
+                return _Staged(unguarded, body, stager, guards.limits)
+            unlimited |= lost
+
+    def selections(self, nest: _Nest, staged: _Staged) -> dict:
+        """For each tile of which some elements only are stored: which. What nobody else has is read instead, so that the others go back as
+        they came."""
+        found: dict = {}
+        for t in staged.stager.tiles:
+            if not t.written or covers(nest.loops, staged.body, t.buffer):
+                continue
+            rows = needs_whole_rows(nest.loops, staged.body, t.buffer)
+            if t.source in self.own and not rows:
+                t.read_whole()
+            else:
+                found[t] = Selection(t.buffer, rows)
+        return found
+
+    def smaller(self, nest: _Nest, staged: _Staged, fixed: int, total: int):
+        """The nest staged in parts, or with fewer of its indices, where its tiles take more room than there is; None where they do not. Of
+        their `total` bytes `fixed` do not grow with the nest."""
+        room = self.shares(fixed)
+        if total - fixed > room and nest.outer > 1:
+            rows = even_chunk(nest.outer, max(1, nest.outer * room // (total - fixed)))
+            return cut_nest(rebuild_nest(nest.stmt, nest.loops, nest.body), rows, self.stage)
+        inner = frozenset(s.loop_var for s in statements(staged.unguarded) if isinstance(s, For))
+        if total > self.most and inner - nest.stepped:
+            return self.stage(rebuild_nest(nest.stmt, nest.loops, nest.body), inner)
+        return None
+
+    def with_transfers(self, nest: _Nest, staged: _Staged, selections: dict) -> list:
+        """Transfers to the tiles, the nest, and transfers from the tiles."""
+        span, stager, body = nest.stmt.span, staged.stager, staged.body
+        in_place = [t for t in selections if t.read and self.launch.several and updates_in_place(body, t.buffer)]
         out: list = []
-        in_place = [t for t in selections if t.read and self.launch.several and updates_in_place(new_body, t.buffer)]
         for t in (*stager.tables, *stager.tiles):
             if t.read and t not in in_place:
-                out += t.load(nest.span)
+                out += t.load(span)
             elif t in selections:
-                out.append(tile_op("fill", full_region(t.buffer), imm(0, dtype_of(t.buffer)), span=nest.span))
+                out.append(tile_op("fill", full_region(t.buffer), imm(0, dtype_of(t.buffer)), span=span))
         for t, selection in selections.items():
-            out += selection.clear(nest.span)
+            out += selection.clear(span)
             if t in in_place:
-                out.append(renew(rebuild_nest(nest, loops, selection.mark(new_body, alone=True))))
-                out.append(selection.transfer(t.box, nest.span, load=True))
+                out.append(renew(rebuild_nest(nest.stmt, nest.loops, selection.mark(body, alone=True))))
+                out.append(selection.transfer(t.box, span, load=True))
             else:
-                new_body = selection.mark(new_body)
-        out.append(rebuild_nest(nest, loops, new_body, in_order))
+                body = selection.mark(body)
+        out.append(nest.of_body(body))
         for t in stager.tiles:
             if t in selections:
-                out.append(selections[t].transfer(t.box, nest.span))
+                out.append(selections[t].transfer(t.box, span))
             elif t.written:
-                source, target = t.store_regions(guards.limits.get(t.source, {}), stager.written_at.get(t.source))
-                out.append(tile_op("copy", source, target, span=nest.span))
+                source, target = t.store_regions(staged.limits.get(t.source, {}), stager.written_at.get(t.source))
+                out.append(tile_op("copy", source, target, span=span))
         return out
 
 

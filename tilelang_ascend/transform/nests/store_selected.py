@@ -261,18 +261,21 @@ def updates_in_place(body: Stmt, buffer) -> bool:
     places = [list(x.indices) for x in (*stores, *loads)]
     if not all(all(map(structural_equal, places[0], p)) for p in places[1:]):
         return False
-    known: set = set()  # Scalars that depend on elements of `buffer`.
-
-    def depends(e) -> bool:
-        return any(v.same_as(buffer) or v in known for v in free_vars(e))
-
-    before = -1
-    while before != len(known):
-        before = len(known)
-        known |= {s.var for s in inside if isinstance(s, Bind) and depends(s.value)}
-        known |= {s.buffer for s in inside if isinstance(s, BufferStore) and is_scalar_var(s.buffer) and depends(s.value)}
+    elements = {buffer} | _scalars_from(buffer, inside)
     decide = [s.condition if isinstance(s, IfThenElse) else s.extent for s in inside if isinstance(s, (IfThenElse, For))]
-    return not any(map(depends, [*decide, *places[0]]))
+    return all(elements.isdisjoint(free_vars(e)) for e in (*decide, *places[0]))
+
+
+def _scalars_from(buffer, inside: list[Stmt]) -> set:
+    """Scalars that the statements `inside` compute from elements of `buffer`, directly or not."""
+    found: set = {buffer}
+    before = 0
+    while before != len(found):
+        before = len(found)
+        found |= {s.var for s in inside if isinstance(s, Bind) and not found.isdisjoint(free_vars(s.value))}
+        assigned = (s for s in inside if isinstance(s, BufferStore) and is_scalar_var(s.buffer))
+        found |= {s.buffer for s in assigned if not found.isdisjoint(free_vars(s.value))}
+    return found - {buffer}
 
 
 __all__ = ["Selection", "covers", "fills_hull", "needs_whole_rows", "updates_in_place"]

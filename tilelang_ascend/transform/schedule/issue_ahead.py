@@ -129,14 +129,18 @@ class _Body:
         if not any(self.items[i].works for i in group):
             return []
         self.start = users[-1] + 1 if count < len(users) else 0
+        return group if self.may_pass(group) else []
+
+    def may_pass(self, group: list[int]) -> bool:
+        """True if the scalar pipe never waits for itself where `group` runs ahead: nothing it passes holds the core or sets a flag it needs."""
         behind = [x for i, x in enumerate(self.items) if i >= self.start and i not in group]
         before = [x for i, x in enumerate(self.items[: group[-1]]) if i not in group]
         if any(x.holds for x in behind + before):
-            return []
+            return False
         ids = _Ids(self)
         waits = [w for i in group for w in self.items[i].waits]
-        free = all(ids.differ(w, x, 1) for w in waits for y in behind for x in y.sets)
-        return group if free and all(ids.differ(w, x, 0) for w in waits for y in before for x in y.sets) else []
+        passed = [(x, later) for items, later in ((behind, 1), (before, 0)) for y in items for x in y.sets]
+        return all(ids.differ(w, x, later) for x, later in passed for w in waits)
 
     def movable(self, item: _Item) -> bool:
         """True if an item queues for the pipe alone, and can be told an iteration before."""

@@ -54,8 +54,7 @@ def _table(values, steps: dict, lowest: int, axes) -> tuple[View, bool]:
         if ratios or all(steps[a] == factor * packed[a] for a in axes):
             if list(axes) != sorted(axes):
                 return _progression(values, values.span(axes), factor, -lowest), True
-            lanes = g.node("lanes", "int32", attrs=(axes,))
-            lanes.axes = axes
+            lanes = g.node("lanes", "int32", attrs=(axes,), axes=axes)
             return _evaluated(values, _scaled(g, lanes, factor, -lowest)), True
     *outer, inner = axes
     parts = {a: _iota(g, a, steps[a], -lowest if a == inner else 0) for a in axes}
@@ -84,8 +83,7 @@ def _progression(values, lanes: int, factor: int, plus: int) -> View:
 
 
 def _iota(g, axis: int, factor: int, plus: int) -> Node:
-    iota = g.node("iota", "int32", attrs=(axis,))
-    iota.axes = (axis,)
+    iota = g.node("iota", "int32", attrs=(axis,), axes=(axis,))
     return _scaled(g, iota, factor, plus)
 
 
@@ -99,7 +97,7 @@ def _evaluated(values, n: Node) -> View:
     def keep(x: Node):
         if x.is_scalar:
             return
-        x.edges += 2
+        values.uses[x] += 2
         if x not in values.views:
             for a in x.args:
                 keep(a)

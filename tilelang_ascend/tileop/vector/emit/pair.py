@@ -51,7 +51,7 @@ def _halves(values, parts, axes) -> View:
     both = values.temporary_lanes("int32", 2 * step, "halves")
     for k, part in enumerate(parts):
         place = replace(both, base=constant(k * step), strides=values.canonical(axes), dense=True)
-        fresh = part not in values.views and part.edges == 1 and part.axes == tuple(axes) and part.op != "duplicate"
+        fresh = part not in values.views and values.uses[part] == 1 and part.axes == tuple(axes) and part.op != "duplicate"
         if not (fresh and values.evaluate(part, place) is place):
             values.copy(place, part, axes)
     return both

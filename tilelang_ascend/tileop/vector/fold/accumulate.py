@@ -14,7 +14,7 @@ import numpy as np
 from ....ir import BufferStore, TensorLoad, structural_equal, tirx, walk_expr
 from ...base.unsupported import Unsupported
 from ..emit.views import View
-from ..graph.graph import Node
+from ..graph.graph import Node, in_memory
 from ..graph.operations import VectorOps
 from ..graph.words import bit_and, bit_or, bit_xor
 from ..schedule.store import store
@@ -101,9 +101,7 @@ def fold_lanes(values: Values, value: Node, missing: tuple[int, ...], operation:
         view = fold(step, view)
         values.emitter.out += step.emitter.out
         extents[dim] = 1
-    leaf = Node("load", value.dtype, (), (view,))
-    leaf.axes = tuple(a for a in axes if a not in missing and values.extents[a] > 1)
-    return leaf
+    return in_memory(view, [a for a in axes if a not in missing and values.extents[a] > 1], value.dtype)
 
 
 def accumulate(values: Values, place: View, old: Node | None, value: Node, update: Update, missing, finish, span) -> None:

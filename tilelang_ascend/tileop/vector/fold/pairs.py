@@ -18,11 +18,11 @@ from ..emit.gather import gather_view
 from ..emit.views import View
 from ..graph import int64 as vector_int64
 from ..graph import integers as vector_int
-from ..graph.graph import Graph, Node
+from ..graph.graph import Graph, Node, in_memory
 from ..graph.operations import VectorOps
 from ..graph.words import pair, words
 from ..schedule.store import store
-from ..schedule.values import Values, count_edges
+from ..schedule.values import Values
 
 _LANES = BLOCK_BYTES // 4
 """Words of one block."""
@@ -42,9 +42,7 @@ def join(o: VectorOps, operation: str, a: Node, b: Node) -> Node:
 
 def leaf(view: View, extents) -> Node:
     """A value that lies in memory already."""
-    n = Node("load", view.dtype, (), (view,))
-    n.axes = tuple(a for a, s in enumerate(view.strides) if s and extents[a] > 1)
-    return n
+    return in_memory(view, [a for a, s in enumerate(view.strides) if s and extents[a] > 1])
 
 
 class WordLanes:
@@ -53,10 +51,10 @@ class WordLanes:
     def __init__(self, ctx: VectorContext, extents, out: list, span=None):
         self.ctx, self.extents, self.out, self.span = ctx, tuple(extents), out, span
 
-    def values(self, graph: Graph | None = None) -> Values:
+    def values(self, graph: Graph | None = None, roots=()) -> Values:
         emitter = Emitter(self.extents, self.span)
         emitter.out = self.out
-        return Values(self.ctx, graph or Graph(), emitter, max(self.ctx.pitch_unit, _LANES))
+        return Values(self.ctx, graph or Graph(), emitter, max(self.ctx.pitch_unit, _LANES), roots)
 
     def over(self, dim: int, extent: int) -> WordLanes:
         """The same with another extent along `dim`."""
@@ -77,8 +75,7 @@ class WordLanes:
         graph = Graph()
         operands = [pair(graph, *(leaf(v, self.extents) for v in views)) for views in (a, b)]
         results = [graph.tile(w) for w in words(graph, join(VectorOps(graph), operation, *operands))]
-        count_edges(results)
-        values = self.values(graph)
+        values = self.values(graph, results)
         for target, result in zip(out, results):
             store(values, target, result, self.span)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ....ir import FloatImm, IntImm, dtype_of, itemsize, structural_hash, tirx
 from ....isa.stream import round_to
@@ -37,17 +37,15 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 _COMPARE_EXPR = {"lt": tirx.LT, "gt": tirx.GT, "le": tirx.LE, "ge": tirx.GE, "eq": tirx.EQ, "ne": tirx.NE}
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Node:
-    """A value. `args` are nodes, `attrs` whatever else the operation needs (hashable or compared by identity)."""
+    """A value along `axes`. `args` are nodes, `attrs` whatever else the operation needs (hashable or compared by identity)."""
 
     op: str
     dtype: str
     args: tuple = ()
     attrs: tuple = ()
     axes: tuple = ()
-    edges: int = field(default=0)
-    """Number of uses not yet consumed (set by the scheduler)."""
 
     @property
     def is_scalar(self) -> bool:
@@ -61,6 +59,11 @@ class Node:
 
     def __repr__(self):
         return f"{self.op}:{self.dtype}{list(self.axes)}({', '.join(map(repr, self.args))})"
+
+
+def in_memory(view, axes, dtype: str | None = None) -> Node:
+    """The lanes of a view along `axes`: a value of no graph, that nobody has to compute."""
+    return Node("load", dtype or view.dtype, (), (view,), tuple(axes))
 
 
 def as_held(value, dtype: str):
@@ -116,13 +119,14 @@ class Graph:
         """All nodes in the order of their creation."""
         return list(self.known.values())
 
-    def node(self, op: str, dtype: str, args=(), attrs=(), key=None) -> Node:
-        """The node with these contents; created on first use."""
+    def node(self, op: str, dtype: str, args=(), attrs=(), key=None, axes=None) -> Node:
+        """The node with these contents; created on first use. `axes`: those of its arguments, unless given."""
         key = (op, dtype, tuple(id(a) for a in args), attrs if key is None else key)
         found = self.known.get(key)
         if found is None:
-            axes = tuple(sorted({x for a in args for x in a.axes}))
-            found = self.known[key] = Node(op, dtype, tuple(args), tuple(attrs), axes)
+            if axes is None:
+                axes = sorted({x for a in args for x in a.axes})
+            found = self.known[key] = Node(op, dtype, tuple(args), tuple(attrs), tuple(axes))
         return found
 
     # -- scalars ------------------------------------------------------------------------------------------------------
@@ -138,9 +142,9 @@ class Graph:
             return self.const(e.value, dtype_of(e))
         return self.node("scalar", dtype_of(e), args, (e,), key=expr_key(e))
 
-    def element(self, var, load) -> Node:
-        """A scalar read from a tile buffer into `var` (a `get_value`); `load` describes the address."""
-        return self.node("element", dtype_of(var), (), (var, load), key=(id(load),))
+    def element(self, var, view, key) -> Node:
+        """A scalar read from the first lane of a view into `var` (a `get_value`)."""
+        return self.node("element", dtype_of(var), (), (var, view), key=key)
 
     def scalar_expr(self, n: Node):
         """The expression of a scalar node."""

@@ -130,9 +130,7 @@ class ExprLowering:
         """Index along an axis."""
         if self.extents[axis] == 1:
             return self.g.const(0, dtype)
-        n = self.g.node("iota", dtype, attrs=(axis,))
-        n.axes = (axis,)
-        return n
+        return self.g.node("iota", dtype, attrs=(axis,), axes=(axis,))
 
     def split(self, e, exact: bool = False) -> tuple[dict, Affine] | None:
         """`e` as ({axis: coefficient}, lane-invariant rest), None when it is no such sum. `exact`: see `affine`."""
@@ -312,17 +310,11 @@ class ExprLowering:
     def view_node(self, view: View, version: int) -> Node:
         """The lanes of a view as they are after `version` stores."""
         key = (id(view.buffer), version, view.strides, view.base.const, tuple((id(a), c) for a, c in view.base.terms))
-        n = self.g.node("load", view.dtype, attrs=(view,), key=key)
-        n.axes = tuple(a for a, s in enumerate(view.strides) if s)
-        return n
+        return self.g.node("load", view.dtype, attrs=(view,), key=key, axes=[a for a, s in enumerate(view.strides) if s])
 
     def _element(self, e, view: View, version: int) -> Node:
-        key = ("element", id(view.buffer), version, view.base.const, tuple((id(a), c) for a, c in view.base.terms))
-        found = self.g.known.get(key)
-        if found is None:
-            found = self.g.known[key] = self.g.element(Var(e.source.name, view.dtype), view.head)
-            found.attrs = (*found.attrs, view)
-        return found
+        key = (id(view.buffer), version, view.base.const, tuple((id(a), c) for a, c in view.base.terms))
+        return self.g.element(Var(e.source.name, view.dtype), view, key)
 
     def remember(self, var, value) -> None:
         """A let that may be written out where it is used, as long as nothing it reads was stored before."""
@@ -340,9 +332,8 @@ class ExprLowering:
         if any(b in self.stored for b in read):
             raise Unsupported(f"`{buffer.name}` or the choice of its rows changes in the same nest", "split the nest")
         self.pinned += read
-        n = self.g.node("rows", memory_dtype(buffer), attrs=(rows, self.axes), key=("rows", len(self.g)))
-        n.axes = rows.axes(self.extents)
-        return n
+        key = ("rows", len(self.g))
+        return self.g.node("rows", memory_dtype(buffer), attrs=(rows, self.axes), key=key, axes=rows.axes(self.extents))
 
     def _indirect(self, buffer, indices, clamp: bool) -> Node:
         """A gather: byte offsets are computed like any other integer value."""

@@ -46,10 +46,10 @@ from ..emit.emitter import Emitter, Unreadable, Unwritable
 from ..emit.views import lanes_meet
 from ..fold.accumulate import Update, accumulate, fold_dtype, neutral, update_of
 from ..graph.convert import convert
-from ..graph.graph import MASK, Graph, Node
+from ..graph.graph import MASK, Graph, Node, in_memory
 from ..schedule.rows import rows_of, scattered, store_rows, store_scattered
 from ..schedule.store import store
-from ..schedule.values import Values, count_edges, source
+from ..schedule.values import Values, source
 from .expressions import ExprLowering
 from .nest import Nest, nest_of, scalar_vars
 from .reach import reach_conditions
@@ -330,15 +330,10 @@ class Block:
         used = {v for x in statements(s) for e in exprs(x) for v in scalar_vars(e)}
         live = {v: n for v, n in self.env.items() if v in used}
         assigned = [x.buffer for x in statements(s) if isinstance(x, BufferStore)]
-        if any(scope_of(b) == "local.var" and b not in self.exprs.variables for b in assigned if b in self.env):
-            raise Unsupported("a variable that changes inside a loop or branch of the nest")
-        if any(p.same_as(b) for p in self.exprs.pinned for b in assigned):
-            raise Unsupported("a loop or branch of the nest stores to what chooses rows", "split the nest")
+        self._check_nested(s, assigned)
         variables = self.exprs.variables
         written = list({b: None for b in assigned if is_tile(b) or b in variables})
-        roots = (
-            list(live.values()) + ([self.mask] if self.mask is not None else []) + ([cond] if cond is not None else [])
-        )
+        roots = [n for n in (*live.values(), self.mask, cond) if n is not None]
         places = [variables[b].buffer if b in variables else self.ctx.layout(b).buffer for b in written]
         mask, early = self.mask, set(self.early)
 
@@ -364,24 +359,29 @@ class Block:
                 out = if_then(values.scalar(cond), block(s.then_case), other, span=s.span)
             values.emitter.out.append(out)
 
-        if isinstance(s, For) and not self.exprs.is_scalar(s.extent):
-            raise Unsupported("a loop inside the nest whose trip count differs from lane to lane")
         for b in written:
             self.exprs.stored[b] = self.exprs.stored.get(b, 0) + 1
         self.effects.append(Effect(roots, places, emit, len(self.graph)))
+
+    def _check_nested(self, s: Stmt, assigned: list) -> None:
+        """Raise unless the loop or branch `s`, which stores to `assigned`, can be a block of its own."""
+        if any(scope_of(b) == "local.var" and b not in self.exprs.variables for b in assigned if b in self.env):
+            raise Unsupported("a variable that changes inside a loop or branch of the nest")
+        if any(p.same_as(b) for p in self.exprs.pinned for b in assigned):
+            raise Unsupported("a loop or branch of the nest stores to what chooses rows", "split the nest")
+        if isinstance(s, For) and not self.exprs.is_scalar(s.extent):
+            raise Unsupported("a loop inside the nest whose trip count differs from lane to lane")
 
     # -- second step: effects to instructions -------------------------------------------------------------------------
 
     def emit(self) -> Stmt:
         """Emit the effects in order."""
-        count_edges([r for e in self.effects for r in e.roots])
         emitter = Emitter(self.nest.extents, self.nest.span)
-        values = Values(self.ctx, self.graph, emitter, self._pitch_unit())
+        values = Values(self.ctx, self.graph, emitter, self._pitch_unit(), [r for e in self.effects for r in e.roots])
         for effect in self.effects:
             self._preserve(values, effect)
             effect.emit(values)
-            for r in effect.roots:
-                r.edges -= 1
+            values.consume(effect.roots)
         return seq(emitter.out)
 
     def _pitch_unit(self) -> int:
@@ -395,7 +395,7 @@ class Block:
             return
         pending = _pending_uses(effect.roots, values)
         for n in self.graph.nodes[: effect.known]:
-            if n.edges <= pending.get(n, 0) or not _touches(values, n, effect.writes):
+            if values.uses[n] <= pending.get(n, 0) or not _touches(values, n, effect.writes):
                 continue
             if n.op == "element":
                 values.scalar(n)
@@ -436,10 +436,7 @@ def _outer_value(values: Values, n: Node) -> Node:
     """A value of the enclosing block as a leaf of an inner block; it stays where it is until the inner block ends."""
     if n.is_scalar:
         return Node("scalar", n.dtype, (), (values.scalar(n),))
-    view = values.view(n)
-    leaf = Node("load", n.dtype, (), (view,))
-    leaf.axes = n.axes
-    return leaf
+    return in_memory(values.view(n), n.axes, n.dtype)
 
 
 def _used_besides(body: Stmt, buffer, operation: str) -> bool:

@@ -30,13 +30,7 @@ from .nest import Nest
 def reach_conditions(nest: Nest, analyzer) -> list:
     """What has to hold outside of the nest for every masked store to stay inside of its tile, as far as it is not known to."""
     analyzer = analyzer or sym.Analyzer()
-    extents = dict(zip(nest.axes, nest.extents))
-    inner = {s.loop_var: const_int(s.extent) for s in statements(nest.body) if isinstance(s, For) and const_int(s.min) == 0}
-    extents.update({v: n for v, n in inner.items() if n})
-    lets: dict = {}
-    for s in statements(nest.body):
-        if isinstance(s, Bind):
-            lets[s.var] = substitute_expr(s.value, lets)
+    extents, lets = _known_extents(nest), _lets(nest.body)
     changed = {s.buffer for s in statements(nest.body) if isinstance(s, BufferStore)}
     own = {s.loop_var for s in statements(nest.body) if isinstance(s, For)}
     out: list = []
@@ -55,6 +49,21 @@ def reach_conditions(nest: Nest, analyzer) -> list:
                 if not analyzer.can_prove(c) and not any(structural_equal(c, x) for x in out):
                     out.append(c)
     return out
+
+
+def _known_extents(nest: Nest) -> dict:
+    """How many values, from 0 on, the axes of a nest take and the variables of loops inside of it; what run time tells is left out."""
+    inner = {s.loop_var: const_int(s.extent) for s in statements(nest.body) if isinstance(s, For) and const_int(s.min) == 0}
+    return dict(zip(nest.axes, nest.extents)) | {v: n for v, n in inner.items() if n}
+
+
+def _lets(body: Stmt) -> dict:
+    """What names stand for, in terms of names that are bound outside of `body`."""
+    lets: dict = {}
+    for s in statements(body):
+        if isinstance(s, Bind):
+            lets[s.var] = substitute_expr(s.value, lets)
+    return lets
 
 
 def _masked_stores(body: Stmt, lanes: set) -> list[BufferStore]:

@@ -15,7 +15,7 @@ from ..emit.shift import store_columns, store_shifted
 from ..emit.views import View, linear_span
 from ..graph.convert import convert
 from ..graph.fp8 import FORMATS, code
-from ..graph.graph import Node
+from ..graph.graph import Node, in_memory
 from ..graph.operations import VectorOps
 from ..graph.words import words
 from .values import Values
@@ -175,9 +175,7 @@ def _reversed(values: Values, place: View, value: Node, axes) -> None:
 
 def _leaf(values: Values, view: View, axes) -> Node:
     """Lanes in memory as a value."""
-    leaf = Node("load", view.dtype, (), (view,))
-    leaf.axes = tuple(axes)
-    return values.added(leaf)
+    return values.added(in_memory(view, axes))
 
 
 def _widened(values: Values, value: Node) -> Node:

@@ -6,6 +6,7 @@ of whole tiles, so that operations on whole tiles are single count-form instruct
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from ....ir import Bind, call, itemsize
@@ -21,11 +22,13 @@ from .nodes import ALIASES, HANDLERS, elementwise
 
 
 class Values:
-    """Values of the nodes of one straight-line block, computed on demand into `emitter`."""
+    """Values of the nodes of one straight-line block, computed on demand into `emitter`. `roots`: what will be asked for, and how often."""
 
-    def __init__(self, ctx: VectorContext, graph: Graph, emitter: Emitter, pitch_unit: int):
+    def __init__(self, ctx: VectorContext, graph: Graph, emitter: Emitter, pitch_unit: int, roots=()):
         self.ctx, self.graph, self.emitter = ctx, graph, emitter
         self.extents = emitter.extents
+        self.uses = uses_of(roots)
+        """Uses of nodes that are still to come."""
         self.pitch_unit = pitch_unit
         self.views: dict[Node, View] = {}
         self.spreads: dict[Node, View] = {}
@@ -76,8 +79,8 @@ class Values:
         for e in (n, *n.args):
             if e.op == "element" and e not in self.bound:
                 self.bound.add(e)
-                var, load, *_ = e.attrs
-                value = call("ascend.get_value", [load()], dtype=e.dtype)
+                var, place = e.attrs
+                value = call("ascend.get_value", [place.head()], dtype=e.dtype)
                 self.emitter.out.append(Bind(var, value, span=self.emitter.span))
         return self.graph.scalar_expr(n)
 
@@ -210,16 +213,16 @@ class Values:
 
     def _forget(self, buffer) -> None:
         """A buffer was overwritten: values that lay in it (and were not needed any more) are gone."""
-        for n in [n for n in self.residents.get(buffer, ()) if n.edges <= 0]:
+        for n in [n for n in self.residents.get(buffer, ()) if self.uses[n] <= 0]:
             self.residents[buffer].discard(n)
             self.views.pop(n, None)
 
     def added(self, n: Node) -> Node:
         """Account for one more use of a node, found during emission."""
-        if n not in self.views and n.edges == 0 and not n.is_scalar:
+        if n not in self.views and self.uses[n] == 0 and not n.is_scalar:
             for a in n.args:
                 self.added(a)
-        n.edges += 1
+        self.uses[n] += 1
         return n
 
     def settle(self, n: Node, view: View) -> None:
@@ -229,7 +232,7 @@ class Values:
     def consume(self, args) -> None:
         """Note that one use of each node of `args` is over."""
         for a in args:
-            a.edges -= 1
+            self.uses[a] -= 1
 
     def reusable(self, n: Node, args, dtype: str) -> View | None:
         """A temporary of `args` that nobody needs any more and that fits the result of `n`."""
@@ -242,7 +245,7 @@ class Values:
         return None
 
     def _dead(self, buffer) -> bool:
-        return all(n.edges <= 0 for n in self.residents.get(buffer, ()))
+        return all(self.uses[n] <= 0 for n in self.residents.get(buffer, ()))
 
     def destination(self, n: Node, args, want: View | None, name: str) -> View:
         """Where to put the result of `n`: the wanted place, a dead operand, or a new temporary."""
@@ -258,7 +261,7 @@ class Values:
                 continue
             others = [x for i, x in enumerate(args) if i != k] + [x for x in n.args if x.is_scalar]
             fits = (
-                want is not None and a.edges == 1 and a.dtype == want.dtype and a.axes == n.axes
+                want is not None and self.uses[a] == 1 and a.dtype == want.dtype and a.axes == n.axes
                 and not any(self._reads(x, want.buffer) for x in others)
             )  # fmt: skip
             self.evaluate(a, want if fits else None)
@@ -284,7 +287,7 @@ class Values:
         raise AssertionError(f"{name}: operands stay unreadable")
 
 
-_SOURCE = {"load": 0, "indirect": 0, "element": 2}
+_SOURCE = {"load": 0, "indirect": 0, "element": 1}
 """Which attribute of a node is the view of a tile it reads."""
 
 
@@ -293,25 +296,20 @@ def source(n: Node) -> View | None:
     return n.attrs[_SOURCE[n.op]] if n.op in _SOURCE else None
 
 
-def count_edges(roots) -> None:
-    """Set `edges` of every node reachable from `roots` to its number of uses (a root counts as one use)."""
-    seen: list[Node] = []
+def uses_of(roots) -> Counter:
+    """How often every node reachable from `roots` is used; a root is used once."""
+    uses: Counter = Counter()
     found: set = set()
 
     def visit(n: Node):
         if n in found:
             return
         found.add(n)
-        seen.append(n)
         for a in n.args:
+            uses[a] += 1
             visit(a)
 
     for r in roots:
+        uses[r] += 1
         visit(r)
-    for n in seen:
-        n.edges = 0
-    for n in seen:
-        for a in n.args:
-            a.edges += 1
-    for r in roots:
-        r.edges += 1
+    return uses
