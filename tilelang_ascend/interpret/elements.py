@@ -27,6 +27,7 @@ from .values import (
     pick_max,
     pick_min,
     power,
+    power_of_two,
     scalar,
     select,
 )
@@ -297,6 +298,8 @@ def _rounded(value, dtype: str, mode: str, sat) -> Scalar:
         if math.isfinite(v) and mode in _WHOLE:
             v = _WHOLE[mode](v)
         return cast(Scalar(float(v), "float64"), dtype)
+    if dtype == "float8_e8m0fnu":
+        return Scalar(power_of_two(float(np.float32(v)), mode), dtype)
     near = float(np.float32(v).astype(numpy_dtype(dtype)))
     if mode in ("", "rn") or math.isnan(v) or math.isinf(v) or near == v:
         return Scalar(near, dtype)

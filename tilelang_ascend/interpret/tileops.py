@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import DtypeMismatch, InvalidArgument, ShapeMismatch
 from .memory import Region, Tile, is_tile_like_many, operand, view
 from .state import current, here
-from .values import Scalar, cast, is_float, numpy_dtype, scalar
+from .values import Scalar, cast, is_float, numpy_dtype, power_of_two, scalar
 
 
 def convert(values: np.ndarray, dtype: str) -> np.ndarray:
@@ -21,6 +21,8 @@ def convert(values: np.ndarray, dtype: str) -> np.ndarray:
     if is_float(dtype):
         if target.kind == "V" and values.dtype != np.float32:
             values = values.astype(np.float32)
+        if dtype == "float8_e8m0fnu":
+            return np.array([power_of_two(float(v)) for v in values.flat], np.float32).reshape(values.shape).astype(target)
         return values.astype(target)
     if floating:
         wide = values.astype(np.float64)
@@ -261,7 +263,7 @@ def _combine(kind: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         a, b = a.astype(np.int32), b.astype(np.int32)
         return _combine(kind, a, b) != 0
     if a.dtype.kind == "V":
-        return _combine(kind, a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+        return convert(_combine(kind, a.astype(np.float32), b.astype(np.float32)), a.dtype.name)
     return {"add": np.add, "max": np.maximum, "min": np.minimum}[kind](a, b)
 
 

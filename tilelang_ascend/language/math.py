@@ -10,6 +10,8 @@ import builtins
 import math as _math
 from typing import Callable
 
+import ml_dtypes
+
 from ..errors import InvalidArgument
 from ..frontend import calls, operators
 from ..frontend.annotations import dtype_name, is_float
@@ -366,12 +368,14 @@ def infinity(dtype, span=None):
 
 def max_value(dtype, span=None):
     """The largest finite value of `dtype`."""
-    return tirx.max_value(dtype_name(dtype))
+    name = dtype_name(dtype)
+    return number(float(ml_dtypes.finfo(name).max), name) if is_float(name) else tirx.max_value(name)
 
 
 def min_value(dtype, span=None):
     """The smallest (most negative) finite value of `dtype`."""
-    return tirx.min_value(dtype_name(dtype))
+    name = dtype_name(dtype)
+    return number(float(ml_dtypes.finfo(name).min), name) if is_float(name) else tirx.min_value(name)
 
 
 def _classify(name: str, ir: Callable, python: Callable) -> Callable:
