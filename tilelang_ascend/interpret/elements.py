@@ -10,10 +10,10 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
+from . import directed
 from .memory import Region, is_tile_like_many, operand
 from .scopes import dtype_of
 from .state import here
-from . import directed
 from .values import (
     Fault,
     Scalar,

@@ -7,7 +7,6 @@ the function to every element of A and stores into B (see `tiles`).
 from __future__ import annotations
 
 import builtins
-import functools
 import math as _math
 from typing import Callable
 
@@ -136,11 +135,11 @@ def _directed(name: str, scalar: Callable, rest: tuple, mode) -> tuple[Callable,
         *rest, mode = rest
     if mode in (None, "", "rn"):
         return scalar, tuple(rest)
-    if name not in directed.FUNCTIONS:
-        raise InvalidArgument(f"T.{name} rounds to nearest, not with {mode!r}", hint="functions with a direction: T." + ", T.".join(directed.FUNCTIONS))
+    if name not in directed.NAMES:
+        raise InvalidArgument(f"T.{name} rounds to nearest, not with {mode!r}", hint="functions with a direction: T." + ", T.".join(directed.NAMES))
     if mode not in directed.MODES:
         raise InvalidArgument(f"T.{name} does not round with {mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES)))
-    return functools.partial(directed.function(name, directed.FUNCTIONS[name]), mode=mode), tuple(rest)
+    return directed.function(name, mode), tuple(rest)
 
 
 def _make_unary(name: str, ir: Callable, python: Callable, doc: str, integers: str) -> Callable:
@@ -320,7 +319,7 @@ def ieee_fmaf(x, y, z, rounding_mode="rn"):
     """x * y + z of float32 numbers, rounded once: to nearest ("rn"), towards zero ("rz"), up ("ru") or down ("rd")."""
     if rounding_mode not in directed.MODES:
         raise InvalidArgument(f"T.ieee_fmaf does not round with {rounding_mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES)))
-    return directed.function("ieee_fmaf", directed.fma)(x, y, z, mode=rounding_mode)
+    return directed.function("ieee_fmaf", rounding_mode)(x, y, z)
 
 
 def Cast(dtype, value, span=None):

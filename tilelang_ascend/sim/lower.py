@@ -20,7 +20,6 @@ from ..ir import (
     AllocBuffer,
     Bind,
     Break,
-    BufferLoad,
     BufferStore,
     Call,
     Continue,
@@ -38,7 +37,6 @@ from ..ir import (
     Var,
     While,
     const_int,
-    decl_buffer,
     dtype_of,
     exprs,
     is_buffer_var,
@@ -62,10 +60,6 @@ from .program import HostProgram
 
 MAX_ARGS = 24
 """Largest arity of the fixed-arity entry points of the machine."""
-
-LARGE_NAME = 200
-"""Nodes from which on the value of a name is kept in a variable: TVM's code generation writes names out wherever it simplifies, and a chain
-of names that each use the last one twice would grow without end."""
 
 _PREFIX = "ascend."
 
@@ -191,8 +185,6 @@ class _Lowering(StmtMutator):
         """Tile -> its address and its number."""
         self.line = 0
         self.known = Known()
-        self.sizes: dict[Var, int] = {}
-        """Nodes of the values of names with the names in them written out."""
 
     # ---- statements
 
@@ -216,20 +208,7 @@ class _Lowering(StmtMutator):
 
     def visit_Bind(self, s: Bind):
         self.known.bind(s)
-        out = self.generic(s)
-        size = 0
-
-        def see(e) -> None:
-            nonlocal size
-            size += self.sizes.get(e, 1) if isinstance(e, Var) else 1
-
-        walk_expr(out.value, see)
-        if size < LARGE_NAME:
-            self.sizes[s.var] = size
-            return out
-        cell = decl_buffer([1], dtype_of(s.var), f"{s.var.name}_cell", scope="local.var")
-        place = [IntImm("int32", 0)]
-        return seq(AllocBuffer(cell), BufferStore(cell, out.value, place), Bind(s.var, BufferLoad(cell, place), span=s.span))
+        return self.generic(s)
 
     def visit_For(self, s: For):
         self.known.loop(s)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from . import math_exponential, math_remainder, math_special, math_trigonometric
+from . import math_directed, math_exponential, math_remainder, math_special, math_trigonometric
 from .vector_convert import Unsupported
 from .vector_graph import Node
 
@@ -35,7 +35,7 @@ def copysign(o, x, y):
     return o.mul(o.unary("abs", x), o.add(o.mul(sign, 2.0), 1.0))
 
 
-NATIVE = {"rsqrt": rsqrt, "isnan": isnan}
+NATIVE = {"rsqrt": rsqrt, "isnan": isnan, **math_directed.FUNCTIONS}
 IN_FLOAT32 = {
     **math_exponential.FUNCTIONS, **math_remainder.FUNCTIONS, **math_trigonometric.FUNCTIONS, **math_special.FUNCTIONS, "copysign": copysign,
 }  # fmt: skip
