@@ -321,13 +321,16 @@ def make_tensor(ptr, shape, dtype="float32", strides=None) -> Tile:
     """`T.make_tensor`."""
     from .scopes import dtype_of
 
+    if isinstance(ptr, Tile) and strides is None:
+        return view_of(ptr, shape, dtype)
     if not hasattr(ptr, "tensor") or strides is not None:
-        raise InvalidArgument(f"T.make_tensor of {ptr!r}", at=here(), hint="give it a parameter declared as T.ptr, and no strides")
-    return ptr.tensor(tuple(scalar(d) if not isinstance(d, int) else d for d in (shape if isinstance(shape, (tuple, list)) else (shape,))), dtype_of(dtype))
+        raise InvalidArgument(f"T.make_tensor of {ptr!r}", at=here(), hint="give it a parameter declared as T.ptr or a tensor, and no strides")
+    dims = tuple(scalar(d) if not isinstance(d, int) else d for d in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    return ptr.tensor(dims, dtype_of(dtype)) or view_of(ptr.made, shape, dtype)
 
 
 MEANINGS = {
-    "make_tensor": make_tensor,
+    "make_tensor": make_tensor, "make_tensor_from_addr": lambda addr, shape, dtype="float32", strides=None, storage_scope="global": make_tensor(addr, shape, dtype, strides),
     "copy": copy, "async_copy": copy, "fill": fill, "clear": clear, "transpose": transpose, "gemm": gemm, "im2col": im2col,
     "c2d_im2col": im2col, "view": view_of, "reshape": lambda src, shape: view_of(src, shape),
     "atomic_add": atomic("add"), "atomic_max": atomic("max"), "atomic_min": atomic("min"),
