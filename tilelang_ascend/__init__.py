@@ -16,7 +16,7 @@ from typing import Any
 from .arith import cdiv, next_power_of_2
 from .autotune import AutoTuner, autotune
 from .jit import JITImpl, JITKernel, PassConfigKey, compile, jit, lower, par_compile  # noqa: A004
-from .version import __version__
+from .version import __version__ as __version__
 
 _LAZY = {
     "Profiler": "profiler",

@@ -35,7 +35,7 @@ struct CopyRepeatParams {
   CopyRepeatParams() = default;
   CopyRepeatParams(uint16_t dst_stride, uint16_t src_stride, uint16_t dst_repeat, uint16_t src_repeat)
       : dstStride(dst_stride), srcStride(src_stride), dstRepeatSize(dst_repeat), srcRepeatSize(src_repeat) {}
-  uint16_t dstStride = 1, srcStride = 1, dstRepeatSize = 8, srcRepeatSize = 8;
+  uint16_t dstStride = 0, srcStride = 0, dstRepeatSize = 0, srcRepeatSize = 0;
 };
 
 struct BrcbRepeatParams {
@@ -108,7 +108,7 @@ struct LoadData2DParams {
         ifTranspose(transpose),
         addrMode(addr_mode) {}
   uint16_t startIndex = 0;
-  uint8_t repeatTimes = 0;
+  uint8_t repeatTimes = 1;
   uint16_t srcStride = 0;
   uint8_t sid = 0;
   uint16_t dstGap = 0;
@@ -142,7 +142,7 @@ struct LoadData2dTransposeParams {
                             uint16_t dst_frac_gap)
       : startIndex(start), repeatTimes(repeat), srcStride(src_stride), dstGap(dst_gap), dstFracGap(dst_frac_gap) {}
   uint16_t startIndex = 0;
-  uint8_t repeatTimes = 0;
+  uint8_t repeatTimes = 1;
   uint16_t srcStride = 0, dstGap = 0, dstFracGap = 0;
 };
 
@@ -164,8 +164,6 @@ constexpr FixpipeConfig CFG_ROW_MAJOR = {CO2Layout::ROW_MAJOR};
 
 struct FixpipeParamsV220 {
   FixpipeParamsV220() = default;
-  FixpipeParamsV220(uint16_t n, uint16_t m, uint16_t src_stride, uint32_t dst_stride, bool relu)
-      : nSize(n), mSize(m), srcStride(src_stride), dstStride(dst_stride), reluEn(relu) {}
   uint16_t nSize = 0, mSize = 0, srcStride = 0;
   uint32_t dstStride = 0;
   QuantMode_t quantPre = QuantMode_t::NoQuant;
@@ -178,9 +176,7 @@ struct FixpipeParamsV220 {
 
 /*! \brief The same fields on 3510. */
 template <CO2Layout format = CO2Layout::ROW_MAJOR>
-struct FixpipeParamsArch3510 : FixpipeParamsV220 {
-  using FixpipeParamsV220::FixpipeParamsV220;
-};
+struct FixpipeParamsArch3510 : FixpipeParamsV220 {};
 
 struct TransDataTo5HDParams {
   TransDataTo5HDParams() = default;
@@ -203,7 +199,7 @@ struct GatherMaskParams {
         src0RepeatStride(rep_stride),
         src1RepeatStride(src1_rep_stride) {}
   uint8_t src0BlockStride = 1;
-  uint16_t repeatTimes = 0, src0RepeatStride = 0;
+  uint16_t repeatTimes = 1, src0RepeatStride = 0;
   uint8_t src1RepeatStride = 0;
 };
 

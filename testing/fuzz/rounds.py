@@ -125,6 +125,7 @@ class Generator:
 def check(seed: int) -> str | None:
     """None if the program of a seed is compiled as it means, "refused: …" if it is refused, else what is wrong."""
     import ml_dtypes
+
     import tilelang_ascend as tilelang
     from tilelang_ascend import interpret
 

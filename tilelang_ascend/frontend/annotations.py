@@ -35,17 +35,16 @@ DTYPE_NAMES = (
 ).split()
 
 
-UNKNOWN_FLOATS = ("float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e3m4", "float8_e5m2fnuz", "float8_e8m0fnu")
+UNKNOWN_FLOATS = ("float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e3m4", "float8_e5m2fnuz")
 """Names of dtypes no instruction knows; a kernel can hold their bytes."""
 
 
 def known_to_kernels(dtype: str) -> str:
     """`dtype`, if a kernel can hold and convert it. Raises DtypeMismatch for other names."""
     if dtype in UNKNOWN_FLOATS:
-        value = "x is a power of two: T.reinterpret(T.cast(x, 'int32') << 23, 'float32')" if dtype == "float8_e8m0fnu" else "T.reinterpret gives bits"
         raise DtypeMismatch(
             f"kernels do not hold {dtype}: nothing on the chips converts it",
-            hint=f"declare it as uint8 and pass X.view(torch.uint8), which are the same bytes; {value}",
+            hint="declare it as uint8 and pass X.view(torch.uint8), which are the same bytes; T.reinterpret gives bits",
             at=user_location(),
         )
     return dtype

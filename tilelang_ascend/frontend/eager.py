@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import ArgumentTypeError, ArgumentValueError, InvalidKernel, KernelSyntaxError, SourceUnavailable
 from ..ir import PrimFunc, Var, const_int, free_vars
 from . import tracing
-from .annotations import DType, PointerSpec, TensorSpec
+from .annotations import DType, Pointer, PointerSpec, TensorSpec
 from .builder import Builder
 from .liveness import FUNCTIONS
 from .source import function_ast
@@ -113,13 +113,25 @@ class EagerTrace:
         """``name: T.Tensor[...]`` in the body."""
         if name not in self.template.tensor_names:
             raise KernelSyntaxError(f"'{name}' is declared as a tensor, but it is not a parameter of the kernel")
+        self.declared[name] = tracing.make_param(name, spec, self.template.fn)
+        self._saw(name, spec)
+        return self.declared[name]
+
+    def made_tensor(self, pointer: Pointer, spec: TensorSpec) -> None:
+        """`T.make_tensor` says what lies behind a pointer."""
+        self.declared[pointer.name] = pointer.tensor
+        self._saw(pointer.name, spec)
+
+    def reads(self, var) -> bool:
+        """Whether the tensors of a call say what a variable in a shape is."""
+        return any(var is v for v in (*self.symbols.values(), *self.dynamic.values()))
+
+    def _saw(self, name: str, spec: TensorSpec) -> None:
         self.specs[name] = spec
-        consts = list(self.symbols.values())
+        known = [*self.symbols.values(), *self.template.traced]
         for dim in (*spec.shape, *(spec.strides or ())):
             if const_int(dim) is None:
-                self.made_dynamic(v for v in free_vars(dim) if not any(v is c for c in consts))
-        self.declared[name] = tracing.make_param(name, spec, self.template.fn)
-        return self.declared[name]
+                self.made_dynamic(v for v in free_vars(dim) if not any(v is c for c in known))
 
 
 class EagerTemplate:
@@ -140,15 +152,12 @@ class EagerTemplate:
             and _last_name(n.annotation) in _TENSORS
         }
         self.types = tracing.signature_types(fn, {})
-        pointer = next((n for n, t in self.types.items() if isinstance(t, PointerSpec)), None)
-        if pointer is not None:
-            raise InvalidKernel(
-                f"parameter '{pointer}' of the eager kernel '{fn.__name__}' is a pointer",
-                hint=f"declare the tensor in its place: `{pointer}: T.Tensor[[M, N], dtype]`, with M and N from T.const or T.dynamic",
-            )
+        self.pointers = {n for n, t in self.types.items() if isinstance(t, PointerSpec)}
         self.scalars = {n: t for n, t in self.types.items() if isinstance(t, DType)}
         in_signature = {n for n, t in self.types.items() if isinstance(t, TensorSpec)}
-        self.tensor_names = tuple(n for n in params if n in declared | in_signature)
+        self.tensor_names = tuple(n for n in params if n in declared | in_signature | self.pointers)
+        self.traced: list[Var] = []
+        """Scalar parameters of the trace that runs."""
         self._probes: dict[tuple, EagerTrace] = {}
         self._funcs: dict[tuple, PrimFunc] = {}
 
@@ -236,11 +245,13 @@ class EagerTemplate:
     def _trace(self, builder: Builder, static: dict):
         eager, args = builder.eager, dict(static)
         scalars = {n: Var(n, str(t)) for n, t in self.scalars.items()}
+        builder.scalars = self.traced = list(scalars.values())
         args.update(scalars)
         for name in self.tensor_names:
             builder.unique(name)
             spec = self.types.get(name)
-            args[name] = eager.declare(name, spec) if isinstance(spec, TensorSpec) else None
+            pointer = Pointer(name) if name in self.pointers else None
+            args[name] = eager.declare(name, spec) if isinstance(spec, TensorSpec) else pointer
         for name, p in self.signature.parameters.items():
             if name not in args and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
                 raise ArgumentTypeError(f"'{self.fn.__name__}' is missing argument '{name}'")
@@ -254,6 +265,8 @@ class EagerTemplate:
         result = tracing.call_rewritten(self.fn, builder, **args)
         both = {**eager.declared, **scalars}
         missing = [n for n in self.tensor_names if n not in eager.declared]
+        if missing and missing[0] in self.pointers:
+            raise tracing.nothing_made(missing[0], self.fn)
         if missing:
             raise InvalidKernel(
                 f"tensor argument '{missing[0]}' is never declared", hint=f"add `{missing[0]}: T.Tensor[[M, N], dtype]`"

@@ -216,6 +216,8 @@ def number(value, dtype: str):
         most = float(ml_dtypes.finfo(dtype).max)
         if most < abs(value) < math.inf:
             raise InvalidArgument(f"{value} does not fit {dtype}, whose largest number is {most:g}", hint=f"T.infinity('{dtype}') is infinity")
+        if value < 0 and dtype == "float8_e8m0fnu":
+            raise InvalidArgument(f"{value} does not fit {dtype}, whose numbers have no sign", hint="scale by a positive power of two and negate")
         return FloatImm(dtype, float(value))
     low, high = integer_range(dtype)
     if not low - 1 < value < high + 1:

@@ -232,8 +232,13 @@ def _trace_lazy(func, annotations: dict, builder: Builder) -> PrimFunc:
     result = call_rewritten(func, builder, **args)
     for p in params:
         if isinstance(p, Pointer) and p.tensor is None:
-            raise InvalidKernel(f"nothing is made of the pointer '{p.name}'", at=_definition(func), hint=f"write T.make_tensor({p.name}, shape, dtype)")
+            raise nothing_made(p.name, func)
     return finish(builder, func, [p.tensor if isinstance(p, Pointer) else p for p in params], result)
+
+
+def nothing_made(pointer: str, func) -> InvalidKernel:
+    """The error of a kernel that does not say what lies behind a pointer."""
+    return InvalidKernel(f"nothing is made of the pointer '{pointer}'", at=_definition(func), hint=f"write T.make_tensor({pointer}, shape, dtype)")
 
 
 def _reserve_shape_names(builder: Builder, params) -> None:

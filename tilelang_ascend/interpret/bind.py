@@ -191,14 +191,17 @@ class Memory:
 
     def __init__(self, name: str, value):
         self.name, self.dtype = name, tensors.HostTensor(value).dtype if tensors.is_tensor(value) else ""
-        self.array = as_numpy(value, self.dtype, name)
+        self.array, self.made = as_numpy(value, self.dtype, name), None
 
-    def tensor(self, dims, dtype: str) -> Tile:
-        """All of it as a tensor."""
+    def tensor(self, dims, dtype: str) -> Tile | None:
+        """All of it as a tensor. None for another shape or dtype once there is a tensor: it is a view of that."""
         shape = tuple(int(d) for d in dims)
+        if self.made is not None and (self.dtype != dtype or self.array.shape != shape):
+            return None
         if self.dtype != dtype or self.array.shape != shape:
             raise ArgumentValueError(f"parameter {self.name} is {self.dtype} {self.array.shape}, the kernel makes {dtype} {shape} of it")
-        return Tile(self.array, None, self.name, dtype, "global", dims, True)
+        self.made = Tile(self.array, None, self.name, dtype, "global", dims, True)
+        return self.made
 
 
 def returned(tile: Tile, torch_like: bool):
@@ -242,15 +245,26 @@ def _literal_dims(annotation: ast.expr) -> tuple[list, list]:
     return (lists[0] if lists else []), strides
 
 
+def _made_tensors(function) -> list[tuple[str, list, list]]:
+    """(parameter, expressions of the shape, none of strides) of ``T.make_tensor(parameter, shape, …)``, the first one of each parameter."""
+    node = parse(function)
+    calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)] if node is not None else []
+    out: dict[str, list] = {}
+    for call in calls:
+        if last_name(call) in ("make_tensor", "make_tensor_from_addr") and len(call.args) > 1 and isinstance(call.args[0], ast.Name):
+            shape = call.args[1].elts if isinstance(call.args[1], (ast.Tuple, ast.List)) else [call.args[1]]
+            out.setdefault(call.args[0].id, shape)
+    return [(name, shape, []) for name, shape in out.items()]
+
+
 def read_constants(function, given: dict[str, Any], extra: dict[str, int]) -> dict[str, int]:
     """Values of the `T.const` names: from the tensors whose declarations name them, or from the call."""
     declared, names = eager_declarations(function)
     found = {k: int(v) for k, v in extra.items()}
-    for name, annotation in declared.items():
+    for name, shape, strides in [*((n, *_literal_dims(a)) for n, a in declared.items()), *_made_tensors(function)]:
         tensor = given.get(name)
         if tensor is None or not hasattr(tensor, "shape"):
             continue
-        shape, strides = _literal_dims(annotation)
         if shape and len(shape) != len(tensor.shape):
             raise ArgumentValueError(f"argument '{name}' has {len(tensor.shape)} dimensions, the kernel declares {len(shape)}")
         have = tensors.HostTensor(tensor).strides

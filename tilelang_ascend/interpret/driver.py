@@ -194,6 +194,10 @@ def call_eager(function, args: tuple, kwargs: dict, seed: int | None = None) -> 
             values[name] = bind.in_gm(name, specs[name], array, session)
         else:
             values[name] = Tile(array, None, name, tensors.HostTensor(values[name]).dtype, "global", None, True)
+    for name, kind in annotations.items():
+        if isinstance(kind, PointerSpec) and name in values:
+            session.torch = session.torch or tensors.is_torch(values[name])
+            values[name] = bind.Memory(name, values[name])
     result = execute(function, values, session)
     made = [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
     for tile in made:

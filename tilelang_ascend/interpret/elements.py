@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
+from . import directed
 from .memory import Region, is_tile_like_many, operand
 from .state import here
 from .values import (
@@ -27,6 +28,7 @@ from .values import (
     pick_max,
     pick_min,
     power,
+    power_of_two,
     scalar,
     select,
 )
@@ -107,8 +109,9 @@ def _unary(name: str, function: Callable, integers: str) -> Callable:
         return Scalar(fit(function(x.value), x.dtype), x.dtype, x.literal)
 
     def apply(x, *rest, span=None, rounding_mode=None):
+        compute, rest = directed.chosen(name, value, rest, rounding_mode)
         tiles = [v for v in rest if is_tile_like_many(v)]
-        return elementwise(name, value, [x], tiles[0]) if tiles else value(x)
+        return elementwise(name, compute, [x], tiles[0]) if tiles else compute(x)
 
     return apply
 
@@ -187,13 +190,13 @@ BINARY: dict[str, Callable] = {
 
 def _binary(name: str, value: Callable) -> Callable:
     def apply(a, b, *rest, span=None, rounding_mode=None):
-        rest = [v for v in rest if not isinstance(v, str)]  # a mode of rounding: only that of the hardware
+        compute, rest = directed.chosen(name, value, rest, rounding_mode)
         tiles = [v for v in rest if is_tile_like_many(v)]
         if tiles:
-            return elementwise(name, value, [a, b], tiles[0])
-        a = value(a, b)
+            return elementwise(name, compute, [a, b], tiles[0])
+        a = compute(a, b)
         for c in rest:
-            a = value(a, c)
+            a = compute(a, c)
         return a
 
     return apply
@@ -297,6 +300,8 @@ def _rounded(value, dtype: str, mode: str, sat) -> Scalar:
         if math.isfinite(v) and mode in _WHOLE:
             v = _WHOLE[mode](v)
         return cast(Scalar(float(v), "float64"), dtype)
+    if dtype == "float8_e8m0fnu":
+        return Scalar(power_of_two(float(np.float32(v)), mode), dtype)
     near = float(np.float32(v).astype(numpy_dtype(dtype)))
     if mode in ("", "rn") or math.isnan(v) or math.isinf(v) or near == v:
         return Scalar(near, dtype)
@@ -400,7 +405,7 @@ MEANINGS: dict[str, Callable] = {
     "bitwise_not": bitwise_not, "ceildiv": ceildiv, "cdiv": ceildiv, "align_up": align_up, "if_then_else": if_then_else,
     "Select": if_then_else, "likely": lambda cond: cond, "index_to_coordinates": index_to_coordinates,
     "clamp": lambda x, min_val, max_val: minimum(maximum(x, min_val), max_val),
-    "fma": lambda x, y, z: _op("+")(_op("*")(x, y), z), "ieee_fmaf": lambda x, y, z, rounding_mode="rn": _op("+")(_op("*")(x, y), z),
+    "fma": lambda x, y, z: _op("+")(_op("*")(x, y), z), "ieee_fmaf": directed.fused,
     "Cast": lambda dtype, value, span=None: to_dtype(value, dtype), "cast": convert, "reinterpret": reinterpret, "infinity": infinity,
     "max_value": max_value, "min_value": min_value, "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "And": _logic("&"),
     "Or": _logic("|"), "Not": Not,

@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import DtypeMismatch, InvalidArgument, ShapeMismatch
 from .memory import Region, Tile, is_tile_like_many, operand, view
 from .state import current, here
-from .values import Scalar, cast, is_float, numpy_dtype, scalar
+from .values import Scalar, cast, is_float, numpy_dtype, power_of_two, scalar
 
 
 def convert(values: np.ndarray, dtype: str) -> np.ndarray:
@@ -21,6 +21,8 @@ def convert(values: np.ndarray, dtype: str) -> np.ndarray:
     if is_float(dtype):
         if target.kind == "V" and values.dtype != np.float32:
             values = values.astype(np.float32)
+        if dtype == "float8_e8m0fnu":
+            return np.array([power_of_two(float(v)) for v in values.flat], np.float32).reshape(values.shape).astype(target)
         return values.astype(target)
     if floating:
         wide = values.astype(np.float64)
@@ -261,7 +263,7 @@ def _combine(kind: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         a, b = a.astype(np.int32), b.astype(np.int32)
         return _combine(kind, a, b) != 0
     if a.dtype.kind == "V":
-        return _combine(kind, a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+        return convert(_combine(kind, a.astype(np.float32), b.astype(np.float32)), a.dtype.name)
     return {"add": np.add, "max": np.maximum, "min": np.minimum}[kind](a, b)
 
 
@@ -319,13 +321,16 @@ def make_tensor(ptr, shape, dtype="float32", strides=None) -> Tile:
     """`T.make_tensor`."""
     from .values import dtype_of
 
+    if isinstance(ptr, Tile) and strides is None:
+        return view_of(ptr, shape, dtype)
     if not hasattr(ptr, "tensor") or strides is not None:
-        raise InvalidArgument(f"T.make_tensor of {ptr!r}", at=here(), hint="give it a parameter declared as T.ptr, and no strides")
-    return ptr.tensor(tuple(scalar(d) if not isinstance(d, int) else d for d in (shape if isinstance(shape, (tuple, list)) else (shape,))), dtype_of(dtype))
+        raise InvalidArgument(f"T.make_tensor of {ptr!r}", at=here(), hint="give it a parameter declared as T.ptr or a tensor, and no strides")
+    dims = tuple(scalar(d) if not isinstance(d, int) else d for d in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    return ptr.tensor(dims, dtype_of(dtype)) or view_of(ptr.made, shape, dtype)
 
 
 MEANINGS = {
-    "make_tensor": make_tensor,
+    "make_tensor": make_tensor, "make_tensor_from_addr": lambda addr, shape, dtype="float32", strides=None, storage_scope="global": make_tensor(addr, shape, dtype, strides),
     "copy": copy, "async_copy": copy, "fill": fill, "clear": clear, "transpose": transpose, "gemm": gemm, "im2col": im2col,
     "c2d_im2col": im2col, "view": view_of, "reshape": lambda src, shape: view_of(src, shape),
     "atomic_add": atomic("add"), "atomic_max": atomic("max"), "atomic_min": atomic("min"),

@@ -106,7 +106,22 @@ def _rounded(value, dtype: str) -> float:
             return float(numpy_dtype(dtype).type(value))
         except OverflowError:  # an integer beyond every float
             return math.copysign(math.inf, value)
-    return float(numpy_dtype(dtype).type(np.float32(value)))
+    return power_of_two(float(np.float32(value))) if dtype == "float8_e8m0fnu" else float(numpy_dtype(dtype).type(np.float32(value)))
+
+
+def power_of_two(value: float, mode: str = "rn") -> float:
+    """The size of a float32 as float8_e8m0fnu holds it: a power of two from 2**-127 to 2**127, or NaN. Halfway goes up; below the smallest
+    normal float32 the fraction is that of the bits, as in torch. `mode` as in `T.cast`: "ru" up, "rz" and "rd" down."""
+    size, least = abs(value), 2.0**-126
+    if not math.isfinite(size):
+        return math.nan
+    if size < least:
+        up = size > least / 2 if mode in ("", "rn", "rna", "ru") else False
+        return least if up else least / 2
+    fraction, exponent = math.frexp(size)
+    up = {"ru": fraction > 0.5, "rz": False, "rd": False}.get(mode, fraction >= 0.75)
+    exponent += 0 if up else -1
+    return math.ldexp(1.0, exponent) if exponent <= 127 else math.nan
 
 
 class Fault:
@@ -295,6 +310,8 @@ def cast(value: Any, dtype: str) -> Scalar:
             raise InvalidArgument(
                 f"{x.value} does not fit {dtype}, whose largest number is {most:g}", at=here(), hint=f"T.infinity('{dtype}') is infinity"
             )
+        if x.value < 0 and dtype == "float8_e8m0fnu":
+            raise InvalidArgument(f"{x.value} does not fit {dtype}, whose numbers have no sign", at=here(), hint="scale by a positive power of two and negate")
     if x.literal and type(value) is float:  # rounded once
         return Scalar(fit(value, dtype), dtype, True)
     return Scalar(fit(x.value, dtype), dtype, x.literal)

@@ -63,5 +63,5 @@ __all__ = [
     "Continue", "Evaluate", "Expr", "FloatImm", "For", "ForKind", "IRModule", "IfThenElse", "IntImm", "LIBRARY_ROOTS",
     "Op", "PrimFunc", "Range", "SeqStmt", "SourceName", "Span", "Stmt", "StringImm", "TensorLoad", "TensorRegion",
     "Var", "While", "decl_buffer", "is_buffer_var", "load_json", "parse_script", "register_op", "save_json",
-    "structural_equal", "structural_hash", "sym", "tirx",
+    "structural_equal", "structural_hash", "tirx",
 ]  # fmt: skip

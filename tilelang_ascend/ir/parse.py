@@ -57,7 +57,7 @@ def same_program(a: PrimFunc | IRModule, b: PrimFunc | IRModule) -> bool:
 
 
 class _Namespace:
-    """`T.tl.<op>(…)` and `T.ascend.<op>(…)` as the printer writes them; calls with attributes print as `T.Call(…)`."""
+    """`T.tl.<op>(…)`, `T.ascend.<op>(…)` and `T.ieee.<op>(…)` as the printer writes them; calls with attributes print as `T.Call(…)`."""
 
     def __init__(self, prefix: str):
         self._prefix = prefix
@@ -70,6 +70,8 @@ class _Namespace:
 
     def _result(self, name: str, args: tuple) -> str:
         """dtype of a call; the printer leaves it out. A value read from memory has the dtype of its operand."""
+        if self._prefix == "ieee":
+            return "float32"
         returns = TABLE[name].returns if self._prefix == "ascend" else None
         if returns is None:
             return "void"
@@ -80,7 +82,7 @@ class _Namespace:
 def _register_namespaces() -> None:
     # Found through importlib: the module is shadowed by a function of the same name in its package.
     builder = importlib.import_module("tvm.tirx.script.builder.ir")
-    for prefix in ("tl", "ascend"):
+    for prefix in ("tl", "ascend", "ieee"):
         builder.register_script_namespace(prefix, _Namespace(prefix))
 
 

@@ -10,6 +10,8 @@ import builtins
 import math as _math
 from typing import Callable
 
+import ml_dtypes
+
 from ..errors import InvalidArgument
 from ..frontend import calls, operators
 from ..frontend.annotations import dtype_name, is_float
@@ -17,6 +19,7 @@ from ..frontend.builder import constant
 from ..frontend.operators import as_scalar, binop, cast, match, number, plain
 from ..frontend.values import is_expr
 from ..ir import dtype_of, itemsize, tirx
+from . import directed
 from .regions import tile_operand
 from .rounding import check_mode, rounded_cast, saturated
 from .tiles import elementwise, is_tile
@@ -126,27 +129,28 @@ def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
     return apply
 
 
-def _to_nearest(name: str, rest: tuple, mode) -> tuple:
-    """`rest` without a mode of rounding, which has to be the one of the hardware."""
+def _directed(name: str, scalar: Callable, rest: tuple, mode) -> tuple[Callable, tuple]:
+    """(the function of scalars that rounds as asked for, `rest` without the mode)."""
     if mode is None and rest and isinstance(rest[-1], str):
         *rest, mode = rest
-    if mode not in (None, "", "rn"):
-        raise InvalidArgument(
-            f"T.{name} rounds to nearest, not with {mode!r}: no instruction of the hardware does",
-            hint="drop the mode; to bound a result add or subtract one unit in the last place of it",
-        )
-    return tuple(rest)
+    if mode in (None, "", "rn"):
+        return scalar, tuple(rest)
+    if name not in directed.NAMES:
+        raise InvalidArgument(f"T.{name} rounds to nearest, not with {mode!r}", hint="functions with a direction: T." + ", T.".join(directed.NAMES))
+    if mode not in directed.MODES:
+        raise InvalidArgument(f"T.{name} does not round with {mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES)))
+    return directed.function(name, mode), tuple(rest)
 
 
 def _make_unary(name: str, ir: Callable, python: Callable, doc: str, integers: str) -> Callable:
     scalar = _scalar_unary(ir, python, integers)
 
     def function(x, *rest, span=None, rounding_mode=None):
-        rest = _to_nearest(name, rest, rounding_mode)
+        compute, rest = _directed(name, scalar, rest, rounding_mode)
         tiles = [v for v in rest if is_tile(v)]
         if tiles:
-            return elementwise(name, scalar, [x], tiles[0])
-        return scalar(x)
+            return elementwise(name, compute, [x], tiles[0])
+        return compute(x)
 
     function.__name__, function.__doc__ = name, doc + f" `T.{name}(A, B)` does so for whole tiles."
     return function
@@ -221,10 +225,10 @@ _BINARY: dict[str, tuple[Callable, str]] = {
     "copysign": (_pick(tirx.copysign, _math.copysign), "|a| with the sign of b."),
     "hypot": (lambda a, b: _sqrt(binop("Add", binop("Mult", a, a), binop("Mult", b, b))), "sqrt(a * a + b * b)."),
     "fmul": (_op("Mult"), "a * b."),
-    "ieee_add": (_op("Add"), "a + b, rounded to nearest."),
-    "ieee_sub": (_op("Sub"), "a - b, rounded to nearest."),
-    "ieee_mul": (_op("Mult"), "a * b, rounded to nearest."),
-    "ieee_fdiv": (_op("Div"), "a / b, rounded to nearest."),
+    "ieee_add": (_op("Add"), "a + b, rounded to nearest, or for float32 with 'rz', 'ru', 'rd' towards zero, up, down."),
+    "ieee_sub": (_op("Sub"), "a - b, rounded to nearest, or for float32 with 'rz', 'ru', 'rd' towards zero, up, down."),
+    "ieee_mul": (_op("Mult"), "a * b, rounded to nearest, or for float32 with 'rz', 'ru', 'rd' towards zero, up, down."),
+    "ieee_fdiv": (_op("Div"), "a / b, rounded to nearest, or for float32 with 'rz', 'ru', 'rd' towards zero, up, down."),
     "truncdiv": (_integers(tirx.truncdiv, lambda a, b: builtins.abs(a) // builtins.abs(b) * (1 if (a < 0) == (b < 0) else -1)), "a / b, rounded towards zero."),
     "truncmod": (_integers(tirx.truncmod, lambda a, b: builtins.abs(a) % builtins.abs(b) * (1 if a >= 0 else -1)), "Remainder of truncdiv."),
 }
@@ -232,15 +236,15 @@ _BINARY: dict[str, tuple[Callable, str]] = {
 
 def _make_binary(name: str, scalar: Callable, doc: str) -> Callable:
     def function(a, b, *rest, span=None, rounding_mode=None):
-        rest = _to_nearest(name, rest, rounding_mode)
+        compute, rest = _directed(name, scalar, rest, rounding_mode)
         tiles = [v for v in rest if is_tile(v)]
         if tiles:
-            return elementwise(name, scalar, [a, b], tiles[0])
+            return elementwise(name, compute, [a, b], tiles[0])
         if rest:
             for c in (b, *rest):
-                a = scalar(a, c)
+                a = compute(a, c)
             return a
-        return scalar(a, b)
+        return compute(a, b)
 
     function.__name__, function.__doc__ = (
         name,
@@ -312,9 +316,10 @@ def fma(x, y, z):
 
 
 def ieee_fmaf(x, y, z, rounding_mode="rn"):
-    """x * y + z, each operation rounded to nearest."""
-    _to_nearest("ieee_fmaf", (), rounding_mode)
-    return fma(x, y, z)
+    """x * y + z of float32 numbers, rounded once: to nearest ("rn"), towards zero ("rz"), up ("ru") or down ("rd")."""
+    if rounding_mode not in directed.MODES:
+        raise InvalidArgument(f"T.ieee_fmaf does not round with {rounding_mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES)))
+    return directed.function("ieee_fmaf", rounding_mode)(x, y, z)
 
 
 def Cast(dtype, value, span=None):
@@ -366,12 +371,14 @@ def infinity(dtype, span=None):
 
 def max_value(dtype, span=None):
     """The largest finite value of `dtype`."""
-    return tirx.max_value(dtype_name(dtype))
+    name = dtype_name(dtype)
+    return number(float(ml_dtypes.finfo(name).max), name) if is_float(name) else tirx.max_value(name)
 
 
 def min_value(dtype, span=None):
     """The smallest (most negative) finite value of `dtype`."""
-    return tirx.min_value(dtype_name(dtype))
+    name = dtype_name(dtype)
+    return number(float(ml_dtypes.finfo(name).min), name) if is_float(name) else tirx.min_value(name)
 
 
 def _classify(name: str, ir: Callable, python: Callable) -> Callable:

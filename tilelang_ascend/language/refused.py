@@ -160,7 +160,6 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 #: names whose lowering does not exist yet -> what to do meanwhile
 LATER: dict[str, str] = {
-    "make_tensor_from_addr": "pass the tensor as an argument: T.Tensor(shape, dtype)",
     "atomic_load": "launch a second kernel, which sees all stores of the first one",
     "atomic_store": "store normally from one block only",
     "atomic_or": "use T.atomic_max on 0/1 flags",

@@ -6,6 +6,8 @@ side. Steps are steps of the bits: neighbouring floats are neighbouring integers
 
 from __future__ import annotations
 
+import ml_dtypes
+
 from ..errors import InvalidArgument
 from ..frontend.annotations import is_float
 from ..frontend.operators import as_scalar, cast, number, select
@@ -42,7 +44,7 @@ def rounded_cast(value, dtype: str, mode: str):
 def saturated(value, dtype: str):
     """A float cut to the numbers of the 8-bit float `dtype`."""
     x = cast(as_scalar(value), "float32")
-    most = number(float(tirx.max_value(dtype).value), "float32")
+    most = number(float(ml_dtypes.finfo(dtype).max), "float32")
     return select(x > most, most, select(x < -most, -most, x))
 
 
@@ -57,8 +59,10 @@ def _whole(x, mode: str):
 
 
 def _narrowed(x, dtype: str, mode: str):
+    if dtype == "float8_e8m0fnu" and mode in ("rz", "rd", "ru"):
+        return cast(_power(x, up=mode == "ru"), dtype)
     nearest = cast(x, dtype)
-    if mode == "rn":
+    if mode == "rn" or dtype == "float8_e8m0fnu":  # whose halves go away from zero anyway
         return nearest
     back, zero = cast(nearest, "float32"), number(0, "float32")
     word = f"int{8 * itemsize(dtype)}"
@@ -77,6 +81,15 @@ def _narrowed(x, dtype: str, mode: str):
     wrong = back < x if mode == "ru" else back > x
     away = x > zero if mode == "ru" else x < zero
     return select(wrong, select(away, outer, inner), nearest)
+
+
+def _power(x, up: bool):
+    """The power of two next to the size of a float32, above or below, or the number itself; 0 below the smallest normal float32, unless a
+    power above is asked for and half of that number is less."""
+    size = tirx.min(tirx.bitwise_and(tirx.reinterpret("int32", x), 0x7FFFFFFF), 0x7F800000)
+    if up:
+        size = select(size > 1 << 22, size + 0x7FFFFF, 0)
+    return tirx.reinterpret("float32", tirx.bitwise_and(size, 0x7F800000))
 
 
 __all__ = ["MODES", "check_mode", "rounded_cast", "saturated"]

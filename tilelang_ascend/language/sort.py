@@ -25,7 +25,7 @@ from .tiles import parallel
 _GROUP = 32
 """The sorter takes rows of a multiple of this many scores."""
 
-_EXACT = ("float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "bool", "float8_e4m3fn", "float8_e5m2")
+_EXACT = ("float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
 """dtypes whose values float32 holds."""
 
 _LOW_BITS = 16
@@ -150,11 +150,16 @@ def _each(target: Operand, value) -> None:
     parallel(list(target.extents), body)
 
 
+def _carrier(dtype: str) -> str:
+    """A dtype with lanes of at least 16 bits that holds the same numbers."""
+    return dtype if itemsize(dtype) > 1 else "bfloat16" if dtype == "float8_e8m0fnu" else "float16"
+
+
 def _gather(source: Operand, values: Operand, order) -> None:
     """``values[…, j] = source[…, order[…, j]]``; through a copy when they may be the same tile or have lanes of 8 bits."""
     read, narrow = source, itemsize(source.dtype) == 1
     if narrow or values.buffer.same_as(source.buffer):
-        read = _whole(_tile(_extents(source), "float16" if narrow else source.dtype, "unsorted"))
+        read = _whole(_tile(_extents(source), _carrier(source.dtype), "unsorted"))
         _each(read, lambda index: BufferLoad(source.buffer, offset(source, index)))
     _each(values, lambda index: BufferLoad(read.buffer, offset(read, [*index[:-1], BufferLoad(order, index)])))
 

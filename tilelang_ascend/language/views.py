@@ -90,18 +90,37 @@ type(Tensor).view = staticmethod(tensor_view)
 
 
 def make_tensor(ptr, shape, dtype="float32", strides=None):
-    """The tensor behind an argument declared as `T.ptr`. A second one of the same pointer is a view of the first."""
-    if not isinstance(ptr, Pointer):
-        raise InvalidArgument(f"T.make_tensor of {ptr!r}", hint="give it a parameter declared as T.ptr; addresses in tensors cannot be followed: pass the tensors")
-    builder = Builder.current("T.make_tensor")
+    """The tensor behind an argument declared as `T.ptr`, of the shape of the tensor a call passes for it. A second one of the same pointer,
+    and one of a tensor or its `data`, is a view of the first."""
     spec = make_spec(tuple(plain(d) for d in shape) if isinstance(shape, (tuple, list)) else plain(shape), dtype, strides)
+    if isinstance(ptr, Storage) or is_buffer(ptr):
+        return tensor_view(ptr if isinstance(ptr, Storage) else Storage(ptr), spec)
+    if not isinstance(ptr, Pointer):
+        hint = "give it a parameter declared as T.ptr, or a tensor; addresses in tensors and numbers cannot be followed: pass the tensors"
+        raise InvalidArgument(f"T.make_tensor of {ptr!r}", hint=hint)
+    builder = Builder.current("T.make_tensor")
     for dim in (*spec.shape, *(spec.strides or ())):
-        if const_int(dim) is None and any(not isinstance(v, Var) or all(not v.same_as(p) for p in builder.scalars) for v in free_vars(dim)):
+        if const_int(dim) is None and not all(_known_to_host(builder, v) for v in free_vars(dim)):
             raise InvalidArgument(f"T.make_tensor: {dim} is known to the kernel only", hint="dimensions are numbers and scalar parameters of the kernel")
     if ptr.tensor is None:
         ptr.tensor = decl_buffer(list(spec.shape), spec.dtype, ptr.name, strides=None if spec.strides is None else list(spec.strides), scope="global")
+        if builder.eager is not None:
+            builder.eager.made_tensor(ptr, spec)
         return ptr.tensor
     return tensor_view(Storage(ptr.tensor), spec)
+
+
+def _known_to_host(builder: Builder, v) -> bool:
+    """Scalar parameters, and in eager kernels names that are read off the tensors of a call."""
+    known = any(v.same_as(p) for p in builder.scalars) if isinstance(v, Var) else False
+    return known or (builder.eager is not None and builder.eager.reads(v))
+
+
+def make_tensor_from_addr(addr, shape, dtype="float32", strides=None, storage_scope="global"):
+    """`T.make_tensor`: the address is a parameter declared as `T.ptr`, a tensor or its `data`. Numbers are no addresses here."""
+    if storage_scope != "global":
+        raise InvalidArgument(f"T.make_tensor_from_addr in {storage_scope!r}", hint="tiles are allocated: T.alloc_shared(shape, dtype)")
+    return make_tensor(addr, shape, dtype, strides)
 
 
 def reshape(src, shape):
@@ -109,4 +128,4 @@ def reshape(src, shape):
     return view(src, shape)
 
 
-NAMES = ("view", "reshape", "make_tensor")
+NAMES = ("view", "reshape", "make_tensor", "make_tensor_from_addr")

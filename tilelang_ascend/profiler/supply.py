@@ -50,7 +50,10 @@ def _make(p: Parameter, supply: TensorSupplyType, values: Mapping[str, int], rng
     if not p.is_buffer:
         return values.get(p.name, 1)
     shape = tuple(evaluate(d, values) for d in p.shape)
-    data = _FILL[_resolve(supply, p.dtype)](rng, shape, p.dtype).astype(dtypes.numpy_dtype(p.dtype))
+    data = _FILL[_resolve(supply, p.dtype)](rng, shape, p.dtype)
+    if p.dtype == "float8_e8m0fnu":  # has neither a sign nor 0
+        data = np.maximum(np.abs(data), np.float32(2.0**-127))
+    data = data.astype(dtypes.numpy_dtype(p.dtype))
     if not tensors.have_torch():
         return data
     out = tensors.empty(shape, p.dtype, torch_like=True)

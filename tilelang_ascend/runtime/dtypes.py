@@ -10,7 +10,7 @@ import functools
 import numpy as np
 
 _ALIASES = {"float": "float32", "half": "float16", "double": "float64", "int": "int32", "bfloat": "bfloat16"}
-_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
 
 
 @functools.lru_cache(maxsize=None)

@@ -7,12 +7,15 @@ from typing import Any, Callable
 import numpy as np
 
 from ..ir import dtype_of, op_name, scope_of
+from . import reference_rounding
 from .reference_memory import Env, InterpreterError, NotHere
 from .reference_numbers import BINARY, BITWISE, FUNCTIONS, as_value, convert, numpy_dtype
 
 Value = Any
 Fn = Callable[[Env], Value]
 
+
+_FUNCTIONS = {**FUNCTIONS, **reference_rounding.FUNCTIONS}
 
 class Slots:
     """Numbers of variables and buffers, and the expressions over them."""
@@ -145,9 +148,9 @@ class Slots:
         if name == "reinterpret":
             source = numpy_dtype(dtype_of(e.args[0]))
             return lambda env: _reinterpret(args[0](env), source, dtype)
-        if name not in FUNCTIONS:
+        if name not in _FUNCTIONS:
             raise InterpreterError(f"unknown function {name}")
-        function = FUNCTIONS[name]
+        function = _FUNCTIONS[name]
 
         def call(env):
             return as_value(function(*[np.asarray(a(env)).astype(np.float64)[()] for a in args]), dtype)

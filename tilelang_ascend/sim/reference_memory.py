@@ -155,11 +155,11 @@ class Memory:
             inside = self._contained(index)
             if not np.all(inside):
                 if not np.any(inside):
-                    return loaded(np.full((), self.outside).astype(self.data.dtype))
+                    return convert(self.outside, self.data.dtype)
                 env.mask, outer = inside if env.mask is None else inside & env.mask, env.mask
                 found = self._load(env, index)
                 env.mask = outer
-                return np.where(inside, found, loaded(np.full((), self.outside).astype(self.data.dtype)))
+                return np.where(inside, found, convert(self.outside, self.data.dtype))
         return self._load(env, index)
 
     def _contained(self, index: list):
@@ -294,7 +294,7 @@ class Memory:
             here = tuple(slice(lo, hi) for lo, hi in box)
             out, known = self.data[here], None if self.defined is None else self.defined[here]
         else:
-            out = np.full(sizes, self.outside, self.data.dtype)
+            out = np.full(sizes, convert(self.outside, self.data.dtype), self.data.dtype)
             known = None if self.defined is None else np.ones(sizes, bool)
             if all(hi > lo for lo, hi in box):
                 part = tuple(slice(lo - m, hi - m) for (lo, hi), m in zip(box, mins))

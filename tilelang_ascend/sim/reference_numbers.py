@@ -17,8 +17,10 @@ _EXTENDED = {
     "bfloat16": ml_dtypes.bfloat16,
     "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
     "float8_e5m2": ml_dtypes.float8_e5m2,
+    "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
 }
 _EXTENDED_TYPES = frozenset(_EXTENDED.values())
+_POWERS = np.dtype(ml_dtypes.float8_e8m0fnu)
 
 
 def numpy_dtype(name: str) -> np.dtype:
@@ -61,7 +63,7 @@ def convert(value, dtype: np.dtype):
             value = np.nan_to_num(np.trunc(value.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
             inside = (value > low) & (value < high)
             value = np.where(inside, np.where(inside, value, 0).astype(np.int64), np.where(value <= low, low, high))
-        return value.astype(dtype, copy=False)
+        return _powers(value, dtype) if dtype == _POWERS and value.dtype != dtype else value.astype(dtype, copy=False)
     if dtype.kind == "b":
         return bool(value)
     if dtype.kind in "iu":
@@ -71,7 +73,16 @@ def convert(value, dtype: np.dtype):
         bits = 8 * dtype.itemsize
         value &= (1 << bits) - 1
         return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
+    if dtype == _POWERS and getattr(value, "dtype", None) != dtype:
+        return _powers(value, dtype)[()]
     return dtype.type(value if isinstance(value, (int, float)) else np.float64(value))
+
+
+def _powers(value, dtype: np.dtype):
+    """Floats or integers as powers of two (docs/numbers.md): the sign goes, and 0 becomes the smallest one. `ml_dtypes` gives NaN for both."""
+    value = value if isinstance(value, (int, float)) else value.astype(np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.maximum(np.abs(np.asarray(value, np.float32)), np.finfo(np.float32).smallest_subnormal).astype(dtype)
 
 
 def _float_limits(dtype: np.dtype) -> tuple[int, int]:

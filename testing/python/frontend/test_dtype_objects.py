@@ -9,7 +9,7 @@ import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.errors import DtypeMismatch, UnsupportedConstruct
 
-NAMES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 float8_e4m3fn float8_e5m2".split()
+NAMES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 float8_e4m3fn float8_e5m2 float8_e8m0fnu".split()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -101,11 +101,9 @@ def test_saturation(name):
         np.testing.assert_array_equal(got.astype(np.float32), want.astype(np.float32))
 
 
-@pytest.mark.parametrize("call", [lambda x: T.cast(x, "float16", "rs"), lambda x: T.cast(x, "int8", "up"), lambda x: T.cast(x, "float16", rbits=3),
-    lambda x: T.ieee_add(x, x, "rz"), lambda x: T.ieee_fdiv(x, x, rounding_mode="ru"), lambda x: T.ieee_fsqrt(x, "rd"),
-    lambda x: T.ieee_fmaf(x, x, x, "rz")])  # fmt: skip
+@pytest.mark.parametrize("call", [lambda x: T.cast(x, "float16", "rs"), lambda x: T.cast(x, "int8", "up"), lambda x: T.cast(x, "float16", rbits=3)])
 def test_modes_no_instruction_has(call):
-    with pytest.raises(InvalidArgument, match="does not round with|rounds to nearest|random bits"):
+    with pytest.raises(InvalidArgument, match="does not round with|random bits"):
 
         @T.prim_func
         def main(X: T.Tensor((8,), "float32")):
@@ -128,7 +126,8 @@ def test_rounding_to_nearest_is_what_every_function_does():
 
     x = np.random.default_rng(0).uniform(1, 2, 64).astype(np.float32)
     r = x[::-1]
-    want = np.stack([x + r, x - r, x * r, x / r, np.sqrt(x), x * r + x])
+    fused = (x.astype(np.float64) * r + x).astype(np.float32)  # float64 holds the product and, of numbers in [1, 2), the sum
+    want = np.stack([x + r, x - r, x * r, x / r, np.sqrt(x), fused])
     out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)})["Y"]
     np.testing.assert_array_equal(out, want)
     y = np.zeros_like(want)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import sync_kernels as K
-from tilelang_ascend.analysis.dependence.core_use import call_of
-from tilelang_ascend.analysis.dependence.sync_check import sync_covers
 
 from tilelang_ascend import isa
+from tilelang_ascend.analysis.dependence.core_use import call_of
+from tilelang_ascend.analysis.dependence.sync_check import sync_covers
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import const_int, statements, structural_equal
 from tilelang_ascend.transform.sync.insert_sync import insert_sync, plan_and_insert_sync, plan_sync

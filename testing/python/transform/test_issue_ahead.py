@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 import sync_kernels as K
-from tilelang_ascend.analysis.dependence.core_use import call_of
 
+from tilelang_ascend.analysis.dependence.core_use import call_of
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import For, IfThenElse, const_int, statements, stmts_of
 from tilelang_ascend.transform.cores.split_cores import split_cores

@@ -6,10 +6,10 @@ import pytest
 import sync_kernels as K
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tilelang_ascend.analysis.dependence.build_program import build_program
 from tilelang_ascend.analysis.dependence.liveness import live_buffers
 from tilelang_ascend.analysis.dependence.sync_check import sync_covers
-
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import OutOfMemory
 from tilelang_ascend.ir import AllocBuffer, SourceName, Span, StmtMutator, imm, intrin, loop, seq, statements

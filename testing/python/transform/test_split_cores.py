@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sync_kernels as K
+
 from tilelang_ascend.analysis.dependence.core_use import call_of, core_of_operands
 from tilelang_ascend.analysis.dependence.sync_check import sync_covers
-
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import (
     AllocBuffer,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sync_kernels as K
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tilelang_ascend.analysis.dependence.build_program import build_program
 from tilelang_ascend.analysis.dependence.dependence import dependences
 from tilelang_ascend.analysis.dependence.program import LANES
 from tilelang_ascend.analysis.dependence.sync_check import sync_covers
-
 from tilelang_ascend.analysis.index.linear import INF, LinearForms, upper_bound
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import Bind, call, if_then, imm, intrin, loop, op_name, seq, statements, tirx

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sync_kernels as K
-from tilelang_ascend.analysis.dependence.core_use import call_of
 
+from tilelang_ascend.analysis.dependence.core_use import call_of
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import (
     Bind,

@@ -55,6 +55,53 @@ def functions(text: str, names) -> dict[str, list[list[str]]]:
     return found
 
 
+_STRUCT = re.compile(r"\bstruct (\w*(?:Params\w*|Info)) \{")
+_MEMBERS = re.compile(r"^\s*(\w+)\s+(\w+.*)$", re.S)
+
+
+def structs(text: str) -> dict[str, dict]:
+    """name -> {"fields": {field: (type, default)}, "constructors": [[(type of the parameter, field it sets)]]} of parameter structs in
+    preprocessed C++."""
+    found = {}
+    for match in _STRUCT.finditer(text):
+        end, depth = match.end(), 1
+        while depth:
+            depth += (text[end] == "{") - (text[end] == "}")
+            end += 1
+        found[match[1]] = _struct(match[1], text[match.end() : end - 1])
+    return found
+
+
+def _struct(name: str, body: str) -> dict:
+    constructors = []
+    for made in re.finditer(rf"\b{name}\(([^()]+)\)\s*:\s*(.*?)\{{", body, re.S):
+        params = [p.rsplit(" ", 1) for p in split(re.sub(r"\s+", " ", made[1]))]
+        sets = {value: field for field, value in re.findall(r"(\w+)\((\w+)\)", made[2])}
+        constructors.append([(kind, sets.get(param, param)) for kind, param in params])
+    rest = re.sub(rf"\b{name}\([^()]*\)\s*(?:= default;|:.*?\{{[^{{}}]*\}})", "", body, flags=re.S)
+    members = [m for m in map(_MEMBERS.match, rest.split(";")) if m and m[1] != "using"]
+    fields = {}
+    for kind, names in (m.groups() for m in members):
+        for declared in split(names):
+            field, _, default = (part.strip() for part in declared.partition("="))
+            known = {"true": True, "false": False, "T(0)": 0}
+            fields[field] = kind, known[default] if default in known else int(default) if default.isdigit() else default.rpartition(":")[2]
+    return {"fields": fields, "constructors": constructors}
+
+
+def wider(name: str, ours: dict, public: dict) -> list[str]:
+    """Where a struct takes what the public one, {field: default}, does not, or means something else by it."""
+    order, fields = list(public), ours["fields"]
+    out = [f"{name}.{f} is no public field" for f in fields if f not in public]
+    out += [f"{name}.{f} is {d!r} by default, not {public[f]!r}" for f, (_, d) in fields.items() if public.get(f, "?") not in ("?", d)]
+    for params in ours["constructors"]:
+        shown = f"{name}({', '.join(field for _, field in params)})"
+        if [field for _, field in params] != order[: len(params)] or any(public[f] == "?" for f in order[len(params) :]):
+            out.append(f"{shown} is no public constructor")
+        out += [f"{shown}: {field} is {fields[field][0]}, not {kind}" for kind, field in params if field in fields and fields[field][0] != kind]
+    return out
+
+
 def _template(head: str) -> list[str]:
     """Parameters of the template that a function starts with, of which `head` ends before its name."""
     start = max(head.rfind(";"), head.rfind("}"), head.rfind("{"))

@@ -6,13 +6,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from signatures import accepts, functions
+from signatures import accepts, functions, structs, wider
 
 from tilelang_ascend.isa import GENERATIONS
 from tilelang_ascend.sim import twin
 
 PUBLIC = json.loads((Path(__file__).parent / "public_signatures.json").read_text())
 del PUBLIC[""]
+STRUCTS = json.loads((Path(__file__).parent / "public_structs.json").read_text())
+del STRUCTS[""]
+
+NOT_STATED = {"MrgSort4Info": "no source states its fields"}
 
 NARROWER = {
     "InitBuffer": "a TQue is one of the classes its T stands for",
@@ -27,7 +31,7 @@ def plain(types: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module", params=GENERATIONS)
-def declared(request, tmp_path_factory):
+def preprocessed(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("headers")
     for name, text in twin._generated_headers(request.param).items():
         (folder / name).write_text(text)
@@ -35,7 +39,12 @@ def declared(request, tmp_path_factory):
     root = twin.header_root()
     command = [twin.find_compiler(), "-std=c++17", "-E", "-P", f"-I{root / 'twin' / 'include'}", f"-I{root}", f"-I{folder}", str(folder / "unit.cpp")]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return functions(text[text.index("namespace AscendC") :], PUBLIC)
+    return text[text.index("namespace AscendC") :]
+
+
+@pytest.fixture
+def declared(preprocessed):
+    return functions(preprocessed, PUBLIC)
 
 
 def more_permissive(declared: dict) -> list[str]:
@@ -60,3 +69,34 @@ def test_another_signature_is_noticed():
     inline void CrossCoreSetFlag(uint16_t flagId, bool late) {}
     """
     assert [s.split("(")[0] for s in more_permissive(functions(text, PUBLIC))] == ["Ln", "Sqrt", "CrossCoreSetFlag"]
+
+
+def test_structs_have_the_public_fields_in_the_public_order(preprocessed):
+    ours = structs(preprocessed)
+    assert set(ours) - set(NOT_STATED) == set(STRUCTS)
+    assert [fault for name in STRUCTS for fault in wider(name, ours[name], STRUCTS[name])] == []
+    assert all(ours[name]["fields"] for name in STRUCTS)
+    assert [name for name in STRUCTS if not ours[name]["constructors"]] == ["FixpipeParamsV220"]  # filled field by field
+
+
+def test_another_struct_is_noticed():
+    text = """
+    struct BrcbRepeatParams {
+      BrcbRepeatParams() = default;
+      BrcbRepeatParams(uint16_t rep, uint8_t blk) : dstRepStride(rep), dstBlkStride(blk) {}
+      uint16_t dstBlkStride = 1, dstRepStride = 4;
+      bool quick = false;
+    };
+    struct MmadParams {
+      MmadParams(uint16_t m_, uint16_t n_) : m(m_), n(n_) {}
+      uint16_t m = 0, n = 0, k = 0;
+    };
+    """
+    found = structs(text)
+    assert wider("BrcbRepeatParams", found["BrcbRepeatParams"], STRUCTS["BrcbRepeatParams"]) == [
+        "BrcbRepeatParams.quick is no public field",
+        "BrcbRepeatParams.dstRepStride is 4 by default, not 8",
+        "BrcbRepeatParams(dstRepStride, dstBlkStride) is no public constructor",
+        "BrcbRepeatParams(dstRepStride, dstBlkStride): dstBlkStride is uint16_t, not uint8_t",
+    ]
+    assert wider("MmadParams", found["MmadParams"], STRUCTS["MmadParams"]) == ["MmadParams(m, n) is no public constructor"]

@@ -3,8 +3,8 @@
 Before:  x = get_value(X[2]) : float8; set_value(Y[3], cast(float8, cast(float32, x) * 2))
 After:   x = get_value(reinterpret(X[2], uint8)) : uint8; set_value(reinterpret(Y[3], uint8), code(value(x) * 2))
 
-`value` and `code` are integer arithmetic and exact, code rounds to nearest even. Where no copy moves a dtype (C220), its buffers
-are declared as uint8.
+`value` and `code` are integer arithmetic and exact, code rounds to nearest even. Where no copy moves a dtype (C220; e8m0 anywhere), its
+buffers are declared as uint8.
 
 Requires: Ascend IR without addresses. Ensures: no expression has an 8-bit float dtype but operands of instructions that take it.
 """
@@ -40,13 +40,17 @@ from ...ir import (
     walk_expr,
 )
 from ...isa import lookup
-from ...tileop.vector.graph.fp8 import FORMATS, Format, code_of
+from ...tileop.vector.graph.fp8 import FORMATS, Format, Powers, code_of
 
 CODE = "uint8"
 
 
-def value_of(code, f: Format):
+def value_of(code, f: Format | Powers):
     """float32 value of a code."""
+    if isinstance(f, Powers):
+        code = tirx.Cast("int32", code)
+        power = tirx.max(tirx.shift_left(code, imm(23)), imm(1 << 22))
+        return tirx.reinterpret("float32", tirx.Select(code == 255, imm(_NAN), power))
     magnitude = tirx.bitwise_and(tirx.Cast("int32", code), imm(0x7F))
     sign = tirx.shift_left(tirx.bitwise_and(tirx.Cast("int32", code), imm(0x80)), imm(24))
     normal = tirx.shift_left(magnitude, imm(23 - f.mantissa)) + imm(_rebias(f) << 23)
@@ -59,10 +63,15 @@ def value_of(code, f: Format):
     return tirx.reinterpret("float32", tirx.bitwise_or(number, sign))
 
 
-def code_from(value, f: Format):
+def code_from(value, f: Format | Powers):
     """Code (uint8) of a float32 value, rounded to nearest even; what is too large is infinite, or NaN where there is no infinity."""
-    bits, drop = tirx.reinterpret("int32", value), 23 - f.mantissa
+    bits = tirx.reinterpret("int32", value)
     magnitude = tirx.bitwise_and(bits, imm(0x7FFFFFFF))
+    if isinstance(f, Powers):
+        size = tirx.min(magnitude, imm(_INFINITY))
+        half = tirx.Select(size < 0x800000, imm(0x3FFFFF), imm(0x400000))
+        return tirx.Cast(CODE, tirx.shift_right(size + half, imm(23)))
+    drop = 23 - f.mantissa
     sign = tirx.bitwise_and(tirx.shift_right(bits, imm(24)), imm(0x80))
     odd = tirx.bitwise_and(tirx.shift_right(magnitude, imm(drop)), imm(1))
     normal = tirx.shift_right(magnitude + imm((1 << (drop - 1)) - 1) + odd, imm(drop)) - imm(_rebias(f) << f.mantissa)
@@ -91,11 +100,11 @@ def _computes(e) -> bool:
 
 
 class _Codes(StmtMutator):
-    """`moved` = buffers whose instructions do not know the dtype: they become bytes."""
+    """`byte_moves` = dtypes whose instructions do not exist: they become bytes."""
 
     def __init__(self, func: PrimFunc, chip):
         self.names: dict = {}
-        self.byte_moves = not any(d in FORMATS for d in lookup("copy_gm_to_ub").dtypes(chip.generation))
+        self.byte_moves = FORMATS.keys() - set(lookup("copy_gm_to_ub").dtypes(chip.generation))
         for buffer in [p for p in func.params if is_buffer_var(p)]:
             self.see(buffer)
         for s in statements(func.body):
@@ -103,7 +112,7 @@ class _Codes(StmtMutator):
                 self.see(s.buffer)
 
     def see(self, buffer) -> None:
-        if dtype_of(buffer) in FORMATS and (self.byte_moves or scope_of(buffer) == "local.var"):
+        if dtype_of(buffer) in FORMATS and (dtype_of(buffer) in self.byte_moves or scope_of(buffer) == "local.var"):
             scope = scope_of(buffer)
             self.names[buffer] = decl_buffer(list(buffer.ty.shape), CODE, buffer.name, scope="" if scope == "global" else scope)
 
@@ -204,7 +213,7 @@ class _Codes(StmtMutator):
     def operand(self, operand):
         load, dtype = operand_parts(operand)
         new = self.scalar(load)
-        wanted = CODE if dtype in FORMATS and self.byte_moves else dtype
+        wanted = CODE if dtype in self.byte_moves else dtype
         return reinterpret(new, wanted)
 
 

@@ -28,7 +28,7 @@ from .graph import MASK, Graph, Node, power_of_two
 COMPUTE = {
     "float16": "float16", "bfloat16": "float32", "float32": "float32", "int8": "int16", "uint8": "int16", "int16": "int16",
     "int32": "int32", "int64": "int64", "uint16": "int32", "uint32": "int32", "float8_e4m3fn": "float32",
-    "float8_e5m2": "float32", "bool": MASK,
+    "float8_e5m2": "float32", "float8_e8m0fnu": "float32", "bool": MASK,
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import math
 
 from ...base.unsupported import Unsupported
 from ..graph.graph import Node
+from . import directed as math_directed
 from . import exponential as math_exponential
 from . import remainder as math_remainder
 from . import special as math_special
@@ -38,7 +39,7 @@ def copysign(o, x, y):
     return o.mul(o.unary("abs", x), o.add(o.mul(sign, 2.0), 1.0))
 
 
-NATIVE = {"rsqrt": rsqrt, "isnan": isnan}
+NATIVE = {"rsqrt": rsqrt, "isnan": isnan, **math_directed.FUNCTIONS}
 IN_FLOAT32 = {
     **math_exponential.FUNCTIONS, **math_remainder.FUNCTIONS, **math_trigonometric.FUNCTIONS, **math_special.FUNCTIONS, "copysign": copysign,
 }  # fmt: skip
