@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[3] / "tilelang_ascend"
 ROOMS = ("analysis", "codegen", "ir", "runtime", "sim", "tile", "tileop", "transform")
 MOST_BRANCHES, MOST_PARAMETERS = 25, 8
-STILL_TOO_LARGE = {"place_buffers.py: collect_demand"}
+STILL_TOO_LARGE: set = set()
 """To be emptied, never filled."""
 
 

@@ -11,10 +11,6 @@ from .context import REPEAT_BYTES, round_up
 FRACTAL_BYTES = 512
 BLOCK_BYTES = 32
 FRACTAL_ROWS = 16
-#: L0C holds 32-bit numbers; the way out rounds them to the dtype the user gave the accumulator.
-ACCUMULATED_IN = {"float16": "float32", "bfloat16": "float32"}
-
-
 def ceil_div(a: int, b: int) -> int:
     """Integer division rounded up."""
     return -(-a // b)

@@ -14,14 +14,8 @@ Requires: Tile IR without views, clears as fills where they can be. Ensures: no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ...ir import (
-    AllocBuffer,
-    Bind,
     Break,
-    BufferLoad,
-    BufferStore,
     Continue,
     Evaluate,
     For,
@@ -29,27 +23,15 @@ from ...ir import (
     PrimFunc,
     SeqStmt,
     Stmt,
-    StmtMutator,
-    TensorRegion,
     While,
     const_int,
-    decl_buffer,
-    dtype_of,
-    free_vars,
-    full_region,
-    imm,
-    parallel_nest,
-    scope_of,
-    seq,
     statements,
-    structural_equal,
-    tirx,
 )
 from ...ir.grids import rewrite_grid_bodies
-from ...tile import FILL, GEMM, is_op, with_args
-from ...tile.clears import gemm_args, zero_fill
-from ...tile.uses import covers_whole, is_parallel, own_uses, uses_of
-from ...tileop.base.layout import ACCUMULATED_IN
+from ...tile import FILL, GEMM, is_op
+from ...tile.clears import gemm_args
+from ...tile.products import separated
+from ...tile.uses import covers_whole, is_parallel, uses_of
 
 CUBE, VECTOR = "cube", "vector"
 
@@ -126,141 +108,6 @@ def products_to_separate(body: Stmt) -> set:
         apart |= origins.found
 
 
-@dataclass
-class _Product:
-    """A tile for products that are added to `target`, a region of an accumulator, together."""
-
-    target: TensorRegion
-    start: object
-    """The clear condition of the first of them: under it the old value does not count."""
-    buffer: object = field(init=False)
-
-    def __post_init__(self):
-        c = self.target.source
-        shape = [const_int(r.extent) for r in self.target.region]
-        self.buffer = decl_buffer(shape, ACCUMULATED_IN.get(dtype_of(c), dtype_of(c)), f"{c.name}_product", scope=scope_of(c))
-
-    def add(self, span) -> Stmt:
-        """The statement that adds it."""
-        c, dtype = self.target.source, dtype_of(self.buffer)
-        axes = [(tirx.Var(f"i{k}", "int32"), imm(n)) for k, n in enumerate(int(n) for n in self.buffer.ty.shape)]
-        inner = [v for v, _ in axes]
-        outer = [r.min + v for r, v in zip(self.target.region, inner)]
-        old, new = _as(BufferLoad(c, outer), dtype), BufferLoad(self.buffer, inner)
-        if const_int(self.start) is None:
-            old = tirx.if_then_else(self.start, imm(0, dtype), old)
-        value = _as(new if const_int(self.start) else old + new, dtype_of(c))
-        return parallel_nest(axes, BufferStore(c, value, outer), span)
-
-
-def _as(e, dtype: str):
-    return e if dtype_of(e) == dtype else tirx.Cast(dtype, e)
-
-
-class _Separate(StmtMutator):
-    def __init__(self, apart: set):
-        self.apart, self.allocs = apart, []
-
-    def visit_SeqStmt(self, s: SeqStmt):
-        return self.statements(list(s.seq))
-
-    def statements(self, block: list) -> Stmt:
-        out = []
-        while block:
-            target, taken = self.group(block)
-            if target is None:
-                out.append(self.visit(block.pop(0)))
-            else:
-                # What is left may hold products for other accumulators.
-                block = self.separated(target, block[:taken]) + block[taken:]
-        return seq(*out)
-
-    def visit_Evaluate(self, s: Evaluate):
-        return self.statements([s]) if s in self.apart else s
-
-    def visit_For(self, s: For):
-        return self.generic(s) if self.group([s])[0] is None else self.statements([s])
-
-    visit_While = visit_For
-
-    def group(self, block: list) -> tuple:
-        """(region, n): the first n statements of a block do nothing with an accumulator but add products to one region of it, and the first
-        of them is to be taken apart; statements in between may do what else they like. (None, 0) if there is no such region."""
-        found = next((t for g in statements(block[0]) if g in self.apart and (t := only_target(block[0], g.value.args[2].source))), None)
-        taken = 0
-        for n, s in enumerate(block if found is not None else [], 1):
-            other = only_target(s, found.source)
-            if n == 1 or other is not None and _same_place(other, found) and _plain(s, found.source):
-                taken = n
-                if not _plain(s, found.source):
-                    break
-            elif found.source in uses_of(s).all or _variables(found) & _definitions(s):
-                break
-        return found, taken
-
-    def separated(self, target: TensorRegion, block: list) -> list:
-        start = imm(False, "bool") if _plain(block[0], target.source) else gemm_args(block[0])[3]
-        product = _Product(target, start)
-        self.allocs.append(AllocBuffer(product.buffer))
-        retarget, span = _Retarget(target.source, product.buffer), block[-1].span
-        return [zero_fill(full_region(product.buffer), span), *map(retarget.visit, block), product.add(span)]
-
-
-class _Retarget(StmtMutator):
-    """Gemms into an accumulator go to another buffer."""
-
-    def __init__(self, old, new):
-        self.old, self.new = old, new
-
-    def visit_Evaluate(self, s: Evaluate):
-        args = gemm_args(s)
-        if args is None or not args[2].source.same_as(self.old):
-            return s
-        return with_args(s, [*args[:2], full_region(self.new), imm(False, "bool")])
-
-
-def only_target(s: Stmt, c) -> TensorRegion | None:
-    """The region of the accumulator `c` to which a gemm, or a loop, adds products if it does nothing else with it, and the region is the
-    same all the time."""
-    if not isinstance(s, (For, While)) and not is_op(s, GEMM):
-        return None
-    targets = []
-    for x in statements(s):
-        if is_op(x, GEMM) and x.value.args[2].source.same_as(c) and not any(r.source.same_as(c) for r in x.value.args[:2]):
-            targets.append(x.value.args[2])
-        elif c in own_uses(x).all:
-            return None
-    if not targets or any(not _same_place(t, targets[0]) for t in targets):
-        return None
-    if isinstance(s, (For, While)) and (not _plain(s, c) or _variables(targets[0]) & _definitions(s)):
-        return None
-    return targets[0]
-
-
-def _plain(s: Stmt, c) -> bool:
-    """True if all products for `c` in a statement add to what is there."""
-    gemms = [g for g in statements(s) if is_op(g, GEMM) and g.value.args[2].source.same_as(c)]
-    return all(const_int(g.value.args[3]) == 0 for g in gemms)
-
-
-def _same_place(a: TensorRegion, b: TensorRegion) -> bool:
-    return a.source.same_as(b.source) and all(
-        structural_equal(x.min, y.min) and structural_equal(x.extent, y.extent) for x, y in zip(a.region, b.region)
-    )
-
-
-def _variables(r: TensorRegion) -> set:
-    """Variables in the bounds of a region."""
-    return set().union(*(free_vars(e) for x in r.region for e in (x.min, x.extent)))
-
-
-def _definitions(s: Stmt) -> set:
-    """Variables that a statement binds or changes."""
-    inside = list(statements(s))
-    loops, binds = {x.loop_var for x in inside if isinstance(x, For)}, {x.var for x in inside if isinstance(x, Bind)}
-    return loops | binds | uses_of(s).writes
-
-
 def separate_products(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
 
@@ -268,9 +115,7 @@ def separate_products(func: PrimFunc) -> PrimFunc:
         apart = products_to_separate(body)
         if not apart:
             return body
-        separate = _Separate(apart)
-        new = separate.visit(body)
-        return seq(*separate.allocs, new)
+        return separated(body, apart)
 
     return rewrite_grid_bodies(func, rewrite)
 

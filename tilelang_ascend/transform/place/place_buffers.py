@@ -49,6 +49,7 @@ from ...ir import (
 )
 from ...ir.grids import rewrite_grid_bodies
 from ...tile import FILL, GEMM, IM2COL, is_op, tile_op, with_args
+from ...tile.products import ACCUMULATED_IN, separated
 from ...tile.uses import (
     covers_whole,
     is_parallel,
@@ -59,7 +60,7 @@ from ...tile.uses import (
     uses_of,
     with_regions,
 )
-from ...tileop.base.layout import ACCUMULATED_IN, BLOCK_BYTES, FRACTAL_ROWS
+from ...tileop.base.layout import BLOCK_BYTES, FRACTAL_ROWS
 from ...tileop.copy.cube import FIXPIPE_QUANT, find_obstacles, stays_in_nz
 from ...tileop.cube.fill_l1 import fill_obstacle
 
@@ -72,24 +73,34 @@ def collect_demand(body: Stmt, obstacles: dict) -> dict:
     """For every tile buffer, the instances its uses ask for (a fixpoint over tile-to-tile copies). What else a placement turns out to
     need on the way, it adds itself (`MissingInstance`)."""
     demand: dict = {s.buffer: set() for s in statements(body) if isinstance(s, AllocBuffer) and on_chip(s.buffer)}
-    moves, stores = [], []
-    for s in _leaves(body):
-        if is_op(s, GEMM):
-            for arg, side in zip(s.value.args, GEMM_SIDES):
-                demand[arg.source].add(side)
-        elif moved_regions(s) is not None:
-            src, dst = (region_buffer(a) for a in moved_regions(s))
-            if on_chip(src) and on_chip(dst):
-                moves.append((src, dst))
-            elif s in obstacles:
-                demand[src if on_chip(src) else dst].add(UB)
-            elif on_chip(src):
-                stores.append(src)
-        elif not is_op(s, FILL, IM2COL):
-            for b in uses_of(s).all:
-                if b in demand:
-                    demand[b].add(UB)
-    fills = [s.value.args for s in _leaves(body) if is_op(s, FILL) and on_chip(s.value.args[0].source)]
+    leaves = _leaves(body)
+    moved = [(s, *(region_buffer(a) for a in moved_regions(s))) for s in leaves if moved_regions(s) is not None]
+    moves = [(src, dst) for _, src, dst in moved if on_chip(src) and on_chip(dst)]
+    stores = [src for s, src, dst in moved if on_chip(src) and not on_chip(dst) and s not in obstacles]
+    fills = [s.value.args for s in leaves if is_op(s, FILL) and on_chip(s.value.args[0].source)]
+    for s in leaves:
+        for b, side in _asked_by(s, obstacles):
+            if b in demand:
+                demand[b].add(side)
+    _spread(demand, moves, stores, fills)
+    for sides in demand.values():
+        if not sides:
+            sides.add(UB)
+    return demand
+
+
+def _asked_by(s: Stmt, obstacles: dict) -> list[tuple]:
+    """(buffer, side) that a statement needs whatever the others do."""
+    if is_op(s, GEMM):
+        return [(arg.source, side) for arg, side in zip(s.value.args, GEMM_SIDES)]
+    if moved_regions(s) is not None:
+        src, dst = (region_buffer(a) for a in moved_regions(s))
+        return [] if on_chip(src) and on_chip(dst) or s not in obstacles else [(src if on_chip(src) else dst, UB)]
+    return [] if is_op(s, FILL, IM2COL) else [(b, UB) for b in uses_of(s).all]
+
+
+def _spread(demand: dict, moves: list, stores: list, fills: list) -> None:
+    """Add what copies between tiles, stores to GM and fills need once it is known what their tiles are for."""
     before = None
     while before != (before := {b: frozenset(sides) for b, sides in demand.items()}):
         for dst, value in fills:
@@ -103,10 +114,6 @@ def collect_demand(body: Stmt, obstacles: dict) -> dict:
                 demand[dst].add(UB)
             if ACC not in demand[src] or not (demand[dst] or {UB}) <= {L1}:
                 demand[src].add(UB)
-    for sides in demand.values():
-        if not sides:
-            sides.add(UB)
-    return demand
 
 
 def _met(ways: list[dict]) -> dict:
@@ -149,6 +156,14 @@ class NoCommonInstance(Exception):
     def __init__(self, buffer):
         super().__init__(buffer.name)
         self.buffer = buffer
+
+
+class NoSinglePlace(Exception):
+    """The value of a buffer comes from gemm on one way to a place, and from a vector statement on another; `error` says so to the user."""
+
+    def __init__(self, buffer, error: UnsupportedConstruct):
+        super().__init__(buffer.name)
+        self.buffer, self.error = buffer, error
 
 
 class Placer:
@@ -232,7 +247,8 @@ class Placer:
         else:
             message = f"'{name}' was made for gemm in {SCOPE[source_side]} and is needed in {SCOPE[side]}; nothing moves a tile there"
             hint = "give the two uses separate buffers, each filled from where the value comes from"
-        raise UnsupportedConstruct(message, at=span, notes=[(f"'{name}' is declared here", self.declared[buffer])], hint=hint)
+        error = UnsupportedConstruct(message, at=span, notes=[(f"'{name}' is declared here", self.declared[buffer])], hint=hint)
+        raise NoSinglePlace(buffer, error) if source_side is None else error
 
     # -- statements ---------------------------------------------------------------------------------------------
     def visit(self, s: Stmt) -> Stmt:
@@ -371,6 +387,10 @@ class Placer:
         sides, out = self.demand[dst.source], []
         if L1 in sides and fill_obstacle(dst, value):
             sides = sides - {L1}
+        if getattr(value, "value", None) != 0:  # a product can start from zero only
+            sides = sides - {ACC}
+            if not sides:
+                raise MissingInstance(dst.source, UB)
         if not self._whole_write(s, dst.source):
             for side in sorted(sides):
                 self.use(dst.source, side, s.span, out)
@@ -476,6 +496,14 @@ def place_buffers(func: PrimFunc, chip) -> PrimFunc:
                 continue
             except NoCommonInstance as apart:
                 met_in_ub.add(apart.buffer)
+                continue
+            except NoSinglePlace as apart:
+                # The vector side makes it all: products for it become tiles of their own.
+                products = {s for s in statements(body) if is_op(s, GEMM) and s.value.args[2].source.same_as(apart.buffer)}
+                if not products:
+                    raise apart.error from None
+                body = separated(body, products)
+                demand, met_in_ub = collect_demand(body, obstacles), set()
                 continue
             return seq(placer.allocations(), placed)
 
