@@ -84,8 +84,21 @@ class Simulation {
         counters_.emplace_back(column, e.key);
       }
     }
+    find_shared();
     counted_.assign(lane_of_.size(), -1);
     for (const auto& [column, key] : counters_) counted_[column] = key;
+  }
+
+  /*! \brief Cross-core flags that several lanes set: which of two such sets comes first is nobody's order. */
+  void find_shared() {
+    std::vector<int64_t> setter(trace_.num_keys, -1);
+    shared_.assign(trace_.num_keys, false);
+    for (int64_t i = 0; i < trace_.num_events; ++i) {
+      const HbEvent& e = trace_.events[i];
+      if (static_cast<HbKind>(e.kind) != HbKind::kCrossSet || !exists(e)) continue;
+      if (setter[e.key] >= 0 && setter[e.key] != e.lane) shared_[e.key] = true;
+      setter[e.key] = e.lane;
+    }
   }
 
   /*! \brief What somebody knows of a column of whom everything up to `position` is complete. */
@@ -189,7 +202,8 @@ class Simulation {
   void cross_set(const HbEvent& e) {
     const int64_t column = wait_column_[e.key];
     const int64_t unknown = column < 0 ? 0 : state_.waits[e.key] - (*state_.clock[e.lane])[column];
-    if (static_cast<int64_t>(state_.queues[e.key].size()) + unknown >= options_.credit) found_.unsafe.push_back(e.key);
+    const int64_t ahead = static_cast<int64_t>(state_.queues[e.key].size()) + unknown;
+    if (ahead >= (shared_[e.key] ? 1 : options_.credit)) found_.unsafe.push_back(e.key);
     state_.queues[e.key].push_back(snapshot(e.lane));
   }
 
@@ -288,6 +302,7 @@ class Simulation {
   std::vector<int64_t> lane_of_;
   std::vector<std::vector<int64_t>> columns_of_;
   std::vector<int64_t> wait_column_;
+  std::vector<bool> shared_;
   State state_;
   Clock last_;  // latest instance of each column
   int64_t now_ = 0;

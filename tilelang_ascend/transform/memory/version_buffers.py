@@ -80,17 +80,18 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
         # What only the vector pipe touches is used in order: a second version would let nothing overlap.
         loops = home_loops(body, b, uses, core)
         if scope_of(b) == "shared.ub" and b not in moved:
-            loops = [loop for loop in loops if passes_on(loop, b, uses)]
-        required = 2 if any(passes_on(loop, b, uses) for loop in loops) else 1
+            loops = [loop for loop in loops if distance(loop, b, uses)]
+        required = max((distance(loop, b, uses) + 1 for loop in loops), default=1)
         n = max(required, max((_versions_in(loop, b, moved, limit) for loop in loops), default=1))
         out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required)
     return out
 
 
-def passes_on(loop: For, buffer, uses) -> bool:
-    """True if a statement of a loop that `rotate_loops` will run late finds in `buffer` what an early one left."""
-    late = str(loop.annotations.get(SKEW, "")).split()
-    return len({n for s, n in zip(stmts_of(loop.body), late) if buffer in uses(s).all}) > 1
+def distance(loop: For, buffer, uses) -> int:
+    """Iterations after which a statement that `rotate_loops` will run late finds in `buffer` what an early one left, 0 if none does."""
+    late = map(int, str(loop.annotations.get(SKEW, "")).split())
+    found = {n for s, n in zip(stmts_of(loop.body), late) if buffer in uses(s).all}
+    return max(found, default=0) - min(found, default=0)
 
 
 def _versions_in(loop: For, buffer, moved: dict, limit: int) -> int:

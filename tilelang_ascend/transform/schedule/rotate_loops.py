@@ -1,13 +1,12 @@
-"""rotate_loops: late statements of a loop run beside the early ones of the next iteration.
+"""rotate_loops: late statements of a loop run beside the early ones of a later iteration.
 
 Before:  for k in range(n) [skew "0 0 1"]: gemm(…, s[k % 2]); p[k % 2] = f(s[k % 2]); gemm(p[k % 2], …)
-After:   if n > 0:
+After:   if n >= 1:
              gemm(…, s[0]); p[0] = f(s[0])
              for k in range(n - 1): gemm(…, s[(k + 1) % 2]); p[(k + 1) % 2] = f(s[(k + 1) % 2]); gemm(p[k % 2], …)
              gemm(p[(n - 1) % 2], …)
 
-Between an early statement and a late one of the same iteration there is an early one of the next: what passes from one to the other needs
-two versions. A loop whose tiles have not got them stays as it is.
+What passes from an early statement to one that is d iterations late needs d + 1 versions. A loop whose tiles have not got them stays as it is.
 
 Requires: versioned Tile IR with the annotations of `skew_stages`. Ensures: no loop is annotated.
 """
@@ -25,7 +24,6 @@ from ...ir import (
     dtype_of,
     imm,
     renew,
-    scope_of,
     seq,
     statements,
     stmts_of,
@@ -46,26 +44,32 @@ class _Rotate(StmtMutator):
         return self.rotated(plain, body, late) if _enough_versions(body, late) else plain
 
     def rotated(self, s: For, body: list, late: list):
+        distance, kind = max(late), dtype_of(s.loop_var)
+        number = lambda n: imm(n, kind)  # noqa: E731
+        allocs = [x for x in body if isinstance(x, AllocBuffer)]
+        parts = [(x, n) for x, n in zip(body, late) if not isinstance(x, AllocBuffer)]
+
         def part(offset: int, iteration):
-            chosen = [x for x, n in zip(body, late) if n == offset or isinstance(x, Bind)]
+            chosen = [x for x, n in parts if n == offset or isinstance(x, Bind)]
             return renew(substitute(seq(chosen), {s.loop_var: iteration}))
 
-        one, k = imm(1, dtype_of(s.loop_var)), s.loop_var
-        allocs = [x for x in body if isinstance(x, AllocBuffer)]
-        body = [x for x in body if not isinstance(x, AllocBuffer)]
-        late = [n for x, n in zip(stmts_of(s.body), late) if not isinstance(x, AllocBuffer)]
-        steady = For(k, s.min, s.extent - one, s.kind, seq(part(0, k + one), part(1, k)), annotations=dict(s.annotations), span=s.span)
-        whole = seq(part(0, s.min), steady, part(1, s.min + (s.extent - one)))
-        known = const_int(s.extent)
-        return seq(allocs, whole if known is not None and known > 0 else IfThenElse(s.extent > 0, whole, None, span=s.span))
+        k, end = s.loop_var, s.min + s.extent
+        steady = seq(part(0, k + number(distance)), part(distance, k))
+        out = For(k, s.min, s.extent - number(distance), s.kind, steady, annotations=dict(s.annotations), span=s.span)
+        for n in range(distance, 0, -1):
+            out = seq(part(0, s.min + number(n - 1)), out, part(distance, end - number(n)))
+            known = const_int(s.extent)
+            out = out if known is not None and known >= n else IfThenElse(s.extent >= number(n), out, None, span=s.span)
+        return seq(allocs, out)
 
 
 def _enough_versions(body: list, late: list) -> bool:
-    """True if every tile and workspace that early and late statements share, and some of them write, has two versions."""
+    """True if every tile and workspace that early and late statements share, and some of them write, has a version for each of the
+    iterations in between and both ends."""
     uses = [uses_of(s) for s in body]
-    sides = [set().union(*(u.all for u, n in zip(uses, late) if n == offset)) for offset in (0, 1)]
+    early, behind = (set().union(*(u.all for u, n in zip(uses, late) if bool(n) == side)) for side in (False, True))
     written = set().union(*(u.writes for u in uses))
-    return all(scope_of(b) == "local.var" or (const_int(b.ty.shape[0]) or 0) >= 2 for b in sides[0] & sides[1] & written)
+    return all((const_int(b.ty.shape[0]) or 0) > max(late) for b in early & behind & written)
 
 
 class _InStep(StmtMutator):

@@ -1,15 +1,16 @@
 """skew_stages: loops whose values go from one kind of core to the other and back say which statements run an iteration behind.
 
 Before:  for k: gemm(Q, K[k], s); copy(s, ws_s);  copy(ws_s, x); p = softmax(x); copy(p, ws_p);  copy(ws_p, P); gemm(P, V[k], o); …
-After:   for k [skew "0 0 0 0 0 1 1 …"]: the same
+After:   for k [skew "0 0 0 0 0 2 2 …"]: the same
 
 A wait for the other kind of core holds a core as a whole: written like this, the cube core does nothing while softmax(k) runs, and the
 vector cores nothing while a product is made, however many versions tiles have. The statements of an iteration are a graph; a value that
-changes sides begins a new stage. What stands in stages 2 and later (behind a way there and back) may run one iteration later, beside
-stages 0 and 1 of the next, if no value makes the round in the other direction: buffers that every iteration overwrites first get a version
+changes sides begins a new stage. What stands in stages 2 and later (behind a way there and back) may run some iterations later, beside
+stages 0 and 1 of a later one, if no value makes the round in the other direction: buffers that every iteration overwrites first get a version
 for each iteration, and statements around any other buffer stay together, at the later place. `rotate_loops` does it when versions are known.
 
-Requires: mapped Tile IR, the last of its passes. Ensures: annotation `tl.skew` on loops, one offset for each statement of the body.
+Requires: mapped Tile IR, the last of its passes. Ensures: annotation `tl.skew` on loops, the iterations by
+which each statement of the body is late.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from ...tile import GEMM, is_op
 from ...tile.uses import SKEW, is_output, is_parallel, is_scalar_var, loads_in, uses_of
 
 CUBE, VECTOR = "cube", "vector"
-DISTANCE = 1
-"""Iterations between the first stages and the last: the vendor's kernels use one or two."""
+DISTANCE = 2
+"""Iterations between the first stages and the last. The best hand-written kernels use one or two: with one, the way of a value to the other
+core and back (transfers, flags, the work there) takes longer than what the cores have to do meanwhile."""
 
 
 def offsets_of(loop: For, own: set) -> list[int] | None:
@@ -42,7 +44,10 @@ def offsets_of(loop: For, own: set) -> list[int] | None:
     stages = [0] * len(body)
     for i, j, _ in pairs:
         stages[j] = max(stages[j], stages[i] + ({sides[i], sides[j]} == {CUBE, VECTOR}))
-    late = [min(n // 2, DISTANCE) for n in stages]
+    trips = const_int(loop.extent)
+    # With an unknown number of trips every iteration in between is a branch of its own around the loop, each with its own flags.
+    distance = 1 if trips is None else min(DISTANCE, trips - 1)
+    late = [distance * (n >= 2) for n in stages]
     if any(is_scalar_var(b) for u in uses for b in u.writes):
         return None  # either core keeps its own
     while True:
@@ -54,7 +59,7 @@ def offsets_of(loop: For, own: set) -> list[int] | None:
         if late == before:
             break
     products = {late[i] for i, s in enumerate(body) if any(is_op(x, GEMM) for x in statements(s))}
-    return late if products == {0, DISTANCE} else None
+    return late if products == {0, distance} else None
 
 
 def _movable(s: Stmt) -> bool:
