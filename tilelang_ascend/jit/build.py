@@ -136,8 +136,9 @@ def written_buffers(ascend_ir) -> frozenset[str]:
         if name is None or not name.startswith("ascend."):
             return
         for operand, argument in zip(isa.lookup(name).operands, statement.value.args):
-            if operand.writes and isinstance(argument, ir.TensorLoad) and argument.source in params:
-                names.add(argument.source.name)
+            head = ir.operand_parts(argument)
+            if operand.writes and head is not None and head[0].source in params:
+                names.add(head[0].source.name)
 
     for function in ascend_ir.functions.values():
         params = set(p for p in function.params if ir.is_buffer_var(p))

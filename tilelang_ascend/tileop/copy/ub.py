@@ -24,7 +24,7 @@ from ...ir import (
 from ...tile import tile_op
 from ...tile.uses import is_atomic
 from ..base.context import round_up
-from ..base.layout import BLOCK_BYTES, head
+from ..base.layout import BLOCK_BYTES, head, moved
 from ..base.state import LoweringState, Side
 from .axes import Axis, Copy, clip, fixed_in_bounds, guarded, non_empty, pair_axes, tail_condition, tail_or_whole
 from .tails import fill_behind
@@ -231,7 +231,7 @@ def _burst(gm: Side, ub: Side, gm_index, ub_index, count, length, gm_pitch, ub_p
     def emit(first, n):
         far = gm_offset if const_int(first) == 0 else gm_offset + first * gm_pitch
         near = ub_offset if const_int(first) == 0 else ub_offset + first * ub_pitch
-        local, remote = head(ub.tile.buffer, ub.version, state.simplify(near)), head(gm.gm.flat, None, state.simplify(far))
+        local, remote = (moved(x) for x in (head(ub.tile.buffer, ub.version, state.simplify(near)), head(gm.gm.flat, None, state.simplify(far))))
         if not load:
             return intrin("copy_ub_to_gm", remote, local, n, nbytes, ub_gap, gm_gap, span=c.span)
         right = state.simplify(_per(filled - nbytes, size) - left) if pad else 0

@@ -143,7 +143,7 @@ class ExprLowering:
             axis = self.axis_of(atom) if is_scalar_var(atom) else None
             if axis is not None:
                 coefficients[axis] = coefficients.get(axis, 0) + c
-            elif self.is_scalar(atom):
+            elif self.is_scalar(atom) and not has_function(atom):
                 rest = add_affine(rest, Affine(0, ((atom, c),)))
             else:
                 return None
