@@ -102,13 +102,13 @@ def _hint_notes(func) -> list[str]:
     return [f"accepted without effect: {', '.join(str(h) for h in hints)}"] if hints else []
 
 
-def lower_stages(artifact: Artifact) -> list[tuple[str, Any]]:
-    """(pass name, IR after it) for every pass on the road of a compiled kernel."""
+def lower_stages(artifact: Artifact, times: dict[str, float] | None = None) -> list[tuple[str, Any]]:
+    """(pass name, IR after it) for every pass on the road of a compiled kernel; `times` is given the seconds each took."""
     from .. import arch
     from ..transform import pipeline
 
     options = pipeline.Options(**artifact.options)
-    return pipeline.lower(artifact.tile_ir, arch.get_chip(artifact.chip), options=options, keep_stages=True).stages
+    return pipeline.lower(artifact.tile_ir, arch.get_chip(artifact.chip), options=options, keep_stages=True, times=times).stages
 
 
 def describe_program(ascend_ir) -> tuple[tuple[AbiSlot, ...], str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ..ir import Evaluate, attrs_of, call, op_name
+from ..ir import Evaluate, attrs_of, call, op, op_name
 from .op import PREFIX, Operand, Side, TileOp
 
 _FLAG = (0, 1)
@@ -84,6 +84,8 @@ TABLE: dict[str, TileOp] = {
     )
 }  # fmt: skip
 """Name in Tile IR -> record."""
+for _name in TABLE:
+    op(_name)  # Text may be the first to name one.
 
 
 def tile_op_of(node) -> TileOp | None:
