@@ -62,7 +62,9 @@ def topk(src, values=None, indices=None, k=None, dim: int = -1, largest: bool = 
     wanted = constant(plain(asked)) if asked is not None else None
     if any(len(o.extents) <= axis or constant(o.extents[axis]) != wanted for o in outputs):
         counted = f"{wanted} elements" if wanted is not None else "elements"
-        raise ShapeMismatch(f"T.topk of {counted} of {source.describe()} into {outputs[0].describe()}", hint="both have as many dimensions")
+        raise ShapeMismatch(
+            f"T.topk of {counted} of {source.describe()}: the destination is {outputs[0].describe()}", hint="both have as many dimensions"
+        )
     _sort(source, axis, None if values is None else outputs[0], indices, bool(plain(largest)), "T.topk")
 
 

@@ -20,6 +20,7 @@ from tilelang_ascend.runtime.simulation import build_program, program_of
 from tilelang_ascend.sim import machine, twin
 from tilelang_ascend.sim.streams import first_difference
 from tilelang_ascend.sim.validate import close, validate, write_difference
+from tilelang_ascend.tile.verify import verify_tile
 from tilelang_ascend.transform import pipeline
 
 STRICT = machine.SimOptions(record_stream=True, count_writes=True, max_instructions=20_000_000)
@@ -115,6 +116,8 @@ def once(func, chip: str, arrays: dict):
 
     Every pass validated, the verifier, all checks, the number of writes of every element, and the values Tile IR has by its definition.
     """
+    broken = verify_tile(func)
+    assert not broken, "\n".join(map(str, broken[:3]))
     lowered = pipeline.lower(func, arch.get_chip(chip), keep_stages=True)
     abi, kernel_type = describe_program(lowered.ascend_ir)
     emit(lowered.ascend_ir)
