@@ -366,9 +366,10 @@ class Refusal:
 
 
 def _ranks_agree(case: Case) -> bool:
-    """A plane keeps its dimension of one; a reduction of rows may give a row or a plane of one row."""
+    """A plane keeps its dimension of one; a reduction to one row may give a row or a plane of one row."""
     source, target = (part_of(kind) == "plane" for kind in (case.src, case.dst))
-    return source == target or target and re.match("reduce_[a-z]+0", case.op) is not None
+    one_row = re.match("reduce_[a-z]+0", case.op) or case.op.startswith("reduce") and "element" in case.src
+    return source == target or target and bool(one_row)
 
 
 _ON_CHIP = r"(shared|fragment)\..*"
@@ -407,6 +408,7 @@ FOUND = [
     Case("topk", "shared.plane", "fragment.rows", "int32"),  # was an IndexError
     Case("copy", "gm.whole", "shared.bits", "int64", "a5"),  # float64 is moved as words
     Case("reduce_absmax1", "fragment.bits", "fragment.bits", "int64"),  # and read as such
+    Case("cumsum1", "shared.bits", "gm.element", "int64", "a5"),  # also where it is one element
     Case("reduce_bitxor1", "gm.bytes", "gm.bits", "int64"),  # a tensor that is written as words is written
     Case("atomic_max", "gm.columns", "fragment.bits", "int16", "a5"),  # bits that are no number went through a float register
 ]
