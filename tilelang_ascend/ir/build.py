@@ -198,6 +198,18 @@ def reinterpret(operand, dtype: str):
     return operand if dtype_of(operand) == dtype else call("ascend.reinterpret", [operand], dtype=dtype)
 
 
+def same_bits(value, dtype: str):
+    """The bits of a scalar expression as another dtype of its size. A bool is a byte: 0 or 1 when written, true if any bit is set when read."""
+    have = dtype_of(value)
+    if have == dtype:
+        return value
+    if have == "bool":
+        return same_bits(tirx.Cast("uint8", value), dtype)
+    if dtype == "bool":
+        return tirx.NE(same_bits(value, "uint8"), imm(0, "uint8"))
+    return tirx.reinterpret(dtype, value)
+
+
 def operand_parts(operand):
     """(BufferLoad, dtype) of an Ascend IR operand, whether or not it is reinterpreted; None if it is no operand."""
     if op_name(operand) == "ascend.reinterpret":
@@ -208,5 +220,5 @@ def operand_parts(operand):
 __all__ = [
     "as_expr", "attrs_of", "call", "const_int", "dtype_of", "full_region", "if_then", "imm", "intrin",
     "is_if_then_else", "is_noop", "itemsize", "loop", "op", "op_name", "operand_parts", "parallel_nest", "region",
-    "reinterpret", "scope_of", "seq", "stmts_of",
+    "reinterpret", "same_bits", "scope_of", "seq", "stmts_of",
 ]  # fmt: skip

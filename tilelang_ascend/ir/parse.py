@@ -29,7 +29,7 @@ from .base import (
     tirx,
     tvm,
 )
-from .build import as_expr, call, const_int, dtype_of, op_name, scope_of
+from .build import as_expr, call, const_int, dtype_of, op, op_name, scope_of
 from .visit import StmtMutator, statements, substitute
 
 
@@ -84,6 +84,8 @@ def _register_namespaces() -> None:
     builder = importlib.import_module("tvm.tirx.script.builder.ir")
     for prefix in ("tl", "ascend", "ieee"):
         builder.register_script_namespace(prefix, _Namespace(prefix))
+    for name in TABLE:
+        op(f"ascend.{name}")  # Text may be the first to name one.
 
 
 def _exactly(node):

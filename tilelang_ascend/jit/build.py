@@ -102,13 +102,13 @@ def _hint_notes(func) -> list[str]:
     return [f"accepted without effect: {', '.join(str(h) for h in hints)}"] if hints else []
 
 
-def lower_stages(artifact: Artifact) -> list[tuple[str, Any]]:
-    """(pass name, IR after it) for every pass on the road of a compiled kernel."""
+def lower_stages(artifact: Artifact, times: dict[str, float] | None = None) -> list[tuple[str, Any]]:
+    """(pass name, IR after it) for every pass on the road of a compiled kernel; `times` is given the seconds each took."""
     from .. import arch
     from ..transform import pipeline
 
     options = pipeline.Options(**artifact.options)
-    return pipeline.lower(artifact.tile_ir, arch.get_chip(artifact.chip), options=options, keep_stages=True).stages
+    return pipeline.lower(artifact.tile_ir, arch.get_chip(artifact.chip), options=options, keep_stages=True, times=times).stages
 
 
 def describe_program(ascend_ir) -> tuple[tuple[AbiSlot, ...], str]:
@@ -136,8 +136,9 @@ def written_buffers(ascend_ir) -> frozenset[str]:
         if name is None or not name.startswith("ascend."):
             return
         for operand, argument in zip(isa.lookup(name).operands, statement.value.args):
-            if operand.writes and isinstance(argument, ir.TensorLoad) and argument.source in params:
-                names.add(argument.source.name)
+            head = ir.operand_parts(argument)
+            if operand.writes and head is not None and head[0].source in params:
+                names.add(head[0].source.name)
 
     for function in ascend_ir.functions.values():
         params = set(p for p in function.params if ir.is_buffer_var(p))

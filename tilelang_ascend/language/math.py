@@ -18,7 +18,7 @@ from ..frontend.annotations import dtype_name, is_float
 from ..frontend.builder import constant
 from ..frontend.operators import as_scalar, binop, cast, match, number, plain
 from ..frontend.values import is_expr
-from ..ir import dtype_of, itemsize, tirx
+from ..ir import dtype_of, itemsize, same_bits, tirx
 from . import directed
 from .regions import tile_operand
 from .rounding import check_mode, rounded_cast, saturated
@@ -147,10 +147,7 @@ def _make_unary(name: str, ir: Callable, python: Callable, doc: str, integers: s
 
     def function(x, *rest, span=None, rounding_mode=None):
         compute, rest = _directed(name, scalar, rest, rounding_mode)
-        tiles = [v for v in rest if is_tile(v)]
-        if tiles:
-            return elementwise(name, compute, [x], tiles[0])
-        return compute(x)
+        return elementwise(name, compute, [x], rest[0]) if rest else compute(x)
 
     function.__name__, function.__doc__ = name, doc + f" `T.{name}(A, B)` does so for whole tiles."
     return function
@@ -262,7 +259,7 @@ add_, sub_ = globals()["add"], globals()["sub"]
 def bitwise_not(x, *rest):
     """Bits not set. `T.bitwise_not(A, B)` for tiles."""
     scalar = lambda v: operators.unop("Invert", v)  # noqa: E731
-    return elementwise("bitwise_not", scalar, [x], rest[0]) if rest and is_tile(rest[0]) else scalar(x)
+    return elementwise("bitwise_not", scalar, [x], rest[0]) if rest else scalar(x)
 
 
 def ceildiv(lhs, rhs, span=None):
@@ -358,7 +355,7 @@ def reinterpret(value, dtype, span=None):
         raise InvalidArgument(
             f"T.reinterpret of a {dtype_of(value)} as {dtype}, which has another size", hint="the sizes in bytes must agree; T.cast converts"
         )
-    return tirx.reinterpret(dtype, value)
+    return same_bits(value, dtype)
 
 
 def infinity(dtype, span=None):

@@ -58,9 +58,13 @@ def topk(src, values=None, indices=None, k=None, dim: int = -1, largest: bool = 
     outputs = [tile_operand(o, "a destination of T.topk") for o in (values, indices) if o is not None]
     if not outputs:
         raise InvalidArgument("T.topk has no destination", hint="T.topk(x, values, indices)")
-    wanted = constant(plain(k)) if k is not None else constant(outputs[0].extents[axis])
+    asked = outputs[0].extents[axis] if k is None and len(outputs[0].extents) > axis else k
+    wanted = constant(plain(asked)) if asked is not None else None
     if any(len(o.extents) <= axis or constant(o.extents[axis]) != wanted for o in outputs):
-        raise ShapeMismatch(f"T.topk of {wanted} elements into {outputs[0].describe()}")
+        counted = f"{wanted} elements" if wanted is not None else "elements"
+        raise ShapeMismatch(
+            f"T.topk of {counted} of {source.describe()}: the destination is {outputs[0].describe()}", hint="both have as many dimensions"
+        )
     _sort(source, axis, None if values is None else outputs[0], indices, bool(plain(largest)), "T.topk")
 
 

@@ -13,7 +13,21 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ..ir import PrimFunc, Var, const_int, dtype_of, imm, op_name, statements, structural_equal, substitute_expr, sym
+from ..ir import (
+    Bind,
+    Evaluate,
+    PrimFunc,
+    Var,
+    const_int,
+    dtype_of,
+    imm,
+    op_name,
+    statements,
+    structural_equal,
+    substitute_expr,
+    sym,
+)
+from ..ir.functions import is_core_index
 from ..tile.uses import is_atomic
 from .reference import InterpreterError, Result, TooMuchWork, execute
 from .reference_memory import Memory
@@ -62,12 +76,18 @@ def tile_stages(stages: Sequence[tuple[str, Any]]) -> list[tuple[str, PrimFunc, 
     out: list = []
     versions = False
     for name, func in stages:
-        if not isinstance(func, PrimFunc) or any((op_name(s) or "").startswith("ascend.") for s in statements(func.body)):
+        if not isinstance(func, PrimFunc) or any(_is_instruction(s) for s in statements(func.body)):
             break
         versions = versions or name == VERSIONED_FROM
         if not out or versions != out[-1][2] or not structural_equal(func, out[-1][1]):
             out.append((name, func, versions))
     return out
+
+
+def _is_instruction(s) -> bool:
+    """Also one whose value is bound; what names the core stands among tile ops, too."""
+    name = op_name(s.value) if isinstance(s, (Bind, Evaluate)) else None
+    return name is not None and name.startswith("ascend.") and not is_core_index(s.value)
 
 
 def validate(

@@ -48,6 +48,7 @@ class TileOp:
         independent: elements of the result depend on the same elements of the operands only: any division is the same op.
         combine: for atomic updates, how old and new value are combined: "sum", "max" or "min".
         once: it has to happen exactly once for each block of the user's grid.
+        check: what is wrong between its arguments, of Tile IR before tiles have versions, and its attributes; None: nothing.
     """
 
     name: str
@@ -60,6 +61,7 @@ class TileOp:
     independent: bool = False
     combine: str | None = None
     once: bool = False
+    check: Callable[[list, Mapping], str | None] = lambda args, attrs: None
 
     @property
     def op(self) -> str:

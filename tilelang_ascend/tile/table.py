@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ..ir import Evaluate, attrs_of, call, op_name
+from ..ir import Evaluate, attrs_of, call, op, op_name
+from . import checks
 from .op import PREFIX, Operand, Side, TileOp
 
 _FLAG = (0, 1)
@@ -32,35 +33,41 @@ def _along(attrs, rank: int) -> int:
     return int(attrs["dim"]) % rank
 
 
-COPY = TileOp("copy", "dst = src, converted", (_in(), _out()), side=Side.ANY, independent=True)
+COPY = TileOp("copy", "dst = src, converted", (_in(), _out()), side=Side.ANY, independent=True, check=checks.moves)
 FILL = TileOp("fill", "dst = value", (_out(),), (1, 1), side=Side.ANY, independent=True)
 ZERO_ACCUMULATOR = TileOp(
     "zero_accumulator", "dst = 0: whole fractals of an accumulator in L0C; made by `fold_clears` only", (_out(),), side=Side.CUBE
 )
 GEMM = TileOp(
     "gemm", "C = A @ B, added to C unless the value, `clear_accum`, is true", (_in("A"), _in("B"), _both("C")), (1, 1),
-    _attrs(transpose_A=_FLAG, transpose_B=_FLAG), Side.CUBE,
+    _attrs(transpose_A=_FLAG, transpose_B=_FLAG), Side.CUBE, check=checks.product,
 )  # fmt: skip
 IM2COL = TileOp(
     "im2col", "dst = patches of an image (a GM tensor N, H, W, C); the values are the row and column of the first one", (_in(), _out()),
-    (2, 2), _attrs(kernel=None, stride=None, dilation=None, pad=None), Side.CUBE,
+    (2, 2), _attrs(kernel=None, stride=None, dilation=None, pad=None), Side.CUBE, check=checks.patches,
 )  # fmt: skip
 REDUCE = TileOp(
     "reduce", "dst = src combined along `dim`, and with the old dst unless `clear`", (_in(), _both()),
-    attrs=_attrs(kind=REDUCTIONS, dim=None, clear=_FLAG), whole=_along,
+    attrs=_attrs(kind=REDUCTIONS, dim=None, clear=_FLAG), whole=_along, check=checks.reduces,
 )  # fmt: skip
-CUMSUM = TileOp("cumsum", "dst = sums of src so far along `dim`", (_in(), _out()), attrs=_attrs(dim=None, reverse=_FLAG), whole=_along)
-CUMMAX = TileOp("cummax", "dst = greatest of src so far along `dim`", (_in(), _out()), attrs=_attrs(dim=None, reverse=_FLAG), whole=_along)
+
+
+def _scan(name: str, doc: str) -> TileOp:
+    return TileOp(name, doc, (_in(), _out()), attrs=_attrs(dim=None, reverse=_FLAG), whole=_along, check=checks.scans)
+
+
+CUMSUM = _scan("cumsum", "dst = sums of src so far along `dim`")
+CUMMAX = _scan("cummax", "dst = greatest of src so far along `dim`")
 ARGSORT = TileOp(
     "argsort", "dst = places of the largest elements of the rows of src (float32, a multiple of 32, no NaN), stable", (_in(), _out()),
-    whole=lambda attrs, rank: rank - 1,
+    whole=lambda attrs, rank: rank - 1, check=checks.sorts,
 )  # fmt: skip
 
 
 def _atomic(name: str, combine: str) -> TileOp:
     return TileOp(
         f"atomic_{name}", f"dst = {combine} of dst and src, region or value, as one step", (_both(), Operand("src", read=True, or_value=True)),
-        side=Side.ANY, independent=True, combine=combine,
+        side=Side.ANY, independent=True, combine=combine, check=checks.moves,
     )  # fmt: skip
 
 
@@ -73,7 +80,7 @@ DEVICE_ASSERT = TileOp("device_assert", "show values unless the first one is tru
 ASSUME = TileOp("assume", "a promise from here to the end of the statement list", (), (1, 1), side=Side.NONE)
 VIEW = TileOp(
     "view", "from here on dst is the storage of src, row-major, reinterpreted: whole buffers of the same size, both on chip or both in GM",
-    (Operand("dst"), Operand("src")), side=Side.NONE,
+    (Operand("dst"), Operand("src")), side=Side.NONE, check=checks.sees,
 )  # fmt: skip
 
 TABLE: dict[str, TileOp] = {
@@ -84,6 +91,8 @@ TABLE: dict[str, TileOp] = {
     )
 }  # fmt: skip
 """Name in Tile IR -> record."""
+for _name in TABLE:
+    op(_name)  # Text may be the first to name one.
 
 
 def tile_op_of(node) -> TileOp | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.base import AllocBuffer, BufferStore, Evaluate, For, ForKind, PrimFunc, TensorRegion
-from ..ir.build import const_int, op_name, scope_of
+from ..ir.build import attrs_of, const_int, op_name, scope_of
 from ..ir.wellformed import Problem, VerificationError, WellFormed, is_static
 from .op import TileOp
 from .table import TABLE
@@ -52,8 +52,11 @@ class _TileVerifier(WellFormed):
         if record is None:
             self.report("op", f"{op_name(s)} is no tile op; tile ops: {', '.join(TABLE)}", s.span)
             return
+        legal = len(self.problems)
         self.arguments(record, s)
         self.attributes(record, s)
+        if len(self.problems) == legal and (wrong := record.check(list(s.value.args), attrs_of(s))) is not None:
+            self.report("operands", f"{record.op}: {wrong}", s.span)
 
     def arguments(self, record: TileOp, s: Evaluate) -> None:
         args, operands = list(s.value.args), record.operands

@@ -91,25 +91,29 @@ def compile_command(out: Path, target: str | None, gpu_script: bool, script: Pat
     is_flag=True,
     help="Interpret the kernel as it was written and after each pass, on the arguments of its first call, and compare.",
 )
+@click.option("--times", is_flag=True, help="Print how long each pass took, all its attempts together.")
 @_SCRIPT
 @_ARGS
 def inspect_command(
-    out: Path, target: str | None, gpu_script: bool, validate: bool, script: Path, args: tuple[str, ...]
+    out: Path, target: str | None, gpu_script: bool, validate: bool, times: bool, script: Path, args: tuple[str, ...]
 ) -> None:
     """Run SCRIPT and write, for every kernel, the IR after each pass (numbered, it parses back) and the memory map."""
     from ..runtime.launches import on_launch
-    from .inspect import write_stages
+    from .inspect import table_of_times, write_stages
     from .validate import Recorder
 
     recorder, sound = Recorder(), True
     with on_launch(recorder) if validate else contextlib.nullcontext():
         run = _run(script, args, target, gpu_script)
     for name, artifact in run.kernels.items():
-        paths = write_stages(artifact, out / name)
+        taken: dict[str, float] = {}
+        paths = write_stages(artifact, out / name, taken)
         click.echo(f"{name} for {artifact.chip}: {len(paths)} dumps -> {out / name}")
         for path in paths:
             click.echo(f"  {path.name}")
         click.echo(artifact.memory_map)
+        if times:
+            click.echo(table_of_times(taken))
         if validate:
             fine, text = recorder.report(artifact)
             sound = sound and fine

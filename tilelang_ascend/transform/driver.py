@@ -1,8 +1,10 @@
-"""The driver: runs passes, keeps what each leaves, and verifies that it is legal for its stage."""
+"""The driver: runs passes, keeps what each leaves, verifies that it is legal for its stage, and takes the time."""
 
 from __future__ import annotations
 
 import sys
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -26,7 +28,8 @@ class Options:
 class Context:
     """What passes may ask for, and what they tell the user.
 
-    keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage.
+    keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
+    seconds it took, all attempts together, those that lost too; None: nobody asked.
     """
 
     chip: Any
@@ -36,16 +39,27 @@ class Context:
     stages: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     warnings: list = field(default_factory=list)
+    times: dict[str, float] | None = None
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
-        return Context(self.chip, self.options, self.keep, self.verify)
+        return Context(self.chip, self.options, self.keep, self.verify, times=self.times)
 
     def adopt(self, other: Context) -> None:
         """Continue with what an attempt has found."""
         self.stages += other.stages
         self.notes += other.notes
         self.warnings += other.warnings
+
+    @contextmanager
+    def timed(self, name: str):
+        """What runs inside is the time of the pass `name`, also if it fails."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            if self.times is not None:
+                self.times[name] = self.times.get(name, 0.0) + time.perf_counter() - start
 
     @property
     def queue_depth(self) -> int:
@@ -76,7 +90,8 @@ class Pass:
 def run(passes, ir, context: Context, **wanted):
     """`ir` after `passes`. `wanted`: what they ask for beyond the context."""
     for p in passes:
-        ir = p.run(ir, *(wanted[name] if name in wanted else getattr(context, name) for name in p.wants))
+        with context.timed(p.name):
+            ir = p.run(ir, *(wanted[name] if name in wanted else getattr(context, name) for name in p.wants))
         if p.changes:
             left(p.name, ir, p.stage, context)
     return ir

@@ -122,7 +122,8 @@ def attempt(mapped: PrimFunc, context: Context, versions: int, temporaries: int,
     """
     versioned = run((VERSIONS,), mapped, context, versions=versions, temporaries=temporaries)
     tiled = run((ROTATE, CLEARS) if lanes is None else (ROTATE, CLEARS, PARTS), versioned, context, lanes=lanes)
-    combined, warnings = lower_tile_ops(tiled, context.chip, {"fast_math": context.options.fast_math})
+    with context.timed(LOWER.name):
+        combined, warnings = lower_tile_ops(tiled, context.chip, {"fast_math": context.options.fast_math})
     context.warnings += warnings
     left(LOWER.name, combined, LOWER.stage, context)
     coded = run((CODES,), combined, context)
@@ -140,7 +141,9 @@ def attempt(mapped: PrimFunc, context: Context, versions: int, temporaries: int,
 
 
 def _planned(ir: PrimFunc, context: Context):
-    planned, memory_map = plan_memory(run((EXPAND,), ir, context), context.chip)
+    expanded = run((EXPAND,), ir, context)
+    with context.timed(ADDRESSES.name):
+        planned, memory_map = plan_memory(expanded, context.chip)
     left(ADDRESSES.name, planned, ADDRESSES.stage, context)
     return planned, memory_map
 

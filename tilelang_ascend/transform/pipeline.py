@@ -117,12 +117,12 @@ class Lowered:
     warnings: list = field(default_factory=list)
 
 
-def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: bool = False) -> Lowered:
-    """Lower a Tile IR function for `chip`.
+def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: bool = False, times: dict[str, float] | None = None) -> Lowered:
+    """Lower a Tile IR function for `chip`. `times` is given the seconds each pass took, by its name.
 
     Raises: TilelangAscendError subclasses with the user's line; OutOfMemory if tiles do not fit even with single copies.
     """
-    context = Context(chip, options or Options(), keep_stages)
+    context = Context(chip, options or Options(), keep_stages, times=times)
     mapped = run((*CANONICALIZE, *PLACE, *NESTS), func, context)
     synced, memory_map, attempt = _synchronise(mapped, context)
     context.adopt(attempt)
@@ -145,9 +145,12 @@ def _with_sync(mapped: PrimFunc, context: Context):
     planned, memory_map = fit(mapped, context)
     leveled = run((level,), planned, context).with_attr("ascend.chip", context.chip.name)
     try:
-        synced, plan = plan_and_insert_sync(leveled, context.chip)
+        with context.timed(sync.name):
+            synced, plan = plan_and_insert_sync(leveled, context.chip)
     except JumpsInTheWay:
-        synced, plan = plan_and_insert_sync(run((guard,), leveled, context), context.chip)
+        guarded = run((guard,), leveled, context)
+        with context.timed(sync.name):
+            synced, plan = plan_and_insert_sync(guarded, context.chip)
     left(sync.name, synced, sync.stage, context)
     context.notes += plan.notes
     return synced, memory_map, context

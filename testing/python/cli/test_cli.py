@@ -187,6 +187,12 @@ def test_a_wrong_version_is_broken(monkeypatch):
     )
 
 
+def test_inspect_prints_the_time_of_every_pass(add, tmp_path):
+    assert "all passes" not in invoke("inspect", "-o", tmp_path / "o", add()).output
+    result = invoke("inspect", "--times", "-o", tmp_path / "o", add())
+    assert result.exit_code == 0 and {"insert_sync", "lower_tile_ops", "passes"} <= set(result.output.split()), result.output
+
+
 def test_inspect_validates_every_pass_on_the_arguments_of_the_first_call(add, tmp_path, monkeypatch):
     result = invoke("inspect", "--validate", "-o", tmp_path / "o", add())
     assert result.exit_code == 0, result.output

@@ -6,17 +6,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 
 from tilelang_ascend import arch
+from tilelang_ascend.codegen import emit
 from tilelang_ascend.ir import verify_ascend
 from tilelang_ascend.isa.stream import float_bits, is_float
-from tilelang_ascend.jit.build import lower_stages
-from tilelang_ascend.runtime.simulation import program_of
+from tilelang_ascend.jit.build import describe_program, lower_stages, written_buffers
+from tilelang_ascend.jit.signature import read_signature
+from tilelang_ascend.runtime.simulation import build_program, program_of
 from tilelang_ascend.sim import machine, twin
 from tilelang_ascend.sim.streams import first_difference
-from tilelang_ascend.sim.validate import validate, write_difference
+from tilelang_ascend.sim.validate import close, validate, write_difference
+from tilelang_ascend.tile.verify import verify_tile
+from tilelang_ascend.transform import pipeline
 
 STRICT = machine.SimOptions(record_stream=True, count_writes=True, max_instructions=20_000_000)
 GUARD_BYTES = 4096
@@ -67,8 +72,6 @@ def launch(artifact, entries, arrays: dict, scalars: dict, options=STRICT):
 
 def twin_entries(artifact, flags=()):
     """Entries of the emitted text, compiled with warnings as errors and further `flags`."""
-    from tilelang_ascend.codegen import emit
-
     source = emit(artifact.ascend_ir)
     assert source.kernel == artifact.kernel_source
     flags = (*twin.FLAGS, *flags)
@@ -106,6 +109,34 @@ def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, fl
         assert difference is None, f"the emitted text issues other instructions: {difference}"
         assert result.output == result_text.output, "the emitted text prints something else"
     return out
+
+
+def once(func, chip: str, arrays: dict):
+    """A strict run of `func`, lowered once and not cached: (results by name, printed text).
+
+    Every pass validated, the verifier, all checks, the number of writes of every element, and the values Tile IR has by its definition.
+    """
+    broken = verify_tile(func)
+    assert not broken, "\n".join(map(str, broken[:3]))
+    lowered = pipeline.lower(func, arch.get_chip(chip), keep_stages=True)
+    abi, kernel_type = describe_program(lowered.ascend_ir)
+    emit(lowered.ascend_ir)
+    program = SimpleNamespace(
+        abi=abi, kernel_type=kernel_type, block_dim=lowered.block_dim, chip=chip, signature=read_signature(func, (), written_buffers(lowered.ascend_ir))
+    )  # fmt: skip
+    found = validate([("tile_ir", func), *lowered.stages], [arrays[p.name] for p in func.params])
+    assert found.finding is None, found.finding.text()
+    problems = verify_ascend(lowered.ascend_ir, arch.get_chip(chip))
+    assert not problems, "the program breaks a rule: " + "\n".join(map(str, problems[:3]))
+    out, result = launch(program, build_program(lowered.ascend_ir).entries, arrays, {}, STRICT)
+    assert not result.hazards, "\n".join(h.text() for h in result.hazards[:3])
+    counted = write_difference(found.last, result.writes)
+    assert counted is None, counted
+    for name, memory in found.last.tensors.items():
+        have = out[name].reshape(-1).view(memory.data.dtype).reshape(memory.data.shape)
+        wrong = ~close(memory.data, have) & (True if memory.defined is None else memory.defined)
+        assert not wrong.any(), f"{name}: {int(wrong.sum())} of {wrong.size} elements are not what the last Tile IR stage computes"
+    return out, result.output
 
 
 # ---- mutation ------------------------------------------------------------------------------------------------------

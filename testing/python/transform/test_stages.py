@@ -59,3 +59,13 @@ def test_the_driver_names_the_pass():
 def test_every_pass_says_what_it_does():
     for p in pipeline.PASSES:
         assert p.run.__module__.endswith(p.name) and len(p.doc) > 20 and not p.doc.startswith(p.name), p.name
+
+
+def test_the_driver_takes_the_time_of_every_pass_that_runs():
+    times = {}
+    lowered = pipeline.lower(gemm(256, 256, 256), get_chip("a2"), keep_stages=True, times=times)
+    kept = {name for name, _ in lowered.stages}
+    checks = {p.name for p in pipeline.PASSES if not p.changes}
+    assert kept | checks <= set(times) <= {p.name for p in pipeline.PASSES}
+    assert all(seconds >= 0 for seconds in times.values())
+    assert Context(get_chip("a2")).attempt().times is None

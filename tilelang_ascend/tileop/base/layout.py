@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...ir import BufferLoad, Var, const_int, dtype_of, imm, itemsize, scope_of, sym, tirx
+from ...ir import (
+    BufferLoad,
+    TensorLoad,
+    Var,
+    const_int,
+    dtype_of,
+    imm,
+    itemsize,
+    op_name,
+    reinterpret,
+    scope_of,
+    sym,
+    tirx,
+)
 from .context import REPEAT_BYTES, round_up
 
 FRACTAL_BYTES = 512
@@ -167,4 +180,23 @@ def head(buffer, version, offset) -> BufferLoad:
     return BufferLoad(buffer, [imm(i) if isinstance(i, int) else i for i in indices])
 
 
-__all__ = ["GmTensor", "NzLayout", "ceil_div", "head", "l0c_layout", "l1_layout", "matrix_shape", "row_major", "tile_bytes"]
+def moved(operand):
+    """An operand of a transfer that changes nothing. No transfer knows float64: those are integers of 64 bits to it."""
+    return reinterpret(operand, "int64") if dtype_of(operand) == "float64" else operand
+
+
+def element_read(e):
+    """(load, dtype) if `e` is an element of memory, or its bits as another dtype: not through a register, which knows one NaN only."""
+    if op_name(e) == "tirx.reinterpret" and isinstance(e.args[0], TensorLoad) and scope_of(e.args[0].source) != "local.var":
+        return e.args[0], dtype_of(e)
+    return (e, dtype_of(e)) if isinstance(e, TensorLoad) and scope_of(e.source) != "local.var" else None
+
+
+def element_written(address, value) -> tuple:
+    """(address, value) of `set_value`: the bits of a number of another dtype are written as that number."""
+    if op_name(value) == "tirx.reinterpret":
+        return reinterpret(address, dtype_of(value.args[0])), value.args[0]
+    return address, value
+
+
+__all__ = ["GmTensor", "NzLayout", "ceil_div", "element_read", "element_written", "head", "l0c_layout", "l1_layout", "matrix_shape", "moved", "row_major", "tile_bytes"]

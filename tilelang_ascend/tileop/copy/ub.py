@@ -27,7 +27,7 @@ from ...ir import (
 from ...tile import tile_op
 from ...tile.uses import is_atomic
 from ..base.context import round_up
-from ..base.layout import BLOCK_BYTES, head
+from ..base.layout import BLOCK_BYTES, head, moved
 from ..base.placement import Side
 from .axes import Axis, Copy, clip, fixed_in_bounds, guarded, non_empty, pair_axes, tail_condition, tail_or_whole
 from .tails import fill_behind
@@ -248,7 +248,7 @@ def _burst(gm: Side, ub: Side, rows: _Rows, c: Copy, load: bool, pad: bool) -> S
     def emit(first, n):
         far = gm_offset if const_int(first) == 0 else gm_offset + first * gm_pitch
         near = ub_offset if const_int(first) == 0 else ub_offset + first * ub_pitch
-        local, remote = head(ub.tile.buffer, ub.version, facts.simplify(near)), head(gm.gm.flat, None, facts.simplify(far))
+        local, remote = (moved(x) for x in (head(ub.tile.buffer, ub.version, facts.simplify(near)), head(gm.gm.flat, None, facts.simplify(far))))
         if not load:
             return intrin("copy_ub_to_gm", remote, local, n, nbytes, ub_gap, gm_gap, span=c.span)
         right = facts.simplify(_per(filled - nbytes, size) - left) if pad else 0

@@ -37,6 +37,7 @@ from ...ir import (
     itemsize,
     map_children,
     op_name,
+    reinterpret,
     scope_of,
     seq,
     sym,
@@ -48,6 +49,7 @@ from ...tile import with_args
 from ...tile.uses import COUNT, is_element_atomic, is_output
 from ..base.atomic import set_atomic
 from ..base.context import BLOCK_BYTES, VectorContext
+from ..base.layout import element_read, element_written
 from ..base.tensor_bounds import all_of, unproven
 from ..base.tiles import is_tile
 from .output import lower_output
@@ -101,13 +103,14 @@ class _Scalar(StmtMutator):
 
     def rewrite(self, e, out: list, span):
         """`e` with tile loads bound to variables by `get_value` statements appended to `out`."""
-        if isinstance(e, TensorLoad) and scope_of(e.source) != "local.var":
-            indices = [self.rewrite(i, out, span) for i in e.indices]
-            dtype = dtype_of(e.source)
-            var = Var(e.source.name + "_v", dtype)
+        if (read := element_read(e)) is not None:
+            load, dtype = read
+            indices = [self.rewrite(i, out, span) for i in load.indices]
+            var = Var(load.source.name + "_v", dtype)
             self.data.add(var)
-            read = Bind(var, call("ascend.get_value", [self.address(e.source, indices)], dtype=dtype, span=span), span=span)
-            inside = self.inside(e.source, indices)
+            place = reinterpret(self.address(load.source, indices), dtype)
+            read = Bind(var, call("ascend.get_value", [place], dtype=dtype, span=span), span=span)
+            inside = self.inside(load.source, indices)
             return self._guarded(inside, read, out, span) if inside is not None else out.append(read) or var
         if isinstance(e, Call) and op_name(e).split(".")[-1] not in SCALAR_CALLS:
             return self._function(e, out, span)
@@ -221,7 +224,7 @@ class _Scalar(StmtMutator):
         if scope_of(s.buffer) == "local.var":
             return [*out, BufferStore(s.buffer, value, indices, span=s.span)]
         address = self.address(s.buffer, indices)
-        stored = [intrin("set_value", address, value, span=s.span)]
+        stored = [intrin("set_value", *element_written(address, value), span=s.span)]
         if not is_tile(s.buffer):
             stored.append(intrin("data_cache_clean", address, span=s.span))
         inside = self.inside(s.buffer, indices)

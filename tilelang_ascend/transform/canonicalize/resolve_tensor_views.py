@@ -41,6 +41,7 @@ from ...ir import (
     is_if_then_else,
     itemsize,
     map_children,
+    same_bits,
     scope_of,
     statements,
     substitute,
@@ -216,7 +217,7 @@ class _Resolve(StmtMutator):
             value, dtype = BufferLoad(source, place), dtype_of(e)
             if inside is not None:
                 value = tirx.if_then_else(inside, value, imm(self.beyond.get(source, 0), dtype_of(source)))
-            return value if dtype_of(source) == dtype else tirx.reinterpret(dtype, value)
+            return same_bits(value, dtype)
         if is_if_then_else(e):
             cond = self.expr(e.args[0])
             with self.facts.assume(e.args[0]):
@@ -272,8 +273,7 @@ class _Resolve(StmtMutator):
             return BufferStore(s.buffer, value, indices, span=s.span)
         inside = self.inside(s.buffer, indices, data=False)
         source, indices = self.place(s.buffer, indices)
-        value = value if dtype_of(source) == dtype_of(s.buffer) else tirx.reinterpret(dtype_of(source), value)
-        store = BufferStore(source, value, indices, span=s.span)
+        store = BufferStore(source, same_bits(value, dtype_of(source)), indices, span=s.span)
         return store if inside is None else if_then(inside, store, span=s.span)
 
     def visit_Evaluate(self, s: Evaluate):

@@ -40,6 +40,7 @@ from ...ir import (
     op_name,
     parallel_nest,
     region,
+    same_bits,
     seq,
     statements,
     sym,
@@ -88,7 +89,7 @@ class _Resolve(StmtMutator):
         source = self.sources.get(view)
         if source is None:
             return BufferLoad(view, indices)
-        return _as(self.element(source, dtype_of(view), self.number(view, indices)), dtype_of(view))
+        return same_bits(self.element(source, dtype_of(view), self.number(view, indices)), dtype_of(view))
 
     def element(self, source, dtype: str, linear):
         """Element number `linear` of the storage of `source`, of the size of `dtype`: a value of that size and any dtype."""
@@ -108,19 +109,19 @@ class _Resolve(StmtMutator):
             return BufferStore(view, value, indices, span=span)
         have, want, linear = itemsize(dtype_of(source)), itemsize(dtype_of(view)), self.number(view, indices)
         if have == want:
-            return self.store(source, _as(value, dtype_of(source)), self.indices(source, linear), span)
+            return self.store(source, same_bits(value, dtype_of(source)), self.indices(source, linear), span)
         bits = Var("bits", _word(max(have, want)))
-        bind = Bind(bits, tirx.Cast(dtype_of(bits), _as(value, _word(want))) if want < have else _as(value, dtype_of(bits)), span=span)
+        bind = Bind(bits, tirx.Cast(dtype_of(bits), same_bits(value, _word(want))) if want < have else same_bits(value, dtype_of(bits)), span=span)
         ratio = max(have, want) // min(have, want)
         if want > have:
-            parts = [(_as(_part(bits, imm(r), have), dtype_of(source)), self.indices(source, linear * ratio + r)) for r in range(ratio)]
+            parts = [(same_bits(_part(bits, imm(r), have), dtype_of(source)), self.indices(source, linear * ratio + r)) for r in range(ratio)]
             return seq(bind, *(self.store(source, v, at, span) for v, at in parts))
         at = self.indices(source, tirx.FloorDiv(linear, imm(ratio)))
         shift = tirx.Cast(dtype_of(bits), tirx.FloorMod(linear, imm(ratio)) * (8 * want))
         mask = tirx.shift_left(imm((1 << (8 * want)) - 1, dtype_of(bits)), shift)
-        old = tirx.bitwise_and(_as(self.load(source, at), dtype_of(bits)), tirx.bitwise_not(mask))
+        old = tirx.bitwise_and(same_bits(self.load(source, at), dtype_of(bits)), tirx.bitwise_not(mask))
         new = tirx.bitwise_or(old, tirx.bitwise_and(tirx.shift_left(bits, shift), mask))
-        return seq(bind, self.store(source, _as(new, dtype_of(source)), at, span))
+        return seq(bind, self.store(source, same_bits(new, dtype_of(source)), at, span))
 
     def resized(self, view) -> bool:
         """True if elements of a view have another size than those of what it is a view of."""
@@ -222,7 +223,7 @@ class _Resolve(StmtMutator):
         elif larger:
             ratio, linear = itemsize(dtype_of(source)) // itemsize(dtype_of(view)), self.number(source, loops)
             parts = [BufferLoad(view, self.indices(view, linear * ratio + r)) for r in range(ratio)]
-            value = _as(_joined(parts, itemsize(dtype_of(source))), dtype_of(source))
+            value = same_bits(_joined(parts, itemsize(dtype_of(source))), dtype_of(source))
             body = self.store(source, value, list(loops), span)
         else:
             body = self.store(view, BufferLoad(view, loops), loops, span)
@@ -233,15 +234,10 @@ def _word(size: int) -> str:
     return f"int{8 * size}"
 
 
-def _as(value, dtype: str):
-    """The bits of a value as another dtype of its size."""
-    return value if dtype_of(value) == dtype else tirx.reinterpret(dtype, value)
-
-
 def _wide(value, size: int):
     """The bits of a value, without sign, in a word of at least four bytes that holds `size`."""
     own, word = itemsize(dtype_of(value)), _word(max(size, 4))
-    bits = tirx.Cast(word, _as(value, _word(own)))
+    bits = tirx.Cast(word, same_bits(value, _word(own)))
     return bits if own == itemsize(word) else tirx.bitwise_and(bits, imm((1 << (8 * own)) - 1, word))
 
 

@@ -44,6 +44,7 @@ from ...ir import (
     map_children,
     op_name,
     region,
+    reinterpret,
     scope_of,
     seq,
     statements,
@@ -53,7 +54,7 @@ from ...ir import (
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
 from ...tile.uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
 from ...tileop.base.context import BLOCK_BYTES, UbLayout, VectorContext, round_up
-from ...tileop.base.layout import FRACTAL_ROWS, GmTensor, head, row_major
+from ...tileop.base.layout import FRACTAL_ROWS, GmTensor, element_read, element_written, head, row_major
 from ...tileop.base.output import Output
 from ...tileop.base.placement import Placement, place_tile
 from ...tileop.copy.axes import Copy
@@ -153,11 +154,11 @@ class _Lower(StmtMutator):
         out: list[Stmt] = []
 
         def go(x):
-            if isinstance(x, TensorLoad) and not is_scalar_var(x.source):
-                indices = [go(i) for i in x.indices]
-                address = self.address(x.source, indices)
-                var = tirx.Var(self.out.unique(f"{x.source.name}_v"), dtype_of(x.source))
-                out.append(Bind(var, call("ascend.get_value", [address], dtype=dtype_of(x.source), span=span), span=span))
+            if (read := element_read(x)) is not None:
+                load, dtype = read
+                address = reinterpret(self.address(load.source, [go(i) for i in load.indices]), dtype)
+                var = tirx.Var(self.out.unique(f"{load.source.name}_v"), dtype)
+                out.append(Bind(var, call("ascend.get_value", [address], dtype=dtype, span=span), span=span))
                 return var
             if is_function(x):
                 place, computed = on_one_lane(map_children(x, go), self.vector_context({}), span)
@@ -194,7 +195,7 @@ class _Lower(StmtMutator):
             indices.append(index)
             out += more
         address = self.address(s.buffer, indices)
-        store = [*out, intrin("set_value", address, value, span=s.span)]
+        store = [*out, intrin("set_value", *element_written(address, value), span=s.span)]
         if s.buffer in self.placement.gms:
             store.append(intrin("data_cache_clean", address, span=s.span))
         return store

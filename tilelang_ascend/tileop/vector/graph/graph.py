@@ -13,7 +13,7 @@ import math
 import operator
 from dataclasses import dataclass
 
-from ....ir import FloatImm, IntImm, dtype_of, itemsize, structural_hash, tirx
+from ....ir import FloatImm, IntImm, Var, dtype_of, itemsize, structural_hash, tirx
 from ....isa.stream import round_to
 
 MASK = "mask"
@@ -164,7 +164,16 @@ class Graph:
         return self.scalar_op(lambda x: tirx.Cast(dtype, x), a)
 
     def scalar_reinterpret(self, a: Node, dtype: str) -> Node:
-        """The bits of a scalar as another dtype of the same width."""
+        """The bits of a scalar as another dtype of the same width. Those of an element of a tile are read as that, through no register of
+        its own dtype, which may not exist or know one NaN only."""
+        if a.op == "element":
+            key = ("bits", id(a), dtype)
+            found = self.known.get(key)
+            if found is None:
+                view = a.attrs[2].retyped(dtype)
+                found = self.known[key] = self.element(Var(a.attrs[0].name, dtype), view.head)
+                found.attrs = (*found.attrs, view)
+            return found
         return self.scalar_op(lambda x: tirx.reinterpret(dtype, x), a)
 
     # -- instructions -------------------------------------------------------------------------------------------------

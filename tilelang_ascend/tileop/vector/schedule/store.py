@@ -7,6 +7,7 @@ from dataclasses import replace
 from ....ir import Bind, Var, call, itemsize
 from ...base.affine import add, constant
 from ...base.context import BLOCK_BYTES, round_up
+from ...base.layout import element_written, moved
 from ...base.unsupported import Unsupported
 from ..emit.emitter import Unwritable
 from ..emit.gather import gather_view
@@ -67,7 +68,7 @@ def _fill(values: Values, place: View, value: Node, axes) -> None:
     """All lanes become one number."""
     size = itemsize(place.dtype)
     if not axes:
-        values.emitter.issue("set_value", place.head(), values.scalar(value))
+        values.emitter.issue("set_value", *element_written(place.head(), values.scalar(value)))
     elif size in (2, 4):
         try:
             values.emitter.run("duplicate", [place], axes, [values.scalar(value)])
@@ -127,7 +128,7 @@ def _block_copy(values: Values, place: View, source: View, axes) -> bool:
     padded_end = nbytes % BLOCK_BYTES == 0 or place.whole
     if not padded_end or blocks * BLOCK_BYTES > room or blocks > 65535:
         return False
-    values.emitter.issue("copy_ub_to_ub", place.head(), source.head(), 1, blocks, 0, 0)
+    values.emitter.issue("copy_ub_to_ub", moved(place.head()), moved(source.head()), 1, blocks, 0, 0)
     return True
 
 

@@ -1,0 +1,858 @@
+"""What each pass is for, on the smallest program that shows it: the text before and the text after, or the refusal."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.errors import TilelangAscendError
+from tilelang_ascend.ir import IRModule, PrimFunc, parse, same_program
+from tilelang_ascend.transform import pipeline
+from tilelang_ascend.transform.stages import Stage
+
+CHIP = get_chip("a2")
+PASSES = {p.name: p for p in pipeline.PASSES}
+
+PAIRS = {
+    "wrap_products": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((10,), "int32"), Y: T.Buffer((8,), "int32")):
+            for i in range(8):
+                Y[i] = X[i * 1103515245 % 10]
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((10,), "int32"), Y: T.Buffer((8,), "int32")):
+            for i in range(8):
+                Y[i] = X[T.Cast("int32", T.Cast("uint32", i) * T.uint32(1103515245)) % 10]
+        """,
+    ),
+    "resolve_tensor_views": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((8, 16), "float32")):
+            flat = T.alloc_buffer((128,), "float32")
+            T.tl.view(flat[0:128], X[0:8, 0:16])
+            flat[20] = T.float32(1)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((128,), "float32")):
+            X[20] = T.float32(1.0)
+        """,
+    ),
+    "forward_elements": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "float16"), P: T.Buffer((4,), "int32"), C: T.Buffer((32, 32), "float32")):
+            p = T.alloc_shared((4,), "int32")
+            a = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+            T.tl.copy(P[0:4], p[0:4])
+            T.tl.copy(A[p[1]:p[1] + 32, 0:32], a[0:32, 0:32])
+            T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(c[0:32, 0:32], C[0:32, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "float16"), P: T.Buffer((4,), "int32"), C: T.Buffer((32, 32), "float32")):
+            p = T.alloc_shared((4,), "int32")
+            a = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_buffer((32, 32), scope="local.fragment")
+            T.tl.copy(P[0:4], p[0:4])
+            T.tl.copy(A[P[1]:P[1] + 32, 0:32], a[0:32, 0:32])
+            T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(c[0:32, 0:32], C[0:32, 0:32])
+        """,
+    ),
+    "bind_elements": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32"), N: T.Buffer((4,), "int32")):
+            n = T.alloc_shared((4,), "int32")
+            T.tl.copy(N[0:4], n[0:4])
+            if n[2] > 3:
+                T.tl.fill(X[0:64], T.float32(0))
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32"), N: T.Buffer((4,), "int32")):
+            n = T.alloc_shared((4,), "int32")
+            T.tl.copy(N[0:4], n[0:4])
+            n_v: T.let[T.int32] = n[2]
+            if n_v > 3:
+                T.tl.fill(X[0:64], T.float32(0.0))
+        """,
+    ),
+    "stage_operands": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((9, 20), "float32"), Y: T.Buffer((9,), "float32")):
+            T.Call("tl.reduce", [X[0:9, 0:20], Y[0:9]], attrs={"clear": 1, "dim": 1, "kind": "max"}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((9, 20), "float32"), Y: T.Buffer((9,), "float32")):
+            X_p = T.alloc_shared((9, 20))
+            T.tl.copy(X[0:9, 0:20], X_p[0:9, 0:20])
+            Y_p = T.alloc_shared((9,))
+            T.Call("tl.reduce", [X_p[0:9, 0:20], Y_p[0:9]], attrs={"clear": 1, "dim": 1, "kind": "max"}, ret_ty="void")
+            T.tl.copy(Y_p[0:9], Y[0:9])
+        """,
+    ),
+    "expand_im2col": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((1, 4, 4, 8), "float32"), Y: T.Buffer((16, 8), "float32")):
+            t = T.alloc_shared((16, 8), "float32")
+            T.Call("tl.im2col", [X[0:1, 0:4, 0:4, 0:8], t[0:16, 0:8], 0, 0], attrs={"dilation": 1, "kernel": 1, "pad": 0, "stride": 1}, ret_ty="void")
+            T.tl.copy(t[0:16, 0:8], Y[0:16, 0:8])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((1, 4, 4, 8), "float32"), Y: T.Buffer((16, 8), "float32")):
+            t = T.alloc_shared((16, 8))
+            for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                for j in T.parallel(8):
+                    t[i, j] = T.if_then_else(i // 4 // 4 < 1 and i // 4 % 4 + j // 8 >= 0 and i // 4 % 4 + j // 8 < 4 and i % 4 >= 0 and i % 4 < 4 and j // 8 < 1, X[i // 4 // 4, i // 4 % 4 + j // 8, i % 4, j % 8], T.float32(0.0))
+            T.tl.copy(t[0:16, 0:8], Y[0:16, 0:8])
+        """,
+    ),
+    "resolve_views": (
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_shared((16, 128), "float32")
+            v = T.alloc_shared((16, 4, 32), "float32")
+            T.tl.view(v[0:16, 0:4, 0:32], a[0:16, 0:128])
+            for i in T.parallel(16, annotations={"tl.parallel": 3}):
+                for j in T.parallel(4):
+                    for k in T.parallel(32):
+                        v[i, j, k] = v[i, j, k] * T.float32(2)
+        """,
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_shared((16, 128))
+            for i in T.parallel(16, annotations={"tl.parallel": 3}):
+                for j in T.parallel(4):
+                    for k in T.parallel(32):
+                        a[i, j * 32 + k] = a[i, j * 32 + k] * T.float32(2.0)
+        """,
+    ),
+    "stack_planes": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((32, 32), "float16")):
+            a = T.alloc_shared((2, 32, 32), "float16")
+            c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+            T.tl.copy(X[0:32, 0:32], a[1, 0:32, 0:32])
+            T.Call("tl.gemm", [a[1, 0:32, 0:32], a[1, 0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((32, 32), "float16")):
+            a = T.alloc_shared((64, 32), "float16")
+            c = T.alloc_buffer((32, 32), scope="local.fragment")
+            T.tl.copy(X[0:32, 0:32], a[32:64, 0:32])
+            T.Call("tl.gemm", [a[32:64, 0:32], a[32:64, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+    ),
+    "forward_copies": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((32, 32), "float16")):
+            c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+            s = T.alloc_shared((32, 32), "float16")
+            T.tl.fill(c[0:32, 0:32], T.float32(1))
+            T.tl.copy(c[0:32, 0:32], s[0:32, 0:32])
+            T.tl.copy(s[0:32, 0:32], X[0:32, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((32, 32), "float16")):
+            c = T.alloc_buffer((32, 32), scope="local.fragment")
+            T.tl.fill(c[0:32, 0:32], T.float32(1.0))
+            T.tl.copy(c[0:32, 0:32], X[0:32, 0:32])
+        """,
+    ),
+    "fit_operands": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "int8")):
+            a = T.alloc_shared((32, 32), "int8")
+            c = T.alloc_buffer((32, 32), "int32", scope="local.fragment")
+            T.tl.copy(A[0:32, 0:32], a[0:32, 0:32])
+            T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 1, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "int8")):
+            a = T.alloc_shared((32, 32), "int8")
+            c = T.alloc_buffer((32, 32), "int32", scope="local.fragment")
+            T.tl.copy(A[0:32, 0:32], a[0:32, 0:32])
+            a_fit = T.alloc_shared((32, 32), "int8")
+            for i in T.parallel(32, annotations={"tl.parallel": 2}):
+                for j in T.parallel(32):
+                    a_fit[i, j] = a[j, i]
+            T.Call("tl.gemm", [a_fit[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+    ),
+    "own_k_slices": (
+        """
+        @T.prim_func
+        def main():
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a = T.alloc_shared((32, 32), "float16")
+                b = T.alloc_shared((24, 32), "float16")
+                c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+                T.Call("tl.gemm", [a[0:32, 0:24], b[0:24, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main():
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a_k = T.alloc_shared((32, 24), "float16")
+                a = T.alloc_shared((32, 32), "float16")
+                b = T.alloc_shared((24, 32), "float16")
+                c = T.alloc_buffer((32, 32), scope="local.fragment")
+                T.tl.copy(a[0:32, 0:24], a_k[0:32, 0:24])
+                T.Call("tl.gemm", [a_k[0:32, 0:24], b[0:24, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+    ),
+    "normalize_clears": (
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+            for k in range(4):
+                T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], k == 0], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_buffer((32, 32), scope="local.fragment")
+            T.tl.fill(c[0:32, 0:32], T.float32(0.0))
+            for k in range(4):
+                T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+    ),
+    "merge_k_steps": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 256), "float16"), B: T.Buffer((256, 64), "float16")):
+            a = T.alloc_shared((64, 32), "float16")
+            b = T.alloc_shared((32, 64), "float16")
+            c = T.alloc_buffer((64, 64), "float32", scope="local.fragment")
+            for k in T.serial(8, annotations={"num_stages": 2}):
+                T.tl.copy(A[0:64, k * 32:k * 32 + 32], a[0:64, 0:32])
+                T.tl.copy(B[k * 32:k * 32 + 32, 0:64], b[0:32, 0:64])
+                T.Call("tl.gemm", [a[0:64, 0:32], b[0:32, 0:64], c[0:64, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 256), "float16"), B: T.Buffer((256, 64), "float16")):
+            a = T.alloc_shared((64, 128), "float16")
+            b = T.alloc_shared((128, 64), "float16")
+            c = T.alloc_buffer((64, 64), scope="local.fragment")
+            for k in T.serial(2, annotations={"num_stages": 2}):
+                T.tl.copy(A[0:64, k * 4 * 32:k * 4 * 32 + 128], a[0:64, 0:128])
+                T.tl.copy(B[k * 4 * 32:k * 4 * 32 + 128, 0:64], b[0:128, 0:64])
+                T.Call("tl.gemm", [a[0:64, 0:128], b[0:128, 0:64], c[0:64, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+    ),
+    "place_buffers": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "float16"), V: T.Buffer((64,), "float32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a = T.alloc_shared((32, 32), "float16")
+                c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+                v = T.alloc_buffer((64,), "float32", scope="local.fragment")
+                T.tl.copy(A[0:32, 0:32], a[0:32, 0:32])
+                T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(c[0:32, 0:32], A[0:32, 0:32])
+                T.tl.copy(V[0:64], v[0:64])
+                for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                    v[i] = v[i] * T.float32(2)
+                T.tl.copy(v[0:64], V[0:64])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "float16"), V: T.Buffer((64,), "float32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+                c = T.alloc_buffer((32, 32), scope="local.l0c")
+                v = T.alloc_buffer((64,), scope="shared.ub")
+                T.tl.copy(A[0:32, 0:32], a[0:32, 0:32])
+                T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(c[0:32, 0:32], A[0:32, 0:32])
+                T.tl.copy(V[0:64], v[0:64])
+                for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                    v[i] = v[i] * T.float32(2.0)
+                T.tl.copy(v[0:64], V[0:64])
+        """,
+    ),
+    "drop_dead_fills": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            for bx in T.serial(4, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((64,), "float32", scope="shared.ub")
+                b = T.alloc_buffer((64,), "float32", scope="shared.ub")
+                T.tl.fill(b[0:64], T.float32(0))
+                T.tl.copy(X[0:64], a[0:64])
+                T.tl.copy(a[0:64], X[0:64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            for bx in T.serial(4, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((64,), scope="shared.ub")
+                b = T.alloc_buffer((64,), scope="shared.ub")
+                T.tl.copy(X[0:64], a[0:64])
+                T.tl.copy(a[0:64], X[0:64])
+        """,
+    ),
+    "narrow_nests": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((100,), "float32")):
+            a = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            for i in T.parallel(128, annotations={"tl.parallel": 1}):
+                if i < 64:
+                    a[i] = T.float32(1)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((100,), "float32")):
+            a = T.alloc_buffer((64,), scope="shared.ub")
+            for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                a[i] = T.float32(1.0)
+        """,
+    ),
+    "chunk_nests": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((100000,), "float32"), n: T.int32):
+            for i in T.parallel(n, annotations={"tl.parallel": 1}):
+                X[i] = X[i] + T.float32(1)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((100000,), "float32"), n: T.int32):
+            for i_chunk in T.serial((n + 4095) // 4096, annotations={"num_stages": 2}):
+                for i in T.parallel(4096, annotations={"tl.parallel": 1}):
+                    if i_chunk * 4096 + i < n:
+                        X[i_chunk * 4096 + i] = X[i_chunk * 4096 + i] + T.float32(1.0)
+        """,
+    ),
+    "stage_atomics": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            for bx in T.serial(4, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((64,), "float32", scope="shared.ub")
+                for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                    T.tl.atomic_add(X[i:i + 1], a[i])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            for bx in T.serial(4, annotations={"tl.grid": 0}):
+                X_v = T.alloc_buffer((64,), scope="shared.ub")
+                a = T.alloc_buffer((64,), scope="shared.ub")
+                for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                    X_v[i] = a[i]
+                T.tl.atomic_add(X[0:64], X_v[0:64])
+        """,
+    ),
+    "reverse_loops": (
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            b = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                b[63 - i] = a[i]
+        """,
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((64,), scope="shared.ub")
+            b = T.alloc_buffer((64,), scope="shared.ub")
+            for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                b[i] = a[63 - i]
+        """,
+    ),
+    "stage_globals": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((6400,), "float32"), Y: T.Buffer((6400,), "float32")):
+            for bx in T.serial(100, annotations={"tl.grid": 0}):
+                for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                    Y[bx * 64 + i] = X[bx * 64 + i] + T.float32(1)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((6400,), "float32"), Y: T.Buffer((6400,), "float32")):
+            for bx in T.serial(100, annotations={"tl.grid": 0}):
+                X_t = T.alloc_buffer((64,), scope="shared.ub")
+                Y_t = T.alloc_buffer((64,), scope="shared.ub")
+                T.tl.copy(X[bx * 64:bx * 64 + 64], X_t[0:64])
+                for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                    Y_t[i] = X_t[i] + T.float32(1.0)
+                T.tl.copy(Y_t[0:64], Y[bx * 64:bx * 64 + 64])
+        """,
+    ),
+    "map_grid": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((6400,), "float32")):
+            for bx in T.serial(100, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((64,), "float32", scope="shared.ub")
+                T.tl.copy(X[bx * 64:bx * 64 + 64], a[0:64])
+                T.tl.copy(a[0:64], X[bx * 64:bx * 64 + 64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((6400,), "float32")):
+            T.func_attr({"ascend.block_dim": 48})
+            a = T.alloc_buffer((64,), scope="shared.ub")
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            for t in T.serial((147 - block) // 48, annotations={"tl.persistent": 1}):
+                tile: T.let[T.int32] = block + t * 48
+                bx: T.let[T.int32] = tile % 100
+                T.tl.copy(X[bx * 64:bx * 64 + 64], a[0:64])
+                T.tl.copy(a[0:64], X[bx * 64:bx * 64 + 64])
+        """,
+    ),
+    "hoist_loads": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32"), Y: T.Buffer((6400,), "float32")):
+            a = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            for t in T.serial(3, annotations={"tl.persistent": 1}):
+                T.tl.copy(X[0:64], a[0:64])
+                T.tl.copy(a[0:64], Y[t * 64:t * 64 + 64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32"), Y: T.Buffer((6400,), "float32")):
+            a = T.alloc_buffer((64,), scope="shared.ub")
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            T.tl.copy(X[0:64], a[0:64])
+            for t in T.serial(3, annotations={"tl.persistent": 1}):
+                T.tl.copy(a[0:64], Y[t * 64:t * 64 + 64])
+        """,
+    ),
+    "split_rows": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "float16"), C: T.Buffer((32, 32), "float32")):
+            a = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            c = T.alloc_buffer((32, 32), "float32", scope="local.l0c")
+            v = T.alloc_buffer((32, 32), "float32", scope="shared.ub")
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            T.tl.copy(A[0:32, 0:32], a[0:32, 0:32])
+            T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(c[0:32, 0:32], v[0:32, 0:32])
+            for i in T.parallel(32, annotations={"tl.parallel": 2}):
+                for j in T.parallel(32):
+                    v[i, j] = v[i, j] + T.float32(1)
+            T.tl.copy(v[0:32, 0:32], C[0:32, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "float16"), C: T.Buffer((32, 32), "float32")):
+            a = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            c = T.alloc_buffer((32, 32), scope="local.l0c")
+            v = T.alloc_buffer((16, 32), scope="shared.ub")
+            sub_block: T.let[T.int32] = T.ascend.get_sub_block_idx()
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            T.tl.copy(A[0:32, 0:32], a[0:32, 0:32])
+            T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(c[sub_block * 16:sub_block * 16 + 16, 0:32], v[0:16, 0:32])
+            for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                for j in T.parallel(32):
+                    v[i, j] = v[i, j] + T.float32(1.0)
+            T.tl.copy(v[0:16, 0:32], C[sub_block * 16:sub_block * 16 + 16, 0:32])
+        """,
+    ),
+    "version_buffers": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256,), "float32"), Y: T.Buffer((256,), "float32")):
+            a = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            for k in T.serial(4, annotations={"num_stages": 2}):
+                T.tl.copy(X[k * 64:k * 64 + 64], a[0:64])
+                T.tl.copy(a[0:64], Y[k * 64:k * 64 + 64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256,), "float32"), Y: T.Buffer((256,), "float32")):
+            a = T.alloc_buffer((2, 64), scope="shared.ub")
+            for k in T.serial(4, annotations={"num_stages": 2}):
+                T.tl.copy(X[k * 64:k * 64 + 64], a[k % 2, 0:64])
+                T.tl.copy(a[k % 2, 0:64], Y[k * 64:k * 64 + 64])
+        """,
+        {'versions': 2, 'temporaries': 0},
+    ),
+    "fold_clears": (
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((1, 32, 32), "float16", scope="shared.l1")
+            c = T.alloc_buffer((1, 32, 32), "float32", scope="local.l0c")
+            T.tl.fill(c[0, 0:32, 0:32], T.float32(0))
+            for k in range(4):
+                T.Call("tl.gemm", [a[0, 0:32, 0:32], a[0, 0:32, 0:32], c[0, 0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((1, 32, 32), "float16", scope="shared.l1")
+            c = T.alloc_buffer((1, 32, 32), scope="local.l0c")
+            for k in range(4):
+                T.Call("tl.gemm", [a[0, 0:32, 0:32], a[0, 0:32, 0:32], c[0, 0:32, 0:32], k == 0], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+    ),
+    "cut_nests": (
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((1, 8, 64), "float32", scope="shared.ub")
+            for i in T.parallel(8, annotations={"tl.parallel": 2}):
+                for j in T.parallel(64):
+                    a[0, i, j] = T.exp(a[0, i, j])
+        """,
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((1, 8, 64), scope="shared.ub")
+            for part in range(4):
+                for i in T.parallel(2, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(64):
+                        a[0, i + part * 2, j] = T.exp(a[0, i + part * 2, j])
+        """,
+        {'lanes': 128},
+    ),
+    "lower_tile_ops": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            T.func_attr({"ascend.block_dim": 1, "global_symbol": "main"})
+            a = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            T.tl.copy(X[0:64], a[0, 0:64])
+            for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                a[0, i] = a[0, i] + T.float32(1)
+            T.tl.copy(a[0, 0:64], X[0:64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            T.func_attr({"ascend.block_dim": 1, "ascend.num_workspaces": 0, "ascend.workspace_bytes": []})
+            a = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"elements": 256})
+            T.ascend.copy_gm_to_ub(a[0, 0], X[0], 1, 256, 0, 0, 0, 0, 0, 0)
+            T.ascend.adds(a[0, 0], a[0, 0], T.float32(1.0), 64)
+            T.ascend.copy_ub_to_gm(X[0], a[0, 0], 1, 256, 0, 0)
+        """,
+    ),
+    "float8_codes": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float8_e4m3fn"), Y: T.Buffer((64,), "float8_e4m3fn")):
+            a = T.alloc_buffer((1, 64), "float8_e4m3fn", scope="shared.ub")
+            T.ascend.copy_gm_to_ub(a[0, 0], X[0], 1, 64, 0, 0, 0, 0, 0, 0)
+            T.ascend.copy_ub_to_gm(Y[0], a[0, 0], 1, 64, 0, 0)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "uint8"), Y: T.Buffer((64,), "uint8")):
+            a = T.alloc_buffer((1, 64), "uint8", scope="shared.ub")
+            T.ascend.copy_gm_to_ub(a[0, 0], X[0], 1, 64, 0, 0, 0, 0, 0, 0)
+            T.ascend.copy_ub_to_gm(Y[0], a[0, 0], 1, 64, 0, 0)
+        """,
+    ),
+    "hoist_invariants": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            a = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            b = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            for k in range(4):
+                T.ascend.duplicate(a[0, 0], T.float32(2), 64)
+                T.ascend.add(b[0, 0], b[0, 0], a[0, 0], 64)
+            T.ascend.copy_ub_to_gm(X[0], b[0, 0], 1, 256, 0, 0)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            a = T.alloc_buffer((1, 64), scope="shared.ub")
+            b = T.alloc_buffer((1, 64), scope="shared.ub")
+            T.ascend.duplicate(a[0, 0], T.float32(2.0), 64)
+            for k in range(4):
+                T.ascend.add(b[0, 0], b[0, 0], a[0, 0], 64)
+            T.ascend.copy_ub_to_gm(X[0], b[0, 0], 1, 256, 0, 0)
+        """,
+    ),
+    "expand_lane_numbers": (
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((1, 64), "int32", scope="shared.ub")
+            T.ascend.create_vec_index(a[0, 0], 5, 16)
+        """,
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((1, 64), "int32", scope="shared.ub")
+            T.ascend.duplicate(a[0, 0], 5, 16)
+            T.ascend.adds_mask(a[0, 0], a[0, 0], 1, T.int64(0), T.int64(43690), 1, 1, 1, 8, 8)
+            T.ascend.adds_mask(a[0, 0], a[0, 0], 2, T.int64(0), T.int64(52428), 1, 1, 1, 8, 8)
+            T.ascend.adds_mask(a[0, 0], a[0, 0], 4, T.int64(0), T.int64(61680), 1, 1, 1, 8, 8)
+            T.ascend.adds_mask(a[0, 0], a[0, 0], 8, T.int64(0), T.int64(65280), 1, 1, 1, 8, 8)
+        """,
+    ),
+    "plan_memory": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            a = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            b = T.alloc_buffer((2, 64), "float32", scope="shared.ub")
+            T.ascend.copy_gm_to_ub(a[0, 0], X[0], 1, 256, 0, 0, 0, 0, 0, 0)
+            T.ascend.exp(b[1, 0], a[0, 0], 64)
+            T.ascend.copy_ub_to_gm(X[0], b[1, 0], 1, 256, 0, 0)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            a = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"address": 512})
+            b = T.alloc_buffer((2, 64), scope="shared.ub", annotations={"address": 0})
+            T.ascend.copy_gm_to_ub(a[0, 0], X[0], 1, 256, 0, 0, 0, 0, 0, 0)
+            T.ascend.exp(b[1, 0], a[0, 0], 64)
+            T.ascend.copy_ub_to_gm(X[0], b[1, 0], 1, 256, 0, 0)
+        """,
+    ),
+    "level_vector": (
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((1, 64), "float32", scope="shared.ub", annotations={"address": 0})
+            b = T.alloc_buffer((1, 64), "float32", scope="shared.ub", annotations={"address": 256})
+            c = T.alloc_buffer((1, 64), "float32", scope="shared.ub", annotations={"address": 512})
+            d = T.alloc_buffer((1, 64), "float32", scope="shared.ub", annotations={"address": 768})
+            T.ascend.exp(b[0, 0], a[0, 0], 64)
+            T.ascend.exp(b[0, 0], b[0, 0], 64)
+            T.ascend.exp(d[0, 0], c[0, 0], 64)
+            T.ascend.exp(d[0, 0], d[0, 0], 64)
+        """,
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"address": 0})
+            b = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"address": 256})
+            c = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"address": 512})
+            d = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"address": 768})
+            T.ascend.exp(b[0, 0], a[0, 0], 64)
+            T.ascend.exp(d[0, 0], c[0, 0], 64)
+            T.ascend.exp(b[0, 0], b[0, 0], 64)
+            T.ascend.exp(d[0, 0], d[0, 0], 64)
+        """,
+    ),
+    "guard_jumps": (
+        """
+        @T.prim_func
+        def main(N: T.Buffer((4,), "int32")):
+            a = T.alloc_buffer((1, 64), "float32", scope="shared.ub", annotations={"address": 0})
+            for k in range(4):
+                n: T.let[T.int32] = T.ascend.get_value(N[k])
+                if n > 3:
+                    T.evaluate(T.break_loop())
+                T.ascend.exp(a[0, 0], a[0, 0], 64)
+        """,
+        """
+        @T.prim_func
+        def main(N: T.Buffer((4,), "int32")):
+            a = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"address": 0})
+            rest: T.int32
+            done: T.int32 = 0
+            for k in range(4):
+                if done == 0:
+                    rest = 0
+                    n: T.let[T.int32] = T.ascend.get_value(N[k])
+                    if n > 3:
+                        rest = 1
+                        done = 1
+                    if rest == 0:
+                        T.ascend.exp(a[0, 0], a[0, 0], 64)
+        """,
+    ),
+    "insert_sync": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            a = T.alloc_buffer((1, 64), "float32", scope="shared.ub", annotations={"address": 0})
+            T.ascend.copy_gm_to_ub(a[0, 0], X[0], 1, 256, 0, 0, 0, 0, 0, 0)
+            T.ascend.exp(a[0, 0], a[0, 0], 64)
+            T.ascend.copy_ub_to_gm(X[0], a[0, 0], 1, 256, 0, 0)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            a = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"address": 0})
+            T.ascend.copy_gm_to_ub(a[0, 0], X[0], 1, 256, 0, 0, 0, 0, 0, 0)
+            T.Call("ascend.set_flag", [0], attrs={"core": "aiv", "event": "MTE2_V"}, ret_ty="void")
+            T.Call("ascend.wait_flag", [0], attrs={"core": "aiv", "event": "MTE2_V"}, ret_ty="void")
+            T.ascend.exp(a[0, 0], a[0, 0], 64)
+            T.Call("ascend.set_flag", [0], attrs={"core": "aiv", "event": "V_MTE3"}, ret_ty="void")
+            T.Call("ascend.wait_flag", [0], attrs={"core": "aiv", "event": "V_MTE3"}, ret_ty="void")
+            T.ascend.copy_ub_to_gm(X[0], a[0, 0], 1, 256, 0, 0)
+        """,
+    ),
+    "split_cores": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256,), "float16"), Y: T.Buffer((64,), "float32")):
+            T.func_attr({"ascend.block_dim": 1, "ascend.chip": "Ascend910B1", "ascend.num_workspaces": 0, "ascend.workspace_bytes": [], "global_symbol": "main"})
+            a = T.alloc_buffer((1, 256), "float16", scope="shared.l1", annotations={"address": 0})
+            v = T.alloc_buffer((1, 64), "float32", scope="shared.ub", annotations={"address": 0})
+            T.ascend.copy_gm_to_l1_nd2nz(a[0, 0], X[0], 1, 16, 16, 0, 16, 16, 1, 0)
+            T.ascend.copy_gm_to_ub(v[0, 0], Y[0], 1, 256, 0, 0, 0, 0, 0, 0)
+        """,
+        """
+        @I.ir_module
+        class Module:
+            @T.prim_func
+            def main_aic(X: T.Buffer((256,), "float16"), Y: T.Buffer((64,), "float32")):
+                T.func_attr({"ascend.block_dim": 1, "ascend.chip": "Ascend910B1", "ascend.core": "aic", "ascend.kernel_name": "main", "ascend.kernel_type": "mix_1_2", "ascend.num_workspaces": 0, "ascend.workspace_bytes": []})
+                a = T.alloc_buffer((1, 256), "float16", scope="shared.l1", annotations={"address": 0})
+                T.ascend.copy_gm_to_l1_nd2nz(a[0, 0], X[0], 1, 16, 16, 0, 16, 16, 1, 0)
+            @T.prim_func
+            def main_aiv(X: T.Buffer((256,), "float16"), Y: T.Buffer((64,), "float32")):
+                T.func_attr({"ascend.block_dim": 1, "ascend.chip": "Ascend910B1", "ascend.core": "aiv", "ascend.kernel_name": "main", "ascend.kernel_type": "mix_1_2", "ascend.num_workspaces": 0, "ascend.workspace_bytes": []})
+                v = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"address": 0})
+                T.ascend.copy_gm_to_ub(v[0, 0], Y[0], 1, 256, 0, 0, 0, 0, 0, 0)
+        """,
+    ),
+    "resolve_block_index": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            T.func_attr({"ascend.core": "aiv", "ascend.kernel_type": "mix_1_2", "global_symbol": "main"})
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            v = T.alloc_buffer((1, 64), "float32", scope="shared.ub", annotations={"address": 0})
+            T.ascend.copy_gm_to_ub(v[0, 0], X[block], 1, 4, 0, 0, 0, 0, 0, 0)
+        """,
+        """
+        @I.ir_module
+        class Module:
+            @T.prim_func
+            def main_aiv(X: T.Buffer((64,), "float32")):
+                T.func_attr({"ascend.core": "aiv", "ascend.kernel_type": "mix_1_2", "global_symbol": "main"})
+                core: T.let[T.int32] = T.ascend.get_block_idx()
+                block: T.let[T.int32] = core // 2
+                v = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"address": 0})
+                T.ascend.copy_gm_to_ub(v[0, 0], X[block], 1, 4, 0, 0, 0, 0, 0, 0)
+        """,
+    ),
+    "close_cores": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            T.func_attr({"ascend.core": "aiv", "ascend.kernel_type": "aiv_only", "global_symbol": "main"})
+            v = T.alloc_buffer((1, 64), "float32", scope="shared.ub", annotations={"address": 0})
+            T.ascend.copy_ub_to_gm(X[0], v[0, 0], 1, 256, 0, 0)
+        """,
+        """
+        @I.ir_module
+        class Module:
+            @T.prim_func
+            def main_aiv(X: T.Buffer((64,), "float32")):
+                T.func_attr({"ascend.core": "aiv", "ascend.kernel_type": "aiv_only", "global_symbol": "main"})
+                v = T.alloc_buffer((1, 64), scope="shared.ub", annotations={"address": 0})
+                T.ascend.copy_ub_to_gm(X[0], v[0, 0], 1, 256, 0, 0)
+                T.Call("ascend.pipe_barrier", [], attrs={"pipe": "ALL"}, ret_ty="void")
+        """,
+    ),
+}
+"""Pass -> (before, after, what it asks for beyond the context)."""
+
+REFUSALS = {
+    "check_bounds": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float32")):
+            a = T.alloc_shared((64,), "float32")
+            a[64] = T.float32(1)
+        """,
+        "index 64 of dimension 0 of 'a'",
+    ),
+    "refuse_large_tiles": (
+        """
+        @T.prim_func
+        def main():
+            a = T.alloc_buffer((100000000,), "float32", scope="shared.ub")
+            T.tl.fill(a[0:100000000], T.float32(1))
+        """,
+        "400000000 bytes needed",
+    ),
+    "check_elements": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "float64")):
+            x: T.let[T.float64] = T.ascend.get_value(X[0])
+        """,
+        "no arithmetic on elements of float64",
+    ),
+}
+"""Check -> (a program it refuses, what it says)."""
+
+ELSEWHERE = {"issue_ahead": "test_issue_ahead.py"}
+"""Passes whose smallest program is a page long: the file that tests them alone."""
+
+
+def program(text: str):
+    """The function of a text, under a name; a module as it stands."""
+    parsed = parse(dedent(text).strip())
+    return parsed.with_attr("global_symbol", "main") if isinstance(parsed, PrimFunc) else parsed
+
+
+def applied(name: str, ir, wanted: dict):
+    """What the pass leaves, run alone."""
+    p = PASSES[name]
+    if p.stage is Stage.SPLIT and name != "split_cores":
+        ir = IRModule({"main_aiv": ir})
+    if name == "lower_tile_ops":
+        return p.run(ir, CHIP, {"fast_math": False})[0]
+    if name == "plan_memory":
+        return p.run(ir, CHIP)[0]
+    given = {"chip": CHIP, **wanted}
+    return p.run(ir, *(given[w] for w in p.wants))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_before_and_after(name):
+    before, after, *wanted = PAIRS[name]
+    left, expected = applied(name, program(before), *(wanted or [{}])), program(after)
+    assert not same_program(program(before), expected)
+    assert same_program(left, expected), left.script(show_meta=False)
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_checks_refuse_at_the_line(name):
+    text, reason = REFUSALS[name]
+    with pytest.raises(TilelangAscendError, match=reason) as caught:
+        applied(name, program(text), {})
+    assert caught.value.location is not None
+
+
+def test_every_pass_has_a_row():
+    assert {*PAIRS, *REFUSALS, *ELSEWHERE} == set(PASSES)
+    assert all((Path(__file__).parent / file).exists() for file in ELSEWHERE.values())
+    assert all(PASSES[name].changes != (name in REFUSALS) for name in PASSES)
