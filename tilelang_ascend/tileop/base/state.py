@@ -177,14 +177,16 @@ class LoweringState:
         if const_int(value) is not None:
             self.analyzer.bind(var, value)
             return
-        bound = self.analyzer.const_int_bound(value)
-        low, high = int(bound.min_value), int(bound.max_value)
-        limit = 2**31 - 1
-        if low > -limit:
-            extent = min(high, limit - 1 + min(low, 0)) - low + 1
-            # The whole range of a narrow dtype is known anyway, and its size is no number of that dtype.
-            if 0 < extent < 1 << (8 * itemsize(dtype_of(var)) - 1):
-                self.analyzer.bind(var, Range.from_min_extent(imm(low, dtype_of(var)), imm(extent, dtype_of(var))))
+        bound, dtype = self.analyzer.const_int_bound(value), dtype_of(var)
+        largest = (1 << (8 * itemsize(dtype) - 1)) - 1
+        low, high = int(bound.min_value), min(int(bound.max_value), largest)
+        if low >= 0:
+            high = min(high, largest - 1)
+        if 0 < high - low + 1 <= largest:
+            self.analyzer.bind(var, Range.from_min_extent(imm(low, dtype), imm(high - low + 1, dtype)))
+        elif low <= high:
+            # Half of the numbers of a dtype or more: how many they are is no number of that dtype.
+            self.analyzer.update(var, sym.ConstIntBound(low, high))
 
     def bind_value(self, name: str, value, extent):
         """A variable for `value`, 0 <= value <= extent; `take_binds` gives the statement that defines it."""
