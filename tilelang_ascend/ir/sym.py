@@ -38,6 +38,10 @@ class Analyzer:
             known = self._told(value)
         self._analyzer.bind(var, known, allow_override)
 
+    def between(self, var: Var, low: int, high: int) -> None:
+        """`var` is a number from `low` to `high`. Unlike a range, which has an extent, that can be said of any numbers of its dtype."""
+        self._analyzer.update(var, _sym.ConstIntBound(low, high))
+
     def constraint_scope(self, condition):
         """A context in which `condition` holds."""
         return self._analyzer.constraint_scope(self._told(condition))

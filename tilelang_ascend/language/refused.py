@@ -171,7 +171,7 @@ LATER: dict[str, str] = {
     "barrier_all": "remove it: barriers are placed by the compiler",
     "set_cross_flag": "remove it: flags are placed by the compiler",
     "wait_cross_flag": "remove it: flags are placed by the compiler",
-    "sync_all": "split the kernel in two launches (two T.Kernel blocks in one function)",
+    "sync_all": "split the kernel in two: one prim_func each, launched one after the other",
     "thread_return": "guard the rest of the body with `if`",
     "int4": "store two values in one T.int8 and unpack them with shifts",
     "float4_e2m1fn": "store two values in one T.uint8 and unpack them with shifts",

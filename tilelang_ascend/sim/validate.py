@@ -28,7 +28,7 @@ from ..ir import (
     sym,
 )
 from ..ir.functions import is_core_index
-from ..tile.uses import is_atomic
+from ..tile.uses import is_atomic, own_uses
 from .reference import InterpreterError, Result, TooMuchWork, execute
 from .reference_memory import Memory
 from .reference_numbers import is_float, numpy_dtype
@@ -40,6 +40,7 @@ ROUNDINGS = 64
 """Steps of the last place, at the largest value of a tensor, by which sums may differ that a pass has put in another order."""
 NARROW_ROUNDINGS = 4
 """The same of 16-bit and 8-bit floats, whose sums are float32 but for atomic updates of memory."""
+MANTISSA = {"float16": 10, "bfloat16": 7}
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def validate(
         fresh: names of tensors without contents.
     """
     found = tile_stages(stages)
-    sizes, updated = _sizes(stages[0][1], args), _updated(stages[0][1])
+    sizes, updated, steps = _sizes(stages[0][1], args), _updated(stages[0][1]), _narrow_steps(stages[0][1])
     names: list[str] = []
     first: Result | None = None
     for k, (name, func, versions) in enumerate(found):
@@ -114,7 +115,7 @@ def validate(
         if first is None:
             first = result
             continue
-        message = difference(first, result, updated)
+        message = difference(first, result, updated, steps)
         if message is not None:
             where = _first_statement(found[k - 1], found[k], args, sizes, fresh)
             return Validation(Finding(name, message, where), tuple(names))
@@ -144,9 +145,9 @@ _MANY = 255
 """The machine does not count further."""
 
 
-def difference(want: Result, have: Result, updated: frozenset[str] = frozenset()) -> str | None:
+def difference(want: Result, have: Result, updated: frozenset[str] = frozenset(), steps: Mapping[str, float] = {}) -> str | None:
     """What `have` did otherwise than `want`, None if nothing that counts. Where `want` has no value any will do. `updated`: names of tensors
-    with atomic updates, whose order is open.
+    with atomic updates, whose order is open. `steps`: see `_narrow_steps`.
     """
     for name, a in want.tensors.items():
         b = _seen_as(have.tensors[name], a.data)
@@ -157,7 +158,7 @@ def difference(want: Result, have: Result, updated: frozenset[str] = frozenset()
         if b.defined is not None and (known & ~b.defined).any():
             lost = known & ~b.defined
             return f"{name}{_at(lost)} is given a value that was never computed ({int(lost.sum())} elements)"
-        wrong = known & ~close(a.data, b.data, name in updated)
+        wrong = known & ~close(a.data, b.data, name in updated, steps.get(name, 0.0))
         if wrong.any():
             at = tuple(np.argwhere(wrong)[0])
             return f"{name}{_at(wrong)} is {b.data[at]}, not {a.data[at]} ({int(wrong.sum())} of {wrong.size} elements differ)"
@@ -168,8 +169,9 @@ def difference(want: Result, have: Result, updated: frozenset[str] = frozenset()
     return None
 
 
-def close(a: np.ndarray, b: np.ndarray, updated: bool = False) -> np.ndarray:
-    """Where two arrays are equal, up to the order of sums; `updated`: of atomic updates, too."""
+def close(a: np.ndarray, b: np.ndarray, updated: bool = False, step: float = 0.0) -> np.ndarray:
+    """Where two arrays are equal, up to the order of sums; `updated`: of atomic updates, too. `step`: relative to the largest value, what
+    they may differ by at least."""
     if not is_float(a.dtype):
         return a == b
     x, y = a.astype(np.float64), b.astype(np.float64)
@@ -179,13 +181,33 @@ def close(a: np.ndarray, b: np.ndarray, updated: bool = False) -> np.ndarray:
             return same
         finite = np.abs(x[np.isfinite(x)])
         bits = {2: 7 if a.dtype.kind == "V" or a.dtype.name == "bfloat16" else 10, 4: 23, 8: 52, 1: 2}[a.dtype.itemsize]
-        step = 2.0**-bits * (ROUNDINGS if a.dtype.itemsize >= 4 or updated else NARROW_ROUNDINGS)
+        step = max(step, 2.0**-bits * (ROUNDINGS if a.dtype.itemsize >= 4 or updated else NARROW_ROUNDINGS))
         return same | (np.abs(x - y) <= step * max(finite.max(initial=0.0), 2.0**-14))
 
 
 def _updated(func: PrimFunc) -> frozenset[str]:
     """Names of buffers with atomic updates."""
     return frozenset(s.value.args[0].source.name for s in statements(func.body) if is_atomic(s))
+
+
+def _narrow_steps(func: PrimFunc) -> dict[str, float]:
+    """Name of a buffer -> step of the last place of the 16-bit floats its values depend on that were wider before.
+
+    Sums in another order may differ by a last place of float32, and round to 16-bit floats next to each other.
+    """
+    steps: dict = {}
+    uses = [own_uses(s) for s in statements(func.body)]
+    changed = True
+    while changed:
+        changed = False
+        for u in uses:
+            found = max((steps.get(b, 0.0) for b in u.reads), default=0.0)
+            wide = any(dtype_of(b) == "float32" for b in u.reads)
+            for b in u.writes:
+                step = max(found, 2.0 ** -MANTISSA[dtype_of(b)] if wide and dtype_of(b) in MANTISSA else 0.0)
+                if step > steps.get(b, 0.0):
+                    steps[b], changed = step, True
+    return {b.name: step for b, step in steps.items()}
 
 
 def _run(func: PrimFunc, versions: bool, args: Sequence[Any], sizes: dict, fresh: frozenset[str], budget=None, log=False) -> Result:

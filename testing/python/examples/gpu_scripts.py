@@ -56,6 +56,19 @@ SCRIPTS = {
     "transpose/permute.py": "--batch 2 --seq 37 --heads 3 --dim 32",
     "moe/routing.py": "--tokens 21 --experts 16 --k 2",
     "moe/combine.py": "--tokens 13 --k 3 --dim 72",
+    "flash_attention/forward.py": "--batch 1 --heads 2 --kv-heads 1 --seq 100 --dim 64 --causal",
+    "flash_attention/varlen.py": "--lengths 40 1 33 --heads 1 --causal",
+    "flash_attention/backward.py": "--heads 1 --seq 64 --causal",
+    "flash_decoding/split_kv.py": "--batch 1 --seq 128 --splits 2",
+    "flash_decoding/paged.py": "--lengths 70 33",
+    "mla/decode.py": "--batch 1 --heads 16 --seq 64 --dim 128",
+    "sparse_attention/native_sparse.py": "--seq 40",
+    "sparse_attention/gathered.py": "--seq 9 --keys 80 --dim 64 --tail 32",
+    "linear_attention/chunks.py": "--seq 64",
+    "linear_attention/gated_delta_rule.py": "--seq 64 --heads 1",
+    "mamba/chunk_scan.py": "--seq 128",
+    "matmul/chained.py": "--m 50 --n 70 --k 40 --p 33",
+    "moe/fused.py": "--sizes 40 0 7 33 --hidden 64 --width 64",
 }
 
 KNOWN_FAILURES: dict = {}

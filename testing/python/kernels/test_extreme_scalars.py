@@ -204,3 +204,24 @@ def test_a_difference_that_is_zero():
     """Sums that wrap are made in 64 bits; TVM's simplifier finds that this one is 2**32 there, which it did not convert."""
     a = tirx.Var("a", "int32")
     sym.Analyzer().bind(tirx.Var("x", "int32"), integers.rewrite(tirx.Sub(a, a), Known(), wraps=True))
+
+
+def test_a_difference_that_may_be_anything_has_no_upper_end():
+    """Its range has more numbers than an int32 can count; cut to what could be counted, `k % 2` was taken for `k`."""
+
+    @T.prim_func
+    def kernel(ends: T.Tensor((2,), "int32"), X: T.Tensor((2, 32), "float32"), Y: T.Tensor((2, 8, 32), "float32")):
+        with T.Kernel(2) as bx:
+            tile = T.alloc_shared((32,), "float32")
+            difference = ends[1] - ends[0]
+            last = difference + (bx + 1) * 32
+            for k in T.serial(T.ceildiv(last, 32)):
+                T.copy(X[k % 2, :], tile)
+                T.copy(tile, Y[bx, k, :])
+
+    x = np.arange(64, dtype=np.float32).reshape(2, 32)
+    arrays = {"ends": np.array([7, 80], np.int32), "X": x, "Y": np.full((2, 8, 32), 7, np.float32)}
+    expected = arrays["Y"].copy()
+    for bx, trips in enumerate((4, 5)):
+        expected[bx, :trips] = x[np.arange(trips) % 2]
+    np.testing.assert_array_equal(roads.run(tilelang.compile(kernel), arrays)["Y"], expected)

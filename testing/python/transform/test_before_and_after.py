@@ -780,6 +780,97 @@ PAIRS = {
                 T.Call("ascend.pipe_barrier", [], attrs={"pipe": "ALL"}, ret_ty="void")
         """,
     ),
+    "separate_products": (
+        """
+        @T.prim_func
+        def main():
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a = T.alloc_shared((32, 32), "float16")
+                c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+                for i in T.parallel(32, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(32):
+                        c[i, j] = T.float32(1)
+                for k in range(4):
+                    T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main():
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                c_product = T.alloc_buffer((32, 32), scope="local.fragment")
+                a = T.alloc_shared((32, 32), "float16")
+                c = T.alloc_buffer((32, 32), scope="local.fragment")
+                for i in T.parallel(32, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(32):
+                        c[i, j] = T.float32(1.0)
+                T.tl.fill(c_product[0:32, 0:32], T.float32(0.0))
+                for k in range(4):
+                    T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c_product[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                for i0 in T.parallel(32, annotations={"tl.parallel": 2}):
+                    for i1 in T.parallel(32):
+                        c[i0, i1] = c[i0, i1] + c_product[i0, i1]
+        """,
+    ),
+    "skew_stages": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((128, 32), "float16")):
+            a = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            s = T.alloc_buffer((32, 32), "float32", scope="local.l0c")
+            w = T.alloc_buffer((32, 32), "float32", annotations={"workspace": 1})
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            v = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            o = T.alloc_buffer((32, 32), "float32", scope="local.l0c")
+            for k in range(4):
+                T.tl.copy(A[k * 32:k * 32 + 32, 0:32], a[0:32, 0:32])
+                T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])
+                T.tl.copy(w[0:32, 0:32], x[0:32, 0:32])
+                T.tl.copy(x[0:32, 0:32], v[0:32, 0:32])
+                T.tl.copy(v[0:32, 0:32], p[0:32, 0:32])
+                T.Call("tl.gemm", [p[0:32, 0:32], a[0:32, 0:32], o[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((128, 32), "float16")):
+            a = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            s = T.alloc_buffer((32, 32), scope="local.l0c")
+            w = T.alloc_buffer((32, 32), annotations={"workspace": 1})
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            v = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            o = T.alloc_buffer((32, 32), scope="local.l0c")
+            for k in T.serial(4, annotations={"tl.skew": "0 0 0 0 0 2 2"}):
+                T.tl.copy(A[k * 32:k * 32 + 32, 0:32], a[0:32, 0:32])
+                T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])
+                T.tl.copy(w[0:32, 0:32], x[0:32, 0:32])
+                T.tl.copy(x[0:32, 0:32], v[0:32, 0:32])
+                T.tl.copy(v[0:32, 0:32], p[0:32, 0:32])
+                T.Call("tl.gemm", [p[0:32, 0:32], a[0:32, 0:32], o[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+    ),
+    "rotate_loops": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((4, 64), "float32"), Y: T.Buffer((4, 64), "float32")):
+            a = T.alloc_buffer((2, 64), "float32", scope="shared.ub")
+            for k in T.serial(4, annotations={"tl.skew": "0 1"}):
+                T.tl.copy(X[k, 0:64], a[k % 2, 0:64])
+                T.tl.copy(a[k % 2, 0:64], Y[k, 0:64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((4, 64), "float32"), Y: T.Buffer((4, 64), "float32")):
+            a = T.alloc_buffer((2, 64), scope="shared.ub")
+            T.tl.copy(X[0, 0:64], a[T.FloorMod(0, 2), 0:64])
+            for k in range(3):
+                T.tl.copy(X[k + 1, 0:64], a[(k + 1) % 2, 0:64])
+                T.tl.copy(a[k % 2, 0:64], Y[k, 0:64])
+            T.tl.copy(a[T.FloorMod(3, 2), 0:64], Y[3, 0:64])
+        """,
+    ),
 }
 """Pass -> (before, after, what it asks for beyond the context)."""
 

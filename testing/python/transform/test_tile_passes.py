@@ -222,19 +222,6 @@ def test_place_stores_the_accumulator_itself_when_it_is_current():
     assert stores[0].value.args[0].source.name == "C_BUF_l0c"
 
 
-def test_place_refuses_vector_updates_of_a_running_accumulator():
-    a = decl_buffer((32, 32), "float16", "a", scope="shared")
-    c = decl_buffer((32, 32), "float32", "acc", scope="local.fragment")
-    k, i, j, bx = (tirx.Var(x, "int32") for x in ("k", "i", "j", "bx"))
-    step = seq(
-        samples.parallel([(i, 32), (j, 32)], BufferStore(c, c[i, j] * imm(2.0, "float32"), [i, j])),
-        tile_op("gemm", full_region(a), full_region(a), full_region(c), imm(False, "bool"), transpose_A=0, transpose_B=0),
-    )
-    func = PrimFunc([], samples.grid([(bx, 1)], seq(AllocBuffer(a), AllocBuffer(c), loop(k, 4, step))))
-    with pytest.raises(UnsupportedConstruct, match="acc"):
-        placed(func)
-
-
 # ---- stage_globals -------------------------------------------------------------------------------------------------
 
 

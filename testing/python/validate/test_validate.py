@@ -187,3 +187,37 @@ def test_errors_have_the_line_and_work_is_limited():
     with pytest.raises(TooMuchWork):
         execute(scale(), arguments(), budget=10)
     assert validate([("tile_ir", scale())], arguments(), budget=10).skipped
+
+
+class Scaled(StmtMutator):
+    """What is stored to `name` times `factor`."""
+
+    def __init__(self, name, factor):
+        self.name, self.factor = name, factor
+
+    def visit_BufferStore(self, s: BufferStore):
+        if s.buffer.name != self.name:
+            return s
+        return BufferStore(s.buffer, s.value * imm(self.factor, "float32"), list(s.indices), span=s.span)
+
+
+@pytest.mark.parametrize("dtype, factor, agree", [("float16", 2**-20, True), ("float16", 2**-8, False), ("float32", 2**-15, False)])
+def test_a_last_place_of_float32_may_decide_one_of_float16(dtype, factor, agree):
+    """The sum 1 + 2^-11 is half-way between two float16: what another order of its terms adds decides."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1):
+            total = T.alloc_fragment((64,), "float32")
+            narrow = T.alloc_shared((64,), dtype)
+            T.copy(A, total)
+            for i in T.Parallel(64):
+                total[i] = total[i] + 1
+            T.copy(total, narrow)
+            for i in T.Parallel(64):
+                B[i] = narrow[i] + T.float32(0)
+
+    arrays = [np.full(64, 2**-11, np.float32), np.zeros(64, np.float32)]
+    other = kernel.with_body(Scaled("total", 1 + factor)(kernel.body))
+    found = validate([("tile_ir", kernel), ("other", other)], arrays).finding
+    assert (found is None) is agree

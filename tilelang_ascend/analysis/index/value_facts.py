@@ -136,14 +136,16 @@ class ValueFacts:
         if const_int(value) is not None:
             self.analyzer.bind(var, value)
             return
-        bound = self.analyzer.const_int_bound(value)
-        low, high = int(bound.min_value), int(bound.max_value)
-        largest = _LARGEST if itemsize(dtype_of(var)) <= 4 else 2**62
-        if low > -largest:
-            extent = min(high, largest - 1 + min(low, 0)) - low + 1
-            # The whole range of a narrow dtype is known anyway, and its size is no number of that dtype.
-            if 0 < extent < 1 << (8 * itemsize(dtype_of(var)) - 1):
-                self.analyzer.bind(var, Range.from_min_extent(imm(low, dtype_of(var)), imm(extent, dtype_of(var))))
+        bound, dtype = self.analyzer.const_int_bound(value), dtype_of(var)
+        largest = (1 << (8 * itemsize(dtype) - 1)) - 1
+        low, high = int(bound.min_value), min(int(bound.max_value), largest)
+        if low >= 0:
+            high = min(high, largest - 1)
+        if 0 < high - low + 1 <= largest:
+            self.analyzer.bind(var, Range.from_min_extent(imm(low, dtype), imm(high - low + 1, dtype)))
+        elif low <= high:
+            # Half of the numbers of a dtype or more: how many they are is no number of that dtype.
+            self.analyzer.between(var, low, high)
 
     def wrote(self, buffer) -> None:
         """A mutable scalar has got another value."""

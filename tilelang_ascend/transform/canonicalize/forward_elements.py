@@ -38,6 +38,7 @@ from ...ir import (
     sym,
     tirx,
 )
+from ...ir.grids import is_grid_axis
 from ...tile import COPY, GEMM, VIEW, is_op, with_args
 from ...tile.uses import covers_whole, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, own_uses, uses_of
 
@@ -87,7 +88,8 @@ def _storage(func: PrimFunc) -> dict:
 
 
 class _Forward(StmtMutator):
-    """`loaded` = what each tile holds at the present place: a region of GM, or (variables, tensor, its element at these variables)."""
+    """`loaded` = what each tile holds at the present place: a region of GM, or (variables, dimensions they walk
+    along, tensor, its element at these variables)."""
 
     def __init__(self, func: PrimFunc, needed: set):
         self.needed, self.analyzer = needed, sym.Analyzer()
@@ -98,6 +100,7 @@ class _Forward(StmtMutator):
             for b in {self.storage.get(b, b) for b in own_uses(s).writes}:
                 self.writers[b] = self.writers.get(b, 0) + 1
         self.loaded: dict = {}
+        self.inside_loop = False
 
     def visit_SeqStmt(self, block: SeqStmt):
         before, out = dict(self.loaded), []
@@ -109,8 +112,8 @@ class _Forward(StmtMutator):
 
     def see(self, s) -> None:
         """Remember what a load leaves in a tile nothing else writes."""
-        if isinstance(s, For):
-            self.see_nest(s)
+        if isinstance(s, (For, BufferStore)):
+            self.see_stores(s)
         if not is_op(s, COPY):
             return
         src, dst = s.value.args
@@ -125,21 +128,28 @@ class _Forward(StmtMutator):
         """True if one statement writes the storage of a tile, under whatever name."""
         return self.writers[self.storage.get(tile, tile)] == 1
 
-    def see_nest(self, s: For) -> None:
-        """Loops that load a whole tile element by element, as a load of a region where they walk along rows."""
+    def see_stores(self, s) -> None:
+        """A tile of one element that is stored, and loops that load a whole tile element by element.
+
+        Where a condition lets elements out, they have no value, and may have any: unless an iteration before gave them one.
+        """
         loops = []
         while isinstance(s, For) and const_int(s.min) == 0:
             loops.append(s)
             s = s.body
+        if isinstance(s, IfThenElse) and s.else_case is None and not self.inside_loop:
+            s = s.then_case
         if not isinstance(s, BufferStore) or not on_chip(s.buffer) or not self.written_once(s.buffer) or not isinstance(s.value, TensorLoad):
             return
         tile, src, places = s.buffer, s.value.source, list(s.value.indices)
         if on_chip(src) or is_scalar_var(src) or src in self.written or dtype_of(src) != dtype_of(tile) or any(loads_in(i) for i in places):
             return
-        variables = [x.loop_var for x in loops]
-        whole = [const_int(x.extent) for x in loops] == [const_int(n) for n in tile.ty.shape] and len(s.indices) == len(variables)
-        if whole and all(i.same_as(v) for i, v in zip(s.indices, variables)):
-            self.loaded[tile] = variables, src, places
+        variables, sizes = [x.loop_var for x in loops], [const_int(n) for n in tile.ty.shape]
+        walked = [i for i, n in zip(s.indices, sizes) if n != 1 or const_int(i) != 0]
+        whole = [const_int(x.extent) for x in loops] == [n for i, n in zip(s.indices, sizes) if n != 1 or const_int(i) != 0]
+        if whole and all(i.same_as(v) for i, v in zip(walked, variables)):
+            indices = [next((d for d, i in enumerate(s.indices) if i.same_as(v))) for v in variables]
+            self.loaded[tile] = variables, indices, src, places
 
     def expr(self, e):
         """`e` with elements of loaded tiles read in GM."""
@@ -150,8 +160,8 @@ class _Forward(StmtMutator):
     def element(self, e: TensorLoad, indices):
         loaded, dtype = self.loaded[e.source], dtype_of(e)
         if isinstance(loaded, tuple):
-            variables, source, places = loaded
-            place = [substitute_expr(i, dict(zip(variables, indices))) for i in places]
+            variables, walked, source, places = loaded
+            place = [substitute_expr(i, {v: indices[d] for v, d in zip(variables, walked)}) for i in places]
         else:
             source = loaded.source
             own = iter([i for i, n in zip(indices, e.source.ty.shape) if const_int(n) != 1])
@@ -173,10 +183,16 @@ class _Forward(StmtMutator):
         self.analyzer.bind(s.loop_var, Range.from_min_extent(imm(0, dtype_of(s.loop_var)), extent))
         if is_parallel(s):
             return s
-        return For(s.loop_var, s.min, extent, s.kind, self.block(s.body), annotations=dict(s.annotations), span=s.span)
+        return For(s.loop_var, s.min, extent, s.kind, self.repeated(s, s.body), annotations=dict(s.annotations), span=s.span)
 
     def visit_While(self, s: While):
-        return While(self.own(s, s.condition), self.block(s.body), span=s.span)
+        return While(self.own(s, s.condition), self.repeated(s, s.body), span=s.span)
+
+    def repeated(self, s, body):
+        """The body of a loop; every iteration of the grid has tiles of its own."""
+        before, self.inside_loop = self.inside_loop, self.inside_loop or not is_grid_axis(s)
+        body, self.inside_loop = self.block(body), before
+        return body
 
     def visit_IfThenElse(self, s: IfThenElse):
         other = self.block(s.else_case) if s.else_case is not None else None
