@@ -142,3 +142,25 @@ def test_rows(form, dtype, op):
     reference(form, X, I, J, want, {"add": np.add, "max": np.maximum, "min": np.minimum}[op])
     np.testing.assert_array_equal(got["Y"], want)
     assert in_rows(kernel) == FORMS[form]
+
+
+@pytest.mark.parametrize("count, add", [(4, T.atomic_addx4), (2, T.atomic_addx2)])
+def test_a_few_neighbours_at_a_time_are_a_row(count, add):
+    @T.prim_func
+    def kernel(X: T.Tensor((R, N), "float32"), I: T.Tensor((R,), "int32"), Y: T.Tensor((ROWS, N), "float32")):
+        with T.Kernel(1):
+            x = T.alloc_shared((R, N), "float32")
+            T.copy(X, x)
+            for i, j in T.Parallel(R, N // count):
+                add(Y[I[i], j * count], x[i, j * count])
+
+    rng = np.random.default_rng(0)
+    X, I = rng.integers(-9, 10, (R, N)).astype("float32"), rng.integers(0, ROWS, R).astype("int32")
+    want = rng.integers(-3, 4, (ROWS, N)).astype("float32")
+    compiled = tilelang.compile(kernel)
+    got = roads.run(compiled, {"X": X, "I": I, "Y": want.copy()})
+    np.add.at(want, I, X)
+    np.testing.assert_array_equal(got["Y"], want)
+    assert in_rows(compiled)
+    loops = [x for f in compiled.artifact.ascend_ir.functions.values() for x in statements(f.body) if isinstance(x, For)]
+    assert not any(int(x.extent) == N // count and any("atomic" in (op_name(y) or "") for y in statements(x.body)) for x in loops)

@@ -45,6 +45,7 @@ from ...ir import (
     For,
     IfThenElse,
     PrimFunc,
+    Range,
     SeqStmt,
     Stmt,
     StmtMutator,
@@ -67,6 +68,7 @@ from ...ir import (
     statements,
     stmts_of,
     substitute_expr,
+    sym,
     tirx,
     walk_expr,
 )
@@ -328,7 +330,7 @@ class _Stage(StmtMutator):
     def nest(self, nest: For):
         nest = _bounded(nest)
         loops, body = nest_of(nest)
-        body = AtomicElements()(inline_index_binds(body))
+        loops, body = _neighbours_joined(loops, AtomicElements()(inline_index_binds(body)))
         sites = _sites(body)
         if not sites:
             return rebuild_nest(nest, loops, body)
@@ -473,6 +475,33 @@ def _outside_loops(body: Stmt) -> list[Stmt]:
         if isinstance(s, IfThenElse):
             out += _outside_loops(s.then_case) + (_outside_loops(s.else_case) if s.else_case is not None else [])
     return out
+
+
+def _neighbours_joined(loops: list, body: Stmt) -> tuple:
+    """(loops, body) of a nest in which a few neighbours are updated at every step, as a walk over all of them one by one.
+
+    ``for d in 16: for e in 4: atomic_add(Y[k, d * 4 + e], …)`` is one loop of 64, and that has rows.
+    """
+    inner = body.body if isinstance(body, For) and const_int(body.min) == 0 else None
+    count = const_int(body.extent) if inner is not None and is_atomic(inner) else None
+    for k, (v, extent) in enumerate(loops if count else []):
+        if const_int(extent) is None:
+            continue
+        whole, analyzer = tirx.Var(v.name, dtype_of(v)), sym.Analyzer()
+        analyzer.bind(whole, Range.from_min_extent(imm(0), imm(const_int(extent) * count)))
+        places = {v: tirx.floordiv(whole, imm(count)), body.loop_var: tirx.floormod(whole, imm(count))}
+        target, value = inner.value.args
+        mins = [analyzer.simplify(substitute_expr(r.min, places)) for r in target.region]
+        value = analyzer.simplify(substitute_expr(value, places))
+        if not any(_divided(e, whole) for e in (*mins, value)):
+            joined = with_args(inner, [region(target.source, mins, [1] * len(mins)), value])
+            return [*loops[:k], (whole, imm(const_int(extent) * count)), *loops[k + 1 :]], joined
+    return loops, body
+
+
+def _divided(e, v) -> bool:
+    """True if an expression has a quotient or remainder of something with `v`."""
+    return isinstance(e, (tirx.FloorDiv, tirx.FloorMod)) and v in free_vars(e) or any(_divided(x, v) for x in expr_children(e))
 
 
 def _bounded(nest: For) -> For:
