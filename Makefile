@@ -1,6 +1,7 @@
 # make run    compile and run examples/gemm/example_gemm.py
 # make test   the test suite (SLOW=1: the slow tests too)
 # make fuzz   12 000 random kernels and 5 000 random programs against the reference (SEEDS="first last": others)
+# make lint   ruff over everything, in a second
 # make bench  compile time, import time, time to simulate, simulated time of kernels
 # make clean  remove everything the other targets made
 #
@@ -11,10 +12,13 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 JOBS   ?= 2
 
+# PyPI's torch for Linux brings gigabytes of CUDA libraries along. Where pip is not configured, its builds for CPUs may be taken.
+CPU_TORCH = $(shell [ "$$(uname)" = Linux ] && [ -z "$$($(PY) -m pip config list)" ] && echo --extra-index-url https://download.pytorch.org/whl/cpu)
+
 NATIVE := CMakeLists.txt $(wildcard cmake/*) $(wildcard src/*.h src/*.cc src/*/*.h src/*/*.cc) $(wildcard tilelang_ascend/isa/*.py)
 INSTALLED := build/.installed-$(shell find tilelang_ascend -name __init__.py | LC_ALL=C sort | cksum | cut -d' ' -f1)
 
-.PHONY: run build test fuzz bench clean
+.PHONY: run build test fuzz lint bench clean
 .DEFAULT_GOAL := run
 
 run: build
@@ -29,11 +33,15 @@ fuzz: build
 	$(PY) -m testing.fuzz $(or $(SEEDS),0 12000) --jobs $(JOBS) --keep-going$(if $(SEEDS),,; status=$$?; \
 	$(PY) -m testing.fuzz 100000 105000 --jobs $(JOBS) --keep-going && exit $$status)
 
+lint: build
+	$(PY) -m ruff check .
+
 bench: build
 	$(PY) benchmark/import_time.py
 	$(PY) benchmark/compile_time.py
 	$(PY) benchmark/gemm_sim.py
 	$(PY) benchmark/vector_sim.py
+	$(PY) benchmark/attention.py
 	$(PY) benchmark/catalogue.py --quick
 
 # Build requirements. Later no build isolation, so that CMake's cache in build/, which names tools of .venv, stays valid.
@@ -46,7 +54,7 @@ $(VENV)/.requirements: pyproject.toml
 # The project itself, editable, and its dependencies. Configures build/ and builds the native part in it. An editable installation
 # remembers which names are modules and which are packages: it is made again when the list of packages changes.
 $(INSTALLED): $(VENV)/.requirements
-	$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e ".[test]"
+	$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation $(CPU_TORCH) -e ".[test]"
 	rm -f build/.installed-*
 	touch $@
 

@@ -261,11 +261,11 @@ def _picked(pick: Callable, changes_nothing: Callable) -> Callable:
 
 
 def _least(dtype):
-    return -np.inf if is_float(dtype) else False if dtype == bool else np.iinfo(dtype).min
+    return -np.inf if is_float(dtype) else False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
 def _most(dtype):
-    return np.inf if is_float(dtype) else True if dtype == bool else np.iinfo(dtype).max
+    return np.inf if is_float(dtype) else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
 REDUCTIONS: dict[str, Callable] = {

@@ -1,4 +1,4 @@
-"""skew_stages: loops whose values go from one kind of core to the other and back say which statements run an iteration behind.
+"""skew_stages: loops whose values go from one kind of core to the other and back say which statements run iterations behind.
 
 Before:  for k: gemm(Q, K[k], s); copy(s, ws_s);  copy(ws_s, x); p = softmax(x); copy(p, ws_p);  copy(ws_p, P); gemm(P, V[k], o); …
 After:   for k [skew "0 0 0 0 0 2 2 …"]: the same
@@ -9,8 +9,8 @@ changes sides begins a new stage. What stands in stages 2 and later (behind a wa
 stages 0 and 1 of a later one, if no value makes the round in the other direction: buffers that every iteration overwrites first get a version
 for each iteration, and statements around any other buffer stay together, at the later place. `rotate_loops` does it when versions are known.
 
-Requires: mapped Tile IR, the last of its passes. Ensures: annotation `tl.skew` on loops, the iterations by
-which each statement of the body is late.
+Requires: mapped Tile IR; no pass may change loops between this one and `rotate_loops`. Ensures: annotation `tl.skew` on loops: by how many
+iterations each statement of the body is late.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ def offsets_of(loop: For, own: set) -> list[int] | None:
     body = stmts_of(loop.body)
     if is_parallel(loop) or const_int(loop.extent) in (0, 1) or not all(map(_movable, body)):
         return None
+    if loads_in(loop.min) or loads_in(loop.extent):
+        return None  # asked for again behind the loop, which may have written what it reads
     sides = [_side(s) for s in body]
     if None in sides or not {CUBE, VECTOR} <= set(sides):
         return None
