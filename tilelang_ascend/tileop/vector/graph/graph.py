@@ -167,13 +167,7 @@ class Graph:
         """The bits of a scalar as another dtype of the same width. Those of an element of a tile are read as that, through no register of
         its own dtype, which may not exist or know one NaN only."""
         if a.op == "element":
-            key = ("bits", id(a), dtype)
-            found = self.known.get(key)
-            if found is None:
-                view = a.attrs[2].retyped(dtype)
-                found = self.known[key] = self.element(Var(a.attrs[0].name, dtype), view.head)
-                found.attrs = (*found.attrs, view)
-            return found
+            return self.element(Var(a.attrs[0].name, dtype), a.attrs[1].retyped(dtype), key=("bits", a, dtype))
         return self.scalar_op(lambda x: tirx.reinterpret(dtype, x), a)
 
     # -- instructions -------------------------------------------------------------------------------------------------
