@@ -65,7 +65,7 @@ def test_scripts_are_plain_gpu_scripts():
     for path in SCRIPTS:
         text = (EXAMPLES / path).read_text()
         assert "tilelang_ascend" not in text and "import tilelang.language as T" in text, path
-        assert len(text.splitlines()) < 90, path
+        assert len(text.splitlines()) < 320, path
 
 
 def test_a_wrong_result_fails(tmp_path, capsys):

@@ -123,7 +123,7 @@ def swapped_operands(setattr):
 
 def unclipped_tails(setattr):
     """Transfers of whole tiles, whatever of them lies inside the tensor."""
-    from tilelang_ascend.tileop.copy.lower import axes as copy_axes
+    from tilelang_ascend.tileop.copy import axes as copy_axes
 
     right = copy_axes.clip
     setattr(copy_axes, "clip", lambda *args: right(*args).unclipped())

@@ -379,8 +379,6 @@ REFUSED = [
     Refusal("the cube core reads and writes tiles; what is to be multiplied is named by the kernel", "is in global memory", op="gemm.*", dst=r"gm\..*"),
     Refusal("the cube core reads and writes tiles; what is to be multiplied is named by the kernel", "is in global memory", op="gemm.*", src=r"gm\..*"),
     Refusal("the generation 220 multiplies no 8-bit floats", "does not multiply float8", op="gemm.*", dtype="float8.*", chip="a2|a3"),
-    Refusal("there is no way from memory into L0C", "then accumulated by gemm|nothing moves a tile into L0C", op="gemm_A_onto"),
-    Refusal("a view is a copy to a tile op, and there is no way into L0C for it", "nothing moves a tile into L0C", op="gemm.*", dst=".*(view|bits|bytes)"),
     Refusal("a product is whole pieces of 16 x 16 in L0C: what begins between them has no place there", "are not whole pieces of 16",
             op="gemm.*", dst=".*(rows|columns|element)"),
     Refusal("planes of 9 rows lie 16 apart in L0C, and a product that ends between pieces is taken at the end of a tile only", "are not whole pieces of 16",

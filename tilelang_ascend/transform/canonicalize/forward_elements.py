@@ -139,17 +139,23 @@ class _Forward(StmtMutator):
             s = s.body
         if isinstance(s, IfThenElse) and s.else_case is None and not self.inside_loop:
             s = s.then_case
-        if not isinstance(s, BufferStore) or not on_chip(s.buffer) or not self.written_once(s.buffer) or not isinstance(s.value, TensorLoad):
+        if not isinstance(s, BufferStore) or not on_chip(s.buffer) or not self.written_once(s.buffer) or not self.loads(s):
             return
         tile, src, places = s.buffer, s.value.source, list(s.value.indices)
-        if on_chip(src) or is_scalar_var(src) or src in self.written or dtype_of(src) != dtype_of(tile) or any(loads_in(i) for i in places):
-            return
         variables, sizes = [x.loop_var for x in loops], [const_int(n) for n in tile.ty.shape]
         walked = [i for i, n in zip(s.indices, sizes) if n != 1 or const_int(i) != 0]
         whole = [const_int(x.extent) for x in loops] == [n for i, n in zip(s.indices, sizes) if n != 1 or const_int(i) != 0]
         if whole and all(i.same_as(v) for i, v in zip(walked, variables)):
             indices = [next((d for d, i in enumerate(s.indices) if i.same_as(v))) for v in variables]
             self.loaded[tile] = variables, indices, src, places
+
+    def loads(self, s: BufferStore) -> bool:
+        """True if a store takes an element of a tensor in GM, which nothing writes, as it is."""
+        if not isinstance(s.value, TensorLoad):
+            return False
+        src = s.value.source
+        unknown = on_chip(src) or is_scalar_var(src) or src in self.written
+        return not unknown and dtype_of(src) == dtype_of(s.buffer) and not any(loads_in(i) for i in s.value.indices)
 
     def expr(self, e):
         """`e` with elements of loaded tiles read in GM."""

@@ -62,6 +62,7 @@ from ...ir import (
     imm,
     itemsize,
     loop,
+    map_children,
     op_name,
     region,
     seq,
@@ -492,11 +493,16 @@ def _neighbours_joined(loops: list, body: Stmt) -> tuple:
         places = {v: tirx.floordiv(whole, imm(count)), body.loop_var: tirx.floormod(whole, imm(count))}
         target, value = inner.value.args
         mins = [analyzer.simplify(substitute_expr(r.min, places)) for r in target.region]
-        value = analyzer.simplify(substitute_expr(value, places))
+        value = _shorter(substitute_expr(value, places), analyzer)
         if not any(_divided(e, whole) for e in (*mins, value)):
             joined = with_args(inner, [region(target.source, mins, [1] * len(mins)), value])
             return [*loops[:k], (whole, imm(const_int(extent) * count)), *loops[k + 1 :]], joined
     return loops, body
+
+
+def _shorter(e, analyzer):
+    """`e` with its indices simplified: the analyzer knows integers only."""
+    return analyzer.simplify(e) if dtype_of(e).startswith("int") else map_children(e, lambda x: _shorter(x, analyzer))
 
 
 def _divided(e, v) -> bool:

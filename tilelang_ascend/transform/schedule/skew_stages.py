@@ -34,10 +34,8 @@ def offsets_of(loop: For, own: set) -> list[int] | None:
     """Iterations by which each statement of a loop is late; None if nothing is to be gained or the body does not allow it. `own`: buffers
     that every iteration overwrites first, and nothing else uses."""
     body = stmts_of(loop.body)
-    if is_parallel(loop) or const_int(loop.extent) in (0, 1) or not all(map(_movable, body)):
+    if not _rotatable(loop) or not all(map(_movable, body)):
         return None
-    if loads_in(loop.min) or loads_in(loop.extent):
-        return None  # asked for again behind the loop, which may have written what it reads
     sides = [_side(s) for s in body]
     if None in sides or not {CUBE, VECTOR} <= set(sides):
         return None
@@ -62,6 +60,11 @@ def offsets_of(loop: For, own: set) -> list[int] | None:
             break
     products = {late[i] for i, s in enumerate(body) if any(is_op(x, GEMM) for x in statements(s))}
     return late if products == {0, distance} else None
+
+
+def _rotatable(loop: For) -> bool:
+    """True for loops of several iterations whose ends may be asked for again behind them: the body may have written what they read."""
+    return not is_parallel(loop) and const_int(loop.extent) not in (0, 1) and not loads_in(loop.min) and not loads_in(loop.extent)
 
 
 def _movable(s: Stmt) -> bool:
