@@ -9,10 +9,10 @@ import math
 
 import attention
 import chunked
-import decoding
 import ml_dtypes
 import numpy as np
 import torch
+from example_kernels import kernel as kernel_of
 
 LOG2E = 1.44269504
 EPS = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 2**-24}
@@ -87,7 +87,8 @@ def ragged(queries, keys, heads, dim, groups=1, causal=False):
         keep = torch.arange(n)[:, None] + m - n >= torch.arange(m)[None] if causal else torch.ones(n, m, dtype=torch.bool)
         p = weights(scores_of(one[0], one[1]), keep)
         expected[rows], magnitude[rows] = (p @ one[2]).transpose(0, 1), (p @ one[2].abs()).transpose(0, 1)
-    kernel = attention.ragged(len(queries), heads, dim, len(q), len(k), max(queries), groups=groups, causal=causal)
+    sizes = len(queries), heads, dim, len(q), len(k), max(queries)
+    kernel = kernel_of("flash_attention/varlen.py", "flash_attention_varlen")(*sizes, groups=groups, causal=causal)
     arguments = {"Q": q, "K": k, "V": v, "cu_q": cu_q, "cu_kv": cu_kv, "Output": torch.full_like(q, 7)}
     return kernel, arguments, {"Output": (expected, magnitude, 1)}
 
@@ -107,7 +108,8 @@ def backward_delta(batch, heads, seq, dim):
     *_, do, _, _, _, _, o = _backward(batch, heads, seq, dim, 1, False)
     products = o.float() * do.float()
     arguments = {"O": o, "dO": do, "Delta": torch.zeros(batch, heads, seq)}
-    return attention.backward_delta(batch, heads, seq, dim), arguments, {"Delta": (products.sum(-1), products.abs().sum(-1), 1)}
+    kernel = kernel_of("flash_attention/backward.py", "backward_delta")(batch, heads, seq, dim)
+    return kernel, arguments, {"Delta": (products.sum(-1), products.abs().sum(-1), 1)}
 
 
 def backward(batch, heads, seq, dim, groups=1, causal=False):
@@ -130,7 +132,7 @@ def backward(batch, heads, seq, dim, groups=1, causal=False):
         "dK": (gathered(ds.transpose(-1, -2) @ q.float()), gathered(ds.abs().transpose(-1, -2) @ q.float().abs()), 1),
         "dV": (gathered(p.transpose(-1, -2) @ d_o), gathered(p.transpose(-1, -2) @ d_o.abs()), 1),
     }
-    return attention.backward(batch, heads, seq, dim, groups=groups, causal=causal), arguments, outputs
+    return kernel_of("flash_attention/backward.py", "backward")(batch, heads, seq, dim, groups=groups, causal=causal), arguments, outputs
 
 
 def block_sparse(batch, heads, seq, dim, block=32):
@@ -155,7 +157,7 @@ def native_sparse(heads, seq, dim, selected, block=32):
     values = v.float().transpose(1, 2)
     arguments = {"Q": q, "K": k, "V": v, "BlockIndices": chosen, "Output": torch.zeros_like(q)}
     outputs = {"Output": ((p @ values).transpose(1, 2), (p @ values.abs()).transpose(1, 2), 1)}
-    return attention.native_sparse(1, heads, 1, seq, dim, selected), arguments, outputs
+    return kernel_of("sparse_attention/native_sparse.py", "native_sparse")(1, heads, 1, seq, dim, selected), arguments, outputs
 
 
 def sparse_mla(seq, keys, heads, dim, tail, topk):
@@ -170,7 +172,7 @@ def sparse_mla(seq, keys, heads, dim, tail, topk):
         "Lse": torch.zeros(1, seq, heads),
     }  # fmt: skip
     outputs = {"Output": ((p @ values)[None], (p @ values.abs())[None], 1), "Lse": (torch.logsumexp(s, -1)[None] * LOG2E, 10, 0)}
-    return attention.sparse_mla(1, seq, keys, heads, dim, tail, topk), arguments, outputs
+    return kernel_of("sparse_attention/gathered.py", "sparse_mla")(1, seq, keys, heads, dim, tail, topk), arguments, outputs
 
 
 # ---- one new token -------------------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ def split_kv(batch, heads, groups, keys, dim, parts):
     arguments = {
         "Q": q, "K": k, "V": v, "mask": mask, "glse": torch.zeros_like(lse).half(), "Output_partial": torch.zeros_like(partial).half(),
     }  # fmt: skip
-    kernel = decoding.split_kv(batch, heads, groups, keys, dim, parts)[0]
+    kernel = kernel_of("flash_decoding/split_kv.py", "attend_to_parts")(batch, heads, groups, keys, dim, parts)
     return kernel, arguments, {"glse": (lse, 10, 0), "Output_partial": (partial, magnitude, 1)}
 
 
@@ -203,7 +205,7 @@ def combine(batch, heads, groups, keys, dim, parts):
     p = (lse.float() / LOG2E).softmax(-1)[..., None]
     arguments = {"glse": lse, "Output_partial": partial, "Output": torch.zeros(batch, heads, dim).half()}
     outputs = {"Output": ((p * partial.float()).sum(2), (p * partial.float().abs()).sum(2), 0)}
-    return decoding.split_kv(batch, heads, groups, keys, dim, parts)[1], arguments, outputs
+    return kernel_of("flash_decoding/split_kv.py", "combine_parts")(batch, heads, dim, parts), arguments, outputs
 
 
 def paged(lengths, heads, groups, page, dim):
@@ -219,7 +221,8 @@ def paged(lengths, heads, groups, page, dim):
     arguments = {
         "Q": q, "K": k, "V": v, "block_table": table, "cache_seqlens": np.array(lengths, np.int32), "Output": torch.zeros_like(q),
     }  # fmt: skip
-    return decoding.paged_gqa(len(lengths), heads, groups, pages, page, dim, most), arguments, {"Output": (expected, magnitude, 1)}
+    kernel = kernel_of("flash_decoding/paged.py", "paged_attention")(len(lengths), heads, groups, pages, page, dim, most)
+    return kernel, arguments, {"Output": (expected, magnitude, 1)}
 
 
 def mla(batch, heads, keys, dim, tail):
@@ -227,7 +230,7 @@ def mla(batch, heads, keys, dim, tail):
     values = kv[:, :, 0].float()
     p = scores_of(torch.cat([q, q_pe], -1), torch.cat([kv, k_pe], -1)[:, :, 0]).softmax(-1)
     arguments = {"Q": q, "Q_pe": q_pe, "KV": kv, "K_pe": k_pe, "Output": torch.zeros_like(q)}
-    return decoding.mla(batch, heads, keys, dim, tail), arguments, {"Output": (p @ values, p @ values.abs(), 1)}
+    return kernel_of("mla/decode.py", "mla_decode")(batch, heads, keys, dim, tail), arguments, {"Output": (p @ values, p @ values.abs(), 1)}
 
 
 # ---- products in a row, states -------------------------------------------------------------------------------------
@@ -237,7 +240,7 @@ def three_products(m, n, k, p):
     a, b, c = randn(m, k, scale=0.3), randn(k, n, scale=0.3), randn(n, p, scale=0.3)
     middle = a.float() @ b.float()
     outputs = {"D": (middle @ c.float(), (a.float().abs() @ b.float().abs()) @ c.float().abs(), 1)}
-    return chunked.three_products(m, n, k, p), {"A": a, "B": b, "C": c, "D": torch.zeros(m, p).half()}, outputs
+    return kernel_of("matmul/chained.py", "chained")(m, n, k, p), {"A": a, "B": b, "C": c, "D": torch.zeros(m, p).half()}, outputs
 
 
 def product_softmax(m, n, k):
@@ -264,7 +267,7 @@ def linear_attention(batch, seq, heads, dim_k, dim_v):
         "Q": q, "K": k, "V": v, "O": torch.zeros(batch, seq, heads, dim_v), "final_state": torch.zeros(batch, heads, dim_k, dim_v),
     }  # fmt: skip
     outputs = {"O": (output(*tensors), output(*sizes), 1), "final_state": (state(*tensors[1:]), state(*sizes[1:]), 0)}
-    return chunked.linear_attention(batch, seq, heads, dim_k, dim_v), arguments, outputs
+    return kernel_of("linear_attention/chunks.py", "linear_attention")(batch, seq, heads, dim_k, dim_v), arguments, outputs
 
 
 def retention(batch, heads, seq, dim_qk, dim_v):
@@ -296,7 +299,7 @@ def chunk_state(batch, seq, chunk, groups, heads, dim, dstate):
 
     arguments = {"B": b, "x": x, "dt": dt, "dA_cumsum": sums, "Output": torch.zeros(batch, chunks, heads, dim, dstate).half()}
     outputs = {"Output": (states(b.float(), x.float()), states(b.float().abs(), x.float().abs()), 1)}
-    return chunked.chunk_state(batch, seq, chunk, groups, heads, dim, dstate), arguments, outputs
+    return kernel_of("mamba/chunk_scan.py", "chunk_state")(batch, seq, chunk, groups, heads, dim, dstate), arguments, outputs
 
 
 def chunk_scan(batch, seq, chunk, groups, heads, dim, dstate):
@@ -319,7 +322,7 @@ def chunk_scan(batch, seq, chunk, groups, heads, dim, dstate):
     }  # fmt: skip
     tensors = [t.float() for t in (cb, x, c, previous, d)]
     outputs = {"Output": (scan(*tensors), scan(*[t.abs() for t in tensors]), 2)}
-    return chunked.chunk_scan(batch, seq, chunk, groups, heads, dim, dstate), arguments, outputs
+    return kernel_of("mamba/chunk_scan.py", "chunk_scan")(batch, seq, chunk, groups, heads, dim, dstate), arguments, outputs
 
 
 class DeltaRule:
@@ -353,13 +356,13 @@ def delta_kkt(*sizes):
     k = d.chunks(d.k).abs()
     magnitude = d.steps((k * d.chunks(d.beta[..., None])) @ k.transpose(-1, -2) * d.decay)
     arguments = {"K": d.k, "Beta": d.beta, "G": d.g, "A": torch.zeros(*sizes[:3], d.chunk)}
-    return chunked.delta_kkt(*sizes[:4]), arguments, {"A": (d.steps(d.a), magnitude, 1)}
+    return kernel_of("linear_attention/gated_delta_rule.py", "delta_kkt")(*sizes[:4]), arguments, {"A": (d.steps(d.a), magnitude, 1)}
 
 
 def delta_inverse(*sizes):
     d = DeltaRule(*sizes)
     arguments = {"A": d.steps(d.a), "Ai": torch.zeros(*sizes[:3], d.chunk).half()}
-    return chunked.delta_inverse(*sizes[:3]), arguments, {"Ai": (d.steps(d.inverse), 1, 0)}
+    return kernel_of("linear_attention/gated_delta_rule.py", "delta_inverse")(*sizes[:3]), arguments, {"Ai": (d.steps(d.inverse), 1, 0)}
 
 
 def delta_wy(*sizes):
@@ -370,7 +373,8 @@ def delta_wy(*sizes):
         "K": d.k, "V": d.v, "Beta": d.beta, "G": d.g, "A": d.steps(d.inverse_half).half(),
         "W": torch.zeros_like(d.w), "U": torch.zeros_like(d.u),
     }  # fmt: skip
-    return chunked.delta_wy(*sizes), arguments, {"W": (expected[0], magnitudes[0], 2), "U": (expected[1], magnitudes[1], 1)}
+    kernel = kernel_of("linear_attention/gated_delta_rule.py", "delta_wy")(*sizes)
+    return kernel, arguments, {"W": (expected[0], magnitudes[0], 2), "U": (expected[1], magnitudes[1], 1)}
 
 
 def _states(d, g, per_channel, initial):
@@ -403,7 +407,7 @@ def delta_states(*sizes, per_channel=False):
     }  # fmt: skip
     # The state and the new values are rounded once a chunk.
     outputs = {name: (x, largest, 2 * d.count) for name, x in (("h", h), ("final_state", final), ("V_new", v_new))}
-    return chunked.delta_states(*sizes, per_channel=per_channel), arguments, outputs
+    return kernel_of("linear_attention/gated_delta_rule.py", "delta_states")(*sizes, per_channel=per_channel), arguments, outputs
 
 
 def delta_output(*sizes):
@@ -416,7 +420,8 @@ def delta_output(*sizes):
 
     tensors = [*(d.chunks(x) for x in (d.q, d.k, d.v)), h.float()]
     arguments = {"Q": d.q, "K": d.k, "V": d.v, "HIDDEN": h, "G": d.g, "O": torch.zeros(batch, seq, heads, dim_v).half()}
-    return chunked.delta_output(*sizes), arguments, {"O": (output(*tensors), output(*[t.abs() for t in tensors]), 1)}
+    kernel = kernel_of("linear_attention/gated_delta_rule.py", "delta_output")(*sizes)
+    return kernel, arguments, {"O": (output(*tensors), output(*[t.abs() for t in tensors]), 1)}
 
 
 # ---- experts, scores -----------------------------------------------------------------------------------------------
@@ -440,7 +445,7 @@ def expert_up(sizes, hidden, width):
     arguments = {"input": x, "W_gate": gate, "W_up": up, **tables, "up_logits": torch.zeros(n, width).half()}
     # silu grows by at most 1.1 times what its argument grows.
     outputs = {"up_logits": (torch.nn.functional.silu(a) * b, 1.1 * size_a * size_b, 0)}
-    return chunked.expert_up(n, hidden, width, len(sizes), len(tables["group_idx_for_bx"])), arguments, outputs
+    return kernel_of("moe/fused.py", "expert_up")(n, hidden, width, len(sizes), len(tables["group_idx_for_bx"])), arguments, outputs
 
 
 def expert_down(sizes, hidden, width):
@@ -452,7 +457,7 @@ def expert_down(sizes, hidden, width):
 
     arguments = {"up_logits": x, "W_down": down, "weights": w, **tables, "output": torch.zeros(n, hidden).half()}
     outputs = {"output": (output(x.float(), down.float()), output(x.float().abs(), down.float().abs()), 0)}
-    return chunked.expert_down(n, hidden, width, len(sizes), len(tables["group_idx_for_bx"])), arguments, outputs
+    return kernel_of("moe/fused.py", "expert_down")(n, hidden, width, len(sizes), len(tables["group_idx_for_bx"])), arguments, outputs
 
 
 def indexer(seq, keys, heads, dim, viewed=False):
