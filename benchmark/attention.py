@@ -23,7 +23,13 @@ MACS = 4096
 VECTOR_PASSES = 1 + 1.14 + 1.69 + 2 + 1 + 1.14
 """Passes over the scores, in single vector instructions: scale, max, subtract a row, exp, convert, sum."""
 CLOCK_GHZ, CORES = 1.85, 24
-ROWS = [(2048, 64, 64, 64, False), (4096, 64, 128, 128, False), (4096, 128, 64, 128, False), (4096, 128, 128, 128, False), (4096, 128, 64, 64, True)]
+ROWS = [
+    (2048, 64, 64, 64, False),
+    (4096, 64, 128, 128, False),
+    (4096, 128, 64, 128, False),
+    (4096, 128, 128, 128, False),
+    (4096, 128, 64, 64, True),
+]
 
 
 def bound_us(heads: int, seq: int, dim: int, m: int, n: int, causal: bool, fixpipe: float) -> tuple[float, str]:
@@ -55,7 +61,9 @@ def main():
     print(f"{args.heads} heads, float16; simulated on Ascend910B1")
     for seq, dim, m, n, causal in ROWS:
         start = time.perf_counter()
-        kernel = tilelang.compile(flash_attention.get_tir(1, args.heads, args.heads, seq, dim, causal, m, n), out_idx=[3], pass_configs=fast)
+        kernel = tilelang.compile(
+            flash_attention.get_tir(1, args.heads, args.heads, seq, dim, causal, m, n), out_idx=[3], pass_configs=fast
+        )
         seconds = time.perf_counter() - start
         tensors = [torch.zeros(1, args.heads, seq, dim).half() for _ in range(3)]
         took = kernel.simulate(*tensors, values=False, checks=False).simulated_us

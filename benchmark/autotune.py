@@ -19,10 +19,7 @@ from tilelang_ascend.autotune.measure import worker_count
 
 def space() -> list[dict]:
     """A small grid in the style of GPU scripts; a third of it does not fit."""
-    return [
-        {"block_M": m, "block_N": n, "block_K": k}
-        for m, n, k in itertools.product((64, 128, 256), (64, 128, 256), (32, 64))
-    ]
+    return [{"block_M": m, "block_N": n, "block_K": k} for m, n, k in itertools.product((64, 128, 256), (64, 128, 256), (32, 64))]
 
 
 def timed(fn):

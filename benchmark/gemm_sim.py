@@ -39,9 +39,7 @@ def main():
     checked = median_seconds(lambda: kernel.simulate(a, b), 1)
     host = median_seconds(lambda: a @ b, args.repeat)
     report = kernel.simulate(a, b, values=False, checks=False)
-    print(
-        f"call with values        {call:7.3f} s  ({call / BUDGET:4.0%} of the budget, {call / host:.1f} x torch)"
-    )
+    print(f"call with values        {call:7.3f} s  ({call / BUDGET:4.0%} of the budget, {call / host:.1f} x torch)")
     print(f"time only               {timing:7.3f} s  ({timing / call:5.2f} x a call)")
     print(f"values, checks, time    {checked:7.3f} s  ({checked / call:5.2f} x a call)")
     print(report.summary())

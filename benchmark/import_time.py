@@ -14,9 +14,7 @@ REPORT = "import time; print(time.process_time())\n"
 
 def cpu_seconds(*arguments: str) -> float:
     """Median CPU time of an interpreter, from its start to the line that prints it."""
-    runs = [
-        subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True) for _ in range(REPEAT)
-    ]
+    runs = [subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True) for _ in range(REPEAT)]
     return statistics.median(float(run.stdout.split()[-1]) for run in runs)
 
 

@@ -134,7 +134,9 @@ def _differ(want: dict, have: dict, close) -> bool:
 
 def main() -> int:
     """Print a table, and the mistakes that only values tell."""
-    parser = argparse.ArgumentParser(prog="python -m testing.mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m testing.mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("first", type=int, help="first seed of the fuzzer")
     parser.add_argument("last", type=int, help="end of the range, not included")
     args = parser.parse_args()

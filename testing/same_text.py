@@ -98,7 +98,9 @@ def compare(before: Path, after: Path, show: int) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m testing.same_text", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m testing.same_text", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("record")
     one.add_argument("folder", type=Path)

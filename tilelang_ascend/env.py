@@ -107,22 +107,12 @@ LOG_LEVEL = Knob(
 AUTO_TUNING_DISABLE_CACHE = Knob(
     "TILELANG_AUTO_TUNING_DISABLE_CACHE", False, _bool, "1: measure every configuration again in every process"
 )
-AUTO_TUNING_CPU_UTILITIES = Knob(
-    "TILELANG_AUTO_TUNING_CPU_UTILITIES", 0.9, float, "share of the available CPUs that tuning uses"
-)
-AUTO_TUNING_CPU_COUNTS = Knob(
-    "TILELANG_AUTO_TUNING_CPU_COUNTS", -1, int, "worker processes of the tuner; -1: as the share says"
-)
-AUTO_TUNING_MAX_CPU_COUNT = Knob(
-    "TILELANG_AUTO_TUNING_MAX_CPU_COUNT", -1, int, "most worker processes of the tuner; -1: no limit"
-)
+AUTO_TUNING_CPU_UTILITIES = Knob("TILELANG_AUTO_TUNING_CPU_UTILITIES", 0.9, float, "share of the available CPUs that tuning uses")
+AUTO_TUNING_CPU_COUNTS = Knob("TILELANG_AUTO_TUNING_CPU_COUNTS", -1, int, "worker processes of the tuner; -1: as the share says")
+AUTO_TUNING_MAX_CPU_COUNT = Knob("TILELANG_AUTO_TUNING_MAX_CPU_COUNT", -1, int, "most worker processes of the tuner; -1: no limit")
 
-INTERPRET = Knob(
-    "TILELANG_INTERPRET", False, _bool, "1: kernel calls run the Python of the kernel on NumPy tiles instead of compiling it"
-)
-INTERPRET_SEED = Knob(
-    "TILELANG_INTERPRET_SEED", 0, int, "interpreted kernels: decides the order of blocks and of T.Parallel iterations"
-)
+INTERPRET = Knob("TILELANG_INTERPRET", False, _bool, "1: kernel calls run the Python of the kernel on NumPy tiles instead of compiling it")
+INTERPRET_SEED = Knob("TILELANG_INTERPRET_SEED", 0, int, "interpreted kernels: decides the order of blocks and of T.Parallel iterations")
 
 KNOBS: tuple[Knob, ...] = (
     CACHE_DIR,

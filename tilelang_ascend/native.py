@@ -36,18 +36,14 @@ def load() -> ctypes.CDLL:
 
     path = library_path()
     if path is None:
-        raise NativeLibraryError(
-            f"{LIBRARY} was not found; install the package again, or build it in the checkout: make build"
-        )
+        raise NativeLibraryError(f"{LIBRARY} was not found; install the package again, or build it in the checkout: make build")
     library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
 
     from .isa.table import table_hash
 
     built = int(tvm_ffi.get_global_func("tilelang_ascend.machine.table_hash")())
     if built != table_hash():
-        raise NativeLibraryError(
-            f"{path} was built from another version of the instruction table; build it again: make build"
-        )
+        raise NativeLibraryError(f"{path} was built from another version of the instruction table; build it again: make build")
     return library
 
 

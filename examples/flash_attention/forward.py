@@ -90,9 +90,7 @@ def main():
     k = torch.randn(args.batch, args.kv_heads, args.seq, args.dim, device="cuda", dtype=torch.float16)
     v = torch.randn(args.batch, args.kv_heads, args.seq, args.dim, device="cuda", dtype=torch.float16)
     out = flash_attention(args.batch, args.heads, args.kv_heads, args.seq, args.dim, args.causal)(q, k, v)
-    expected = torch.nn.functional.scaled_dot_product_attention(
-        q.float(), k.float(), v.float(), is_causal=args.causal, enable_gqa=True
-    )
+    expected = torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=args.causal, enable_gqa=True)
     torch.testing.assert_close(out.float(), expected, rtol=1e-2, atol=1e-2)
     print(f"attention {args.heads} x {args.seq} x {args.dim}: matches torch")
 

@@ -53,25 +53,20 @@ def flash_attention_varlen(batch, heads, dim, total_q, total_kv, max_q, *, group
             offset = kv_current_seqlen - q_current_seqlen
             max_visible_k_idx = offset + (bx + 1) * bM
             loop_range = (
-                T.min(T.ceildiv(max_visible_k_idx, bN), T.ceildiv(kv_current_seqlen, bN))
-                if causal
-                else T.ceildiv(kv_current_seqlen, bN)
+                T.min(T.ceildiv(max_visible_k_idx, bN), T.ceildiv(kv_current_seqlen, bN)) if causal else T.ceildiv(kv_current_seqlen, bN)
             )
             for k in T.Pipelined(loop_range, num_stages=stages):
                 T.copy(K[kv_start_idx + k * bN : kv_start_idx + (k + 1) * bN, kv_head_idx, :], K_shared)
                 if causal:
                     for i, j in T.Parallel(bM, bN):
                         acc_s[i, j] = T.if_then_else(
-                            (bx * bM + i + offset < k * bN + j)
-                            or (bx * bM + i >= q_current_seqlen or k * bN + j >= kv_current_seqlen),
+                            (bx * bM + i + offset < k * bN + j) or (bx * bM + i >= q_current_seqlen or k * bN + j >= kv_current_seqlen),
                             -1e9,
                             0,
                         )
                 else:
                     for i, j in T.Parallel(bM, bN):
-                        acc_s[i, j] = T.if_then_else(
-                            (bx * bM + i >= q_current_seqlen or k * bN + j >= kv_current_seqlen), -1e9, 0
-                        )
+                        acc_s[i, j] = T.if_then_else((bx * bM + i >= q_current_seqlen or k * bN + j >= kv_current_seqlen), -1e9, 0)
                 T.gemm(Q_shared, K_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.copy(scores_max, scores_max_prev)
                 T.fill(scores_max, -T.infinity(F32))

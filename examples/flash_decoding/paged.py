@@ -95,9 +95,7 @@ def main():
     out = paged_attention(batch, args.heads, args.kv_heads, pages, page, dim, most)(q, k, v, table, lengths)
     for i, n in enumerate(args.lengths):
         keys, values = (x[table[i].long()].flatten(0, 1)[:n].transpose(0, 1).float() for x in (k, v))
-        expected = torch.nn.functional.scaled_dot_product_attention(
-            q[i].float()[None, :, None], keys[None], values[None], enable_gqa=True
-        )
+        expected = torch.nn.functional.scaled_dot_product_attention(q[i].float()[None, :, None], keys[None], values[None], enable_gqa=True)
         torch.testing.assert_close(out[i].float(), expected[0, :, 0], rtol=1e-2, atol=1e-2)
     print(f"sequences of {args.lengths} keys in pages of {page}: matches torch")
 

@@ -58,9 +58,7 @@ def attend_to_parts(batch, heads, groups, seq_kv, dim, num_split, *, dtype="floa
                 T.clear(acc_s)
                 T.gemm(Q_shared, K_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 for i, j in T.Parallel(bH, bN):
-                    acc_s[i, j] = T.if_then_else(
-                        (mask_local[j] != 0) & (j < seq_kv // num_split - k * bN), acc_s[i, j], -T.infinity(F32)
-                    )
+                    acc_s[i, j] = T.if_then_else((mask_local[j] != 0) & (j < seq_kv // num_split - k * bN), acc_s[i, j], -T.infinity(F32))
                 T.copy(scores_max, scores_max_prev)
                 T.fill(scores_max, -T.infinity(F32))
                 T.reduce_max(acc_s, scores_max, dim=1, clear=False)
@@ -147,8 +145,11 @@ def main():
     lse, partial = attend_to_parts(batch, heads, kv_heads, seq, dim, splits)(q, k, v, mask)
     out = combine_parts(batch, heads, dim, splits)(lse, partial)
     expected = torch.nn.functional.scaled_dot_product_attention(
-        q.float()[:, :, None], k.float().transpose(1, 2), v.float().transpose(1, 2),
-        attn_mask=mask.bool().transpose(1, 2).repeat_interleave(heads // kv_heads, 1)[:, :, None], enable_gqa=True,
+        q.float()[:, :, None],
+        k.float().transpose(1, 2),
+        v.float().transpose(1, 2),
+        attn_mask=mask.bool().transpose(1, 2).repeat_interleave(heads // kv_heads, 1)[:, :, None],
+        enable_gqa=True,
     )[:, :, 0]
     torch.testing.assert_close(out.float(), expected, rtol=1e-2, atol=1e-2)
     print(f"{batch} tokens, {seq} keys in {splits} parts: matches torch")

@@ -77,9 +77,7 @@ def chunk_state(batch, seq, chunk, groups, heads, dim, dstate, *, dtype="float16
             T.copy(acc_o, acc_o_shared)
             T.copy(
                 acc_o_shared,
-                Output[
-                    batch_idx, chunk_idx, bz, m_idx * bM : (m_idx + 1) * bM, n_idx * bN : (n_idx + 1) * bN
-                ],
+                Output[batch_idx, chunk_idx, bz, m_idx * bM : (m_idx + 1) * bM, n_idx * bN : (n_idx + 1) * bN],
             )
 
     return main

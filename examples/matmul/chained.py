@@ -13,9 +13,7 @@ F32 = "float32"
 def chained(m, n, k, p, *, dtype="float16", bM=32, bN=32, bK=32, stages=2):
 
     @T.prim_func
-    def main(
-        A: T.Tensor((m, k), dtype), B: T.Tensor((k, n), dtype), C: T.Tensor((n, p), dtype), D: T.Tensor((m, p), dtype)
-    ):
+    def main(A: T.Tensor((m, k), dtype), B: T.Tensor((k, n), dtype), C: T.Tensor((n, p), dtype), D: T.Tensor((m, p), dtype)):
         with T.Kernel(T.ceildiv(m, bM), threads=128) as bx:
             A_shared = T.alloc_shared((bM, bK), dtype)
             B_shared = T.alloc_shared((bK, bN), dtype)

@@ -36,9 +36,7 @@ def expert_up(tokens, d_hidden, d_expert, experts, blocks, *, dtype="float16", b
             cur_group_idx = group_idx_for_bx[bx]
             cur_group_size = group_sizes[cur_group_idx]
             m_start = m_start_padded - group_padded_offsets[cur_group_idx] + group_offsets[cur_group_idx]
-            actual_rows = T.max(
-                0, T.min(bM, cur_group_size - (m_start_padded - group_padded_offsets[cur_group_idx]))
-            )
+            actual_rows = T.max(0, T.min(bM, cur_group_size - (m_start_padded - group_padded_offsets[cur_group_idx])))
             T.clear(gate_logits_local)
             T.clear(up_logits_local)
             for k in T.Pipelined(T.ceildiv(d_hidden, bK), num_stages=stages):
@@ -52,9 +50,7 @@ def expert_up(tokens, d_hidden, d_expert, experts, blocks, *, dtype="float16", b
                 T.copy(W_up[cur_group_idx, by * bN : (by + 1) * bN, k * bK : (k + 1) * bK], W_up_shared)
                 T.gemm(input_shared, W_up_shared, up_logits_local, transpose_B=True)
             for i, j in T.Parallel(bM, bN):
-                gate_logits_local[i, j] = gate_logits_local[i, j] * (
-                    1.0 / (1.0 + T.exp2(-gate_logits_local[i, j] * LOG2E))
-                )
+                gate_logits_local[i, j] = gate_logits_local[i, j] * (1.0 / (1.0 + T.exp2(-gate_logits_local[i, j] * LOG2E)))
                 up_logits_local[i, j] = up_logits_local[i, j] * gate_logits_local[i, j]
             for i, j in T.Parallel(bM, bN):
                 if i < actual_rows:
@@ -85,9 +81,7 @@ def expert_down(tokens, d_hidden, d_expert, experts, blocks, *, dtype="float16",
             cur_group_idx = group_idx_for_bx[bx]
             cur_group_size = group_sizes[cur_group_idx]
             m_start = m_start_padded - group_padded_offsets[cur_group_idx] + group_offsets[cur_group_idx]
-            actual_rows = T.max(
-                0, T.min(bM, cur_group_size - (m_start_padded - group_padded_offsets[cur_group_idx]))
-            )
+            actual_rows = T.max(0, T.min(bM, cur_group_size - (m_start_padded - group_padded_offsets[cur_group_idx])))
             T.clear(output_local)
             for k in T.Pipelined(T.ceildiv(d_expert, bK), num_stages=stages):
                 T.copy(up_logits[m_start : m_start + bM, k * bK : (k + 1) * bK], up_logits_shared, coalesced_width=8)

@@ -71,9 +71,7 @@ def native_sparse(batch, heads, kv_heads, seq, dim, selected, *, dtype="float16"
                     for a, c in T.Parallel(G, BS):
                         acc_s[a, c] = T.if_then_else(i_t >= (i_s + c), 0, -T.infinity(F32))
                     T.gemm(Q_shared, K_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
-                    softmax_step(
-                        acc_s, acc_s_cast, scores_max, scores_max_prev, scores_scale, scores_sum, logsum, G, BS, scale
-                    )
+                    softmax_step(acc_s, acc_s_cast, scores_max, scores_max_prev, scores_scale, scores_sum, logsum, G, BS, scale)
                     rescale(acc_o, scores_scale, G, dim)
                     T.copy(V[i_b, i_s : i_s + BS, i_h, i_v * dim : (i_v + 1) * dim], V_shared)
                     T.gemm(acc_s_cast, V_shared, acc_o, policy=T.GemmWarpPolicy.FullRow)

@@ -69,7 +69,9 @@ def expected(func, reference, inputs: dict) -> dict:
     return {n: m for n, m in made.items() if inputs[n].ndim}
 
 
-def check(func, reference, inputs: dict[str, np.ndarray], chip: str = "a2", text: bool = False, oracle=None, hooks=(), packed: dict | None = None) -> Failure | None:
+def check(
+    func, reference, inputs: dict[str, np.ndarray], chip: str = "a2", text: bool = False, oracle=None, hooks=(), packed: dict | None = None
+) -> Failure | None:
     """Compile `func`, run it strictly (with `text` the emitted program too), and compare with `reference`.
 
     Args:

@@ -129,7 +129,12 @@ class Generator(Nests, Accumulators, Orders, Storage):
         shape[-1] *= stretch
         letter = "Z" if fresh else {"in": "X", "out": "Y"}.get(role, "I")
         for p in self.params.values():
-            if not fresh and p.name[0] == letter and (p.shape, p.dtype, p.role, p.limit) == (tuple(shape), dtype, role, limit) and self.chance(0.5):
+            if (
+                not fresh
+                and p.name[0] == letter
+                and (p.shape, p.dtype, p.role, p.limit) == (tuple(shape), dtype, role, limit)
+                and self.chance(0.5)
+            ):
                 return p
         extents = [*map(str, lead), *(self.spelled[d] for d in dims)]
         if stretch > 1:

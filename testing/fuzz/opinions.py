@@ -25,5 +25,8 @@ def interpreted(func, kernel, arrays: dict, scalars: dict, results: dict) -> Fai
         bad = ~((a == b) | ((a != a) & (b != b)))
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
-            return Failure("interpreter value", f"{name}{list(where)} is {b[where]} on the machine, {a[where]} in the interpreter ({bad.sum()} elements differ)")
+            return Failure(
+                "interpreter value",
+                f"{name}{list(where)} is {b[where]} on the machine, {a[where]} in the interpreter ({bad.sum()} elements differ)",
+            )
     return None

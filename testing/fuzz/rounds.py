@@ -164,7 +164,9 @@ def check(seed: int) -> str | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m testing.fuzz.rounds", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m testing.fuzz.rounds", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
     parser.add_argument("--source", action="store_true", help="print the programs only")

@@ -354,9 +354,7 @@ def mix_matmul_exp(m: int = 32, n: int = 32, k: int = 32) -> Sample:
         flag("set", "V_MTE2", 0),
         flag("set", "V_MTE3", 0),
         flag("wait", "V_MTE3", 0),
-        intrin(
-            "copy_ub_to_gm", at(D, q * (m * n) + sub * (half * n)), at(e, 0, 0), half, n * 4, 0, 0, span=vector.at(11)
-        ),
+        intrin("copy_ub_to_gm", at(D, q * (m * n) + sub * (half * n)), at(e, 0, 0), half, n * 4, 0, 0, span=vector.at(11)),
         flag("set", "MTE3_V", 0),
     ]
     edge = [("V_MTE2", 0), ("MTE3_V", 0)]
@@ -423,11 +421,7 @@ def scalars(values: Sequence[int] = (-7, -1, 0, 5, 9), scale: float = 0.1, shift
             [store(Z, i * 4 + j, e) for j, e in enumerate(floats)],
         ),
     )
-    clean = [
-        intrin("data_cache_clean", at(g, j * 16))
-        for g, size in ((Y, 16 * n), (Z, 4 * n))
-        for j in range(-(-size // 16))
-    ]
+    clean = [intrin("data_cache_clean", at(g, j * 16)) for g, size in ((Y, 16 * n), (Z, 4 * n)) for j in range(-(-size // 16))]
     func = b.function("scalars", "aiv", "aiv_only", [shift_var, scale_var, wide, X, Y, Z], seq(body, clean))
     wide_value, s32 = -5 * (1 << 31), np.float32(scale)
     y, z = [], []
@@ -503,9 +497,7 @@ def collatz(start: int = 27) -> Sample:
     while v > 1:
         v, count = (v // 2 if v % 2 == 0 else 3 * v + 1), count + 1
     tail = [100 if (0b10101111 >> lane) & 1 else -1 for lane in range(8)]
-    return Sample(
-        "collatz", module(func), 1, [start], [np.zeros(16, np.int32)], {0: np.array([count] * 8 + tail, np.int32)}
-    )
+    return Sample("collatz", module(func), 1, [start], [np.zeros(16, np.int32)], {0: np.array([count] * 8 + tail, np.int32)})
 
 
 # ---- 6. conversions, compare and select ----------------------------------------------------------------------------
@@ -516,15 +508,12 @@ def convert(n: int = 256) -> Sample:
     b = Builder("convert.py")
     X, Y = gm("X", "float16", n), gm("Y", "bfloat16", n)
     x16, x, s = (
-        b.alloc(*a)
-        for a in (("x_half", "float16", "ub", n, 0), ("x", "float32", "ub", n, 2 * n), ("s", "float32", "ub", n, 6 * n))
+        b.alloc(*a) for a in (("x_half", "float16", "ub", n, 0), ("x", "float32", "ub", n, 2 * n), ("s", "float32", "ub", n, 6 * n))
     )
     mask, y = b.alloc("mask", "uint8", "ub", n // 8, 10 * n), b.alloc("y", "bfloat16", "ub", n, 10 * n + n // 8)
     barrier = intrin("pipe_barrier", pipe="V")
     body = seq(
-        intrin(
-            "copy_gm_to_ub", at(x16, 0, 0), at(X, 0), 1, n * 2, 0, 0, 0, 0, 0, tirx.const(0, "float16"), span=b.at(3)
-        ),
+        intrin("copy_gm_to_ub", at(x16, 0, 0), at(X, 0), 1, n * 2, 0, 0, 0, 0, 0, tirx.const(0, "float16"), span=b.at(3)),
         flag("set", "MTE2_V", 0),
         flag("wait", "MTE2_V", 0),
         intrin("cast", at(x, 0, 0), at(x16, 0, 0), n, round="none", span=b.at(4)),

@@ -50,9 +50,7 @@ def _prices(table: dict, quantities: dict[str, Quantity]) -> dict[str, Price]:
             quantities[f"{name}_{key}"] = _quantity(entry)
             values[key] = quantities[f"{name}_{key}"].value
         fixed = {k: values.pop(k) for k in ("interval_cycles", "latency_cycles", "burst_cycles") if k in values}
-        prices[name] = Price(
-            cost_class=name, rates=MappingProxyType({_rate_key(k): v for k, v in values.items()}), **fixed
-        )
+        prices[name] = Price(cost_class=name, rates=MappingProxyType({_rate_key(k): v for k, v in values.items()}), **fixed)
     return prices
 
 
@@ -66,9 +64,7 @@ def _rate_key(key: str) -> str:
 
 
 def _memory(space: Space, quantities: dict[str, Quantity]) -> MemorySpec:
-    value = {
-        part: quantities[f"{space.name.lower()}_{part}_bytes"].value for part in ("capacity", "reserved", "alignment")
-    }
+    value = {part: quantities[f"{space.name.lower()}_{part}_bytes"].value for part in ("capacity", "reserved", "alignment")}
     return MemorySpec(space, value["capacity"], value["reserved"], value["alignment"])
 
 

@@ -103,9 +103,7 @@ class ChipSpec:
         assert self.l0a_layout in ("zZ", "nZ"), self.l0a_layout
         assert set(self.memories) == set(ON_CHIP), "a memory is missing"
         assert self.num_aiv == 2 * self.num_aic, f"{self.name}: {self.num_aic} AIC need {2 * self.num_aic} AIV"
-        assert self.usable_event_ids <= self.num_event_ids, (
-            f"{self.usable_event_ids} usable event ids of {self.num_event_ids}"
-        )
+        assert self.usable_event_ids <= self.num_event_ids, f"{self.usable_event_ids} usable event ids of {self.num_event_ids}"
         total = self.ub_banks.groups * self.ub_banks.banks_per_group * self.ub_banks.bank_bytes
         assert total == self.memories[Space.UB].capacity_bytes, f"{self.name}: UB banks hold {total} bytes"
 

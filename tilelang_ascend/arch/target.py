@@ -40,9 +40,7 @@ def get_chip(name: str | ChipSpec = DEFAULT_CHIP) -> ChipSpec:
         return chips()[names[key]]
     close = difflib.get_close_matches(key, names, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(dict.fromkeys(names[c] for c in close))}?" if close else None
-    raise TargetError(
-        f"unknown chip {str(name)!r}", notes=[f"known chips: {', '.join([*chips(), *FAMILIES])}"], hint=hint
-    )
+    raise TargetError(f"unknown chip {str(name)!r}", notes=[f"known chips: {', '.join([*chips(), *FAMILIES])}"], hint=hint)
 
 
 def parse_target(target: Any = None) -> ChipSpec:
@@ -64,9 +62,7 @@ def parse_target(target: Any = None) -> ChipSpec:
         raise TargetError(f"a target is a string, a dict or a chip, not {type(target).__name__}")
     words = shlex.split(target)
     if not words:
-        raise TargetError(
-            "the target is an empty string", hint=f"write one of {', '.join(KINDS)} or a chip such as {DEFAULT_CHIP}"
-        )
+        raise TargetError("the target is an empty string", hint=f"write one of {', '.join(KINDS)} or a chip such as {DEFAULT_CHIP}")
     if words[0].lower() not in KINDS and len(words) == 1:
         return get_chip(words[0])
     options: dict[str, str] = {"kind": words[0]}
@@ -84,12 +80,8 @@ def parse_target(target: Any = None) -> ChipSpec:
 def _from_options(options: dict) -> ChipSpec:
     kind = str(options.pop("kind", "ascend"))
     if kind.lower() not in KINDS:
-        raise TargetError(
-            f"unknown target kind {kind!r}", hint=f"write one of {', '.join(KINDS)}, or a chip such as {DEFAULT_CHIP}"
-        )
+        raise TargetError(f"unknown target kind {kind!r}", hint=f"write one of {', '.join(KINDS)}, or a chip such as {DEFAULT_CHIP}")
     named = [options.pop(key) for key in _CHIP_KEYS if key in options]
     if options:
-        raise TargetError(
-            f"unknown target option {next(iter(options))!r}", hint="the options of a target are: kind, chip"
-        )
+        raise TargetError(f"unknown target option {next(iter(options))!r}", hint="the options of a target are: kind, chip")
     return get_chip(named[0] if named else DEFAULT_CHIP)

@@ -25,9 +25,7 @@ class AutoTuneImpl:
     object, and every measurement on disk. A call that passes a tunable itself is a plain call of the compiled function.
     """
 
-    def __init__(
-        self, jit_impl: JITImpl, configs: Any, profile: ProfileArgs, do_not_specialize: Iterable[str | int] = ()
-    ):
+    def __init__(self, jit_impl: JITImpl, configs: Any, profile: ProfileArgs, do_not_specialize: Iterable[str | int] = ()):
         functools.update_wrapper(self, jit_impl.func)
         self.jit_impl = jit_impl
         self.func = jit_impl.func
@@ -197,8 +195,7 @@ def autotune(
     def decorate(implementation: Any) -> AutoTuneImpl:
         if not isinstance(implementation, JITImpl):
             raise InvalidKernel(
-                "@tilelang.autotune decorates a function that @tilelang.jit has decorated, "
-                f"not {type(implementation).__name__}",
+                f"@tilelang.autotune decorates a function that @tilelang.jit has decorated, not {type(implementation).__name__}",
                 hint="write @tilelang.autotune(...) in the line above @tilelang.jit(...)",
             )
         return AutoTuneImpl(implementation, configs, profile, do_not_specialize or ())

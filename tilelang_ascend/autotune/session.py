@@ -50,9 +50,7 @@ def tune(
         "" if fresh else " (measured earlier)",
     )  # fmt: skip
     kernel.config, kernel.latency, kernel.ref_latency = best.config, best.outcome.latency, verifier.ref_latency
-    return AutotuneResult(
-        kernel.latency, kernel.config, kernel.ref_latency, kernel.get_kernel_source(), best.program.func, kernel
-    )
+    return AutotuneResult(kernel.latency, kernel.config, kernel.ref_latency, kernel.get_kernel_source(), best.program.func, kernel)
 
 
 def _trace(subject: Subject, signature: inspect.Signature, supply: InputSupply, index: int, config: dict) -> Candidate:

@@ -77,9 +77,7 @@ class AutoTuner:
         )
         return self
 
-    def run(
-        self, warmup: float | None = None, rep: float | None = None, timeout: float | None = None, **_ignored: Any
-    ) -> AutotuneResult:
+    def run(self, warmup: float | None = None, rep: float | None = None, timeout: float | None = None, **_ignored: Any) -> AutotuneResult:
         """Tune, and return the best configuration with its kernel.
 
         Args:

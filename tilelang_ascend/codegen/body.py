@@ -230,11 +230,7 @@ class Body:
         """A float argument of an operand of `dtype`; constants are rounded here, so that no second rounding follows."""
         constant = getattr(value, "value", None)
         if isinstance(constant, (int, float)):
-            return (
-                TypedText(float_literal(float(constant), dtype), CTYPES[dtype])
-                if is_float(dtype)
-                else int_text(int(constant), dtype)
-            )
+            return TypedText(float_literal(float(constant), dtype), CTYPES[dtype]) if is_float(dtype) else int_text(int(constant), dtype)
         return TypedText(self.scalar(value), _scalar_type(dtype_of(value)))
 
     def operand(self, operand) -> str:

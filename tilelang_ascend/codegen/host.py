@@ -60,9 +60,7 @@ def _write_call(out: Writer, signature: Signature) -> None:
 
 def _write_launch(out: Writer, signature: Signature) -> None:
     args = [name for _, name in signature.scalars]
-    args += [f"static_cast<uint8_t*>({name})" for _, name in signature.buffers] + [
-        name for _, name in signature.workspaces
-    ]
+    args += [f"static_cast<uint8_t*>({name})" for _, name in signature.buffers] + [name for _, name in signature.workspaces]
     cpu = ", ".join([signature.kernel, "block_dim", *args, *(["0"] if signature.mix else [])])
     npu = ", ".join([*args, *(["ffts_addr"] if signature.mix else [])])
     out.directive("#ifdef ASCENDC_CPU_DEBUG")

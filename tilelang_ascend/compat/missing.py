@@ -103,9 +103,7 @@ def _union(self: Missing, other: Any) -> Missing:
 Missing.__or__ = Missing.__ror__ = _union
 
 
-def stand_in(
-    error: ModuleNotFoundError, name: str, importer: dict | None, fromlist: Any, frame: types.FrameType
-) -> Any:
+def stand_in(error: ModuleNotFoundError, name: str, importer: dict | None, fromlist: Any, frame: types.FrameType) -> Any:
     """What ``import name`` gives after it failed with `error`; None when the error has to reach the script."""
     absent = error.name or ""
     if name != absent and not name.startswith(absent + "."):

@@ -53,10 +53,7 @@ def guards_import(frame: types.FrameType | None) -> bool:
     statement that runs in `frame` or in one of its callers, or one that catches everything in `frame` itself."""
     catching = _IMPORT_ERRORS | _ANY_ERROR
     while frame is not None:
-        if any(
-            first <= frame.f_lineno <= last and names & catching
-            for first, last, names in _tries(frame.f_code.co_filename)
-        ):
+        if any(first <= frame.f_lineno <= last and names & catching for first, last, names in _tries(frame.f_code.co_filename)):
             return True
         catching = _IMPORT_ERRORS
         frame = frame.f_back

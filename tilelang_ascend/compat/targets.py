@@ -8,9 +8,7 @@ from typing import Any, Iterator
 from .. import env
 from ..log import get_logger
 
-FOREIGN_KINDS = frozenset(
-    {"auto", "c", "cpu", "cuda", "cutedsl", "hip", "llvm", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu"}
-)
+FOREIGN_KINDS = frozenset({"auto", "c", "cpu", "cuda", "cutedsl", "hip", "llvm", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu"})
 """Kinds of target a GPU TileLang script may name."""
 
 _told: set[str] = set()

@@ -153,7 +153,9 @@ def _section(title: str, module: str, names: list[str]) -> list[str]:
         out += ["Works: " + ", ".join(works), ""]
     if by_state:
         out += ["| names | | |", "|---|---|---|"]
-        out += [f"| {', '.join(found)} | {kind} | {why} |" for (kind, why), found in sorted(by_state.items(), key=lambda x: (x[0][0], x[1]))]
+        out += [
+            f"| {', '.join(found)} | {kind} | {why} |" for (kind, why), found in sorted(by_state.items(), key=lambda x: (x[0][0], x[1]))
+        ]
         out.append("")
     return out
 

@@ -158,9 +158,7 @@ class Builder:
         self.emit(Bind(var, value, span=self.span()))
         return var
 
-    def alloc(
-        self, shape, dtype: str, scope: str, name: str, annotations: dict | None = None, region: Region | None = None
-    ):
+    def alloc(self, shape, dtype: str, scope: str, name: str, annotations: dict | None = None, region: Region | None = None):
         """Allocate a buffer in the current region (or an enclosing one)."""
         from .annotations import known_to_kernels
 

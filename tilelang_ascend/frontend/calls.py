@@ -62,19 +62,13 @@ def _traced(function, source=None):
 
 
 _foreign_roots = tuple(
-    {
-        os.path.abspath(p) + os.sep
-        for k in ("stdlib", "platstdlib", "purelib", "platlib")
-        if (p := sysconfig.get_paths().get(k))
-    }
+    {os.path.abspath(p) + os.sep for k in ("stdlib", "platstdlib", "purelib", "platlib") if (p := sysconfig.get_paths().get(k))}
 )
 _without_source: set[str] = set()
 
 
 def _is_foreign(code: types.CodeType) -> bool:
-    return (
-        code.co_filename.startswith(_foreign_roots) or not is_user_code(code) or code.co_filename.startswith("<frozen")
-    )
+    return code.co_filename.startswith(_foreign_roots) or not is_user_code(code) or code.co_filename.startswith("<frozen")
 
 
 def fn(function):
@@ -175,9 +169,7 @@ REPLACEMENTS.update(
         builtins.bool: on_ir(bool, operators.as_bool),
         builtins.int: on_ir(int, lambda x: cast(x, "int32")),
         builtins.float: on_ir(float, lambda x: cast(x, "float32")),
-        builtins.sum: lambda values, start=0: functools.reduce(
-            lambda a, b: binop("Add", a, b), iterable(values), start
-        ),
+        builtins.sum: lambda values, start=0: functools.reduce(lambda a, b: binop("Add", a, b), iterable(values), start),
         builtins.all: lambda values: boolop("And", True, *[(lambda v=v: v) for v in iterable(values)]),
         builtins.any: lambda values: boolop("Or", False, *[(lambda v=v: v) for v in iterable(values)]),
     }

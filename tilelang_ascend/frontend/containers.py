@@ -52,7 +52,9 @@ def outside(builder: Builder, home: Region | None, what: str, hint: str) -> None
         if loop.unroll_key is not None and loop.region in crossed and loop.unroll_key not in builder.facts:
             builder.facts[loop.unroll_key] = True
             raise Restart
-    raise UnsupportedConstruct(f"{what} inside run-time control flow", notes=[("the enclosing block starts here", crossed[-1].where)], hint=hint)
+    raise UnsupportedConstruct(
+        f"{what} inside run-time control flow", notes=[("the enclosing block starts here", crossed[-1].where)], hint=hint
+    )
 
 
 def called(function) -> None:

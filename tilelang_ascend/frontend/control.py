@@ -59,10 +59,7 @@ class _Statement:
 
     def merge(self, finals: tuple) -> tuple:
         """Values after the statement: `finals` holds one tuple of values per path that was traced."""
-        return tuple(
-            self._merged(name, before, [f[k] for f in finals])
-            for k, (name, before) in enumerate(zip(self.names, self.entry))
-        )
+        return tuple(self._merged(name, before, [f[k] for f in finals]) for k, (name, before) in enumerate(zip(self.names, self.entry)))
 
     def _merged(self, name: str, before, after: list):
         if isinstance(before, ScalarVar):
@@ -91,9 +88,7 @@ class If(_Statement):
         super().__init__(names, flags)
         test = operators.plain(test)
         if is_buffer(test) or is_region(test):
-            raise UnsupportedConstruct(
-                f"the condition '{test}' is a tile", hint="test one element, or reduce it first: T.reduce_any"
-            )
+            raise UnsupportedConstruct(f"the condition '{test}' is a tile", hint="test one element, or reduce it first: T.reduce_any")
         if is_expr(test):
             test = operators.as_bool(test)
             known = constant(test)
@@ -182,9 +177,7 @@ class ForLoop(_Loop):
             # A loop that never runs is not traced at all.
             return () if any(isinstance(e, int) and e <= 0 for e in iterable.extents) else iterable
         if is_expr(iterable) or is_buffer(iterable) or is_region(iterable):
-            raise UnsupportedConstruct(
-                f"'{iterable}' cannot be iterated over", hint="write `for i in T.serial(n)` or `for i in range(n)`"
-            )
+            raise UnsupportedConstruct(f"'{iterable}' cannot be iterated over", hint="write `for i in T.serial(n)` or `for i in range(n)`")
         return iterable
 
     def enter(self, values):
@@ -205,9 +198,7 @@ class ForLoop(_Loop):
                 self.rounds += 1
             return
         names = [*self.targets, *(f"{self.targets[-1] if self.targets else 'i'}" for _ in self.spec.extents)]
-        self.vars = tuple(
-            index_var(self.builder.unique("i" if n == "_" else n)) for n in names[: len(self.spec.extents)]
-        )
+        self.vars = tuple(index_var(self.builder.unique("i" if n == "_" else n)) for n in names[: len(self.spec.extents)])
         yield self.spec.make_values(*self.vars) if self.spec.make_values else _one_or_all(self.vars)
 
     def exit(self, values):
@@ -286,9 +277,7 @@ class WhileLoop(_Loop):
             return self.promote(self.before if self.binds else values)
         self.rounds += 1
         if self.rounds > _MAX_UNROLLED:
-            raise InvalidKernel(
-                f"this loop was unrolled {_MAX_UNROLLED} times at compile time without ending", at=self.where
-            )
+            raise InvalidKernel(f"this loop was unrolled {_MAX_UNROLLED} times at compile time without ending", at=self.where)
         return values
 
     def _forget_condition(self) -> None:
@@ -343,9 +332,7 @@ def serial_range(start, stop, step, unrollable: bool = False, annotations: dict 
     start, stop = operators.as_integer(start, "the start of a loop"), operators.as_integer(stop, "the end of a loop")
     step = operators.as_integer(step, "the step of a loop")
     if const_int(step) is None:
-        raise UnsupportedConstruct(
-            "a loop step known only when the kernel runs", hint="use `while`, or multiply the loop variable"
-        )
+        raise UnsupportedConstruct("a loop step known only when the kernel runs", hint="use `while`, or multiply the loop variable")
     step = const_int(step)
     if step == 0:
         raise UnsupportedConstruct("a loop with step 0")
@@ -355,11 +342,7 @@ def serial_range(start, stop, step, unrollable: bool = False, annotations: dict 
         extent: Any = len(python)
     else:
         span = operators.binop("Sub", stop, start) if step > 0 else operators.binop("Sub", start, stop)
-        extent = (
-            span
-            if abs(step) == 1
-            else operators.binop("FloorDiv", operators.binop("Add", span, abs(step) - 1), abs(step))
-        )
+        extent = span if abs(step) == 1 else operators.binop("FloorDiv", operators.binop("Add", span, abs(step) - 1), abs(step))
         extent = operators.plain(extent)
     simple = isinstance(start, int) and start == 0 and step == 1
 

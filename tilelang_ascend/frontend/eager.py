@@ -146,10 +146,7 @@ class EagerTemplate:
             n.target.id
             for s in node.body
             for n in _own_nodes(s)
-            if isinstance(n, ast.AnnAssign)
-            and n.value is None
-            and isinstance(n.target, ast.Name)
-            and _last_name(n.annotation) in _TENSORS
+            if isinstance(n, ast.AnnAssign) and n.value is None and isinstance(n.target, ast.Name) and _last_name(n.annotation) in _TENSORS
         }
         self.types = tracing.signature_types(fn, {})
         self.pointers = {n for n, t in self.types.items() if isinstance(t, PointerSpec)}
@@ -204,9 +201,7 @@ class EagerTemplate:
                 raise ArgumentTypeError(f"'{self.fn.__name__}' is missing argument '{name}'")
         for name, value in bound.arguments.items():
             if name in self.tensor_names and value is not None and not hasattr(value, "shape"):
-                raise ArgumentTypeError(
-                    f"argument '{name}' of '{self.fn.__name__}' must be a tensor, got {type(value).__name__}"
-                )
+                raise ArgumentTypeError(f"argument '{name}' of '{self.fn.__name__}' must be a tensor, got {type(value).__name__}")
         return dict(bound.arguments), constants
 
     def _read_sizes(self, probe: EagerTrace, values: dict, given: dict) -> dict[str, int]:
@@ -218,9 +213,7 @@ class EagerTemplate:
             if tensor is None:
                 continue
             if len(tensor.shape) != len(spec.shape):
-                raise ArgumentValueError(
-                    f"argument '{name}' has {len(tensor.shape)} dimensions, the kernel declares {len(spec.shape)}"
-                )
+                raise ArgumentValueError(f"argument '{name}' has {len(tensor.shape)} dimensions, the kernel declares {len(spec.shape)}")
             for place, dim in _places(name, spec):
                 symbol = next((n for n, v in symbols if dim is v), None)
                 if symbol is None:
@@ -229,8 +222,7 @@ class EagerTemplate:
                 if found.setdefault(symbol, size) != size:
                     what = "stride" if place.is_stride else "dimension"
                     raise ArgumentValueError(
-                        f"{what} {place.axis} of '{name}' is {size}, "
-                        f"but {symbol} is {found[symbol]} elsewhere in this call"
+                        f"{what} {place.axis} of '{name}' is {size}, but {symbol} is {found[symbol]} elsewhere in this call"
                     )
         return found
 
@@ -268,9 +260,7 @@ class EagerTemplate:
         if missing and missing[0] in self.pointers:
             raise tracing.nothing_made(missing[0], self.fn)
         if missing:
-            raise InvalidKernel(
-                f"tensor argument '{missing[0]}' is never declared", hint=f"add `{missing[0]}: T.Tensor[[M, N], dtype]`"
-            )
+            raise InvalidKernel(f"tensor argument '{missing[0]}' is never declared", hint=f"add `{missing[0]}: T.Tensor[[M, N], dtype]`")
         params = [both[n] for n in self.signature.parameters if n in both]
         return tracing.finish(builder, self.fn, params, result)
 

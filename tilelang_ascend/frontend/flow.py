@@ -64,11 +64,7 @@ def with_(context, names: tuple, kind: str):
 def depth():
     """Where the builder is, for `unwind`."""
     builder = Builder.active()
-    return (
-        None
-        if builder is None
-        else (builder.region, len(builder.loops), len(builder.pending), len(builder.function_regions))
-    )
+    return None if builder is None else (builder.region, len(builder.loops), len(builder.pending), len(builder.function_regions))
 
 
 def unwind(mark) -> None:
@@ -96,9 +92,7 @@ def match_subject(value):
     if is_expr(value):
         known = constant(value)
         if known is None:
-            raise UnsupportedConstruct(
-                "`match` on a value known only when the kernel runs", hint="write if / elif / else"
-            )
+            raise UnsupportedConstruct("`match` on a value known only when the kernel runs", hint="write if / elif / else")
         return known
     return value
 

@@ -57,9 +57,7 @@ def _one_index(i, dim):
     if dtype_of(expr) == "bool":
         return cast(expr, "int32")
     if not dtype_of(expr).startswith(("int", "uint")):
-        raise InvalidArgument(
-            f"an index is {dtype_of(expr)}, integers are needed", hint="convert it: T.cast(i, 'int32')"
-        )
+        raise InvalidArgument(f"an index is {dtype_of(expr)}, integers are needed", hint="convert it: T.cast(i, 'int32')")
     return expr
 
 
@@ -120,9 +118,7 @@ def _python_item(obj, index):
     if is_expr(index) and isinstance(obj, (list, tuple, str, range)):
         _unroll_or_fail(obj, index)
     if is_expr(obj) or is_region(obj):
-        raise UnsupportedConstruct(
-            f"'{obj}' is already one value and cannot be indexed again", hint="write all indices at once: A[i, j]"
-        )
+        raise UnsupportedConstruct(f"'{obj}' is already one value and cannot be indexed again", hint="write all indices at once: A[i, j]")
     item = obj[index]
     return item.load() if isinstance(item, ScalarVar) else item
 
@@ -148,9 +144,7 @@ def setitem(value, obj, index) -> None:
     elif is_buffer(obj):
         _store_item(obj, index, value)
     elif is_expr(obj) or is_region(obj):
-        raise UnsupportedConstruct(
-            f"'{obj}' is a value, it cannot be assigned to", hint="write all indices at once: A[i, j] = x"
-        )
+        raise UnsupportedConstruct(f"'{obj}' is a value, it cannot be assigned to", hint="write all indices at once: A[i, j] = x")
     else:
         index = plain(index)
         if is_expr(index):
@@ -158,13 +152,7 @@ def setitem(value, obj, index) -> None:
         old = obj[index] if isinstance(obj, (list, dict)) and _has(obj, index) else None
         if not isinstance(old, ScalarVar):
             change(obj, f"an assignment to an item of a Python {type(obj).__name__}")
-        obj[index] = (
-            bind("item", value, old)
-            if isinstance(old, ScalarVar)
-            else plain(value)
-            if not isinstance(value, ScalarVar)
-            else value
-        )
+        obj[index] = bind("item", value, old) if isinstance(old, ScalarVar) else plain(value) if not isinstance(value, ScalarVar) else value
 
 
 def _has(obj, index) -> bool:

@@ -71,11 +71,7 @@ def _nonlocals(function: ast.AST) -> list[str]:
 def used_names(*nodes: ast.AST | None) -> frozenset:
     """Names read anywhere in the expressions, nested functions included."""
     return frozenset(
-        n.id
-        for node in nodes
-        if node is not None
-        for n in ast.walk(node)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+        n.id for node in nodes if node is not None for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
     )
 
 
@@ -160,9 +156,7 @@ class Liveness:
 
     def _Try(self, s, out, brk, cont):
         out = self._block(s.finalbody, out, brk, cont)
-        handlers = (
-            frozenset().union(*(self._block(h.body, out, brk, cont) for h in s.handlers)) if s.handlers else frozenset()
-        )
+        handlers = frozenset().union(*(self._block(h.body, out, brk, cont) for h in s.handlers)) if s.handlers else frozenset()
         # Any statement of the body may jump to a handler, so nothing the handlers read is ever dead inside it.
         body = self._block(s.body, self._block(s.orelse, out, brk, cont) | handlers, brk, cont)
         return body | handlers

@@ -97,11 +97,7 @@ def store_scalar(builder: Builder, name: str, var: ScalarVar, value):
     dtype = dtype_of(expr)
     if var.buffer is None:
         builder.materialise(var, dtype)
-    common = (
-        var.dtype
-        if isinstance(value, (bool, int)) and var.dtype != "bool" and dtype == "int32"
-        else join_dtypes(var.dtype, dtype)
-    )
+    common = var.dtype if isinstance(value, (bool, int)) and var.dtype != "bool" and dtype == "int32" else join_dtypes(var.dtype, dtype)
     if common != var.dtype:
         builder.widen(var, common)
     builder.store(var.buffer, cast(expr, var.dtype), [0])
@@ -129,8 +125,7 @@ def _check_carried(builder: Builder, name: str, value, old) -> None:
             raise InvalidKernel(
                 f"'{name}' would hold a different object in the next iteration of a run-time loop",
                 notes=[("the loop is here", region.where)],
-                hint="only numbers can be loop-carried; loop over a Python list to unroll, "
-                "or index one buffer with an extra dimension",
+                hint="only numbers can be loop-carried; loop over a Python list to unroll, or index one buffer with an extra dimension",
             )
         region = region.parent
 
@@ -205,8 +200,6 @@ def declare(name: str, annotation: Callable, old):
     builder = Builder.current("a tensor declaration")
     if isinstance(kind, TensorSpec):
         if builder.eager is None:
-            raise KernelSyntaxError(
-                f"'{name}' is declared in the body of a @T.prim_func", hint="annotate it in the signature"
-            )
+            raise KernelSyntaxError(f"'{name}' is declared in the body of a @T.prim_func", hint="annotate it in the signature")
         return builder.eager.declare(name, kind)
     return old

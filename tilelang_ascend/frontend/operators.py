@@ -132,7 +132,9 @@ def as_integer(value: Any, what: str):
     if is_region(value) and all(constant(r.extent) == 1 for r in value.region):
         return as_integer(as_scalar(value), what)
     kind = f"'{value}', a {dtype_of(value)}" if is_expr(value) else _describe(value)
-    hint = "convert it: T.cast(x, 'int32')" if is_expr(value) else "use // for sizes that are quotients" if isinstance(value, float) else None
+    hint = (
+        "convert it: T.cast(x, 'int32')" if is_expr(value) else "use // for sizes that are quotients" if isinstance(value, float) else None
+    )
     raise InvalidArgument(f"{what} is {kind}, an integer is needed", hint=hint)
 
 
@@ -215,9 +217,13 @@ def number(value, dtype: str):
     if is_float(dtype):
         most = float(ml_dtypes.finfo(dtype).max)
         if most < abs(value) < math.inf:
-            raise InvalidArgument(f"{value} does not fit {dtype}, whose largest number is {most:g}", hint=f"T.infinity('{dtype}') is infinity")
+            raise InvalidArgument(
+                f"{value} does not fit {dtype}, whose largest number is {most:g}", hint=f"T.infinity('{dtype}') is infinity"
+            )
         if value < 0 and dtype == "float8_e8m0fnu":
-            raise InvalidArgument(f"{value} does not fit {dtype}, whose numbers have no sign", hint="scale by a positive power of two and negate")
+            raise InvalidArgument(
+                f"{value} does not fit {dtype}, whose numbers have no sign", hint="scale by a positive power of two and negate"
+            )
         return FloatImm(dtype, float(value))
     low, high = integer_range(dtype)
     if not low - 1 < value < high + 1:
@@ -473,9 +479,7 @@ def _contained(value, container):
     """``value in container``."""
     if _needs_ir(container):
         raise UnsupportedConstruct(f"'in' looks into Python's containers, not into {_describe(container)}", hint="compare in a loop")
-    if not isinstance(container, (tuple, list, set, frozenset, dict, range)) or not (
-        _needs_ir(value) or _holds_ir(value, list(container))
-    ):
+    if not isinstance(container, (tuple, list, set, frozenset, dict, range)) or not (_needs_ir(value) or _holds_ir(value, list(container))):
         return value in container
     if isinstance(container, range):
         first, last = sorted((container[0], container[-1])) if container else (1, 0)

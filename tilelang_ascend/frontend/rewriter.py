@@ -96,9 +96,7 @@ class Rewriter(ast.NodeTransformer):
             if visit_defaults
             else [None if d is None else kit.const(None) for d in args.kw_defaults],
             kwarg=bare(args.kwarg),
-            defaults=[default(d) for d in args.defaults]
-            if visit_defaults
-            else [kit.const(None) for _ in args.defaults],
+            defaults=[default(d) for d in args.defaults] if visit_defaults else [kit.const(None) for _ in args.defaults],
         )
 
     def visit_FunctionDef(self, node):
@@ -128,10 +126,7 @@ class Rewriter(ast.NodeTransformer):
     def _flow(self, node) -> tuple[tuple[str, ...], ast.Constant, ast.Constant]:
         flow = self.flows[-1][node]
         names = tuple(n for n in flow.assigned if n not in self.globals[-1])
-        flags = tuple(
-            LIVE_AFTER * (n in flow.live_after) | EXPOSED * (n in flow.exposed) | DEFINITE * (n in flow.definite)
-            for n in names
-        )
+        flags = tuple(LIVE_AFTER * (n in flow.live_after) | EXPOSED * (n in flow.exposed) | DEFINITE * (n in flow.definite) for n in names)
         return names, kit.const(names), kit.const(flags)
 
     @staticmethod
@@ -161,9 +156,7 @@ class Rewriter(ast.NodeTransformer):
         extra = (0,) * (len(all_names) - len(names))
         c_names, c_flags = kit.const(all_names), kit.const(tuple(c_flags.value) + extra)
         state, value = self._temp("for"), self._temp("v")
-        loop = kit.header(
-            kit.call("for_", self.visit(node.iter), c_names, c_flags, kit.const(targets)), node, node.iter
-        )
+        loop = kit.header(kit.call("for_", self.visit(node.iter), c_names, c_flags, kit.const(targets)), node, node.iter)
         out: list[ast.stmt] = [ast.Assign([kit.store(state)], loop), self._update(all_names, state, "enter")]
         body = self._bind_target(node.target, kit.load(value)) + self._block(node.body)
         out.append(ast.For(kit.store(value), kit.load(state), kit.located(body, node.target), []))
@@ -220,9 +213,7 @@ class Rewriter(ast.NodeTransformer):
             target = item.optional_vars
             names = assigned_names(target) if target is not None else ()
             kind = "list" if isinstance(target, (ast.Tuple, ast.List)) else "one"
-            context = kit.header(
-                kit.call("with_", self.visit(item.context_expr), kit.const(names), kit.const(kind)), item.context_expr
-            )
+            context = kit.header(kit.call("with_", self.visit(item.context_expr), kit.const(names), kit.const(kind)), item.context_expr)
             if target is None:
                 items.append(ast.withitem(context, None))
             else:
@@ -294,9 +285,7 @@ class Rewriter(ast.NodeTransformer):
             return [ast.Expr(kit.call("setitem", value, self.visit(target.value), self._index(target.slice)))]
         if isinstance(target, ast.Attribute):
             return [ast.Expr(kit.call("setattr_", value, self.visit(target.value), kit.const(target.attr)))]
-        return self._destructure(
-            target, kit.call("unpack", kit.call("hint", kit.const(assigned_names(target))), value), bind_op=None
-        )
+        return self._destructure(target, kit.call("unpack", kit.call("hint", kit.const(assigned_names(target))), value), bind_op=None)
 
     def _destructure(self, target: ast.expr, value: ast.expr, bind_op: str | None) -> list[ast.stmt]:
         """Two phases, so that ``a, b = b, a`` swaps: all values are taken before any name changes."""
@@ -330,9 +319,7 @@ class Rewriter(ast.NodeTransformer):
     def visit_AnnAssign(self, node: ast.AnnAssign):
         annotation = kit.thunk(self.visit(node.annotation))
         if node.value is not None:
-            return kit.located(
-                self._assign(node.target, kit.call("annotated", self.visit(node.value), annotation)), node
-            )
+            return kit.located(self._assign(node.target, kit.call("annotated", self.visit(node.value), annotation)), node)
         if not isinstance(node.target, ast.Name):
             return ast.Pass()
         name = node.target.id
@@ -372,9 +359,7 @@ class Rewriter(ast.NodeTransformer):
 
     def _index(self, index: ast.expr) -> ast.expr:
         if isinstance(index, ast.Slice):
-            parts = [
-                self.visit(p) if p is not None else kit.const(None) for p in (index.lower, index.upper, index.step)
-            ]
+            parts = [self.visit(p) if p is not None else kit.const(None) for p in (index.lower, index.upper, index.step)]
             return ast.copy_location(kit.call("slice_", *parts), index)
         if isinstance(index, ast.Tuple):
             return ast.copy_location(ast.Tuple([self._index(e) for e in index.elts], ast.Load()), index)
@@ -391,9 +376,7 @@ class Rewriter(ast.NodeTransformer):
         return kit.header(ast.Call(kit.header(kit.call("fn", func), node.func), args, keywords), node)
 
     def visit_BinOp(self, node: ast.BinOp):
-        return kit.header(
-            kit.call("binop", kit.const(type(node.op).__name__), self.visit(node.left), self.visit(node.right)), node
-        )
+        return kit.header(kit.call("binop", kit.const(type(node.op).__name__), self.visit(node.left), self.visit(node.right)), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp):
         if isinstance(node.operand, ast.Constant):
@@ -407,9 +390,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare):
         ops = kit.const(tuple(type(o).__name__ for o in node.ops))
-        return kit.header(
-            kit.call("compare", ops, self.visit(node.left), *[self.visit(c) for c in node.comparators]), node
-        )
+        return kit.header(kit.call("compare", ops, self.visit(node.left), *[self.visit(c) for c in node.comparators]), node)
 
     def visit_IfExp(self, node: ast.IfExp):
         self._no_walrus(node.body, node.orelse)
@@ -453,9 +434,7 @@ class Rewriter(ast.NodeTransformer):
     def _refuse(self, node: ast.AST, what: str, hint: str | None = None):
         same_line = node.end_lineno == node.lineno
         end = node.end_col_offset if same_line else len(linecache.getline(self.filename, node.lineno).rstrip())
-        raise UnsupportedConstruct(
-            what=what, at=Location(self.filename, node.lineno, node.col_offset + 1, end + 1), hint=hint
-        )
+        raise UnsupportedConstruct(what=what, at=Location(self.filename, node.lineno, node.col_offset + 1, end + 1), hint=hint)
 
 
 def rewrite(node: ast.FunctionDef, filename: str) -> ast.FunctionDef:

@@ -126,8 +126,6 @@ def rewritten_function(fn: types.FunctionType, ops) -> types.FunctionType:
     code = rewritten_code(fn)
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ()))
     cells[OPS] = types.CellType(ops)
-    new = types.FunctionType(
-        code, fn.__globals__, fn.__name__, fn.__defaults__, tuple(cells[n] for n in code.co_freevars)
-    )
+    new = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, tuple(cells[n] for n in code.co_freevars))
     new.__kwdefaults__ = fn.__kwdefaults__
     return new

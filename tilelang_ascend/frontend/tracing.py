@@ -80,12 +80,13 @@ def _locate(error: Exception) -> None:
         raise UnsupportedConstruct(
             "a value known only when the kernel runs is used as a Python condition",
             at=where,
-            hint="lambdas defined outside the kernel run as plain Python: "
-            "use T.if_then_else, T.And, T.Or in them, or a def",
+            hint="lambdas defined outside the kernel run as plain Python: use T.if_then_else, T.And, T.Or in them, or a def",
         ) from error
     if isinstance(error, _PYTHON_ERRORS) and _is_ours(error):
         text = GENERATED_NAME.sub("", str(error)).strip().splitlines() or [type(error).__name__]
-        raise InvalidArgument(f"{text[-1] if text[0].startswith('Check failed') else text[0]} ({type(error).__name__})", at=where) from error
+        raise InvalidArgument(
+            f"{text[-1] if text[0].startswith('Check failed') else text[0]} ({type(error).__name__})", at=where
+        ) from error
 
 
 _IR_TYPES = ("Var", "Expr", "PrimType", "TensorLoad", "TensorRegion")
@@ -238,7 +239,9 @@ def _trace_lazy(func, annotations: dict, builder: Builder) -> PrimFunc:
 
 def nothing_made(pointer: str, func) -> InvalidKernel:
     """The error of a kernel that does not say what lies behind a pointer."""
-    return InvalidKernel(f"nothing is made of the pointer '{pointer}'", at=_definition(func), hint=f"write T.make_tensor({pointer}, shape, dtype)")
+    return InvalidKernel(
+        f"nothing is made of the pointer '{pointer}'", at=_definition(func), hint=f"write T.make_tensor({pointer}, shape, dtype)"
+    )
 
 
 def _reserve_shape_names(builder: Builder, params) -> None:
@@ -264,9 +267,7 @@ def finish(builder: Builder, func, params: list, result) -> PrimFunc:
     returned = [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
     for r in returned:
         if not any(r is o for o in builder.outputs):
-            raise InvalidKernel(
-                f"'{func.__name__}' returns {r!r}", at=where, hint="only tensors made by T.empty can be returned"
-            )
+            raise InvalidKernel(f"'{func.__name__}' returns {r!r}", at=where, hint="only tensors made by T.empty can be returned")
     missing = [o.name for o in builder.outputs if not any(o is r for r in returned)]
     if missing:
         raise InvalidKernel(

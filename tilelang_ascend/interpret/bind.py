@@ -101,14 +101,10 @@ def parameters(function, annotations: dict) -> list[tuple[str, Any]]:
 def as_numpy(value: Any, dtype: str, name: str) -> np.ndarray:
     """A view of the memory of a torch tensor or NumPy array."""
     if not tensors.is_tensor(value):
-        raise ArgumentTypeError(
-            f"Expected a tensor for parameter {name}, got {type(value).__name__}; pass a torch tensor or a numpy array"
-        )
+        raise ArgumentTypeError(f"Expected a tensor for parameter {name}, got {type(value).__name__}; pass a torch tensor or a numpy array")
     host = tensors.HostTensor(value)
     if host.dtype != dtype:
-        raise ArgumentValueError(
-            f"Buffer dtype mismatch for parameter {name}: expected {host.label_of(dtype)}, got {host.dtype_label}"
-        )
+        raise ArgumentValueError(f"Buffer dtype mismatch for parameter {name}: expected {host.label_of(dtype)}, got {host.dtype_label}")
     if host.device != "cpu":
         raise ArgumentValueError(f"Buffer device mismatch for parameter {name}: expected cpu, got {host.device}")
     if not host.is_torch:
@@ -381,4 +377,3 @@ def _replacement(value: Any, session: Session):
         found = evaluate(value, session.symbols)
         return value if found is None else found
     return value
-

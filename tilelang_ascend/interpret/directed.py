@@ -40,7 +40,9 @@ def _apply(name: str, mode: str, operands) -> Scalar:
     given = [scalar(v) for v in operands]
     for v in given:
         if v.dtype != "float32" and not v.literal:
-            raise DtypeMismatch(f"T.{name} with {mode!r} is for float32, an operand is {v.dtype}", at=here(), hint="convert it first: T.cast(x, 'float32')")
+            raise DtypeMismatch(
+                f"T.{name} with {mode!r} is for float32, an operand is {v.dtype}", at=here(), hint="convert it first: T.cast(x, 'float32')"
+            )
     fault = next((v.fault for v in given if v.fault is not None), None)
     if fault is not None:
         return Scalar(0, "float32", fault=fault.computed())

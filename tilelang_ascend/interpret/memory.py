@@ -306,9 +306,7 @@ class Region:
         for m, e, n in zip(self.mins, self.extents, self.tile._shape):
             low, high = max(m, 0), min(m + e, n)
             if self.tile.scope != "global" and e and (m < 0 or m + e > n):
-                raise InterpretError(
-                    f"elements {m} to {m + e} of {self.tile.describe()} are used, which has {n} there", at=here()
-                )
+                raise InterpretError(f"elements {m} to {m + e} of {self.tile.describe()} are used, which has {n} there", at=here())
             high = max(low, high)
             inner.append(slice(low, high)), outer.append(slice(low - m, high - m) if high > low else slice(0, 0))
         return tuple(inner), tuple(outer)
@@ -509,9 +507,7 @@ def operand(value: Any, what: str) -> Region:
     if isinstance(value, Scalar) and value.origin is not None:
         tile, index = value.origin
         return Region(tile, index, (1,) * len(index), None, "head")
-    raise InvalidArgument(
-        f"{what} must be a buffer, a slice such as A[0:16, :] or an element such as A[i, j]; got {value!r}", at=here()
-    )
+    raise InvalidArgument(f"{what} must be a buffer, a slice such as A[0:16, :] or an element such as A[i, j]; got {value!r}", at=here())
 
 
 def size_of(shape) -> int:

@@ -324,7 +324,9 @@ def make_tensor(ptr, shape, dtype="float32", strides=None) -> Tile:
     if isinstance(ptr, Tile) and strides is None:
         return view_of(ptr, shape, dtype)
     if not hasattr(ptr, "tensor") or strides is not None:
-        raise InvalidArgument(f"T.make_tensor of {ptr!r}", at=here(), hint="give it a parameter declared as T.ptr or a tensor, and no strides")
+        raise InvalidArgument(
+            f"T.make_tensor of {ptr!r}", at=here(), hint="give it a parameter declared as T.ptr or a tensor, and no strides"
+        )
     dims = tuple(scalar(d) if not isinstance(d, int) else d for d in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     return ptr.tensor(dims, dtype_of(dtype)) or view_of(ptr.made, shape, dtype)
 

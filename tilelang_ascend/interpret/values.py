@@ -311,7 +311,9 @@ def cast(value: Any, dtype: str) -> Scalar:
                 f"{x.value} does not fit {dtype}, whose largest number is {most:g}", at=here(), hint=f"T.infinity('{dtype}') is infinity"
             )
         if x.value < 0 and dtype == "float8_e8m0fnu":
-            raise InvalidArgument(f"{x.value} does not fit {dtype}, whose numbers have no sign", at=here(), hint="scale by a positive power of two and negate")
+            raise InvalidArgument(
+                f"{x.value} does not fit {dtype}, whose numbers have no sign", at=here(), hint="scale by a positive power of two and negate"
+            )
     if x.literal and type(value) is float:  # rounded once
         return Scalar(fit(value, dtype), dtype, True)
     return Scalar(fit(x.value, dtype), dtype, x.literal)

@@ -45,7 +45,6 @@ LIBRARY_ROOTS = tuple(_os.path.dirname(_os.path.abspath(library.__file__)) for l
 """Folders of tvm: code in them is never the user's."""
 
 
-
 _OPAQUE = 3  # CallEffectKind.Opaque; the raw int, because PrimFunc() rejects the enum object
 
 

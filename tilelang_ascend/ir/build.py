@@ -141,7 +141,9 @@ def stmts_of(stmt) -> list:
 def loop(var, extent, body, kind=ForKind.SERIAL, span=None, **annotations) -> For:
     """`for var in range(extent): body`; annotation keys may use '__' for '.'."""
     notes = {k.replace("__", "."): v for k, v in annotations.items()}
-    return For(var, IntImm(var.ty.dtype if hasattr(var.ty, "dtype") else "int32", 0), as_expr(extent), kind, body, annotations=notes, span=span)
+    return For(
+        var, IntImm(var.ty.dtype if hasattr(var.ty, "dtype") else "int32", 0), as_expr(extent), kind, body, annotations=notes, span=span
+    )
 
 
 def if_then(cond, then, otherwise=None, span=None) -> IfThenElse:
@@ -181,7 +183,7 @@ def itemsize(dtype) -> int:
         if name.startswith(prefix):
             if prefix == "float8":
                 return 1
-            digits = "".join(c for c in name[len(prefix):].split("_")[0] if c.isdigit())
+            digits = "".join(c for c in name[len(prefix) :].split("_")[0] if c.isdigit())
             return int(digits) // 8
     raise AssertionError(f"no element size for dtype {name}")
 

@@ -9,9 +9,7 @@ from . import IRModule, PrimFunc, is_buffer_var, op_name
 def core_functions(ascend_ir: IRModule) -> dict[str, PrimFunc]:
     """``"aic"``/``"aiv"`` -> function of an Ascend IR module, cube core first."""
     found = {str(f.attrs["ascend.core"]): f for f in ascend_ir.functions.values()}
-    assert found and set(found) <= {"aic", "aiv"}, (
-        f"cores of an Ascend IR module are aic and aiv, found {sorted(found)}"
-    )
+    assert found and set(found) <= {"aic", "aiv"}, f"cores of an Ascend IR module are aic and aiv, found {sorted(found)}"
     return {core: found[core] for core in ("aic", "aiv") if core in found}
 
 

@@ -176,9 +176,7 @@ class _Restore(StmtMutator):
 
     def visit_For(self, s):
         out = self.generic(s)
-        return For(
-            out.loop_var, out.min, out.extent, out.kind, out.body, annotations=_plain(out.annotations), span=out.span
-        )
+        return For(out.loop_var, out.min, out.extent, out.kind, out.body, annotations=_plain(out.annotations), span=out.span)
 
 
 def _plain(annotations) -> dict:

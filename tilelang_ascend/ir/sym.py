@@ -80,7 +80,11 @@ class Analyzer:
         out = map_children(e, self._told)
         if isinstance(e, tirx.Cast):
             return out if _is_float(dtype_of(e.value)) or self._fits(out.value, dtype) else self._unknown(e)
-        if _wraps(dtype) and (isinstance(e, _GROWING) or isinstance(e, Call) and op_name(e).endswith("shift_left")) and not self._fits(out, dtype):
+        if (
+            _wraps(dtype)
+            and (isinstance(e, _GROWING) or isinstance(e, Call) and op_name(e).endswith("shift_left"))
+            and not self._fits(out, dtype)
+        ):
             return self._unknown(e)
         return out
 

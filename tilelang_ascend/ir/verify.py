@@ -7,9 +7,7 @@ from .verify_ascend import verify_ascend
 from .wellformed import Problem, VerificationError
 
 
-def check_ascend(
-    module: IRModule | PrimFunc, chip, addresses: bool = True, after: str = "lowering"
-) -> IRModule | PrimFunc:
+def check_ascend(module: IRModule | PrimFunc, chip, addresses: bool = True, after: str = "lowering") -> IRModule | PrimFunc:
     """`module`, if it is legal Ascend IR for `chip`.
 
     Raises:

@@ -91,9 +91,7 @@ class _AscendVerifier(WellFormed):
             self.report("scope", f"{buffer.name}: no memory {scope!r} on an {self.core.upper()} core", s.span)
             return
         if len(buffer.ty.shape) != 2 or not is_static(buffer):
-            self.report(
-                "shape", f"{buffer.name} has the shape {list(buffer.ty.shape)}, not [versions, elements]", s.span
-            )
+            self.report("shape", f"{buffer.name} has the shape {list(buffer.ty.shape)}, not [versions, elements]", s.span)
             return
         address = const_int(s.annotations["address"]) if "address" in s.annotations else None
         self.address_of[buffer] = address
@@ -113,9 +111,7 @@ class _AscendVerifier(WellFormed):
                 s.span,
             )
         if end > memory.usable_bytes:
-            self.report(
-                "capacity", f"{buffer.name} ends at {end}, {space.name} has {memory.usable_bytes} usable bytes", s.span
-            )
+            self.report("capacity", f"{buffer.name} ends at {end}, {space.name} has {memory.usable_bytes} usable bytes", s.span)
 
     # ---- one instruction -------------------------------------------------------------------------------------------
 
@@ -131,9 +127,7 @@ class _AscendVerifier(WellFormed):
             self.report("arguments", f"{name} takes {len(record.arg_names)} arguments, has {len(call.args)}", s.span)
             return
         if (record.returns is not None) != isinstance(s, Bind):
-            self.report(
-                "value", f"{name} {'returns a value that is' if record.returns else 'has no value to be'} bound", s.span
-            )
+            self.report("value", f"{name} {'returns a value that is' if record.returns else 'has no value to be'} bound", s.span)
         heads = list(call.args)[: len(record.operands)]
         parts = [operand_parts(h) for h in heads]
         if None in parts:
@@ -156,8 +150,7 @@ class _AscendVerifier(WellFormed):
                 spaces = "/".join(x.name for x in operand.spaces)
                 self.report(
                     "space",
-                    f"{record.name}: operand {operand.name} = {head.source.name} lies in {scope_of(head.source)}, not "
-                    f"in {spaces}",
+                    f"{record.name}: operand {operand.name} = {head.source.name} lies in {scope_of(head.source)}, not in {spaces}",
                     s.span,
                 )
             elif space is not Space.GM:
@@ -197,8 +190,7 @@ class _AscendVerifier(WellFormed):
             if start + high > size or offset + high > elements_of(head.source) * ITEMSIZE[dtype_of(head.source)]:
                 self.report(
                     "extent",
-                    f"{record.name}: touches bytes {start + low}..{start + high - 1} of {head.source.name}, which has "
-                    f"{size}",
+                    f"{record.name}: touches bytes {start + low}..{start + high - 1} of {head.source.name}, which has {size}",
                     s.span,
                 )
 
@@ -217,9 +209,7 @@ class _AscendVerifier(WellFormed):
 
     def event(self, name: str, event: str, s) -> None:
         if event not in CORE_EVENTS[self.core]:
-            self.report(
-                "event", f"flag {'->'.join(split_event(event))} does not exist on an {self.core.upper()} core", s.span
-            )
+            self.report("event", f"flag {'->'.join(split_event(event))} does not exist on an {self.core.upper()} core", s.span)
         (self.set_events if name == "ascend.set_flag" else self.waited_events).setdefault(event, s.span)
 
 

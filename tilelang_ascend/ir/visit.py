@@ -174,9 +174,7 @@ def substitute_expr(e, mapping: dict):
         if isinstance(x, TensorLoad):
             return tirx.BufferLoad(mapping.get(x.source, x.source), [go(i) for i in x.indices])
         if isinstance(x, TensorRegion):
-            return tirx.BufferRegion(
-                mapping.get(x.source, x.source), [Range.from_min_extent(go(r.min), go(r.extent)) for r in x.region]
-            )
+            return tirx.BufferRegion(mapping.get(x.source, x.source), [Range.from_min_extent(go(r.min), go(r.extent)) for r in x.region])
         return map_children(x, go)
 
     return go(e)

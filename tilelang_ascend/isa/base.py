@@ -249,9 +249,7 @@ class Intrinsic:
             raise ValueError(f"{self.name}: {name}={value!r} is none of {', '.join(legal)}")
         return legal.index(str(value))
 
-    def bind(
-        self, dtypes: Sequence[str], args: Sequence, attrs: Mapping[str, str] | None = None, generation: str = "c220"
-    ) -> Call:
+    def bind(self, dtypes: Sequence[str], args: Sequence, attrs: Mapping[str, str] | None = None, generation: str = "c220") -> Call:
         """Pack the values of one call. `args` follows `Intrinsic.args`, None = not known at compile time."""
         assert len(dtypes) == len(self.operands) and len(args) == len(self.args), f"{self.name}: arity"
         return Call(self, tuple(dtypes), dict(zip((a.name for a in self.args), args)), dict(attrs or {}), generation)

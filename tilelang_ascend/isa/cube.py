@@ -76,8 +76,7 @@ MMAD = Intrinsic(
             *(("float32", a, b) for a in ("float8_e4m3fn", "float8_e5m2") for b in ("float8_e4m3fn", "float8_e5m2")),
         ),
     },
-    text="AscendC::Mmad({d}, {a}, {b}, AscendC::MmadParams{{{m}, {n}, {k}, {unit_flag}, {cmatrix_source}, "
-    "{cmatrix_init}}})",
+    text="AscendC::Mmad({d}, {a}, {b}, AscendC::MmadParams{{{m}, {n}, {k}, {unit_flag}, {cmatrix_source}, {cmatrix_init}}})",
     cost_class="mmad",
     work_fn=lambda call: scaled(*fractals(call)),
     check_fn=_check_mmad,

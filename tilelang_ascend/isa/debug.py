@@ -54,9 +54,7 @@ def _check_format(call) -> str | None:
 def c_string(text: str) -> str:
     """A C string literal. Characters outside of ASCII are written as UTF-8 bytes in octal; two question marks might begin a trigraph."""
     escapes = {10: "\\n", 9: "\\t", 13: "\\r", 34: '\\"', 63: "\\?", 92: "\\\\"}
-    return '"' + "".join(
-        escapes.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in text.encode()
-    ) + '"'
+    return '"' + "".join(escapes.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in text.encode()) + '"'
 
 
 def _printf_text(call) -> str:

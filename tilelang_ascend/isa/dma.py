@@ -139,14 +139,12 @@ COPY_UB_TO_GM = Intrinsic(
         Arg("dst_stride", "int", 0, 2**32 - 1, "uint32_t"),
     ),
     signatures=MOVES,
-    text="AscendC::DataCopyPad({d}, {s}, AscendC::DataCopyExtParams{{{block_count}, {block_len}, {src_stride}, "
-    "{dst_stride}, 0}})",
+    text="AscendC::DataCopyPad({d}, {s}, AscendC::DataCopyExtParams{{{block_count}, {block_len}, {src_stride}, {dst_stride}, 0}})",
     cost_class="ub_to_gm",
     work_fn=_moved,
     check_fn=_check_whole_elements,
     footprint_fn=_ub_to_gm,
-    doc="Copy `block_count` rows of `block_len` bytes from UB to GM; every row starts on a 32-byte block of UB. "
-    "Honours `set_atomic`.",
+    doc="Copy `block_count` rows of `block_len` bytes from UB to GM; every row starts on a 32-byte block of UB. Honours `set_atomic`.",
     reference="DataCopyPad, DataCopyExtParams (hardware section 4)",
 )
 
@@ -214,9 +212,7 @@ COPY_GM_TO_L1_ND2NZ = Intrinsic(
 def _fill_l1(call: Call):
     if is_nothing(call, "repeat_times", "block_num"):
         return []
-    return [
-        (0, "out", 0, bursts(call["repeat_times"], scaled(call["block_num"], BLOCK), scaled(call["dst_gap"], BLOCK)))
-    ]
+    return [(0, "out", 0, bursts(call["repeat_times"], scaled(call["block_num"], BLOCK), scaled(call["dst_gap"], BLOCK)))]
 
 
 FILL_L1 = Intrinsic(
@@ -235,8 +231,7 @@ FILL_L1 = Intrinsic(
         "c220": same(("float16", "int16", "uint16", "bfloat16", "float32", "int32", "uint32"), 1),
         "3510": same(("float16", "int16", "uint16", "bfloat16", "float32", "int32", "uint32"), 1),
     },
-    text="AscendC::InitConstValue({d}, AscendC::InitConstValueParams<{d.ctype}>{{{repeat_times}, {block_num}, "
-    "{dst_gap}, {value}}})",
+    text="AscendC::InitConstValue({d}, AscendC::InitConstValueParams<{d.ctype}>{{{repeat_times}, {block_num}, {dst_gap}, {value}}})",
     cost_class="fill_l1",
     work_fn=lambda call: scaled(call["repeat_times"], call["block_num"], BLOCK),
     footprint_fn=_fill_l1,

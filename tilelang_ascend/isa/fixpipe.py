@@ -125,8 +125,7 @@ FIXPIPE_TO_L1 = Intrinsic(
     work_fn=lambda call: scaled(call["n_size"], call["m_size"], call.itemsize()),
     check_fn=_check_l1,
     footprint_fn=_to_l1,
-    doc="Write m_size x n_size elements of L0C to L1 in NZ order: column groups of 32 bytes, `dst_stride` blocks of 32 "
-    "bytes apart.",
+    doc="Write m_size x n_size elements of L0C to L1 in NZ order: column groups of 32 bytes, `dst_stride` blocks of 32 bytes apart.",
     reference="Fixpipe, FixpipeParamsV220, CFG_NZ (hardware section 4)",
 )
 

@@ -22,10 +22,7 @@ def count_form(call: Call) -> list[Span]:
     if is_nothing(call, "count"):
         return []
     count = call["count"]
-    return [
-        (i, o.direction, 0, None if count is None else count * call.itemsize(i))
-        for i, o in enumerate(call.intrin.operands)
-    ]
+    return [(i, o.direction, 0, None if count is None else count * call.itemsize(i)) for i, o in enumerate(call.intrin.operands)]
 
 
 def strided_span(repeat, rep_stride, blk_stride, blocks: int, last_block_bytes: int) -> tuple[int | None, int | None]:

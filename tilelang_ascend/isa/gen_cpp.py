@@ -90,12 +90,8 @@ def generate() -> str:
         (sum(1 << i for i, a in enumerate(r.args) if a.kind == "float") for r in records),
     )
     out += ["// Bit i is set when operand i may be read / written.", ""]
-    out += _array(
-        "const uint32_t", "kOpReads", (sum(1 << i for i, o in enumerate(r.operands) if o.reads) for r in records)
-    )
-    out += _array(
-        "const uint32_t", "kOpWrites", (sum(1 << i for i, o in enumerate(r.operands) if o.writes) for r in records)
-    )
+    out += _array("const uint32_t", "kOpReads", (sum(1 << i for i, o in enumerate(r.operands) if o.reads) for r in records))
+    out += _array("const uint32_t", "kOpWrites", (sum(1 << i for i, o in enumerate(r.operands) if o.writes) for r in records))
     out += ["// Pipes of flag events by attr code: source, destination.", ""]
     pairs = ", ".join("{" + ", ".join(f"PIPE_CODE_{p}" for p in split_event(e)) + "}" for e in EVENTS)
     out += [

@@ -73,9 +73,7 @@ def entry(record: Intrinsic) -> str:
     lines += [f"* argument `{arg.name}`: {_limits(arg)}" for arg in record.args]
     lines += [f"* attribute `{name}`: " + (", ".join(f"`{v}`" for v in values) or "any text") for name, values in record.attrs.items()]
     for generation in GENERATIONS:
-        lines.append(
-            f"* {generation}: " + (_dtypes(record, generation) if record.runs_on(generation) else "not available")
-        )
+        lines.append(f"* {generation}: " + (_dtypes(record, generation) if record.runs_on(generation) else "not available"))
     lines += [] if record.expanded_by else [f"* reference: {record.reference}"]
     return "\n".join([*lines, ""])
 

@@ -52,8 +52,7 @@ RECORDS = (
         operands=(Operand("d", "out", (Space.GM,), align_elements=1),),
         args=(),
         signatures=_ELEMENT,
-        text="AscendC::DataCacheCleanAndInvalid<{d.ctype}, AscendC::CacheLine::SINGLE_CACHE_LINE, "
-        "AscendC::DcciDst::CACHELINE_OUT>({d})",
+        text="AscendC::DataCacheCleanAndInvalid<{d.ctype}, AscendC::CacheLine::SINGLE_CACHE_LINE, AscendC::DcciDst::CACHELINE_OUT>({d})",
         cost_class="scalar_store",
         footprint_fn=element,
         doc="Write the 64-byte cache line that holds the element back to GM and drop it from the data cache.",

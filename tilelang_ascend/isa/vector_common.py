@@ -39,9 +39,7 @@ def src(name: str = "s", align_elements: int | None = None) -> Operand:
 def strides(operands: Sequence[Operand], blk_type: str = "uint16_t", rep_type: str = "uint16_t") -> tuple[Arg, ...]:
     """Block strides of all operands, then repeat strides of all operands (32-byte blocks)."""
     blocks = tuple(Arg(o.name + "_blk", "int", 0, 65535 if blk_type == "uint16_t" else 255, blk_type) for o in operands)
-    repeats = tuple(
-        Arg(o.name + "_rep", "int", 0, 65535 if rep_type == "uint16_t" else 255, rep_type) for o in operands
-    )
+    repeats = tuple(Arg(o.name + "_rep", "int", 0, 65535 if rep_type == "uint16_t" else 255, rep_type) for o in operands)
     return blocks + repeats
 
 
@@ -124,9 +122,7 @@ def mask_record(name, api, operands, scalars, text, doc, cost_class, signatures,
     )
 
 
-def both_forms(
-    name, api, operands, scalars, count_text, mask_text, doc, cost_class, dtypes: Dtypes, mask_dtypes=None, **fields
-):
+def both_forms(name, api, operands, scalars, count_text, mask_text, doc, cost_class, dtypes: Dtypes, mask_dtypes=None, **fields):
     """The count record and the mask record of one instruction."""
     n = len(operands)
     mask_dtypes = wide(mask_dtypes or dtypes)

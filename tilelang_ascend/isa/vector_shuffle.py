@@ -18,9 +18,7 @@ def _int_arg(name: str, limits=_U16) -> Arg:
 
 
 def _lanes(call: Call) -> int:
-    return 256 // call.itemsize(
-        call.intrin.operands.index(next(o for o in call.intrin.operands if o.name in ("s", "s0")))
-    )
+    return 256 // call.itemsize(call.intrin.operands.index(next(o for o in call.intrin.operands if o.name in ("s", "s0"))))
 
 
 def _work(call: Call):
@@ -154,8 +152,7 @@ def _to_5hd_footprint(call: Call):
 def _to_5hd_text(call) -> str:
     element = call["d"].ctype
     rows = "; ".join(
-        f"list{x}[i] = reinterpret_cast<uint64_t>({call[x]}.GetPhyAddr()) + i * {BLOCK}ull * ({call[x + '_row']})"
-        for x in ("d", "s")
+        f"list{x}[i] = reinterpret_cast<uint64_t>({call[x]}.GetPhyAddr()) + i * {BLOCK}ull * ({call[x + '_row']})" for x in ("d", "s")
     )
     return (
         f"{{ uint64_t listd[16], lists[16]; for (uint32_t i = 0; i < 16; ++i) {{ {rows}; }} "
@@ -204,9 +201,7 @@ _VALID_BIT = Arg("valid_bit", "int", 1, 15, "uint16_t")
 
 
 def _queue_lengths(call: Call):
-    return [
-        call[f"len{i}"] if call["valid_bit"] is not None and call["valid_bit"] >> i & 1 else 0 for i in range(_QUEUES)
-    ]
+    return [call[f"len{i}"] if call["valid_bit"] is not None and call["valid_bit"] >> i & 1 else 0 for i in range(_QUEUES)]
 
 
 def _mrg_sort_footprint(call: Call):
@@ -269,11 +264,7 @@ def _gather_mask_footprint(call: Call):
 
 def _gather_mask_text(call) -> str:
     params = "AscendC::GatherMaskParams{{{s_blk}, {repeat}, {s_rep}, 0}}".format_map(call)
-    return (
-        "{{ uint64_t kept = 0; AscendC::GatherMask({d}, {s}, {pattern}, true, {mask}, ".format_map(call)
-        + params
-        + ", kept); }"
-    )
+    return "{{ uint64_t kept = 0; AscendC::GatherMask({d}, {s}, {pattern}, true, {mask}, ".format_map(call) + params + ", kept); }"
 
 
 _GATHER_MASK = vector(

@@ -14,9 +14,7 @@ from .hooks import notify
 from .signature import read_signature
 
 
-def build_artifact(
-    func, out_idx: tuple[int, ...], target: Any = None, options: dict[str, Any] | None = None
-) -> Artifact:
+def build_artifact(func, out_idx: tuple[int, ...], target: Any = None, options: dict[str, Any] | None = None) -> Artifact:
     """Compile the Tile IR `func` for `target`, or take the result of an earlier identical compilation.
 
     Raises:

@@ -142,6 +142,4 @@ def lower(
     """Compile a traced kernel and return IR and text instead of a callable. The flags have no effect."""
     target = None if target == "auto" else target
     artifact = compile(func_or_mod, target=target).artifact
-    return CompiledArtifact(
-        artifact.ascend_ir, artifact.signature.parameters, artifact.kernel_source, artifact.host_source
-    )
+    return CompiledArtifact(artifact.ascend_ir, artifact.signature.parameters, artifact.kernel_source, artifact.host_source)

@@ -120,9 +120,7 @@ class JITImpl:
         from ..frontend import EagerTemplate
 
         if self.out_idx is not None:
-            raise InvalidKernel(
-                "out_idx has no meaning for an eager kernel", hint="create the outputs with T.empty and return them"
-            )
+            raise InvalidKernel("out_idx has no meaning for an eager kernel", hint="create the outputs with T.empty and return them")
         seen = call_fingerprint(self.func, args, kwargs, skip_tensors=True)
         template = self._templates.get(seen) or EagerTemplate(self.func)
         if seen is not None:

@@ -8,6 +8,8 @@ from typing import Callable, Iterator
 from ..runtime.artifact import Artifact
 
 _listeners: list[Callable[[Artifact], None]] = []
+
+
 @contextlib.contextmanager
 def on_build(callback: Callable[[Artifact], None]) -> Iterator[None]:
     """Call `callback` with every artifact that is compiled or taken from the cache meanwhile."""
@@ -22,4 +24,3 @@ def notify(artifact: Artifact) -> None:
     """Tell everyone who asked with `on_build`."""
     for callback in list(_listeners):
         callback(artifact)
-

@@ -32,7 +32,9 @@ def _static(shape, name: str) -> list[int]:
             raise InvalidArgument(f"dimension {axis} of {name} is {known}: there is no such memory")
         out.append(known)
     if not out:
-        raise InvalidArgument(f"{name} has no dimensions", hint="a single number is T.alloc_var(dtype), a tile of one element has the shape (1,)")
+        raise InvalidArgument(
+            f"{name} has no dimensions", hint="a single number is T.alloc_var(dtype), a tile of one element has the shape (1,)"
+        )
     return out
 
 
@@ -70,7 +72,9 @@ def alloc_global(shape, dtype="float32", scope: Ignored = "global"):
         if isinstance(d, int) and d <= 0:
             raise InvalidArgument(f"dimension {axis} of a workspace is {d}, it must be positive")
         if not isinstance(d, int) and constant(d) is None:
-            raise NonStaticShape(axis=axis, what="a workspace", expr=d, hint="declare a tensor parameter of this shape and pass scratch memory")
+            raise NonStaticShape(
+                axis=axis, what="a workspace", expr=d, hint="declare a tensor parameter of this shape and pass scratch memory"
+            )
     return builder.alloc(dims, dtype_name(dtype), "global", builder.hinted_name("workspace"))
 
 
@@ -136,12 +140,13 @@ def empty(*shape, dtype="float32"):
         dtype = dims.pop()
     builder = Builder.current("T.empty")
     if builder.region is not builder.root:
-        raise KernelSyntaxError(
-            "T.empty inside T.Kernel", hint="declare outputs before the launch; use T.alloc_global inside it"
-        )
+        raise KernelSyntaxError("T.empty inside T.Kernel", hint="declare outputs before the launch; use T.alloc_global inside it")
     name = builder.hinted_name("out")
     buffer = decl_buffer(
-        [as_integer(d, f"dimension {axis} of {name}") for axis, d in enumerate(dims)], known_to_kernels(dtype_name(dtype)), name, scope="global"
+        [as_integer(d, f"dimension {axis} of {name}") for axis, d in enumerate(dims)],
+        known_to_kernels(dtype_name(dtype)),
+        name,
+        scope="global",
     )
     builder.outputs.append(buffer)
     return buffer
@@ -149,9 +154,7 @@ def empty(*shape, dtype="float32"):
 
 def _explicit(name: str, memory: str):
     def refuse(*_args, **_kwargs):
-        raise NotYetAvailable(
-            name=name, hint=f"write T.alloc_shared or T.alloc_fragment: the compiler places buffers in {memory} itself"
-        )
+        raise NotYetAvailable(name=name, hint=f"write T.alloc_shared or T.alloc_fragment: the compiler places buffers in {memory} itself")
 
     refuse.__name__, refuse.__doc__ = name, f"Explicit placement in {memory}; not available yet."
     return refuse

@@ -30,7 +30,9 @@ def _integer(x, what: str):
     x = plain(x)
     dtype = dtype_of(x) if is_expr(x) else type(x).__name__
     if is_float(dtype) or dtype not in ("int", "bool") and not is_expr(x):
-        raise InvalidArgument(f"T.{what} of a {dtype}: only integers have bits to count", hint="T.reinterpret gives the bits of a number as an integer")
+        raise InvalidArgument(
+            f"T.{what} of a {dtype}: only integers have bits to count", hint="T.reinterpret gives the bits of a number as an integer"
+        )
     return as_scalar(x)
 
 

@@ -11,9 +11,7 @@ from ..tile import tile_op
 from .regions import operand
 
 
-def im2col(
-    img, col, nhw_step, c_step, kernel, stride, dilation, pad, eviction_policy: Ignored = None, annotations: Ignored = None
-) -> None:
+def im2col(img, col, nhw_step, c_step, kernel, stride, dilation, pad, eviction_policy: Ignored = None, annotations: Ignored = None) -> None:
     """Load one tile of the patch matrix of an image.
 
     `img` is a GM tensor of shape (N, H, W, C), `col` a tile of shape (block_M, block_K) of the same dtype. Row m of the matrix is

@@ -39,9 +39,7 @@ def copy(
 
 
 def _check_equal(a, b) -> None:
-    if len(squeeze(a.extents)) != len(squeeze(b.extents)) or not all(
-        same(x, y) for x, y in zip(squeeze(a.extents), squeeze(b.extents))
-    ):
+    if len(squeeze(a.extents)) != len(squeeze(b.extents)) or not all(same(x, y) for x, y in zip(squeeze(a.extents), squeeze(b.extents))):
         raise ShapeMismatch(
             f"T.copy between buffers of different shapes: {a.describe()} and {b.describe()}",
             hint="slice the larger one, or give its head address: A[i, j]",
@@ -59,9 +57,7 @@ def fill(buffer, value, annotations: Ignored = None) -> None:
     """Set every element of a buffer or slice to `value`."""
     builder = Builder.current("T.fill")
     dst = tile_operand(buffer, "the destination of T.fill")
-    builder.emit(
-        tile_op("fill", dst.region(), cast(as_scalar(value, "the fill value"), dst.dtype), span=builder.span())
-    )
+    builder.emit(tile_op("fill", dst.region(), cast(as_scalar(value, "the fill value"), dst.dtype), span=builder.span()))
 
 
 def clear(buffer, annotations: Ignored = None) -> None:

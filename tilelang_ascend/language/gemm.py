@@ -37,9 +37,7 @@ def gemm(
             )
     _check_shapes(a, b, c, ta, tb)
     if a.dtype != b.dtype:
-        raise DtypeMismatch(
-            f"T.gemm: A is {a.dtype}, B is {b.dtype}", hint="copy one of them into a buffer of the other's dtype"
-        )
+        raise DtypeMismatch(f"T.gemm: A is {a.dtype}, B is {b.dtype}", hint="copy one of them into a buffer of the other's dtype")
     clear = as_bool(plain(clear_accum if initC is None else initC))
     clear = clear if is_expr(clear) else tirx.const(bool(clear), "bool")
     builder = Builder.current("T.gemm")
@@ -104,9 +102,7 @@ def _matrix(op: Operand, name: str) -> tuple[int, int]:
         )
     for axis in (-2, -1):
         if constant(op.extents[axis]) is None:
-            raise NonStaticShape(
-                axis=len(op.extents) + axis, what=f"operand {name} of T.gemm ({op.buffer.name})", expr=op.extents[axis]
-            )
+            raise NonStaticShape(axis=len(op.extents) + axis, what=f"operand {name} of T.gemm ({op.buffer.name})", expr=op.extents[axis])
     return constant(op.extents[-2]), constant(op.extents[-1])
 
 

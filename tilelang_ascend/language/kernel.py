@@ -72,9 +72,7 @@ class Kernel:
         if builder.region.inside("grid"):
             raise KernelSyntaxError("T.Kernel inside T.Kernel", hint="give one T.Kernel up to three extents")
         if builder.region is not builder.root:
-            raise UnsupportedConstruct(
-                "a launch inside run-time control flow", hint="put the condition inside the kernel"
-            )
+            raise UnsupportedConstruct("a launch inside run-time control flow", hint="put the condition inside the kernel")
         self.where = user_location()
         if self.kind == "list" and len(self.names) not in (0, len(self.extents) + (1 if self.is_npu else 0), len(self.extents)):
             raise InvalidArgument(
@@ -82,15 +80,10 @@ class Kernel:
             )
         names = list(self.names[: len(self.extents)]) if self.kind == "list" or len(self.extents) == 1 else []
         names += [f"b{axis}" for axis in "xyz"[len(names) :]]
-        self.vars = [
-            index_var(builder.unique(f"b{'xyz'[k]}" if n == "_" else n))
-            for k, n in enumerate(names[: len(self.extents)])
-        ]
+        self.vars = [index_var(builder.unique(f"b{'xyz'[k]}" if n == "_" else n)) for k, n in enumerate(names[: len(self.extents)])]
         builder.grids += 1
         if self.threads is not None and builder.threads is None:
-            builder.threads = (
-                [int(t) for t in self.threads] if isinstance(self.threads, (tuple, list)) else int(plain(self.threads))
-            )
+            builder.threads = [int(t) for t in self.threads] if isinstance(self.threads, (tuple, list)) else int(plain(self.threads))
         self.region = builder.push("grid", self.where)
         builder.grid = (self.vars, self.extents)
         values = list(self.vars)

@@ -89,7 +89,9 @@ def Persistent(domain, wave_size, index, group_size=8, num_stages: int = 0, *, a
     operands. Iterations past the last tile leave the loop.
     """
     if not isinstance(domain, (tuple, list)) or not domain:
-        raise InvalidArgument(f"the domain of T.Persistent is {domain!r}, a list of extents is needed", hint="T.Persistent([gx, gy], waves, cid)")
+        raise InvalidArgument(
+            f"the domain of T.Persistent is {domain!r}, a list of extents is needed", hint="T.Persistent([gx, gy], waves, cid)"
+        )
     domain = [as_integer(d, "an extent of T.Persistent") for d in domain]
     wave_size, index = as_integer(wave_size, "the wave size of T.Persistent"), as_integer(index, "the index of T.Persistent")
     total = domain[0]

@@ -48,11 +48,7 @@ def _reciprocal(x):
 
 
 def _gelu(x):
-    return (
-        x * 0.5 * (tirx.erf(x * (1.0 / _SQRT2)) + 1.0)
-        if dtype_of(x) == "float32"
-        else cast(_gelu(cast(x, "float32")), dtype_of(x))
-    )
+    return x * 0.5 * (tirx.erf(x * (1.0 / _SQRT2)) + 1.0) if dtype_of(x) == "float32" else cast(_gelu(cast(x, "float32")), dtype_of(x))
 
 
 #: name -> (IR builder for a float operand, Python function, one-line doc)
@@ -136,7 +132,9 @@ def _directed(name: str, scalar: Callable, rest: tuple, mode) -> tuple[Callable,
     if mode in (None, "", "rn"):
         return scalar, tuple(rest)
     if name not in directed.NAMES:
-        raise InvalidArgument(f"T.{name} rounds to nearest, not with {mode!r}", hint="functions with a direction: T." + ", T.".join(directed.NAMES))
+        raise InvalidArgument(
+            f"T.{name} rounds to nearest, not with {mode!r}", hint="functions with a direction: T." + ", T.".join(directed.NAMES)
+        )
     if mode not in directed.MODES:
         raise InvalidArgument(f"T.{name} does not round with {mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES)))
     return directed.function(name, mode), tuple(rest)
@@ -226,8 +224,14 @@ _BINARY: dict[str, tuple[Callable, str]] = {
     "ieee_sub": (_op("Sub"), "a - b, rounded to nearest, or for float32 with 'rz', 'ru', 'rd' towards zero, up, down."),
     "ieee_mul": (_op("Mult"), "a * b, rounded to nearest, or for float32 with 'rz', 'ru', 'rd' towards zero, up, down."),
     "ieee_fdiv": (_op("Div"), "a / b, rounded to nearest, or for float32 with 'rz', 'ru', 'rd' towards zero, up, down."),
-    "truncdiv": (_integers(tirx.truncdiv, lambda a, b: builtins.abs(a) // builtins.abs(b) * (1 if (a < 0) == (b < 0) else -1)), "a / b, rounded towards zero."),
-    "truncmod": (_integers(tirx.truncmod, lambda a, b: builtins.abs(a) % builtins.abs(b) * (1 if a >= 0 else -1)), "Remainder of truncdiv."),
+    "truncdiv": (
+        _integers(tirx.truncdiv, lambda a, b: builtins.abs(a) // builtins.abs(b) * (1 if (a < 0) == (b < 0) else -1)),
+        "a / b, rounded towards zero.",
+    ),
+    "truncmod": (
+        _integers(tirx.truncmod, lambda a, b: builtins.abs(a) % builtins.abs(b) * (1 if a >= 0 else -1)),
+        "Remainder of truncdiv.",
+    ),
 }
 
 
@@ -315,7 +319,9 @@ def fma(x, y, z):
 def ieee_fmaf(x, y, z, rounding_mode="rn"):
     """x * y + z of float32 numbers, rounded once: to nearest ("rn"), towards zero ("rz"), up ("ru") or down ("rd")."""
     if rounding_mode not in directed.MODES:
-        raise InvalidArgument(f"T.ieee_fmaf does not round with {rounding_mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES)))
+        raise InvalidArgument(
+            f"T.ieee_fmaf does not round with {rounding_mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES))
+        )
     return directed.function("ieee_fmaf", rounding_mode)(x, y, z)
 
 
@@ -353,7 +359,8 @@ def reinterpret(value, dtype, span=None):
     value, dtype = as_scalar(value), dtype_name(dtype)
     if itemsize(dtype_of(value)) != itemsize(dtype):
         raise InvalidArgument(
-            f"T.reinterpret of a {dtype_of(value)} as {dtype}, which has another size", hint="the sizes in bytes must agree; T.cast converts"
+            f"T.reinterpret of a {dtype_of(value)} as {dtype}, which has another size",
+            hint="the sizes in bytes must agree; T.cast converts",
         )
     return same_bits(value, dtype)
 

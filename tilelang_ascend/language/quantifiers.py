@@ -29,7 +29,9 @@ def _quantifier(name: str, kind: str):
         return _reduced(buffer, op, sizes, kind)
 
     condition.__name__ = name
-    condition.__doc__ = f"True if {'an element' if kind == 'any' else 'every element'} of a tile, of a slice or of a part of a tensor is not zero."
+    condition.__doc__ = (
+        f"True if {'an element' if kind == 'any' else 'every element'} of a tile, of a slice or of a part of a tensor is not zero."
+    )
     return condition
 
 

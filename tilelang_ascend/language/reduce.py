@@ -47,9 +47,7 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: I
 def _axis(op: Operand, dim, what: str) -> int:
     dim, rank = plain(dim), len(op.extents)
     if not isinstance(dim, int) or not -rank <= dim < rank:
-        raise InvalidArgument(
-            f"{what}: dimension {dim} of {op.describe()} does not exist", hint=f"dimensions are {-rank} to {rank - 1}"
-        )
+        raise InvalidArgument(f"{what}: dimension {dim} of {op.describe()} does not exist", hint=f"dimensions are {-rank} to {rank - 1}")
     return dim % rank
 
 
@@ -62,8 +60,7 @@ def _check_shape(src: Operand, dst: Operand, axis: int, kind: str) -> None:
         if len(wanted) == len(dst.extents) and all(same(a, b) for a, b in zip(wanted, dst.extents)):
             return
     raise ShapeMismatch(
-        f"T.reduce_{kind} of {src.describe()} over dimension {axis} gives {shape_text(dropped)}, "
-        f"the destination is {dst.describe()}",
+        f"T.reduce_{kind} of {src.describe()} over dimension {axis} gives {shape_text(dropped)}, the destination is {dst.describe()}",
         hint=f"allocate the destination as {tuple(constant(e) if constant(e) is not None else e for e in dropped)}",
     )
 
@@ -107,7 +104,8 @@ def _without_nan(buffer, kind: str):
         shape = [constant(n) for n in src.buffer.ty.shape]
         if None in shape:
             raise InvalidArgument(
-                f"T.reduce_{kind} of {src.describe()} with nan_propagate=False", hint="copy it to a tile first (T.copy), whose size is constant"
+                f"T.reduce_{kind} of {src.describe()} with nan_propagate=False",
+                hint="copy it to a tile first (T.copy), whose size is constant",
             )
     tile = alloc_fragment(tuple(shape), src.dtype)
     copy(buffer, tile if all(constant(e) is not None for e in src.extents) else _corner(tile, src))
@@ -142,9 +140,7 @@ def _scan(op: str):
         source = tile_operand(src, f"the source of T.{op}")
         target = source if dst is None else tile_operand(dst, f"the destination of T.{op}")
         axis = _axis(source, dim, f"T.{op}")
-        if len(source.extents) != len(target.extents) or not all(
-            same(a, b) for a, b in zip(source.extents, target.extents)
-        ):
+        if len(source.extents) != len(target.extents) or not all(same(a, b) for a, b in zip(source.extents, target.extents)):
             raise ShapeMismatch(f"T.{op}: {source.describe()} and {target.describe()} have different shapes")
         builder = Builder.current(f"T.{op}")
         attrs = {"dim": axis, "reverse": int(bool(plain(reverse)))}

@@ -154,9 +154,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
 }
 
 #: name -> (what it is, what to write instead)
-REFUSED: dict[str, tuple[str, str]] = {
-    name: (kind, advice) for kind, advice, names in GROUPS.values() for name in names.split()
-}
+REFUSED: dict[str, tuple[str, str]] = {name: (kind, advice) for kind, advice, names in GROUPS.values() for name in names.split()}
 
 #: names whose lowering does not exist yet -> what to do meanwhile
 LATER: dict[str, str] = {

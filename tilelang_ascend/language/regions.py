@@ -28,10 +28,7 @@ class Operand:
         if len(extents) > rank:
             lead, extents = extents[: len(extents) - rank], extents[len(extents) - rank :]
             if any(constant(e) != 1 for e in lead):
-                raise ShapeMismatch(
-                    f"{self.describe()} has {rank} dimensions, "
-                    f"a tile of shape {shape_text(lead + extents)} does not fit"
-                )
+                raise ShapeMismatch(f"{self.describe()} has {rank} dimensions, a tile of shape {shape_text(lead + extents)} does not fit")
         extents = [1] * (rank - len(extents)) + extents
         ranges = [Range.from_min_extent(as_scalar(m), as_scalar(e)) for m, e in zip(self.mins, extents)]
         return tirx.BufferRegion(self.buffer, ranges)
@@ -70,9 +67,7 @@ def operand(value, what: str) -> Operand:
         value = builder.evaluations.address(value)  # a name of an element is a head address, too
     if isinstance(value, TensorLoad):
         return Operand(value.source, tuple(_number(i) for i in value.indices), None, "head")
-    raise InvalidArgument(
-        f"{what} must be a buffer, a slice such as A[0:16, :] or an element such as A[i, j]; got {value!r}"
-    )
+    raise InvalidArgument(f"{what} must be a buffer, a slice such as A[0:16, :] or an element such as A[i, j]; got {value!r}")
 
 
 def _number(expr):

@@ -32,7 +32,9 @@ def rounded_cast(value, dtype: str, mode: str):
     x = as_scalar(value)
     if not is_float(dtype_of(x)):
         if is_float(dtype) and itemsize(dtype) < 8:
-            raise InvalidArgument(f"T.cast of {dtype_of(x)} to {dtype} with {mode!r}", hint="cast to float32 first; it is exact below 2**24")
+            raise InvalidArgument(
+                f"T.cast of {dtype_of(x)} to {dtype} with {mode!r}", hint="cast to float32 first; it is exact below 2**24"
+            )
         return cast(x, dtype)
     if not is_float(dtype):
         return cast(_whole(cast(x, "float32"), mode), dtype)

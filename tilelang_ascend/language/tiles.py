@@ -72,9 +72,7 @@ def _squeezed(op: Operand) -> list:
 
 def _check(name: str, op: Operand, dst: Operand, shape: list) -> None:
     extents = _squeezed(op)
-    fits = len(extents) <= len(shape) and all(
-        constant(e) == 1 or same(e, s) for e, s in zip(reversed(extents), reversed(shape))
-    )
+    fits = len(extents) <= len(shape) and all(constant(e) == 1 or same(e, s) for e, s in zip(reversed(extents), reversed(shape)))
     if not fits:
         raise ShapeMismatch(
             f"T.{name}: the operand {op.describe()} does not match the destination {dst.describe()}",

@@ -67,7 +67,12 @@ def tensor_view(data, spec: TensorSpec):
     src = data.buffer
     if len(src.ty.strides) or spec.strides is not None:
         raise InvalidArgument(f"{src.name} seen with strides", hint="index the tensor as it is declared")
-    if builder.region.inside("loop") or builder.region.inside("parallel") or builder.region.inside("branch") or builder.region.inside("while"):
+    if (
+        builder.region.inside("loop")
+        or builder.region.inside("parallel")
+        or builder.region.inside("branch")
+        or builder.region.inside("while")
+    ):
         raise InvalidArgument(f"{src.name} is given another shape inside run-time control flow", hint="do so at the start of the kernel")
     have, want = (_bytes(shape, dtype) for shape, dtype in ((src.ty.shape, dtype_of(src)), (spec.shape, spec.dtype)))
     if not same(have, want) and (constant(have) is not None and constant(want) is not None):
@@ -101,9 +106,13 @@ def make_tensor(ptr, shape, dtype="float32", strides=None):
     builder = Builder.current("T.make_tensor")
     for dim in (*spec.shape, *(spec.strides or ())):
         if const_int(dim) is None and not all(_known_to_host(builder, v) for v in free_vars(dim)):
-            raise InvalidArgument(f"T.make_tensor: {dim} is known to the kernel only", hint="dimensions are numbers and scalar parameters of the kernel")
+            raise InvalidArgument(
+                f"T.make_tensor: {dim} is known to the kernel only", hint="dimensions are numbers and scalar parameters of the kernel"
+            )
     if ptr.tensor is None:
-        ptr.tensor = decl_buffer(list(spec.shape), spec.dtype, ptr.name, strides=None if spec.strides is None else list(spec.strides), scope="global")
+        ptr.tensor = decl_buffer(
+            list(spec.shape), spec.dtype, ptr.name, strides=None if spec.strides is None else list(spec.strides), scope="global"
+        )
         if builder.eager is not None:
             builder.eager.made_tensor(ptr, spec)
         return ptr.tensor

@@ -24,9 +24,7 @@ class TensorSupplyType(Enum):
     Auto = 7
 
 
-def make_inputs(
-    signature: Signature, supply: TensorSupplyType, constraints: Mapping[str, int] | None = None, seed: int = 0
-) -> list[Any]:
+def make_inputs(signature: Signature, supply: TensorSupplyType, constraints: Mapping[str, int] | None = None, seed: int = 0) -> list[Any]:
     """One tensor (torch if installed, else numpy) or number for every input parameter; the same for the same seed.
 
     Args:

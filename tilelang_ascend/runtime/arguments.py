@@ -98,9 +98,7 @@ def bind(signature: Signature, kernel: str, args: Sequence[Any], kwargs: dict[st
     return _assemble(signature, inputs, outputs, values)
 
 
-def _match(
-    signature: Signature, kernel: str, args: Sequence[Any], kwargs: dict[str, Any]
-) -> list[tuple[Parameter, Any]]:
+def _match(signature: Signature, kernel: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Parameter, Any]]:
     """Pair each input parameter with its argument, as a Python call would."""
     params = signature.inputs
     names = [p.name for p in params]
@@ -127,17 +125,14 @@ def _match(
 def _check_tensor(p: Parameter, value: Any) -> HostTensor:
     if not tensors.is_tensor(value):
         hint = "; pass a torch tensor or a numpy array"
-        raise ArgumentTypeError(
-            f"Expected a tensor for parameter {p.name}, got {type(value).__name__}{hint}", at=p.location
-        )
+        raise ArgumentTypeError(f"Expected a tensor for parameter {p.name}, got {type(value).__name__}{hint}", at=p.location)
     tensor = HostTensor(value)
     missing = tensor.missing_memory
     if missing is not None:
         raise ArgumentValueError(f"The tensor passed for parameter {p.name} has no elements in memory: {missing}", at=p.location)
     if tensor.dtype != p.dtype:
         raise ArgumentValueError(
-            f"Buffer dtype mismatch for parameter {p.name}: "
-            f"expected {tensor.label_of(p.dtype)}, got {tensor.dtype_label}",
+            f"Buffer dtype mismatch for parameter {p.name}: expected {tensor.label_of(p.dtype)}, got {tensor.dtype_label}",
             at=p.location,
         )
     if tensor.is_torch and str(value.layout) != "torch.strided":
@@ -145,9 +140,7 @@ def _check_tensor(p: Parameter, value: Any) -> HostTensor:
             f"Buffer layout mismatch for parameter {p.name}: expected torch.strided, got {value.layout}", at=p.location
         )
     if tensor.device != "cpu":
-        raise ArgumentValueError(
-            f"Buffer device mismatch for parameter {p.name}: expected cpu, got {tensor.device}", at=p.location
-        )
+        raise ArgumentValueError(f"Buffer device mismatch for parameter {p.name}: expected cpu, got {tensor.device}", at=p.location)
     if len(tensor.shape) != len(p.shape):
         raise ArgumentValueError(
             f"Buffer rank mismatch for parameter {p.name}: "
@@ -155,9 +148,7 @@ def _check_tensor(p: Parameter, value: Any) -> HostTensor:
             at=p.location,
         )
     if p.writes and not tensor.writable:
-        raise ArgumentValueError(
-            f"Parameter {p.name} is written by the kernel, but the array passed for it is read-only", at=p.location
-        )
+        raise ArgumentValueError(f"Parameter {p.name} is written by the kernel, but the array passed for it is read-only", at=p.location)
     if p.writes and tensor.overlaps_itself():
         raise ArgumentValueError(
             f"Parameter {p.name} is written by the kernel, but elements of the tensor passed for it share memory "
@@ -174,22 +165,16 @@ def _check_scalar(p: Parameter, value: Any) -> int | float:
     elif isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, numbers.Real):
-        raise ArgumentTypeError(
-            f"Expected a number of dtype {p.dtype} for parameter {p.name}, got {type(value).__name__}", at=p.location
-        )
+        raise ArgumentTypeError(f"Expected a number of dtype {p.dtype} for parameter {p.name}, got {type(value).__name__}", at=p.location)
     if dtypes.is_float(p.dtype):
         with np.errstate(over="ignore"):
             return float(dtypes.numpy_dtype(p.dtype).type(float(value)))
     if isinstance(value, float) and not value.is_integer():
-        raise ArgumentValueError(
-            f"Scalar dtype mismatch for parameter {p.name}: expected {p.dtype}, got the float {value}", at=p.location
-        )
+        raise ArgumentValueError(f"Scalar dtype mismatch for parameter {p.name}: expected {p.dtype}, got the float {value}", at=p.location)
     number = int(value)
     low, high = (0, 1) if p.dtype == "bool" else _int_limits(p.dtype)
     if not low <= number <= high:
-        raise ArgumentValueError(
-            f"Scalar out of range for parameter {p.name}: {p.dtype} holds {low}..{high}, got {number}", at=p.location
-        )
+        raise ArgumentValueError(f"Scalar out of range for parameter {p.name}: {p.dtype} holds {low}..{high}, got {number}", at=p.location)
     return number
 
 
@@ -233,9 +218,7 @@ def _check_shape(p: Parameter, tensor: HostTensor, values: dict[str, int | float
         )
 
 
-def _allocate(
-    signature: Signature, inputs: dict[str, HostTensor], values: dict[str, int | float]
-) -> dict[str, HostTensor]:
+def _allocate(signature: Signature, inputs: dict[str, HostTensor], values: dict[str, int | float]) -> dict[str, HostTensor]:
     """Fresh tensors for the parameters in `out_idx`, of the same library as the inputs."""
     torch_like = any(t.is_torch for t in inputs.values()) or (not inputs and tensors.have_torch())
     made = {}
@@ -284,9 +267,7 @@ def _place(p: Parameter, tensor: HostTensor, values, launch: Launch, fresh: bool
     elements = tensors.span_elements(shape, strides)
     nbytes = elements * dtypes.itemsize(p.dtype)
     # Global memory holds distinct buffers: an input passed twice gets a copy for its second parameter.
-    free = not any(
-        tensor.address < b.address + b.nbytes and b.address < tensor.address + nbytes for b in launch.buffers.values()
-    )
+    free = not any(tensor.address < b.address + b.nbytes and b.address < tensor.address + nbytes for b in launch.buffers.values())
     if elements and free and tensor.has_strides(strides) and tensor.is_aligned():
         return GmBuffer(p, tensor.address, nbytes, tensor.value, not fresh)
     flat = tensors.raw_buffer(elements, p.dtype)

@@ -201,15 +201,11 @@ def _run(artifact: Artifact, launch: Launch, options):
             tensor = machine.Tensor(memory.ctypes.data, memory.nbytes, slot.name, scratch=True)
         else:
             buffer = launch.buffers[slot.name]
-            tensor = machine.Tensor(
-                buffer.address, buffer.nbytes, slot.name, buffer.parameter.writes, fresh=not buffer.initialized
-            )
+            tensor = machine.Tensor(buffer.address, buffer.nbytes, slot.name, buffer.parameter.writes, fresh=not buffer.initialized)
         words.append(tensor.address)
         if tensor.nbytes:
             tensors.append(tensor)
-    result = machine.run(
-        arch.get_chip(artifact.chip), artifact.kernel_type, artifact.block_dim, program.entries, words, tensors, options
-    )
+    result = machine.run(arch.get_chip(artifact.chip), artifact.kernel_type, artifact.block_dim, program.entries, words, tensors, options)
     if result.output and sys.stdout is not None:  # a script may have been started without
         sys.stdout.write(result.output)
     return result

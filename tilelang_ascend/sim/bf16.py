@@ -63,9 +63,7 @@ class _Bf16(StmtMutator):
         """The float32 stand-in of a bfloat16 variable or mutable scalar."""
         if var not in self.vars:
             buffer = is_buffer_var(var)
-            self.vars[var] = (
-                decl_buffer((1,), "float32", var.name, scope="local.var") if buffer else Var(var.name, "float32")
-            )
+            self.vars[var] = decl_buffer((1,), "float32", var.name, scope="local.var") if buffer else Var(var.name, "float32")
         return self.vars[var]
 
     # ---- statements

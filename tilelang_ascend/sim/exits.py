@@ -83,9 +83,7 @@ class _Exits(StmtMutator):
             rest = stmts[index + 1 :]
             if rest and _own_exits(stmt):
                 others = self.block(seq(rest))
-                out.append(
-                    IfThenElse(tirx.EQ(_get(self.flags[-1]), IntImm("int32", _GO_ON)), others, None, span=rest[0].span)
-                )
+                out.append(IfThenElse(tirx.EQ(_get(self.flags[-1]), IntImm("int32", _GO_ON)), others, None, span=rest[0].span))
                 break
         return out
 

@@ -143,7 +143,11 @@ def _narrows(e) -> bool:
 def _holds(dtype: str, e, known: Known) -> bool:
     """True if `dtype` surely holds the integer `e`."""
     most = magnitude(e, known.bounds)
-    return most is not None and most < 1 << (8 * itemsize(dtype) - 1) and (dtype.startswith("int") or is_nonnegative(e, known.nonnegative, known.bounds))
+    return (
+        most is not None
+        and most < 1 << (8 * itemsize(dtype) - 1)
+        and (dtype.startswith("int") or is_nonnegative(e, known.nonnegative, known.bounds))
+    )
 
 
 def _word(e):

@@ -164,10 +164,7 @@ def _core_kinds(body) -> list[tuple[bool, int]]:
 
 def _bind_shape(buffer, array, dims: dict) -> None:
     if array.dtype != numpy_dtype(buffer.ty.dtype) or array.ndim != len(buffer.ty.shape):
-        raise InterpreterError(
-            f"{buffer.name}: {array.dtype} of rank {array.ndim} "
-            f"for {buffer.ty.dtype} of rank {len(buffer.ty.shape)}"
-        )
+        raise InterpreterError(f"{buffer.name}: {array.dtype} of rank {array.ndim} for {buffer.ty.dtype} of rank {len(buffer.ty.shape)}")
     for dim, size in zip(buffer.ty.shape, array.shape):
         if const_int(dim) is None and type(dim).__name__ == "Var":
             if dims.setdefault(dim, int(size)) != size:

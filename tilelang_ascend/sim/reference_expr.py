@@ -17,6 +17,7 @@ Fn = Callable[[Env], Value]
 
 _FUNCTIONS = {**FUNCTIONS, **reference_rounding.FUNCTIONS}
 
+
 class Slots:
     """Numbers of variables and buffers, and the expressions over them."""
 

@@ -95,7 +95,9 @@ class Scalar:
 
     def load_region(self, mins: list, extents: list) -> tuple:
         """As that of `Memory`: a variable is a tile of one element."""
-        return np.asarray(self.value, self.dtype).reshape([1] * len(extents)), None if self.defined is True else np.zeros([1] * len(extents), bool)
+        return np.asarray(self.value, self.dtype).reshape([1] * len(extents)), None if self.defined is True else np.zeros(
+            [1] * len(extents), bool
+        )
 
     def store_region(self, mins: list, extents: list, values, known=None) -> None:
         """As that of `Memory`."""
@@ -244,7 +246,9 @@ class Memory:
         wide = np.float32 if is_float(self.data.dtype) and self.data.itemsize < 4 else self.data.dtype
         total = self.data[tuple(i[first] for i in index)].astype(wide)
         for turn in _turns(places):
-            total[lane[turn]] = convert(function(loaded(total[lane[turn]]), value[turn].astype(wide) if wide is np.float32 else value[turn]), total.dtype)
+            total[lane[turn]] = convert(
+                function(loaded(total[lane[turn]]), value[turn].astype(wide) if wide is np.float32 else value[turn]), total.dtype
+            )
         self.data[tuple(i[first] for i in index)] = convert(total, self.data.dtype)
         if not known.all() and self.defined is None:
             self.defined = np.ones(self.data.shape, bool)
@@ -315,7 +319,10 @@ class Memory:
         part = tuple(slice(lo - m, hi - m) for (lo, hi), m in zip(box, mins))
         here = tuple(slice(lo, hi) for lo, hi in box)
         self.data[here] = values[part]
-        self._mark(here, True if known is None else np.broadcast_to(known, values.size if np.ndim(known) == 1 else np.shape(known)).reshape(sizes)[part])
+        self._mark(
+            here,
+            True if known is None else np.broadcast_to(known, values.size if np.ndim(known) == 1 else np.shape(known)).reshape(sizes)[part],
+        )
 
 
 class Trace:

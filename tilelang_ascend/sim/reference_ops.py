@@ -37,7 +37,9 @@ class _Region:
 
     def __init__(self, program, r, span):
         self.program, self.span, self.slot = program, span, program.slots(r.source)
-        self.mins, self.extents = ([program.slots.expr(x) for x in part] for part in ([x.min for x in r.region], [x.extent for x in r.region]))
+        self.mins, self.extents = (
+            [program.slots.expr(x) for x in part] for part in ([x.min for x in r.region], [x.extent for x in r.region])
+        )
 
     def memory(self, env):
         return self.program.memory(env, self.slot, self.span)
@@ -88,7 +90,11 @@ def _fill(program, s) -> Callable:
         env.undefined = False
         number = value(env)
         known = None if env.undefined is False else np.zeros(dst.box(env)[1], bool)
-        dst.store(env, np.full([max(n, 0) for n in dst.box(env)[1]], convert(number, dst.memory(env).data.dtype), dst.memory(env).data.dtype), known)
+        dst.store(
+            env,
+            np.full([max(n, 0) for n in dst.box(env)[1]], convert(number, dst.memory(env).data.dtype), dst.memory(env).data.dtype),
+            known,
+        )
 
     return run
 
@@ -170,7 +176,9 @@ def _reduce(program, s) -> Callable:
         if not clear:
             old, before = dst.load(env)
             # What the destination holds keeps its own precision and range.
-            both = np.promote_types(result.dtype, old.dtype) if not (is_float(old.dtype) and old.dtype.itemsize < 4) else np.dtype(np.float32)
+            both = (
+                np.promote_types(result.dtype, old.dtype) if not (is_float(old.dtype) and old.dtype.itemsize < 4) else np.dtype(np.float32)
+            )
             both = both if kind not in ("any", "all") else result.dtype
             result = COMBINE[kind](result.astype(both), old.astype(both))
             known = known if before is None else known & before

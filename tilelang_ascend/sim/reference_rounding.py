@@ -71,6 +71,7 @@ EXACT: dict[str, tuple[Callable, Callable, Callable]] = {
     "fmaf": (lambda a, b, c: a * b + c, _zero_of_fused, lambda a, b, c: a * b + c),
 }
 
+
 def _of_arrays(name: str, mode: str) -> Callable:
     each = np.frompyfunc(functools.partial(directed, name, mode), len(_ARITY[name]), 1)
     return lambda *operands: np.asarray(each(*(np.asarray(x, np.float32).astype(np.float64) for x in operands)), np.float64)[()]

@@ -68,9 +68,7 @@ class TwinProgram:
         `launcher(kernel name, number of blocks, argument words)` runs it and returns 0 or an error. Returns what
         `call` returns.
         """
-        signature = ctypes.CFUNCTYPE(
-            ctypes.c_int32, ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int64), ctypes.c_int32
-        )
+        signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int64), ctypes.c_int32)
         callback = signature(lambda kernel, blocks, words, n: launcher(kernel.decode(), blocks, words[:n]))
         self._handle.tla_twin_set_launcher(callback)
         try:
@@ -120,9 +118,7 @@ def build_object(text: str, kernel: str, generation: str, chip: str, flags: tupl
     compiler = find_compiler()
     unit = f'#include "kernel_operator.h"\n#line 1 "kernel.cpp"\n{text}\nTLA_TWIN_EXPORT({kernel})\n'
     headers = _generated_headers(generation)
-    digest = hashlib.sha256(
-        "\0".join((unit, generation, compiler, *flags, _headers_digest(generation))).encode()
-    ).hexdigest()
+    digest = hashlib.sha256("\0".join((unit, generation, compiler, *flags, _headers_digest(generation))).encode()).hexdigest()
     store = libraries()
     path = store.entry(digest) / _OBJECT
     if store.read_bytes(digest) is not None:

@@ -137,7 +137,9 @@ def write_difference(last: Result, writes: Mapping[str, np.ndarray]) -> str | No
         wrong = (have != want[..., None]).any(-1)
         if wrong.any():
             at = tuple(np.argwhere(wrong)[0])
-            return f"{name}{_at(wrong)} is written {have[at].max()} times, not {want[at]} ({int(wrong.sum())} of {wrong.size} elements differ)"
+            return (
+                f"{name}{_at(wrong)} is written {have[at].max()} times, not {want[at]} ({int(wrong.sum())} of {wrong.size} elements differ)"
+            )
     return None
 
 

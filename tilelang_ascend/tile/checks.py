@@ -49,7 +49,9 @@ def reduces(args, attrs) -> str | None:
     if not 0 <= dim < len(extents):
         return f"{_shape(src)} has no dimension {dim}"
     dropped, kept = extents[:dim] + extents[dim + 1 :] or [1], [*extents[:dim], 1, *extents[dim + 1 :]]
-    return None if _agree(dropped, _extents(dst)) or _agree(kept, _extents(dst)) else f"{_shape(src)} along {dim} does not give {_shape(dst)}"
+    return (
+        None if _agree(dropped, _extents(dst)) or _agree(kept, _extents(dst)) else f"{_shape(src)} along {dim} does not give {_shape(dst)}"
+    )
 
 
 def scans(args, attrs) -> str | None:
@@ -68,7 +70,9 @@ def sorts(args, attrs) -> str | None:
     (*rows, columns), (*rows_, wanted) = _extents(src), _extents(dst)
     if columns is None or columns % 32:
         return f"{_shape(src)} has no rows of a multiple of 32"
-    return None if _agree(rows, rows_) and (wanted is None or wanted <= columns) else f"{_shape(src)} does not have the places {_shape(dst)}"
+    return (
+        None if _agree(rows, rows_) and (wanted is None or wanted <= columns) else f"{_shape(src)} does not have the places {_shape(dst)}"
+    )
 
 
 def patches(args, attrs) -> str | None:

@@ -160,9 +160,25 @@ def covers_whole(arg) -> bool:
 
 
 __all__ = [
-    "COUNT", "IN_ORDER", "Uses", "covers_whole", "is_atomic", "is_buffer_var", "is_element_atomic", "is_output", "is_parallel",
-    "is_scalar_var", "loads_in", "moved_regions", "on_chip", "own_uses", "read_with_k_along_rows", "region_buffer", "uses_of",
-    "with_regions", "work_of",
+    "COUNT",
+    "IN_ORDER",
+    "Uses",
+    "covers_whole",
+    "is_atomic",
+    "is_buffer_var",
+    "is_element_atomic",
+    "is_output",
+    "is_parallel",
+    "is_scalar_var",
+    "loads_in",
+    "moved_regions",
+    "on_chip",
+    "own_uses",
+    "read_with_k_along_rows",
+    "region_buffer",
+    "uses_of",
+    "with_regions",
+    "work_of",
 ]
 
 

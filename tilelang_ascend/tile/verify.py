@@ -74,11 +74,7 @@ class _TileVerifier(WellFormed):
             self.report("attributes", f"{record.op} has attributes {sorted(attrs)}, needs {sorted(record.attrs)}", s.span)
         for key, value in attrs.items():
             legal = record.attrs.get(str(key))
-            plain = (
-                value
-                if isinstance(value, (str, int))
-                else (const_int(value) if const_int(value) is not None else str(value))
-            )
+            plain = value if isinstance(value, (str, int)) else (const_int(value) if const_int(value) is not None else str(value))
             if legal is not None and plain not in legal:
                 self.report("attributes", f"{record.op}: {key} = {plain!r} is none of {list(legal)}", s.span)
 

@@ -86,9 +86,7 @@ def _torch() -> Finding:
 def _compiler() -> Finding:
     path = shutil.which(os.environ.get("CXX", "g++"))
     if path is None:
-        return Finding(
-            "missing", "C++ compiler", "not found", "emitted text cannot be compiled and run on this machine"
-        )
+        return Finding("missing", "C++ compiler", "not found", "emitted text cannot be compiled and run on this machine")
     line = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
     return Finding("ok", "C++ compiler", f"{line} ({path})")
 
@@ -128,9 +126,7 @@ def _cache() -> Finding:
         return Finding("ok", "kernel cache", "switched off", "kernels are compiled anew in every process")
     parent = next(p for p in (folder, *folder.parents) if p.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
-        return Finding(
-            "missing", "kernel cache", f"{folder} cannot be written", "kernels are compiled anew in every process"
-        )
+        return Finding("missing", "kernel cache", f"{folder} cannot be written", "kernels are compiled anew in every process")
     entries, size = cache.store().size()
     return Finding("ok", "kernel cache", f"{cache.store().folder}: {entries} kernels, {size / 2**20:.1f} MiB")
 
@@ -141,9 +137,7 @@ def _variables() -> list[Finding]:
         if not os.environ.get(knob.name, "").strip():
             continue
         try:
-            found.append(
-                Finding("ok", knob.name, f"{os.environ[knob.name]} ({knob.doc})", "" if knob.get() is not None else "")
-            )
+            found.append(Finding("ok", knob.name, f"{os.environ[knob.name]} ({knob.doc})", "" if knob.get() is not None else ""))
         except ValueError as reason:
             found.append(Finding("broken", knob.name, os.environ[knob.name], str(reason)))
     return found

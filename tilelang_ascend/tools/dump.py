@@ -36,10 +36,7 @@ def _plain_annotations(func):
 
     class Plain(ir.StmtMutator):
         def visit_AllocBuffer(self, s):
-            notes = {
-                key: ir.const_int(value) if ir.const_int(value) is not None else value
-                for key, value in s.annotations.items()
-            }
+            notes = {key: ir.const_int(value) if ir.const_int(value) is not None else value for key, value in s.annotations.items()}
             return ir.AllocBuffer(s.buffer, annotations=notes, span=s.span) if notes else s
 
     return func.with_body(Plain()(func.body))

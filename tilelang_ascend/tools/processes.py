@@ -25,10 +25,7 @@ def interruptible() -> Iterator[None]:
     the thread ends all descendants and the process. A script that handles the interrupt, in either way, stays in
     charge.
     """
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    ):
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
     seen = threading.Event()

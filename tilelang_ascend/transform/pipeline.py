@@ -86,7 +86,11 @@ NESTS = (
     Pass(skew_stages, Stage.MAPPED),
 )
 """Element-wise loops work on tiles; blocks and cores divide the work."""
-SYNCHRONISE = (Pass(level_vector, Stage.COMBINED, ("chip",)), Pass(guard_jumps, Stage.COMBINED), Pass(insert_sync, Stage.COMBINED, ("chip",)))
+SYNCHRONISE = (
+    Pass(level_vector, Stage.COMBINED, ("chip",)),
+    Pass(guard_jumps, Stage.COMBINED),
+    Pass(insert_sync, Stage.COMBINED, ("chip",)),
+)
 """`guard_jumps` only if flags between the cores cannot be kept in step around jumps."""
 CORES = (
     Pass(split_cores, Stage.SPLIT),
@@ -117,7 +121,9 @@ class Lowered:
     warnings: list = field(default_factory=list)
 
 
-def lower(func: PrimFunc, chip, *, options: Options | None = None, keep_stages: bool = False, times: dict[str, float] | None = None) -> Lowered:
+def lower(
+    func: PrimFunc, chip, *, options: Options | None = None, keep_stages: bool = False, times: dict[str, float] | None = None
+) -> Lowered:
     """Lower a Tile IR function for `chip`. `times` is given the seconds each pass took, by its name.
 
     Raises: TilelangAscendError subclasses with the user's line; OutOfMemory if tiles do not fit even with single copies.

@@ -1,11 +1,11 @@
 """The stages between the front end and the emitter, and what each may contain.
 
-    tile        what the user said: buffers have no memory, ops have no core
-    placed      every buffer has a memory, every statement a core
-    mapped      one loop over the tiles of a block instead of a grid; vector work divided between the cores of a block
-    versioned   buffers have a leading dimension of versions
-    combined    instructions of both cores in one function
-    split       one function for each kind of core (`ir/verify_ascend.py` knows the rest of its rules)
+tile        what the user said: buffers have no memory, ops have no core
+placed      every buffer has a memory, every statement a core
+mapped      one loop over the tiles of a block instead of a grid; vector work divided between the cores of a block
+versioned   buffers have a leading dimension of versions
+combined    instructions of both cores in one function
+split       one function for each kind of core (`ir/verify_ascend.py` knows the rest of its rules)
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def _statement(s, stage: Stage, rules: Rules):
             yield Problem("annotation", f"the loop over {s.loop_var.name} says {', '.join(sorted(unknown))}", s.span)
     elif isinstance(s, (Evaluate, Bind)) and (name := op_name(s.value)) is not None:
         record = TABLE.get(name)
-        legal = record in rules.ops if record is not None else not name.startswith("ascend.") or rules.instructions or name in _FIRST_OF_BLOCKS
+        legal = (
+            record in rules.ops if record is not None else not name.startswith("ascend.") or rules.instructions or name in _FIRST_OF_BLOCKS
+        )
         if not legal:
             yield Problem("op", f"{name} does not occur in this stage", s.span)
 

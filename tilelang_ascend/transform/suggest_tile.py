@@ -18,6 +18,7 @@ from ..tileop.base.layout import tile_bytes
 # Suggested sizes are multiples of a fractal side; large ones of 64, which leaves no tile with padding.
 STEP, COARSE_STEP, COARSE_FROM = 16, 64, 256
 
+
 def total_bytes(shapes: list, old: int, new: int) -> int:
     """Bytes of all tiles with dimension size `old` replaced by `new`."""
     total = 0
@@ -52,4 +53,3 @@ def suggest_tile(func: PrimFunc, chip, error: OutOfMemory, needed: int) -> OutOf
 
 
 __all__ = ["suggest_tile"]
-

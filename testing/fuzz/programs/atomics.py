@@ -12,7 +12,12 @@ class Atomics(Writer):
     def atomic(self, target: str, index: str, value: str, kind: str, *tags: str) -> Stmt:
         """T.atomic_<kind> of an element."""
         where = "tile" if target in self.tiles else "GM"
-        return line(f"T.atomic_{kind}({target}[{index}], {value})", f'atomic({target}, ({index},), {value}, "{kind}")', f"atomic_{kind} on {where} element", *tags)
+        return line(
+            f"T.atomic_{kind}({target}[{index}], {value})",
+            f'atomic({target}, ({index},), {value}, "{kind}")',
+            f"atomic_{kind} on {where} element",
+            *tags,
+        )
 
     def indices(self, size: int, limit: int, role: str = "index"):
         """Data that are indices: how element `e` is spelled, and what loads them."""
@@ -53,7 +58,15 @@ class Atomics(Writer):
         if self.chance(0.3):
             value = "1"
         form = self.pick(("data", "data", "div", "mod", "let", "guard", "distinct", "return"))
-        update = {"data": at("i"), "guard": at("i"), "div": f"i // {size // bins or 1}", "mod": f"i % {bins}", "let": "b", "distinct": "i", "return": at("i")}[form]
+        update = {
+            "data": at("i"),
+            "guard": at("i"),
+            "div": f"i // {size // bins or 1}",
+            "mod": f"i % {bins}",
+            "let": "b",
+            "distinct": "i",
+            "return": at("i"),
+        }[form]
         n = bins if form == "distinct" else size
         if form == "distinct":
             value = value if value == "1" or n <= size else "1"
@@ -64,7 +77,9 @@ class Atomics(Writer):
             b = self.fresh("b")
             body = [line(f"{b} = {at('i')}"), self.atomic(h, b, value, kind, "atomic at let")]
         elif form == "guard":
-            body = [block(f"if {self.pick((at('i') + ' < 3', 'i % 3 == 0', value + ' > 0' if value != '1' else 'i > 2'))}:", body, kind="if")]
+            body = [
+                block(f"if {self.pick((at('i') + ' < 3', 'i % 3 == 0', value + ' > 0' if value != '1' else 'i > 2'))}:", body, kind="if")
+            ]
         if self.chance(0.65):
             loop = self.parallel("i", (n,), body, "histogram")
         else:
@@ -115,7 +130,10 @@ class Atomics(Writer):
         if self.chance(0.4):
             op = self.region(c, (f"bx * {size}",), (size,), self.chance(0.5))
             t = self.new_tile((size,), dtype)
-            more = [self.copy(op, self.whole(t)), line(f"T.atomic_add({op.tile}, {t})", f'atomic_tile({op.ref}, {t}, "add")', "atomic_add of a tile")]
+            more = [
+                self.copy(op, self.whole(t)),
+                line(f"T.atomic_add({op.tile}, {t})", f'atomic_tile({op.ref}, {t}, "add")', "atomic_add of a tile"),
+            ]
             if self.chance(0.5):
                 more.append(self.parallel("i", (size,), [line(f"{c}[{i}] = {c}[{i}] + 1")]))
             nest += more
@@ -161,7 +179,9 @@ class Atomics(Writer):
                     self.copy(self.whole(t), self.region(dst, (f"bx * {n}", "0"), (n, width)))]  # fmt: skip
         elif form == "segment":
             acc = self.tensor((n, width), "float32", "out", 2)
-            body = [self.parallel("ij", (n, width), [self.atomic(acc, f"{at('i')}, j", f"{src}[i, j]" if dtype == "float32" else "1", "add")])]
+            body = [
+                self.parallel("ij", (n, width), [self.atomic(acc, f"{at('i')}, j", f"{src}[i, j]" if dtype == "float32" else "1", "add")])
+            ]
         else:
             lens = self.tensor((self.blocks,), self.pick(("int32", "int64")), "index", n + 1, "L")
             r = self.fresh("r")

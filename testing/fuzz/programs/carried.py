@@ -45,7 +45,9 @@ class Carried(Writer):
         a, load_a = self.source(rows, steps, dtype)
         k = self.fresh("k")
         tag = "recurrence through GM" if kind == "GM" else "recurrence through a tile"
-        form = self.pick(("scan", "scan", "scan", "back", "sort", "solve", "while", "probe", "var", "two", "unroll", "mixed", "compact", "state"))
+        form = self.pick(
+            ("scan", "scan", "scan", "back", "sort", "solve", "while", "probe", "var", "two", "unroll", "mixed", "compact", "state")
+        )
         body: list[Stmt] = []
         after: list[Stmt] = []
         op = self.pick(("{} + {}", "{} - {}", "{} * 0.5 + {}" if dtype == "float32" and steps < 13 else "{} + {}", "T.max({}, {})"))
@@ -59,7 +61,12 @@ class Carried(Writer):
             """A statement, perhaps under a condition on the data or the step."""
             if self.chance(0.7):
                 return s
-            return block(f"if {self.pick((a('i', k) + ' > 0', k + ' % 2 == 0', 'i > 3', c('i', k) + ' != 0'))}:", [s], kind="if", tags={"step under a condition"})
+            return block(
+                f"if {self.pick((a('i', k) + ' > 0', k + ' % 2 == 0', 'i > 3', c('i', k) + ' != 0'))}:",
+                [s],
+                kind="if",
+                tags={"step under a condition"},
+            )
 
         if form in ("scan", "unroll"):
             body.append(line(f"{c('i', '0')} = {a('i', '0')}"))
@@ -70,8 +77,16 @@ class Carried(Writer):
             else:
                 inner = [cond(step(c("i", k), c("i", f"{k} - 1"), a("i", k)))]
                 if self.chance(0.2):
-                    inner.append(block(f"if {c('i', k)} > 5:", [line(self.pick(("break", "continue")))], kind="if", tags={"early exit in T.Parallel"}))
-                body.append(block(f"for {k} in {self.pick(('T.serial', 'range'))}(1, {steps}):", inner, f"for {k} in range(1, {steps}):", tags={tag}))
+                    inner.append(
+                        block(
+                            f"if {c('i', k)} > 5:", [line(self.pick(("break", "continue")))], kind="if", tags={"early exit in T.Parallel"}
+                        )
+                    )
+                body.append(
+                    block(
+                        f"for {k} in {self.pick(('T.serial', 'range'))}(1, {steps}):", inner, f"for {k} in range(1, {steps}):", tags={tag}
+                    )
+                )
         elif form == "back":
             inner = [cond(step(c("i", f"{steps - 2} - {k}"), c("i", f"{steps - 1} - {k}"), c("i", f"{steps - 2} - {k}")))]
             if self.chance(0.5):
@@ -114,12 +129,16 @@ class Carried(Writer):
             inner = [line(f"{m} = {m} + {a('i', k)}", f'{m} = num("{dtype}", {m} + {a("i", k)})'), cond(line(f"{c('i', k)} = {m}"))]
             if self.chance(0.3):
                 inner.insert(1, block(f"if {m} < 0:", [line(f"{m} = 0", f'{m} = num("{dtype}", 0)')], kind="if"))
-            body.append(block(f"for {k} in T.serial({steps}):", inner, f"for {k} in range({steps}):", tags={"variable carried in T.Parallel"}))
+            body.append(
+                block(f"for {k} in T.serial({steps}):", inner, f"for {k} in range({steps}):", tags={"variable carried in T.Parallel"})
+            )
         elif form == "two":
             d = self.tensor((self.blocks * rows, steps), dtype, "out", 2, "D")
             at = lambda q: f"{d}[bx * {rows} + i, {q}]"  # noqa: E731
             inner = [step(c("i", f"{k} + 1"), c("i", k), at(k)), step(at(f"{k} + 1"), at(k), c("i", f"{k} + 1"))]
-            body.append(block(f"for {k} in T.serial({steps - 1}):", inner, f"for {k} in range({steps - 1}):", tags={tag, "two recurrences"}))
+            body.append(
+                block(f"for {k} in T.serial({steps - 1}):", inner, f"for {k} in range({steps - 1}):", tags={tag, "two recurrences"})
+            )
         elif form == "mixed":
             body.append(line(f"{c('(i // 4) * 4 + i % 4', '0')} = {a('i', '0')} * 2"))
             d = self.tensor((self.blocks * rows,), dtype, "out")
@@ -129,7 +148,14 @@ class Carried(Writer):
         elif form == "compact":
             pos = self.fresh("p")
             body += [line(f'{pos} = T.alloc_var("int32")', f"{pos} = 0"), line(f"{pos} = 0")]
-            inner = [block(f"if {a('i', k)} > 0:", [line(f"{c('i', pos)} = {a('i', k)}"), line(f"{pos} = {pos} + 1")], kind="if", tags={"variable as index of a store"})]
+            inner = [
+                block(
+                    f"if {a('i', k)} > 0:",
+                    [line(f"{c('i', pos)} = {a('i', k)}"), line(f"{pos} = {pos} + 1")],
+                    kind="if",
+                    tags={"variable as index of a store"},
+                )
+            ]
             body.append(block(f"for {k} in T.serial({steps}):", inner, f"for {k} in range({steps}):"))
         else:
             d = self.tensor((self.blocks * rows, steps), dtype, "in", 1)
@@ -141,7 +167,14 @@ class Carried(Writer):
         if self.chance(0.15):
             after = [self.parallel("i", (rows,), [line(f"{c('i', '0')} = {c('i', '0')} + {c('i', str(steps - 1))}")])]
         if self.chance(0.2):
-            body = [block(f"if {self.pick(('i < ' + str(rows - 3), 'i % 2 == 0', a('i', '0') + ' >= 0'))}:", body, kind="if", tags={"recurrence under a condition"})]
+            body = [
+                block(
+                    f"if {self.pick(('i < ' + str(rows - 3), 'i % 2 == 0', a('i', '0') + ' >= 0'))}:",
+                    body,
+                    kind="if",
+                    tags={"recurrence under a condition"},
+                )
+            ]
         return [*load_c, *load_a, self.parallel("i", (rows,), body, f"recurrence: {form}"), *after, *show_c]
 
     def rows_scene(self) -> list[Stmt]:
@@ -153,17 +186,33 @@ class Carried(Writer):
         x = self.tensor((steps, width), dtype, "in", 2)
         form = self.pick(("nest", "nest", "tile", "tile slice", "copy", "fragment", "ping"))
         if form == "nest":
-            inner = [self.parallel("i", (width,), [line(f"{c}[bx, {k} + 1, i] = {c}[bx, {k}, {self.pick(('i', 'i', f'{width - 1} - i', f'(i + 1) % {width}'))}] + {x}[{k}, i]")])]
+            inner = [
+                self.parallel(
+                    "i",
+                    (width,),
+                    [
+                        line(
+                            f"{c}[bx, {k} + 1, i] = {c}[bx, {k}, {self.pick(('i', 'i', f'{width - 1} - i', f'(i + 1) % {width}'))}] + {x}[{k}, i]"
+                        )
+                    ],
+                )
+            ]
             before, after = [], []
         elif form == "ping":
             t, u = self.new_tile((width,), dtype), self.new_tile((width,), dtype)
             before = [self.copy(self.region(c, ("bx", "0", "0"), (1, 1, width), False), self.whole(t))]
-            inner = [self.parallel("i", (width,), [line(f"{u}[i] = {t}[{width - 1} - i] + {x}[{k}, i]")]), self.copy(self.whole(u), self.whole(t))]
+            inner = [
+                self.parallel("i", (width,), [line(f"{u}[i] = {t}[{width - 1} - i] + {x}[{k}, i]")]),
+                self.copy(self.whole(u), self.whole(t)),
+            ]
             after = [self.copy(self.whole(t), self.region(c, ("bx", str(steps), "0"), (1, 1, width), False))]
         elif form == "fragment":
             t = self.new_tile((width,), dtype)
             before = [self.fill(self.whole(t), self.number(0, 2))]
-            inner = [self.parallel("i", (width,), [line(f"{t}[i] = {t}[i] + {x}[{k}, i]")]), self.copy(self.whole(t), self.region(c, ("bx", f"{k} + 1", "0"), (1, 1, width), False))]
+            inner = [
+                self.parallel("i", (width,), [line(f"{t}[i] = {t}[i] + {x}[{k}, i]")]),
+                self.copy(self.whole(t), self.region(c, ("bx", f"{k} + 1", "0"), (1, 1, width), False)),
+            ]
             after = []
         else:
             t = self.new_tile((width,), dtype)
@@ -172,9 +221,15 @@ class Carried(Writer):
                      self.copy(self.whole(t), self.region(c, ("bx", f"{k} + 1", "0"), (1, 1, width), False))]  # fmt: skip
             before, after = [], []
             if form == "copy":
-                inner = [self.copy(self.region(c, ("bx", k, "0"), (1, 1, width), False), self.region(c, ("bx", f"{k} + 1", "0"), (1, 1, width), False))]
+                inner = [
+                    self.copy(
+                        self.region(c, ("bx", k, "0"), (1, 1, width), False), self.region(c, ("bx", f"{k} + 1", "0"), (1, 1, width), False)
+                    )
+                ]
         if self.chance(0.25):
             guard = self.pick((f"{k} == 1", f"{k} >= {self.tensor((self.blocks,), 'int32', 'index', steps + 1, 'L')}[bx]", f"bx < {k}"))
             inner.insert(0, block(f"if {guard}:", [line(self.pick(("break", "continue")))], kind="if", tags={"early exit"}))
-        head = self.pick((f"T.serial({steps})", f"T.Pipelined({steps}, num_stages=2)" if form in ("fragment", "ping") else f"range({steps})"))
+        head = self.pick(
+            (f"T.serial({steps})", f"T.Pipelined({steps}, num_stages=2)" if form in ("fragment", "ping") else f"range({steps})")
+        )
         return [*before, block(f"for {k} in {head}:", inner, f"for {k} in range({steps}):", tags={f"rows through GM: {form}"}), *after]

@@ -15,9 +15,22 @@ ATTEMPTS = 60
 """How often a seed may write a program that means nothing."""
 
 SCENES = {
-    "product_scene": 0.26, "recurrence_scene": 0.13, "rows_scene": 0.05, "histogram_scene": 0.07, "mixed_scene": 0.06,
-    "view_atomic_scene": 0.01, "gather_scene": 0.05, "matrix_scene": 0.12, "bits_scene": 0.03, "late_scene": 0.05, "element_scene": 0.06,
-    "walk_scene": 0.04, "macro_scene": 0.03, "soup_scene": 0.14, "stream_scene": 0.03, "online_scene": 0.05,
+    "product_scene": 0.26,
+    "recurrence_scene": 0.13,
+    "rows_scene": 0.05,
+    "histogram_scene": 0.07,
+    "mixed_scene": 0.06,
+    "view_atomic_scene": 0.01,
+    "gather_scene": 0.05,
+    "matrix_scene": 0.12,
+    "bits_scene": 0.03,
+    "late_scene": 0.05,
+    "element_scene": 0.06,
+    "walk_scene": 0.04,
+    "macro_scene": 0.03,
+    "soup_scene": 0.14,
+    "stream_scene": 0.03,
+    "online_scene": 0.05,
 }
 
 

@@ -124,7 +124,7 @@ class Products(Writer):
         for acc in c:
             if self.chance(0.15) and m >= 32 and not ta:
                 rows = m // 2
-                for r in ((0, rows) if self.chance(0.7) else (self.pick((0, rows)),)):
+                for r in (0, rows) if self.chance(0.7) else (self.pick((0, rows)),):
                     gemms.append(self.gemm(self.region(a, (r, 0), (rows, kt), False), b, self.region(acc, (r, 0), (rows, n), False), clear, ta, tb,
                                            "rows of an accumulator", *tags))  # fmt: skip
             elif self.chance(0.1) and n >= 32 and not tb:
@@ -148,7 +148,16 @@ class Products(Writer):
         elif kind == "if gemm":
             out += [*loads, block(f"if {test}:", gemms, kind="if", tags={"gemm under a condition"})]
         elif kind == "else":
-            out += [*loads, block(f"if {test}:", gemms, orelse=[self.gemm(a, b, c[0], ("True", "True"), ta, tb)], kind="if", tags={"gemm under a condition"})]
+            out += [
+                *loads,
+                block(
+                    f"if {test}:",
+                    gemms,
+                    orelse=[self.gemm(a, b, c[0], ("True", "True"), ta, tb)],
+                    kind="if",
+                    tags={"gemm under a condition"},
+                ),
+            ]
         elif kind == "clear inside":
             out += [block(f"if {test}:", [self.fill(self.whole(c[0]))], kind="if", tags={"clear in a loop"}), *inner]
         else:
@@ -207,7 +216,14 @@ class Products(Writer):
         if kind == "half":
             return [self.parallel("ij", t.shape, [block(f"if {self.pick(('i < 8', 'j >= 8', f'{c}[i, j] > 0', 'j <= i'))}:", [line(f"{c}[i, j] = {self.pick(('0', '1', f'-{c}[i, j]'))}")], kind="if")],
                                   "accumulator changed by a nest")]  # fmt: skip
-        return [self.parallel("ij", t.shape, [line(f"{c}[i, j] = T.max({c}[i, j], 0)", f"{c}[i, j] = larger({c}[i, j], 0)")], "accumulator changed by a nest")]
+        return [
+            self.parallel(
+                "ij",
+                t.shape,
+                [line(f"{c}[i, j] = T.max({c}[i, j], 0)", f"{c}[i, j] = larger({c}[i, j], 0)")],
+                "accumulator changed by a nest",
+            )
+        ]
 
     def result(self, c: str, count: list[int], index: str = "") -> list[Stmt]:
         """Who reads an accumulator; `index` is a loop variable below count."""
@@ -224,15 +240,26 @@ class Products(Writer):
             return [direct]
         if kind == "nest":
             place = ", ".join([*at[:-2], f"bx * {m} + i", "j"])
-            return [self.parallel("ij", (m, n), [line(f"{out}[{place}] = {c}[i, j] {self.pick(('', '+ 1', '* 2'))}")], "accumulator read by a nest")]
+            return [
+                self.parallel(
+                    "ij", (m, n), [line(f"{out}[{place}] = {c}[i, j] {self.pick(('', '+ 1', '* 2'))}")], "accumulator read by a nest"
+                )
+            ]
         if kind == "bias":
             v = self.tensor((n,), "float32", "in", 2)
             u = self.new_tile((n,), "float32")
             op = self.pick((f"{c}[i, j] + {u}[j]", f"{c}[i, j] * {u}[j]"))
-            return [self.copy(self.whole(v), self.whole(u)), self.parallel("ij", (m, n), [line(f"{c}[i, j] = {op}")], "accumulator changed by a nest"), direct]
+            return [
+                self.copy(self.whole(v), self.whole(u)),
+                self.parallel("ij", (m, n), [line(f"{c}[i, j] = {op}")], "accumulator changed by a nest"),
+                direct,
+            ]
         if kind == "column":
             v = self.tensor((self.blocks * m,), "float32", "in", 2)
-            return [self.parallel("ij", (m, n), [line(f"{c}[i, j] = {c}[i, j] + {v}[bx * {m} + i]")], "accumulator and a column of GM"), direct]
+            return [
+                self.parallel("ij", (m, n), [line(f"{c}[i, j] = {c}[i, j] + {v}[bx * {m} + i]")], "accumulator and a column of GM"),
+                direct,
+            ]
         if kind == "scatter" and self.params[out].shape != (*lead, self.blocks * m, n):
             return [direct]  # An index that is data has to be one: what leaves the tensor is reported, not clipped.
         if kind == "scatter":
@@ -259,7 +286,11 @@ class Products(Writer):
         if kind == "shared":
             return [stored, show]
         if kind == "twice":
-            return [direct, *self.change(c), self.copy(self.whole(c), self.region(self.tensor((*lead, self.blocks * m, n), "float32", "out"), at, extents))]
+            return [
+                direct,
+                *self.change(c),
+                self.copy(self.whole(c), self.region(self.tensor((*lead, self.blocks * m, n), "float32", "out"), at, extents)),
+            ]
         # A product of the result with another operand.
         half = "float16"
         self.tiles[s] = type(self.tiles[s])(s, (m, n), half, "shared")
@@ -268,10 +299,17 @@ class Products(Writer):
         load = self.copy(self.whole(x), self.whole(b))
         if kind == "chain":
             d = self.new_tile((m, n), "float32", "fragment")
-            chain = [stored, load, *([self.fill(self.whole(d))] if self.chance(0.5) else []),
-                     self.gemm(s, b, d, None if self.chance(0.5) else ("True", "True"), False, False, "gemm of an accumulator")]
-            return [*chain, *([show] if self.chance(0.4) else []),
-                    self.copy(self.whole(d), self.region(self.tensor((*lead, self.blocks * m, n), "float32", "out"), at, extents))]
+            chain = [
+                stored,
+                load,
+                *([self.fill(self.whole(d))] if self.chance(0.5) else []),
+                self.gemm(s, b, d, None if self.chance(0.5) else ("True", "True"), False, False, "gemm of an accumulator"),
+            ]
+            return [
+                *chain,
+                *([show] if self.chance(0.4) else []),
+                self.copy(self.whole(d), self.region(self.tensor((*lead, self.blocks * m, n), "float32", "out"), at, extents)),
+            ]
         k = self.fresh("k")
         powers = [self.gemm(s, b, c, ("True", "True"), False, False, "matrix power"), stored]
         loop = powers
@@ -332,14 +370,24 @@ class Products(Writer):
             get = lambda n: n  # noqa: E731
             put = lambda n, e: line(f"{n} = {e}", f'{n} = num("int32", {e.replace("T.min", "smaller")})')  # noqa: E731
         else:
-            declare = [line(f'{n} = T.alloc_{self.pick(("local", "fragment"))}((1,), "int32")', f'{n} = tile((1,), "int32")') for n in (start, last, end)]
+            declare = [
+                line(f'{n} = T.alloc_{self.pick(("local", "fragment"))}((1,), "int32")', f'{n} = tile((1,), "int32")')
+                for n in (start, last, end)
+            ]
             get = lambda n: f"{n}[0]"  # noqa: E731
             put = lambda n, e: line(f"{n}[0] = {e}", f"{n}[0] = {e.replace('T.min', 'smaller')}")  # noqa: E731
         s, w, e = get(start), get(last), get(end)
         at = f"({k} + {s} % {steps}) * {kt}"
-        load = [self.copy(self.region(a, (f"{t} * 16", at), (16, kt), True), self.whole(x)), self.copy(self.region(b, (at, "0"), (kt, 16), True), self.whole(y))]
+        load = [
+            self.copy(self.region(a, (f"{t} * 16", at), (16, kt), True), self.whole(x)),
+            self.copy(self.region(b, (at, "0"), (kt, 16), True), self.whole(y)),
+        ]
         loop = self.pick((f"T.Pipelined({e} - {s}, num_stages={self.pick((0, 2))})", f"T.serial({e} - {s})"))
-        store = self.parallel("ij", (16, 16), [line(f"T.atomic_add({out}[{t} * 16 + i, j], {c}[i, j])", f'atomic({out}, ({t} * 16 + i, j), {c}[i, j], "add")')])
+        store = self.parallel(
+            "ij",
+            (16, 16),
+            [line(f"T.atomic_add({out}[{t} * 16 + i, j], {c}[i, j])", f'atomic({out}, ({t} * 16 + i, j), {c}[i, j], "add")')],
+        )
         whole = self.copy(self.whole(c), self.region(out, (f"{t} * 16", "0"), (16, 16), True))
         if self.chance(0.3):
             place = self.region(out, (f"{t} * 16", "0"), (16, 16), True)
@@ -366,7 +414,11 @@ class Products(Writer):
             scores = [self.parallel("ij", (m, n), [line(f"{s}[i, j] = T.if_then_else(bx * {m} + i >= {k} * {n} + j, 0, -100)",
                                                         f"{s}[i, j] = 0 if bx * {m} + i >= {k} * {n} + j else -100")]), self.gemm(qs, ks, s, None, False, True)]  # fmt: skip
         else:
-            scores = [self.gemm(qs, ks, s, ("True", "True"), False, True)] if self.chance(0.5) else [self.fill(self.whole(s)), self.gemm(qs, ks, s, None, False, True)]
+            scores = (
+                [self.gemm(qs, ks, s, ("True", "True"), False, True)]
+                if self.chance(0.5)
+                else [self.fill(self.whole(s)), self.gemm(qs, ks, s, None, False, True)]
+            )
         rescaled = self.chance(0.1)
         c = o if rescaled else self.new_tile((m, d), "float32", "fragment")
         scale = f"{o}[i, j] * {self.pick(('2', f'T.if_then_else({before}[i] > 20, 1, 2)'))}" if self.chance(0.6) else f"{o}[i, j]"
@@ -385,11 +437,17 @@ class Products(Writer):
         body = [Stmt(x.tile, x.numpy, x.exprs, tuple(Stmt(y.tile, tuple(z.replace(f"T.if_then_else({before}[i] > 20, 1, 2)", f"(1 if {before}[i] > 20 else 2)") for z in y.numpy),
                 kind=y.kind, tags=y.tags) for y in x.body), kind=x.kind, tags=x.tags) if x.body else x for x in body]  # fmt: skip
         if self.chance(0.3):
-            body.insert(0, block(f"if {self.condition(k, steps)}:", [line(self.pick(("continue", "break")))], kind="if", tags={"early exit"}))
+            body.insert(
+                0, block(f"if {self.condition(k, steps)}:", [line(self.pick(("continue", "break")))], kind="if", tags={"early exit"})
+            )
         head, ref = self.pick(((f"T.Pipelined({steps}, num_stages=2)", f"range({steps})"), (f"T.serial({steps})", f"range({steps})"),
                                (f"T.serial(T.min(bx + 1, {steps}))", f"range(min(bx + 1, {steps}))")))  # fmt: skip
         start = self.pick(("-100", "-T.infinity('float32')"))
-        begin = [line(f"T.fill({top}, {start})", f'fill({top}, {start.replace("T.infinity(", "float(").replace("float32", "inf")})'), self.fill(self.whole(o)), self.fill(self.whole(total))]
+        begin = [
+            line(f"T.fill({top}, {start})", f"fill({top}, {start.replace('T.infinity(', 'float(').replace('float32', 'inf')})"),
+            self.fill(self.whole(o)),
+            self.fill(self.whole(total)),
+        ]
         out = self.tensor((self.blocks * m, d), self.pick(("float32", "float16")), "out")
         end = [self.parallel("ij", (m, d), [line(f"{o}[i, j] = {o}[i, j] + {total}[i]")])] if self.chance(0.5) else self.show(total)
         return [self.copy(self.region(q, (f"bx * {m}", "0"), (m, d)), self.whole(qs)), *begin,

@@ -47,14 +47,24 @@ class Scalars(Writer):
             t = self.fresh("t")
             ref = f"part({x}, ({v},), (16,))"
             if form == "slice":
-                out += [line(f"{t} = {x}[{v}:{v} + 16]", f"{t} = {ref}", tag), self.assign(v, "int32", f"{v} + 20"), line(f"T.copy({t}, {c})", f"copy({t}, {c})")]
+                out += [
+                    line(f"{t} = {x}[{v}:{v} + 16]", f"{t} = {ref}", tag),
+                    self.assign(v, "int32", f"{v} + 20"),
+                    line(f"T.copy({t}, {c})", f"copy({t}, {c})"),
+                ]
             else:
                 s = self.new_tile((16,), "int32")
-                out += [line(f"T.copy({x}[{v}:{v} + 16], {s})", f"copy({ref}, {s})", tag), self.assign(v, "int32", f"{v} + 20"), self.copy(self.whole(s), self.whole(c))]
+                out += [
+                    line(f"T.copy({x}[{v}:{v} + 16], {s})", f"copy({ref}, {s})", tag),
+                    self.assign(v, "int32", f"{v} + 20"),
+                    self.copy(self.whole(s), self.whole(c)),
+                ]
         elif form in ("tuple", "list", "dict", "name"):
             p = self.fresh("p")
             kept = self.pick((v, f"{lim}[bx] + 1", f"{x}[{v}]", f"{c}[2]"))
-            more = {"tuple": f"({v}, {kept})", "list": f"[{v}, {kept}]", "dict": f'{{"a": {v}, "b": {kept}}}', "name": f"{v} + {kept}"}[form]
+            more = {"tuple": f"({v}, {kept})", "list": f"[{v}, {kept}]", "dict": f'{{"a": {v}, "b": {kept}}}', "name": f"{v} + {kept}"}[
+                form
+            ]
             get = {"tuple": ("[0]", "[1]"), "list": ("[0]", "[1]"), "dict": ('["a"]', '["b"]'), "name": ("", "")}[form]
             out.append(line(f"{p} = {more}", "", tag))
             if self.chance(0.5):
@@ -89,7 +99,16 @@ class Scalars(Writer):
     def element_test(self, s: str, n: int, v: str = "") -> str:
         """A condition on elements; the same in both languages."""
         i, j = self.number(0, 3), self.number(4, 7)
-        return self.pick((f"{s}[{i}] > 0", f"{s}[{i}] > {s}[{j}]", f"{s}[{i}] == {s}[{j}]", f"{s}[bx] < 1", f"{s}[{n - 1}] != 0", *([f"{v} > {s}[{j}]"] if v else [])))
+        return self.pick(
+            (
+                f"{s}[{i}] > 0",
+                f"{s}[{i}] > {s}[{j}]",
+                f"{s}[{i}] == {s}[{j}]",
+                f"{s}[bx] < 1",
+                f"{s}[{n - 1}] != 0",
+                *([f"{v} > {s}[{j}]"] if v else []),
+            )
+        )
 
     def element_step(self, s: str, n: int, dtype: str, deep: bool = False) -> list[Stmt]:
         i, j, v, k = self.number(0, 3), self.number(4, 7), self.fresh("v"), self.fresh("k")
@@ -119,7 +138,13 @@ class Scalars(Writer):
             return [block(f"while {test}:", body, f"while going({test}):", tags={"while on an element"})]
         if kind == "sort":
             swap = line(f"{s}[{k}], {s}[{k} + 1] = {s}[{k} + 1], {s}[{k}]") if self.chance(0.5) else line(f"{s}[{k}] = {s}[{k} + 1]")
-            return [block(f"for {k} in T.serial({n - 1}):", [block(f"if {s}[{k}] > {s}[{k} + 1]:", [swap], kind="if", tags={"condition on elements"})], f"for {k} in range({n - 1}):")]
+            return [
+                block(
+                    f"for {k} in T.serial({n - 1}):",
+                    [block(f"if {s}[{k}] > {s}[{k} + 1]:", [swap], kind="if", tags={"condition on elements"})],
+                    f"for {k} in range({n - 1}):",
+                )
+            ]
         if kind == "var":
             after = self.pick((self.parallel("i", (n,), [line(f"{s}[i] = {s}[i] + {v}")]), line(f"{s}[{j}] = {v} + {s}[{i}]"),
                                block(f"if {self.element_test(s, n, v)}:", [one], kind="if")))  # fmt: skip
@@ -134,7 +159,13 @@ class Scalars(Writer):
             return [*self.variable(v, "int32", "0"),
                     block(f"for {k} in T.serial({n}):", [block(f"if {s}[{k}] > 0:", [self.assign(v, "int32", f"{v} + 1")], kind="if")], f"for {k} in range({n}):"),
                     block(f"if {v} > 3:", [nest], kind="if", tags={"condition on a count"})]  # fmt: skip
-        q = self.pick((f"{s}[{k}] = {s}[{k}] + {s}[{k} - 1]", f"{s}[{k}] = {s}[{n - 1} - {k}]", f"{s}[{k}] += {k}" if dtype == "int32" else f"{s}[{k}] += 1"))
+        q = self.pick(
+            (
+                f"{s}[{k}] = {s}[{k}] + {s}[{k} - 1]",
+                f"{s}[{k}] = {s}[{n - 1} - {k}]",
+                f"{s}[{k}] += {k}" if dtype == "int32" else f"{s}[{k}] += 1",
+            )
+        )
         return [block(f"for {k} in T.serial(1, {n}):", [line(q)], f"for {k} in range(1, {n}):", tags={"serial loop over elements"})]
 
     def walk_scene(self) -> list[Stmt]:
@@ -155,12 +186,31 @@ class Scalars(Writer):
         if self.chance(0.5):
             body = [load, *mid, *self.pick(([use, move], [move, use])), store]
         if self.chance(0.25):
-            body.insert(self.number(1, len(body) - 1), block(f"if {self.pick((f'{k} == 1', f'{v} > {n}', f'{s}[0] > 0'))}:", [self.pick((move, line("continue"), line("break")))], kind="if"))
+            body.insert(
+                self.number(1, len(body) - 1),
+                block(
+                    f"if {self.pick((f'{k} == 1', f'{v} > {n}', f'{s}[0] > 0'))}:",
+                    [self.pick((move, line("continue"), line("break")))],
+                    kind="if",
+                ),
+            )
         if self.chance(0.3):
             body.append(self.copy(self.whole(s), self.region(c, ("bx", k, "0"), (1, 1, n), False)))
-        w = [] if self.chance(0.7) else [self.parallel("i", (n,), [line(f"{s}[i] = {s}[i] + {v}" if dtype == "int32" else f"{s}[i] = {s}[i] + 1")])]
+        w = (
+            []
+            if self.chance(0.7)
+            else [self.parallel("i", (n,), [line(f"{s}[i] = {s}[i] + {v}" if dtype == "int32" else f"{s}[i] = {s}[i] + 1")])]
+        )
         body += w
-        return [*self.variable(v, "int32", at), block(f"for {k} in {self.pick(('T.serial', 'T.serial', 'range'))}({steps}):", body, f"for {k} in range({steps}):", tags={"region from a variable"})]
+        return [
+            *self.variable(v, "int32", at),
+            block(
+                f"for {k} in {self.pick(('T.serial', 'T.serial', 'range'))}({steps}):",
+                body,
+                f"for {k} in range({steps}):",
+                tags={"region from a variable"},
+            ),
+        ]
 
     def macro_scene(self) -> list[Stmt]:
         """Macros: on tiles, with Python numbers, calling each other and themselves."""
@@ -174,7 +224,9 @@ class Scalars(Writer):
         show = self.shown(s, n, dtype)
         if form == "tree":
             nest = block("for i in T.Parallel(n // 2):", [line("s[i] = s[i] + s[i + n // 2]")], "for i in parallel(n // 2):")
-            self.prelude.append(block(f"def {f}(s, n):", [block("if n > 1:", [nest, line(f"{f}(s, n // 2)")], kind="if")], tags={"recursive macro"}))
+            self.prelude.append(
+                block(f"def {f}(s, n):", [block("if n > 1:", [nest, line(f"{f}(s, n // 2)")], kind="if")], tags={"recursive macro"})
+            )
             call = [line(f"{f}({s}, {n})", "", "recursive macro")]
         elif form == "plain":
             nest = block(f"for i in T.Parallel({n}):", [line("s[i] = s[i] + a")], f"for i in parallel({n}):")

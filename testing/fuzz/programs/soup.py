@@ -47,7 +47,12 @@ class Soup(Writer):
     def test(self) -> str:
         """A run-time condition."""
         t, v = self.pick(self.pool), self.pick(self.vectors)
-        tests = ["bx == 0", f"{t}[0, {self.number(0, 3)}] > 0", f"{v}[{self.number(0, 3)}] > {v}[{self.number(4, 7)}]", f"{self.sources[0]}[bx, 0] > 0"]
+        tests = [
+            "bx == 0",
+            f"{t}[0, {self.number(0, 3)}] > 0",
+            f"{v}[{self.number(0, 3)}] > {v}[{self.number(4, 7)}]",
+            f"{self.sources[0]}[bx, 0] > 0",
+        ]
         tests += [f"{k} {self.pick(('== 0', '< 1', '> 0', '% 2 == 1'))}" for k in self.loops for _ in range(2)]
         tests += [f"{x} {self.pick(('> 1', '== 0', '< 2'))}" for x in self.vars]
         return self.pick(tests)
@@ -55,7 +60,11 @@ class Soup(Writer):
     def one(self, depth: int) -> list[Stmt]:
         """A statement."""
         rows, width = self.sizes
-        kinds = ["nest"] * 4 + ["copy"] * 2 + ["part", "part", "row", "load", "store", "fill", "reduce", "scan", "broadcast", "element", "inplace", "atomic"]
+        kinds = (
+            ["nest"] * 4
+            + ["copy"] * 2
+            + ["part", "part", "row", "load", "store", "fill", "reduce", "scan", "broadcast", "element", "inplace", "atomic"]
+        )
         if self.vars:
             kinds += ["var", "var", "at var"]
         if depth < 2:
@@ -75,7 +84,12 @@ class Soup(Writer):
                 ref = f"choice({b}[{shift}] > {const}, lambda: {c}[i, j], lambda: {v}[i])"
             store = line(f"{a}[i, j] = {expr}", f"{a}[i, j] = {ref}")
             if self.chance(0.25):
-                store = block(f"if {self.pick(('i < 5', 'j >= 3', f'{v}[i] > 0', f'{a}[i, j] > 0', 'i == j'))}:", [store], kind="if", tags={"store under a condition"})
+                store = block(
+                    f"if {self.pick(('i < 5', 'j >= 3', f'{v}[i] > 0', f'{a}[i, j] > 0', 'i == j'))}:",
+                    [store],
+                    kind="if",
+                    tags={"store under a condition"},
+                )
             return [self.parallel("ij", (rows, width), [store])]
         if kind == "copy" and a != b:
             return [self.copy(self.whole(a), self.whole(b))]
@@ -89,7 +103,13 @@ class Soup(Writer):
             return [self.copy(self.region(a, (str(at), "0"), (n, width), False), self.region(b, (str(to), "0"), (n, width), False))]
         if kind == "row":
             start = self.pick((str(self.number(0, rows - 1)), *(self.loops), *(x for x in self.vars)))
-            return [self.copy(self.region(a, (start, "0"), (1, width), False), self.region(b, (str(self.number(0, rows - 1)), "0"), (1, width), False), "row of a tile")]
+            return [
+                self.copy(
+                    self.region(a, (start, "0"), (1, width), False),
+                    self.region(b, (str(self.number(0, rows - 1)), "0"), (1, width), False),
+                    "row of a tile",
+                )
+            ]
         if kind == "load":
             return [self.load(a)]
         if kind == "store":
@@ -105,7 +125,13 @@ class Soup(Writer):
             return [self.fill(self.whole(self.pick((a, v))), self.pick((0, const)))]
         if kind == "reduce":
             which, clear = self.pick(("sum", "max", "min")), self.chance(0.7)
-            return [line(f"T.reduce_{which}({a}, {v}, dim=1{'' if clear else ', clear=False'})", f'reduce("{which}", {a}, {v}, 1, {clear})', "reduce in a soup")]
+            return [
+                line(
+                    f"T.reduce_{which}({a}, {v}, dim=1{'' if clear else ', clear=False'})",
+                    f'reduce("{which}", {a}, {v}, 1, {clear})',
+                    "reduce in a soup",
+                )
+            ]
         if kind == "scan":
             which, dim = self.pick(("max", "max", "sum")), self.number(0, 1)
             target = f", {b}" if a != b else ""
@@ -119,7 +145,13 @@ class Soup(Writer):
         if kind == "inplace":
             return [self.parallel("i", (rows,), [line(f"{v}[i] = {v}[i] + {a}[i, {self.number(0, width - 1)}]")])]
         if kind == "atomic":
-            return [self.parallel("ij", (rows, width), [line(f"T.atomic_add({v}[i], {a}[i, j])", f'atomic({v}, (i,), {a}[i, j], "add")', "atomic_add on tile element")])]
+            return [
+                self.parallel(
+                    "ij",
+                    (rows, width),
+                    [line(f"T.atomic_add({v}[i], {a}[i, j])", f'atomic({v}, (i,), {a}[i, j], "add")', "atomic_add on tile element")],
+                )
+            ]
         if kind == "var":
             x = self.pick(self.vars)
             e = self.pick((f"{x} + 1", f"({x} + 1) % 3", "0", *self.loops))
@@ -129,7 +161,15 @@ class Soup(Writer):
             return [line(f"{v}[{x}] = {v}[{x}] + {const}", "", "variable as an index")] if self.chance(0.5) else [
                 self.parallel("j", (width,), [line(f"{a}[{x}, j] = {b}[{self.number(0, rows - 1)}, j]", "", "variable as an index")])]  # fmt: skip
         if kind == "if":
-            return [block(f"if {self.test()}:", self.some(self.number(1, 2), depth + 1), orelse=self.some(1, depth + 1) if self.chance(0.3) else (), kind="if", tags={"condition in a soup"})]
+            return [
+                block(
+                    f"if {self.test()}:",
+                    self.some(self.number(1, 2), depth + 1),
+                    orelse=self.some(1, depth + 1) if self.chance(0.3) else (),
+                    kind="if",
+                    tags={"condition in a soup"},
+                )
+            ]
         if kind == "for":
             k, n = self.fresh("k"), self.number(2, 3)
             head = self.pick((f"T.serial({n})", f"T.serial({n})", f"T.Pipelined({n}, num_stages=2)", f"range({n})"))
@@ -138,7 +178,9 @@ class Soup(Writer):
                 lens = self.tensor((self.blocks,), "int32", "index", 3, "L")
                 head, ref = f"T.serial({lens}[bx])", f"range({lens}[bx])"
             with self.inside(k):
-                return [block(f"for {k} in {head}:", self.some(self.number(1, 4), depth + 1), f"for {k} in {ref}:", tags={"loop in a soup"})]
+                return [
+                    block(f"for {k} in {head}:", self.some(self.number(1, 4), depth + 1), f"for {k} in {ref}:", tags={"loop in a soup"})
+                ]
         if kind == "while":
             k = self.fresh("k")
             start = [line(f'{k} = T.alloc_var("int32")', f"{k} = 0"), line(f"{k} = 0")]

@@ -31,7 +31,11 @@ class TileOps(Writer):
             if kind == "GM":
                 return self.whole(name)
             last = str(self.pick((0, more)))
-            origin = [f"bx * {shape[0]}", *("0" for _ in shape[1:-1]), last] if len(shape) > 1 else [f"bx * {shape[0]}" if more == 0 or last == "0" else f"bx * {shape[0]} + {last}"]
+            origin = (
+                [f"bx * {shape[0]}", *("0" for _ in shape[1:-1]), last]
+                if len(shape) > 1
+                else [f"bx * {shape[0]}" if more == 0 or last == "0" else f"bx * {shape[0]} + {last}"]
+            )
             return self.region(name, origin, shape, head=False)
         if kind == "row" and len(shape) == 1:
             big, at = (3, *shape), (str(self.number(0, 2)), "0")
@@ -76,7 +80,9 @@ class TileOps(Writer):
         for _ in range(self.number(1, 2)):
             before: list[Stmt] = []
             after: list[Stmt] = []
-            op = self.pick(("fill", "copy", "copy", "reduce", "reduce", "reduce keep", "reduce keep", "scan", "transpose", "sort", "atomic"))
+            op = self.pick(
+                ("fill", "copy", "copy", "reduce", "reduce", "reduce keep", "reduce keep", "scan", "transpose", "sort", "atomic")
+            )
             ops = getattr(self, "op_" + op.replace(" ", "_"))(before, after)
             out += [*before, *ops, *after]
         return out
@@ -118,7 +124,13 @@ class TileOps(Writer):
             given, dim = -1, len(src.shape) - 1
         tags = [f"reduce {dtype}", f"reduce from {src.kind}", f"reduce to {dst.kind}", *([] if clear else ["clear=False"]),
                 *(["reduce into a wider dtype"] if dst.dtype != dtype else [])]  # fmt: skip
-        return [line(f"T.reduce_{kind}({src.tile}, {dst.tile}, dim={given}{more})", f'reduce("{kind}", {src.ref}, {dst.ref}, {dim}, {clear})', *tags)]
+        return [
+            line(
+                f"T.reduce_{kind}({src.tile}, {dst.tile}, dim={given}{more})",
+                f'reduce("{kind}", {src.ref}, {dst.ref}, {dim}, {clear})',
+                *tags,
+            )
+        ]
 
     def op_reduce_keep(self, before, after):
         return self.op_reduce(before, after, clear=False)
@@ -143,7 +155,14 @@ class TileOps(Writer):
         shape = self.shape(2)
         dtype = self.pick(("float32", "float16", "int32", "bfloat16", "int8"))
         src, dst = self.operand(shape, dtype, False, before, after), self.operand(shape[::-1], dtype, True, before, after)
-        return [line(f"T.transpose({src.tile}, {dst.tile})", f"transpose({src.ref}, {dst.ref})", f"transpose from {src.kind}", f"transpose to {dst.kind}")]
+        return [
+            line(
+                f"T.transpose({src.tile}, {dst.tile})",
+                f"transpose({src.ref}, {dst.ref})",
+                f"transpose from {src.kind}",
+                f"transpose to {dst.kind}",
+            )
+        ]
 
     def op_sort(self, before, after):
         shape = self.shape()
@@ -164,7 +183,15 @@ class TileOps(Writer):
             after.clear()
             dst = self.operand(shape, dtype, True, before, after)
         kind = self.pick(("add", "add", "max", "min"))
-        return [line(f"T.atomic_{kind}({dst.tile}, {src.tile})", f'atomic_tile({dst.ref}, {src.ref}, "{kind}")', f"atomic_{kind} of a tile", f"atomic from {src.kind}", f"atomic to {dst.kind}")]
+        return [
+            line(
+                f"T.atomic_{kind}({dst.tile}, {src.tile})",
+                f'atomic_tile({dst.ref}, {src.ref}, "{kind}")',
+                f"atomic_{kind} of a tile",
+                f"atomic from {src.kind}",
+                f"atomic to {dst.kind}",
+            )
+        ]
 
     def bits_scene(self) -> list[Stmt]:
         """A tile seen as another dtype."""
@@ -186,7 +213,15 @@ class TileOps(Writer):
         if form == "store":
             y = self.tensor((rows, m), b, "in", 3)
             p = self.tensor((self.blocks * rows, n), a, "out")
-            return [*out, self.parallel("ij", (rows, m), [line(f"{v}[i, j] = {y}[i, j]")]), self.copy(self.whole(s), self.region(p, (f"bx * {rows}", "0"), (rows, n)))]
+            return [
+                *out,
+                self.parallel("ij", (rows, m), [line(f"{v}[i, j] = {y}[i, j]")]),
+                self.copy(self.whole(s), self.region(p, (f"bx * {rows}", "0"), (rows, n))),
+            ]
         change = "+ 1" if not b.startswith("float") else "* 2"
         p = self.tensor((self.blocks * rows, n), a, "out")
-        return [*out, self.parallel("ij", (rows, m), [line(f"{v}[i, j] = {v}[i, j] {change}")]), self.copy(self.whole(s), self.region(p, (f"bx * {rows}", "0"), (rows, n)))]
+        return [
+            *out,
+            self.parallel("ij", (rows, m), [line(f"{v}[i, j] = {v}[i, j] {change}")]),
+            self.copy(self.whole(s), self.region(p, (f"bx * {rows}", "0"), (rows, n))),
+        ]

@@ -20,7 +20,9 @@ def line(tile: str, ref: str = "", *tags: str) -> Stmt:
 
 def block(head: str, body, ref: str = "", orelse=(), *, kind: str = "loop", tags=()) -> Stmt:
     """A statement with others in it."""
-    return Stmt((_plain(head),), (_plain(ref or head),), body=tuple(body) or (line("pass"),), orelse=tuple(orelse), kind=kind, tags=frozenset(tags))
+    return Stmt(
+        (_plain(head),), (_plain(ref or head),), body=tuple(body) or (line("pass"),), orelse=tuple(orelse), kind=kind, tags=frozenset(tags)
+    )
 
 
 def _plain(text: str) -> str:
@@ -87,7 +89,9 @@ class Program:
             lines += ["", "", "@T.macro", *s.render("tile", 0)]
         lines += ["", "", "@T.prim_func", f"def kernel({', '.join(p.declaration() for p in params)}):"]
         names = ", ".join(v for v, _ in self.grid)
-        lines.append(f"{INDENT}with T.Kernel({', '.join(e for _, e in self.grid)}, threads=128) as {f'({names})' if len(self.grid) > 1 else names}:")
+        lines.append(
+            f"{INDENT}with T.Kernel({', '.join(e for _, e in self.grid)}, threads=128) as {f'({names})' if len(self.grid) > 1 else names}:"
+        )
         lines += [f'{INDENT * 2}{t.name} = T.alloc_{t.where}({t.shape}, "{t.dtype}")' for t in self.tiles if t.name in used]
         return "\n".join([*lines, *self._lines("tile")]) + "\n"
 

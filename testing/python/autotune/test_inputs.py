@@ -11,9 +11,7 @@ from tilelang_ascend.autotune.settings import ProfileArgs
 from tilelang_ascend.errors import ArgumentValueError
 from tilelang_ascend.runtime.params import Parameter, Signature
 
-SIGNATURE = Signature(
-    (Parameter("A", "float16", (4, 8)), Parameter("n", "int32"), Parameter("B", "float16", (4,))), (), (2,)
-)
+SIGNATURE = Signature((Parameter("A", "float16", (4, 8)), Parameter("n", "int32"), Parameter("B", "float16", (4,))), (), (2,))
 
 
 def through_the_file(values):
@@ -21,16 +19,19 @@ def through_the_file(values):
     return open_inputs(inputs.records, inputs.file), inputs
 
 
-@pytest.mark.parametrize("value", [
-    pytest.param(torch.arange(15.0).reshape(3, 5) / 7, id="contiguous"),
-    pytest.param(torch.arange(24.0).reshape(4, 6).bfloat16().t(), id="transposed-bfloat16"),
-    pytest.param(torch.arange(64.0).reshape(8, 8)[::2, 1:5], id="strided"),
-    pytest.param(torch.arange(3).expand(2, 3), id="expanded"),
-    pytest.param(torch.ones(4, dtype=torch.bool), id="bool"),
-    pytest.param(torch.empty(0, 4), id="empty"),
-    pytest.param(np.arange(6.0).reshape(2, 3)[::-1], id="numpy-reversed"),
-    pytest.param(np.ones((2, 2), ml_dtypes.bfloat16), id="numpy-bfloat16"),
-])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(torch.arange(15.0).reshape(3, 5) / 7, id="contiguous"),
+        pytest.param(torch.arange(24.0).reshape(4, 6).bfloat16().t(), id="transposed-bfloat16"),
+        pytest.param(torch.arange(64.0).reshape(8, 8)[::2, 1:5], id="strided"),
+        pytest.param(torch.arange(3).expand(2, 3), id="expanded"),
+        pytest.param(torch.ones(4, dtype=torch.bool), id="bool"),
+        pytest.param(torch.empty(0, 4), id="empty"),
+        pytest.param(np.arange(6.0).reshape(2, 3)[::-1], id="numpy-reversed"),
+        pytest.param(np.ones((2, 2), ml_dtypes.bfloat16), id="numpy-bfloat16"),
+    ],
+)
 def test_tensors_survive_the_file(value):
     (seen,), _ = through_the_file([value])
     expected = value.double().numpy() if isinstance(value, torch.Tensor) else value.astype(np.float64)

@@ -99,9 +99,7 @@ def scale_add(block=1024):
     N = T.dynamic("N")
 
     @T.prim_func
-    def main(
-        X: T.Tensor((N,), "float32"), Z: T.Tensor((N,), "float32"), Y: T.Tensor((N,), "float32"), a: T.float32, b: T.float32
-    ):
+    def main(X: T.Tensor((N,), "float32"), Z: T.Tensor((N,), "float32"), Y: T.Tensor((N,), "float32"), a: T.float32, b: T.float32):
         with T.Kernel(T.ceildiv(N, block), threads=128) as bx:
             for i in T.Parallel(block):
                 Y[bx * block + i] = a * X[bx * block + i] + b * Z[bx * block + i]
@@ -115,9 +113,7 @@ def mul_add(block=1024):
     N = T.dynamic("N")
 
     @T.prim_func
-    def main(
-        A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32"), C: T.Tensor((N,), "float32"), Y: T.Tensor((N,), "float32")
-    ):
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32"), C: T.Tensor((N,), "float32"), Y: T.Tensor((N,), "float32")):
         with T.Kernel(T.ceildiv(N, block), threads=128) as bx:
             a, b = T.alloc_shared((block,), "float32"), T.alloc_shared((block,), "float32")
             c = T.alloc_fragment((block,), "float32")

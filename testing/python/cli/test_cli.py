@@ -111,9 +111,7 @@ def test_a_python_error_keeps_its_message(add, tmp_path):
     assert result.exit_code == 1 and result.stderr.rstrip().endswith("KeyError: 'lost'")
 
 
-@pytest.mark.parametrize(
-    "extra, code, text", [("sys.exit(3)", 3, ""), ("sys.exit('no')", 1, "no"), ("sys.exit()", 0, "")]
-)
+@pytest.mark.parametrize("extra, code, text", [("sys.exit(3)", 3, ""), ("sys.exit('no')", 1, "no"), ("sys.exit()", 0, "")])
 def test_the_exit_code_of_the_script_is_kept(add, tmp_path, extra, code, text):
     result = invoke("compile", "-o", tmp_path / "o", add(extra))
     assert result.exit_code == code and text in result.stderr

@@ -51,9 +51,7 @@ def test_every_import_is_a_dependency():
 
 def test_the_installed_command():
     assert PROJECT["project"]["scripts"] == {"tilelang-ascend": "tilelang_ascend.tools.cli:main"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tilelang_ascend", "--version"], cwd=ROOT, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-m", "tilelang_ascend", "--version"], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == f"tilelang-ascend, version {tilelang_ascend.__version__}"
 
 

@@ -68,9 +68,7 @@ def test_a_reader_that_ends_ends_the_program_quietly(write, tmp_path, how, talka
     reader, writer = os.pipe()
     errors = tmp_path / "stderr"
     with open(errors, "w") as file:
-        process = subprocess.Popen(
-            command(how, script, tmp_path), env=environment(), stdout=writer, stderr=writer if both else file
-        )
+        process = subprocess.Popen(command(how, script, tmp_path), env=environment(), stdout=writer, stderr=writer if both else file)
     os.close(writer)
     os.read(reader, 1)
     os.close(reader)

@@ -53,9 +53,7 @@ def test_statements_name_the_users_line(tmp_path):
 
 def test_unused_parameters_are_marked():
     b = Builder()
-    func = b.function(
-        "k", "aiv", "aiv_only", [Var("n", "int32"), gm("X", "float32", 8)], intrin("pipe_barrier", pipe="V")
-    )
+    func = b.function("k", "aiv", "aiv_only", [Var("n", "int32"), gm("X", "float32", 8)], intrin("pipe_barrier", pipe="V"))
     assert "k_kernel([[maybe_unused]] int32_t n, [[maybe_unused]] GM_ADDR X_addr)" in emit(module(func)).kernel
 
 

@@ -35,9 +35,7 @@ def test_they_are_the_modules_of_this_package():
         from tilelang_ascend import cache, language, profiler
 
         assert T is language and tilelang.language is language and tilelang.cache is cache
-        assert (
-            tilelang.jit is tilelang_ascend.jit and tilelang.compile is tilelang_ascend.compile
-        )  # functions, not modules
+        assert tilelang.jit is tilelang_ascend.jit and tilelang.compile is tilelang_ascend.compile  # functions, not modules
         assert tilelang.JITKernel is JITKernel and do_bench is profiler.do_bench
         assert tilelang.disable_cache is cache.disable_cache and tilelang.set_log_level is tilelang_ascend.set_log_level
         assert tilelang.tvm.__name__ == "tvm" and tilelang.dtypes is language.dtypes
@@ -166,9 +164,7 @@ def test_a_target_object_of_tvm():
 def test_pass_configs():
     keys = list(tilelang_ascend.PassConfigKey)
     assert len(keys) > 50
-    tilelang_ascend.jit(
-        pass_configs={k: True for k in keys} | {"tir.disable_vectorize": 1, "tl.enable_fast_math": True}
-    )
+    tilelang_ascend.jit(pass_configs={k: True for k in keys} | {"tir.disable_vectorize": 1, "tl.enable_fast_math": True})
     for wrong, near in (
         ("tl.enable_fast_mth", "tl.enable_fast_math"),
         ("fast_math", "tl.enable_fast_math"),

@@ -118,10 +118,7 @@ def test_seeds_and_states(devices):
 def test_questions_about_the_device(devices):
     assert torch.cuda.get_device_capability() == CAPABILITY and torch.cuda.is_bf16_supported()
     assert torch.cuda.mem_get_info()[1] > 0 and torch.cuda.memory_allocated() == 0
-    assert (
-        torch.npu.get_device_properties(0).multi_processor_count
-        == torch.cuda.get_device_properties("cuda").multi_processor_count
-    )
+    assert torch.npu.get_device_properties(0).multi_processor_count == torch.cuda.get_device_properties("cuda").multi_processor_count
     with torch.cuda.device(0), torch.cuda.stream(torch.cuda.Stream()):
         torch.cuda.nvtx.range_push("x")
         torch.cuda.nvtx.range_pop()
@@ -162,9 +159,7 @@ def test_what_a_reference_uses(devices, tmp_path):
 
 def test_recomputed_activations(devices):
     x = torch.ones(3, device="cuda", requires_grad=True)
-    double = torch.utils.checkpoint.checkpoint(
-        lambda v: v * torch.full((3,), 2.0, device="cuda"), x, use_reentrant=True
-    )
+    double = torch.utils.checkpoint.checkpoint(lambda v: v * torch.full((3,), 2.0, device="cuda"), x, use_reentrant=True)
     double.sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
 

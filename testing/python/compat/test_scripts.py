@@ -62,9 +62,7 @@ no_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is not None, r
 )
 def test_a_missing_library_is_named_where_it_is_used(use, name, hint, capfd):
     path = SCRIPTS / "optional_references.py"
-    line = (
-        next(i for i, text in enumerate(path.read_text().splitlines(), 1) if text.strip() == f'if what == "{use}":') + 1
-    )
+    line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if text.strip() == f'if what == "{use}":') + 1
     if use == "call":
         line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if "return flash_attn" in text)
     assert run(path, (use,)) == 1

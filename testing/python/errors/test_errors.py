@@ -24,9 +24,7 @@ class FakeSpan:
 
 
 def test_rendering():
-    error = ShapeMismatch(
-        "3 is not 4", at=FakeSpan(), notes=["a fact", ("the other line", Location("sample.py", 1, 5, 6))], hint="try 4"
-    )
+    error = ShapeMismatch("3 is not 4", at=FakeSpan(), notes=["a fact", ("the other line", Location("sample.py", 1, 5, 6))], hint="try 4")
     assert str(error) == "\n".join(
         [
             "sample.py:2:6: error: 3 is not 4",
@@ -42,10 +40,7 @@ def test_rendering():
 
 
 def test_template_and_missing_location():
-    assert (
-        str(UnknownName(api="T", name="gem", hint="did you mean T.gemm?"))
-        == "T has no name 'gem'\nhint: did you mean T.gemm?"
-    )
+    assert str(UnknownName(api="T", name="gem", hint="did you mean T.gemm?")) == "T has no name 'gem'\nhint: did you mean T.gemm?"
     assert str(ShapeMismatch("no", at=Location("no such file", 3, 1))) == "no such file:3:1: error: no"
     text = str(OutOfMemory(memory="UB", needed=300000, available=196608, chip="Ascend910B1"))
     assert text == "UB overflow: 300000 bytes needed, 196608 available on Ascend910B1"
@@ -60,9 +55,7 @@ def test_located_attaches_once():
 def test_errors_are_also_the_builtin_kind():
     assert issubclass(errors.ArgumentValueError, ValueError) and issubclass(errors.ArgumentTypeError, TypeError)
     assert issubclass(errors.UnknownName, AttributeError) and issubclass(errors.GpuOnlyApi, AttributeError)
-    assert issubclass(errors.AliasingOutput, errors.ArgumentValueError) and issubclass(
-        errors.OutOfMemory, errors.CompileError
-    )
+    assert issubclass(errors.AliasingOutput, errors.ArgumentValueError) and issubclass(errors.OutOfMemory, errors.CompileError)
 
 
 def test_every_class_is_documented():
@@ -73,6 +66,4 @@ def test_every_class_is_documented():
 
 def test_pickling_keeps_everything():
     error = pickle.loads(pickle.dumps(ShapeMismatch("no", at=FakeSpan(), notes=["n"], hint="h")))
-    assert (
-        str(error).splitlines()[0] == "sample.py:2:6: error: no" and error.notes == [("n", None)] and error.hint == "h"
-    )
+    assert str(error).splitlines()[0] == "sample.py:2:6: error: no" and error.notes == [("n", None)] and error.hint == "h"

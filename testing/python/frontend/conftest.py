@@ -39,6 +39,8 @@ def second_opinion(request, monkeypatch):
             if isinstance(a, np.ndarray):
                 wide = a.dtype if a.dtype.kind in "iub" else np.float64
                 tolerance = 0 if a.dtype.kind in "iub" else 1e-4 if a.dtype == np.float32 else 2e-2
-                np.testing.assert_allclose(a.astype(wide), b.astype(wide), tolerance, tolerance, err_msg=f"{name}: Python differs from Tile IR")
+                np.testing.assert_allclose(
+                    a.astype(wide), b.astype(wide), tolerance, tolerance, err_msg=f"{name}: Python differs from Tile IR"
+                )
 
     monkeypatch.setattr(request.module, "run", both)

@@ -43,7 +43,9 @@ ACCEPTED = {
 
 def trace(body: str):
     name = f"<containers {len(linecache.cache)}>"
-    text = "def make():\n    @T.prim_func\n    def k(A: T.Tensor((16,), 'int32'), B: T.Tensor((16,), 'int32')):\n        with T.Kernel(1):\n"
+    text = (
+        "def make():\n    @T.prim_func\n    def k(A: T.Tensor((16,), 'int32'), B: T.Tensor((16,), 'int32')):\n        with T.Kernel(1):\n"
+    )
     text += textwrap.indent(body, " " * 12) + "\n    return k\n"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     scope = {"T": T}

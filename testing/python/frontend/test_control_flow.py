@@ -494,9 +494,7 @@ def test_negative_floor_division_and_modulo():
             for i in T.serial(N):
                 B[i] = (A[i] - 8) // n * 100 + (A[i] - 8) % n + ~A[i] + -A[i]
 
-    assert launch(k, 3, dtype=np.int32).tolist() == [
-        (i - 7) // 3 * 100 + (i - 7) % 3 + ~(i + 1) - (i + 1) for i in range(N)
-    ]
+    assert launch(k, 3, dtype=np.int32).tolist() == [(i - 7) // 3 * 100 + (i - 7) % 3 + ~(i + 1) - (i + 1) for i in range(N)]
 
 
 def test_powers_and_true_division():

@@ -115,7 +115,9 @@ class Program:
         k = self.fresh("k")
         if r < 0.95:
             start, extent = self.pure(), f"{self.pure()} % 4"
-            head = rng.choice([f"range({start}, {start} + {extent})", f"T.serial({start}, {start} + {extent})", f"T.serial({extent})", "[1, 2]"])
+            head = rng.choice(
+                [f"range({start}, {start} + {extent})", f"T.serial({start}, {start} + {extent})", f"T.serial({extent})", "[1, 2]"]
+            )
             return [f"for {k} in {head}:", *self.nested(depth, k)]
         return [f"{k} = {self.pure()} % 4", f"while {k} < {self.pure()} and {k} < 5:", f"    {k} += 1", *self.nested(depth)]
 

@@ -86,9 +86,7 @@ class Program:
         return ["    " + line for line in body or ["pass"]]
 
     def text(self) -> str:
-        start = [
-            f"{n} = {self.rng.choice([str(self.rng.randint(0, 9)), f'A[{self.rng.randrange(SIZE)}]'])}" for n in NAMES
-        ]
+        start = [f"{n} = {self.rng.choice([str(self.rng.randint(0, 9)), f'A[{self.rng.randrange(SIZE)}]'])}" for n in NAMES]
         end = [f"B[{i}] = {n}" for i, n in enumerate(NAMES)]
         return "\n".join(start + self.block(0) + self.block(0) + end)
 
@@ -103,9 +101,7 @@ def helper(x, y):
 
 
 def trace(body: str, name: str):
-    text = (
-        HELPER + "def make():\n    @T.prim_func\n    def k(A: T.Tensor((8,), 'int32'), B: T.Tensor((8,), 'int32')):\n"
-    )
+    text = HELPER + "def make():\n    @T.prim_func\n    def k(A: T.Tensor((8,), 'int32'), B: T.Tensor((8,), 'int32')):\n"
     text += "        with T.Kernel(1):\n" + textwrap.indent(body, " " * 12) + "\n    return k\n"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     scope = {"T": T, "__name__": "fuzz"}

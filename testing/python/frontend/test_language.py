@@ -250,9 +250,7 @@ def test_tile_forms_compute():
     a = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
     b, c = np.zeros((8, 16), np.float16), np.zeros((16, 8), np.float32)
     run(k, a, b, c)
-    np.testing.assert_allclose(
-        b.astype(np.float32), np.exp((a - a.max(1, keepdims=True)).astype(np.float16)), rtol=2e-3
-    )
+    np.testing.assert_allclose(b.astype(np.float32), np.exp((a - a.max(1, keepdims=True)).astype(np.float16)), rtol=2e-3)
     assert (c == a.T).all()
 
 

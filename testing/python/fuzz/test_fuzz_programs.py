@@ -70,7 +70,9 @@ def floats(*values):
 
 
 def test_a_recurrence_is_computed_step_by_step():
-    out = meant("for i in parallel(2):\n    for k in range(2):\n        C[bx * 2 + i, k + 1] = C[bx * 2 + i, k] * 2", C=np.ones((4, 3), np.float32))
+    out = meant(
+        "for i in parallel(2):\n    for k in range(2):\n        C[bx * 2 + i, k + 1] = C[bx * 2 + i, k] * 2", C=np.ones((4, 3), np.float32)
+    )
     assert out["C"] == [[1, 2, 4]] * 4
 
 
@@ -153,7 +155,9 @@ def test_wrong_code_is_found_and_reduced(monkeypatch, tmp_path):
     from tilelang_ascend.tileop.vector.graph.operations import VectorOps
 
     right = VectorOps.arithmetic
-    monkeypatch.setattr(VectorOps, "arithmetic", lambda self, name, a, b, logical: right(self, name, *((b, a) if name == "sub" else (a, b)), logical))
+    monkeypatch.setattr(
+        VectorOps, "arithmetic", lambda self, name, a, b, logical: right(self, name, *((b, a) if name == "sub" else (a, b)), logical)
+    )
     cases = (c for c in map(generate, range(PROGRAMS, PROGRAMS + 200)) if "] - " in c.kernel())
     case, failure = next((c, f) for c in cases if (f := fails(c)) and f.kind == "value")
     small, failure = reduce_case(case, failure, seconds=5)
@@ -162,7 +166,9 @@ def test_wrong_code_is_found_and_reduced(monkeypatch, tmp_path):
 
 
 def test_a_loop_is_reduced_to_one_run():
-    case = next(c for c in map(generate, range(PROGRAMS, PROGRAMS + 100)) if any(s.kind == "loop" and "T.serial" in s.tile[0] for s in c.body))
+    case = next(
+        c for c in map(generate, range(PROGRAMS, PROGRAMS + 100)) if any(s.kind == "loop" and "T.serial" in s.tile[0] for s in c.body)
+    )
     bodies = ["\n".join(line for s in body for line in s.render("tile", 0)) for body in smaller(case.body)]
     assert any(" = 0\n" in b for b in bodies)
     for body in list(smaller(case.body))[:5]:

@@ -57,9 +57,7 @@ def small(*stmts, params=()):
 
 
 def test_keywords_print_as_names():
-    func = small(
-        lambda u: intrin("and", u, u, u, 128), lambda u: intrin("or", u, u, u, 128), lambda u: intrin("not", u, u, 128)
-    )
+    func = small(lambda u: intrin("and", u, u, u, 128), lambda u: intrin("or", u, u, u, 128), lambda u: intrin("not", u, u, 128))
     assert "T.ascend.and_(" in func.script()
     assert ir.same_program(func, ir.parse(func.script()))
 
@@ -81,9 +79,7 @@ def test_expressions_are_not_simplified():
 
 
 def test_special_floats():
-    func = small(
-        *(lambda u, v=v: intrin("duplicate", u, FloatImm("float32", v), 8) for v in (float("inf"), float("nan"), -0.1))
-    )
+    func = small(*(lambda u, v=v: intrin("duplicate", u, FloatImm("float32", v), 8) for v in (float("inf"), float("nan"), -0.1)))
     assert ir.same_program(func, ir.parse(func.script()))
 
 

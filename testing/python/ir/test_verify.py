@@ -142,9 +142,7 @@ def test_names_end_with_their_block():
 
 def test_instructions_of_another_generation():
     a, b = buf("a", 256, "float16", "local.l0a"), buf("l", 256, "float16", "shared.l1")
-    func = function(
-        alloc(a), alloc(b), intrin("load_l0a", at(a), at(b), 0, 1, 1, 0, 0), core="aic", kernel_type="aic_only"
-    )
+    func = function(alloc(a), alloc(b), intrin("load_l0a", at(a), at(b), 0, 1, 1, 0, 0), core="aic", kernel_type="aic_only")
     assert ir.verify_ascend(func, CHIP) == []
     assert "does not exist on generation 3510" in str(ir.verify_ascend(func, get_chip("a5"))[0])
 
@@ -206,14 +204,20 @@ BAD_TILE = {
     "attributes": [*ALLOCS, tile_op("reduce", full_region(S), full_region(F), kind="sum", dim=0)],
     "attributes value": [*ALLOCS, tile_op("reduce", full_region(S), full_region(F), kind="mean", dim=0, clear=1)],
     "operands of a copy": [*ALLOCS, tile_op("copy", full_region(S), region(F, [0, 0], [8, 16]))],
-    "operands of a product": [*ALLOCS, tile_op("gemm", full_region(S), region(S, [0, 0], [8, 16]), full_region(F), imm(True, "bool"), transpose_A=0, transpose_B=0)],
+    "operands of a product": [
+        *ALLOCS,
+        tile_op("gemm", full_region(S), region(S, [0, 0], [8, 16]), full_region(F), imm(True, "bool"), transpose_A=0, transpose_B=0),
+    ],
     "operands of a reduction": [*ALLOCS, tile_op("reduce", full_region(S), full_region(F), kind="sum", dim=0, clear=1)],
     "operands of a scan": [*ALLOCS, tile_op("cumsum", full_region(S), region(F, [0, 0], [8, 16]), dim=0, reverse=0)],
     "operands of a scan along nothing": [*ALLOCS, tile_op("cummax", full_region(S), full_region(F), dim=2, reverse=0)],
     "operands of a sort": [*ALLOCS, tile_op("argsort", full_region(S), full_region(F))],
     "operands of an update": [*ALLOCS, tile_op("atomic_add", full_region(S), region(F, [0, 0], [8, 16]))],
     "operands of a view": [*ALLOCS, tile_op("view", full_region(F), region(S, [0, 0], [8, 16]))],
-    "operands of patches": [*ALLOCS, tile_op("im2col", full_region(S), full_region(F), imm(0), imm(0), kernel=1, stride=1, dilation=1, pad=0)],
+    "operands of patches": [
+        *ALLOCS,
+        tile_op("im2col", full_region(S), full_region(F), imm(0), imm(0), kernel=1, stride=1, dilation=1, pad=0),
+    ],
     "undefined": [AllocBuffer(S), tile_op("copy", full_region(S), full_region(F))],
     "undefined index": [*ALLOCS, STORE],
 }

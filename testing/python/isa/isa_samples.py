@@ -128,6 +128,5 @@ def memories(rng) -> dict[Space, np.ndarray]:
     """Memories full of small, finite values of mixed meaning."""
     floats = rng.standard_normal(MEMORY_BYTES // 4).astype(np.float32)
     return {
-        space: floats.view(np.uint8).copy() if space != Space.GM else rng.integers(0, 60, MEMORY_BYTES).astype(np.uint8)
-        for space in Space
+        space: floats.view(np.uint8).copy() if space != Space.GM else rng.integers(0, 60, MEMORY_BYTES).astype(np.uint8) for space in Space
     }

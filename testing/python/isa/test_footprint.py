@@ -54,9 +54,7 @@ def test_footprint_covers_every_access(record, monkeypatch):
             if record.name == "gather":
                 space, _, offset = case.operands[2]
                 size = np.dtype("u4").itemsize * max(case.args[1], 1)
-                state[space][offset : offset + size] = (
-                    (rng.integers(0, 64, max(case.args[1], 1)) * 8).astype(np.uint32).view(np.uint8)
-                )
+                state[space][offset : offset + size] = (rng.integers(0, 64, max(case.args[1], 1)) * 8).astype(np.uint32).view(np.uint8)
             spy.hulls.clear()
             execute(record.name, state, case.operands, case.args, case.attrs, Machine(state))
             spans = {record.operands[i].name: (d, lo, hi) for i, d, lo, hi in record.footprint(case.call)}
@@ -144,10 +142,7 @@ def test_padding_ends_where_it_is_known_to():
 
 def test_mmad_reads_its_accumulator_unless_it_starts_from_zero():
     mmad = TABLE["mmad"]
-    directions = [
-        mmad.footprint(mmad.bind(("float32", "float16", "float16"), (16, 16, 16, 0, 0, init)))[0][1]
-        for init in (1, 0, None)
-    ]
+    directions = [mmad.footprint(mmad.bind(("float32", "float16", "float16"), (16, 16, 16, 0, 0, init)))[0][1] for init in (1, 0, None)]
     assert directions == ["out", "inout", "inout"]
 
 
@@ -156,8 +151,6 @@ def test_a_wrong_footprint_is_noticed(monkeypatch):
     import dataclasses
 
     record = TABLE["add"]
-    short = dataclasses.replace(
-        record, footprint_fn=lambda call: [(i, d, lo, hi - 1) for i, d, lo, hi in record.footprint_fn(call)]
-    )
+    short = dataclasses.replace(record, footprint_fn=lambda call: [(i, d, lo, hi - 1) for i, d, lo, hi in record.footprint_fn(call)])
     with pytest.raises(AssertionError, match="touches byte"):
         test_footprint_covers_every_access(short, monkeypatch)

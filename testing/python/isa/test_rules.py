@@ -134,9 +134,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "good, bad, message", CASES, ids=[f"{bad.intrin.name}: {message}" for _, bad, message in CASES]
-)
+@pytest.mark.parametrize("good, bad, message", CASES, ids=[f"{bad.intrin.name}: {message}" for _, bad, message in CASES])
 def test_guard(good, bad, message):
     assert rules.check(good) is None
     problem = rules.check(bad)

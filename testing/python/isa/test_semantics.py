@@ -161,9 +161,7 @@ def test_casts_are_those_of_the_probe():
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
 def test_rounding_to_nearest_agrees_with_numpy(dtype):
     rng = np.random.default_rng(0)
-    values = np.concatenate(
-        [rng.standard_normal(4000) * 10.0 ** rng.integers(-9, 4, 4000), [0.0, -0.0, NAN, 1e-7, 440.0]]
-    )
+    values = np.concatenate([rng.standard_normal(4000) * 10.0 ** rng.integers(-9, 4, 4000), [0.0, -0.0, NAN, 1e-7, 440.0]])
     values = values.astype(np.float32)  # ml_dtypes rounds doubles twice, floats once
     values = values[np.abs(values) < 400] if dtype == "float8_e4m3fn" else values
     expected = values.astype(np_dtype(dtype)).astype(np.float64)
@@ -174,9 +172,7 @@ def test_rounding_to_nearest_agrees_with_numpy(dtype):
 def test_comparison_with_nan_is_false_in_every_mode(mode):
     a = [NAN, 1.0, NAN] + [0.0] * 61
     b = [1.0, NAN, NAN] + [0.0] * 61
-    bits = np.unpackbits(
-        run("compare", [(a, "float32"), (b, "float32")], [64], "uint8", {"mode": mode}, size=8), bitorder="little"
-    )
+    bits = np.unpackbits(run("compare", [(a, "float32"), (b, "float32")], [64], "uint8", {"mode": mode}, size=8), bitorder="little")
     assert not bits[:3].any()
     assert bits[3:].all() == (mode in ("eq", "le", "ge"))
 
@@ -184,9 +180,7 @@ def test_comparison_with_nan_is_false_in_every_mode(mode):
 def test_select_takes_bits_from_the_low_end():
     mask = np.array([0b00000101, 0, 0, 0, 0, 0, 0, 0x80], np.uint8)
     a, b = np.arange(64.0), -np.arange(64.0)
-    got = run(
-        "select", [(mask, "uint8"), (a, "float32"), (b, "float32")], [64], "float32", {"mode": "tensor_tensor"}, size=64
-    )
+    got = run("select", [(mask, "uint8"), (a, "float32"), (b, "float32")], [64], "float32", {"mode": "tensor_tensor"}, size=64)
     expected = b.copy()
     expected[[0, 2, 63]] = a[[0, 2, 63]]
     np.testing.assert_array_equal(got, expected)
@@ -223,9 +217,7 @@ def test_whole_reduce_is_a_tree_of_neighbours():
 
 
 def test_block_reduce_writes_only_blocks_with_active_lanes():
-    got = run(
-        "block_reduce_max", [(np.arange(64.0), "float32")], [1, 20, 1, 1, 8], "float32", out=np.full(8, -1.0), size=8
-    )
+    got = run("block_reduce_max", [(np.arange(64.0), "float32")], [1, 20, 1, 1, 8], "float32", out=np.full(8, -1.0), size=8)
     same(got, [7, 15, 19, -1, -1, -1, -1, -1])
 
 
@@ -254,9 +246,7 @@ def test_pad_and_row_strides_of_gm_to_ub():
 
 def test_atomics_combine_with_memory():
     gm, ub = np.array([1, 5, NAN, 0], np.float32), np.array([2, 3, 1, -0.0], np.float32)
-    machine = Machine(
-        {Space.GM: gm.view(np.uint8), Space.UB: np.concatenate([ub.view(np.uint8), np.zeros(64, np.uint8)])}
-    )
+    machine = Machine({Space.GM: gm.view(np.uint8), Space.UB: np.concatenate([ub.view(np.uint8), np.zeros(64, np.uint8)])})
     copy = ([("GM", "float32", 0), ("UB", "float32", 0)], [1, 16, 0, 0])
     execute("set_atomic", {}, attrs={"op": "max", "dtype": "float32"}, machine=machine)
     execute("copy_ub_to_gm", {}, *copy, machine=machine)

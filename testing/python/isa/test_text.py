@@ -62,15 +62,11 @@ def render(name, operands, args, **attrs):
             "AscendC::DataCopyPadExtParams<half>{true, 0, static_cast<uint8_t>(pad), static_cast<half>(0)});",
         ),
         (
-            render(
-                "mmad", [("c", "float32"), ("a", "float16"), ("b", "float16")], ["16", "16", "16", "0", "0", "k == 0"]
-            ),
+            render("mmad", [("c", "float32"), ("a", "float16"), ("b", "float16")], ["16", "16", "16", "0", "0", "k == 0"]),
             "AscendC::Mmad(c, a, b, AscendC::MmadParams{16, 16, 16, 0, false, ((k == 0) != 0)});",
         ),
         (
-            render(
-                "fixpipe_to_gm", [("g", "float16"), ("c", "float32")], ["32", "16", "16", "64", "0"], quant="f32_f16"
-            ),
+            render("fixpipe_to_gm", [("g", "float16"), ("c", "float32")], ["32", "16", "16", "64", "0"], quant="f32_f16"),
             "{ AscendC::FixpipeParamsV220 p; p.nSize = 32; p.mSize = 16; p.srcStride = 16; p.dstStride = 64; "
             "p.reluEn = false; p.quantPre = QuantMode_t::F322F16; "
             "AscendC::Fixpipe<half, float, AscendC::CFG_ROW_MAJOR>(g, c, p); }",

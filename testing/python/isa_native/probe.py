@@ -104,9 +104,7 @@ class Probe:
         return (ctypes.c_int64 * len(values))(*values), len(values)
 
     def _sizes(self):
-        return (ctypes.c_int64 * NUM_SPACES)(
-            *(self.memories[s].size if s in self.memories else 0 for s in range(NUM_SPACES))
-        )
+        return (ctypes.c_int64 * NUM_SPACES)(*(self.memories[s].size if s in self.memories else 0 for s in range(NUM_SPACES)))
 
     def execute(self, name, operands=(), args=(), attrs=None, atomic=(0, 0)):
         """Execute one instruction in place; returns its 64-bit result. Reports are left in `self.reports`."""

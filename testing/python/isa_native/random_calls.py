@@ -218,9 +218,7 @@ def _fixpipe(rng, record, dtypes, v):
     if not record.name.startswith("fixpipe"):
         return
     v["src_stride"] = -(-v["m_size"] // 16) * 16
-    v["dst_stride"] = (
-        v["n_size"] + rng.randint(0, 5) if record.name == "fixpipe_to_gm" else v["m_size"] + rng.randint(0, 3)
-    )
+    v["dst_stride"] = v["n_size"] + rng.randint(0, 5) if record.name == "fixpipe_to_gm" else v["m_size"] + rng.randint(0, 3)
     if record.name == "fixpipe_to_l1":
         v["n_size"] = v["n_size"] // 16 * 16
 
@@ -261,14 +259,7 @@ def place(rng: random.Random, record: Intrinsic, dtypes: tuple[str, ...], call) 
         space = rng.choice(operand.spaces)
         align = max(operand.alignment(space, dtypes[i]), ITEMSIZE[dtypes[i]])
         at = -(-cursor[space] // align) * align
-        if (
-            i > 0
-            and record.ascending
-            and space == out[0][0]
-            and dtypes[i] == dtypes[0]
-            and rng.random() < 0.2
-            and "count" in call.args
-        ):
+        if i > 0 and record.ascending and space == out[0][0] and dtypes[i] == dtypes[0] and rng.random() < 0.2 and "count" in call.args:
             out.append((space, dtypes[i], out[0][2]))
             continue
         cursor[space] = at + -(-spans[i] // 32) * 32 + 32 * rng.randint(0, 2)
@@ -360,11 +351,7 @@ def _zero_k_padding(memories, operand, lines, k, row_major):
     for line in range(line_fractals):
         fractal = line * k_fractals + k_fractals - 1 if row_major else (k_fractals - 1) * line_fractals + line
         space, dtype, offset = operand
-        part = (
-            memories[space][offset + fractal * 512 : offset + (fractal + 1) * 512]
-            .view(numpy_dtype(dtype))
-            .reshape(16, c0)
-        )
+        part = memories[space][offset + fractal * 512 : offset + (fractal + 1) * 512].view(numpy_dtype(dtype)).reshape(16, c0)
         part[:, k % c0 :] = 0
 
 

@@ -83,9 +83,7 @@ def test_undefined_bytes_are_noticed(name):
     """One undefined byte among those read is reported or makes a result undefined."""
     generation = generation_of(name)
     for rng, call, memories in cases(name, generation):
-        probe = Probe(
-            memories, {s: np.zeros(m.size, np.uint8) for s, m in memories.items()}, chip=GENERATIONS[generation]
-        )
+        probe = Probe(memories, {s: np.zeros(m.size, np.uint8) for s, m in memories.items()}, chip=GENERATIONS[generation])
         accesses = probe.accesses(name, call.operands, call.args, call.attrs)
         reads, writes = flags(probe, accesses, False), flags(probe, accesses, True)
         places = [(s, i) for s in reads for i in np.nonzero(reads[s])[0]]
@@ -123,9 +121,7 @@ def test_masked_lanes_are_left_out():
     """Lanes 0-2 and 9 of every repeat; block stride 2 moves lane 9 to the third block."""
     mask = 0b10_0000_0111
     args = [0, mask, 3, 1, 2, 8, 16]
-    accesses = Probe({"UB": np.zeros(8192, np.uint8)}).accesses(
-        "abs_mask", [("UB", "float32", 4096), ("UB", "float32", 0)], args
-    )
+    accesses = Probe({"UB": np.zeros(8192, np.uint8)}).accesses("abs_mask", [("UB", "float32", 4096), ("UB", "float32", 0)], args)
     found = sorted((a.write, a.base, a.len, a.count, a.stride) for a in accesses)
     assert found == [
         (False, 0, 12, 3, 512),

@@ -53,8 +53,7 @@ def assert_same_memory(expected, actual, space, dtype, offset, ulp):
         wrong &= np.abs(ordered(want) - ordered(got)) > ulp
     where = np.nonzero(wrong)[0]
     assert where.size == 0, (
-        f"{space.name}: element at byte {first + where[0] * size} (operand at {offset}): "
-        f"expected {want[where[0]]}, got {got[where[0]]}"
+        f"{space.name}: element at byte {first + where[0] * size} (operand at {offset}): expected {want[where[0]]}, got {got[where[0]]}"
     )
 
 
@@ -91,9 +90,7 @@ def _define(call, memories, generation):
         from tilelang_ascend.isa.semantics.memory import Execution, Machine, Tensor
 
         record = TABLE["mmad"]
-        tensors = {
-            o.name: Tensor(o.name, memories[s], s, d, at) for o, (s, d, at) in zip(record.operands, call.operands)
-        }
+        tensors = {o.name: Tensor(o.name, memories[s], s, d, at) for o, (s, d, at) in zip(record.operands, call.operands)}
         x = Execution(record, Machine(memories), tensors, call.dict_args(record), {})
         return transfer.mmad(x, "nZ" if generation == "3510" else "zZ")
     return execute(call.name, memories, call.operands, call.args, call.attrs)

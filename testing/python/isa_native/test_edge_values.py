@@ -32,9 +32,7 @@ def assert_is(value, expected):
     if math.isnan(expected):
         assert math.isnan(value), f"expected NaN, got {value}"
     else:
-        assert value == expected and math.copysign(1, value) == math.copysign(1, expected), (
-            f"expected {expected}, got {value}"
-        )
+        assert value == expected and math.copysign(1, value) == math.copysign(1, expected), f"expected {expected}, got {value}"
 
 
 BOTH = [("float16", MAX16), ("float32", MAX32)]
@@ -160,9 +158,7 @@ def test_comparison_with_nan_is_false(mode, expected):
     ub = np.zeros(2048, np.uint8)
     ub[512:1024].view(np.float32)[::2] = NAN
     ub[1024:1536].view(np.float32)[1::2] = NAN
-    Probe({"UB": ub}).execute(
-        "compare", [("UB", "uint8", 0), ("UB", "float32", 512), ("UB", "float32", 1024)], [64], {"mode": mode}
-    )
+    Probe({"UB": ub}).execute("compare", [("UB", "uint8", 0), ("UB", "float32", 512), ("UB", "float32", 1024)], [64], {"mode": mode})
     assert ub[:8].tolist() == [expected] * 8
 
 
@@ -311,7 +307,5 @@ def test_reduction_of_special_values(kind, values, expected):
     ub = np.zeros(1024, np.uint8)
     ub[:256].view(np.float32)[:] = NAN  # lanes beyond the mask take no part
     ub[: 4 * len(values)] = np.array(values, np.float32).view(np.uint8)
-    Probe({"UB": ub}).execute(
-        f"whole_reduce_{kind}", [("UB", "float32", 512), ("UB", "float32", 0)], [len(values), 1, 1, 1, 8]
-    )
+    Probe({"UB": ub}).execute(f"whole_reduce_{kind}", [("UB", "float32", 512), ("UB", "float32", 0)], [len(values), 1, 1, 1, 8])
     assert_is(ub[512:516].view(np.float32)[0], expected)

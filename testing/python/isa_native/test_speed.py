@@ -70,16 +70,11 @@ def test_vector_speed(capsys):
 
 def test_gemm_speed(capsys):
     """1024^3 as 128x256x64 blocks: loads of L0 and mmads, float16."""
-    memories = {
-        space: np.zeros(size, np.uint8)
-        for space, size in {"L1": 1 << 17, "L0A": 1 << 16, "L0B": 1 << 16, "L0C": 1 << 17}.items()
-    }
+    memories = {space: np.zeros(size, np.uint8) for space, size in {"L1": 1 << 17, "L0A": 1 << 16, "L0B": 1 << 16, "L0C": 1 << 17}.items()}
     memories["L1"].view(np.float16)[:] = 0.5
     probe = Probe(memories)
     loads_a = [("load_l0a", [("L0A", "float16", i * 2048), ("L1", "float16", 0)], [i, 4, 8, 0, 0]) for i in range(8)]
-    loads_b = [
-        ("load_l0b", [("L0B", "float16", i * 8192), ("L1", "float16", 65536)], [i, 16, 4, 0, 1]) for i in range(4)
-    ]
+    loads_b = [("load_l0b", [("L0B", "float16", i * 8192), ("L1", "float16", 65536)], [i, 16, 4, 0, 1]) for i in range(4)]
     mmad = ("mmad", [("L0C", "float32", 0), ("L0A", "float16", 0), ("L0B", "float16", 0)], [128, 256, 64, 0, 0, 0])
     blocks = 8 * 4 * 16
 

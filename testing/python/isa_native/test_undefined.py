@@ -175,9 +175,7 @@ def test_fixpipe_reports_the_place_in_l0c():
     probe = machine([("L0C", 64 + 4, 64 + 8)])
     fixpipe = ("fixpipe_to_gm", [("GM", "float16", 0), ("L0C", "float32", 0)], [16, 2, 16, 16, 0], {"quant": "f32_f16"})
     probe.execute(*fixpipe)
-    assert (
-        len(probe.reports) == 1 and "space=4 offset=68 len=4" in probe.reports[0] and "tensor in GM" in probe.reports[0]
-    )
+    assert len(probe.reports) == 1 and "space=4 offset=68 len=4" in probe.reports[0] and "tensor in GM" in probe.reports[0]
     probe.execute(*fixpipe)
     assert probe.reports == []
 
@@ -185,9 +183,7 @@ def test_fixpipe_reports_the_place_in_l0c():
 # ---- atomics and overlap -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "op, code, expected", [("add", 1, [4.0, 1.0]), ("max", 2, [3.0, 3.0]), ("min", 3, [1.0, -2.0])]
-)
+@pytest.mark.parametrize("op, code, expected", [("add", 1, [4.0, 1.0]), ("max", 2, [3.0, 3.0]), ("min", 3, [1.0, -2.0])])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "bfloat16", "int16", "int8"])
 def test_atomic_update(op, code, expected, dtype):
     from random_calls import numpy_dtype

@@ -168,9 +168,7 @@ def block_sparse(batch, heads, seq, dim, *, dtype="float16", bM=32, bN=32, stage
                     for i, j in T.Parallel(bM, bN):
                         acc_s[i, j] = T.if_then_else(bx * bM + i >= k * bN + j, 0, -T.infinity(F32))
                     T.gemm(Q_shared, K_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
-                    softmax_step(
-                        acc_s, acc_s_cast, scores_max, scores_max_prev, scores_scale, scores_sum, logsum, bM, bN, scale
-                    )
+                    softmax_step(acc_s, acc_s_cast, scores_max, scores_max_prev, scores_scale, scores_sum, logsum, bM, bN, scale)
                     rescale(acc_o, scores_scale, bM, dim)
                     T.copy(V[bz, by, k * bN : (k + 1) * bN, :], V_shared)
                     T.gemm(acc_s_cast, V_shared, acc_o, policy=T.GemmWarpPolicy.FullRow)

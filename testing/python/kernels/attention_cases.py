@@ -69,7 +69,14 @@ def forward(batch, heads, seq, dim, **how):
     if how.get("sinks"):
         s = torch.cat([s, sinks.float()[None, :, None, None].expand(batch, heads, seq, 1)], -1)
     p, values = s.softmax(-1)[..., :keys], v.float().repeat_interleave(groups, 1)
-    arguments = {"Q": q, "K": k, "V": v, "Sinks": sinks, "Output": torch.full_like(p @ values, 7).to(dtype), "Lse": torch.zeros(batch, heads, seq)}
+    arguments = {
+        "Q": q,
+        "K": k,
+        "V": v,
+        "Sinks": sinks,
+        "Output": torch.full_like(p @ values, 7).to(dtype),
+        "Lse": torch.zeros(batch, heads, seq),
+    }
     outputs = {"Output": (p @ values, p @ values.abs(), 1)}
     if how.get("lse"):
         outputs["Lse"] = (torch.logsumexp(s, -1) * LOG2E, 10, 0)
@@ -83,7 +90,9 @@ def ragged(queries, keys, heads, dim, groups=1, causal=False):
     expected, magnitude = torch.zeros(q.shape), torch.zeros(q.shape)
     for i, (n, m) in enumerate(zip(queries, keys)):
         rows, columns = slice(cu_q[i], cu_q[i + 1]), slice(cu_kv[i], cu_kv[i + 1])
-        one = [x.transpose(0, 1).float() for x in (q[rows], k[columns].repeat_interleave(groups, 1), v[columns].repeat_interleave(groups, 1))]
+        one = [
+            x.transpose(0, 1).float() for x in (q[rows], k[columns].repeat_interleave(groups, 1), v[columns].repeat_interleave(groups, 1))
+        ]
         keep = torch.arange(n)[:, None] + m - n >= torch.arange(m)[None] if causal else torch.ones(n, m, dtype=torch.bool)
         p = weights(scores_of(one[0], one[1]), keep)
         expected[rows], magnitude[rows] = (p @ one[2]).transpose(0, 1), (p @ one[2].abs()).transpose(0, 1)

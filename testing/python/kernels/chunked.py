@@ -133,9 +133,7 @@ def indexer(seq, seq_kv, heads, dim, *, viewed=False, dtype="float16", bN=32, bQ
             T.copy(Weights[seq_len_i, 0], weights)
             for nbn_i in T.Pipelined(T.ceildiv(cu_k_e_max - cu_k_s_min, bN), num_stages=stages):
                 T.copy(IndexK[cu_k_s_min + nbn_i * bN, 0], index_k_shared)
-                T.gemm(
-                    index_k_shared, index_q_shared, s, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullCol
-                )
+                T.gemm(index_k_shared, index_q_shared, s, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullCol)
                 for bn_i, bq_i, h_i in T.Parallel(bN, bQ, heads):
                     s_reshaped[bn_i, bq_i, h_i] = T.max(s[bn_i, bq_i * heads + h_i], 0) * weights[bq_i, h_i]
                 T.reduce_sum(s_reshaped, logits, dim=-1, clear=True)

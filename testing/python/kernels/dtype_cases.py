@@ -32,7 +32,6 @@ def _wide(x):
     return x.astype(np.int32) if x.dtype.itemsize < 4 else x
 
 
-
 @dataclass(frozen=True)
 class Case:
     """One operation on x, y and a shift amount a. `predicate`: the result is a bool."""

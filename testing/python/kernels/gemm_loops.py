@@ -329,7 +329,9 @@ def cases(count: int, seed: int = 0) -> list[Case]:
     pick = lambda options: options[int(rng.integers(len(options)))]  # noqa: E731
     found: dict = {}
     while len(found) < count:
-        case = Case(pick(LOOPS), bool(rng.integers(2)), pick(CLEARS), pick(CONDITIONS), pick(FLOWS), pick(PARTS), pick(READS), pick(OPERANDS))
+        case = Case(
+            pick(LOOPS), bool(rng.integers(2)), pick(CLEARS), pick(CONDITIONS), pick(FLOWS), pick(PARTS), pick(READS), pick(OPERANDS)
+        )
         if case.sensible and inputs(case) is not None:
             found[case] = None
     return list(found)

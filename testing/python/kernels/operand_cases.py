@@ -332,7 +332,11 @@ def arrays_of(case: Case, seed: int):
 
     arrays = {"X": storage(case.src, x, shapes[0], case.dtype), "Y": storage(case.dst, y, shapes[1], result), "W": w}
     # Chips without 8-bit floats print their bytes, and say so; a scalar is a number.
-    bytes_of = source.view(np.uint8) if op.name == "print" and case.dtype.startswith("float8") and case.chip != "a5" and part_of(case.src) != "element" else source
+    bytes_of = (
+        source.view(np.uint8)
+        if op.name == "print" and case.dtype.startswith("float8") and case.chip != "a5" and part_of(case.src) != "element"
+        else source
+    )
     shown = [float(v) for v in bytes_of.reshape(-1)] if op.name in ("print", "printf") else []
     return arrays, want, shown
 

@@ -114,9 +114,7 @@ def add_2d(M, N, block_M=32, block_N=64, dtype="float32", staged=True):
                 T.copy(c, C[by * block_M, bx * block_N])
             else:
                 for i, j in T.Parallel(block_M, block_N):
-                    C[by * block_M + i, bx * block_N + j] = (
-                        A[by * block_M + i, bx * block_N + j] + B[by * block_M + i, bx * block_N + j]
-                    )
+                    C[by * block_M + i, bx * block_N + j] = A[by * block_M + i, bx * block_N + j] + B[by * block_M + i, bx * block_N + j]
 
     return main
 

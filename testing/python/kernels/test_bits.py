@@ -26,7 +26,9 @@ def test_counts(dtype):
     X = np.random.default_rng(0).integers(limits.min, limits.max, N, dtype, endpoint=True)
     X >>= np.arange(N).astype(dtype) % limits.bits
     X[:5] = 0, 1, limits.max, limits.min, limits.max // 3
-    got = roads.run(tilelang.compile(main), {"X": X, "Ones": np.zeros((2, N), dtype), "Zeros": np.zeros((2, N), "int32")}, text=dtype == "int32")
+    got = roads.run(
+        tilelang.compile(main), {"X": X, "Ones": np.zeros((2, N), dtype), "Zeros": np.zeros((2, N), "int32")}, text=dtype == "int32"
+    )
     bits = [int(x) & ((1 << limits.bits) - 1) for x in X]
     np.testing.assert_array_equal(got["Ones"], [[x.bit_count() for x in bits]] * 2)
     np.testing.assert_array_equal(got["Zeros"], [[limits.bits - x.bit_length() for x in bits]] * 2)

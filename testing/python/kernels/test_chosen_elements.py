@@ -169,7 +169,12 @@ def test_arithmetic_that_leaves_a_tensor_under_a_condition(width):
     size, block = 19_000, 32
 
     @T.prim_func
-    def main(X: T.Tensor((size, width), "float32"), I: T.Tensor((block,), "int32"), Y: T.Tensor((block, width), "float32"), Z: T.Tensor((block, width), "float32")):
+    def main(
+        X: T.Tensor((size, width), "float32"),
+        I: T.Tensor((block,), "int32"),
+        Y: T.Tensor((block, width), "float32"),
+        Z: T.Tensor((block, width), "float32"),
+    ):
         with T.Kernel(1) as _:
             for i, j in T.Parallel(block, width):
                 if i % 3 != 1:

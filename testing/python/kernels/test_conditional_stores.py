@@ -319,7 +319,12 @@ def pairs(rows, half, guarded):
     M = T.dynamic("M") if guarded else rows
 
     @T.prim_func
-    def main(X: T.Tensor((M, 2 * half), "float16"), C: T.Tensor((M, half), "float32"), S: T.Tensor((M, half), "float32"), Y: T.Tensor((M, 2 * half), "float16")):
+    def main(
+        X: T.Tensor((M, 2 * half), "float16"),
+        C: T.Tensor((M, half), "float32"),
+        S: T.Tensor((M, half), "float32"),
+        Y: T.Tensor((M, 2 * half), "float16"),
+    ):
         with T.Kernel(T.ceildiv(M, 8), threads=128) as b:
             for i, j in T.Parallel(8, half):
                 if b * 8 + i < M:

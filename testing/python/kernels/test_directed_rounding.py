@@ -24,7 +24,7 @@ def rounded(exact: Fraction, mode: str, sign_of_zero: float) -> float:
     """The float32 next to an exact number in a direction."""
     if exact == 0:
         return math.copysign(0.0, sign_of_zero)
-    return signed(lambda unit: (exact / unit), exact, mode)
+    return signed(lambda unit: exact / unit, exact, mode)
 
 
 def signed(counted, exact, mode: str) -> float:
@@ -53,7 +53,12 @@ def root(x: float, mode: str) -> float:
 
 def right(name: str, mode: str, *operands) -> float:
     a, *rest = (float(v) for v in operands)
-    plain = {"ieee_add": lambda a, b: a + b, "ieee_sub": lambda a, b: a - b, "ieee_mul": lambda a, b: a * b, "ieee_fmaf": lambda a, b, c: a * b + c}
+    plain = {
+        "ieee_add": lambda a, b: a + b,
+        "ieee_sub": lambda a, b: a - b,
+        "ieee_mul": lambda a, b: a * b,
+        "ieee_fmaf": lambda a, b, c: a * b + c,
+    }
     minus = mode == "rd"
     if name == "ieee_frcp":
         name, a, rest = "ieee_fdiv", 1.0, [a]
@@ -71,7 +76,11 @@ def right(name: str, mode: str, *operands) -> float:
     exact = plain[name](*map(Fraction, everything))
     if name == "ieee_mul":
         return rounded(exact, mode, math.copysign(1, a) * math.copysign(1, rest[0]))
-    terms = [a, rest[0] if name == "ieee_add" else -rest[0]] if name != "ieee_fmaf" else [math.copysign(0.0, a) * math.copysign(1, rest[0]), rest[1]]
+    terms = (
+        [a, rest[0] if name == "ieee_add" else -rest[0]]
+        if name != "ieee_fmaf"
+        else [math.copysign(0.0, a) * math.copysign(1, rest[0]), rest[1]]
+    )
     if any(terms) or (name == "ieee_fmaf" and a and rest[0]):
         terms = [1, -1]  # numbers that cancel
     signs = {math.copysign(1, v) for v in terms}
@@ -81,7 +90,9 @@ def right(name: str, mode: str, *operands) -> float:
 # ---- numbers
 
 
-SPECIAL = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 3, 1e-45, -1e-45, 2.0**-126, -(2.0**-126), 3.4028235e38, -3.4028235e38, 2.0**-149 * 5, 1 / 3])
+SPECIAL = np.float32(
+    [0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 3, 1e-45, -1e-45, 2.0**-126, -(2.0**-126), 3.4028235e38, -3.4028235e38, 2.0**-149 * 5, 1 / 3]
+)
 
 
 def operands(name: str, kind: str) -> np.ndarray:
@@ -100,7 +111,9 @@ def operands(name: str, kind: str) -> np.ndarray:
     with np.errstate(all="ignore"):
         if kind == "small":  # around the smallest numbers and around the largest
             for j in range(arity):
-                x[j] *= np.where(np.arange(N) % 2, 2.0 ** (-64 if arity > 1 and name != "ieee_add" and name != "ieee_sub" else -120), 2.0**60)
+                x[j] *= np.where(
+                    np.arange(N) % 2, 2.0 ** (-64 if arity > 1 and name != "ieee_add" and name != "ieee_sub" else -120), 2.0**60
+                )
             if name == "ieee_fdiv":
                 x[1] = np.where(np.arange(N) % 3 == 0, x[1], 1 / x[1])
             if name == "ieee_fmaf":
@@ -112,7 +125,11 @@ def operands(name: str, kind: str) -> np.ndarray:
             elif name == "ieee_fdiv":  # quotients of few digits
                 x[0] = np.round(np.ldexp(a[0], rng.integers(0, 12, N))) * a[1]
             elif name == "ieee_fsqrt":
-                x[0] = np.round(np.abs(a[0]) * 512) ** 2 * np.ldexp(1.0, 2 * rng.integers(-60, 50, N)) * (1 + rng.integers(-1, 2, N) * 2.0**-23)
+                x[0] = (
+                    np.round(np.abs(a[0]) * 512) ** 2
+                    * np.ldexp(1.0, 2 * rng.integers(-60, 50, N))
+                    * (1 + rng.integers(-1, 2, N) * 2.0**-23)
+                )
         if name == "ieee_fsqrt":
             x = np.abs(x)
         return x.astype(np.float32)

@@ -199,7 +199,6 @@ def test_sums_of_scalars_wrap():
     np.testing.assert_array_equal(out["Y"], want)
 
 
-
 def test_a_difference_that_is_zero():
     """Sums that wrap are made in 64 bits; TVM's simplifier finds that this one is 2**32 there, which it did not convert."""
     a = tirx.Var("a", "int32")

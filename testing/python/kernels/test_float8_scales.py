@@ -34,7 +34,9 @@ def numbers(count=1024):
     rng = np.random.default_rng(3)
     special = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, 3.4e38, -3.4e38, 1.5 * 2.0**127, 2.0**127])
     halves = np.ldexp(np.float32(1.5), rng.integers(-126, 127, 60)).astype(np.float32)
-    halves = np.concatenate([halves, np.ldexp(1.0, np.arange(-149, -120)).astype(np.float32), np.float32([2.0**-127 * 1.5, 2.0**-126 * 1.5])])
+    halves = np.concatenate(
+        [halves, np.ldexp(1.0, np.arange(-149, -120)).astype(np.float32), np.float32([2.0**-127 * 1.5, 2.0**-126 * 1.5])]
+    )
     near = np.concatenate([halves, np.nextafter(halves, np.float32(np.inf)), np.nextafter(halves, np.float32(0))])
     rest = rng.integers(0, 2**32, count - special.size - near.size, dtype=np.uint32).view(np.float32)
     out = np.concatenate([special, near, rest]).astype(np.float32)
@@ -55,7 +57,12 @@ def test_tiles_are_converted_both_ways(dtype, target):
     @T.prim_func
     def k(S: T.Tensor((256,), E8), X: T.Tensor((n,), dtype), V: T.Tensor((256,), dtype), Y: T.Tensor((n,), E8), Z: T.Tensor((256,), E8)):
         with T.Kernel(1):
-            s, v, x, y = T.alloc_shared((256,), E8), T.alloc_fragment((256,), dtype), T.alloc_shared((n,), dtype), T.alloc_fragment((n,), E8)
+            s, v, x, y = (
+                T.alloc_shared((256,), E8),
+                T.alloc_fragment((256,), dtype),
+                T.alloc_shared((n,), dtype),
+                T.alloc_fragment((n,), E8),
+            )
             T.copy(S, s)
             for i in T.Parallel(256):
                 v[i] = T.cast(s[i], dtype)
@@ -68,7 +75,10 @@ def test_tiles_are_converted_both_ways(dtype, target):
     kind = getattr(torch, dtype)
     x = torch.from_numpy(numbers(n)).to(kind)
     stored = x.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if dtype == "bfloat16" else x.numpy()
-    out = roads.run(compiled(k, target), {"S": CODES, "X": stored, "V": np.zeros(256, stored.dtype), "Y": np.zeros(n, E8_NUMPY), "Z": np.zeros(256, E8_NUMPY)})
+    out = roads.run(
+        compiled(k, target),
+        {"S": CODES, "X": stored, "V": np.zeros(256, stored.dtype), "Y": np.zeros(n, E8_NUMPY), "Z": np.zeros(256, E8_NUMPY)},
+    )
     want = torch.arange(256, dtype=torch.uint8).view(torch.float8_e8m0fnu).to(torch.float32).to(kind)
     np.testing.assert_array_equal(out["V"].astype(np.float32), want.float().numpy())
     np.testing.assert_array_equal(bits(out["Y"]), as_scales(x.float().numpy()))
@@ -80,7 +90,9 @@ def test_single_elements(target):
     n = 1024
 
     @T.prim_func
-    def k(S: T.Tensor((256,), E8), X: T.Tensor((n,), "float32"), V: T.Tensor((256,), "float32"), Y: T.Tensor((n,), E8), Z: T.Tensor((n,), E8)):
+    def k(
+        S: T.Tensor((256,), E8), X: T.Tensor((n,), "float32"), V: T.Tensor((256,), "float32"), Y: T.Tensor((n,), E8), Z: T.Tensor((n,), E8)
+    ):
         with T.Kernel(1):
             last = T.alloc_var(E8)
             for i in T.serial(256):
@@ -131,7 +143,13 @@ def test_scales_from_the_largest_of_a_block(target):
     m, n = 16, 64
 
     @T.prim_func
-    def main(X: T.Tensor((m, n), "float32"), S: T.Tensor((m,), E8), Q: T.Tensor((m, n), "float32"), R: T.Tensor((m,), "uint8"), W: T.Tensor((m,), E8)):
+    def main(
+        X: T.Tensor((m, n), "float32"),
+        S: T.Tensor((m,), E8),
+        Q: T.Tensor((m, n), "float32"),
+        R: T.Tensor((m,), "uint8"),
+        W: T.Tensor((m,), E8),
+    ):
         with T.Kernel(1):
             x, most, s = T.alloc_shared((m, n), "float32"), T.alloc_fragment((m,), "float32"), T.alloc_shared((m,), E8)
             T.copy(X, x)
@@ -148,7 +166,10 @@ def test_scales_from_the_largest_of_a_block(target):
 
     x = (np.random.default_rng(1).standard_normal((m, n)) * np.exp2(np.arange(m) * 8 - 60)[:, None]).astype(np.float32)
     x[3] = 448 * 2.0**-9 * np.sign(x[3])
-    out = roads.run(compiled(main, target), {"X": x, "S": np.zeros(m, E8_NUMPY), "Q": np.zeros_like(x), "R": np.zeros(m, np.uint8), "W": np.zeros(m, E8_NUMPY)})
+    out = roads.run(
+        compiled(main, target),
+        {"X": x, "S": np.zeros(m, E8_NUMPY), "Q": np.zeros_like(x), "R": np.zeros(m, np.uint8), "W": np.zeros(m, E8_NUMPY)},
+    )
     most = np.abs(x).max(1) / np.float32(448)
     want = np.ceil(np.log2(most.astype(np.float64)))
     np.testing.assert_array_equal(bits(out["S"]), want + 127)
@@ -209,7 +230,11 @@ def test_reductions_choices_fills_and_limits(target):
             T.copy(f, F)
 
     s = np.random.default_rng(2).integers(100, 150, (m, n)).astype(np.uint8).view(E8_NUMPY)
-    out = roads.run(compiled(main, target), {"S": s, "V": np.zeros((4, m), np.float32), "Y": np.zeros((m, n), E8_NUMPY), "F": np.zeros((4, n), E8_NUMPY)}, {"c": 0.7})
+    out = roads.run(
+        compiled(main, target),
+        {"S": s, "V": np.zeros((4, m), np.float32), "Y": np.zeros((m, n), E8_NUMPY), "F": np.zeros((4, n), E8_NUMPY)},
+        {"c": 0.7},
+    )
     wide = s.astype(np.float32)
     most, least = wide.max(1), wide.min(1)
     np.testing.assert_array_equal(out["V"][:3], [most, least, most * 3 - least])
@@ -289,7 +314,11 @@ def test_other_dtypes_on_the_way(dtype):
     np.testing.assert_array_equal(z.view(torch.uint8).numpy(), as_scales(x.float().numpy()))
     wide = CODES.astype(np.float32)
     # Too large for e4m3 is NaN; to integers the nearest number they hold, NaN gives 0 (docs/numbers.md).
-    want = {"bool": wide != 0, "int8": np.trunc(np.clip(np.nan_to_num(wide), -128, 127)), "float8_e4m3fn": np.where(wide > 448, np.nan, wide.astype(ml_dtypes.float8_e4m3fn).astype(np.float32))}
+    want = {
+        "bool": wide != 0,
+        "int8": np.trunc(np.clip(np.nan_to_num(wide), -128, 127)),
+        "float8_e4m3fn": np.where(wide > 448, np.nan, wide.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)),
+    }
     np.testing.assert_array_equal(y.float().numpy(), want[dtype].astype(np.float32))
 
 

@@ -50,6 +50,7 @@ def test_copysign(dtype):
 def test_maxima_of_nan_are_nan(dtype, asked):
     """Also where nobody asks for it."""
     options = {"nan_propagate": True} if asked else {}
+
     @T.prim_func
     def main(X: T.Tensor((4, 64), dtype), A: T.Tensor((4,), dtype), B: T.Tensor((64,), dtype)):
         with T.Kernel(1):

@@ -29,7 +29,13 @@ def product(dtype, ta, tb, m, n, k, step):
     return main
 
 
-CASES = [("int8", 1, 0, 32, 48, 100, 64), ("int8", 1, 1, 20, 33, 64, 32), ("uint8", 0, 0, 32, 32, 600, 320), ("uint8", 1, 0, 17, 32, 40, 32), ("uint8", 0, 1, 16, 24, 50, 32)]
+CASES = [
+    ("int8", 1, 0, 32, 48, 100, 64),
+    ("int8", 1, 1, 20, 33, 64, 32),
+    ("uint8", 0, 0, 32, 32, 600, 320),
+    ("uint8", 1, 0, 17, 32, 40, 32),
+    ("uint8", 0, 1, 16, 24, 50, 32),
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -37,7 +37,9 @@ def test_rows_chosen_by_a_tile_of_the_same_iteration():
 @pytest.mark.parametrize("rows", [1, 8])
 def test_operands_of_products_chosen_by_a_tile(rows):
     @T.prim_func
-    def main(X: T.Tensor((16, 16, 64), "float16"), I: T.Tensor((8,), "int32"), W: T.Tensor((64, 32), "float16"), Y: T.Tensor((16, 32), "float32")):
+    def main(
+        X: T.Tensor((16, 16, 64), "float16"), I: T.Tensor((8,), "int32"), W: T.Tensor((64, 32), "float16"), Y: T.Tensor((16, 32), "float32")
+    ):
         with T.Kernel(1):
             i, x = T.alloc_shared((rows,), "int32"), T.alloc_shared((16, 64), "float16")
             w, y = T.alloc_shared((64, 32), "float16"), T.alloc_fragment((16, 32), "float32")

@@ -54,7 +54,13 @@ def test_strides_reversals_transposes_and_gathers(no_scalar_loops):
     n, m = 40, 9
 
     @T.prim_func
-    def main(X: T.Tensor((2 * n + 1,), I64), M: T.Tensor((m, 16), I64), I: T.Tensor((n,), "int32"), Y: T.Tensor((4, n), I64), Z: T.Tensor((16, m), I64)):
+    def main(
+        X: T.Tensor((2 * n + 1,), I64),
+        M: T.Tensor((m, 16), I64),
+        I: T.Tensor((n,), "int32"),
+        Y: T.Tensor((4, n), I64),
+        Z: T.Tensor((16, m), I64),
+    ):
         with T.Kernel(1, threads=32):
             x, t, index = T.alloc_shared((2 * n + 1,), I64), T.alloc_shared((m, 16), I64), T.alloc_shared((n,), "int32")
             y, z = T.alloc_fragment((4, n), I64), T.alloc_fragment((16, m), I64)

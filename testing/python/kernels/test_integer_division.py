@@ -89,8 +89,16 @@ def tensors(dtype, a, b):
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
 @pytest.mark.parametrize(
     "build, op",
-    [(serial, "//"), (serial, "%"), (serial, "truncdiv"), (serial, "truncmod"), (name, "//"), (condition, "%"), (index, "//"),
-     (extent, "//")],
+    [
+        (serial, "//"),
+        (serial, "%"),
+        (serial, "truncdiv"),
+        (serial, "truncmod"),
+        (name, "//"),
+        (condition, "%"),
+        (index, "//"),
+        (extent, "//"),
+    ],
 )
 def test_a_zero_is_told_with_its_line(build, op, dtype):
     if build is extent and dtype != "int32":

@@ -19,7 +19,11 @@ def gate_and_up(K, block, step, dtype=F16):
 
     @T.prim_func
     def main(
-        A: T.Tensor((M, K), dtype), G: T.Tensor((K, N), dtype), U: T.Tensor((K, N), dtype), C: T.Tensor((M, N), F32), D: T.Tensor((M, N), F32)
+        A: T.Tensor((M, K), dtype),
+        G: T.Tensor((K, N), dtype),
+        U: T.Tensor((K, N), dtype),
+        C: T.Tensor((M, N), F32),
+        D: T.Tensor((M, N), F32),
     ):
         with T.Kernel(1) as _:
             a, g, u = T.alloc_shared((M, step), dtype), T.alloc_shared((step, N), dtype), T.alloc_shared((step, N), dtype)
@@ -47,7 +51,9 @@ def data(rng, *shape, dtype=F16):
 def test_two_products_of_one_loop(K, block, step, dtype):
     rng = np.random.default_rng(0)
     A, G, U = data(rng, block, K, dtype=dtype), data(rng, K, block, dtype=dtype), data(rng, K, block, dtype=dtype)
-    out = roads.run(gate_and_up(K, block, step, dtype), {"A": A, "G": G, "U": U, "C": np.zeros((block, block), F32), "D": np.zeros((block, block), F32)})
+    out = roads.run(
+        gate_and_up(K, block, step, dtype), {"A": A, "G": G, "U": U, "C": np.zeros((block, block), F32), "D": np.zeros((block, block), F32)}
+    )
     np.testing.assert_array_equal(out["C"], A.astype(F32) @ G.astype(F32))
     np.testing.assert_array_equal(out["D"], A.astype(F32) @ U.astype(F32))
 

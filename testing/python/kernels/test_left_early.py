@@ -114,9 +114,7 @@ def expected(kind, A, M):
     return C
 
 
-@pytest.mark.parametrize(
-    "kind", ["continue", "break", "while", "no trips", "branch", "carried", "versions", "one of two", "inner loop"]
-)
+@pytest.mark.parametrize("kind", ["continue", "break", "while", "no trips", "branch", "carried", "versions", "one of two", "inner loop"])
 def test_a_tile_keeps_what_it_had(kind):
     kernel, rng = tiles(kind), np.random.default_rng(0)
     for n, M in enumerate(itertools.product((0, 1), repeat=STEPS)):

@@ -57,7 +57,9 @@ def test_a_scalar_both_kinds_of_core_read(first):
     """Seed 309 of the fuzzer: one statement on both cores counted as two places."""
 
     @T.prim_func
-    def kernel(X: T.Tensor((16,), "float32"), A: T.Tensor((32, 32), "float16"), B: T.Tensor((32, 32), "float16"), Y: T.Tensor((64, 32), "float32")):
+    def kernel(
+        X: T.Tensor((16,), "float32"), A: T.Tensor((32, 32), "float16"), B: T.Tensor((32, 32), "float16"), Y: T.Tensor((64, 32), "float32")
+    ):
         with T.Kernel(2) as bx:
             a, s = T.alloc_shared((32, 32), "float16"), T.alloc_shared((32, 32), "float16")
             c, w = T.alloc_fragment((32, 32), "float32"), T.alloc_fragment((32, 32), "float32")
@@ -109,7 +111,10 @@ def test_a_tile_copied_into_a_part_keeps_the_rest_of_a_product():
 def test_an_operand_copied_into_a_part_keeps_the_rest():
     @T.prim_func
     def kernel(
-        A: T.Tensor((32, 32), "float16"), W: T.Tensor((16, 32), "float16"), P: T.Tensor((32, 32), "float16"), Y: T.Tensor((32, 32), "float32")
+        A: T.Tensor((32, 32), "float16"),
+        W: T.Tensor((16, 32), "float16"),
+        P: T.Tensor((32, 32), "float16"),
+        Y: T.Tensor((32, 32), "float32"),
     ):
         with T.Kernel(1):
             a, c = T.alloc_shared((32, 32), "float16"), T.alloc_fragment((32, 32), "float32")

@@ -65,7 +65,9 @@ def test_a_loop_among_other_statements_and_one_as_long_as_the_iteration_says():
     agree(main, expected)
 
 
-@pytest.mark.parametrize("make", [T.alloc_global, T.alloc_buffer, lambda *a: T.alloc_buffer(*a, scope="global")], ids=["global", "buffer", "scope"])
+@pytest.mark.parametrize(
+    "make", [T.alloc_global, T.alloc_buffer, lambda *a: T.alloc_buffer(*a, scope="global")], ids=["global", "buffer", "scope"]
+)
 def test_a_workspace_made_in_front_of_the_kernel(make):
     @T.prim_func
     def main(X: T.Tensor((8, 64), "float32"), Y: T.Tensor((8, 64), "float32")):

@@ -42,7 +42,9 @@ def arguments(dtype):
         return np.arange(65536, dtype=np.uint16).view(DTYPES[dtype])
     bits = np.linspace(0, 0x7FFFFFFF, 2000).astype(np.uint32)
     special = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, -1e-45])
-    return np.concatenate([bits.view(np.float32), (bits | 0x80000000).view(np.float32), np.linspace(-10, 10, 2001, dtype=np.float32), special])
+    return np.concatenate(
+        [bits.view(np.float32), (bits | 0x80000000).view(np.float32), np.linspace(-10, 10, 2001, dtype=np.float32), special]
+    )
 
 
 def distance(got, want, dtype):

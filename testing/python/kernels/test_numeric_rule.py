@@ -56,21 +56,36 @@ def rule(op: str, name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     float_like = kind.kind == "f"
     with np.errstate(all="ignore"):
         match op:
-            case "add": return x + y
-            case "sub": return x - y
-            case "mul": return x * y
-            case "mul_add": return x * y + x
-            case "neg": return -x if kind.kind != "u" else kind.type(0) - x
-            case "max": return extreme(np.maximum, x, y)
-            case "min": return extreme(np.minimum, x, y)
-            case "less": return np.where(x < y, x, y)
-            case "not_equal": return np.where(x != y, x, y)
-            case "sum_above": return np.where(x + y > x, x, y)
-            case "relu": return extreme(np.maximum, x, np.zeros_like(x))
-            case "clamp": return extreme(np.minimum, extreme(np.maximum, x, y), np.ones_like(x))
-            case "and": return x & y
-            case "xor": return x ^ y
-            case "invert": return ~x
+            case "add":
+                return x + y
+            case "sub":
+                return x - y
+            case "mul":
+                return x * y
+            case "mul_add":
+                return x * y + x
+            case "neg":
+                return -x if kind.kind != "u" else kind.type(0) - x
+            case "max":
+                return extreme(np.maximum, x, y)
+            case "min":
+                return extreme(np.minimum, x, y)
+            case "less":
+                return np.where(x < y, x, y)
+            case "not_equal":
+                return np.where(x != y, x, y)
+            case "sum_above":
+                return np.where(x + y > x, x, y)
+            case "relu":
+                return extreme(np.maximum, x, np.zeros_like(x))
+            case "clamp":
+                return extreme(np.minimum, extreme(np.maximum, x, y), np.ones_like(x))
+            case "and":
+                return x & y
+            case "xor":
+                return x ^ y
+            case "invert":
+                return ~x
             case "shift_left" | "shift_right":
                 outside = (y.astype(object) < 0) | (y.astype(object) >= bits)
                 amount = np.where(outside, 0, y).astype(kind)

@@ -120,7 +120,12 @@ def test_reductions_of_tensors_with_many_rows(rows):
     m = T.dynamic("m")
 
     @T.prim_func
-    def main(A: T.Tensor((m, 300), "float32"), B: T.Tensor((m,), "float32"), C: T.Tensor((1000, 300), "float32"), D: T.Tensor((1000, 1), "float32")):
+    def main(
+        A: T.Tensor((m, 300), "float32"),
+        B: T.Tensor((m,), "float32"),
+        C: T.Tensor((1000, 300), "float32"),
+        D: T.Tensor((1000, 1), "float32"),
+    ):
         with T.Kernel(1):
             T.reduce_max(A, B, dim=1)
             T.reduce_min(C, D, dim=1, clear=False)
@@ -232,7 +237,9 @@ def test_tensors_with_gaps():
     torch = pytest.importorskip("torch")
 
     @T.prim_func
-    def main(A: T.StridedTensor((9, 20), (50, 2), "float32"), B: T.Tensor((9,), "float32"), C: T.StridedTensor((9, 20), (50, 2), "float32")):
+    def main(
+        A: T.StridedTensor((9, 20), (50, 2), "float32"), B: T.Tensor((9,), "float32"), C: T.StridedTensor((9, 20), (50, 2), "float32")
+    ):
         with T.Kernel(1):
             T.reduce_max(A, B, dim=1)
             T.fill(C[2:5, 3:9], 4.0)

@@ -38,7 +38,9 @@ def rows_from(first, m, rows, dtype):
     return kernel
 
 
-@pytest.mark.parametrize("part", [(8, 17, 25), (3, 1, 16), (0, 1, 32), (3, 5, 8), (20, 12, 32), (31, 1, 32)], ids=lambda p: "_".join(map(str, p)))
+@pytest.mark.parametrize(
+    "part", [(8, 17, 25), (3, 1, 16), (0, 1, 32), (3, 5, 8), (20, 12, 32), (31, 1, 32)], ids=lambda p: "_".join(map(str, p))
+)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_rows_of_tiles(chip, dtype, part):
@@ -70,7 +72,9 @@ def test_rows_of_a_tile_in_a_loop(chip, loaded, step):
     product(kernel, numbers((M, K), "float16", 0), numbers((K, N), "float16", 1), np.zeros((M, N), np.float32), chip)
 
 
-@pytest.mark.parametrize("case", [("float16", 33, "a2"), ("float16", 33, "a5"), ("float32", 16, "a2"), ("float32", 1, "a2"), ("float16", 1, "a5")], ids=str)
+@pytest.mark.parametrize(
+    "case", [("float16", 33, "a2"), ("float16", 33, "a5"), ("float32", 16, "a2"), ("float32", 1, "a2"), ("float16", 1, "a5")], ids=str
+)
 def test_a_single_column_of_a_transposed_operand(case):
     dtype, columns, chip = case
     K, N = 20, 16
@@ -88,7 +92,9 @@ def test_a_single_column_of_a_transposed_operand(case):
     product(kernel, a, numbers((K, N), dtype, 1), np.zeros((1, N), np.float32), chip, At=np.ascontiguousarray(a.T))
 
 
-@pytest.mark.parametrize("columns", [(64, 16, 85), (0, 17, 33), (32, 48, 96), (0, 16, 16), (32, 20, 64)], ids=lambda p: "_".join(map(str, p)))
+@pytest.mark.parametrize(
+    "columns", [(64, 16, 85), (0, 17, 33), (32, 48, 96), (0, 16, 16), (32, 20, 64)], ids=lambda p: "_".join(map(str, p))
+)
 @pytest.mark.parametrize("case", [("int8", "a2"), ("int8", "a5"), ("float8_e4m3fn", "a5")], ids=str)
 def test_columns_of_a_tile_of_bytes(case, columns):
     (dtype, chip), (first, n, size) = case, columns
@@ -106,7 +112,9 @@ def test_columns_of_a_tile_of_bytes(case, columns):
     product(kernel, numbers((M, K), dtype, 0), numbers((K, n), dtype, 1), np.zeros((M, n), out), chip)
 
 
-@pytest.mark.parametrize("case", [("float16", 20, 5), ("bfloat16", 24, 8), ("float16", 20, 1), ("int8", 48, 16), ("float32", 20, 4)], ids=str)
+@pytest.mark.parametrize(
+    "case", [("float16", 20, 5), ("bfloat16", 24, 8), ("float16", 20, 1), ("int8", 48, 16), ("float32", 20, 4)], ids=str
+)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_rows_along_k_loaded_piece_by_piece(chip, case):
     dtype, K, step = case
@@ -136,7 +144,9 @@ def test_a_product_is_an_operand(chip, role, sizes):
     result = {"A": (M, L), "B": (L, N), "At": (N, L)}[role]
 
     @T.prim_func
-    def kernel(A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), D: T.Tensor(other, "float16"), C: T.Tensor(result, "float32")):
+    def kernel(
+        A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), D: T.Tensor(other, "float16"), C: T.Tensor(result, "float32")
+    ):
         with T.Kernel(1):
             a, b, d = T.alloc_shared((M, K), "float16"), T.alloc_shared((N, K), "float16"), T.alloc_shared(other, "float16")
             p, q = T.alloc_fragment((M, N), "float32"), T.alloc_shared((M, N), "float16")

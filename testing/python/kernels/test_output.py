@@ -224,7 +224,7 @@ def test_output_beyond_the_buffer_of_a_core_is_reported():
     kernel = tilelang.compile(k)
     result = kernel.simulate(100_000).run
     assert "bytes more are lost" in result.output.splitlines()[-1]
-    (core, text, lost), = result.printed
+    ((core, text, lost),) = result.printed
     assert len(text) == 1 << 20 and len(text) + lost == sum(len(f"number of the line: {i}\n") for i in range(100_000))
 
 

@@ -88,7 +88,9 @@ def test_what_the_last_writing_iteration_left_is_read_behind_the_loop(kind):
 
 def test_what_an_inner_loop_did_not_write_comes_from_the_iteration_before():
     @T.prim_func
-    def kernel(X: T.Tensor((ROWS, N), "float32"), S: T.Tensor((ROWS,), "int32"), Y: T.Tensor((ROWS, N), "float32"), Z: T.Tensor((N,), "float32")):
+    def kernel(
+        X: T.Tensor((ROWS, N), "float32"), S: T.Tensor((ROWS,), "int32"), Y: T.Tensor((ROWS, N), "float32"), Z: T.Tensor((N,), "float32")
+    ):
         with T.Kernel(1):
             u = T.alloc_shared((N,), "float32")
             t = T.alloc_shared((N,), "float32")
@@ -112,7 +114,12 @@ def test_what_an_inner_loop_did_not_write_comes_from_the_iteration_before():
 
 def test_a_part_of_run_time_size_is_not_the_whole_tile():
     @T.prim_func
-    def kernel(X: T.Tensor((ROWS, N), "float32"), L: T.Tensor((ROWS,), "int32"), Y: T.Tensor((ROWS, N), "float32"), Z: T.Tensor((ROWS, N), "float32")):
+    def kernel(
+        X: T.Tensor((ROWS, N), "float32"),
+        L: T.Tensor((ROWS,), "int32"),
+        Y: T.Tensor((ROWS, N), "float32"),
+        Z: T.Tensor((ROWS, N), "float32"),
+    ):
         with T.Kernel(1):
             u = T.alloc_shared((N,), "float32")
             t = T.alloc_shared((N,), "float32")

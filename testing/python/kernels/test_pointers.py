@@ -17,7 +17,11 @@ def matmul(block):
         B = T.make_tensor(b_ptr, (k, n), "float16")
         C = T.make_tensor(c_ptr, (m, n), "float32")
         with T.Kernel(T.ceildiv(n, block), T.ceildiv(m, block)) as (bx, by):
-            a, b, c = T.alloc_shared((block, block), "float16"), T.alloc_shared((block, block), "float16"), T.alloc_fragment((block, block), "float32")
+            a, b, c = (
+                T.alloc_shared((block, block), "float16"),
+                T.alloc_shared((block, block), "float16"),
+                T.alloc_fragment((block, block), "float32"),
+            )
             T.clear(c)
             for s in T.Pipelined(T.ceildiv(k, block), num_stages=2):
                 T.copy(A[by * block, s * block], a)
@@ -72,7 +76,11 @@ def eager_matmul(a_ptr: T.ptr, b: T.ptr, c_ptr: T.ptr, scale: T.float32, block: 
     B = T.make_tensor_from_addr(b, (K, N), "float16")
     C = T.make_tensor(c_ptr, (M, N), "float32")
     with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block)) as (bx, by):
-        a, b_tile, c = T.alloc_shared((block, block), "float16"), T.alloc_shared((block, block), "float16"), T.alloc_fragment((block, block), "float32")
+        a, b_tile, c = (
+            T.alloc_shared((block, block), "float16"),
+            T.alloc_shared((block, block), "float16"),
+            T.alloc_fragment((block, block), "float32"),
+        )
         T.clear(c)
         for s in T.Pipelined(T.ceildiv(K, block), num_stages=2):
             T.copy(A[by * block, s * block], a)

@@ -26,7 +26,12 @@ def block_sparse(holds, place):
     """Blocks of K are skipped by a mask in GM, in a tile that was loaded, or in one that a loop fills."""
 
     @T.prim_func
-    def main(Mask: T.Tensor((2, 4, 8), "bool"), A: T.Tensor((64, 128), "float16"), B: T.Tensor((128, 32), "float16"), C: T.Tensor((64, 32), "float32")):
+    def main(
+        Mask: T.Tensor((2, 4, 8), "bool"),
+        A: T.Tensor((64, 128), "float16"),
+        B: T.Tensor((128, 32), "float16"),
+        C: T.Tensor((64, 32), "float32"),
+    ):
         with T.Kernel(2) as by:
             a, b, c = T.alloc_shared((32, 32), "float16"), T.alloc_shared((32, 32), "float16"), T.alloc_fragment((32, 32), "float32")
             loaded, filled = T.alloc_shared((4, 8), "bool"), T.alloc_local((8,), "bool")

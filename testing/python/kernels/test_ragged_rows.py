@@ -76,7 +76,9 @@ def test_rows_of_sequences(order):
                         C[Off[bx] + i, j] = A[Off[bx] + i, j] * 2
 
     A = np.random.default_rng(2).standard_normal((LENGTH, 64)).astype(np.float32)
-    got = roads.run(tilelang.compile(main), {"A": A, "Off": OFFSETS, "C": np.zeros((LENGTH, 64), np.float32)}, {"n": LENGTH}, text=order == "i, j")
+    got = roads.run(
+        tilelang.compile(main), {"A": A, "Off": OFFSETS, "C": np.zeros((LENGTH, 64), np.float32)}, {"n": LENGTH}, text=order == "i, j"
+    )
     want = np.zeros((LENGTH, 64), np.float32)
     for first, end in zip(OFFSETS, OFFSETS[1:]):
         end = min(end, first + BLOCK)

@@ -226,8 +226,20 @@ def test_scans(dtype, shape, dim, reverse):
 
 
 @pytest.mark.parametrize(
-    "op, dtype, replication", [("sum", "float32", "all"), ("max", "float16", "none"), ("min", "int32", None), ("sum", "int64", "all"), ("max", "int64", None),
-     ("max", "uint32", None), ("sum", "uint16", None), ("bitand", "int32", None), ("bitor", "uint8", None), ("bitxor", "int64", None), ("bitxor", "int16", None)]
+    "op, dtype, replication",
+    [
+        ("sum", "float32", "all"),
+        ("max", "float16", "none"),
+        ("min", "int32", None),
+        ("sum", "int64", "all"),
+        ("max", "int64", None),
+        ("max", "uint32", None),
+        ("sum", "uint16", None),
+        ("bitand", "int32", None),
+        ("bitor", "uint8", None),
+        ("bitxor", "int64", None),
+        ("bitxor", "int16", None),
+    ],
 )
 def test_reducers_over_steps(op, dtype, replication):
     """Several T.Parallel nests, in a loop, accumulate into a row, a column and a single element."""

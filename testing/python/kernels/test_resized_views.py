@@ -10,7 +10,15 @@ import tilelang_ascend.language as T
 from tilelang_ascend import interpret
 
 RNG = np.random.default_rng(8)
-PAIRS = [("bfloat16", "float32"), ("float16", "int8"), ("int8", "int32"), ("float32", "float16"), ("int64", "int32"), ("int32", "uint8"), ("uint16", "int64")]
+PAIRS = [
+    ("bfloat16", "float32"),
+    ("float16", "int8"),
+    ("int8", "int32"),
+    ("float32", "float16"),
+    ("int64", "int32"),
+    ("int32", "uint8"),
+    ("uint16", "int64"),
+]
 
 
 def numpy_dtype(name):

@@ -33,7 +33,9 @@ def neighbours(v, dtype):
 
 def expected(v, name, mode):
     if name.startswith(("int", "uint")):
-        whole = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor, "rna": lambda x: math.copysign(np.floor(abs(x) + 0.5), x)}[mode](v)
+        whole = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor, "rna": lambda x: math.copysign(np.floor(abs(x) + 0.5), x)}[
+            mode
+        ](v)
         return min(max(int(whole), np.iinfo(name).min), np.iinfo(name).max)
     low, high = neighbours(v, numpy_dtype(name))
     if mode in ("rn", "rna"):
@@ -101,7 +103,9 @@ def test_saturation(name):
         np.testing.assert_array_equal(got.astype(np.float32), want.astype(np.float32))
 
 
-@pytest.mark.parametrize("call", [lambda x: T.cast(x, "float16", "rs"), lambda x: T.cast(x, "int8", "up"), lambda x: T.cast(x, "float16", rbits=3)])
+@pytest.mark.parametrize(
+    "call", [lambda x: T.cast(x, "float16", "rs"), lambda x: T.cast(x, "int8", "up"), lambda x: T.cast(x, "float16", rbits=3)]
+)
 def test_modes_no_instruction_has(call):
     with pytest.raises(InvalidArgument, match="does not round with|random bits"):
 

@@ -16,7 +16,13 @@ FORMS = {
     "two indices": True, "planes": True, "one column between": True, "serial inside": True, "two updates": True,
     "if j": False, "columns": False, "row by j": False, "written index": False, "diagonal": False,
 }  # fmt: skip
-SHAPES = {"planes": (ROWS, 2, N), "one column between": (ROWS, 3, N), "two indices": (ROWS, 4, N), "columns": (R, ROWS), "diagonal": (ROWS, N)}
+SHAPES = {
+    "planes": (ROWS, 2, N),
+    "one column between": (ROWS, 3, N),
+    "two indices": (ROWS, 4, N),
+    "columns": (R, ROWS),
+    "diagonal": (ROWS, N),
+}
 
 
 def build(form, dtype, op):
@@ -129,7 +135,10 @@ def in_rows(kernel) -> bool:
 CASES = [(form, *(("float32", "add"), ("int32", "min"))[k % 2]) for k, form in enumerate(FORMS)]
 
 
-@pytest.mark.parametrize("form, dtype, op", [*CASES, ("rows", "float16", "max"), ("rows", "int32", "min"), ("if data", "int32", "min"), ("if j", "float16", "max")])
+@pytest.mark.parametrize(
+    "form, dtype, op",
+    [*CASES, ("rows", "float16", "max"), ("rows", "int32", "min"), ("if data", "int32", "min"), ("if j", "float16", "max")],
+)
 def test_rows(form, dtype, op):
     rng = np.random.default_rng(0)
     X = rng.integers(-9, 10, (R, N)).astype(dtype)

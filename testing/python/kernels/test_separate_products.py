@@ -127,7 +127,19 @@ def expected(body, p, q, x, n):
     return cases[body]
 
 
-APART = (scaled, loaded, loaded_then_a_loop, two_products, on_one_way, started_anew_at_run_time, part, left_early, masked, started_from_a_number, doubled)
+APART = (
+    scaled,
+    loaded,
+    loaded_then_a_loop,
+    two_products,
+    on_one_way,
+    started_anew_at_run_time,
+    part,
+    left_early,
+    masked,
+    started_from_a_number,
+    doubled,
+)
 
 
 @pytest.mark.parametrize("n", [0, 3])
@@ -170,5 +182,9 @@ def test_products_without_a_look_in_between_share_a_tile():
 
 def test_the_products_of_a_loop_are_added_behind_it():
     _, after = separated(loaded_then_a_loop)
-    (loop,) = [s for s in statements(after.body) if isinstance(s, For) and any(is_op(x, GEMM) for x in statements(s.body)) and "tl.grid" not in s.annotations]
+    (loop,) = [
+        s
+        for s in statements(after.body)
+        if isinstance(s, For) and any(is_op(x, GEMM) for x in statements(s.body)) and "tl.grid" not in s.annotations
+    ]
     assert all(is_op(x, GEMM) for x in statements(loop.body))

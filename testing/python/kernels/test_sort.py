@@ -139,7 +139,9 @@ def test_only_infinite():
 
 def test_in_place_slices_and_other_ranks():
     @T.prim_func
-    def main(X: T.Tensor((2, 3, 40), "float32"), Y: T.Tensor((2, 3, 40), "float32"), Z: T.Tensor((70,), "float32"), I: T.Tensor((5,), "int64")):
+    def main(
+        X: T.Tensor((2, 3, 40), "float32"), Y: T.Tensor((2, 3, 40), "float32"), Z: T.Tensor((70,), "float32"), I: T.Tensor((5,), "int64")
+    ):
         with T.Kernel(1):
             x = T.alloc_shared((2, 3, 40), "float32")
             z = T.alloc_shared((70,), "float32")
@@ -155,7 +157,9 @@ def test_in_place_slices_and_other_ranks():
             T.copy(best, I)
 
     x = numbers((2, 3, 40), "float32")
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(x), "Z": np.zeros(70, np.float32), "I": np.zeros(5, np.int64)}, text=False)
+    out = roads.run(
+        tilelang.compile(main), {"X": x, "Y": np.zeros_like(x), "Z": np.zeros(70, np.float32), "I": np.zeros(5, np.int64)}, text=False
+    )
     np.testing.assert_array_equal(out["Y"], np.sort(x, axis=-1))
     z = np.concatenate([x[0, 0], x[1, 1, :30]])
     np.testing.assert_array_equal(out["I"], ordered(z, True, 5)[1])
@@ -181,9 +185,7 @@ def test_other_dimensions(dtype, dim):
 
     x = numbers(shape, dtype)
     kernel = tilelang.compile(main)
-    out = roads.run(
-        kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(shape, np.int32), "B": np.zeros(best, x.dtype)}, text=False
-    )
+    out = roads.run(kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(shape, np.int32), "B": np.zeros(best, x.dtype)}, text=False)
     assert "GetValue" not in kernel.get_kernel_source()
     rows = np.moveaxis(x, dim, -1)
     values, places = ordered(rows, False)

@@ -68,7 +68,12 @@ def test_values_of_an_iteration_before_stay():
     """What a condition leaves out keeps what an earlier iteration loaded: that is nowhere in global memory."""
 
     @T.prim_func
-    def kernel(A: T.Tensor((128, N), "float16"), B: T.Tensor((N, N), "float16"), offsets: T.Tensor((2, MOST), "int32"), C: T.Tensor((N, N), "float32")):
+    def kernel(
+        A: T.Tensor((128, N), "float16"),
+        B: T.Tensor((N, N), "float16"),
+        offsets: T.Tensor((2, MOST), "int32"),
+        C: T.Tensor((N, N), "float32"),
+    ):
         with T.Kernel(1):
             a, b = T.alloc_shared((N, N), "float16"), T.alloc_shared((N, N), "float16")
             c, off = T.alloc_fragment((N, N), "float32"), T.alloc_shared([MOST], "int32", scope="shared")

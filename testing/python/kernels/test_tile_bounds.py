@@ -211,7 +211,8 @@ MASKED = [
 @pytest.mark.parametrize("lines", MASKED)
 def test_lanes_left_out_behind_an_offset_of_run_time_are_not_written(lines, dtype):
     body = "".join("        " + line + "\n" for line in lines.splitlines())
-    compiled = tilelang.compile(trace(f"""
+    compiled = tilelang.compile(
+        trace(f"""
 @T.prim_func
 def kernel(X: T.Tensor((7, 9), "{dtype}"), I: T.Tensor((7, 9), "{dtype}"), Y: T.Tensor((7, 9), "{dtype}"), p: T.int32, m: T.int32, n: T.int32):
     with T.Kernel(1):
@@ -220,7 +221,9 @@ def kernel(X: T.Tensor((7, 9), "{dtype}"), I: T.Tensor((7, 9), "{dtype}"), Y: T.
         T.copy(X, x)
         T.copy(I, y)
 {body}        T.copy(y, Y)
-"""), target="a2")
+"""),
+        target="a2",
+    )
     x, y = np.random.default_rng(1).integers(-9, 9, (2, 7, 9)).astype(dtype)
     for p, m, n in ((0, 7, 9), (6, 1, 4), (2, 4, 9), (5, 0, 3)):
         want = y.copy()

@@ -75,7 +75,10 @@ def check(form, name, p, q, text):
 
 
 # Every form once for elements of 16 and of 32 bits, every dtype in one form.
-CASES = [*((form, name) for form in FORMS for name in ("float16", "float32")), *(("load", name) for name in SHAPES if name not in ("float16", "float32"))]
+CASES = [
+    *((form, name) for form in FORMS for name in ("float16", "float32")),
+    *(("load", name) for name in SHAPES if name not in ("float16", "float32")),
+]
 
 
 @pytest.mark.parametrize("form, name", CASES)

@@ -68,7 +68,9 @@ def test_one_tile_read_both_ways(target):
     np.testing.assert_array_equal(out["C"], x @ x)
 
 
-@pytest.mark.parametrize("dtype, accum, target", [("int8", "int32", "a2"), ("float32", "float32", "a5"), ("float8_e4m3fn", "float32", "a5")])
+@pytest.mark.parametrize(
+    "dtype, accum, target", [("int8", "int32", "a2"), ("float32", "float32", "a5"), ("float8_e4m3fn", "float32", "a5")]
+)
 @pytest.mark.parametrize("sizes, tiles", [SHAPES[0], SHAPES[2]])
 def test_what_no_load_transposes_is_transposed_in_a_tile(dtype, accum, target, sizes, tiles):
     check(*sizes, tiles, True, False, dtype, accum, target)

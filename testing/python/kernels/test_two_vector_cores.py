@@ -15,7 +15,9 @@ def run(body, text=True):
     """`body(A, I, Z, C, c, v, w, bx)` after c = A @ A, with tiles v and w of N float32 elements; returns (A @ A, I, results, text)."""
 
     @T.prim_func
-    def kernel(A: T.Tensor((N, N), "float16"), I: T.Tensor((N,), "int32"), Z: T.Tensor((2 * N,), "float32"), C: T.Tensor((2 * N, N), "float32")):
+    def kernel(
+        A: T.Tensor((N, N), "float16"), I: T.Tensor((N,), "int32"), Z: T.Tensor((2 * N,), "float32"), C: T.Tensor((2 * N, N), "float32")
+    ):
         with T.Kernel(2) as bx:
             a, c = T.alloc_shared((N, N), "float16"), T.alloc_fragment((N, N), "float32")
             v, w = T.alloc_fragment((N,), "float32"), T.alloc_fragment((N,), "float32")

@@ -179,6 +179,7 @@ def test_top_k_by_iterated_argmax():
     np.testing.assert_array_equal(out["I"], want)
     np.testing.assert_array_equal(out["V"], np.take_along_axis(x, want, 1))
 
+
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_8_bit_floats_are_storage(dtype):
     @T.prim_func
@@ -266,7 +267,9 @@ def test_products(rows, columns, dtype, caplog):
         out = run(main, text=False, X=x, R=np.zeros(rows, dtype), C=np.zeros(columns, dtype))
     assert "scalar loops" not in caplog.text
     with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(out["R"], (2 * x.astype(np.float64).prod(1) if dtype.startswith("float") else 2 * x.prod(1)).astype(dtype))
+        np.testing.assert_array_equal(
+            out["R"], (2 * x.astype(np.float64).prod(1) if dtype.startswith("float") else 2 * x.prod(1)).astype(dtype)
+        )
         np.testing.assert_array_equal(out["C"], (x.astype(np.float64).prod(0) if dtype.startswith("float") else x.prod(0)).astype(dtype))
 
 
@@ -317,7 +320,12 @@ def test_a_row_value_read_backwards_is_broadcast(dtype):
     """Broadcasts along the innermost axis read the values from the lowest address on, whichever way the nest passes them."""
 
     @T.prim_func
-    def main(A: T.Tensor((6, 3, 8), dtype), X: T.Tensor((6, 3, 8, 24), dtype), Y: T.Tensor((6, 3, 8, 24), dtype), Z: T.Tensor((6, 3, 8, 24), dtype)):
+    def main(
+        A: T.Tensor((6, 3, 8), dtype),
+        X: T.Tensor((6, 3, 8, 24), dtype),
+        Y: T.Tensor((6, 3, 8, 24), dtype),
+        Z: T.Tensor((6, 3, 8, 24), dtype),
+    ):
         with T.Kernel(1):
             a, x = T.alloc_shared((6, 3, 8), dtype), T.alloc_shared((6, 3, 8, 24), dtype)
             y, z = T.alloc_shared((6, 3, 8, 24), dtype), T.alloc_shared((6, 3, 8, 24), dtype)
@@ -409,7 +417,13 @@ def test_unsigned_scalars_wrap():
     for x in ([3653403231, 2735729615, 2195314465, 1158725112], [1, 2, 4294967295, 2147483648]):
         out = run(main, X=np.array(x, np.uint32), Y=np.zeros((5, 64), np.uint32))["Y"]
         a, b, c, d = x
-        want = [a * b - 1, max(a, b) - c, c + np.arange(64) if a < b else d, c if b < c else 4000000000 - d, min(d * 2654435761 % 2**32, c) // 7]
+        want = [
+            a * b - 1,
+            max(a, b) - c,
+            c + np.arange(64) if a < b else d,
+            c if b < c else 4000000000 - d,
+            min(d * 2654435761 % 2**32, c) // 7,
+        ]
         for row, w in zip(out, want):
             np.testing.assert_array_equal(row, np.broadcast_to(w % 2**32, 64))
 

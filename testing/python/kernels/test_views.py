@@ -149,7 +149,12 @@ def test_an_element_that_a_view_writes_is_not_the_loaded_one(written):
     """Whether a product is computed may depend on what was loaded, on what was computed afterwards it may not."""
 
     @T.prim_func
-    def main(Mask: T.Tensor((8,), "int32"), A: T.Tensor((8, 16, 16), "float16"), B: T.Tensor((16, 16), "float16"), C: T.Tensor((16, 16), "float32")):
+    def main(
+        Mask: T.Tensor((8,), "int32"),
+        A: T.Tensor((8, 16, 16), "float16"),
+        B: T.Tensor((16, 16), "float16"),
+        C: T.Tensor((16, 16), "float32"),
+    ):
         with T.Kernel(1):
             mask, a, b = T.alloc_shared((8,), "int32"), T.alloc_shared((16, 16), "float16"), T.alloc_shared((16, 16), "float16")
             c, pairs = T.alloc_fragment((16, 16), "float32"), T.reshape(mask, (2, 4))

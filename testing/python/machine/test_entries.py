@@ -35,6 +35,7 @@ extern "C" void entry(const int64_t* args, int32_t n) {
 }
 """
 
+
 @pytest.fixture(scope="module")
 def entry(tmp_path_factory):
     if shutil.which("g++") is None:

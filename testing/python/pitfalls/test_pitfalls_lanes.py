@@ -42,9 +42,7 @@ def test_p02_width_of_a_tile_never_changes_the_result(width):
             T.copy(z, Z)
 
     x, r = floats(2, width), floats(width)
-    out = roads.run(
-        tilelang.compile(k), {"X": x, "R": r, "Y": floats(2, width), "Z": floats(2, width)}, text=width == 65
-    )
+    out = roads.run(tilelang.compile(k), {"X": x, "R": r, "Y": floats(2, width), "Z": floats(2, width)}, text=width == 65)
     np.testing.assert_array_equal(out["Y"], np.maximum(x, 0) * 2 + r)
     np.testing.assert_array_equal(out["Z"], 1.5 + np.abs(x))
 
@@ -141,9 +139,7 @@ def test_p11_one_binary_for_every_size():
     kernel = _double(F32, 64)
     for n in (1, 63, 64, 65, 9999):
         x = floats(n)
-        np.testing.assert_array_equal(
-            roads.run(kernel, {"X": x, "Y": np.zeros_like(x)}, {"N": n}, text=False)["Y"], 2 * x
-        )
+        np.testing.assert_array_equal(roads.run(kernel, {"X": x, "Y": np.zeros_like(x)}, {"N": n}, text=False)["Y"], 2 * x)
 
 
 def test_p11_a_run_time_tile_shape_is_an_error_that_names_it():
@@ -352,6 +348,4 @@ def test_p48_transposed_access():
                 Y[bx * 16 + i, by * 32 + j] = X[by * 32 + j, bx * 16 + i]
 
     x = floats(70, 40)
-    np.testing.assert_array_equal(
-        roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros((40, 70), np.float32)})["Y"], x.T
-    )
+    np.testing.assert_array_equal(roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros((40, 70), np.float32)})["Y"], x.T)

@@ -53,9 +53,7 @@ def test_p23_sums_of_float16_accumulate_in_float32():
     exact = x.astype(np.float64).sum(1)
     assert (np.abs(out - exact) <= 0.5001 * np.spacing(exact.astype(np.float16)).astype(np.float64)).all()
     in_half = np.add.accumulate(x, axis=1, dtype=np.float16)[:, -1]
-    assert (np.abs(in_half - exact) > np.spacing(exact.astype(np.float16))).any(), (
-        "these data would not show the difference"
-    )
+    assert (np.abs(in_half - exact) > np.spacing(exact.astype(np.float16))).any(), "these data would not show the difference"
 
 
 def test_p24_a_million_elements_run_in_seconds():
@@ -96,9 +94,7 @@ def test_p25_a_kernel_is_its_own_reference():
 
     x, y = RNG.standard_normal(64).astype(np.float32), np.zeros(64, np.float32)
     reference.run(k, x, y)
-    np.testing.assert_allclose(
-        y, [0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in x.tolist()], rtol=1e-5, atol=1e-7
-    )
+    np.testing.assert_allclose(y, [0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in x.tolist()], rtol=1e-5, atol=1e-7)
 
 
 def _softmax(tile_forms):
@@ -212,7 +208,23 @@ def _numpy(dtype):
 def _extremes(source, target):
     """Floats that overflow, vanish, or are none: between floats every one of them has a result."""
     largest = float(ml_dtypes.finfo(_numpy(target)).max)
-    values = [np.inf, -np.inf, np.nan, largest, -largest, largest * 1.001, 65519.0, 65520.0, 3.3e38, 1e-7, 6e-8, 2.9e-8, 1e-39, -1e-45, 1.00390625]
+    values = [
+        np.inf,
+        -np.inf,
+        np.nan,
+        largest,
+        -largest,
+        largest * 1.001,
+        65519.0,
+        65520.0,
+        3.3e38,
+        1e-7,
+        6e-8,
+        2.9e-8,
+        1e-39,
+        -1e-45,
+        1.00390625,
+    ]
     with np.errstate(over="ignore"):
         return np.float32([*values, *([0.0] * (64 - len(values)))]).astype(_numpy(source))
 

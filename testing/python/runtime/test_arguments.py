@@ -152,9 +152,7 @@ def test_allocated_outputs_are_named_in_a_count_error():
 
 @pytest.mark.parametrize("first", [torch.ones(6, 8), np.ones((6, 8), np.float32)], ids=["torch", "numpy"])
 def test_outputs_are_allocated_in_the_library_of_the_inputs(first):
-    sig = signature(
-        buf("A", "m", 8), buf("B", "m", "(m * 2)", dtype="bfloat16", writes=True), symbols="m", out_idx=(1,)
-    )
+    sig = signature(buf("A", "m", 8), buf("B", "m", "(m * 2)", dtype="bfloat16", writes=True), symbols="m", out_idx=(1,))
     launch = bind(sig, "k", (first,))
     assert type(launch.result) is type(first) and tuple(launch.result.shape) == (6, 12)
     assert str(launch.result.dtype).endswith("bfloat16")
@@ -183,9 +181,7 @@ DYNAMIC = signature(buf("A", "m", "n"), buf("B", "n", "(m + 1)"), symbols=("m", 
 def test_dynamic_extents_are_bound_and_checked():
     launch = bind(DYNAMIC, "k", (torch.ones(3, 5), torch.ones(5, 4)))
     assert launch.scalars == {"m": 3, "n": 5}
-    with pytest.raises(
-        ArgumentValueError, match=r"Dynamic shape mismatch for parameter B: expected n = 5 at index 0, got 6"
-    ):
+    with pytest.raises(ArgumentValueError, match=r"Dynamic shape mismatch for parameter B: expected n = 5 at index 0, got 6"):
         bind(DYNAMIC, "k", (torch.ones(3, 5), torch.ones(6, 4)))
     with pytest.raises(ArgumentValueError, match=r"parameter B: expected \(m \+ 1\) = 4 at index 1, got 5"):
         bind(DYNAMIC, "k", (torch.ones(3, 5), torch.ones(5, 5)))

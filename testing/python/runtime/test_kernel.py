@@ -274,9 +274,7 @@ def test_errors_of_a_call_point_at_the_parameter():
     text = str(caught.value)
     assert "Buffer dtype mismatch for parameter A: expected torch.float32, got torch.float16" in text
     assert __file__ in text and "A: T.Tensor((N,), dtype)," in text and "^" in text
-    with pytest.raises(
-        ArgumentValueError, match="scale expects 1 argument \\(A\\), got 2; B is allocated by the call"
-    ):
+    with pytest.raises(ArgumentValueError, match="scale expects 1 argument \\(A\\), got 2; B is allocated by the call"):
         make_scale(300)(torch.ones(300), torch.ones(300))
     with pytest.raises(ArgumentValueError):
         eager_scale(torch.ones(3))
@@ -293,9 +291,7 @@ def test_targets(monkeypatch):
         tilelang.compile(make_scale.get_tir(16), target="Ascend1")
 
 
-@pytest.mark.parametrize(
-    "backend, text", [("npu", "no launcher"), ("rpc", "no client"), ("tpu", "unknown execution_backend")]
-)
+@pytest.mark.parametrize("backend, text", [("npu", "no launcher"), ("rpc", "no client"), ("tpu", "unknown execution_backend")])
 def test_executors_that_are_not_there_say_so(backend, text):
     kernel = tilelang.compile(make_scale.get_tir(16), out_idx=-1, execution_backend=backend)
     with pytest.raises(TargetError, match=text):

@@ -79,7 +79,15 @@ def test_one_intrinsic_is_one_call_with_its_line():
     base = operand_base(Space.UB, "float32", 256, tile=1)
     assert head == ["tla_issue_4"]
     assert args == [opcode("adds"), 17, base + 64 * 4 + 8 * 4, base, bits(2.0), 64]
-    assert [str(tile.args[0].value), *(const_int(a) for a in tile.args[1:6]), str(tile.args[6].value)] == ["tla_tile", 5, 256, 256, 2, 256, "ub"]
+    assert [str(tile.args[0].value), *(const_int(a) for a in tile.args[1:6]), str(tile.args[6].value)] == [
+        "tla_tile",
+        5,
+        256,
+        256,
+        2,
+        256,
+        "ub",
+    ]
 
 
 def test_a_buffer_without_address_is_our_mistake():

@@ -162,9 +162,7 @@ class Interpreter:
         index = np.indices(layout.shape).reshape(len(layout.shape), -1)
         offsets = (index * np.array(layout.strides)[:, None]).sum(axis=0)
         version = self.value(layout.version) if not isinstance(layout.version, int) else layout.version
-        return self.address[layout.buffer] + (version * int(layout.buffer.ty.shape[1]) + offsets) * itemsize(
-            dtype_of(t)
-        )
+        return self.address[layout.buffer] + (version * int(layout.buffer.ty.shape[1]) + offsets) * itemsize(dtype_of(t))
 
     def _write(self, t, array) -> None:
         size = itemsize(dtype_of(t))
@@ -235,10 +233,7 @@ class Interpreter:
         attrs = {k: str(v) for k, v in (ir.attrs_of(call) if call.attrs else {}).items()}
         # Rounding to the operand dtype is the duty of the caller of the machine (docs/ir.md section 4).
         if dtypes and dtypes[0].startswith(("float", "bfloat")):
-            args = [
-                float(np.asarray(v).astype(np_dtype(dtypes[-1]))) if a.kind == "float" else v
-                for a, v in zip(record.args, args)
-            ]
+            args = [float(np.asarray(v).astype(np_dtype(dtypes[-1]))) if a.kind == "float" else v for a, v in zip(record.args, args)]
         bound = record.bind(dtypes, [None if isinstance(a, float) else a for a in args], attrs)
         problem = rules.check(bound)
         assert problem is None, problem
@@ -247,13 +242,9 @@ class Interpreter:
             nbytes = int(buffer.ty.shape[1]) * itemsize(dtype_of(buffer))
             for index, _, lo, hi in record.footprint(bound) if name not in ("get_value", "set_value") else ():
                 if index == k and hi is not None:
-                    assert 0 <= offset + lo and offset + hi <= nbytes, (
-                        f"{name}: operand {k} leaves {buffer.name}: {offset}+{hi} > {nbytes}"
-                    )
+                    assert 0 <= offset + lo and offset + hi <= nbytes, f"{name}: operand {k} leaves {buffer.name}: {offset}+{hi} > {nbytes}"
             at = self.address[buffer] + version * nbytes + offset
-            align = (
-                record.operands[k].alignment(isa.Space.UB, dtypes[k]) if name not in ("get_value", "set_value") else 1
-            )
+            align = record.operands[k].alignment(isa.Space.UB, dtypes[k]) if name not in ("get_value", "set_value") else 1
             assert offset % align == 0, f"{name}: operand {k} at byte {offset} is not {align}-byte aligned"
             placed.append(("UB", dtypes[k], at))
         self.trace.append(name)

@@ -76,9 +76,7 @@ def test_lanes_outside_of_the_condition_do_not_count():
 
 def test_values_that_do_not_vary_count_once_for_each_iteration():
     lab = Lab(x=("float32", data("float32", (6,))), acc=("float32", np.zeros(6)), count=("int32", np.zeros(6)))
-    nest = parallel(
-        (6, 20), lambda i, j: [update(lab, ADD, i, lab.x[i]), assign(lab.count, lab.count[i] + 1, i)]
-    )
+    nest = parallel((6, 20), lambda i, j: [update(lab, ADD, i, lab.x[i]), assign(lab.count, lab.count[i] + 1, i)])
     got = lab.run(nest)
     np.testing.assert_allclose(got["acc"], 20 * lab.arrays["x"], rtol=1e-5)
     np.testing.assert_array_equal(got["count"], np.full(6, 20))

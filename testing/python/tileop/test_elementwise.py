@@ -17,9 +17,7 @@ def rand(*shape):
 
 def close(got, want, dtype="float32"):
     tolerance = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1.6e-2}[dtype]
-    np.testing.assert_allclose(
-        np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=tolerance, atol=tolerance
-    )
+    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("n", WIDTHS)
@@ -117,9 +115,7 @@ def test_casts(src, dst):
     values = np.array([0, 1, 2, 3, 100, 127, 5, 64, 17], np.float64)
     if src == "bool":
         values = values % 2
-    elif src != "uint8" and not (
-        dst == "uint8" and "float" in src
-    ):  # float to unsigned of a negative number is undefined
+    elif src != "uint8" and not (dst == "uint8" and "float" in src):  # float to unsigned of a negative number is undefined
         values = np.concatenate([values, -values])
     lab = Lab(x=(src, values), y=(dst, np.zeros(len(values))))
     out = lab.run(parallel((len(values),), lambda i: assign(lab.y, lab.x[i], i)))
@@ -130,9 +126,7 @@ def test_casts(src, dst):
 def test_integers_wrap_when_narrowed():
     values = np.array([300, -300, 70000, -70000, 2**31 - 1, -(2**31), 128, -129])
     lab = Lab(x=("int32", values), a=("int8", np.zeros(8)), b=("uint8", np.zeros(8)), c=("int16", np.zeros(8)))
-    out = lab.run(
-        parallel((8,), lambda i: [assign(lab.a, lab.x[i], i), assign(lab.b, lab.x[i], i), assign(lab.c, lab.x[i], i)])
-    )
+    out = lab.run(parallel((8,), lambda i: [assign(lab.a, lab.x[i], i), assign(lab.b, lab.x[i], i), assign(lab.c, lab.x[i], i)]))
     for name, dtype in (("a", np.int8), ("b", np.uint8), ("c", np.int16)):
         np.testing.assert_array_equal(out[name], values.astype(np.int64).astype(dtype))
 
@@ -144,11 +138,7 @@ def test_compare_and_select(dtype, op):
     a, b = RNG.integers(0, 4, n), RNG.integers(0, 4, n)
     lab = Lab(a=(dtype, a), b=(dtype, b), y=(dtype, np.zeros(n)))
     node = getattr(tirx, op)
-    out = lab.run(
-        parallel(
-            (n,), lambda i: assign(lab.y, tirx.if_then_else(node(lab.a[i], lab.b[i]), lab.a[i], lab.b[i] + lab.b[i]), i)
-        )
-    )
+    out = lab.run(parallel((n,), lambda i: assign(lab.y, tirx.if_then_else(node(lab.a[i], lab.b[i]), lab.a[i], lab.b[i] + lab.b[i]), i)))
     numpy = {
         "LT": np.less,
         "LE": np.less_equal,
@@ -176,9 +166,7 @@ def test_masks_combine_and_broadcast(n):
 
 def test_causal_mask():
     lab = Lab(x=("float32", rand(33, 40)), y=("float32", np.zeros((33, 40))))
-    out = lab.run(
-        parallel((33, 40), lambda i, j: assign(lab.y, tirx.if_then_else(i + 5 >= j, lab.x[i, j], float("-inf")), i, j))
-    )
+    out = lab.run(parallel((33, 40), lambda i, j: assign(lab.y, tirx.if_then_else(i + 5 >= j, lab.x[i, j], float("-inf")), i, j)))
     i, j = np.indices((33, 40))
     np.testing.assert_array_equal(out["y"], np.where(i + 5 >= j, out["x"], -np.inf).astype(np.float32))
 
@@ -192,9 +180,7 @@ def test_guarded_store_and_else():
     out = lab.run(
         parallel(
             (n,),
-            lambda i: if_then(
-                lab.x[i] > 0.0, assign(lab.y, lab.x[i] * 2.0, i), if_then(lab.x[i] < -1.0, assign(lab.y, 5.0, i))
-            ),
+            lambda i: if_then(lab.x[i] > 0.0, assign(lab.y, lab.x[i] * 2.0, i), if_then(lab.x[i] < -1.0, assign(lab.y, 5.0, i))),
         )
     )
     x = out["x"]
@@ -218,11 +204,7 @@ def test_gather_by_index():
 
 def test_index_values():
     lab = Lab(y=("int32", np.zeros((5, 20))), z=("float32", np.zeros((5, 20))))
-    out = lab.run(
-        parallel(
-            (5, 20), lambda i, j: [assign(lab.y, i * 100 + j * 3 + 7, i, j), assign(lab.z, (i + j) // 3 * 2, i, j)]
-        )
-    )
+    out = lab.run(parallel((5, 20), lambda i, j: [assign(lab.y, i * 100 + j * 3 + 7, i, j), assign(lab.z, (i + j) // 3 * 2, i, j)]))
     i, j = np.indices((5, 20))
     np.testing.assert_array_equal(out["y"], i * 100 + j * 3 + 7)
     np.testing.assert_array_equal(out["z"], (i + j) // 3 * 2)
@@ -249,11 +231,7 @@ def test_chain_works_in_place_without_temporaries():
 
 def test_common_subexpressions_are_computed_once():
     lab = Lab(x=("float32", rand(64)), y=("float32", np.zeros(64)), z=("float32", np.zeros(64)))
-    out = lab.run(
-        parallel(
-            (64,), lambda i: [assign(lab.y, tirx.exp(lab.x[i]) + 1.0, i), assign(lab.z, tirx.exp(lab.x[i]) * 2.0, i)]
-        )
-    )
+    out = lab.run(parallel((64,), lambda i: [assign(lab.y, tirx.exp(lab.x[i]) + 1.0, i), assign(lab.z, tirx.exp(lab.x[i]) * 2.0, i)]))
     close(out["z"], np.exp(out["x"]) * 2)
     close(out["y"], np.exp(out["x"]) + 1)
     assert lab.instructions.count("exp") == 1
@@ -362,9 +340,7 @@ def test_scalar_branch_inside():
 
     flag = Var("flag", "int32")
     lab = Lab(x=("float32", rand(50)), y=("float32", np.zeros(50)))
-    nest = parallel(
-        (50,), lambda i: if_then(flag > 0, assign(lab.y, lab.x[i] + 1.0, i), assign(lab.y, lab.x[i] - 1.0, i))
-    )
+    nest = parallel((50,), lambda i: if_then(flag > 0, assign(lab.y, lab.x[i] + 1.0, i), assign(lab.y, lab.x[i] - 1.0, i)))
     for value in (0, 1):
         out = lab.run(nest, {"flag": value})
         close(out["y"], out["x"] + (1 if value else -1))
@@ -383,7 +359,11 @@ def test_a_slope_that_does_not_keep_zeros_is_a_product():
     for compare, slope in ((tirx.GE, -2.0), (tirx.GT, -2.0), (tirx.GT, np.inf)):
         lab = Lab(x=("float32", x), y=("float32", np.ones(5)))
         zero = tirx.const(0.0, "float32")
-        got = lab.run(parallel((5,), lambda i: assign(lab.y, tirx.Select(compare(lab.x[i], zero), lab.x[i], lab.x[i] * tirx.const(slope, "float32")), i)))["y"]
+        got = lab.run(
+            parallel(
+                (5,), lambda i: assign(lab.y, tirx.Select(compare(lab.x[i], zero), lab.x[i], lab.x[i] * tirx.const(slope, "float32")), i)
+            )
+        )["y"]
         with np.errstate(invalid="ignore"):
             want = np.where(x >= 0 if compare is tirx.GE else x > 0, x, x * np.float32(slope))
         np.testing.assert_array_equal(got, want)

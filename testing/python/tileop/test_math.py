@@ -135,12 +135,20 @@ class FastOps(NumpyOps):
 def points(name):
     """All exponents with both signs, and densely where functions change their shape or range."""
     bits = np.linspace(0, 0x7F7FFFFF, 20_001).astype(np.uint32)
-    parts = [bits.view(F), (bits | 0x80000000).view(F), np.linspace(-10, 10, 20_001), np.linspace(-87.3, 89, 20_001), np.linspace(0.4, 2, 20_001)]
+    parts = [
+        bits.view(F),
+        (bits | 0x80000000).view(F),
+        np.linspace(-10, 10, 20_001),
+        np.linspace(-87.3, 89, 20_001),
+        np.linspace(0.4, 2, 20_001),
+    ]
     x = np.concatenate(parts).astype(F)
     if name in ("sin", "cos", "tan"):
         poles = np.arange(1, 41_700) * (math.pi / 2)
         close = [np.nextafter(poles.astype(F), F(toward)) for toward in (-np.inf, np.inf)]
-        x = np.concatenate([x, np.linspace(-25000, 25000, 40_001).astype(F), np.linspace(-65504, 65504, 40_001).astype(F), poles.astype(F), *close])
+        x = np.concatenate(
+            [x, np.linspace(-25000, 25000, 40_001).astype(F), np.linspace(-65504, 65504, 40_001).astype(F), poles.astype(F), *close]
+        )
     return np.concatenate([x, WORST.get(name, F([]))])
 
 
@@ -240,7 +248,9 @@ def test_power():
 
 @pytest.mark.parametrize("exponent", [0.5, 1, 2, 3, 4])
 def test_constant_powers_over_all_magnitudes(exponent):
-    x = np.concatenate([np.linspace(0, 0x7F7FFFFF, 2_000_001).astype(np.uint32).view(F), F([6.9815695e12, 4.2952274e9, 1.844805e19, 0.00038768764])])
+    x = np.concatenate(
+        [np.linspace(0, 0x7F7FFFFF, 2_000_001).astype(np.uint32).view(F), F([6.9815695e12, 4.2952274e9, 1.844805e19, 0.00038768764])]
+    )
     for ops, limit in ((NumpyOps(), 3), (DeviceOps(), 4)):
         for e in (float(exponent), -float(exponent)):
             with np.errstate(all="ignore"):
@@ -262,7 +272,10 @@ def test_limits(name):
 @pytest.mark.parametrize("name", list(math_special.ONE_PLUS))
 def test_sums_with_one(name):
     """1 + f(x) within the promise of docs/numbers.md, over all exponents; exact where f is 1 or -1."""
-    build, x = math_special.ONE_PLUS[name], np.concatenate([points(name), np.linspace(-3, 3, 100_001).astype(F), F([2.650275, 6.486, 0.397285])])
+    build, x = (
+        math_special.ONE_PLUS[name],
+        np.concatenate([points(name), np.linspace(-3, 3, 100_001).astype(F), F([2.650275, 6.486, 0.397285])]),
+    )
     with np.errstate(all="ignore"):
         want = 1 + EXACT[name](x.astype(np.float64))
         for ops, promise in ((NumpyOps(), 1.5), (DeviceOps(), 2)):

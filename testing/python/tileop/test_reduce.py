@@ -24,9 +24,7 @@ def reduced(shape, dim, kind, dtype, clear=1, out_dtype=None, keep=False):
     got = lab.run(op, fn=lower_reduce)
     want = NUMPY[kind](got["x"].astype(np.float64), axis=dim).reshape(out_shape)
     if not clear:
-        want = {"sum": np.add, "abssum": np.add, "max": np.maximum, "absmax": np.maximum, "min": np.minimum}[kind](
-            want, 3
-        )
+        want = {"sum": np.add, "abssum": np.add, "max": np.maximum, "absmax": np.maximum, "min": np.minimum}[kind](want, 3)
     return lab, got["y"].astype(np.float64), want
 
 
@@ -39,7 +37,22 @@ def test_last_dimension(width, rows, kind):
 
 
 @pytest.mark.parametrize(
-    "shape", [(3, 192), (5, 576), (2, 1024), (9, 4096), (2, 3, 320), (3, 256), (13, 256), (300, 64), (9, 128), (40, 32), (2, 8, 64), (7, 16), (19, 8)]
+    "shape",
+    [
+        (3, 192),
+        (5, 576),
+        (2, 1024),
+        (9, 4096),
+        (2, 3, 320),
+        (3, 256),
+        (13, 256),
+        (300, 64),
+        (9, 128),
+        (40, 32),
+        (2, 8, 64),
+        (7, 16),
+        (19, 8),
+    ],
 )
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
 def test_long_rows(shape, kind):
@@ -53,9 +66,7 @@ def test_long_rows(shape, kind):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8"])
 @pytest.mark.parametrize("clear", [0, 1])
 def test_kinds_and_dtypes(kind, dtype, clear):
-    _, got, want = reduced(
-        (5, 70), 1, kind, dtype, clear, out_dtype="int32" if dtype in ("int8", "uint8", "int16") else None
-    )
+    _, got, want = reduced((5, 70), 1, kind, dtype, clear, out_dtype="int32" if dtype in ("int8", "uint8", "int16") else None)
     tolerance = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}.get(dtype, 0)
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * 10)
 

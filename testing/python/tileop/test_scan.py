@@ -24,9 +24,7 @@ def scanned(shape, dim, name, dtype, reverse, in_place=False):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", ["cumsum", "cummax"])
-@pytest.mark.parametrize(
-    "shape, dim", [((1,), 0), ((9,), 0), ((100,), 0), ((5, 70), 1), ((7, 33), 0), ((3, 4, 20), 1), ((3, 4, 20), 2)]
-)
+@pytest.mark.parametrize("shape, dim", [((1,), 0), ((9,), 0), ((100,), 0), ((5, 70), 1), ((7, 33), 0), ((3, 4, 20), 1), ((3, 4, 20), 2)])
 def test_shapes(shape, dim, name, reverse):
     for dtype in ("float32", "int32"):
         got, want = scanned(shape, dim, name, dtype, reverse)

@@ -501,7 +501,7 @@ PAIRS = {
                 T.tl.copy(X[k * 64:k * 64 + 64], a[k % 2, 0:64])
                 T.tl.copy(a[k % 2, 0:64], Y[k * 64:k * 64 + 64])
         """,
-        {'versions': 2, 'temporaries': 0},
+        {"versions": 2, "temporaries": 0},
     ),
     "fold_clears": (
         """
@@ -540,7 +540,7 @@ PAIRS = {
                     for j in T.parallel(64):
                         a[0, i + part * 2, j] = T.exp(a[0, i + part * 2, j])
         """,
-        {'lanes': 128},
+        {"lanes": 128},
     ),
     "lower_tile_ops": (
         """

@@ -66,7 +66,9 @@ def test_both_loops_are_left():
         pytest.param(lambda k: intrin("create_vec_index", K.at(k.lanes), k.k, N), (), id="depends on the loop"),
         pytest.param(lambda k: intrin("exp", K.at(k.lanes), K.at(k.a), N), (), id="reads what the loop loads"),
         pytest.param(lambda k: if_then(k.k > 2, iota(k)), (), id="runs under a condition"),
-        pytest.param(lambda k: intrin("add", K.at(k.lanes), K.at(k.lanes), K.at(k.more), N), (iota,), id="goes on from the iteration before"),
+        pytest.param(
+            lambda k: intrin("add", K.at(k.lanes), K.at(k.lanes), K.at(k.more), N), (iota,), id="goes on from the iteration before"
+        ),
         pytest.param(lambda k: seq(iota(k), intrin("muls", K.at(k.lanes), K.at(k.lanes), 2.0, N)), (), id="is overwritten in the loop"),
         pytest.param(iota, (lambda k: intrin("duplicate", K.at(k.lanes), 0.0, N),), id="is used outside of the loop"),
         pytest.param(lambda k: seq(intrin("exp", K.at(k.more), K.at(k.lanes), N), iota(k)), (), id="is read before it is written"),

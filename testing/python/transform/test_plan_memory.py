@@ -86,9 +86,7 @@ def test_sharing_creates_dependences_the_checker_sees():
     """The synchronisation chosen without addresses is not enough once two buffers share one."""
     func = stages([15360] * 5, trips=4)
     without = insert_sync(func, CHIP)
-    addresses = {
-        s.buffer.name: s.annotations for s in statements(plan_memory(func, CHIP)[0].body) if isinstance(s, AllocBuffer)
-    }
+    addresses = {s.buffer.name: s.annotations for s in statements(plan_memory(func, CHIP)[0].body) if isinstance(s, AllocBuffer)}
 
     class Annotate(StmtMutator):
         def visit_AllocBuffer(self, s):

@@ -67,9 +67,7 @@ def test_upper_bound_of_tails():
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.integers(-9, 9), st.integers(-9, 9), st.integers(1, 7), st.integers(1, 7), st.integers(0, 5), st.integers(0, 5)
-)
+@given(st.integers(-9, 9), st.integers(-9, 9), st.integers(1, 7), st.integers(1, 7), st.integers(0, 5), st.integers(0, 5))
 def test_linear_forms_agree_with_python(a, b, m, d, x, y):
     forms, k, j = LinearForms(), K.var("k"), K.var("j")
     ka, ja = forms.loop(k), forms.loop(j)
@@ -86,9 +84,7 @@ def test_linear_forms_agree_with_python(a, b, m, d, x, y):
 
 def pairs(func):
     """(source, sink, kind, same iteration, distances) of all dependences."""
-    return {
-        (d.src.name, d.dst.name, d.kind, d.same_iteration, d.distances) for d in dependences(build_program(func, CHIP))
-    }
+    return {(d.src.name, d.dst.name, d.kind, d.same_iteration, d.distances) for d in dependences(build_program(func, CHIP))}
 
 
 def row_loop(offset, size=64, trips=8):

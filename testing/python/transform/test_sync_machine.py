@@ -29,9 +29,7 @@ from tilelang_ascend.transform.sync.insert_sync import insert_sync
 CHIP = get_chip("Ascend910B1")
 OPS = list(TABLE)
 SYNC = ("set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_core_wait_flag")
-OPTIONS = machine.SimOptions(
-    checks=("memcheck", "racecheck", "synccheck"), time=False, record_stream=True, max_instructions=20000
-)
+OPTIONS = machine.SimOptions(checks=("memcheck", "racecheck", "synccheck"), time=False, record_stream=True, max_instructions=20000)
 
 #: Kernel and the values of its integer parameters.
 KERNELS = {
@@ -137,9 +135,7 @@ def test_without_any_one_flag_statement_there_are_hazards(prepared):
         if line not in executed:
             continue
         kept = {name: _without(s, line) for name, s in streams.items()}
-        entries = {
-            core: [s.tobytes() for name, s in kept.items() if name.lower().startswith(core)] for core in ("aic", "aiv")
-        }
+        entries = {core: [s.tobytes() for name, s in kept.items() if name.lower().startswith(core)] for core in ("aic", "aiv")}
         if prepared.run({core: e for core, e in entries.items() if e}).ok:
             missed.append(text)
     assert missed == []

@@ -178,7 +178,18 @@ def divisions(see):
 
 @pytest.mark.parametrize(
     "body",
-    [grows, shrinks, two_that_hold_each_other, one_that_spoils_the_other, guards, stale_guards, sides_that_stay, memory, promises, divisions],
+    [
+        grows,
+        shrinks,
+        two_that_hold_each_other,
+        one_that_spoils_the_other,
+        guards,
+        stale_guards,
+        sides_that_stay,
+        memory,
+        promises,
+        divisions,
+    ],
 )
 def test_first_indices(body):
     kernel, expected = kernel_of(body)

@@ -32,7 +32,9 @@ def test_products_with_factors_of_hashes_wrap(index):
     assert "uint32" in text(index)
 
 
-@pytest.mark.parametrize("index", [lambda i: i * 4096 % 10, lambda i: (i * 32 + 7) * 8192 * 128 + 3, lambda i: (i << 24) + 1, lambda i: i * (1 << 24)])
+@pytest.mark.parametrize(
+    "index", [lambda i: i * 4096 % 10, lambda i: (i * 32 + 7) * 8192 * 128 + 3, lambda i: (i << 24) + 1, lambda i: i * (1 << 24)]
+)
 def test_indices_stay(index):
     assert "uint32" not in text(index)
 

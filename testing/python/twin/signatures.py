@@ -98,7 +98,9 @@ def wider(name: str, ours: dict, public: dict) -> list[str]:
         shown = f"{name}({', '.join(field for _, field in params)})"
         if [field for _, field in params] != order[: len(params)] or any(public[f] == "?" for f in order[len(params) :]):
             out.append(f"{shown} is no public constructor")
-        out += [f"{shown}: {field} is {fields[field][0]}, not {kind}" for kind, field in params if field in fields and fields[field][0] != kind]
+        out += [
+            f"{shown}: {field} is {fields[field][0]}, not {kind}" for kind, field in params if field in fields and fields[field][0] != kind
+        ]
     return out
 
 

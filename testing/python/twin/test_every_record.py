@@ -95,21 +95,15 @@ def build(generation: str):
     for number, (core, record, row, attrs, refs) in enumerate(plan):
         loads = []
         for kind, ref, index in refs:
-            loads.append(
-                at(params[core][(ref, index)], number % 5) if kind == "gm" else at(ref, number % 2, 32 * (number % 3))
-            )
+            loads.append(at(params[core][(ref, index)], number % 5) if kind == "gm" else at(ref, number % 2, 32 * (number % 3)))
         args = [value_of(a, number + i, program.shift[core], (row or ("",))[-1]) for i, a in enumerate(record.args)]
         dtype = {"element": row[0] if row else "", "int32": "int32"}.get(record.returns or "", "void")
-        node = call(
-            record.name if "." in record.name else "ascend." + record.name, [*loads, *args], dict(attrs), dtype=dtype
-        )
+        node = call(record.name if "." in record.name else "ascend." + record.name, [*loads, *args], dict(attrs), dtype=dtype)
         assert isinstance(node, Call)
         program.body[core].append(Bind(Var(f"r{number}", dtype), node) if record.returns else Evaluate(node))
         counts[core] += 1
     functions = [
-        program.builders[core].function(
-            "all", core, "mix_1_2", [program.shift[core], *params[core].values()], seq(program.body[core])
-        )
+        program.builders[core].function("all", core, "mix_1_2", [program.shift[core], *params[core].values()], seq(program.body[core]))
         for core in ("aic", "aiv")
     ]
     return module(*functions), counts, list(program.gm)
@@ -126,10 +120,7 @@ def test_text_and_host_program_issue_the_same(generation):
     arrays = [np.zeros(ELEMENTS * 8, np.uint8) for _ in gm_keys]
     tensors = [machine.Tensor(a.ctypes.data, a.nbytes, f"t{i}") for i, a in enumerate(arrays)]
     words = [3, *(a.ctypes.data for a in arrays)]
-    runs = [
-        machine.run(chip, "mix_1_2", 1, entries, words, tensors, OPTIONS)
-        for entries in (host_program(ir).entries, text.entries)
-    ]
+    runs = [machine.run(chip, "mix_1_2", 1, entries, words, tensors, OPTIONS) for entries in (host_program(ir).entries, text.entries)]
     assert first_difference(runs[0].streams, runs[1].streams) is None
     issued = [sum(1 for _ in records(stream)) for stream in runs[0].streams]
     assert issued == [counts["aic"], counts["aiv"], counts["aiv"]]

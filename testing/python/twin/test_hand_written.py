@@ -141,8 +141,14 @@ extern "C" __global__ __aicore__ void k(GM_ADDR x) {{
         ("AscendC::Adds(b, a[8], 1.0f, 512);", "reads UB bytes [32, 2080) outside of its tile"),
         ("b[static_cast<uint32_t>(-1)].SetValue(0, 1.0f);", "writes UB bytes [2044, 2048) outside of its tile"),
         ("a.SetValue(600, 1.0f);", "writes UB bytes [2400, 2404) outside of its tile"),
-        ("AscendC::LocalTensor<float> s(AscendC::TPosition::VECCALC, 64, 8); s.SetValue(8, 1.0f);", "outside of its tile at UB bytes [64, 96)"),
-        ("AscendC::TBuf<AscendC::TPosition::VECCALC> more; pipe.InitBuffer(more, 192512);", "InitBuffer: 196608 bytes are in use, the memory has 188416"),
+        (
+            "AscendC::LocalTensor<float> s(AscendC::TPosition::VECCALC, 64, 8); s.SetValue(8, 1.0f);",
+            "outside of its tile at UB bytes [64, 96)",
+        ),
+        (
+            "AscendC::TBuf<AscendC::TPosition::VECCALC> more; pipe.InitBuffer(more, 192512);",
+            "InitBuffer: 196608 bytes are in use, the memory has 188416",
+        ),
         ("AscendC::WholeReduceMax<float>(a, b, 64, 1, 1, 1, 8);", "only ORDER_ONLY_VALUE"),
         ("AscendC::CrossCoreWaitFlag(16);", "flag_id=16 is outside 0..15"),
         ("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);", "does not run on this kind of core"),

@@ -80,9 +80,7 @@ class Generator:
         dtype = self.pick(*FLOATS)
         x, y = tirx.Cast(dtype, a), tirx.Cast(dtype, b)
         narrow = self.pick(x + y, x - y, x * y, tirx.min(x, y), tirx.if_then_else(self.condition(0), x, y))
-        return self.pick(
-            a + b, a * b, a - b, tirx.max(a, b), tirx.Cast("float32", narrow), tirx.if_then_else(a < b, a, b)
-        )
+        return self.pick(a + b, a * b, a - b, tirx.max(a, b), tirx.Cast("float32", narrow), tirx.if_then_else(a < b, a, b))
 
     def statement(self, depth: int, in_loop: bool):
         kind = self.pick(
@@ -148,9 +146,7 @@ class Generator:
         turns = self.b.var(f"turns{self.count}")
         step = BufferStore(turns, load(turns) + 1, [0])
         body = seq(step, self.block(depth - 1, True))
-        return seq(
-            BufferStore(turns, tirx.const(0, "int32"), [0]), While(tirx.all(load(turns) < 3, self.condition(0)), body)
-        )
+        return seq(BufferStore(turns, tirx.const(0, "int32"), [0]), While(tirx.all(load(turns) < 3, self.condition(0)), body))
 
     def make_exit(self, depth, in_loop):
         return if_then(self.condition(0), self.pick(tirx.Break(), tirx.Continue()))

@@ -37,7 +37,16 @@ def preprocessed(request, tmp_path_factory):
         (folder / name).write_text(text)
     (folder / "unit.cpp").write_text('#include "kernel_operator.h"\n')
     root = twin.header_root()
-    command = [twin.find_compiler(), "-std=c++17", "-E", "-P", f"-I{root / 'twin' / 'include'}", f"-I{root}", f"-I{folder}", str(folder / "unit.cpp")]
+    command = [
+        twin.find_compiler(),
+        "-std=c++17",
+        "-E",
+        "-P",
+        f"-I{root / 'twin' / 'include'}",
+        f"-I{root}",
+        f"-I{folder}",
+        str(folder / "unit.cpp"),
+    ]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return text[text.index("namespace AscendC") :]
 

@@ -19,6 +19,7 @@ SYNC_KINDS = {
     "ascend.cross_core_wait_flag": "cross_wait",
 }
 
+
 def build_program(func, chip) -> Program:
     """The `Program` of `func`. `chip` tells which pipes complete in order (`chip.orders`)."""
     return _Builder(func, chip).build()

@@ -75,9 +75,7 @@ class _Finder:
                 for j in range(i, len(group)):
                     y, b = group[j]
                     if a.write or b.write:
-                        self._pair(
-                            x, a, y, b, x is not y and not order.write_between(i, j), not order.write_around(i, j)
-                        )
+                        self._pair(x, a, y, b, x is not y and not order.write_between(i, j), not order.write_around(i, j))
                         if x is not y:
                             self._pair(y, b, x, a, False, not order.write_around(j, i))
         return list(self.found.values())
@@ -112,11 +110,7 @@ class _Finder:
                 distances[level] = compare.distance(common[level].atom, inner)
             inner.add(common[level].atom)
         if same or any(distances):
-            self._add(
-                Dependence(
-                    src, dst, common, same, tuple(distances), compare.versions, compare.count, b.buffer, _kind(a, b)
-                )
-            )
+            self._add(Dependence(src, dst, common, same, tuple(distances), compare.versions, compare.count, b.buffer, _kind(a, b)))
 
     def _add(self, d: Dependence) -> None:
         key = (id(d.src), id(d.dst), d.versions)

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from ..index.linear import Atom, Linear
 
 CORES = ("aic", "aiv")
-LANES = tuple(("aic", p) for p in ("S", "M", "MTE1", "MTE2", "MTE3", "FIX")) + tuple(
-    ("aiv", p) for p in ("S", "V", "MTE2", "MTE3")
-)
+LANES = tuple(("aic", p) for p in ("S", "M", "MTE1", "MTE2", "MTE3", "FIX")) + tuple(("aiv", p) for p in ("S", "V", "MTE2", "MTE3"))
 LANE_INDEX = {lane: i for i, lane in enumerate(LANES)}
 LANES_OF = {core: tuple(i for i, lane in enumerate(LANES) if lane[0] == core) for core in CORES}
 

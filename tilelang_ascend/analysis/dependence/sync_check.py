@@ -94,11 +94,7 @@ def _flag_name(key) -> str:
 
 def _describe(need: Need) -> Uncovered:
     d = need.dependence
-    where = (
-        "in the same iteration"
-        if need.level == SAME_ITERATION
-        else f"across iterations of loop {d.common[need.level].atom.expr}"
-    )
+    where = "in the same iteration" if need.level == SAME_ITERATION else f"across iterations of loop {d.common[need.level].atom.expr}"
     source, sink = (f"{i.name} ({'.'.join(LANES[i.lane])}{_line(i.stmt)})" for i in (d.src, d.dst))
     return Uncovered(f"{d.kind} on {d.buffer.name}: {sink} does not wait for {source} {where}", d.src.stmt, d.dst.stmt)
 

@@ -78,7 +78,11 @@ def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), a
 
 
 def _has_forks(program: Program, exits: set) -> bool:
-    return bool(exits) or any(loop.has_jump for loop in program.loops) or any(isinstance(b.owner, Branch) for i in program.instrs for b in path_to_root(i.parent))
+    return (
+        bool(exits)
+        or any(loop.has_jump for loop in program.loops)
+        or any(isinstance(b.owner, Branch) for i in program.instrs for b in path_to_root(i.parent))
+    )
 
 
 class _TripPlan:
@@ -134,9 +138,7 @@ class _TripPlan:
         for loop in self.program.loops:
             # One more than the distance of the farthest dependence; what happens later is a shifted copy.
             enough = max(self.largest.get(loop.atom, 1), self.at_least) + 1
-            trips[loop] = (
-                enough if loop.trip is None else max(0, _clamp(loop.trip, enough, self.moduli.get(loop.atom, 1)))
-            )
+            trips[loop] = enough if loop.trip is None else max(0, _clamp(loop.trip, enough, self.moduli.get(loop.atom, 1)))
         return trips
 
 

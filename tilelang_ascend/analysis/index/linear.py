@@ -210,9 +210,7 @@ class LinearForms:
 
     def _generic(self, expr) -> Atom:
         """Opaque atom of an expression: shared between equal pure expressions, fresh for memory reads."""
-        if isinstance(expr, TensorLoad) or (
-            isinstance(expr, Call) and any(isinstance(a, TensorLoad) for a in expr.args)
-        ):
+        if isinstance(expr, TensorLoad) or (isinstance(expr, Call) and any(isinstance(a, TensorLoad) for a in expr.args)):
             self._fresh += 1
             return self._opaque(("read", self._fresh), expr, frozenset(self._loops))
         parts = [self(c) for c in expr_children(expr)]
@@ -268,9 +266,7 @@ def upper_bound(expr, forms: LinearForms, extents: dict) -> int | None:
         if bound is not None:
             return bound
     if isinstance(expr, tirx.Min):
-        bounds = [
-            b for b in (upper_bound(expr.a, forms, extents), upper_bound(expr.b, forms, extents)) if b is not None
-        ]
+        bounds = [b for b in (upper_bound(expr.a, forms, extents), upper_bound(expr.b, forms, extents)) if b is not None]
         return min(bounds) if bounds else None
     if isinstance(expr, tirx.Max):
         bounds = [upper_bound(expr.a, forms, extents), upper_bound(expr.b, forms, extents)]

@@ -112,7 +112,9 @@ def _whole_pieces(part):
         return part
     sides = [(lo // PIECE * PIECE, min(-(-hi // PIECE) * PIECE, const_int(n))) for (lo, hi), n in zip(box, part.source.ty.shape[-2:])]
     front = list(part.region)[:-2]
-    return region(part.source, [*(r.min for r in front), *(lo for lo, _ in sides)], [*(r.extent for r in front), *(hi - lo for lo, hi in sides)])
+    return region(
+        part.source, [*(r.min for r in front), *(lo for lo, _ in sides)], [*(r.extent for r in front), *(hi - lo for lo, hi in sides)]
+    )
 
 
 class Parts:
@@ -233,7 +235,7 @@ class Freshness:
 
     @staticmethod
     def _first(s: For, state: State):
-        """"This is the first iteration", of the loops around, too, that have the part fresh in their first one only."""
+        """The condition "this is the first iteration", of the loops around, too, that have the part fresh in their first one only."""
         first = tirx.EQ(s.loop_var, imm(0, s.loop_var.ty.dtype))
         return first if state.cond is None else tirx.And(state.cond, first)
 

@@ -61,6 +61,5 @@ def versioned_buffers(body: Stmt) -> list:
     return [
         s.buffer
         for s in statements(body)
-        if isinstance(s, AllocBuffer)
-        and (scope_of(s.buffer) not in ("local.var", "global", "") or "workspace" in s.annotations)
+        if isinstance(s, AllocBuffer) and (scope_of(s.buffer) not in ("local.var", "global", "") or "workspace" in s.annotations)
     ]

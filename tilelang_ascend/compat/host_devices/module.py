@@ -113,9 +113,7 @@ class Stream:
 
 @functools.cache
 def _say_wall_clock() -> None:
-    get_logger().info(
-        "events of torch measure this machine's wall clock; kernel.get_profiler().do_bench() gives simulated time"
-    )
+    get_logger().info("events of torch measure this machine's wall clock; kernel.get_profiler().do_bench() gives simulated time")
 
 
 def device_properties() -> DeviceProperties:

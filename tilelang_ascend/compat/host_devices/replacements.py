@@ -64,9 +64,7 @@ def _replacements(mode: HostDevices) -> Iterator[tuple[Any, str, Any]]:
 
 _OF_SUBMODULES = ("_record_memory_history", "start", "stop")
 
-_LEGACY_TYPES = tuple(
-    f"{kind}Tensor" for kind in ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
-)
+_LEGACY_TYPES = tuple(f"{kind}Tensor" for kind in ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short"))
 
 
 def _add_npu(undo: contextlib.ExitStack) -> None:

@@ -57,7 +57,9 @@ _ELSEWHERE = {
 _REFUSED = {
     **dict.fromkeys(("cuda", "rocm", "metal", "webgpu", "cpu"), "write the kernel with `tilelang.language`; --target chooses the chip"),
     "ascend": "write the kernel with `tilelang.language`, as for a GPU: cube and vector work, memories and flags are found by the compiler",
-    **dict.fromkeys(("analysis", "ir", "tileop"), "parts of the compiler differ; `tilelang.lower` and `tilelang-ascend inspect` show every stage"),
+    **dict.fromkeys(
+        ("analysis", "ir", "tileop"), "parts of the compiler differ; `tilelang.lower` and `tilelang-ascend inspect` show every stage"
+    ),
     "tools": "`tilelang-ascend inspect` shows stages, memory and time of a kernel",
     "intrinsics": "T.gemm runs on the cube unit",
     "quantize": "unpack with shifts and casts in T.Parallel, see examples/dequantize_gemm",

@@ -24,6 +24,4 @@ def __getattr__(name: str) -> Any:
         from tilelang_ascend.ir.door import tvm
 
         return tvm.ir.transform.PassContext
-    raise AttributeError(
-        f"module 'tilelang.transform' has no attribute {name!r}; passes of the GPU compiler do not exist here"
-    )
+    raise AttributeError(f"module 'tilelang.transform' has no attribute {name!r}; passes of the GPU compiler do not exist here")

@@ -40,15 +40,11 @@ def torch_assert_close(
     """
     import torch
 
-    assert tensor_a.shape == tensor_b.shape, (
-        f"{base_name} has shape {tuple(tensor_a.shape)}, {ref_name} {tuple(tensor_b.shape)}"
-    )
+    assert tensor_a.shape == tensor_b.shape, f"{base_name} has shape {tuple(tensor_a.shape)}, {ref_name} {tuple(tensor_b.shape)}"
     if check_dtype:
         assert tensor_a.dtype == tensor_b.dtype, f"{base_name} is {tensor_a.dtype}, {ref_name} is {tensor_b.dtype}"
     if check_stride:
-        assert tensor_a.stride() == tensor_b.stride(), (
-            f"{base_name} has strides {tensor_a.stride()}, {ref_name} {tensor_b.stride()}"
-        )
+        assert tensor_a.stride() == tensor_b.stride(), f"{base_name} has strides {tensor_a.stride()}, {ref_name} {tensor_b.stride()}"
     a, b = tensor_a.detach().double(), tensor_b.detach().double()
     differs = ~torch.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
     count, size = int(differs.sum()), differs.numel()

@@ -89,8 +89,7 @@ def execute_stream(op: int, words: Sequence[int], machine: Machine):
     dtype = decode_operand(operands[-1])[1] if operands else "int32"
     is_float = dtype.startswith(("float", "bfloat"))
     args = [
-        _float_of(word) if arg.kind == "float" and is_float else int(word)
-        for arg, word in zip(intrin.args, words[n_attrs + n_operands :])
+        _float_of(word) if arg.kind == "float" and is_float else int(word) for arg, word in zip(intrin.args, words[n_attrs + n_operands :])
     ]
     return execute(intrin.name, machine.memories, operands, args, attrs, machine)
 

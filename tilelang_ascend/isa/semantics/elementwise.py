@@ -60,11 +60,7 @@ def _shift_left(a, amount):
 
 
 def _shift_right(a, amount):
-    return (
-        np.right_shift(a, min(int(amount), 8 * a.dtype.itemsize - 1))
-        if a.dtype.kind == "i"
-        else _logical_right(a, amount)
-    )
+    return np.right_shift(a, min(int(amount), 8 * a.dtype.itemsize - 1)) if a.dtype.kind == "i" else _logical_right(a, amount)
 
 
 def _logical_right(a, amount):

@@ -63,10 +63,7 @@ class Tensor:
         start = np.asarray(offsets, dtype=np.int64).reshape(-1, 1) + self.offset
         index = start + np.arange(self.itemsize)
         if index.size and (index.min() < 0 or index.max() >= self.bytes.size):
-            raise IndexError(
-                f"operand {self.name}: bytes {index.min()}..{index.max()} of {self.space.name} ({self.bytes.size} "
-                f"bytes)"
-            )
+            raise IndexError(f"operand {self.name}: bytes {index.min()}..{index.max()} of {self.space.name} ({self.bytes.size} bytes)")
         return index
 
     def read(self, offsets) -> np.ndarray:

@@ -22,9 +22,7 @@ def is_float(dtype: str) -> bool:
 def widen(values: np.ndarray) -> np.ndarray:
     """Elements as float64, exactly."""
     return (
-        values.astype(np.float32).astype(np.float64)
-        if values.dtype.kind == "V" or values.dtype.itemsize < 4
-        else values.astype(np.float64)
+        values.astype(np.float32).astype(np.float64) if values.dtype.kind == "V" or values.dtype.itemsize < 4 else values.astype(np.float64)
     )
 
 

@@ -24,6 +24,8 @@ from .context import REPEAT_BYTES, round_up
 FRACTAL_BYTES = 512
 BLOCK_BYTES = 32
 FRACTAL_ROWS = 16
+
+
 def ceil_div(a: int, b: int) -> int:
     """Integer division rounded up."""
     return -(-a // b)
@@ -199,4 +201,17 @@ def element_written(address, value) -> tuple:
     return address, value
 
 
-__all__ = ["GmTensor", "NzLayout", "ceil_div", "element_read", "element_written", "head", "l0c_layout", "l1_layout", "matrix_shape", "moved", "row_major", "tile_bytes"]
+__all__ = [
+    "GmTensor",
+    "NzLayout",
+    "ceil_div",
+    "element_read",
+    "element_written",
+    "head",
+    "l0c_layout",
+    "l1_layout",
+    "matrix_shape",
+    "moved",
+    "row_major",
+    "tile_bytes",
+]

@@ -248,11 +248,15 @@ def _burst(gm: Side, ub: Side, rows: _Rows, c: Copy, load: bool, pad: bool) -> S
     def emit(first, n):
         far = gm_offset if const_int(first) == 0 else gm_offset + first * gm_pitch
         near = ub_offset if const_int(first) == 0 else ub_offset + first * ub_pitch
-        local, remote = (moved(x) for x in (head(ub.tile.buffer, ub.version, facts.simplify(near)), head(gm.gm.flat, None, facts.simplify(far))))
+        local, remote = (
+            moved(x) for x in (head(ub.tile.buffer, ub.version, facts.simplify(near)), head(gm.gm.flat, None, facts.simplify(far)))
+        )
         if not load:
             return intrin("copy_ub_to_gm", remote, local, n, nbytes, ub_gap, gm_gap, span=c.span)
         right = facts.simplify(_per(filled - nbytes, size) - left) if pad else 0
-        return intrin("copy_gm_to_ub", local, remote, n, nbytes, gm_gap, ub_gap, int(pad), left, right, _pad_value(gm, c) if pad else 0, span=c.span)
+        return intrin(
+            "copy_gm_to_ub", local, remote, n, nbytes, gm_gap, ub_gap, int(pad), left, right, _pad_value(gm, c) if pad else 0, span=c.span
+        )
 
     limit = const_int(count) if const_int(count) is not None else _upper_bound(count, facts)
     if limit is not None and limit <= MAX_BLOCK_COUNT:

@@ -87,9 +87,7 @@ def lower_gemm(s: Evaluate, placement: Placement, facts: ValueFacts, out: Output
     out.l0.reserve("a", cut.mt * cut.kt + cut.spare, left.dtype)
     out.l0.reserve("b", cut.nt * (cut.kt + cut.spare), right.dtype)
     product = _Product(s, placement, facts, out.l0, c, left, right, cut)
-    rows, columns = (
-        [(i, min(step, op.outer - i)) for i in range(0, op.outer, step)] for op, step in ((left, cut.mt), (right, cut.nt))
-    )
+    rows, columns = ([(i, min(step, op.outer - i)) for i in range(0, op.outer, step)] for op, step in ((left, cut.mt), (right, cut.nt)))
     return seq([product.block(m, n) for m in rows for n in columns])
 
 
@@ -141,7 +139,9 @@ class _Product:
         if self.cut.by_column:
             return [(i, min(FRACTAL_ROWS, columns - i * FRACTAL_ROWS)) for i in range(count) if (first + i) * FRACTAL_ROWS < n_tile]
         if ceil_div(columns, FRACTAL_ROWS) < count:
-            return [(0, count * FRACTAL_ROWS)]  # Both fractals of the last pair: steps of K are as many fractals apart as there are columns.
+            return [
+                (0, count * FRACTAL_ROWS)
+            ]  # Both fractals of the last pair: steps of K are as many fractals apart as there are columns.
         return [(0, columns)]
 
     def mmad(self, slot, rows: tuple[int, int], first_column: int, piece: tuple[int, int], init) -> Stmt:

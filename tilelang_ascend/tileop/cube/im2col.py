@@ -72,7 +72,9 @@ class _Gather:
         def move(left, rows):
             source = self.gm.offset([n, h, w + left * p.stride, channel], self.facts.analyzer)
             pitch = self.facts.simplify(self.gm.strides[2] * p.stride)
-            return copy_rows(GmRows(self.gm, source, rows, p.piece, pitch), self.tile, self.version, row + left, column, self.facts, self.span)
+            return copy_rows(
+                GmRows(self.gm, source, rows, p.piece, pitch), self.tile, self.version, row + left, column, self.facts, self.span
+            )
 
         zeros = fill_rows(self.tile, self.version, row, column, count, p.piece, self.span)
         some = if_then(_all([*inside, end > left]), move(left, end - left), span=self.span)

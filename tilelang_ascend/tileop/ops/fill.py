@@ -29,9 +29,7 @@ def lower_fill(s: Evaluate, ctx: VectorContext) -> Stmt:
     value = as_expr(value, dtype)
     if dtype_of(value) != dtype:
         value = tirx.Cast(dtype, value)
-    return lower_parallel(
-        element_nest(region, lambda indices: BufferStore(region.source, value, indices, span=s.span), s.span), ctx
-    )
+    return lower_parallel(element_nest(region, lambda indices: BufferStore(region.source, value, indices, span=s.span), s.span), ctx)
 
 
 def element_nest(region: TensorRegion, store, span) -> For:

@@ -43,7 +43,16 @@ KINDS = {
 }  # fmt: skip
 
 #: any and all: integers as floats in which every non-zero value is at least 1; floats become 0 and 1 by a comparison.
-_FLAG_DTYPE = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "bool": "float16", "int8": "float16", "uint8": "float16", "int16": "float32", "int32": "float32"}
+_FLAG_DTYPE = {
+    "float16": "float16",
+    "bfloat16": "float32",
+    "float32": "float32",
+    "bool": "float16",
+    "int8": "float16",
+    "uint8": "float16",
+    "int16": "float32",
+    "int32": "float32",
+}
 
 _SIGNED = {"uint16": "int16", "uint32": "int32"}
 """Unsigned lanes are reduced as signed ones: sums and bit operations have equal bits, orders are equal after flipping the top bit."""
@@ -68,7 +77,9 @@ def lower_reduce(s: Evaluate, ctx: VectorContext) -> Stmt:
             return way()
         except (Unsupported, Unreadable, Unwritable) as e:
             reason = getattr(e, "reason", "a tile of it does not start at a 32-byte boundary")
-    ctx.warn(s.span, f"this reduction ({attrs_of(s)['kind']}) runs as scalar loops: {reason}; reduce a whole float16, float32 or int32 tile")
+    ctx.warn(
+        s.span, f"this reduction ({attrs_of(s)['kind']}) runs as scalar loops: {reason}; reduce a whole float16, float32 or int32 tile"
+    )
     return scalar_reduce(s, ctx, reason)
 
 

@@ -172,9 +172,7 @@ class _Scan:
         pad = round_up(steps[-1], source.block)
         places = [self._padded(self.dtype, pad, name) for name in ("scan", "scan")]
         for view in places:
-            self.emitter.issue(
-                "duplicate", replace(view, base=constant(0)).head(), self._neutral(), int(view.buffer.ty.shape[1])
-            )
+            self.emitter.issue("duplicate", replace(view, base=constant(0)).head(), self._neutral(), int(view.buffer.ty.shape[1]))
         self.emitter.run("copy", [places[0], source], self.axes)
         table = self._table(width) if width > 1 else None
         shifted = self._padded(self.dtype, pad, "shifted")

@@ -63,9 +63,7 @@ class _Bind(StmtMutator):
     # -- expressions --------------------------------------------------------------------------------------------
     def may_miss(self, e) -> bool:
         """True if an element `e` reads may lie outside of its buffer."""
-        return any(
-            not self.analyzer.can_prove(tirx.And(i >= 0, i < n)) for x in _elements(e) for i, n in zip(x.indices, x.source.ty.shape)
-        )
+        return any(not self.analyzer.can_prove(tirx.And(i >= 0, i < n)) for x in _elements(e) for i, n in zip(x.indices, x.source.ty.shape))
 
     def scalar(self, e, out: list, span, named=lambda buffer: False):
         """`e` with elements of the buffers for which `named` holds as variables, and what is evaluated only sometimes in variables that
@@ -96,7 +94,9 @@ class _Bind(StmtMutator):
         inner: list = []
         value = self.scalar(second, inner, span, named)
         out.append(BufferStore(var, first, [imm(0)], span=span))
-        out.append(if_then(place if both is not None else tirx.Not(place), seq(inner, BufferStore(var, value, [imm(0)], span=span)), span=span))
+        out.append(
+            if_then(place if both is not None else tirx.Not(place), seq(inner, BufferStore(var, value, [imm(0)], span=span)), span=span)
+        )
         return place
 
     def selected(self, cond, yes, no, dtype: str, out: list, span, named):
@@ -189,7 +189,10 @@ class _Bind(StmtMutator):
         # Transfers read what they need of GM themselves; output reads tiles.
         wanted = on_chip if moved_regions(s) is not None else lambda b: not is_scalar_var(b)
         values = (lambda b: False) if is_output(s) else wanted
-        args = [self.region(a, out, s.span, wanted) if isinstance(a, TensorRegion) else self.scalar(a, out, s.span, values) for a in s.value.args]
+        args = [
+            self.region(a, out, s.span, wanted) if isinstance(a, TensorRegion) else self.scalar(a, out, s.span, values)
+            for a in s.value.args
+        ]
         if all(a.same_as(b) for a, b in zip(args, s.value.args)):
             return s
         return [*out, with_args(s, args)]

@@ -65,7 +65,7 @@ class _Forward(StmtMutator):
         for i, s in enumerate(stmts):
             found = self.staging_source(s)
             # Of a chain, one link at a time: the source of the next link is on its way out.
-            if found and found[0].source not in forwarded and self.all_readers_follow(found, stmts[i + 1:]):
+            if found and found[0].source not in forwarded and self.all_readers_follow(found, stmts[i + 1 :]):
                 forwarded[found[1]] = found[0]
         out = []
         for s in stmts:

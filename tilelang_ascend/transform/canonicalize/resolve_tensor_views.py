@@ -76,7 +76,9 @@ def resolve_tensor_views(func: PrimFunc) -> PrimFunc:
         views = [v for v in sources if sources[v].same_as(source)]
         place = next((k for k, p in enumerate(params) if p.same_as(source)), None)
         if place is None:
-            raise UnsupportedConstruct(f"{source.name}, a workspace, seen as another shape", at=spans[views[0]], hint="allocate it as it is used")
+            raise UnsupportedConstruct(
+                f"{source.name}, a workspace, seen as another shape", at=spans[views[0]], hint="allocate it as it is used"
+            )
         names = [n for n in [source, *views] if n in used]
         if not names or _alike([source, *names]):
             renamed |= {n: source for n in names}

@@ -111,10 +111,14 @@ class _Resolve(StmtMutator):
         if have == want:
             return self.store(source, same_bits(value, dtype_of(source)), self.indices(source, linear), span)
         bits = Var("bits", _word(max(have, want)))
-        bind = Bind(bits, tirx.Cast(dtype_of(bits), same_bits(value, _word(want))) if want < have else same_bits(value, dtype_of(bits)), span=span)
+        bind = Bind(
+            bits, tirx.Cast(dtype_of(bits), same_bits(value, _word(want))) if want < have else same_bits(value, dtype_of(bits)), span=span
+        )
         ratio = max(have, want) // min(have, want)
         if want > have:
-            parts = [(same_bits(_part(bits, imm(r), have), dtype_of(source)), self.indices(source, linear * ratio + r)) for r in range(ratio)]
+            parts = [
+                (same_bits(_part(bits, imm(r), have), dtype_of(source)), self.indices(source, linear * ratio + r)) for r in range(ratio)
+            ]
             return seq(bind, *(self.store(source, v, at, span) for v, at in parts))
         at = self.indices(source, tirx.FloorDiv(linear, imm(ratio)))
         shift = tirx.Cast(dtype_of(bits), tirx.FloorMod(linear, imm(ratio)) * (8 * want))

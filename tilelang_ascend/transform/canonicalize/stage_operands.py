@@ -156,7 +156,12 @@ def _matched(s: Evaluate, src: _Operand, dst: _Operand) -> _Matched:
     free = _free_dimensions(record, attrs, rank)
     follows = {d: d for d in free} if len(dst.kept) == rank else dict(enumerate(free))
     # The side on chip is whole, and parts of one side may not change what others have still to read.
-    if on_chip(target.source) or on_chip(source.source) or any(k >= len(dst.kept) for k in follows) or _overlap(record, attrs, source, target):
+    if (
+        on_chip(target.source)
+        or on_chip(source.source)
+        or any(k >= len(dst.kept) for k in follows)
+        or _overlap(record, attrs, source, target)
+    ):
         return _Matched([], {})
     return _Matched(free, follows)
 

@@ -162,7 +162,9 @@ class _Codes(StmtMutator):
             value, wanted = self.expr(e.args[0]), CODE if dtype in FORMATS else dtype
             return value if dtype_of(value) == wanted else tirx.reinterpret(wanted, value)
         if not is_if_then_else(e) and any(dtype_of(a) in FORMATS for a in e.args if hasattr(a, "ty")):
-            return Call(e.op, [self.number(a) if dtype_of(a) in FORMATS else self.expr(a) for a in e.args], attrs=e.attrs, span=e.span, ret_ty=dtype)
+            return Call(
+                e.op, [self.number(a) if dtype_of(a) in FORMATS else self.expr(a) for a in e.args], attrs=e.attrs, span=e.span, ret_ty=dtype
+            )
         if dtype in FORMATS:
             return Call(e.op, [self.expr(a) for a in e.args], attrs=e.attrs, span=e.span, ret_ty=CODE)
         return map_children(e, self.expr)

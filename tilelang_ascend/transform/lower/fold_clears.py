@@ -89,7 +89,7 @@ class _Fold:
         return self.flags[part]
 
     def ask(self, part: int, state: State):
-        """"The flag is up", and note who has to keep it."""
+        """ "The flag is up", and note who has to keep it."""
         self.asked |= {(place, part) for place in state.fills | state.writers}
         if state.untouched:
             self.asked.add((None, part))
@@ -146,7 +146,7 @@ class _Fold:
         return seq(out, [self.set(path, i, 0, s.span) for i in touched])
 
     def up(self, part: int, state: State):
-        """"The part is fresh", a constant where that is certain."""
+        """ "The part is fresh", a constant where that is certain."""
         if state.fresh:
             return imm(True, "bool")
         return state.cond if state.cond is not None else self.ask(part, state)
@@ -176,7 +176,9 @@ class _Fold:
     def part_of(self, like: TensorRegion, box) -> TensorRegion:
         """The part of the accumulator in `box`, of the version that `like` is of."""
         front = list(like.region)[:-2]
-        return region(self.buffer, [*(r.min for r in front), *(lo for lo, _ in box)], [*(r.extent for r in front), *(hi - lo for lo, hi in box)])
+        return region(
+            self.buffer, [*(r.min for r in front), *(lo for lo, _ in box)], [*(r.extent for r in front), *(hi - lo for lo, hi in box)]
+        )
 
 
 def fold_clears(func: PrimFunc) -> PrimFunc:

@@ -251,7 +251,6 @@ class _Lower(StmtMutator):
             return registry.lower_parallel(stmt, context)
         return registry.LOWERINGS[tile_op_of(stmt)](stmt, context)
 
-
     def vector_context(self, versions: dict) -> VectorContext:
         """What the vectoriser may ask for while it lowers one statement."""
         places = {t.view: UbLayout(t.buffer, version, t.shape, t.strides, t.capacity) for t, version in versions.items()}

@@ -36,9 +36,7 @@ class MapEntry:
     @classmethod
     def of(cls, b: LiveBuffer, address: int, declaration) -> MapEntry:
         span = getattr(declaration, "span", None) or getattr(b.users[0].stmt, "span", None)
-        return cls(
-            b.buffer.name, SCOPES[b.space], b.versions, b.version_bytes, address, b.tight, b.lines, span, b.buffer
-        )
+        return cls(b.buffer.name, SCOPES[b.space], b.versions, b.version_bytes, address, b.tight, b.lines, span, b.buffer)
 
 
 @dataclass(frozen=True)

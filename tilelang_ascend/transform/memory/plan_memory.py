@@ -143,9 +143,7 @@ def _out_of_memory(space: Space, memory_map: MemoryMap, chip) -> OutOfMemory:
     entries = sorted(memory_map.entries_of(space), key=lambda e: -e.total_bytes)
     shown = entries[:MOST_NAMED]
     notes: list = [
-        (f"'{e.name}' takes {e.total_bytes} bytes ({e.versions} x {e.version_bytes})", e.span)
-        for e in shown
-        if e.span is not None
+        (f"'{e.name}' takes {e.total_bytes} bytes ({e.versions} x {e.version_bytes})", e.span) for e in shown if e.span is not None
     ]
     if len(entries) > len(shown):
         rest = entries[len(shown) :]

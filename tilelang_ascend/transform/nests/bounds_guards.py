@@ -59,7 +59,8 @@ class DropBoundsGuards(StmtMutator):
         private = {x.buffer for x in body if isinstance(x, AllocBuffer)}
         # Which terms each statement needs, by number; None for those that compute nothing anybody else sees.
         needed = [
-            None if isinstance(x, (Bind, AllocBuffer)) else {k for k, t in enumerate(terms) if not self.droppable(t, x, private)} for x in body
+            None if isinstance(x, (Bind, AllocBuffer)) else {k for k, t in enumerate(terms) if not self.droppable(t, x, private)}
+            for x in body
         ]
         different = [n for k, n in enumerate(needed) if n is not None and n not in needed[:k]]
         if s.else_case is not None or not different:

@@ -372,7 +372,9 @@ class _Stage(StmtMutator):
         if outer > 1:
             return cut_nest(nest, max(1, outer * self.budget // total), self.nest)
         if any(u.site.loops for u in updates):
-            return rebuild_nest(nest, loops, _ToPlain()(body), in_order="atomic updates in a loop inside of it need more room than there is")
+            return rebuild_nest(
+                nest, loops, _ToPlain()(body), in_order="atomic updates in a loop inside of it need more room than there is"
+            )
         return None
 
     @staticmethod

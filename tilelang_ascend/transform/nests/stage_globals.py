@@ -137,7 +137,8 @@ class _Tile:
     def load(self, span) -> list[Stmt]:
         """The transfer of what is read. Elements around it may belong to other blocks, which write them; they are zero here."""
         firsts, ends = (
-            [reduce(f, e) if e and all(x is not None for x in e) else None for e in self._sides(k)] for k, f in enumerate((tirx.min, tirx.max))
+            [reduce(f, e) if e and all(x is not None for x in e) else None for e in self._sides(k)]
+            for k, f in enumerate((tirx.min, tirx.max))
         )
         firsts[-1] = None  # Transfers begin at a 32-byte boundary of the tile.
         whole = [self.extents[d] for d in self.kept]

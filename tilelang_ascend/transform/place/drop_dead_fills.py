@@ -41,7 +41,7 @@ class _Drop(StmtMutator):
         outer, self.outer = self.outer, False
         stmts, out = stmts_of(body), []
         for i, s in enumerate(stmts):
-            if self.is_dead(s, stmts[i + 1:], outer):
+            if self.is_dead(s, stmts[i + 1 :], outer):
                 continue
             out.append(self.visit(s))
         return seq(out)

@@ -173,9 +173,7 @@ class Placer:
         self.declared = {s.buffer: s.span for s in statements(body) if isinstance(s, AllocBuffer)}
         self.demand, self.met_in_ub = demand, met_in_ub
         self.chip, self.obstacles = chip, obstacles
-        self.instances = {
-            b: {side: self._instance(b, side) for side in sorted(sides)} for b, sides in self.demand.items()
-        }
+        self.instances = {b: {side: self._instance(b, side) for side in sorted(sides)} for b, sides in self.demand.items()}
         self.steered, self.k_along_rows = steered_by_tiles(body), read_with_k_along_rows(body)
         self.workspaces: dict = {}
         self.used: set = set()

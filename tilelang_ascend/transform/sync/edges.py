@@ -392,12 +392,7 @@ def _undominated(edges: list[Edge]) -> list[Edge]:
 
 
 def _implies(strong: Edge, weak: Edge) -> bool:
-    same = (
-        strong.src == weak.src
-        and strong.dst == weak.dst
-        and strong.set_at.block is weak.set_at.block
-        and strong.loop is weak.loop
-    )
+    same = strong.src == weak.src and strong.dst == weak.dst and strong.set_at.block is weak.set_at.block and strong.loop is weak.loop
     if not same or strong.set_at.gap < weak.set_at.gap or strong.wait_at.gap > weak.wait_at.gap:
         return False
     return not strong.distance or (strong.distance == weak.distance and strong.ring == weak.ring)

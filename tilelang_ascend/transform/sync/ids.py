@@ -105,8 +105,7 @@ class IdAssigner:
                 return
         edge = edges[0]
         raise CompileError(
-            f"the kernel needs {sum(e.count for e in edges)} flags between the cube and the vector core, "
-            f"{self.limit[edge.cross]} exist",
+            f"the kernel needs {sum(e.count for e in edges)} flags between the cube and the vector core, {self.limit[edge.cross]} exist",
             at=getattr(edge.dst_stmt, "span", None),
             hint="pass fewer tiles from one core to the other, or write the kernel as two kernels",
         )

@@ -59,9 +59,7 @@ def matmul_splitk(M, N, K, block_M, block_N, block_K, split_k, dtype=T.float16, 
 
 keys = tilelang.PassConfigKey
 program = matmul_dynamic(64, 64, 32, False, False, "float16", "float16", "float32", 3, 128)
-kernel = tilelang.compile(
-    program, pass_configs={keys.TL_DISABLE_DYNAMIC_TAIL_SPLIT: True, keys.TL_DYNAMIC_ALIGNMENT: 8}
-)
+kernel = tilelang.compile(program, pass_configs={keys.TL_DISABLE_DYNAMIC_TAIL_SPLIT: True, keys.TL_DYNAMIC_ALIGNMENT: 8})
 for M, N, K in ((100, 72, 130), (1, 7, 40)):
     A = torch.rand(M, K, device="cuda", dtype=torch.float16)
     B = torch.rand(K, N, device="cuda", dtype=torch.float16)

@@ -19,9 +19,7 @@ def look_at_source(code, target):
 
 
 def configurations(M, N, K, topk=5):
-    template = MatmulTemplate(M=M, N=N, K=K, in_dtype="float16", out_dtype="float16", accum_dtype="float32").with_arch(
-        CUDA("cuda")
-    )
+    template = MatmulTemplate(M=M, N=N, K=K, in_dtype="float16", out_dtype="float16", accum_dtype="float32").with_arch(CUDA("cuda"))
     assert template.equivalent_function() is not None
     found = []
     for hint in template.recommend_hints(topk=topk):

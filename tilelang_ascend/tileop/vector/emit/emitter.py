@@ -130,9 +130,7 @@ class _Plan:
             if all(0 <= self._rep(s, v) <= self._rep_limit(i) for i, (s, v) in enumerate(zip(axis.strides, self.views))):
                 each = -(-self.inner.extent // self.lanes) * -(-axis.extent // MAX_REPEAT)
                 others = [a for i, a in enumerate(self.outer) if i != k]
-                emit = lambda axis=axis, others=others, each=each: self.rows(
-                    others, lambda off: self._repeat_outer(axis, off), each
-                )
+                emit = lambda axis=axis, others=others, each=each: self.rows(others, lambda off: self._repeat_outer(axis, off), each)
                 yield rows // axis.extent * each, emit
 
     def _rep_limit(self, operand: int) -> int:
@@ -197,10 +195,7 @@ class _Plan:
 
         def chunk(index, lanes: int):
             for start, n in groups:
-                at = [
-                    add(add(o, offset_by(index, step)), offset_by(start, s))
-                    for o, step, s in zip(offsets, steps, axis.strides)
-                ]
+                at = [add(add(o, offset_by(index, step)), offset_by(start, s)) for o, step, s in zip(offsets, steps, axis.strides)]
                 self._masked(at, lanes, n, reps)
 
         if full:

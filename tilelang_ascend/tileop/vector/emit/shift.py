@@ -102,9 +102,7 @@ def _each_row(values, axes, views: list[View], body) -> None:
             body(at)
             return
         a = axes[k]
-        values.emitter.repeat(
-            values.extents[a], lambda i: rows(k + 1, [add(o, offset_by(i, v.strides[a])) for o, v in zip(at, views)])
-        )
+        values.emitter.repeat(values.extents[a], lambda i: rows(k + 1, [add(o, offset_by(i, v.strides[a])) for o, v in zip(at, views)]))
 
     rows(0, [constant(0)] * len(views))
 
@@ -126,9 +124,7 @@ def _lane_table(values, lanes: int, first: int, step: int, size: int) -> View:
     return table
 
 
-def _masked(
-    values, name: str, lanes: list[int], size: int, heads, place: View, scalars, row: View | None = None
-) -> None:
+def _masked(values, name: str, lanes: list[int], size: int, heads, place: View, scalars, row: View | None = None) -> None:
     """Issue `name` for the given lanes of one row, one instruction for each repeat of 256 bytes."""
     per_repeat = REPEAT_BYTES // size
     for start in range(0, lanes[-1] + 1, per_repeat):

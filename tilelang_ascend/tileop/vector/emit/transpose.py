@@ -58,7 +58,9 @@ def transposed_view(values, view: View, axes: tuple[int, ...]) -> View | None:
 def _turn(values, out: View, view: View, p: int, q: int, source, at) -> None:
     """16-bit elements: row q of a square becomes column q."""
     counts = values.extents[q] // ROWS, values.extents[p] // view.block
-    turn_squares(values.emitter, _moved(out, at), _moved(view, source), counts, view.strides[q], out.strides[p], (ROWS, ROWS * out.strides[p]))
+    turn_squares(
+        values.emitter, _moved(out, at), _moved(view, source), counts, view.strides[q], out.strides[p], (ROWS, ROWS * out.strides[p])
+    )
 
 
 def _turn_words(values, out: View, view: View, p: int, q: int, source, at) -> None:

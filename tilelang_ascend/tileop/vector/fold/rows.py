@@ -224,9 +224,7 @@ def _whole_reduce(r: Fold, view: View, rows, width: int) -> View:
             a = loops[k]
             r.emitter.repeat(
                 r.shape[a],
-                lambda i: nest(
-                    k + 1, add(d_at, offset_by(i, out.strides[a])), add(s_at, offset_by(i, view.strides[a]))
-                ),
+                lambda i: nest(k + 1, add(d_at, offset_by(i, out.strides[a])), add(s_at, offset_by(i, view.strides[a]))),
             )
             return
         for start in range(0, total, MAX_REPEAT):

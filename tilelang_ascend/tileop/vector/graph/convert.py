@@ -138,9 +138,7 @@ def wrap(g: Graph, a: Node, bits: int, signed: bool) -> Node:
 
 def _is_wrapped(a: Node, amount: Node) -> bool:
     """True when `a` is already a sign extension by the same amount."""
-    return (
-        a.op == "shift_right" and a.args[1] is amount and a.args[0].op == "shift_left" and a.args[0].args[1] is amount
-    )
+    return a.op == "shift_right" and a.args[1] is amount and a.args[0].op == "shift_left" and a.args[0].args[1] is amount
 
 
 def to_mask(g: Graph, a: Node) -> Node:
@@ -156,9 +154,7 @@ def to_mask(g: Graph, a: Node) -> Node:
 
 
 def _from_mask(g: Graph, m: Node, dtype: str) -> Node:
-    carrier = (
-        dtype if dtype in ("float16", "float32") else ("float16" if dtype in ("int8", "uint8", "int16") else "float32")
-    )
+    carrier = dtype if dtype in ("float16", "float32") else ("float16" if dtype in ("int8", "uint8", "int16") else "float32")
     return convert(g, g.select(m, g.const(1, carrier), g.const(0, carrier)), dtype)
 
 

@@ -299,9 +299,7 @@ def _div(g: Graph, a: Node, b: Node) -> Node:
 
 def power_of_two(value: float) -> bool:
     """True when 1 / value is exact in float16 and float32 without becoming denormal."""
-    return (
-        value != 0 and math.isfinite(value) and abs(math.frexp(value)[0]) == 0.5 and 2.0**-14 <= abs(value) <= 2.0**14
-    )
+    return value != 0 and math.isfinite(value) and abs(math.frexp(value)[0]) == 0.5 and 2.0**-14 <= abs(value) <= 2.0**14
 
 
 def _minmax(name: str):

@@ -116,9 +116,7 @@ def shift_lanes(o, name: str, a: Node, b: Node) -> Node:
 def divide(o, name: str, a: Node, divisor: int | None) -> Node:
     """Floor division and remainder by powers of two."""
     if not name.startswith("floor") or divisor is None or divisor < 1 or divisor & (divisor - 1):
-        raise Unsupported(
-            "int64 division by anything but a constant power of two", "divide int32 values when they are small enough"
-        )
+        raise Unsupported("int64 division by anything but a constant power of two", "divide int32 values when they are small enough")
     if name == "floordiv":
         return shift(o.g, "shift_right", a, divisor.bit_length() - 1)
     return bitwise(o.g, "bitwise_and", [a, o.g.const(divisor - 1, "int64")])

@@ -35,9 +35,7 @@ COMPUTE = {
 def compute_dtype(logical: str) -> str:
     """dtype in which values of a TIR dtype are computed."""
     if logical not in COMPUTE:
-        raise Unsupported(
-            f"there is no vector arithmetic on {logical}", "compute in float32 or int32 and cast at the end"
-        )
+        raise Unsupported(f"there is no vector arithmetic on {logical}", "compute in float32 or int32 and cast at the end")
     return COMPUTE[logical]
 
 
@@ -127,9 +125,7 @@ class VectorOps:
             codes = [self.converted(code(self.g, x, a.dtype), "float16") for x in (a, b)]
             return self.g.reinterpret(convert(self.g, self.g.select(m, *codes), "uint8"), a.dtype)
         if a.dtype == MASK or (a.dtype == "bool" and a.is_scalar):
-            return self.g.mask_binary(
-                "or", self.g.mask_binary("and", m, a), self.g.mask_binary("and", self.g.mask_not(m), b)
-            )
+            return self.g.mask_binary("or", self.g.mask_binary("and", m, a), self.g.mask_binary("and", self.g.mask_not(m), b))
         if a.dtype == "int64" and not (m.is_scalar and a.is_scalar and b.is_scalar):
             return vector_int64.select(self, m, a, b)
         carrier = {"int16": "float16", "int32": "float32", "uint16": "float16", "uint32": "float32"}.get(a.dtype)

@@ -230,7 +230,10 @@ def rcp(x: _Lanes, mode: str) -> _Lanes:
 def sqrt(x: _Lanes, mode: str) -> _Lanes:
     """Square root."""
     r, small, large = x.root(), x < 2.0**-64, x > 2.0**64
-    by = [small.choose(x.of(x.node_of(low)), large.choose(x.of(x.node_of(high)), 1.0)) for low, high in ((2.0**50, 2.0**-20), (2.0**100, 2.0**-40))]
+    by = [
+        small.choose(x.of(x.node_of(low)), large.choose(x.of(x.node_of(high)), 1.0))
+        for low, high in ((2.0**50, 2.0**-20), (2.0**100, 2.0**-40))
+    ]
     size = r * by[0]
     p = size * size
     error, difference = _error_of_product(size, size, p), x * by[1] - p

@@ -44,7 +44,6 @@ _EXACT_F32 = 1 << 24
 _INT32_END = 1 << 31
 
 
-
 def is_function(e) -> bool:
     """True for a call of a function the scalar unit does not have (exp, tanh, …)."""
     return isinstance(e, Call) and not op_name(e).startswith("ascend.") and op_name(e).split(".")[-1] not in SCALAR_CALLS
@@ -86,9 +85,7 @@ class ExprLowering:
         def see(x):
             nonlocal scalar
             if isinstance(x, TensorLoad):
-                scalar = (
-                    scalar and not is_tile(x.source) and x.source not in self.env and x.source not in self.variables
-                )
+                scalar = scalar and not is_tile(x.source) and x.source not in self.env and x.source not in self.variables
             elif isinstance(x, Var) and not is_buffer_var(x):
                 scalar = scalar and x not in self.env and not any(x.same_as(a) for a in self.axes)
 
@@ -341,9 +338,7 @@ class ExprLowering:
         size = itemsize(dtype_of(buffer))
         total = None
         for index, stride, extent in zip(indices, layout.strides, layout.shape):
-            part = self.ops.value(
-                self.natural(tirx.Cast("int32", index) if dtype_of(index) != "int32" else index), "int32"
-            )
+            part = self.ops.value(self.natural(tirx.Cast("int32", index) if dtype_of(index) != "int32" else index), "int32")
             if clamp:
                 part = self.ops.maximum(self.ops.minimum(part, extent - 1), 0)
             part = self.g.binary("mul", part, self.g.const(stride * size, "int32"))
@@ -425,7 +420,6 @@ class ExprLowering:
         if name == "reinterpret" and itemsize(dtype_of(args[0])) == itemsize(dtype_of(e)):
             return self._bits(args[0], dtype_of(e))
         return elementwise_math.function(self.ops, name, [self.value(a) for a in args])
-
 
     def _bits(self, value, dtype: str) -> Node:
         """The bits of a value, which is computed in a wider dtype if need be, as another dtype of the same width."""

@@ -54,13 +54,9 @@ def nest_of(stmt: For) -> Nest:
 
 def _tile_bound(var: Var, body: Stmt) -> int:
     """The smallest dimension of a tile that `var` alone indexes."""
-    sizes = [
-        const_int(n) for buffer, indices in _accesses(body) for i, n in zip(indices, buffer.ty.shape) if i.same_as(var)
-    ]
+    sizes = [const_int(n) for buffer, indices in _accesses(body) for i, n in zip(indices, buffer.ty.shape) if i.same_as(var)]
     if not sizes or None in sizes:
-        raise Unsupported(
-            "the extent of T.Parallel is known only at run time and no tile bounds it", "index a tile with the variable"
-        )
+        raise Unsupported("the extent of T.Parallel is known only at run time and no tile bounds it", "index a tile with the variable")
     return min(sizes)
 
 

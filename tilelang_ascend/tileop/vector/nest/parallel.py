@@ -351,9 +351,7 @@ class Block:
             if isinstance(s, For):
                 if self.ctx.analyzer is not None and const_int(s.extent) is not None:
                     self.ctx.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent))
-                out = For(
-                    s.loop_var, s.min, s.extent, s.kind, block(s.body), annotations=dict(s.annotations), span=s.span
-                )
+                out = For(s.loop_var, s.min, s.extent, s.kind, block(s.body), annotations=dict(s.annotations), span=s.span)
             else:
                 other = block(s.else_case) if s.else_case is not None else None
                 out = if_then(values.scalar(cond), block(s.then_case), other, span=s.span)

@@ -30,7 +30,9 @@ def _duplicate(values, n: Node, want) -> View:
     view = values.temporary(n.dtype, (), "const")
     (scalar,), count, narrow = n.args, view.block, itemsize(n.dtype) == 1
     filled = values.temporary_lanes("float16", count, "wide") if narrow else view
-    values.emitter.issue("duplicate", filled.head(), values.scalar(values.graph.scalar_cast(scalar, filled.dtype) if narrow else scalar), count)
+    values.emitter.issue(
+        "duplicate", filled.head(), values.scalar(values.graph.scalar_cast(scalar, filled.dtype) if narrow else scalar), count
+    )
     if narrow:
         values.emitter.issue("cast", view.head(), filled.head(), count, round="trunc")
     values.consume(n.args)
@@ -41,9 +43,7 @@ def _iota(values, n: Node, want) -> View:
     """0, 1, 2, … along one axis."""
     (axis,) = n.axes
     view = values.temporary(n.dtype, n.axes, "iota")
-    values.emitter.issue(
-        "create_vec_index", view.head(), values.graph.scalar_expr(values.graph.const(0, n.dtype)), values.extents[axis]
-    )
+    values.emitter.issue("create_vec_index", view.head(), values.graph.scalar_expr(values.graph.const(0, n.dtype)), values.extents[axis])
     return view
 
 

@@ -79,7 +79,12 @@ def _contiguous(exprs, buffer, indices, step) -> bool:
     """True when the last index walks along the innermost axis of the nest, and one transfer takes what it passes. Rows of one element
     have no blocks of their own in tiles."""
     inner, strides = len(exprs.axes) - 1, buffer.strides
-    along = exprs.extents[inner] > 1 and step is not None and step[0] == {inner: 1} and not any(inner in _axes_in(exprs, i) for i in indices[:-1])
+    along = (
+        exprs.extents[inner] > 1
+        and step is not None
+        and step[0] == {inner: 1}
+        and not any(inner in _axes_in(exprs, i) for i in indices[:-1])
+    )
     short = exprs.extents[inner] * itemsize(dtype_of(buffer)) <= _MAX_ROW_BYTES
     return along and short and (not strides or const_int(strides[-1]) == 1)
 

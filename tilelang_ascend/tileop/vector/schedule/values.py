@@ -186,7 +186,9 @@ class Values:
         if itemsize(n.dtype) != 1:
             raise Unsupported(f"{n.dtype} values cannot be moved lane by lane")
         scalar = n.op == "duplicate"
-        wide = self.added(self.graph.tile(self.graph.scalar_cast(n.args[0], "float16")) if scalar else self.graph.cast(n, "float16", "none"))
+        wide = self.added(
+            self.graph.tile(self.graph.scalar_cast(n.args[0], "float16")) if scalar else self.graph.cast(n, "float16", "none")
+        )
         self._run("cast", out, (wide,), axes, round="trunc")
 
     def mask_operand(self, m: Node, axes) -> View:
