@@ -25,7 +25,8 @@ struct State {
 
 class Simulation {
  public:
-  Simulation(const HbTrace& trace, const HbOptions& options) : trace_(trace), options_(options), lane_of_(trace.lane_of) {
+  Simulation(const HbTrace& trace, const HbOptions& options)
+      : trace_(trace), options_(options), lane_of_(trace.lane_of) {
     const size_t lanes = trace.lane_core.size();
     columns_of_.resize(lanes);
     for (size_t c = 0; c < lane_of_.size(); ++c) columns_of_[lane_of_[c]].push_back(c);
@@ -44,7 +45,8 @@ class Simulation {
       const HbEvent& e = trace_.events[i];
       if (!exists(e)) continue;
       step(e);
-      if (options_.first_only && (!found_.uncovered.empty() || !found_.unsafe.empty() || !found_.broken.empty())) return found_;
+      if (options_.first_only && (!found_.uncovered.empty() || !found_.unsafe.empty() || !found_.broken.empty()))
+        return found_;
     }
     for (int64_t key = 0; key < trace_.num_keys; ++key) {
       if (state_.flags[key] || !state_.queues[key].empty()) found_.leftover.push_back(key);
@@ -59,8 +61,9 @@ class Simulation {
   }
 
   /*!
-   * \brief Columns for the waits of flags: whoever sets a flag again must know that its last wait is over. Those of cross-core flags hold
-   * how many waits are known to be over: which they are depends on the path, how many are still unknown does not.
+   * \brief Columns for the waits of flags: whoever sets a flag again must know that its last wait is over. Those of
+   * cross-core flags hold how many waits are known to be over: which they are depends on the path, how many are still
+   * unknown does not.
    */
   void make_wait_columns() {
     wait_column_.assign(trace_.num_keys, -1);
@@ -102,7 +105,9 @@ class Simulation {
   }
 
   /*! \brief What somebody knows of a column of whom everything up to `position` is complete. */
-  int64_t all_of(int64_t column, int64_t position) const { return counted_[column] < 0 ? position : state_.waits[counted_[column]]; }
+  int64_t all_of(int64_t column, int64_t position) const {
+    return counted_[column] < 0 ? position : state_.waits[counted_[column]];
+  }
 
   std::vector<int64_t> lanes_of(int64_t core) const {
     std::vector<int64_t> lanes;
@@ -114,17 +119,30 @@ class Simulation {
 
   void step(const HbEvent& e) {
     switch (static_cast<HbKind>(e.kind)) {
-      case HbKind::kInstr: return instruction(e);
-      case HbKind::kFork: return saved_.push_back({state_, last_});
-      case HbKind::kElse: return other_arm();
-      case HbKind::kJoin: return join();
-      case HbKind::kJump: state_.alive = false; return;
-      case HbKind::kSet: return set(e);
-      case HbKind::kWait: return wait(e);
-      case HbKind::kBarrier: state_.clock[e.lane] = snapshot(e.lane); return;
-      case HbKind::kBarrierAll: return barrier_all(e);
-      case HbKind::kCrossSet: return cross_set(e);
-      case HbKind::kCrossWait: return cross_wait(e);
+      case HbKind::kInstr:
+        return instruction(e);
+      case HbKind::kFork:
+        return saved_.push_back({state_, last_});
+      case HbKind::kElse:
+        return other_arm();
+      case HbKind::kJoin:
+        return join();
+      case HbKind::kJump:
+        state_.alive = false;
+        return;
+      case HbKind::kSet:
+        return set(e);
+      case HbKind::kWait:
+        return wait(e);
+      case HbKind::kBarrier:
+        state_.clock[e.lane] = snapshot(e.lane);
+        return;
+      case HbKind::kBarrierAll:
+        return barrier_all(e);
+      case HbKind::kCrossSet:
+        return cross_set(e);
+      case HbKind::kCrossWait:
+        return cross_wait(e);
     }
   }
 
@@ -217,12 +235,13 @@ class Simulation {
   }
 
   /*!
-   * \brief Lifts clocks to a path that skips the arm just traced, of which nothing exists on that path: who knew all of a
-   * column before it, knows all up to here. `waits` of that path: there as many waits stay unknown as were.
+   * \brief Lifts clocks to a path that skips the arm just traced, of which nothing exists on that path: who knew all of
+   * a column before it, knows all up to here. `waits` of that path: there as many waits stay unknown as were.
    */
   class Lifter {
    public:
-    Lifter(const Simulation& s, const Clock& before, const std::vector<int64_t>& waits) : before_(before), now_(s.now_) {
+    Lifter(const Simulation& s, const Clock& before, const std::vector<int64_t>& waits)
+        : before_(before), now_(s.now_) {
       for (size_t c = 0; c < before.size(); ++c) {
         if (before[c] != s.last_[c]) changed_.push_back(c);
       }
@@ -293,7 +312,8 @@ class Simulation {
       for (size_t i = 0; i < queue.size(); ++i) queue[i] = meet(queue[i], queue_there[i]);
     }
     if (differ) broken(kPathsDiffer, -1);
-    for (size_t lane = 0; lane < state_.clock.size(); ++lane) state_.clock[lane] = meet(state_.clock[lane], other.clock[lane]);
+    for (size_t lane = 0; lane < state_.clock.size(); ++lane)
+      state_.clock[lane] = meet(state_.clock[lane], other.clock[lane]);
   }
 
   const HbTrace& trace_;

@@ -1,9 +1,9 @@
 /*
  * Happens-before over one unrolled execution of a kernel (tilelang_ascend/analysis/dependence/trace.py).
  *
- * The state is one vector clock per lane (a pipe of a core): clock[p][c] = t says that all instances in column c up to trace
- * position t are complete before the next instruction of lane p starts. Where control flow joins, clocks meet (element-wise
- * minimum): what holds afterwards holds on every path.
+ * The state is one vector clock per lane (a pipe of a core): clock[p][c] = t says that all instances in column c up to
+ * trace position t are complete before the next instruction of lane p starts. Where control flow joins, clocks meet
+ * (element-wise minimum): what holds afterwards holds on every path.
  */
 #ifndef TLA_ANALYSIS_HAPPENS_BEFORE_H_
 #define TLA_ANALYSIS_HAPPENS_BEFORE_H_
@@ -13,10 +13,20 @@
 
 namespace tla {
 
-/*! \brief What an event is; the numbers are those of tilelang_ascend/analysis/dependence/trace.py and happens_before.py. */
+/*! \brief What an event is; the numbers are those of tilelang_ascend/analysis/dependence/trace.py and
+ * happens_before.py. */
 enum class HbKind : int64_t {
-  kInstr = 0, kFork = 3, kElse = 4, kJoin = 5, kJump = 6,
-  kSet = 10, kWait = 11, kBarrier = 12, kBarrierAll = 13, kCrossSet = 14, kCrossWait = 15,
+  kInstr = 0,
+  kFork = 3,
+  kElse = 4,
+  kJoin = 5,
+  kJump = 6,
+  kSet = 10,
+  kWait = 11,
+  kBarrier = 12,
+  kBarrierAll = 13,
+  kCrossSet = 14,
+  kCrossWait = 15,
 };
 
 /*! \brief One event; which fields mean something depends on `kind`. */
@@ -29,7 +39,7 @@ struct HbEvent {
   int64_t position;  //!< of an instruction
   int64_t first_need;
   int64_t end_need;
-  int64_t owner;     //!< what put the event there; -1: the kernel itself
+  int64_t owner;  //!< what put the event there; -1: the kernel itself
 };
 
 /*! \brief An earlier instance that an instruction needs complete. */
@@ -46,7 +56,7 @@ struct HbTrace {
   std::vector<int64_t> lane_of;    //!< lane of each column
   std::vector<int64_t> lane_core;  //!< core of each lane
   int64_t num_keys;
-  bool forked;                     //!< has control flow: each flag then has a column for its waits
+  bool forked;  //!< has control flow: each flag then has a column for its waits
 };
 
 /*! \brief How to run it. */

@@ -19,7 +19,8 @@ using tvm::ffi::TensorView;
 /*! \brief Data of a contiguous int64 (or uint8) tensor of `rank` dimensions whose last one is `width`. */
 template <typename T>
 const T* data_of(const TensorView& tensor, int rank, int64_t width) {
-  const bool fits = tensor.ndim() == rank && tensor.dtype().bits % 8 == 0 && (rank == 1 || tensor.size(rank - 1) == width) &&
+  const bool fits = tensor.ndim() == rank && tensor.dtype().bits % 8 == 0 &&
+                    (rank == 1 || tensor.size(rank - 1) == width) &&
                     sizeof(T) == static_cast<size_t>(width) * tensor.dtype().bits / 8 && tensor.IsContiguous();
   if (!fits) throw std::runtime_error("a table of a trace has another layout than the native library expects");
   return static_cast<const T*>(tensor.data_ptr());
@@ -32,10 +33,11 @@ std::vector<int64_t> vector_of(const TensorView& tensor) {
 
 Array<int64_t> array_of(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
 
-/*! \brief {uncovered, unsafe, broken, leftover} of a trace; the tables are those of analysis/dependence/happens_before.py. */
-Array<Array<int64_t>> run(TensorView events, TensorView needs, TensorView lane_of, TensorView lane_core, int64_t num_keys,
-                          bool forked, TensorView left_out, bool without_barriers, bool first_only, bool assume_barriers,
-                          int64_t credit) {
+/*! \brief {uncovered, unsafe, broken, leftover} of a trace; the tables are those of
+ * analysis/dependence/happens_before.py. */
+Array<Array<int64_t>> run(TensorView events, TensorView needs, TensorView lane_of, TensorView lane_core,
+                          int64_t num_keys, bool forked, TensorView left_out, bool without_barriers, bool first_only,
+                          bool assume_barriers, int64_t credit) {
   HbTrace trace;
   trace.events = data_of<HbEvent>(events, 2, sizeof(HbEvent) / sizeof(int64_t));
   trace.num_events = events.size(0);
@@ -51,8 +53,6 @@ Array<Array<int64_t>> run(TensorView events, TensorView needs, TensorView lane_o
 
 }  // namespace
 
-TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef().def("tilelang_ascend.analysis.happens_before", run);
-}
+TVM_FFI_STATIC_INIT_BLOCK() { tvm::ffi::reflection::GlobalDef().def("tilelang_ascend.analysis.happens_before", run); }
 
 }  // namespace tla

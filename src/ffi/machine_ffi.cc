@@ -120,10 +120,14 @@ class Entry {
 
   Program program(size_t nth_core) const {
     switch (kind_) {
-      case kFunction: return [this] { call_function(); };
-      case kCEntry: return [this] { c_entry_(args_.data(), static_cast<int32_t>(args_.size())); };
-      case kStreams: return [this, nth_core] { replay_stream(streams_.at(streams_.size() == 1 ? 0 : nth_core)); };
-      case kNone: break;
+      case kFunction:
+        return [this] { call_function(); };
+      case kCEntry:
+        return [this] { c_entry_(args_.data(), static_cast<int32_t>(args_.size())); };
+      case kStreams:
+        return [this, nth_core] { replay_stream(streams_.at(streams_.size() == 1 ? 0 : nth_core)); };
+      case kNone:
+        break;
     }
     throw std::runtime_error("the kernel has no program for this core type");
   }

@@ -20,8 +20,8 @@ TLA_EXPORT int64_t tla_to_integer(double value, int64_t low, int64_t high) {
   return value <= static_cast<double>(low) ? low : static_cast<int64_t>(value);
 }
 
-// Division of integers (tilelang_ascend/sim/integers.py). By zero the quotient is 0 and the remainder the dividend, and the machine is
-// told of the line. The most negative number by -1 is itself.
+// Division of integers (tilelang_ascend/sim/integers.py). By zero the quotient is 0 and the remainder the dividend, and
+// the machine is told of the line. The most negative number by -1 is itself.
 
 namespace {
 
@@ -41,7 +41,9 @@ TLA_EXPORT int64_t tla_trunc_div(int64_t a, int64_t b, int32_t line) {
 }
 
 /*! \brief Remainder with the sign of the dividend. */
-TLA_EXPORT int64_t tla_trunc_mod(int64_t a, int64_t b, int32_t line) { return is_zero(b, line) ? a : b == -1 ? 0 : a % b; }
+TLA_EXPORT int64_t tla_trunc_mod(int64_t a, int64_t b, int32_t line) {
+  return is_zero(b, line) ? a : b == -1 ? 0 : a % b;
+}
 
 /*! \brief Quotient rounded towards minus infinity. */
 TLA_EXPORT int64_t tla_floor_div(int64_t a, int64_t b, int32_t line) {
@@ -68,6 +70,10 @@ TLA_EXPORT int64_t tla_trunc_mod_unsigned(int64_t a, int64_t b, int32_t line) {
   return is_zero(b, line) ? a : static_cast<int64_t>(static_cast<uint64_t>(a) % static_cast<uint64_t>(b));
 }
 
-TLA_EXPORT int64_t tla_floor_div_unsigned(int64_t a, int64_t b, int32_t line) { return tla_trunc_div_unsigned(a, b, line); }
+TLA_EXPORT int64_t tla_floor_div_unsigned(int64_t a, int64_t b, int32_t line) {
+  return tla_trunc_div_unsigned(a, b, line);
+}
 
-TLA_EXPORT int64_t tla_floor_mod_unsigned(int64_t a, int64_t b, int32_t line) { return tla_trunc_mod_unsigned(a, b, line); }
+TLA_EXPORT int64_t tla_floor_mod_unsigned(int64_t a, int64_t b, int32_t line) {
+  return tla_trunc_mod_unsigned(a, b, line);
+}

@@ -30,10 +30,14 @@ void update(uint8_t* d, const uint8_t* s, int64_t bytes) {
 template <class T>
 Update update_of(AtomicOp op) {
   switch (op) {
-    case kAtomicAdd: return update<T, Add>;
-    case kAtomicMax: return update<T, Max>;
-    case kAtomicMin: return update<T, Min>;
-    default: return nullptr;
+    case kAtomicAdd:
+      return update<T, Add>;
+    case kAtomicMax:
+      return update<T, Max>;
+    case kAtomicMin:
+      return update<T, Min>;
+    default:
+      return nullptr;
   }
 }
 

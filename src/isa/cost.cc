@@ -21,9 +21,9 @@ PricedValue required_value(const ChipParams& chip, const std::string& key) {
 }
 
 /*! \brief dtype names by code. */
-const char* const kDTypeNames[16] = {
-    "", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
-    "uint64", "float16", "bfloat16", "float32", "float64", "bool", "float8_e4m3fn", "float8_e5m2"};
+const char* const kDTypeNames[16] = {"",        "int8",  "uint8",         "int16",      "uint16",   "int32",
+                                     "uint32",  "int64", "uint64",        "float16",    "bfloat16", "float32",
+                                     "float64", "bool",  "float8_e4m3fn", "float8_e5m2"};
 
 ClassPrice read_price(const ChipParams& chip, const std::string& name) {
   ClassPrice p;
@@ -113,7 +113,8 @@ namespace {
 bool repeats_block(const Lanes& l, int i) { return l.masked && l.blk[i] == 0; }
 
 /*! \brief Cycles in which repeat `r` + 1 is read and repeat `r` written; the last repeat repeats itself. */
-double cycles_of_repeat(const BankShape& banks, const Lanes& l, const int64_t* heads, bool reads_destination, int64_t r) {
+double cycles_of_repeat(const BankShape& banks, const Lanes& l, const int64_t* heads, bool reads_destination,
+                        int64_t r) {
   int reads[kMaxGroups] = {}, writes[kMaxGroups] = {};
   const bool has_next = l.repeats() > 1;
   const Rows written = rows_of_repeat(banks, l, 0, heads[0], r);
@@ -138,7 +139,8 @@ double cycles_of_repeat(const BankShape& banks, const Lanes& l, const int64_t* h
 
 double bank_cycles(const BankShape& banks, const Lanes& l, const int64_t* heads, bool reads_destination) {
   if (banks.groups <= 0 || banks.groups > kMaxGroups) return 1;
-  // Operands of different widths step round the groups at different speeds: 128 and 256 bytes a repeat meet again after four.
+  // Operands of different widths step round the groups at different speeds: 128 and 256 bytes a repeat meet again after
+  // four.
   constexpr int64_t kPeriod = 4;
   const int64_t n = std::clamp<int64_t>(l.repeats() - 1, 1, kPeriod);
   double sum = 0;

@@ -24,17 +24,17 @@ struct PricedValue {
 /*! \brief Prices of one cost class. */
 struct ClassPrice {
   PricedValue interval, latency, burst;
-  PricedValue bytes;           //!< bytes per cycle
-  PricedValue lanes[4];        //!< lanes per cycle by log2 of the element size
-  PricedValue fractals[16];    //!< fractal products per cycle by dtype code
+  PricedValue bytes;         //!< bytes per cycle
+  PricedValue lanes[4];      //!< lanes per cycle by log2 of the element size
+  PricedValue fractals[16];  //!< fractal products per cycle by dtype code
 };
 
 /*! \brief Geometry of the UB banks. */
 struct BankShape {
-  int groups = 0;             //!< 32-byte rows go round the groups; 0: conflicts are not modelled
-  int64_t bank_bytes = 0;     //!< bytes of one bank of a group
-  double reads_per_cycle = 1; //!< reads one group serves in a cycle
-  double write_penalty = 0;   //!< extra cycles per repeat when a write meets a read in the same bank
+  int groups = 0;               //!< 32-byte rows go round the groups; 0: conflicts are not modelled
+  int64_t bank_bytes = 0;       //!< bytes of one bank of a group
+  double reads_per_cycle = 1;   //!< reads one group serves in a cycle
+  double write_penalty = 0;     //!< extra cycles per repeat when a write meets a read in the same bank
   double broadcast_cycles = 0;  //!< least cycles per repeat when a source has block stride 0
 };
 

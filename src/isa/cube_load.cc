@@ -27,7 +27,8 @@ void transpose_b16_shadow(uint8_t* to, const uint8_t* from) {
   std::memset(to, 0, kFractalBytes);
 }
 
-/*! \brief Run `fn(to, from, transpose of a fractal)` on the data of the two operands and, when tracked, on their shadows. */
+/*! \brief Run `fn(to, from, transpose of a fractal)` on the data of the two operands and, when tracked, on their
+ * shadows. */
 template <class Fn>
 void on_data_and_shadow(ExecContext& ctx, const Instr& instr, Fn&& fn) {
   const Operand d = instr.operand(0), s = instr.operand(1);

@@ -12,26 +12,41 @@ namespace tla {
 namespace isa {
 
 /*! \brief A list of storage types that `with_type` may choose from. */
-template <class... Ts> struct Types {};
+template <class... Ts>
+struct Types {};
 
 using FloatTypes = Types<float, Half>;
-using AllTypes = Types<float, Half, int32_t, int16_t, BFloat16, uint32_t, uint16_t, int8_t, uint8_t, int64_t,
-                       uint64_t, Float8E4M3, Float8E5M2>;
+using AllTypes = Types<float, Half, int32_t, int16_t, BFloat16, uint32_t, uint16_t, int8_t, uint8_t, int64_t, uint64_t,
+                       Float8E4M3, Float8E5M2>;
 
-template <class T> constexpr uint8_t kDTypeOf = 0;
-template <> constexpr uint8_t kDTypeOf<int8_t> = kInt8;
-template <> constexpr uint8_t kDTypeOf<uint8_t> = kUInt8;
-template <> constexpr uint8_t kDTypeOf<int16_t> = kInt16;
-template <> constexpr uint8_t kDTypeOf<uint16_t> = kUInt16;
-template <> constexpr uint8_t kDTypeOf<int32_t> = kInt32;
-template <> constexpr uint8_t kDTypeOf<uint32_t> = kUInt32;
-template <> constexpr uint8_t kDTypeOf<int64_t> = kInt64;
-template <> constexpr uint8_t kDTypeOf<uint64_t> = kUInt64;
-template <> constexpr uint8_t kDTypeOf<Half> = kFloat16;
-template <> constexpr uint8_t kDTypeOf<BFloat16> = kBFloat16;
-template <> constexpr uint8_t kDTypeOf<float> = kFloat32;
-template <> constexpr uint8_t kDTypeOf<Float8E4M3> = kFloat8E4M3;
-template <> constexpr uint8_t kDTypeOf<Float8E5M2> = kFloat8E5M2;
+template <class T>
+constexpr uint8_t kDTypeOf = 0;
+template <>
+constexpr uint8_t kDTypeOf<int8_t> = kInt8;
+template <>
+constexpr uint8_t kDTypeOf<uint8_t> = kUInt8;
+template <>
+constexpr uint8_t kDTypeOf<int16_t> = kInt16;
+template <>
+constexpr uint8_t kDTypeOf<uint16_t> = kUInt16;
+template <>
+constexpr uint8_t kDTypeOf<int32_t> = kInt32;
+template <>
+constexpr uint8_t kDTypeOf<uint32_t> = kUInt32;
+template <>
+constexpr uint8_t kDTypeOf<int64_t> = kInt64;
+template <>
+constexpr uint8_t kDTypeOf<uint64_t> = kUInt64;
+template <>
+constexpr uint8_t kDTypeOf<Half> = kFloat16;
+template <>
+constexpr uint8_t kDTypeOf<BFloat16> = kBFloat16;
+template <>
+constexpr uint8_t kDTypeOf<float> = kFloat32;
+template <>
+constexpr uint8_t kDTypeOf<Float8E4M3> = kFloat8E4M3;
+template <>
+constexpr uint8_t kDTypeOf<Float8E5M2> = kFloat8E5M2;
 
 /*! \brief Call `fn(T{})` with the type of a dtype code (bool is stored as uint8); false when the list lacks it. */
 template <class... Ts, class Fn>

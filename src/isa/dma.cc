@@ -121,7 +121,7 @@ void ub_to_gm_accesses(const ExecContext*, const Instr& instr, const ChipParams&
 //      dst_nz_n_stride, dst_nz_matrix_stride --------------------------------------------------------------------------
 
 struct Nd2Nz {
-  int64_t matrices, rows, row_bytes, groups;     //!< groups: 32-byte column groups of a row
+  int64_t matrices, rows, row_bytes, groups;          //!< groups: 32-byte column groups of a row
   int64_t s_matrix, s_row, d_group, d_row, d_matrix;  //!< steps in bytes
 };
 
@@ -130,8 +130,15 @@ Nd2Nz decode_nd2nz(const Instr& instr) {
   const int64_t size = size_of(instr.operand(0));
   const int64_t bytes = a[4] * size;
   const bool nothing = a[2] <= 0 || a[3] <= 0 || a[4] <= 0;
-  return {nothing ? 0 : a[2], a[3], bytes, (bytes + kBlockBytes - 1) / kBlockBytes, a[5] * size, a[6] * size,
-          a[7] * kBlockBytes, a[8] * kBlockBytes, a[9] * size};
+  return {nothing ? 0 : a[2],
+          a[3],
+          bytes,
+          (bytes + kBlockBytes - 1) / kBlockBytes,
+          a[5] * size,
+          a[6] * size,
+          a[7] * kBlockBytes,
+          a[8] * kBlockBytes,
+          a[9] * size};
 }
 
 void nd2nz_matrix(const Nd2Nz& p, uint8_t* to, const uint8_t* from) {

@@ -23,10 +23,18 @@ namespace isa {
 enum class Round : uint8_t { kNone = 0, kRint, kFloor, kCeil, kRound, kTrunc, kOdd };
 
 // Storage types. They hold bits only; arithmetic happens in `Compute<T>`.
-struct Half { uint16_t bits; };
-struct BFloat16 { uint16_t bits; };
-struct Float8E4M3 { uint8_t bits; };
-struct Float8E5M2 { uint8_t bits; };
+struct Half {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+struct Float8E4M3 {
+  uint8_t bits;
+};
+struct Float8E5M2 {
+  uint8_t bits;
+};
 
 template <class To, class From>
 TLA_INLINE To bit_cast(const From& from) {
@@ -79,41 +87,78 @@ TLA_INLINE BFloat16 to_bfloat16(float value) {
 TLA_INLINE bool rounds_up(Round mode, bool negative, bool odd, double frac) {
   switch (mode) {
     case Round::kNone:
-    case Round::kRint: return frac > 0.5 || (frac == 0.5 && odd);
-    case Round::kFloor: return negative && frac > 0;
-    case Round::kCeil: return !negative && frac > 0;
-    case Round::kRound: return frac >= 0.5;
-    case Round::kTrunc: return false;
-    case Round::kOdd: return frac > 0 && !odd;
+    case Round::kRint:
+      return frac > 0.5 || (frac == 0.5 && odd);
+    case Round::kFloor:
+      return negative && frac > 0;
+    case Round::kCeil:
+      return !negative && frac > 0;
+    case Round::kRound:
+      return frac >= 0.5;
+    case Round::kTrunc:
+      return false;
+    case Round::kOdd:
+      return frac > 0 && !odd;
   }
   return false;
 }
 
 /*! \brief A binary floating-point format: sign, exponent, `kMantissa` stored bits. `kInf` < 0: no infinity. */
-template <class T> struct Format;
-template <> struct Format<Half> { static constexpr int kMantissa = 10, kBias = 15, kInf = 0x7c00, kNaN = 0x7e00; };
-template <> struct Format<BFloat16> { static constexpr int kMantissa = 7, kBias = 127, kInf = 0x7f80, kNaN = 0x7fc0; };
-template <> struct Format<Float8E5M2> { static constexpr int kMantissa = 2, kBias = 15, kInf = 0x7c, kNaN = 0x7e; };
+template <class T>
+struct Format;
+template <>
+struct Format<Half> {
+  static constexpr int kMantissa = 10, kBias = 15, kInf = 0x7c00, kNaN = 0x7e00;
+};
+template <>
+struct Format<BFloat16> {
+  static constexpr int kMantissa = 7, kBias = 127, kInf = 0x7f80, kNaN = 0x7fc0;
+};
+template <>
+struct Format<Float8E5M2> {
+  static constexpr int kMantissa = 2, kBias = 15, kInf = 0x7c, kNaN = 0x7e;
+};
 // e4m3fn has no infinity: what overflows becomes NaN (0x7f).
-template <> struct Format<Float8E4M3> { static constexpr int kMantissa = 3, kBias = 7, kInf = 0x7f, kNaN = 0x7f; };
-template <> struct Format<float> {
+template <>
+struct Format<Float8E4M3> {
+  static constexpr int kMantissa = 3, kBias = 7, kInf = 0x7f, kNaN = 0x7f;
+};
+template <>
+struct Format<float> {
   static constexpr int kMantissa = 23, kBias = 127, kInf = 0x7f800000, kNaN = 0x7fc00000;
 };
 
-template <int Bytes> struct UIntOf;
-template <> struct UIntOf<1> { using type = uint8_t; };
-template <> struct UIntOf<2> { using type = uint16_t; };
-template <> struct UIntOf<4> { using type = uint32_t; };
-template <> struct UIntOf<8> { using type = uint64_t; };
+template <int Bytes>
+struct UIntOf;
+template <>
+struct UIntOf<1> {
+  using type = uint8_t;
+};
+template <>
+struct UIntOf<2> {
+  using type = uint16_t;
+};
+template <>
+struct UIntOf<4> {
+  using type = uint32_t;
+};
+template <>
+struct UIntOf<8> {
+  using type = uint64_t;
+};
 
 /*! \brief Does a finite value beyond the largest number become infinity (true) or stay at the largest number? */
 TLA_INLINE bool overflows_to_infinity(Round mode, bool negative) {
   switch (mode) {
     case Round::kTrunc:
-    case Round::kOdd: return false;
-    case Round::kFloor: return negative;
-    case Round::kCeil: return !negative;
-    default: return true;
+    case Round::kOdd:
+      return false;
+    case Round::kFloor:
+      return negative;
+    case Round::kCeil:
+      return !negative;
+    default:
+      return true;
   }
 }
 
@@ -169,11 +214,26 @@ inline float to_float(Float8E5M2 v) { return decode8<Float8E5M2>(v.bits); }
  * float holds products of two halves exactly and rounds + - / sqrt of halves harmlessly (24 >= 2 * 11 + 2 bits),
  * so storing to Half rounds the exact result once. Integers compute in their unsigned type: overflow wraps.
  */
-template <class T> struct Compute { using type = T; };
-template <> struct Compute<Half> { using type = float; };
-template <> struct Compute<BFloat16> { using type = float; };
-template <> struct Compute<Float8E4M3> { using type = float; };
-template <> struct Compute<Float8E5M2> { using type = float; };
+template <class T>
+struct Compute {
+  using type = T;
+};
+template <>
+struct Compute<Half> {
+  using type = float;
+};
+template <>
+struct Compute<BFloat16> {
+  using type = float;
+};
+template <>
+struct Compute<Float8E4M3> {
+  using type = float;
+};
+template <>
+struct Compute<Float8E5M2> {
+  using type = float;
+};
 
 template <class T>
 TLA_INLINE typename Compute<T>::type load(T v) {

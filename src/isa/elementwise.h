@@ -113,9 +113,8 @@ Cost form_cost(const Instr& instr, const ChipParams& chip) {
 /*! \brief Execute `Loop<T, Op>` where T is the dtype of the destination, one of `List`. */
 template <template <class, class> class Loop, class Op, class List, const VectorForm& kForm>
 int64_t exec_lanes(ExecContext& ctx, const Instr& instr) {
-  with_type_or_report(List{}, instr.operand(kForm.attrs).dtype, ctx, instr, [&](auto t) {
-    run_lanes(ctx, instr, kForm, lane_loop<Loop<decltype(t), Op>>());
-  });
+  with_type_or_report(List{}, instr.operand(kForm.attrs).dtype, ctx, instr,
+                      [&](auto t) { run_lanes(ctx, instr, kForm, lane_loop<Loop<decltype(t), Op>>()); });
   return 0;
 }
 

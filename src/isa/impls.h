@@ -23,7 +23,9 @@ struct ImplRows {
 };
 
 template <int N>
-constexpr ImplRows rows_of(const ImplRow (&rows)[N]) { return {rows, N}; }
+constexpr ImplRows rows_of(const ImplRow (&rows)[N]) {
+  return {rows, N};
+}
 
 ImplRows vector_arith_rows();
 ImplRows vector_math_rows();

@@ -23,9 +23,9 @@ namespace {
 
 struct Mmad {
   Operand d, a, b;
-  int64_t m, n, k;            //!< as given
-  int64_t mf, nf, kf;         //!< in fractals
-  int64_t c0;                 //!< elements of a and b along K per fractal
+  int64_t m, n, k;     //!< as given
+  int64_t mf, nf, kf;  //!< in fractals
+  int64_t c0;          //!< elements of a and b along K per fractal
   bool init, nz_a;
 
   int64_t depth() const { return kf * c0; }

@@ -36,7 +36,8 @@ struct Float8Table {
   }
 };
 
-template <class T> constexpr bool kIsFloat8 = std::is_same<T, Float8E4M3>::value || std::is_same<T, Float8E5M2>::value;
+template <class T>
+constexpr bool kIsFloat8 = std::is_same<T, Float8E4M3>::value || std::is_same<T, Float8E5M2>::value;
 
 /*! \brief 16 rows of C0 elements of a fractal -> rows `stride` apart. */
 template <class T, class C>

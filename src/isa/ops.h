@@ -16,16 +16,41 @@ using Wide = typename std::conditional<std::is_integral<C>::value,
                                        typename std::conditional<sizeof(C) == 8, uint64_t, uint32_t>::type, C>::type;
 
 template <class C>
-TLA_INLINE Wide<C> widen(C v) { return static_cast<Wide<C>>(v); }
+TLA_INLINE Wide<C> widen(C v) {
+  return static_cast<Wide<C>>(v);
+}
 
-struct Add { template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(widen(a) + widen(b)); } };
-struct Sub { template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(widen(a) - widen(b)); } };
-struct Mul { template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(widen(a) * widen(b)); } };
-struct Div { template <class C> static TLA_INLINE C apply(C a, C b) { return a / b; } };
+struct Add {
+  template <class C>
+  static TLA_INLINE C apply(C a, C b) {
+    return static_cast<C>(widen(a) + widen(b));
+  }
+};
+struct Sub {
+  template <class C>
+  static TLA_INLINE C apply(C a, C b) {
+    return static_cast<C>(widen(a) - widen(b));
+  }
+};
+struct Mul {
+  template <class C>
+  static TLA_INLINE C apply(C a, C b) {
+    return static_cast<C>(widen(a) * widen(b));
+  }
+};
+struct Div {
+  template <class C>
+  static TLA_INLINE C apply(C a, C b) {
+    return a / b;
+  }
+};
 
 /*! \brief A defined 0 in either operand defines the bit. */
 struct And {
-  template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(a & b); }
+  template <class C>
+  static TLA_INLINE C apply(C a, C b) {
+    return static_cast<C>(a & b);
+  }
   static uint8_t undefined(uint8_t u0, uint8_t u1, uint8_t v0, uint8_t v1) {
     return static_cast<uint8_t>((u0 | u1) & (u0 | v0) & (u1 | v1));
   }
@@ -33,7 +58,10 @@ struct And {
 
 /*! \brief A defined 1 in either operand defines the bit. */
 struct Or {
-  template <class C> static TLA_INLINE C apply(C a, C b) { return static_cast<C>(a | b); }
+  template <class C>
+  static TLA_INLINE C apply(C a, C b) {
+    return static_cast<C>(a | b);
+  }
   static uint8_t undefined(uint8_t u0, uint8_t u1, uint8_t v0, uint8_t v1) {
     return static_cast<uint8_t>((u0 | u1) & (u0 | ~v0) & (u1 | ~v1));
   }

@@ -28,7 +28,9 @@ std::string convert_value(std::string spec, int64_t word) {
   }
   const bool wide = spec.find('l') != std::string::npos;
   const bool is_signed = kind == 'd' || kind == 'i';
-  if (!wide) word = is_signed ? static_cast<int64_t>(static_cast<int32_t>(word)) : static_cast<int64_t>(static_cast<uint32_t>(word));
+  if (!wide)
+    word = is_signed ? static_cast<int64_t>(static_cast<int32_t>(word))
+                     : static_cast<int64_t>(static_cast<uint32_t>(word));
   spec.erase(std::remove(spec.begin(), spec.end(), 'l'), spec.end());
   spec.insert(spec.size() - 1, "ll");
   std::snprintf(out, sizeof(out), spec.c_str(), static_cast<long long>(word));

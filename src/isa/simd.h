@@ -30,8 +30,7 @@ namespace isa {
 #if TLA_HAS_X86_LEVELS
 
 #define TLA_TARGET_V3 __attribute__((target("avx,avx2,bmi,bmi2,f16c")))
-#define TLA_TARGET_V4 \
-  __attribute__((target("avx,avx2,bmi,bmi2,f16c,avx512f,avx512bw,avx512dq,avx512vl")))
+#define TLA_TARGET_V4 __attribute__((target("avx,avx2,bmi,bmi2,f16c,avx512f,avx512bw,avx512dq,avx512vl")))
 
 /*! \brief 0 = baseline, 1 = AVX2, 2 = AVX-512. */
 inline int simd_level() {
@@ -46,25 +45,34 @@ inline int simd_level() {
 }
 
 template <class Kernel, class... Args>
-TLA_TARGET_V4 void simd_run_v4(Args... args) { Kernel::run(args...); }
+TLA_TARGET_V4 void simd_run_v4(Args... args) {
+  Kernel::run(args...);
+}
 
 template <class Kernel, class... Args>
-TLA_TARGET_V3 void simd_run_v3(Args... args) { Kernel::run(args...); }
+TLA_TARGET_V3 void simd_run_v3(Args... args) {
+  Kernel::run(args...);
+}
 
 /*! \brief `Kernel::run(args…)` with the widest vectors this host has. */
 template <class Kernel, class... Args>
 inline void simd_run(Args... args) {
   switch (simd_level()) {
-    case 2: return simd_run_v4<Kernel>(args...);
-    case 1: return simd_run_v3<Kernel>(args...);
-    default: return Kernel::run(args...);
+    case 2:
+      return simd_run_v4<Kernel>(args...);
+    case 1:
+      return simd_run_v3<Kernel>(args...);
+    default:
+      return Kernel::run(args...);
   }
 }
 
 #else
 
 template <class Kernel, class... Args>
-inline void simd_run(Args... args) { Kernel::run(args...); }
+inline void simd_run(Args... args) {
+  Kernel::run(args...);
+}
 
 #endif  // TLA_HAS_X86_LEVELS
 

@@ -77,21 +77,21 @@ using Arithmetic =
 using Floats = Types<float, Half, BFloat16>;
 using Integers = Types<int16_t, uint16_t, int32_t, uint32_t, int8_t, uint8_t, int64_t, uint64_t>;
 
-#define TLA_BINARY(name, Functor, List)                                                \
-  {OP_##name, lane_impl<BinaryLoop, Functor, List, kBinaryCount>()}, {                 \
-    OP_##name##_mask, lane_impl<BinaryLoop, Functor, List, kBinaryMask>()              \
+#define TLA_BINARY(name, Functor, List)                                   \
+  {OP_##name, lane_impl<BinaryLoop, Functor, List, kBinaryCount>()}, {    \
+    OP_##name##_mask, lane_impl<BinaryLoop, Functor, List, kBinaryMask>() \
   }
-#define TLA_BITWISE(name, Functor, List)                                               \
-  {OP_##name, bits_impl<BinaryLoop, Functor, List, kBinaryCount>()}, {                 \
-    OP_##name##_mask, bits_impl<BinaryLoop, Functor, List, kBinaryMask>()              \
+#define TLA_BITWISE(name, Functor, List)                                  \
+  {OP_##name, bits_impl<BinaryLoop, Functor, List, kBinaryCount>()}, {    \
+    OP_##name##_mask, bits_impl<BinaryLoop, Functor, List, kBinaryMask>() \
   }
-#define TLA_SCALAR(name, Functor, List)                                                \
-  {OP_##name, lane_impl<ScalarLoop, Functor, List, kScalarCount>()}, {                 \
-    OP_##name##_mask, lane_impl<ScalarLoop, Functor, List, kScalarMask>()              \
+#define TLA_SCALAR(name, Functor, List)                                   \
+  {OP_##name, lane_impl<ScalarLoop, Functor, List, kScalarCount>()}, {    \
+    OP_##name##_mask, lane_impl<ScalarLoop, Functor, List, kScalarMask>() \
   }
-#define TLA_UPDATE(name, Kind, Form)                                                   \
-  {OP_##name, lane_impl<MultiplyAddLoop, Kind, Floats, Form##Count>()}, {              \
-    OP_##name##_mask, lane_impl<MultiplyAddLoop, Kind, Floats, Form##Mask>()           \
+#define TLA_UPDATE(name, Kind, Form)                                         \
+  {OP_##name, lane_impl<MultiplyAddLoop, Kind, Floats, Form##Count>()}, {    \
+    OP_##name##_mask, lane_impl<MultiplyAddLoop, Kind, Floats, Form##Mask>() \
   }
 
 constexpr ImplRow kRows[] = {

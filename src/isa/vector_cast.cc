@@ -118,12 +118,18 @@ template <template <class, class, class> class Loop, class D, class S>
 LaneLoop integral_loop(Round mode) {
   switch (mode) {
     case Round::kNone:
-    case Round::kRint: return lane_loop<Loop<D, S, Nearest>>();
-    case Round::kFloor: return lane_loop<Loop<D, S, Floor>>();
-    case Round::kCeil: return lane_loop<Loop<D, S, Ceil>>();
-    case Round::kRound: return lane_loop<Loop<D, S, HalfAway>>();
-    case Round::kTrunc: return lane_loop<Loop<D, S, Truncate>>();
-    default: return nullptr;
+    case Round::kRint:
+      return lane_loop<Loop<D, S, Nearest>>();
+    case Round::kFloor:
+      return lane_loop<Loop<D, S, Floor>>();
+    case Round::kCeil:
+      return lane_loop<Loop<D, S, Ceil>>();
+    case Round::kRound:
+      return lane_loop<Loop<D, S, HalfAway>>();
+    case Round::kTrunc:
+      return lane_loop<Loop<D, S, Truncate>>();
+    default:
+      return nullptr;
   }
 }
 

@@ -18,12 +18,18 @@ enum CompareMode : int64_t { kLt = 0, kGt, kEq, kLe, kGe, kNe };
 template <int64_t mode, class C>
 TLA_INLINE bool holds(C a, C b) {
   switch (mode) {
-    case kLt: return a < b;
-    case kGt: return a > b;
-    case kEq: return a == b;
-    case kLe: return a <= b;
-    case kGe: return a >= b;
-    default: return a < b || a > b;
+    case kLt:
+      return a < b;
+    case kGt:
+      return a > b;
+    case kEq:
+      return a == b;
+    case kLe:
+      return a <= b;
+    case kGe:
+      return a >= b;
+    default:
+      return a < b || a > b;
   }
 }
 
@@ -47,13 +53,20 @@ struct CompareLoop {
 template <class T>
 LaneLoop compare_loop(int64_t mode) {
   switch (mode) {
-    case kLt: return lane_loop<CompareLoop<T, kLt>>();
-    case kGt: return lane_loop<CompareLoop<T, kGt>>();
-    case kEq: return lane_loop<CompareLoop<T, kEq>>();
-    case kLe: return lane_loop<CompareLoop<T, kLe>>();
-    case kGe: return lane_loop<CompareLoop<T, kGe>>();
-    case kNe: return lane_loop<CompareLoop<T, kNe>>();
-    default: return nullptr;
+    case kLt:
+      return lane_loop<CompareLoop<T, kLt>>();
+    case kGt:
+      return lane_loop<CompareLoop<T, kGt>>();
+    case kEq:
+      return lane_loop<CompareLoop<T, kEq>>();
+    case kLe:
+      return lane_loop<CompareLoop<T, kLe>>();
+    case kGe:
+      return lane_loop<CompareLoop<T, kGe>>();
+    case kNe:
+      return lane_loop<CompareLoop<T, kNe>>();
+    default:
+      return nullptr;
   }
 }
 
@@ -75,7 +88,7 @@ void pack_bits(const uint8_t* flags, int64_t n, uint8_t* d, int64_t first) {
 }
 
 struct CompareShape {
-  Lanes lanes;        //!< operands 1, 2 are the sources; operand 0 is not described
+  Lanes lanes;  //!< operands 1, 2 are the sources; operand 0 is not described
   int sources;
   int64_t scalar;
 };

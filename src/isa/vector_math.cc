@@ -12,9 +12,15 @@ namespace tla {
 namespace isa {
 namespace {
 
-struct Exp { static TLA_INLINE double apply(double x) { return exp64(x); } };
-struct Ln { static TLA_INLINE double apply(double x) { return ln64(x); } };
-struct Rsqrt { static TLA_INLINE double apply(double x) { return 1.0 / std::sqrt(x); } };
+struct Exp {
+  static TLA_INLINE double apply(double x) { return exp64(x); }
+};
+struct Ln {
+  static TLA_INLINE double apply(double x) { return ln64(x); }
+};
+struct Rsqrt {
+  static TLA_INLINE double apply(double x) { return 1.0 / std::sqrt(x); }
+};
 
 /*! \brief Source and destination are the same lanes or disjoint, and a stage is read before it is written. */
 template <class T, class Fn>
@@ -25,11 +31,17 @@ struct DoubleLoop {
 };
 
 struct Sqrt {
-  template <class T> static TLA_INLINE T apply(T v) { return store<T>(std::sqrt(load(v))); }
+  template <class T>
+  static TLA_INLINE T apply(T v) {
+    return store<T>(std::sqrt(load(v)));
+  }
 };
 
 struct Reciprocal {
-  template <class T> static TLA_INLINE T apply(T v) { return store<T>(1.0f / load(v)); }
+  template <class T>
+  static TLA_INLINE T apply(T v) {
+    return store<T>(1.0f / load(v));
+  }
 };
 
 struct Abs {
@@ -59,7 +71,10 @@ struct Relu {
 };
 
 struct Not {
-  template <class T> static TLA_INLINE T apply(T v) { return static_cast<T>(~v); }
+  template <class T>
+  static TLA_INLINE T apply(T v) {
+    return static_cast<T>(~v);
+  }
   static uint8_t undefined(uint8_t u, uint8_t, uint8_t, uint8_t) { return u; }
 };
 
@@ -67,9 +82,9 @@ using Floats = Types<float, Half, BFloat16>;
 using Signed = Types<float, Half, BFloat16, int32_t, int16_t, int8_t, int64_t>;
 using Integers = Types<int16_t, uint16_t, int32_t, uint32_t, int8_t, uint8_t, int64_t, uint64_t>;
 
-#define TLA_UNARY(name, Loop, Functor, List)                                         \
-  {OP_##name, lane_impl<Loop, Functor, List, kUnaryCount>()}, {                      \
-    OP_##name##_mask, lane_impl<Loop, Functor, List, kUnaryMask>()                   \
+#define TLA_UNARY(name, Loop, Functor, List)                       \
+  {OP_##name, lane_impl<Loop, Functor, List, kUnaryCount>()}, {    \
+    OP_##name##_mask, lane_impl<Loop, Functor, List, kUnaryMask>() \
   }
 
 constexpr ImplRow kRows[] = {

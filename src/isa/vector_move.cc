@@ -178,7 +178,7 @@ Cost transpose_cost(const Instr& instr, const ChipParams& chip) { return lanes_c
 
 /*! \brief 16 source rows of one block; b8 uses half a block, b32 spreads a column over two destination rows. */
 struct To5hd {
-  int size, columns;       //!< columns: elements of a source row that take part
+  int size, columns;  //!< columns: elements of a source row that take part
   int64_t d_row, s_row, d_half, s_half, repeat, d_rep, s_rep;
 
   int64_t source(int64_t r, int row, int column) const { return r * s_rep + row * s_row + s_half + column * size; }
@@ -193,8 +193,15 @@ To5hd decode_5hd(const Instr& instr) {
   const int64_t* a = instr.args;
   const int size = size_of(instr.operand(0));
   const int64_t half = size == 1 ? 16 : 0;
-  return {size, size == 1 ? 16 : kBlockBytes / size, a[2] * kBlockBytes, a[3] * kBlockBytes, a[4] * half, a[5] * half,
-          a[6], a[7] * kBlockBytes, a[8] * kBlockBytes};
+  return {size,
+          size == 1 ? 16 : kBlockBytes / size,
+          a[2] * kBlockBytes,
+          a[3] * kBlockBytes,
+          a[4] * half,
+          a[5] * half,
+          a[6],
+          a[7] * kBlockBytes,
+          a[8] * kBlockBytes};
 }
 
 int64_t exec_5hd(ExecContext& ctx, const Instr& instr) {

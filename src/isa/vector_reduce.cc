@@ -19,9 +19,9 @@ namespace {
 /*! \brief The decoded arguments of a reduction. Strides in bytes. */
 struct Reduce {
   Operand d, s;
-  int size;           //!< bytes of an element
-  int per_block;      //!< lanes of a 32-byte block
-  int lanes;          //!< active lanes of a repeat
+  int size;       //!< bytes of an element
+  int per_block;  //!< lanes of a 32-byte block
+  int lanes;      //!< active lanes of a repeat
   int64_t repeat, d_rep, s_blk, s_rep;
 
   int64_t source(int64_t r, int lane) const {
@@ -36,8 +36,15 @@ Reduce decode(const Instr& instr, int mask_at, int repeat_at, int64_t unit) {
   const int size = std::max(1, itemsize(s.dtype));
   const int64_t most = kRepeatBytes / size;
   const int lanes = static_cast<int>(std::min(std::max<int64_t>(instr.args[mask_at], 0), most));
-  return {d, s, size, kBlockBytes / size, lanes, std::max<int64_t>(instr.args[repeat_at], 0),
-          instr.args[4] * (unit == 0 ? size : unit), instr.args[5] * kBlockBytes, instr.args[6] * kBlockBytes};
+  return {d,
+          s,
+          size,
+          kBlockBytes / size,
+          lanes,
+          std::max<int64_t>(instr.args[repeat_at], 0),
+          instr.args[4] * (unit == 0 ? size : unit),
+          instr.args[5] * kBlockBytes,
+          instr.args[6] * kBlockBytes};
 }
 
 Reduce decode_whole(const Instr& instr) { return decode(instr, 2, 3, 0); }

@@ -149,10 +149,17 @@ Cost merge_cost(const Instr& instr, const ChipParams& chip) {
 
 bool keeps(int64_t pattern, int64_t lane) {
   switch (pattern) {
-    case 1: return lane % 2 == 0;
-    case 2: return lane % 2 == 1;
-    case 3: case 4: case 5: case 6: return lane % 4 == pattern - 3;
-    default: return pattern == 7;
+    case 1:
+      return lane % 2 == 0;
+    case 2:
+      return lane % 2 == 1;
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+      return lane % 4 == pattern - 3;
+    default:
+      return pattern == 7;
   }
 }
 

@@ -31,14 +31,22 @@ double ChipParams::at(const std::string& key) const {
 
 int64_t ChipParams::capacity(int space, bool aic) const {
   switch (space) {
-    case L1: return aic ? l1_bytes : 0;
-    case L0A: return aic ? l0a_bytes : 0;
-    case L0B: return aic ? l0b_bytes : 0;
-    case L0C: return aic ? l0c_bytes : 0;
-    case BT: return aic ? bt_bytes : 0;
-    case FB: return aic ? fb_bytes : 0;
-    case UB: return aic ? 0 : ub_bytes;
-    default: return 0;
+    case L1:
+      return aic ? l1_bytes : 0;
+    case L0A:
+      return aic ? l0a_bytes : 0;
+    case L0B:
+      return aic ? l0b_bytes : 0;
+    case L0C:
+      return aic ? l0c_bytes : 0;
+    case BT:
+      return aic ? bt_bytes : 0;
+    case FB:
+      return aic ? fb_bytes : 0;
+    case UB:
+      return aic ? 0 : ub_bytes;
+    default:
+      return 0;
   }
 }
 

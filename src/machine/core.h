@@ -38,8 +38,10 @@ class Core final : public ExecContext {
   ~Core() override;
 
   // ---- issue: called by the program, on the fiber
-  /*! \brief Number of a tile of the program for operand words: 1, 2, …; the same one for the same bytes without a name. */
-  int32_t declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements, const char* name);
+  /*! \brief Number of a tile of the program for operand words: 1, 2, …; the same one for the same bytes without a name.
+   */
+  int32_t declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements,
+                       const char* name);
   int64_t issue(int32_t op, int32_t line, int32_t n, const int64_t* args);
 
   /*! \brief A program that may issue nothing for long gives the machine a chance to end it. */
@@ -48,8 +50,9 @@ class Core final : public ExecContext {
   /*! \brief The program has divided an integer by zero in `line`: the quotient is an undefined scalar. */
   void divides_by_zero(int32_t line);
   /*!
-   * \brief The program holds an undefined scalar and does something with it, or ends: that is a finding. Only an element of a tile may
-   * take it (the scalar form of element-wise work computes padding, too), which is undefined from then on.
+   * \brief The program holds an undefined scalar and does something with it, or ends: that is a finding. Only an
+   * element of a tile may take it (the scalar form of element-wise work computes padding, too), which is undefined from
+   * then on.
    */
   void report_scalar();
 
@@ -90,25 +93,25 @@ class Core final : public ExecContext {
   bool at_line_start() const override { return output.empty() || output.back() == '\n'; }
   void trap(const Instr& instr) override;
 
-  const int index;      //!< in the machine
+  const int index;  //!< in the machine
   const bool aic;
   const int block;      //!< block the core works for
   const int sub_block;  //!< 0, or 0/1 for the two vector cores of a block
   std::unique_ptr<Fiber> fiber;
   BlockReason blocked = BlockReason::kNone;
-  int blocked_id = 0;       //!< kCrossFlag: flag id
+  int blocked_id = 0;  //!< kCrossFlag: flag id
   PipeQueue queue[kNumSlots];
   int pending_cross_sets = 0;
   CoreRecord record;
-  std::string output;        //!< what the program printed, at most `kOutputBytes`
-  int64_t lost_output = 0;   //!< bytes beyond that
+  std::string output;       //!< what the program printed, at most `kOutputBytes`
+  int64_t lost_output = 0;  //!< bytes beyond that
 
  private:
   struct Flag {
     bool up = false;
     Clock set_clock;
     Site set_site, wait_site;
-    Epoch wait_epoch;      // last wait; time 0: none yet
+    Epoch wait_epoch;  // last wait; time 0: none yet
   };
   struct CrossCount {
     SharedClock clock;
@@ -173,8 +176,8 @@ class Core final : public ExecContext {
   const uint32_t slots_;
   const uint32_t lazy_;
   const int num_ids_;
-  const bool simulate_;   // false: time only, nothing executes
-  const bool clocks_;     // vector clocks are needed
+  const bool simulate_;  // false: time only, nothing executes
+  const bool clocks_;    // vector clocks are needed
   const bool need_accesses_;
   uint32_t busy_ = 0;     // pipes whose head item is executing: they must not be entered again
   uint32_t waiting_ = 0;  // eager pipes with items in their queue
@@ -188,13 +191,13 @@ class Core final : public ExecContext {
   Clock clock_[kNumSlots];
   uint32_t time_[kNumSlots] = {};
   SharedClock joined_fence_[kNumSlots];
-  SharedClock fence_;                              // what waits for other cores told the scalar pipe
-  std::vector<Site> sites_[kNumSlots];             // by time - 1
+  SharedClock fence_;                   // what waits for other cores told the scalar pipe
+  std::vector<Site> sites_[kNumSlots];  // by time - 1
   std::unique_ptr<RaceShadow> race_[kNumSpaces];
-  int64_t primed_[kNumSpaces] = {};                // bytes of each memory that hold the fresh pattern or data
+  int64_t primed_[kNumSpaces] = {};  // bytes of each memory that hold the fresh pattern or data
   AccessList accesses_;
-  std::vector<Tile> tiles_;                        // number - 1
-  static constexpr int64_t kOwnedBytes = 32;       //!< tiles start and end at multiples of this
+  std::vector<Tile> tiles_;                   // number - 1
+  static constexpr int64_t kOwnedBytes = 32;  //!< tiles start and end at multiples of this
   /*! \brief A block of memory that an instruction of another tile reads. */
   struct Borrowed {
     uint8_t space;
@@ -203,7 +206,8 @@ class Core final : public ExecContext {
     uint8_t shadow[kOwnedBytes];
   };
   std::vector<Borrowed> borrowed_;
-  std::vector<uint16_t> owner_[kNumSpaces];        // of each block of a memory whose tiles overlap: the tile that touched it last
+  std::vector<uint16_t>
+      owner_[kNumSpaces];  // of each block of a memory whose tiles overlap: the tile that touched it last
 };
 
 }  // namespace tla

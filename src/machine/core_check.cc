@@ -116,8 +116,8 @@ bool Core::check_accesses(const Instr& instr, int slot) {
   }
   if (!legal || !m_.hazards.on(kRacecheck)) return legal;
   const Accessor who{index, {agent_of(index, slot), time_[slot]}, &clock_[slot]};
-  // Reads first: an instruction that updates in place reads what was there before its own write. Such a read is not recorded
-  // before the write: it would take the place of earlier reads of the pipe, which the write must not overtake.
+  // Reads first: an instruction that updates in place reads what was there before its own write. Such a read is not
+  // recorded before the write: it would take the place of earlier reads of the pipe, which the write must not overtake.
   const auto in_place = [this](const Access& r) {
     const Range x = extent(r);
     return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& w) {
@@ -177,13 +177,15 @@ std::string Core::outside_of_tile(const Access& a, int64_t lo, int64_t hi, int s
   const Tile& t = a.tile <= tiles_.size() ? tiles_[a.tile - 1] : kNone;
   const int64_t version = std::clamp<int64_t>((lo - t.base) / std::max<int64_t>(t.bytes, 1), 0, t.versions - 1);
   const int64_t first = t.base + version * t.bytes;
-  // Instructions work on whole blocks and repeats, for which a tile has room behind its last element. Single elements are the user's.
+  // Instructions work on whole blocks and repeats, for which a tile has room behind its last element. Single elements
+  // are the user's.
   if (lo >= first && hi <= first + (slot == kS ? t.elements : t.bytes)) return "";
   return " outside of " + (t.name.empty() ? std::string("its tile") : "tile '" + t.name + "'") + " at " +
          m_.range_text(a.space, first, first + t.elements, nullptr);
 }
 
-int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements, const char* name) {
+int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements,
+                           const char* name) {
   if (space <= GM || space >= kNumSpaces || bytes <= 0 || versions <= 0) return 0;
   const int64_t end = base + bytes * versions;
   bool shared = false;
@@ -209,7 +211,8 @@ int32_t Core::declare_tile(int32_t space, int64_t base, int64_t bytes, int64_t v
 }
 
 void Core::take_over(const Access& a) {
-  // What another tile left in memory that tiles share is not defined for this one: live ranges that overlap show as undefined values.
+  // What another tile left in memory that tiles share is not defined for this one: live ranges that overlap show as
+  // undefined values.
   if (a.tile == 0 || a.space == GM || owner_[a.space].empty() || a.bytes() == 0) return;
   std::vector<uint16_t>& owner = owner_[a.space];
   Memory& memory = mem[a.space];
@@ -290,7 +293,10 @@ void Core::check_races(const Access& access, const Instr& instr, const Accessor&
     if (!owned) owned = std::make_unique<RaceShadow>(chip.capacity(a.space, aic));
     shadow = owned.get();
   }
-  const auto kind = look ? RaceShadow::kLook : a.atomic ? RaceShadow::kAtomic : a.write ? RaceShadow::kWrite : RaceShadow::kRead;
+  const auto kind = look       ? RaceShadow::kLook
+                    : a.atomic ? RaceShadow::kAtomic
+                    : a.write  ? RaceShadow::kWrite
+                               : RaceShadow::kRead;
   Conflict conflict;
   for (int64_t j = 0; j < a.outer_count; ++j) {
     for (int64_t i = 0; i < a.count; ++i) {
@@ -376,8 +382,10 @@ void Core::report_leftovers() {
     if (queue[slot].empty()) continue;
     Item& head = queue[slot].front();
     const std::string flag_text = std::string(event_name(head.event)) + " id " + std::to_string(head.id);
-    fault(kSynccheck, std::string("pipe ") + slot_name(slot) + " still waits for flag " + flag_text +
-          " at the end of the kernel: nothing sets it", head.instr, slot);
+    fault(kSynccheck,
+          std::string("pipe ") + slot_name(slot) + " still waits for flag " + flag_text +
+              " at the end of the kernel: nothing sets it",
+          head.instr, slot);
   }
   for (size_t i = 0; i < flags_.size(); ++i) {
     if (!flags_[i].up) continue;
@@ -402,7 +410,9 @@ void Core::report_leftovers() {
 std::string Core::describe_block() const {
   std::string text = name() + " waits for ";
   switch (blocked) {
-    case BlockReason::kCrossFlag: text += "cross-core flag " + std::to_string(blocked_id); break;
+    case BlockReason::kCrossFlag:
+      text += "cross-core flag " + std::to_string(blocked_id);
+      break;
     case BlockReason::kFlag:
       text += std::string("flag ") + event_name(blocked_id / num_ids_) + " id " + std::to_string(blocked_id % num_ids_);
       break;
@@ -416,7 +426,9 @@ std::string Core::describe_block() const {
       }
       break;
     }
-    default: text += "nothing"; break;
+    default:
+      text += "nothing";
+      break;
   }
   if (blocking_.line > 0) text += " (line " + std::to_string(blocking_.line) + ")";
   return text;

@@ -12,11 +12,20 @@ bool Core::execute(int slot, const Item& item, const SharedClock& fence) {
     joined_fence_[slot] = fence;
   }
   switch (item.kind) {
-    case ItemKind::kExec: run(slot, item.instr); return true;
-    case ItemKind::kSetFlag: set_flag(slot, item); return true;
-    case ItemKind::kWaitFlag: return wait_flag(slot, item);
-    case ItemKind::kBarrier: clock_[slot].local[slot] = time_[slot]; return true;
-    case ItemKind::kCrossSet: cross_set(slot, item); return true;
+    case ItemKind::kExec:
+      run(slot, item.instr);
+      return true;
+    case ItemKind::kSetFlag:
+      set_flag(slot, item);
+      return true;
+    case ItemKind::kWaitFlag:
+      return wait_flag(slot, item);
+    case ItemKind::kBarrier:
+      clock_[slot].local[slot] = time_[slot];
+      return true;
+    case ItemKind::kCrossSet:
+      cross_set(slot, item);
+      return true;
   }
   return true;
 }
@@ -87,14 +96,18 @@ bool Core::all_empty() const {
 
 bool Core::can_resume() {
   switch (blocked) {
-    case BlockReason::kNone: return true;
-    case BlockReason::kCrossFlag: return !counters_[static_cast<size_t>(blocked_id)].empty();
+    case BlockReason::kNone:
+      return true;
+    case BlockReason::kCrossFlag:
+      return !counters_[static_cast<size_t>(blocked_id)].empty();
     case BlockReason::kFlag: {
       const Flag& f = flags_[static_cast<size_t>(blocked_id)];
       return f.up || force_flag(OpTable::get().events[blocked_id / num_ids_].source, f);
     }
-    case BlockReason::kBarrier: return all_empty();
-    case BlockReason::kStopped: return false;
+    case BlockReason::kBarrier:
+      return all_empty();
+    case BlockReason::kStopped:
+      return false;
   }
   return false;
 }
@@ -158,8 +171,15 @@ void Core::deliver(int id, const SharedClock& clock, Site from) {
   auto& counter = counters_[static_cast<size_t>(id)];
   counter.push_back({clock, from});
   if (static_cast<int>(counter.size()) <= chip.cross_core_flag_depth) return;
-  m_.hazards.add({kSynccheck, "cross-core flag " + std::to_string(id) + " of " + name() + " counts beyond " +
-                  std::to_string(chip.cross_core_flag_depth), from, {}, -1, 0, 0, ""});
+  m_.hazards.add({kSynccheck,
+                  "cross-core flag " + std::to_string(id) + " of " + name() + " counts beyond " +
+                      std::to_string(chip.cross_core_flag_depth),
+                  from,
+                  {},
+                  -1,
+                  0,
+                  0,
+                  ""});
 }
 
 }  // namespace tla

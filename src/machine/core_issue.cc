@@ -11,7 +11,10 @@ namespace tla {
 
 Core::Core(Machine& machine, int idx, bool is_aic, int blk, int sub, CoreMemory& memory)
     : ExecContext(memory, machine.chip, machine.hazards.on(kInitcheck)),
-      index(idx), aic(is_aic), block(blk), sub_block(sub),
+      index(idx),
+      aic(is_aic),
+      block(blk),
+      sub_block(sub),
       m_(machine),
       mix_(machine.type == KernelType::kMix),
       slots_(slots_of_core(is_aic)),
@@ -43,24 +46,39 @@ int64_t Core::issue(int32_t op, int32_t line, int32_t n, const int64_t* args) {
   if (m_.options.time) record_time(instr, info);
 
   switch (info.kind) {
-    case OpKind::kBlockIdx: return block_idx();
-    case OpKind::kSubBlockIdx: return sub_block;
-    case OpKind::kBlockNum: return m_.block_dim;
+    case OpKind::kBlockIdx:
+      return block_idx();
+    case OpKind::kSubBlockIdx:
+      return sub_block;
+    case OpKind::kBlockNum:
+      return m_.block_dim;
     case OpKind::kSetAtomic:
       atomic_op_ = atomic_op_of(args[0]);
       atomic_dtype_ = atomic_op_ == kAtomicNone ? uint8_t{0} : atomic_dtype_of(args[1]);
       return 0;
-    default: break;
+    default:
+      break;
   }
   if (!simulate_) return time_only(instr, info);
 
   switch (info.kind) {
-    case OpKind::kSetFlag: issue_flag(instr, ItemKind::kSetFlag); return 0;
-    case OpKind::kWaitFlag: issue_flag(instr, ItemKind::kWaitFlag); return 0;
-    case OpKind::kBarrier: issue_barrier(instr); return 0;
-    case OpKind::kCrossSet: issue_cross_set(instr); return 0;
-    case OpKind::kCrossWait: cross_wait(instr); return 0;
-    default: break;
+    case OpKind::kSetFlag:
+      issue_flag(instr, ItemKind::kSetFlag);
+      return 0;
+    case OpKind::kWaitFlag:
+      issue_flag(instr, ItemKind::kWaitFlag);
+      return 0;
+    case OpKind::kBarrier:
+      issue_barrier(instr);
+      return 0;
+    case OpKind::kCrossSet:
+      issue_cross_set(instr);
+      return 0;
+    case OpKind::kCrossWait:
+      cross_wait(instr);
+      return 0;
+    default:
+      break;
   }
   if (info.slot == kS) {
     const int64_t value = run(kS, instr);
@@ -113,8 +131,9 @@ bool Core::valid(const Instr& instr) {
   }
   const OpInfo& info = OpTable::get().op[instr.op];
   if (instr.nargs != info.num_args) {
-    fault(kInvalid, "has " + std::to_string(instr.nargs) + " arguments, its record has " +
-          std::to_string(info.num_args), instr, info.slot);
+    fault(kInvalid,
+          "has " + std::to_string(instr.nargs) + " arguments, its record has " + std::to_string(info.num_args), instr,
+          info.slot);
     return false;
   }
   if ((slots_ >> info.slot & 1) == 0) {
@@ -184,8 +203,11 @@ bool Core::describe_sync(const Instr& instr, TimeDesc& d) const {
       d.slot = static_cast<uint8_t>(cross_slot(a[1]));
       d.event = static_cast<int16_t>(a[2]);
       return true;
-    case OpKind::kCrossWait: d.event = static_cast<int16_t>(a[0]); return true;
-    default: return true;
+    case OpKind::kCrossWait:
+      d.event = static_cast<int16_t>(a[0]);
+      return true;
+    default:
+      return true;
   }
 }
 
@@ -231,14 +253,17 @@ void Core::enqueue(int slot, const Item& item) {
 void Core::issue_flag(const Instr& instr, ItemKind kind) {
   const int64_t event = instr.args[0], id = instr.args[1];
   if (event < 0 || event >= kNumEvents || id < 0 || id >= num_ids_) {
-    fault(kSynccheck, "event " + std::string(event_name(static_cast<int>(event))) + " id " + std::to_string(id) +
-          " does not exist; ids are 0 to " + std::to_string(num_ids_ - 1), instr, kS);
+    fault(kSynccheck,
+          "event " + std::string(event_name(static_cast<int>(event))) + " id " + std::to_string(id) +
+              " does not exist; ids are 0 to " + std::to_string(num_ids_ - 1),
+          instr, kS);
     return;
   }
   const EventInfo& e = OpTable::get().events[event];
   if ((slots_ >> e.source & 1) == 0 || (slots_ >> e.destination & 1) == 0) {
-    fault(kSynccheck, std::string("event ") + event_name(static_cast<int>(event)) +
-          " names a pipe this core does not have", instr, kS);
+    fault(kSynccheck,
+          std::string("event ") + event_name(static_cast<int>(event)) + " names a pipe this core does not have", instr,
+          kS);
     return;
   }
   Item item;
@@ -310,8 +335,10 @@ void Core::issue_cross_set(const Instr& instr) {
 void Core::cross_wait(const Instr& instr) {
   const int64_t id = instr.args[0];
   if (!mix_ || id < 0 || id >= chip.num_cross_core_flags) {
-    fault(kSynccheck, mix_ ? "flag id " + std::to_string(id) + " does not exist"
-                           : "cross-core flags need a kernel with cube and vector cores", instr, kS);
+    fault(kSynccheck,
+          mix_ ? "flag id " + std::to_string(id) + " does not exist"
+               : "cross-core flags need a kernel with cube and vector cores",
+          instr, kS);
     return;
   }
   auto& counter = counters_[static_cast<size_t>(id)];

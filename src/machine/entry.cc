@@ -33,7 +33,8 @@ TLA_EXPORT int32_t tla_core_type(void) {
 }
 
 // A tile of the program: its number in operand words. The name may be null.
-TLA_EXPORT int32_t tla_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements, const char* name) {
+TLA_EXPORT int32_t tla_tile(int32_t space, int64_t base, int64_t bytes, int64_t versions, int64_t elements,
+                            const char* name) {
   tla::Core* core = tla::Machine::current();
   return core != nullptr ? core->declare_tile(space, base, bytes, versions, elements, name) : 0;
 }
@@ -108,14 +109,14 @@ TLA_EXPORT int64_t tla_text(const char* text) { return tla::text_code(text); }
 #define V23 V22, a22
 #define V24 V23, a23
 
-#define TLA_ARITY(n)                                                \
-  TLA_EXPORT void tla_issue_##n(int32_t op, int32_t line P##n) {    \
-    const int64_t args[] = {V##n};                                  \
-    issue(op, line, n, args);                                       \
-  }                                                                 \
+#define TLA_ARITY(n)                                                 \
+  TLA_EXPORT void tla_issue_##n(int32_t op, int32_t line P##n) {     \
+    const int64_t args[] = {V##n};                                   \
+    issue(op, line, n, args);                                        \
+  }                                                                  \
   TLA_EXPORT int64_t tla_scalar_##n(int32_t op, int32_t line P##n) { \
-    const int64_t args[] = {V##n};                                  \
-    return issue(op, line, n, args);                                \
+    const int64_t args[] = {V##n};                                   \
+    return issue(op, line, n, args);                                 \
   }
 
 TLA_EXPORT void tla_issue_0(int32_t op, int32_t line) { issue(op, line, 0, nullptr); }

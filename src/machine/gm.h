@@ -17,13 +17,13 @@ struct GmTensor {
   int64_t bytes = 0;
   std::string name;
   bool writable = true;
-  bool scratch = false;               //!< starts undefined, and undefined values may pass through it
-  bool fresh = false;                 //!< an output of which it is noted what is written
-  int32_t index = 0;                  //!< position in the list the caller gave
-  std::vector<uint8_t> shadow;        //!< scratch only, with initcheck: the undefined bits of each byte
-  std::vector<uint64_t> written;      //!< fresh only, with initcheck: one bit for each byte, 1 = somebody wrote it
-  std::vector<uint8_t> writes;        //!< with count_writes, not of scratch: how often each byte was written, 255 at most
-  std::unique_ptr<RaceShadow> race;   //!< made at the first access; never for read-only tensors
+  bool scratch = false;           //!< starts undefined, and undefined values may pass through it
+  bool fresh = false;             //!< an output of which it is noted what is written
+  int32_t index = 0;              //!< position in the list the caller gave
+  std::vector<uint8_t> shadow;    //!< scratch only, with initcheck: the undefined bits of each byte
+  std::vector<uint64_t> written;  //!< fresh only, with initcheck: one bit for each byte, 1 = somebody wrote it
+  std::vector<uint8_t> writes;    //!< with count_writes, not of scratch: how often each byte was written, 255 at most
+  std::unique_ptr<RaceShadow> race;  //!< made at the first access; never for read-only tensors
 
   /*! \brief Note whether bytes [lo, hi), relative to the tensor, are written. Fresh tensors with initcheck only. */
   void set_written(int64_t lo, int64_t hi, bool value);

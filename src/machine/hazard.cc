@@ -6,13 +6,20 @@ namespace tla {
 
 const char* check_name(Check check) {
   switch (check) {
-    case kMemcheck: return "memcheck";
-    case kInitcheck: return "initcheck";
-    case kRacecheck: return "racecheck";
-    case kSynccheck: return "synccheck";
-    case kDeadlock: return "deadlock";
-    case kInvalid: return "invalid";
-    case kTrap: return "trap";
+    case kMemcheck:
+      return "memcheck";
+    case kInitcheck:
+      return "initcheck";
+    case kRacecheck:
+      return "racecheck";
+    case kSynccheck:
+      return "synccheck";
+    case kDeadlock:
+      return "deadlock";
+    case kInvalid:
+      return "invalid";
+    case kTrap:
+      return "trap";
   }
   return "?";
 }

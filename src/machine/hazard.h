@@ -26,10 +26,10 @@ const char* check_name(Check check);
 
 /*! \brief Which instruction of which core: enough to name it in a report. */
 struct Site {
-  int32_t op = -1;   //!< Op, -1: none
-  int32_t line = 0;  //!< source line, 0 when unknown
-  int16_t core = -1; //!< index in the machine, -1: none
-  int8_t slot = -1;  //!< Slot of the pipe it executes on
+  int32_t op = -1;     //!< Op, -1: none
+  int32_t line = 0;    //!< source line, 0 when unknown
+  int16_t core = -1;   //!< index in the machine, -1: none
+  int8_t slot = -1;    //!< Slot of the pipe it executes on
   uint32_t order = 0;  //!< number of the instruction in the program of its core
 };
 
@@ -37,17 +37,18 @@ struct Site {
 struct Hazard {
   Check check = kInvalid;
   std::string message;
-  Site first;                 //!< the instruction at fault (the later one of a pair)
-  Site second;                //!< the other instruction involved; `op` is -1 when there is none
-  int32_t space = -1;         //!< memory space, -1 when no memory is involved
-  int64_t lo = 0, hi = 0;     //!< byte range in the space; for GM relative to the tensor
-  std::string tensor;         //!< name of the GM tensor, if any
+  Site first;              //!< the instruction at fault (the later one of a pair)
+  Site second;             //!< the other instruction involved; `op` is -1 when there is none
+  int32_t space = -1;      //!< memory space, -1 when no memory is involved
+  int64_t lo = 0, hi = 0;  //!< byte range in the space; for GM relative to the tensor
+  std::string tensor;      //!< name of the GM tensor, if any
 };
 
 /*! \brief Collects hazards. The same pair of source instructions is reported once for each kind of finding. */
 class HazardLog {
  public:
-  HazardLog(uint32_t enabled, int32_t max_reports) : enabled_(enabled | kDeadlock | kInvalid | kTrap), max_(max_reports) {}
+  HazardLog(uint32_t enabled, int32_t max_reports)
+      : enabled_(enabled | kDeadlock | kInvalid | kTrap), max_(max_reports) {}
 
   bool on(Check check) const { return (enabled_ & check) != 0; }
   /*! \brief Record `hazard`; `subtype` tells apart findings of one check on the same pair of instructions. */

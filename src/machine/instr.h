@@ -44,8 +44,8 @@ inline bool is_float(uint8_t dtype) {
 /*!
  * \brief A decoded operand word: head address of what an instruction reads or writes (docs/ir.md section 4).
  *
- * Words of tiles have a bias in front of the offset: an index that leads out of the tile, in front of address 0 even, does
- * not change the number of the tile.
+ * Words of tiles have a bias in front of the offset: an index that leads out of the tile, in front of address 0 even,
+ * does not change the number of the tile.
  */
 struct Operand {
   uint8_t space;      //!< Space
@@ -74,8 +74,8 @@ struct Operand {
 /*! \brief A tile of a program: `versions` pieces of memory side by side, of which an instruction works on one. */
 struct Tile {
   uint8_t space = UB;
-  int64_t base = 0;      //!< byte offset inside the space
-  int64_t bytes = 0;     //!< of one version, with the padding that instructions may touch
+  int64_t base = 0;   //!< byte offset inside the space
+  int64_t bytes = 0;  //!< of one version, with the padding that instructions may touch
   int64_t versions = 1;
   int64_t elements = 0;  //!< bytes up to the end of the last element: what the scalar unit may touch
   std::string name;      //!< empty when unknown
@@ -93,13 +93,13 @@ enum AtomicOp : uint8_t { kAtomicNone = 0, kAtomicAdd, kAtomicMax, kAtomicMin };
 
 /*! \brief One issued instruction. `args` lives at least as long as the call it is handed to. */
 struct Instr {
-  int32_t op = 0;                     //!< Op
-  int32_t line = 0;                   //!< source line, 0 when unknown
+  int32_t op = 0;    //!< Op
+  int32_t line = 0;  //!< source line, 0 when unknown
   int32_t nargs = 0;
-  AtomicOp atomic_op = kAtomicNone;   //!< state of the core when the instruction was issued
-  uint8_t atomic_dtype = 0;           //!< DType of the atomic, 0 when none
-  uint32_t order = 0;                 //!< number of the instruction in the program of its core
-  const int64_t* args = nullptr;      //!< attr codes, then operands and arguments in table order
+  AtomicOp atomic_op = kAtomicNone;  //!< state of the core when the instruction was issued
+  uint8_t atomic_dtype = 0;          //!< DType of the atomic, 0 when none
+  uint32_t order = 0;                //!< number of the instruction in the program of its core
+  const int64_t* args = nullptr;     //!< attr codes, then operands and arguments in table order
 
   Operand operand(int i) const { return Operand(args[i]); }
   double f(int i) const { return float_arg(args[i]); }
@@ -113,12 +113,12 @@ struct Instr {
  */
 struct Access {
   uint8_t space = UB;
-  uint16_t tile = 0;         //!< number of the tile it has to stay in, 0 = not known
+  uint16_t tile = 0;  //!< number of the tile it has to stay in, 0 = not known
   bool write = false;
-  bool atomic = false;       //!< atomic update of GM: does not conflict with other atomic updates
-  int32_t align = 1;         //!< required alignment of `base` in bytes (local memories)
-  int64_t base = 0;          //!< byte offset in the space; host address for GM
-  int64_t len = 0;           //!< bytes of one contiguous piece
+  bool atomic = false;  //!< atomic update of GM: does not conflict with other atomic updates
+  int32_t align = 1;    //!< required alignment of `base` in bytes (local memories)
+  int64_t base = 0;     //!< byte offset in the space; host address for GM
+  int64_t len = 0;      //!< bytes of one contiguous piece
   int64_t count = 1, stride = 0;
   int64_t outer_count = 1, outer_stride = 0;
 
@@ -134,12 +134,13 @@ constexpr uint8_t kUndefinedByte = 0xFF;
 /*!
  * \brief Shadow of a byte that comes from an element of a fresh output nobody has written.
  *
- * Writing it back to such an output (a tile that is loaded, changed in part and stored) leaves the element unwritten; where other
- * undefined bytes matter, it is as undefined as they are.
+ * Writing it back to such an output (a tile that is loaded, changed in part and stored) leaves the element unwritten;
+ * where other undefined bytes matter, it is as undefined as they are.
  */
 constexpr uint8_t kUnwrittenByte = 0x55;
 
-/*! \brief Contents of fresh memory: NaN in every floating-point format, -1 in integers. It never looks like a result. */
+/*! \brief Contents of fresh memory: NaN in every floating-point format, -1 in integers. It never looks like a result.
+ */
 constexpr uint8_t kPoison = 0xFF;
 
 /*! \brief One on-chip memory of a core. */
@@ -175,7 +176,7 @@ class ExecContext {
  public:
   CoreMemory& mem;
   const ChipParams& chip;
-  const bool track_undefined;  //!< initcheck on: shadows exist and must be maintained
+  const bool track_undefined;       //!< initcheck on: shadows exist and must be maintained
   std::shared_ptr<void> isa_state;  //!< scratch of src/isa for this core (for example fp32 images of L0A/L0B)
 
   ExecContext(CoreMemory& m, const ChipParams& c, bool track) : mem(m), chip(c), track_undefined(track) {}
@@ -196,11 +197,14 @@ class ExecContext {
   }
   /*! \brief Shadow of scratch memory in GM. One lookup serves the whole operand: an access never leaves its tensor. */
   virtual uint8_t* gm_shadow(int64_t address) = 0;
-  /*! \brief Note that `bytes` of GM from `address` on were written. They have a value now, unless it was an atomic update. */
+  /*! \brief Note that `bytes` of GM from `address` on were written. They have a value now, unless it was an atomic
+   * update. */
   virtual void mark_written(int64_t address, int64_t bytes, bool update) = 0;
-  /*! \brief The opposite: bytes of an output nobody wrote have been copied there. False when `address` lies in no fresh output. */
+  /*! \brief The opposite: bytes of an output nobody wrote have been copied there. False when `address` lies in no fresh
+   * output. */
   virtual bool mark_unwritten(int64_t /*address*/, int64_t /*bytes*/) { return false; }
-  /*! \brief Shadow of bytes of a fresh output. False, and nothing stored, when all are defined or it is another tensor. */
+  /*! \brief Shadow of bytes of a fresh output. False, and nothing stored, when all are defined or it is another tensor.
+   */
   virtual bool unwritten_shadow(int64_t /*address*/, int64_t /*bytes*/, uint8_t* /*shadow*/) { return false; }
   /*! \brief Report that undefined bytes `[offset, offset+len)` of `space` reached a place that matters. */
   virtual void report_undefined(const Instr& instr, uint8_t space, int64_t offset, int64_t len, const char* where) = 0;
@@ -220,10 +224,10 @@ class ExecContext {
 
 /*! \brief Cost of one instruction on its pipe, in cycles of the core clock. */
 struct Cost {
-  double busy = 0;       //!< the pipe cannot start its next instruction earlier than this after the start
-  double latency = 0;    //!< additional cycles until the result is complete (seen by flags and barriers only)
-  double gm_rate = 0;    //!< instructions that touch GM: bytes per cycle this path can move when GM is not contended
-  double assumed = 0;    //!< part of `busy` that rests on constants the chip data marks as assumed
+  double busy = 0;     //!< the pipe cannot start its next instruction earlier than this after the start
+  double latency = 0;  //!< additional cycles until the result is complete (seen by flags and barriers only)
+  double gm_rate = 0;  //!< instructions that touch GM: bytes per cycle this path can move when GM is not contended
+  double assumed = 0;  //!< part of `busy` that rests on constants the chip data marks as assumed
 };
 
 /*!

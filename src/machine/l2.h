@@ -14,9 +14,9 @@ namespace tla {
 
 /*! \brief Bytes one access moves, by where they come from or go to. */
 struct Traffic {
-  double hbm_read = 0;    //!< misses
-  double hbm_write = 0;   //!< dirty lines this access pushed out
-  double l2 = 0;          //!< hits of a read; all bytes of a write
+  double hbm_read = 0;   //!< misses
+  double hbm_write = 0;  //!< dirty lines this access pushed out
+  double l2 = 0;         //!< hits of a read; all bytes of a write
 };
 
 /*!

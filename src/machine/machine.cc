@@ -187,8 +187,15 @@ void Machine::cross_set(Core& core, int mode, int id, const SharedClock& clock, 
   const auto me = static_cast<size_t>(std::find(b.members.begin(), b.members.end(), &core) - b.members.begin());
   b.arrivals[me].emplace_back(clock, site);
   if (static_cast<int>(b.arrivals[me].size()) > chip.cross_core_flag_depth) {
-    hazards.add({kSynccheck, "cross-core flag " + std::to_string(id) + " is set by " + core.name() + " more than " +
-                 std::to_string(chip.cross_core_flag_depth) + " times ahead of its partners", site, {}, -1, 0, 0, ""});
+    hazards.add({kSynccheck,
+                 "cross-core flag " + std::to_string(id) + " is set by " + core.name() + " more than " +
+                     std::to_string(chip.cross_core_flag_depth) + " times ahead of its partners",
+                 site,
+                 {},
+                 -1,
+                 0,
+                 0,
+                 ""});
   }
   if (std::any_of(b.arrivals.begin(), b.arrivals.end(), [](const auto& a) { return a.empty(); })) return;
   SharedClock joined;
@@ -204,8 +211,15 @@ void Machine::report_unmatched_cross_flags() {
   for (auto& [key, b] : barriers_) {
     for (size_t i = 0; i < b.members.size(); ++i) {
       if (b.arrivals[i].empty()) continue;
-      hazards.add({kSynccheck, "cross-core flag " + std::to_string(key & 0xFF) + " was set by " + b.members[i]->name() +
-                   " but never by all of its partners", b.arrivals[i].front().second, {}, -1, 0, 0, ""});
+      hazards.add({kSynccheck,
+                   "cross-core flag " + std::to_string(key & 0xFF) + " was set by " + b.members[i]->name() +
+                       " but never by all of its partners",
+                   b.arrivals[i].front().second,
+                   {},
+                   -1,
+                   0,
+                   0,
+                   ""});
     }
   }
 }
@@ -230,8 +244,9 @@ void Machine::report_deadlock() {
 
 std::string Machine::range_text(int space, int64_t lo, int64_t hi, const GmTensor* tensor) const {
   static const char* const kNames[kNumSpaces] = {"GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB"};
-  const std::string name = tensor != nullptr ? "tensor '" + tensor->name + "'"
-                           : space >= 0 && space < kNumSpaces ? kNames[space] : "unknown memory";
+  const std::string name = tensor != nullptr                  ? "tensor '" + tensor->name + "'"
+                           : space >= 0 && space < kNumSpaces ? kNames[space]
+                                                              : "unknown memory";
   return name + " bytes [" + std::to_string(lo) + ", " + std::to_string(hi) + ")";
 }
 
@@ -261,11 +276,11 @@ void Machine::report_race(const Access& a, const Instr& instr, const Accessor& w
   if (other_core != core) {
     h.message += "no cross-core flag orders " + cores[other_core]->name() + " and " + cores[core]->name();
   } else if (earlier.slot == later.slot) {
-    h.message += "instructions of pipe " + std::string(slot_name(later.slot)) +
-                 " overlap, and no barrier is between them";
+    h.message +=
+        "instructions of pipe " + std::string(slot_name(later.slot)) + " overlap, and no barrier is between them";
   } else {
-    h.message += "no flag orders pipe " + std::string(slot_name(earlier.slot)) + " before pipe " +
-                 slot_name(later.slot);
+    h.message +=
+        "no flag orders pipe " + std::string(slot_name(earlier.slot)) + " before pipe " + slot_name(later.slot);
   }
   hazards.add(std::move(h), (later_writes ? 2 : 0) + (earlier_writes ? 1 : 0));
 }

@@ -70,9 +70,9 @@ class Machine {
   static Core* current();
 
  private:
-  struct Barrier {                    // cores that meet at a cross-core flag
-    std::vector<Core*> members;       // whose sets are counted
-    std::vector<Core*> receivers;     // who gets a count when all members have set
+  struct Barrier {                                                    // cores that meet at a cross-core flag
+    std::vector<Core*> members;                                       // whose sets are counted
+    std::vector<Core*> receivers;                                     // who gets a count when all members have set
     std::vector<std::vector<std::pair<SharedClock, Site>>> arrivals;  // [member]: sets not yet matched
   };
 

@@ -42,56 +42,86 @@ const OpTable& OpTable::get() {
 
 int barrier_slot(int64_t code) {
   switch (code) {
-    case ATTR_pipe_barrier_pipe_V: return kV;
-    case ATTR_pipe_barrier_pipe_M: return kM;
-    case ATTR_pipe_barrier_pipe_MTE1: return kMTE1;
-    case ATTR_pipe_barrier_pipe_MTE2: return kMTE2;
-    case ATTR_pipe_barrier_pipe_MTE3: return kMTE3;
-    case ATTR_pipe_barrier_pipe_FIX: return kFIX;
-    case ATTR_pipe_barrier_pipe_ALL: return kSlotAll;
-    default: return kSlotNone;
+    case ATTR_pipe_barrier_pipe_V:
+      return kV;
+    case ATTR_pipe_barrier_pipe_M:
+      return kM;
+    case ATTR_pipe_barrier_pipe_MTE1:
+      return kMTE1;
+    case ATTR_pipe_barrier_pipe_MTE2:
+      return kMTE2;
+    case ATTR_pipe_barrier_pipe_MTE3:
+      return kMTE3;
+    case ATTR_pipe_barrier_pipe_FIX:
+      return kFIX;
+    case ATTR_pipe_barrier_pipe_ALL:
+      return kSlotAll;
+    default:
+      return kSlotNone;
   }
 }
 
 int cross_slot(int64_t code) {
   switch (code) {
-    case ATTR_cross_core_set_flag_pipe_V: return kV;
-    case ATTR_cross_core_set_flag_pipe_M: return kM;
-    case ATTR_cross_core_set_flag_pipe_MTE1: return kMTE1;
-    case ATTR_cross_core_set_flag_pipe_MTE2: return kMTE2;
-    case ATTR_cross_core_set_flag_pipe_MTE3: return kMTE3;
-    case ATTR_cross_core_set_flag_pipe_FIX: return kFIX;
-    default: return kSlotNone;
+    case ATTR_cross_core_set_flag_pipe_V:
+      return kV;
+    case ATTR_cross_core_set_flag_pipe_M:
+      return kM;
+    case ATTR_cross_core_set_flag_pipe_MTE1:
+      return kMTE1;
+    case ATTR_cross_core_set_flag_pipe_MTE2:
+      return kMTE2;
+    case ATTR_cross_core_set_flag_pipe_MTE3:
+      return kMTE3;
+    case ATTR_cross_core_set_flag_pipe_FIX:
+      return kFIX;
+    default:
+      return kSlotNone;
   }
 }
 
 int cross_mode(int64_t code) {
   switch (code) {
-    case ATTR_cross_core_set_flag_mode_0: return 0;
-    case ATTR_cross_core_set_flag_mode_1: return 1;
-    case ATTR_cross_core_set_flag_mode_2: return 2;
-    default: return -1;
+    case ATTR_cross_core_set_flag_mode_0:
+      return 0;
+    case ATTR_cross_core_set_flag_mode_1:
+      return 1;
+    case ATTR_cross_core_set_flag_mode_2:
+      return 2;
+    default:
+      return -1;
   }
 }
 
 AtomicOp atomic_op_of(int64_t code) {
   switch (code) {
-    case ATTR_set_atomic_op_add: return kAtomicAdd;
-    case ATTR_set_atomic_op_max: return kAtomicMax;
-    case ATTR_set_atomic_op_min: return kAtomicMin;
-    default: return kAtomicNone;
+    case ATTR_set_atomic_op_add:
+      return kAtomicAdd;
+    case ATTR_set_atomic_op_max:
+      return kAtomicMax;
+    case ATTR_set_atomic_op_min:
+      return kAtomicMin;
+    default:
+      return kAtomicNone;
   }
 }
 
 uint8_t atomic_dtype_of(int64_t code) {
   switch (code) {
-    case ATTR_set_atomic_dtype_float32: return kFloat32;
-    case ATTR_set_atomic_dtype_float16: return kFloat16;
-    case ATTR_set_atomic_dtype_bfloat16: return kBFloat16;
-    case ATTR_set_atomic_dtype_int16: return kInt16;
-    case ATTR_set_atomic_dtype_int32: return kInt32;
-    case ATTR_set_atomic_dtype_int8: return kInt8;
-    default: return 0;
+    case ATTR_set_atomic_dtype_float32:
+      return kFloat32;
+    case ATTR_set_atomic_dtype_float16:
+      return kFloat16;
+    case ATTR_set_atomic_dtype_bfloat16:
+      return kBFloat16;
+    case ATTR_set_atomic_dtype_int16:
+      return kInt16;
+    case ATTR_set_atomic_dtype_int32:
+      return kInt32;
+    case ATTR_set_atomic_dtype_int8:
+      return kInt8;
+    default:
+      return 0;
   }
 }
 

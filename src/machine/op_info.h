@@ -11,7 +11,16 @@ namespace tla {
 
 /*! \brief Instructions the machine implements itself, and everything else. */
 enum class OpKind : uint8_t {
-  kExec, kSetFlag, kWaitFlag, kBarrier, kCrossSet, kCrossWait, kSetAtomic, kBlockIdx, kSubBlockIdx, kBlockNum
+  kExec,
+  kSetFlag,
+  kWaitFlag,
+  kBarrier,
+  kCrossSet,
+  kCrossWait,
+  kSetAtomic,
+  kBlockIdx,
+  kSubBlockIdx,
+  kBlockNum
 };
 
 struct OpInfo {

@@ -7,16 +7,16 @@
 namespace tla {
 
 struct MachineOptions {
-  bool values = true;           //!< simulate the contents of memories
-  uint32_t checks = 0;          //!< bits of Check
-  bool adversarial = true;      //!< transfers land as late as legal, block order is shuffled
-  uint64_t seed = 0;            //!< of the shuffles
-  bool time = true;             //!< record the stream for the time model
-  bool trace = false;           //!< keep one event for each instruction of the time model
-  bool record_stream = false;   //!< keep the issued instructions of every core
-  bool count_writes = false;    //!< count how often each byte of the tensors is written; needs values
-  int32_t max_reports = 20;     //!< hazards kept
-  int64_t max_instructions = 0; //!< stop a core that issues more; 0: no limit
+  bool values = true;            //!< simulate the contents of memories
+  uint32_t checks = 0;           //!< bits of Check
+  bool adversarial = true;       //!< transfers land as late as legal, block order is shuffled
+  uint64_t seed = 0;             //!< of the shuffles
+  bool time = true;              //!< record the stream for the time model
+  bool trace = false;            //!< keep one event for each instruction of the time model
+  bool record_stream = false;    //!< keep the issued instructions of every core
+  bool count_writes = false;     //!< count how often each byte of the tensors is written; needs values
+  int32_t max_reports = 20;      //!< hazards kept
+  int64_t max_instructions = 0;  //!< stop a core that issues more; 0: no limit
 };
 
 }  // namespace tla

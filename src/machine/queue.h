@@ -19,11 +19,11 @@ enum class ItemKind : uint8_t { kExec, kSetFlag, kWaitFlag, kBarrier, kCrossSet 
 /*! \brief What waits in the queue of a pipe: an instruction, a flag operation or a barrier. */
 struct Item {
   ItemKind kind = ItemKind::kExec;
-  uint8_t mode = 0;    //!< kCrossSet
-  int16_t event = 0;   //!< kSetFlag, kWaitFlag: event code
-  int16_t id = 0;      //!< flag id
-  Instr instr;         //!< `args` is set by `PipeQueue::front`
-  SharedClock fence;   //!< what the scalar pipe had waited for (other cores) when it issued the item
+  uint8_t mode = 0;   //!< kCrossSet
+  int16_t event = 0;  //!< kSetFlag, kWaitFlag: event code
+  int16_t id = 0;     //!< flag id
+  Instr instr;        //!< `args` is set by `PipeQueue::front`
+  SharedClock fence;  //!< what the scalar pipe had waited for (other cores) when it issued the item
   int64_t args[kMaxArgs];
 };
 

@@ -17,9 +17,9 @@ namespace tla {
 /*! \brief The first conflict an access found. */
 struct Conflict {
   bool found = false;
-  Epoch other;              //!< the earlier access
+  Epoch other;  //!< the earlier access
   bool other_write = false;
-  int64_t offset = 0;       //!< first conflicting byte
+  int64_t offset = 0;  //!< first conflicting byte
 };
 
 /*! \brief Who is accessing. */
@@ -58,11 +58,10 @@ class RaceShadow {
                    Conflict& conflict);
   void add_read(Cell& cell, uint64_t word, const Accessor& who);
   void drop_reads(Cell& cell);
-  static uint64_t pack(Epoch e, bool atomic) {
-    return (atomic ? kAtomicBit : 0) | uint64_t{e.agent} << 32 | e.time;
+  static uint64_t pack(Epoch e, bool atomic) { return (atomic ? kAtomicBit : 0) | uint64_t{e.agent} << 32 | e.time; }
+  static Epoch unpack(uint64_t w) {
+    return {static_cast<uint32_t>((w & ~kMark & ~kAtomicBit) >> 32), static_cast<uint32_t>(w)};
   }
-  static Epoch unpack(uint64_t w) { return {static_cast<uint32_t>((w & ~kMark & ~kAtomicBit) >> 32),
-                                            static_cast<uint32_t>(w)}; }
   static void check(uint64_t word, bool other_write, int64_t offset, const Accessor& who, Conflict& conflict);
 
   std::vector<Cell> cells_;

@@ -14,12 +14,12 @@ namespace tla {
 /*! \brief Everything about a timed item but its GM addresses; equal items of all cores share one. */
 struct TimeDesc {
   OpKind kind = OpKind::kExec;
-  uint8_t slot = kS;         //!< pipe whose queue takes the item
-  int16_t event = 0;         //!< kSetFlag, kWaitFlag: event code * ids + id; kCrossSet, kCrossWait: flag id
-  int16_t mode = 0;          //!< kCrossSet: mode
+  uint8_t slot = kS;  //!< pipe whose queue takes the item
+  int16_t event = 0;  //!< kSetFlag, kWaitFlag: event code * ids + id; kCrossSet, kCrossWait: flag id
+  int16_t mode = 0;   //!< kCrossSet: mode
   int32_t op = 0, line = 0;
   float busy = 0, latency = 0, gm_rate = 0, assumed = 0;
-  uint32_t num_accesses = 0; //!< GM accesses, in order, in CoreRecord::accesses
+  uint32_t num_accesses = 0;  //!< GM accesses, in order, in CoreRecord::accesses
 
   bool operator==(const TimeDesc& o) const {
     return kind == o.kind && slot == o.slot && event == o.event && mode == o.mode && op == o.op && line == o.line &&
@@ -71,17 +71,17 @@ class Interner {
 
 /*! \brief GM traffic of one instruction: `count` pieces of `len` bytes, `stride` apart, in one tensor. */
 struct GmTraffic {
-  int32_t tensor = -1;   //!< position in GmMap::tensors(), -1: outside of every tensor
+  int32_t tensor = -1;  //!< position in GmMap::tensors(), -1: outside of every tensor
   bool write = false;
-  int64_t offset = 0;    //!< in the tensor
+  int64_t offset = 0;  //!< in the tensor
   int64_t count = 0, stride = 0, len = 0;
 };
 
 /*! \brief Record of one core. */
 struct CoreRecord {
-  std::vector<uint32_t> items;       //!< ids of TimeDesc, in order of issue
+  std::vector<uint32_t> items;  //!< ids of TimeDesc, in order of issue
   std::vector<GmTraffic> accesses;
-  std::vector<int64_t> stream;       //!< op, line, n, args... with GM addresses as (tensor, offset)
+  std::vector<int64_t> stream;  //!< op, line, n, args... with GM addresses as (tensor, offset)
 };
 
 }  // namespace tla

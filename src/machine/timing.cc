@@ -27,29 +27,33 @@ struct Queued {
 
 struct PipeSim {
   std::deque<Queued> queue;
-  double free = 0;         // may start its next instruction
-  double done = 0;         // all instructions so far are complete
-  bool in_flight = false;  // the head moves GM data
-  double start = 0;        // of the head in flight
-  double second_phase = 0; // L2 bytes still to move after the HBM part
+  double free = 0;          // may start its next instruction
+  double done = 0;          // all instructions so far are complete
+  bool in_flight = false;   // the head moves GM data
+  double start = 0;         // of the head in flight
+  double second_phase = 0;  // L2 bytes still to move after the HBM part
   bool write = false;
 };
 
 struct CoreSim {
   TimedCore info;
-  size_t next = 0;         // item the scalar pipe issues next
+  size_t next = 0;  // item the scalar pipe issues next
   uint32_t access = 0;
-  double now = 0;          // of the scalar pipe
+  double now = 0;  // of the scalar pipe
   PipeSim pipe[kNumSlots];
-  std::vector<std::deque<double>> flags;          // times at which sets completed, by event code and id
-  std::map<int, std::deque<double>> counters;     // cross-core flags: times of delivery
+  std::vector<std::deque<double>> flags;       // times at which sets completed, by event code and id
+  std::map<int, std::deque<double>> counters;  // cross-core flags: times of delivery
 };
 
 class Replay {
  public:
   Replay(const ChipParams& chip, const std::vector<TimeDesc>& descs, const std::vector<TimedCore>& cores,
          const std::vector<GmTensor>& tensors, bool trace, Poll& poll)
-      : chip_(chip), descs_(descs), trace_(trace), poll_(poll), l2_(chip.l2_bytes, chip.l2_line_bytes, tensors),
+      : chip_(chip),
+        descs_(descs),
+        trace_(trace),
+        poll_(poll),
+        l2_(chip.l2_bytes, chip.l2_line_bytes, tensors),
         shared_{SharedBandwidth(chip.hbm_bytes_per_second / chip.clock_hz),
                 SharedBandwidth(chip.l2_read_bytes_per_second / chip.clock_hz),
                 SharedBandwidth(chip.l2_write_bytes_per_second / chip.clock_hz)},
@@ -77,8 +81,8 @@ class Replay {
   struct Event {
     double time;
     uint64_t order;
-    int32_t owner;        // core * 8 + slot
-    int16_t mode, id;     // mode -1: a transfer reaches GM; else a cross-core set completes
+    int32_t owner;     // core * 8 + slot
+    int16_t mode, id;  // mode -1: a transfer reaches GM; else a cross-core set completes
     bool operator<(const Event& o) const { return std::tie(time, order) > std::tie(o.time, o.order); }
   };
 
@@ -170,9 +174,14 @@ class Replay {
         }
         for (const PipeSim& p : c.pipe) c.now = std::max({c.now, p.free, p.done});
         break;
-      case OpKind::kSetFlag: c.flags[static_cast<size_t>(d.event)].push_back(c.now); break;
-      case OpKind::kCrossSet: schedule(c.now, index, kS, d.mode, d.event); break;
-      default: break;
+      case OpKind::kSetFlag:
+        c.flags[static_cast<size_t>(d.event)].push_back(c.now);
+        break;
+      case OpKind::kCrossSet:
+        schedule(c.now, index, kS, d.mode, d.event);
+        break;
+      default:
+        break;
     }
     const double busy = d.busy > 0 ? d.busy : chip_.issue_cycles;
     spend(index, kS, c.now, busy, d.busy > 0 ? d.assumed : assumed_issue(), d, d.kind == OpKind::kExec);
@@ -198,7 +207,9 @@ class Replay {
         p.free = start + d.busy;
         p.done = std::max(p.done, p.free + d.latency);
         break;
-      case OpKind::kSetFlag: c.flags[static_cast<size_t>(d.event)].push_back(std::max(start, p.done)); break;
+      case OpKind::kSetFlag:
+        c.flags[static_cast<size_t>(d.event)].push_back(std::max(start, p.done));
+        break;
       case OpKind::kWaitFlag: {
         auto& flag = c.flags[static_cast<size_t>(d.event)];
         if (flag.empty()) return false;
@@ -206,9 +217,14 @@ class Replay {
         flag.pop_front();
         break;
       }
-      case OpKind::kBarrier: p.free = std::max(start, p.done); break;
-      case OpKind::kCrossSet: schedule(std::max(start, p.done), index, slot, d.mode, d.event); break;
-      default: break;
+      case OpKind::kBarrier:
+        p.free = std::max(start, p.done);
+        break;
+      case OpKind::kCrossSet:
+        schedule(std::max(start, p.done), index, slot, d.mode, d.event);
+        break;
+      default:
+        break;
     }
     pop(index, c, slot, start);
     return true;
@@ -370,7 +386,7 @@ class Replay {
   std::priority_queue<Event> events_;
   uint64_t order_ = 0;
   std::vector<std::array<double, kNumSlots>> last_pop_;  // by core: when a full queue last let an item go
-  std::vector<double> phase_start_;  // by owner
+  std::vector<double> phase_start_;                      // by owner
   std::map<std::tuple<int, int, bool, int>, std::map<int, std::deque<double>>> arrivals_;
 };
 

@@ -36,13 +36,13 @@ struct CoreTime {
 };
 
 struct TimeReport {
-  double cycles = 0;               //!< end of the last core
+  double cycles = 0;  //!< end of the last core
   double launch_us = 0;
-  double us = 0;                   //!< launch plus cycles at the core clock
-  double assumed_share = 0;        //!< of `us`
+  double us = 0;                                    //!< launch plus cycles at the core clock
+  double assumed_share = 0;                         //!< of `us`
   int64_t hbm_read_bytes = 0, hbm_write_bytes = 0;  //!< first touches and evictions
   int64_t l2_read_bytes = 0, l2_write_bytes = 0;    //!< all traffic of the cores
-  std::string stuck;               //!< names a core that never finished (the program deadlocks); empty if all did
+  std::string stuck;  //!< names a core that never finished (the program deadlocks); empty if all did
   std::vector<CoreTime> cores;
   std::vector<TraceEvent> events;  //!< only when asked for
 };

@@ -170,8 +170,8 @@ class TPipe {
     used += len;
     if (used > tla_capacity(space)) {
       char why[120];
-      std::snprintf(why, sizeof(why), "InitBuffer: %lld bytes are in use, the memory has %lld", static_cast<long long>(used),
-                    static_cast<long long>(tla_capacity(space)));
+      std::snprintf(why, sizeof(why), "InitBuffer: %lld bytes are in use, the memory has %lld",
+                    static_cast<long long>(used), static_cast<long long>(tla_capacity(space)));
       tla_invalid(-1, line, why);
     }
     return addr;

@@ -48,9 +48,11 @@ namespace AscendC {
 
 template <class... Args>
 inline void printf(__gm__ const char* fmt, Args&&... args) {
-  static_assert(sizeof...(Args) < sizeof(tla::twin::kPrintfOps) / sizeof(int32_t), "the twin prints at most 4 values a call");
+  static_assert(sizeof...(Args) < sizeof(tla::twin::kPrintfOps) / sizeof(int32_t),
+                "the twin prints at most 4 values a call");
   constexpr int32_t op = tla::twin::kPrintfOps[sizeof...(Args)];
-  if (!tla::twin::FormatFits<std::decay_t<Args>...>(fmt)) tla_invalid(op, 0, "printf: the format does not fit the values");
+  if (!tla::twin::FormatFits<std::decay_t<Args>...>(fmt))
+    tla_invalid(op, 0, "printf: the format does not fit the values");
   tla::twin::Issue<op>(0, tla_text(fmt), tla::twin::PrintedWord<std::decay_t<Args>>(args)...);
 }
 

@@ -17,7 +17,8 @@ inline int64_t Word(Space space, uint64_t offset) {
                               (offset & 0xffffffffffffull));
 }
 
-/*! \brief Operand word of a place in a tile. The offset may lie outside of it, in front of it even: the machine tells. */
+/*! \brief Operand word of a place in a tile. The offset may lie outside of it, in front of it even: the machine tells.
+ */
 template <typename T>
 inline int64_t TileWord(Space space, int32_t tile, uint32_t addr) {
   if (tile == 0) return Word<T>(space, addr);
