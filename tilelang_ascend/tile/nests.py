@@ -1,4 +1,4 @@
-"""Perfect `Parallel` nests: their axes and body, the same nest rebuilt, cut into parts."""
+"""Perfect `Parallel` nests: their axes and body, the same nest rebuilt."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from ..ir import (
     ForKind,
     Stmt,
     StmtMutator,
-    const_int,
     dtype_of,
-    imm,
-    loop,
     parallel_nest,
-    renew,
-    seq,
     substitute,
-    tirx,
 )
 from .uses import IN_ORDER, loads_in
 
@@ -28,11 +22,6 @@ def nest_of(stmt: For):
         loops.append((body.loop_var, body.extent))
         body = body.body
     return loops, body
-
-
-def even_chunk(extent: int, limit: int) -> int:
-    """Iterations of one chunk, at most `limit`: a divisor of `extent` if there is a large one, so that no remainder is left."""
-    return next((n for n in range(limit, limit // 2, -1) if extent % n == 0), limit)
 
 
 class _InlineBinds(StmtMutator):
@@ -52,23 +41,6 @@ class _InlineBinds(StmtMutator):
 def inline_index_binds(body: Stmt) -> Stmt:
     """`n = b * 128 + i; C[n] = A[n]` with `n` written out, so that indices show their loop variables."""
     return _InlineBinds()(body)
-
-
-def cut_nest(nest: For, rows: int, stage) -> list:
-    """`nest` in chunks of `rows` iterations of its outermost loop and a remainder, each chunk passed through `stage`."""
-    loops, body = nest_of(nest)
-    var, outer = loops[0][0], const_int(loops[0][1])
-    chunk = tirx.Var(f"{var.name}_chunk", "int32")
-    out = []
-    for start, count, inside in ((0, rows, True), (outer // rows * rows, outer % rows, False)):
-        if count == 0:
-            continue
-        inner = tirx.Var(var.name, "int32")
-        offset = chunk * rows if inside else imm(start)
-        part = renew(rebuild_nest(nest, [(inner, imm(count)), *loops[1:]], substitute(body, {var: inner + offset})))
-        staged = seq(stage(part))
-        out.append(loop(chunk, outer // rows, staged, span=nest.span, num_stages=2) if inside else staged)
-    return out
 
 
 def rebuild_nest(nest: Stmt, loops, body: Stmt, in_order: str | None = None) -> Stmt:

@@ -82,7 +82,7 @@ NESTS = (
     Pass(stage_globals, Stage.PLACED, ("chip",)),
     Pass(map_grid, Stage.MAPPED, ("chip",)),
     Pass(hoist_loads, Stage.MAPPED),
-    Pass(split_rows, Stage.MAPPED),
+    Pass(split_rows, Stage.MAPPED, ("notes",)),
     Pass(skew_stages, Stage.MAPPED),
 )
 """Element-wise loops work on tiles; blocks and cores divide the work."""

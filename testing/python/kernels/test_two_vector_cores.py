@@ -11,8 +11,8 @@ from tilelang_ascend.errors import UnsupportedConstruct
 N = 32
 
 
-def run(body, text=True):
-    """`body(A, I, Z, C, c, v, w, bx)` after c = A @ A, with tiles v and w of N float32 elements; returns (A @ A, I, results, text)."""
+def with_product(body):
+    """The kernel `body(A, I, Z, C, c, v, w, bx)` after c = A @ A, with tiles v and w of N float32 elements."""
 
     @T.prim_func
     def kernel(
@@ -25,11 +25,16 @@ def run(body, text=True):
             T.gemm(a, a, c, clear_accum=True)
             body(A, I, Z, C, c, v, w, bx)
 
+    return tilelang.compile(kernel)
+
+
+def run(body, text=True):
+    """`with_product(body)` on random numbers: (A @ A, I, results, text)."""
     rng = np.random.default_rng(0)
     a, i = rng.integers(-2, 3, (N, N)).astype(np.float16), rng.permutation(N).astype(np.int32)
     arrays = {"A": a, "I": i, "Z": np.full(2 * N, 5, np.float32), "C": np.full((2 * N, N), 7, np.float32)}
     product = a.astype(np.float32) @ a.astype(np.float32)
-    compiled = tilelang.compile(kernel)
+    compiled = with_product(body)
     return product, i, roads.run(compiled, arrays, text=text), compiled.artifact.kernel_source
 
 
@@ -176,3 +181,45 @@ def test_products_that_never_happen():
     x = np.arange(512).reshape(16, 32).astype(np.float16)
     got = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros((16, 32), np.float32)})
     np.testing.assert_array_equal(got["Y"], x.astype(np.float32))
+
+
+def test_what_forbids_a_division_is_told():
+    def body(A, I, Z, C, c, v, w, bx):
+        T.reduce_sum(c, v, dim=0)
+        for i, j in T.Parallel(N, N):
+            c[i, j] = c[i, j] + c[N - 1 - i, N - 1 - j] * v[j]
+        T.copy(c, C[bx * N, 0])
+
+    (note,) = [n for n in with_product(body).artifact.notes if "vector cores" in n]
+    reduction = test_what_forbids_a_division_is_told.__code__.co_firstlineno + 2
+    assert f"test_two_vector_cores.py:{reduction}:" in note and "the divided dimension as a whole" in note
+
+
+def test_the_division_of_most_work():
+    """Rows could be divided as well, but most of the work is on one row."""
+    n = 512
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((16, 16), "float16"), B: T.Tensor((16, n), "float16"), X: T.Tensor((n,), "float32"), C: T.Tensor((16, n), "float32")
+    ):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((16, 16), "float16"), T.alloc_shared((16, n), "float16")
+            c, x = T.alloc_fragment((16, n), "float32"), T.alloc_fragment((n,), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(X, x)
+            T.gemm(a, b, c, clear_accum=True)
+            for _ in T.serial(40):
+                for j in T.Parallel(n):
+                    x[j] = x[j] * 0.5 + 1.0
+            for i, j in T.Parallel(16, n):
+                c[i, j] = c[i, j] * x[j]
+            T.copy(c, C)
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((16, 16), (16, n)))
+    compiled = tilelang.compile(main)
+    out = roads.run(compiled, {"A": a, "B": b, "X": np.full(n, 2, np.float32), "C": np.zeros((16, n), np.float32)})
+    np.testing.assert_array_equal(out["C"], 2 * (a.astype(np.float32) @ b.astype(np.float32)))
+    assert f"sub_block * {n // 2}" in compiled.artifact.kernel_source

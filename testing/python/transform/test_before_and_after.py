@@ -345,10 +345,10 @@ PAIRS = {
         """
         @T.prim_func
         def main(X: T.Buffer((100000,), "float32"), n: T.int32):
-            for i_chunk in T.serial((n + 4095) // 4096, annotations={"num_stages": 2}):
+            for i_part in T.serial((n + 4095) // 4096, annotations={"num_stages": 2}):
                 for i in T.parallel(4096, annotations={"tl.parallel": 1}):
-                    if i_chunk * 4096 + i < n:
-                        X[i_chunk * 4096 + i] = X[i_chunk * 4096 + i] + T.float32(1.0)
+                    if i_part * 4096 + i < n:
+                        X[i_part * 4096 + i] = X[i_part * 4096 + i] + T.float32(1.0)
         """,
     ),
     "stage_atomics": (
@@ -535,10 +535,10 @@ PAIRS = {
         @T.prim_func
         def main():
             a = T.alloc_buffer((1, 8, 64), scope="shared.ub")
-            for part in range(4):
+            for i_part in range(4):
                 for i in T.parallel(2, annotations={"tl.parallel": 2}):
                     for j in T.parallel(64):
-                        a[0, i + part * 2, j] = T.exp(a[0, i + part * 2, j])
+                        a[0, i_part * 2 + i, j] = T.exp(a[0, i_part * 2 + i, j])
         """,
         {"lanes": 128},
     ),
@@ -923,7 +923,7 @@ def applied(name: str, ir, wanted: dict):
         return p.run(ir, CHIP, {"fast_math": False})[0]
     if name == "plan_memory":
         return p.run(ir, CHIP)[0]
-    given = {"chip": CHIP, **wanted}
+    given = {"chip": CHIP, "notes": [], **wanted}
     return p.run(ir, *(given[w] for w in p.wants))
 
 

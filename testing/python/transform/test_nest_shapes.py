@@ -32,7 +32,7 @@ def test_chunk_nests_gives_a_constant_extent():
     _, chunks, inner = loops(out)
     assert const_int(inner.extent) == LANES and str(chunks.extent) == f"(m + {LANES - 1}) // {LANES}"
     guard = next(s for s in statements(out.body) if isinstance(s, IfThenElse))
-    assert str(guard.condition) == f"i_chunk * {LANES} + i < m"
+    assert str(guard.condition) == f"i_part * {LANES} + i < m"
 
 
 def test_chunk_nests_shares_the_lanes_between_extents():

@@ -263,9 +263,9 @@ def test_stage_globals_writes_back_what_it_has_read_where_nobody_else_does():
 
 def test_stage_globals_cuts_large_nests():
     out = stage_globals(placed(samples.add(1 << 20, block=1 << 18, staged=False)), CHIP)
-    assert "i_chunk" in loops(out)
+    assert "i_part" in loops(out)
     covered = sum(const_int(s.extent) for s in statements(out.body) if isinstance(s, For) and s.loop_var.name == "i")
-    chunks = const_int(loops(out)["i_chunk"].extent)
+    chunks = const_int(loops(out)["i_part"].extent)
     sizes = [const_int(s.extent) for s in statements(out.body) if isinstance(s, For) and s.loop_var.name == "i"]
     assert chunks * sizes[0] + (covered - sizes[0]) == 1 << 18
 

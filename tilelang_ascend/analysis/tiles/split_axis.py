@@ -3,11 +3,16 @@
 Every dimension of a UB buffer and every variable of a `Parallel` nest is a node; nodes that must be divided together are joined
 (`buf[.., v, ..]` joins the dimension with `v`; copies and reductions join dimensions of source and destination). A set of
 joined groups is a legal division if every statement then works on its half alone, in global memory too (`split_globals`).
+
+Groups are tried in the order of the work they divide; one that cannot be added to those taken before is left whole. What forbids the
+division of most work is told if there is none.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from ...errors import UnsupportedConstruct
 from ...ir import (
@@ -18,11 +23,13 @@ from ...ir import (
     TensorLoad,
     TensorRegion,
     Var,
+    While,
     attrs_of,
     children,
     const_int,
     exprs,
     free_vars,
+    op_name,
     scope_of,
     statements,
     walk_expr,
@@ -33,15 +40,25 @@ from ...tile.uses import is_atomic, is_output, is_parallel, loads_in, moved_regi
 from ..index.affine import affine
 from .split_globals import GlobalConflicts
 
-"""Vector cores of a block."""
+USUAL_TRIPS = 4
+"""Iterations of a loop of unknown length, where work is compared."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something cannot be divided. `span`: of the statement that forbids it."""
+
+    reason: str
+    span: Any = None
 
 
 @dataclass
 class SplitPlan:
-    """`dims[buffer]` = divided dimension; `nest_vars` = divided loop variables; `extents` of both in elements."""
+    """`dims[buffer]` = divided dimension; `nest_vars[variable]` = extent of a divided loop. refusal: why nothing is divided, or None."""
 
     dims: dict = field(default_factory=dict)
     nest_vars: dict = field(default_factory=dict)
+    refusal: Refusal | None = None
 
 
 class _Groups:
@@ -65,14 +82,17 @@ def is_ub(buffer) -> bool:
     return scope_of(buffer) == "shared.ub"
 
 
-def vector_statements(stmt: Stmt) -> list[Stmt]:
-    """Nests, tile ops, and scalar statements and control flow that read or write UB themselves, in order."""
+def vector_statements(stmt: Stmt, runs: int = 1) -> list[tuple[Stmt, int]]:
+    """Nests, tile ops, and scalar statements and control flow that read or write UB themselves, in order, and how often each runs."""
     if isinstance(stmt, SeqStmt):
-        return [x for s in stmt.seq for x in vector_statements(s)]
+        return [x for s in stmt.seq for x in vector_statements(s, runs)]
     if is_parallel(stmt):
-        return [stmt]
-    own = [stmt] if any(is_ub(b) for b in own_uses(stmt).all) else []
-    return own + [x for s in children(stmt) for x in vector_statements(s)]
+        return [(stmt, runs)]
+    own = [(stmt, runs)] if any(is_ub(b) for b in own_uses(stmt).all) else []
+    inside = (
+        runs * (const_int(stmt.extent) or USUAL_TRIPS) if isinstance(stmt, For) else runs * USUAL_TRIPS if isinstance(stmt, While) else runs
+    )
+    return own + [x for s in children(stmt) for x in vector_statements(s, inside)]
 
 
 def copy_dims(src: TensorRegion, dst: TensorRegion) -> list[tuple[int, int]]:
@@ -83,6 +103,14 @@ def copy_dims(src: TensorRegion, dst: TensorRegion) -> list[tuple[int, int]]:
         return list(zip(a, b))
     n = min(len(src.region), len(dst.region))
     return [(len(src.region) - k, len(dst.region) - k) for k in range(n, 0, -1)]
+
+
+class _Fact(NamedTuple):
+    """A vector statement, its accesses (None unless it is a nest), and how often it runs."""
+
+    stmt: Stmt
+    accesses: _Accesses | None
+    runs: int
 
 
 class _Accesses:
@@ -133,38 +161,44 @@ class _Division:
         return [d for d in range(len(buffer.ty.shape)) if (buffer, d) in self]
 
 
-def find_split(body: Stmt) -> SplitPlan | None:
-    """A legal division of the vector work below `body`, or None."""
+def find_split(body: Stmt) -> SplitPlan:
+    """The legal division of the vector work below `body` that divides most, or why there is none."""
     for s in statements(body):
-        # An undivided nest runs on both cores and would print twice; atomic transfers are element by element, in the order of iterations.
         if is_parallel(s) and any(is_output(x) or is_atomic(x) for x in statements(s)):
-            return None
+            # An undivided nest runs on both cores and would print twice; atomic transfers are element by element, in the order of iterations.
+            return SplitPlan(refusal=Refusal("its iterations print or update elements atomically", s.span))
     groups, facts = _joined_by_statements(body)
     conflicts = GlobalConflicts(body, copy_dims)
     _refuse_shared_scalars(conflicts)
     for a, b in conflicts.joined():
         groups.join(a, b)
     buffers = _ub_buffers(facts)
-    division = _most_divided(groups, facts, buffers)
+    division, refusal = _most_divided(groups, facts, buffers)
+    if not division.chosen:
+        return SplitPlan(refusal=refusal or Refusal("there is no tile with more than one row"))
     # The divisions of several groups may only together be one of a tensor.
-    if not division.chosen or not conflicts.legal(division.__contains__):
-        return None
-    if any(acc and acc.writes_gm and acc.writes and not any(v in division for v in acc.vars) for _, acc in facts):
-        return None  # The tile is needed on both cores, and only one may store the elements.
+    pair = conflicts.between_cores(division.__contains__)
+    if pair is not None:
+        name = pair[0].buffer.name
+        return SplitPlan(refusal=Refusal(f"the cores would meet in elements of '{name}', and nothing orders them there", pair[1].stmt.span))
+    for s, acc, _ in facts:
+        if acc and acc.writes_gm and acc.writes and not any(v in division for v in acc.vars):
+            # The tile is needed on both cores, and only one may store the elements.
+            return SplitPlan(refusal=Refusal("it is not divided, and stores to a tile and to global memory", s.span))
     return _plan(facts, division, buffers)
 
 
 def _joined_by_statements(body: Stmt) -> tuple[_Groups, list]:
-    """What statements divide together, and (statement, its accesses or None unless it is a nest) for all vector statements."""
+    """What statements divide together, and the facts of all vector statements."""
     groups, facts = _Groups(), []
-    for s in vector_statements(body):
+    for s, runs in vector_statements(body):
         if not is_parallel(s):
-            facts.append((s, None))
+            facts.append(_Fact(s, None, runs))
             if is_op(s, COPY) or _whole_dimension(s) is not None:
                 _join_operands(groups, s)
             continue
         acc = _Accesses(s)
-        facts.append((s, acc))
+        facts.append(_Fact(s, acc, runs))
         for buffer, indices in acc.reads + acc.writes:
             for d, i in enumerate(indices):
                 if isinstance(i, Var) and i in acc.vars:
@@ -183,18 +217,37 @@ def _join_operands(groups: _Groups, s: Stmt) -> None:
             groups.join((src.source, a), (dst.source, b))
 
 
-def _most_divided(groups: _Groups, facts, buffers) -> _Division:
-    """One dimension of every buffer, as far as that is legal."""
-    division = _Division(groups, frozenset())
-    for buffer in buffers:
-        if division.dims(buffer):
-            continue
-        for d in range(len(buffer.ty.shape)):
-            more = _Division(groups, division.chosen | {groups.find((buffer, d))})
-            if const_int(buffer.ty.shape[d]) > 1 and _legal(facts, more, buffers):
-                division = more
-                break
-    return division
+def _most_divided(groups: _Groups, facts, buffers) -> tuple[_Division, Refusal | None]:
+    """Groups of dimensions that can be divided together, those with most work first, and what forbids the first that cannot."""
+    nodes = [(b, d) for b in buffers for d in range(len(b.ty.shape)) if const_int(b.ty.shape[d]) > 1]
+    candidates = list(dict.fromkeys(groups.find(node) for node in nodes))
+    candidates.sort(key=lambda root: -_divided_work(facts, _Division(groups, frozenset([root]))))
+    division, first = _Division(groups, frozenset()), None
+    for root in candidates:
+        more = _Division(groups, division.chosen | {root})
+        refusal = _refused(facts, more, buffers)
+        if refusal is None:
+            division = more
+        first = first or refusal
+    return division, first
+
+
+def _divided_work(facts, division: _Division) -> int:
+    """Elements of the vector statements that a division divides. Half of every row counts half: instructions and transfers get shorter
+    instead of fewer."""
+    work = 0
+    for s, acc, runs in facts:
+        if acc is not None:
+            axes = [(v in division, n or 1) for v, n in acc.vars.items()]
+        else:
+            regions = [a for a in op_regions(s) if is_ub(a.source)]
+            largest = max(regions, key=lambda a: math.prod(const_int(r.extent) or 1 for r in a.region), default=None)
+            dims = [] if largest is None else division.dims(largest.source)
+            axes = [] if largest is None else [(d in dims, const_int(r.extent) or 1) for d, r in enumerate(largest.region)]
+        if any(divided for divided, _ in axes):
+            in_rows = axes[-1][0] and any(n > 1 for _, n in axes[:-1])
+            work += runs * math.prod(n for _, n in axes) * (1 if in_rows else 2)
+    return work
 
 
 def _refuse_shared_scalars(conflicts: GlobalConflicts) -> None:
@@ -222,7 +275,7 @@ def _pairs(src, dst, reduced):
 
 def _ub_buffers(facts) -> list:
     seen: list = []
-    for s, acc in facts:
+    for s, acc, _ in facts:
         found = [b for b, _ in acc.writes + acc.reads] if acc else [b for b in own_uses(s).all if is_ub(b)]
         for b in found:
             if not any(b.same_as(x) for x in seen):
@@ -230,52 +283,71 @@ def _ub_buffers(facts) -> list:
     return sorted(seen, key=lambda b: -len(b.ty.shape))
 
 
-def _legal(facts, division: _Division, buffers) -> bool:
+def _refused(facts, division: _Division, buffers) -> Refusal | None:
+    """What forbids a division; None if it is legal."""
     sizes: dict = {}
     for b in buffers:
         dims = division.dims(b)
         if len(dims) > 1:
-            return False
+            return Refusal(f"two dimensions of '{b.name}' would be divided at once")
         for d in dims:
-            if sizes.setdefault(division.groups.find((b, d)), const_int(b.ty.shape[d])) != const_int(b.ty.shape[d]):
-                return False
+            n = const_int(b.ty.shape[d])
+            if sizes.setdefault(division.groups.find((b, d)), n) != n:
+                return Refusal(f"dimension {d} of '{b.name}' has {n} elements, and others that go with it have not")
     division = replace(division, sizes=sizes)
-    return all(_legal_statement(s, division) if acc is None else _legal_nest(acc, division) for s, acc in facts)
+    for s, acc, _ in facts:
+        reason = _statement_needs_all(s, division) if acc is None else _nest_needs_all(acc, division)
+        if reason is not None:
+            return Refusal(reason, s.span)
+    return None
 
 
-def _legal_nest(acc: _Accesses, division: _Division) -> bool:
+def _nest_needs_all(acc: _Accesses, division: _Division) -> str | None:
+    """Why a nest does not work on half of what is divided, None if it does."""
     split_vars = [v for v in acc.vars if v in division]
-    if len(split_vars) > 1 or any(acc.vars[v] != division.sizes.get(division.groups.find(v)) for v in split_vars):
-        return False
+    if len(split_vars) > 1:
+        return f"its loops '{split_vars[0].name}' and '{split_vars[1].name}' would be divided at once"
+    if any(acc.vars[v] != division.sizes.get(division.groups.find(v)) for v in split_vars):
+        return f"loop '{split_vars[0].name}' has other bounds than the tile"
     uneven = [v for v in split_vars if acc.vars[v] % VECTOR_CORES_PER_BLOCK]
     # The second core has a row that is nobody's: what it holds may not choose an element, nor go to GM.
     if uneven and (acc.writes_gm or acc.indirect):
-        return False
+        return "an odd number of rows would be divided, and elements go to global memory or choose others"
     for buffer, indices in acc.reads + acc.writes:
         dims = division.dims(buffer)
-        for d in dims:
-            if not (isinstance(indices[d], Var) and indices[d] in split_vars):
-                return False
+        if any(not (isinstance(indices[d], Var) and indices[d] in split_vars) for d in dims):
+            return f"'{buffer.name}' is not indexed by the divided loop alone"
         if any(not _holds_one_more(buffer, d, i, uneven, acc.vars) for d, i in enumerate(indices) if d not in dims):
-            return False
-    divided = [bool(division.dims(b)) for b, _ in acc.writes]
+            return f"an odd number of rows would be divided, and an index of '{buffer.name}' would leave the tile"
+    whole = next((b for b, _ in acc.writes if not division.dims(b)), None)
     if split_vars:
-        return all(divided)
-    return not any(divided) and not any(division.dims(b) for b, _ in acc.reads)
+        return None if whole is None else f"all of '{whole.name}' is written by every part of the loop"
+    half = next((b for b, _ in acc.writes + acc.reads if division.dims(b)), None)
+    return None if half is None else f"it needs all of '{half.name}'"
 
 
-def _legal_statement(s: Stmt, division: _Division) -> bool:
-    """For a tile op, or what the scalar unit does."""
+def _statement_needs_all(s: Stmt, division: _Division) -> str | None:
+    """The same of a tile op, or of what the scalar unit does."""
     if work_of(s) is None:
-        return not any(division.dims(b) for b in own_uses(s).all if is_ub(b))
+        half = next((b for b in own_uses(s).all if is_ub(b) and division.dims(b)), None)
+        return None if half is None else f"elements of '{half.name}' are read or stored one by one"
     # What says where a region begins, or is a number, is read element by element: on both cores.
     bounds = [e for a in s.value.args for e in ([y for r in a.region for y in (r.min, r.extent)] if isinstance(a, TensorRegion) else [a])]
-    if any(is_ub(x.source) and division.dims(x.source) for e in bounds for x in loads_in(e)):
-        return False
-    regions = [a for a in s.value.args if isinstance(a, TensorRegion) and is_ub(a.source)]
-    if not all(_spans(r, d) for r in regions for d in division.dims(r.source)):
-        return False
-    return _legal_operands(s, regions, division)
+    half = next((x.source for e in bounds for x in loads_in(e) if is_ub(x.source) and division.dims(x.source)), None)
+    if half is not None:
+        return f"elements of '{half.name}' are read one by one"
+    regions = [a for a in op_regions(s) if is_ub(a.source)]
+    part = next((r.source for r in regions for d in division.dims(r.source) if not _spans(r, d)), None)
+    if part is not None:
+        return f"it works on a part of '{part.name}'"
+    return (
+        None if _legal_operands(s, regions, division) else "it needs the divided dimension as a whole, or divides its operands differently"
+    )
+
+
+def op_regions(s: Stmt) -> list[TensorRegion]:
+    """Regions among the operands of a tile op."""
+    return [a for a in s.value.args if isinstance(a, TensorRegion)] if op_name(s) else []
 
 
 def _spans(r: TensorRegion, d: int) -> bool:
@@ -321,10 +393,10 @@ def _plan(facts, division: _Division, buffers) -> SplitPlan:
     for b in buffers:
         for d in division.dims(b):
             plan.dims[b] = d
-    for _, acc in facts:
+    for _, acc, _ in facts:
         if acc is not None:
             plan.nest_vars.update({v: n for v, n in acc.vars.items() if v in division})
     return plan
 
 
-__all__ = ["SplitPlan", "copy_dims", "find_split", "is_ub", "vector_statements"]
+__all__ = ["Refusal", "SplitPlan", "copy_dims", "find_split", "is_ub", "vector_statements"]

@@ -193,9 +193,9 @@ class GlobalConflicts:
                 if x.scalar and x.kind == "read":
                     yield x, y
 
-    def legal(self, is_divided) -> bool:
-        """True if no element is left to both cores; `is_divided` tells which nodes are divided."""
-        return all(_agree(a, b, is_divided) for a, b in self.pairs)
+    def between_cores(self, is_divided) -> tuple[GlobalAccess, GlobalAccess] | None:
+        """Accesses that leave an element to both cores, None if there are none; `is_divided` tells which nodes are divided."""
+        return next(((a, b) for a, b in self.pairs if not _agree(a, b, is_divided)), None)
 
 
 def _ordered(a: str, b: str) -> bool:

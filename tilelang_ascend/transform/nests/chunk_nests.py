@@ -8,26 +8,9 @@ Requires: placed Tile IR. Ensures: a loop variable with an extent of run time in
 
 from __future__ import annotations
 
-from functools import reduce
-
-from ...ir import (
-    BufferStore,
-    For,
-    PrimFunc,
-    Stmt,
-    StmtMutator,
-    Var,
-    const_int,
-    dtype_of,
-    exprs,
-    free_vars,
-    if_then,
-    loop,
-    statements,
-    substitute,
-    tirx,
-)
-from ...tile.nests import nest_of, rebuild_nest
+from ...ir import BufferStore, For, PrimFunc, Stmt, StmtMutator, const_int, exprs, free_vars, seq, statements
+from ...tile.division import split_nest
+from ...tile.nests import nest_of
 from ...tile.uses import is_element_atomic, is_parallel, loads_in, on_chip
 
 LANES = 4096
@@ -46,24 +29,11 @@ class _Chunk(StmtMutator):
         lanes = LANES
         for _, e in loops:
             lanes //= max(1, const_int(e) or 1)
-        sizes, chunks, conditions, places = {}, [], [], {}
-        for v, e in reversed(open_loops):
-            last = v.same_as(open_loops[0][0])
-            sizes[v] = max(1, lanes if last else min(lanes, ROW))
+        sizes: dict = {}
+        for v, _ in reversed(open_loops):
+            sizes[v] = max(1, lanes if v.same_as(open_loops[0][0]) else min(lanes, ROW))
             lanes //= sizes[v]
-            chunk, inner = Var(f"{v.name}_chunk", "int32"), Var(v.name, "int32")
-            extent = e if dtype_of(e) == "int32" else tirx.Cast("int32", e)
-            chunks.append((chunk, tirx.floordiv(extent + (sizes[v] - 1), sizes[v])))
-            places[v] = (inner, chunk * sizes[v] + inner)
-            conditions.append(places[v][1] < extent)
-        if not open_loops:
-            return s
-        inside = substitute(body, {v: place for v, (_, place) in places.items()})
-        inside = if_then(reduce(tirx.And, reversed(conditions)), inside, span=s.span)
-        out = rebuild_nest(s, [(places[v][0], sizes[v]) if v in places else (v, e) for v, e in loops], inside)
-        for chunk, count in chunks:
-            out = loop(chunk, count, out, span=s.span, num_stages=2)
-        return out
+        return seq(split_nest(s, sizes, num_stages=2)) if sizes else s
 
 
 def _tile_indices(body: Stmt) -> set:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from math import prod
 
-from ...ir import For, PrimFunc, Stmt, StmtMutator, Var, const_int, imm, loop, renew, seq, statements, substitute
-from ...tile.nests import even_chunk, nest_of, rebuild_nest
+from ...ir import For, PrimFunc, Stmt, StmtMutator, const_int, seq, statements
+from ...tile.division import even_size, split_nest
+from ...tile.nests import nest_of
 from ...tile.uses import is_parallel
 from ...tileop.base.context import REPEAT_BYTES, round_up
 
@@ -28,25 +29,15 @@ class _Cut(StmtMutator):
 
     def cut(self, nest: For) -> Stmt:
         """`nest` in parts of at most `lanes` iterations, cut along the outermost loop that has more than one."""
-        loops, body = nest_of(nest)
+        loops, _ = nest_of(nest)
         sizes = [const_int(e) for _, e in loops]
         if None in sizes or prod(sizes) <= self.lanes:
             return nest
         axis = next(k for k, n in enumerate(sizes) if n > 1)
         inner = prod(sizes[axis + 1 :])
         # Parts of a row start where instructions can: at whole repeats. Rows start aligned anyway.
-        rows = even_chunk(sizes[axis], max(1, self.lanes // inner)) if axis < len(sizes) - 1 else round_up(self.lanes, REPEAT_BYTES)
-        out = []
-        for start, count, parts in ((0, rows, sizes[axis] // rows), (sizes[axis] // rows * rows, sizes[axis] % rows, 1)):
-            if count == 0:
-                continue
-            part, inside = Var("part", "int32"), Var(loops[axis][0].name, "int32")
-            offset = part * rows if parts > 1 else imm(start)
-            shorter = [*loops[:axis], (inside, imm(count)), *loops[axis + 1 :]]
-            piece = renew(rebuild_nest(nest, shorter, substitute(body, {loops[axis][0]: inside + offset})))
-            piece = self.cut(piece)
-            out.append(loop(part, parts, piece, span=nest.span) if parts > 1 else piece)
-        return seq(out)
+        rows = even_size(sizes[axis], max(1, self.lanes // inner)) if axis < len(sizes) - 1 else round_up(self.lanes, REPEAT_BYTES)
+        return seq(split_nest(nest, {loops[axis][0]: rows}, self.cut))
 
 
 def longest_nest(body: Stmt) -> int:

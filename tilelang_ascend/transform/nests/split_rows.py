@@ -14,6 +14,7 @@ from __future__ import annotations
 from ...analysis.tiles.core_kinds import CUBE_SCOPES, uses_cube, uses_vector
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims, find_split, is_ub
 from ...analysis.tiles.split_globals import is_global
+from ...errors import location_of
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -48,6 +49,7 @@ from ...ir import (
 )
 from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...tile import with_args
+from ...tile.division import Share
 from ...tile.uses import COUNT, is_output, is_parallel, is_scalar_var, moved_regions, own_uses, uses_of
 
 
@@ -57,18 +59,12 @@ class _Split(StmtMutator):
         self.buffers = {}
         for b, d in plan.dims.items():
             shape = [const_int(n) for n in b.ty.shape]
-            shape[d] = half(shape[d])
+            shape[d] = self.part(shape[d]).size
             self.buffers[b] = decl_buffer(shape, dtype_of(b), b.name, scope="shared.ub")
 
-    def first(self, extent: int):
-        """First global index of this core's share."""
-        return self.sub * half(extent)
-
-    def count(self, extent: int):
-        """Number of indices of this core's share."""
-        if extent % VECTOR_CORES_PER_BLOCK == 0:
-            return imm(half(extent))
-        return tirx.min(imm(half(extent)), extent - self.first(extent))
+    def part(self, extent: int) -> Share:
+        """What this core has of rows or iterations."""
+        return Share(extent, self.sub, VECTOR_CORES_PER_BLOCK)
 
     def visit_AllocBuffer(self, s: AllocBuffer):
         new = self.buffers.get(s.buffer)
@@ -85,10 +81,10 @@ class _Split(StmtMutator):
 
     def share(self, s: For) -> For:
         """This core's iterations."""
-        size, notes = self.plan.nest_vars[s.loop_var], dict(s.annotations)
-        if size % VECTOR_CORES_PER_BLOCK:
-            notes[COUNT] = self.count(size)
-        return For(s.loop_var, s.min, imm(half(size)), s.kind, self.block(s.body), annotations=notes, span=s.span)
+        part, notes = self.part(self.plan.nest_vars[s.loop_var]), dict(s.annotations)
+        if not part.even:
+            notes[COUNT] = part.count
+        return For(s.loop_var, s.min, imm(part.size), s.kind, self.block(s.body), annotations=notes, span=s.span)
 
     def indices(self, buffer, indices):
         """Indices of a UB access: the divided dimension counts locally, everything else globally."""
@@ -99,7 +95,7 @@ class _Split(StmtMutator):
         if isinstance(e, TensorLoad) and e.source in self.plan.dims:
             return BufferLoad(self.buffers[e.source], self.indices(e.source, e.indices))
         if isinstance(e, Var) and e in self.plan.nest_vars:
-            return e + self.first(self.plan.nest_vars[e])
+            return e + self.part(self.plan.nest_vars[e]).first
         return map_children(e, self.expr)
 
     def visit_BufferStore(self, s: BufferStore):
@@ -119,7 +115,7 @@ class _Split(StmtMutator):
     def region(self, r: TensorRegion) -> TensorRegion:
         d = self.plan.dims[r.source]
         extents = [x.extent for x in r.region]
-        extents[d] = self.count(const_int(r.source.ty.shape[d]))
+        extents[d] = self.part(const_int(r.source.ty.shape[d])).count
         return region(self.buffers[r.source], [x.min for x in r.region], extents)
 
     def match_other_side(self, old, new):
@@ -128,20 +124,15 @@ class _Split(StmtMutator):
         if old[1 - ub].source in self.plan.dims:
             return new
         d = self.plan.dims[old[ub].source]
-        extent = const_int(old[ub].source.ty.shape[d])
+        part = self.part(const_int(old[ub].source.ty.shape[d]))
         other = old[1 - ub]
         pairs = copy_dims(old[0], old[1])
         g = next(p[1 - ub] for p in pairs if p[ub] == d)
         mins, extents = [x.min for x in other.region], [x.extent for x in other.region]
-        mins[g] = mins[g] + self.first(extent)
-        extents[g] = self.count(extent)
+        mins[g] = mins[g] + part.first
+        extents[g] = part.count
         new[1 - ub] = region(other.source, mins, extents)
         return new
-
-
-def half(n: int) -> int:
-    """Share of the first vector core."""
-    return -(-n // VECTOR_CORES_PER_BLOCK)
 
 
 def guard_replicated(s: Stmt, sub) -> Stmt:
@@ -226,14 +217,18 @@ class _FirstCoreOnly(StmtMutator):
         return s
 
 
-def split_rows(func: PrimFunc) -> PrimFunc:
-    """Apply to a placed Tile IR function; functions without cube or without vector work stay as they are."""
+def split_rows(func: PrimFunc, notes: list | None = None) -> PrimFunc:
+    """Apply to a placed Tile IR function; functions without cube or without vector work stay as they are. What forbids a division is added
+    to `notes`."""
     body = func.body
     if not (uses_cube(body) and uses_vector(body)):
         return func
     sub = tirx.Var("sub_block", "int32")
     plan = find_split(body)
-    split = _Split(plan, sub)(body) if plan else _FirstCoreOnly(sub, from_ub(body))(body)
+    split = _FirstCoreOnly(sub, from_ub(body))(body) if plan.refusal else _Split(plan, sub)(body)
+    if plan.refusal and notes is not None:
+        where = location_of(plan.refusal.span)
+        notes.append(f"one of the two vector cores does all vector work: {plan.refusal.reason}" + (f" ({where})" if where else ""))
     allocs = [s for s in stmts_of(split) if isinstance(s, AllocBuffer)]
     rest = [s for s in stmts_of(split) if not isinstance(s, AllocBuffer)]
     return func.with_body(seq(allocs, Bind(sub, call("ascend.get_sub_block_idx", [], dtype="int32")), rest))

@@ -77,7 +77,8 @@ from ...ir.grids import rewrite_grid_bodies
 from ...isa.base import Space
 from ...tile import tile_op, tile_op_of, with_args
 from ...tile.atomics import AtomicElements, neutral, plain_update, updated
-from ...tile.nests import cut_nest, inline_index_binds, nest_of, rebuild_nest
+from ...tile.division import split_nest
+from ...tile.nests import inline_index_binds, nest_of, rebuild_nest
 from ...tile.uses import is_atomic, is_element_atomic, is_parallel, loads_in, on_chip
 from ..budget import TILE_BUDGET_SHARE
 
@@ -370,7 +371,7 @@ class _Stage(StmtMutator):
             if longest:
                 return self.nest(rebuild_nest(nest, [loops[longest], *loops[:longest], *loops[longest + 1 :]], body))
         if outer > 1:
-            return cut_nest(nest, max(1, outer * self.budget // total), self.nest)
+            return split_nest(nest, {loops[0][0]: max(1, outer * self.budget // total)}, self.nest, num_stages=2)
         if any(u.site.loops for u in updates):
             return rebuild_nest(
                 nest, loops, _ToPlain()(body), in_order="atomic updates in a loop inside of it need more room than there is"

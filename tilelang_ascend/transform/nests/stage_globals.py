@@ -72,7 +72,8 @@ from ...ir import (
 from ...ir.grids import is_grid_axis, rewrite_grid_bodies
 from ...isa.base import Space
 from ...tile import tile_op
-from ...tile.nests import cut_nest, even_chunk, inline_index_binds, nest_of, rebuild_nest
+from ...tile.division import even_size, split_nest
+from ...tile.nests import inline_index_binds, nest_of, rebuild_nest
 from ...tile.uses import is_parallel, is_scalar_var, moved_regions, uses_of, with_regions
 from ...tileop.base.tensor_bounds import all_of, reads_memory, unproven
 from ..budget import TILE_BUDGET_SHARE
@@ -547,8 +548,8 @@ class _StageNests(StmtMutator):
         their `total` bytes `fixed` do not grow with the nest."""
         room = self.shares(fixed)
         if total - fixed > room and nest.outer > 1:
-            rows = even_chunk(nest.outer, max(1, nest.outer * room // (total - fixed)))
-            return cut_nest(rebuild_nest(nest.stmt, nest.loops, nest.body), rows, self.stage)
+            rows = even_size(nest.outer, max(1, nest.outer * room // (total - fixed)))
+            return split_nest(rebuild_nest(nest.stmt, nest.loops, nest.body), {nest.loops[0][0]: rows}, self.stage, num_stages=2)
         inner = frozenset(s.loop_var for s in statements(staged.unguarded) if isinstance(s, For))
         if total > self.most and inner - nest.stepped:
             return self.stage(rebuild_nest(nest.stmt, nest.loops, nest.body), inner)
