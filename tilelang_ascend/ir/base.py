@@ -39,7 +39,9 @@ from tvm.tirx import (
 
 structural_equal, structural_hash = tvm_ffi.structural_equal, tvm_ffi.structural_hash
 Expr = tvm.ir.Expr
-load_json, save_json = tvm.ir.load_json, tvm.ir.save_json
+save_json = tvm.ir.save_json
+# What is loaded was saved by the same version: tvm would first look for older ones, in Python, for longer than loading takes.
+load_json = tvm_ffi.serialization.from_json_graph_str
 parse_script = tvm.script.from_source
 LIBRARY_ROOTS = tuple(_os.path.dirname(_os.path.abspath(library.__file__)) for library in (tvm, tvm_ffi))
 """Folders of tvm: code in them is never the user's."""

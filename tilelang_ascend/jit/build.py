@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from .. import cache, env
@@ -49,7 +50,7 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     announce = env.PRINT_ON_COMPILATION.get()
     if announce:
         get_logger().info("begins to compile kernel %s for %s", name, chip.name)
-    lowered = pipeline.lower(func, chip, options=pipeline.Options(**options))
+    lowered = pipeline.lower(func, chip, options=pipeline.Options(**options), keep_stages=env.VERIFY_PASSES.get())
     written = written_buffers(lowered.ascend_ir)
     _check_outputs(func, out_idx, written)
     gaps = output_gaps(resolve_tensor_views(func), {func.params[i].name for i in out_idx})
@@ -78,6 +79,8 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
         get_logger().warning("%s", warning)
     if announce:
         get_logger().info("completes to compile kernel %s", name)
+    if lowered.stages:
+        _recent.append((artifact, lowered.stages))
     return artifact
 
 
@@ -100,11 +103,18 @@ def _hint_notes(func) -> list[str]:
     return [f"accepted without effect: {', '.join(str(h) for h in hints)}"] if hints else []
 
 
+_recent: deque = deque(maxlen=4)
+"""(artifact, its stages) of kernels built last, where the IR is checked after every pass: whoever does that looks at the stages next."""
+
+
 def lower_stages(artifact: Artifact, times: dict[str, float] | None = None) -> list[tuple[str, Any]]:
     """(pass name, IR after it) for every pass on the road of a compiled kernel; `times` is given the seconds each took."""
     from .. import arch
     from ..transform import pipeline
 
+    kept = next((stages for recent, stages in _recent if recent is artifact), None)
+    if kept is not None and times is None:
+        return kept
     options = pipeline.Options(**artifact.options)
     return pipeline.lower(artifact.tile_ir, arch.get_chip(artifact.chip), options=options, keep_stages=True, times=times).stages
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import accumulate
+
+import numpy as np
 
 from ...ir import const_int, dtype_of, itemsize
 from ..index.linear import INF, Linear
@@ -52,7 +53,7 @@ def meet(first: Instr, second: Instr, program: Program) -> bool:
     for a in first.accesses:
         for b in second.accesses:
             if (a.write or b.write) and a.space == b.space:
-                compare = _Comparison(a, b, program, program.hulls)
+                compare = _Comparison(a, b, program)
                 if compare.possible and compare.distance(None, set()):
                     return True
     return False
@@ -61,23 +62,19 @@ def meet(first: Instr, second: Instr, program: Program) -> bool:
 class _Finder:
     def __init__(self, program: Program):
         self.program = program
-        self.extents = program.extents
         self.found: dict = {}
-        self.hulls: dict[int, tuple] = {}
-        """Access (by identity) -> the bytes it may touch."""
 
     def find(self) -> list[Dependence]:
         for group in self._groups():
             if all(not a.write for _, a in group):
                 continue
-            order = _Between(group)
+            pairs = _Pairs(group, [hull_of(a, self.program) for _, a in group])
             for i, (x, a) in enumerate(group):
-                for j in range(i, len(group)):
+                for j, between, around, back in pairs.later(i):
                     y, b = group[j]
-                    if a.write or b.write:
-                        self._pair(x, a, y, b, x is not y and not order.write_between(i, j), not order.write_around(i, j))
-                        if x is not y:
-                            self._pair(y, b, x, a, False, not order.write_around(j, i))
+                    self._pair(x, a, y, b, x is not y and not between, not around)
+                    if x is not y:
+                        self._pair(y, b, x, a, False, not back)
         return list(self.found.values())
 
     def _groups(self) -> list[list[tuple[Instr, Access]]]:
@@ -97,7 +94,7 @@ class _Finder:
             return
         if forward and _exclusive(src, dst):
             forward = False
-        compare = _Comparison(a, b, self.program, self.hulls)
+        compare = _Comparison(a, b, self.program)
         if not compare.possible:
             return
         inner = {loop.atom for loop in src.loops[len(common) :]} | {loop.atom for loop in dst.loops[len(common) :]}
@@ -122,43 +119,55 @@ class _Finder:
         old.distances = tuple(min(x or y, y or x) for x, y in zip(old.distances, d.distances))
 
 
-class _Between:
-    """Which pairs of accesses have a write between them that both sides depend on anyway?
+class _Pairs:
+    """Pairs of accesses of one group that need a closer look: at least one writes, bytes may meet, and they do not stand on one lane that
+    keeps order. All pairs at once would be too many for Python: those of one access are found together.
 
-    Only accesses of one statement list to the same place (equal version, equal first byte) are compared: they always
-    meet, so the pair is ordered when the pairs with the write in the middle are. A place that moves with a loop is another one in the
-    next iteration, where the bytes of the longer access may meet and those of the write do not: there only accesses of equal length
-    are compared.
+    Between some there is a write that both sides depend on anyway. Only accesses of one statement list to the same place (equal version,
+    equal first byte) are compared: they always meet, so the pair is ordered when the pairs with the write in the middle are. A place that
+    moves with a loop is another one in the next iteration, where the bytes of the longer access may meet and those of the write do not:
+    there only accesses of equal length are compared.
     """
 
-    def __init__(self, group: list):
-        members: dict = {}
-        self.place = []
-        for instr, access in group:
-            length = (access.size, access.piece, access.pitch) if access.start.varies else None
-            key = (id(instr.parent), access.buffer, access.version, access.start, length)
-            mine = members.setdefault(key, [])
-            self.place.append((mine, len(mine)))
-            mine.append(access.write)
-        self.written = {id(mine): list(accumulate(mine, initial=0)) for mine in members.values()}
+    def __init__(self, group: list, hulls: list):
+        self.write = np.array([a.write for _, a in group])
+        self.lane = np.array([x.lane for x, _ in group])
+        self.kept = np.array([x.ordered for x, _ in group])
+        self.buffer = _numbered(a.buffer for _, a in group)
+        self.low, self.high = (np.array(side, float) for side in zip(*hulls))
+        self.place = _numbered(_place(x, a) for x, a in group)
+        written = np.zeros(self.place.max() + 1, int)
+        self.before = np.empty(len(group), int)
+        """Writes to the place in front of an access."""
+        for k, place in enumerate(self.place):
+            self.before[k] = written[place]
+            written[place] += self.write[k]
+        self.after = written[self.place] - self.before - self.write
+        """Writes to the place behind an access."""
 
-    def write_between(self, i: int, j: int) -> bool:
-        """A write after access i and before access j of one iteration."""
-        mine, p = self.place[i]
-        other, q = self.place[j]
-        if mine is not other:
-            return False
-        written = self.written[id(mine)]
-        return written[q] - written[p + 1] > 0
+    def later(self, i: int):
+        """(j, a write between i and j, one after i or before j of the next iteration, one after j or before i of the next), j >= i."""
+        rest = slice(i, None)
+        wanted = self.write[rest] | self.write[i]
+        wanted &= (self.lane[rest] != self.lane[i]) | ~(self.kept[rest] & self.kept[i])
+        wanted &= (self.buffer[rest] == self.buffer[i]) | (self.low[rest] < self.high[i]) & (self.low[i] < self.high[rest])
+        later = np.flatnonzero(wanted) + i
+        same = self.place[later] == self.place[i]
+        between = same & (self.before[later] > self.before[i] + self.write[i])
+        around = same & (self.after[i] + self.before[later] > 0)
+        back = same & (self.after[later] + self.before[i] > 0)
+        return zip(later.tolist(), between.tolist(), around.tolist(), back.tolist())
 
-    def write_around(self, i: int, j: int) -> bool:
-        """A write after access i of one iteration or before access j of the next one."""
-        mine, p = self.place[i]
-        other, q = self.place[j]
-        if mine is not other:
-            return False
-        written = self.written[id(mine)]
-        return written[-1] - written[p + 1] + written[q] > 0
+
+def _place(instr: Instr, access: Access) -> tuple:
+    length = (access.size, access.piece, access.pitch) if access.start.varies else None
+    return id(instr.parent), access.buffer, access.version, access.start, length
+
+
+def _numbered(keys) -> np.ndarray:
+    """Equal keys as equal numbers."""
+    numbers: dict = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
 
 
 def _merge_overlapping(by_buffer: dict, addresses: dict) -> list:
@@ -186,6 +195,24 @@ def _total_bytes(buffer) -> int:
     for extent in buffer.ty.shape:
         total *= const_int(extent)
     return total
+
+
+def hull_of(access: Access, program: Program) -> tuple:
+    """First and last byte address an access may touch; without an address, nothing is known. Kept with the program: every pair asks for it."""
+    known = program.hulls.get(id(access))
+    if known is None:
+        known = program.hulls[id(access)] = _find_hull(access, program)
+    return known
+
+
+def _find_hull(access: Access, program: Program) -> tuple:
+    base = program.addresses.get(access.buffer)
+    if base is None:
+        return -INF, INF
+    if access.versions > 1 or access.size is None:
+        return base, base + _total_bytes(access.buffer)
+    low, high = access.start.interval(program.extents)
+    return max(base, base + low), min(base + _total_bytes(access.buffer), base + high + access.size)
 
 
 def _common_loops(a: Instr, b: Instr) -> tuple[Loop, ...]:
@@ -219,7 +246,7 @@ class _Comparison:
     be shared.
     """
 
-    def __init__(self, a: Access, b: Access, program: Program, hulls: dict):
+    def __init__(self, a: Access, b: Access, program: Program):
         self.extents = program.extents
         self.a_size = ANY_SIZE if a.size is None else a.size
         self.b_size = ANY_SIZE if b.size is None else b.size
@@ -227,7 +254,8 @@ class _Comparison:
         self.a_start, self.b_start = a.start, b.start
         self.a_piece, self.b_piece, self.pitch = _pieces(a, b)
         if a.buffer is not b.buffer:
-            self.possible = self._hulls_overlap(a, b, program, hulls)
+            (low_a, high_a), (low_b, high_b) = hull_of(a, program), hull_of(b, program)
+            self.possible = low_a < high_b and low_b < high_a
             self.a_size = self.b_size = ANY_SIZE
             self.pitch = 0
             return
@@ -240,27 +268,6 @@ class _Comparison:
             self.versions, self.count = (a.version, b.version), a.versions
         else:
             self.a_start, self.b_start = _whole_start(a), _whole_start(b)
-
-    def _hulls_overlap(self, a: Access, b: Access, program: Program, hulls: dict) -> bool:
-        for access in (a, b):
-            if id(access) not in hulls:
-                hulls[id(access)] = self._hull(access, program)
-        (low_a, high_a), (low_b, high_b) = hulls[id(a)], hulls[id(b)]
-        return low_a < high_b and low_b < high_a
-
-    def _hull(self, access: Access, program: Program) -> tuple:
-        """First and last byte address an access may touch; kept with the program, because every pair asks for it."""
-        known = program.hulls.get(id(access))
-        if known is None:
-            known = program.hulls[id(access)] = self._find_hull(access, program)
-        return known
-
-    def _find_hull(self, access: Access, program: Program) -> tuple:
-        base = program.addresses[access.buffer]
-        if access.versions > 1 or access.size is None:
-            return base, base + _total_bytes(access.buffer)
-        low, high = access.start.interval(self.extents)
-        return max(base, base + low), min(base + _total_bytes(access.buffer), base + high + access.size)
 
     def _within_windows(self, a: Access) -> bool:
         """Different versions never overlap: the rest of the offset stays inside one version's window."""
