@@ -104,11 +104,11 @@ def test_a_wrong_index_is_noticed(wrong):
 
 
 def first_failure(seeds):
-    """The first seed that fails otherwise than by refusal."""
-    for seed in seeds:
-        failure = fails(generate(seed))
+    """The shortest kernel that fails otherwise than by refusal."""
+    for case in sorted(map(generate, seeds), key=lambda case: len(case.kernel())):
+        failure = fails(case)
         if failure and not failure.refused:
-            return generate(seed), failure
+            return case, failure
     return None
 
 
@@ -213,7 +213,7 @@ def test_a_failure_is_printed_as_a_script(monkeypatch, tmp_path):
     with monkeypatch.context() as m:
         swapped_operands(m.setattr)
         case, failure = first_failure(range(60))
-        small, failure = reduce_case(case, failure, seconds=20)
+        small, failure = reduce_case(case, failure, seconds=6)
         assert failure.kind == "value" and len(small.kernel()) < len(case.kernel())
     text, path = script(small, failure), tmp_path / "reproduce.py"
     # The script runs in a process of its own, which does not have the fault: all is well there …
