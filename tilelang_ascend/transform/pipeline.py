@@ -28,7 +28,7 @@ from .cores.check_elements import check_elements
 from .cores.close_cores import close_cores
 from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
-from .driver import Context, Options, Pass, left, run
+from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
 from .fit import FIT, fit
 from .memory.version_buffers import DEFAULT_VERSIONS
 from .nests.chunk_nests import chunk_nests
@@ -129,10 +129,11 @@ def lower(
     Raises: TilelangAscendError subclasses with the user's line; OutOfMemory if tiles do not fit even with single copies.
     """
     context = Context(chip, options or Options(), keep_stages, times=times)
-    mapped = run((*CANONICALIZE, *PLACE, *NESTS), func, context)
-    synced, memory_map, attempt = _synchronise(mapped, context)
-    context.adopt(attempt)
-    module = run(CORES, synced, context)
+    with PAUSED_COLLECTOR:
+        mapped = run((*CANONICALIZE, *PLACE, *NESTS), func, context)
+        synced, memory_map, attempt = _synchronise(mapped, context)
+        context.adopt(attempt)
+        module = run(CORES, synced, context)
     return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), context.stages, context.notes, context.warnings)
 
 

@@ -1,5 +1,7 @@
 """What each stage may contain: every rule is shown to fail once, and the driver names the pass."""
 
+import gc
+
 import pytest
 from tile_samples import add, gemm
 
@@ -69,3 +71,14 @@ def test_the_driver_takes_the_time_of_every_pass_that_runs():
     assert kept | checks <= set(times) <= {p.name for p in pipeline.PASSES}
     assert all(seconds >= 0 for seconds in times.values())
     assert Context(get_chip("a2")).attempt().times is None
+
+
+def test_the_search_for_cycles_rests_while_passes_run_and_comes_back(monkeypatch):
+    seen = []
+    watching = Pass(lambda func: seen.append(gc.isenabled()) or func, Stage.TILE)
+    monkeypatch.setattr(pipeline, "CANONICALIZE", (watching, *pipeline.CANONICALIZE))
+    pipeline.lower(add(), get_chip("a2"))
+    monkeypatch.setattr(pipeline, "CANONICALIZE", (Pass(lambda func: 1 / 0, Stage.TILE),))
+    with pytest.raises(ZeroDivisionError):
+        pipeline.lower(add(), get_chip("a2"))
+    assert seen == [False] and gc.isenabled()
