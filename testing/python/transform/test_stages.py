@@ -77,8 +77,8 @@ def test_the_search_for_cycles_rests_while_passes_run_and_comes_back(monkeypatch
     seen = []
     watching = Pass(lambda func: seen.append(gc.isenabled()) or func, Stage.TILE)
     monkeypatch.setattr(pipeline, "CANONICALIZE", (watching, *pipeline.CANONICALIZE))
-    pipeline.lower(add(), get_chip("a2"))
+    pipeline.lower(add(64), get_chip("a2"))
     monkeypatch.setattr(pipeline, "CANONICALIZE", (Pass(lambda func: 1 / 0, Stage.TILE),))
     with pytest.raises(ZeroDivisionError):
-        pipeline.lower(add(), get_chip("a2"))
+        pipeline.lower(add(64), get_chip("a2"))
     assert seen == [False] and gc.isenabled()
