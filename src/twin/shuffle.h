@@ -82,8 +82,8 @@ inline void TransDataTo5HD(uint64_t dstList[16], uint64_t srcList[16], const Tra
   if (!even)
     tla_invalid(tla::OP_trans_data_to_5hd, tla_line,
                 "TransDataTo5HD: rows that are not evenly spaced are not modelled");
-  tla::twin::Issue<tla::OP_trans_data_to_5hd>(tla_line, tla::twin::Word<T>(tla::twin::Space::kUB, dstList[0]),
-                                              tla::twin::Word<T>(tla::twin::Space::kUB, srcList[0]), dst_step / 32,
+  tla::twin::Issue<tla::OP_trans_data_to_5hd>(tla_line, tla::twin::PlaceWord<T>(tla::twin::Space::kUB, dstList[0]),
+                                              tla::twin::PlaceWord<T>(tla::twin::Space::kUB, srcList[0]), dst_step / 32,
                                               src_step / 32, p.dstHighHalf, p.srcHighHalf, p.repeatTimes,
                                               p.dstRepStride, p.srcRepStride);
 }

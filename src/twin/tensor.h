@@ -26,6 +26,12 @@ inline int64_t TileWord(Space space, int32_t tile, uint32_t addr) {
   return Word<T>(space, static_cast<uint64_t>(tile) << 32 | static_cast<uint64_t>(biased));
 }
 
+/*! \brief Operand word of what `LocalTensor::GetPhyAddr` gives. */
+template <typename T>
+inline int64_t PlaceWord(Space space, uint64_t place) {
+  return TileWord<T>(space, static_cast<int32_t>(place >> 32), static_cast<uint32_t>(place));
+}
+
 template <typename T>
 inline T ReadElement(int64_t word, int32_t line) {
   return ScalarValue<T>(IssueScalar<tla::OP_get_value>(line, word));
@@ -105,8 +111,9 @@ class LocalTensor {
     view.event = event;
     return view;
   }
-  uint64_t GetPhyAddr() const { return addr_; }
-  uint64_t GetPhyAddr(uint32_t offset) const { return addr_ + offset * sizeof(T); }
+  /*! \brief A number that counts bytes and remembers its tile (`PlaceWord`). */
+  uint64_t GetPhyAddr() const { return static_cast<uint64_t>(tile_) << 32 | addr_; }
+  uint64_t GetPhyAddr(uint32_t offset) const { return GetPhyAddr() + offset * sizeof(T); }
   uint32_t GetSize() const { return size_; }
   uint32_t GetLength() const { return static_cast<uint32_t>(size_ * sizeof(T)); }
   TPosition GetPosition() const { return pos_; }

@@ -167,3 +167,40 @@ def test_misuse_is_reported_while_the_kernel_runs(body, reason):
 
 def test_the_same_kernel_without_misuse_is_clean():
     assert not run(BODY.format(body=""), [np.zeros(1024, np.float32)], kernel="k").hazards
+
+
+TRANSPOSED = """
+#include "kernel_operator.h"
+
+extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR y) {
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
+  AscendC::GlobalTensor<half> xGm, yGm;
+  xGm.SetGlobalBuffer((__gm__ half*)x, 256);
+  yGm.SetGlobalBuffer((__gm__ half*)y, 256);
+  AscendC::TPipe pipe;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> ub;
+  pipe.InitBuffer(ub, 4096);
+  AscendC::LocalTensor<half> before = ub.GetWithOffset<half>(512, 0), a = ub.GetWithOffset<half>(256, 2048);
+  AscendC::LocalTensor<half> b = ub.GetWithOffset<half>(256, 0);
+  AscendC::Duplicate(before, static_cast<half>(0.0f), 512);
+  AscendC::DataCopy(a, xGm, 256);
+  AscendC::PipeBarrier<PIPE_ALL>();
+  uint64_t to[16], from[16];
+  for (uint64_t i = 0; i < 16; ++i) { to[i] = b.GetPhyAddr() + i * 32; from[i] = a.GetPhyAddr() + i * 32; }
+  AscendC::TransDataTo5HD<half>(to, from, AscendC::TransDataTo5HDParams{false, false, 1, 0, 0});
+  AscendC::PipeBarrier<PIPE_ALL>();
+  AscendC::Muls(b, b, static_cast<half>(2.0f), 256);
+  AscendC::PipeBarrier<PIPE_ALL>();
+  AscendC::DataCopy(yGm, b, 256);
+  AscendC::PipeBarrier<PIPE_ALL>();
+}
+"""
+
+
+def test_addresses_belong_to_their_tile():
+    """What a transpose writes by addresses in memory that another tile had is defined (seed 20128 of the fuzzer)."""
+    x = np.arange(256, dtype=np.float16).reshape(16, 16)
+    y = np.zeros_like(x)
+    result = run(TRANSPOSED, [x, y])
+    assert not result.hazards, result.hazards[0].text()
+    np.testing.assert_array_equal(y, 2 * x.T)
