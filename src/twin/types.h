@@ -181,14 +181,21 @@ TLA_DTYPE(int8_t, 1)
 TLA_DTYPE(uint8_t, 2)
 TLA_DTYPE(int16_t, 3)
 TLA_DTYPE(uint16_t, 4)
-TLA_DTYPE(int32_t, 5) TLA_DTYPE(uint32_t, 6) TLA_DTYPE(int64_t, 7) TLA_DTYPE(uint64_t, 8) TLA_DTYPE(half, 9)
-    TLA_DTYPE(bfloat16_t, 10) TLA_DTYPE(float, 11) TLA_DTYPE(double, 12) TLA_DTYPE(fp8_e4m3fn_t, 14)
-        TLA_DTYPE(fp8_e5m2_t, 15)
+TLA_DTYPE(int32_t, 5)
+TLA_DTYPE(uint32_t, 6)
+TLA_DTYPE(int64_t, 7)
+TLA_DTYPE(uint64_t, 8)
+TLA_DTYPE(half, 9)
+TLA_DTYPE(bfloat16_t, 10)
+TLA_DTYPE(float, 11)
+TLA_DTYPE(double, 12)
+TLA_DTYPE(fp8_e4m3fn_t, 14)
+TLA_DTYPE(fp8_e5m2_t, 15)
 #undef TLA_DTYPE
 
-    /*! \brief Bits of a scalar argument: integers as they are, floating point as the bits of a float64. */
-    template <typename T>
-    inline int64_t ScalarBits(T value) {
+/*! \brief Bits of a scalar argument: integers as they are, floating point as the bits of a float64. */
+template <typename T>
+inline int64_t ScalarBits(T value) {
   if constexpr (std::is_integral<T>::value || std::is_enum<T>::value) {
     return static_cast<int64_t>(value);
   } else {
