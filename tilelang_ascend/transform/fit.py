@@ -17,6 +17,7 @@ from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import plan_memory
 from .memory.version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
 from .nests.cut_nests import cut_nests, longest_nest
+from .nests.split_tiles import split_tiles, why_whole
 from .schedule.rotate_loops import rotate_loops, without_skew
 from .stages import Stage
 from .suggest_tile import suggest_tile
@@ -24,6 +25,10 @@ from .suggest_tile import suggest_tile
 # Iterations of the parts of element-wise statements whose temporaries do not fit UB: smaller ones cost more instructions.
 NEST_LANES = (8192, 2048, 512)
 
+TRIED_PARTS = 8
+"""The number of parts of tiles is at most this many times what tiles without temporaries need."""
+
+TILES = Pass(split_tiles, Stage.MAPPED, ("parts",))
 VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries"))
 ROTATE = Pass(rotate_loops, Stage.VERSIONED)
 CLEARS = Pass(fold_clears, Stage.VERSIONED)
@@ -33,11 +38,40 @@ CODES = Pass(float8_codes, Stage.COMBINED, ("chip",))
 HOIST = Pass(hoist_invariants, Stage.COMBINED, ("chip",))
 EXPAND = Pass(expand_lane_numbers, Stage.COMBINED)
 ADDRESSES = Pass(plan_memory, Stage.COMBINED)
-FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
-"""`cut_nests` only if temporaries do not fit otherwise, `hoist_invariants` only if what it moves does."""
+FIT = (TILES, VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
+"""`split_tiles` and `cut_nests` only if temporaries do not fit otherwise, `hoist_invariants` only if what it moves does."""
 
 
 def fit(mapped: PrimFunc, context: Context):
+    """(function with addresses, memory map): tiles as they are if they fit, else in as few parts as do.
+
+    Raises: OutOfMemory if tiles do not fit even with single copies and in small parts.
+    """
+    try:
+        return fit_whole(mapped, context)
+    except OutOfMemory as error:
+        if error.fields["memory"] != Space.UB.name:
+            raise
+        least = max(2, -(-error.fields["needed"] // error.fields["available"]))
+        for parts in range(least, TRIED_PARTS * least):
+            inner = context.attempt()
+            divided = run((TILES,), mapped, inner, parts=parts)
+            if divided is mapped:
+                continue
+            try:
+                found = fit_whole(divided, inner)
+            except OutOfMemory:
+                continue
+            context.adopt(inner)
+            context.notes.append(f"tiles are larger than UB: rows are worked on in {parts} parts, one after the other")
+            return found
+        reason = why_whole(mapped, least)
+        if reason is not None:
+            error.add_note_at(f"no part of the rows can be worked on alone: {reason.reason}", reason.span)
+        raise
+
+
+def fit_whole(mapped: PrimFunc, context: Context):
     """(function with addresses, memory map): as many versions of each tile as fit beside the temporaries.
 
     How much room temporaries need is known when they have addresses: a second attempt uses what a careful first one left.
@@ -65,7 +99,7 @@ def fit(mapped: PrimFunc, context: Context):
     else:
         in_step = without_skew(mapped)
         if in_step is not mapped:
-            return fit(in_step, context)
+            return fit_whole(in_step, context)
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is None:
         _, memory_map, versioned, _ = chosen

@@ -11,7 +11,7 @@ from tilelang_ascend.errors import OutOfMemory, TilelangAscendError
 
 
 def expression(size):
-    """Three tiles of 3 rows, and temporaries beside them."""
+    """Three tiles of 3 rows, and temporaries beside them. Every element needs the first one: there is no work on a part."""
 
     @T.prim_func
     def main(A: T.Tensor((24, size), "float32"), B: T.Tensor((24, size), "float32"), C: T.Tensor((24, size), "float32")):
@@ -21,8 +21,23 @@ def expression(size):
             T.copy(A[bx * 3, 0], a)
             T.copy(B[bx * 3, 0], b)
             for i, j in T.Parallel(3, size):
-                c[i, j] = T.tanh(a[i, j] * b[i, j]) + T.erf(a[i, j])
+                c[i, j] = T.tanh(a[i, j] * b[i, j]) + T.erf(a[i, j]) + a[0, 0]
             T.copy(c, C[bx * 3, 0])
+
+    return tilelang.compile(main)
+
+
+def compared(size):
+    """Two tiles, and each element of one compared with the first of the other."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4 * size,), "float32"), C: T.Tensor((4 * size,), "float32")):
+        with T.Kernel(4) as bx:
+            a, c = T.alloc_shared((size,), "float32"), T.alloc_shared((size,), "float32")
+            T.copy(A[bx * size], a)
+            for i in T.Parallel(size):
+                c[i] = T.max(a[i], a[0])
+            T.copy(c, C[bx * size])
 
     return tilelang.compile(main)
 
@@ -30,7 +45,7 @@ def expression(size):
 CASES = {
     "UB temporaries": expression,
     "L0C": lambda size: programs.matmul(1024, 1024, 1024, size, size, 64),
-    "UB": lambda size: programs.add_1d(1 << 20, size),
+    "UB": compared,
     "L1": lambda size: programs.minicv(256, 256, size, 128, 256),
 }
 TOO_LARGE = {"UB temporaries": 6143, "L0C": 256, "UB": 32768, "L1": 2048}
@@ -44,6 +59,7 @@ def test_error_and_hint(memory):
     text = str(error)
     assert error.message.startswith(f"{memory.split()[0]} overflow: ") and "available on Ascend910B1" in error.message
     assert "alloc_" in text.splitlines()[1] and "^" in text.splitlines()[2]
+    assert ("no part of the rows can be worked on alone" in text) == memory.startswith("UB")
     assert "versions x bytes" in text and "takes" in text
     better = re.search(rf"(\d+) instead of {TOO_LARGE[memory]}", error.hint)
     assert better, error.hint

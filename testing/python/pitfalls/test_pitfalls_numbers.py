@@ -144,6 +144,7 @@ def _capacity_kernel(elements):
             for i in T.Parallel(elements):
                 big_tile[i] = big_tile[i] + 1.0
             T.copy(big_tile, Y)
+            T.copy(big_tile[0:8], Y[0:8])  # a part of the tile: it cannot be divided
 
     return k
 
@@ -172,6 +173,8 @@ def _one_after_the_other(elements, meet):
             for i in T.Parallel(elements):
                 second[i] = second[i] * (first[i] if meet else 2.0)
             T.copy(second, Z)
+            if meet:
+                T.copy(second[0:8], Z[0:8])  # a part of the tile: it cannot be divided
 
     return k
 

@@ -451,6 +451,34 @@ PAIRS = {
                 T.tl.copy(a[0:64], Y[t * 64:t * 64 + 64])
         """,
     ),
+    "split_tiles": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 512), "float32"), W: T.Buffer((512,), "float32"), C: T.Buffer((64, 512), "float32")):
+            a = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
+            w = T.alloc_buffer((512,), "float32", scope="shared.ub")
+            T.tl.copy(W[0:512], w[0:512])
+            T.tl.copy(A[0:64, 0:512], a[0:64, 0:512])
+            for i in T.parallel(64, annotations={"tl.parallel": 2}):
+                for j in T.parallel(512):
+                    a[i, j] = a[i, j] * w[j] + T.Cast("float32", i)
+            T.tl.copy(a[0:64, 0:512], C[0:64, 0:512])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 512), "float32"), W: T.Buffer((512,), "float32"), C: T.Buffer((64, 512), "float32")):
+            a = T.alloc_buffer((16, 512), scope="shared.ub")
+            w = T.alloc_buffer((512,), scope="shared.ub")
+            for part in range(4):
+                T.tl.copy(W[0:512], w[0:512])
+                T.tl.copy(A[part * 16:part * 16 + 16, 0:512], a[0:16, 0:512])
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(512):
+                        a[i, j] = a[i, j] * w[j] + T.Cast("float32", i + part * 16)
+                T.tl.copy(a[0:16, 0:512], C[part * 16:part * 16 + 16, 0:512])
+        """,
+        {"parts": 4},
+    ),
     "split_rows": (
         """
         @T.prim_func

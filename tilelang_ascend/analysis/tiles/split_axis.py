@@ -1,4 +1,4 @@
-"""Along which axis can the vector work of a kernel be divided between the two vector cores of a block?
+"""Along which axis can the vector work of a kernel be divided, between the two vector cores of a block or into parts that come in turn?
 
 Every dimension of a UB buffer and every variable of a `Parallel` nest is a node; nodes that must be divided together are joined
 (`buf[.., v, ..]` joins the dimension with `v`; copies and reductions join dimensions of source and destination). A set of
@@ -147,10 +147,12 @@ class _Accesses:
 
 @dataclass(frozen=True)
 class _Division:
-    """A choice of what is divided: the roots `chosen` among the nodes of `groups`. `sizes`: extents of the divided dimensions, by root."""
+    """A choice of what is divided into `parts`: the roots `chosen` among the nodes of `groups`. `sizes`: extents of the divided dimensions, by
+    root."""
 
     groups: _Groups
     chosen: frozenset
+    parts: int
     sizes: dict = field(default_factory=dict)
 
     def __contains__(self, node) -> bool:
@@ -161,19 +163,27 @@ class _Division:
         return [d for d in range(len(buffer.ty.shape)) if (buffer, d) in self]
 
 
-def find_split(body: Stmt) -> SplitPlan:
-    """The legal division of the vector work below `body` that divides most, or why there is none."""
+def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: bool = False) -> SplitPlan:
+    """The legal division of the vector work below `body` that divides most, or why there is none. `in_turn`: into equal parts that run one
+    after the other, each with all of `body`; not on cores side by side, where the last part may be shorter.
+
+    Raises: UnsupportedConstruct if cores side by side would read a scalar at different times, divided or not.
+    """
     for s in statements(body):
         if is_parallel(s) and any(is_output(x) or is_atomic(x) for x in statements(s)):
             # An undivided nest runs on both cores and would print twice; atomic transfers are element by element, in the order of iterations.
             return SplitPlan(refusal=Refusal("its iterations print or update elements atomically", s.span))
     groups, facts = _joined_by_statements(body)
     conflicts = GlobalConflicts(body, copy_dims)
+    if in_turn and (pair := next(conflicts.scalars(), None)):
+        return SplitPlan(
+            refusal=Refusal(f"an element of '{pair[0].buffer.name}' that the block writes is read as a scalar", pair[0].stmt.span)
+        )
     _refuse_shared_scalars(conflicts)
     for a, b in conflicts.joined():
         groups.join(a, b)
     buffers = _ub_buffers(facts)
-    division, refusal = _most_divided(groups, facts, buffers)
+    division, refusal = _most_divided(facts, buffers, _Division(groups, frozenset(), parts), in_turn)
     if not division.chosen:
         return SplitPlan(refusal=refusal or Refusal("there is no tile with more than one row"))
     # The divisions of several groups may only together be one of a tensor.
@@ -217,15 +227,17 @@ def _join_operands(groups: _Groups, s: Stmt) -> None:
             groups.join((src.source, a), (dst.source, b))
 
 
-def _most_divided(groups: _Groups, facts, buffers) -> tuple[_Division, Refusal | None]:
-    """Groups of dimensions that can be divided together, those with most work first, and what forbids the first that cannot."""
+def _most_divided(facts, buffers, nothing: _Division, even: bool) -> tuple[_Division, Refusal | None]:
+    """Groups of dimensions that can be divided together, those with most work first, and what forbids the first that cannot. `even`: parts
+    have to be equal."""
+    groups = nothing.groups
     nodes = [(b, d) for b in buffers for d in range(len(b.ty.shape)) if const_int(b.ty.shape[d]) > 1]
     candidates = list(dict.fromkeys(groups.find(node) for node in nodes))
-    candidates.sort(key=lambda root: -_divided_work(facts, _Division(groups, frozenset([root]))))
-    division, first = _Division(groups, frozenset()), None
+    candidates.sort(key=lambda root: -_divided_work(facts, replace(nothing, chosen=frozenset([root]))))
+    division, first = nothing, None
     for root in candidates:
-        more = _Division(groups, division.chosen | {root})
-        refusal = _refused(facts, more, buffers)
+        more = replace(division, chosen=division.chosen | {root})
+        refusal = _refused(facts, more, buffers, even)
         if refusal is None:
             division = more
         first = first or refusal
@@ -283,7 +295,7 @@ def _ub_buffers(facts) -> list:
     return sorted(seen, key=lambda b: -len(b.ty.shape))
 
 
-def _refused(facts, division: _Division, buffers) -> Refusal | None:
+def _refused(facts, division: _Division, buffers, even: bool) -> Refusal | None:
     """What forbids a division; None if it is legal."""
     sizes: dict = {}
     for b in buffers:
@@ -294,6 +306,8 @@ def _refused(facts, division: _Division, buffers) -> Refusal | None:
             n = const_int(b.ty.shape[d])
             if sizes.setdefault(division.groups.find((b, d)), n) != n:
                 return Refusal(f"dimension {d} of '{b.name}' has {n} elements, and others that go with it have not")
+            if even and n % division.parts:
+                return Refusal(f"dimension {d} of '{b.name}' has {n} elements, which are not {division.parts} equal parts")
     division = replace(division, sizes=sizes)
     for s, acc, _ in facts:
         reason = _statement_needs_all(s, division) if acc is None else _nest_needs_all(acc, division)
@@ -309,7 +323,7 @@ def _nest_needs_all(acc: _Accesses, division: _Division) -> str | None:
         return f"its loops '{split_vars[0].name}' and '{split_vars[1].name}' would be divided at once"
     if any(acc.vars[v] != division.sizes.get(division.groups.find(v)) for v in split_vars):
         return f"loop '{split_vars[0].name}' has other bounds than the tile"
-    uneven = [v for v in split_vars if acc.vars[v] % VECTOR_CORES_PER_BLOCK]
+    uneven = [v for v in split_vars if acc.vars[v] % division.parts]
     # The second core has a row that is nobody's: what it holds may not choose an element, nor go to GM.
     if uneven and (acc.writes_gm or acc.indirect):
         return "an odd number of rows would be divided, and elements go to global memory or choose others"

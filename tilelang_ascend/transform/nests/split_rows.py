@@ -11,9 +11,8 @@ Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed ker
 
 from __future__ import annotations
 
-from ...analysis.tiles.core_kinds import CUBE_SCOPES, uses_cube, uses_vector
-from ...analysis.tiles.split_axis import SplitPlan, copy_dims, find_split, is_ub
-from ...analysis.tiles.split_globals import is_global
+from ...analysis.tiles.core_kinds import uses_cube, uses_vector
+from ...analysis.tiles.split_axis import find_split, is_ub
 from ...errors import location_of
 from ...ir import (
     AllocBuffer,
@@ -26,126 +25,21 @@ from ...ir import (
     PrimFunc,
     Stmt,
     StmtMutator,
-    TensorLoad,
-    TensorRegion,
-    Var,
     While,
     call,
     children,
-    const_int,
     decl_buffer,
     dtype_of,
     exprs,
     free_vars,
     imm,
-    map_children,
-    op_name,
-    region,
-    scope_of,
     seq,
-    statements,
     stmts_of,
     tirx,
 )
 from ...isa.base import VECTOR_CORES_PER_BLOCK
-from ...tile import with_args
-from ...tile.division import Share
-from ...tile.uses import COUNT, is_output, is_parallel, is_scalar_var, moved_regions, own_uses, uses_of
-
-
-class _Split(StmtMutator):
-    def __init__(self, plan: SplitPlan, sub_block):
-        self.plan, self.sub, self.in_nest = plan, sub_block, False
-        self.buffers = {}
-        for b, d in plan.dims.items():
-            shape = [const_int(n) for n in b.ty.shape]
-            shape[d] = self.part(shape[d]).size
-            self.buffers[b] = decl_buffer(shape, dtype_of(b), b.name, scope="shared.ub")
-
-    def part(self, extent: int) -> Share:
-        """What this core has of rows or iterations."""
-        return Share(extent, self.sub, VECTOR_CORES_PER_BLOCK)
-
-    def visit_AllocBuffer(self, s: AllocBuffer):
-        new = self.buffers.get(s.buffer)
-        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
-
-    def visit_For(self, s: For):
-        if not is_parallel(s):
-            return self.generic(s)
-        outer, self.in_nest = self.in_nest, True
-        new = self.generic(s) if s.loop_var not in self.plan.nest_vars else self.share(s)
-        self.in_nest = outer
-        divided = any(is_parallel(x) and x.loop_var in self.plan.nest_vars for x in statements(s))
-        return new if outer or divided else guard_replicated(new, self.sub)
-
-    def share(self, s: For) -> For:
-        """This core's iterations."""
-        part, notes = self.part(self.plan.nest_vars[s.loop_var]), dict(s.annotations)
-        if not part.even:
-            notes[COUNT] = part.count
-        return For(s.loop_var, s.min, imm(part.size), s.kind, self.block(s.body), annotations=notes, span=s.span)
-
-    def indices(self, buffer, indices):
-        """Indices of a UB access: the divided dimension counts locally, everything else globally."""
-        split = self.plan.dims.get(buffer)
-        return [i if d == split else self.expr(i) for d, i in enumerate(indices)]
-
-    def expr(self, e):
-        if isinstance(e, TensorLoad) and e.source in self.plan.dims:
-            return BufferLoad(self.buffers[e.source], self.indices(e.source, e.indices))
-        if isinstance(e, Var) and e in self.plan.nest_vars:
-            return e + self.part(self.plan.nest_vars[e]).first
-        return map_children(e, self.expr)
-
-    def visit_BufferStore(self, s: BufferStore):
-        buffer = self.buffers.get(s.buffer, s.buffer)
-        new = BufferStore(buffer, self.expr(s.value), self.indices(s.buffer, s.indices), span=s.span)
-        return new if self.in_nest else guard_replicated(new, self.sub)
-
-    def visit_Evaluate(self, s: Evaluate):
-        args = list(s.value.args) if op_name(s) else []
-        if not any(isinstance(a, TensorRegion) and a.source in self.plan.dims for a in args):
-            return guard_replicated(s, self.sub)
-        new = [self.region(a) if isinstance(a, TensorRegion) and a.source in self.plan.dims else a for a in args]
-        if moved_regions(s) is not None:
-            new = self.match_other_side(args, new)
-        return with_args(s, new)
-
-    def region(self, r: TensorRegion) -> TensorRegion:
-        d = self.plan.dims[r.source]
-        extents = [x.extent for x in r.region]
-        extents[d] = self.part(const_int(r.source.ty.shape[d])).count
-        return region(self.buffers[r.source], [x.min for x in r.region], extents)
-
-    def match_other_side(self, old, new):
-        """Shift and clip the side of a copy that is not divided itself (GM or a workspace)."""
-        ub = 0 if old[0].source in self.plan.dims else 1
-        if old[1 - ub].source in self.plan.dims:
-            return new
-        d = self.plan.dims[old[ub].source]
-        part = self.part(const_int(old[ub].source.ty.shape[d]))
-        other = old[1 - ub]
-        pairs = copy_dims(old[0], old[1])
-        g = next(p[1 - ub] for p in pairs if p[ub] == d)
-        mins, extents = [x.min for x in other.region], [x.extent for x in other.region]
-        mins[g] = mins[g] + part.first
-        extents[g] = part.count
-        new[1 - ub] = region(other.source, mins, extents)
-        return new
-
-
-def guard_replicated(s: Stmt, sub) -> Stmt:
-    """Work both cores would repeat: harmless in UB, but GM is written and output is made by the first core only."""
-    if is_output(s) or writes_globals(s):
-        return IfThenElse(tirx.EQ(sub, imm(0)), s, None, span=s.span)
-    return s
-
-
-def writes_globals(s: Stmt) -> bool:
-    """True for vector or scalar work that stores to GM."""
-    uses = uses_of(s)
-    return any(is_global(b) for b in uses.writes) and not any(scope_of(b) in CUBE_SCOPES for b in uses.all)
+from ...tile.uses import is_output, is_parallel, is_scalar_var, own_uses, uses_of
+from .divided_body import DividedBody, writes_globals
 
 
 def reads_ub(s: Stmt) -> bool:
@@ -225,7 +119,7 @@ def split_rows(func: PrimFunc, notes: list | None = None) -> PrimFunc:
         return func
     sub = tirx.Var("sub_block", "int32")
     plan = find_split(body)
-    split = _FirstCoreOnly(sub, from_ub(body))(body) if plan.refusal else _Split(plan, sub)(body)
+    split = _FirstCoreOnly(sub, from_ub(body))(body) if plan.refusal else DividedBody(plan, sub, VECTOR_CORES_PER_BLOCK)(body)
     if plan.refusal and notes is not None:
         where = location_of(plan.refusal.span)
         notes.append(f"one of the two vector cores does all vector work: {plan.refusal.reason}" + (f" ({where})" if where else ""))

@@ -1,0 +1,228 @@
+"""Tiles in the sizes of GPUs, larger than UB: rows are worked on in parts, one after the other, where that means the same."""
+
+import numpy as np
+import pytest
+import roads
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.errors import OutOfMemory
+
+RNG = np.random.default_rng(0)
+
+
+def random(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def run(kernel, divided=True, text=True, scalars=None, **arrays):
+    """The strict run of a kernel, which has to be divided (or not)."""
+    compiled = tilelang.compile(kernel)
+    assert any("parts, one after the other" in note for note in compiled.artifact.notes) == divided, compiled.artifact.notes
+    return roads.run(compiled, arrays, scalars, text=text)
+
+
+def test_two_tiles_and_their_sum():
+    m, n = T.dynamic("m, n")
+
+    @T.prim_func
+    def add(A: T.Tensor((m, n), "float32"), B: T.Tensor((m, n), "float32"), C: T.Tensor((m, n), "float32")):
+        with T.Kernel(T.ceildiv(n, 256), T.ceildiv(m, 128), threads=128) as (bx, by):
+            a, b = T.alloc_shared((128, 256), "float32"), T.alloc_shared((128, 256), "float32")
+            c = T.alloc_fragment((128, 256), "float32")
+            T.copy(A[by * 128, bx * 256], a)
+            T.copy(B[by * 128, bx * 256], b)
+            for i, j in T.Parallel(128, 256):
+                c[i, j] = a[i, j] + b[i, j]
+            T.copy(c, C[by * 128, bx * 256])
+
+    a, b = random(300, 500), random(300, 500)
+    out = run(add, A=a, B=b, C=np.zeros_like(a), scalars={"m": 300, "n": 500})
+    np.testing.assert_array_equal(out["C"], a + b)
+
+
+@pytest.mark.parametrize("rows, columns", [(8, 8192), (64, 1024)])
+def test_softmax(rows, columns):
+    @T.prim_func
+    def softmax(X: T.Tensor((2 * rows, columns), "float32"), Y: T.Tensor((2 * rows, columns), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            x, e = T.alloc_shared((rows, columns), "float32"), T.alloc_fragment((rows, columns), "float32")
+            most, total = T.alloc_fragment((rows,), "float32"), T.alloc_fragment((rows,), "float32")
+            T.copy(X[bx * rows, 0], x)
+            T.reduce_max(x, most, dim=1)
+            for i, j in T.Parallel(rows, columns):
+                e[i, j] = T.exp(x[i, j] - most[i])
+            T.reduce_sum(e, total, dim=1)
+            for i, j in T.Parallel(rows, columns):
+                e[i, j] = e[i, j] / total[i]
+            T.copy(e, Y[bx * rows, 0])
+
+    x = random(2 * rows, columns)
+    out = run(softmax, X=x, Y=np.zeros_like(x))
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(out["Y"], e / e.sum(1, keepdims=True), rtol=2**-17)
+
+
+def test_rms_norm_with_weights_every_row_needs():
+    rows, columns = 4, 8192
+
+    @T.prim_func
+    def norm(X: T.Tensor((10, columns), "float32"), W: T.Tensor((columns,), "float32"), Y: T.Tensor((10, columns), "float32")):
+        with T.Kernel(T.ceildiv(10, rows), threads=128) as bx:
+            x, square = T.alloc_shared((rows, columns), "float32"), T.alloc_fragment((rows, columns), "float32")
+            w, total = T.alloc_shared((columns,), "float32"), T.alloc_fragment((rows,), "float32")
+            T.copy(W, w)
+            T.copy(X[bx * rows, 0], x)
+            for i, j in T.Parallel(rows, columns):
+                square[i, j] = x[i, j] * x[i, j]
+            T.reduce_sum(square, total, dim=1)
+            for i in T.Parallel(rows):
+                total[i] = T.rsqrt(total[i] / columns + 1e-6)
+            for i, j in T.Parallel(rows, columns):
+                x[i, j] = x[i, j] * total[i] * w[j]
+            T.copy(x, Y[bx * rows, 0])
+
+    x, w = random(10, columns), random(columns)
+    out = run(norm, X=x, W=w, Y=np.zeros_like(x))
+    expected = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-6) * w
+    np.testing.assert_allclose(out["Y"], expected, rtol=2**-15, atol=1e-7)
+
+
+def test_columns_where_rows_are_added_up():
+    @T.prim_func
+    def total(X: T.Tensor((256, 256), "float32"), Y: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=128):
+            x, y = T.alloc_shared((256, 256), "float32"), T.alloc_fragment((256,), "float32")
+            T.copy(X, x)
+            T.reduce_sum(x, y, dim=0)
+            T.copy(y, Y)
+
+    x = RNG.integers(-9, 9, (256, 256)).astype(np.float32)
+    np.testing.assert_array_equal(run(total, X=x, Y=np.zeros(256, np.float32))["Y"], x.sum(0))
+
+
+def test_running_sums():
+    @T.prim_func
+    def sums(X: T.Tensor((64, 1024), "float32"), Y: T.Tensor((64, 1024), "float32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((64, 1024), "float32")
+            T.copy(X, x)
+            T.cumsum(x, dim=1)
+            T.copy(x, Y)
+
+    x = RNG.integers(-9, 9, (64, 1024)).astype(np.float32)
+    np.testing.assert_array_equal(run(sums, X=x, Y=np.zeros_like(x))["Y"], x.cumsum(1))
+
+
+def test_sums_over_steps_and_a_scalar_that_counts_them():
+    """Every part takes all the steps, and counts them from the beginning."""
+    rows, columns, steps = 128, 256, 3
+
+    @T.prim_func
+    def add_up(X: T.Tensor((steps, rows, columns), "float32"), Y: T.Tensor((rows, columns), "float32"), N: T.Tensor((16,), "int32")):
+        with T.Kernel(1, threads=128):
+            x, y = T.alloc_shared((rows, columns), "float32"), T.alloc_fragment((rows, columns), "float32")
+            count = T.alloc_var("int32")
+            count = 0
+            T.clear(y)
+            for k in T.Pipelined(steps, num_stages=2):
+                T.copy(X[k, 0, 0], x)
+                count = count + 1
+                for i, j in T.Parallel(rows, columns):
+                    y[i, j] += x[i, j] * T.cast(count, "float32") + T.cast(i, "float32")
+            T.copy(y, Y)
+            N[0] = count
+
+    x = RNG.integers(-9, 9, (steps, rows, columns)).astype(np.float32)
+    out = run(add_up, X=x, Y=np.zeros((rows, columns), np.float32), N=np.zeros(16, np.int32))
+    expected = sum((k + 1) * x[k] for k in range(steps)) + steps * np.arange(rows)[:, None]
+    np.testing.assert_array_equal(out["Y"], expected)
+    assert out["N"][0] == steps
+
+
+def test_what_is_added_to_global_memory_is_added_once():
+    rows, columns = 128, 512
+
+    @T.prim_func
+    def add(X: T.Tensor((rows, columns), "float32"), Y: T.Tensor((rows, columns), "float32"), Z: T.Tensor((16,), "float32")):
+        with T.Kernel(2, threads=128):
+            x, one = T.alloc_shared((rows, columns), "float32"), T.alloc_shared((16,), "float32")
+            T.copy(X, x)
+            T.fill(one, 1)
+            T.atomic_add(Y, x)
+            T.atomic_add(Z, one)
+
+    x = RNG.integers(-9, 9, (rows, columns)).astype(np.float32)
+    out = run(add, X=x, Y=np.ones_like(x), Z=np.zeros(16, np.float32))
+    np.testing.assert_array_equal(out["Y"], 1 + 2 * x)
+    np.testing.assert_array_equal(out["Z"], np.full(16, 2))
+
+
+def test_rows_in_another_order_are_not_divided():
+    """A row of the result comes from another part of the source."""
+    n = 256
+
+    @T.prim_func
+    def turned(X: T.Tensor((n, n), "float32"), Y: T.Tensor((n, n), "float32")):
+        with T.Kernel(1, threads=128):
+            x, y = T.alloc_shared((n, n), "float32"), T.alloc_fragment((n, n), "float32")
+            T.copy(X, x)
+            for i, j in T.Parallel(n, n):
+                y[i, j] = x[n - 1 - i, n - 1 - j]
+            T.copy(y, Y)
+
+    with pytest.raises(OutOfMemory):
+        tilelang.compile(turned)
+
+
+def test_rows_that_are_read_again_leave_columns_to_divide():
+    """The second load sees what the first store left, of other rows."""
+    n = 256
+
+    @T.prim_func
+    def twice(X: T.Tensor((n, n), "float32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((n, n), "float32")
+            T.copy(X, x)
+            for i, j in T.Parallel(n, n):
+                x[i, j] = x[i, j] + 1.0
+            T.copy(x, X)
+            T.copy(X[n - 1 : n, 0:n], x[0:1, 0:n])
+            for j in T.Parallel(n):
+                x[0, j] = x[0, j] * 2.0
+            T.copy(x[0:1, 0:n], X[0:1, 0:n])
+
+    x = RNG.integers(-9, 9, (n, n)).astype(np.float32)
+    np.testing.assert_array_equal(run(twice, X=x.copy())["X"], np.concatenate([2 * (x[-1:] + 1), x[1:] + 1]))
+
+
+def test_a_scalar_of_a_tensor_the_block_writes():
+    """Later parts would read what earlier ones have stored."""
+    n = 256
+
+    @T.prim_func
+    def scaled(X: T.Tensor((n, n), "float32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((n, n), "float32")
+            s = X[0, 0]
+            T.copy(X, x)
+            for i, j in T.Parallel(n, n):
+                x[i, j] = x[i, j] + s
+            T.copy(x, X)
+
+    with pytest.raises(OutOfMemory):
+        tilelang.compile(scaled)
+
+
+def test_tiles_that_fit_stay_whole():
+    @T.prim_func
+    def double(X: T.Tensor((64, 256), "float32"), Y: T.Tensor((64, 256), "float32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((64, 256), "float32")
+            T.copy(X, x)
+            for i, j in T.Parallel(64, 256):
+                x[i, j] = x[i, j] * 2.0
+            T.copy(x, Y)
+
+    x = random(64, 256)
+    np.testing.assert_array_equal(run(double, divided=False, X=x, Y=np.zeros_like(x))["Y"], 2 * x)

@@ -1,0 +1,137 @@
+"""The body of a kernel, of whose tiles and nests one part is worked on: by one of several cores, or in one round of a loop.
+
+What is divided is chosen and proven in analysis/tiles/split_axis.py; what is not is done by every part, but for what can be seen from
+outside: that is the first one's.
+"""
+
+from __future__ import annotations
+
+from ...analysis.tiles.core_kinds import CUBE_SCOPES
+from ...analysis.tiles.split_axis import SplitPlan, copy_dims
+from ...analysis.tiles.split_globals import is_global
+from ...ir import (
+    AllocBuffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    imm,
+    map_children,
+    op_name,
+    region,
+    scope_of,
+    statements,
+    tirx,
+)
+from ...tile import with_args
+from ...tile.division import Share
+from ...tile.uses import COUNT, is_output, is_parallel, moved_regions, uses_of
+
+
+class DividedBody(StmtMutator):
+    """Part number `which` (an expression) of `parts`."""
+
+    def __init__(self, plan: SplitPlan, which, parts: int):
+        self.plan, self.which, self.parts, self.in_nest = plan, which, parts, False
+        self.buffers = {}
+        for b, d in plan.dims.items():
+            shape = [const_int(n) for n in b.ty.shape]
+            shape[d] = self.part(shape[d]).size
+            self.buffers[b] = decl_buffer(shape, dtype_of(b), b.name, scope="shared.ub")
+
+    def part(self, extent: int) -> Share:
+        """What this part has of rows or iterations."""
+        return Share(extent, self.which, self.parts)
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        new = self.buffers.get(s.buffer)
+        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
+
+    def visit_For(self, s: For):
+        if not is_parallel(s):
+            return self.generic(s)
+        outer, self.in_nest = self.in_nest, True
+        new = self.generic(s) if s.loop_var not in self.plan.nest_vars else self.share(s)
+        self.in_nest = outer
+        divided = any(is_parallel(x) and x.loop_var in self.plan.nest_vars for x in statements(s))
+        return new if outer or divided else guard_replicated(new, self.which)
+
+    def share(self, s: For) -> For:
+        """The iterations of this part."""
+        part, notes = self.part(self.plan.nest_vars[s.loop_var]), dict(s.annotations)
+        if not part.even:
+            notes[COUNT] = part.count
+        return For(s.loop_var, s.min, imm(part.size), s.kind, self.block(s.body), annotations=notes, span=s.span)
+
+    def indices(self, buffer, indices):
+        """Indices of a UB access: the divided dimension counts locally, everything else globally."""
+        split = self.plan.dims.get(buffer)
+        return [i if d == split else self.expr(i) for d, i in enumerate(indices)]
+
+    def expr(self, e):
+        if isinstance(e, TensorLoad) and e.source in self.plan.dims:
+            return BufferLoad(self.buffers[e.source], self.indices(e.source, e.indices))
+        if isinstance(e, Var) and e in self.plan.nest_vars:
+            return e + self.part(self.plan.nest_vars[e]).first
+        return map_children(e, self.expr)
+
+    def visit_BufferStore(self, s: BufferStore):
+        buffer = self.buffers.get(s.buffer, s.buffer)
+        new = BufferStore(buffer, self.expr(s.value), self.indices(s.buffer, s.indices), span=s.span)
+        return new if self.in_nest else guard_replicated(new, self.which)
+
+    def visit_Evaluate(self, s: Evaluate):
+        args = list(s.value.args) if op_name(s) else []
+        if not any(isinstance(a, TensorRegion) and a.source in self.plan.dims for a in args):
+            return guard_replicated(s, self.which)
+        new = [self.region(a) if isinstance(a, TensorRegion) and a.source in self.plan.dims else a for a in args]
+        if moved_regions(s) is not None:
+            new = self.match_other_side(args, new)
+        return with_args(s, new)
+
+    def region(self, r: TensorRegion) -> TensorRegion:
+        d = self.plan.dims[r.source]
+        extents = [x.extent for x in r.region]
+        extents[d] = self.part(const_int(r.source.ty.shape[d])).count
+        return region(self.buffers[r.source], [x.min for x in r.region], extents)
+
+    def match_other_side(self, old, new):
+        """Shift and clip the side of a copy that is not divided itself (GM or a workspace)."""
+        ub = 0 if old[0].source in self.plan.dims else 1
+        if old[1 - ub].source in self.plan.dims:
+            return new
+        d = self.plan.dims[old[ub].source]
+        part = self.part(const_int(old[ub].source.ty.shape[d]))
+        other = old[1 - ub]
+        pairs = copy_dims(old[0], old[1])
+        g = next(p[1 - ub] for p in pairs if p[ub] == d)
+        mins, extents = [x.min for x in other.region], [x.extent for x in other.region]
+        mins[g] = mins[g] + part.first
+        extents[g] = part.count
+        new[1 - ub] = region(other.source, mins, extents)
+        return new
+
+
+def guard_replicated(s: Stmt, which) -> Stmt:
+    """Work that every part would repeat: harmless in UB, but GM is written and output is made by the first one only."""
+    if is_output(s) or writes_globals(s):
+        return IfThenElse(tirx.EQ(which, imm(0)), s, None, span=s.span)
+    return s
+
+
+def writes_globals(s: Stmt) -> bool:
+    """True for vector or scalar work that stores to GM."""
+    uses = uses_of(s)
+    return any(is_global(b) for b in uses.writes) and not any(scope_of(b) in CUBE_SCOPES for b in uses.all)
+
+
+__all__ = ["DividedBody", "writes_globals"]

@@ -1,0 +1,43 @@
+"""split_tiles: work on tiles that are too large for UB in parts, one after the other.
+
+Before:  copy(A[bx * 128 : +128, 0:256], a); Parallel(i < 128, j < 256): a[i, j] = f(a[i, j], i); copy(a, C[…])
+After:   for part in range(4): copy(A[bx * 128 + part * 32 : +32, 0:256], a[0:32, …]); Parallel(i < 32, …): a[i, j] = f(a[i, j], i + part * 32); …
+
+GPU kernels come in the sizes of GPUs. The axis is proven independent as for two vector cores (analysis/tiles/split_axis.py); what it does not
+divide every part does again. Kernels with cube work stay as they are.
+
+Requires: mapped Tile IR. Ensures: the same, with smaller tiles.
+"""
+
+from __future__ import annotations
+
+from ...analysis.tiles.core_kinds import uses_cube
+from ...analysis.tiles.split_axis import Refusal, SplitPlan, find_split
+from ...ir import AllocBuffer, PrimFunc, Var, loop, seq, stmts_of
+from .divided_body import DividedBody
+
+
+def split_tiles(func: PrimFunc, parts: int) -> PrimFunc:
+    """`func` in `parts` equal parts; itself if that is not legal."""
+    plan = _plan(func, parts)
+    if plan.refusal:
+        return func
+    part = Var("part", "int32")
+    statements = stmts_of(DividedBody(plan, part, parts)(func.body))
+    allocs = [s for s in statements if isinstance(s, AllocBuffer)]
+    rest = [s for s in statements if not isinstance(s, AllocBuffer)]
+    return func.with_body(seq(allocs, loop(part, parts, seq(rest))))
+
+
+def why_whole(func: PrimFunc, parts: int) -> Refusal | None:
+    """What forbids to work on `func` in parts."""
+    return _plan(func, parts).refusal
+
+
+def _plan(func: PrimFunc, parts: int) -> SplitPlan:
+    if uses_cube(func.body):
+        return SplitPlan(refusal=Refusal("the cube core works on whole tiles"))
+    return find_split(func.body, parts, in_turn=True)
+
+
+__all__ = ["split_tiles", "why_whole"]
