@@ -31,6 +31,7 @@ from ..ir import (
 )
 from . import GEMM, is_op, with_args
 from .clears import gemm_args, zero_fill
+from .jumps import may_leave
 from .uses import own_uses, uses_of
 
 ACCUMULATED_IN = {"float16": "float32", "bfloat16": "float32"}
@@ -96,7 +97,8 @@ class _Separate(StmtMutator):
 
     def group(self, block: list) -> tuple:
         """(region, n): the first n statements of a block do nothing with an accumulator but add products to one region of it, and the first
-        of them is to be taken apart; statements in between may do what else they like. (None, 0) if there is no such region."""
+        of them is to be taken apart; statements in between may do what else they like but leave the iteration. (None, 0) if there is no such
+        region."""
         found = next((t for g in statements(block[0]) if g in self.apart and (t := only_target(block[0], g.value.args[2].source))), None)
         taken = 0
         for n, s in enumerate(block if found is not None else [], 1):
@@ -105,7 +107,7 @@ class _Separate(StmtMutator):
                 taken = n
                 if not _plain(s, found.source):
                     break
-            elif found.source in uses_of(s).all or _variables(found) & _definitions(s):
+            elif found.source in uses_of(s).all or _variables(found) & _definitions(s) or may_leave(s):
                 break
         return found, taken
 

@@ -81,6 +81,17 @@ def left_early(a, b, c, X, n):
         T.gemm(a, b, c)
 
 
+def left_between_products(a, b, c, X, n):
+    T.copy(X, c)
+    for k in T.serial(2):
+        T.gemm(a, b, c)
+        if k == n:
+            T.loop_break()
+        T.gemm(b, a, c)
+        for i, j in T.Parallel(N, N):
+            c[i, j] = c[i, j] * 2
+
+
 def started_from_a_number(a, b, c, X, n):
     T.fill(c, 3.0)
     T.gemm(a, b, c)
@@ -121,7 +132,7 @@ def expected(body, p, q, x, n):
         scaled: p * (1 + 0.5 + 0.25 + 0.125), loaded: x + p, loaded_then_a_loop: x + n * p, two_products: x + p + q,
         on_one_way: (x if n > 1 else 0) + p, started_anew_at_run_time: (0 if n > 1 else x) + p,
         part: x + np.concatenate([np.zeros_like(p[:16]), p[:16]]), left_early: x + min(n, 4) * p if n >= 0 else x + 4 * p,
-        started_from_a_number: 3 + p, doubled: 10 * p,
+        left_between_products: x + p if n == 0 else (x + p + q) * 4 + (p + q) * 2, started_from_a_number: 3 + p, doubled: 10 * p,
         masked: np.where(np.tril(np.ones_like(p)) > 0, p, -np.inf), never_apart: 3 * p + x, cleared_every_time: p + x,
     }  # fmt: skip
     return cases[body]
@@ -136,6 +147,7 @@ APART = (
     started_anew_at_run_time,
     part,
     left_early,
+    left_between_products,
     masked,
     started_from_a_number,
     doubled,

@@ -14,7 +14,6 @@ Requires: Tile IR. Ensures: every constant `clear_accum` of a gemm into a whole 
 
 from __future__ import annotations
 
-from ...analysis.dependence.jumps import may_leave
 from ...ir import (
     AllocBuffer,
     Evaluate,
@@ -34,6 +33,7 @@ from ...ir import (
 from ...ir.grids import is_grid_axis
 from ...tile import FILL, is_op
 from ...tile.clears import gemm_args, is_first_iteration, with_clear, zero_fill
+from ...tile.jumps import may_leave
 from ...tile.uses import covers_whole, own_uses, uses_of
 
 
