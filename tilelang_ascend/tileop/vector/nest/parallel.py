@@ -87,6 +87,8 @@ def _kept_inside(stmt: For, nest: Nest, ctx: VectorContext, lowered: Stmt) -> St
     if not conditions:
         return lowered
     apart = _one_by_one(renew(stmt), ctx, "a tile may end inside of the nest")
+    if any(const_int(c) == 0 for c in conditions):
+        return apart
     return if_then(all_of(conditions), lowered, apart, span=stmt.span)
 
 
@@ -107,12 +109,14 @@ def on_one_lane(value, ctx: VectorContext, span):
 @dataclass
 class Effect:
     """One thing a block does, in order. `roots` are the nodes it needs; `writes` the Ascend-level buffers it changes;
-    `known` is the number of graph nodes that existed before it, the ones that may still need what it overwrites."""
+    `known` is the number of graph nodes that existed before it, the ones that may still need what it overwrites. `lasts`: it may need its
+    roots when it has written already."""
 
     roots: list
     writes: list
     emit: object
     known: int
+    lasts: bool = False
 
 
 class Block:
@@ -359,7 +363,7 @@ class Block:
 
         for b in written:
             self.exprs.stored[b] = self.exprs.stored.get(b, 0) + 1
-        self.effects.append(Effect(roots, places, emit, len(self.graph)))
+        self.effects.append(Effect(roots, places, emit, len(self.graph), lasts=True))
 
     def _check_nested(self, s: Stmt, assigned: list) -> None:
         """Raise unless the loop or branch `s`, which stores to `assigned`, can be a block of its own."""
@@ -389,9 +393,9 @@ class Block:
 
     def _preserve(self, values: Values, effect: Effect) -> None:
         """Before a buffer is overwritten, copy the old values that later effects still need."""
-        if not effect.writes or len(self.effects) == 1:
+        if not effect.writes or len(self.effects) == 1 and not effect.lasts:
             return
-        pending = _pending_uses(effect.roots, values)
+        pending = _pending_uses(effect.roots, values, effect.lasts)
         for n in self.graph.nodes[: effect.known]:
             if values.uses[n] <= pending.get(n, 0) or not _touches(values, n, effect.writes):
                 continue
@@ -411,8 +415,8 @@ def _touches(values: Values, n: Node, buffers) -> bool:
     return view is not None and any(view.buffer.same_as(b) for b in buffers)
 
 
-def _pending_uses(roots, values: Values) -> dict:
-    """Uses of nodes by what is still to be computed for `roots`."""
+def _pending_uses(roots, values: Values, lasting: bool) -> dict:
+    """Uses of nodes by what is still to be computed for `roots`; with `lasting` the use of these themselves goes on."""
     uses: dict = {}
     seen: set = set()
 
@@ -425,7 +429,7 @@ def _pending_uses(roots, values: Values) -> dict:
             visit(a)
 
     for r in roots:
-        uses[r] = uses.get(r, 0) + 1
+        uses[r] = uses.get(r, 0) + (not lasting)
         visit(r)
     return uses
 
