@@ -126,6 +126,18 @@ def cleared_every_time(a, b, c, X, n):
             c[i, j] += X[i, j]
 
 
+def loaded_or_multiplied(a, b, c, X, n):
+    T.copy(X, c)
+    for _k in T.serial(n):
+        T.gemm(a, b, c, clear_accum=True)
+
+
+def loaded_or_multiplied_in_a_branch(a, b, c, X, n):
+    T.copy(X, c)
+    if n > 1:
+        T.gemm(a, b, c, clear_accum=True)
+
+
 def expected(body, p, q, x, n):
     """What a body leaves in c; p = a @ b, q = b @ a."""
     cases = {
@@ -134,6 +146,7 @@ def expected(body, p, q, x, n):
         part: x + np.concatenate([np.zeros_like(p[:16]), p[:16]]), left_early: x + min(n, 4) * p if n >= 0 else x + 4 * p,
         left_between_products: x + p if n == 0 else (x + p + q) * 4 + (p + q) * 2, started_from_a_number: 3 + p, doubled: 10 * p,
         masked: np.where(np.tril(np.ones_like(p)) > 0, p, -np.inf), never_apart: 3 * p + x, cleared_every_time: p + x,
+        loaded_or_multiplied: p if n > 0 else x, loaded_or_multiplied_in_a_branch: p if n > 1 else x,
     }  # fmt: skip
     return cases[body]
 
@@ -152,10 +165,11 @@ APART = (
     started_from_a_number,
     doubled,
 )
+TOGETHER = (never_apart, cleared_every_time, loaded_or_multiplied, loaded_or_multiplied_in_a_branch)
 
 
 @pytest.mark.parametrize("n", [0, 3])
-@pytest.mark.parametrize("body", [*APART, never_apart, cleared_every_time], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("body", [*APART, *TOGETHER], ids=lambda f: f.__name__)
 def test_values(body, n):
     compiled = tilelang.compile(kernel(body))
     rng = np.random.default_rng(0)
@@ -179,7 +193,7 @@ def test_no_product_finds_the_work_of_a_vector_statement(body):
     assert products_to_separate(before.body) and not products_to_separate(after.body)
 
 
-@pytest.mark.parametrize("body", [never_apart, cleared_every_time], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("body", TOGETHER, ids=lambda f: f.__name__)
 def test_what_the_cube_core_made_alone_stays(body):
     before, after = separated(body)
     assert structural_equal(after, before)

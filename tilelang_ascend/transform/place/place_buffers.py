@@ -407,7 +407,6 @@ class Placer:
         sides = self.demand[dst.source]
         if not on_chip(src.source):
             loads = [side for side in sorted(sides) if side != ACC and not (side == L1 and s in self.obstacles)] or [UB]
-            assert sides != {ACC}, f"a gemm adds to {dst.source.name}, which is loaded: separate_products takes such gemms apart"
             partial = not self._whole_write(s, dst.source)
             for side in loads:
                 if partial:
