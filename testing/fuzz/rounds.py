@@ -55,7 +55,7 @@ class Generator:
             c = self.pick(self.p)
             kind = self.pick(("", ", clear_accum=True", f", clear_accum=({k}) == 0", f", clear_accum=({k}) < n"))
             small = self.nest(f"{c}[i, j] = T.min(T.max({c}[i, j], -2.0), 2.0) * 0.25")
-            return [f"T.gemm({x}, {y}, {c}{kind})", *(small if self.chance(0.8) else [])]
+            return [f"T.gemm({x}, {y}, {c}{kind})", *small]
         more = ", transpose_B=True" if self.chance(0.4) else ""
         kind = self.pick(("keep", "keep", "clear", "accum", "first", "masked"))
         if kind == "masked":
