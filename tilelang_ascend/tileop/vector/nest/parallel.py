@@ -179,7 +179,7 @@ class Block:
         self.effects.append(Effect([value], [], emit, 0))
 
     def declare(self, buffer, following: list[Stmt]) -> None:
-        """A variable of each lane: renamed at every store, or kept in a tile when loops or branches inside change it."""
+        """A variable of each lane, which starts at 0: renamed at every store, or kept in a tile when loops or branches inside change it."""
         dtype = dtype_of(buffer)
         if not any(isinstance(s, (For, IfThenElse)) and _mentions(s, buffer) for s in following):
             self.env[buffer] = self.graph.const(0, dtype)
@@ -188,7 +188,11 @@ class Block:
         axes = tuple(range(len(self.nest.axes)))
         unit = max(self.ctx.pitch_unit, BLOCK_BYTES // itemsize(memory))
         packed = Values(self.ctx, self.graph, Emitter(self.nest.extents), unit)
-        self.exprs.variables[buffer] = packed.temporary(memory, axes, buffer.name)
+        place = self.exprs.variables[buffer] = packed.temporary(memory, axes, buffer.name)
+        first = next((s for s in following if _mentions(s, buffer)), None)
+        if not isinstance(first, BufferStore) or not first.buffer.same_as(buffer) or buffer in scalar_vars(first.value):
+            zero, span = self.graph.const(0, memory), self.nest.span
+            self.effects.append(Effect([zero], [place.buffer], lambda values: store(values, place, zero, span), len(self.graph)))
 
     def store(self, s: BufferStore) -> None:
         """A tile store, or an assignment to a variable of the lane."""
