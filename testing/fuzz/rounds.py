@@ -15,6 +15,9 @@ import sys
 import numpy as np
 
 SIZES = (16, 32, 32, 48)
+WIDE = 1_000_000
+"""Seeds from here on also leave iterations early, count iterations by data, multiply what is in an accumulator, keep sums in 16 bits, add to
+tensors atomically and load what was stored; those below keep the kernels they have always given."""
 BLOCKS = 4
 """Blocks of rows in the operands: at most so many iterations."""
 TOLERANCE = 2.0**-7
@@ -26,6 +29,7 @@ class Generator:
 
     def __init__(self, seed: int):
         self.rng = np.random.default_rng(seed)
+        self.wide = seed >= WIDE
         self.n, self.dtype = int(self.pick(SIZES)), self.pick(("float16", "float16", "bfloat16"))
         self.c = [f"c{k}" for k in range(self.rng.integers(2, 5))]
         self.p = [f"p{k}" for k in range(self.rng.integers(1, 3))]
@@ -47,6 +51,11 @@ class Generator:
 
     def product(self, k: str) -> list[str]:
         x, y, c = self.pick(self.a + self.p), self.pick(self.a + self.p), self.pick(self.c)
+        if self.wide and self.chance(0.15):
+            c = self.pick(self.p)
+            kind = self.pick(("", ", clear_accum=True", f", clear_accum=({k}) == 0", f", clear_accum=({k}) < n"))
+            small = self.nest(f"{c}[i, j] = T.min(T.max({c}[i, j], -2.0), 2.0) * 0.25")
+            return [f"T.gemm({x}, {y}, {c}{kind})", *small]
         more = ", transpose_B=True" if self.chance(0.4) else ""
         kind = self.pick(("keep", "keep", "clear", "accum", "first", "masked"))
         if kind == "masked":
@@ -76,11 +85,34 @@ class Generator:
         kind = self.pick(("max", "sum"))
         return [f"T.reduce_{kind}({self.pick(self.c)}, m, dim=1)", *self.nest("m[i] = T.min(T.max(m[i] * 0.125, -2.0), 2.0)", rows=True)]
 
+    def memory(self, k: str) -> list[str]:
+        """What other iterations see."""
+        c, d, at = (
+            self.pick(self.c),
+            self.pick(self.c),
+            self.pick(("0", f"({k}) * {self.n}", f"({k} + 1) % {BLOCKS} * {self.n}", f"I[{k}] * {self.n}")),
+        )
+        return self.pick((
+            [f"T.copy({c}, Z[{at}, 0])"], [f"T.atomic_add(Z[{at}, 0], {c})"], [f"T.copy(Z[{at}, 0], {c})", *self.nest(f"{c}[i, j] = T.min(T.max({c}[i, j], -4.0), 4.0)")],
+            self.nest(f"Z[{at} + i, j] = {c}[i, j] * 0.5"), self.nest(f"{c}[i, j] = {d}[i, j] * 0.5 + T.min(T.max(Z[{at} + i, j], -2.0), 2.0)"),
+            self.nest(f"T.atomic_add(Z[{at} + i, j], {c}[i, j])"),
+        ))  # fmt: skip
+
+    def leave(self, k: str) -> list[str]:
+        how = self.pick(("T.loop_break()", "continue"))
+        return [f"if {self.pick((f'({k}) == n', f'I[{k}] > 1', f'I[({k})] == n', f'({k}) > 1'))}:", f"    {how}"]
+
+    def swap(self, k: str) -> list[str]:
+        x, y, z = (self.pick(self.c) for _ in range(3))
+        return [f"T.copy({x}, {z})", f"T.copy({y}, {x})", f"T.copy({z}, {y})"]
+
     def store(self, k: str) -> list[str]:
         return [f"T.copy({self.pick(self.c)}, Z[({k}) * {self.n}, 0])"]
 
     def body(self, k: str, depth: int = 0) -> list[str]:
         kinds = [self.load, self.load, self.product, self.product, self.product, self.change, self.change, self.cast, self.cast, self.rows]
+        if self.wide:
+            kinds += [self.memory, self.leave, self.swap] if self.chance(0.5) else []
         out = []
         for _ in range(self.rng.integers(3, 10)):
             part = self.pick(kinds)(k)
@@ -96,6 +128,10 @@ class Generator:
     def loop(self, k: str) -> list[str]:
         head = self.pick((f"T.Pipelined({self.rng.integers(1, BLOCKS + 1)}, num_stages={self.pick((1, 2, 3))})", f"T.serial({self.rng.integers(1, BLOCKS + 1)})",
                           "T.Pipelined(n, num_stages=2)", "T.serial(n)", f"T.serial(1, {BLOCKS})"))  # fmt: skip
+        if self.wide and self.chance(0.2):
+            head = self.pick(
+                ("T.Pipelined(I[0], num_stages=2)", "T.serial(I[n % 4])", "T.Pipelined(T.min(n, 3), num_stages=4)", "T.serial(n // 2, n)")
+            )
         body = self.body(k)
         if self.chance(0.08):
             body = [f"if {k} == n:", "    T.loop_break()", *body]
@@ -115,7 +151,8 @@ class Generator:
         text = [
             "@T.prim_func",
             f"def kernel(A: T.Tensor({shape}, '{self.dtype}'), B: T.Tensor({shape}, '{self.dtype}'), n: T.int32,",
-            f"           Y: T.Tensor(({len(self.c) * n}, {n}), 'float32'), M: T.Tensor(({n},), 'float32'), Z: T.Tensor({shape}, 'float32')):",
+            f"           Y: T.Tensor(({len(self.c) * n}, {n}), 'float32'), M: T.Tensor(({n},), 'float32'), Z: T.Tensor({shape}, 'float32')"
+            + (f", I: T.Tensor(({BLOCKS},), 'int32')):" if self.wide else "):"),
             "    with T.Kernel(1):",
             *(f"        {x}" for x in lines),
         ]
@@ -148,12 +185,15 @@ def check(seed: int) -> str | None:
     results = {"Y": (len(made.c) * made.n, made.n), "M": (made.n,), "Z": shapes["A"]}
     arrays.update({name: np.zeros(shape, np.float32) for name, shape in results.items()})
     n = int(made.pick((0, 1, 2, 3, BLOCKS)))
+    names = ["A", "B", "n", "Y", "M", "Z"]
+    if made.wide:
+        names, arrays["I"] = [*names, "I"], made.rng.integers(0, BLOCKS, BLOCKS).astype(np.int32)
     try:
         found = roads.run(compiled, arrays, {"n": n}, text=made.chance(0.25))
     except Exception as error:  # noqa: BLE001  any error is a finding
         return f"{type(error).__name__}: {str(error)[:1500]}"
     mine = {name: a.copy() for name, a in arrays.items()}
-    interpret.run(func, *(mine[p] if p in mine else n for p in ("A", "B", "n", "Y", "M", "Z")), seed=0)
+    interpret.run(func, *(mine[p] if p in mine else n for p in names), seed=0)
     for name in results:
         have, want = found[name].astype(np.float64), mine[name].astype(np.float64)
         bad = ~(np.abs(have - want) <= TOLERANCE * max(1.0, np.abs(want).max()))

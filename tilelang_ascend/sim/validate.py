@@ -143,6 +143,24 @@ def write_difference(last: Result, writes: Mapping[str, np.ndarray]) -> str | No
     return None
 
 
+def value_difference(func: PrimFunc, last: Result, results: Mapping[str, np.ndarray]) -> str | None:
+    """Which elements of tensors a run of the compiled kernel gave another value than its last Tile IR stage does; None if none.
+
+    Args:
+        func: what the front end made.
+        last: what that stage did (`Validation.last`).
+        results: name of a tensor -> what the run left in it.
+    """
+    updated, steps = _updated(func), _narrow_steps(func)
+    for name, m in last.tensors.items():
+        have = results[name].reshape(-1).view(m.data.dtype).reshape(m.data.shape)
+        wrong = ~close(m.data, have, name in updated, steps.get(name, 0.0)) & (True if m.defined is None else m.defined)
+        if wrong.any():
+            at = tuple(np.argwhere(wrong)[0])
+            return f"{name}{_at(wrong)} is {have[at]}, not {m.data[at]} as in Tile IR ({int(wrong.sum())} of {wrong.size} elements differ)"
+    return None
+
+
 _MANY = 255
 """The machine does not count further."""
 
@@ -278,4 +296,4 @@ def _first_statement(before: tuple, after: tuple, args: Sequence[Any], sizes: di
     return ""
 
 
-__all__ = ["Finding", "Validation", "close", "difference", "tile_stages", "validate", "write_difference"]
+__all__ = ["Finding", "Validation", "close", "difference", "tile_stages", "validate", "value_difference", "write_difference"]

@@ -11,6 +11,12 @@ def gemm_args(stmt: Stmt):
     return list(stmt.value.args) if is_op(stmt, GEMM) else None
 
 
+def multiplies_own(stmt: Stmt) -> bool:
+    """True for a gemm that multiplies what is in its accumulator: no zero may take the place of that in front of it."""
+    args = gemm_args(stmt)
+    return args is not None and any(r.source.same_as(args[2].source) for r in args[:2])
+
+
 def with_clear(stmt: Stmt, cond) -> Evaluate:
     """The same gemm with another `clear_accum`."""
     args = gemm_args(stmt)

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from ..ir import (
     Bind,
+    Break,
+    BufferStore,
+    Continue,
     For,
     ForKind,
     Stmt,
     StmtMutator,
+    TensorLoad,
+    const_int,
     dtype_of,
+    expr_children,
+    exprs,
+    is_if_then_else,
     parallel_nest,
+    statements,
+    stmts_of,
     substitute,
+    tirx,
 )
-from .uses import IN_ORDER, loads_in
+from .uses import IN_ORDER, is_atomic, loads_in, on_chip
 
 
 def nest_of(stmt: For):
@@ -22,6 +33,41 @@ def nest_of(stmt: For):
         loops.append((body.loop_var, body.extent))
         body = body.body
     return loops, body
+
+
+def tile_bounds(variables, body: Stmt) -> dict:
+    """variable -> the smallest dimension of a tile that it alone indexes in every iteration of a nest with this `body`, of those that index any.
+    What stands under a condition says nothing about the other iterations."""
+    bounds: dict = {}
+
+    def see(buffer, indices):
+        for i, n in zip(indices, map(const_int, buffer.ty.shape)):
+            for v in variables:
+                if v.same_as(i) and n is not None and on_chip(buffer):
+                    bounds[v] = min(bounds.get(v, n), n)
+
+    def see_expr(e):
+        if isinstance(e, TensorLoad):
+            see(e.source, e.indices)
+        children = list(expr_children(e))
+        for x in children[:1] if isinstance(e, (tirx.Select, tirx.And, tirx.Or)) or is_if_then_else(e) else children:
+            see_expr(x)
+
+    def see_block(block: Stmt):
+        for s in stmts_of(block):
+            if isinstance(s, BufferStore):
+                see(s.buffer, s.indices)
+            if is_atomic(s):
+                see(s.value.args[0].source, [r.min for r in s.value.args[0].region])
+            for e in exprs(s):
+                see_expr(e)
+            if any(isinstance(x, (Break, Continue)) for x in statements(s)):
+                break
+            if isinstance(s, For) and (const_int(s.extent) or 0) > 0:
+                see_block(s.body)
+
+    see_block(body)
+    return bounds
 
 
 class _InlineBinds(StmtMutator):

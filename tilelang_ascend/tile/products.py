@@ -30,7 +30,8 @@ from ..ir import (
     tirx,
 )
 from . import GEMM, is_op, with_args
-from .clears import gemm_args, zero_fill
+from .clears import gemm_args, multiplies_own, zero_fill
+from .jumps import may_leave
 from .uses import own_uses, uses_of
 
 ACCUMULATED_IN = {"float16": "float32", "bfloat16": "float32"}
@@ -96,16 +97,17 @@ class _Separate(StmtMutator):
 
     def group(self, block: list) -> tuple:
         """(region, n): the first n statements of a block do nothing with an accumulator but add products to one region of it, and the first
-        of them is to be taken apart; statements in between may do what else they like. (None, 0) if there is no such region."""
+        of them is to be taken apart; statements in between may do what else they like but leave the iteration. (None, 0) if there is no such
+        region."""
         found = next((t for g in statements(block[0]) if g in self.apart and (t := only_target(block[0], g.value.args[2].source))), None)
         taken = 0
         for n, s in enumerate(block if found is not None else [], 1):
             other = only_target(s, found.source)
-            if n == 1 or other is not None and _same_place(other, found) and _plain(s, found.source):
+            if n == 1 or other is not None and _same_place(other, found) and _plain(s, found.source) and not multiplies_own(s):
                 taken = n
                 if not _plain(s, found.source):
                     break
-            elif found.source in uses_of(s).all or _variables(found) & _definitions(s):
+            elif found.source in uses_of(s).all or _variables(found) & _definitions(s) or may_leave(s):
                 break
         return found, taken
 
@@ -132,12 +134,12 @@ class _Retarget(StmtMutator):
 
 def only_target(s: Stmt, c) -> TensorRegion | None:
     """The region of the accumulator `c` to which a gemm, or a loop, adds products if it does nothing else with it, and the region is the
-    same all the time."""
+    same all the time. A single gemm may multiply what is in it, too."""
     if not isinstance(s, (For, While)) and not is_op(s, GEMM):
         return None
     targets = []
     for x in statements(s):
-        if is_op(x, GEMM) and x.value.args[2].source.same_as(c) and not any(r.source.same_as(c) for r in x.value.args[:2]):
+        if is_op(x, GEMM) and x.value.args[2].source.same_as(c) and (x is s or not multiplies_own(x)):
             targets.append(x.value.args[2])
         elif c in own_uses(x).all:
             return None

@@ -118,3 +118,33 @@ def test_an_accumulator_cleared_in_a_branch(limit):
     want = a.astype(np.float32) @ b.astype(np.float32)
     want[:, : 32 * limit] = 0
     np.testing.assert_array_equal(out["C"], want)
+
+
+@pytest.mark.parametrize("way", ["stored", "added", "multiplied"])
+def test_an_accumulator_of_16_bits_is_rounded_before_it_is_widened(way):
+    n = 32
+
+    @T.prim_func
+    def kernel(A: T.Tensor((n, n), "float16"), B: T.Tensor((n, n), "float16"), Y: T.Tensor((n, n), "float32")):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((n, n), "float16"), T.alloc_shared((n, n), "float16")
+            c, d, e = T.alloc_fragment((n, n), "float16"), T.alloc_shared((n, n), "float32"), T.alloc_shared((n, n), "float32")
+            f = T.alloc_fragment((n, n), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            if way == "stored":
+                T.copy(c, Y)
+            elif way == "added":
+                T.atomic_add(Y, c)
+            else:
+                for i, j in T.Parallel(n, n):
+                    e[i, j] = T.if_then_else(i == j, 1.0, 0.0)
+                T.copy(c, d)
+                T.gemm(d, e, f, clear_accum=True)
+                T.copy(f, Y)
+
+    rng = np.random.default_rng(0)
+    a, b = ((rng.integers(-20, 30, (n, n)) * 0.125).astype(np.float16) for _ in range(2))
+    got = roads.run(tilelang.compile(kernel), {"A": a, "B": b, "Y": np.zeros((n, n), np.float32)})["Y"]
+    np.testing.assert_array_equal(got, (a.astype(np.float64) @ b).astype(np.float16))

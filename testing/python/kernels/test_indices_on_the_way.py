@@ -92,3 +92,24 @@ def test_bounds_of_64_bits():
         y[b, : m // 2] += 8
         y[b, :n] += 48
     agree(main, {"X": x, "L": lengths, "Y": np.zeros_like(x)}, y, m=m)
+
+
+@pytest.mark.parametrize("load", [False, True])
+def test_a_tensor_says_where_the_part_of_a_tile_begins_that_a_converting_copy_moves(load):
+    @T.prim_func
+    def main(X: T.Tensor((5, 17), "int32"), I: T.Tensor((2,), "int32"), Y: T.Tensor((5, 17), "float32")):
+        with T.Kernel(1):
+            if load:
+                y = T.alloc_shared((5, 17), "float32")
+                T.fill(y, 0)
+                T.copy(X[I[0], I[1] : I[1] + 6], y[4, I[0] : I[0] + 6])
+                T.copy(y, Y)
+            else:
+                x = T.alloc_shared((5, 17), "int32")
+                T.copy(X, x)
+                T.fill(Y, 0)
+                T.copy(x[I[0], I[1] : I[1] + 6], Y[4, I[0] : I[0] + 6])
+
+    x, y = RNG.integers(-9, 9, (5, 17)).astype(np.int32), np.zeros((5, 17), np.float32)
+    y[4, 3:9] = x[3, 8:14]
+    agree(main, {"X": x, "I": np.array([3, 8], np.int32), "Y": np.zeros_like(y)}, y)

@@ -135,3 +135,38 @@ def test_a_variable_declared_in_front_of_the_loop(staged, read_after):
     out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros(40, np.int32), "C": np.zeros(1, np.int32)})
     np.testing.assert_array_equal(out["B"], a + np.arange(40)[::-1] if staged else a[::-1])
     assert out["C"][0] == (0 if read_after else 7)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "int64", "float16", "float32", "bfloat16"])
+@pytest.mark.parametrize("kind", ["loop", "lanes", "loop in a loop"])
+def test_a_variable_without_a_value_starts_at_zero(kind, dtype):
+    n = 40
+
+    @T.prim_func
+    def main(Y: T.Tensor((n,), "int32"), m: T.int32):
+        with T.Kernel(1):
+            y = T.alloc_shared((n,), "int32")
+            for i in T.Parallel(n):
+                if kind == "loop in a loop":
+                    for _k in T.serial(2):
+                        v = T.alloc_var(dtype)
+                        for q in T.serial(m):
+                            v = v + T.cast(q + 1, dtype)
+                        y[i] = T.cast(v, "int32")
+                else:
+                    w = T.alloc_var(dtype)
+                    if kind == "loop":
+                        for _k in T.serial(m):
+                            w = w + T.cast(i, dtype)
+                    elif i < 7:
+                        w = T.cast(m, dtype)
+                    y[i] = T.cast(w, "int32")
+            T.copy(y, Y)
+
+    i = np.arange(n)
+    compiled = tilelang.compile(main)
+    for m in (0, 3):
+        out = roads.run(compiled, {"Y": np.full(n, 9, np.int32)}, {"m": m}, text=dtype == "int8")["Y"]
+        np.testing.assert_array_equal(
+            out, {"loop": m * i, "lanes": np.where(i < 7, m, 0), "loop in a loop": 0 * i + m * (m + 1) // 2}[kind]
+        )

@@ -108,3 +108,37 @@ def test_powers(kind, dtype, accum, chip):
     if dtype == "int8":
         want = want.astype(np.int64).astype(np.int8)
     np.testing.assert_array_equal(out["C"].astype(np.float64), want.astype(np.float64))
+
+
+@pytest.mark.parametrize("kind", ["added", "started", "started, of a product", "first iteration", "both"])
+def test_a_gemm_multiplies_what_is_in_its_accumulator(kind):
+    @T.prim_func
+    def main(A: T.Tensor((N, N), "float16"), B: T.Tensor((N, N), "float16"), C: T.Tensor((N, N), "float16")):
+        with T.Kernel(1) as _:
+            b, c = T.alloc_shared((N, N), "float16"), T.alloc_fragment((N, N), "float16")
+            T.copy(B, b)
+            if kind == "started, of a product":
+                T.gemm(b, b, c, clear_accum=True)
+            else:
+                T.copy(A, c)
+            if kind == "first iteration":
+                for k in T.serial(2):
+                    T.gemm(c, b, c, clear_accum=k == 0)
+            elif kind == "both":
+                T.gemm(c, c, c)
+            else:
+                T.gemm(c, b, c, clear_accum=kind != "added")
+            T.copy(c, C)
+
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-1, 2, (N, N)) * (rng.random((N, N)) < 0.1) for _ in range(2))
+    want = {
+        "added": a + a @ b,
+        "started": a @ b,
+        "started, of a product": b @ b @ b,
+        "first iteration": a @ b + a @ b @ b,
+        "both": a + a @ a,
+    }
+    given = {"A": a.astype(np.float16), "B": b.astype(np.float16), "C": np.zeros((N, N), np.float16)}
+    got = roads.run(tilelang.compile(main), given, text=kind == "both")["C"]
+    np.testing.assert_array_equal(got, want[kind])

@@ -81,6 +81,17 @@ def left_early(a, b, c, X, n):
         T.gemm(a, b, c)
 
 
+def left_between_products(a, b, c, X, n):
+    T.copy(X, c)
+    for k in T.serial(2):
+        T.gemm(a, b, c)
+        if k == n:
+            T.loop_break()
+        T.gemm(b, a, c)
+        for i, j in T.Parallel(N, N):
+            c[i, j] = c[i, j] * 2
+
+
 def started_from_a_number(a, b, c, X, n):
     T.fill(c, 3.0)
     T.gemm(a, b, c)
@@ -115,14 +126,27 @@ def cleared_every_time(a, b, c, X, n):
             c[i, j] += X[i, j]
 
 
+def loaded_or_multiplied(a, b, c, X, n):
+    T.copy(X, c)
+    for _k in T.serial(n):
+        T.gemm(a, b, c, clear_accum=True)
+
+
+def loaded_or_multiplied_in_a_branch(a, b, c, X, n):
+    T.copy(X, c)
+    if n > 1:
+        T.gemm(a, b, c, clear_accum=True)
+
+
 def expected(body, p, q, x, n):
     """What a body leaves in c; p = a @ b, q = b @ a."""
     cases = {
         scaled: p * (1 + 0.5 + 0.25 + 0.125), loaded: x + p, loaded_then_a_loop: x + n * p, two_products: x + p + q,
         on_one_way: (x if n > 1 else 0) + p, started_anew_at_run_time: (0 if n > 1 else x) + p,
         part: x + np.concatenate([np.zeros_like(p[:16]), p[:16]]), left_early: x + min(n, 4) * p if n >= 0 else x + 4 * p,
-        started_from_a_number: 3 + p, doubled: 10 * p,
+        left_between_products: x + p if n == 0 else (x + p + q) * 4 + (p + q) * 2, started_from_a_number: 3 + p, doubled: 10 * p,
         masked: np.where(np.tril(np.ones_like(p)) > 0, p, -np.inf), never_apart: 3 * p + x, cleared_every_time: p + x,
+        loaded_or_multiplied: p if n > 0 else x, loaded_or_multiplied_in_a_branch: p if n > 1 else x,
     }  # fmt: skip
     return cases[body]
 
@@ -136,14 +160,16 @@ APART = (
     started_anew_at_run_time,
     part,
     left_early,
+    left_between_products,
     masked,
     started_from_a_number,
     doubled,
 )
+TOGETHER = (never_apart, cleared_every_time, loaded_or_multiplied, loaded_or_multiplied_in_a_branch)
 
 
 @pytest.mark.parametrize("n", [0, 3])
-@pytest.mark.parametrize("body", [*APART, never_apart, cleared_every_time], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("body", [*APART, *TOGETHER], ids=lambda f: f.__name__)
 def test_values(body, n):
     compiled = tilelang.compile(kernel(body))
     rng = np.random.default_rng(0)
@@ -167,7 +193,7 @@ def test_no_product_finds_the_work_of_a_vector_statement(body):
     assert products_to_separate(before.body) and not products_to_separate(after.body)
 
 
-@pytest.mark.parametrize("body", [never_apart, cleared_every_time], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("body", TOGETHER, ids=lambda f: f.__name__)
 def test_what_the_cube_core_made_alone_stays(body):
     before, after = separated(body)
     assert structural_equal(after, before)

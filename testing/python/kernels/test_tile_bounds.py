@@ -230,3 +230,29 @@ def kernel(X: T.Tensor((7, 9), "{dtype}"), I: T.Tensor((7, 9), "{dtype}"), Y: T.
         want[p : p + m, :n] = x[:m, :n]
         got = roads.run(compiled, {"X": x, "I": y, "Y": np.zeros_like(y)}, {"p": p, "m": m, "n": n}, text=False)
         np.testing.assert_array_equal(got["Y"], want)
+
+
+@pytest.mark.parametrize("line", [
+    "if i < n and x[i] > 0:\n    y[i] = 1.0\nelse:\n    y[i] = 2.0", "if not (i < n and x[i] > 0):\n    y[i] = 2.0\nelse:\n    y[i] = 1.0",
+    "if i < m:\n    y[i] = T.if_then_else(i < n and x[i] > 0, 1.0, 2.0)", "if i >= n or x[i] <= 0:\n    y[i] = 2.0\nelse:\n    y[i] = 1.0",
+])  # fmt: skip
+def test_iterations_run_whose_conditions_do_not_come_to_what_lies_outside(line):
+    body = "".join("            " + x + "\n" for x in line.splitlines())
+    compiled = tilelang.compile(
+        trace(f"""
+@T.prim_func
+def kernel(X: T.Tensor((64,), "float32"), Y: T.Tensor((128,), "float32"), n: T.int32, m: T.int32):
+    with T.Kernel(1):
+        x = T.alloc_shared((64,), "float32")
+        y = T.alloc_shared((128,), "float32")
+        T.copy(X, x)
+        for i in T.Parallel(128):
+{body}        T.copy(y, Y)
+"""),
+        target="a2",
+    )
+    x = np.arange(64, dtype=np.float32) - 30
+    for n in (10, 40, 64):
+        want = np.where((np.arange(128) < n) & (np.pad(x, (0, 64)) > 0), 1, 2)
+        got = roads.run(compiled, {"X": x, "Y": np.zeros(128, np.float32)}, {"n": n, "m": 128}, text=n == 40)
+        np.testing.assert_array_equal(got["Y"], want)

@@ -446,3 +446,81 @@ def test_a_branch_that_never_runs(otherwise):
 
     out = run(main, X=RNG.integers(-9, 9, (9, 3)).astype(np.float16), Y=np.zeros((9, 6), np.float16))
     np.testing.assert_array_equal(out["Y"], np.full((9, 6), 2 if otherwise else 1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8", "int64", "bool"])
+@pytest.mark.parametrize("kind", ["swap in a branch", "loop", "both ways", "of two"])
+def test_a_name_keeps_its_value_when_a_branch_or_loop_of_the_nest_stores_to_its_tile(kind, dtype):
+    n = 40
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype), m: T.int32):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((n,), dtype), T.alloc_shared((n,), dtype)
+            T.copy(X, x)
+            T.copy(Y, y)
+            for i in T.Parallel(n):
+                old = x[i]
+                if kind == "swap in a branch":
+                    if m > 1:
+                        x[i] = y[i]
+                        y[i] = old
+                elif kind == "loop":
+                    for _k in T.serial(m):
+                        x[i] = y[i]
+                        y[i] = old
+                elif kind == "both ways":
+                    if m > 1:
+                        x[i] = y[i]
+                        y[i] = old
+                    else:
+                        y[i] = x[i]
+                        x[i] = old
+                else:
+                    other = y[i]
+                    for k in T.serial(2):
+                        x[i] = other
+                        y[i] = T.if_then_else(k < m, old, x[i])
+            T.copy(x, X)
+            T.copy(y, Y)
+
+    compiled = tilelang.compile(main)
+    a, b = (np.random.default_rng(k).integers(0, 2 if dtype == "bool" else 50, n).astype(dtype) for k in range(2))
+    want = {"swap in a branch": [(a, b), (b, a)], "loop": [(b, a), (a, a)], "both ways": [(a, a), (b, a)], "of two": [(b, b), (b, a)]}
+    for m, (x, y) in zip((1, 3), want[kind]):
+        out = roads.run(compiled, {"X": a, "Y": b}, {"m": m}, text=m == 3 and dtype == "int8")
+        np.testing.assert_array_equal(out["X"], x)
+        np.testing.assert_array_equal(out["Y"], y)
+
+
+@pytest.mark.parametrize("lines", ["first", "last", "chosen"])
+def test_a_condition_on_the_use_of_a_tile_does_not_bound_a_nest_whose_length_run_time_tells(lines):
+    @T.prim_func
+    def main(X: T.Tensor((32,), "float32"), Y: T.Tensor((64,), "float32"), n: T.int32):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((32,), "float32"), T.alloc_shared((64,), "float32")
+            T.copy(X, x)
+            T.copy(Y, y)
+            for i in T.Parallel(n):
+                if lines == "first":
+                    y[i] = 1.0
+                    if i < 32:
+                        x[i] = 2.0
+                elif lines == "last":
+                    if i >= 32:
+                        x[i - 32] = 2.0
+                    y[i] = 1.0
+                else:
+                    y[i] = T.if_then_else(i < 32, x[i], 7.0)
+            T.copy(x, X)
+            T.copy(y, Y)
+
+    compiled = tilelang.compile(main)
+    for n in (0, 3, 40, 64):
+        x, y = np.zeros(32, np.float32), np.full(64, 3, np.float32)
+        out = roads.run(compiled, {"X": x, "Y": y}, {"n": n}, text=n == 40)
+        i = np.arange(64)
+        written = {"first": i < min(n, 32), "last": i < n - 32, "chosen": i < 0}[lines]
+        np.testing.assert_array_equal(out["X"], np.where(written, 2, 0)[:32])
+        value = np.where(i < 32, 0, 7) if lines == "chosen" else 1
+        np.testing.assert_array_equal(out["Y"], np.where(i < n, value, 3))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...ir import Bind, BufferStore, For, IfThenElse, Stmt, TensorLoad, Var, While, children, expr_children, exprs
+from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, on_chip
-from .jumps import may_leave
 
 
 def steered_by_tiles(body: Stmt) -> set:

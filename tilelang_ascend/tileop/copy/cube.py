@@ -49,6 +49,14 @@ def stays_in_nz(accumulated: str, dtype: str) -> bool:
     return FIXPIPE_QUANT.get((accumulated, dtype), "none") != "none"
 
 
+def leaves_as(accumulator: str, dtype: str) -> bool:
+    """True if the fix-pipe makes numbers of `dtype` of what the user calls an accumulator of dtype `accumulator`: those of 16 bits are wider in
+    L0C, and have to be rounded."""
+    return (ACCUMULATED_IN.get(accumulator, accumulator), dtype) in FIXPIPE_QUANT and (
+        accumulator == dtype or accumulator not in ACCUMULATED_IN
+    )
+
+
 def load_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts, outside=0) -> str | None:
     """Why a copy from GM cannot go straight to L1, None if it can. `outside`: what elements outside of the tensor read as."""
     if outside != 0:
@@ -60,9 +68,8 @@ def load_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts, outsi
 
 def store_obstacle(src: TensorRegion, dst: TensorRegion, facts: ValueFacts) -> str | None:
     """Why a copy to GM cannot come straight from L0C, None if it can."""
-    accumulated = ACCUMULATED_IN.get(dtype_of(src.source), dtype_of(src.source))
-    if (accumulated, dtype_of(dst.source)) not in FIXPIPE_QUANT:
-        return f"the fix-pipe does not convert {accumulated} to {dtype_of(dst.source)}"
+    if not leaves_as(dtype_of(src.source), dtype_of(dst.source)):
+        return f"the fix-pipe does not convert {dtype_of(src.source)} to {dtype_of(dst.source)}"
     return _matrix_obstacle(dst, src, FRACTAL_ROWS, facts)
 
 
@@ -262,4 +269,4 @@ def _int32(e):
     return tirx.Cast("int32", e)
 
 
-__all__ = ["GmRows", "copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "stays_in_nz"]
+__all__ = ["GmRows", "copy_rows", "fill_rows", "find_obstacles", "gm_to_l1", "l0c_to_gm", "l0c_to_l1", "leaves_as", "stays_in_nz"]

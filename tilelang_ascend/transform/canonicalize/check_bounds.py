@@ -11,7 +11,6 @@ Requires: Tile IR of the front end. Ensures: nothing.
 
 from __future__ import annotations
 
-from ...analysis.dependence.jumps import may_leave
 from ...analysis.index.affine import affine_limits
 from ...errors import OutOfTile
 from ...ir import (
@@ -34,6 +33,7 @@ from ...ir import (
     tirx,
 )
 from ...ir.grids import is_grid_axis
+from ...tile.jumps import may_leave
 from ...tile.uses import on_chip
 
 

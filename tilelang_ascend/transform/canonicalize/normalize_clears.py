@@ -7,14 +7,13 @@ A condition that holds in the first iteration only becomes a fill in front of th
 comes to the gemm, or C has no value there that could be lost. In the latter case a loop that runs zero times leaves zeros behind, where the
 user's program leaves C undefined: a refinement. A loop that may run zero times over a C that vector statements write, too, gets the fill
 under the condition that it runs: its first product needs no old value, and there may be none where gemm could find it. Products that are a
-part of C keep what they say.
+part of C, or multiply C, keep what they say.
 
-Requires: Tile IR. Ensures: every constant `clear_accum` of a gemm into a whole tile is False; other conditions stay.
+Requires: Tile IR. Ensures: every constant `clear_accum` of a gemm into a whole tile that it does not multiply is False; other conditions stay.
 """
 
 from __future__ import annotations
 
-from ...analysis.dependence.jumps import may_leave
 from ...ir import (
     AllocBuffer,
     Evaluate,
@@ -33,7 +32,8 @@ from ...ir import (
 )
 from ...ir.grids import is_grid_axis
 from ...tile import FILL, is_op
-from ...tile.clears import gemm_args, is_first_iteration, with_clear, zero_fill
+from ...tile.clears import gemm_args, is_first_iteration, multiplies_own, with_clear, zero_fill
+from ...tile.jumps import may_leave
 from ...tile.uses import covers_whole, own_uses, uses_of
 
 
@@ -50,7 +50,7 @@ class _Normalize(StmtMutator):
     def visit_Evaluate(self, s: Evaluate):
         args = gemm_args(s)
         self.defined |= uses_of(s).writes
-        if args is None or const_int(args[3]) is None or not covers_whole(args[2]):
+        if args is None or const_int(args[3]) is None or not covers_whole(args[2]) or const_int(args[3]) and multiplies_own(s):
             return s
         plain = with_clear(s, imm(False, "bool"))
         return [zero_fill(args[2], s.span), plain] if const_int(args[3]) else plain
@@ -77,7 +77,7 @@ class _Normalize(StmtMutator):
         hoisted, guarded = [], []
         for i, s in enumerate(body):
             args = gemm_args(s)
-            if args is None or not covers_whole(args[2]) or not is_first_iteration(args[3], loop):
+            if args is None or not covers_whole(args[2]) or multiplies_own(s) or not is_first_iteration(args[3], loop):
                 continue
             c = args[2].source
             if any(c in uses_of(x).all for x in body[:i]):

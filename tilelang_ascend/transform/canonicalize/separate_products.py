@@ -29,7 +29,7 @@ from ...ir import (
 )
 from ...ir.grids import rewrite_grid_bodies
 from ...tile import FILL, GEMM, is_op
-from ...tile.clears import gemm_args
+from ...tile.clears import gemm_args, multiplies_own
 from ...tile.products import separated
 from ...tile.uses import covers_whole, is_parallel, uses_of
 
@@ -74,7 +74,7 @@ class _Origins:
         _, _, c, clear = gemm_args(s)
         before = self.of.get(c.source, frozenset())
         starts_anew = const_int(clear) == 1 and covers_whole(c)
-        if VECTOR in before and not starts_anew:
+        if VECTOR in before and (not starts_anew or multiplies_own(s)):
             self.found.add(s)
         self.of[c.source] = frozenset({VECTOR}) if s in self.apart else frozenset({CUBE}) if starts_anew else before | {CUBE}
 

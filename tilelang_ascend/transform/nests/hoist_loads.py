@@ -10,7 +10,6 @@ Requires: placed Tile IR after map_grid. Ensures: values are unchanged; a loop t
 
 from __future__ import annotations
 
-from ...analysis.dependence.jumps import may_leave
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -25,6 +24,7 @@ from ...ir import (
     statements,
     stmts_of,
 )
+from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, moved_regions, on_chip, uses_of
 
 

@@ -132,8 +132,10 @@ def _range(part: _Part, extents: dict) -> dict | None:
     """loop variable -> (first, end) of the iterations in which the accesses of a store lie inside of their tiles; None if these are no box."""
     limits = {v: (0, n) for v, n in extents.items()}
     found = [(part.store.buffer, part.store.indices), *_loads(part.store.value), *(a for i in part.store.indices for a in _loads(i))]
-    for condition in part.conditions:
-        found += _loads(condition)
+    for term in (
+        t for c in part.conditions for t in conjuncts(c)
+    ):  # If one does not hold nothing is stored, and nobody asks the next ones.
+        found += _loads(term)
     for buffer, indices in found:
         for index, size in zip(indices, buffer.ty.shape):
             if not (on_chip(buffer) and _outside(index, size, extents)):
@@ -170,14 +172,15 @@ def _accesses(body: Stmt) -> list:
         if isinstance(s, BufferStore):
             out.append((s.buffer, s.indices))
         for e in exprs(s):
-            out += _loads(e)
+            for term in conjuncts(e) if isinstance(s, IfThenElse) else [e]:
+                out += _loads(term)
     return out
 
 
 def _loads(e) -> list:
-    """(buffer, indices) of the loads of an expression that no conditional expression chooses."""
+    """(buffer, indices) of the loads of an expression that no conditional expression chooses: `and` and `or` are some, too."""
     here = [(e.source, e.indices)] if isinstance(e, TensorLoad) else []
-    lazy = isinstance(e, (tirx.Or, tirx.Select)) or is_if_then_else(e)
+    lazy = isinstance(e, (tirx.And, tirx.Or, tirx.Select)) or is_if_then_else(e)
     children = list(expr_children(e))
     return here + [a for x in (children[:1] if lazy else children) for a in _loads(x)]
 

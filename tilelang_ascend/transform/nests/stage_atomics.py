@@ -78,7 +78,7 @@ from ...isa.base import Space
 from ...tile import tile_op, tile_op_of, with_args
 from ...tile.atomics import AtomicElements, neutral, plain_update, updated
 from ...tile.division import split_nest
-from ...tile.nests import inline_index_binds, nest_of, rebuild_nest
+from ...tile.nests import inline_index_binds, nest_of, rebuild_nest, tile_bounds
 from ...tile.uses import is_atomic, is_element_atomic, is_parallel, loads_in, on_chip
 from ..budget import TILE_BUDGET_SHARE
 
@@ -516,31 +516,7 @@ def _divided(e, v) -> bool:
 def _bounded(nest: For) -> For:
     """`nest` with constant extents where a tile that a loop variable indexes bounds it, under the condition that was its extent."""
     loops, body = nest_of(nest)
-    bounds: dict = {}
-
-    def see(buffer, indices):
-        for i, n in zip(indices, buffer.ty.shape):
-            if on_chip(buffer) and const_int(n) is not None:
-                for v, _ in loops:
-                    if v.same_as(i):
-                        bounds[v] = min(bounds.get(v, const_int(n)), const_int(n))
-
-    def see_expr(e):
-        if isinstance(e, TensorLoad):
-            see(e.source, e.indices)
-        if not isinstance(e, (tirx.Select, tirx.And, tirx.Or)) and op_name(e) != "tirx.if_then_else":
-            for x in expr_children(e):
-                see_expr(x)
-
-    for s in stmts_of(body):  # What stands under a condition says nothing about the other iterations.
-        if isinstance(s, (Break, Continue)):
-            break
-        if isinstance(s, BufferStore):
-            see(s.buffer, s.indices)
-        if is_atomic(s):
-            see(s.value.args[0].source, [r.min for r in s.value.args[0].region])
-        for e in exprs(s):
-            see_expr(e)
+    bounds = tile_bounds([v for v, _ in loops], body)
     open_loops = [(v, e) for v, e in loops if const_int(e) is None and v in bounds]
     if not open_loops:
         return nest

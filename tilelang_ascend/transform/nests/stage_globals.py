@@ -37,6 +37,7 @@ from ...analysis.index.value_facts import believable, sizes_of, tell_sizes
 from ...analysis.tiles.owned_tiles import OwnedTiles
 from ...ir import (
     AllocBuffer,
+    Bind,
     BufferLoad,
     BufferStore,
     Call,
@@ -74,7 +75,7 @@ from ...isa.base import Space
 from ...tile import tile_op
 from ...tile.division import even_size, split_nest
 from ...tile.nests import inline_index_binds, nest_of, rebuild_nest
-from ...tile.uses import is_parallel, is_scalar_var, moved_regions, uses_of, with_regions
+from ...tile.uses import is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
 from ...tileop.base.tensor_bounds import all_of, reads_memory, unproven
 from ..budget import TILE_BUDGET_SHARE
 from .bounds_guards import DropBoundsGuards
@@ -467,7 +468,7 @@ class _StageNests(StmtMutator):
         raw = decl_buffer([sizes[d] for d in kept], dtype_of(gm.source), f"{ub.source.name}_raw", scope="shared.ub")
         self.allocs.append(AllocBuffer(raw, span=s.span))
         variables = [tirx.Var(f"i{d}", "int32") for d in kept]
-        index = [r.min for r in ub.region]
+        binds, index = self.bound([r.min for r in ub.region], s.span)
         for v, d in zip(variables, kept):
             index[d] = v if const_int(index[d]) == 0 else index[d] + v
         outside, inside = BufferLoad(raw, variables), BufferLoad(ub.source, index)
@@ -477,8 +478,19 @@ class _StageNests(StmtMutator):
             store = BufferStore(raw, tirx.Cast(dtype_of(raw), inside), variables, span=s.span)
         nest = rebuild_nest(s, [(v, imm(sizes[d])) for v, d in zip(variables, kept)], store)
         if load:
-            return [with_regions(s, gm, full_region(raw)), nest]
-        return [nest, with_regions(s, full_region(raw), gm)]
+            return [*binds, with_regions(s, gm, full_region(raw)), nest]
+        return [*binds, nest, with_regions(s, full_region(raw), gm)]
+
+    @staticmethod
+    def bound(firsts: list, span) -> tuple[list, list]:
+        """(statements, expressions): where a region begins, with what that reads of tensors in variables, as nests read only tiles."""
+        binds, out = [], []
+        for e in firsts:
+            if any(scope_of(x.source) in ("global", "") for x in loads_in(e)):
+                binds.append(Bind(Var("first", dtype_of(e)), e, span=span))
+                e = binds[-1].var
+            out.append(e)
+        return binds, out
 
     def shares(self, fixed: int) -> int:
         """Bytes for what grows with the nest, beside `fixed` bytes that do not."""

@@ -10,11 +10,11 @@ Requires: placed Tile IR. Ensures: values read are unchanged.
 
 from __future__ import annotations
 
-from ...analysis.dependence.jumps import may_leave
 from ...analysis.index.coverage import writes_whole
 from ...ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, seq, stmts_of
 from ...ir.grids import is_grid_axis
 from ...tile import COPY, FILL, is_op
+from ...tile.jumps import may_leave
 from ...tile.uses import on_chip, uses_of
 
 

@@ -61,7 +61,7 @@ from ...tile.uses import (
     with_regions,
 )
 from ...tileop.base.layout import BLOCK_BYTES, FRACTAL_ROWS
-from ...tileop.copy.cube import FIXPIPE_QUANT, find_obstacles, stays_in_nz
+from ...tileop.copy.cube import find_obstacles, leaves_as, stays_in_nz
 from ...tileop.cube.fill_l1 import fill_obstacle
 
 ACC, L1, UB = "acc", "l1", "ub"
@@ -407,7 +407,6 @@ class Placer:
         sides = self.demand[dst.source]
         if not on_chip(src.source):
             loads = [side for side in sorted(sides) if side != ACC and not (side == L1 and s in self.obstacles)] or [UB]
-            assert sides != {ACC}, f"a gemm adds to {dst.source.name}, which is loaded: separate_products takes such gemms apart"
             partial = not self._whole_write(s, dst.source)
             for side in loads:
                 if partial:
@@ -430,7 +429,7 @@ class Placer:
         for side in sides:
             source_side = ACC if side == L1 and ACC in self.valid[src.source] else UB
             dtypes = ACCUMULATED_IN.get(dtype_of(src.source), dtype_of(src.source)), dtype_of(dst.source)
-            if source_side == ACC and dtypes not in FIXPIPE_QUANT:
+            if source_side == ACC and not leaves_as(dtype_of(src.source), dtype_of(dst.source)):
                 source_side = UB
             source = self._at(src, self.use(src.source, source_side, s.span, out))
             self.used.add((dst.source, side))

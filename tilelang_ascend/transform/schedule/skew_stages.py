@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from ...analysis.dependence.jumps import may_leave
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import AllocBuffer, Bind, For, PrimFunc, Stmt, StmtMutator, const_int, scope_of, statements, stmts_of
 from ...tile import GEMM, is_op
+from ...tile.jumps import may_leave
 from ...tile.uses import SKEW, is_output, is_parallel, is_scalar_var, loads_in, uses_of
 
 CUBE, VECTOR = "cube", "vector"

@@ -13,7 +13,6 @@ Requires: Ascend IR without flags. Ensures: no `Break` or `Continue`.
 
 from __future__ import annotations
 
-from ...analysis.dependence.jumps import may_leave
 from ...ir import (
     AllocBuffer,
     Break,
@@ -32,6 +31,7 @@ from ...ir import (
     stmts_of,
     tirx,
 )
+from ...tile.jumps import may_leave
 
 
 class _Loop:

@@ -18,6 +18,7 @@ from ....ir import (
     statements,
     walk_expr,
 )
+from ....tile.nests import tile_bounds
 from ...base.affine import affine, is_scalar_var
 from ...base.unsupported import Unsupported
 
@@ -44,20 +45,17 @@ def nest_of(stmt: For) -> Nest:
         if const_int(body.extent) is None:
             runtime.append((body.loop_var, body.extent))
         body = body.body
+    bounds = tile_bounds([v for v, _ in runtime], body) if runtime else {}
     for var, extent in runtime:
-        bound = _tile_bound(var, body)
-        loops = [(v, bound if v.same_as(var) else n) for v, n in loops]
+        if var not in bounds:
+            raise Unsupported(
+                "the extent of T.Parallel is known only at run time and no tile bounds it",
+                "index a tile with the variable in all iterations",
+            )
+        loops = [(v, bounds[v] if v.same_as(var) else n) for v, n in loops]
         body = IfThenElse(var < extent, body, None, span=stmt.span)
     order = _order([v for v, _ in loops], body)
     return Nest([loops[k][0] for k in order], tuple(loops[k][1] for k in order), body, stmt.span)
-
-
-def _tile_bound(var: Var, body: Stmt) -> int:
-    """The smallest dimension of a tile that `var` alone indexes."""
-    sizes = [const_int(n) for buffer, indices in _accesses(body) for i, n in zip(indices, buffer.ty.shape) if i.same_as(var)]
-    if not sizes or None in sizes:
-        raise Unsupported("the extent of T.Parallel is known only at run time and no tile bounds it", "index a tile with the variable")
-    return min(sizes)
 
 
 def _order(variables: list[Var], body: Stmt) -> list[int]:

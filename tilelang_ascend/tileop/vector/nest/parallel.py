@@ -87,6 +87,8 @@ def _kept_inside(stmt: For, nest: Nest, ctx: VectorContext, lowered: Stmt) -> St
     if not conditions:
         return lowered
     apart = _one_by_one(renew(stmt), ctx, "a tile may end inside of the nest")
+    if any(const_int(c) == 0 for c in conditions):
+        return apart
     return if_then(all_of(conditions), lowered, apart, span=stmt.span)
 
 
@@ -107,12 +109,14 @@ def on_one_lane(value, ctx: VectorContext, span):
 @dataclass
 class Effect:
     """One thing a block does, in order. `roots` are the nodes it needs; `writes` the Ascend-level buffers it changes;
-    `known` is the number of graph nodes that existed before it, the ones that may still need what it overwrites."""
+    `known` is the number of graph nodes that existed before it, the ones that may still need what it overwrites. `lasts`: it may need its
+    roots when it has written already."""
 
     roots: list
     writes: list
     emit: object
     known: int
+    lasts: bool = False
 
 
 class Block:
@@ -175,7 +179,7 @@ class Block:
         self.effects.append(Effect([value], [], emit, 0))
 
     def declare(self, buffer, following: list[Stmt]) -> None:
-        """A variable of each lane: renamed at every store, or kept in a tile when loops or branches inside change it."""
+        """A variable of each lane, which starts at 0: renamed at every store, or kept in a tile when loops or branches inside change it."""
         dtype = dtype_of(buffer)
         if not any(isinstance(s, (For, IfThenElse)) and _mentions(s, buffer) for s in following):
             self.env[buffer] = self.graph.const(0, dtype)
@@ -184,7 +188,11 @@ class Block:
         axes = tuple(range(len(self.nest.axes)))
         unit = max(self.ctx.pitch_unit, BLOCK_BYTES // itemsize(memory))
         packed = Values(self.ctx, self.graph, Emitter(self.nest.extents), unit)
-        self.exprs.variables[buffer] = packed.temporary(memory, axes, buffer.name)
+        place = self.exprs.variables[buffer] = packed.temporary(memory, axes, buffer.name)
+        first = next((s for s in following if _mentions(s, buffer)), None)
+        if not isinstance(first, BufferStore) or not first.buffer.same_as(buffer) or buffer in scalar_vars(first.value):
+            zero, span = self.graph.const(0, memory), self.nest.span
+            self.effects.append(Effect([zero], [place.buffer], lambda values: store(values, place, zero, span), len(self.graph)))
 
     def store(self, s: BufferStore) -> None:
         """A tile store, or an assignment to a variable of the lane."""
@@ -359,7 +367,7 @@ class Block:
 
         for b in written:
             self.exprs.stored[b] = self.exprs.stored.get(b, 0) + 1
-        self.effects.append(Effect(roots, places, emit, len(self.graph)))
+        self.effects.append(Effect(roots, places, emit, len(self.graph), lasts=True))
 
     def _check_nested(self, s: Stmt, assigned: list) -> None:
         """Raise unless the loop or branch `s`, which stores to `assigned`, can be a block of its own."""
@@ -389,9 +397,9 @@ class Block:
 
     def _preserve(self, values: Values, effect: Effect) -> None:
         """Before a buffer is overwritten, copy the old values that later effects still need."""
-        if not effect.writes or len(self.effects) == 1:
+        if not effect.writes or len(self.effects) == 1 and not effect.lasts:
             return
-        pending = _pending_uses(effect.roots, values)
+        pending = _pending_uses(effect.roots, values, effect.lasts)
         for n in self.graph.nodes[: effect.known]:
             if values.uses[n] <= pending.get(n, 0) or not _touches(values, n, effect.writes):
                 continue
@@ -411,8 +419,8 @@ def _touches(values: Values, n: Node, buffers) -> bool:
     return view is not None and any(view.buffer.same_as(b) for b in buffers)
 
 
-def _pending_uses(roots, values: Values) -> dict:
-    """Uses of nodes by what is still to be computed for `roots`."""
+def _pending_uses(roots, values: Values, lasting: bool) -> dict:
+    """Uses of nodes by what is still to be computed for `roots`; with `lasting` the use of these themselves goes on."""
     uses: dict = {}
     seen: set = set()
 
@@ -425,7 +433,7 @@ def _pending_uses(roots, values: Values) -> dict:
             visit(a)
 
     for r in roots:
-        uses[r] = uses.get(r, 0) + 1
+        uses[r] = uses.get(r, 0) + (not lasting)
         visit(r)
     return uses
 

@@ -45,7 +45,7 @@ def reach_conditions(nest: Nest, analyzer) -> list:
             if free_vars(low) & own or any(scope_of(x.source) != "local.var" or x.source in changed for x in loads_in(low)):
                 continue  # An index that is data is the user's word.
             low = analyzer.simplify(low)
-            for c in (low >= 0, low <= const_int(size) - span):
+            for c in map(analyzer.simplify, (low >= 0, low <= const_int(size) - span)):
                 if not analyzer.can_prove(c) and not any(structural_equal(c, x) for x in out):
                     out.append(c)
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir import Break, Continue, For, Stmt, While, children
+from ..ir import Break, Continue, For, Stmt, While, children
 
 
 def may_leave(stmt: Stmt) -> bool:
