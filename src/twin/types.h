@@ -89,12 +89,13 @@ enum KernelType : uint8_t {
 };
 
 // Pairs of pipes a flag can order.
-#define TLA_HARD_EVENTS(X)                                                                                             \
-  X(MTE2_MTE1)                                                                                                         \
-  X(MTE1_MTE2)                                                                                                         \
-  X(MTE1_M) X(M_MTE1) X(MTE2_V) X(V_MTE2) X(MTE3_V) X(V_MTE3) X(M_V) X(V_M) X(V_V) X(MTE3_MTE1) X(MTE1_MTE3) X(MTE1_V) \
-      X(MTE2_M) X(M_MTE2) X(V_MTE1) X(M_FIX) X(FIX_M) X(MTE3_MTE2) X(MTE2_MTE3) X(S_V) X(V_S) X(S_MTE2) X(MTE2_S)      \
-          X(S_MTE3) X(MTE3_S) X(MTE2_FIX) X(FIX_MTE2) X(FIX_S) X(M_S) X(FIX_MTE3) X(MTE1_FIX) X(FIX_MTE1) X(FIX_FIX)
+// clang-format off
+#define TLA_HARD_EVENTS(X)                                                                                           \
+  X(MTE2_MTE1) X(MTE1_MTE2) X(MTE1_M) X(M_MTE1) X(MTE2_V) X(V_MTE2) X(MTE3_V) X(V_MTE3) X(M_V) X(V_M) X(V_V)         \
+  X(MTE3_MTE1) X(MTE1_MTE3) X(MTE1_V) X(MTE2_M) X(M_MTE2) X(V_MTE1) X(M_FIX) X(FIX_M) X(MTE3_MTE2) X(MTE2_MTE3)      \
+  X(S_V) X(V_S) X(S_MTE2) X(MTE2_S) X(S_MTE3) X(MTE3_S) X(MTE2_FIX) X(FIX_MTE2) X(FIX_S) X(M_S) X(FIX_MTE3)          \
+  X(MTE1_FIX) X(FIX_MTE1) X(FIX_FIX)
+// clang-format on
 
 namespace AscendC {
 
@@ -175,17 +176,26 @@ struct Code {
   template <>                              \
   struct Code<type> {                      \
     static constexpr uint8_t value = code; \
-  };
-TLA_DTYPE(int8_t, 1)
-TLA_DTYPE(uint8_t, 2)
-TLA_DTYPE(int16_t, 3) TLA_DTYPE(uint16_t, 4) TLA_DTYPE(int32_t, 5) TLA_DTYPE(uint32_t, 6) TLA_DTYPE(int64_t, 7)
-    TLA_DTYPE(uint64_t, 8) TLA_DTYPE(half, 9) TLA_DTYPE(bfloat16_t, 10) TLA_DTYPE(float, 11) TLA_DTYPE(double, 12)
-        TLA_DTYPE(fp8_e4m3fn_t, 14) TLA_DTYPE(fp8_e5m2_t, 15)
+  }
+TLA_DTYPE(int8_t, 1);
+TLA_DTYPE(uint8_t, 2);
+TLA_DTYPE(int16_t, 3);
+TLA_DTYPE(uint16_t, 4);
+TLA_DTYPE(int32_t, 5);
+TLA_DTYPE(uint32_t, 6);
+TLA_DTYPE(int64_t, 7);
+TLA_DTYPE(uint64_t, 8);
+TLA_DTYPE(half, 9);
+TLA_DTYPE(bfloat16_t, 10);
+TLA_DTYPE(float, 11);
+TLA_DTYPE(double, 12);
+TLA_DTYPE(fp8_e4m3fn_t, 14);
+TLA_DTYPE(fp8_e5m2_t, 15);
 #undef TLA_DTYPE
 
-    /*! \brief Bits of a scalar argument: integers as they are, floating point as the bits of a float64. */
-    template <typename T>
-    inline int64_t ScalarBits(T value) {
+/*! \brief Bits of a scalar argument: integers as they are, floating point as the bits of a float64. */
+template <typename T>
+inline int64_t ScalarBits(T value) {
   if constexpr (std::is_integral<T>::value || std::is_enum<T>::value) {
     return static_cast<int64_t>(value);
   } else {

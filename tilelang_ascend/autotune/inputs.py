@@ -141,7 +141,7 @@ def _digest(values: Sequence[Any]) -> str:
             continue
         tensor = tensors.HostTensor(value)
         digest.update(json.dumps([tensor.dtype, tensor.shape, tensor.strides]).encode())
-        if not dtypes.is_float(tensor.dtype) and math.prod(tensor.shape):
+        if not dtypes.is_float(tensor.dtype) and math.prod(tensor.shape) > 0:
             digest.update(tensor.tobytes())
     return digest.hexdigest()
 

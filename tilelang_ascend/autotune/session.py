@@ -46,10 +46,10 @@ def tune(
         show_table(subject.name, kernel.artifact.chip, candidates)
     get_logger().info(
         "%s: %s is the best of %d configurations, %.4f ms simulated%s",
-        subject.name, show_config(best.config), len(candidates), best.outcome.latency,
+        subject.name, show_config(best.config), len(candidates), best.result.latency,
         "" if fresh else " (measured earlier)",
     )  # fmt: skip
-    kernel.config, kernel.latency, kernel.ref_latency = best.config, best.outcome.latency, verifier.ref_latency
+    kernel.config, kernel.latency, kernel.ref_latency = best.config, best.result.latency, verifier.ref_latency
     return AutotuneResult(kernel.latency, kernel.config, kernel.ref_latency, kernel.get_kernel_source(), best.program.func, kernel)
 
 
@@ -94,10 +94,10 @@ def _measure(name: str, candidates: Sequence[Candidate], measurer: Measurer) -> 
 def _first_correct(candidates: Sequence[Candidate], verifier: Verifier, subject: Subject):
     """The fastest candidate that passes the check, with its kernel; None when there is none."""
     for c in rank(candidates):
-        if not c.outcome.ok:
+        if not c.result.ok:
             return None
         kernel = winner_kernel(c.program, subject.compile_args.execution_backend)
-        checked = verifier.verify(c.program, c.outcome, kernel)
+        checked = verifier.verify(c.program, c.result, kernel)
         for same in candidates:
             if same.program is not None and same.program.key == c.program.key:
                 same.outcome = checked

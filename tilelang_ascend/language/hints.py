@@ -64,7 +64,7 @@ def _ignored(name: str, parameters: str, doc: str):
 
     accept.__name__ = name
     accept.__doc__ = doc + " Accepted and ignored."
-    accept.__signature__ = inspect.Signature([_parameter(p) for p in parameters.split()])
+    setattr(accept, "__signature__", inspect.Signature([_parameter(p) for p in parameters.split()]))
     return accept
 
 

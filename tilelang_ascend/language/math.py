@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import math as _math
-from typing import Callable
+from typing import Callable, Sequence
 
 import ml_dtypes
 
@@ -125,7 +125,7 @@ def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
     return apply
 
 
-def _directed(name: str, scalar: Callable, rest: tuple, mode) -> tuple[Callable, tuple]:
+def _directed(name: str, scalar: Callable, rest: Sequence, mode) -> tuple[Callable, tuple]:
     """(the function of scalars that rounds as asked for, `rest` without the mode)."""
     if mode is None and rest and isinstance(rest[-1], str):
         *rest, mode = rest
@@ -151,9 +151,9 @@ def _make_unary(name: str, ir: Callable, python: Callable, doc: str, integers: s
     return function
 
 
-for _table, _integers in ((_UNARY, "float"), (_UNARY_ANY, "keep"), (_ROUNDING, "same")):
+for _table, _of_integers in ((_UNARY, "float"), (_UNARY_ANY, "keep"), (_ROUNDING, "same")):
     for _name, (_ir, _py, _doc) in _table.items():
-        globals()[_name] = _make_unary(_name, _ir, _py, _doc, _integers)
+        globals()[_name] = _make_unary(_name, _ir, _py, _doc, _of_integers)
 
 
 def _pick(ir: Callable, python: Callable) -> Callable:
@@ -299,7 +299,7 @@ def likely(cond):
 
 def index_to_coordinates(index, shape) -> list:
     """Coordinates of element `index` of a row-major array of `shape`."""
-    out = []
+    out: list = []
     for extent in reversed(list(shape)):
         out.insert(0, binop("Mod", index, extent))
         index = binop("FloorDiv", index, extent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import InvalidArgument, ShapeMismatch
 from ..frontend.annotations import is_float
-from ..frontend.builder import Builder, constant
+from ..frontend.builder import Builder, Region, constant
 from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, binop, cast, number, plain
 from ..ir import BufferLoad, TensorLoad, dtype_of, tirx
@@ -12,7 +12,7 @@ from ..tile import tile_op
 from .alloc import alloc_fragment
 from .copy import copy, fill
 from .math import max_value, min_value
-from .regions import Operand, same, shape_text, tile_operand
+from .regions import TileOperand, same, shape_text, tile_operand
 from .tiles import parallel
 
 _KINDS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bitor", "bitxor")
@@ -44,14 +44,14 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: I
     builder.emit(op)
 
 
-def _axis(op: Operand, dim, what: str) -> int:
+def _axis(op: TileOperand, dim, what: str) -> int:
     dim, rank = plain(dim), len(op.extents)
     if not isinstance(dim, int) or not -rank <= dim < rank:
         raise InvalidArgument(f"{what}: dimension {dim} of {op.describe()} does not exist", hint=f"dimensions are {-rank} to {rank - 1}")
     return dim % rank
 
 
-def _check_shape(src: Operand, dst: Operand, axis: int, kind: str) -> None:
+def _check_shape(src: TileOperand, dst: TileOperand, axis: int, kind: str) -> None:
     dropped = [e for k, e in enumerate(src.extents) if k != axis]
     kept = [1 if k == axis else e for k, e in enumerate(src.extents)]
     if not dropped:
@@ -114,12 +114,12 @@ def _without_nan(buffer, kind: str):
     return part
 
 
-def _corner(tile, src: Operand):
+def _corner(tile, src: TileOperand):
     """The part of a tile that a region of run-time extents fills."""
-    return Operand(tile, (0,) * len(src.extents), src.extents, "slice").region()
+    return TileOperand(tile, (0,) * len(src.extents), src.extents, "slice").region()
 
 
-def _replace_nan(op: Operand, kind: str) -> None:
+def _replace_nan(op: TileOperand, kind: str) -> None:
     if not is_float(op.dtype):
         return
     neutral = number(float(_SKIPPING[kind]), "float32")
@@ -167,7 +167,7 @@ def _reducer_op(buffer) -> str:
     """The operation of a buffer made by `T.alloc_reducer`."""
     from ..ir import AllocBuffer
 
-    region = Builder.current("a reducer").region
+    region: Region | None = Builder.current("a reducer").region
     while region is not None:
         for s in region.stmts:
             if isinstance(s, AllocBuffer) and s.buffer.same_as(buffer) and "tl.reducer" in s.annotations:

@@ -39,6 +39,12 @@ class Parameter:
     def is_buffer(self) -> bool:
         return self.shape is not None
 
+    @property
+    def extents(self) -> tuple[Dim, ...]:
+        """The shape of a buffer."""
+        assert self.shape is not None, f"{self.name} is a scalar"
+        return self.shape
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` reverses it."""
         return asdict(self)
@@ -127,7 +133,7 @@ def is_symbol(dim: Dim) -> bool:
     return isinstance(dim, str) and _NAME.match(dim) is not None
 
 
-def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+def evaluate(dim: Dim, values: Mapping[str, int | float]) -> int:
     """The extent for known shape variables. Expressions come from our own printer, never from the user.
 
     Raises:
@@ -136,7 +142,7 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     if isinstance(dim, int):
         return dim
     if dim in values:
-        return values[dim]
+        return int(values[dim])
     try:
         return int(eval(dim, {"__builtins__": {}, "min": min, "max": max}, dict(values)))  # noqa: S307
     except NameError as missing:

@@ -190,7 +190,7 @@ def _run(artifact: Artifact, launch: Launch, options):
     program = program_of(artifact)
     words: list[int] = []
     tensors: list[machine.Tensor] = []
-    keep_alive = [launch]
+    keep_alive: list = [launch]
     for slot in artifact.abi:
         if slot.kind == "scalar":
             words.append(_scalar_word(slot, launch.scalars[slot.name]))
