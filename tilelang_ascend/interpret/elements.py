@@ -250,6 +250,30 @@ def bitwise_not(x, *rest):
     return elementwise("bitwise_not", value, [x], rest[0]) if rest and is_tile_like_many(rest[0]) else value(x)
 
 
+def _of_bits(name: str, count: Callable, own_dtype: bool) -> Callable:
+    """`count(bits, width)` of the bits of an integer, in the dtype of the integer or as int32."""
+
+    def value(x):
+        x = scalar(x)
+        if is_float(x.dtype):
+            hint = "T.reinterpret gives the bits of a number as an integer"
+            raise InvalidArgument(f"T.{name} of a {x.dtype}: only integers have bits to count", at=here(), hint=hint)
+        dtype = x.dtype if own_dtype else "int32"
+        if x.fault is not None:
+            return Scalar(0, dtype, fault=x.fault.computed())
+        width = 8 * numpy_dtype(x.dtype).itemsize
+        return cast(Scalar(count(int(x.value) & ((1 << width) - 1), width), "int32"), dtype)
+
+    def apply(x, *rest):
+        return elementwise(name, value, [x], rest[0]) if rest and is_tile_like_many(rest[0]) else value(x)
+
+    return apply
+
+
+popcount = _of_bits("popcount", lambda bits, width: bits.bit_count(), True)
+clz = _of_bits("clz", lambda bits, width: width - bits.bit_length(), False)
+
+
 def ceildiv(lhs, rhs, span=None):
     """`T.ceildiv`."""
     for v in (lhs, rhs):
@@ -402,7 +426,7 @@ def Not(a, span=None):
 MEANINGS: dict[str, Callable] = {
     **UNARY,
     **{n: _binary(n, f) for n, f in BINARY.items()},
-    "bitwise_not": bitwise_not, "ceildiv": ceildiv, "cdiv": ceildiv, "align_up": align_up, "if_then_else": if_then_else,
+    "bitwise_not": bitwise_not, "popcount": popcount, "clz": clz, "ceildiv": ceildiv, "cdiv": ceildiv, "align_up": align_up, "if_then_else": if_then_else,
     "Select": if_then_else, "likely": lambda cond: cond, "index_to_coordinates": index_to_coordinates,
     "clamp": lambda x, min_val, max_val: minimum(maximum(x, min_val), max_val),
     "fma": lambda x, y, z: _op("+")(_op("*")(x, y), z), "ieee_fmaf": directed.fused,
