@@ -58,7 +58,7 @@ OPEN_ROW = 512
 
 def _free_dimensions(record: TileOp, attrs: dict, rank: int) -> list[int]:
     """Dimensions of the source along which an op is many independent ones."""
-    along = record.whole(attrs, rank)
+    along = record.whole(attrs, rank) if record.whole else None
     return [d for d in range(rank) if d != along]
 
 
@@ -149,7 +149,7 @@ class _Matched:
 
 
 def _matched(s: Evaluate, src: _Operand, dst: _Operand) -> _Matched:
-    """For a reduction, scan or sort."""
+    """For an op with a source and a target."""
     record, attrs = work_of(s), attrs_of(s)
     source, target = s.value.args[:2]
     rank = len(src.kept)
@@ -244,7 +244,7 @@ class _Stage(StmtMutator):
 
     def apart(self, s: Evaluate):
         """A part of a tile that an op changes while it reads another one is read from a copy."""
-        source, target = s.value.args
+        source, *others = s.value.args
         shape = [const_int(r.extent) for r in source.region]
         if None in shape:
             raise UnsupportedConstruct(
@@ -254,11 +254,11 @@ class _Stage(StmtMutator):
         out: list = []
         tile = self.tile(shape, dtype_of(source.source), source.source.name, out)
         out.append(tile_op("copy", source, full_region(tile), span=s.span))
-        return [*out, with_args(s, [full_region(tile), target])]
+        return [*out, with_args(s, [full_region(tile), *others])]
 
     # -- everything else ----------------------------------------------------------------------------------------
     def work(self, s: Evaluate):
-        """Reductions, scans and sorts: rows in parts where they do not fit."""
+        """Ops that are neither copies nor fills: rows in parts where they do not fit."""
         record, attrs = work_of(s), attrs_of(s)
         source, target = s.value.args[:2]
         src, dst = _Operand(source, whole_rank=True), _Operand(target, whole_rank=True)
@@ -278,7 +278,7 @@ class _Stage(StmtMutator):
         def one(offsets, counts):
             known = [n if isinstance(n, int) else size for n, size in zip(counts, sizes)]
             zero = [0] * len(dst.shape)
-            before, after, args = [], [], [source, target]
+            before, after, args = [], [], list(s.value.args)
             if not on_chip(source.source):
                 tile = self.tile(known, dtype_of(source.source), source.source.name, before)
                 before.append(tile_op("copy", src.part(offsets, known), full_region(tile), span=s.span))
