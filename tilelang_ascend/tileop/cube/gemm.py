@@ -295,7 +295,7 @@ def load(op: Operand, part: Part, chip, facts: ValueFacts, l0: L0Slots, span) ->
     base = facts.simplify(op.nz.offset(row0, col0))
     if _loads_squares(op):
         return _load_squares(op, part, base, facts, l0, span)
-    if chip.generation == "3510":
+    if lookup(f"load_l0{op.side}_v2").runs_on(chip.generation):
         return _load_v2(op, part, base, l0, span)
     # Fractal (outer i, k j) of L0A (Zz) is `i * kt + j`, of L0B (Zn) `j * count + i`.
     down, right = op.nz.fractal_steps
