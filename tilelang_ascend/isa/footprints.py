@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Callable
-
 from .base import Call, Span
 
 BLOCK = 32
 REPEAT_BLOCKS = 8
-C0_BYTES = 32
 FRACTAL_BYTES = 512
 
 
@@ -89,6 +86,3 @@ def total(*terms) -> int | None:
 def element(call: Call) -> list[Span]:
     """Every operand is one element."""
     return [(i, o.direction, 0, call.itemsize(i)) for i, o in enumerate(call.intrin.operands)]
-
-
-Footprint = Callable[[Call], "list[Span]"]

@@ -11,7 +11,6 @@ FLOATS = ("float16", "float32")
 A2_ARITHMETIC = ("int16", "int32", *FLOATS)
 #: 3510 arithmetic in the count form; the high-dimension form is emulated and leaves out 8- and 64-bit types.
 A5_ARITHMETIC = ("int16", "uint16", "int32", "uint32", *FLOATS, "bfloat16", "int8", "uint8", "int64", "uint64")
-A5_WIDE = ("int16", "uint16", "int32", "uint32", *FLOATS, "bfloat16")
 B16_B32 = ("int16", "uint16", "int32", "uint32", *FLOATS, "bfloat16")
 ALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 

@@ -257,8 +257,6 @@ def _make_binary(name: str, scalar: Callable, doc: str) -> Callable:
 for _name, (_scalar, _doc) in _BINARY.items():
     globals()[_name] = _make_binary(_name, _scalar, _doc)
 
-add_, sub_ = globals()["add"], globals()["sub"]
-
 
 def bitwise_not(x, *rest):
     """Bits not set. `T.bitwise_not(A, B)` for tiles."""

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Mapping
 
 from ..errors import Location
-from . import dtypes
 
 Dim = int | str
 """A static extent, or a Python expression over the kernel's shape variables (``"m"``, ``"m * 2"``)."""
@@ -147,11 +146,3 @@ def evaluate(dim: Dim, values: Mapping[str, int | float]) -> int:
         return int(eval(dim, {"__builtins__": {}, "min": min, "max": max}, dict(values)))  # noqa: S307
     except NameError as missing:
         raise KeyError(missing.name) from None
-
-
-def parameter_bytes(parameter: Parameter, values: Mapping[str, int]) -> int:
-    """Bytes of a dense buffer of the parameter's shape."""
-    total = dtypes.itemsize(parameter.dtype)
-    for dim in parameter.shape or ():
-        total *= evaluate(dim, values)
-    return total

@@ -14,7 +14,6 @@ from ..index.linear import Atom, Linear
 CORES = ("aic", "aiv")
 LANES = tuple(("aic", p) for p in ("S", "M", "MTE1", "MTE2", "MTE3", "FIX")) + tuple(("aiv", p) for p in ("S", "V", "MTE2", "MTE3"))
 LANE_INDEX = {lane: i for i, lane in enumerate(LANES)}
-LANES_OF = {core: tuple(i for i, lane in enumerate(LANES) if lane[0] == core) for core in CORES}
 
 
 @dataclass(eq=False, slots=True)
@@ -187,6 +186,6 @@ def enclosing_loops(block: Block) -> tuple:
 
 
 __all__ = [
-    "Access", "Block", "Branch", "CORES", "Instr", "Jump", "LANES", "LANES_OF", "LANE_INDEX", "Loop", "Node", "Program",
+    "Access", "Block", "Branch", "CORES", "Instr", "Jump", "LANES", "LANE_INDEX", "Loop", "Node", "Program",
     "Sync", "common_block", "enclosing_loops", "jumps_of", "path_to_root", "position_in",
 ]  # fmt: skip

@@ -67,7 +67,7 @@ def _bytes(shape, dtype: str) -> int:
     return math.prod(shape[:-1]) * round_up(shape[-1] * itemsize(dtype), BLOCK_BYTES)
 
 
-def part_sizes(extents: list, free: list[int], fits, itemsize_: int) -> list[int | None]:
+def part_sizes(extents: list, free: list[int], fits) -> list[int | None]:
     """For every dimension the constant extent of one part, such that `fits(sizes)`; dimensions that are not `free` stay whole. None where
     a dimension that stays whole is known at run time only."""
     sizes = [const_int(e) for e in extents]
@@ -213,7 +213,7 @@ class _Stage(StmtMutator):
     def fill(self, s: Evaluate):
         dst, value = _Operand(s.value.args[0]), s.value.args[1]
         dtype = dtype_of(dst.source)
-        sizes = part_sizes(dst.shape, list(range(len(dst.kept))), lambda n: _bytes(n, dtype) <= self.copied, itemsize(dtype))
+        sizes = part_sizes(dst.shape, list(range(len(dst.kept))), lambda n: _bytes(n, dtype) <= self.copied)
         out: list = []
         tile = self.tile(sizes, dtype, dst.source.name, out)
         out.append(tile_op("fill", full_region(tile), value, span=s.span))
@@ -230,7 +230,7 @@ class _Stage(StmtMutator):
             return s
         extents = [b if const_int(a) is None else a for a, b in zip(src.shape, dst.shape)]
         dtype = dtype_of(src.source)
-        sizes = part_sizes(extents, list(range(len(extents))), lambda n: _bytes(n, dtype) <= self.copied, itemsize(dtype))
+        sizes = part_sizes(extents, list(range(len(extents))), lambda n: _bytes(n, dtype) <= self.copied)
 
         def one(offsets, counts):
             out: list = []
@@ -268,7 +268,7 @@ class _Stage(StmtMutator):
             shapes = [(n, source), ([const_int(x) or 1 for x in match.of_target(n, dst.shape)], target)]
             return sum(_bytes(shape, dtype_of(r.source)) for shape, r in shapes if not on_chip(r.source)) <= self.worked
 
-        sizes = part_sizes(src.shape, match.free, fits, itemsize(dtype_of(source.source)))
+        sizes = part_sizes(src.shape, match.free, fits)
         if None in sizes or any(const_int(e) is None for k, e in enumerate(dst.shape) if k not in match.source_of):
             raise UnsupportedConstruct(
                 f"T.{_language_name(record, attrs)} of a part of a tensor in global memory whose size is known only at run time",

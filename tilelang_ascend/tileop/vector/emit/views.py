@@ -133,8 +133,3 @@ def offset_by(index, stride: int) -> Affine:
 def dtype_width(view: View) -> int:
     """Bytes of one lane."""
     return itemsize(view.dtype)
-
-
-def buffer_dtype(view: View) -> str:
-    """dtype the buffer was declared with."""
-    return dtype_of(view.buffer)
