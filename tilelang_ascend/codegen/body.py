@@ -38,6 +38,7 @@ from ..ir import (
 )
 from ..isa import CTYPES, lookup
 from ..isa.stream import is_float, scalar_dtype
+from ..isa.units import BLOCK_BYTES, round_up
 from .names import Names
 from .scalars import ADD, ATOM, MUL, ScalarText, float_literal, int_text, operand_text
 from .writer import Writer
@@ -54,7 +55,6 @@ MEMORIES = {
     "local.bt": ("bt", "C2"),
     "shared.ub": ("ub", "VECCALC"),
 }
-_BLOCK_BYTES = 32
 
 
 class Body:
@@ -101,7 +101,7 @@ class Body:
                 continue
             hint, position = MEMORIES[scope]
             memories[scope] = self.names.fresh(hint)
-            size = -(-max(ends) // _BLOCK_BYTES) * _BLOCK_BYTES
+            size = round_up(max(ends), BLOCK_BYTES)
             self.out.line(f"AscendC::TBuf<AscendC::TPosition::{position}> {memories[scope]};")
             self.out.line(f"pipe.InitBuffer({memories[scope]}, {size});")
         self.out.line("pipe.Destroy();")

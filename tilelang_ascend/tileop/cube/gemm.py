@@ -12,12 +12,12 @@ from ...analysis.index.value_facts import ValueFacts
 from ...errors import DtypeMismatch, UnsupportedConstruct, UnsupportedOnChip
 from ...ir import Evaluate, Stmt, const_int, imm, intrin, itemsize, loop, reinterpret, seq, tirx
 from ...isa import lookup
+from ...isa.units import FRACTAL_BYTES, FRACTAL_ROWS, MAX_REPEAT, ceil_div
 from ..base.l0_slots import L0Slots
-from ..base.layout import FRACTAL_BYTES, FRACTAL_ROWS, NzLayout, ceil_div, head
+from ..base.layout import NzLayout, head
 from ..base.output import Output
 from ..base.placement import Placement, Side
 
-MAX_REPEAT = 255
 SQUARE_SIDE = {1: 32, 2: 16, 4: 16}
 """Rows and columns of what a transposing load takes at a time, by bytes of an element."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from ...analysis.index.value_facts import ValueFacts
 from ...ir import Evaluate, Stmt, const_int, imm, intrin, itemsize, reinterpret, seq
 from ...isa import lookup
-from ..base.layout import BLOCK_BYTES, FRACTAL_BYTES, FRACTAL_ROWS, ceil_div, head
+from ...isa.units import BLOCK_BYTES, FRACTAL_BYTES, FRACTAL_ROWS, ceil_div
+from ..base.layout import head
 from ..base.output import Output
 from ..base.placement import Placement, Side
 from .gemm import check_fractals, divisor_at_most

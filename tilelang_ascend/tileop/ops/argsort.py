@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from ...errors import UnsupportedConstruct
 from ...ir import Evaluate, Stmt, seq
+from ...isa.units import MAX_REPEAT, round_up
 from ..base.affine import Affine, add, constant
-from ..base.context import VectorContext, round_up
+from ..base.context import VectorContext
 from ..base.unsupported import Unsupported
-from ..vector.emit.emitter import MAX_REPEAT, UNROLL_LIMIT, Emitter
+from ..vector.emit.emitter import UNROLL_LIMIT, Emitter
 from ..vector.emit.views import View, offset_by
 from .reduce import region_view
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
+from ...isa.units import round_up
 from ..base.affine import add as add_affine
 from ..base.affine import affine, constant, scale
-from ..base.context import VectorContext, round_up
+from ..base.context import VectorContext
 from ..base.unsupported import Unsupported
 from ..vector.emit.emitter import Unreadable, Unwritable
 from ..vector.emit.views import View

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import itemsize
+from ...isa.units import MAX_REPEAT, round_up
 from ..base.affine import Affine, add, constant, scale
-from ..base.context import round_up
-from ..vector.emit.emitter import MAX_REPEAT
 from ..vector.emit.shift import column_copies
 from ..vector.emit.views import View, linear_span, offset_by
 from ..vector.fold.fold import Fold

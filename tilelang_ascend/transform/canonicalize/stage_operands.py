@@ -44,9 +44,9 @@ from ...ir import (
     tirx,
 )
 from ...isa.base import Space
+from ...isa.units import BLOCK_BYTES, round_up
 from ...tile import FILL, REDUCE, TileOp, is_op, tile_op, with_args
 from ...tile.uses import is_atomic, is_parallel, is_scalar_var, moved_regions, on_chip, with_regions, work_of
-from ...tileop.base.context import BLOCK_BYTES, round_up
 
 COPIED_SHARE = 1 / 8
 """Share of UB of the tile of a copy or fill in parts: several versions of it are under way at the same time."""

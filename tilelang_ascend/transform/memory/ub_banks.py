@@ -12,8 +12,7 @@ from __future__ import annotations
 from ...analysis.dependence.liveness import LiveBuffer
 from ...analysis.dependence.program import LANES, Program
 from ...ir import dtype_of, itemsize
-
-REPEAT_BYTES = 256
+from ...isa.units import REPEAT_BYTES
 
 
 def bank_phases(buffers: list[LiveBuffer], program: Program, chip) -> dict:

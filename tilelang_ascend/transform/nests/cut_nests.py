@@ -14,9 +14,9 @@ from __future__ import annotations
 from math import prod
 
 from ...ir import For, PrimFunc, Stmt, StmtMutator, Var, const_int, imm, loop, renew, seq, statements, substitute
+from ...isa.units import REPEAT_BYTES, round_up
 from ...tile.nests import even_chunk, nest_of, rebuild_nest
 from ...tile.uses import is_parallel
-from ...tileop.base.context import REPEAT_BYTES, round_up
 
 
 class _Cut(StmtMutator):

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 
 from .... import isa
 from ....ir import IntImm, Var, intrin, loop, seq
+from ....isa.units import BLOCK_BYTES, MAX_REPEAT, REPEAT_BYTES
 from ...base.affine import Affine, add, constant
-from ...base.context import BLOCK_BYTES, REPEAT_BYTES
 from .views import Axis, View, dtype_width, merged_axes, offset_by
 
-MAX_REPEAT = 255
 _LOGIC = ("and", "or", "not")
 """Instructions on 16-bit lanes (doc: And, Or, Not of C220): wider lanes are several words."""
 

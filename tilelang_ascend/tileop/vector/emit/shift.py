@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ....ir import IntImm, itemsize, tirx
+from ....isa.units import MAX_REPEAT, REPEAT_BYTES
 from ...base.affine import Affine, add, constant
-from ...base.context import REPEAT_BYTES
 from ...base.unsupported import Unsupported
 from ..graph.graph import Node
-from .emitter import MAX_REPEAT, signed64
+from .emitter import signed64
 from .views import View, offset_by
 
 _MAGIC_BITS = 16

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ....ir import BufferLoad, as_expr, const_int, dtype_of, itemsize, reinterpret
+from ....isa.units import BLOCK_BYTES
 from ...base.affine import Affine, add, constant, divided, scale
-from ...base.context import BLOCK_BYTES
 
 
 @dataclass(frozen=True)

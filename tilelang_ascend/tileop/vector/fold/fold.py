@@ -7,8 +7,9 @@ algorithms. The operations are instructions of the table, or bit operations on t
 from __future__ import annotations
 
 from ....ir import itemsize
+from ....isa.units import REPEAT_BYTES, round_up
 from ...base.affine import constant
-from ...base.context import REPEAT_BYTES, VectorContext, round_up
+from ...base.context import VectorContext
 from ..emit.emitter import Emitter
 from ..emit.views import View
 

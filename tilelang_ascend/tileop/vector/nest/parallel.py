@@ -36,8 +36,9 @@ from ....ir import (
     statements,
     stmts_of,
 )
+from ....isa.units import BLOCK_BYTES
 from ....tile.uses import IN_ORDER, is_output
-from ...base.context import BLOCK_BYTES, VectorContext
+from ...base.context import VectorContext
 from ...base.tensor_bounds import all_of
 from ...base.tiles import is_tile
 from ...base.unsupported import Unsupported

@@ -27,8 +27,8 @@ from ....ir import (
     tirx,
     walk_expr,
 )
+from ....isa.units import BLOCK_BYTES
 from ...base.affine import add, affine, constant, is_scalar_var, scale
-from ...base.context import BLOCK_BYTES
 from ...base.tensor_bounds import all_of, reads_memory, unproven
 from ...base.unsupported import Unsupported
 from ...scalar.loops import element_address

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir import Bind, Var, call, itemsize
+from ....isa.units import BLOCK_BYTES, round_up
 from ...base.affine import add, constant
-from ...base.context import BLOCK_BYTES, round_up
 from ...base.layout import element_written, moved
 from ...base.unsupported import Unsupported
 from ..emit.emitter import Unwritable
