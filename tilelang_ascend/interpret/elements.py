@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
+from ..language.npu import ON_TILES
 from . import directed
 from .memory import Region, is_tile_like_many, operand
 from .state import here
@@ -435,12 +436,7 @@ MEANINGS: dict[str, Callable] = {
     "Or": _logic("|"), "Not": Not,
 }  # fmt: skip
 
-_NPU = {
-    "vadd": "add", "vsub": "sub", "vmul": "mul", "vdiv": "div", "vmax": "max", "vmin": "min", "vand": "bitwise_and", "vor": "bitwise_or",
-    "vexp": "exp", "vexp2": "exp2", "vln": "log", "vlog2": "log2", "vabs": "abs", "vrelu": "relu", "vsqrt": "sqrt", "vrsqrt": "rsqrt",
-    "vrec": "reciprocal", "vsigmoid": "sigmoid", "vtanh": "tanh", "verf": "erf", "vsin": "sin", "vcos": "cos",
-}  # fmt: skip
-MEANINGS.update({npu: MEANINGS[name] for npu, name in _NPU.items()})
+MEANINGS.update({npu: MEANINGS[name] for npu, name in ON_TILES.items()})
 
 
 def vbrc(value, dst) -> None:

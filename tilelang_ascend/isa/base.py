@@ -42,6 +42,9 @@ class Pipe(enum.IntEnum):
 VECTOR_CORES_PER_BLOCK = 2
 """Vector cores beside each cube core of chips with both (doc: split architecture)."""
 
+KERNEL_TYPES: Mapping[str, tuple[str, ...]] = {"aic_only": ("aic",), "aiv_only": ("aiv",), "mix_1_2": ("aic", "aiv")}
+"""Kernel type -> the kinds of core it runs on."""
+
 #: Storage scope of Ascend IR buffers -> memory space.
 SCOPES: Mapping[str, Space] = {
     "global": Space.GM,
@@ -94,6 +97,8 @@ def text_code(text: str) -> int:
 
 #: Chip generations a record can price and type: C220 (910B, 910_93) and 3510 (950).
 GENERATIONS = ("c220", "3510")
+NO_OPERANDS: Mapping[str, tuple] = {generation: ((),) for generation in GENERATIONS}
+"""Signatures of an instruction without operands."""
 
 #: Default start-address alignment in bytes (doc: SIMD API general constraints; hardware section 1.2). GM is free.
 SPACE_ALIGNMENT: Mapping[Space, int] = {

@@ -29,6 +29,8 @@ def same(dtypes, operands: int = 2) -> tuple:
 
 
 MOVES = {"c220": same((*ALL_DTYPES, "bool")), "3510": same((*ALL_DTYPES, "bool", *FP8))}
+ELEMENT = {"c220": same((*ALL_DTYPES, "bool"), 1), "3510": same((*ALL_DTYPES, "bool", *FP8), 1)}
+"""Signatures of an instruction with one operand that knows every dtype."""
 CUBE_DTYPES = {
     "c220": ("float16", "bfloat16", "float32", "int8"),
     "3510": ("float16", "bfloat16", "float32", "int8", *FP8),

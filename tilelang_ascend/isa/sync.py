@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Arg, Intrinsic, Pipe
+from .base import NO_OPERANDS, Arg, Intrinsic, Pipe
 from .text import CTYPES
 
 #: HardEvents a cube core may use (doc: hardware section 3, HardEventAic).
@@ -27,8 +27,6 @@ CORE_PIPES = {"aic": ("S", "M", "MTE1", "MTE2", "MTE3", "FIX"), "aiv": ("S", "V"
 ATOMIC_OPS = ("add", "max", "min", "none")
 ATOMIC_DTYPES = ("float32", "float16", "int16", "int32", "int8", "bfloat16")
 
-_BOTH = {"c220": ((),), "3510": ((),)}
-
 
 def split_event(event: str) -> tuple[str, str]:
     """Source and destination pipe of a HardEvent name: ``MTE2_V`` -> (``MTE2``, ``V``)."""
@@ -40,7 +38,7 @@ def _control(name: str, api: str, text, doc: str, cost_class: str = "sync", **fi
     return Intrinsic(
         name=name, pipe=Pipe.S, api=api, operands=(), args=fields.pop("args", ()), text=text, doc=doc,
         cost_class=cost_class,
-        signatures=dict(_BOTH), reference=f"{api} (hardware section 3)", **fields,
+        signatures=dict(NO_OPERANDS), reference=f"{api} (hardware section 3)", **fields,
     )  # fmt: skip
 
 

@@ -15,25 +15,18 @@ import functools
 import inspect
 import re
 import sys
-import sysconfig
 import types
-from pathlib import Path
 from typing import Any, Callable, Hashable, Iterable, NamedTuple
 
 import numpy as np
 
+from ..errors import is_internal
 from ..runtime.tensors import HostTensor, is_tensor
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _MAX_RECORDS = 10_000
 _MAX_WALKS = 20
 _PACKAGE = __name__.partition(".")[0]
-_INSTALLED = (
-    str(Path(__file__).resolve().parent.parent),
-    *{sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")},
-)
-"""Code below these folders does not change while a program runs: its functions count by identity."""
-
 _DYNAMIC = frozenset(("getattr", "vars", "eval", "exec", "globals", "__dict__", "attrgetter", "import_module"))
 _ANY_GLOBAL = frozenset(("eval", "exec", "globals"))
 """Code with these names may read attributes, or globals, whose names it does not contain."""
@@ -305,7 +298,8 @@ _CASES: tuple[tuple[Any, Callable[[_Walk, Any], Hashable]], ...] = (
 
 @functools.lru_cache(maxsize=None)
 def _is_installed_file(file: str) -> bool:
-    return file.startswith((*_INSTALLED, "<built-in>", "<frozen "))
+    """Code of installed packages does not change while a program runs: its functions count by identity."""
+    return file.startswith("<built-in>") or is_internal(file)
 
 
 def _package(space: dict) -> str:

@@ -19,6 +19,7 @@ from ..frontend.builder import constant
 from ..frontend.operators import as_scalar, binop, cast, match, number, plain
 from ..frontend.values import is_expr
 from ..ir import dtype_of, itemsize, same_bits, tirx
+from ..ir.build import DIRECTIONS
 from . import directed
 from .regions import tile_operand
 from .rounding import check_mode, rounded_cast, saturated
@@ -135,8 +136,8 @@ def _directed(name: str, scalar: Callable, rest: Sequence, mode) -> tuple[Callab
         raise InvalidArgument(
             f"T.{name} rounds to nearest, not with {mode!r}", hint="functions with a direction: T." + ", T.".join(directed.NAMES)
         )
-    if mode not in directed.MODES:
-        raise InvalidArgument(f"T.{name} does not round with {mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES)))
+    if mode not in DIRECTIONS:
+        raise InvalidArgument(f"T.{name} does not round with {mode!r}", hint="use one of: " + ", ".join(map(repr, DIRECTIONS)))
     return directed.function(name, mode), tuple(rest)
 
 
@@ -316,10 +317,8 @@ def fma(x, y, z):
 
 def ieee_fmaf(x, y, z, rounding_mode="rn"):
     """x * y + z of float32 numbers, rounded once: to nearest ("rn"), towards zero ("rz"), up ("ru") or down ("rd")."""
-    if rounding_mode not in directed.MODES:
-        raise InvalidArgument(
-            f"T.ieee_fmaf does not round with {rounding_mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES))
-        )
+    if rounding_mode not in DIRECTIONS:
+        raise InvalidArgument(f"T.ieee_fmaf does not round with {rounding_mode!r}", hint="use one of: " + ", ".join(map(repr, DIRECTIONS)))
     return directed.function("ieee_fmaf", rounding_mode)(x, y, z)
 
 

@@ -9,13 +9,12 @@ from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, binop, cast, number, plain
 from ..ir import BufferLoad, TensorLoad, dtype_of, tirx
 from ..tile import tile_op
+from ..tile.table import REDUCTIONS
 from .alloc import alloc_fragment
 from .copy import copy, fill
 from .math import max_value, min_value
 from .regions import TileOperand, same, shape_text, tile_operand
 from .tiles import parallel
-
-_KINDS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bitor", "bitxor")
 
 
 def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: Ignored = 1, annotations: Ignored = None) -> None:
@@ -24,8 +23,8 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: I
     `reduce_type` is one of sum, max, min, abssum, absmax, any, all, bitand, bitor, bitxor. With ``clear=False`` the
     result is combined with what `out` holds.
     """
-    if reduce_type not in _KINDS:
-        raise InvalidArgument(f"T.reduce has no kind '{reduce_type}'", hint="use one of: " + ", ".join(_KINDS))
+    if reduce_type not in REDUCTIONS:
+        raise InvalidArgument(f"T.reduce has no kind '{reduce_type}'", hint="use one of: " + ", ".join(REDUCTIONS))
     src, dst = tile_operand(buffer, "the source of a reduction"), tile_operand(out, "the destination of a reduction")
     axis = _axis(src, dim, f"T.reduce_{reduce_type}")
     _check_shape(src, dst, axis, reduce_type)
@@ -132,7 +131,7 @@ def _replace_nan(op: TileOperand, kind: str) -> None:
     parallel(list(op.extents), store)
 
 
-globals().update({f"reduce_{kind}": _reduction(kind, kind != "abssum") for kind in _KINDS})
+globals().update({f"reduce_{kind}": _reduction(kind, kind != "abssum") for kind in REDUCTIONS})
 
 
 def _scan(op: str):
@@ -212,7 +211,7 @@ def finalize_reducer(reducer, dst=None, batch: Ignored = 1, annotations: Ignored
 
 NAMES = (
     "reduce",
-    *(f"reduce_{k}" for k in _KINDS),
+    *(f"reduce_{k}" for k in REDUCTIONS),
     "cumsum",
     "cummax",
     "reducer_init",

@@ -19,7 +19,7 @@ from . import dtypes
 from .arguments import Launch
 from .artifact import AbiSlot, Artifact
 
-_WORKSPACE_ALIGNMENT = 512
+DEVICE_ALIGNMENT = 512
 """Bytes; what a device allocator gives (assumed)."""
 
 
@@ -218,8 +218,8 @@ def _scalar_word(slot: AbiSlot, value: int | float) -> int:
 
 
 def _workspace(nbytes: int) -> np.ndarray:
-    raw = np.empty(nbytes + _WORKSPACE_ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _WORKSPACE_ALIGNMENT
+    raw = np.empty(nbytes + DEVICE_ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % DEVICE_ALIGNMENT
     return raw[start : start + nbytes]
 
 

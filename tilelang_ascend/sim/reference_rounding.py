@@ -9,7 +9,8 @@ from typing import Callable
 
 import numpy as np
 
-MODES = ("rn", "rz", "ru", "rd")
+from ..ir.build import DIRECTIONS
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -79,7 +80,7 @@ def _of_arrays(name: str, mode: str) -> Callable:
 
 _ARITY = {"frcp": "x", "fsqrt": "x", "fmaf": "xyz", **dict.fromkeys(("add", "sub", "mul", "fdiv"), "xy")}
 
-FUNCTIONS: dict[str, Callable] = {f"{name}_{mode}": _of_arrays(name, mode) for name in EXACT for mode in MODES}
+FUNCTIONS: dict[str, Callable] = {f"{name}_{mode}": _of_arrays(name, mode) for name in EXACT for mode in DIRECTIONS}
 """By the name of the operation in Tile IR, for arrays."""
 
-__all__ = ["EXACT", "FUNCTIONS", "MODES", "directed"]
+__all__ = ["EXACT", "FUNCTIONS", "directed"]
