@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from ...ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
 from ...isa.units import round_up
-from ..base.affine import add as add_affine
-from ..base.affine import affine, constant, scale
 from ..base.context import VectorContext
+from ..base.sums import add as add_sums
+from ..base.sums import as_sum, constant, scale
 from ..base.unsupported import Unsupported
 from ..vector.emit.emitter import Unreadable, Unwritable
 from ..vector.emit.views import View
@@ -286,11 +286,11 @@ def region_view(ctx: VectorContext, region, axes, rank: int | None = None) -> Vi
     dense, open_dimension = True, False
     for d in range(len(region.region) - 1, -1, -1):
         r = region.region[d]
-        low, extent = affine(r.min), const_int(r.extent)
+        low, extent = as_sum(r.min), const_int(r.extent)
         if extent is None:
             raise Unsupported("the reduced region has a size known only at run time")
         strides[axes[d]] = layout.strides[d]
-        base = add_affine(base, scale(low, layout.strides[d]))
+        base = add_sums(base, scale(low, layout.strides[d]))
         dense = dense and not (open_dimension and extent != 1)
         open_dimension = open_dimension or extent != layout.shape[d] or low != constant(0)
     dtype = "uint8" if dtype_of(region.source) == "bool" else dtype_of(region.source)

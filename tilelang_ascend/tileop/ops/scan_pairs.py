@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from ...ir import Stmt, seq
 from ...isa.units import round_up
-from ..base.affine import add, constant, scale
 from ..base.context import VectorContext
+from ..base.sums import add, constant, scale
 from ..vector.emit.emitter import Emitter
 from ..vector.emit.views import View, offset_by
 from ..vector.fold.pairs import WordLanes, Words, leaf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....ir import itemsize
 from ....isa.units import BLOCK_BYTES, MAX_REPEAT, REPEAT_BYTES, round_up
-from ...base.affine import constant
+from ...base.sums import constant
 from ..graph.graph import Node
 from .emitter import mask_words
 from .views import View

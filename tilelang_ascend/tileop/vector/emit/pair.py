@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....isa.units import round_up
-from ...base.affine import add, constant, scale
+from ...base.sums import add, constant, scale
 from ..graph.graph import Node
 from ..graph.words import words
 from .emitter import Unwritable

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ....ir import itemsize
 from ....isa.units import MAX_REPEAT
-from ...base.affine import add, constant
+from ...base.sums import add, constant
 from .views import View, offset_by
 
 ROWS = 16

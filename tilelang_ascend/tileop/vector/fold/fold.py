@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ....ir import itemsize
 from ....isa.units import REPEAT_BYTES, round_up
-from ...base.affine import constant
 from ...base.context import VectorContext
+from ...base.sums import constant
 from ..emit.emitter import Emitter
 from ..emit.views import View
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ....ir import itemsize
 from ....isa.units import MAX_REPEAT, REPEAT_BYTES, round_up
-from ...base.affine import add, constant
+from ...base.sums import add, constant
 from ...base.unsupported import Unsupported
 from ..emit.views import View, offset_by
 from .fold import Fold

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ....ir import Bind, BufferLoad, IntImm, Var, call, if_then, imm, itemsize, reinterpret, seq, substitute_expr
 from ....isa.units import BLOCK_BYTES, round_up
-from ...base.affine import add, constant, scale
+from ...base.sums import add, constant, scale
 from ...base.tensor_bounds import all_of, unproven
 from ...scalar.loops import element_address
 from ..emit.views import View, offset_by

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from ....ir import Bind, Var, call, itemsize
 from ....isa.units import BLOCK_BYTES, round_up
-from ...base.affine import add, constant
 from ...base.layout import element_written, moved
+from ...base.sums import add, constant
 from ...base.unsupported import Unsupported
 from ..emit.emitter import Unwritable
 from ..emit.gather import gather_view

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from ....ir import Bind, call, itemsize
 from ....isa.units import MAX_REPEAT, REPEAT_BYTES, round_up
-from ...base.affine import add, constant
 from ...base.context import VectorContext, pitched_strides
+from ...base.sums import add, constant
 from ...base.unsupported import Unsupported
 from ..emit.emitter import Emitter, Unreadable
 from ..emit.masks import broadcast_mask
