@@ -153,7 +153,7 @@ def _repeats(record: Intrinsic, name: str) -> Callable:
     return rule
 
 
-def piece_of(record: Intrinsic, operand: int, values: Values) -> tuple[int, int] | None:
+def strided_footprint(record: Intrinsic, operand: int, values: Values) -> tuple[int, int] | None:
     """(piece bytes, pitch bytes) of one operand, None when its bytes are not known to be pieces with gaps."""
     name = record.operands[operand].name
     rule = _RULES.get((record.name, name))
@@ -165,4 +165,4 @@ def piece_of(record: Intrinsic, operand: int, values: Values) -> tuple[int, int]
     return None if None in (piece, pitch) or piece >= pitch else (piece, pitch)
 
 
-__all__ = ["Values", "piece_of"]
+__all__ = ["Values", "strided_footprint"]
