@@ -9,7 +9,7 @@ from ..log import get_logger
 from .inputs import InputSupply
 from .measure import Measurer
 from .outcome import failure
-from .program import Program, Subject, trace_program
+from .program import Subject, TracedProgram, trace_program
 from .report import Candidate, failed, progress, rank, show_config, show_table
 from .settings import AutotuneResult, ProfileArgs
 from .space import split
@@ -63,7 +63,7 @@ def _trace(subject: Subject, signature: inspect.Signature, supply: InputSupply, 
 
 def _measure(name: str, candidates: Sequence[Candidate], measurer: Measurer) -> int:
     """Fill in all outcomes; returns how many programs had to be measured."""
-    programs: dict[str, tuple[Program, list[Candidate]]] = {}
+    programs: dict[str, tuple[TracedProgram, list[Candidate]]] = {}
     for c in candidates:
         if c.program is not None:
             programs.setdefault(c.program.key, (c.program, []))[1].append(c)
