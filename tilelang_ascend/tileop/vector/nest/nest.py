@@ -32,7 +32,7 @@ class Nest:
     span: object
 
 
-def nest_of(stmt: For) -> Nest:
+def read_nest(stmt: For) -> Nest:
     """Collect the loops of a parallel nest.
 
     An extent known only at run time becomes the size of the tiles the variable indexes, with the body under ``var < extent``.
