@@ -42,7 +42,7 @@ class Dependence:
 
 
 def dependences(program: Program) -> list[Dependence]:
-    """All dependences that the pipes do not keep by themselves: between different lanes, and on lanes that complete out
+    """All dependences that the pipes do not keep by themselves: between different queues, and on queues that complete out
     of order."""
     return _Finder(program).find()
 
@@ -90,7 +90,7 @@ class _Finder:
 
     def _pair(self, src: Instr, a: Access, dst: Instr, b: Access, forward: bool, carried: bool) -> None:
         """Record what `dst` must wait for: `forward` in the same iteration, `carried` across iterations."""
-        if (src.lane == dst.lane and src.ordered) or not (forward or carried):
+        if (src.queue == dst.queue and src.ordered) or not (forward or carried):
             return
         common = _common_loops(src, dst)
         if not common and not forward:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ...analysis.dependence.build_program import build_program
 from ...analysis.dependence.dependence import meet
-from ...analysis.dependence.program import LANES, Instr, Program
+from ...analysis.dependence.program import QUEUES, Instr, Program
 from ...ir import AllocBuffer, Evaluate, PrimFunc, SeqStmt, StmtMutator, scope_of, statements
 
 LEAST = 4
@@ -35,7 +35,7 @@ def level_vector(func: PrimFunc, chip) -> PrimFunc:
 
 def _moves(program: Program) -> dict:
     """First statement of a run -> its statements in their new order, for runs that change."""
-    shared = {a.buffer for i in program.instrs if LANES[i.lane][1] != "V" for a in i.accesses if a.space != "global"}
+    shared = {a.buffer for i in program.instrs if QUEUES[i.queue][1] != "V" for a in i.accesses if a.space != "global"}
     blocks: dict[int, list[Instr]] = {}
     for instr in program.instrs:
         blocks.setdefault(id(instr.parent), []).append(instr)
@@ -53,7 +53,7 @@ def _runs(instrs: list[Instr]) -> list[list[Instr]]:
     """Vector instructions that stand one right after the other."""
     runs: list[list[Instr]] = [[]]
     for instr in instrs:
-        if LANES[instr.lane][1] != "V" or not isinstance(instr.stmt, Evaluate):
+        if QUEUES[instr.queue][1] != "V" or not isinstance(instr.stmt, Evaluate):
             runs.append([])
             continue
         if runs[-1] and runs[-1][-1].position != instr.position - 1:
