@@ -1,11 +1,11 @@
-"""level_vector: independent vector instructions stand together, so that fewer barriers part them.
+"""schedule_vector: independent vector instructions stand together, so that fewer barriers part them.
 
 Before:  muls(a, x, 2); adds(a, a, 1); exp(a, a); muls(b, x, 3); adds(b, b, 1)
 After:   muls(a, x, 2); muls(b, x, 3); adds(a, a, 1); adds(b, b, 1); exp(a, a)
 
 A vector instruction that depends on another one waits for it behind a barrier, and the barrier waits for everything before it: the latency
 of an instruction is paid once for each barrier. In a run of instructions the fewest barriers are those of its longest chain of
-dependences: every instruction takes the place its own chain gives it.
+dependences: list scheduling, by the place the chain of an instruction gives it.
 
 The first instruction that works on a tile some other pipe reads or writes does not pass instructions before it: it could have to wait
 for a transfer.
@@ -24,7 +24,7 @@ LEAST = 4
 """Runs shorter than this have next to nothing to gain."""
 
 
-def level_vector(func: PrimFunc, chip) -> PrimFunc:
+def schedule_vector(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a function with addresses; `func` itself when every run keeps its order."""
     if chip.orders("V") or not any(isinstance(s, AllocBuffer) and scope_of(s.buffer) == "shared.ub" for s in statements(func.body)):
         return func
@@ -90,4 +90,4 @@ class _Permute(StmtMutator):
         return out
 
 
-__all__ = ["level_vector"]
+__all__ = ["schedule_vector"]
