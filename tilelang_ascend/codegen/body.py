@@ -46,7 +46,6 @@ from .writer import Writer
 CANN = "8.1"
 """Oldest release whose names the text uses; later ones still have them."""
 
-#: storage scope -> (name of the TBuf, position)
 MEMORIES = {
     "shared.l1": ("l1", "A1"),
     "local.l0a": ("l0a", "A2"),
@@ -55,6 +54,7 @@ MEMORIES = {
     "local.bt": ("bt", "C2"),
     "shared.ub": ("ub", "VECCALC"),
 }
+"""storage scope -> (name of the TBuf, position)."""
 
 
 class Body:

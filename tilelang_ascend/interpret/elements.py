@@ -65,7 +65,6 @@ def _silu(x):
 _rsqrt = _numpy(lambda x: 1.0 / np.sqrt(x))
 _sqrt = _numpy(np.sqrt)
 
-#: float functions: computed in float64, rounded once to the dtype of the argument (integers: float32)
 FLOAT: dict[str, Callable] = {
     "exp": _numpy(np.exp), "exp2": _numpy(np.exp2), "exp10": _numpy(lambda x: np.power(10.0, x)), "log": _numpy(np.log),
     "log2": _numpy(np.log2), "log10": _numpy(np.log10), "log1p": _numpy(np.log1p), "sqrt": _sqrt, "rsqrt": _rsqrt,
@@ -75,15 +74,16 @@ FLOAT: dict[str, Callable] = {
     "reciprocal": _reciprocal, "fast_rcp": _reciprocal, "ieee_frcp": _reciprocal, "ieee_fsqrt": _sqrt, "ieee_frsqrt": _rsqrt,
     "silu": _silu, "gelu": _gelu,
 }  # fmt: skip
+"""Float functions: computed in float64, rounded once to the dtype of the argument (integers: float32)."""
 
-#: functions that keep integers
 ANY: dict[str, Callable] = {"abs": builtins.abs, "fabs": builtins.abs, "relu": lambda x: x if x != x or x > 0 else type(x)(0)}
+"""Functions that keep integers."""
 
-#: rounding: integers stay what they are
 ROUNDING: dict[str, Callable] = {
     "floor": _numpy(np.floor), "ceil": _numpy(np.ceil), "trunc": _numpy(np.trunc), "round": _numpy(np.rint),
     "nearbyint": _numpy(np.rint),
 }  # fmt: skip
+"""Rounding: integers stay what they are."""
 
 
 def _python(name: str, function: Callable) -> Callable:
@@ -423,7 +423,6 @@ def Not(a, span=None):
     return not a if isinstance(a, bool) else ~cast(a, "bool")
 
 
-#: name in the language -> meaning
 MEANINGS: dict[str, Callable] = {
     **UNARY,
     **{n: _binary(n, f) for n, f in BINARY.items()},
@@ -435,6 +434,7 @@ MEANINGS: dict[str, Callable] = {
     "max_value": max_value, "min_value": min_value, "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "And": _logic("&"),
     "Or": _logic("|"), "Not": Not,
 }  # fmt: skip
+"""Name in the language -> meaning."""
 
 MEANINGS.update({npu: MEANINGS[name] for npu, name in ON_TILES.items()})
 

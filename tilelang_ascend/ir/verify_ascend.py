@@ -9,11 +9,11 @@ from .build import const_int, dtype_of, op_name, operand_parts, scope_of
 from .visit import walk_expr
 from .wellformed import Problem, WellFormed, elements_of, is_static
 
-#: Memories of each kind of core.
 CORE_SPACES = {
     "aic": (Space.GM, Space.L1, Space.L0A, Space.L0B, Space.L0C, Space.BT, Space.FB),
     "aiv": (Space.GM, Space.UB),
 }
+"""Memories of each kind of core."""
 _EVENT_OPS = ("ascend.set_flag", "ascend.wait_flag")
 _CROSS_OPS = ("ascend.cross_core_set_flag", "ascend.cross_core_wait_flag")
 _FUNCTION_ATTRS = (

@@ -27,8 +27,8 @@ class Values(Protocol):
         """Bytes of one element of an operand."""
 
 
-#: (bytes of one piece, bytes from piece to piece); None where unknown.
 Piece = "tuple[int | None, int | None]"
+"""(bytes of one piece, bytes from piece to piece); None where unknown."""
 
 
 def _times(value, factor: int):
@@ -97,7 +97,6 @@ def _squares_written(v: Values, i: int) -> Piece:
     return None, None
 
 
-#: (record, operand) -> rule.
 _RULES: dict[tuple[str, str], Callable] = {
     ("copy_gm_to_ub", "s"): _gm_rows("src_stride"),
     ("copy_gm_to_ub", "d"): _ub_rows("dst_stride", padded=True),
@@ -117,6 +116,7 @@ _RULES: dict[tuple[str, str], Callable] = {
     ("load_l0b_transpose", "s"): _squares_read,
     ("fixpipe_to_gm", "d"): _elements("n_size", "dst_stride"),
 }
+"""(record, operand) -> rule."""
 
 
 for _name in ("whole_reduce_sum", "whole_reduce_max", "whole_reduce_min"):

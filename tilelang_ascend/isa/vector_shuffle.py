@@ -242,8 +242,8 @@ _MRG_SORT = vector(
 )  # fmt: skip
 
 
-#: pattern -> (step, first): the lanes a fixed pattern keeps.
 GATHER_MASK_PATTERNS = {1: (2, 0), 2: (2, 1), 3: (4, 0), 4: (4, 1), 5: (4, 2), 6: (4, 3), 7: (1, 0)}
+"""pattern -> (step, first): the lanes a fixed pattern keeps."""
 
 
 def _gather_mask_footprint(call: Call):

@@ -52,7 +52,6 @@ def _gelu(x):
     return x * 0.5 * (tirx.erf(x * (1.0 / _SQRT2)) + 1.0) if dtype_of(x) == "float32" else cast(_gelu(cast(x, "float32")), dtype_of(x))
 
 
-#: name -> (IR builder for a float operand, Python function, one-line doc)
 _UNARY: dict[str, tuple[Callable, Callable, str]] = {
     "exp": (tirx.exp, _math.exp, "e to the power x."),
     "exp2": (tirx.exp2, lambda x: 2.0**x, "2 to the power x."),
@@ -89,15 +88,15 @@ _UNARY: dict[str, tuple[Callable, Callable, str]] = {
         "x * Phi(x), with the exact normal distribution function.",
     ),
 }
+"""name -> (IR builder for a float operand, Python function, one-line doc)."""
 
-#: Functions that also take integers (and give integers back).
 _UNARY_ANY: dict[str, tuple[Callable, Callable, str]] = {
     "abs": (tirx.abs, builtins.abs, "Absolute value."),
     "fabs": (tirx.abs, builtins.abs, "Absolute value."),
     "relu": (_relu, lambda x: builtins.max(x, 0), "max(x, 0)."),
 }
+"""Functions that also take integers (and give integers back)."""
 
-#: Rounding: integers are unchanged; the result of a float is a float.
 _ROUNDING: dict[str, tuple[Callable, Callable, str]] = {
     "floor": (tirx.floor, _math.floor, "Largest whole number not above x."),
     "ceil": (tirx.ceil, _math.ceil, "Smallest whole number not below x."),
@@ -105,6 +104,7 @@ _ROUNDING: dict[str, tuple[Callable, Callable, str]] = {
     "round": (tirx.nearbyint, builtins.round, "Nearest whole number, halves to even."),
     "nearbyint": (tirx.nearbyint, builtins.round, "Nearest whole number, halves to even."),
 }
+"""Rounding: integers are unchanged; the result of a float is a float."""
 
 
 def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
@@ -200,7 +200,6 @@ def _op(name: str) -> Callable:
     return lambda a, b: binop(name, a, b)
 
 
-#: name -> (scalar function, doc)
 _BINARY: dict[str, tuple[Callable, str]] = {
     "max": (_pick(tirx.max, builtins.max), "The larger of two values."),
     "min": (_pick(tirx.min, builtins.min), "The smaller of two values."),
@@ -234,6 +233,7 @@ _BINARY: dict[str, tuple[Callable, str]] = {
         "Remainder of truncdiv.",
     ),
 }
+"""name -> (scalar function, doc)."""
 
 
 def _make_binary(name: str, scalar: Callable, doc: str) -> Callable:

@@ -61,7 +61,6 @@ def _zero_of_fused(a: float, b: float, c: float, mode: str) -> float:
     return _zero_of_sum(_product_sign(a, b), c, mode) if a == 0 or b == 0 else _zero_of_sum(1, -1, mode)
 
 
-#: name -> (exact value, the zero it is if it is 0, in float64 for infinities and NaN)
 EXACT: dict[str, tuple[Callable, Callable, Callable]] = {
     "add": (lambda a, b: a + b, _zero_of_sum, lambda a, b: a + b),
     "sub": (lambda a, b: a - b, lambda a, b, mode: _zero_of_sum(a, -b, mode), lambda a, b: a - b),
@@ -71,6 +70,7 @@ EXACT: dict[str, tuple[Callable, Callable, Callable]] = {
     "fsqrt": (_root, lambda x, mode: x, np.sqrt),
     "fmaf": (lambda a, b, c: a * b + c, _zero_of_fused, lambda a, b, c: a * b + c),
 }
+"""name -> (exact value, the zero it is if it is 0, in float64 for infinities and NaN)."""
 
 
 def _of_arrays(name: str, mode: str) -> Callable:

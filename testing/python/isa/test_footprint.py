@@ -38,9 +38,8 @@ class Spy:
             hull[0], hull[1] = min(hull[0], int(offsets.min())), max(hull[1], int(offsets.max()) + tensor.itemsize)
 
 
-#: Read-modify-write of packed bits, and sorts that move raw records: the spy sees other accesses than the hardware
-#: makes.
 _BITS = ("compare", "compare_mask", "compare_scalar")
+"""Read-modify-write of packed bits, and sorts that move raw records: the spy sees other accesses than the hardware makes."""
 
 
 @pytest.mark.parametrize("record", MEMORY_RECORDS, ids=lambda r: r.name)

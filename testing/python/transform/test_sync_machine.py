@@ -31,7 +31,6 @@ OPS = list(TABLE)
 SYNC = ("set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_core_wait_flag")
 OPTIONS = machine.SimOptions(checks=("memcheck", "racecheck", "synccheck"), time=False, record_stream=True, max_instructions=20000)
 
-#: Kernel and the values of its integer parameters.
 KERNELS = {
     "vector_add": (lambda: K.vector_add(), ()),
     "vector_add three versions": (lambda: K.vector_add(7, 3), ()),
@@ -59,6 +58,7 @@ KERNELS = {
     "interleaved_columns": (lambda: K.interleaved_columns(), ()),
     "flash": (lambda: K.flash(4), ()),
 }
+"""Kernel and the values of its integer parameters."""
 
 
 class _Number(StmtMutator):

@@ -10,7 +10,6 @@ from .accesses import AccessReader
 from .core_use import CoreUse, call_of, record_of
 from .program import QUEUE_INDEX, Block, Branch, Instr, Jump, Loop, Program, Sync
 
-#: Synchronisation intrinsics -> kind of `Sync` node.
 SYNC_KINDS = {
     "ascend.set_flag": "set",
     "ascend.wait_flag": "wait",
@@ -18,6 +17,7 @@ SYNC_KINDS = {
     "ascend.cross_core_set_flag": "cross_set",
     "ascend.cross_core_wait_flag": "cross_wait",
 }
+"""Synchronisation intrinsics -> kind of `Sync` node."""
 
 
 def build_program(func, chip) -> Program:

@@ -14,10 +14,10 @@ from ... import native
 from .program import CORES, QUEUES
 from .trace import ELSE, FORK, INSTR, JOIN, JUMP, Need, Trace
 
-#: Synchronisation events: (SET, key, src, dst, owner) · (WAIT, key, src, dst, owner) · (BARRIER, queue, owner) ·
-#: (BARRIER_ALL, core, owner) · (CROSS_SET, key, src, owner) · (CROSS_WAIT, key, core, owner). A key names one binary flag, or one
-#: cross-core counter; an owner is what can be left out, None if it cannot.
 SET, WAIT, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT = range(10, 16)
+"""Synchronisation events: (SET, key, src, dst, owner) · (WAIT, key, src, dst, owner) · (BARRIER, queue, owner) · (BARRIER_ALL, core,
+owner) · (CROSS_SET, key, src, owner) · (CROSS_WAIT, key, core, owner). A key names one binary flag, or one cross-core counter; an
+owner is what can be left out, None if it cannot."""
 
 _QUEUE_CORE = np.array([CORES.index(core) for core, _ in QUEUES], np.int64)
 

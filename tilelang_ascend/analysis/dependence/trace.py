@@ -20,13 +20,13 @@ from ..index.linear import Linear
 from .dependence import Dependence
 from .program import QUEUES, Branch, Instr, Jump, Loop, Program, Sync, jumps_of, path_to_root
 
-#: Kinds of trace events: the first item of each event tuple.
 INSTR, GAP, SYNC, FORK, ELSE, JOIN, JUMP = range(7)
+"""Kinds of trace events: the first item of each event tuple."""
 
 SAME_ITERATION = -1
 
-#: Distance of trace positions of consecutive instructions; leaves room for the positions of waits between them.
 STEP = 1 << 16
+"""Distance of trace positions of consecutive instructions; leaves room for the positions of waits between them."""
 
 
 @dataclass(eq=False, slots=True)

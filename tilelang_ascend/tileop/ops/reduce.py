@@ -43,7 +43,6 @@ KINDS = {
     "bitand": Kind("and"), "bitor": Kind("or"), "bitxor": Kind("xor"),
 }  # fmt: skip
 
-#: any and all: integers as floats in which every non-zero value is at least 1; floats become 0 and 1 by a comparison.
 _FLAG_DTYPE = {
     "float16": "float16",
     "bfloat16": "float32",
@@ -54,6 +53,7 @@ _FLAG_DTYPE = {
     "int16": "float32",
     "int32": "float32",
 }
+"""Any and all: integers as floats in which every non-zero value is at least 1; floats become 0 and 1 by a comparison."""
 
 _SIGNED = {"uint16": "int16", "uint32": "int32"}
 """Unsigned lanes are reduced as signed ones: sums and bit operations have equal bits, orders are equal after flipping the top bit."""

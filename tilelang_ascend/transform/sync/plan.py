@@ -14,8 +14,8 @@ from ...analysis.dependence.program import QUEUES, Block, Loop
 from ...analysis.dependence.trace import GAP, SYNC, Trace
 from ...analysis.index.linear import Linear
 
-#: Phases of a gap, in emission order.
 GUARD_WAIT, SETS, BARRIERS, WAITS, GUARD_SET, DRAIN, PRIME = range(7)
+"""Phases of a gap, in emission order."""
 
 
 @dataclass(frozen=True)

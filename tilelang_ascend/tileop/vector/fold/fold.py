@@ -18,11 +18,11 @@ _PICK = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "int
 _BITS = {"int64": "int64", "int32": "int32", "int16": "int16", "int8": "int16", "uint8": "int16", "bool": "int16"}
 _WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "int64": "int64", "int32": "int32", "int16": "int32",
          "int8": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int32"}  # fmt: skip
-#: operation -> dtype of a tile -> dtype in which its lanes are folded.
 FOLD_DTYPE = {
     "add": _WIDE, "mul": _WIDE,
     "max": _PICK, "min": _PICK, "and": _BITS, "or": _BITS, "xor": _BITS,
 }  # fmt: skip
+"""operation -> dtype of a tile -> dtype in which its lanes are folded."""
 
 
 class Fold:
