@@ -1,7 +1,7 @@
 # make run    compile and run examples/gemm/example_gemm.py
 # make test   the test suite (SLOW=1: the slow tests too)
 # make fuzz   12 000 random kernels and 5 000 random programs against the reference (SEEDS="first last": others)
-# make lint   ruff over everything, in a second
+# make lint   ruff (rules and lay-out), clang-format over src, mypy over what a user touches: some seconds
 # make bench  compile time, import time, time to simulate, simulated time of kernels
 # make clean  remove everything the other targets made
 #
@@ -33,8 +33,8 @@ fuzz: build
 	$(PY) -m testing.fuzz $(or $(SEEDS),0 12000) --jobs $(JOBS) --keep-going$(if $(SEEDS),,; status=$$?; \
 	$(PY) -m testing.fuzz 100000 105000 --jobs $(JOBS) --keep-going && exit $$status)
 
-lint: build
-	$(PY) -m ruff check .
+lint: $(INSTALLED)
+	$(PY) -m testing.lint
 
 bench: build
 	$(PY) benchmark/import_time.py

@@ -1,7 +1,7 @@
 """Whether two states of the compiler emit the same.
 
-    python -m testing.same_text record FOLDER [--seeds FIRST LAST]     compile what the tests, the examples and the fuzzer compile
-    python -m testing.same_text compare BEFORE AFTER [--show N]        the kernels whose text or program differs
+    python -m testing.same_text record FOLDER [--seeds FIRST LAST] [--tests NAME …]    compile what tests, examples and the fuzzer compile
+    python -m testing.same_text compare BEFORE AFTER [--show N]                        the kernels whose text or program differs
 
 `record` runs the tests of kernels with FOLDER as the cache and compiles seeds of the fuzzer into it (a quarter of an hour and about a gigabyte
 on two cores); do it on either commit, in the same checkout, so that kernels have the same source lines. Kernels are the same if their traced
@@ -19,6 +19,7 @@ import subprocess
 import sys
 from multiprocessing import Pool
 from pathlib import Path
+from typing import Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ("kernels", "catalogue", "tileop", "examples", "pitfalls", "frontend", "machine", "validate")
@@ -26,13 +27,13 @@ SEEDS = (0, 2000)
 CACHE = "TILELANG_CACHE_DIR"
 
 
-def record(folder: Path, seeds: range) -> int:
-    """Fill the cache in `folder`."""
+def record(folder: Path, seeds: range, names: Sequence[str]) -> int:
+    """Fill the cache in `folder` with the kernels of seeds and of folders of tests."""
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "TILELANG_TEST_CACHE_DIR": str(folder)}
-    tests = [str(ROOT / "testing" / "python" / name) for name in TESTS]
+    tests = [str(ROOT / "testing" / "python" / name) for name in names]
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", "not slow", "-p", "no:cacheprovider", *tests]
-    status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+    status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode if tests else 0
     os.environ[CACHE] = str(folder)
     with Pool(2, maxtasksperchild=200) as pool:
         refused = sum(pool.imap_unordered(_compile_seed, seeds, chunksize=20))
@@ -105,13 +106,14 @@ def main() -> int:
     one = commands.add_parser("record")
     one.add_argument("folder", type=Path)
     one.add_argument("--seeds", type=int, nargs=2, default=SEEDS, metavar=("FIRST", "LAST"))
+    one.add_argument("--tests", nargs="*", default=TESTS, metavar="NAME", help="folders of testing/python; the default is all with kernels")
     two = commands.add_parser("compare")
     two.add_argument("before", type=Path)
     two.add_argument("after", type=Path)
     two.add_argument("--show", type=int, default=5, metavar="N", help="kernels whose difference is printed")
     args = parser.parse_args()
     if args.command == "record":
-        return record(args.folder.resolve(), range(*args.seeds))
+        return record(args.folder.resolve(), range(*args.seeds), args.tests)
     return compare(args.before, args.after, args.show)
 
 

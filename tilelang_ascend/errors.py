@@ -104,11 +104,6 @@ class TilelangAscendError(Exception):
             self.location = location_of(where)
         return self
 
-    def add_note_at(self, text: str, where: Any = None) -> TilelangAscendError:
-        """Append one more note, optionally pointing at another place."""
-        self.notes.append((text, location_of(where)))
-        return self
-
     def __str__(self) -> str:
         head = f"{self.location}: error: {self.message}" if self.location else self.message
         lines = [head]
@@ -240,10 +235,6 @@ class TargetError(TilelangAscendError, ValueError):
 
 class UnsupportedOnChip(CompileError):
     """The chip has no instruction for this."""
-
-
-class BackendCompilerError(CompileError):
-    """The Ascend C (or host C++) compiler failed; its output is in the notes."""
 
 
 # --- calling a kernel -----------------------------------------------------------------------------------------------

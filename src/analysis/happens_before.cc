@@ -16,27 +16,27 @@ Row make_row(Clock clock) { return std::make_shared<const Clock>(std::move(clock
 
 /*! \brief Clocks and raised flags at one point of the trace. Not `alive` after a jump. */
 struct State {
-  std::vector<Row> clock;               // by lane
-  std::vector<Row> flags;               // by key; null: not set
-  std::vector<std::deque<Row>> queues;  // by key: sets of cross-core flags that nobody has waited for
-  std::vector<int64_t> waits;           // by key: waits of cross-core flags
+  std::vector<Row> clock;                  // by queue
+  std::vector<Row> flags;                  // by key; null: not set
+  std::vector<std::deque<Row>> open_sets;  // by key: sets of cross-core flags that nobody has waited for
+  std::vector<int64_t> waits;              // by key: waits of cross-core flags
   bool alive = true;
 };
 
 class Simulation {
  public:
   Simulation(const HbTrace& trace, const HbOptions& options)
-      : trace_(trace), options_(options), lane_of_(trace.lane_of) {
-    const size_t lanes = trace.lane_core.size();
-    columns_of_.resize(lanes);
-    for (size_t c = 0; c < lane_of_.size(); ++c) columns_of_[lane_of_[c]].push_back(c);
+      : trace_(trace), options_(options), queue_of_(trace.queue_of) {
+    const size_t queues = trace.queue_core.size();
+    columns_of_.resize(queues);
+    for (size_t c = 0; c < queue_of_.size(); ++c) columns_of_[queue_of_[c]].push_back(c);
     make_wait_columns();
-    const Row zero = make_row(Clock(lane_of_.size(), 0));
-    state_.clock.assign(lanes, zero);
+    const Row zero = make_row(Clock(queue_of_.size(), 0));
+    state_.clock.assign(queues, zero);
     state_.flags.resize(trace.num_keys);
-    state_.queues.resize(trace.num_keys);
+    state_.open_sets.resize(trace.num_keys);
     state_.waits.assign(trace.num_keys, 0);
-    last_.assign(lane_of_.size(), 0);
+    last_.assign(queue_of_.size(), 0);
     waited_.assign(trace.num_keys, -1);
   }
 
@@ -49,7 +49,7 @@ class Simulation {
         return found_;
     }
     for (int64_t key = 0; key < trace_.num_keys; ++key) {
-      if (state_.flags[key] || !state_.queues[key].empty()) found_.leftover.push_back(key);
+      if (state_.flags[key] || !state_.open_sets[key].empty()) found_.leftover.push_back(key);
     }
     return found_;
   }
@@ -72,35 +72,35 @@ class Simulation {
       const HbKind kind = static_cast<HbKind>(e.kind);
       if ((kind != HbKind::kWait && kind != HbKind::kCrossWait) || wait_column_[e.key] >= 0) continue;
       if (kind == HbKind::kWait && !trace_.forked) {
-        wait_column_[e.key] = e.lane;  // without control flow a lane is a column
+        wait_column_[e.key] = e.queue;  // without control flow a queue is a column
         continue;
       }
-      const int64_t column = static_cast<int64_t>(lane_of_.size());
+      const int64_t column = static_cast<int64_t>(queue_of_.size());
       wait_column_[e.key] = column;
       if (kind == HbKind::kWait) {
-        lane_of_.push_back(e.lane);
-        columns_of_[e.lane].push_back(column);
+        queue_of_.push_back(e.queue);
+        columns_of_[e.queue].push_back(column);
       } else {
-        const std::vector<int64_t> lanes = lanes_of(e.core);
-        lane_of_.push_back(lanes.front());
-        for (const int64_t lane : lanes) columns_of_[lane].push_back(column);
+        const std::vector<int64_t> queues = queues_of(e.core);
+        queue_of_.push_back(queues.front());
+        for (const int64_t queue : queues) columns_of_[queue].push_back(column);
         counters_.emplace_back(column, e.key);
       }
     }
     find_shared();
-    counted_.assign(lane_of_.size(), -1);
+    counted_.assign(queue_of_.size(), -1);
     for (const auto& [column, key] : counters_) counted_[column] = key;
   }
 
-  /*! \brief Cross-core flags that several lanes set: which of two such sets comes first is nobody's order. */
+  /*! \brief Cross-core flags that several queues set: which of two such sets comes first is nobody's order. */
   void find_shared() {
     std::vector<int64_t> setter(trace_.num_keys, -1);
     shared_.assign(trace_.num_keys, false);
     for (int64_t i = 0; i < trace_.num_events; ++i) {
       const HbEvent& e = trace_.events[i];
       if (static_cast<HbKind>(e.kind) != HbKind::kCrossSet || !exists(e)) continue;
-      if (setter[e.key] >= 0 && setter[e.key] != e.lane) shared_[e.key] = true;
-      setter[e.key] = e.lane;
+      if (setter[e.key] >= 0 && setter[e.key] != e.queue) shared_[e.key] = true;
+      setter[e.key] = e.queue;
     }
   }
 
@@ -109,12 +109,12 @@ class Simulation {
     return counted_[column] < 0 ? position : state_.waits[counted_[column]];
   }
 
-  std::vector<int64_t> lanes_of(int64_t core) const {
-    std::vector<int64_t> lanes;
-    for (size_t lane = 0; lane < trace_.lane_core.size(); ++lane) {
-      if (trace_.lane_core[lane] == core) lanes.push_back(static_cast<int64_t>(lane));
+  std::vector<int64_t> queues_of(int64_t core) const {
+    std::vector<int64_t> queues;
+    for (size_t queue = 0; queue < trace_.queue_core.size(); ++queue) {
+      if (trace_.queue_core[queue] == core) queues.push_back(static_cast<int64_t>(queue));
     }
-    return lanes;
+    return queues;
   }
 
   void step(const HbEvent& e) {
@@ -135,7 +135,7 @@ class Simulation {
       case HbKind::kWait:
         return wait(e);
       case HbKind::kBarrier:
-        state_.clock[e.lane] = snapshot(e.lane);
+        state_.clock[e.queue] = snapshot(e.queue);
         return;
       case HbKind::kBarrierAll:
         return barrier_all(e);
@@ -148,12 +148,12 @@ class Simulation {
 
   void instruction(const HbEvent& e) {
     now_ = e.position;
-    const Row row = state_.clock[e.lane];
-    missing_.clear();  // for each source lane, the latest need that is not met
+    const Row row = state_.clock[e.queue];
+    missing_.clear();  // for each source queue, the latest need that is not met
     for (int64_t n = e.first_need; n < e.end_need; ++n) {
       const HbNeed& need = trace_.needs[n];
       if ((*row)[need.column] >= need.position) continue;
-      const int64_t source = lane_of_[need.column];
+      const int64_t source = queue_of_[need.column];
       auto it = std::find_if(missing_.begin(), missing_.end(), [&](const auto& m) { return m.first == source; });
       if (it == missing_.end()) {
         missing_.emplace_back(source, n);
@@ -163,23 +163,24 @@ class Simulation {
     }
     for (const auto& [source, n] : missing_) {
       found_.uncovered.push_back(n);
-      if (options_.assume_barriers && source == e.lane) state_.clock[e.lane] = completed(*row, e.lane, e.position - 1);
+      if (options_.assume_barriers && source == e.queue)
+        state_.clock[e.queue] = completed(*row, e.queue, e.position - 1);
     }
     last_[e.column] = e.position;
   }
 
-  /*! \brief `clock` plus: all of `lane` up to `position` is complete. */
-  Row completed(Clock clock, int64_t lane, int64_t position) const {
-    for (const int64_t column : columns_of_[lane]) clock[column] = all_of(column, position);
+  /*! \brief `clock` plus: all of `queue` up to `position` is complete. */
+  Row completed(Clock clock, int64_t queue, int64_t position) const {
+    for (const int64_t column : columns_of_[queue]) clock[column] = all_of(column, position);
     return make_row(std::move(clock));
   }
 
-  Row snapshot(int64_t lane) const { return completed(*state_.clock[lane], lane, now_); }
+  Row snapshot(int64_t queue) const { return completed(*state_.clock[queue], queue, now_); }
 
-  void learn(int64_t lane, const Clock& news) {
-    Clock clock = *state_.clock[lane];
+  void learn(int64_t queue, const Clock& news) {
+    Clock clock = *state_.clock[queue];
     for (size_t c = 0; c < clock.size(); ++c) clock[c] = std::max(clock[c], news[c]);
-    state_.clock[lane] = make_row(std::move(clock));
+    state_.clock[queue] = make_row(std::move(clock));
   }
 
   void broken(HbBroken what, int64_t key) {
@@ -190,8 +191,8 @@ class Simulation {
   void set(const HbEvent& e) {
     if (state_.flags[e.key]) broken(kSetTwice, e.key);
     const int64_t column = wait_column_[e.key];
-    if (waited_[e.key] >= 0 && waited_[e.key] > (*state_.clock[e.lane])[column]) found_.unsafe.push_back(e.key);
-    state_.flags[e.key] = snapshot(e.lane);
+    if (waited_[e.key] >= 0 && waited_[e.key] > (*state_.clock[e.queue])[column]) found_.unsafe.push_back(e.key);
+    state_.flags[e.key] = snapshot(e.queue);
   }
 
   void wait(const HbEvent& e) {
@@ -200,38 +201,38 @@ class Simulation {
     ++now_;
     waited_[e.key] = last_[wait_column_[e.key]] = now_;
     // A wait of the scalar pipe teaches only the scalar pipe: nobody documents that issue order alone is an ordering.
-    learn(e.lane, *news);
+    learn(e.queue, *news);
   }
 
   void barrier_all(const HbEvent& e) {
-    const std::vector<int64_t> lanes = lanes_of(e.core);
-    Clock merged = *state_.clock[lanes.front()];
-    for (const int64_t lane : lanes) {
-      const Clock& clock = *state_.clock[lane];
+    const std::vector<int64_t> queues = queues_of(e.core);
+    Clock merged = *state_.clock[queues.front()];
+    for (const int64_t queue : queues) {
+      const Clock& clock = *state_.clock[queue];
       for (size_t c = 0; c < merged.size(); ++c) merged[c] = std::max(merged[c], clock[c]);
     }
-    for (const int64_t lane : lanes) {
-      for (const int64_t column : columns_of_[lane]) merged[column] = all_of(column, now_);
+    for (const int64_t queue : queues) {
+      for (const int64_t column : columns_of_[queue]) merged[column] = all_of(column, now_);
     }
     const Row row = make_row(std::move(merged));
-    for (const int64_t lane : lanes) state_.clock[lane] = row;
+    for (const int64_t queue : queues) state_.clock[queue] = row;
   }
 
   void cross_set(const HbEvent& e) {
     const int64_t column = wait_column_[e.key];
-    const int64_t unknown = column < 0 ? 0 : state_.waits[e.key] - (*state_.clock[e.lane])[column];
-    const int64_t ahead = static_cast<int64_t>(state_.queues[e.key].size()) + unknown;
+    const int64_t unknown = column < 0 ? 0 : state_.waits[e.key] - (*state_.clock[e.queue])[column];
+    const int64_t ahead = static_cast<int64_t>(state_.open_sets[e.key].size()) + unknown;
     if (ahead >= (shared_[e.key] ? 1 : options_.credit)) found_.unsafe.push_back(e.key);
-    state_.queues[e.key].push_back(snapshot(e.lane));
+    state_.open_sets[e.key].push_back(snapshot(e.queue));
   }
 
   void cross_wait(const HbEvent& e) {
-    std::deque<Row>& queue = state_.queues[e.key];
-    if (queue.empty()) return broken(kCrossWaitWithoutSet, e.key);
+    std::deque<Row>& sets = state_.open_sets[e.key];
+    if (sets.empty()) return broken(kCrossWaitWithoutSet, e.key);
     ++state_.waits[e.key];
-    const Row news = queue.front();
-    queue.pop_front();
-    for (const int64_t lane : lanes_of(e.core)) learn(lane, *news);
+    const Row news = sets.front();
+    sets.pop_front();
+    for (const int64_t queue : queues_of(e.core)) learn(queue, *news);
   }
 
   /*!
@@ -279,8 +280,8 @@ class Simulation {
     for (Row& row : other.flags) {
       if (row) row = make_row(lift(row));
     }
-    for (auto& queue : other.queues) {
-      for (Row& row : queue) row = make_row(lift(row));
+    for (auto& sets : other.open_sets) {
+      for (Row& row : sets) row = make_row(lift(row));
     }
     state_ = std::move(other);
   }
@@ -305,21 +306,21 @@ class Simulation {
       const Row& there = other.flags[key];
       differ |= (here == nullptr) != (there == nullptr);
       here = here && there ? meet(here, there) : nullptr;
-      std::deque<Row>& queue = state_.queues[key];
-      const std::deque<Row>& queue_there = other.queues[key];
-      differ |= queue.size() != queue_there.size();
-      queue.resize(std::min(queue.size(), queue_there.size()));
-      for (size_t i = 0; i < queue.size(); ++i) queue[i] = meet(queue[i], queue_there[i]);
+      std::deque<Row>& sets = state_.open_sets[key];
+      const std::deque<Row>& sets_there = other.open_sets[key];
+      differ |= sets.size() != sets_there.size();
+      sets.resize(std::min(sets.size(), sets_there.size()));
+      for (size_t i = 0; i < sets.size(); ++i) sets[i] = meet(sets[i], sets_there[i]);
     }
     if (differ) broken(kPathsDiffer, -1);
-    for (size_t lane = 0; lane < state_.clock.size(); ++lane)
-      state_.clock[lane] = meet(state_.clock[lane], other.clock[lane]);
+    for (size_t queue = 0; queue < state_.clock.size(); ++queue)
+      state_.clock[queue] = meet(state_.clock[queue], other.clock[queue]);
   }
 
   const HbTrace& trace_;
   const HbOptions& options_;
   HbFindings found_;
-  std::vector<int64_t> lane_of_;
+  std::vector<int64_t> queue_of_;
   std::vector<std::vector<int64_t>> columns_of_;
   std::vector<int64_t> wait_column_;
   std::vector<bool> shared_;

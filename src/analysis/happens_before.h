@@ -1,8 +1,8 @@
 /*
  * Happens-before over one unrolled execution of a kernel (tilelang_ascend/analysis/dependence/trace.py).
  *
- * The state is one vector clock per lane (a pipe of a core): clock[p][c] = t says that all instances in column c up to
- * trace position t are complete before the next instruction of lane p starts. Where control flow joins, clocks meet
+ * The state is one vector clock per queue (a pipe of a core): clock[p][c] = t says that all instances in column c up to
+ * trace position t are complete before the next instruction of queue p starts. Where control flow joins, clocks meet
  * (element-wise minimum): what holds afterwards holds on every path.
  */
 #ifndef TLA_ANALYSIS_HAPPENS_BEFORE_H_
@@ -33,7 +33,7 @@ enum class HbKind : int64_t {
 struct HbEvent {
   int64_t kind;
   int64_t key;       //!< flag
-  int64_t lane;      //!< lane of the instruction, the setter, the waiter or the barrier
+  int64_t queue;     //!< queue of the instruction, the setter, the waiter or the barrier
   int64_t core;      //!< of a barrier for all pipes and of a wait across cores
   int64_t column;    //!< of an instruction
   int64_t position;  //!< of an instruction
@@ -53,8 +53,8 @@ struct HbTrace {
   const HbEvent* events;
   int64_t num_events;
   const HbNeed* needs;
-  std::vector<int64_t> lane_of;    //!< lane of each column
-  std::vector<int64_t> lane_core;  //!< core of each lane
+  std::vector<int64_t> queue_of;    //!< queue of each column
+  std::vector<int64_t> queue_core;  //!< core of each queue
   int64_t num_keys;
   bool forked;  //!< has control flow: each flag then has a column for its waits
 };
@@ -62,10 +62,10 @@ struct HbTrace {
 /*! \brief How to run it. */
 struct HbOptions {
   const uint8_t* left_out;  //!< for each owner: its events do not exist
-  bool without_barriers;    //!< barriers of single lanes do not exist
+  bool without_barriers;    //!< barriers of single queues do not exist
   bool first_only;          //!< stop at the first finding
-  bool assume_barriers;     //!< report dependent instructions of one lane once, as if a barrier stood before the second
-  int64_t credit;           //!< sets of one cross-core flag that may be ahead of its waits
+  bool assume_barriers;  //!< report dependent instructions of one queue once, as if a barrier stood before the second
+  int64_t credit;        //!< sets of one cross-core flag that may be ahead of its waits
 };
 
 enum HbBroken : int64_t { kSetTwice, kWaitWithoutSet, kCrossWaitWithoutSet, kPathsDiffer };

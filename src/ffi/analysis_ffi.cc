@@ -35,15 +35,15 @@ Array<int64_t> array_of(const std::vector<int64_t>& values) { return {values.beg
 
 /*! \brief {uncovered, unsafe, broken, leftover} of a trace; the tables are those of
  * analysis/dependence/happens_before.py. */
-Array<Array<int64_t>> run(TensorView events, TensorView needs, TensorView lane_of, TensorView lane_core,
+Array<Array<int64_t>> run(TensorView events, TensorView needs, TensorView queue_of, TensorView queue_core,
                           int64_t num_keys, bool forked, TensorView left_out, bool without_barriers, bool first_only,
                           bool assume_barriers, int64_t credit) {
   HbTrace trace;
   trace.events = data_of<HbEvent>(events, 2, sizeof(HbEvent) / sizeof(int64_t));
   trace.num_events = events.size(0);
   trace.needs = data_of<HbNeed>(needs, 2, sizeof(HbNeed) / sizeof(int64_t));
-  trace.lane_of = vector_of(lane_of);
-  trace.lane_core = vector_of(lane_core);
+  trace.queue_of = vector_of(queue_of);
+  trace.queue_core = vector_of(queue_core);
   trace.num_keys = num_keys;
   trace.forked = forked;
   const HbOptions options{data_of<uint8_t>(left_out, 1, 1), without_barriers, first_only, assume_barriers, credit};

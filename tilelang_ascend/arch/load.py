@@ -12,7 +12,7 @@ from .spec import ON_CHIP, ChipSpec, MemorySpec, Price, Quantity
 try:
     import tomllib
 except ModuleNotFoundError:  # Python 3.10
-    import tomli as tomllib
+    import tomli as tomllib  # type: ignore[no-redef]  # the same module, by its older name
 
 FAMILIES = ("a2", "a3", "a5")
 _NUMBER_SECTIONS = ("memory", "ub_banks", "sync", "time")
@@ -64,7 +64,7 @@ def _rate_key(key: str) -> str:
 
 
 def _memory(space: Space, quantities: dict[str, Quantity]) -> MemorySpec:
-    value = {part: quantities[f"{space.name.lower()}_{part}_bytes"].value for part in ("capacity", "reserved", "alignment")}
+    value = {part: int(quantities[f"{space.name.lower()}_{part}_bytes"].value) for part in ("capacity", "reserved", "alignment")}
     return MemorySpec(space, value["capacity"], value["reserved"], value["alignment"])
 
 

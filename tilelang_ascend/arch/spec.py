@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Mapping
 
-from ..isa.base import ITEMSIZE, Space
+from ..isa.base import GENERATIONS, ITEMSIZE, Space
 
 _SOURCES = ("doc:", "measured:", "assumed")
 ON_CHIP = (Space.L1, Space.L0A, Space.L0B, Space.L0C, Space.UB, Space.BT, Space.FB)
@@ -99,7 +99,7 @@ class ChipSpec:
     aliases: tuple[str, ...] = field(default=())
 
     def __post_init__(self):
-        assert self.generation in ("c220", "3510"), self.generation
+        assert self.generation in GENERATIONS, self.generation
         assert self.l0a_layout in ("zZ", "nZ"), self.l0a_layout
         assert set(self.memories) == set(ON_CHIP), "a memory is missing"
         assert self.num_aiv == 2 * self.num_aic, f"{self.name}: {self.num_aic} AIC need {2 * self.num_aic} AIV"

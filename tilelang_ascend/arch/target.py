@@ -11,8 +11,8 @@ from .load import FAMILIES, chips, family_table
 from .spec import ChipSpec
 
 DEFAULT_CHIP = "Ascend910B1"
-#: Target kinds: they name no chip, so they mean the default one.
 KINDS = ("ascend", "npuir", "auto")
+"""Target kinds: they name no chip, so they mean the default one."""
 _CHIP_KEYS = ("chip", "mcpu", "arch")
 
 

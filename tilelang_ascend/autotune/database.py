@@ -11,7 +11,7 @@ _FILE = "measurement.json"
 
 
 class Database:
-    """One small entry per measured configuration; keys are `Program.key`.
+    """One small entry per measured configuration; keys are `TracedProgram.key`.
 
     An interrupted tuning goes on where it stopped, and spaces that overlap share what they have in common. It is
     switched off with the kernel cache, or alone by `TILELANG_AUTO_TUNING_DISABLE_CACHE`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable, Hashable, Iterable
+from typing import Any, Callable, Hashable, Iterable, Sequence
 
 from .. import interpret
 from ..errors import InvalidArgument, InvalidKernel
@@ -56,7 +56,7 @@ class AutoTuneImpl:
         result = self.tune(*args, **kwargs)
         if self.mode == "lazy":
             return result.kernel
-        return result.kernel(*self.jit_impl.launch_inputs(*args, **self._with(kwargs, result.config)))
+        return result.kernel(*self.jit_impl.launch_inputs(*args, **self._with(kwargs, result.config or {})))
 
     def compile(self, *args: Any, **kwargs: Any):
         """The best kernel, not run."""
@@ -83,7 +83,7 @@ class AutoTuneImpl:
         if key is not None:
             self._results[key] = result
         if shared is not None:
-            self._configs[shared] = result.config
+            self._configs[shared] = result.config or {}
         return result
 
     def __get__(self, instance: Any, owner: type | None = None):
@@ -105,10 +105,10 @@ class AutoTuneImpl:
             lambda config: self.jit_impl.get_tir(*args, **self._with(kwargs, config)),
             CompileArgs(self.jit_impl.out_idx, target, backend, options),
         )
-        given = get_autotune_inputs()
+        given: Sequence[Any] | None = get_autotune_inputs()
         if given is None and self.mode == "eager":
-            given = self.jit_impl.launch_inputs(*args, **self._with(kwargs, configs[0]))
-            given = None if any(value is None for value in given) else given
+            passed = self.jit_impl.launch_inputs(*args, **self._with(kwargs, configs[0]))
+            given = None if any(value is None for value in passed) else passed
         return tune(subject, configs, self.signature, self.profile_args, given)
 
     def _skips(self, args: tuple, kwargs: dict) -> bool:

@@ -14,10 +14,8 @@ import numpy as np
 from ..errors import ArgumentValueError
 from ..runtime import dtypes, tensors
 from ..runtime.params import Signature
+from ..runtime.simulation import DEVICE_ALIGNMENT
 from .settings import ProfileArgs
-
-_ALIGNMENT = 512
-"""Bytes; what a device allocator gives (assumed)."""
 
 
 class InputSet:
@@ -58,7 +56,7 @@ class InputSet:
             if not tensors.is_tensor(value):
                 records.append({"number": value})
                 continue
-            file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+            file.write(b"\0" * (-file.tell() % DEVICE_ALIGNMENT))
             records.append({"offset": file.tell(), **_write(file, tensors.HostTensor(value))})
         file.write(b"\0")  # an empty file cannot be mapped
         file.flush()
@@ -141,7 +139,7 @@ def _digest(values: Sequence[Any]) -> str:
             continue
         tensor = tensors.HostTensor(value)
         digest.update(json.dumps([tensor.dtype, tensor.shape, tensor.strides]).encode())
-        if not dtypes.is_float(tensor.dtype) and math.prod(tensor.shape):
+        if not dtypes.is_float(tensor.dtype) and math.prod(tensor.shape) > 0:
             digest.update(tensor.tobytes())
     return digest.hexdigest()
 

@@ -26,7 +26,7 @@ def measure(payload: Mapping[str, Any], files: Mapping[str, int]) -> dict[str, A
     """Compile and simulate one configuration.
 
     Args:
-        payload: `Program.payload`.
+        payload: `TracedProgram.payload`.
         files: descriptors by name.
 
     Returns:

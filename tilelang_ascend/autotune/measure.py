@@ -10,7 +10,7 @@ from .. import env
 from .database import Database
 from .outcome import Outcome, Status
 from .pool import Job, Reply, WorkerPool
-from .program import Program
+from .program import TracedProgram
 
 MEASURE = "tilelang_ascend.autotune.jobs:measure"
 """What workers run; this process does not import it."""
@@ -43,18 +43,18 @@ class Measurer:
     def __exit__(self, *_: Any) -> None:
         self._pool.close()
 
-    def known(self, program: Program) -> Outcome | None:
+    def known(self, program: TracedProgram) -> Outcome | None:
         """The result of an earlier measurement."""
         return self.database.load(program.key)
 
-    def time(self, programs: Iterable[Program]) -> Iterator[tuple[Program, Outcome]]:
+    def time(self, programs: Iterable[TracedProgram]) -> Iterator[tuple[TracedProgram, Outcome]]:
         """Simulated time of each program, in the order in which they finish."""
         for job, reply in self._pool.run(_job(p, check=False) for p in programs):
             outcome = self._outcome(reply)
             self.database.save(job.name.key, outcome)
             yield job.name, outcome
 
-    def check(self, program: Program) -> tuple[Outcome, dict[str, tuple]]:
+    def check(self, program: TracedProgram) -> tuple[Outcome, dict[str, tuple]]:
         """Run for values with all checks on: the outcome, and the written tensors as `jobs.measure` returns them."""
         ((_, reply),) = self._pool.run([_job(program, check=True)])
         outcome = self._outcome(reply)
@@ -87,5 +87,5 @@ def _available_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def _job(program: Program, check: bool) -> Job:
+def _job(program: TracedProgram, check: bool) -> Job:
     return Job(program, program.payload(check), {program.file_name: program.inputs.file})

@@ -109,6 +109,7 @@ class WorkerPool:
                 if worker.gone:
                     self._workers.remove(worker)
                 if reply is not None:
+                    assert job is not None, "a reply to nothing"
                     yield job, reply
 
     def _start_workers(self, waiting: int) -> None:

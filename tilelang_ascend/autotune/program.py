@@ -37,7 +37,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Program:
+class TracedProgram:
     """A traced configuration.
 
     Attributes:
@@ -80,7 +80,7 @@ class Program:
         return str(self.inputs.file)
 
 
-def trace_program(subject: Subject, arguments: dict, pass_configs: dict | None, supply: InputSupply) -> Program:
+def trace_program(subject: Subject, arguments: dict, pass_configs: dict | None, supply: InputSupply) -> TracedProgram:
     """Trace one configuration.
 
     Raises:
@@ -91,7 +91,7 @@ def trace_program(subject: Subject, arguments: dict, pass_configs: dict | None, 
     out_idx = declared_out_idx(func) or normalize_out_idx(settings.out_idx, len(func.params))
     options = {**settings.options, **normalize_pass_configs(pass_configs)}
     inputs = supply.inputs_for(read_signature(func, out_idx))
-    return Program(func, resolve_chip(settings.target).name, out_idx, options, inputs)
+    return TracedProgram(func, resolve_chip(settings.target).name, out_idx, options, inputs)
 
 
 def call_frontend(fn: Callable, args: Sequence[Any], kwargs: dict[str, Any]):

@@ -23,6 +23,12 @@ class Candidate:
     program: Any = None
     outcome: Outcome | None = None
 
+    @property
+    def result(self) -> Outcome:
+        """The outcome, when everything has been measured."""
+        assert self.outcome is not None, f"configuration {self.index} has not been measured"
+        return self.outcome
+
 
 class TuningFailed(CompileError):
     """No configuration compiles, runs and gives right results."""
@@ -35,16 +41,16 @@ class TuningFailed(CompileError):
 
 def failed(name: str, candidates: Sequence[Candidate]) -> TuningFailed:
     """The error for a space without a survivor: every distinct reason with one configuration that has it."""
-    reasons = {c.outcome.error: c for c in reversed(candidates)}
-    notes = [f"{show_config(c.config)}: {c.outcome.error}" for c in sorted(reasons.values(), key=lambda c: c.index)]
+    reasons = {c.result.error: c for c in reversed(candidates)}
+    notes = [f"{show_config(c.config)}: {c.result.error}" for c in sorted(reasons.values(), key=lambda c: c.index)]
     if len(reasons) == 1:
-        notes = [next(iter(reasons.values())).outcome.details]
+        notes = [next(iter(reasons.values())).result.details]
     return TuningFailed(name=name, count=len(candidates), notes=notes)
 
 
 def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Fastest first, then the failed ones; the user's order decides between equals."""
-    return sorted(candidates, key=lambda c: (not c.outcome.ok, c.outcome.latency or 0.0, c.index))
+    return sorted(candidates, key=lambda c: (not c.result.ok, c.result.latency or 0.0, c.index))
 
 
 def progress(name: str, total: int):
@@ -76,15 +82,16 @@ def _table(name: str, chip: str, candidates: Sequence[Candidate]):
         table.add_column(column, justify="right")
     table.add_column("bound by / why it failed", justify="left", overflow="fold")
     ranking = rank(candidates)
-    best = ranking[0].outcome.latency
+    best = ranking[0].result.latency or 0.0
     for place, c in enumerate(ranking):
         values = [str(c.config.get(n, "")) for n in names]
-        if c.outcome.ok:
-            shown = [f"{c.outcome.latency:.4f}", f"{c.outcome.latency / best:.2f}x", c.outcome.bound]
+        if c.result.ok:
+            latency = c.result.latency or 0.0
+            shown = [f"{latency:.4f}", f"{latency / best:.2f}x", c.result.bound]
         else:
-            shown = ["", "", f"{c.outcome.status.value}: {c.outcome.error}"]
+            shown = ["", "", f"{c.result.status.value}: {c.result.error}"]
         cells = [Text(cell) for cell in (str(c.index), *values, *shown)]
-        table.add_row(*cells, style="bold green" if place == 0 and c.outcome.ok else None if c.outcome.ok else "dim")
+        table.add_row(*cells, style="bold green" if place == 0 and c.result.ok else None if c.result.ok else "dim")
     return table
 
 

@@ -9,7 +9,7 @@ from ..log import get_logger
 from .inputs import InputSupply
 from .measure import Measurer
 from .outcome import failure
-from .program import Program, Subject, trace_program
+from .program import Subject, TracedProgram, trace_program
 from .report import Candidate, failed, progress, rank, show_config, show_table
 from .settings import AutotuneResult, ProfileArgs
 from .space import split
@@ -46,10 +46,10 @@ def tune(
         show_table(subject.name, kernel.artifact.chip, candidates)
     get_logger().info(
         "%s: %s is the best of %d configurations, %.4f ms simulated%s",
-        subject.name, show_config(best.config), len(candidates), best.outcome.latency,
+        subject.name, show_config(best.config), len(candidates), best.result.latency,
         "" if fresh else " (measured earlier)",
     )  # fmt: skip
-    kernel.config, kernel.latency, kernel.ref_latency = best.config, best.outcome.latency, verifier.ref_latency
+    kernel.config, kernel.latency, kernel.ref_latency = best.config, best.result.latency, verifier.ref_latency
     return AutotuneResult(kernel.latency, kernel.config, kernel.ref_latency, kernel.get_kernel_source(), best.program.func, kernel)
 
 
@@ -63,7 +63,7 @@ def _trace(subject: Subject, signature: inspect.Signature, supply: InputSupply, 
 
 def _measure(name: str, candidates: Sequence[Candidate], measurer: Measurer) -> int:
     """Fill in all outcomes; returns how many programs had to be measured."""
-    programs: dict[str, tuple[Program, list[Candidate]]] = {}
+    programs: dict[str, tuple[TracedProgram, list[Candidate]]] = {}
     for c in candidates:
         if c.program is not None:
             programs.setdefault(c.program.key, (c.program, []))[1].append(c)
@@ -94,10 +94,10 @@ def _measure(name: str, candidates: Sequence[Candidate], measurer: Measurer) -> 
 def _first_correct(candidates: Sequence[Candidate], verifier: Verifier, subject: Subject):
     """The fastest candidate that passes the check, with its kernel; None when there is none."""
     for c in rank(candidates):
-        if not c.outcome.ok:
+        if not c.result.ok:
             return None
         kernel = winner_kernel(c.program, subject.compile_args.execution_backend)
-        checked = verifier.verify(c.program, c.outcome, kernel)
+        checked = verifier.verify(c.program, c.result, kernel)
         for same in candidates:
             if same.program is not None and same.program.key == c.program.key:
                 same.outcome = checked

@@ -16,7 +16,7 @@ from ..runtime import dtypes, tensors
 from ..runtime.artifact import Artifact
 from .measure import Measurer
 from .outcome import Outcome, Status, headline
-from .program import Program
+from .program import TracedProgram
 from .settings import ProfileArgs
 
 
@@ -32,7 +32,7 @@ class Verifier:
     profile: ProfileArgs
     ref_latency: float | None = None
 
-    def verify(self, program: Program, outcome: Outcome, kernel: JITKernel) -> Outcome:
+    def verify(self, program: TracedProgram, outcome: Outcome, kernel: JITKernel) -> Outcome:
         """The outcome after the check: unchanged (then it may win), or a failure."""
         if self.profile.skip_check:
             return outcome
@@ -50,7 +50,7 @@ class Verifier:
             run = _Replay(kernel.artifact, outputs)
         return self._compare(run, program, outcome) if outcome.ok else outcome
 
-    def _compare(self, run: Any, program: Program, outcome: Outcome) -> Outcome:
+    def _compare(self, run: Any, program: TracedProgram, outcome: Outcome) -> Outcome:
         p = self.profile
         if p.ref_prog is None:
             return outcome
@@ -100,6 +100,6 @@ class _Replay:
         tensors.HostTensor(tensor).assign(np.frombuffer(data, dtypes.numpy_dtype(dtype)).reshape(shape))
 
 
-def winner_kernel(program: Program, execution_backend: str | None) -> JITKernel:
+def winner_kernel(program: TracedProgram, execution_backend: str | None) -> JITKernel:
     """The kernel of a configuration, compiled in this process (or taken from the cache)."""
     return JITKernel(build_artifact(program.func, program.out_idx, program.chip, program.options), execution_backend)

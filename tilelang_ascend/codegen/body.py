@@ -38,6 +38,7 @@ from ..ir import (
 )
 from ..isa import CTYPES, lookup
 from ..isa.stream import is_float, scalar_dtype
+from ..isa.units import BLOCK_BYTES, round_up
 from .names import Names
 from .scalars import ADD, ATOM, MUL, ScalarText, float_literal, int_text, operand_text
 from .writer import Writer
@@ -45,7 +46,6 @@ from .writer import Writer
 CANN = "8.1"
 """Oldest release whose names the text uses; later ones still have them."""
 
-#: storage scope -> (name of the TBuf, position)
 MEMORIES = {
     "shared.l1": ("l1", "A1"),
     "local.l0a": ("l0a", "A2"),
@@ -54,7 +54,7 @@ MEMORIES = {
     "local.bt": ("bt", "C2"),
     "shared.ub": ("ub", "VECCALC"),
 }
-_BLOCK_BYTES = 32
+"""storage scope -> (name of the TBuf, position)."""
 
 
 class Body:
@@ -101,7 +101,7 @@ class Body:
                 continue
             hint, position = MEMORIES[scope]
             memories[scope] = self.names.fresh(hint)
-            size = -(-max(ends) // _BLOCK_BYTES) * _BLOCK_BYTES
+            size = round_up(max(ends), BLOCK_BYTES)
             self.out.line(f"AscendC::TBuf<AscendC::TPosition::{position}> {memories[scope]};")
             self.out.line(f"pipe.InitBuffer({memories[scope]}, {size});")
         self.out.line("pipe.Destroy();")

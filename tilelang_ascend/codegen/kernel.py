@@ -12,14 +12,14 @@ from .names import Names
 from .scalars import HELPERS
 from .writer import Writer
 
-#: ascend.kernel_type -> what KERNEL_TASK_TYPE_DEFAULT takes.
 KERNEL_TYPES = {
     "aic_only": "KERNEL_TYPE_AIC_ONLY",
     "aiv_only": "KERNEL_TYPE_AIV_ONLY",
     "mix_1_2": "KERNEL_TYPE_MIX_AIC_1_2",
 }
-#: ascend.kernel_type -> mode of a build for the CPU.
+"""ascend.kernel_type -> what KERNEL_TASK_TYPE_DEFAULT takes."""
 CPU_MODES = {"aic_only": "AIC_MODE", "aiv_only": "AIV_MODE", "mix_1_2": "MIX_MODE"}
+"""ascend.kernel_type -> mode of a build for the CPU."""
 CORE_TESTS = {"aic": "if ASCEND_IS_AIC {", "aiv": "if ASCEND_IS_AIV {"}
 
 

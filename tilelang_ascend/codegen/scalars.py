@@ -15,7 +15,6 @@ from ..isa.stream import round_to
 # Division and remainder bind like multiplication in C++; a level of their own keeps them in parentheses next to it.
 ATOM, UNARY, MUL, DIV, ADD, SHIFT, RELATION, EQUALITY, BIT_AND, BIT_XOR, BIT_OR, AND, OR, TERNARY = range(14, 0, -1)
 
-#: node -> (C++ operator, precedence)
 BINARY = {
     tirx.Add: ("+", ADD),
     tirx.Sub: ("-", ADD),
@@ -36,28 +35,28 @@ BINARY = {
     tirx.And: ("&&", AND),
     tirx.Or: ("||", OR),
 }
+"""node -> (C++ operator, precedence)."""
 _ARITHMETIC = frozenset({MUL, DIV, ADD})
 _RELATIONS = frozenset({RELATION, EQUALITY})
 
-#: node -> helper
 HELPED = {
     tirx.Min: ("Min",),
     tirx.Max: ("Max",),
 }
+"""node -> helper."""
 
-#: integer division -> (helper, operator that does the same where both operands are not negative and the divisor is not 0,
-#: whether it always does where the divisor is a constant)
 DIVISIONS = {
     tirx.FloorDiv: ("FloorDiv", "/", False),
     tirx.FloorMod: ("FloorMod", "%", False),
     tirx.Div: ("TruncDiv", "/", True),
     tirx.Mod: ("TruncMod", "%", True),
 }
+"""integer division -> (helper, operator that does the same where both operands are not negative and the divisor is not 0, whether it
+always does where the divisor is a constant)."""
 
-#: shift -> helper for amounts that may lie outside of the width
 _SHIFTS = {tirx.LShift: "ShiftLeft", tirx.RShift: "ShiftRight"}
+"""shift -> helper for amounts that may lie outside of the width."""
 
-#: Definitions of the helpers a kernel may use; only used ones are emitted.
 HELPERS = {
     "FloorDiv": """\
 // Division that rounds towards minus infinity; 0 where b is 0, and the most negative number by -1 is itself.
@@ -162,6 +161,7 @@ __aicore__ inline To BitCast(From from) {
 }
 """,
 }
+"""Definitions of the helpers a kernel may use; only used ones are emitted."""
 
 _NARROW = frozenset({"int8", "uint8", "int16", "uint16"})
 _SMALL_FLOATS = frozenset({"float16", "bfloat16"})

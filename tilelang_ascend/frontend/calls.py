@@ -25,8 +25,8 @@ from .operators import binop, cast, plain
 from .source import rewritten_function
 from .values import LoopSpec, ScalarVar, is_buffer, is_expr, is_region
 
-#: Python functions that mean something else on values of a kernel: {function: replacement}. Filled by the language.
 REPLACEMENTS: dict[Any, Callable] = {}
+"""Python functions that mean something else on values of a kernel: {function: replacement}. Filled by the language."""
 
 
 def nested(function):
@@ -179,5 +179,5 @@ for _name in ("enumerate", "zip", "map", "list", "tuple", "sorted", "set", "iter
 
 _MATH = "sqrt exp exp2 log log2 log10 log1p sin cos tan tanh erf floor ceil trunc fabs pow"
 
-#: Functions of Python's `math` that the language has under the same name.
 MATH_FUNCTIONS = {name: getattr(math, name) for name in _MATH.split() if hasattr(math, name)}
+"""Functions of Python's `math` that the language has under the same name."""

@@ -34,7 +34,6 @@ class _Statement:
 
     def promote(self, values: tuple) -> tuple:
         """Numbers that leave the statement, or go from one iteration to the next, become mutable scalars."""
-        self.outer_region = self.builder.region
         self.entry = tuple(self._promoted(n, f, v) for n, f, v in zip(self.names, self.flags, values))
         return self.entry
 

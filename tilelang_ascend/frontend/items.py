@@ -170,8 +170,8 @@ def _store_item(buffer, index, value) -> None:
     builder.store(buffer, cast(as_scalar(value, "the stored value"), dtype_of(buffer)), where)
 
 
-#: What ``A[0:16, :] = value`` does (a copy or a fill); one function, put here by the language.
 REGION_ASSIGNMENT: list[Callable[[Any, Any], None]] = []
+"""What ``A[0:16, :] = value`` does (a copy or a fill); one function, put here by the language."""
 
 
 def place(obj, index) -> tuple:

@@ -11,15 +11,18 @@ import enum
 import functools
 import inspect
 import threading
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from ..errors import UnknownArgument
 from .builder import Builder
 from .locations import user_location
 
+if TYPE_CHECKING:
+    Ignored = Any
+else:
 
-class Ignored:
-    """Annotation of a parameter without effect on this machine."""
+    class Ignored:
+        """Annotation of a parameter without effect on this machine: whatever kernels give is taken."""
 
 
 _other = threading.local()

@@ -7,7 +7,8 @@ from typing import Callable
 import numpy as np
 
 from ..errors import DtypeMismatch, InvalidArgument
-from ..sim.reference_rounding import EXACT, MODES, directed
+from ..ir.build import DIRECTIONS
+from ..sim.reference_rounding import EXACT, directed
 from .state import here
 from .values import Scalar, scalar
 
@@ -32,8 +33,8 @@ def fused(x, y, z, rounding_mode="rn"):
 
 
 def _check(name: str, mode) -> None:
-    if mode not in MODES:
-        raise InvalidArgument(f"T.{name} does not round with {mode!r}", at=here(), hint="use one of: " + ", ".join(map(repr, MODES)))
+    if mode not in DIRECTIONS:
+        raise InvalidArgument(f"T.{name} does not round with {mode!r}", at=here(), hint="use one of: " + ", ".join(map(repr, DIRECTIONS)))
 
 
 def _apply(name: str, mode: str, operands) -> Scalar:

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
+from ..language.npu import ON_TILES
 from . import directed
 from .memory import Region, is_tile_like_many, operand
 from .state import here
@@ -64,7 +65,6 @@ def _silu(x):
 _rsqrt = _numpy(lambda x: 1.0 / np.sqrt(x))
 _sqrt = _numpy(np.sqrt)
 
-#: float functions: computed in float64, rounded once to the dtype of the argument (integers: float32)
 FLOAT: dict[str, Callable] = {
     "exp": _numpy(np.exp), "exp2": _numpy(np.exp2), "exp10": _numpy(lambda x: np.power(10.0, x)), "log": _numpy(np.log),
     "log2": _numpy(np.log2), "log10": _numpy(np.log10), "log1p": _numpy(np.log1p), "sqrt": _sqrt, "rsqrt": _rsqrt,
@@ -74,15 +74,16 @@ FLOAT: dict[str, Callable] = {
     "reciprocal": _reciprocal, "fast_rcp": _reciprocal, "ieee_frcp": _reciprocal, "ieee_fsqrt": _sqrt, "ieee_frsqrt": _rsqrt,
     "silu": _silu, "gelu": _gelu,
 }  # fmt: skip
+"""Float functions: computed in float64, rounded once to the dtype of the argument (integers: float32)."""
 
-#: functions that keep integers
 ANY: dict[str, Callable] = {"abs": builtins.abs, "fabs": builtins.abs, "relu": lambda x: x if x != x or x > 0 else type(x)(0)}
+"""Functions that keep integers."""
 
-#: rounding: integers stay what they are
 ROUNDING: dict[str, Callable] = {
     "floor": _numpy(np.floor), "ceil": _numpy(np.ceil), "trunc": _numpy(np.trunc), "round": _numpy(np.rint),
     "nearbyint": _numpy(np.rint),
 }  # fmt: skip
+"""Rounding: integers stay what they are."""
 
 
 def _python(name: str, function: Callable) -> Callable:
@@ -250,6 +251,30 @@ def bitwise_not(x, *rest):
     return elementwise("bitwise_not", value, [x], rest[0]) if rest and is_tile_like_many(rest[0]) else value(x)
 
 
+def _of_bits(name: str, count: Callable, own_dtype: bool) -> Callable:
+    """`count(bits, width)` of the bits of an integer, in the dtype of the integer or as int32."""
+
+    def value(x):
+        x = scalar(x)
+        if is_float(x.dtype):
+            hint = "T.reinterpret gives the bits of a number as an integer"
+            raise InvalidArgument(f"T.{name} of a {x.dtype}: only integers have bits to count", at=here(), hint=hint)
+        dtype = x.dtype if own_dtype else "int32"
+        if x.fault is not None:
+            return Scalar(0, dtype, fault=x.fault.computed())
+        width = 8 * numpy_dtype(x.dtype).itemsize
+        return cast(Scalar(count(int(x.value) & ((1 << width) - 1), width), "int32"), dtype)
+
+    def apply(x, *rest):
+        return elementwise(name, value, [x], rest[0]) if rest and is_tile_like_many(rest[0]) else value(x)
+
+    return apply
+
+
+popcount = _of_bits("popcount", lambda bits, width: bits.bit_count(), True)
+clz = _of_bits("clz", lambda bits, width: width - bits.bit_length(), False)
+
+
 def ceildiv(lhs, rhs, span=None):
     """`T.ceildiv`."""
     for v in (lhs, rhs):
@@ -398,11 +423,10 @@ def Not(a, span=None):
     return not a if isinstance(a, bool) else ~cast(a, "bool")
 
 
-#: name in the language -> meaning
 MEANINGS: dict[str, Callable] = {
     **UNARY,
     **{n: _binary(n, f) for n, f in BINARY.items()},
-    "bitwise_not": bitwise_not, "ceildiv": ceildiv, "cdiv": ceildiv, "align_up": align_up, "if_then_else": if_then_else,
+    "bitwise_not": bitwise_not, "popcount": popcount, "clz": clz, "ceildiv": ceildiv, "cdiv": ceildiv, "align_up": align_up, "if_then_else": if_then_else,
     "Select": if_then_else, "likely": lambda cond: cond, "index_to_coordinates": index_to_coordinates,
     "clamp": lambda x, min_val, max_val: minimum(maximum(x, min_val), max_val),
     "fma": lambda x, y, z: _op("+")(_op("*")(x, y), z), "ieee_fmaf": directed.fused,
@@ -410,13 +434,9 @@ MEANINGS: dict[str, Callable] = {
     "max_value": max_value, "min_value": min_value, "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "And": _logic("&"),
     "Or": _logic("|"), "Not": Not,
 }  # fmt: skip
+"""Name in the language -> meaning."""
 
-_NPU = {
-    "vadd": "add", "vsub": "sub", "vmul": "mul", "vdiv": "div", "vmax": "max", "vmin": "min", "vand": "bitwise_and", "vor": "bitwise_or",
-    "vexp": "exp", "vexp2": "exp2", "vln": "log", "vlog2": "log2", "vabs": "abs", "vrelu": "relu", "vsqrt": "sqrt", "vrsqrt": "rsqrt",
-    "vrec": "reciprocal", "vsigmoid": "sigmoid", "vtanh": "tanh", "verf": "erf", "vsin": "sin", "vcos": "cos",
-}  # fmt: skip
-MEANINGS.update({npu: MEANINGS[name] for npu, name in _NPU.items()})
+MEANINGS.update({npu: MEANINGS[name] for npu, name in ON_TILES.items()})
 
 
 def vbrc(value, dst) -> None:

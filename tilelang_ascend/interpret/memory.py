@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -508,8 +507,3 @@ def operand(value: Any, what: str) -> Region:
         tile, index = value.origin
         return Region(tile, index, (1,) * len(index), None, "head")
     raise InvalidArgument(f"{what} must be a buffer, a slice such as A[0:16, :] or an element such as A[i, j]; got {value!r}", at=here())
-
-
-def size_of(shape) -> int:
-    """Number of elements."""
-    return math.prod(shape)

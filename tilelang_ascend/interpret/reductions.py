@@ -7,12 +7,11 @@ import operator
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
+from ..tile.table import REDUCTIONS
 from .memory import Region, operand
 from .state import here
 from .tileops import convert, copy, fill
 from .values import Scalar, cast, integer_range, is_float, pick_max, pick_min, scalar
-
-KINDS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bitor", "bitxor")
 
 
 def _axis(op: Region, dim, what: str) -> int:
@@ -32,8 +31,8 @@ def _wide(values: np.ndarray) -> np.ndarray:
 def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints, skips: bool = False, **_more) -> None:
     """`T.reduce`: combined in float32 or integers, rounded once to the dtype of `out`. `skips`: without NaN."""
     what = f"T.reduce_{reduce_type}"
-    if reduce_type not in KINDS:
-        raise InvalidArgument(f"T.reduce has no kind '{reduce_type}'", at=here(), hint="use one of: " + ", ".join(KINDS))
+    if reduce_type not in REDUCTIONS:
+        raise InvalidArgument(f"T.reduce has no kind '{reduce_type}'", at=here(), hint="use one of: " + ", ".join(REDUCTIONS))
     src, dst = operand(buffer, "the source of a reduction"), operand(out, "the destination of a reduction")
     axis = _axis(src, dim, what)
     dropped = [e for k, e in enumerate(src.extents) if k != axis] or [1]
@@ -214,7 +213,7 @@ def topk(src, values=None, indices=None, k=None, dim=-1, largest=True, sorted=Tr
 
 
 MEANINGS = {
-    "reduce": reduce, **{f"reduce_{kind}": reduction(kind) for kind in KINDS}, "cumsum": scan("cumsum"), "cummax": scan("cummax"),
+    "reduce": reduce, **{f"reduce_{kind}": reduction(kind) for kind in REDUCTIONS}, "cumsum": scan("cumsum"), "cummax": scan("cummax"),
     "reducer_init": reducer_init, "reducer_update": reducer_update, "finalize_reducer": finalize_reducer, "sort": sort,
     "argsort": argsort, "topk": topk, "any_of": quantifier("any_of", np.any), "all_of": quantifier("all_of", np.all),
 }  # fmt: skip

@@ -347,11 +347,6 @@ def _divide(a, b):
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
-def _float_floordiv(a, b):
-    q = _divide(a, b)
-    return float(math.floor(q)) if math.isfinite(q) else q
-
-
 def _left(a, b):
     return a << b if 0 <= b < 64 else 0  # the amount counts as unsigned: beyond the width nothing is left
 

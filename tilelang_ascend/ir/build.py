@@ -24,6 +24,9 @@ from .base import (
     tirx,
 )
 
+DIRECTIONS = ("rn", "rz", "ru", "rd")
+"""Endings of the calls `ieee.<op>_<direction>`: rounded to the nearest number, towards zero, up, down."""
+
 
 @functools.lru_cache(maxsize=None)
 def _registered(name: str):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from ..isa import CORE_EVENTS, CORE_PIPES, ITEMSIZE, SCOPES, TABLE, Intrinsic, Space, rules, split_event
+from ..isa.base import KERNEL_TYPES
 from .base import AllocBuffer, Bind, BufferStore, Call, Evaluate, FloatImm, For, ForKind, IRModule, PrimFunc, TensorLoad
 from .build import const_int, dtype_of, op_name, operand_parts, scope_of
 from .visit import walk_expr
 from .wellformed import Problem, WellFormed, elements_of, is_static
 
-#: Memories of each kind of core.
 CORE_SPACES = {
     "aic": (Space.GM, Space.L1, Space.L0A, Space.L0B, Space.L0C, Space.BT, Space.FB),
     "aiv": (Space.GM, Space.UB),
 }
+"""Memories of each kind of core."""
 _EVENT_OPS = ("ascend.set_flag", "ascend.wait_flag")
 _CROSS_OPS = ("ascend.cross_core_set_flag", "ascend.cross_core_wait_flag")
-KERNEL_TYPES = {"aic_only": ("aic",), "aiv_only": ("aiv",), "mix_1_2": ("aic", "aiv")}
 _FUNCTION_ATTRS = (
     "global_symbol", "ascend.core", "ascend.kernel_type", "ascend.chip", "ascend.kernel_name", "ascend.workspace_bytes",
 )  # fmt: skip

@@ -42,7 +42,9 @@ class Pipe(enum.IntEnum):
 VECTOR_CORES_PER_BLOCK = 2
 """Vector cores beside each cube core of chips with both (doc: split architecture)."""
 
-#: Storage scope of Ascend IR buffers -> memory space.
+KERNEL_TYPES: Mapping[str, tuple[str, ...]] = {"aic_only": ("aic",), "aiv_only": ("aiv",), "mix_1_2": ("aic", "aiv")}
+"""Kernel type -> the kinds of core it runs on."""
+
 SCOPES: Mapping[str, Space] = {
     "global": Space.GM,
     "shared.l1": Space.L1,
@@ -53,8 +55,8 @@ SCOPES: Mapping[str, Space] = {
     "local.bt": Space.BT,
     "local.fb": Space.FB,
 }
+"""Storage scope of Ascend IR buffers -> memory space."""
 
-#: dtype name -> code in operand words (docs/ir.md section 4).
 DTYPE_CODES: Mapping[str, int] = {
     "int8": 1,
     "uint8": 2,
@@ -72,6 +74,7 @@ DTYPE_CODES: Mapping[str, int] = {
     "float8_e4m3fn": 14,
     "float8_e5m2": 15,
 }
+"""dtype name -> code in operand words (docs/ir.md section 4)."""
 
 ITEMSIZE: Mapping[str, int] = {
     "int8": 1, "uint8": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e8m0fnu": 1,
@@ -80,8 +83,8 @@ ITEMSIZE: Mapping[str, int] = {
     "int64": 8, "uint64": 8, "float64": 8,
 }  # fmt: skip
 
-#: Legal values of an attribute that takes any text. The stream carries its `text_code`.
 TEXT: tuple[str, ...] = ()
+"""Legal values of an attribute that takes any text. The stream carries its `text_code`."""
 
 
 def text_code(text: str) -> int:
@@ -92,13 +95,15 @@ def text_code(text: str) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-#: Chip generations a record can price and type: C220 (910B, 910_93) and 3510 (950).
 GENERATIONS = ("c220", "3510")
+"""Chip generations a record can price and type: C220 (910B, 910_93) and 3510 (950)."""
+NO_OPERANDS: Mapping[str, tuple] = {generation: ((),) for generation in GENERATIONS}
+"""Signatures of an instruction without operands."""
 
-#: Default start-address alignment in bytes (doc: SIMD API general constraints; hardware section 1.2). GM is free.
 SPACE_ALIGNMENT: Mapping[Space, int] = {
     Space.GM: 1, Space.L1: 32, Space.L0A: 512, Space.L0B: 512, Space.L0C: 64, Space.UB: 32, Space.BT: 64, Space.FB: 64,
 }  # fmt: skip
+"""Default start-address alignment in bytes (doc: SIMD API general constraints; hardware section 1.2). GM is free."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +153,11 @@ class Arg:
         assert self.kind in ("int", "float", "value"), self.kind
 
 
-#: One legal combination of operand dtypes, in operand order.
 Signature = tuple[str, ...]
+"""One legal combination of operand dtypes, in operand order."""
 
-#: operand index, direction, first byte, one past the last byte; offsets relative to the operand's head address.
 Span = tuple[int, str, "int | None", "int | None"]
+"""Operand index, direction, first byte, one past the last byte; offsets relative to the operand's head address."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .base import Arg, Call, Intrinsic, Operand, Pipe, Space
-from .footprints import FRACTAL_BYTES, is_nothing, scaled
+from .footprints import is_nothing, scaled
+from .units import FRACTAL_BYTES
 
 FRACTAL_SIDE = 16
 

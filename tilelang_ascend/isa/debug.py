@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from .base import TEXT, Arg, Intrinsic, Operand, Pipe, Space
-from .dma import ALL_DTYPES, FP8, same
+from .base import NO_OPERANDS, TEXT, Arg, Intrinsic, Operand, Pipe, Space
+from .dma import ELEMENT
 from .footprints import count_form
 
 MAX_VALUES = 4
@@ -18,9 +18,6 @@ MAX_VALUES = 4
 INTEGER_CONVERSIONS = "diuxX"
 FLOAT_CONVERSIONS = "fF"
 CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<precision>(?:\.\d+)?)(?P<long>l*)(?P<kind>[a-zA-Z%])")
-
-_BOTH = {"c220": ((),), "3510": ((),)}
-_DUMPED = {"c220": same((*ALL_DTYPES, "bool"), 1), "3510": same((*ALL_DTYPES, "bool", *FP8), 1)}
 
 
 def conversions(text: str) -> list[str]:
@@ -66,7 +63,7 @@ def _printf(count: int) -> Intrinsic:
     return Intrinsic(
         name=f"printf_{count}", pipe=Pipe.S, api="printf", operands=(),
         args=tuple(Arg(f"v{i}", "value", ctype="") for i in range(count)), attrs={"format": TEXT}, once=True,
-        text=_printf_text, check_fn=_check_format, signatures=_BOTH, cost_class="scalar", reference="printf",
+        text=_printf_text, check_fn=_check_format, signatures=NO_OPERANDS, cost_class="scalar", reference="printf",
         doc=f"Print {count or 'no'} value{'s' if count != 1 else ''}: integers as they are, floats as float. One core of a block "
         "prints.",
     )  # fmt: skip
@@ -80,7 +77,7 @@ RECORDS = (
         api="DumpTensor",
         operands=(Operand("s", "in", (Space.GM, Space.UB, Space.L1, Space.L0C)),),
         args=(Arg("desc", "int", 0, 2**32 - 1, "uint32_t"), Arg("count", "int", 0, 2**32 - 1, "uint32_t")),
-        signatures=_DUMPED,
+        signatures=ELEMENT,
         text="AscendC::DumpTensor({s}, {desc}, {count})",
         once=True,
         cost_class="scalar_load",
@@ -89,7 +86,7 @@ RECORDS = (
         reference="DumpTensor",
     ),
     Intrinsic(
-        name="trap", pipe=Pipe.S, api="Trap", operands=(), args=(), text="AscendC::Trap()", once=True, signatures=_BOTH,
+        name="trap", pipe=Pipe.S, api="Trap", operands=(), args=(), text="AscendC::Trap()", once=True, signatures=NO_OPERANDS,
         cost_class="scalar", doc="Stop the kernel with an error; what was printed before says which.", reference="Trap",
     ),
 )  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .base import Arg, Call, Intrinsic, Operand, Pipe, Space
-from .footprints import BLOCK, FRACTAL_BYTES, bursts, is_nothing, scaled, total
+from .footprints import bursts, is_nothing, scaled, total
+from .units import BLOCK_BYTES, FRACTAL_BYTES, round_up
 
 U16 = 65535
 ALL_DTYPES = (
@@ -28,16 +29,13 @@ def same(dtypes, operands: int = 2) -> tuple:
 
 
 MOVES = {"c220": same((*ALL_DTYPES, "bool")), "3510": same((*ALL_DTYPES, "bool", *FP8))}
+ELEMENT = {"c220": same((*ALL_DTYPES, "bool"), 1), "3510": same((*ALL_DTYPES, "bool", *FP8), 1)}
+"""Signatures of an instruction with one operand that knows every dtype."""
 CUBE_DTYPES = {
     "c220": ("float16", "bfloat16", "float32", "int8"),
     "3510": ("float16", "bfloat16", "float32", "int8", *FP8),
 }
 CUBE_MOVES = {generation: same(dtypes) for generation, dtypes in CUBE_DTYPES.items()}
-
-
-def align_up(value: int, unit: int) -> int:
-    """`value` rounded up to a multiple of `unit`."""
-    return -(-value // unit) * unit
 
 
 # ---- GM <-> UB -----------------------------------------------------------------------------------------------------
@@ -47,7 +45,7 @@ def _pad_bytes(call: Call) -> int:
     """Upper bound of the bytes padding adds to one row in UB."""
     if call["is_pad"] == 0:
         return 0
-    most = BLOCK // call.itemsize()
+    most = BLOCK_BYTES // call.itemsize()
     return sum(call[side] if call.known(side) else most for side in ("left_pad", "right_pad")) * call.itemsize()
 
 
@@ -55,9 +53,9 @@ def _gm_to_ub(call: Call):
     if is_nothing(call, "block_count", "block_len"):
         return []
     length = call["block_len"]
-    padded = None if length is None else align_up(length + _pad_bytes(call), BLOCK)
+    padded = None if length is None else round_up(length + _pad_bytes(call), BLOCK_BYTES)
     return [
-        (0, "out", 0, bursts(call["block_count"], padded, scaled(call["dst_stride"], BLOCK))),
+        (0, "out", 0, bursts(call["block_count"], padded, scaled(call["dst_stride"], BLOCK_BYTES))),
         (1, "in", 0, bursts(call["block_count"], length, call["src_stride"])),
     ]
 
@@ -66,8 +64,8 @@ def _ub_to_gm(call: Call):
     if is_nothing(call, "block_count", "block_len"):
         return []
     length = call["block_len"]
-    padded = None if length is None else align_up(length, BLOCK)
-    src = bursts(call["block_count"], padded, scaled(call["src_stride"], BLOCK))
+    padded = None if length is None else round_up(length, BLOCK_BYTES)
+    src = bursts(call["block_count"], padded, scaled(call["src_stride"], BLOCK_BYTES))
     return [
         (0, "out", 0, bursts(call["block_count"], length, call["dst_stride"])),
         (1, "in", 0, src if src is None else src - (padded - length)),
@@ -81,7 +79,7 @@ def _moved(call: Call):
 def _check_pad(call: Call):
     size = call.itemsize()
     for side in ("left_pad", "right_pad"):
-        if call.known(side) and call[side] * size > BLOCK:
+        if call.known(side) and call[side] * size > BLOCK_BYTES:
             return f"{side}={call[side]} elements is more than 32 bytes of {call.dtypes[0]}"
     if call.known("block_len") and call["block_len"] % size:
         return f"block_len={call['block_len']} bytes is not a whole number of {call.dtypes[0]} elements"
@@ -156,14 +154,14 @@ def _nd2nz(call: Call):
     if is_nothing(call, "nd_num", "n_value", "d_value"):
         return []
     size = call.itemsize()
-    c0 = BLOCK // size
+    c0 = BLOCK_BYTES // size
     last = lambda count, stride: None if None in (count, stride) else (count - 1) * stride  # noqa: E731
     columns = None if call["d_value"] is None else -(-call["d_value"] // c0)
     dst = total(
         scaled(last(call["nd_num"], call["dst_nz_matrix_stride"]), size),
-        scaled(last(columns, call["dst_nz_c0_stride"]), BLOCK),
-        scaled(last(call["n_value"], call["dst_nz_n_stride"]), BLOCK),
-        BLOCK,
+        scaled(last(columns, call["dst_nz_c0_stride"]), BLOCK_BYTES),
+        scaled(last(call["n_value"], call["dst_nz_n_stride"]), BLOCK_BYTES),
+        BLOCK_BYTES,
     )
     src = total(
         scaled(last(call["nd_num"], call["src_nd_matrix_stride"]), size),
@@ -212,7 +210,7 @@ COPY_GM_TO_L1_ND2NZ = Intrinsic(
 def _fill_l1(call: Call):
     if is_nothing(call, "repeat_times", "block_num"):
         return []
-    return [(0, "out", 0, bursts(call["repeat_times"], scaled(call["block_num"], BLOCK), scaled(call["dst_gap"], BLOCK)))]
+    return [(0, "out", 0, bursts(call["repeat_times"], scaled(call["block_num"], BLOCK_BYTES), scaled(call["dst_gap"], BLOCK_BYTES)))]
 
 
 FILL_L1 = Intrinsic(
@@ -233,7 +231,7 @@ FILL_L1 = Intrinsic(
     },
     text="AscendC::InitConstValue({d}, AscendC::InitConstValueParams<{d.ctype}>{{{repeat_times}, {block_num}, {dst_gap}, {value}}})",
     cost_class="fill_l1",
-    work_fn=lambda call: scaled(call["repeat_times"], call["block_num"], BLOCK),
+    work_fn=lambda call: scaled(call["repeat_times"], call["block_num"], BLOCK_BYTES),
     footprint_fn=_fill_l1,
     doc="Fill L1: `repeat_times` runs of `block_num` blocks of 32 bytes, `dst_gap` blocks between runs.",
     reference="InitConstValue, InitConstValueParams",
@@ -246,10 +244,10 @@ FILL_L1 = Intrinsic(
 def _ub_to_ub(call: Call):
     if is_nothing(call, "block_count", "block_len"):
         return []
-    length = scaled(call["block_len"], BLOCK)
+    length = scaled(call["block_len"], BLOCK_BYTES)
     return [
-        (0, "out", 0, bursts(call["block_count"], length, scaled(call["dst_gap"], BLOCK))),
-        (1, "in", 0, bursts(call["block_count"], length, scaled(call["src_gap"], BLOCK))),
+        (0, "out", 0, bursts(call["block_count"], length, scaled(call["dst_gap"], BLOCK_BYTES))),
+        (1, "in", 0, bursts(call["block_count"], length, scaled(call["src_gap"], BLOCK_BYTES))),
     ]
 
 
@@ -268,7 +266,7 @@ COPY_UB_TO_UB = Intrinsic(
     signatures=MOVES,
     text="AscendC::DataCopy({d}, {s}, AscendC::DataCopyParams{{{block_count}, {block_len}, {src_gap}, {dst_gap}}})",
     cost_class="ub_copy",
-    work_fn=lambda call: scaled(call["block_count"], call["block_len"], BLOCK),
+    work_fn=lambda call: scaled(call["block_count"], call["block_len"], BLOCK_BYTES),
     footprint_fn=_ub_to_ub,
     doc="Copy `block_count` runs of `block_len` blocks of 32 bytes inside UB; gaps in 32-byte blocks.",
     reference="DataCopy, DataCopyParams (hardware section 4)",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from .base import Arg, Call, Intrinsic, Operand, Pipe, Space
-from .footprints import BLOCK, is_nothing, scaled
+from .footprints import is_nothing, scaled
+from .units import BLOCK_BYTES
 
 QUANT = ("none", "f32_f16", "f32_bf16")
 QUANT_MODES = {"none": "NoQuant", "f32_f16": "F322F16", "f32_bf16": "F322BF16"}
-#: quant -> (destination dtype, source dtype) that go with it; `none` keeps the dtype.
 QUANT_DTYPES = {
     "none": (("float32", "float32"), ("int32", "int32")),
     "f32_f16": (("float16", "float32"),),
     "f32_bf16": (("bfloat16", "float32"),),
 }
+"""quant -> (destination dtype, source dtype) that go with it; `none` keeps the dtype."""
 
 
 def _source_span(call: Call):
@@ -38,8 +39,8 @@ def _to_l1(call: Call):
     if None in (n, m, stride):
         return [(0, "out", 0, None), _source_span(call)]
     # C0 of the destination is 32 bytes; 16 columns of a 4-byte dtype are two such groups.
-    groups = -(-n * call.itemsize() // BLOCK) if call.itemsize() != 2 else -(-n // 16)
-    return [(0, "out", 0, (groups - 1) * stride * BLOCK + m * BLOCK), _source_span(call)]
+    groups = -(-n * call.itemsize() // BLOCK_BYTES) if call.itemsize() != 2 else -(-n // 16)
+    return [(0, "out", 0, (groups - 1) * stride * BLOCK_BYTES + m * BLOCK_BYTES), _source_span(call)]
 
 
 def _check_quant(call: Call):
@@ -61,7 +62,7 @@ def _check_l1(call: Call):
     return _check_quant(call)
 
 
-#: The parameter struct has a name of its own on each generation; its fields are the same.
+# The parameter struct has a name of its own on each generation; its fields are the same.
 _PARAMS = {"c220": "AscendC::FixpipeParamsV220", "3510": "AscendC::FixpipeParamsArch3510<AscendC::CO2Layout::{layout}>"}
 _FIELDS = "p.nSize = {n_size}; p.mSize = {m_size}; p.srcStride = {src_stride}; p.dstStride = {dst_stride}; "
 

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable
-
 from .base import Call, Span
-
-BLOCK = 32
-REPEAT_BLOCKS = 8
-C0_BYTES = 32
-FRACTAL_BYTES = 512
+from .units import BLOCK_BYTES
 
 
 def is_nothing(call: Call, *counters: str) -> bool:
@@ -29,7 +23,7 @@ def strided_span(repeat, rep_stride, blk_stride, blocks: int, last_block_bytes: 
     """Span of `repeat` repeats of `blocks` 32-byte blocks; strides in 32-byte blocks."""
     if None in (repeat, rep_stride, blk_stride):
         return 0, None
-    return 0, ((repeat - 1) * rep_stride + (blocks - 1) * blk_stride) * BLOCK + last_block_bytes
+    return 0, ((repeat - 1) * rep_stride + (blocks - 1) * blk_stride) * BLOCK_BYTES + last_block_bytes
 
 
 def lanes_of_mask(call: Call) -> int | None:
@@ -53,12 +47,12 @@ def mask_form(call: Call) -> list[Span]:
     lanes = lanes_per_repeat(call) if lanes is None else lanes
     spans = []
     for i, operand in enumerate(call.intrin.operands):
-        per_block = BLOCK // call.itemsize(i)
+        per_block = BLOCK_BYTES // call.itemsize(i)
         blocks = -(-lanes // per_block)
         block_stride = call[operand.name + "_blk"]
         # With block stride 0 every block but the last is a whole one at the head.
         whole = block_stride == 0 and blocks > 1
-        last = BLOCK if whole else (lanes - (blocks - 1) * per_block) * call.itemsize(i)
+        last = BLOCK_BYTES if whole else (lanes - (blocks - 1) * per_block) * call.itemsize(i)
         lo, hi = strided_span(call["repeat"], call[operand.name + "_rep"], block_stride, blocks, last)
         spans.append((i, operand.direction, lo, hi))
     return spans
@@ -89,6 +83,3 @@ def total(*terms) -> int | None:
 def element(call: Call) -> list[Span]:
     """Every operand is one element."""
     return [(i, o.direction, 0, call.itemsize(i)) for i, o in enumerate(call.intrin.operands)]
-
-
-Footprint = Callable[[Call], "list[Span]"]

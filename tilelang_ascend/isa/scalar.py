@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from .base import Arg, Intrinsic, Operand, Pipe, Space
-from .dma import ALL_DTYPES, FP8, same
+from .base import NO_OPERANDS, Arg, Intrinsic, Operand, Pipe, Space
+from .dma import ELEMENT
 from .footprints import element
-
-_ELEMENT = {"c220": same((*ALL_DTYPES, "bool"), 1), "3510": same((*ALL_DTYPES, "bool", *FP8), 1)}
 
 
 def _query(name: str, api: str, doc: str) -> Intrinsic:
     return Intrinsic(
         name=name, pipe=Pipe.S, api=api, operands=(), args=(), text=f"static_cast<int32_t>(AscendC::{api}())", doc=doc,
-        cost_class="scalar", returns="int32", signatures={"c220": ((),), "3510": ((),)},
+        cost_class="scalar", returns="int32", signatures=NO_OPERANDS,
         reference=f"{api} (hardware section 3)",
     )  # fmt: skip
 
@@ -24,7 +22,7 @@ RECORDS = (
         api="GetValue",
         operands=(Operand("s", "in", (Space.GM, Space.UB, Space.L1), align_elements=1),),
         args=(),
-        signatures=_ELEMENT,
+        signatures=ELEMENT,
         text="{s}.GetValue(0)",
         cost_class="scalar_load",
         footprint_fn=element,
@@ -38,7 +36,7 @@ RECORDS = (
         api="SetValue",
         operands=(Operand("d", "out", (Space.GM, Space.UB, Space.L1), align_elements=1),),
         args=(Arg("value", "float", ctype="T"),),
-        signatures=_ELEMENT,
+        signatures=ELEMENT,
         text="{d}.SetValue(0, {value})",
         cost_class="scalar_store",
         footprint_fn=element,
@@ -51,7 +49,7 @@ RECORDS = (
         api="DataCacheCleanAndInvalid",
         operands=(Operand("d", "out", (Space.GM,), align_elements=1),),
         args=(),
-        signatures=_ELEMENT,
+        signatures=ELEMENT,
         text="AscendC::DataCacheCleanAndInvalid<{d.ctype}, AscendC::CacheLine::SINGLE_CACHE_LINE, AscendC::DcciDst::CACHELINE_OUT>({d})",
         cost_class="scalar_store",
         footprint_fn=element,

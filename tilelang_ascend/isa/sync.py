@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from .base import Arg, Intrinsic, Pipe
+from .base import NO_OPERANDS, Arg, Intrinsic, Pipe
 from .text import CTYPES
 
-#: HardEvents a cube core may use (doc: hardware section 3, HardEventAic).
 AIC_EVENTS = (
     "MTE2_MTE1", "MTE1_MTE2", "MTE1_M", "M_MTE1", "MTE3_MTE1", "MTE1_MTE3", "MTE2_M", "M_MTE2", "M_FIX", "FIX_M",
     "MTE3_MTE2",
     "MTE2_MTE3", "S_MTE2", "MTE2_S", "S_MTE3", "MTE3_S", "MTE2_FIX", "FIX_MTE2", "FIX_S", "M_S", "FIX_MTE3", "MTE1_FIX",
     "FIX_MTE1", "FIX_FIX",
 )  # fmt: skip
-#: HardEvents a vector core may use (doc: hardware section 3, HardEventAiv).
+"""HardEvents a cube core may use (doc: hardware section 3, HardEventAic)."""
 AIV_EVENTS = (
     "MTE2_V", "V_MTE2", "MTE3_V", "V_MTE3", "V_V", "MTE3_MTE2", "MTE2_MTE3", "S_V", "V_S", "S_MTE2", "MTE2_S",
     "S_MTE3", "MTE3_S",
 )  # fmt: skip
+"""HardEvents a vector core may use (doc: hardware section 3, HardEventAiv)."""
 EVENTS = tuple(dict.fromkeys(AIC_EVENTS + AIV_EVENTS))
 CORE_EVENTS = {"aic": AIC_EVENTS, "aiv": AIV_EVENTS}
 
 BARRIER_PIPES = ("V", "M", "MTE1", "MTE2", "MTE3", "FIX", "ALL")
 CROSS_PIPES = ("V", "M", "MTE1", "MTE2", "MTE3", "FIX")
-#: Pipes of each core kind.
 CORE_PIPES = {"aic": ("S", "M", "MTE1", "MTE2", "MTE3", "FIX"), "aiv": ("S", "V", "MTE2", "MTE3")}
+"""Pipes of each core kind."""
 ATOMIC_OPS = ("add", "max", "min", "none")
 ATOMIC_DTYPES = ("float32", "float16", "int16", "int32", "int8", "bfloat16")
-
-_BOTH = {"c220": ((),), "3510": ((),)}
 
 
 def split_event(event: str) -> tuple[str, str]:
@@ -40,7 +38,7 @@ def _control(name: str, api: str, text, doc: str, cost_class: str = "sync", **fi
     return Intrinsic(
         name=name, pipe=Pipe.S, api=api, operands=(), args=fields.pop("args", ()), text=text, doc=doc,
         cost_class=cost_class,
-        signatures=dict(_BOTH), reference=f"{api} (hardware section 3)", **fields,
+        signatures=dict(NO_OPERANDS), reference=f"{api} (hardware section 3)", **fields,
     )  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from typing import Mapping, Sequence
 
-#: dtype name -> Ascend C element type.
 CTYPES: Mapping[str, str] = {
     "int8": "int8_t",
     "uint8": "uint8_t",
@@ -30,6 +29,7 @@ CTYPES: Mapping[str, str] = {
     "float8_e4m3fn": "fp8_e4m3fn_t",
     "float8_e5m2": "fp8_e5m2_t",
 }
+"""dtype name -> Ascend C element type."""
 
 _FLOAT_LITERAL = re.compile(r"-?\d+(\.\d*)?([eE][-+]?\d+)?[fF]")
 _LITERAL = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)([uU]?[lL]{0,2})")

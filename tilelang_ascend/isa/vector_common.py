@@ -9,14 +9,13 @@ from .footprints import count_form, lanes_of_mask, lanes_per_repeat, mask_form, 
 
 FLOATS = ("float16", "float32")
 A2_ARITHMETIC = ("int16", "int32", *FLOATS)
-#: 3510 arithmetic in the count form; the high-dimension form is emulated and leaves out 8- and 64-bit types.
 A5_ARITHMETIC = ("int16", "uint16", "int32", "uint32", *FLOATS, "bfloat16", "int8", "uint8", "int64", "uint64")
-A5_WIDE = ("int16", "uint16", "int32", "uint32", *FLOATS, "bfloat16")
+"""3510 arithmetic in the count form; the high-dimension form is emulated and leaves out 8- and 64-bit types."""
 B16_B32 = ("int16", "uint16", "int32", "uint32", *FLOATS, "bfloat16")
 ALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
-#: generation -> dtypes
 Dtypes = Mapping[str, Sequence[str]]
+"""generation -> dtypes."""
 
 UB = (Space.UB,)
 COUNT = Arg("count", "int", 0, 2**31 - 1, "int32_t")

@@ -25,7 +25,6 @@ _NONE = ("none",)
 _FIVE = ("rint", "floor", "ceil", "round", "trunc")
 _SIX = ("none", *_FIVE)
 
-#: (source, destination) -> legal round modes on C220 (doc: cast probe of the 8.1 headers).
 CASTS_C220 = {
     ("float16", "int8"): _SIX,
     ("float16", "uint8"): _SIX,
@@ -50,8 +49,8 @@ CASTS_C220 = {
     ("int64", "int32"): _NONE,
     ("int64", "float32"): _FIVE,
 }
+"""(source, destination) -> legal round modes on C220 (doc: cast probe of the 8.1 headers)."""
 
-#: Pairs that 3510 adds (doc: emit API, documented dtypes).
 CASTS_3510 = {
     **CASTS_C220,
     ("float16", "bfloat16"): _FIVE,
@@ -66,6 +65,7 @@ CASTS_3510 = {
     ("float8_e4m3fn", "float32"): _NONE,
     ("float8_e5m2", "float32"): _NONE,
 }
+"""Pairs that 3510 adds (doc: emit API, documented dtypes)."""
 CASTS = {"c220": CASTS_C220, "3510": CASTS_3510}
 
 

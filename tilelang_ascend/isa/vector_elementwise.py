@@ -20,7 +20,6 @@ _UNARY_STRIDES = "{{{d_blk}, {s_blk}, {d_rep}, {s_rep}}}"
 
 _ARITHMETIC = same_dtypes(A2_ARITHMETIC, A5_ARITHMETIC)
 _FLOAT = same_dtypes(FLOATS)
-_FLOAT_A5 = same_dtypes(FLOATS, (*FLOATS, "bfloat16"))
 _BITS = same_dtypes(("int16", "uint16"), ALL_INTS)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .base import ITEMSIZE, Arg, Call
-from .footprints import BLOCK, count_form, is_nothing, scaled, strided_span
+from .footprints import count_form, is_nothing, scaled, strided_span
+from .units import BLOCK_BYTES
 from .vector_common import B16_B32, COUNT_U32, FLOATS, REPEAT, dst, same_dtypes, src, uniform, vector
 
 _U8 = (0, 255, "uint8_t")
@@ -30,7 +31,7 @@ def _work(call: Call):
 
 def _masked_source(call: Call, index: int):
     lanes = call["mask"] if call["mask"] is not None else _lanes(call)
-    per_block = BLOCK // call.itemsize(index)
+    per_block = BLOCK_BYTES // call.itemsize(index)
     blocks = max(-(-lanes // per_block), 1)
     last = (lanes - (blocks - 1) * per_block) * call.itemsize(index)
     return strided_span(call["repeat"], call["s_rep"], call["s_blk"], blocks, last)
@@ -100,7 +101,7 @@ _PAIR_REDUCE_SUM = vector(
 def _brcb_footprint(call: Call):
     if is_nothing(call, "repeat"):
         return []
-    lo, hi = strided_span(call["repeat"], call["d_rep"], call["d_blk"], 8, BLOCK)
+    lo, hi = strided_span(call["repeat"], call["d_rep"], call["d_blk"], 8, BLOCK_BYTES)
     return [(0, "out", lo, hi), (1, "in", 0, scaled(call["repeat"], 8, call.itemsize()))]
 
 
@@ -144,7 +145,7 @@ def _to_5hd_footprint(call: Call):
     def span(row, rep):
         if None in (call["repeat"], call[row], call[rep]):
             return None
-        return (15 * call[row] + (call["repeat"] - 1) * call[rep] + 1) * BLOCK
+        return (15 * call[row] + (call["repeat"] - 1) * call[rep] + 1) * BLOCK_BYTES
 
     return [(0, "out", 0, span("d_row", "d_rep")), (1, "in", 0, span("s_row", "s_rep"))]
 
@@ -152,7 +153,7 @@ def _to_5hd_footprint(call: Call):
 def _to_5hd_text(call) -> str:
     element = call["d"].ctype
     rows = "; ".join(
-        f"list{x}[i] = reinterpret_cast<uint64_t>({call[x]}.GetPhyAddr()) + i * {BLOCK}ull * ({call[x + '_row']})" for x in ("d", "s")
+        f"list{x}[i] = reinterpret_cast<uint64_t>({call[x]}.GetPhyAddr()) + i * {BLOCK_BYTES}ull * ({call[x + '_row']})" for x in ("d", "s")
     )
     return (
         f"{{ uint64_t listd[16], lists[16]; for (uint32_t i = 0; i < 16; ++i) {{ {rows}; }} "
@@ -170,7 +171,7 @@ _TRANS_DATA_TO_5HD = vector(
     "block `i * d_row`; repeats step by d_rep and s_rep blocks. b32: two destination rows of 8 make one column of 16. "
     "The half flags choose the 16 bytes of b8 blocks.",
     "transpose", uniform(same_dtypes(("int8", "uint8", "int16", "uint16", "float16", "int32", "uint32", "float32")), 2),
-    work_fn=lambda call: scaled(call["repeat"], 16 * BLOCK // call.itemsize()), footprint_fn=_to_5hd_footprint,
+    work_fn=lambda call: scaled(call["repeat"], 16 * BLOCK_BYTES // call.itemsize()), footprint_fn=_to_5hd_footprint,
 )  # fmt: skip
 
 
@@ -241,8 +242,8 @@ _MRG_SORT = vector(
 )  # fmt: skip
 
 
-#: pattern -> (step, first): the lanes a fixed pattern keeps.
 GATHER_MASK_PATTERNS = {1: (2, 0), 2: (2, 1), 3: (4, 0), 4: (4, 1), 5: (4, 2), 6: (4, 3), 7: (1, 0)}
+"""pattern -> (step, first): the lanes a fixed pattern keeps."""
 
 
 def _gather_mask_footprint(call: Call):
@@ -251,7 +252,7 @@ def _gather_mask_footprint(call: Call):
     if not call.known("repeat", "mask", "s_blk", "s_rep"):
         return [(0, "out", 0, None), (1, "in", 0, None)]
     size = call.itemsize()
-    per_block = BLOCK // size
+    per_block = BLOCK_BYTES // size
     blocks = -(-call["mask"] // per_block)
     last = (call["mask"] - (blocks - 1) * per_block) * size
     lo, hi = strided_span(call["repeat"], call["s_rep"], call["s_blk"], blocks, last)

@@ -43,7 +43,7 @@ def compile_prim_func(func, out_idx, execution_backend: str | None, target: Any,
         raise ValueError("out_idx is given, but the kernel already declares its outputs with T.empty; drop out_idx")
     indices = declared or normalize_out_idx(out_idx, len(func.params))
     kernel = JITKernel(build_artifact(func, indices, target, options), execution_backend)
-    kernel._tl_source = getattr(func, "_tl_source", None)  # for `interpret.run`; a cached artifact has lost it
+    kernel._tl_source = getattr(func, "_tl_source", None)
     return kernel
 
 

@@ -15,25 +15,18 @@ import functools
 import inspect
 import re
 import sys
-import sysconfig
 import types
-from pathlib import Path
-from typing import Any, Hashable, Iterable, NamedTuple
+from typing import Any, Callable, Hashable, Iterable, NamedTuple
 
 import numpy as np
 
+from ..errors import is_internal
 from ..runtime.tensors import HostTensor, is_tensor
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _MAX_RECORDS = 10_000
 _MAX_WALKS = 20
 _PACKAGE = __name__.partition(".")[0]
-_INSTALLED = (
-    str(Path(__file__).resolve().parent.parent),
-    *{sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")},
-)
-"""Code below these folders does not change while a program runs: its functions count by identity."""
-
 _DYNAMIC = frozenset(("getattr", "vars", "eval", "exec", "globals", "__dict__", "attrgetter", "import_module"))
 _ANY_GLOBAL = frozenset(("eval", "exec", "globals"))
 """Code with these names may read attributes, or globals, whose names it does not contain."""
@@ -166,7 +159,7 @@ class _Walk:
     def set(self, value) -> Hashable:
         return (type(value), frozenset(self.see_all(value)))
 
-    def dict(self, value) -> Hashable:
+    def mapping(self, value) -> Hashable:
         return (type(value), tuple([(self.see(k), self.see(v)) for k, v in value.items()]))
 
     def identity(self, value) -> Hashable:
@@ -182,7 +175,7 @@ class _Walk:
         return ("method", self.see(value.__func__), self.see(value.__self__))
 
     def partial(self, value) -> Hashable:
-        return ("partial", self.see(value.func), self.see_all(value.args), self.dict(value.keywords))
+        return ("partial", self.see(value.func), self.see_all(value.args), self.mapping(value.keywords))
 
     def wrapper(self, value) -> Hashable:
         return (type(value), self.see(value.__func__))
@@ -238,10 +231,10 @@ class _Walk:
             used = [(n, v) for n, v in used if type(v) in _PLAIN_SET or isinstance(v, further) or further and hasattr(v, "_tl_source")]
         return ("module", value.__name__, tuple([(n, self.see(v)) for n, v in used]))
 
-    def type(self, cls: type) -> Hashable:
+    def class_(self, cls: type) -> Hashable:
         """A class of the user counts by what the code could read from it, and by its special methods."""
         records = []
-        for base in (*cls.__mro__, *type(cls).__mro__):
+        for base in (*cls.__mro__, *inspect.getmro(type(cls))):
             if self.is_users(base):
                 contents = vars(base)
                 used = self.used(contents, contents if self.all_plain else (), _special(base))
@@ -285,14 +278,14 @@ class _Number(int):
 
 _PLAIN_SET = frozenset(_PLAIN)
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
-_CASES = (
+_CASES: tuple[tuple[Any, Callable[[_Walk, Any], Hashable]], ...] = (
     ((list, tuple), _Walk.sequence),
     ((set, frozenset), _Walk.set),
-    ((dict, types.MappingProxyType), _Walk.dict),
+    ((dict, types.MappingProxyType), _Walk.mapping),
     (types.FunctionType, _Walk.function),
     (types.MethodType, _Walk.method),
     (types.ModuleType, _Walk.module),
-    (type, _Walk.type),
+    (type, _Walk.class_),
     ((types.BuiltinFunctionType, np.ufunc, np.dtype, types.MemberDescriptorType, types.GetSetDescriptorType), _Walk.identity),
     ((staticmethod, classmethod), _Walk.wrapper),
     (property, _Walk.property),
@@ -305,7 +298,8 @@ _CASES = (
 
 @functools.lru_cache(maxsize=None)
 def _is_installed_file(file: str) -> bool:
-    return file.startswith((*_INSTALLED, "<built-in>", "<frozen "))
+    """Code of installed packages does not change while a program runs: its functions count by identity."""
+    return file.startswith("<built-in>") or is_internal(file)
 
 
 def _package(space: dict) -> str:

@@ -29,6 +29,8 @@ class JITKernel:
         config, latency, ref_latency: filled by the tuner, None otherwise.
     """
 
+    _tl_source: Any  # the kernel as a Python function, for `interpret.run`; a cached artifact has lost it
+
     def __init__(self, artifact: Artifact, execution_backend: str | None = None):
         self.artifact = artifact
         self.execution_backend = execution_backend
@@ -182,4 +184,4 @@ _OF_GPU_KERNELS = {
 def _declaration(p: Parameter) -> str:
     if not p.is_buffer:
         return f"{p.name}: {p.dtype}"
-    return f"{p.name}: {p.dtype}[{', '.join(str(d) for d in p.shape)}]"
+    return f"{p.name}: {p.dtype}[{', '.join(str(d) for d in p.extents)}]"

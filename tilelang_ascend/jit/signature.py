@@ -63,9 +63,9 @@ def declarations(function: Location | None) -> dict[str, Location]:
     return places
 
 
-def _place(file: str, node: ast.AST) -> Location:
-    one_line = node.end_lineno == node.lineno
-    return Location(file, node.lineno, node.col_offset + 1, node.end_col_offset + 1 if one_line else 0)
+def _place(file: str, node: ast.arg | ast.stmt) -> Location:
+    end = node.end_col_offset if node.end_lineno == node.lineno else None
+    return Location(file, node.lineno, node.col_offset + 1, 0 if end is None else end + 1)
 
 
 def _shape_vars(p) -> list:

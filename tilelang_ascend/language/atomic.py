@@ -52,13 +52,7 @@ def _atomic(kind: str):
 
 
 def _tiles(builder: Builder, kind: str, dst, value, size, what: str) -> None:
-    if size is not None:
-        target, source = sized(dst, size, what), sized(value, size, f"the source of T.atomic_{kind}")
-        extents = (list(source.extents), list(target.extents))
-    else:
-        target, source = operand(dst, what), operand(value, f"the source of T.atomic_{kind}")
-        extents = pair_extents(source, target)
-    update, amount = target.region(extents[1]), source.region(extents[0])
+    target, update, amount = _update(kind, dst, value, size, what)
     if target.buffer.scope() == "global":
         builder.emit(tile_op(f"atomic_{kind}", update, amount, span=builder.span()))
         return
@@ -71,6 +65,17 @@ def _tiles(builder: Builder, kind: str, dst, value, size, what: str) -> None:
         builder.emit(tile_op(f"atomic_{kind}", one, value, span=builder.span()))
 
     parallel(shape, element)
+
+
+def _update(kind: str, dst, value, size, what: str) -> tuple:
+    """The destination, and the regions of equal extents that are updated and added."""
+    of_source = f"the source of T.atomic_{kind}"
+    if size is not None:
+        whole = sized(dst, size, what)
+        return whole, whole.region(), sized(value, size, of_source).region()
+    target, source = operand(dst, what), operand(value, of_source)
+    given, wanted = pair_extents(source, target)
+    return target, target.region(wanted), source.region(given)
 
 
 def _at(box, index: list) -> list:

@@ -8,7 +8,7 @@ from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar
 from ..ir import scope_of
 from ..tile import tile_op
-from .regions import operand
+from .regions import TileOperand, operand
 
 
 def im2col(img, col, nhw_step, c_step, kernel, stride, dilation, pad, eviction_policy: Ignored = None, annotations: Ignored = None) -> None:
@@ -23,11 +23,16 @@ def im2col(img, col, nhw_step, c_step, kernel, stride, dilation, pad, eviction_p
     """
     builder = Builder.current("T.im2col")
     image, tile = operand(img, "the image of T.im2col"), operand(col, "the tile of T.im2col")
-    if image.kind != "buffer" or len(image.extents) != 4 or scope_of(image.buffer) not in ("global", ""):
+    if (
+        not isinstance(image, TileOperand)
+        or image.kind != "buffer"
+        or len(image.extents) != 4
+        or scope_of(image.buffer) not in ("global", "")
+    ):
         raise InvalidArgument(
             f"T.im2col needs a global tensor of shape (N, H, W, C), got {image.describe()}", hint="pass the whole tensor, channels last"
         )
-    if tile.kind != "buffer" or len(tile.extents) != 2 or scope_of(tile.buffer) in ("global", ""):
+    if not isinstance(tile, TileOperand) or tile.kind != "buffer" or len(tile.extents) != 2 or scope_of(tile.buffer) in ("global", ""):
         raise InvalidArgument(f"T.im2col needs a two-dimensional tile to fill, got {tile.describe()}", hint="use T.alloc_shared((M, K))")
     if image.dtype != tile.dtype:
         raise ShapeMismatch(f"T.im2col converts nothing: {image.describe()} into {tile.describe()}", hint="make the dtypes equal")

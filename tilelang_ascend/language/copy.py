@@ -26,8 +26,8 @@ def copy(
     """
     builder = Builder.current("T.copy")
     if size is not None:
-        a, b = sized(src, size, "the source of T.copy"), sized(dst, size, "the destination of T.copy")
-        _emit_copy(builder, a, b, list(a.extents), list(b.extents))
+        whole = sized(src, size, "the source of T.copy"), sized(dst, size, "the destination of T.copy")
+        _emit_copy(builder, *whole, *(list(side.extents) for side in whole))
         return
     a, b = operand(src, "the source of T.copy"), operand(dst, "the destination of T.copy")
     if a.extents is None and b.extents is None:

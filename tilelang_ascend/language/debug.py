@@ -43,13 +43,12 @@ def dump_tensor(tensor, desc: int, dump_size: int, shape_info: Ignored = ()) -> 
 
 def _first(r, count: int):
     """The part of a region with its first `count` elements in row-major order."""
-    extents, out = [const_int(x.extent) for x in r.region], []
-    if None in extents:
+    extents: list[int] = [n for x in r.region if (n := const_int(x.extent)) is not None]
+    if len(extents) != len(r.region):
         raise InvalidArgument("T.dump_tensor of a part of a tensor with dynamic shape", hint="dump a slice of known size")
     if count > math.prod(extents):
         raise InvalidArgument(f"T.dump_tensor: dump_size is {count}, the tensor has {math.prod(extents)} elements")
-    for d, n in enumerate(extents):
-        out.append(min(n, max(1, count // math.prod(extents[d + 1 :]))))
+    out = [min(n, max(1, count // math.prod(extents[d + 1 :]))) for d, n in enumerate(extents)]
     if math.prod(out) != count:
         raise InvalidArgument(
             f"T.dump_tensor: {count} elements of a tensor of shape {tuple(extents)} are no whole number of rows",

@@ -11,7 +11,6 @@ from ..frontend.operators import as_scalar, number, plain
 from ..frontend.values import is_expr
 from ..ir import call, dtype_of
 
-MODES = ("rn", "rz", "ru", "rd")
 NAMES = ("ieee_add", "ieee_sub", "ieee_mul", "ieee_fdiv", "ieee_frcp", "ieee_fsqrt", "ieee_fmaf")
 
 
@@ -32,4 +31,4 @@ def function(name: str, mode: str) -> Callable:
     return apply
 
 
-__all__ = ["MODES", "NAMES", "function"]
+__all__ = ["NAMES", "function"]

@@ -12,7 +12,7 @@ from ..frontend.values import is_expr
 from ..ir import Var, loop, scope_of, tirx
 from ..tile import tile_op
 from .hints import GemmWarpPolicy
-from .regions import Operand, sized, tile_operand
+from .regions import TileOperand, sized, tile_operand
 
 
 def gemm(
@@ -50,12 +50,12 @@ def gemm(
     builder.emit(product)
 
 
-def _leading(op: Operand) -> list[int]:
+def _leading(op: TileOperand) -> list[int]:
     """Leading dimensions along which an operand has more than one matrix."""
     return [d for d, e in enumerate(op.extents[:-2]) if constant(e) != 1]
 
 
-def _batch(a: Operand, b: Operand, c: Operand) -> list[int]:
+def _batch(a: TileOperand, b: TileOperand, c: TileOperand) -> list:
     """Numbers of matrices of C along its leading dimensions."""
     batch = [constant(c.extents[d]) for d in _leading(c)]
     for op, name in ((a, "A"), (b, "B"), (c, "C")):
@@ -68,7 +68,7 @@ def _batch(a: Operand, b: Operand, c: Operand) -> list[int]:
     return batch
 
 
-def _matrix_of(op: Operand, loops: list) -> Operand:
+def _matrix_of(op: TileOperand, loops: list) -> TileOperand:
     """The matrix of an operand in one iteration of the loops over the matrices of C."""
     at = dict(zip(_leading(op), loops))
     mins = tuple(binop("Add", m, at[d]) if d in at else m for d, m in enumerate(op.mins))
@@ -83,30 +83,33 @@ def _flag(value, name: str) -> bool:
     return bool(known)
 
 
-def _operands(A, B, C, ta: bool, tb: bool, size) -> tuple[Operand, Operand, Operand]:
+def _operands(A, B, C, ta: bool, tb: bool, size) -> tuple[TileOperand, TileOperand, TileOperand]:
     names = ("A", "B", "C")
     if size is None:
-        return tuple(tile_operand(v, f"operand {n} of T.gemm") for v, n in zip((A, B, C), names))
+        a, b, c = (tile_operand(v, f"operand {n} of T.gemm") for v, n in zip((A, B, C), names))
+        return a, b, c
     if len(size) != 3:
         raise InvalidArgument(f"the size list of T.gemm is [m, k, n], got {list(size)}")
     m, k, n = size
     sizes = ([k, m] if ta else [m, k], [n, k] if tb else [k, n], [m, n])
-    return tuple(sized(v, s, f"operand {x} of T.gemm") for v, s, x in zip((A, B, C), sizes, names))
+    a, b, c = (sized(v, s, f"operand {x} of T.gemm") for v, s, x in zip((A, B, C), sizes, names))
+    return a, b, c
 
 
-def _matrix(op: Operand, name: str) -> tuple[int, int]:
+def _matrix(op: TileOperand, name: str) -> tuple[int, int]:
     if len(op.extents) < 2:
         raise ShapeMismatch(
             f"T.gemm: {name} = {op.describe()} is not a matrix",
             hint="give it two dimensions",
         )
-    for axis in (-2, -1):
-        if constant(op.extents[axis]) is None:
-            raise NonStaticShape(axis=len(op.extents) + axis, what=f"operand {name} of T.gemm ({op.buffer.name})", expr=op.extents[axis])
-    return constant(op.extents[-2]), constant(op.extents[-1])
+    rows, columns = constant(op.extents[-2]), constant(op.extents[-1])
+    if rows is None or columns is None:
+        axis = -2 if rows is None else -1
+        raise NonStaticShape(axis=len(op.extents) + axis, what=f"operand {name} of T.gemm ({op.buffer.name})", expr=op.extents[axis])
+    return int(rows), int(columns)
 
 
-def _check_shapes(a: Operand, b: Operand, c: Operand, ta: bool, tb: bool) -> None:
+def _check_shapes(a: TileOperand, b: TileOperand, c: TileOperand, ta: bool, tb: bool) -> None:
     (am, ak), (bk, bn), (cm, cn) = _matrix(a, "A"), _matrix(b, "B"), _matrix(c, "C")
     if ta:
         am, ak = ak, am

@@ -25,7 +25,6 @@ class GemmWarpPolicy(enum.IntEnum):
         return self is GemmWarpPolicy.FullCol
 
 
-#: name -> (parameters, doc)
 _IGNORED = {
     "use_swizzle": ("panel_size order=row enable=True", "Order in which a GPU runs the blocks of a grid."),
     "annotate_layout": ("layout_map allow_reannotation=False allow_buffer_region=False", "Layout of shared buffers and fragments."),
@@ -49,6 +48,7 @@ _IGNORED = {
     "pdl_trigger": ("", "Programmatic dependent launch."),
     "pdl_sync": ("", "Programmatic dependent launch."),
 }
+"""name -> (parameters, doc)."""
 
 
 def _parameter(text: str) -> inspect.Parameter:
@@ -64,7 +64,7 @@ def _ignored(name: str, parameters: str, doc: str):
 
     accept.__name__ = name
     accept.__doc__ = doc + " Accepted and ignored."
-    accept.__signature__ = inspect.Signature([_parameter(p) for p in parameters.split()])
+    setattr(accept, "__signature__", inspect.Signature([_parameter(p) for p in parameters.split()]))
     return accept
 
 

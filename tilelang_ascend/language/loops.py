@@ -130,7 +130,7 @@ def _walk(tile, domain: list, group):
     width = _minimum(group, binop("Sub", domain[-1], first))
     within = binop("Mod", tile, per_group)
     outer, last = binop("FloorDiv", within, width), binop("Add", first, binop("Mod", within, width))
-    coordinates = []
+    coordinates: list = []
     for d in reversed(domain[1:-1]):
         coordinates.insert(0, binop("Mod", outer, d))
         outer = binop("FloorDiv", outer, d)

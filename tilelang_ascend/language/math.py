@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import math as _math
-from typing import Callable
+from typing import Callable, Sequence
 
 import ml_dtypes
 
@@ -19,6 +19,7 @@ from ..frontend.builder import constant
 from ..frontend.operators import as_scalar, binop, cast, match, number, plain
 from ..frontend.values import is_expr
 from ..ir import dtype_of, itemsize, same_bits, tirx
+from ..ir.build import DIRECTIONS
 from . import directed
 from .regions import tile_operand
 from .rounding import check_mode, rounded_cast, saturated
@@ -51,7 +52,6 @@ def _gelu(x):
     return x * 0.5 * (tirx.erf(x * (1.0 / _SQRT2)) + 1.0) if dtype_of(x) == "float32" else cast(_gelu(cast(x, "float32")), dtype_of(x))
 
 
-#: name -> (IR builder for a float operand, Python function, one-line doc)
 _UNARY: dict[str, tuple[Callable, Callable, str]] = {
     "exp": (tirx.exp, _math.exp, "e to the power x."),
     "exp2": (tirx.exp2, lambda x: 2.0**x, "2 to the power x."),
@@ -88,15 +88,15 @@ _UNARY: dict[str, tuple[Callable, Callable, str]] = {
         "x * Phi(x), with the exact normal distribution function.",
     ),
 }
+"""name -> (IR builder for a float operand, Python function, one-line doc)."""
 
-#: Functions that also take integers (and give integers back).
 _UNARY_ANY: dict[str, tuple[Callable, Callable, str]] = {
     "abs": (tirx.abs, builtins.abs, "Absolute value."),
     "fabs": (tirx.abs, builtins.abs, "Absolute value."),
     "relu": (_relu, lambda x: builtins.max(x, 0), "max(x, 0)."),
 }
+"""Functions that also take integers (and give integers back)."""
 
-#: Rounding: integers are unchanged; the result of a float is a float.
 _ROUNDING: dict[str, tuple[Callable, Callable, str]] = {
     "floor": (tirx.floor, _math.floor, "Largest whole number not above x."),
     "ceil": (tirx.ceil, _math.ceil, "Smallest whole number not below x."),
@@ -104,6 +104,7 @@ _ROUNDING: dict[str, tuple[Callable, Callable, str]] = {
     "round": (tirx.nearbyint, builtins.round, "Nearest whole number, halves to even."),
     "nearbyint": (tirx.nearbyint, builtins.round, "Nearest whole number, halves to even."),
 }
+"""Rounding: integers are unchanged; the result of a float is a float."""
 
 
 def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
@@ -125,7 +126,7 @@ def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
     return apply
 
 
-def _directed(name: str, scalar: Callable, rest: tuple, mode) -> tuple[Callable, tuple]:
+def _directed(name: str, scalar: Callable, rest: Sequence, mode) -> tuple[Callable, tuple]:
     """(the function of scalars that rounds as asked for, `rest` without the mode)."""
     if mode is None and rest and isinstance(rest[-1], str):
         *rest, mode = rest
@@ -135,8 +136,8 @@ def _directed(name: str, scalar: Callable, rest: tuple, mode) -> tuple[Callable,
         raise InvalidArgument(
             f"T.{name} rounds to nearest, not with {mode!r}", hint="functions with a direction: T." + ", T.".join(directed.NAMES)
         )
-    if mode not in directed.MODES:
-        raise InvalidArgument(f"T.{name} does not round with {mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES)))
+    if mode not in DIRECTIONS:
+        raise InvalidArgument(f"T.{name} does not round with {mode!r}", hint="use one of: " + ", ".join(map(repr, DIRECTIONS)))
     return directed.function(name, mode), tuple(rest)
 
 
@@ -151,9 +152,9 @@ def _make_unary(name: str, ir: Callable, python: Callable, doc: str, integers: s
     return function
 
 
-for _table, _integers in ((_UNARY, "float"), (_UNARY_ANY, "keep"), (_ROUNDING, "same")):
+for _table, _of_integers in ((_UNARY, "float"), (_UNARY_ANY, "keep"), (_ROUNDING, "same")):
     for _name, (_ir, _py, _doc) in _table.items():
-        globals()[_name] = _make_unary(_name, _ir, _py, _doc, _integers)
+        globals()[_name] = _make_unary(_name, _ir, _py, _doc, _of_integers)
 
 
 def _pick(ir: Callable, python: Callable) -> Callable:
@@ -199,7 +200,6 @@ def _op(name: str) -> Callable:
     return lambda a, b: binop(name, a, b)
 
 
-#: name -> (scalar function, doc)
 _BINARY: dict[str, tuple[Callable, str]] = {
     "max": (_pick(tirx.max, builtins.max), "The larger of two values."),
     "min": (_pick(tirx.min, builtins.min), "The smaller of two values."),
@@ -233,6 +233,7 @@ _BINARY: dict[str, tuple[Callable, str]] = {
         "Remainder of truncdiv.",
     ),
 }
+"""name -> (scalar function, doc)."""
 
 
 def _make_binary(name: str, scalar: Callable, doc: str) -> Callable:
@@ -256,8 +257,6 @@ def _make_binary(name: str, scalar: Callable, doc: str) -> Callable:
 
 for _name, (_scalar, _doc) in _BINARY.items():
     globals()[_name] = _make_binary(_name, _scalar, _doc)
-
-add_, sub_ = globals()["add"], globals()["sub"]
 
 
 def bitwise_not(x, *rest):
@@ -299,7 +298,7 @@ def likely(cond):
 
 def index_to_coordinates(index, shape) -> list:
     """Coordinates of element `index` of a row-major array of `shape`."""
-    out = []
+    out: list = []
     for extent in reversed(list(shape)):
         out.insert(0, binop("Mod", index, extent))
         index = binop("FloorDiv", index, extent)
@@ -318,10 +317,8 @@ def fma(x, y, z):
 
 def ieee_fmaf(x, y, z, rounding_mode="rn"):
     """x * y + z of float32 numbers, rounded once: to nearest ("rn"), towards zero ("rz"), up ("ru") or down ("rd")."""
-    if rounding_mode not in directed.MODES:
-        raise InvalidArgument(
-            f"T.ieee_fmaf does not round with {rounding_mode!r}", hint="use one of: " + ", ".join(map(repr, directed.MODES))
-        )
+    if rounding_mode not in DIRECTIONS:
+        raise InvalidArgument(f"T.ieee_fmaf does not round with {rounding_mode!r}", hint="use one of: " + ", ".join(map(repr, DIRECTIONS)))
     return directed.function("ieee_fmaf", rounding_mode)(x, y, z)
 
 

@@ -7,8 +7,7 @@ from . import math
 from .copy import fill
 from .tiles import elementwise, is_tile
 
-#: NPU name -> name in `math`; the last operand is the destination.
-_SAME = {
+ON_TILES = {
     "vadd": "add",
     "vsub": "sub",
     "vmul": "mul",
@@ -32,8 +31,9 @@ _SAME = {
     "vsin": "sin",
     "vcos": "cos",
 }
+"""NPU name -> name in `math`; the last operand is the destination."""
 
-globals().update({npu: getattr(math, name) for npu, name in _SAME.items()})
+globals().update({npu: getattr(math, name) for npu, name in ON_TILES.items()})
 
 
 def vbrc(value, dst) -> None:
@@ -49,4 +49,4 @@ def vcast(src, dst, round_mode: str | None = None) -> None:
     elementwise("vcast", lambda v: v, [src], dst)
 
 
-NAMES = (*_SAME, "vbrc", "vcast")
+NAMES = (*ON_TILES, "vbrc", "vcast")

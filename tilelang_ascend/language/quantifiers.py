@@ -11,7 +11,7 @@ from ..frontend.values import element
 from ..ir import Break, BufferLoad, BufferStore, IfThenElse, Range, Var, dtype_of, imm, loop, scope_of, seq, sym, tirx
 from .alloc import alloc_fragment
 from .reduce import reduce
-from .regions import Operand, tile_operand
+from .regions import TileOperand, tile_operand
 
 SCALAR_ELEMENTS = 256
 """Elements of a tile that are looked at one by one; more of them are worth a reduction on the vector unit. What decides is then an element
@@ -35,7 +35,7 @@ def _quantifier(name: str, kind: str):
     return condition
 
 
-def _one_by_one(builder: Builder, op: Operand, name: str, kind: str):
+def _one_by_one(builder: Builder, op: TileOperand, name: str, kind: str):
     """A loop on the scalar unit, which every core has; it ends where the answer is known."""
     found = builder.alloc((1,), "bool", "local.var", builder.hinted_name(name))
     loops = [Var("i", "int32") if constant(e) != 1 else None for e in op.extents]
@@ -71,7 +71,7 @@ def _not_zero(value):
     return tirx.NE(value, tirx.const(0, dtype_of(value)))
 
 
-def _outside(op: Operand, loops: list, indices: list):
+def _outside(op: TileOperand, loops: list, indices: list):
     """Whether an element lies outside of its tensor, where regions read as zero; None if it cannot."""
     analyzer, found = sym.Analyzer(), None
     for var, extent in zip(loops, op.extents):
@@ -84,7 +84,7 @@ def _outside(op: Operand, loops: list, indices: list):
     return found
 
 
-def _reduced(buffer, op: Operand, sizes: list[int], kind: str):
+def _reduced(buffer, op: TileOperand, sizes: list[int], kind: str):
     current = buffer
     while len(sizes) > 1 or sizes[0] > 1:
         *sizes, _ = sizes

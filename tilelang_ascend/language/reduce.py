@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from ..errors import InvalidArgument, ShapeMismatch
 from ..frontend.annotations import is_float
-from ..frontend.builder import Builder, constant
+from ..frontend.builder import Builder, Region, constant
 from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, binop, cast, number, plain
 from ..ir import BufferLoad, TensorLoad, dtype_of, tirx
 from ..tile import tile_op
+from ..tile.table import REDUCTIONS
 from .alloc import alloc_fragment
 from .copy import copy, fill
 from .math import max_value, min_value
-from .regions import Operand, same, shape_text, tile_operand
+from .regions import TileOperand, same, shape_text, tile_operand
 from .tiles import parallel
-
-_KINDS = ("sum", "max", "min", "abssum", "absmax", "any", "all", "bitand", "bitor", "bitxor")
 
 
 def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: Ignored = 1, annotations: Ignored = None) -> None:
@@ -24,8 +23,8 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: I
     `reduce_type` is one of sum, max, min, abssum, absmax, any, all, bitand, bitor, bitxor. With ``clear=False`` the
     result is combined with what `out` holds.
     """
-    if reduce_type not in _KINDS:
-        raise InvalidArgument(f"T.reduce has no kind '{reduce_type}'", hint="use one of: " + ", ".join(_KINDS))
+    if reduce_type not in REDUCTIONS:
+        raise InvalidArgument(f"T.reduce has no kind '{reduce_type}'", hint="use one of: " + ", ".join(REDUCTIONS))
     src, dst = tile_operand(buffer, "the source of a reduction"), tile_operand(out, "the destination of a reduction")
     axis = _axis(src, dim, f"T.reduce_{reduce_type}")
     _check_shape(src, dst, axis, reduce_type)
@@ -44,14 +43,14 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: I
     builder.emit(op)
 
 
-def _axis(op: Operand, dim, what: str) -> int:
+def _axis(op: TileOperand, dim, what: str) -> int:
     dim, rank = plain(dim), len(op.extents)
     if not isinstance(dim, int) or not -rank <= dim < rank:
         raise InvalidArgument(f"{what}: dimension {dim} of {op.describe()} does not exist", hint=f"dimensions are {-rank} to {rank - 1}")
     return dim % rank
 
 
-def _check_shape(src: Operand, dst: Operand, axis: int, kind: str) -> None:
+def _check_shape(src: TileOperand, dst: TileOperand, axis: int, kind: str) -> None:
     dropped = [e for k, e in enumerate(src.extents) if k != axis]
     kept = [1 if k == axis else e for k, e in enumerate(src.extents)]
     if not dropped:
@@ -114,12 +113,12 @@ def _without_nan(buffer, kind: str):
     return part
 
 
-def _corner(tile, src: Operand):
+def _corner(tile, src: TileOperand):
     """The part of a tile that a region of run-time extents fills."""
-    return Operand(tile, (0,) * len(src.extents), src.extents, "slice").region()
+    return TileOperand(tile, (0,) * len(src.extents), src.extents, "slice").region()
 
 
-def _replace_nan(op: Operand, kind: str) -> None:
+def _replace_nan(op: TileOperand, kind: str) -> None:
     if not is_float(op.dtype):
         return
     neutral = number(float(_SKIPPING[kind]), "float32")
@@ -132,7 +131,7 @@ def _replace_nan(op: Operand, kind: str) -> None:
     parallel(list(op.extents), store)
 
 
-globals().update({f"reduce_{kind}": _reduction(kind, kind != "abssum") for kind in _KINDS})
+globals().update({f"reduce_{kind}": _reduction(kind, kind != "abssum") for kind in REDUCTIONS})
 
 
 def _scan(op: str):
@@ -167,7 +166,7 @@ def _reducer_op(buffer) -> str:
     """The operation of a buffer made by `T.alloc_reducer`."""
     from ..ir import AllocBuffer
 
-    region = Builder.current("a reducer").region
+    region: Region | None = Builder.current("a reducer").region
     while region is not None:
         for s in region.stmts:
             if isinstance(s, AllocBuffer) and s.buffer.same_as(buffer) and "tl.reducer" in s.annotations:
@@ -212,7 +211,7 @@ def finalize_reducer(reducer, dst=None, batch: Ignored = 1, annotations: Ignored
 
 NAMES = (
     "reduce",
-    *(f"reduce_{k}" for k in _KINDS),
+    *(f"reduce_{k}" for k in REDUCTIONS),
     "cumsum",
     "cummax",
     "reducer_init",

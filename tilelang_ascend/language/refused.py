@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-#: group -> (what the names are, what to write instead, the names)
 GROUPS: dict[str, tuple[str, str, str]] = {
     "thread": (
         "a thread index",
@@ -152,11 +151,11 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         """,
     ),
 }
+"""group -> (what the names are, what to write instead, the names)."""
 
-#: name -> (what it is, what to write instead)
 REFUSED: dict[str, tuple[str, str]] = {name: (kind, advice) for kind, advice, names in GROUPS.values() for name in names.split()}
+"""name -> (what it is, what to write instead)."""
 
-#: names whose lowering does not exist yet -> what to do meanwhile
 LATER: dict[str, str] = {
     "atomic_load": "launch a second kernel, which sees all stores of the first one",
     "atomic_store": "store normally from one block only",
@@ -179,6 +178,7 @@ LATER: dict[str, str] = {
     "float6_e2m3fn": "use T.float8_e4m3fn",
     "float6_e3m2fn": "use T.float8_e5m2",
 }
+"""Names whose lowering does not exist yet -> what to do meanwhile."""
 
 _LANES = re.compile(r"(bfloat|tfloat|float|uint|int)\d+(_\w+?)?x\d+$")
 

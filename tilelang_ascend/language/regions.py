@@ -22,8 +22,10 @@ class Operand:
     kind: str  # "buffer", "slice" or "head"
 
     def region(self, extents=None):
-        """The operand as a region; `extents`, if given, are right-aligned to the dimensions and padded with ones."""
-        extents = list(self.extents if extents is None else extents)
+        """The operand as a region; `extents`, which a head address needs, are right-aligned to the dimensions and padded with ones."""
+        extents = self.extents if extents is None else extents
+        assert extents is not None, "a head address has no extents of its own"
+        extents = list(extents)
         rank = len(self.mins)
         if len(extents) > rank:
             lead, extents = extents[: len(extents) - rank], extents[len(extents) - rank :]
@@ -43,6 +45,13 @@ class Operand:
         return f"{self.buffer.name} ({shape_text(extents)} {self.dtype})"
 
 
+@dataclasses.dataclass(frozen=True)
+class TileOperand(Operand):
+    """An operand that has extents of its own."""
+
+    extents: tuple
+
+
 def shape_text(extents) -> str:
     """`128x32`"""
     return "x".join(str(e if (n := constant(e)) is None else n) for e in extents) or "scalar"
@@ -52,12 +61,12 @@ def operand(value, what: str) -> Operand:
     """Classify one operand of a tile operation; `what` names it in errors."""
     value = value if isinstance(value, ScalarVar) else plain(value)
     if isinstance(value, ScalarVar):
-        return Operand(value.buffer, (0,), (1,), "buffer")
+        return TileOperand(value.buffer, (0,), (1,), "buffer")
     if is_buffer(value):
         shape = tuple(_number(s) for s in value.ty.shape)
-        return Operand(value, (0,) * len(shape), shape, "buffer")
+        return TileOperand(value, (0,) * len(shape), shape, "buffer")
     if is_region(value):
-        return Operand(
+        return TileOperand(
             value.source,
             tuple(_number(r.min) for r in value.region),
             tuple(_number(r.extent) for r in value.region),
@@ -75,10 +84,10 @@ def _number(expr):
     return expr if known is None else known
 
 
-def tile_operand(value, what: str) -> Operand:
+def tile_operand(value, what: str) -> TileOperand:
     """An operand whose extents must be its own (a head address is one element)."""
     op = operand(value, what)
-    return op if op.extents is not None else dataclasses.replace(op, extents=(1,) * len(op.mins))
+    return op if isinstance(op, TileOperand) else TileOperand(op.buffer, op.mins, (1,) * len(op.mins), op.kind)
 
 
 def pair_extents(src: Operand, dst: Operand) -> tuple[list, list]:
@@ -88,8 +97,13 @@ def pair_extents(src: Operand, dst: Operand) -> tuple[list, list]:
     otherwise extents are aligned at the right and ones are broadcast, two different run-time extents meet in the
     larger one. Paired extents of which one is known only at run time are clamped to the smaller.
     """
-    a = list(src.extents if src.extents is not None else [1] * len(dst.extents))
-    b = list(dst.extents if dst.extents is not None else [1] * len(src.extents))
+    given, wanted = src.extents, dst.extents
+    if given is None:
+        assert wanted is not None, "one of two head addresses takes the other's extents"
+        given = (1,) * len(wanted)
+    elif wanted is None:
+        wanted = (1,) * len(given)
+    a, b = list(given), list(wanted)
     if sum(not _is_one(e) for e in a) != sum(not _is_one(e) for e in b):
         a, b = _broadcast(a, b, src, dst)
     _clamp(a, b, src, dst)
@@ -139,7 +153,7 @@ def same(a, b) -> bool:
     return bool(sym.Analyzer().can_prove_equal(as_scalar(a), as_scalar(b)))
 
 
-def sized(value, size, what: str) -> Operand:
+def sized(value, size, what: str) -> TileOperand:
     """An operand with an explicit size list, aligned at the right."""
     op = operand(value, what)
     if not isinstance(size, (tuple, list)):
@@ -148,9 +162,9 @@ def sized(value, size, what: str) -> Operand:
     if len(size) > len(op.mins) and any(s != 1 for s in size[: len(size) - len(op.mins)]):
         raise ShapeMismatch(f"{op.describe()} has {len(op.mins)} dimensions, the size list {size} has {len(size)}")
     size = size[max(0, len(size) - len(op.mins)) :]
-    if op.kind == "slice" or op.kind == "buffer":
+    if isinstance(op, TileOperand):
         _check_fits(op, size)
-    return dataclasses.replace(op, extents=(1,) * (len(op.mins) - len(size)) + tuple(size), kind="slice")
+    return TileOperand(op.buffer, op.mins, (1,) * (len(op.mins) - len(size)) + tuple(size), "slice")
 
 
 def _positive(size, what: str):
@@ -159,7 +173,7 @@ def _positive(size, what: str):
     return size
 
 
-def _check_fits(op: Operand, size: list) -> None:
+def _check_fits(op: TileOperand, size: list) -> None:
     for have, want in zip(reversed(op.extents), reversed(size)):
         if constant(have) is not None and constant(want) is not None and want > have:
             raise ShapeMismatch(f"the size list {size} is larger than {op.describe()}")

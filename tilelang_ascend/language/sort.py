@@ -19,7 +19,7 @@ from ..tile import tile_op
 from . import math
 from .copy import fill
 from .reduce import _axis
-from .regions import Operand, offset, same, shape_text, tile_operand
+from .regions import TileOperand, offset, same, shape_text, tile_operand
 from .tiles import parallel
 
 _GROUP = 32
@@ -71,7 +71,7 @@ def topk(src, values=None, indices=None, k=None, dim: int = -1, largest: bool = 
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _source(src, dim, what: str) -> tuple[Operand, int]:
+def _source(src, dim, what: str) -> tuple[TileOperand, int]:
     """The operand and the dimension to sort."""
     op = tile_operand(src, f"the source of {what}")
     axis = _axis(op, dim, what)
@@ -82,11 +82,11 @@ def _source(src, dim, what: str) -> tuple[Operand, int]:
     return op, axis
 
 
-def _extents(op: Operand) -> tuple:
+def _extents(op: TileOperand) -> tuple:
     return tuple(constant(e) for e in op.extents)
 
 
-def _check_rows(op: Operand, source: Operand, axis: int, what: str) -> None:
+def _check_rows(op: TileOperand, source: TileOperand, axis: int, what: str) -> None:
     rows, extents = _axis_last(_extents(source), axis), _extents(op)
     place = _axis_last(extents, axis) if len(extents) == len(rows) else extents
     if place[:-1] != rows[:-1] or place[-1] is None or place[-1] > rows[-1]:
@@ -101,7 +101,7 @@ def _axis_last(items, axis: int) -> tuple:
 # ---- how -------------------------------------------------------------------------------------------------------------
 
 
-def _sort(source: Operand, axis: int, values: Operand | None, indices, descending: bool, what: str) -> None:
+def _sort(source: TileOperand, axis: int, values: TileOperand | None, indices, descending: bool, what: str) -> None:
     places = None if indices is None else tile_operand(indices, f"the indices of {what}")
     for op in (values, places):
         if op is not None:
@@ -110,14 +110,12 @@ def _sort(source: Operand, axis: int, values: Operand | None, indices, descendin
         _sort_rows(source, values, places, descending, what)
         return
 
-    def along(index) -> tuple:
+    def along(index) -> list:
         """Index into the operands of an element of the transposed tiles."""
-        return (*index[:axis], index[-1], *index[axis:-1])
+        return [*index[:axis], index[-1], *index[axis:-1]]
 
-    def turned(op: Operand | None, dtype: str):
-        return None if op is None else _whole(_tile(_axis_last(_extents(op), axis), dtype, "turned"))
-
-    rows, sorted_values, order = turned(source, source.dtype), turned(values, source.dtype), turned(places, "int32")
+    rows = _like(source, axis, source.dtype)
+    sorted_values, order = (None if op is None else _like(op, axis, dtype) for op, dtype in ((values, source.dtype), (places, "int32")))
     _each(rows, lambda index: BufferLoad(source.buffer, offset(source, along(index))))
     _sort_rows(rows, sorted_values, order, descending, what)
     for op, result in ((values, sorted_values), (places, order)):
@@ -125,15 +123,22 @@ def _sort(source: Operand, axis: int, values: Operand | None, indices, descendin
             _each(op, lambda index, result=result: BufferLoad(result.buffer, list(_axis_last(index, axis))))
 
 
-def _sort_rows(source: Operand, values: Operand | None, places: Operand | None, descending: bool, what: str) -> None:
+def _like(op: TileOperand, axis: int, dtype: str) -> TileOperand:
+    """A tile for the elements of `op` with dimension `axis` last."""
+    return _whole(_tile(_axis_last(_extents(op), axis), dtype, "turned"))
+
+
+def _sort_rows(source: TileOperand, values: TileOperand | None, places: TileOperand | None, descending: bool, what: str) -> None:
     """The same along the last dimension."""
-    wanted = _extents(places or values)[-1]
+    shown = places or values
+    assert shown is not None, "a sort without a destination"
+    wanted = _extents(shown)[-1]
     if values is not None and places is not None and not same(values.extents[-1], places.extents[-1]):
         raise ShapeMismatch(f"{what}: {values.describe()} and {places.describe()} have different shapes")
-    direct = places is not None and places.kind == "buffer" and places.dtype == "int32"
-    order = places.buffer if direct else _tile((*_extents(source)[:-1], wanted), "int32", "places")
+    direct = places if places is not None and places.kind == "buffer" and places.dtype == "int32" else None
+    order = _tile((*_extents(source)[:-1], wanted), "int32", "places") if direct is None else direct.buffer
     _places(source, order, descending)
-    if places is not None and not direct:
+    if places is not None and direct is None:
         _each(places, lambda index: BufferLoad(order, index))
     if values is not None:
         _gather(source, values, order)
@@ -144,7 +149,7 @@ def _tile(shape, dtype: str, name: str):
     return builder.alloc(shape, dtype, "local.fragment", builder.unique(name))
 
 
-def _each(target: Operand, value) -> None:
+def _each(target: TileOperand, value) -> None:
     """``target[index] = value(index)`` for all elements; `index` counts inside the target."""
 
     def body(index):
@@ -159,7 +164,7 @@ def _carrier(dtype: str) -> str:
     return dtype if itemsize(dtype) > 1 else "bfloat16" if dtype == "float8_e8m0fnu" else "float16"
 
 
-def _gather(source: Operand, values: Operand, order) -> None:
+def _gather(source: TileOperand, values: TileOperand, order) -> None:
     """``values[…, j] = source[…, order[…, j]]``; through a copy when they may be the same tile or have lanes of 8 bits."""
     read, narrow = source, itemsize(source.dtype) == 1
     if narrow or values.buffer.same_as(source.buffer):
@@ -168,11 +173,11 @@ def _gather(source: Operand, values: Operand, order) -> None:
     _each(values, lambda index: BufferLoad(read.buffer, offset(read, [*index[:-1], BufferLoad(order, index)])))
 
 
-def _whole(buffer) -> Operand:
+def _whole(buffer) -> TileOperand:
     return tile_operand(buffer, "a tile")
 
 
-def _places(source: Operand, order, descending: bool) -> None:
+def _places(source: TileOperand, order, descending: bool) -> None:
     """`order` = places of the first elements of the sorted rows."""
     extents = _extents(source)
 
@@ -196,7 +201,7 @@ def _by_key(extents, key, order) -> None:
     scores = _tile((*extents[:-1], width), "float32", "scores")
     if width != extents[-1]:
         fill(scores, float("-inf"))
-    inside = Operand(scores, (0,) * len(extents), extents, "slice")
+    inside = TileOperand(scores, (0,) * len(extents), extents, "slice")
     _each(inside, key)
     builder = Builder.current("a sort")
     builder.emit(tile_op("argsort", full_region(scores), full_region(order), span=builder.span()))

@@ -53,6 +53,6 @@ def ptr(dtype=None, storage_scope: str = "global", *, is_size_var: bool = False)
     return PointerSpec(None if dtype is None else dtype_name(dtype))
 
 
-ptr._tl_annotation = True
+setattr(ptr, "_tl_annotation", True)
 
 NAMES = ("dynamic", "symbolic", "const", "ptr")

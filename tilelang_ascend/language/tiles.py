@@ -9,7 +9,7 @@ from ..frontend.builder import Builder, constant, index_var
 from ..frontend.operators import as_scalar, cast, loop_extent, plain
 from ..frontend.values import is_buffer, is_region
 from ..ir import BufferLoad, For, ForKind, IntImm, parallel_nest
-from .regions import Operand, offset, same, shape_text, tile_operand
+from .regions import TileOperand, offset, same, shape_text, tile_operand
 
 
 def is_tile(value) -> bool:
@@ -28,7 +28,7 @@ def elementwise(name: str, function: Callable, sources: list, target) -> None:
     operands = [tile_operand(s, f"an operand of T.{name}") if is_tile(s) else s for s in sources]
     shape = _squeezed(dst)
     for op in operands:
-        if isinstance(op, Operand):
+        if isinstance(op, TileOperand):
             _check(name, op, dst, shape)
     parallel(shape, lambda index: _store(dst, function(*[_element(o, index, len(shape)) for o in operands]), index))
 
@@ -62,7 +62,7 @@ def _index_names(rank: int) -> list[str]:
     return [("ijkl"[d] if d < 4 else f"i{d}") for d in range(rank)]
 
 
-def _squeezed(op: Operand) -> list:
+def _squeezed(op: TileOperand) -> list:
     """Extents without leading ones (a region of a higher-rank buffer counts as the tile it holds)."""
     extents = list(op.extents)
     while extents and constant(extents[0]) == 1 and len(extents) > 1:
@@ -70,7 +70,7 @@ def _squeezed(op: Operand) -> list:
     return extents
 
 
-def _check(name: str, op: Operand, dst: Operand, shape: list) -> None:
+def _check(name: str, op: TileOperand, dst: TileOperand, shape: list) -> None:
     extents = _squeezed(op)
     fits = len(extents) <= len(shape) and all(constant(e) == 1 or same(e, s) for e, s in zip(reversed(extents), reversed(shape)))
     if not fits:
@@ -83,13 +83,13 @@ def _check(name: str, op: Operand, dst: Operand, shape: list) -> None:
 
 def _element(op, index: list, rank: int):
     """Element of an operand at `index`; dimensions of size 1 are broadcast."""
-    if not isinstance(op, Operand):
+    if not isinstance(op, TileOperand):
         return op
     extents = _squeezed(op)
     own = [0 if constant(e) == 1 else i for e, i in zip(extents, index[rank - len(extents) :])]
     return BufferLoad(op.buffer, offset(op, own))
 
 
-def _store(dst: Operand, value, index: list) -> None:
+def _store(dst: TileOperand, value, index: list) -> None:
     own = [0 if constant(e) == 1 else i for e, i in zip(_squeezed(dst), index)]
     Builder.current().store(dst.buffer, cast(as_scalar(value), dst.dtype), offset(dst, own))

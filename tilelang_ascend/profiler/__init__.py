@@ -56,8 +56,9 @@ class Profiler:
         if func is None and backend != "wall":
             report = self.kernel.simulate(*inputs, values=False, checks=False)
             return bench.simulated(report.simulated_us / 1e3, quantiles)
-        target, options = func or self.kernel, {"backend": backend, "return_mode": return_mode}
-        return do_bench(lambda: target(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, **options)
+        target = func or self.kernel
+        call = lambda: target(*inputs)
+        return do_bench(call, warmup, rep, n_warmup, n_repeat, quantiles, backend=backend, return_mode=return_mode)
 
     def assert_allclose(
         self,

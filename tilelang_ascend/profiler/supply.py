@@ -47,7 +47,7 @@ def make_inputs(signature: Signature, supply: TensorSupplyType, constraints: Map
 def _make(p: Parameter, supply: TensorSupplyType, values: Mapping[str, int], rng: np.random.Generator) -> Any:
     if not p.is_buffer:
         return values.get(p.name, 1)
-    shape = tuple(evaluate(d, values) for d in p.shape)
+    shape = tuple(evaluate(d, values) for d in p.extents)
     data = _FILL[_resolve(supply, p.dtype)](rng, shape, p.dtype)
     if p.dtype == "float8_e8m0fnu":  # has neither a sign nor 0
         data = np.maximum(np.abs(data), np.float32(2.0**-127))

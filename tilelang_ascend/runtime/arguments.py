@@ -141,10 +141,10 @@ def _check_tensor(p: Parameter, value: Any) -> HostTensor:
         )
     if tensor.device != "cpu":
         raise ArgumentValueError(f"Buffer device mismatch for parameter {p.name}: expected cpu, got {tensor.device}", at=p.location)
-    if len(tensor.shape) != len(p.shape):
+    if len(tensor.shape) != len(p.extents):
         raise ArgumentValueError(
             f"Buffer rank mismatch for parameter {p.name}: "
-            f"expected {len(p.shape)} dimensions, got {len(tensor.shape)} (shape {tensor.shape})",
+            f"expected {len(p.extents)} dimensions, got {len(tensor.shape)} (shape {tensor.shape})",
             at=p.location,
         )
     if p.writes and not tensor.writable:
@@ -171,7 +171,7 @@ def _check_scalar(p: Parameter, value: Any) -> int | float:
             return float(dtypes.numpy_dtype(p.dtype).type(float(value)))
     if isinstance(value, float) and not value.is_integer():
         raise ArgumentValueError(f"Scalar dtype mismatch for parameter {p.name}: expected {p.dtype}, got the float {value}", at=p.location)
-    number = int(value)
+    number = int(value)  # type: ignore[call-overload]  # numbers.Real, which int() takes
     low, high = (0, 1) if p.dtype == "bool" else _int_limits(p.dtype)
     if not low <= number <= high:
         raise ArgumentValueError(f"Scalar out of range for parameter {p.name}: {p.dtype} holds {low}..{high}, got {number}", at=p.location)
@@ -190,7 +190,7 @@ def _bind_symbols(signature: Signature, inputs: dict[str, HostTensor], values: d
         if not p.is_buffer:
             continue
         tensor = inputs[p.name]
-        for dim, extent in [*zip(p.shape, tensor.shape), *zip(p.strides or (), tensor.strides)]:
+        for dim, extent in [*zip(p.extents, tensor.shape), *zip(p.strides or (), tensor.strides)]:
             if is_symbol(dim) and dim in wanted and dim not in values:
                 low, high = _int_limits(wanted[dim])
                 if not low <= extent <= high:
@@ -207,7 +207,7 @@ def _bind_symbols(signature: Signature, inputs: dict[str, HostTensor], values: d
 
 
 def _check_shape(p: Parameter, tensor: HostTensor, values: dict[str, int | float]) -> None:
-    for axis, (dim, extent) in enumerate(zip(p.shape, tensor.shape)):
+    for axis, (dim, extent) in enumerate(zip(p.extents, tensor.shape)):
         expected = evaluate(dim, values)
         if extent == expected:
             continue
@@ -223,7 +223,7 @@ def _allocate(signature: Signature, inputs: dict[str, HostTensor], values: dict[
     torch_like = any(t.is_torch for t in inputs.values()) or (not inputs and tensors.have_torch())
     made = {}
     for p in signature.outputs:
-        shape = tuple(evaluate(dim, values) for dim in p.shape)
+        shape = tuple(evaluate(dim, values) for dim in p.extents)
         made[p.name] = HostTensor(tensors.empty(shape, p.dtype, torch_like))
     return made
 

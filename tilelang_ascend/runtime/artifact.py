@@ -10,9 +10,6 @@ from typing import Any, Mapping
 
 from .params import Signature
 
-FILES = ("kernel.cpp", "host.cpp", "tile_ir.json", "ascend_ir.json", "memory_map.txt", "artifact.json")
-"""Files of an artifact in a cache entry."""
-
 
 @dataclass(frozen=True)
 class AbiSlot:
@@ -79,7 +76,7 @@ class Artifact:
         return load_ir(self.ascend_ir_json)
 
     def to_files(self) -> dict[str, str]:
-        """Text of each of `FILES`."""
+        """Name and text of every file of an artifact in a cache entry."""
         meta = {
             "name": self.name,
             "chip": self.chip,

@@ -68,11 +68,6 @@ register_executor(_Absent("npu", "this release has no launcher for a local NPU")
 register_executor(_Absent("rpc", "this release has no client for remote boards"))
 
 
-def executors() -> tuple[Executor, ...]:
-    """Every registered executor."""
-    return tuple(_REGISTRY.values())
-
-
 def choose(name: str | None) -> Executor:
     """The executor called `name`; None, ``auto`` or one of `UPSTREAM_BACKENDS` takes the NPU if there is one, else the simulator.
 

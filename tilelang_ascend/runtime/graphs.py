@@ -16,7 +16,7 @@ def outside_of_graphs(function: Callable) -> Callable:
     def call(*args, **kwargs):
         return _hidden(function)(*args, **kwargs) if _COMPILER in sys.modules else function(*args, **kwargs)
 
-    call._torchdynamo_disable = True
+    setattr(call, "_torchdynamo_disable", True)
     return call
 
 

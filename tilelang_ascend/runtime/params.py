@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Mapping
 
 from ..errors import Location
-from . import dtypes
 
 Dim = int | str
 """A static extent, or a Python expression over the kernel's shape variables (``"m"``, ``"m * 2"``)."""
@@ -38,6 +37,12 @@ class Parameter:
     @property
     def is_buffer(self) -> bool:
         return self.shape is not None
+
+    @property
+    def extents(self) -> tuple[Dim, ...]:
+        """The shape of a buffer."""
+        assert self.shape is not None, f"{self.name} is a scalar"
+        return self.shape
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` reverses it."""
@@ -127,7 +132,7 @@ def is_symbol(dim: Dim) -> bool:
     return isinstance(dim, str) and _NAME.match(dim) is not None
 
 
-def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+def evaluate(dim: Dim, values: Mapping[str, int | float]) -> int:
     """The extent for known shape variables. Expressions come from our own printer, never from the user.
 
     Raises:
@@ -136,16 +141,8 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     if isinstance(dim, int):
         return dim
     if dim in values:
-        return values[dim]
+        return int(values[dim])
     try:
         return int(eval(dim, {"__builtins__": {}, "min": min, "max": max}, dict(values)))  # noqa: S307
     except NameError as missing:
         raise KeyError(missing.name) from None
-
-
-def parameter_bytes(parameter: Parameter, values: Mapping[str, int]) -> int:
-    """Bytes of a dense buffer of the parameter's shape."""
-    total = dtypes.itemsize(parameter.dtype)
-    for dim in parameter.shape or ():
-        total *= evaluate(dim, values)
-    return total

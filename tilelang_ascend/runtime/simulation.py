@@ -19,7 +19,7 @@ from . import dtypes
 from .arguments import Launch
 from .artifact import AbiSlot, Artifact
 
-_WORKSPACE_ALIGNMENT = 512
+DEVICE_ALIGNMENT = 512
 """Bytes; what a device allocator gives (assumed)."""
 
 
@@ -190,7 +190,7 @@ def _run(artifact: Artifact, launch: Launch, options):
     program = program_of(artifact)
     words: list[int] = []
     tensors: list[machine.Tensor] = []
-    keep_alive = [launch]
+    keep_alive: list = [launch]
     for slot in artifact.abi:
         if slot.kind == "scalar":
             words.append(_scalar_word(slot, launch.scalars[slot.name]))
@@ -218,8 +218,8 @@ def _scalar_word(slot: AbiSlot, value: int | float) -> int:
 
 
 def _workspace(nbytes: int) -> np.ndarray:
-    raw = np.empty(nbytes + _WORKSPACE_ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _WORKSPACE_ALIGNMENT
+    raw = np.empty(nbytes + DEVICE_ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % DEVICE_ALIGNMENT
     return raw[start : start + nbytes]
 
 

@@ -90,7 +90,7 @@ class HostTensor:
         if a1 <= b0 or b1 <= a0:
             return False
         try:
-            return bool(np.shares_memory(self._as_numpy(), other._as_numpy(), max_work=100_000))
+            return bool(np.shares_memory(self._as_numpy(), other._as_numpy(), max_work=100_000))  # type: ignore[arg-type]  # numpy's annotation knows -1 and 0 only
         except np.exceptions.TooHardError:
             return True
 

@@ -12,13 +12,13 @@ from ..analysis.index.magnitude import magnitude
 from ..analysis.index.signs import Known, is_below, is_nonnegative, is_nonzero
 from ..ir import IntImm, const_int, dtype_of, itemsize, op_name, tirx, walk_expr
 
-#: node -> (node that rounds towards zero, function of the native library)
 DIVISIONS = {
     tirx.FloorDiv: (tirx.truncdiv, "tla_floor_div"),
     tirx.FloorMod: (tirx.truncmod, "tla_floor_mod"),
     tirx.Div: (tirx.truncdiv, "tla_trunc_div"),
     tirx.Mod: (tirx.truncmod, "tla_trunc_mod"),
 }
+"""node -> (node that rounds towards zero, function of the native library)."""
 
 WRAPPING = (tirx.Add, tirx.Sub, tirx.Mul)
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from .. import native
 from ..arch import ChipSpec
+from ..isa.base import KERNEL_TYPES
 from .report import RunResult
 
 CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
-KERNEL_TYPES = ("aic_only", "aiv_only", "mix_1_2")
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _check_launch(chip: ChipSpec, kernel_type: str, block_dim: int, entries: Map
     limit = chip.num_aiv if kernel_type == "aiv_only" else chip.num_aic
     if block_dim > limit:
         raise ValueError(f"block_dim {block_dim} is more than the {limit} cores of {chip.name} that run at a time")
-    needed = {"aic_only": ("aic",), "aiv_only": ("aiv",), "mix_1_2": ("aic", "aiv")}[kernel_type]
+    needed = KERNEL_TYPES[kernel_type]
     missing = [core for core in needed if entries.get(core) is None]
     if missing:
         raise ValueError(f"a {kernel_type} kernel needs an entry for {' and '.join(missing)}")

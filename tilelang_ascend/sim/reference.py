@@ -21,6 +21,7 @@ from typing import Callable
 import numpy as np
 
 from ..analysis.index.safe_values import safe_values
+from ..analysis.tiles.core_kinds import CUBE_SCOPES
 from ..ir import (
     AllocBuffer,
     BufferStore,
@@ -46,7 +47,6 @@ from .reference_memory import Conflict, Env, InterpreterError, Memory, NotHere, 
 from .reference_numbers import BINARY, convert, numpy_dtype, poison
 from .reference_ops import SEMANTICS
 
-CUBE_SCOPES = ("local.l0a", "local.l0b", "local.l0c", "shared.l1")
 Run = Callable[[list], None]
 """A statement: runs on each of several cores, which go through the program side by side."""
 

@@ -9,7 +9,8 @@ from typing import Callable
 
 import numpy as np
 
-MODES = ("rn", "rz", "ru", "rd")
+from ..ir.build import DIRECTIONS
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -60,7 +61,6 @@ def _zero_of_fused(a: float, b: float, c: float, mode: str) -> float:
     return _zero_of_sum(_product_sign(a, b), c, mode) if a == 0 or b == 0 else _zero_of_sum(1, -1, mode)
 
 
-#: name -> (exact value, the zero it is if it is 0, in float64 for infinities and NaN)
 EXACT: dict[str, tuple[Callable, Callable, Callable]] = {
     "add": (lambda a, b: a + b, _zero_of_sum, lambda a, b: a + b),
     "sub": (lambda a, b: a - b, lambda a, b, mode: _zero_of_sum(a, -b, mode), lambda a, b: a - b),
@@ -70,6 +70,7 @@ EXACT: dict[str, tuple[Callable, Callable, Callable]] = {
     "fsqrt": (_root, lambda x, mode: x, np.sqrt),
     "fmaf": (lambda a, b, c: a * b + c, _zero_of_fused, lambda a, b, c: a * b + c),
 }
+"""name -> (exact value, the zero it is if it is 0, in float64 for infinities and NaN)."""
 
 
 def _of_arrays(name: str, mode: str) -> Callable:
@@ -79,7 +80,7 @@ def _of_arrays(name: str, mode: str) -> Callable:
 
 _ARITY = {"frcp": "x", "fsqrt": "x", "fmaf": "xyz", **dict.fromkeys(("add", "sub", "mul", "fdiv"), "xy")}
 
-FUNCTIONS: dict[str, Callable] = {f"{name}_{mode}": _of_arrays(name, mode) for name in EXACT for mode in MODES}
+FUNCTIONS: dict[str, Callable] = {f"{name}_{mode}": _of_arrays(name, mode) for name in EXACT for mode in DIRECTIONS}
 """By the name of the operation in Tile IR, for arrays."""
 
-__all__ = ["EXACT", "FUNCTIONS", "MODES", "directed"]
+__all__ = ["EXACT", "FUNCTIONS", "directed"]

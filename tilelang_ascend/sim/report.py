@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-#: One row of `RunResult.events`: an executed instruction of the time line. Times in cycles.
 EVENT = np.dtype([("core", "i4"), ("slot", "i4"), ("op", "i4"), ("line", "i4"), ("start", "f8"), ("duration", "f8")])
-#: Names behind `EVENT.slot`.
+"""One row of `RunResult.events`: an executed instruction of the time line. Times in cycles."""
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
+"""Names behind `EVENT.slot`."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from typing import Any, Callable, Mapping, Sequence
 from .. import env
 from ..arch import ChipSpec, get_chip
 from ..errors import TilelangAscendError
+from ..isa.base import KERNEL_TYPES
 from ..store import Store
 from .twin_rules import isa_table_header, rules_header
 
@@ -35,8 +36,6 @@ FLAGS = (
 """-fwrapv: integers wrap. -ffp-contract=off: scalar floats round as in the host program. -frounding-math: GCC makes `0.0f - float(n)`
 a negation otherwise, which is -0 for n = 0. -Bsymbolic: a unit calls its own kernel, whatever else the process has loaded. Warnings are
 errors: emitted text has none, except that users may compare an unsigned number with one it cannot pass."""
-
-_CORES = {"aic_only": ("aic",), "aiv_only": ("aiv",), "mix_1_2": ("aic", "aiv")}
 
 
 class TwinCompileError(TilelangAscendError):
@@ -105,7 +104,7 @@ def compile_text(
     path = build_object(text, kernel, spec.generation, spec.name, tuple(flags))
     handle = ctypes.CDLL(str(path))
     address = ctypes.cast(handle.tla_twin_entry, ctypes.c_void_p).value
-    return TwinProgram({core: address for core in _CORES[kernel_type]}, kernel_type, path, handle)
+    return TwinProgram({core: address for core in KERNEL_TYPES[kernel_type]}, kernel_type, path, handle)
 
 
 def libraries() -> Store:

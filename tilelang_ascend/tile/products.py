@@ -35,7 +35,7 @@ from .jumps import may_leave
 from .uses import own_uses, uses_of
 
 ACCUMULATED_IN = {"float16": "float32", "bfloat16": "float32"}
-"""What the cube core adds up tiles of 16-bit numbers in."""
+"""L0C holds 32-bit numbers; the way out rounds them to the dtype the user gave the accumulator."""
 
 
 @dataclass
@@ -182,7 +182,3 @@ def separated(body: Stmt, apart: set) -> Stmt:
 
 
 __all__ = ["separated"]
-
-
-#: L0C holds 32-bit numbers; the way out rounds them to the dtype the user gave the accumulator.
-ACCUMULATED_IN = {"float16": "float32", "bfloat16": "float32"}

@@ -22,11 +22,11 @@ from ..ir import (
 from .op import Side, TileOp
 from .table import COPY, GEMM, is_op, tile_op_of, with_args
 
-#: Annotation of a loop of a nest: how many of its iterations count. Vector instructions may run all, element by element only these do.
 COUNT = "tl.count"
+"""Annotation of a loop of a nest: how many of its iterations count. Vector instructions may run all, element by element only these do."""
 
-#: Annotation of a nest whose iterations have to run one after the other, each from its first to its last statement; its value says why.
 IN_ORDER = "tl.in_order"
+"""Annotation of a nest whose iterations have to run one after the other, each from its first to its last statement; its value says why."""
 
 
 def moved_regions(stmt) -> tuple | None:
@@ -182,11 +182,11 @@ __all__ = [
 ]
 
 
-#: Annotation of loops whose iterations are different tiles of the user's grid.
 SKEW = "tl.skew"
 """Annotation of a loop: by how many iterations each statement of its body may be late."""
 INDEPENDENT = "tl.persistent"
+"""Annotation of loops whose iterations are different tiles of the user's grid."""
 
 
-#: Annotation of loops whose iterations are iterations of a parallel nest: what they store to tensors of the user has no order.
 UNORDERED = "tl.unordered"
+"""Annotation of loops whose iterations are iterations of a parallel nest: what they store to tensors of the user has no order."""

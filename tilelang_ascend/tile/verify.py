@@ -12,10 +12,6 @@ SCOPES = ("shared", "local.fragment", "local.var", "global")
 
 
 class _TileVerifier(WellFormed):
-    def __init__(self, func: PrimFunc):
-        super().__init__(func)
-        self.grid_depth: list[int] = []
-
     def statement(self, s) -> None:
         if isinstance(s, AllocBuffer):
             self.alloc(s)

@@ -78,7 +78,7 @@ _HEADER = "Traceback (most recent call last):\n"
 
 def _cut(error: traceback.TracebackException) -> None:
     """Leave the user's frames only, and of the errors it came from those that passed through them."""
-    error.stack = _users(error.stack) or None
+    setattr(error, "stack", _users(error.stack) or None)  # None: no frames are printed, and no heading
     for link in ("__cause__", "__context__"):
         origin = getattr(error, link)
         if origin is not None:

@@ -5,7 +5,7 @@ Requires: mapped Tile IR after split_rows. Ensures: Ascend IR for both cores tog
 
 from __future__ import annotations
 
-from ..errors import OutOfMemory
+from ..errors import OutOfMemory, location_of
 from ..ir import PrimFunc, scope_of
 from ..isa.base import SCOPES, Space
 from .driver import Context, Options, Pass, left, run
@@ -67,7 +67,7 @@ def fit(mapped: PrimFunc, context: Context):
             return found
         reason = why_whole(mapped, least)
         if reason is not None:
-            error.add_note_at(f"no part of the rows can be worked on alone: {reason.reason}", reason.span)
+            error.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
         raise
 
 

@@ -42,8 +42,8 @@ from .nests.stage_globals import stage_globals
 from .place.drop_dead_fills import drop_dead_fills
 from .place.place_buffers import place_buffers
 from .place.refuse_large_tiles import refuse_large_tiles
-from .schedule.issue_ahead import issue_ahead
-from .schedule.level_vector import level_vector
+from .schedule.prefetch_loads import prefetch_loads
+from .schedule.schedule_vector import schedule_vector
 from .schedule.skew_stages import skew_stages
 from .stages import Stage
 from .sync.edges import JumpsInTheWay
@@ -87,14 +87,14 @@ NESTS = (
 )
 """Element-wise loops work on tiles; blocks and cores divide the work."""
 SYNCHRONISE = (
-    Pass(level_vector, Stage.COMBINED, ("chip",)),
+    Pass(schedule_vector, Stage.COMBINED, ("chip",)),
     Pass(guard_jumps, Stage.COMBINED),
     Pass(insert_sync, Stage.COMBINED, ("chip",)),
 )
 """`guard_jumps` only if flags between the cores cannot be kept in step around jumps."""
 CORES = (
     Pass(split_cores, Stage.SPLIT),
-    Pass(issue_ahead, Stage.SPLIT, ("queue_depth",)),
+    Pass(prefetch_loads, Stage.SPLIT, ("queue_depth",)),
     Pass(resolve_block_index, Stage.SPLIT),
     Pass(check_elements, Stage.SPLIT, ("chip",), changes=False),
     Pass(close_cores, Stage.SPLIT),

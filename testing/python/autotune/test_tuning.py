@@ -10,7 +10,7 @@ import tilelang_ascend as tilelang
 from tilelang_ascend import autotuner, cache
 from tilelang_ascend.autotune import database, jobs, measure
 from tilelang_ascend.autotune.outcome import Outcome, Status
-from tilelang_ascend.autotune.program import Program
+from tilelang_ascend.autotune.program import TracedProgram
 from tilelang_ascend.autotune.report import TuningFailed
 from tilelang_ascend.errors import InvalidArgument, InvalidKernel, OutOfMemory, TilelangAscendError
 from tilelang_ascend.log import get_logger
@@ -66,13 +66,13 @@ def test_workers_find_what_brute_force_finds(capsys, own_cache, monkeypatch):
 def test_a_crash_and_a_hang_cost_one_configuration_each(monkeypatch, capsys):
     space = [{"block": b} for b in (64, 128, 256)]
     faults = {"64": "crash", "128": "hang"}
-    real = Program.payload
+    real = TracedProgram.payload
 
     def payload(self, check):
         fault = next((f for size, f in faults.items() if f"({size},)" in str(self.func)), None)
         return {**real(self, check), "fault": fault}
 
-    monkeypatch.setattr(Program, "payload", payload)
+    monkeypatch.setattr(TracedProgram, "payload", payload)
     monkeypatch.setattr(measure, "MEASURE", "faulty_jobs:measure")
     kernel = tuned(add_one, space, ref_prog=reference, timeout=6)(1024)
     assert kernel.config == {"block": 256}

@@ -6,7 +6,6 @@ import tilelang_ascend.language as T
 from tilelang_ascend.errors import GpuOnlyApi, NotYetAvailable, UnknownName
 from tilelang_ascend.language.refused import GROUPS, LATER, REFUSED
 
-#: The names portable public kernels use, by frequency.
 USED = """
 copy Tensor alloc_fragment Parallel alloc_shared ceildiv gemm clear float32 Kernel GemmWarpPolicy if_then_else fill Pipelined exp2
 infinity prim_func float16 reduce_sum int32 max empty const alloc_var reduce_max min dynamic bfloat16 atomic_add use_swizzle log2
@@ -17,6 +16,7 @@ ceil round trunc abs sin cos tan log1p max_value min_value reinterpret shift_lef
 device_assert transpose reduce_min reduce_abssum reduce_bitand reduce_bitor reduce_bitxor atomic_max atomic_min loop_break assume
 get_block_binding SharedBuffer FragmentBuffer index_to_coordinates im2col c2d_im2col annotate_safe_value
 """.split()
+"""The names portable public kernels use, by frequency."""
 
 
 @pytest.mark.parametrize("name", USED)

@@ -1,6 +1,7 @@
 """Every kind of statement: plain Python, the compiled kernel and NumPy agree."""
 
 import math
+import types
 
 import ml_dtypes
 import numpy as np
@@ -9,6 +10,7 @@ from both import array, check, equal
 
 import tilelang_ascend.language as T
 from tilelang_ascend import interpret
+from tilelang_ascend.interpret.driver import meaning
 
 N, M = 48, 16
 f16, f32, i32 = "float16", "float32", "int32"
@@ -37,6 +39,11 @@ def _branches_numpy(a, i):
 
 def _gelu(x):
     return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+def _counts(a, i):
+    bits = [int(v) & 0xFFFFFFFF for v in a]
+    return np.array([v.bit_count() * 64 + 32 - v.bit_length() for v in bits], i32)
 
 
 ELEMENTS = {
@@ -82,6 +89,7 @@ ELEMENTS = {
     "tests of floats": (f32, i32, lambda a, i: T.if_then_else(T.isnan(T.log(a)), 1, 2), lambda a, i: np.where(a < 0, 1, 2)),
     "coordinates": (i32, i32, lambda a, i: T.index_to_coordinates(i, (4, 3, 4))[1] + a, lambda a, i: i // 4 % 3 + a),
     "fused multiply": (f32, f32, lambda a, i: T.fma(a, 2.0, a), lambda a, i: a * 3),
+    "counts of bits": (i32, i32, lambda a, i: T.popcount(a) * 64 + T.clz(a), _counts),
     "ceildiv": (i32, i32, lambda a, i: T.ceildiv(i + 3, 4) + T.align_up(i, 8) + a, lambda a, i: -(-(i + 3) // 4) + -(-i // 8) * 8 + a),
 }  # fmt: skip
 
@@ -108,6 +116,18 @@ def test_elements(name):
     i = np.arange(N, dtype="int64" if source == "int64" else i32)
     with np.errstate(all="ignore"):
         check(k, {"A": a, "B": zeros(N, target)}, {"B": numpy(a, i)}, factor=4)
+
+
+WITHOUT_MEANING = {
+    **dict.fromkeys(("alloc_ub", "alloc_L1", "alloc_L0A", "alloc_L0B", "alloc_L0C"), "refused everywhere"),
+    **dict.fromkeys(("make_mma_swizzle_layout", "make_blockscaled_gemm_layout", "get_tvm_dtype"), "compute in Python"),
+    "ptr": "an annotation",
+}
+
+
+def test_every_function_of_the_language_has_a_meaning():
+    functions = {n for _, names in T._MODULES for n in names if isinstance(getattr(T, n, None), types.FunctionType)}
+    assert {n for n in functions if meaning(n) is None} == WITHOUT_MEANING.keys()
 
 
 # ---- statements on tiles ---------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from tilelang_ascend.isa import ITEMSIZE, Call, Intrinsic, Space, rules
 from tilelang_ascend.isa.semantics import encode_operand
 
 MEMORY_BYTES = 1 << 16
-#: Every operand has a region of its own, so that source and destination never overlap.
 REGION_BYTES = 1 << 13
+"""Every operand has a region of its own, so that source and destination never overlap."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import pytest
 from isa_samples import memories, sample
 
 from tilelang_ascend.isa import TABLE
-from tilelang_ascend.isa.pieces import piece_of
 from tilelang_ascend.isa.semantics import Machine, execute, memory
+from tilelang_ascend.isa.strided import strided_footprint
 
 MEMORY_RECORDS = [r for r in TABLE.values() if r.operands and r.name != "data_cache_clean"]
 
@@ -38,9 +38,8 @@ class Spy:
             hull[0], hull[1] = min(hull[0], int(offsets.min())), max(hull[1], int(offsets.max()) + tensor.itemsize)
 
 
-#: Read-modify-write of packed bits, and sorts that move raw records: the spy sees other accesses than the hardware
-#: makes.
 _BITS = ("compare", "compare_mask", "compare_scalar")
+"""Read-modify-write of packed bits, and sorts that move raw records: the spy sees other accesses than the hardware makes."""
 
 
 @pytest.mark.parametrize("record", MEMORY_RECORDS, ids=lambda r: r.name)
@@ -116,7 +115,7 @@ class Known:
 def test_pieces(name, dtypes, args, pieces):
     record = TABLE[name]
     known = Known(record, dtypes, args)
-    assert [piece_of(record, i, known) for i in range(len(record.operands))] == pieces
+    assert [strided_footprint(record, i, known) for i in range(len(record.operands))] == pieces
 
 
 def test_nothing_is_touched_by_empty_calls():

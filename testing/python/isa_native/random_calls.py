@@ -90,7 +90,6 @@ def scalar_value(rng: random.Random, dtype: str):
         return float(np.float32(value).astype(numpy_dtype(dtype)))
 
 
-#: Limits that keep random transfers small; everything else comes from the table.
 SMALL = {
     "repeat": (0, 4),
     "repeat_times": (0, 4),
@@ -134,6 +133,7 @@ SMALL = {
     "len2": (0, 20),
     "len3": (0, 20),
 }
+"""Limits that keep random transfers small; everything else comes from the table."""
 
 
 def random_args(rng: random.Random, record: Intrinsic, dtypes: tuple[str, ...]) -> dict:

@@ -17,10 +17,10 @@ from tilelang_ascend.isa import TABLE, Space
 
 CASES = 6
 UNDEFINED = 0xFF
-#: Part of what they write is undefined by definition: the rest of a 32-byte block, the rest of a fractal.
 WRITES_UNDEFINED = {"copy_gm_to_ub", "mmad"}
-#: They read more than they use: unselected lanes, lanes the pattern drops, padding rows, bits that are replaced.
+"""Part of what they write is undefined by definition: the rest of a 32-byte block, the rest of a fractal."""
 READS_MORE = {"select", "select_scalar", "gather_mask", "mmad", "compare_mask"}
+"""They read more than they use: unselected lanes, lanes the pattern drops, padding rows, bits that are replaced."""
 
 
 def flags(probe, accesses, write):

@@ -10,7 +10,6 @@ from random_calls import is_float, numpy_dtype, random_call, random_memories
 from tilelang_ascend.isa import ITEMSIZE, TABLE, Space
 from tilelang_ascend.isa.semantics import execute
 
-#: The machine itself executes these: order, state of the core, identity.
 MACHINE_OPS = {
     "set_flag",
     "wait_flag",
@@ -22,12 +21,13 @@ MACHINE_OPS = {
     "get_sub_block_idx",
     "get_block_num",
 }
-#: Rounded once from double by both sides, with different polynomials: one unit in the last place is allowed.
+"""The machine itself executes these: order, state of the core, identity."""
+# Rounded once from double by both sides, with different polynomials: one unit in the last place is allowed.
 ONE_ULP = {"exp", "ln", "rsqrt"}
 CASES = 25
 GENERATIONS = {"c220": "a2", "3510": "a5"}
-#: What printing records print is tested in testing/python/kernels/test_output.py; they change no memory.
 NAMES = [name for name, record in TABLE.items() if name not in MACHINE_OPS and not record.once]
+"""What printing records print is tested in testing/python/kernels/test_output.py; they change no memory."""
 
 
 def ordered(values: np.ndarray) -> np.ndarray:

@@ -466,7 +466,6 @@ def test_what_all_iterations_use_is_no_reason_to_cut():
     assert loops_around_transfers(tilelang.compile(main)) <= 2
 
 
-#: What block b updates of a (8, 40) tensor; True if these are whole rows.
 SELECTIONS = {
     "rows, remainder": (lambda i, j, b: i % 4 == b, True),
     "rows, limits": (lambda i, j, b: T.And(i >= b * 2, i < b * 2 + 2), True),
@@ -475,6 +474,7 @@ SELECTIONS = {
     "elements, limits": (lambda i, j, b: T.And(j >= b * 10, j < b * 10 + 10), False),
     "one block": (lambda i, j, b: T.And(i >= 5, b == 0), True),
 }
+"""What block b updates of a (8, 40) tensor; True if these are whole rows."""
 
 
 @pytest.mark.parametrize("kind", SELECTIONS)

@@ -19,7 +19,7 @@ from tilelang_ascend.sim.report import RunResult
 
 CHIP = get_chip("Ascend910B1")
 _OPS = {name: i for i, name in enumerate(TABLE)}
-#: Line numbers in these tests are the numbers of the instructions, from 1, unless given.
+# Line numbers in these tests are the numbers of the instructions, from 1, unless given.
 
 
 def operand(space: Space, offset: int, dtype: str = "float32") -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from tilelang_ascend import errors
 from tilelang_ascend.jit import fingerprint
 from tilelang_ascend.jit.fingerprint import call_fingerprint
 
@@ -275,7 +276,7 @@ def test_a_kernel_is_made_again_when_what_it_reaches_has_changed(library, tmp_pa
 def test_macros_of_an_installed_package_and_their_helpers_are_followed(library, tmp_path, monkeypatch):
     kernel = kernel_with("o.nested(B, i, A)", tmp_path)
     fingerprint._is_installed_file.cache_clear()
-    monkeypatch.setattr(fingerprint, "_INSTALLED", (*fingerprint._INSTALLED, library.__file__))
+    monkeypatch.setattr(errors, "_INSTALLED", (*errors._INSTALLED, library.__file__))
     before = key(16, fn=kernel.func)
     library.SCALE = 3.0
     assert before is not None and key(16, fn=kernel.func) != before

@@ -34,7 +34,8 @@ from tilelang_ascend.ir import (
 )  # fmt: skip
 from tilelang_ascend.isa import rules, semantics
 from tilelang_ascend.isa.semantics.memory import np_dtype
-from tilelang_ascend.tileop.base.context import UbLayout, VectorContext, pitched_strides, round_up
+from tilelang_ascend.isa.units import round_up
+from tilelang_ascend.tileop.base.context import UbLayout, VectorContext, pitched_strides
 
 GUARD = 256
 UB_BYTES = 4 << 20

@@ -667,7 +667,7 @@ PAIRS = {
             T.ascend.copy_ub_to_gm(X[0], b[1, 0], 1, 256, 0, 0)
         """,
     ),
-    "level_vector": (
+    "schedule_vector": (
         """
         @T.prim_func
         def main():
@@ -932,7 +932,7 @@ REFUSALS = {
 }
 """Check -> (a program it refuses, what it says)."""
 
-ELSEWHERE = {"issue_ahead": "test_issue_ahead.py"}
+ELSEWHERE = {"prefetch_loads": "test_prefetch_loads.py"}
 """Passes whose smallest program is a page long: the file that tests them alone."""
 
 

@@ -9,14 +9,19 @@ from tilelang_ascend.ir import (
     Bind,
     For,
     IfThenElse,
+    PrimFunc,
     While,
     const_int,
+    decl_buffer,
     exprs,
+    full_region,
+    imm,
     op_name,
     scope_of,
     statements,
     structural_equal,
 )
+from tilelang_ascend.tile import TABLE, Operand, TileOp, tile_op
 from tilelang_ascend.tile.uses import loads_in, on_chip
 from tilelang_ascend.tile.verify import verify_tile
 from tilelang_ascend.transform.canonicalize.bind_elements import bind_elements
@@ -122,3 +127,18 @@ def test_operands_in_gm_get_tiles():
             assert all(on_chip(r.source) for r in s.value.args if hasattr(r, "region"))
     tiles = [s.buffer for s in statements(after.body) if isinstance(s, AllocBuffer) and scope_of(s.buffer) == "shared"]
     assert tiles and all(4 * math.prod(map(const_int, t.ty.shape)) <= 65536 for t in tiles)
+
+
+def test_an_op_of_independent_elements_with_values_is_staged_by_its_record(monkeypatch):
+    """No op of today is one; what a pass needs to know of the next one is its record."""
+    monkeypatch.setitem(
+        TABLE, "tl.clip", TileOp("clip", "", (Operand("src", True), Operand("dst", written=True)), (2, 2), independent=True)
+    )
+    a, b = (decl_buffer((1000, 300), "float32", name) for name in "AB")
+    func = PrimFunc([a, b], tile_op("clip", full_region(a), full_region(b), imm(-1.0), imm(2.0))).with_attr("global_symbol", "main")
+    after = stage_operands(func, CHIP)
+    assert not verify_tile(after)
+    (clip,) = (s for s in statements(after.body) if op_name(s) == "tl.clip")
+    source, target, *limits = clip.value.args
+    assert on_chip(source.source) and on_chip(target.source) and [x.value for x in limits] == [-1, 2]
+    assert const_int(source.region[0].extent) < 1000  # in parts

@@ -150,7 +150,7 @@ def test_interleaved_pieces_need_no_barriers():
 
 def test_overlapping_pieces_need_a_barrier():
     _, plan = plan_sync(K.interleaved_columns(step=16), CHIP)
-    assert [b.lane for b in plan.barriers] != []
+    assert [b.queue for b in plan.barriers] != []
 
 
 def test_no_flag_between_the_cores_straddles_a_jump():

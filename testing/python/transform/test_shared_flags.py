@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from tilelang_ascend.analysis.dependence.happens_before import CROSS_SET, CROSS_WAIT, Timeline
-from tilelang_ascend.analysis.dependence.program import LANE_INDEX
+from tilelang_ascend.analysis.dependence.program import QUEUE_INDEX
 
-EMPTY = SimpleNamespace(needs=[], need_table=np.zeros((0, 2), np.int64), columns=np.arange(len(LANE_INDEX)), forked=False)
+EMPTY = SimpleNamespace(needs=[], need_table=np.zeros((0, 2), np.int64), columns=np.arange(len(QUEUE_INDEX)), forked=False)
 A, B = object(), object()
 ONE = {"a": "one", "b": "one"}
 
 
 def run(first: str, second: str, order: str, rename=None):
     """Two pipes of the vector core set flags a and b, and the cube core waits for either, in an order such as "set a, set b, wait a, wait b"."""
-    lanes = {"a": LANE_INDEX["aiv", first], "b": LANE_INDEX["aiv", second]}
+    queues = {"a": QUEUE_INDEX["aiv", first], "b": QUEUE_INDEX["aiv", second]}
     owner = {"a": A, "b": B}
     events = []
     for what, flag in (step.split() for step in order.split(", ")):
-        events.append((CROSS_SET, flag, lanes[flag], owner[flag]) if what == "set" else (CROSS_WAIT, flag, "aic", owner[flag]))
+        events.append((CROSS_SET, flag, queues[flag], owner[flag]) if what == "set" else (CROSS_WAIT, flag, "aic", owner[flag]))
     return Timeline(EMPTY, events).run(rename=rename)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tilelang_ascend.analysis.dependence.build_program import build_program
 from tilelang_ascend.analysis.dependence.dependence import dependences
-from tilelang_ascend.analysis.dependence.program import LANES
+from tilelang_ascend.analysis.dependence.program import QUEUES
 from tilelang_ascend.analysis.dependence.sync_check import sync_covers
 from tilelang_ascend.analysis.index.linear import INF, LinearForms, upper_bound
 from tilelang_ascend.arch import get_chip
@@ -183,9 +183,9 @@ def test_a_short_write_does_not_stand_for_a_longer_one_at_a_place_that_moves():
 
 def test_lanes_of_instructions():
     program = build_program(K.mix(), CHIP)
-    lanes = {i.name: LANES[i.lane] for i in program.instrs}
-    assert lanes["mmad"] == ("aic", "M") and lanes["fixpipe_to_gm"] == ("aic", "FIX")
-    assert lanes["copy_gm_to_ub"] == ("aiv", "MTE2") and lanes["exp"] == ("aiv", "V")
+    queues = {i.name: QUEUES[i.queue] for i in program.instrs}
+    assert queues["mmad"] == ("aic", "M") and queues["fixpipe_to_gm"] == ("aic", "FIX")
+    assert queues["copy_gm_to_ub"] == ("aiv", "MTE2") and queues["exp"] == ("aiv", "V")
 
 
 # ---- the checker finds what is wrong

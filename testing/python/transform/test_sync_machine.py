@@ -23,7 +23,7 @@ from tilelang_ascend.sim import machine
 from tilelang_ascend.sim.lower import host_program
 from tilelang_ascend.transform.cores.split_cores import split_cores
 from tilelang_ascend.transform.memory.plan_memory import plan_memory
-from tilelang_ascend.transform.schedule.issue_ahead import issue_ahead
+from tilelang_ascend.transform.schedule.prefetch_loads import prefetch_loads
 from tilelang_ascend.transform.sync.insert_sync import insert_sync
 
 CHIP = get_chip("Ascend910B1")
@@ -31,7 +31,6 @@ OPS = list(TABLE)
 SYNC = ("set_flag", "wait_flag", "pipe_barrier", "cross_core_set_flag", "cross_core_wait_flag")
 OPTIONS = machine.SimOptions(checks=("memcheck", "racecheck", "synccheck"), time=False, record_stream=True, max_instructions=20000)
 
-#: Kernel and the values of its integer parameters.
 KERNELS = {
     "vector_add": (lambda: K.vector_add(), ()),
     "vector_add three versions": (lambda: K.vector_add(7, 3), ()),
@@ -59,6 +58,7 @@ KERNELS = {
     "interleaved_columns": (lambda: K.interleaved_columns(), ()),
     "flash": (lambda: K.flash(4), ()),
 }
+"""Kernel and the values of its integer parameters."""
 
 
 class _Number(StmtMutator):
@@ -143,7 +143,7 @@ def test_without_any_one_flag_statement_there_are_hazards(prepared):
 
 def test_issuing_loads_ahead_keeps_the_sequence_of_every_pipe(prepared):
     """Loops are rotated wherever that is legal, however short."""
-    ahead = host_program(issue_ahead(prepared.module, 0))
+    ahead = host_program(prefetch_loads(prepared.module, 0))
     result, expected = prepared.run(ahead.entries), prepared.run()
     assert result.ok, result.text()
     assert _by_pipe(result) == _by_pipe(expected)

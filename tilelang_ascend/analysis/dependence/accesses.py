@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir import FloatImm, IntImm, TensorLoad, dtype_of, itemsize, operand_parts, scope_of
-from ...isa.pieces import piece_of
+from ...isa.strided import strided_footprint
 from ..index.linear import ZERO, Linear, LinearForms, upper_bound
 from .program import Access
 
@@ -32,7 +32,7 @@ class AccessReader:
         exact = all(_leaves_no_gaps(arg, spec) for arg, spec in zip(args, record.args))
         for i, direction, low, high in record.footprint(bound):
             access = self._access(loads[i], facts[i], direction, low, high)
-            access.piece, access.pitch = piece_of(record, i, known) or (0, 0)
+            access.piece, access.pitch = strided_footprint(record, i, known) or (0, 0)
             access.exact = exact and not access.pitch
             accesses.append(access)
         return tuple(accesses)
@@ -96,7 +96,7 @@ def _leaves_no_gaps(arg, spec) -> bool:
 
 
 class _Values:
-    """The arguments of one call, as `isa.pieces` asks for them."""
+    """The arguments of one call, as `isa.strided` asks for them."""
 
     def __init__(self, reader: AccessReader, record, args, bounds: list, dtypes: list):
         self.reader, self.bounds, self.dtypes = reader, bounds, dtypes

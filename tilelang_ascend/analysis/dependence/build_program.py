@@ -8,9 +8,8 @@ from ...tile.uses import INDEPENDENT, UNORDERED
 from ..index.linear import LinearForms, upper_bound
 from .accesses import AccessReader
 from .core_use import CoreUse, call_of, record_of
-from .program import LANE_INDEX, Block, Branch, Instr, Jump, Loop, Program, Sync
+from .program import QUEUE_INDEX, Block, Branch, Instr, Jump, Loop, Program, Sync
 
-#: Synchronisation intrinsics -> kind of `Sync` node.
 SYNC_KINDS = {
     "ascend.set_flag": "set",
     "ascend.wait_flag": "wait",
@@ -18,6 +17,7 @@ SYNC_KINDS = {
     "ascend.cross_core_set_flag": "cross_set",
     "ascend.cross_core_wait_flag": "cross_wait",
 }
+"""Synchronisation intrinsics -> kind of `Sync` node."""
 
 
 def build_program(func, chip) -> Program:
@@ -87,7 +87,7 @@ class _Builder:
         pipe = record.pipe.name
         for core in sorted(self.cores.of(s)):
             instr = Instr(
-                block, position, s, record.name, LANE_INDEX[core, pipe], accesses, self.is_ordered(record, call, core),
+                block, position, s, record.name, QUEUE_INDEX[core, pipe], accesses, self.is_ordered(record, call, core),
                 len(self.instrs), tuple(self.loop_stack),
             )  # fmt: skip
             self.instrs.append(instr)
@@ -110,9 +110,9 @@ class _Builder:
         node = Sync(block, position, s, kind, core)
         if kind in ("set", "wait"):
             src, dst = split_event(str(attrs["event"]))
-            node.src, node.dst = LANE_INDEX[core, src], LANE_INDEX[core, dst]
+            node.src, node.dst = QUEUE_INDEX[core, src], QUEUE_INDEX[core, dst]
         elif str(attrs["pipe"] if attrs is not None and "pipe" in attrs else "ALL") != "ALL":
-            node.src = LANE_INDEX[core, str(attrs["pipe"])]
+            node.src = QUEUE_INDEX[core, str(attrs["pipe"])]
         if call.args:
             node.ident = self.forms(call.args[0])
         return node

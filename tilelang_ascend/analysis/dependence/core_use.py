@@ -31,11 +31,11 @@ from ...ir import (
 AIC, AIV = "aic", "aiv"
 NOBODY: frozenset = frozenset()
 
-#: Which core owns a local memory. UB belongs to the vector core; everything else on chip to the cube core.
 CORE_OF_SCOPE = {
     "shared.ub": AIV, "shared.l1": AIC, "local.l0a": AIC, "local.l0b": AIC, "local.l0c": AIC, "local.bt": AIC,
     "local.fb": AIC,
 }  # fmt: skip
+"""Which core owns a local memory. UB belongs to the vector core; everything else on chip to the cube core."""
 
 
 def call_of(stmt):

@@ -43,7 +43,7 @@ class Dependence:
 
 
 def dependences(program: Program) -> list[Dependence]:
-    """All dependences that the pipes do not keep by themselves: between different lanes, and on lanes that complete out
+    """All dependences that the pipes do not keep by themselves: between different queues, and on queues that complete out
     of order."""
     return _Finder(program).find()
 
@@ -87,7 +87,7 @@ class _Finder:
 
     def _pair(self, src: Instr, a: Access, dst: Instr, b: Access, forward: bool, carried: bool) -> None:
         """Record what `dst` must wait for: `forward` in the same iteration, `carried` across iterations."""
-        if (src.lane == dst.lane and src.ordered) or not (forward or carried):
+        if (src.queue == dst.queue and src.ordered) or not (forward or carried):
             return
         common = _common_loops(src, dst)
         if not common and not forward:
@@ -120,7 +120,7 @@ class _Finder:
 
 
 class _Pairs:
-    """Pairs of accesses of one group that need a closer look: at least one writes, bytes may meet, and they do not stand on one lane that
+    """Pairs of accesses of one group that need a closer look: at least one writes, bytes may meet, and they do not stand in one queue that
     keeps order. All pairs at once would be too many for Python: those of one access are found together.
 
     Between some there is a write that both sides depend on anyway. Only accesses of one statement list to the same place (equal version,
@@ -131,7 +131,7 @@ class _Pairs:
 
     def __init__(self, group: list, hulls: list):
         self.write = np.array([a.write for _, a in group])
-        self.lane = np.array([x.lane for x, _ in group])
+        self.queue = np.array([x.queue for x, _ in group])
         self.kept = np.array([x.ordered for x, _ in group])
         self.buffer = _numbered(a.buffer for _, a in group)
         self.low, self.high = (np.array(side, float) for side in zip(*hulls))
@@ -149,7 +149,7 @@ class _Pairs:
         """(j, a write between i and j, one after i or before j of the next iteration, one after j or before i of the next), j >= i."""
         rest = slice(i, None)
         wanted = self.write[rest] | self.write[i]
-        wanted &= (self.lane[rest] != self.lane[i]) | ~(self.kept[rest] & self.kept[i])
+        wanted &= (self.queue[rest] != self.queue[i]) | ~(self.kept[rest] & self.kept[i])
         wanted &= (self.buffer[rest] == self.buffer[i]) | (self.low[rest] < self.high[i]) & (self.low[i] < self.high[rest])
         later = np.flatnonzero(wanted) + i
         same = self.place[later] == self.place[i]

@@ -1,4 +1,4 @@
-"""Happens-before over a `Trace`: what every lane knows to be complete, and which dependences nothing orders.
+"""Happens-before over a `Trace`: what every queue knows to be complete, and which dependences nothing orders.
 
 The simulation itself is native (src/analysis/happens_before.cc): choosing flags runs it once for every flag that might be left out.
 """
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ... import native
-from .program import CORES, LANES
+from .program import CORES, QUEUES
 from .trace import ELSE, FORK, INSTR, JOIN, JUMP, Need, Trace
 
-#: Synchronisation events: (SET, key, src, dst, owner) · (WAIT, key, src, dst, owner) · (BARRIER, lane, owner) ·
-#: (BARRIER_ALL, core, owner) · (CROSS_SET, key, src, owner) · (CROSS_WAIT, key, core, owner). A key names one binary flag, or one
-#: cross-core counter; an owner is what can be left out, None if it cannot.
 SET, WAIT, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT = range(10, 16)
+"""Synchronisation events: (SET, key, src, dst, owner) · (WAIT, key, src, dst, owner) · (BARRIER, queue, owner) · (BARRIER_ALL, core,
+owner) · (CROSS_SET, key, src, owner) · (CROSS_WAIT, key, core, owner). A key names one binary flag, or one cross-core counter; an
+owner is what can be left out, None if it cannot."""
 
-_LANE_CORE = np.array([CORES.index(core) for core, _ in LANES], np.int64)
+_QUEUE_CORE = np.array([CORES.index(core) for core, _ in QUEUES], np.int64)
 
 _BROKEN = (
     "flag {} is set twice",
@@ -83,9 +83,9 @@ class Timeline:
 
         Args:
             without: owners whose events do not exist.
-            without_barriers: barriers of single lanes do not exist.
+            without_barriers: barriers of single queues do not exist.
             first_only: stop at the first finding (enough to know that something is missing).
-            assume_barriers: report dependent instructions of one lane once, as if a barrier had been put before the second.
+            assume_barriers: report dependent instructions of one queue once, as if a barrier had been put before the second.
             credit: sets of one cross-core flag that may be ahead of its waits; more must be impossible, because counters are shallow.
             rename: the names of some keys; flags of one name are one flag.
         """
@@ -95,7 +95,7 @@ class Timeline:
         left_out = np.zeros(max(1, len(self._owners)), np.uint8)
         left_out[[self._owners[owner] for owner in without if owner in self._owners]] = 1
         uncovered, unsafe, broken, leftover = native.function("analysis.happens_before")(
-            table, self.trace.need_table, self._columns, _LANE_CORE, len(names), self.trace.forked, left_out,
+            table, self.trace.need_table, self._columns, _QUEUE_CORE, len(names), self.trace.forked, left_out,
             without_barriers, first_only, assume_barriers, credit,
         )  # fmt: skip
         return Findings(
@@ -123,7 +123,7 @@ class Timeline:
         return -1 if owner is None else self._owners.setdefault(owner, len(self._owners))
 
 
-# Rows of the native table: kind, key, lane, core, column, position, first need, end of needs, owner.
+# Rows of the native table: kind, key, queue, core, column, position, first need, end of needs, owner.
 _WIDTH = 9
 _ROWS = {
     INSTR: lambda t, e: (INSTR, 0, e[1], 0, e[2], e[3], e[4], e[5], -1),

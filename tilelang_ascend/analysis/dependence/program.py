@@ -1,7 +1,7 @@
 """Structured program: the statement tree of one kernel reduced to what memory planning and synchronisation look at.
 
-Leaves are instructions (with their lane and accesses) and synchronisation statements; inner nodes are blocks, loops and
-branches. A *lane* is one pipe of one core, e.g. `("aiv", "MTE2")`; lanes are numbered by `LANES`. Scalar statements
+Leaves are instructions (with their queue and accesses) and synchronisation statements; inner nodes are blocks, loops and
+branches. A *queue* is one pipe of one core, e.g. `("aiv", "MTE2")`; queues are numbered by `QUEUES`. Scalar statements
 (lets, stores to mutable scalars, declarations) are not nodes: they order nothing but the scalar pipe.
 """
 
@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from ..index.linear import Atom, Linear
 
 CORES = ("aic", "aiv")
-LANES = tuple(("aic", p) for p in ("S", "M", "MTE1", "MTE2", "MTE3", "FIX")) + tuple(("aiv", p) for p in ("S", "V", "MTE2", "MTE3"))
-LANE_INDEX = {lane: i for i, lane in enumerate(LANES)}
-LANES_OF = {core: tuple(i for i, lane in enumerate(LANES) if lane[0] == core) for core in CORES}
+QUEUES = tuple(("aic", p) for p in ("S", "M", "MTE1", "MTE2", "MTE3", "FIX")) + tuple(("aiv", p) for p in ("S", "V", "MTE2", "MTE3"))
+QUEUE_INDEX = {queue: i for i, queue in enumerate(QUEUES)}
 
 
 @dataclass(eq=False, slots=True)
@@ -95,13 +94,13 @@ class Branch(Node):
 
 @dataclass(eq=False, slots=True)
 class Instr(Node):
-    """One instruction on one lane.
+    """One instruction on one queue.
 
-    `ordered` is False when the next instruction of the lane may not rely on this one being complete.
+    `ordered` is False when the next instruction of the queue may not rely on this one being complete.
     """
 
     name: str = ""
-    lane: int = 0
+    queue: int = 0
     accesses: tuple = ()
     ordered: bool = True
     order: int = 0
@@ -112,7 +111,7 @@ class Instr(Node):
 class Sync(Node):
     """A synchronisation statement.
 
-    kind: `set`, `wait` (lanes `src` and `dst`), `barrier` (`src`, or every lane of the core when `src` is None),
+    kind: `set`, `wait` (queues `src` and `dst`), `barrier` (`src`, or every queue of the core when `src` is None),
     `cross_set` (`src`, towards the other core), `cross_wait`.
     """
 
@@ -187,6 +186,6 @@ def enclosing_loops(block: Block) -> tuple:
 
 
 __all__ = [
-    "Access", "Block", "Branch", "CORES", "Instr", "Jump", "LANES", "LANES_OF", "LANE_INDEX", "Loop", "Node", "Program",
+    "Access", "Block", "Branch", "CORES", "Instr", "Jump", "QUEUES", "QUEUE_INDEX", "Loop", "Node", "Program",
     "Sync", "common_block", "enclosing_loops", "jumps_of", "path_to_root", "position_in",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .build_program import build_program
 from .dependence import dependences
 from .happens_before import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, SET, WAIT, Timeline
-from .program import LANES, Program, Sync
+from .program import QUEUES, Program, Sync
 from .trace import GAP, SAME_ITERATION, SYNC, Need, traces
 
 
@@ -36,7 +36,7 @@ def sync_covers(func, chip) -> list[Uncovered]:
 def check_program(program: Program) -> list[Uncovered]:
     """Like `sync_covers`, for a built program."""
     deps = dependences(program)
-    versions = [d.version_count for d in deps if LANES[d.src.lane][0] != LANES[d.dst.lane][0]]
+    versions = [d.version_count for d in deps if QUEUES[d.src.queue][0] != QUEUES[d.dst.queue][0]]
     credit = max([2, *versions])
     ids = [n.ident for n in _sync_nodes(program.root) if n.ident is not None]
     found: dict[str, Uncovered] = {}
@@ -89,13 +89,13 @@ def _event(node: Sync, env: dict):
 def _flag_name(key) -> str:
     if key[0] == "cross":
         return f"{key[2]} set by {key[1]}"
-    return f"{LANES[key[0]][1]}_{LANES[key[1]][1]} {key[2]} of {LANES[key[0]][0]}"
+    return f"{QUEUES[key[0]][1]}_{QUEUES[key[1]][1]} {key[2]} of {QUEUES[key[0]][0]}"
 
 
 def _describe(need: Need) -> Uncovered:
     d = need.dependence
     where = "in the same iteration" if need.level == SAME_ITERATION else f"across iterations of loop {d.common[need.level].atom.expr}"
-    source, sink = (f"{i.name} ({'.'.join(LANES[i.lane])}{_line(i.stmt)})" for i in (d.src, d.dst))
+    source, sink = (f"{i.name} ({'.'.join(QUEUES[i.queue])}{_line(i.stmt)})" for i in (d.src, d.dst))
     return Uncovered(f"{d.kind} on {d.buffer.name}: {sink} does not wait for {source} {where}", d.src.stmt, d.dst.stmt)
 
 

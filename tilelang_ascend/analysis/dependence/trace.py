@@ -3,7 +3,7 @@
 Loops with a constant trip count run a small number of iterations with the same residue (so versions like `k % 2` fall
 as in the real loop); loops with an unknown count run that many iterations with an exit before each. Branches contribute
 both arms.
-Every instruction instance knows, for each lane, the latest earlier instance it depends on: `needs`.
+Every instruction instance knows, for each queue, the latest earlier instance it depends on: `needs`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 from ...ir import Break
 from ..index.linear import Linear
 from .dependence import Dependence
-from .program import LANES, Branch, Instr, Jump, Loop, Program, Sync, jumps_of, path_to_root
+from .program import QUEUES, Branch, Instr, Jump, Loop, Program, Sync, jumps_of, path_to_root
 
-#: Kinds of trace events: the first item of each event tuple.
 INSTR, GAP, SYNC, FORK, ELSE, JOIN, JUMP = range(7)
+"""Kinds of trace events: the first item of each event tuple."""
 
 SAME_ITERATION = -1
 
-#: Distance of trace positions of consecutive instructions; leaves room for the positions of waits between them.
 STEP = 1 << 16
+"""Distance of trace positions of consecutive instructions; leaves room for the positions of waits between them."""
 
 
 @dataclass(eq=False, slots=True)
@@ -45,14 +45,14 @@ class Need:
 class Trace:
     """One unrolled execution. `events` are tuples:
 
-    (INSTR, lane, column, position, first need, end of needs) · (GAP, block, statement position, env) · (SYNC, node, env) ·
+    (INSTR, queue, column, position, first need, end of needs) · (GAP, block, statement position, env) · (SYNC, node, env) ·
     (FORK,) · (ELSE,) · (JOIN,) · (JUMP,)
 
     `needs` holds the needs of all instructions, one behind the other.
 
-    Instances are grouped in columns, the units in which a clock knows what is complete. Without control flow a lane is
-    a column: lanes complete as a prefix. With control flow, instances of one instruction on one set of versions form a
-    column, because a path may leave out some of them and not others. `columns[c]` is the lane of column c.
+    Instances are grouped in columns, the units in which a clock knows what is complete. Without control flow a queue is
+    a column: queues complete as a prefix. With control flow, instances of one instruction on one set of versions form a
+    column, because a path may leave out some of them and not others. `columns[c]` is the queue of column c.
     """
 
     events: list
@@ -161,7 +161,7 @@ class _Unroller:
             self.incoming[d.dst].append(d)
         self.version_forms = _versions_by_instr(deps)
         self.forked = _has_forks(program, exits)
-        self.columns = list(range(len(LANES)))
+        self.columns = list(range(len(QUEUES)))
         self.column_of: dict = {}
 
     def run(self) -> Trace:
@@ -171,12 +171,12 @@ class _Unroller:
     def column(self, node: Instr, versions: dict) -> int:
         """Column of an instance."""
         if not self.forked:
-            return node.lane
+            return node.queue
         key = (node.order, *versions.values())
         column = self.column_of.get(key)
         if column is None:
             column = self.column_of[key] = len(self.columns)
-            self.columns.append(node.lane)
+            self.columns.append(node.queue)
         return column
 
     def block(self, block) -> None:
@@ -205,7 +205,7 @@ class _Unroller:
         column = self.column(node, versions)
         first = len(self.needs)
         self.needs += needs.values()
-        self.events.append((INSTR, node.lane, column, self.position, first, len(self.needs)))
+        self.events.append((INSTR, node.queue, column, self.position, first, len(self.needs)))
         self.instances[node].setdefault((column, *versions.values()), []).append((self.position, iters, versions))
 
     def _need(self, d: Dependence, iters: tuple, versions: dict, needs: dict) -> None:

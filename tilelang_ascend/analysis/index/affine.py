@@ -2,7 +2,7 @@
 
 One of three linear forms, which answer different questions. Here what is not affine is refused, and the rest of a sum is any expression:
 TVM's solver sees through products and casts of sums, which the other two read by structure. `linear` compares accesses of one function
-across iterations: its atoms are interned there and know the loops they vary in. `tileop/base/affine` builds addresses: any integer is such
+across iterations: its atoms are interned there and know the loops they vary in. `tileop/base/sums` builds addresses: any integer is such
 a sum, atoms are the expressions themselves, in the order in which they are written to the program.
 """
 

@@ -14,12 +14,12 @@ from ...ir import Call, IntImm, TensorLoad, Var, expr_children, imm, itemsize, t
 
 INF = math.inf
 
-#: Range of the values of calls that identify the core.
 RANGE_OF_CALL = {
     "ascend.get_block_idx": (0, INF),
     "ascend.get_sub_block_idx": (0, 1),
     "ascend.get_block_num": (1, INF),
 }
+"""Range of the values of calls that identify the core."""
 
 
 class Atom:

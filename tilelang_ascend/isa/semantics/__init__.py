@@ -26,8 +26,8 @@ from .transfer import TRANSFER
 __all__ = ["Execution", "Machine", "decode_operand", "encode_operand", "execute", "execute_stream", "lookup"]
 
 _BY_NAME: dict[str, Callable[[Execution], object]] = {**ELEMENTWISE, **SELECTION, **SHUFFLE, **TRANSFER}
-#: Instructions whose value depends on the core they run on, not on memory.
 CORE_QUERIES = ("get_block_idx", "get_sub_block_idx", "get_block_num")
+"""Instructions whose value depends on the core they run on, not on memory."""
 
 
 def lookup(name: str) -> Callable[[Execution], object]:

@@ -27,7 +27,7 @@ def _rsqrt(a):
     return np.where(a == 0, np.copysign(np.inf, a), 1.0 / np.sqrt(a))
 
 
-#: name -> (on float64, on integers of the dtype). Results are rounded once to the operand's dtype.
+# name -> (on float64, on integers of the dtype). Results are rounded once to the operand's dtype.
 BINARY: dict[str, tuple[Callable | None, Callable | None]] = {
     "add": (np.add, np.add),
     "sub": (np.subtract, np.subtract),

@@ -9,11 +9,10 @@ import ml_dtypes
 import numpy as np
 
 from ..base import DTYPE_CODES, ITEMSIZE, Intrinsic, Space
+from ..units import BLOCK_BYTES, REPEAT_BYTES
 
 _ML = {name: np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")}
 _NAMES = {code: name for name, code in DTYPE_CODES.items()}
-BLOCK = 32
-REPEAT = 256
 
 
 def np_dtype(name: str) -> np.dtype:
@@ -104,7 +103,7 @@ class Execution:
 
         The count form runs in repeats of 256 bytes of the widest operand, too.
         """
-        per_repeat = REPEAT // max(t.itemsize for t in self.operands)
+        per_repeat = REPEAT_BYTES // max(t.itemsize for t in self.operands)
         if "count" in self.a:
             for first in range(0, self.a["count"], per_repeat):
                 lane = np.arange(first, min(first + per_repeat, self.a["count"]))
@@ -122,6 +121,6 @@ class Execution:
     def lane_offsets(self, name: str, lane: np.ndarray, repeat: int) -> np.ndarray:
         """Byte offsets of lanes of one repeat in the high-dimension form."""
         size = self.t[name].itemsize
-        per_block = BLOCK // size
-        base = repeat * self.a[name + "_rep"] * BLOCK
-        return base + lane // per_block * self.a[name + "_blk"] * BLOCK + lane % per_block * size
+        per_block = BLOCK_BYTES // size
+        base = repeat * self.a[name + "_rep"] * BLOCK_BYTES
+        return base + lane // per_block * self.a[name + "_blk"] * BLOCK_BYTES + lane % per_block * size

@@ -7,11 +7,11 @@ import numpy as np
 from .memory import np_dtype
 
 FLOATS = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
-#: dtype -> (significand bits with the hidden one, smallest exponent of a normal number).
 _FORMATS = {
     "float16": (11, -14), "bfloat16": (8, -126), "float32": (24, -126), "float8_e4m3fn": (4, -6),
     "float8_e5m2": (3, -14),
 }  # fmt: skip
+"""dtype -> (significand bits with the hidden one, smallest exponent of a normal number)."""
 
 
 def is_float(dtype: str) -> bool:

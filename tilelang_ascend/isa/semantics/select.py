@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..units import REPEAT_BYTES
 from .elementwise import constant
-from .memory import BLOCK, REPEAT, Execution, Tensor
+from .memory import Execution, Tensor
 from .number import is_float, scalar_of, widen
 
 _RELATIONS = {
@@ -45,7 +46,7 @@ def compare_scalar(x: Execution) -> None:
 def compare_mask(x: Execution) -> None:
     """Result bit r * lanes + i is lane i of repeat r; bits of masked-off lanes keep their value."""
     d, s0, s1 = x.operands
-    per_repeat = REPEAT // s0.itemsize
+    per_repeat = REPEAT_BYTES // s0.itemsize
     lanes = np.nonzero(x.mask(per_repeat))[0]
     for repeat in range(x.a["repeat"]):
         bits = _holds(
@@ -80,4 +81,3 @@ SELECTION = {
     "compare": compare, "compare_mask": compare_mask, "compare_scalar": compare_scalar, "select": select,
     "select_scalar": select_scalar,
 }  # fmt: skip
-assert BLOCK * 8 == REPEAT

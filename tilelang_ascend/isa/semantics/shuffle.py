@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..units import BLOCK_BYTES, REPEAT_BYTES
 from ..vector_shuffle import GATHER_MASK_PATTERNS
 from .elementwise import BINARY, apply
-from .memory import BLOCK, REPEAT, Execution, Tensor
+from .memory import Execution, Tensor
 
 _KINDS = {"sum": BINARY["add"], "max": BINARY["max"], "min": BINARY["min"]}
 
@@ -23,7 +24,7 @@ def tree(kind: str, dtype: str, values: np.ndarray) -> np.ndarray:
 
 
 def _lanes(s: Tensor) -> int:
-    return REPEAT // s.itemsize
+    return REPEAT_BYTES // s.itemsize
 
 
 def _source(x: Execution, repeat: int) -> np.ndarray:
@@ -44,7 +45,7 @@ def whole_reduce(kind: str):
 def block_reduce(kind: str):
     def run(x: Execution) -> None:
         d, s = x.operands
-        per_block = BLOCK // s.itemsize
+        per_block = BLOCK_BYTES // s.itemsize
         for repeat in range(x.a["repeat"]):
             values = _source(x, repeat)
             for block in range(-(-x.a["mask"] // per_block)):
@@ -61,16 +62,16 @@ def pair_reduce_sum(x: Execution) -> None:
         values = _source(x, repeat)
         even = values.size // 2 * 2
         sums = apply(_KINDS["sum"], d.dtype, values[0:even:2], values[1:even:2])
-        d.write_n(np.concatenate([sums, values[even:]]), repeat * x.a["d_rep"] * (REPEAT // 2))
+        d.write_n(np.concatenate([sums, values[even:]]), repeat * x.a["d_rep"] * (REPEAT_BYTES // 2))
 
 
 def brcb(x: Execution) -> None:
     d, s = x.operands
-    per_block = BLOCK // d.itemsize
+    per_block = BLOCK_BYTES // d.itemsize
     for repeat in range(x.a["repeat"]):
         values = s.read_n(8, repeat * 8 * s.itemsize)
         for block in range(8):
-            d.write_n(np.full(per_block, values[block]), (repeat * x.a["d_rep"] + block * x.a["d_blk"]) * BLOCK)
+            d.write_n(np.full(per_block, values[block]), (repeat * x.a["d_rep"] + block * x.a["d_blk"]) * BLOCK_BYTES)
 
 
 def gather(x: Execution) -> None:
@@ -89,12 +90,12 @@ def trans_data_to_5hd(x: Execution) -> None:
     d, s = x.operands
     if d.itemsize == 1:
         return _to_5hd_b8(x)
-    per_block = BLOCK // d.itemsize
+    per_block = BLOCK_BYTES // d.itemsize
     for repeat in range(x.a["repeat"]):
-        rows = np.stack([s.read_n(per_block, (i * x.a["s_row"] + repeat * x.a["s_rep"]) * BLOCK) for i in range(16)])
+        rows = np.stack([s.read_n(per_block, (i * x.a["s_row"] + repeat * x.a["s_rep"]) * BLOCK_BYTES) for i in range(16)])
         columns = rows.T.reshape(16, per_block)  # b32: column j fills destination rows 2j and 2j + 1
         for i in range(16):
-            d.write_n(columns[i], (i * x.a["d_row"] + repeat * x.a["d_rep"]) * BLOCK)
+            d.write_n(columns[i], (i * x.a["d_row"] + repeat * x.a["d_rep"]) * BLOCK_BYTES)
     return None
 
 
@@ -103,9 +104,9 @@ def _to_5hd_b8(x: Execution) -> None:
     for repeat in range(x.a["repeat"]):
         take = 16 * x.a["src_high_half"]
         put = 16 * x.a["dst_high_half"]
-        rows = np.stack([s.read_n(16, (i * x.a["s_row"] + repeat * x.a["s_rep"]) * BLOCK + take) for i in range(16)])
+        rows = np.stack([s.read_n(16, (i * x.a["s_row"] + repeat * x.a["s_rep"]) * BLOCK_BYTES + take) for i in range(16)])
         for i in range(16):
-            d.write_n(rows[:, i], (i * x.a["d_row"] + repeat * x.a["d_rep"]) * BLOCK + put)
+            d.write_n(rows[:, i], (i * x.a["d_row"] + repeat * x.a["d_rep"]) * BLOCK_BYTES + put)
 
 
 # ---- sort: 8-byte records of a score and an index ------------------------------------------------------------------

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..debug import MAX_VALUES
+from ..units import BLOCK_BYTES, FRACTAL_BYTES
 from .elementwise import BINARY, apply, constant
-from .memory import BLOCK, Execution, Tensor, np_dtype
+from .memory import Execution, Tensor, np_dtype
 from .number import convert, scalar_of, to_float, widen
-
-FRACTAL = 512
 
 
 def write_gm(x: Execution, d: Tensor, offsets, values) -> None:
@@ -32,7 +31,7 @@ def copy_gm_to_ub(x: Execution) -> None:
     left = x.a["left_pad"] if x.a["is_pad"] else 0
     right = x.a["right_pad"] if x.a["is_pad"] else 0
     pad = scalar_of(x.a["pad_value"], d.dtype)
-    step = -(-(length + left + right) * size // BLOCK) * BLOCK + x.a["dst_stride"] * BLOCK
+    step = -(-(length + left + right) * size // BLOCK_BYTES) * BLOCK_BYTES + x.a["dst_stride"] * BLOCK_BYTES
     for row in range(count if length else 0):
         values = s.read_n(length, row * (x.a["block_len"] + x.a["src_stride"]))
         d.write_n(constant(pad, d.dtype, left), row * step)
@@ -43,7 +42,7 @@ def copy_gm_to_ub(x: Execution) -> None:
 def copy_ub_to_gm(x: Execution) -> None:
     d, s = x.operands
     length = x.a["block_len"] // s.itemsize
-    step = -(-x.a["block_len"] // BLOCK) * BLOCK + x.a["src_stride"] * BLOCK
+    step = -(-x.a["block_len"] // BLOCK_BYTES) * BLOCK_BYTES + x.a["src_stride"] * BLOCK_BYTES
     for row in range(x.a["block_count"] if length else 0):
         start = row * (x.a["block_len"] + x.a["dst_stride"])
         write_gm(x, d, start + np.arange(length) * d.itemsize, s.read_n(length, row * step))
@@ -51,7 +50,7 @@ def copy_ub_to_gm(x: Execution) -> None:
 
 def copy_gm_to_l1_nd2nz(x: Execution) -> None:
     d, s = x.operands
-    c0 = BLOCK // d.itemsize
+    c0 = BLOCK_BYTES // d.itemsize
     for matrix in range(x.a["nd_num"]):
         for row in range(x.a["n_value"]):
             start = matrix * x.a["src_nd_matrix_stride"] + row * x.a["src_d_value"]
@@ -59,24 +58,24 @@ def copy_gm_to_l1_nd2nz(x: Execution) -> None:
             values = np.concatenate([values, np.zeros(-values.size % c0, values.dtype)])
             for column in range(values.size // c0):
                 block = column * x.a["dst_nz_c0_stride"] + row * x.a["dst_nz_n_stride"]
-                to = matrix * x.a["dst_nz_matrix_stride"] * d.itemsize + block * BLOCK
+                to = matrix * x.a["dst_nz_matrix_stride"] * d.itemsize + block * BLOCK_BYTES
                 d.write_n(values[column * c0 : (column + 1) * c0], to)
 
 
 def fill_l1(x: Execution) -> None:
     (d,) = x.operands
-    per_run = x.a["block_num"] * BLOCK // d.itemsize
+    per_run = x.a["block_num"] * BLOCK_BYTES // d.itemsize
     values = constant(scalar_of(x.a["value"], d.dtype), d.dtype, per_run)
     for run in range(x.a["repeat_times"]):
-        d.write_n(values, run * (x.a["block_num"] + x.a["dst_gap"]) * BLOCK)
+        d.write_n(values, run * (x.a["block_num"] + x.a["dst_gap"]) * BLOCK_BYTES)
 
 
 def copy_ub_to_ub(x: Execution) -> None:
     d, s = x.operands
-    per_run = x.a["block_len"] * BLOCK // d.itemsize
+    per_run = x.a["block_len"] * BLOCK_BYTES // d.itemsize
     for run in range(x.a["block_count"]):
-        values = s.read_n(per_run, run * (x.a["block_len"] + x.a["src_gap"]) * BLOCK)
-        d.write_n(values, run * (x.a["block_len"] + x.a["dst_gap"]) * BLOCK)
+        values = s.read_n(per_run, run * (x.a["block_len"] + x.a["src_gap"]) * BLOCK_BYTES)
+        d.write_n(values, run * (x.a["block_len"] + x.a["dst_gap"]) * BLOCK_BYTES)
 
 
 # ---- L1 -> L0 ------------------------------------------------------------------------------------------------------
@@ -84,44 +83,44 @@ def copy_ub_to_ub(x: Execution) -> None:
 
 def load_2d(x: Execution) -> None:
     d, s = x.operands
-    per_fractal = FRACTAL // d.itemsize
+    per_fractal = FRACTAL_BYTES // d.itemsize
     for i in range(x.a["repeat_times"]):
-        values = s.read_n(per_fractal, (x.a["start_index"] + i * x.a["src_stride"]) * FRACTAL)
+        values = s.read_n(per_fractal, (x.a["start_index"] + i * x.a["src_stride"]) * FRACTAL_BYTES)
         if x.a["if_transpose"]:
             values = values.reshape(16, 16).T
-        d.write_n(values, i * (1 + x.a["dst_gap"]) * FRACTAL)
+        d.write_n(values, i * (1 + x.a["dst_gap"]) * FRACTAL_BYTES)
 
 
 def load_transpose(x: Execution) -> None:
     """A square of b8 (32x32) or b32 (16x16) is two fractals of 16 rows x 32 bytes side by side; so is its transpose."""
     d, s = x.operands
     side = 32 if d.itemsize == 1 else 16
-    c0 = BLOCK // d.itemsize
-    fractals = side * side * d.itemsize // FRACTAL
+    c0 = BLOCK_BYTES // d.itemsize
+    fractals = side * side * d.itemsize // FRACTAL_BYTES
     for i in range(x.a["repeat_times"]):
         first = (x.a["start_index"] + i * x.a["src_stride"]) * fractals
-        parts = [s.read_n(16 * c0, (first + f) * FRACTAL).reshape(16, c0) for f in range(fractals)]
+        parts = [s.read_n(16 * c0, (first + f) * FRACTAL_BYTES).reshape(16, c0) for f in range(fractals)]
         square = np.concatenate(parts, axis=0 if side == 32 else 1)
         turned = square.T
         for f in range(fractals):
             part = turned[f * 16 : (f + 1) * 16] if side == 32 else turned[:, f * c0 : (f + 1) * c0]
             at = i * (1 + x.a["dst_gap"]) + f * (1 + x.a["dst_frac_gap"])
-            d.write_n(np.ascontiguousarray(part), at * FRACTAL)
+            d.write_n(np.ascontiguousarray(part), at * FRACTAL_BYTES)
 
 
 def load_v2(x: Execution) -> None:
     d, s = x.operands
-    per_fractal = FRACTAL // d.itemsize
+    per_fractal = FRACTAL_BYTES // d.itemsize
     for j in range(x.a["k_step"]):
         for i in range(x.a["m_step"]):
             at = (x.a["k_start"] + j) * x.a["src_stride"] + x.a["m_start"] + i
-            values = s.read_n(per_fractal, at * FRACTAL)
+            values = s.read_n(per_fractal, at * FRACTAL_BYTES)
             if x.a["if_transpose"]:
                 values = values.reshape(16, 16).T
                 to = i * x.a["dst_stride"] + j
             else:
                 to = j * x.a["dst_stride"] + i
-            d.write_n(values, to * FRACTAL)
+            d.write_n(values, to * FRACTAL_BYTES)
 
 
 # ---- cube ----------------------------------------------------------------------------------------------------------
@@ -141,7 +140,7 @@ def mmad(x: Execution, l0a_layout: str | None = None) -> None:
     m, n, k = x.a["m"], x.a["n"], x.a["k"]
     if 0 in (m, n, k):
         return
-    c0 = BLOCK // a.itemsize
+    c0 = BLOCK_BYTES // a.itemsize
     fm, fk = -(-m // 16), -(-k // c0)
     zz = (l0a_layout or x.machine.l0a_layout) == "zZ"
     left = a.read(_fractal_offsets(m, k, c0, zz, a.itemsize, fk if zz else fm)).reshape(m, k)
@@ -179,8 +178,8 @@ def fixpipe(x: Execution) -> None:
     if x.intrin.name == "fixpipe_to_gm":
         write_gm(x, d, (r * x.a["dst_stride"] + c) * d.itemsize, values)
         return
-    group = 16 if d.itemsize == 2 else BLOCK // d.itemsize
-    d.write((c // group * x.a["dst_stride"] + r) * BLOCK + c % group * d.itemsize, values)
+    group = 16 if d.itemsize == 2 else BLOCK_BYTES // d.itemsize
+    d.write((c // group * x.a["dst_stride"] + r) * BLOCK_BYTES + c % group * d.itemsize, values)
 
 
 # ---- scalar pipe ---------------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""What every lowering shares: layouts, addresses as affine forms, temporaries, bounds of tensors."""
+"""What every lowering shares: layouts, addresses as sums, temporaries, bounds of tensors."""

@@ -6,16 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-BLOCK_BYTES = 32
-"""Unit of UB addresses and of vector strides (doc: SIMD API general constraints)."""
-
-REPEAT_BYTES = 256
-"""Bytes one repeat of a vector instruction handles: 8 blocks (doc: SIMD API general constraints)."""
-
-
-def round_up(n: int, unit: int) -> int:
-    """Smallest multiple of `unit` that is at least `n`."""
-    return -(-n // unit) * unit
+from ...isa.units import round_up
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ...ir import AllocBuffer, Stmt, Substitute, const_int, decl_buffer, dtype_of, imm, itemsize, reinterpret, tirx
 from ...isa import Space
-from .layout import FRACTAL_BYTES, head
+from ...isa.units import FRACTAL_BYTES
+from .layout import head
 
 SLOTS = 2
 SPACES = {"a": Space.L0A, "b": Space.L0B}

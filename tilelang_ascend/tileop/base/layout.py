@@ -19,16 +19,7 @@ from ...ir import (
     sym,
     tirx,
 )
-from .context import REPEAT_BYTES, round_up
-
-FRACTAL_BYTES = 512
-BLOCK_BYTES = 32
-FRACTAL_ROWS = 16
-
-
-def ceil_div(a: int, b: int) -> int:
-    """Integer division rounded up."""
-    return -(-a // b)
+from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, REPEAT_BYTES, ceil_div, round_up
 
 
 @dataclass(frozen=True)

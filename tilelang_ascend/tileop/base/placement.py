@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...ir import TensorRegion, Var, const_int, decl_buffer, itemsize, scope_of
-from .context import BLOCK_BYTES, REPEAT_BYTES, pitched_strides, round_up
+from ...isa.units import BLOCK_BYTES, REPEAT_BYTES, round_up
+from .context import pitched_strides
 from .layout import GmTensor, NzLayout, l0c_layout, l1_layout
 from .output import Output
 

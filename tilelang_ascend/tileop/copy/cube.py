@@ -28,10 +28,10 @@ from ...ir import (
     sym,
     tirx,
 )
+from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile.products import ACCUMULATED_IN
 from ...tile.uses import moved_regions, on_chip
-from ..base.context import round_up
-from ..base.layout import BLOCK_BYTES, FRACTAL_ROWS, GmTensor, head
+from ..base.layout import GmTensor, head
 from ..base.placement import Side, Tile
 from .axes import Axis, Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
 

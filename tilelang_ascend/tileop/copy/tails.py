@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ...ir import Stmt, const_int, imm, intrin, itemsize, loop, reinterpret, tirx
 from ...isa import lookup
-from ..base.context import round_up
-from ..base.layout import BLOCK_BYTES, head
+from ...isa.units import BLOCK_BYTES, round_up
+from ..base.layout import head
 from ..base.placement import Side
 from .axes import Axis, Copy, guarded
 

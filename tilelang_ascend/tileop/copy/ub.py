@@ -24,10 +24,10 @@ from ...ir import (
     seq,
     tirx,
 )
+from ...isa.units import BLOCK_BYTES, round_up
 from ...tile import tile_op
 from ...tile.uses import is_atomic
-from ..base.context import round_up
-from ..base.layout import BLOCK_BYTES, head, moved
+from ..base.layout import head, moved
 from ..base.placement import Side
 from .axes import Axis, Copy, clip, fixed_in_bounds, guarded, non_empty, pair_axes, tail_condition, tail_or_whole
 from .tails import fill_behind

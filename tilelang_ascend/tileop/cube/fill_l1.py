@@ -6,11 +6,11 @@ What it cannot write (`fill_obstacle`) is made in UB and comes over like any ope
 from __future__ import annotations
 
 from ...ir import Evaluate, FloatImm, Stmt, TensorRegion, as_expr, const_int, dtype_of, imm, itemsize, tirx
-from ..base.layout import BLOCK_BYTES, FRACTAL_ROWS
+from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS
 from ..base.placement import Placement
 from ..copy.cube import fill_rows
 
-#: Types the instruction takes a number of; bytes are written in pairs, of others only zero is known.
+# Types the instruction takes a number of; bytes are written in pairs, of others only zero is known.
 NUMBERS = ("float16", "bfloat16", "float32", "int16", "uint16", "int32", "uint32")
 BYTES = ("int8", "uint8", "bool")
 

@@ -12,18 +12,18 @@ from ...analysis.index.value_facts import ValueFacts
 from ...errors import DtypeMismatch, UnsupportedConstruct, UnsupportedOnChip
 from ...ir import Evaluate, Stmt, const_int, imm, intrin, itemsize, loop, reinterpret, seq, tirx
 from ...isa import lookup
+from ...isa.units import FRACTAL_BYTES, FRACTAL_ROWS, MAX_REPEAT, ceil_div
 from ..base.l0_slots import L0Slots
-from ..base.layout import FRACTAL_BYTES, FRACTAL_ROWS, NzLayout, ceil_div, head
+from ..base.layout import NzLayout, head
 from ..base.output import Output
 from ..base.placement import Placement, Side
 
-MAX_REPEAT = 255
 SQUARE_SIDE = {1: 32, 2: 16, 4: 16}
 """Rows and columns of what a transposing load takes at a time, by bytes of an element."""
 
 
 @dataclass(frozen=True)
-class Operand:
+class Factor:
     """A or B of a gemm. `outer` = M or N in fractal rows of 16, `k` in fractals of k0; K runs along rows if `k_is_row`."""
 
     side: str
@@ -74,10 +74,10 @@ def lower_gemm(s: Evaluate, placement: Placement, facts: ValueFacts, out: Output
     k0 = 32 // itemsize(a.dtype)
     m_tile, n_tile = (const_int(e) for e in c.extents[-2:])
     k_tile = const_int(a.extents[-2 if ta else -1])
-    left = Operand("a", a, a.tile.nz, ceil_div(m_tile, FRACTAL_ROWS), ceil_div(k_tile, k0), bool(ta), a.dtype)
+    left = Factor("a", a, a.tile.nz, ceil_div(m_tile, FRACTAL_ROWS), ceil_div(k_tile, k0), bool(ta), a.dtype)
     # Transposing loads of 8-bit types move 32x32 squares: two fractals of N at a time.
     unit = 2 if itemsize(a.dtype) == 1 and not tb else 1
-    right = Operand("b", b, b.tile.nz, ceil_div(n_tile, unit * FRACTAL_ROWS) * unit, ceil_div(k_tile, k0), not tb, b.dtype)
+    right = Factor("b", b, b.tile.nz, ceil_div(n_tile, unit * FRACTAL_ROWS) * unit, ceil_div(k_tile, k0), not tb, b.dtype)
     _check_product(c.dtype, a.dtype, placement.chip, s)
     for op in (left, right):
         _check_loadable(op, placement.chip, facts, s)
@@ -91,7 +91,7 @@ def lower_gemm(s: Evaluate, placement: Placement, facts: ValueFacts, out: Output
     return seq([product.block(m, n) for m in rows for n in columns])
 
 
-def _cut(left: Operand, right: Operand, by_column: bool, l0: L0Slots, s: Evaluate) -> _Cut:
+def _cut(left: Factor, right: Factor, by_column: bool, l0: L0Slots, s: Evaluate) -> _Cut:
     room_a, room_b = l0.room("a"), l0.room("b")
     mt, nt = min(left.outer, room_a), min(right.outer, room_b)
     if by_column:
@@ -113,8 +113,8 @@ class _Product:
     facts: ValueFacts
     l0: L0Slots
     c: Side
-    left: Operand
-    right: Operand
+    left: Factor
+    right: Factor
     cut: _Cut
 
     def block(self, rows: tuple[int, int], columns: tuple[int, int]) -> Stmt:
@@ -170,7 +170,7 @@ class _Product:
         return single and self.left.source.tile in self.placement.zero_rows and _ends_in_zeros(self.left)
 
 
-def _by_column(c: Side, mt: int, right: Operand, placement: Placement, facts: ValueFacts) -> bool:
+def _by_column(c: Side, mt: int, right: Factor, placement: Placement, facts: ValueFacts) -> bool:
     """True if an Mmad writes one column of fractals only: it leaves nothing out between two of them, where C has further rows, and the
     second one of a square of 8-bit elements may belong to others, of C or of B."""
     nz, columns = c.tile.nz, ceil_div(const_int(c.extents[-1]), FRACTAL_ROWS)
@@ -224,14 +224,14 @@ def _k_fractals(k: int, limit: int, pairs: bool, s: Evaluate) -> int:
     return 2 * divisor_at_most(k // 2, max(1, limit // 2))
 
 
-def _ends_in_zeros(op: Operand) -> bool:
+def _ends_in_zeros(op: Factor) -> bool:
     """True if zeros follow what a gemm reads of a tile along M or N, to the end of the fractal: the padding of the tile. Transfers fill that
     of columns up to 32 bytes."""
     d = -1 if op.k_is_row else -2
     return const_int(op.source.extents[d]) == const_int(op.source.tile.shape[d]) and not (op.k_is_row and itemsize(op.dtype) == 4)
 
 
-def _loads_squares(op: Operand) -> bool:
+def _loads_squares(op: Factor) -> bool:
     """True if the operand is transposed by loads of squares: 32x32 of 8-bit, 16x16 of 32-bit elements (16-bit fractals are squares)."""
     return op.k_is_row and itemsize(op.dtype) != 2
 
@@ -254,7 +254,7 @@ def _check_product(c: str, a: str, chip, s: Evaluate) -> None:
     )
 
 
-def _check_loadable(op: Operand, chip, facts: ValueFacts, s: Evaluate) -> None:
+def _check_loadable(op: Factor, chip, facts: ValueFacts, s: Evaluate) -> None:
     """Raise unless the operand starts where the loads of the chip can."""
     side = op.side.upper()
     if not _loads_squares(op):
@@ -288,14 +288,14 @@ def _loaded_as(dtype: str) -> str:
     return "int8" if itemsize(dtype) == 1 else dtype
 
 
-def load(op: Operand, part: Part, chip, facts: ValueFacts, l0: L0Slots, span) -> list[Stmt]:
+def load(op: Factor, part: Part, chip, facts: ValueFacts, l0: L0Slots, span) -> list[Stmt]:
     """L1 -> L0: one part of an operand."""
     src = op.source
     row0, col0 = src.mins[-2] if len(src.mins) > 1 else imm(0), src.mins[-1]
     base = facts.simplify(op.nz.offset(row0, col0))
     if _loads_squares(op):
         return _load_squares(op, part, base, facts, l0, span)
-    if chip.generation == "3510":
+    if lookup(f"load_l0{op.side}_v2").runs_on(chip.generation):
         return _load_v2(op, part, base, l0, span)
     # Fractal (outer i, k j) of L0A (Zz) is `i * kt + j`, of L0B (Zn) `j * count + i`.
     down, right = op.nz.fractal_steps
@@ -325,7 +325,7 @@ class _Runs:
         return replace(self, loops=1, repeat=self.loops * self.repeat) if follow and self.loops * self.repeat <= MAX_REPEAT else self
 
 
-def _load_runs(op: Operand, slot, runs: _Runs, base, origin, facts: ValueFacts, l0: L0Slots, span) -> list[Stmt]:
+def _load_runs(op: Factor, slot, runs: _Runs, base, origin, facts: ValueFacts, l0: L0Slots, span) -> list[Stmt]:
     """`base`: element of the tile where the operand begins, `origin`: fractal of it where the runs do."""
     loops, repeat = runs.loops, runs.repeat
     out = []
@@ -349,7 +349,7 @@ def _load_runs(op: Operand, slot, runs: _Runs, base, origin, facts: ValueFacts, 
     return out
 
 
-def _load_squares(op: Operand, part: Part, base, facts: ValueFacts, l0: L0Slots, span) -> list[Stmt]:
+def _load_squares(op: Factor, part: Part, base, facts: ValueFacts, l0: L0Slots, span) -> list[Stmt]:
     """An operand with K along the rows whose squares are more than one fractal, transposed on the way.
 
     8 bits: a square holds two fractals of N at one k. 32 bits: two fractals of k at one place of M or N.
@@ -378,7 +378,7 @@ def _load_squares(op: Operand, part: Part, base, facts: ValueFacts, l0: L0Slots,
     return [body]
 
 
-def _load_v2(op: Operand, part: Part, base, l0: L0Slots, span) -> list[Stmt]:
+def _load_v2(op: Factor, part: Part, base, l0: L0Slots, span) -> list[Stmt]:
     """One instruction loads the whole rectangle of fractals; L0A is Nz and L0B Zn, both `k * count + outer`."""
     first, count, first_k, kt = part.first, part.count, part.first_k, part.kt
     down, right = op.nz.fractal_steps

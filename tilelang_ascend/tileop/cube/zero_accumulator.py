@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from ...analysis.index.value_facts import ValueFacts
 from ...ir import Evaluate, Stmt, const_int, imm, intrin, itemsize, reinterpret, seq
-from ..base.layout import BLOCK_BYTES, FRACTAL_BYTES, FRACTAL_ROWS, ceil_div, head
+from ...isa import lookup
+from ...isa.units import BLOCK_BYTES, FRACTAL_BYTES, FRACTAL_ROWS, ceil_div
+from ..base.layout import head
 from ..base.output import Output
 from ..base.placement import Placement, Side
 from .gemm import check_fractals, divisor_at_most
@@ -24,7 +26,7 @@ def lower_zero_accumulator(s: Evaluate, placement: Placement, facts: ValueFacts,
     mt = divisor_at_most(total, out.l0.room("a"))
     columns = total // mt
     nt = divisor_at_most(columns, out.l0.room("b"))
-    rectangles = placement.chip.generation == "3510"
+    rectangles = lookup("load_l0a_v2").runs_on(placement.chip.generation)
     fractals = max(mt, nt) if rectangles else 1
     name = c.tile.buffer.name
     zeros = out.declare([1, fractals * fractal], dtype, f"{name}_zeros", "shared.l1", s.span)

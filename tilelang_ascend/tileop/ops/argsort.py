@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from ...errors import UnsupportedConstruct
 from ...ir import Evaluate, Stmt, seq
-from ..base.affine import Affine, add, constant
-from ..base.context import VectorContext, round_up
+from ...isa.units import MAX_REPEAT, round_up
+from ..base.context import VectorContext
+from ..base.sums import Sum, add, constant
 from ..base.unsupported import Unsupported
-from ..vector.emit.emitter import MAX_REPEAT, UNROLL_LIMIT, Emitter
+from ..vector.emit.emitter import UNROLL_LIMIT, Emitter
 from ..vector.emit.views import View, offset_by
 from .reduce import region_view
 
@@ -161,18 +162,18 @@ class _Argsort:
         buffer = self.ctx.new_temp("float32", rows * self.width * _PAIR, "pairs")
         return View(buffer, 0, constant(0), (), "float32")
 
-    def _row(self, r) -> Affine:
+    def _row(self, r) -> Sum:
         """Where row r of a batch starts among the pairs."""
         return offset_by(r, self.width * _PAIR)
 
-    def _sort_groups(self, pairs: View, row: Affine, source: Affine) -> None:
+    def _sort_groups(self, pairs: View, row: Sum, source: Sum) -> None:
         groups = self.width // GROUP
         for start in range(0, groups, MAX_REPEAT):
             at, n = constant(start * GROUP), min(MAX_REPEAT, groups - start)
             heads = [pairs.head(add(row, constant(start * GROUP * _PAIR))), self.src.head(add(source, at)), self.table.head(at)]
             self.emitter.issue("sort32", *heads, n)
 
-    def _take(self, pairs: View, row: Affine, target: Affine, rows: int) -> None:
+    def _take(self, pairs: View, row: Sum, target: Sum, rows: int) -> None:
         """The places of the first pairs of some rows, one row after the other."""
         heads, pitch = [self.dst.head(target), pairs.retyped("int32").head(row)], self.width * _PAIR // pairs.block
         self.emitter.issue("gather_mask", *heads, _ODD_LANES, self.wanted * _PAIR, rows, 1, pitch)
@@ -190,7 +191,7 @@ class _Argsort:
             return
         self.emitter.repeat(rows, lambda r: self._merge_row(runs, source, out, self._row(r), fours, rest), fours + 1)
 
-    def _merge_row(self, runs: Runs, source: View, out: View, row: Affine, fours: int, rest: int) -> None:
+    def _merge_row(self, runs: Runs, source: View, out: View, row: Sum, fours: int, rest: int) -> None:
         if runs.length == runs.pitch:
             self._merge_repeated(source, out, row, runs.length, fours)
         else:
@@ -204,13 +205,13 @@ class _Argsort:
             start = constant(fours * WAYS * runs.pitch * _PAIR), constant(fours * WAYS * runs.length * _PAIR)
             self._merge_some(source, out, add(row, start[0]), add(row, start[1]), runs, [runs.length] * (rest - 1) + [runs.last])
 
-    def _merge_repeated(self, source: View, out: View, at: Affine, length: int, repeats: int) -> None:
+    def _merge_repeated(self, source: View, out: View, at: Sum, length: int, repeats: int) -> None:
         for start in range(0, repeats, MAX_REPEAT):
             first = add(at, constant(start * WAYS * length * _PAIR))
             queues = [source.head(add(first, constant(q * length * _PAIR))) for q in range(WAYS)]
             self.emitter.issue("mrg_sort", out.head(first), *queues, *[length] * WAYS, _VALID[WAYS], min(MAX_REPEAT, repeats - start))
 
-    def _merge_some(self, source: View, out: View, at: Affine, to: Affine, runs: Runs, lengths: list[int]) -> None:
+    def _merge_some(self, source: View, out: View, at: Sum, to: Sum, runs: Runs, lengths: list[int]) -> None:
         """Merge the runs of these lengths that start at `at`; a single one is copied."""
         if len(lengths) == 1:
             blocks = lengths[0] * _PAIR // source.block

@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
-from ..base.affine import add as add_affine
-from ..base.affine import affine, constant, scale
-from ..base.context import VectorContext, round_up
+from ...isa.units import round_up
+from ..base.context import VectorContext
+from ..base.sums import add as add_sums
+from ..base.sums import as_sum, constant, scale
 from ..base.unsupported import Unsupported
 from ..vector.emit.emitter import Unreadable, Unwritable
 from ..vector.emit.views import View
@@ -42,7 +43,6 @@ KINDS = {
     "bitand": Kind("and"), "bitor": Kind("or"), "bitxor": Kind("xor"),
 }  # fmt: skip
 
-#: any and all: integers as floats in which every non-zero value is at least 1; floats become 0 and 1 by a comparison.
 _FLAG_DTYPE = {
     "float16": "float16",
     "bfloat16": "float32",
@@ -53,6 +53,7 @@ _FLAG_DTYPE = {
     "int16": "float32",
     "int32": "float32",
 }
+"""Any and all: integers as floats in which every non-zero value is at least 1; floats become 0 and 1 by a comparison."""
 
 _SIGNED = {"uint16": "int16", "uint32": "int32"}
 """Unsigned lanes are reduced as signed ones: sums and bit operations have equal bits, orders are equal after flipping the top bit."""
@@ -285,11 +286,11 @@ def region_view(ctx: VectorContext, region, axes, rank: int | None = None) -> Vi
     dense, open_dimension = True, False
     for d in range(len(region.region) - 1, -1, -1):
         r = region.region[d]
-        low, extent = affine(r.min), const_int(r.extent)
+        low, extent = as_sum(r.min), const_int(r.extent)
         if extent is None:
             raise Unsupported("the reduced region has a size known only at run time")
         strides[axes[d]] = layout.strides[d]
-        base = add_affine(base, scale(low, layout.strides[d]))
+        base = add_sums(base, scale(low, layout.strides[d]))
         dense = dense and not (open_dimension and extent != 1)
         open_dimension = open_dimension or extent != layout.shape[d] or low != constant(0)
     dtype = "uint8" if dtype_of(region.source) == "bool" else dtype_of(region.source)

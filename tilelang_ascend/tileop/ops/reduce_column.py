@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import itemsize
-from ..base.affine import Affine, add, constant, scale
-from ..base.context import round_up
-from ..vector.emit.emitter import MAX_REPEAT
+from ...isa.units import MAX_REPEAT, round_up
+from ..base.sums import Sum, add, constant, scale
 from ..vector.emit.shift import column_copies
 from ..vector.emit.views import View, linear_span, offset_by
 from ..vector.fold.fold import Fold
@@ -50,7 +49,7 @@ def load_column(r: Fold, packed: View, place: View, axes) -> None:
     r.emitter.issue("muls", table.head(), table.head(), (place.strides[real[-1]] if real else 0) * size, count)
     start = replace(place, base=constant(0)).head()
 
-    def nest(axes, target: Affine, source: Affine):
+    def nest(axes, target: Sum, source: Sum):
         if not axes:
             offset = scale(add(place.base, source), size).expr("int64")
             r.emitter.issue("gather", packed.head(target), start, table.retyped("uint32").head(), offset, count)

@@ -9,7 +9,7 @@ from ..vector.fold.accumulate import Update, fold_dtype
 from ..vector.graph.convert import convert
 from ..vector.graph.graph import Node
 from ..vector.nest.nest import Nest
-from ..vector.nest.parallel import Block
+from ..vector.nest.parallel import StraightLine
 from .reduce_scalar import BOOLEAN, carrier_of, is_float, prepared
 
 _OPERATIONS = {
@@ -34,7 +34,7 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
     result, carrier = dtype_of(target.source), carrier_of(source.source, target.source, kind, clear)
     if not clear and is_float(dtype_of(source.source)) and not is_float(carrier) and kind not in BOOLEAN:
         raise Unsupported(f"floats that are folded first and then joined with {result}")
-    block = Block(ctx, Nest(axes, extents, seq(), s.span), {}, None)
+    block = StraightLine(ctx, Nest(axes, extents, seq(), s.span), {}, None)
 
     operation, dtype = _OPERATIONS[kind], "float16" if kind in BOOLEAN else fold_dtype(_OPERATIONS[kind], carrier)
     # An unsigned maximum is a signed one of values whose top bit is inverted.

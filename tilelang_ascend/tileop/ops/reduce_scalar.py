@@ -25,11 +25,11 @@ from ..base.context import VectorContext
 from ..scalar.loops import scalar_loops
 from ..vector.fold.accumulate import neutral
 
-#: kind -> how two values of the accumulator dtype become one.
 _COMBINE = {
     "sum": tirx.Add, "abssum": tirx.Add, "max": tirx.Max, "absmax": tirx.Max, "min": tirx.Min, "any": tirx.Or, "all": tirx.And,
     "bitand": tirx.bitwise_and, "bitor": tirx.bitwise_or, "bitxor": tirx.bitwise_xor,
 }  # fmt: skip
+"""kind -> how two values of the accumulator dtype become one."""
 BOOLEAN, _ABSOLUTE = ("any", "all"), ("abssum", "absmax")
 
 

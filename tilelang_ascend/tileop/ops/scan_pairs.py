@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import Stmt, seq
-from ..base.affine import add, constant, scale
-from ..base.context import VectorContext, round_up
+from ...isa.units import round_up
+from ..base.context import VectorContext
+from ..base.sums import add, constant, scale
 from ..vector.emit.emitter import Emitter
 from ..vector.emit.views import View, offset_by
 from ..vector.fold.pairs import WordLanes, Words, leaf

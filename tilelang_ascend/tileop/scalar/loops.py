@@ -45,10 +45,11 @@ from ...ir import (
     walk_expr,
 )
 from ...isa.sync import ATOMIC_DTYPES
+from ...isa.units import BLOCK_BYTES
 from ...tile import with_args
 from ...tile.uses import COUNT, is_element_atomic, is_output
 from ..base.atomic import set_atomic
-from ..base.context import BLOCK_BYTES, VectorContext
+from ..base.context import VectorContext
 from ..base.layout import element_read, element_written
 from ..base.tensor_bounds import all_of, unproven
 from ..base.tiles import is_tile

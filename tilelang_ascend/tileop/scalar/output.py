@@ -35,8 +35,9 @@ from ...ir import (
 )
 from ...isa import lookup
 from ...isa.debug import conversions, pieces
+from ...isa.units import BLOCK_BYTES
 from ...tile import DEVICE_ASSERT, PRINTF, is_op
-from ..base.context import BLOCK_BYTES, VectorContext
+from ..base.context import VectorContext
 from ..base.tiles import is_tile
 
 

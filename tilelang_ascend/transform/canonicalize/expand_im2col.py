@@ -26,10 +26,9 @@ from ...ir import (
     statements,
     tirx,
 )
+from ...isa.units import BLOCK_BYTES
 from ...tile import GEMM, IM2COL, is_op
 from ...tile.uses import own_uses
-
-BLOCK_BYTES = 32
 
 
 def gemm_operands_only(func: PrimFunc) -> set:

@@ -38,8 +38,8 @@ from ...ir import (
     tirx,
 )
 from ...isa import lookup
+from ...isa.units import round_up
 from ...tile import GEMM, is_op, tile_op
-from ...tileop.base.context import round_up
 from ...tileop.cube.gemm import SQUARE_SIDE
 
 

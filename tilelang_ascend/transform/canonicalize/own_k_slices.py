@@ -34,9 +34,9 @@ from ...ir import (
     tirx,
 )
 from ...ir.grids import rewrite_grid_bodies
+from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS
 from ...tile import GEMM, is_op, tile_op
 from ...tile.uses import is_parallel, on_chip, uses_of
-from ...tileop.base.layout import BLOCK_BYTES, FRACTAL_ROWS
 from ...tileop.cube.gemm import SQUARE_SIDE
 
 

@@ -38,10 +38,10 @@ from ...ir import (
     statements,
     sym,
 )
+from ...isa.units import FRACTAL_ROWS, round_up
 from ...tile import FILL, GEMM, is_op, tile_op, with_args
 from ...tile.uses import moved_regions, on_chip, with_regions, work_of
-from ...tileop.base.context import round_up
-from ...tileop.base.layout import FRACTAL_ROWS, row_major
+from ...tileop.base.layout import row_major
 from ...tileop.copy.axes import paired_dims
 
 

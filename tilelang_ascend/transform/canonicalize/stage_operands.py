@@ -44,9 +44,9 @@ from ...ir import (
     tirx,
 )
 from ...isa.base import Space
+from ...isa.units import BLOCK_BYTES, round_up
 from ...tile import FILL, REDUCE, TileOp, is_op, tile_op, with_args
 from ...tile.uses import is_atomic, is_parallel, is_scalar_var, moved_regions, on_chip, with_regions, work_of
-from ...tileop.base.context import BLOCK_BYTES, round_up
 
 COPIED_SHARE = 1 / 8
 """Share of UB of the tile of a copy or fill in parts: several versions of it are under way at the same time."""
@@ -58,7 +58,7 @@ OPEN_ROW = 512
 
 def _free_dimensions(record: TileOp, attrs: dict, rank: int) -> list[int]:
     """Dimensions of the source along which an op is many independent ones."""
-    along = record.whole(attrs, rank)
+    along = record.whole(attrs, rank) if record.whole else None
     return [d for d in range(rank) if d != along]
 
 
@@ -67,7 +67,7 @@ def _bytes(shape, dtype: str) -> int:
     return math.prod(shape[:-1]) * round_up(shape[-1] * itemsize(dtype), BLOCK_BYTES)
 
 
-def part_sizes(extents: list, free: list[int], fits, itemsize_: int) -> list[int | None]:
+def part_sizes(extents: list, free: list[int], fits) -> list[int | None]:
     """For every dimension the constant extent of one part, such that `fits(sizes)`; dimensions that are not `free` stay whole. None where
     a dimension that stays whole is known at run time only."""
     sizes = [const_int(e) for e in extents]
@@ -149,7 +149,7 @@ class _Matched:
 
 
 def _matched(s: Evaluate, src: _Operand, dst: _Operand) -> _Matched:
-    """For a reduction, scan or sort."""
+    """For an op with a source and a target."""
     record, attrs = work_of(s), attrs_of(s)
     source, target = s.value.args[:2]
     rank = len(src.kept)
@@ -213,7 +213,7 @@ class _Stage(StmtMutator):
     def fill(self, s: Evaluate):
         dst, value = _Operand(s.value.args[0]), s.value.args[1]
         dtype = dtype_of(dst.source)
-        sizes = part_sizes(dst.shape, list(range(len(dst.kept))), lambda n: _bytes(n, dtype) <= self.copied, itemsize(dtype))
+        sizes = part_sizes(dst.shape, list(range(len(dst.kept))), lambda n: _bytes(n, dtype) <= self.copied)
         out: list = []
         tile = self.tile(sizes, dtype, dst.source.name, out)
         out.append(tile_op("fill", full_region(tile), value, span=s.span))
@@ -230,7 +230,7 @@ class _Stage(StmtMutator):
             return s
         extents = [b if const_int(a) is None else a for a, b in zip(src.shape, dst.shape)]
         dtype = dtype_of(src.source)
-        sizes = part_sizes(extents, list(range(len(extents))), lambda n: _bytes(n, dtype) <= self.copied, itemsize(dtype))
+        sizes = part_sizes(extents, list(range(len(extents))), lambda n: _bytes(n, dtype) <= self.copied)
 
         def one(offsets, counts):
             out: list = []
@@ -244,7 +244,7 @@ class _Stage(StmtMutator):
 
     def apart(self, s: Evaluate):
         """A part of a tile that an op changes while it reads another one is read from a copy."""
-        source, target = s.value.args
+        source, *others = s.value.args
         shape = [const_int(r.extent) for r in source.region]
         if None in shape:
             raise UnsupportedConstruct(
@@ -254,11 +254,11 @@ class _Stage(StmtMutator):
         out: list = []
         tile = self.tile(shape, dtype_of(source.source), source.source.name, out)
         out.append(tile_op("copy", source, full_region(tile), span=s.span))
-        return [*out, with_args(s, [full_region(tile), target])]
+        return [*out, with_args(s, [full_region(tile), *others])]
 
     # -- everything else ----------------------------------------------------------------------------------------
     def work(self, s: Evaluate):
-        """Reductions, scans and sorts: rows in parts where they do not fit."""
+        """Ops that are neither copies nor fills: rows in parts where they do not fit."""
         record, attrs = work_of(s), attrs_of(s)
         source, target = s.value.args[:2]
         src, dst = _Operand(source, whole_rank=True), _Operand(target, whole_rank=True)
@@ -268,7 +268,7 @@ class _Stage(StmtMutator):
             shapes = [(n, source), ([const_int(x) or 1 for x in match.of_target(n, dst.shape)], target)]
             return sum(_bytes(shape, dtype_of(r.source)) for shape, r in shapes if not on_chip(r.source)) <= self.worked
 
-        sizes = part_sizes(src.shape, match.free, fits, itemsize(dtype_of(source.source)))
+        sizes = part_sizes(src.shape, match.free, fits)
         if None in sizes or any(const_int(e) is None for k, e in enumerate(dst.shape) if k not in match.source_of):
             raise UnsupportedConstruct(
                 f"T.{_language_name(record, attrs)} of a part of a tensor in global memory whose size is known only at run time",
@@ -278,7 +278,7 @@ class _Stage(StmtMutator):
         def one(offsets, counts):
             known = [n if isinstance(n, int) else size for n, size in zip(counts, sizes)]
             zero = [0] * len(dst.shape)
-            before, after, args = [], [], [source, target]
+            before, after, args = [], [], list(s.value.args)
             if not on_chip(source.source):
                 tile = self.tile(known, dtype_of(source.source), source.source.name, before)
                 before.append(tile_op("copy", src.part(offsets, known), full_region(tile), span=s.span))

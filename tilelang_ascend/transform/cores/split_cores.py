@@ -16,8 +16,9 @@ from ...analysis.dependence.build_program import SYNC_KINDS
 from ...analysis.dependence.core_use import AIC, AIV, CoreUse, call_of, core_of_operands
 from ...errors import UnsupportedConstruct
 from ...ir import Bind, Evaluate, IRModule, StmtMutator, call, op_name, operand_parts, statements
+from ...isa.base import KERNEL_TYPES
 
-KERNEL_TYPES = {frozenset((AIC,)): "aic_only", frozenset((AIV,)): "aiv_only", frozenset((AIC, AIV)): "mix_1_2"}
+TYPE_OF_CORES = {frozenset(cores): kernel_type for kernel_type, cores in KERNEL_TYPES.items()}
 
 
 def split_cores(func) -> IRModule:
@@ -28,7 +29,7 @@ def split_cores(func) -> IRModule:
     if any(op_name(s.value) == "ascend.get_sub_block_idx" for s in statements(func.body) if isinstance(s, Bind)):
         # Work divided between the vector cores of a block needs both of them, also where nothing is left for the cube core.
         present |= {AIC, AIV}
-    kernel_type = KERNEL_TYPES[frozenset(present)]
+    kernel_type = TYPE_OF_CORES[frozenset(present)]
     name = str(func.attrs["global_symbol"])
     functions = {}
     for core in sorted(present):

@@ -31,7 +31,7 @@ from ...ir import (
     reinterpret,
     seq,
 )
-from ...tileop.base.context import REPEAT_BYTES
+from ...isa.units import REPEAT_BYTES
 from ...tileop.vector.emit.emitter import signed64
 
 WORD_BITS = 64

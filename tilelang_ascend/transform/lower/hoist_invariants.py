@@ -14,7 +14,7 @@ vain.
 from __future__ import annotations
 
 from ...analysis.dependence.build_program import build_program
-from ...analysis.dependence.program import LANES, Instr, Loop, Program
+from ...analysis.dependence.program import QUEUES, Instr, Loop, Program
 from ...ir import Bind, BufferStore, Evaluate, For, PrimFunc, Stmt, StmtMutator, exprs, free_vars, statements
 
 
@@ -40,7 +40,7 @@ class _Invariants:
     def targets(self) -> list[tuple[Stmt, Stmt]]:
         """(instruction, loop in front of which it goes), in program order."""
         for instr in self.program.instrs:
-            if not isinstance(instr.stmt, Evaluate) or LANES[instr.lane][1] != "V":
+            if not isinstance(instr.stmt, Evaluate) or QUEUES[instr.queue][1] != "V":
                 continue
             loops = self.loops_to_leave(instr)
             if loops:

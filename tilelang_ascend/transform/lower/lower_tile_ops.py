@@ -51,10 +51,11 @@ from ...ir import (
     sym,
     tirx,
 )
+from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
 from ...tile.uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
-from ...tileop.base.context import BLOCK_BYTES, UbLayout, VectorContext, round_up
-from ...tileop.base.layout import FRACTAL_ROWS, GmTensor, element_read, element_written, head, row_major
+from ...tileop.base.context import UbLayout, VectorContext
+from ...tileop.base.layout import GmTensor, element_read, element_written, head, row_major
 from ...tileop.base.output import Output
 from ...tileop.base.placement import Placement, place_tile
 from ...tileop.copy.axes import Copy

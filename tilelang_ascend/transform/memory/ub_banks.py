@@ -10,10 +10,9 @@ banks, because a write waits for a read of its own bank.
 from __future__ import annotations
 
 from ...analysis.dependence.liveness import LiveBuffer
-from ...analysis.dependence.program import LANES, Program
+from ...analysis.dependence.program import QUEUES, Program
 from ...ir import dtype_of, itemsize
-
-REPEAT_BYTES = 256
+from ...isa.units import REPEAT_BYTES
 
 
 def bank_phases(buffers: list[LiveBuffer], program: Program, chip) -> dict:
@@ -24,7 +23,7 @@ def bank_phases(buffers: list[LiveBuffer], program: Program, chip) -> dict:
     if period // REPEAT_BYTES != 2:
         return {}
     colours = _Colours()
-    vector = [i for i in program.instrs if LANES[i.lane][1] == "V"]
+    vector = [i for i in program.instrs if QUEUES[i.queue][1] == "V"]
     for instr in vector:
         sources = list(dict.fromkeys(a.buffer for a in instr.accesses if a.read))
         if len(sources) == 2:
@@ -41,7 +40,7 @@ def bank_rivals(program: Program, phases: dict) -> dict:
     """buffer -> {other buffer: bytes}: how much is written to one while the other is read in the same bank groups."""
     rivals: dict = {}
     for instr in program.instrs:
-        if LANES[instr.lane][1] != "V":
+        if QUEUES[instr.queue][1] != "V":
             continue
         for write in (a for a in instr.accesses if a.write and a.size is not None):
             for read in (a for a in instr.accesses if a.read and not a.buffer.same_as(write.buffer)):

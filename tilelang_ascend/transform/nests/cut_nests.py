@@ -14,10 +14,10 @@ from __future__ import annotations
 from math import prod
 
 from ...ir import For, PrimFunc, Stmt, StmtMutator, const_int, seq, statements
+from ...isa.units import REPEAT_BYTES, round_up
 from ...tile.division import even_size, split_nest
 from ...tile.nests import nest_of
 from ...tile.uses import is_parallel
-from ...tileop.base.context import REPEAT_BYTES, round_up
 
 
 class _Cut(StmtMutator):

@@ -430,8 +430,8 @@ def calls_math(e) -> bool:
 class _StageNests(StmtMutator):
     def __init__(self, chip, body: Stmt, owned: OwnedTiles, launch: _Launch):
         ub = chip.capacity_bytes(Space.UB)
-        self.budget, self.room = int(ub * TILE_BUDGET_SHARE), int(ub * TABLE_SHARE) - tile_bytes(body)
-        self.most = ub - tile_bytes(body)
+        self.budget, self.room = int(ub * TILE_BUDGET_SHARE), int(ub * TABLE_SHARE) - fixed_tile_bytes(body)
+        self.most = ub - fixed_tile_bytes(body)
         self.written = uses_of(body).writes
         self.allocs: list[Stmt] = []
         self.owned, self.own, self.launch = owned, set(), launch
@@ -594,7 +594,7 @@ class _StageNests(StmtMutator):
         return out
 
 
-def tile_bytes(body: Stmt) -> int:
+def fixed_tile_bytes(body: Stmt) -> int:
     """Bytes of the tiles of fixed size in UB."""
     tiles = [s.buffer for s in statements(body) if isinstance(s, AllocBuffer) and scope_of(s.buffer) == "shared.ub"]
     return sum(math.prod(const_int(n) or 1 for n in b.ty.shape) * itemsize(dtype_of(b)) for b in tiles)

@@ -48,6 +48,7 @@ from ...ir import (
     tirx,
 )
 from ...ir.grids import rewrite_grid_bodies
+from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS
 from ...tile import FILL, GEMM, IM2COL, is_op, tile_op, with_args
 from ...tile.products import ACCUMULATED_IN, separated
 from ...tile.uses import (
@@ -60,7 +61,6 @@ from ...tile.uses import (
     uses_of,
     with_regions,
 )
-from ...tileop.base.layout import BLOCK_BYTES, FRACTAL_ROWS
 from ...tileop.copy.cube import find_obstacles, leaves_as, stays_in_nz
 from ...tileop.cube.fill_l1 import fill_obstacle
 

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from ...analysis.dependence.dependence import Dependence, dependences, version_argument
 from ...analysis.dependence.happens_before import BARRIER, Timeline
 from ...analysis.dependence.program import (
-    LANES,
+    QUEUES,
     Block,
     Branch,
     Loop,
@@ -37,8 +37,8 @@ class EdgeChooser:
     def __init__(self, program: Program, events: dict):
         self.program, self.legal = program, events
         self.deps = dependences(program)
-        self.credit = max([2, *(d.version_count for d in self.deps if _cross(d.src.lane, d.dst.lane))])
-        crossing = any(_cross(d.src.lane, d.dst.lane) for d in self.deps)
+        self.credit = max([2, *(d.version_count for d in self.deps if _cross(d.src.queue, d.dst.queue))])
+        crossing = any(_cross(d.src.queue, d.dst.queue) for d in self.deps)
         self.traces = traces(program, self.deps, at_least=self.credit if crossing else 1)
         self.solved = set.intersection(*(_values_outside_of_loops(trace) for trace in self.traces))
         self.plan = SyncPlan()
@@ -72,7 +72,7 @@ class EdgeChooser:
                 if node.has_jump:
                     note = "break or continue in the loop"
                     places = {node.body.nodes[0].position, *(n.position for n in node.body.nodes if jumps_of(n))}
-                    busy = {LANES[i.lane][0] for i in self.program.instrs if node in i.loops}
+                    busy = {QUEUES[i.queue][0] for i in self.program.instrs if node in i.loops}
                     for gap in sorted(places):
                         for core in (c for c in self.program.cores if c in busy):
                             slot = Slot(node.body, gap, BARRIERS)
@@ -94,7 +94,7 @@ class EdgeChooser:
             if found.broken or found.leftover:
                 self._give_up_jumps()
                 raise AssertionError((found.broken, found.leftover, self.plan.edges))
-            needs += [n for n in found.uncovered if n.dependence.src.lane != n.dependence.dst.lane]
+            needs += [n for n in found.uncovered if n.dependence.src.queue != n.dependence.dst.queue]
             unsafe += found.unsafe
         proposals: dict = {}
         fenced = False
@@ -106,7 +106,7 @@ class EdgeChooser:
             if self._is_legal(edge.src, edge.dst):
                 proposals[key] = edge
             else:
-                fenced |= self._fence(edge, f"there is no event from {LANES[edge.src][1]} to {LANES[edge.dst][1]}")
+                fenced |= self._fence(edge, f"there is no event from {QUEUES[edge.src][1]} to {QUEUES[edge.dst][1]}")
         if proposals:
             deepest = max(e.depth for e in proposals.values())
             chosen = {key: e for key, e in proposals.items() if e.depth == deepest}
@@ -129,15 +129,15 @@ class EdgeChooser:
 
     def _fence(self, edge: Edge, note: str) -> bool:
         """Use a barrier for all pipes instead of `edge`; False when it is there already."""
-        core = LANES[edge.dst][0]
+        core = QUEUES[edge.dst][0]
         slot = Slot(edge.wait_at.block, edge.wait_at.gap, BARRIERS)
-        if any(b.at == slot and b.core == core and b.lane is None for b in self.plan.barriers):
+        if any(b.at == slot and b.core == core and b.queue is None for b in self.plan.barriers):
             return False
         self.plan.barriers.append(Barrier(core, None, slot, edge.dst_stmt, note=note))
         return True
 
     def _is_legal(self, src: int, dst: int) -> bool:
-        (core, source), (other, destination) = LANES[src], LANES[dst]
+        (core, source), (other, destination) = QUEUES[src], QUEUES[dst]
         return core != other or f"{source}_{destination}" in self.legal[core]
 
     def _edge_for(self, d: Dependence, level: int) -> Edge:
@@ -167,7 +167,7 @@ class EdgeChooser:
         ring = self._ring(d, block)
         if ring is None or ring.set_form != ring.wait_form or i < j:
             return None
-        if _cross(d.src.lane, d.dst.lane) and d.distances[-1] != ring.count:
+        if _cross(d.src.queue, d.dst.queue) and d.distances[-1] != ring.count:
             return None
         return self._make(d, block, i, j, loop, ring.count, ring)
 
@@ -177,7 +177,7 @@ class EdgeChooser:
         loop = d.common[level]
         block, distance = loop.body, d.distances[level]
         i, j = position_in(d.src, block), position_in(d.dst, block)
-        if _cross(d.src.lane, d.dst.lane):
+        if _cross(d.src.queue, d.dst.queue):
             return self._make(d, block, i, j, loop, distance, None)
         ring = self._ring(d, block)
         in_flight = distance + (1 if i < j else 0)
@@ -194,7 +194,7 @@ class EdgeChooser:
         if enclosing_loops(block)[-1] is not loop:
             block = loop.body
         i, j = position_in(d.src, block), position_in(d.dst, block)
-        if i < j and not _cross(d.src.lane, d.dst.lane):
+        if i < j and not _cross(d.src.queue, d.dst.queue):
             return self._forward(d, block, plain=True)
         return self._make(d, block, i, j, loop, 1, None)
 
@@ -205,14 +205,14 @@ class EdgeChooser:
         return self._make(d, block, position_in(d.src, block), position_in(d.dst, block), None, 0, ring)
 
     def _make(self, d: Dependence, block: Block, i: int, j: int, loop, distance: int, ring) -> Edge:
-        cross = _cross(d.src.lane, d.dst.lane)
+        cross = _cross(d.src.queue, d.dst.queue)
         ring, set_gap = None if cross else ring, i + 1
         if cross and distance and _jump_between(block, j, set_gap) is not None:
             # Who leaves the iteration does not come to the set: at the start of the next one it tells of all before.
             set_gap, loop, distance = block.nodes[0].position, None, 0
         jump = _jump_between(block, set_gap, j) if cross and not distance else None
         return Edge(
-            d.src.lane, d.dst.lane, Slot(block, set_gap, SETS), Slot(block, j if jump is None else jump, WAITS), loop, distance, ring,
+            d.src.queue, d.dst.queue, Slot(block, set_gap, SETS), Slot(block, j if jump is None else jump, WAITS), loop, distance, ring,
             d.src.stmt, d.dst.stmt, len(enclosing_loops(block)),
         )  # fmt: skip
 
@@ -255,7 +255,7 @@ class EdgeChooser:
             if edge.cross:
                 self._give_up_jumps()
                 raise AssertionError(f"{edge} cannot be made safe")
-            self._fence(edge, f"a flag from {LANES[edge.src][1]} to {LANES[edge.dst][1]} could be set twice")
+            self._fence(edge, f"a flag from {QUEUES[edge.src][1]} to {QUEUES[edge.dst][1]} could be set twice")
 
     def _give_up_jumps(self) -> None:
         """Raise `JumpsInTheWay` if the kernel has loops that are left early, between which no flags keep the two cores in step."""
@@ -265,7 +265,7 @@ class EdgeChooser:
     # ---- barriers
 
     def _place_barriers(self) -> None:
-        """Barriers right before dependent instructions of lanes that complete out of order. Going through the trace in
+        """Barriers right before dependent instructions of queues that complete out of order. Going through the trace in
         order and placing each as late as possible gives the fewest of them in straight-line code."""
         branches: dict[int, Slot] = {}
         while True:
@@ -278,18 +278,18 @@ class EdgeChooser:
                     # One branch is enough to wait in: with more of them, a barrier right before the second instruction serves all.
                     if slot is None or branches.setdefault(dst.order, slot) != slot:
                         slot = _slot_before(need)
-                    slots.setdefault((slot, dst.lane), dst.stmt)
+                    slots.setdefault((slot, dst.queue), dst.stmt)
             # A barrier in front of a loop covers less than the simulation assumed inside the loop: look again.
             if not slots:
                 return
-            for (slot, lane), stmt in slots.items():
-                self.plan.barriers.append(Barrier(LANES[lane][0], lane, slot, stmt))
+            for (slot, queue), stmt in slots.items():
+                self.plan.barriers.append(Barrier(QUEUES[queue][0], queue, slot, stmt))
 
     # ---- pruning
 
     def _prune_guarded(self) -> None:
         """Remove flags that others make superfluous together with their guards, before barriers are placed: a guard is tighter than
-        what it guards, and where it also orders two instructions of one lane a barrier costs less."""
+        what it guards, and where it also orders two instructions of one queue a barrier costs less."""
         timelines, out = self._timelines(), set()
         for edge, guard in list(self.guards.items()):
             trial = out | {edge, guard}
@@ -303,10 +303,10 @@ class EdgeChooser:
         return [binder.bind(trace) for trace in self.traces]
 
     def _flags_suffice(self, timeline: Timeline, without: set) -> bool:
-        """True if nothing but barriers of single lanes is missing."""
+        """True if nothing but barriers of single queues is missing."""
         found = timeline.run(without=without, credit=self.credit)
         return not (found.unsafe or found.broken or found.leftover) and all(
-            need.dependence.src.lane == need.dependence.dst.lane for need in found.uncovered
+            need.dependence.src.queue == need.dependence.dst.queue for need in found.uncovered
         )
 
     def _prune(self) -> None:
@@ -339,7 +339,7 @@ class EdgeChooser:
 
 
 def _barrier_positions(events: list) -> tuple[list, list]:
-    """Trace positions and owners of the barriers of single lanes, in order."""
+    """Trace positions and owners of the barriers of single queues, in order."""
     now, positions, owners = 0, [], []
     for event in events:
         if event[0] == INSTR:
@@ -363,7 +363,7 @@ def _shape(edge: Edge) -> tuple:
 
 
 def _cross(a: int, b: int) -> bool:
-    return LANES[a][0] != LANES[b][0]
+    return QUEUES[a][0] != QUEUES[b][0]
 
 
 def _values_outside_of_loops(trace) -> set:
@@ -383,7 +383,7 @@ def _check_jumps(edge: Edge) -> None:
 
 
 def _undominated(edges: list[Edge]) -> list[Edge]:
-    """Drop edges that another one of the list implies: set no earlier, waited for no later, between the same lanes."""
+    """Drop edges that another one of the list implies: set no earlier, waited for no later, between the same queues."""
     kept: list[Edge] = []
     for edge in sorted(edges, key=lambda e: (-e.set_at.gap, e.wait_at.gap)):
         if not any(_implies(other, edge) for other in kept):

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from ...analysis.dependence.happens_before import Timeline
-from ...analysis.dependence.program import LANES, Branch
+from ...analysis.dependence.program import QUEUES, Branch
 from ...errors import CompileError
 from .plan import BARRIERS, Barrier, Binder, Edge, Slot, SyncPlan
 
@@ -126,7 +126,7 @@ def _in_branch(edge: Edge) -> bool:
 
 def _names(edge: Edge, base: int) -> dict:
     """Names of the flags of an edge whose first id is `base`: flags of one pool with the same id are one flag."""
-    pool = ("cross", LANES[edge.src][0]) if edge.cross else (edge.src, edge.dst)
+    pool = ("cross", QUEUES[edge.src][0]) if edge.cross else (edge.src, edge.dst)
     return {(edge, value): (*pool, base + value) for value in range(edge.count)}
 
 
@@ -145,9 +145,9 @@ def _merge(a: Edge, b: Edge) -> Edge | None:
 
 
 def _fence(edge: Edge) -> Barrier:
-    core = LANES[edge.dst][0]
+    core = QUEUES[edge.dst][0]
     slot = Slot(edge.wait_at.block, edge.wait_at.gap, BARRIERS)
-    note = f"more than the available flag ids from {LANES[edge.src][1]} to {LANES[edge.dst][1]}"
+    note = f"more than the available flag ids from {QUEUES[edge.src][1]} to {QUEUES[edge.dst][1]}"
     return Barrier(core, None, slot, edge.dst_stmt, note=note)
 
 

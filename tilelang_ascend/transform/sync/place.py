@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ...analysis.dependence.program import LANES, Block, Branch, Loop, Program
+from ...analysis.dependence.program import QUEUES, Block, Branch, Loop, Program
 from ...analysis.index.linear import Linear
 from ...ir import For, IfThenElse, While, imm, intrin, seq, stmts_of, substitute_expr
 from .plan import DRAIN, PRIME, Edge, Slot, SyncPlan
@@ -26,7 +26,7 @@ class _Writer:
         for edge in plan.edges:
             self._edge(edge)
         for b in plan.barriers:
-            pipe = "ALL" if b.lane is None else LANES[b.lane][1]
+            pipe = "ALL" if b.queue is None else QUEUES[b.queue][1]
             self._add(b.at, intrin("pipe_barrier", pipe=pipe, core=b.core, span=_span(b.stmt)))
         for entries in self.at.values():
             entries.sort(key=lambda entry: entry[0])
@@ -44,7 +44,7 @@ class _Writer:
             self._add(Slot(home.parent, home.position + 1, DRAIN), *(self._wait(e, v, e.src_stmt) for v in _drains(e)))
 
     def _set(self, e: Edge, value, stmt) -> list:
-        (core, source), (_, destination) = LANES[e.src], LANES[e.dst]
+        (core, source), (_, destination) = QUEUES[e.src], QUEUES[e.dst]
         span = _span(stmt)
         if not e.cross:
             return [intrin("set_flag", self._id(e, value), event=f"{source}_{destination}", core=core, span=span)]
@@ -54,7 +54,7 @@ class _Writer:
         return [*first, intrin("cross_core_set_flag", self._id(e, 0), mode="2", pipe=pipe, core=core, span=span)]
 
     def _wait(self, e: Edge, value, stmt):
-        (_, source), (core, destination) = LANES[e.src], LANES[e.dst]
+        (_, source), (core, destination) = QUEUES[e.src], QUEUES[e.dst]
         if e.cross:
             return intrin("cross_core_wait_flag", self._id(e, 0), core=core, span=_span(stmt))
         return intrin("wait_flag", self._id(e, value), event=f"{source}_{destination}", core=core, span=_span(stmt))

@@ -10,12 +10,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ...analysis.dependence.happens_before import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, SET, WAIT, Timeline
-from ...analysis.dependence.program import LANES, Block, Loop
+from ...analysis.dependence.program import QUEUES, Block, Loop
 from ...analysis.dependence.trace import GAP, SYNC, Trace
 from ...analysis.index.linear import Linear
 
-#: Phases of a gap, in emission order.
 GUARD_WAIT, SETS, BARRIERS, WAITS, GUARD_SET, DRAIN, PRIME = range(7)
+"""Phases of a gap, in emission order."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Ring:
 
 @dataclass(eq=False)
 class Edge:
-    """One flag (or ring of flags): everything lane `src` did before `set_at` is complete when lane `dst` passes
+    """One flag (or ring of flags): everything queue `src` did before `set_at` is complete when queue `dst` passes
     `wait_at`.
 
     `distance` > 0: the wait of iteration i of `loop` takes the set of iteration i - distance; `distance` sets before
@@ -62,7 +62,7 @@ class Edge:
 
     @property
     def cross(self) -> bool:
-        return LANES[self.src][0] != LANES[self.dst][0]
+        return QUEUES[self.src][0] != QUEUES[self.dst][0]
 
     @property
     def count(self) -> int:
@@ -89,17 +89,17 @@ class Edge:
 
     def __repr__(self):
         kind = f"distance {self.distance}" if self.distance else "forward"
-        src, dst = (".".join(LANES[lane]) for lane in (self.src, self.dst))
+        src, dst = (".".join(QUEUES[queue]) for queue in (self.src, self.dst))
         return f"<{src} -> {dst}, {kind}, gaps {self.set_at.gap}, {self.wait_at.gap}>"
 
 
 @dataclass(eq=False)
 class Barrier:
-    """`PipeBarrier` of one lane, or of all pipes of `core` when `lane` is None. `note`: why nothing weaker was
+    """`PipeBarrier` of one queue, or of all pipes of `core` when `queue` is None. `note`: why nothing weaker was
     possible."""
 
     core: str
-    lane: int | None
+    queue: int | None
     at: Slot
     stmt: object = None
     fixed: bool = False
@@ -176,7 +176,7 @@ class Binder:
 
     def _wait(self, edge: Edge, value):
         key = edge, value
-        return (CROSS_WAIT, key, LANES[edge.dst][0], edge) if edge.cross else (WAIT, key, edge.src, edge.dst, edge)
+        return (CROSS_WAIT, key, QUEUES[edge.dst][0], edge) if edge.cross else (WAIT, key, edge.src, edge.dst, edge)
 
     def bind(self, trace: Trace) -> Timeline:
         """`trace` with the synchronisation in place of the gaps."""
@@ -199,7 +199,7 @@ def _value(form: Linear | None, env: dict) -> int:
 
 
 def _barrier_event(barrier: Barrier):
-    return (BARRIER_ALL, barrier.core, barrier) if barrier.lane is None else (BARRIER, barrier.lane, barrier)
+    return (BARRIER_ALL, barrier.core, barrier) if barrier.queue is None else (BARRIER, barrier.queue, barrier)
 
 
 __all__ = [

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 
 from .... import isa
 from ....ir import IntImm, Var, intrin, loop, seq
-from ...base.affine import Affine, add, constant
-from ...base.context import BLOCK_BYTES, REPEAT_BYTES
+from ....isa.units import BLOCK_BYTES, MAX_REPEAT, REPEAT_BYTES
+from ...base.sums import Sum, add, constant
 from .views import Axis, View, dtype_width, merged_axes, offset_by
 
-MAX_REPEAT = 255
 _LOGIC = ("and", "or", "not")
 """Instructions on 16-bit lanes (doc: And, Or, Not of C220): wider lanes are several words."""
 
@@ -149,7 +148,7 @@ class _Plan:
     def rows(self, axes: list[Axis], body, cost: int = 1) -> None:
         """Loop over the outer axes; `body(offsets)` gets the offset of every operand."""
 
-        def nest(k: int, offsets: list[Affine]):
+        def nest(k: int, offsets: list[Sum]):
             if k == len(axes):
                 body(offsets)
                 return
@@ -161,19 +160,19 @@ class _Plan:
 
         nest(0, [constant(0)] * len(self.views))
 
-    def _heads(self, offsets: list[Affine]) -> list:
+    def _heads(self, offsets: list[Sum]) -> list:
         views = self.views if self.words is None else [v.retyped("uint16") for v in self.views]
         return [v.head(o) for v, o in zip(views, offsets)]
 
-    def _count_form(self, offsets: list[Affine]) -> None:
+    def _count_form(self, offsets: list[Sum]) -> None:
         self.emitter.linear(self.name, self._heads(offsets), self.inner.extent * (self.words or 1), self.scalars, **self.attrs)
 
-    def _masked(self, offsets: list[Affine], lanes: int, repeat: int, reps: list[int]) -> None:
+    def _masked(self, offsets: list[Sum], lanes: int, repeat: int, reps: list[int]) -> None:
         blks = [0 if v.spread else 1 for v in self.views]
         words = mask_words(lanes * (self.words or 1))
         self.emitter.issue(self.name + "_mask", *self._heads(offsets), *self.scalars, *words, repeat, *blks, *reps, **self.attrs)
 
-    def _repeat_inner(self, offsets: list[Affine]) -> None:
+    def _repeat_inner(self, offsets: list[Sum]) -> None:
         """Repeats run along the innermost axis."""
         step = [0 if v.spread else self.lanes for v in self.views]
         reps = [self._rep(s, v) for s, v in zip(step, self.views)]
@@ -186,7 +185,7 @@ class _Plan:
         if tail:
             self._masked([add(o, offset_by(full, s)) for o, s in zip(offsets, step)], tail, 1, reps)
 
-    def _repeat_outer(self, axis: Axis, offsets: list[Affine]) -> None:
+    def _repeat_outer(self, axis: Axis, offsets: list[Sum]) -> None:
         """Repeats run along an outer axis; the innermost axis is cut into chunks of one repeat."""
         reps = [self._rep(s, v) for s, v in zip(axis.strides, self.views)]
         groups = [(g, min(MAX_REPEAT, axis.extent - g)) for g in range(0, axis.extent, MAX_REPEAT)]

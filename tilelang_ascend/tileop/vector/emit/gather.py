@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir import BufferLoad, IntImm, as_expr, itemsize
-from ...base.affine import add, constant, scale
+from ...base.sums import add, constant, scale
 from ...base.unsupported import Unsupported
 from ..graph.graph import Node
 from .transpose import transposed_view

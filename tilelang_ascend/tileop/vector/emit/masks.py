@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ....ir import itemsize
-from ...base.affine import constant
-from ...base.context import BLOCK_BYTES, REPEAT_BYTES, round_up
+from ....isa.units import BLOCK_BYTES, MAX_REPEAT, REPEAT_BYTES, round_up
+from ...base.sums import constant
 from ..graph.graph import Node
-from .emitter import MAX_REPEAT, mask_words
+from .emitter import mask_words
 from .views import View
 
 COMPARE_BYTES = 256

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...base.affine import add, constant, scale
-from ...base.context import round_up
+from ....isa.units import round_up
+from ...base.sums import add, constant, scale
 from ..graph.graph import Node
 from ..graph.words import words
 from .emitter import Unwritable

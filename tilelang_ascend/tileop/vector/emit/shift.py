@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ....ir import IntImm, itemsize, tirx
-from ...base.affine import Affine, add, constant
-from ...base.context import REPEAT_BYTES
+from ....isa.units import MAX_REPEAT, REPEAT_BYTES
+from ...base.sums import Sum, add, constant
 from ...base.unsupported import Unsupported
 from ..graph.graph import Node
-from .emitter import MAX_REPEAT, signed64
+from .emitter import signed64
 from .views import View, offset_by
 
 _MAGIC_BITS = 16
@@ -50,14 +50,14 @@ def _lane_of(place: View):
     """(offset of the block, lane in it, mask words) of the first element of `place`."""
     block = place.block
     # Terms that are whole blocks stay outside: only the rest decides about the lane.
-    whole = Affine(0, tuple(t for t in place.base.terms if Affine(0, (t,)).multiple_of(block)))
+    whole = Sum(0, tuple(t for t in place.base.terms if Sum(0, (t,)).multiple_of(block)))
     rest = add(place.base, whole, -1)
     if not rest.terms:
         lane = rest.const % block
         return add(whole, constant(rest.const - lane)), lane, _words([lane])
     index = rest.expr()
     lane = tirx.floormod(index, IntImm("int32", block))
-    start = add(whole, Affine(0, ((index - lane, 1),)))
+    start = add(whole, Sum(0, ((index - lane, 1),)))
     return start, lane, (IntImm("int64", 0), tirx.shift_left(IntImm("int64", 1), tirx.Cast("int64", lane)))
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir import itemsize
-from ...base.affine import add, constant
-from .emitter import MAX_REPEAT
+from ....isa.units import MAX_REPEAT
+from ...base.sums import add, constant
 from .views import View, offset_by
 
 ROWS = 16

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ....ir import BufferLoad, as_expr, const_int, dtype_of, itemsize, reinterpret
-from ...base.affine import Affine, add, constant, divided, scale
-from ...base.context import BLOCK_BYTES
+from ....isa.units import BLOCK_BYTES
+from ...base.sums import Sum, add, constant, divided, scale
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class View:
 
     buffer: Any
     version: Any
-    base: Affine
+    base: Sum
     strides: tuple[int, ...]
     dtype: str
     dense: bool = False
@@ -36,7 +36,7 @@ class View:
         """Elements of one 32-byte block."""
         return BLOCK_BYTES // itemsize(self.dtype)
 
-    def head(self, offset: Affine | None = None):
+    def head(self, offset: Sum | None = None):
         """The operand expression of the lane `offset` elements after the base."""
         at = self.base if offset is None else add(self.base, offset)
         words = itemsize(dtype_of(self.buffer)) == 8 and itemsize(self.dtype) == 4
@@ -123,18 +123,13 @@ def lanes_meet(extents: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return False
 
 
-def offset_by(index, stride: int) -> Affine:
+def offset_by(index, stride: int) -> Sum:
     """`index * stride` where index is a Python int or a loop variable."""
     if isinstance(index, int):
         return constant(index * stride)
-    return scale(Affine(0, ((index, 1),)), stride)
+    return scale(Sum(0, ((index, 1),)), stride)
 
 
 def dtype_width(view: View) -> int:
     """Bytes of one lane."""
     return itemsize(view.dtype)
-
-
-def buffer_dtype(view: View) -> str:
-    """dtype the buffer was declared with."""
-    return dtype_of(view.buffer)

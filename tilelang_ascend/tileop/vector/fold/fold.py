@@ -7,8 +7,9 @@ algorithms. The operations are instructions of the table, or bit operations on t
 from __future__ import annotations
 
 from ....ir import itemsize
-from ...base.affine import constant
-from ...base.context import REPEAT_BYTES, VectorContext, round_up
+from ....isa.units import REPEAT_BYTES, round_up
+from ...base.context import VectorContext
+from ...base.sums import constant
 from ..emit.emitter import Emitter
 from ..emit.views import View
 
@@ -17,11 +18,11 @@ _PICK = {"float16": "float16", "bfloat16": "float32", "float32": "float32", "int
 _BITS = {"int64": "int64", "int32": "int32", "int16": "int16", "int8": "int16", "uint8": "int16", "bool": "int16"}
 _WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "int64": "int64", "int32": "int32", "int16": "int32",
          "int8": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int32"}  # fmt: skip
-#: operation -> dtype of a tile -> dtype in which its lanes are folded.
 FOLD_DTYPE = {
     "add": _WIDE, "mul": _WIDE,
     "max": _PICK, "min": _PICK, "and": _BITS, "or": _BITS, "xor": _BITS,
 }  # fmt: skip
+"""operation -> dtype of a tile -> dtype in which its lanes are folded."""
 
 
 class Fold:

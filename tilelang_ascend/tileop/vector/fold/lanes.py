@@ -13,7 +13,7 @@ import math
 from dataclasses import replace
 
 from ....ir import itemsize
-from ...base.affine import Affine, add, constant
+from ...base.sums import Sum, add, constant
 from ...base.unsupported import Unsupported
 from ..emit.transpose import turn_squares
 from ..emit.views import View, offset_by
@@ -56,7 +56,7 @@ class _Lanes:
         self.columns = View(columns, 0, constant(0), (self.group, 1), r.dtype)
 
     def emit(self, outer) -> None:
-        def nest(axes, source: Affine, target: Affine):
+        def nest(axes, source: Sum, target: Sum):
             if not axes:
                 self._fold(source, target)
                 return
@@ -66,7 +66,7 @@ class _Lanes:
 
         nest(outer, constant(0), constant(0))
 
-    def _fold(self, source: Affine, target: Affine) -> None:
+    def _fold(self, source: Sum, target: Sum) -> None:
         self._transpose(source)
         columns = self.width
         if columns == 1:
@@ -83,7 +83,7 @@ class _Lanes:
     def _column(self, k: int) -> View:
         return _moved(self.columns, k * GROUP)
 
-    def _last(self, sources: list[View], target: Affine, name: str | None = None) -> None:
+    def _last(self, sources: list[View], target: Sum, name: str | None = None) -> None:
         """The last step writes the results: sixteen from every group, fewer from the last one."""
         out = View(self.out.buffer, self.out.version, add(self.out.base, target), (GROUP, 1), self.r.dtype)
         full, tail = divmod(self.rows, GROUP)
@@ -104,7 +104,7 @@ class _Lanes:
         sub.emitter.out = self.r.emitter.out
         return sub
 
-    def _transpose(self, source: Affine) -> None:
+    def _transpose(self, source: Sum) -> None:
         """Groups of sixteen rows. An incomplete group is copied, so that nothing behind the tile is read."""
         view, block = self.view, self.view.block
         step = self.pitch // block

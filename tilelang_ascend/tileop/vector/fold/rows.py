@@ -6,10 +6,9 @@ import math
 from dataclasses import replace
 
 from ....ir import itemsize
-from ...base.affine import add, constant
-from ...base.context import REPEAT_BYTES, round_up
+from ....isa.units import MAX_REPEAT, REPEAT_BYTES, round_up
+from ...base.sums import add, constant
 from ...base.unsupported import Unsupported
-from ..emit.emitter import MAX_REPEAT
 from ..emit.views import View, offset_by
 from .fold import Fold
 from .lanes import fold_lanes

@@ -11,7 +11,6 @@ from .fp8 import FORMATS, decode, encode
 from .graph import MASK, Graph, Node
 from .words import bit_or, pair, words
 
-#: One hardware conversion -> round mode (doc: cast probe of the 8.1 headers; all of them exist on 3510 as well).
 HOPS = {
     ("float16", "float32"): "none", ("float32", "float16"): "rint",
     ("bfloat16", "float32"): "none", ("float32", "bfloat16"): "rint",
@@ -21,8 +20,8 @@ HOPS = {
     ("int8", "float16"): "none", ("uint8", "float16"): "none", ("float16", "int8"): "trunc", ("float16", "uint8"): "trunc",
     ("int32", "int64"): "none", ("int32", "int16"): "none",
 }  # fmt: skip
+"""One hardware conversion -> round mode (doc: cast probe of the 8.1 headers; all of them exist on 3510 as well)."""
 
-#: (source, destination) -> intermediate dtypes. A pair that is a hop needs no entry.
 ROUTES = {
     ("float16", "bfloat16"): ("float32",), ("bfloat16", "float16"): ("float32",),
     ("bfloat16", "int16"): ("float32",), ("bfloat16", "int8"): ("float32", "int16", "float16"),
@@ -40,6 +39,7 @@ ROUTES = {
     ("int8", "int64"): ("float16", "int32"), ("uint8", "int64"): ("float16", "int32"),
     ("int8", "uint8"): ("float16", "int16", "float16"), ("uint8", "int8"): ("float16", "int16", "float16"),
 }  # fmt: skip
+"""(source, destination) -> intermediate dtypes. A pair that is a hop needs no entry."""
 
 _BITS = {"int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
 

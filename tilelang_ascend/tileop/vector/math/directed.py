@@ -10,11 +10,10 @@ Quotients and roots need `Div` and `Sqrt` to err by less than 1 ulp; sums and pr
 
 from __future__ import annotations
 
+from ....ir.build import DIRECTIONS
 from ..graph.convert import compare_exact
 from ..graph.graph import Node
 from ..graph.words import bit_and, bit_or
-
-MODES = ("rn", "rz", "ru", "rd")
 
 _SIGN, _EXPONENT, _MANTISSA, _ONE = -(2**31), 0x7F800000, 0x7FFFFF, 0x3F800000
 _UPPER_HALF = ~0xFFF
@@ -289,6 +288,6 @@ def function(name: str, mode: str):
     return lambda o, *args: _OPERATIONS[name](*(_Lanes(o, a) for a in args), mode).node
 
 
-FUNCTIONS = {f"{name}_{mode}": function(name, mode) for name in _OPERATIONS for mode in MODES}
+FUNCTIONS = {f"{name}_{mode}": function(name, mode) for name in _OPERATIONS for mode in DIRECTIONS}
 
-__all__ = ["FUNCTIONS", "MODES"]
+__all__ = ["FUNCTIONS"]

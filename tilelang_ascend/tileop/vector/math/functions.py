@@ -16,11 +16,11 @@ from . import remainder as math_remainder
 from . import special as math_special
 from . import trigonometric as math_trigonometric
 
-#: One instruction, float16 and float32. exp, ln, sqrt: 1 ulp (doc: precision standard of the vector interfaces).
 DIRECT = {"exp": "exp", "log": "ln", "sqrt": "sqrt", "fabs": "abs", "abs": "abs"}
+"""One instruction, float16 and float32. exp, ln, sqrt: 1 ulp (doc: precision standard of the vector interfaces)."""
 
-#: Rounding to integers: a float32 to float32 cast.
 ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "round", "nearbyint": "rint", "rint": "rint"}
+"""Rounding to integers: a float32 to float32 cast."""
 
 
 def rsqrt(o, x):

@@ -21,9 +21,9 @@ from ....ir import (
     tirx,
     walk_expr,
 )
-from ...base.affine import Affine, affine, constant, is_integer, is_scalar_var, scale
-from ...base.affine import add as add_affine
 from ...base.context import VectorContext
+from ...base.sums import Sum, as_sum, constant, is_integer, is_variable, scale
+from ...base.sums import add as add_sums
 from ...base.tiles import is_tile, memory_dtype
 from ...base.unsupported import Unsupported
 from ...scalar.loops import BITWISE, SCALAR_CALLS
@@ -106,7 +106,7 @@ class ExprLowering:
         """The value of `e` as it comes: loads and casts in their own dtype, everything else in the compute dtype."""
         if self.is_scalar(e) and not has_function(e):
             return self.g.scalar(e)
-        if is_scalar_var(e):
+        if is_variable(e):
             return self._variable(e)
         if is_integer(dtype_of(e)):
             index = self._index_value(e)
@@ -129,17 +129,17 @@ class ExprLowering:
             return self.g.const(0, dtype)
         return self.g.node("iota", dtype, attrs=(axis,), axes=(axis,))
 
-    def split(self, e, exact: bool = False) -> tuple[dict, Affine] | None:
-        """`e` as ({axis: coefficient}, lane-invariant rest), None when it is no such sum. `exact`: see `affine`."""
-        sum_ = affine(e, exact)
+    def split(self, e, exact: bool = False) -> tuple[dict, Sum] | None:
+        """`e` as ({axis: coefficient}, lane-invariant rest), None when it is no such sum. `exact`: see `as_sum`."""
+        sum_ = as_sum(e, exact)
         coefficients: dict = {}
-        rest = Affine(sum_.const, ())
+        rest = Sum(sum_.const, ())
         for atom, c in sum_.terms:
-            axis = self.axis_of(atom) if is_scalar_var(atom) else None
+            axis = self.axis_of(atom) if is_variable(atom) else None
             if axis is not None:
                 coefficients[axis] = coefficients.get(axis, 0) + c
             elif self.is_scalar(atom) and not has_function(atom):
-                rest = add_affine(rest, Affine(0, ((atom, c),)))
+                rest = add_sums(rest, Sum(0, ((atom, c),)))
             else:
                 return None
         return {a: c for a, c in coefficients.items() if c}, rest
@@ -147,7 +147,7 @@ class ExprLowering:
     def _index_value(self, e) -> Node | None:
         """Integer sums of axes as int32 values; int64 sums whose varying part int32 does not hold are no such sum."""
         parts = self.split(e, exact=dtype_of(e) == "int64")
-        if parts is None or not parts[0] and affine(e).terms == ():
+        if parts is None or not parts[0] and as_sum(e).terms == ():
             return None
         coefficients, rest = parts
         if max([abs(rest.const), *map(abs, coefficients.values())]) >= _INT32_END:
@@ -161,7 +161,7 @@ class ExprLowering:
         offset = self.g.const(offset, "int64") if isinstance(offset, int) else self.g.scalar(offset)
         return self.ops.arithmetic("add", varying, offset, "int64")
 
-    def index_node(self, coefficients: dict, rest: Affine, dtype: str) -> Node:
+    def index_node(self, coefficients: dict, rest: Sum, dtype: str) -> Node:
         """``sum(coefficient * axis) + rest``."""
         out = None
         for axis in sorted(coefficients):
@@ -227,7 +227,7 @@ class ExprLowering:
             if parts is None:
                 return None
             coefficients, rest = parts
-            base = add_affine(base, scale(rest, stride))
+            base = add_sums(base, scale(rest, stride))
             for a, c in coefficients.items():
                 strides[a] += c * stride
             coverage.append((coefficients, rest))
@@ -270,7 +270,7 @@ class ExprLowering:
             low = parts[1].const + sum(min(x, 0) for x in ends)
             high = parts[1].const + sum(max(x, 0) for x in ends)
             if parts[1].terms:
-                if not self._between(Affine(0, parts[1].terms).expr(dtype_of(index)), -low, extent - high):
+                if not self._between(Sum(0, parts[1].terms).expr(dtype_of(index)), -low, extent - high):
                     return False
             elif low < 0 or high >= extent:
                 return False

@@ -19,7 +19,7 @@ from ....ir import (
     walk_expr,
 )
 from ....tile.nests import tile_bounds
-from ...base.affine import affine, is_scalar_var
+from ...base.sums import as_sum, is_variable
 from ...base.unsupported import Unsupported
 
 
@@ -33,7 +33,7 @@ class Nest:
     span: object
 
 
-def nest_of(stmt: For) -> Nest:
+def read_nest(stmt: For) -> Nest:
     """Collect the loops of a parallel nest.
 
     An extent known only at run time becomes the size of the tiles the variable indexes, with the body under ``var < extent``.
@@ -65,7 +65,7 @@ def _order(variables: list[Var], body: Stmt) -> list[int]:
     deep = [i for i in found if len(i) > 1]
     for last in [i[-1] for i in deep or found]:
         for k, v in enumerate(variables):
-            if abs(affine(last).coefficient(v)) == 1:
+            if abs(as_sum(last).coefficient(v)) == 1:
                 votes[k] += 1
     innermost = max(range(len(variables)), key=lambda k: (votes[k], k))
     return [k for k in range(len(variables)) if k != innermost] + [innermost]
@@ -92,7 +92,7 @@ def scalar_vars(e) -> list[Var]:
     out: list[Var] = []
 
     def see(x):
-        if is_scalar_var(x):
+        if is_variable(x):
             out.append(x)
         elif isinstance(x, TensorLoad) and is_buffer_var(x.source):
             out.append(x.source)

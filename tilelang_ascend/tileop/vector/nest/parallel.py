@@ -36,8 +36,9 @@ from ....ir import (
     statements,
     stmts_of,
 )
+from ....isa.units import BLOCK_BYTES
 from ....tile.uses import IN_ORDER, is_output
-from ...base.context import BLOCK_BYTES, VectorContext
+from ...base.context import VectorContext
 from ...base.tensor_bounds import all_of
 from ...base.tiles import is_tile
 from ...base.unsupported import Unsupported
@@ -51,7 +52,7 @@ from ..schedule.rows import rows_of, scattered, store_rows, store_scattered
 from ..schedule.store import store
 from ..schedule.values import Values, source
 from .expressions import ExprLowering
-from .nest import Nest, nest_of, scalar_vars
+from .nest import Nest, read_nest, scalar_vars
 from .reach import reach_conditions
 
 _OF_ITS_OWN = "let each iteration have an element of its own"
@@ -64,10 +65,10 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
         ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {in_order}")
         return scalar_loops(stmt, ctx, str(in_order), lambda value, span: on_one_lane(value, ctx, span))
     try:
-        nest = nest_of(stmt)
+        nest = read_nest(stmt)
         if any(n == 0 for n in nest.extents):
             return seq()
-        return _kept_inside(stmt, nest, ctx, Block(ctx, nest, {}, None).lower(stmts_of(nest.body)))
+        return _kept_inside(stmt, nest, ctx, StraightLine(ctx, nest, {}, None).lower(stmts_of(nest.body)))
     except Unsupported as e:
         reason, hint = e.reason, f"; {e.hint}" if e.hint else ""
     except (Unreadable, Unwritable):
@@ -94,7 +95,7 @@ def _kept_inside(stmt: For, nest: Nest, ctx: VectorContext, lowered: Stmt) -> St
 
 def on_one_lane(value, ctx: VectorContext, span):
     """(operand, statements): a function of scalar expressions computed on the vector unit."""
-    block = Block(ctx, Nest([Var("lane", "int32")], (1,), seq(), span), {}, None)
+    block = StraightLine(ctx, Nest([Var("lane", "int32")], (1,), seq(), span), {}, None)
     dtype = dtype_of(value)
     try:
         natural = block.exprs.natural(value)
@@ -119,7 +120,7 @@ class Effect:
     lasts: bool = False
 
 
-class Block:
+class StraightLine:
     """Lowering of one straight-line list of statements inside a nest.
 
     env:  Var / mutable-scalar buffer -> Node whose value is available
@@ -350,7 +351,7 @@ class Block:
             inner_mask = None if mask is None else _outer_value(values, mask)
 
             def block(body: Stmt) -> Stmt:
-                nested = Block(self.ctx, self.nest, inner, inner_mask, variables)
+                nested = StraightLine(self.ctx, self.nest, inner, inner_mask, variables)
                 nested.early = set(early)
                 # All lanes are read there, too, whatever the mask says.
                 nested.exprs.guarded = int(inner_mask is not None)
@@ -464,4 +465,4 @@ def _mentions(s: Stmt, buffer) -> bool:
     )
 
 
-__all__ = ["Block", "lower_parallel", "on_one_lane"]
+__all__ = ["StraightLine", "lower_parallel", "on_one_lane"]

@@ -7,8 +7,8 @@ blocks at a time; one gather brings them together, one `brcb` takes them apart.
 from __future__ import annotations
 
 from ....ir import Bind, BufferLoad, IntImm, Var, call, if_then, imm, itemsize, reinterpret, seq, substitute_expr
-from ...base.affine import add, constant, scale
-from ...base.context import BLOCK_BYTES, round_up
+from ....isa.units import BLOCK_BYTES, round_up
+from ...base.sums import add, constant, scale
 from ...base.tensor_bounds import all_of, unproven
 from ...scalar.loops import element_address
 from ..emit.views import View, offset_by

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .... import isa
 from ....ir import itemsize
-from ...base.context import round_up
+from ....isa.units import round_up
 from ..emit.emitter import Unwritable
 from ..emit.masks import COMPARE_BYTES
 from ..emit.pair import load_word, store_pair

@@ -27,8 +27,8 @@ from ....ir import (
     tirx,
     walk_expr,
 )
-from ...base.affine import add, affine, constant, is_scalar_var, scale
-from ...base.context import BLOCK_BYTES
+from ....isa.units import BLOCK_BYTES
+from ...base.sums import add, as_sum, constant, is_variable, scale
 from ...base.tensor_bounds import all_of, reads_memory, unproven
 from ...base.unsupported import Unsupported
 from ...scalar.loops import element_address
@@ -123,7 +123,7 @@ def _variables(e) -> list:
     out: list = []
 
     def see(x):
-        if is_scalar_var(x):
+        if is_variable(x):
             out.append(x)
         elif isinstance(x, TensorLoad):
             out.append(x.source)
@@ -133,12 +133,12 @@ def _variables(e) -> list:
 
 
 def _axes_in(exprs, e) -> set:
-    return {exprs.axis_of(v) for v in _variables(e) if is_scalar_var(v)} - {None}
+    return {exprs.axis_of(v) for v in _variables(e) if is_variable(v)} - {None}
 
 
 def tiles_in(rows: Rows) -> list:
     """Buffers the choice of the rows reads, and the tensor itself."""
-    return [rows.buffer, *(v for i in rows.indices for v in _variables(i) if not is_scalar_var(v))]
+    return [rows.buffer, *(v for i in rows.indices for v in _variables(i) if not is_variable(v))]
 
 
 def load_rows(values, n: Node, want) -> object:
@@ -193,7 +193,7 @@ def store_rows(values, rows: Rows, axes, value: Node, mask: Node | None, span) -
     def move(at, address, known):
         conditions, lanes = _part_inside(rows, open_terms, known, count)
         if flags is not None:
-            steps = [scale(affine(known[axes[a]]), flags.strides[a]) for a in mask.axes]
+            steps = [scale(as_sum(known[axes[a]]), flags.strides[a]) for a in mask.axes]
             conditions = [*conditions, flag_at(values, flags, reduce(add, steps, constant(0)))]
         with values.emitter.block() as stmts:
             values.emitter.issue("copy_ub_to_gm", address, rows.end(source.head(at)), 1, lanes * size, 0, 0)

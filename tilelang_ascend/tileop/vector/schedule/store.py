@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir import Bind, Var, call, itemsize
-from ...base.affine import add, constant
-from ...base.context import BLOCK_BYTES, round_up
+from ....isa.units import BLOCK_BYTES, round_up
 from ...base.layout import element_written, moved
+from ...base.sums import add, constant
 from ...base.unsupported import Unsupported
 from ..emit.emitter import Unwritable
 from ..emit.gather import gather_view

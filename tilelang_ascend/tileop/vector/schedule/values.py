@@ -10,10 +10,11 @@ from collections import Counter
 from dataclasses import replace
 
 from ....ir import Bind, call, itemsize
-from ...base.affine import add, constant
-from ...base.context import REPEAT_BYTES, VectorContext, pitched_strides, round_up
+from ....isa.units import MAX_REPEAT, REPEAT_BYTES, round_up
+from ...base.context import VectorContext, pitched_strides
+from ...base.sums import add, constant
 from ...base.unsupported import Unsupported
-from ..emit.emitter import MAX_REPEAT, Emitter, Unreadable
+from ..emit.emitter import Emitter, Unreadable
 from ..emit.masks import broadcast_mask
 from ..emit.pair import copy_pair
 from ..emit.views import View, linear_span

@@ -1,4 +1,4 @@
-"""level_vector: what moves together, and what keeps its place."""
+"""schedule_vector: what moves together, and what keeps its place."""
 
 import pytest
 import sync_kernels as K
@@ -6,7 +6,7 @@ import sync_kernels as K
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import intrin, op_name, seq, statements
 from tilelang_ascend.transform.memory.plan_memory import plan_memory
-from tilelang_ascend.transform.schedule.level_vector import level_vector
+from tilelang_ascend.transform.schedule.schedule_vector import schedule_vector
 from tilelang_ascend.transform.sync.insert_sync import insert_sync
 
 CHIP = get_chip("a2")
@@ -23,7 +23,7 @@ class Chains:
         self.func, _ = plan_memory(K.kernel([x, z], [self.x, self.a, self.b, self.z], body), CHIP)
 
     def order(self):
-        return [op_name(s).removeprefix("ascend.") for s in statements(level_vector(self.func, CHIP).body) if op_name(s)][1:-1]
+        return [op_name(s).removeprefix("ascend.") for s in statements(schedule_vector(self.func, CHIP).body) if op_name(s)][1:-1]
 
     def barriers(self, func):
         return [op_name(s) for s in statements(insert_sync(func, CHIP).body)].count("ascend.pipe_barrier")
@@ -45,7 +45,7 @@ def test_chains_run_side_by_side():
     chains = Chains(two_chains)
     assert chains.order() == ["abs", "exp", "ln", "relu", "sqrt", "add"]
     assert chains.barriers(chains.func) == 4
-    assert chains.barriers(level_vector(chains.func, CHIP)) == 3
+    assert chains.barriers(schedule_vector(chains.func, CHIP)) == 3
 
 
 @pytest.mark.parametrize("last", ["reads", "writes"])
@@ -73,4 +73,4 @@ def test_work_on_transferred_tiles_does_not_pass_what_stands_before():
 
 def test_a_function_without_gain_is_returned_as_it_is():
     func, _ = plan_memory(K.vector_add(), CHIP)
-    assert level_vector(func, CHIP) is func
+    assert schedule_vector(func, CHIP) is func

@@ -1,4 +1,4 @@
-"""issue_ahead: loads of the next iteration are issued in front of the computation of this one.
+"""prefetch_loads: loads of the next iteration are issued in front of the computation of this one.
 
 Before:  for t in range(n): wait_flag<V_MTE2>(t % 2); copy_gm_to_ub(x[t % 2], X[t * 64]); set_flag<MTE2_V>(t % 2)
                             wait_flag<MTE2_V>(t % 2); exp(y, x[t % 2]); …; set_flag<V_MTE2>(t % 2)
@@ -60,7 +60,7 @@ AHEAD = "MTE2"
 """The pipe whose items run ahead: it loads from GM."""
 
 
-def issue_ahead(module: IRModule, queue_depth: int) -> IRModule:
+def prefetch_loads(module: IRModule, queue_depth: int) -> IRModule:
     """Apply to the module made by split_cores. `queue_depth`: a loop stays as it is if no pipe has more items to queue behind the loads."""
     return IRModule({gv: func.with_body(_Rotate(queue_depth)(func.body)) for gv, func in module.functions.items()})
 
@@ -312,4 +312,4 @@ class _Ids:
         return any(self.atom in a.varies for a in form.terms if a is not self.atom)
 
 
-__all__ = ["issue_ahead"]
+__all__ = ["prefetch_loads"]

@@ -14,7 +14,7 @@ _INTEGER = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 
 
 @dataclass(frozen=True)
-class Affine:
+class Sum:
     """``const + sum(coefficient * atom)``. An atom is a variable or an opaque integer expression."""
 
     const: int
@@ -24,9 +24,9 @@ class Affine:
         """Coefficient of a variable (0 when absent)."""
         return sum(c for a, c in self.terms if a.same_as(atom))
 
-    def without(self, atoms) -> Affine:
+    def without(self, atoms) -> Sum:
         """The sum with the terms of some variables removed."""
-        return Affine(self.const, tuple(t for t in self.terms if not any(t[0].same_as(a) for a in atoms)))
+        return Sum(self.const, tuple(t for t in self.terms if not any(t[0].same_as(a) for a in atoms)))
 
     def expr(self, dtype: str = "int32"):
         """Back to an expression; a Python int when constant."""
@@ -47,17 +47,17 @@ class Affine:
 def _atom_multiple(atom, coefficient: int, unit: int) -> bool:
     """`coefficient * atom` for atoms that are themselves products, e.g. ``(x // 8) * 8`` behind a min."""
     if isinstance(atom, (tirx.Min, tirx.Max)):
-        parts = [affine(atom.a), affine(atom.b)]
+        parts = [as_sum(atom.a), as_sum(atom.b)]
         return all(scale(p, coefficient).multiple_of(unit) for p in parts)
     return False
 
 
-def constant(value: int) -> Affine:
+def constant(value: int) -> Sum:
     """A constant sum."""
-    return Affine(value, ())
+    return Sum(value, ())
 
 
-def add(a: Affine, b: Affine, sign: int = 1) -> Affine:
+def add(a: Sum, b: Sum, sign: int = 1) -> Sum:
     """``a + sign * b``."""
     terms: list = list(a.terms)
     for atom, c in b.terms:
@@ -67,42 +67,42 @@ def add(a: Affine, b: Affine, sign: int = 1) -> Affine:
                 break
         else:
             terms.append((atom, sign * c))
-    return Affine(a.const + sign * b.const, tuple(t for t in terms if t[1]))
+    return Sum(a.const + sign * b.const, tuple(t for t in terms if t[1]))
 
 
-def scale(a: Affine, factor: int) -> Affine:
+def scale(a: Sum, factor: int) -> Sum:
     """``factor * a``."""
     if factor == 0:
         return constant(0)
-    return Affine(a.const * factor, tuple((v, c * factor) for v, c in a.terms))
+    return Sum(a.const * factor, tuple((v, c * factor) for v, c in a.terms))
 
 
-def divided(a: Affine, by: int):
+def divided(a: Sum, by: int):
     """``a // by`` as an expression, for sums that are multiples of `by` even where their terms are not."""
     if a.const % by == 0 and all(c % by == 0 for _, c in a.terms):
-        return Affine(a.const // by, tuple((v, c // by) for v, c in a.terms)).expr()
+        return Sum(a.const // by, tuple((v, c // by) for v, c in a.terms)).expr()
     return tirx.floordiv(a.expr(), IntImm("int32", by))
 
 
-def affine(e, exact: bool = False) -> Affine:
+def as_sum(e, exact: bool = False) -> Sum:
     """`e` as a sum; sub-expressions that are not sums become atoms. The low 32 bits of an int64 count as the number itself, which they are
     in an index, and in a result of which only these bits count; not with `exact`."""
     value = const_int(e)
     if value is not None:
         return constant(value)
     if isinstance(e, tirx.Add):
-        return add(affine(e.a, exact), affine(e.b, exact))
+        return add(as_sum(e.a, exact), as_sum(e.b, exact))
     if isinstance(e, tirx.Sub):
-        return add(affine(e.a, exact), affine(e.b, exact), -1)
+        return add(as_sum(e.a, exact), as_sum(e.b, exact), -1)
     if isinstance(e, tirx.Mul):
-        a, b = affine(e.a, exact), affine(e.b, exact)
+        a, b = as_sum(e.a, exact), as_sum(e.b, exact)
         if not b.terms:
             return scale(a, b.const)
         if not a.terms:
             return scale(b, a.const)
     if isinstance(e, tirx.Cast) and _keeps_value(dtype_of(e.value), dtype_of(e), exact):
-        return affine(e.value, exact)
-    return Affine(0, ((e, 1),))
+        return as_sum(e.value, exact)
+    return Sum(0, ((e, 1),))
 
 
 def _keeps_value(src: str, dst: str, exact: bool) -> bool:
@@ -114,6 +114,6 @@ def is_integer(dtype: str) -> bool:
     return dtype in _INTEGER
 
 
-def is_scalar_var(e) -> bool:
+def is_variable(e) -> bool:
     """True for a variable that is not a buffer."""
     return isinstance(e, Var) and not is_buffer_var(e)

@@ -1,11 +1,11 @@
-"""level_vector: independent vector instructions stand together, so that fewer barriers part them.
+"""schedule_vector: independent vector instructions stand together, so that fewer barriers part them.
 
 Before:  muls(a, x, 2); adds(a, a, 1); exp(a, a); muls(b, x, 3); adds(b, b, 1)
 After:   muls(a, x, 2); muls(b, x, 3); adds(a, a, 1); adds(b, b, 1); exp(a, a)
 
 A vector instruction that depends on another one waits for it behind a barrier, and the barrier waits for everything before it: the latency
 of an instruction is paid once for each barrier. In a run of instructions the fewest barriers are those of its longest chain of
-dependences: every instruction takes the place its own chain gives it.
+dependences: list scheduling, by the place the chain of an instruction gives it.
 
 The first instruction that works on a tile some other pipe reads or writes does not pass instructions before it: it could have to wait
 for a transfer.
@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from ...analysis.dependence.build_program import build_program
 from ...analysis.dependence.dependence import meet
-from ...analysis.dependence.program import LANES, Instr, Program
+from ...analysis.dependence.program import QUEUES, Instr, Program
 from ...ir import AllocBuffer, Evaluate, PrimFunc, SeqStmt, StmtMutator, scope_of, statements
 
 LEAST = 4
 """Runs shorter than this have next to nothing to gain."""
 
 
-def level_vector(func: PrimFunc, chip) -> PrimFunc:
+def schedule_vector(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a function with addresses; `func` itself when every run keeps its order."""
     if chip.orders("V") or not any(isinstance(s, AllocBuffer) and scope_of(s.buffer) == "shared.ub" for s in statements(func.body)):
         return func
@@ -35,7 +35,7 @@ def level_vector(func: PrimFunc, chip) -> PrimFunc:
 
 def _moves(program: Program) -> dict:
     """First statement of a run -> its statements in their new order, for runs that change."""
-    shared = {a.buffer for i in program.instrs if LANES[i.lane][1] != "V" for a in i.accesses if a.space != "global"}
+    shared = {a.buffer for i in program.instrs if QUEUES[i.queue][1] != "V" for a in i.accesses if a.space != "global"}
     blocks: dict[int, list[Instr]] = {}
     for instr in program.instrs:
         blocks.setdefault(id(instr.parent), []).append(instr)
@@ -53,7 +53,7 @@ def _runs(instrs: list[Instr]) -> list[list[Instr]]:
     """Vector instructions that stand one right after the other."""
     runs: list[list[Instr]] = [[]]
     for instr in instrs:
-        if LANES[instr.lane][1] != "V" or not isinstance(instr.stmt, Evaluate):
+        if QUEUES[instr.queue][1] != "V" or not isinstance(instr.stmt, Evaluate):
             runs.append([])
             continue
         if runs[-1] and runs[-1][-1].position != instr.position - 1:
@@ -90,4 +90,4 @@ class _Permute(StmtMutator):
         return out
 
 
-__all__ = ["level_vector"]
+__all__ = ["schedule_vector"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .base import Intrinsic
-from .footprints import BLOCK, FRACTAL_BYTES, REPEAT_BLOCKS
+from .units import BLOCK_BYTES, FRACTAL_BYTES, REPEAT_BYTES
 
 
 class Values(Protocol):
@@ -27,8 +27,8 @@ class Values(Protocol):
         """Bytes of one element of an operand."""
 
 
-#: (bytes of one piece, bytes from piece to piece); None where unknown.
 Piece = "tuple[int | None, int | None]"
+"""(bytes of one piece, bytes from piece to piece); None where unknown."""
 
 
 def _times(value, factor: int):
@@ -51,15 +51,15 @@ def _ub_rows(gap: str, padded: bool) -> Callable:
     def rule(v: Values, _):
         if padded and v.exact("is_pad") != 0:
             return None, None
-        row, length = _up(v.bound("block_len"), BLOCK), _up(v.exact("block_len"), BLOCK)
+        row, length = _up(v.bound("block_len"), BLOCK_BYTES), _up(v.exact("block_len"), BLOCK_BYTES)
         blocks = v.exact(gap)
-        return row, None if None in (length, blocks) else length + blocks * BLOCK
+        return row, None if None in (length, blocks) else length + blocks * BLOCK_BYTES
 
     return rule
 
 
 def _block_runs(gap: str) -> Callable:
-    return lambda v, _: (_times(v.bound("block_len"), BLOCK), _times(v.exact("block_len", gap), BLOCK))
+    return lambda v, _: (_times(v.bound("block_len"), BLOCK_BYTES), _times(v.exact("block_len", gap), BLOCK_BYTES))
 
 
 def _fractals(stride: str, more: int) -> Callable:
@@ -73,7 +73,7 @@ def _elements(length: str, stride: str) -> Callable:
 def _nz_columns(v: Values, _) -> Piece:
     if v.exact("nd_num") != 1 or v.exact("dst_nz_n_stride") != 1:
         return None, None
-    return _times(v.bound("n_value"), BLOCK), _times(v.exact("dst_nz_c0_stride"), BLOCK)
+    return _times(v.bound("n_value"), BLOCK_BYTES), _times(v.exact("dst_nz_c0_stride"), BLOCK_BYTES)
 
 
 def _nd_rows(v: Values, i: int) -> Piece:
@@ -97,7 +97,6 @@ def _squares_written(v: Values, i: int) -> Piece:
     return None, None
 
 
-#: (record, operand) -> rule.
 _RULES: dict[tuple[str, str], Callable] = {
     ("copy_gm_to_ub", "s"): _gm_rows("src_stride"),
     ("copy_gm_to_ub", "d"): _ub_rows("dst_stride", padded=True),
@@ -117,6 +116,7 @@ _RULES: dict[tuple[str, str], Callable] = {
     ("load_l0b_transpose", "s"): _squares_read,
     ("fixpipe_to_gm", "d"): _elements("n_size", "dst_stride"),
 }
+"""(record, operand) -> rule."""
 
 
 for _name in ("whole_reduce_sum", "whole_reduce_max", "whole_reduce_min"):
@@ -145,15 +145,15 @@ def _repeats(record: Intrinsic, name: str) -> Callable:
         block, lanes, size = v.exact(name + "_blk"), _lanes(record, v), v.itemsize(i)
         if block is None:
             return None, None
-        bytes_used = REPEAT_BLOCKS * BLOCK if lanes is None else min(lanes * size, REPEAT_BLOCKS * BLOCK)
-        blocks = max(1, -(-bytes_used // BLOCK))
-        last = bytes_used - (blocks - 1) * BLOCK if block else min(bytes_used, BLOCK)
-        return (blocks - 1) * block * BLOCK + last, _times(v.exact(name + "_rep"), BLOCK)
+        bytes_used = REPEAT_BYTES if lanes is None else min(lanes * size, REPEAT_BYTES)
+        blocks = max(1, -(-bytes_used // BLOCK_BYTES))
+        last = bytes_used - (blocks - 1) * BLOCK_BYTES if block else min(bytes_used, BLOCK_BYTES)
+        return (blocks - 1) * block * BLOCK_BYTES + last, _times(v.exact(name + "_rep"), BLOCK_BYTES)
 
     return rule
 
 
-def piece_of(record: Intrinsic, operand: int, values: Values) -> tuple[int, int] | None:
+def strided_footprint(record: Intrinsic, operand: int, values: Values) -> tuple[int, int] | None:
     """(piece bytes, pitch bytes) of one operand, None when its bytes are not known to be pieces with gaps."""
     name = record.operands[operand].name
     rule = _RULES.get((record.name, name))
@@ -165,4 +165,4 @@ def piece_of(record: Intrinsic, operand: int, values: Values) -> tuple[int, int]
     return None if None in (piece, pitch) or piece >= pitch else (piece, pitch)
 
 
-__all__ = ["Values", "piece_of"]
+__all__ = ["Values", "strided_footprint"]

@@ -1,4 +1,4 @@
-"""issue_ahead: loads in front of the computation before them, and what must not move stays.
+"""prefetch_loads: loads in front of the computation before them, and what must not move stays.
 
 That no pipe gets its items in another order is tested on the machine model in test_sync_machine.py.
 """
@@ -13,7 +13,7 @@ from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import For, IfThenElse, const_int, statements, stmts_of
 from tilelang_ascend.transform.cores.split_cores import split_cores
 from tilelang_ascend.transform.memory.plan_memory import plan_memory
-from tilelang_ascend.transform.schedule.issue_ahead import issue_ahead
+from tilelang_ascend.transform.schedule.prefetch_loads import prefetch_loads
 from tilelang_ascend.transform.sync.insert_sync import insert_sync
 
 CHIP = get_chip("a2")
@@ -47,31 +47,31 @@ def loads(stmts) -> int:
 
 
 def test_the_loads_of_the_next_iteration_come_first():
-    before, first, rest = parts(issue_ahead(split(K.vector_add("n")), 0))
+    before, first, rest = parts(prefetch_loads(split(K.vector_add("n")), 0))
     assert isinstance(before, IfThenElse) and isinstance(first, IfThenElse)
     assert names(before) == names(first) and loads([first]) == 2 and loads(rest) == 0
     assert "wait_flag" in names(first) and "set_flag" in names(first)
 
 
 def test_a_loop_that_surely_runs_needs_no_condition_in_front():
-    before, first, _ = parts(issue_ahead(split(K.vector_add(5)), 0))
+    before, first, _ = parts(prefetch_loads(split(K.vector_add(5)), 0))
     assert not isinstance(before, IfThenElse) and isinstance(first, IfThenElse)
 
 
 def test_the_first_iteration_is_known():
-    module = issue_ahead(split(K.vector_add(5)), 0)
+    module = prefetch_loads(split(K.vector_add(5)), 0)
     ids = [const_int(call_of(s).args[0]) for s in stmts_of(body_of(module)) if call_of(s) is not None and names(s)[0] == "wait_flag"]
     assert None not in ids
 
 
 def test_what_fits_the_queues_stays():
     module = split(K.vector_add(5))
-    assert str(body_of(issue_ahead(module, CHIP.queue_depth))) == str(body_of(module))
+    assert str(body_of(prefetch_loads(module, CHIP.queue_depth))) == str(body_of(module))
 
 
 def test_one_iteration_stays():
     module = split(K.vector_add(1))
-    assert str(body_of(issue_ahead(module, 0))) == str(body_of(module))
+    assert str(body_of(prefetch_loads(module, 0))) == str(body_of(module))
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_one_iteration_stays():
 )
 def test_stays(make):
     module = split(make())
-    assert str(body_of(issue_ahead(module, 0))) == str(body_of(module))
+    assert str(body_of(prefetch_loads(module, 0))) == str(body_of(module))
