@@ -2,8 +2,10 @@
 
 import re
 
+import numpy as np
 import programs
 import pytest
+import roads
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -141,3 +143,15 @@ def test_of_many_buffers_the_largest_are_named_and_the_others_counted():
     text = str(error.value)
     assert text.count(" takes ") == 10 and "30 smaller buffers take" in text
     assert len(text.splitlines()) < 60
+
+
+def test_a_copy_between_tensors_takes_parts_that_fit_in_either_dtype():
+    @T.prim_func
+    def main(X: T.Tensor((50000,), "int8"), n: T.int32, Y: T.Tensor((50000,), "float32")):
+        with T.Kernel(1):
+            T.copy(X[n : n + n * 9], Y[n * 2 : n * 2 + n * 9])
+
+    x, want = np.random.default_rng(0).integers(-9, 9, 50000).astype(np.int8), np.zeros(50000, np.float32)
+    want[10000:] = x[5000:45000]
+    got = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)}, {"n": 5000}, text=False)["Y"]
+    np.testing.assert_array_equal(got, want)

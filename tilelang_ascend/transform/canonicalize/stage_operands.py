@@ -229,7 +229,7 @@ class _Stage(StmtMutator):
         if len(src.kept) != len(dst.kept):
             return s
         extents = [b if const_int(a) is None else a for a, b in zip(src.shape, dst.shape)]
-        dtype = dtype_of(src.source)
+        dtype = max(dtype_of(src.source), dtype_of(dst.source), key=itemsize)  # A part becomes one of the other dtype on its way.
         sizes = part_sizes(extents, list(range(len(extents))), lambda n: _bytes(n, dtype) <= self.copied)
 
         def one(offsets, counts):
