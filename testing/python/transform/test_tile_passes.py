@@ -262,6 +262,20 @@ def test_place_declares_the_workspaces_in_use():
     assert all(b in used for b in workspaces)
 
 
+def test_place_loads_of_an_accumulator_that_starts_anew():
+    """Nothing loads L0C; what nobody reads is dropped behind."""
+    a, c = decl_buffer((32, 32), "float16", "a", scope="shared"), decl_buffer((32, 32), "float32", "c", scope="local.fragment")
+    x, y = decl_buffer((32, 32), "float16", "X"), decl_buffer((32, 32), "float32", "Y")
+    body = seq(
+        AllocBuffer(a), AllocBuffer(c),
+        tile_op("copy", full_region(x), full_region(a)), tile_op("copy", full_region(y), full_region(c)),
+        tile_op("gemm", *map(full_region, (a, a, c)), imm(True, "bool"), transpose_A=0, transpose_B=0),
+        tile_op("copy", full_region(c), full_region(y)),
+    )  # fmt: skip
+    out = drop_dead_fills(placed(PrimFunc([x, y], samples.grid([(tirx.Var("bx", "int32"), 1)], body))))
+    assert [tuple(a.source.name for a in s.value.args) for s in calls(out, "copy")] == [("X", "a"), ("c_l0c", "Y")]
+
+
 def test_a_placement_can_be_read():
     func = attention_steps()
     assert str(find_placement(func.body.body, {})).splitlines() == [
