@@ -69,7 +69,7 @@ CANONICALIZE = (
 )
 """What the user said, in fewer ways of saying it."""
 PLACE = (
-    Pass(place_buffers, Stage.PLACED, ("chip",)),
+    Pass(place_buffers, Stage.PLACED),
     Pass(drop_dead_fills, Stage.PLACED),
     Pass(refuse_large_tiles, Stage.PLACED, ("chip",), changes=False),
 )

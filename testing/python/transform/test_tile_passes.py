@@ -10,6 +10,8 @@ from tilelang_ascend.ir import (
     BufferStore,
     For,
     PrimFunc,
+    SourceName,
+    Span,
     attrs_of,
     const_int,
     decl_buffer,
@@ -37,6 +39,7 @@ from tilelang_ascend.transform.nests.split_rows import split_rows
 from tilelang_ascend.transform.nests.stage_globals import stage_globals
 from tilelang_ascend.transform.place.drop_dead_fills import drop_dead_fills
 from tilelang_ascend.transform.place.place_buffers import place_buffers
+from tilelang_ascend.transform.place.placement import find_placement
 
 CHIP = get_chip("a2")
 
@@ -60,7 +63,7 @@ def loops(func):
 
 
 def placed(func):
-    return place_buffers(normalize_clears(func), CHIP)
+    return place_buffers(normalize_clears(func))
 
 
 # ---- forward_copies ------------------------------------------------------------------------------------------------
@@ -220,6 +223,71 @@ def test_place_stores_the_accumulator_itself_when_it_is_current():
     out = placed(samples.minicv())
     stores = [s for s in calls(out, "copy") if s.value.args[1].source.name == "C"]
     assert stores[0].value.args[0].source.name == "C_BUF_l0c"
+
+
+def attention_steps():
+    """s = a @ a; p = s, by way of UB; o += p @ a: three times. Then o goes to GM by way of UB. One statement in a line."""
+
+    def at(line):
+        return Span(SourceName("kernel.py"), line, line, 1, 9)
+
+    def tile(name, dtype, scope="local.fragment"):
+        return decl_buffer((32, 32), dtype, name, scope=scope)
+
+    def gemm(left, right, product, line):
+        operands = map(full_region, (left, right, product))
+        return tile_op("gemm", *operands, imm(False, "bool"), span=at(line), transpose_A=0, transpose_B=0)
+
+    def copy(source, target, line):
+        return tile_op("copy", full_region(source), full_region(target), span=at(line))
+
+    x, y = decl_buffer((32, 32), "float16", "X"), decl_buffer((32, 32), "float32", "Y")
+    a, p = tile("a", "float16", "shared"), tile("p", "float16", "shared")
+    s, u, o, v = (tile(name, "float32") for name in "suov")
+    step = seq(
+        copy(x, a, 3), tile_op("fill", full_region(s), imm(0, "float32"), span=at(4)),
+        gemm(a, a, s, 5), copy(s, u, 6), copy(u, p, 7), gemm(p, a, o, 8),
+    )  # fmt: skip
+    fill = tile_op("fill", full_region(o), imm(0, "float32"), span=at(1))
+    body = seq([AllocBuffer(b) for b in (a, p, s, u, o, v)], fill, loop(tirx.Var("k", "int32"), 3, step), copy(o, v, 9), copy(v, y, 10))
+    return PrimFunc([x, y], samples.grid([(tirx.Var("bx", "int32"), 1)], body))
+
+
+def test_place_declares_the_workspaces_in_use():
+    """The loop is looked at twice: `o` is on both sides in front of it, and in L0C at its end. `p` goes through GM in it."""
+    out = place_buffers(attention_steps())
+    workspaces = [s.buffer for s in statements(out.body) if isinstance(s, AllocBuffer) and "workspace" in s.annotations]
+    used = [a.source for s in calls(out, "copy") for a in s.value.args]
+    assert [b.name for b in workspaces] == ["s_ws", "p_ws", "o_ws"]
+    assert all(b in used for b in workspaces)
+
+
+def test_place_loads_of_an_accumulator_that_starts_anew():
+    """Nothing loads L0C; what nobody reads is dropped behind."""
+    a, c = decl_buffer((32, 32), "float16", "a", scope="shared"), decl_buffer((32, 32), "float32", "c", scope="local.fragment")
+    x, y = decl_buffer((32, 32), "float16", "X"), decl_buffer((32, 32), "float32", "Y")
+    body = seq(
+        AllocBuffer(a), AllocBuffer(c),
+        tile_op("copy", full_region(x), full_region(a)), tile_op("copy", full_region(y), full_region(c)),
+        tile_op("gemm", *map(full_region, (a, a, c)), imm(True, "bool"), transpose_A=0, transpose_B=0),
+        tile_op("copy", full_region(c), full_region(y)),
+    )  # fmt: skip
+    out = drop_dead_fills(placed(PrimFunc([x, y], samples.grid([(tirx.Var("bx", "int32"), 1)], body))))
+    assert [tuple(a.source.name for a in s.value.args) for s in calls(out, "copy")] == [("X", "a"), ("c_l0c", "Y")]
+
+
+def test_a_placement_can_be_read():
+    func = attention_steps()
+    assert str(find_placement(func.body.body, {})).splitlines() == [
+        "a: l1",
+        "p: l1",
+        "s: acc, ub",
+        "u: ub",
+        "o: acc, ub",
+        "v: ub",
+        "line 6: s acc -> ub through GM",
+        "line 9: o acc -> ub through GM",
+    ]
 
 
 # ---- stage_globals -------------------------------------------------------------------------------------------------
