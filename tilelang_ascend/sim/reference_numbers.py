@@ -110,10 +110,11 @@ def _is_int(v) -> bool:
 def _div(a, b):
     if not (_is_int(a) and _is_int(b)):
         return np.true_divide(a, b)
+    # From the floor: the smallest number has no absolute value.
     if not _many(a, b):
-        return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+        return a // b + (1 if a % b and (a < 0) != (b < 0) else 0) if b else 0
     b0 = np.where(b == 0, 1, b)
-    quotient = np.abs(a) // np.abs(b0) * np.where((np.asarray(a) < 0) == (np.asarray(b0) < 0), 1, -1)
+    quotient = np.floor_divide(a, b0) + ((np.mod(a, b0) != 0) & ((np.asarray(a) < 0) != (b0 < 0)))
     return np.where(b == 0, 0, quotient)
 
 
@@ -121,7 +122,7 @@ def _mod(a, b):
     if not (_is_int(a) and _is_int(b)):
         return np.fmod(a, b)
     if not _many(a, b):
-        return int(math.copysign(abs(a) % abs(b), a)) if b else 0
+        return a % b - (b if a % b and (a < 0) != (b < 0) else 0) if b else 0
     return np.where(b == 0, 0, np.fmod(a, np.where(b == 0, 1, b)))
 
 

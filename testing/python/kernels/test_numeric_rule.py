@@ -1,5 +1,7 @@
 """The numeric rule of docs/numbers.md, stated once in NumPy, for element-wise loops, serial loops and tile operators alike."""
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -238,3 +240,19 @@ def bits(array: np.ndarray) -> np.ndarray:
         return array
     clean = np.where(np.isnan(array.astype("float32")), array.dtype.type(np.nan), array)
     return clean.view(f"u{array.dtype.itemsize}")
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int8", "uint8"])
+def test_truncated_division_of_the_interpreter(dtype):
+    """For the smallest number, too, which has no absolute value; of scalars in all digits."""
+    kind = np.iinfo(dtype)
+    numbers = sorted({kind.min, kind.min + 1, kind.max, kind.max - 1, 70, 7, 2, 1, 0, *((-7, -1) if kind.min else ())})
+    for a, b in itertools.product(numbers, numbers):
+        quotient = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        rest = 0 if b == 0 else a - quotient * b
+        assert (reference_numbers._div(a, b), reference_numbers._mod(a, b)) == (quotient, rest)
+        x, y = np.full(2, a, dtype), np.full(2, b, dtype)
+        with np.errstate(all="ignore"):
+            found = reference_numbers._div(x, y), reference_numbers._mod(x, y)
+        for got, want in zip(found, (quotient, rest)):
+            assert got.dtype == np.dtype(dtype) and got.tolist() == [(want - kind.min) % 2**kind.bits + kind.min] * 2, (a, b)
