@@ -142,3 +142,37 @@ def test_any_part_of_an_accumulator_that_may_still_be_zero_by_agreement_is_read(
         want[part] = product[part]
     got = roads.run(tilelang.compile(kernel), {"A": a, "C": np.full((40, 40), 7, np.float32)}, {"n": steps}, text=False)
     np.testing.assert_array_equal(got["C"], want)
+
+
+def test_a_product_over_parts_in_different_states_is_not_fresh_behind_a_branch():
+    """Seed 161147 of the fuzzer: where the other way asks for the flag of a part, nobody had put it down on this one."""
+
+    @T.prim_func
+    def main(
+        N: T.Tensor((16,), "int32"), A: T.Tensor((32, 16), "float16"), B: T.Tensor((16, 16), "float16"), C: T.Tensor((64, 16), "float32")
+    ):
+        with T.Kernel(2) as bx:
+            a, b = T.alloc_shared((32, 16), "float16"), T.alloc_shared((16, 16), "float16")
+            c = T.alloc_fragment((32, 16), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            if N[bx] > 0:
+                for _ in T.serial(N[bx]):
+                    T.gemm(a, b, c, clear_accum=True)
+                T.fill(c[16:32, 0:16], 0)
+                T.gemm(a, b, c)
+            else:
+                T.fill(c, 0)
+                for k in T.serial(T.min(bx, 2)):
+                    if k == 0:
+                        continue
+                    T.gemm(a, b, c)
+            T.copy(c, C[bx * 32, 0])
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (32, 16)).astype(np.float16), rng.integers(-3, 4, (16, 16)).astype(np.float16)
+    product = a.astype(np.float32) @ b.astype(np.float32)
+    for n in ([2, 0], [0, 1]):
+        arrays = {"N": np.array(n + [0] * 14, np.int32), "A": a, "B": b, "C": np.full((64, 16), 7, np.float32)}
+        expected = [product * np.where(np.arange(32) < 16, 2, 1)[:, None] if k else 0 * product for k in n]
+        np.testing.assert_array_equal(roads.run(tilelang.compile(main), arrays)["C"], np.concatenate(expected))

@@ -137,7 +137,8 @@ class _Fold:
         """A gemm that starts from zero where it finds the accumulator fresh."""
         first = None if touched is None else touched[0]
         if first is None or not all(state[first].agrees(state[i]) for i in touched):
-            return seq(self.zeros(s, path, state, touched), s)
+            whole = range(len(state)) if touched is None else touched
+            return seq(self.zeros(s, path, state, touched), s, [self.set(path, i, 0, s.span) for i in whole if state[i].in_memory])
         found, clear = state[first], gemm_args(s)[3]
         if found.in_memory:
             return seq(s, [self.set(path, i, 0, s.span) for i in touched if state[i].untouched])
