@@ -79,25 +79,25 @@ def even_size(extent: int, limit: int) -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """What one of `cores` cores has of `extent` iterations or rows. `core`: its number, an expression."""
+    """What one of `parts` parts has of `extent` iterations or rows. `which`: its number, an expression."""
 
     extent: int
-    core: Any
-    cores: int
+    which: Any
+    parts: int
 
     @property
     def size(self) -> int:
-        """The most that a core has."""
-        return -(-self.extent // self.cores)
+        """The most that a part has."""
+        return -(-self.extent // self.parts)
 
     @property
     def first(self):
-        return self.core * self.size
+        return self.which * self.size
 
     @property
     def even(self) -> bool:
-        """True if all cores have `size`."""
-        return self.extent % self.cores == 0
+        """True if all parts have `size`."""
+        return self.extent % self.parts == 0
 
     @property
     def count(self):

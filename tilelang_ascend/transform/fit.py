@@ -17,7 +17,7 @@ from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import plan_memory
 from .memory.version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
 from .nests.cut_nests import cut_nests, longest_nest
-from .nests.split_tiles import split_tiles, why_whole
+from .nests.split_tiles import equal_parts, split_tiles, why_whole
 from .schedule.rotate_loops import rotate_loops, without_skew
 from .stages import Stage
 from .suggest_tile import suggest_tile
@@ -39,7 +39,7 @@ HOIST = Pass(hoist_invariants, Stage.COMBINED, ("chip",))
 EXPAND = Pass(expand_lane_numbers, Stage.COMBINED)
 ADDRESSES = Pass(plan_memory, Stage.COMBINED)
 FIT = (TILES, VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
-"""`split_tiles` and `cut_nests` only if temporaries do not fit otherwise, `hoist_invariants` only if what it moves does."""
+"""`split_tiles` only if tiles do not fit otherwise, `cut_nests` only if temporaries do not, `hoist_invariants` only if what it moves does."""
 
 
 def fit(mapped: PrimFunc, context: Context):
@@ -53,7 +53,8 @@ def fit(mapped: PrimFunc, context: Context):
         if error.fields["memory"] != Space.UB.name:
             raise
         least = max(2, -(-error.fields["needed"] // error.fields["available"]))
-        for parts in range(least, TRIED_PARTS * least):
+        tried = equal_parts(mapped, range(least, TRIED_PARTS * least))
+        for parts in tried:
             inner = context.attempt()
             divided = run((TILES,), mapped, inner, parts=parts)
             if divided is mapped:
@@ -65,7 +66,7 @@ def fit(mapped: PrimFunc, context: Context):
             context.adopt(inner)
             context.notes.append(f"tiles are larger than UB: rows are worked on in {parts} parts, one after the other")
             return found
-        reason = why_whole(mapped, least)
+        reason = why_whole(mapped, next(iter(tried), least))
         if reason is not None:
             error.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
         raise

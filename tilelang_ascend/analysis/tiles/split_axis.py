@@ -190,7 +190,9 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: bool = 
     pair = conflicts.between_cores(division.__contains__)
     if pair is not None:
         name = pair[0].buffer.name
-        return SplitPlan(refusal=Refusal(f"the cores would meet in elements of '{name}', and nothing orders them there", pair[1].stmt.span))
+        return SplitPlan(
+            refusal=Refusal(f"several parts would touch elements of '{name}', and not in the order of the statements", pair[1].stmt.span)
+        )
     for s, acc, _ in facts:
         if acc and acc.writes_gm and acc.writes and not any(v in division for v in acc.vars):
             # The tile is needed on both cores, and only one may store the elements.

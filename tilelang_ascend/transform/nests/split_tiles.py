@@ -12,8 +12,8 @@ Requires: mapped Tile IR. Ensures: the same, with smaller tiles.
 from __future__ import annotations
 
 from ...analysis.tiles.core_kinds import uses_cube
-from ...analysis.tiles.split_axis import Refusal, SplitPlan, find_split
-from ...ir import AllocBuffer, PrimFunc, Var, loop, seq, stmts_of
+from ...analysis.tiles.split_axis import Refusal, SplitPlan, find_split, is_ub
+from ...ir import AllocBuffer, PrimFunc, Var, const_int, loop, seq, statements, stmts_of
 from .divided_body import DividedBody
 
 
@@ -23,10 +23,17 @@ def split_tiles(func: PrimFunc, parts: int) -> PrimFunc:
     if plan.refusal:
         return func
     part = Var("part", "int32")
-    statements = stmts_of(DividedBody(plan, part, parts)(func.body))
-    allocs = [s for s in statements if isinstance(s, AllocBuffer)]
-    rest = [s for s in statements if not isinstance(s, AllocBuffer)]
+    body = stmts_of(DividedBody(plan, part, parts)(func.body))
+    allocs = [s for s in body if isinstance(s, AllocBuffer)]
+    rest = [s for s in body if not isinstance(s, AllocBuffer)]
     return func.with_body(seq(allocs, loop(part, parts, seq(rest))))
+
+
+def equal_parts(func: PrimFunc, numbers) -> list[int]:
+    """Those of `numbers` that divide some dimension of a tile: all that can be legal."""
+    tiles = [s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer) and is_ub(s.buffer)]
+    sizes = {const_int(n) for b in tiles for n in b.ty.shape}
+    return [parts for parts in numbers if any(n > 1 and n % parts == 0 for n in sizes)]
 
 
 def why_whole(func: PrimFunc, parts: int) -> Refusal | None:
@@ -40,4 +47,4 @@ def _plan(func: PrimFunc, parts: int) -> SplitPlan:
     return find_split(func.body, parts, in_turn=True)
 
 
-__all__ = ["split_tiles", "why_whole"]
+__all__ = ["equal_parts", "split_tiles", "why_whole"]
