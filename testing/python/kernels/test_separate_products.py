@@ -138,6 +138,23 @@ def loaded_or_multiplied_in_a_branch(a, b, c, X, n):
         T.gemm(a, b, c, clear_accum=True)
 
 
+def part_zeroed_behind_a_look(a, b, c, X, n):
+    T.clear(c)
+    for _k in T.serial(3):
+        T.clear(c[16:32, :])
+        T.gemm(a, b, c)
+        for i, j in T.Parallel(N, N):
+            c[i, j] += 1
+
+
+def part_zeroed_before_all_is(a, b, c, X, n):
+    for _k in T.serial(2):
+        T.clear(c[16:32, :])
+        T.gemm(a, b, c, clear_accum=True)
+        for i, j in T.Parallel(N, N):
+            c[i, j] += X[i, j]
+
+
 def expected(body, p, q, x, n):
     """What a body leaves in c; p = a @ b, q = b @ a."""
     cases = {
@@ -146,6 +163,7 @@ def expected(body, p, q, x, n):
         part: x + np.concatenate([np.zeros_like(p[:16]), p[:16]]), left_early: x + min(n, 4) * p if n >= 0 else x + 4 * p,
         left_between_products: x + p if n == 0 else (x + p + q) * 4 + (p + q) * 2, started_from_a_number: 3 + p, doubled: 10 * p,
         masked: np.where(np.tril(np.ones_like(p)) > 0, p, -np.inf), never_apart: 3 * p + x, cleared_every_time: p + x,
+        part_zeroed_behind_a_look: np.concatenate([3 * p[:16] + 3, p[16:] + 1]), part_zeroed_before_all_is: p + x,
         loaded_or_multiplied: p if n > 0 else x, loaded_or_multiplied_in_a_branch: p if n > 1 else x,
     }  # fmt: skip
     return cases[body]
@@ -164,8 +182,9 @@ APART = (
     masked,
     started_from_a_number,
     doubled,
+    part_zeroed_behind_a_look,
 )
-TOGETHER = (never_apart, cleared_every_time, loaded_or_multiplied, loaded_or_multiplied_in_a_branch)
+TOGETHER = (never_apart, cleared_every_time, part_zeroed_before_all_is, loaded_or_multiplied, loaded_or_multiplied_in_a_branch)
 
 
 @pytest.mark.parametrize("n", [0, 3])

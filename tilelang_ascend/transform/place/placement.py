@@ -346,7 +346,8 @@ class _Flow:
         sides = self.demand[dst.source]
         if L1 in sides and fill_obstacle(dst, value):
             sides -= {L1}
-        if getattr(value, "value", None) != 0:  # a product can start from zero only
+        # A product can start from zero only, and nothing brings the rest of the tile to L0C.
+        if getattr(value, "value", None) != 0 or ACC not in self.valid[dst.source] and not writes_whole(s, dst.source):
             sides -= {ACC}
         self.write(s, dst.source, sorted(sides) or [UB], steps)
 
