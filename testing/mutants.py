@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .fuzz import check  # which knows where `roads` is
+from .fuzz import check  # which knows where `strict` is
 from .fuzz.generate import generate
 
 MUTANTS_OF_A_KERNEL = 12
@@ -30,7 +30,7 @@ BLOCK_BYTES = 32
 
 def places(func) -> list[tuple]:
     """(number of the statement, kind, argument) of every mistake that can be made in a core function."""
-    from roads import SYNC_OPS
+    from strict import SYNC_OPS
 
     from tilelang_ascend.ir import Evaluate, TensorLoad, dtype_of, itemsize, op_name, statements
 
@@ -39,7 +39,7 @@ def places(func) -> list[tuple]:
         if not isinstance(s, Evaluate) or not (op_name(s) or "").startswith("ascend."):
             continue
         if op_name(s) in SYNC_OPS:
-            continue  # what `roads.surviving_mutants` is for
+            continue  # what `strict.surviving_mutants` is for
         out.append((n, "dropped", 0))
         for i, a in enumerate(s.value.args):
             if isinstance(a, TensorLoad):
@@ -88,7 +88,7 @@ def mutant(func, place: tuple):
 
 def examine(seed: int, rng: random.Random) -> list[tuple]:
     """(seed, statement, kind, who noticed) of some mutants of the kernel of a seed."""
-    import roads
+    import strict
 
     import tilelang_ascend as tilelang
     from tilelang_ascend.errors import TilelangAscendError
@@ -104,8 +104,8 @@ def examine(seed: int, rng: random.Random) -> list[tuple]:
     except TilelangAscendError:
         return []
     arrays, scalars = check.arguments(func, case.arrays())
-    options = replace(roads.STRICT, time=False, record_stream=False, max_instructions=MAX_INSTRUCTIONS)
-    want, right = roads.launch(kernel.artifact, program_of(kernel.artifact).entries, arrays, scalars, options)
+    options = replace(strict.STRICT, time=False, record_stream=False, max_instructions=MAX_INSTRUCTIONS)
+    want, right = strict.launch(kernel.artifact, program_of(kernel.artifact).entries, arrays, scalars, options)
     module = kernel.artifact.ascend_ir
     found = [(gv, place) for gv, core in module.functions.items() for place in places(core)]
     out = []
@@ -114,7 +114,7 @@ def examine(seed: int, rng: random.Random) -> list[tuple]:
         statement = str(statements(functions[gv].body)[place[0]]).strip().splitlines()[-1]
         functions[gv] = mutant(functions[gv], place)
         try:
-            have, result = roads.launch(kernel.artifact, host_program(IRModule(functions)).entries, arrays, scalars, options)
+            have, result = strict.launch(kernel.artifact, host_program(IRModule(functions)).entries, arrays, scalars, options)
         except Exception:  # noqa: BLE001  rejected before it runs, or bytes around a tensor were written
             out.append((seed, statement, place, "hazard"))
             continue

@@ -107,7 +107,7 @@ def located_refusal(error: Exception) -> bool:
 @contextmanager
 def packed_memory(lanes: int | None = None):
     """Inside, memory is used as if it were scarce: one version of each tile, addresses shared wherever live ranges allow it, and with
-    `lanes` nests cut into parts of so many iterations. Kernels small enough to be run by the thousand never have to."""
+    `lanes` nests split into parts of so many iterations. Kernels small enough to be run by the thousand never have to."""
     from tilelang_ascend.transform import fit
     from tilelang_ascend.transform.memory import plan_memory
 
@@ -122,7 +122,7 @@ def packed_memory(lanes: int | None = None):
 
 def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracle=None, hooks=(), packed: dict | None = None) -> Outcome:
     """`check`, with figures."""
-    import roads
+    import strict
 
     oracle = oracle or sys.modules[__name__]
 
@@ -141,7 +141,7 @@ def examine(func, reference, inputs, chip: str = "a2", text: bool = False, oracl
             return Outcome(Failure(f"compile {type(error).__name__}", str(error), located_refusal(error)))
         arrays, scalars = arguments(func, inputs)
         try:
-            got = roads.run(kernel, arrays, scalars, text=text, flags=TEXT_FLAGS, values=False)  # compared below
+            got = strict.run(kernel, arrays, scalars, text=text, flags=TEXT_FLAGS, values=False)  # compared below
         except AssertionError as error:
             return Outcome(Failure("run " + str(error).split("\n")[0].split(":")[0][:24], str(error)))
         except Exception as error:  # noqa: BLE001  any error is a finding

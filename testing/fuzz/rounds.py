@@ -169,7 +169,7 @@ def check(seed: int) -> str | None:
     from .check import located_refusal, trace
 
     sys.path[:0] = [p for p in ("testing/python/kernels",) if p not in sys.path]
-    import roads
+    import strict
 
     made = Generator(seed)
     func = trace(made.source(), f"<rounds {seed}>")
@@ -189,7 +189,7 @@ def check(seed: int) -> str | None:
     if made.wide:
         names, arrays["I"] = [*names, "I"], made.rng.integers(0, BLOCKS, BLOCKS).astype(np.int32)
     try:
-        found = roads.run(compiled, arrays, {"n": n}, text=made.chance(0.25))
+        found = strict.run(compiled, arrays, {"n": n}, text=made.chance(0.25))
     except Exception as error:  # noqa: BLE001  any error is a finding
         return f"{type(error).__name__}: {str(error)[:1500]}"
     mine = {name: a.copy() for name, a in arrays.items()}

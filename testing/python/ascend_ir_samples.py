@@ -1,4 +1,4 @@
-"""Hand-made Ascend IR programs for tests of the two roads into the machine: host program and emitted text.
+"""Hand-made Ascend IR programs for tests of the two ways into the machine: host program and emitted text.
 
 Each sample is what an expert would write for a small problem, flags and barriers included, with NumPy inputs and the
 expected outputs. They are independent of the compiler's passes.

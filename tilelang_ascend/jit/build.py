@@ -108,7 +108,7 @@ _recent: deque = deque(maxlen=4)
 
 
 def lower_stages(artifact: Artifact, times: dict[str, float] | None = None) -> list[tuple[str, Any]]:
-    """(pass name, IR after it) for every pass on the road of a compiled kernel; `times` is given the seconds each took."""
+    """(pass name, IR after it) for every pass a compiled kernel goes through; `times` is given the seconds each took."""
     from .. import arch
     from ..transform import pipeline
 

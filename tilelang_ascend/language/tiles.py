@@ -1,4 +1,4 @@
-"""Element functions on whole tiles, written as `T.Parallel` nests: one road for element-wise work."""
+"""Element functions on whole tiles, written as `T.Parallel` nests: one lowering for element-wise work."""
 
 from __future__ import annotations
 

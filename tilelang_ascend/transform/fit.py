@@ -16,7 +16,7 @@ from .lower.hoist_invariants import hoist_invariants
 from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import plan_memory
 from .memory.version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
-from .nests.cut_nests import cut_nests, longest_nest
+from .nests.split_nests import longest_nest, split_nests
 from .nests.split_tiles import equal_parts, split_tiles, why_whole
 from .schedule.rotate_loops import rotate_loops, without_skew
 from .stages import Stage
@@ -32,14 +32,14 @@ TILES = Pass(split_tiles, Stage.MAPPED, ("parts",))
 VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries"))
 ROTATE = Pass(rotate_loops, Stage.VERSIONED)
 CLEARS = Pass(fold_clears, Stage.VERSIONED)
-PARTS = Pass(cut_nests, Stage.VERSIONED, ("lanes",))
+PARTS = Pass(split_nests, Stage.VERSIONED, ("lanes",))
 LOWER = Pass(lower_tile_ops, Stage.COMBINED)
 CODES = Pass(float8_codes, Stage.COMBINED, ("chip",))
 HOIST = Pass(hoist_invariants, Stage.COMBINED, ("chip",))
 EXPAND = Pass(expand_lane_numbers, Stage.COMBINED)
 ADDRESSES = Pass(plan_memory, Stage.COMBINED)
 FIT = (TILES, VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
-"""`split_tiles` only if tiles do not fit otherwise, `cut_nests` only if temporaries do not, `hoist_invariants` only if what it moves does."""
+"""`split_tiles` only if tiles do not fit otherwise, `split_nests` only if temporaries do not, `hoist_invariants` only if what it moves does."""
 
 
 def fit(mapped: PrimFunc, context: Context):

@@ -1,4 +1,4 @@
-"""The road from Tile IR to Ascend IR: passes in phases, each with the stage it leaves (`stages.py`); `driver.py` runs them.
+"""The way from Tile IR to Ascend IR: passes in phases, each with the stage it leaves (`stages.py`); `driver.py` runs them.
 
 Between `NESTS` and `CORES` stand two phases that try several ways: `fit` (versions, parts, addresses) and the synchronisation.
 """
@@ -31,11 +31,11 @@ from .cores.split_cores import split_cores
 from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
 from .fit import FIT, fit
 from .memory.version_buffers import DEFAULT_VERSIONS
-from .nests.chunk_nests import chunk_nests
 from .nests.hoist_loads import hoist_loads
 from .nests.map_grid import map_grid
 from .nests.narrow_nests import narrow_nests
 from .nests.reverse_loops import reverse_loops
+from .nests.split_dynamic_nests import split_dynamic_nests
 from .nests.split_rows import split_rows
 from .nests.stage_atomics import stage_atomics
 from .nests.stage_globals import stage_globals
@@ -76,7 +76,7 @@ PLACE = (
 """A core for every statement, a memory for every buffer."""
 NESTS = (
     Pass(narrow_nests, Stage.PLACED),
-    Pass(chunk_nests, Stage.PLACED),
+    Pass(split_dynamic_nests, Stage.PLACED),
     Pass(stage_atomics, Stage.PLACED, ("chip",)),
     Pass(reverse_loops, Stage.PLACED),
     Pass(stage_globals, Stage.PLACED, ("chip",)),

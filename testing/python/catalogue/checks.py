@@ -15,7 +15,7 @@ from tilelang_ascend.sim.machine import SimOptions
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
 
-import roads  # noqa: E402
+import strict  # noqa: E402
 
 UNCHECKED = SimOptions(checks=(), adversarial=False, time=False, max_instructions=20_000_000)
 SENTINEL = {"f": 77.0, "i": 77, "u": 77, "b": True, "V": 77.0}
@@ -85,7 +85,7 @@ def _check_wrong_kernels(kernel, arrays, expected, tolerances, scalars):
     for mistake, function in perturbed_functions(kernel.prim_func, left):
         _made.add((*key, mistake))
         wrong = tilelang.compile(function)
-        out, _ = roads.launch(wrong.artifact, program_of(wrong.artifact).entries, arrays, scalars, UNCHECKED)
+        out, _ = strict.launch(wrong.artifact, program_of(wrong.artifact).entries, arrays, scalars, UNCHECKED)
         try:
             for name, want in expected.items():
                 compare(out[name], want, *tolerances[name])
@@ -101,7 +101,7 @@ def check(kernel, arrays, expected, rtol=0.0, atol=0.0, scalars=None, text=True,
     shifted by one, or one element missing, and against wrong kernels.
     """
     tolerances = {name: (rtol, atol) for name in expected} | (tolerances or {})
-    out = roads.run(kernel, arrays, scalars, text=text)
+    out = strict.run(kernel, arrays, scalars, text=text)
     for name, want in expected.items():
         compare(out[name], want, *tolerances[name])
         assert_can_fail(want, arrays[name], *tolerances[name], name)

@@ -4,7 +4,7 @@ import kernels_access as k
 import numpy as np
 import pytest
 import references as ref
-from checks import check, roads, untouched
+from checks import check, strict, untouched
 
 RNG = np.random.default_rng(11)
 DTYPES = ["float32", "float16", "int32"]
@@ -48,7 +48,7 @@ def test_stencil_reads_left_of_its_tile(n):
     want = np.zeros(n)
     want[1:-1] = x[:-2] - 2 * x[1:-1] + x[2:]
     if n < 3:
-        out = roads.run(k.stencil(n), {"X": x, "Y": untouched(n, "float32")})
+        out = strict.run(k.stencil(n), {"X": x, "Y": untouched(n, "float32")})
         np.testing.assert_array_equal(out["Y"], want)
     else:
         check(k.stencil(n), {"X": x, "Y": untouched(n, "float32")}, {"Y": want})
@@ -97,7 +97,7 @@ class TestDynamicSizes:
         if n:
             check(k.runtime_scalars(), arrays, {"Y": want}, 1e-6, 1e-6, scalars)
         else:
-            roads.run(k.runtime_scalars(), arrays, scalars)
+            strict.run(k.runtime_scalars(), arrays, scalars)
 
     def test_rows(self, n):
         x = RNG.random((n, 37), dtype=np.float32)
@@ -105,7 +105,7 @@ class TestDynamicSizes:
         if n:
             check(k.dynamic_rows(37), arrays, {"Y": x * 2 + n}, 1e-6, scalars={"M": n})
         else:
-            roads.run(k.dynamic_rows(37), arrays, {"M": n})
+            strict.run(k.dynamic_rows(37), arrays, {"M": n})
 
     @pytest.mark.parametrize("m", [0, 1, 9])
     def test_rows_and_columns(self, n, m):
@@ -114,7 +114,7 @@ class TestDynamicSizes:
         if m:
             check(k.dynamic_columns(), arrays, {"Y": x.sum(1)}, 1e-5, scalars={"M": m, "N": n})
         else:
-            roads.run(k.dynamic_columns(), arrays, {"M": m, "N": n})
+            strict.run(k.dynamic_columns(), arrays, {"M": m, "N": n})
 
 
 def test_workspace_in_global_memory():
@@ -162,7 +162,7 @@ def test_atomic_accumulation_of_a_split_k_gemm():
 def test_p3_masked_store_writes_the_valid_lanes_only(n):
     x, y = RNG.random(40, dtype=np.float32), untouched(40, "float32")
     want = np.concatenate([x[:n], y[n:]])
-    out = roads.run(k.masked_store(n), {"X": x, "Y": y})
+    out = strict.run(k.masked_store(n), {"X": x, "Y": y})
     np.testing.assert_array_equal(out["Y"], want)
 
 

@@ -13,7 +13,7 @@ import pytest
 from test_examples import EXAMPLES, RUNS, load
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "kernels"))
-import roads  # noqa: E402
+import strict  # noqa: E402
 
 from tilelang_ascend.jit.hooks import on_build  # noqa: E402
 
@@ -43,5 +43,5 @@ def test_both_roads_agree_and_every_flag_is_needed(path, args, tmp_path, monkeyp
     assert found
     for artifact in found:
         kernel, data = SimpleNamespace(artifact=artifact), arrays(artifact)
-        roads.run(kernel, data)
-        assert roads.surviving_mutants(kernel, data) == []
+        strict.run(kernel, data)
+        assert strict.surviving_mutants(kernel, data) == []

@@ -15,7 +15,7 @@ from tilelang_ascend.sim import reference
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
 
-import roads  # noqa: E402
+import strict  # noqa: E402
 
 ROWS, COLUMNS, N = 32, 16, 3
 _RNG = np.random.default_rng(0)
@@ -91,7 +91,7 @@ def check(func, want):
     y = np.zeros_like(X)
     reference.run(func, I.copy(), X.copy(), y, N)
     np.testing.assert_array_equal(y, want)
-    out = roads.run(tilelang.compile(func), {"I": I, "X": X, "Y": np.zeros_like(X)}, {"n": N}, text=False)
+    out = strict.run(tilelang.compile(func), {"I": I, "X": X, "Y": np.zeros_like(X)}, {"n": N}, text=False)
     np.testing.assert_array_equal(out["Y"], want)
 
 

@@ -13,15 +13,15 @@ from tilelang_ascend.sim import reference
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
 
-import roads  # noqa: E402
+import strict  # noqa: E402
 
 X = np.random.default_rng(0).standard_normal((16, 64)).astype(np.float32)
 
 
 def result(func, x=X, like=X):
-    """Y of a kernel Y = f(X), the same on the strict road and by the definition of Tile IR."""
+    """Y of a kernel Y = f(X), the same in a strict run and by the definition of Tile IR."""
     y = np.zeros_like(like)
-    out = roads.run(tilelang.compile(func), {"X": x, "Y": y})["Y"].copy()
+    out = strict.run(tilelang.compile(func), {"X": x, "Y": y})["Y"].copy()
     defined = np.zeros_like(like)
     reference.run(func, x.copy(), defined)
     np.testing.assert_array_equal(out, defined)
@@ -255,7 +255,7 @@ def test_elements_outside_of_a_view_read_zero_and_are_not_stored_to(what):
         want[:, 0] = [wide[j, 28 + 97 + j] for j in range(8)]
     else:
         after[:8] = y[:, :100] + (after[:8] if what == "atomic" else 0)
-    out = roads.run(tilelang.compile(outside_of_the_view(what)), {"X": x, "Y": y}, text=False)
+    out = strict.run(tilelang.compile(outside_of_the_view(what)), {"X": x, "Y": y}, text=False)
     np.testing.assert_array_equal(out["Y"], want)
     np.testing.assert_array_equal(out["X"], after.reshape(-1))
 
@@ -303,4 +303,4 @@ def test_a_row_outside_of_a_view_reads_zero(product):
     for h in range(4):
         want[h, 0] = x[4 + h + 1] if h + 1 < 4 else 0
     arrays = {"X": x, "E": np.eye(64, dtype=np.float16), "Y": np.zeros_like(want)}
-    np.testing.assert_array_equal(roads.run(tilelang.compile(k), arrays, text=False)["Y"], want)
+    np.testing.assert_array_equal(strict.run(tilelang.compile(k), arrays, text=False)["Y"], want)

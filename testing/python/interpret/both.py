@@ -11,7 +11,7 @@ from tilelang_ascend import interpret
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
 
-import roads  # noqa: E402
+import strict  # noqa: E402
 
 TOLERANCE = {"float16": 2**-9, "bfloat16": 2**-6, "float32": 2e-6, "float8_e4m3fn": 2**-3, "float8_e5m2": 2**-2}
 
@@ -48,6 +48,6 @@ def check(func, arrays: dict, want: dict, scalars: dict | None = None, factor: f
         for n, w in want.items():
             equal(f"{n} of the interpreter", mine[n], w, factor)
     if compiled:
-        out = roads.run(tilelang.compile(func), arrays, scalars, text=False)
+        out = strict.run(tilelang.compile(func), arrays, scalars, text=False)
         for n, w in want.items():
             equal(f"{n} of the compiler", out[n], w, factor)

@@ -279,7 +279,7 @@ def test_stream_form_is_the_same_call():
             assert all(np.array_equal(state[s], other[s]) for s in state), case
 
 
-# ---- the road of a matrix: GM -> L1 -> L0 -> cube -> GM ------------------------------------------------------------
+# ---- the way of a matrix: GM -> L1 -> L0 -> cube -> GM ------------------------------------------------------------
 
 
 def gemm(dtype, m, n, k, trans_a, trans_b, generation, out="float32"):

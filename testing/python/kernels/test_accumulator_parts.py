@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -84,7 +84,7 @@ def check(kind, shape, dtype, accum, tb, chip, text=False):
     storage = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
     A, B = (rng.integers(-3, 4, s).astype(storage) for s in ((M, K), (N, K) if tb else (K, N)))
     kernel = build(kind, shape, dtype, accum, tb).retarget(chip)
-    out = roads.run(kernel, {"A": A, "B": B, "C": np.full((M, N), 9, accum)}, text=text)
+    out = strict.run(kernel, {"A": A, "B": B, "C": np.full((M, N), 9, accum)}, text=text)
     np.testing.assert_array_equal(out["C"], expected(kind, shape, A, B, tb))
 
 
@@ -140,7 +140,7 @@ def test_any_part_of_an_accumulator_that_may_still_be_zero_by_agreement_is_read(
     want, product = np.full((40, 40), 7, np.float32), steps * (a.astype(np.float32) @ a.T.astype(np.float32))
     for part in ((slice(3, 7), slice(None)), (slice(None), slice(16, 37)), (slice(33, 40), slice(0, 16))):
         want[part] = product[part]
-    got = roads.run(tilelang.compile(kernel), {"A": a, "C": np.full((40, 40), 7, np.float32)}, {"n": steps}, text=False)
+    got = strict.run(tilelang.compile(kernel), {"A": a, "C": np.full((40, 40), 7, np.float32)}, {"n": steps}, text=False)
     np.testing.assert_array_equal(got["C"], want)
 
 
@@ -175,4 +175,4 @@ def test_a_product_over_parts_in_different_states_is_not_fresh_behind_a_branch()
     for n in ([2, 0], [0, 1]):
         arrays = {"N": np.array(n + [0] * 14, np.int32), "A": a, "B": b, "C": np.full((64, 16), 7, np.float32)}
         expected = [product * np.where(np.arange(32) < 16, 2, 1)[:, None] if k else 0 * product for k in n]
-        np.testing.assert_array_equal(roads.run(tilelang.compile(main), arrays)["C"], np.concatenate(expected))
+        np.testing.assert_array_equal(strict.run(tilelang.compile(main), arrays)["C"], np.concatenate(expected))

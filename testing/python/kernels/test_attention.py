@@ -2,7 +2,7 @@
 
 import attention_cases as cases
 import pytest
-import roads
+import strict
 import torch
 
 import tilelang_ascend as tilelang
@@ -61,4 +61,4 @@ SLOW = {
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_as_gpu_users_write_it(name):
     torch.manual_seed(0)
-    cases.check((QUICK | SLOW)[name](), lambda kernel, arrays: roads.run(tilelang.compile(kernel), arrays))
+    cases.check((QUICK | SLOW)[name](), lambda kernel, arrays: strict.run(tilelang.compile(kernel), arrays))

@@ -5,7 +5,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -46,10 +46,10 @@ def test_columns_of_one_row_are_independent(m, n, block):
     source = kernel.artifact.kernel_source
     assert len(re.findall("::Sub", source)) > 1 and len(re.findall("::Div", source)) > 1
     assert first_barrier_inside(source, "Sub") is None and first_barrier_inside(source, "Div") is None
-    out = roads.run(kernel, arrays, text=False)
+    out = strict.run(kernel, arrays, text=False)
     e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     np.testing.assert_allclose(out["Y"], e / e.sum(1, keepdims=True), rtol=2e-3, atol=1e-6)
-    assert roads.surviving_mutants(kernel, arrays) == []
+    assert strict.surviving_mutants(kernel, arrays) == []
 
 
 @tilelang.jit
@@ -80,5 +80,5 @@ def test_versions_of_tiles_give_way_to_flags():
     kernel = scaled_rows(300, 64)
     assert not [note for note in kernel.artifact.notes if "flag" in note]
     x, a, b = np.random.default_rng(3).integers(-4, 5, (3, 300, 64)).astype(ml_dtypes.bfloat16)
-    out = roads.run(kernel, {"X": x, "A": a, "B": b, "Y": np.zeros((300, 64), np.float32)})
+    out = strict.run(kernel, {"X": x, "A": a, "B": b, "Y": np.zeros((300, 64), np.float32)})
     np.testing.assert_array_equal(out["Y"], x.astype(np.float32) * a.astype(np.float32) + b.astype(np.float32))

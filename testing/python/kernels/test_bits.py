@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -26,7 +26,7 @@ def test_counts(dtype):
     X = np.random.default_rng(0).integers(limits.min, limits.max, N, dtype, endpoint=True)
     X >>= np.arange(N).astype(dtype) % limits.bits
     X[:5] = 0, 1, limits.max, limits.min, limits.max // 3
-    got = roads.run(
+    got = strict.run(
         tilelang.compile(main), {"X": X, "Ones": np.zeros((2, N), dtype), "Zeros": np.zeros((2, N), "int32")}, text=dtype == "int32"
     )
     bits = [int(x) & ((1 << limits.bits) - 1) for x in X]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -24,7 +24,7 @@ def check(kernel, cases, warnings=()):
     """`cases`: (arrays, scalars, {name: expected}); the emitted text runs for the first one. `warnings`: parts of the expected ones."""
     kernel = tilelang.compile(kernel)
     for k, (arrays, scalars, expected) in enumerate(cases):
-        out = roads.run(kernel, arrays, scalars, text=k == 0)
+        out = strict.run(kernel, arrays, scalars, text=k == 0)
         for name, want in expected.items():
             assert out[name].tobytes() == want.astype(out[name].dtype).tobytes(), (name, scalars)
     assert len(kernel.artifact.warnings) == len(warnings)
@@ -304,7 +304,7 @@ def test_blocks_do_not_load_what_other_blocks_write(kind, n):
         rows[:, :n] *= np.where(factors[:, :n] > 0, 2, 1)
     else:
         rows[:, :n] *= 2
-    out = roads.run(tilelang.compile(in_place(kind)), {"X": x, "A": a}, {"n": n}, text=False)
+    out = strict.run(tilelang.compile(in_place(kind)), {"X": x, "A": a}, {"n": n}, text=False)
     np.testing.assert_array_equal(out["X"], want)
 
 
@@ -323,5 +323,5 @@ def test_limits_of_a_store_whose_tile_other_accesses_share(end):
     x = np.random.default_rng(0).integers(1, 99, n).astype(np.int32)
     i, want = np.arange(end), x.copy()
     want[i + 1] = x[56 - 7 * i] + x[i * 8 + 4] + 2
-    out = roads.run(tilelang.compile(main), {"X": x}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x}, text=False)
     np.testing.assert_array_equal(out["X"], want)

@@ -5,7 +5,7 @@ import logging
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -65,7 +65,7 @@ def test_elements(size, dtype, text):
     places = RNG.permutation(N)[:M].astype(np.int32)
     zeros = {"Y": M, "Z": N, "W": (3, N)}
     arrays = {"X": x, "I": index, "P": places, **{name: np.zeros(s, x.dtype) for name, s in zeros.items()}}
-    out = roads.run(tilelang.compile(gather_and_scatter(size, dtype)), arrays, text=text)
+    out = strict.run(tilelang.compile(gather_and_scatter(size, dtype)), arrays, text=text)
     want = {name: np.zeros(s, x.dtype) for name, s in zeros.items()}
     want["Y"] = x[index]
     falls = x[:M] > x[1 : M + 1]
@@ -88,7 +88,7 @@ def test_several_chunks():
                 Z[(I[i] * 7 + 3) % n] = X[i]
 
     x, index = numbers(50_000, "float32"), (RNG.permutation(n) + n * RNG.integers(0, 40, n)).astype(np.int32)
-    out = roads.run(tilelang.compile(main), {"X": x, "I": index, "Y": np.zeros(n, np.float32), "Z": np.zeros(n, np.float32)}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "I": index, "Y": np.zeros(n, np.float32), "Z": np.zeros(n, np.float32)}, text=False)
     np.testing.assert_array_equal(out["Y"], x[index] + 1)
     want = np.zeros(n, np.float32)
     want[(index * 7 + 3) % n] = x[:n]
@@ -107,7 +107,7 @@ def test_rows_under_a_condition(width):
                     Y[P[bx * 8 + i], j] = X[bx * 8 + i, j] * 2.0
 
     x, places = numbers((20, width), "float16"), RNG.permutation(40)[:20].astype(np.int32)
-    out = roads.run(tilelang.compile(main), {"X": x, "P": places, "Y": np.zeros((40, width), np.float16)}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "P": places, "Y": np.zeros((40, width), np.float16)}, text=False)
     want = np.zeros((40, width), np.float16)
     want[places] = x * 2
     np.testing.assert_array_equal(out["Y"], want)
@@ -126,7 +126,7 @@ def test_rows_of_one_value(dtype):
                 Z[P[bx + i], j] = T.cast(a[0] > bx, dtype)
 
     places, a = RNG.permutation(N).astype(np.int32), RNG.integers(0, N, N).astype(np.int32)
-    out = roads.run(tilelang.compile(main), {"P": places, "Z": np.zeros((N, M), dtype), "A": a})
+    out = strict.run(tilelang.compile(main), {"P": places, "Z": np.zeros((N, M), dtype), "A": a})
     want = np.zeros((N, M), dtype)
     want[places] = (a > np.arange(N))[:, None]
     np.testing.assert_array_equal(out["Z"], want)
@@ -159,7 +159,7 @@ def test_arithmetic_that_leaves_a_tensor_loaded_whole(place, width, guarded):
     want = np.where(((at >= 0) & (at < size))[:, None], x[np.clip(at, 0, size - 1)], 0)
     if guarded:
         want[size:] = 7
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.full((2 * block, width), 7, dtype)}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.full((2 * block, width), 7, dtype)}, text=False)
     np.testing.assert_array_equal(out["Y"], want)
 
 
@@ -185,7 +185,7 @@ def test_arithmetic_that_leaves_a_tensor_under_a_condition(width):
     x = rng.integers(1, 99, (size, width)).astype(np.float32)
     chosen = np.where(i % 3 != 1, rng.integers(0, size, block), -7).astype(np.int32)
     arrays = {"X": x, "I": chosen, "Y": np.full((block, width), 5, np.float32), "Z": np.full((block, width), 5, np.float32)}
-    out = roads.run(tilelang.compile(main), arrays, text=False)
+    out = strict.run(tilelang.compile(main), arrays, text=False)
     at, runs = i // 2 + size - 9, (i % 3 != 1)[:, None]
     np.testing.assert_array_equal(out["Y"], np.where(runs, np.where((at < size)[:, None], x[np.minimum(at, size - 1)], 0), 5))
     np.testing.assert_array_equal(out["Z"], np.where(runs, x[np.maximum(chosen, 0)], 5))

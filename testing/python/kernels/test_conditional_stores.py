@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -31,7 +31,7 @@ def interleaved(n, blocks, dtype):
 def test_elements_of_other_blocks(n, dtype):
     a = np.random.default_rng(0).integers(-8, 9, n).astype(dtype)
     kernel = interleaved(n, 3, dtype)
-    out = roads.run(kernel, {"A": a, "C": np.zeros(n, dtype)}, text=n < 600)
+    out = strict.run(kernel, {"A": a, "C": np.zeros(n, dtype)}, text=n < 600)
     np.testing.assert_array_equal(out["C"], a + a)
     assert slow_warnings(kernel) == 1
 
@@ -52,7 +52,7 @@ def triangles(m, n):
 
 def test_triangles():
     a = np.random.default_rng(1).standard_normal((9, 13)).astype(np.float32)
-    out = roads.run(triangles(9, 13), {"A": a, "C": np.zeros_like(a)})
+    out = strict.run(triangles(9, 13), {"A": a, "C": np.zeros_like(a)})
     np.testing.assert_array_equal(out["C"], a * 2)
 
 
@@ -75,7 +75,7 @@ def test_rows_of_other_blocks():
     a, owner = rng.integers(-8, 9, (21, 40)).astype(np.float16), rng.integers(0, 3, 21).astype(np.int32)
     before = np.full_like(a, 77)
     kernel = owned_rows(21, 40)
-    out = roads.run(kernel, {"A": a, "Owner": owner, "C": before})
+    out = strict.run(kernel, {"A": a, "Owner": owner, "C": before})
     np.testing.assert_array_equal(out["C"], np.where((owner < 2)[:, None], a + 1, before))
     assert slow_warnings(kernel) == 0
 
@@ -98,7 +98,7 @@ def between(m, n, shift):
 def test_boxes(cuts):
     a = np.random.default_rng(8).integers(-8, 9, (21, 40)).astype(np.float32)
     kernel = between(21, 40, 7)
-    out = roads.run(kernel, {"A": a, "Cut": np.array(cuts, np.int32), "C": np.full_like(a, 77)})
+    out = strict.run(kernel, {"A": a, "Cut": np.array(cuts, np.int32), "C": np.full_like(a, 77)})
     i = np.arange(21)[:, None]
     chosen = np.logical_or.reduce([(i >= x) & (i < y) for x, y in zip(cuts, cuts[1:])]) & (np.arange(40) < 33)
     np.testing.assert_array_equal(out["C"], np.where(chosen, a + 1, 77))
@@ -121,7 +121,7 @@ def strided(n):
 
 def test_elements_between():
     a = np.random.default_rng(3).integers(-8, 9, 50).astype(np.float32)
-    out = roads.run(strided(50), {"A": a, "C": np.zeros(100, np.float32)})
+    out = strict.run(strided(50), {"A": a, "C": np.zeros(100, np.float32)})
     np.testing.assert_array_equal(out["C"].reshape(50, 2), np.stack([a, a + 1], 1))
 
 
@@ -142,7 +142,7 @@ def strided_rows(m, n):
 def test_elements_between_in_some_rows():
     before = np.full((6, 26), -7, np.float32)
     i, j = np.indices(before.shape)
-    out = roads.run(strided_rows(6, 13), {"C": before})
+    out = strict.run(strided_rows(6, 13), {"C": before})
     np.testing.assert_array_equal(out["C"], np.where(i > 2, i + j % 2, before))
 
 
@@ -168,7 +168,7 @@ def both_sides(m, n):
 def test_branches_that_cover_everything_are_plain_stores():
     a = np.random.default_rng(4).standard_normal((16, 24)).astype(np.float32)
     kernel = both_sides(16, 24)
-    out = roads.run(kernel, {"A": a, "C": np.full_like(a, 7), "D": np.zeros(2 * a.size, np.float32)})
+    out = strict.run(kernel, {"A": a, "C": np.full_like(a, 7), "D": np.zeros(2 * a.size, np.float32)})
     np.testing.assert_array_equal(out["C"], np.maximum(a, 0))
     i = np.tile(np.arange(8 * 24, dtype=np.float32), 2)
     np.testing.assert_array_equal(out["D"], np.stack([i, -i], 1).reshape(-1))
@@ -193,7 +193,7 @@ def test_scatter_under_a_condition():
     rng = np.random.default_rng(5)
     v, at = rng.standard_normal((2, 20)).astype(np.float32), rng.permutation(40).astype(np.int32).reshape(2, 20)
     at[:, ::3] = -5
-    out = roads.run(scattered(20, 40), {"V": v, "At": at, "C": np.full(40, 7, np.float32)})
+    out = strict.run(scattered(20, 40), {"V": v, "At": at, "C": np.full(40, 7, np.float32)})
     expected = np.full(40, 7, np.float32)
     expected[at[at >= 0]] = v[at >= 0]
     np.testing.assert_array_equal(out["C"], expected)
@@ -221,7 +221,7 @@ def test_guarded_values():
     a, at = rng.standard_normal(30).astype(np.float32), rng.integers(-9999, 9999, 50).astype(np.int32)
     at[::2] = rng.integers(0, 30, 25)
     at[1::4] = rng.integers(0, 30, 13)
-    out = roads.run(gathered_under_a_condition(50, 30), {"A": a, "At": at, "C": np.full(50, 7, np.float32)})
+    out = strict.run(gathered_under_a_condition(50, 30), {"A": a, "At": at, "C": np.full(50, 7, np.float32)})
     inside = (at >= 0) & (at < 30)
     np.testing.assert_array_equal(out["C"], np.where(inside, a[np.where(inside, at, 0)], 7))
 
@@ -252,7 +252,7 @@ def test_conditional_stores_of_products():
     rng = np.random.default_rng(7)
     a, b = rng.integers(-4, 5, (16, 16)).astype(np.float16), rng.integers(-4, 5, (16, 24)).astype(np.float16)
     mask = rng.integers(0, 3, (16, 24)).astype(np.int32)
-    out = roads.run(product_where(16, 24), {"A": a, "B": b, "M": mask, "C": np.full((16, 24), 7, np.float32)})
+    out = strict.run(product_where(16, 24), {"A": a, "B": b, "M": mask, "C": np.full((16, 24), 7, np.float32)})
     np.testing.assert_array_equal(out["C"], np.where(mask < 2, a.astype(np.float32) @ b.astype(np.float32), 7))
 
 
@@ -276,7 +276,7 @@ def test_limits_under_another_condition(flip):
     x = np.array([0, 1, 0, 1, 0, 0, 1, 0], np.int32)
     before = np.full((8, 16), -7, np.int32)
     i, j = np.indices(before.shape)
-    out = roads.run(limits_under(16, flip), {"X": x, "C": before})
+    out = strict.run(limits_under(16, flip), {"X": x, "C": before})
     np.testing.assert_array_equal(out["C"], np.where((x[:, None] != 1) & (i > 1), i + j, before))
 
 
@@ -294,7 +294,7 @@ def test_conditions_nested_in_an_else():
                         C[bx * 4 + i, j] = -A[bx * 4 + i, j]
 
     a = np.random.default_rng(0).integers(-8, 9, (12, 40)).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "C": np.full_like(a, 77)})
+    out = strict.run(tilelang.compile(main), {"A": a, "C": np.full_like(a, 77)})
     np.testing.assert_array_equal(out["C"], np.where(a[:, :1] > 0, a, np.where(a > 2, -a, np.float32(77))))
 
 
@@ -309,7 +309,7 @@ def test_two_tensors_stored_under_different_conditions():
                     C[bx * 100 + i] = -A[bx * 100 + i]
 
     a = np.random.default_rng(0).integers(-8, 9, 300).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.full_like(a, 77), "C": np.full_like(a, 78)})
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.full_like(a, 77), "C": np.full_like(a, 78)})
     np.testing.assert_array_equal(out["B"], np.where(a > 2, a, np.float32(77)))
     np.testing.assert_array_equal(out["C"], np.where(a < 0, -a, np.float32(78)))
 
@@ -341,7 +341,7 @@ def test_stores_that_fill_rows_together(guarded):
     x = rng.integers(-8, 9, (rows, 2 * half)).astype(np.float16)
     c, s = (rng.integers(-8, 9, (rows, half)).astype(np.float32) for _ in range(2))
     kernel = tilelang.compile(pairs(rows, half, guarded))
-    out = roads.run(kernel, {"X": x, "C": c, "S": s, "Y": np.zeros_like(x)}, {"M": rows})
+    out = strict.run(kernel, {"X": x, "C": c, "S": s, "Y": np.zeros_like(x)}, {"M": rows})
     x0, x1 = x[:, ::2].astype(np.float32), x[:, 1::2].astype(np.float32)
     np.testing.assert_array_equal(out["Y"], np.stack([x0 * c - x1 * s, x0 * s + x1 * c], -1).reshape(rows, -1))
     assert slow_warnings(kernel) == 0
@@ -362,7 +362,7 @@ def test_stores_with_gaps_in_one_row(step, first, second, blocks):
 
     rng = np.random.default_rng(3)
     x, y = (rng.integers(-8, 9, shape).astype(np.float32) for shape in ((blocks, n), (blocks, step * (n + 2))))
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": y}, text=first == 1)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": y}, text=first == 1)
     want = y.copy()
     want[:, first : first + step * n : step] = x
     want[:, second : second + step * n : step] = 3 * x
@@ -393,7 +393,7 @@ def test_elements_chosen_by_a_variable(form):
                         C[bx * 16 + i, j] = 3
 
     x = np.random.default_rng(0).integers(0, 5, (64, 32)).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"X": x, "C": np.full((64, 32), -1, np.float32)}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "C": np.full((64, 32), -1, np.float32)}, text=False)
     np.testing.assert_array_equal(out["C"], np.where(x > 2, 3, -1))
 
 
@@ -446,7 +446,7 @@ def test_several_selections_in_one_nest(count, dynamic):
         want[f"C{c}"][::2][x > c] = x[x > c] + c
     kernel = tilelang.compile(several_selections(count, dynamic))
     assert loops_around_transfers(kernel) <= 6
-    out = roads.run(kernel, arrays, {"n": 40} if dynamic else {}, text=False)
+    out = strict.run(kernel, arrays, {"n": 40} if dynamic else {}, text=False)
     for n, a in want.items():
         np.testing.assert_array_equal(out[n], a, err_msg=n)
 
@@ -494,6 +494,6 @@ def test_updates_in_place_load_what_they_store(kind):
     m = np.array([0, 4, 2, 2, 1, 3, 7, 0], np.int32)
     changed = {"rows, data": m < 4, "one block": np.arange(8) >= 5}.get(kind, m >= 0)
     kernel = tilelang.compile(main)
-    out = roads.run(kernel, {"A": a, "B": b, "M": m}, text=False)
+    out = strict.run(kernel, {"A": a, "B": b, "M": m}, text=False)
     np.testing.assert_array_equal(out["A"], np.where(changed[:, None], a * 2 + b, a))
     assert slow_warnings(kernel) == (not rows)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -23,5 +23,5 @@ def test_rows_of_run_time_tensors_by_number(rows):
     want = c.copy()
     for b in range(2):
         want[0, b * 8 : b * 8 + 5] = x[b * 8 : b * 8 + 5, 0]
-    got = roads.run(tilelang.compile(kernel), {"X": x, "C": c}, {"n": rows})
+    got = strict.run(tilelang.compile(kernel), {"X": x, "C": c}, {"n": rows})
     assert (got["C"] == want).all()

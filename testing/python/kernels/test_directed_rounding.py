@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -167,7 +167,7 @@ def test_results_are_next_to_the_exact_ones(name, mode):
         want = np.array([right(name, mode, *column) for column in x.T], np.float32)
         arrays = {"X": x, "Y": np.zeros(N, np.float32), "Z": np.zeros(SERIAL, np.float32)}
         if kind == "special" and mode == "rd":
-            got = roads.run(kernel, arrays)
+            got = strict.run(kernel, arrays)
         else:
             got = {n: a.copy() for n, a in arrays.items()}
             kernel(*got.values())
@@ -206,7 +206,7 @@ def test_tiles_and_chained_calls():
 
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((2, 4, 32)).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((2, 4, 32), np.float32)}, {"s": 0.7})["C"]
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((2, 4, 32), np.float32)}, {"s": 0.7})["C"]
     v = right("ieee_fdiv", "ru", np.float32(0.7), 3.0)
     each = lambda f: np.array([f(x, y) for x, y in zip(a.flat, b.flat)], np.float32).reshape(a.shape)  # noqa: E731
     np.testing.assert_array_equal(out[0], each(lambda x, y: right("ieee_add", "rd", x, y)))
@@ -231,7 +231,7 @@ def test_operands_behind_a_condition(kind):
             Z[0] = n
 
     x = np.random.default_rng(1).standard_normal(60).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros(64, np.float32), "Z": np.zeros(1, np.float32)})
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros(64, np.float32), "Z": np.zeros(1, np.float32)})
     want = np.array([right("ieee_fmaf", "rd", v, np.float32(0.1), 1) for v in x], np.float32)
     np.testing.assert_array_equal(out["Y"], np.pad(want, (0, 4)))
     assert out["Z"] == 4

@@ -3,7 +3,7 @@
 import dtype_cases as cases
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -87,7 +87,7 @@ def differences(dtype, chip, table, text) -> list[str]:
         kernel = kernel.retarget(chip)
     results, predicates = [[c for c in table if c.predicate == p] for p in (False, True)]
     arrays = {"X": x, "Y": y, "A": a, "Z": np.zeros((len(results), N), x.dtype), "P": np.zeros((len(predicates), N), bool)}
-    out = roads.run(kernel, arrays, text=text)
+    out = strict.run(kernel, arrays, text=text)
     wrong = []
     for rows, group in ((out["Z"], results), (out["P"], predicates)):
         for got, c in zip(rows, group):
@@ -147,7 +147,7 @@ def test_conversions(source, chip):
         names = targets[start : start + 4]
         kernel = tilelang.compile(conversions(source, names))
         outs = {n: np.zeros(N, cases.numpy_dtype(t)) for n, t in zip("ABCD", names)}
-        out = roads.run(kernel if chip == "a2" else kernel.retarget(chip), {"X": x, **outs}, text=False)
+        out = strict.run(kernel if chip == "a2" else kernel.retarget(chip), {"X": x, **outs}, text=False)
         for n, t in zip("ABCD", names):
             with np.errstate(all="ignore"):
                 want = converted(x, t)
@@ -170,5 +170,5 @@ def test_integer_powers_are_whole():
                 Y[i] = T.pow(X[i], E[i])
 
     x, e = np.arange(N, dtype=np.int32) % 19 - 9, np.arange(N, dtype=np.int32) % 6
-    out = roads.run(tilelang.compile(main), {"X": x, "E": e, "Y": np.zeros(N, np.int32)}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "E": e, "Y": np.zeros(N, np.int32)}, text=False)
     np.testing.assert_array_equal(out["Y"], x**e)

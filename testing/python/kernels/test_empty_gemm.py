@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -35,7 +35,7 @@ def matmul(M, N, block_M=32, block_N=32, block_K=64, dtype="float16", accum="flo
 def check(kernel, m, n, k, dtype, accum, relu, text=False):
     rng = np.random.default_rng(k)
     a, b = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((m, k), (k, n)))
-    out = roads.run(kernel, {"A": a, "B": b, "C": np.full((m, n), 9, accum)}, {"K": k}, text=text)
+    out = strict.run(kernel, {"A": a, "B": b, "C": np.full((m, n), 9, accum)}, {"K": k}, text=text)
     want = a.astype(accum) @ b.astype(accum)
     np.testing.assert_array_equal(out["C"], np.maximum(want, 0) if relu else want)
 
@@ -53,7 +53,7 @@ def test_every_flag_is_needed():
     rng, survivors = np.random.default_rng(0), []
     for k in (0, 100):
         a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((40, k), (k, 48)))
-        survivors.append(roads.surviving_mutants(matmul(40, 48), {"A": a, "B": b, "C": np.zeros((40, 48), np.float32)}, {"K": k}))
+        survivors.append(strict.surviving_mutants(matmul(40, 48), {"A": a, "B": b, "C": np.zeros((40, 48), np.float32)}, {"K": k}))
     assert set(survivors[0]) & set(survivors[1]) == set()
 
 

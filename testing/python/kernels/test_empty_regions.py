@@ -3,7 +3,7 @@ other, a scan writes nothing."""
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -53,7 +53,7 @@ def test_reduction_of_a_part(kind, dtype, n):
     part = np.abs(x[:, :n]) if kind.startswith("abs") else x[:, :n]
     want = JOIN[kind].reduce(part, axis=1) if n else np.full(5, nothing(kind, dtype))
     for clear in (True, False):
-        out = roads.run(reduce_columns(kind, dtype, result, clear), {"X": x, "Y": y.copy()}, {"n": n}, text=kind == "max" and clear)
+        out = strict.run(reduce_columns(kind, dtype, result, clear), {"X": x, "Y": y.copy()}, {"n": n}, text=kind == "max" and clear)
         np.testing.assert_array_equal(out["Y"], (want if clear else JOIN[kind](want, y)).astype(result))
 
 
@@ -82,5 +82,5 @@ def test_scan_of_a_part(op, dim, reverse, n):
     part = (slice(0, n), slice(None)) if dim == 0 else (slice(None), slice(0, n))
     want, turn = y.copy(), (lambda a: np.flip(a, dim)) if reverse else (lambda a: a)
     want[part] = turn((np.cumsum if op == "cumsum" else np.maximum.accumulate)(turn(x[part]), dim))
-    out = roads.run(scan_part(getattr(T, op), dim, reverse), {"X": x, "Y": y}, {"n": n}, text=False)
+    out = strict.run(scan_part(getattr(T, op), dim, reverse), {"X": x, "Y": y}, {"n": n}, text=False)
     np.testing.assert_array_equal(out["Y"], want)

@@ -3,7 +3,7 @@ constants that their dtype does not hold."""
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -60,7 +60,7 @@ def test_a_condition_overflows_no_sooner_than_its_sides(condition, how):
     kernel = tilelang.compile(guarded(how, holds))
     for n, m in pairs:
         arrays = {"A": np.ones(N, np.int32), "B": np.zeros(N, np.int32)}
-        out = roads.run(kernel, arrays, {"n": n, "m": m}, text=condition == "i - n < m" and (n, m) == (3, 40))
+        out = strict.run(kernel, arrays, {"n": n, "m": m}, text=condition == "i - n < m" and (n, m) == (3, 40))
         np.testing.assert_array_equal(out["B"], [int(holds(i, n, m)) for i in range(N)])
 
 
@@ -74,7 +74,9 @@ def test_a_box_between_two_limits():
 
     kernel = tilelang.compile(main)
     for n, low in ((9, 5), (LEAST, 5), (LEAST, MOST), (MOST, LEAST), (LEAST + 3, 7)):
-        out = roads.run(kernel, {"A": np.ones((16, N), np.int32), "B": np.zeros((16, N), np.int32)}, {"n": n, "low": low}, text=n == 9)["B"]
+        out = strict.run(kernel, {"A": np.ones((16, N), np.int32), "B": np.zeros((16, N), np.int32)}, {"n": n, "low": low}, text=n == 9)[
+            "B"
+        ]
         np.testing.assert_array_equal(out, np.repeat([[int(low <= i < n)] for i in range(16)], N, 1))
 
 
@@ -90,7 +92,7 @@ def test_an_unsigned_number_may_be_a_negative_signed_one(u):
             for i in T.serial(4, 8):
                 B[i] = (T.cast(u, "int32") + i) // 4
 
-    out = roads.run(tilelang.compile(main), {"B": np.zeros(8, np.int32)}, {"u": u})["B"]
+    out = strict.run(tilelang.compile(main), {"B": np.zeros(8, np.int32)}, {"u": u})["B"]
     s = int(np.uint32(u).astype(np.int32))
     np.testing.assert_array_equal(out, [s // 3, s % 7, int(s / 3), int(np.fmod(s, 3)), *((s + i) // 4 for i in range(4, 8))])
 
@@ -116,7 +118,7 @@ def test_constants_are_converted_as_variables_are(source, target, number, want):
                 b[i] = T.cast(x, target)
             T.copy(b, B)
 
-    out = roads.run(tilelang.compile(main), {"B": np.zeros(N, target)})["B"]
+    out = strict.run(tilelang.compile(main), {"B": np.zeros(N, target)})["B"]
     np.testing.assert_array_equal(out, np.full(N, want, target))
 
 
@@ -131,7 +133,7 @@ def test_division_by_the_ends_of_int32(divisor):
                 B[0, i] = A[i] // divisor
                 B[1, i] = A[i] % divisor
 
-    out = roads.run(tilelang.compile(main), {"A": a.astype(np.int32), "B": np.zeros((2, 12), np.int32)})["B"]
+    out = strict.run(tilelang.compile(main), {"A": a.astype(np.int32), "B": np.zeros((2, 12), np.int32)})["B"]
     np.testing.assert_array_equal(out, [a // divisor, a % divisor])
 
 
@@ -146,7 +148,7 @@ def test_powers_with_extreme_exponents(exponent):
             for i in T.Parallel(12):
                 B[i] = T.pow(A[i], T.float32(exponent))
 
-    out = roads.run(tilelang.compile(main), {"A": x, "B": np.zeros(12, np.float32)})["B"]
+    out = strict.run(tilelang.compile(main), {"A": x, "B": np.zeros(12, np.float32)})["B"]
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(out, np.power(x, np.float32(exponent)))
 
@@ -175,7 +177,7 @@ def test_products_of_a_loop_variable_wrap_before_they_are_divided(name, length):
     with np.errstate(over="ignore"):
         for i in range(n):
             want[i] = HASHES[name](np.int32(i))
-    out = roads.run(tilelang.compile(main), {"Y": np.zeros(n, np.int32)}, {"count": n}, text=length == "constant")
+    out = strict.run(tilelang.compile(main), {"Y": np.zeros(n, np.int32)}, {"count": n}, text=length == "constant")
     np.testing.assert_array_equal(out["Y"], want)
 
 
@@ -195,7 +197,7 @@ def test_sums_of_scalars_wrap():
     wrap = lambda v: (np.asarray(v) + 2**31) % 2**32 - 2**31  # noqa: E731
     wide = x.astype(np.int64)
     want = [wrap(wide + 2**31), wrap(wide + 2**31 - 1) + 1, np.fmod(wrap(wide * 1103515245), 5), wide]
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros((4, len(x)), np.int64)}, {"s": 5})
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((4, len(x)), np.int64)}, {"s": 5})
     np.testing.assert_array_equal(out["Y"], want)
 
 
@@ -223,4 +225,4 @@ def test_a_difference_that_may_be_anything_has_no_upper_end():
     expected = arrays["Y"].copy()
     for bx, trips in enumerate((4, 5)):
         expected[bx, :trips] = x[np.arange(trips) % 2]
-    np.testing.assert_array_equal(roads.run(tilelang.compile(kernel), arrays)["Y"], expected)
+    np.testing.assert_array_equal(strict.run(tilelang.compile(kernel), arrays)["Y"], expected)

@@ -1,7 +1,7 @@
 """`tl.enable_fast_math`: shorter sequences of element functions."""
 
 import numpy as np
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -34,7 +34,7 @@ def test_exp2_is_two_instructions():
     assert set(vector_calls(precise)) > {"Muls", "Exp", "Cast"} and vector_calls(fast) == ["Muls", "Exp"]
     x = np.linspace(-10, 10, 256, dtype=np.float32)
     for kernel, ulps in ((precise, 2), (fast, 12)):
-        out = roads.run(kernel, {"X": x, "Y": np.zeros_like(x)}, text=False)
+        out = strict.run(kernel, {"X": x, "Y": np.zeros_like(x)}, text=False)
         np.testing.assert_allclose(out["Y"], np.exp2(x.astype(np.float64)), rtol=ulps * 2.0**-23)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -26,7 +26,7 @@ def product(fill, dtype="float16", shapes=((M, K), (K, N)), accum="float32", tar
     kernel = tilelang.compile(k, target=target)
     a = np.random.default_rng(1).integers(-3, 4, shapes[0]).astype(dtype)
     c = np.zeros((shapes[0][0], shapes[1][1]), accum)
-    return a, roads.run(kernel, {"A": a, "C": c}, {"s": 2.0}, text=text)["C"], kernel.artifact.kernel_source
+    return a, strict.run(kernel, {"A": a, "C": c}, {"s": 2.0}, text=text)["C"], kernel.artifact.kernel_source
 
 
 def check(a, got, b):

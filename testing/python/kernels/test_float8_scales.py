@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -75,7 +75,7 @@ def test_tiles_are_converted_both_ways(dtype, target):
     kind = getattr(torch, dtype)
     x = torch.from_numpy(numbers(n)).to(kind)
     stored = x.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if dtype == "bfloat16" else x.numpy()
-    out = roads.run(
+    out = strict.run(
         compiled(k, target),
         {"S": CODES, "X": stored, "V": np.zeros(256, stored.dtype), "Y": np.zeros(n, E8_NUMPY), "Z": np.zeros(256, E8_NUMPY)},
     )
@@ -104,7 +104,7 @@ def test_single_elements(target):
 
     x = numbers(n)
     arrays = {"S": CODES[::-1].copy(), "X": x, "V": np.zeros(256, np.float32), "Y": np.zeros(n, E8_NUMPY), "Z": np.ones(n, E8_NUMPY)}
-    out = roads.run(compiled(k, target), arrays)
+    out = strict.run(compiled(k, target), arrays)
     np.testing.assert_array_equal(out["V"], CODES[::-1].astype(np.float32))
     np.testing.assert_array_equal(bits(out["Y"]), as_scales(x))
     assert not bits(out["Z"]).any()
@@ -132,7 +132,7 @@ def test_weights_times_the_scales_of_their_blocks(target):
     rng = np.random.default_rng(0)
     a, b = rng.integers(-8, 8, (m, k)).astype(np.int8), rng.integers(-4, 5, (k, n)).astype(np.float16)
     s = rng.integers(120, 134, (m, k // block)).astype(np.uint8).view(E8_NUMPY)
-    out = roads.run(compiled(main, target), {"A": a, "S": s, "B": b, "C": np.zeros((m, n), np.float32)})["C"]
+    out = strict.run(compiled(main, target), {"A": a, "S": s, "B": b, "C": np.zeros((m, n), np.float32)})["C"]
     want = (a * np.repeat(s.astype(np.float32), block, axis=1)) @ b.astype(np.float32)  # sums of whole numbers below 2**24 / 2**7
     np.testing.assert_array_equal(out, want)
 
@@ -166,7 +166,7 @@ def test_scales_from_the_largest_of_a_block(target):
 
     x = (np.random.default_rng(1).standard_normal((m, n)) * np.exp2(np.arange(m) * 8 - 60)[:, None]).astype(np.float32)
     x[3] = 448 * 2.0**-9 * np.sign(x[3])
-    out = roads.run(
+    out = strict.run(
         compiled(main, target),
         {"X": x, "S": np.zeros(m, E8_NUMPY), "Q": np.zeros_like(x), "R": np.zeros(m, np.uint8), "W": np.zeros(m, E8_NUMPY)},
     )
@@ -196,7 +196,7 @@ def test_directions(mode):
         code = exponent - 1 + 127 + (fraction > 0.5 if mode == "ru" else 0)
     code = np.where(np.abs(x) < 2.0**-126, ((np.abs(x) > 2.0**-127) if mode == "ru" else 0), code)
     code = as_scales(x) if mode in ("rn", "rna") else np.where(np.isfinite(x), np.clip(code, 0, 255), 255)
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros((2, n), E8_NUMPY)})["Y"]
+    out = strict.run(tilelang.compile(k), {"X": x, "Y": np.zeros((2, n), E8_NUMPY)})["Y"]
     np.testing.assert_array_equal(bits(out), np.stack([code, code]))
 
 
@@ -230,7 +230,7 @@ def test_reductions_choices_fills_and_limits(target):
             T.copy(f, F)
 
     s = np.random.default_rng(2).integers(100, 150, (m, n)).astype(np.uint8).view(E8_NUMPY)
-    out = roads.run(
+    out = strict.run(
         compiled(main, target),
         {"S": s, "V": np.zeros((4, m), np.float32), "Y": np.zeros((m, n), E8_NUMPY), "F": np.zeros((4, n), E8_NUMPY)},
         {"c": 0.7},
@@ -291,7 +291,7 @@ def test_integers_become_powers_of_two(target):
 
     x = np.random.default_rng(4).integers(-(2**31), 2**31, (4, 64)).astype(np.int32) >> np.arange(64, dtype=np.int32) % 31
     s = np.arange(256, dtype=np.uint8).reshape(4, 64).view(E8_NUMPY)
-    out = roads.run(compiled(k, target), {"X": x, "S": s, "Y": np.zeros((4, 64), E8_NUMPY), "Z": np.zeros((4, 64), np.int32)})
+    out = strict.run(compiled(k, target), {"X": x, "S": s, "Y": np.zeros((4, 64), E8_NUMPY), "Z": np.zeros((4, 64), np.int32)})
     np.testing.assert_array_equal(bits(out["Y"]), as_scales(x.astype(np.float32)))
     wide = s.astype(np.float64)
     np.testing.assert_array_equal(out["Z"], np.where(np.isnan(wide), 0, np.clip(np.trunc(np.nan_to_num(wide)), -(2**31), 2**31 - 1)))
@@ -338,7 +338,7 @@ def test_tiles_that_are_longer_than_the_tensor(target):
 
     s = np.random.default_rng(6).integers(1, 255, (3, 20)).astype(np.uint8).view(E8_NUMPY)
     arrays = {"S": s, "Y": np.zeros((4, 32), E8_NUMPY), "Z": np.zeros((4, 32), np.float32)}
-    out = roads.run(compiled(k, target), arrays)
+    out = strict.run(compiled(k, target), arrays)
     want = np.zeros((4, 32), np.uint8)
     want[:3, :20] = bits(s)
     np.testing.assert_array_equal(bits(out["Y"]), want)
@@ -361,7 +361,7 @@ def test_sorted_rows(target):
                 Z[i, j] = s[i, 63 - (j ^ 5)]
 
     s = np.random.default_rng(6).integers(0, 256, (4, 64)).astype(np.uint8)
-    out = roads.run(compiled(k, target), {"S": s.view(E8_NUMPY), "Y": np.zeros((4, 64), E8_NUMPY), "Z": np.zeros((4, 64), E8_NUMPY)})
+    out = strict.run(compiled(k, target), {"S": s.view(E8_NUMPY), "Y": np.zeros((4, 64), E8_NUMPY), "Z": np.zeros((4, 64), E8_NUMPY)})
     np.testing.assert_array_equal(bits(out["Y"]), np.sort(s, axis=1))
     np.testing.assert_array_equal(bits(out["Z"]), s[:, 63 - (np.arange(64) ^ 5)])
 
@@ -385,7 +385,7 @@ def test_conditional_stores(target):
 
     s, x = np.arange(256, dtype=np.uint8).reshape(4, 64), np.random.default_rng(8).choice(numbers(), (4, 64))
     x = np.repeat(np.nan_to_num(x[:1]), 4, axis=0)  # a row is read before or after it is written alike
-    out = roads.run(compiled(k, target), {"S": s.view(E8_NUMPY), "X": x, "Y": np.zeros((4, 64), E8_NUMPY)})
+    out = strict.run(compiled(k, target), {"S": s.view(E8_NUMPY), "X": x, "Y": np.zeros((4, 64), E8_NUMPY)})
     np.testing.assert_array_equal(bits(out["Y"]), np.where(x > 0, s[::-1], as_scales(x)))
 
 

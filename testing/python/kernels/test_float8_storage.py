@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -28,13 +28,13 @@ def codes(dtype, shape=(M, N)):
 
 
 def run(func, target, dtype, **more):
-    """Result Y (8-bit) and Z (float32) of both roads; the program must be legal on the chip."""
+    """Result Y (8-bit) and Z (float32) of the model and the text; the program must be legal on the chip."""
     kernel = tilelang.compile(func, target=target)
     assert verify_ascend(kernel.artifact.ascend_ir, get_chip(target)) == []
     if target == "a2":
         assert "fp8" not in kernel.get_kernel_source()
     arrays = {"X": codes(dtype), "Y": np.zeros((M, N), numpy_type(dtype)), "Z": np.zeros((M, N), np.float32), **more}
-    out = roads.run(kernel, arrays)
+    out = strict.run(kernel, arrays)
     return arrays["X"], out["Y"], out["Z"]
 
 
@@ -98,7 +98,7 @@ def test_fills_with_a_number_known_at_run_time(dtype, target, capfd):
     kernel, x = tilelang.compile(k, target=target), codes(dtype)
     assert "scalar loops" not in capfd.readouterr().err
     for n in (-1.3, 1e-3, 3e4):
-        out = roads.run(kernel, {"X": x, "Y": np.zeros_like(x), "Z": np.zeros((M, N), np.float32)}, {"n": n}, text=n < 0)
+        out = strict.run(kernel, {"X": x, "Y": np.zeros_like(x), "Z": np.zeros((M, N), np.float32)}, {"n": n}, text=n < 0)
         want = np.full((M, N), n, np.float32).astype(numpy_type(dtype))
         want[:2], want[3, 2] = x[3, 7], np.float32(n * 2).astype(numpy_type(dtype))
         np.testing.assert_array_equal(out["Y"].astype(np.float32), want.astype(np.float32))
@@ -140,7 +140,7 @@ def test_single_elements(dtype, target):
     f = np.concatenate([special, np.nextafter(between, np.inf)[:20], between])[:count]
     f = np.pad(f, (0, count - f.size)).astype(np.float32)
     kernel = tilelang.compile(k, target=target)
-    out = roads.run(kernel, {"X": x, "F": f, "Z": np.zeros(count, np.float32), "Y": np.zeros_like(x)})
+    out = strict.run(kernel, {"X": x, "F": f, "Z": np.zeros(count, np.float32), "Y": np.zeros_like(x)})
     np.testing.assert_array_equal(out["Z"], x.astype(np.float32))
     want = f.astype(numpy_type(dtype))
     want[0] = x[-1]
@@ -156,7 +156,7 @@ def test_elements_are_printed():
             T.print(X[1, 0:2], "raw")
 
     x = codes("float8_e4m3fn")
-    _, result = roads.launch(tilelang.compile(k).artifact, roads.twin_entries(tilelang.compile(k).artifact), {"X": x}, {})
+    _, result = strict.launch(tilelang.compile(k).artifact, strict.twin_entries(tilelang.compile(k).artifact), {"X": x}, {})
     assert result.output.splitlines() == [
         f"[AIV 0] one: {float(x[1, 2]):f}",
         f"[AIV 0] raw: X (float8_e4m3fn as bytes)[1] = {x[1, :2].view(np.uint8).tolist()}",
@@ -184,7 +184,7 @@ def test_conditional_stores_of_8_bit_floats(dtype, target):
     rng, fp8 = np.random.default_rng(5), getattr(ml_dtypes, dtype)
     x = rng.integers(-8, 9, (6, 40)).astype(np.float32)
     y, z = (rng.integers(-8, 9, (6, 40)).astype(np.float32).astype(fp8) for _ in range(2))
-    out = roads.run(tilelang.compile(main, target=target), {"X": x, "Y": y, "Z": z}, {"n": 3})
+    out = strict.run(tilelang.compile(main, target=target), {"X": x, "Y": y, "Z": z}, {"n": 3})
     turned = x.reshape(2, 3, 40)[:, ::-1].reshape(6, 40)
     np.testing.assert_array_equal(out["Y"].astype(np.float32), np.where(x < 2, turned, y.astype(np.float32)))
     np.testing.assert_array_equal(out["Z"].astype(np.float32), np.where(x < 2, z.astype(np.float32), 3))

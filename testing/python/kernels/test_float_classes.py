@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -24,7 +24,7 @@ def test_classes(dtype):
 
     x = np.array(VALUES).astype(getattr(ml_dtypes, dtype, dtype))
     wide = x.astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"X": x, **{name: np.zeros(64, bool) for name in "ABC"}})
+    out = strict.run(tilelang.compile(main), {"X": x, **{name: np.zeros(64, bool) for name in "ABC"}})
     np.testing.assert_array_equal(out["A"], np.isnan(wide))
     np.testing.assert_array_equal(out["B"], np.isinf(wide)[::-1])
     np.testing.assert_array_equal(out["C"], np.isfinite(wide))
@@ -40,7 +40,7 @@ def test_copysign(dtype):
 
     kind = getattr(ml_dtypes, dtype, dtype)
     x, y = np.array(VALUES).astype(kind), np.repeat(np.array(VALUES[:8]), 8).astype(kind)
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": y, "Z": np.zeros(64, kind)})["Z"].astype(np.float32)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": y, "Z": np.zeros(64, kind)})["Z"].astype(np.float32)
     np.testing.assert_array_equal(out, np.copysign(x.astype(np.float32), y.astype(np.float32)))
     known = ~np.isnan(out)
     np.testing.assert_array_equal(np.signbit(out)[known], np.signbit(y.astype(np.float32))[known])
@@ -65,7 +65,7 @@ def test_maxima_of_nan_are_nan(dtype, asked):
     kind = getattr(ml_dtypes, dtype, dtype)
     x = np.zeros((4, 64), kind)
     x[1, 5] = x[2, 63] = np.nan
-    out = roads.run(tilelang.compile(main), {"X": x, "A": np.zeros(4, kind), "B": np.zeros(64, kind)}, text=asked)
+    out = strict.run(tilelang.compile(main), {"X": x, "A": np.zeros(4, kind), "B": np.zeros(64, kind)}, text=asked)
     assert np.flatnonzero(np.isnan(out["A"].astype(np.float32))).tolist() == [1, 2]
     assert np.flatnonzero(np.isnan(out["B"].astype(np.float32))).tolist() == [5, 63]
 

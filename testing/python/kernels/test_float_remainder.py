@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -43,7 +43,7 @@ def test_remainders_are_exact(dtype, divisor):
                 C[i] = T.fmod(a[i], b[i]) if divisor is None else T.fmod(a[i], T.cast(divisor, dtype))
 
     a, b = operands(DTYPES[dtype])
-    out = roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros_like(a)}, text=False, values=False)["C"]
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros_like(a)}, text=False, values=False)["C"]
     x, y = (v.astype(np.float32) for v in (a, b if divisor is None else np.full_like(b, divisor)))
     with np.errstate(all="ignore"):
         want = np.fmod(x, y).astype(a.dtype).astype(np.float32)

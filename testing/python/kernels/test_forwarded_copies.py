@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend
 import tilelang_ascend.language as T
@@ -13,7 +13,7 @@ F32, F16, I32 = "float32", "float16", "int32"
 
 
 def check(func, arrays: dict, want: dict, scalars=None):
-    out = roads.run(tilelang_ascend.compile(func), {k: v.copy() for k, v in arrays.items()}, scalars, text=False)
+    out = strict.run(tilelang_ascend.compile(func), {k: v.copy() for k, v in arrays.items()}, scalars, text=False)
     for name, value in want.items():
         np.testing.assert_array_equal(out[name], value, err_msg=name)
 

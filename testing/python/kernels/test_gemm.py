@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import programs
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -26,11 +26,11 @@ def check(kernel, m, n, k, dtype="float16", out="float16", trans_a=False, trans_
     a = make((k, m) if trans_a else (m, k), dtype, 1)
     b = make((n, k) if trans_b else (k, n), dtype, 2)
     c = np.full((m, n), 77, BF16 if out == "bfloat16" else out)
-    got = roads.run(kernel, {"A": a, "B": b, "C": c}, text=text)["C"]
+    got = strict.run(kernel, {"A": a, "B": b, "C": c}, text=text)["C"]
     wide = np.int32 if dtype == "int8" else np.float64
     expected = (a.T if trans_a else a).astype(wide) @ (b.T if trans_b else b).astype(wide)
     scale = np.sqrt(k)
-    limits = roads.tolerance(out, k)
+    limits = strict.tolerance(out, k)
     np.testing.assert_allclose(got.astype(np.float64) / scale, expected / scale, **limits)
 
 
@@ -75,7 +75,7 @@ def test_eager_style(m, n, k):
     a, b = make((m, k), "float16", 1), make((k, n), "float16", 2)
     expected = a.astype(np.float64) @ b.astype(np.float64)
     got = programs.matmul_eager(a, b)
-    np.testing.assert_allclose(np.asarray(got) / np.sqrt(k), expected / np.sqrt(k), **roads.tolerance("float32", k))
+    np.testing.assert_allclose(np.asarray(got) / np.sqrt(k), expected / np.sqrt(k), **strict.tolerance("float32", k))
 
 
 def test_cube_only_kernels_are_not_mixed():
@@ -92,7 +92,7 @@ def test_a5(m, n, k):
 def test_every_flag_is_needed():
     kernel = programs.matmul(200, 136, 200, 64, 64, 32)
     a, b, c = make((200, 200), "float16", 1), make((200, 136), "float16", 2), np.zeros((200, 136), np.float16)
-    assert roads.surviving_mutants(kernel, {"A": a, "B": b, "C": c}) == []
+    assert strict.surviving_mutants(kernel, {"A": a, "B": b, "C": c}) == []
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
@@ -114,7 +114,7 @@ def test_an_accumulator_cleared_in_a_branch(limit):
 
     rng = np.random.default_rng(5)
     a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((16, 48), (48, 96)))
-    out = roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((16, 96), np.float32)}, {"limit": limit})
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((16, 96), np.float32)}, {"limit": limit})
     want = a.astype(np.float32) @ b.astype(np.float32)
     want[:, : 32 * limit] = 0
     np.testing.assert_array_equal(out["C"], want)
@@ -146,5 +146,5 @@ def test_an_accumulator_of_16_bits_is_rounded_before_it_is_widened(way):
 
     rng = np.random.default_rng(0)
     a, b = ((rng.integers(-20, 30, (n, n)) * 0.125).astype(np.float16) for _ in range(2))
-    got = roads.run(tilelang.compile(kernel), {"A": a, "B": b, "Y": np.zeros((n, n), np.float32)})["Y"]
+    got = strict.run(tilelang.compile(kernel), {"A": a, "B": b, "Y": np.zeros((n, n), np.float32)})["Y"]
     np.testing.assert_array_equal(got, (a.astype(np.float64) @ b).astype(np.float16))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -47,7 +47,7 @@ def test_products_of_bytes(case):
     expected = a.astype(np.int32) @ b.astype(np.int32)
     given = {"A": a.T.copy() if ta else a, "B": b.T.copy() if tb else b, "C": np.zeros_like(expected)}
     main = product(*case)
-    np.testing.assert_array_equal(roads.run(tilelang.compile(main), given)["C"], expected)
+    np.testing.assert_array_equal(strict.run(tilelang.compile(main), given)["C"], expected)
     interpret.run(main, given["A"], given["B"], given["C"])
     np.testing.assert_array_equal(given["C"], expected)
 
@@ -64,4 +64,4 @@ def test_an_operand_of_several_matrices():
 
     a, b = RNG.integers(-128, 128, (2, 32, 16)).astype(np.int8), RNG.integers(-128, 128, (32, 32)).astype(np.int8)
     expected = a.swapaxes(1, 2).astype(np.int32) @ b.astype(np.int32)
-    np.testing.assert_array_equal(roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros_like(expected)})["C"], expected)
+    np.testing.assert_array_equal(strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros_like(expected)})["C"], expected)

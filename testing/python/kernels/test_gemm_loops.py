@@ -3,7 +3,7 @@
 import gemm_loops
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -29,7 +29,7 @@ CHOSEN = [
 def check(case, text=False):
     arrays, want = gemm_loops.inputs(case)
     scalars = {"K": arrays["A"].shape[1]} if case.operand == "dynamic" else {}
-    out = roads.run(gemm_loops.build(case), arrays, scalars, text=text)
+    out = strict.run(gemm_loops.build(case), arrays, scalars, text=text)
     np.testing.assert_array_equal(out["C"], want)
 
 
@@ -82,7 +82,7 @@ def test_two_products_in_one_step(clears):
 
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((2, M, step * trips), (step * trips, M)))
-    out = roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((M, M), np.float32)}, text=False)
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((M, M), np.float32)}, text=False)
     a, b = a.astype(np.float32), b.astype(np.float32)
     first = a[0] @ b - (a[0, :, :step] @ b[:step] if clears[1] else 0)
     np.testing.assert_array_equal(out["C"], first + a[1] @ b)

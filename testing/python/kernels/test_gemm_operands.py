@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -38,7 +38,7 @@ def plain(A, B, C, a, b, acc):
 
 def test_operands_are_converted_on_their_way():
     arrays = {"A": small("float32"), "B": small("float32"), "C": np.zeros((N, N), np.float32)}
-    out = roads.run(kernel(plain, "float32", "float32", shared="float16"), arrays)["C"]
+    out = strict.run(kernel(plain, "float32", "float32", shared="float16"), arrays)["C"]
     np.testing.assert_array_equal(out, arrays["A"] @ arrays["B"])
 
 
@@ -48,7 +48,7 @@ def test_operands_can_be_stored():
         T.copy(a, B)
 
     arrays = {"A": small(), "B": small(), "C": np.zeros((N, N), np.float32)}
-    out = roads.run(kernel(body), arrays)
+    out = strict.run(kernel(body), arrays)
     np.testing.assert_array_equal(out["C"], arrays["A"].astype(np.float32) @ arrays["B"].astype(np.float32))
     np.testing.assert_array_equal(out["B"], arrays["A"])
 
@@ -64,7 +64,7 @@ def test_a_float16_accumulator_sums_in_float32(epilogue):
         T.copy(acc, C)
 
     arrays = {"A": small(), "B": small(), "C": np.zeros((N, N), np.float16)}
-    out = roads.run(kernel(body, c="float16", accum="float16"), arrays)["C"]
+    out = strict.run(kernel(body, c="float16", accum="float16"), arrays)["C"]
     np.testing.assert_array_equal(out, arrays["A"].astype(np.float32) @ arrays["B"].astype(np.float32) + epilogue)
 
 
@@ -76,7 +76,7 @@ def test_parts_of_tiles(row):
 
     arrays = {"A": small(), "B": small(), "C": np.zeros((N, N), np.float32)}
     want = arrays["A"][row : row + 16, 16:].astype(np.float32) @ arrays["B"][:16, 16:].astype(np.float32)
-    np.testing.assert_array_equal(roads.run(kernel(body), arrays)["C"][:16, :16], want)
+    np.testing.assert_array_equal(strict.run(kernel(body), arrays)["C"][:16, :16], want)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -92,7 +92,7 @@ def test_a_product_on_one_way_and_elements_on_another(sign):
     arrays = {"A": small(), "B": small(), "C": np.zeros((N, N), np.float32)}
     arrays["A"][0, 0] = sign
     want = arrays["A"].astype(np.float32) @ arrays["B"].astype(np.float32) if sign > 0 else np.ones((N, N))
-    np.testing.assert_array_equal(roads.run(kernel(body), arrays)["C"], want)
+    np.testing.assert_array_equal(strict.run(kernel(body), arrays)["C"], want)
 
 
 def from_memory(A, B, C, a, b, acc):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -17,7 +17,7 @@ def numbers(shape, dtype, seed):
 
 
 def close(got, want, dtype, k):
-    tolerance = roads.tolerance(ACCUMULATED[dtype], k)
+    tolerance = strict.tolerance(ACCUMULATED[dtype], k)
     np.testing.assert_allclose(got.astype(np.float64), want, tolerance["rtol"], tolerance["atol"] * 8)
 
 
@@ -56,7 +56,7 @@ def test_a_part_of_k_does_not_take_in_what_lies_behind_it(chip, dtype, part):
     for ta, tb in FLAGS[dtype]:
         kernel, a_shape, b_shape = part_of_k(*part, ta, tb, dtype)
         a, b = numbers(a_shape, dtype, 0), numbers(b_shape, dtype, 1)
-        got = roads.run(tilelang.compile(kernel, target=chip), {"A": a, "B": b, "C": np.zeros((M, N), ACCUMULATED[dtype])}, text=False)
+        got = strict.run(tilelang.compile(kernel, target=chip), {"A": a, "B": b, "C": np.zeros((M, N), ACCUMULATED[dtype])}, text=False)
         left, right = ((a.T if ta else a).astype(np.float64), (b.T if tb else b).astype(np.float64))
         close(got["C"], left[:, slice(*part)] @ right[slice(*part)], dtype, part[1] - part[0])
 
@@ -65,7 +65,7 @@ def test_a_part_next_to_a_number_that_spoils_everything():
     kernel, a_shape, b_shape = part_of_k(0, 24, 0, 0, "float16")
     a, b = numbers(a_shape, "float16", 0), numbers(b_shape, "float16", 1)
     a[:, 24:], b[24:] = np.nan, np.inf
-    got = roads.run(tilelang.compile(kernel), {"A": a, "B": b, "C": np.zeros((M, N), np.float32)})
+    got = strict.run(tilelang.compile(kernel), {"A": a, "B": b, "C": np.zeros((M, N), np.float32)})
     close(got["C"], a[:, :24].astype(np.float64) @ b[:24].astype(np.float64), "float16", 24)
 
 
@@ -90,5 +90,5 @@ def test_products_of_single_rows_and_columns(size, dtype):
                 T.copy(c, C)
 
         a, b = numbers((m, k), dtype, 0), numbers(b_shape, dtype, 1)
-        got = roads.run(tilelang.compile(kernel, target=chip), {"A": a, "B": b, "C": np.zeros((m, n), np.float32)}, text=False)
+        got = strict.run(tilelang.compile(kernel, target=chip), {"A": a, "B": b, "C": np.zeros((m, n), np.float32)}, text=False)
         close(got["C"], a.astype(np.float64) @ (b.T if tb else b).astype(np.float64), dtype, k)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -67,7 +67,7 @@ def test_convolution(case):
     rows = patches(image, kernel, stride, dilation, pad)
     weight = rng.integers(-4, 5, (rows.shape[1], 40)).astype(np.float16)
     program = convolution(shape, 40, kernel, stride, dilation, pad, rows.shape[0], block_M, block_K)
-    out = roads.run(program, {"data": image, "weight": weight, "out": np.full((rows.shape[0], 40), 7, np.float32)})
+    out = strict.run(program, {"data": image, "weight": weight, "out": np.full((rows.shape[0], 40), 7, np.float32)})
     np.testing.assert_array_equal(out["out"], rows.astype(np.float32) @ weight.astype(np.float32))
     assert (program.artifact.kernel_type == "aic_only") == (shape[3] % 16 == 0)
 
@@ -93,7 +93,7 @@ def test_patches_for_the_vector_cores():
     image = np.random.default_rng(1).integers(-4, 5, (1, 4, 5, 32)).astype(np.float16)
     rows = patches(image, 3, 1, 1, 1)
     program = patch_matrix(image.shape, 3, 1, 1, len(rows))
-    out = roads.run(program, {"data": image, "out": np.zeros(rows.shape, np.float16)}, text=False)
+    out = strict.run(program, {"data": image, "out": np.zeros(rows.shape, np.float16)}, text=False)
     np.testing.assert_array_equal(out["out"], rows * np.float16(2))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -12,7 +12,7 @@ RNG = np.random.default_rng(12)
 
 
 def agree(func, arrays, expected, **scalars):
-    out = roads.run(tilelang.compile(func), arrays, scalars)["Y"]
+    out = strict.run(tilelang.compile(func), arrays, scalars)["Y"]
     np.testing.assert_array_equal(out, expected)
     own = {n: a.copy() for n, a in arrays.items()}
     interpret.run(func, *[own[p.name] if p.name in own else scalars[p.name] for p in func.params])

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -19,7 +19,7 @@ def values(*shape):
 
 
 def run(func, text=False, scalars=None, **arrays):
-    return roads.run(tilelang.compile(func), arrays, scalars, text=text)
+    return strict.run(tilelang.compile(func), arrays, scalars, text=text)
 
 
 @pytest.fixture
@@ -151,5 +151,5 @@ def test_blocks_of_one_element():
                 Y[bx + i] = X[(bx + i) * 3]
 
     x = RNG.integers(-(2**60), 2**60, 15)
-    out = roads.run(tilelang.compile(kernel), {"X": x, "Y": np.zeros(5, np.int64)})
+    out = strict.run(tilelang.compile(kernel), {"X": x, "Y": np.zeros(5, np.int64)})
     np.testing.assert_array_equal(out["Y"], x[::3])

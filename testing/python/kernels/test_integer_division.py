@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from roads import run
+from strict import run
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -51,7 +51,7 @@ def data(rng, *shape, dtype=F16):
 def test_two_products_of_one_loop(K, block, step, dtype):
     rng = np.random.default_rng(0)
     A, G, U = data(rng, block, K, dtype=dtype), data(rng, K, block, dtype=dtype), data(rng, K, block, dtype=dtype)
-    out = roads.run(
+    out = strict.run(
         gate_and_up(K, block, step, dtype), {"A": A, "G": G, "U": U, "C": np.zeros((block, block), F32), "D": np.zeros((block, block), F32)}
     )
     np.testing.assert_array_equal(out["C"], A.astype(F32) @ G.astype(F32))
@@ -96,7 +96,7 @@ def test_products_of_several_dtypes(chip):
     given = {"A": data(rng, 48, 64), "B": data(rng, 64, 32), "P": data(rng, 32, 96, dtype=I8), "Q": data(rng, 96, 64, dtype=I8),
              "X": data(rng, 16, 24, dtype=F32), "Y": data(rng, 24, 16, dtype=F32), "flag": np.array([2], I32)}  # fmt: skip
     outputs = {"C": np.zeros((48, 32), F32), "R": np.zeros((32, 64), I32), "Z": np.zeros((16, 16), F32)}
-    out = roads.run(tilelang.compile(main, target=chip), {**given, **outputs})
+    out = strict.run(tilelang.compile(main, target=chip), {**given, **outputs})
     np.testing.assert_array_equal(out["C"], 3 * given["A"].astype(F32) @ given["B"].astype(F32))
     np.testing.assert_array_equal(out["R"], 2 * given["P"].astype(I32) @ given["Q"].astype(I32))
     np.testing.assert_array_equal(out["Z"], given["X"] @ given["Y"])

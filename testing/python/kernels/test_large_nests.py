@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.tile.nests import nest_of
-from tilelang_ascend.transform.nests import cut_nests as cut_nests_module
+from tilelang_ascend.transform.nests import split_nests as split_nests_module
 
 
 @tilelang.jit
@@ -31,7 +31,7 @@ def one_hot(rows, n):
 @pytest.mark.parametrize("rows, n", [(16, 1024), (15, 1100), (1, 16000)])
 def test_comparisons(rows, n):
     x = np.random.default_rng(0).integers(-1, rows + 1, n).astype(np.int32)
-    out = roads.run(one_hot(rows, n), {"X": x, "Count": np.zeros(rows, np.int32)}, text=rows == 15)
+    out = strict.run(one_hot(rows, n), {"X": x, "Count": np.zeros(rows, np.int32)}, text=rows == 15)
     expected = [np.sum(np.delete(x, 3) == b) for b in range(rows)]
     np.testing.assert_array_equal(out["Count"], expected)
 
@@ -83,12 +83,12 @@ def parts(func) -> list:
     ],
 )
 def test_parts(extents, lanes, expected):
-    assert parts(cut_nests_module.cut_nests(nest(*extents), lanes)) == expected
+    assert parts(split_nests_module.split_nests(nest(*extents), lanes)) == expected
 
 
 @tilelang.jit
 def cut_with_a_loop_inside(n):
-    """int64 work over a tile that is cut in parts, with a serial loop in each part."""
+    """int64 work over a tile that is split into parts, with a serial loop in each part."""
 
     @T.prim_func
     def main(A: T.Tensor((7, 12, n), "int64"), C: T.Tensor((7, 12, n), "int64")):
@@ -110,13 +110,13 @@ def cut_with_a_loop_inside(n):
 
 def test_parts_define_their_own_variables():
     a = np.random.default_rng(3).integers(-9, 10, (7, 12, 40))
-    out = roads.run(cut_with_a_loop_inside(40), {"A": a, "C": np.zeros_like(a)})
+    out = strict.run(cut_with_a_loop_inside(40), {"A": a, "C": np.zeros_like(a)})
     np.testing.assert_array_equal(out["C"], np.where(a > 0, 1 + 6 * a, 3 * a))
 
 
 @tilelang.jit
 def cut_with_variables(m, n):
-    """A nest on GM that is cut in parts, with a variable that a loop inside changes."""
+    """A nest on GM that is split into parts, with a variable that a loop inside changes."""
 
     @T.prim_func
     def main(X: T.Tensor((n,), "int32"), I: T.Tensor((n,), "int32"), C: T.Tensor((m, 2 * n), "int32")):
@@ -135,7 +135,7 @@ def test_parts_have_their_own_variables():
     rng = np.random.default_rng(4)
     x, index = rng.integers(0, 99, n, np.int32), rng.permutation(n).astype(np.int32)
     before = np.full((m, 2 * n), -7, np.int32)
-    out = roads.run(cut_with_variables(m, n), {"X": x, "I": index, "C": before})
+    out = strict.run(cut_with_variables(m, n), {"X": x, "I": index, "C": before})
     before[:, ::2] = 2 * np.arange(m)[:, None] & x[index]
     np.testing.assert_array_equal(out["C"], before)
 
@@ -165,5 +165,5 @@ def test_an_extent_that_is_an_element_of_a_tensor(where):
     for k, n in enumerate(count):
         row[:n] = a[k, :n]
         want[k, : (16 if where == "tile" else n)] = row[: (16 if where == "tile" else n)]
-    out = roads.run(tilelang.compile(main), {"A": a, "Count": count, "B": np.zeros((5, 16), np.float32)}, text=False)
+    out = strict.run(tilelang.compile(main), {"A": a, "Count": count, "B": np.zeros((5, 16), np.float32)}, text=False)
     np.testing.assert_array_equal(out["B"], want)

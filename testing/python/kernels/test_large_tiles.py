@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -19,7 +19,7 @@ def run(kernel, divided=True, text=True, scalars=None, **arrays):
     """The strict run of a kernel, which has to be divided (or not)."""
     compiled = tilelang.compile(kernel)
     assert any("parts, one after the other" in note for note in compiled.artifact.notes) == divided, compiled.artifact.notes
-    return roads.run(compiled, arrays, scalars, text=text)
+    return strict.run(compiled, arrays, scalars, text=text)
 
 
 def test_two_tiles_and_their_sum():

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -120,7 +120,7 @@ def test_a_tile_keeps_what_it_had(kind):
     for n, M in enumerate(itertools.product((0, 1), repeat=STEPS)):
         A = rng.integers(-3, 4, (STEPS, N)).astype(np.float32)
         arrays = {"A": A, "M": np.array(M, np.int32), "C": np.full((STEPS + 1, N), 9, np.float32)}
-        out = roads.run(kernel, arrays, text=n == 5)
+        out = strict.run(kernel, arrays, text=n == 5)
         np.testing.assert_array_equal(out["C"], expected(kind, A, M))
 
 
@@ -179,7 +179,7 @@ def test_flags_between_the_cores(kind):
                 break
         C[STEPS] = total
         arrays = {"A": A, "M": np.array(M, np.int32), "C": np.full((STEPS + 1, 32, 32), 9, np.float32)}
-        np.testing.assert_array_equal(roads.run(kernel, arrays, text=n == 0)["C"], C)
+        np.testing.assert_array_equal(strict.run(kernel, arrays, text=n == 0)["C"], C)
 
 
 def test_a_load_of_some_blocks_stays_theirs():
@@ -200,7 +200,7 @@ def test_a_load_of_some_blocks_stays_theirs():
     rng = np.random.default_rng(0)
     X, W = rng.random((100, N)).astype(np.float32), rng.random(N).astype(np.float32)
     for n in (0, 60):
-        out = roads.run(tilelang.compile(main), {"X": X, "W": W, "C": np.zeros_like(X)}, {"n": n}, text=False)
+        out = strict.run(tilelang.compile(main), {"X": X, "W": W, "C": np.zeros_like(X)}, {"n": n}, text=False)
         np.testing.assert_array_equal(out["C"], np.where(np.arange(100)[:, None] < n, X * W, X))
 
 
@@ -224,7 +224,7 @@ def test_a_break_in_one_branch_and_a_product_in_the_other(F):
 
     X = np.random.default_rng(0).integers(-1, 2, (32, 160)).astype(np.float16)
     a = X[:, 96:128].astype(np.float32) * (np.arange(32) >= 8)
-    out = roads.run(tilelang.compile(kernel), {"X": X, "F": np.array(F, np.int32), "Y": np.ones((32, 32), np.float32)}, text=False)
+    out = strict.run(tilelang.compile(kernel), {"X": X, "F": np.array(F, np.int32), "Y": np.ones((32, 32), np.float32)}, text=False)
     np.testing.assert_array_equal(out["Y"], (a @ a).T * (F[0] == 0))
 
 
@@ -337,5 +337,5 @@ def test_jumps_around_which_no_flag_keeps_the_cores_in_step(kind):
     kernel, rng = cores_apart(kind), np.random.default_rng(0)
     for n, M in enumerate([(2, 1, 3, 2), (2, 0, 2, 2), (3, 2, 2, 1)]):
         A = rng.integers(-1, 2, (STEPS, 16, 16)).astype(np.float16)
-        out = roads.run(kernel, {"A": A, "M": np.array(M, np.int32), "C": np.ones((16, 16), np.float32)}, text=n == 0)
+        out = strict.run(kernel, {"A": A, "M": np.array(M, np.int32), "C": np.ones((16, 16), np.float32)}, text=n == 0)
         np.testing.assert_array_equal(out["C"], cores_together(kind, A, M))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -53,7 +53,7 @@ def test_two_dimensions(dtype, value, shape, lead):
     a = np.random.default_rng(0).integers(1, 2 if dtype == "bool" else 9, shape).astype(stored)
     whole = np.full(tuple(-(-n // b) * b for n, b in zip(shape, (4, 64))), value, stored)
     whole[: shape[0], : shape[1]] = a
-    got = roads.run(kernel, {"A": a, "B": np.zeros_like(whole)})
+    got = strict.run(kernel, {"A": a, "B": np.zeros_like(whole)})
     np.testing.assert_array_equal(got["B"], whole)
 
 
@@ -78,7 +78,7 @@ def test_three_dimensions(shape):
     a = np.random.default_rng(0).random(shape, np.float32)
     whole = np.zeros(tuple(-(-n // b) * b for n, b in zip(shape, (2, 3, 40))), np.float32)
     whole[tuple(slice(n) for n in shape)] = a
-    got = roads.run(windows(*shape), {"A": a, "C": np.full_like(whole, 7)})
+    got = strict.run(windows(*shape), {"A": a, "C": np.full_like(whole, 7)})
     np.testing.assert_array_equal(got["C"], whole)
 
 
@@ -100,7 +100,7 @@ def counted(block=64):
 @pytest.mark.parametrize("n", [0, 1, 16, 63, 64, 65, 200, 256])
 def test_any_length(n):
     a = np.random.default_rng(0).random(n).astype(np.float16)
-    got = roads.run(counted(), {"A": a, "B": np.full(256, 7, np.float16)}, {"n": n}, text=n in (0, 65))
+    got = strict.run(counted(), {"A": a, "B": np.full(256, 7, np.float16)}, {"n": n}, text=n in (0, 65))
     np.testing.assert_array_equal(got["B"], np.concatenate([a, np.zeros(256 - n, np.float16)]))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -42,8 +42,8 @@ def test_columns_in_front_of_the_first_one(shift_a, shift_b, shift_c):
     rng = np.random.default_rng(0)
     M, N, K = 40, 50, 45
     a, b = (rng.standard_normal(s).astype(np.float16) for s in ((M, K), (K, N)))
-    out = roads.run(shifted_matmul(M, N, K, shift_a, shift_b, shift_c), {"A": a, "B": b, "C": np.zeros((M, N), np.float32)})
-    np.testing.assert_allclose(out["C"], shifted_reference(a, b, shift_b, shift_c), **roads.tolerance("float32", K))
+    out = strict.run(shifted_matmul(M, N, K, shift_a, shift_b, shift_c), {"A": a, "B": b, "C": np.zeros((M, N), np.float32)})
+    np.testing.assert_allclose(out["C"], shifted_reference(a, b, shift_b, shift_c), **strict.tolerance("float32", K))
 
 
 @pytest.mark.parametrize("in_dtype, out_dtype", [("float32", "float32"), ("float16", "int32")])
@@ -51,7 +51,7 @@ def test_conversions_the_cube_core_lacks(in_dtype, out_dtype):
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-3, 4, s).astype(in_dtype) for s in ((40, 45), (45, 50)))
     kernel = shifted_matmul(40, 50, 45, 0, 0, 0, in_dtype=in_dtype, out_dtype=out_dtype)
-    out = roads.run(kernel, {"A": a, "B": b, "C": np.zeros((40, 50), out_dtype)})
+    out = strict.run(kernel, {"A": a, "B": b, "C": np.zeros((40, 50), out_dtype)})
     np.testing.assert_array_equal(out["C"], (a.astype(np.float32) @ b.astype(np.float32)).astype(out_dtype))
 
 
@@ -72,7 +72,7 @@ def copy_shifted(M, N, up, left, block=16):
 @pytest.mark.parametrize("up, left", [(3, 0), (0, 3), (5, 8), (20, 17)])
 def test_tiles_in_front_of_the_tensor(up, left):
     a = np.arange(21 * 30, dtype=np.float32).reshape(21, 30)
-    out = roads.run(copy_shifted(21, 30, up, left), {"A": a, "B": np.zeros_like(a)})
+    out = strict.run(copy_shifted(21, 30, up, left), {"A": a, "B": np.zeros_like(a)})
     np.testing.assert_array_equal(out["B"], a)
 
 
@@ -107,8 +107,8 @@ def test_scalars_that_only_grow(first, mixed):
     rng = np.random.default_rng(2)
     a, b = rng.standard_normal((32, 75)).astype(np.float16), rng.standard_normal((75, 32)).astype(np.float16)
     kernel = growing(75, first, 32)
-    out = roads.run(kernel, {"A": a, "B": b, "C": np.zeros((32, 32), np.float32)})
-    np.testing.assert_allclose(out["C"], a.astype(np.float32) @ b.astype(np.float32), **roads.tolerance("float32", 75))
+    out = strict.run(kernel, {"A": a, "B": b, "C": np.zeros((32, 32), np.float32)})
+    np.testing.assert_allclose(out["C"], a.astype(np.float32) @ b.astype(np.float32), **strict.tolerance("float32", 75))
     assert uses_vector_cores(kernel) == mixed
 
 
@@ -139,8 +139,8 @@ def test_persistent_loops_stay_on_the_cube_core(dims):
     a, b = rng.standard_normal((70, 40)).astype(np.float16), rng.standard_normal((40, 90)).astype(np.float16)
     kernel = persistent(4, dims)
     sizes = {} if dims else {"M": 70, "N": 90, "K": 40}
-    out = roads.run(kernel, {"A": a, "B": b, "C": np.zeros((70, 90), np.float32)}, sizes)
-    np.testing.assert_allclose(out["C"], a.astype(np.float32) @ b.astype(np.float32), **roads.tolerance("float32", 40))
+    out = strict.run(kernel, {"A": a, "B": b, "C": np.zeros((70, 90), np.float32)}, sizes)
+    np.testing.assert_allclose(out["C"], a.astype(np.float32) @ b.astype(np.float32), **strict.tolerance("float32", 40))
     assert not uses_vector_cores(kernel)
 
 
@@ -169,7 +169,7 @@ def test_tiles_loaded_in_parts(rows, cols, mixed):
     """Zeros for what lies outside go to the part that is loaded, not to its neighbours; parts of 8 columns go through UB."""
     a = np.random.default_rng(4).integers(-4, 5, (21, 27)).astype(np.float16)
     kernel = loaded_in_parts(21, 27, rows, cols)
-    out = roads.run(kernel, {"A": a, "C": np.full((32, 32), 7, np.float32)})
+    out = strict.run(kernel, {"A": a, "C": np.full((32, 32), 7, np.float32)})
     expected = np.zeros((32, 32), np.float32)
     expected[:21, :21] = a.astype(np.float32) @ a.astype(np.float32).T
     np.testing.assert_array_equal(out["C"], expected)
@@ -201,7 +201,7 @@ def test_promises(promise, start):
     """Columns that start where the caller says: without a promise the vector cores clip them."""
     a = np.random.default_rng(5).integers(-4, 5, (32, 75)).astype(np.float16)
     kernel = from_column(75, promise)
-    out = roads.run(kernel, {"A": a, "C": np.zeros((32, 32), np.float32)}, {"start": start})
+    out = strict.run(kernel, {"A": a, "C": np.zeros((32, 32), np.float32)}, {"start": start})
     inside = a[:, max(start, 0) : start + 32].astype(np.float32)
     np.testing.assert_array_equal(out["C"], inside @ inside.T)
     assert uses_vector_cores(kernel) == (promise == "none")
@@ -221,7 +221,7 @@ def test_tensors_narrower_than_their_tile():
 
     x = np.random.default_rng(0).standard_normal((62, 6)).astype(np.float32)
     compiled = tilelang.compile(kernel)
-    np.testing.assert_array_equal(roads.run(compiled, {"X": x, "Y": np.zeros_like(x)})["Y"], x + np.float32(1))
+    np.testing.assert_array_equal(strict.run(compiled, {"X": x, "Y": np.zeros_like(x)})["Y"], x + np.float32(1))
     assert "else" not in compiled.artifact.kernel_source
 
 
@@ -238,5 +238,5 @@ def test_a_tile_wider_than_its_tensor_at_a_column_known_at_run_time():
     x = np.arange(18, dtype=np.float16).reshape(9, 2) + 1
     want = np.zeros((4, 16), np.float16)
     want[:, 3:5] = x[2:6]
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.ones_like(want)}, {"p": 2, "q": -3}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.ones_like(want)}, {"p": 2, "q": -3}, text=False)
     np.testing.assert_array_equal(out["Y"], want)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -31,17 +31,17 @@ def keep_above(M, N, threshold, initialised=True, dtype="float32"):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_padding_lanes_do_not_count(m, n, dtype):
     x = np.random.default_rng(n).standard_normal((m, n), dtype=np.float32).astype(dtype)
-    out = roads.run(keep_above(m, n, 0.5, dtype=dtype), {"X": x, "Y": np.full_like(x, 9)}, text=n == 100)
+    out = strict.run(keep_above(m, n, 0.5, dtype=dtype), {"X": x, "Y": np.full_like(x, 9)}, text=n == 100)
     np.testing.assert_array_equal(out["Y"], np.where(x > np.asarray(0.5, dtype), x, 0))
 
 
 def test_a_lane_that_keeps_an_undefined_value_is_reported():
     x = np.full((20, 100), 1.0, np.float32)
     kernel = keep_above(20, 100, 0.5, initialised=False)
-    roads.run(kernel, {"X": x, "Y": np.zeros_like(x)}, text=False)
+    strict.run(kernel, {"X": x, "Y": np.zeros_like(x)}, text=False)
     x[7, 99] = 0.0
     with pytest.raises(AssertionError, match="(?i)undefined|uninit"):
-        roads.run(kernel, {"X": x, "Y": np.zeros_like(x)}, text=False)
+        strict.run(kernel, {"X": x, "Y": np.zeros_like(x)}, text=False)
 
 
 @pytest.mark.parametrize("m, n", [(20, 100), (3, 97), (1, 7)])
@@ -72,7 +72,7 @@ def test_masks_of_columns(m, n, limit):
     """Rows of whole blocks of bits are copied; others are compared again."""
     x = np.random.default_rng(n).standard_normal((m, n), dtype=np.float32)
     kernel = keep_columns(m, n, limit)
-    out = roads.run(kernel, {"X": x, "Y": np.zeros_like(x)})
+    out = strict.run(kernel, {"X": x, "Y": np.zeros_like(x)})
     np.testing.assert_array_equal(out["Y"], np.where(np.arange(n) < limit, x, -1))
     assert kernel.artifact.kernel_source.count("CompareScalar(") == (1 if n % 256 == 0 else 2)
 
@@ -100,7 +100,7 @@ def test_a_boolean_of_a_tile_is_the_condition_of_all_lanes(first):
             T.copy(x, X)
 
     b = np.full(32, first)
-    out = roads.run(tilelang.compile(kernel), {"B": b, "X": np.full(32, -1, np.float32)})
+    out = strict.run(tilelang.compile(kernel), {"B": b, "X": np.full(32, -1, np.float32)})
     np.testing.assert_array_equal(out["X"], np.arange(32) * first)
 
 
@@ -114,5 +114,5 @@ def test_comparisons_that_are_always_true():
                 for i in T.Parallel(16):
                     Y[i] = i
 
-    out = roads.run(tilelang.compile(kernel), {"X": np.zeros(16, np.uint32), "Y": np.full(16, -1, np.int32)})
+    out = strict.run(tilelang.compile(kernel), {"X": np.zeros(16, np.uint32), "Y": np.full(16, -1, np.int32)})
     np.testing.assert_array_equal(out["Y"], np.arange(16))

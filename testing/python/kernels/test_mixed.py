@@ -3,7 +3,7 @@
 import numpy as np
 import programs
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -22,8 +22,8 @@ def test_minicv(m, n, k, bm, bn, parallel):
     a, b, expected = inputs(m, n, k)
     empty = np.full((m, n), 7, np.float32)
     kernel = programs.minicv(m, n, k, bm, bn, parallel)
-    out = roads.run(kernel, {"A": a, "B": b, "C": empty, "D": empty.copy()})
-    limits = roads.tolerance("float32", k)
+    out = strict.run(kernel, {"A": a, "B": b, "C": empty, "D": empty.copy()})
+    limits = strict.tolerance("float32", k)
     assert np.isfinite(np.exp(expected)).all()
     np.testing.assert_allclose(out["C"], expected, **limits)
     # Relative error of exp(c) = absolute error of c, plus two units in the last place of exp itself.
@@ -35,21 +35,21 @@ def test_gemm_bias_leaky(m, n, k):
     a, b, product = inputs(m, n, k, scale=1.0)
     bias = np.random.default_rng(5).standard_normal(n).astype(np.float32)
     kernel = programs.gemm_bias_leaky(m, n, k)
-    out = roads.run(kernel, {"A": a, "B": b, "bias": bias, "C": np.full((m, n), 7, np.float32)})
+    out = strict.run(kernel, {"A": a, "B": b, "bias": bias, "C": np.full((m, n), 7, np.float32)})
     x = product + bias
-    np.testing.assert_allclose(out["C"], np.where(x >= 0, x, x * 0.001), **roads.tolerance("float32", k))
+    np.testing.assert_allclose(out["C"], np.where(x >= 0, x, x * 0.001), **strict.tolerance("float32", k))
 
 
 def test_minicv_every_flag_is_needed():
     a, b, _ = inputs(200, 200, 64)
     empty = np.zeros((200, 200), np.float32)
-    assert roads.surviving_mutants(programs.minicv(200, 200, 64, 32, 32), {"A": a, "B": b, "C": empty, "D": empty.copy()}) == []
+    assert strict.surviving_mutants(programs.minicv(200, 200, 64, 32, 32), {"A": a, "B": b, "C": empty, "D": empty.copy()}) == []
 
 
 def test_epilogue_every_flag_is_needed():
     a, b, _ = inputs(200, 200, 64)
     arrays = {"A": a, "B": b, "bias": np.ones(200, np.float32), "C": np.zeros((200, 200), np.float32)}
-    assert roads.surviving_mutants(programs.gemm_bias_leaky(200, 200, 64, 32, 32, 32), arrays) == []
+    assert strict.surviving_mutants(programs.gemm_bias_leaky(200, 200, 64, 32, 32, 32), arrays) == []
 
 
 @pytest.mark.parametrize("first", [-1, 1])
@@ -79,7 +79,7 @@ def test_a_scalar_both_kinds_of_core_read(first):
     a, b = (rng.integers(-3, 4, (32, 32)).astype(np.float16) for _ in range(2))
     x = np.zeros(16, np.float32)
     x[:2] = first, -first
-    out = roads.run(tilelang.compile(kernel), {"X": x, "A": a, "B": b, "Y": np.zeros((64, 32), np.float32)})["Y"]
+    out = strict.run(tilelang.compile(kernel), {"X": x, "A": a, "B": b, "Y": np.zeros((64, 32), np.float32)})["Y"]
     product = a.astype(np.float32) @ a.astype(np.float32)
     np.testing.assert_array_equal(out, np.concatenate([product + (x[k] < 0) for k in range(2)]))
 
@@ -102,7 +102,7 @@ def test_a_tile_copied_into_a_part_keeps_the_rest_of_a_product():
 
     rng = np.random.default_rng(6)
     a, w = rng.integers(-3, 4, (32, 32)).astype(np.float16), rng.integers(-3, 4, (32, 12)).astype(np.float32)
-    out = roads.run(tilelang.compile(kernel), {"A": a, "W": w, "Y": np.zeros((32, 32), np.float32)})["Y"]
+    out = strict.run(tilelang.compile(kernel), {"A": a, "W": w, "Y": np.zeros((32, 32), np.float32)})["Y"]
     expected = a.astype(np.float32) @ a.astype(np.float32)
     expected[:, 4:16] = w + 1
     np.testing.assert_array_equal(out, expected)
@@ -132,7 +132,7 @@ def test_an_operand_copied_into_a_part_keeps_the_rest():
 
     rng = np.random.default_rng(7)
     a, w = rng.integers(-3, 4, (32, 32)).astype(np.float16), rng.integers(-3, 4, (16, 32)).astype(np.float16)
-    out = roads.run(tilelang.compile(kernel), {"A": a, "W": w, "P": np.zeros_like(a), "Y": np.zeros((32, 32), np.float32)})
+    out = strict.run(tilelang.compile(kernel), {"A": a, "W": w, "P": np.zeros_like(a), "Y": np.zeros((32, 32), np.float32)})
     p = np.concatenate([a[:16] + 1, w * 2]).astype(np.float32)
     np.testing.assert_array_equal(out["P"], p)
     np.testing.assert_array_equal(out["Y"], p @ p)
@@ -164,4 +164,4 @@ def test_products_of_one_tile_in_branches_of_a_branch():
     for n, M in enumerate([(2, 0, 1, 3), (2, 2, 2, 2)]):
         y = sum(((x + 1) @ (x + 1)) * (m == 2) + 4 * x @ x * (m > 1) for x, m in zip(X, M))
         arrays = {"X": X.astype(np.float16), "M": np.array(M, np.int32), "Y": np.zeros((16, 16), np.float32)}
-        np.testing.assert_array_equal(roads.run(tilelang.compile(kernel), arrays, text=n == 0)["Y"], y)
+        np.testing.assert_array_equal(strict.run(tilelang.compile(kernel), arrays, text=n == 0)["Y"], y)

@@ -9,7 +9,7 @@ import warnings
 import nest_cases
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend
 import tilelang_ascend.language as T
@@ -17,7 +17,7 @@ from tilelang_ascend.errors import TilelangAscendError
 
 DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "int8", "bool")
 SHAPES = ((16, 16), (7, 13), (96, 160))
-"""Of the last one tiles do not fit: nests are cut."""
+"""Of the last one tiles do not fit: nests are split."""
 NO_ATOMICS_IN_GM = ("int64", "bool")
 GM_ATOMICS = (
     "atomic_then_read", "store_then_atomic", "histogram", "conditional_histogram", "lengths_of_updates",
@@ -53,7 +53,7 @@ def check(name: str, dtype: str, shape: tuple, index: str, text: bool = False, t
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         wanted(*expected.values())
-    out = roads.run(kernel, arrays, text=text)
+    out = strict.run(kernel, arrays, text=text)
     for k in names:
         np.testing.assert_array_equal(out[k].astype(np.float64), expected[k].astype(np.float64), err_msg=k)
 
@@ -125,6 +125,6 @@ def test_what_an_iteration_stored_outside_of_a_tensor_it_does_not_read_back(valu
                 with_edges[i, k + 2] = with_edges[i, k + 1] * 0.5 + a[i, k + 1]
             d[i, k + 2] = with_edges[i, k + 2]
         d[i, :2] = with_edges[i, m], with_edges[i, m - 1]
-    out = roads.run(tilelang_ascend.compile(kernel), {"A": a, "C": c, "D": np.zeros_like(d)})
+    out = strict.run(tilelang_ascend.compile(kernel), {"A": a, "C": c, "D": np.zeros_like(d)})
     np.testing.assert_array_equal(out["C"], with_edges[:rows, :m])
     np.testing.assert_array_equal(out["D"], d)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -13,7 +13,7 @@ X = np.random.default_rng(4).integers(-9, 10, (8, 64)).astype(np.float32)
 
 
 def agree(func, expected, x=X):
-    out = roads.run(tilelang.compile(func), {"X": x, "Y": np.zeros_like(expected)})["Y"]
+    out = strict.run(tilelang.compile(func), {"X": x, "Y": np.zeros_like(expected)})["Y"]
     np.testing.assert_array_equal(out, expected)
     for seed in range(2):
         y = np.zeros_like(expected)

@@ -7,7 +7,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -84,7 +84,7 @@ def test_values_are_the_same_on_both_roads():
     x = np.linspace(0.01, 3, 300, dtype=np.float32)
     names = ["exp10", "tan", "erf", "sigmoid"]
     kernel = kernel_of([getattr(T, n) for n in names], x.size, "float32")
-    out = roads.run(kernel, {"X": x, "Y": np.zeros((len(names), x.size), np.float32)})["Y"]
+    out = strict.run(kernel, {"X": x, "Y": np.zeros((len(names), x.size), np.float32)})["Y"]
     for name, got in zip(names, out):
         np.testing.assert_allclose(got, FUNCTIONS[name](x.astype(np.float64)), rtol=4e-7)
 

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -33,7 +33,7 @@ def test_branches_on_nan():
                     C[3, i] = 1
 
     a, b = SPECIAL, np.repeat(SPECIAL[:8], 8)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((4, 64), np.int32)})["C"]
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((4, 64), np.int32)})["C"]
     np.testing.assert_array_equal(out[0], np.isnan(a))
     np.testing.assert_array_equal(out[1], np.where(a < b, 1, np.where(a >= b, 2, np.where(np.isnan(a), 3, 0))))
     np.testing.assert_array_equal(out[2], (a < b) | (a >= b))
@@ -50,7 +50,7 @@ def test_condition_of_a_nest_on_nan():
 
     kernel = tilelang.compile(main)
     for x in (1.0, float("nan")):
-        out = roads.run(kernel, {"C": np.zeros(64, np.int32)}, {"x": x}, text=False)["C"]
+        out = strict.run(kernel, {"C": np.zeros(64, np.int32)}, {"x": x}, text=False)["C"]
         np.testing.assert_array_equal(out, np.full(64, x == x, np.int32))
 
 
@@ -71,7 +71,7 @@ def test_products_with_zero(dtype, nest):
                 C[4, i] = T.reinterpret(T.cast(A[i] + 0.0, "float32"), "int32") < 0
 
     a = SPECIAL.astype(getattr(ml_dtypes, dtype, dtype))
-    out = roads.run(tilelang.compile(main), {"A": a, "C": np.zeros((5, 64), np.float32)}, text=not nest)["C"]
+    out = strict.run(tilelang.compile(main), {"A": a, "C": np.zeros((5, 64), np.float32)}, text=not nest)["C"]
     with np.errstate(all="ignore"):
         want = np.stack([SPECIAL * 0, 0 / SPECIAL, SPECIAL - SPECIAL, 1 / SPECIAL, SPECIAL < 0])
     np.testing.assert_allclose(out, want, rtol=2**-8)
@@ -94,7 +94,7 @@ def test_branches_on_conversions_that_wrap():
                 if T.cast(T.cast(i, "uint32") * T.uint32(100000000), "int32") < 0:
                     C[4, i] = 1
 
-    out = roads.run(tilelang.compile(main), {"C": np.zeros((5, 100), np.int32)})["C"]
+    out = strict.run(tilelang.compile(main), {"C": np.zeros((5, 100), np.int32)})["C"]
     i = np.arange(100)
     x = (i * 100000000).astype(np.int32)
     np.testing.assert_array_equal(out[0], (i * 2).astype(np.int8) < 0)
@@ -114,7 +114,7 @@ def test_low_bits_of_an_int64_in_a_nest(n):
                 D[i] = T.cast(T.cast(n, "int32"), "int64") + i
 
     kernel = tilelang.compile(main)
-    out = roads.run(kernel, {"C": np.zeros(64, np.int32), "D": np.zeros(64, np.int64)}, {"n": n}, text=False)
+    out = strict.run(kernel, {"C": np.zeros(64, np.int32), "D": np.zeros(64, np.int64)}, {"n": n}, text=False)
     i, low = np.arange(64), np.int64(n).astype(np.int32)
     np.testing.assert_array_equal(out["C"], low > i)
     np.testing.assert_array_equal(out["D"], i + np.int64(low))
@@ -132,6 +132,6 @@ def test_names_of_conversions_that_wrap(dtype):
                 C[0, i] = x
                 C[1, i] = x // 3
 
-    out = roads.run(tilelang.compile(main), {"C": np.zeros((2, 100), np.int64)}, text=False)["C"]
+    out = strict.run(tilelang.compile(main), {"C": np.zeros((2, 100), np.int64)}, text=False)["C"]
     x = ((np.arange(100) - 3) * 100000007).astype(dtype)
     np.testing.assert_array_equal(out, np.stack([x, x // np.array(3, dtype)]).astype(np.int64))

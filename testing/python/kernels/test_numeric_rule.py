@@ -5,7 +5,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
-from roads import run
+from strict import run
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T

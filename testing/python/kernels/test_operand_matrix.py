@@ -7,7 +7,7 @@ import re
 import numpy as np
 import operand_cases as cases
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -27,11 +27,11 @@ def check(case, seed):
     rows = cases.refusals(case)
     if rows:
         with pytest.raises(TilelangAscendError) as caught:
-            roads.once(cases.kernel(case), case.chip, arrays)
+            strict.once(cases.kernel(case), case.chip, arrays)
         error = caught.value
         assert error.location is not None and any(re.search(row.says, error.message) for row in rows), f"{case}: {error}"
         return
-    out, text = roads.once(cases.kernel(case), case.chip, arrays)
+    out, text = strict.once(cases.kernel(case), case.chip, arrays)
     got, want_ = (np.asarray(v).astype(np.float64) for v in (cases.seen(case, out["Y"]), want))
     step = 2 * float(cases.ml_dtypes.finfo(want.dtype).eps) if case.op == "exp" else 0
     np.testing.assert_allclose(got, want_, rtol=step, atol=0, err_msg=str(case))
@@ -69,7 +69,7 @@ def normal(*shape):
 
 
 def run(func, arrays, scalars=None, text=False):
-    return roads.run(tilelang.compile(func), arrays, scalars, text=text)
+    return strict.run(tilelang.compile(func), arrays, scalars, text=text)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 513), (70, 1030), (300, 7)])

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -18,7 +18,7 @@ def numbers(shape, dtype, seed):
 
 def product(func, a, b, out, chip, want=None, **more):
     """Run `func` on A, B and C; C is the product unless `want` says otherwise."""
-    got = roads.run(tilelang.compile(func, target=chip), {"A": a, "B": b, "C": out, **more}, text=False)["C"]
+    got = strict.run(tilelang.compile(func, target=chip), {"A": a, "B": b, "C": out, **more}, text=False)["C"]
     np.testing.assert_array_equal(got.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64) if want is None else want)
 
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import programs
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -153,5 +153,5 @@ def test_a_copy_between_tensors_takes_parts_that_fit_in_either_dtype():
 
     x, want = np.random.default_rng(0).integers(-9, 9, 50000).astype(np.int8), np.zeros(50000, np.float32)
     want[10000:] = x[5000:45000]
-    got = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)}, {"n": 5000}, text=False)["Y"]
+    got = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)}, {"n": 5000}, text=False)["Y"]
     np.testing.assert_array_equal(got, want)

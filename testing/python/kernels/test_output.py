@@ -1,8 +1,8 @@
-"""`T.print`, `T.printf`, `T.dump_tensor` and assertions: what the user sees, on both roads."""
+"""`T.print`, `T.printf`, `T.dump_tensor` and assertions: what the user sees, from the model and from the text."""
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -13,7 +13,7 @@ def printed(kernel, arrays, scalars=None) -> list[str]:
     """Lines a strict run prints; the emitted text must print and stop the same."""
     artifact = kernel.artifact
     (_, ir), (_, text) = (
-        roads.launch(artifact, entries, arrays, scalars or {}) for entries in (program_of(artifact).entries, roads.twin_entries(artifact))
+        strict.launch(artifact, entries, arrays, scalars or {}) for entries in (program_of(artifact).entries, strict.twin_entries(artifact))
     )
     assert ir.output == text.output
     assert [(h.check, h.message) for h in ir.hazards] == [(h.check, h.message) for h in text.hazards]
@@ -69,9 +69,9 @@ def test_a_tile_is_printed_after_the_instructions_that_make_it():
 
     kernel, x = tilelang.compile(k), np.arange(64, dtype=np.float32)
     arrays = {"X": x, "Y": np.zeros_like(x)}
-    np.testing.assert_array_equal(roads.run(kernel, arrays)["Y"], 2 * x + 1)
+    np.testing.assert_array_equal(strict.run(kernel, arrays)["Y"], 2 * x + 1)
     assert printed(kernel, arrays) == [f"[AIV 0] y = {(2 * x).astype(int).tolist()}"]
-    assert roads.surviving_mutants(kernel, arrays) == []
+    assert strict.surviving_mutants(kernel, arrays) == []
 
 
 @pytest.mark.parametrize("part", ["tail", "inside a block", "memory"])
@@ -143,7 +143,7 @@ def test_inside_a_parallel_nest():
 
     x = np.arange(4, dtype=np.float32)
     kernel = tilelang.compile(k)
-    np.testing.assert_array_equal(roads.run(kernel, {"X": x, "Y": np.zeros_like(x)})["Y"], 2 * x)
+    np.testing.assert_array_equal(strict.run(kernel, {"X": x, "Y": np.zeros_like(x)})["Y"], 2 * x)
     assert printed(kernel, {"X": x, "Y": x * 0}) == ["[AIV 0] big: 2.000000", "[AIV 0] big: 3.000000"]
 
 
@@ -177,7 +177,7 @@ def test_gemm(epilogue):
     arrays = {"A": a, "B": b, "C": np.zeros((16, 16), np.float32)}
     want = a.astype(np.float32) @ b.astype(np.float32) + epilogue
     kernel = gemm(epilogue)
-    np.testing.assert_array_equal(roads.run(kernel, arrays)["C"], want)
+    np.testing.assert_array_equal(strict.run(kernel, arrays)["C"], want)
     core = "AIV 0" if epilogue else "AIC 0"
     expected = [f"[{core}] done: 0"]
     if epilogue:

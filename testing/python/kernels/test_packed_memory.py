@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -29,7 +29,7 @@ def _fresh(monkeypatch):
 def result(kernel, **arrays):
     with packed_memory():
         compiled = tilelang.compile(kernel, target="a2")
-    return roads.run(compiled, arrays, {})
+    return strict.run(compiled, arrays, {})
 
 
 def rows(seed=0):
@@ -159,7 +159,7 @@ def test_lanes_that_are_only_read_along_stay_with_their_tile():
     arrays = {n: rng.integers(-9, 9, (6, 2, 18)).astype(np.float32) for n in "ACD"}
     with packed_memory():
         compiled = tilelang.compile(kernel, target="a2")
-    have = roads.run(compiled, arrays, {"q": 3})
+    have = strict.run(compiled, arrays, {"q": 3})
     want = {n: a.copy() for n, a in arrays.items()}
     want["D"][0, 0, :16] = 4 * arrays["A"][0, 1, :16]
     want["C"][2, :, 0:1] = arrays["A"][0, :, 2:3] + 2

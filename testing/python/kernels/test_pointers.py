@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -38,7 +38,7 @@ def test_shapes_of_scalar_parameters():
     for m, n, k in ((32, 32, 64), (40, 70, 50)):
         a, b = rng.integers(-3, 4, (m, k)).astype(np.float16), rng.integers(-3, 4, (k, n)).astype(np.float16)
         expected = a.astype(np.float32) @ b.astype(np.float32)
-        out = roads.run(kernel, {"a_ptr": a, "b_ptr": b, "c_ptr": np.zeros_like(expected)}, {"m": m, "n": n, "k": k})["c_ptr"]
+        out = strict.run(kernel, {"a_ptr": a, "b_ptr": b, "c_ptr": np.zeros_like(expected)}, {"m": m, "n": n, "k": k})["c_ptr"]
         np.testing.assert_array_equal(out, expected)
         for run in (kernel, lambda *x: interpret.run(main, *x)):
             c = np.zeros_like(expected)

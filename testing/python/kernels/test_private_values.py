@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -40,8 +40,8 @@ def row_sums(M, N, private, staged):
 @pytest.mark.parametrize("staged", [True, False])
 def test_every_iteration_has_its_own_accumulator(private, staged):
     a = np.random.default_rng(0).standard_normal((16, 24)).astype(np.float32)
-    out = roads.run(row_sums(16, 24, private, staged), {"A": a, "B": np.zeros(16, np.float32)})
-    np.testing.assert_allclose(out["B"], a.sum(1), **roads.tolerance("float32", 24))
+    out = strict.run(row_sums(16, 24, private, staged), {"A": a, "B": np.zeros(16, np.float32)})
+    np.testing.assert_allclose(out["B"], a.sum(1), **strict.tolerance("float32", 24))
 
 
 def test_a_private_array_of_several_elements():
@@ -56,7 +56,7 @@ def test_a_private_array_of_several_elements():
                     B[bx * 32 + i * 4 + v] = four[3 - v] * 2
 
     a = np.arange(64, dtype=np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros(64, np.float32)})
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros(64, np.float32)})
     np.testing.assert_array_equal(out["B"], a.reshape(16, 4)[:, ::-1].ravel() * 2)
 
 
@@ -75,8 +75,8 @@ def test_a_loop_too_long_for_a_tile_reads_element_by_element():
                 B[i] = last
 
     a = np.random.default_rng(0).standard_normal((2, n)).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros(2, np.float32)}, text=False)
-    np.testing.assert_allclose(out["B"], a[:, 7] + a[:, 25_007], **roads.tolerance("float32", 2))
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros(2, np.float32)}, text=False)
+    np.testing.assert_allclose(out["B"], a[:, 7] + a[:, 25_007], **strict.tolerance("float32", 2))
 
 
 def test_what_an_inner_loop_leaves_out_stays():
@@ -91,7 +91,7 @@ def test_what_an_inner_loop_leaves_out_stays():
                         B[i, j] = A[i, j] + 1
 
     a = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.full((16, 8), 7, np.float32)})
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.full((16, 8), 7, np.float32)})
     np.testing.assert_array_equal(out["B"], np.where(np.arange(8) % 4 != 1, a + 1, np.float32(7)))
 
 
@@ -106,7 +106,7 @@ def test_a_loop_that_is_left_early():
                     B[i, j] = A[i, j] + 1
 
     a = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.full((16, 8), 7, np.float32)})
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.full((16, 8), 7, np.float32)})
     np.testing.assert_array_equal(out["B"], np.where(np.arange(8) < 3, a + 1, np.float32(7)))
 
 
@@ -132,7 +132,7 @@ def test_a_variable_declared_in_front_of_the_loop(staged, read_after):
             C[0] = at if read_after else 7
 
     a = np.arange(40, dtype=np.int32) * 5
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros(40, np.int32), "C": np.zeros(1, np.int32)})
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros(40, np.int32), "C": np.zeros(1, np.int32)})
     np.testing.assert_array_equal(out["B"], a + np.arange(40)[::-1] if staged else a[::-1])
     assert out["C"][0] == (0 if read_after else 7)
 
@@ -166,7 +166,7 @@ def test_a_variable_without_a_value_starts_at_zero(kind, dtype):
     i = np.arange(n)
     compiled = tilelang.compile(main)
     for m in (0, 3):
-        out = roads.run(compiled, {"Y": np.full(n, 9, np.int32)}, {"m": m}, text=dtype == "int8")["Y"]
+        out = strict.run(compiled, {"Y": np.full(n, 9, np.int32)}, {"m": m}, text=dtype == "int8")["Y"]
         np.testing.assert_array_equal(
             out, {"loop": m * i, "lanes": np.where(i < 7, m, 0), "loop in a loop": 0 * i + m * (m + 1) // 2}[kind]
         )

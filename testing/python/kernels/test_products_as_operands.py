@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -103,7 +103,7 @@ def test_powers(kind, dtype, accum, chip):
     a[0, 0] = -1
     storage = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
     kernel = build(kind, dtype, accum).retarget(chip)
-    out = roads.run(kernel, {"A": a.astype(storage), "C": np.full((N, N), 9, storage)}, text=dtype == "float16" and accum == "float32")
+    out = strict.run(kernel, {"A": a.astype(storage), "C": np.full((N, N), 9, storage)}, text=dtype == "float16" and accum == "float32")
     want = expected(kind, a)
     if dtype == "int8":
         want = want.astype(np.int64).astype(np.int8)
@@ -140,5 +140,5 @@ def test_a_gemm_multiplies_what_is_in_its_accumulator(kind):
         "both": a + a @ a,
     }
     given = {"A": a.astype(np.float16), "B": b.astype(np.float16), "C": np.zeros((N, N), np.float16)}
-    got = roads.run(tilelang.compile(main), given, text=kind == "both")["C"]
+    got = strict.run(tilelang.compile(main), given, text=kind == "both")["C"]
     np.testing.assert_array_equal(got, want[kind])

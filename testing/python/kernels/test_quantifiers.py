@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -15,7 +15,7 @@ NUMPY = {"any_of": np.any, "all_of": np.all}
 
 def agree(func, arrays, expected, **scalars):
     names = [p.name for p in func.params]
-    out = roads.run(tilelang.compile(func), arrays, scalars)
+    out = strict.run(tilelang.compile(func), arrays, scalars)
     np.testing.assert_array_equal(out[[n for n in names if n in arrays][-1]], expected)
     own = {n: a.copy() for n, a in arrays.items()}
     interpret.run(func, *[own[n] if n in own else scalars[n] for n in names])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -25,7 +25,7 @@ def test_a_range_between_two_scalars(dynamic, start, count):
 
     A = np.random.default_rng(0).standard_normal(LENGTH).astype(np.float32)
     scalars = {"start": start, "count": count, **({"n": LENGTH} if dynamic else {})}
-    got = roads.run(tilelang.compile(main), {"A": A, "C": np.full(LENGTH, 7, np.float32)}, scalars, text=start == 5)
+    got = strict.run(tilelang.compile(main), {"A": A, "C": np.full(LENGTH, 7, np.float32)}, scalars, text=start == 5)
     want = np.full(LENGTH, 7, np.float32)
     want[start : start + count] = A[start : start + count] * 2
     np.testing.assert_array_equal(got["C"], want)
@@ -50,7 +50,7 @@ def test_sequences(dtype, to):
                         C[Off[bx] + i] = A[bx, i]
 
     A = np.random.default_rng(1).integers(-9, 10, shape["A"]).astype(dtype)
-    got = roads.run(tilelang.compile(main), {"A": A, "Off": OFFSETS, "C": np.full(shape["C"], 7, dtype)}, text=False)
+    got = strict.run(tilelang.compile(main), {"A": A, "Off": OFFSETS, "C": np.full(shape["C"], 7, dtype)}, text=False)
     want = np.full(shape["C"], 7, dtype)
     for b, (first, end) in enumerate(zip(OFFSETS, OFFSETS[1:])):
         n = min(BLOCK, end - first)
@@ -76,7 +76,7 @@ def test_rows_of_sequences(order):
                         C[Off[bx] + i, j] = A[Off[bx] + i, j] * 2
 
     A = np.random.default_rng(2).standard_normal((LENGTH, 64)).astype(np.float32)
-    got = roads.run(
+    got = strict.run(
         tilelang.compile(main), {"A": A, "Off": OFFSETS, "C": np.zeros((LENGTH, 64), np.float32)}, {"n": LENGTH}, text=order == "i, j"
     )
     want = np.zeros((LENGTH, 64), np.float32)

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -76,7 +76,7 @@ def kernel(src, dst, kinds):
 def check(src, dst, kinds):
     x, old = source(src), np.stack([held(k, dst, src) for k in kinds])
     func = kernel(src, dst, kinds)
-    out = roads.run(tilelang.compile(func), {"X": x, "M": old, "Y": np.zeros((len(kinds), ROWS), numpy_dtype(dst))}, text=False)
+    out = strict.run(tilelang.compile(func), {"X": x, "M": old, "Y": np.zeros((len(kinds), ROWS), numpy_dtype(dst))}, text=False)
     for k, kind in enumerate(kinds):
         want = expected(kind, x, old[k], dst)
         exact = kind != "sum" or dst in INTEGERS
@@ -133,5 +133,5 @@ def test_flags_joined_with_numbers_are_flags(dtype):
     x = np.zeros((6, 16), numpy_dtype(dtype))
     x[3:] = 2
     old = np.array([0, -3, 8, 0, -3, 8]).astype(x.dtype)
-    out = roads.run(tilelang.compile(main), {"X": x, "M": old, "Y": np.zeros((2, 6), x.dtype)}, text=False)["Y"]
+    out = strict.run(tilelang.compile(main), {"X": x, "M": old, "Y": np.zeros((2, 6), x.dtype)}, text=False)["Y"]
     np.testing.assert_array_equal(out.astype(np.float32), [[0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]])

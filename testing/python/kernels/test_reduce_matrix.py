@@ -7,7 +7,7 @@ One kernel runs all operations of a dtype on one shape; every dtype meets every 
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -103,7 +103,7 @@ def cases():
 def tolerance(dtype, kind, length):
     if kind not in ("sum", "abssum") or dtype not in FLOATS:
         return {"rtol": 0, "atol": 0}
-    return roads.tolerance(dtype, length)
+    return strict.tolerance(dtype, length)
 
 
 def check(shape, dim, dtype, clear, keep):
@@ -115,7 +115,7 @@ def check(shape, dim, dtype, clear, keep):
     small = tuple(1 if d == dim % len(shape) else n for d, n in enumerate(shape)) if keep else dropped(shape, dim)
     old = values((max(len(kinds), 1), *small), dtype)
     old_flags = RNG.random((2, *small)) < 0.5
-    out = roads.run(kernel, {"X": x, "Y": old, "F": old_flags}, text=False)
+    out = strict.run(kernel, {"X": x, "Y": old, "F": old_flags}, text=False)
     for name, before, these in (("Y", old, kinds), ("F", old_flags, flags)):
         for k, kind in enumerate(these):
             want = NUMPY[kind](wide, axis=dim).reshape(small)
@@ -160,7 +160,7 @@ def test_half_sums_accumulate_in_float32(dtype, dim):
     x = RNG.random(shape).astype(numpy_dtype(dtype))
     x[(0, slice(None)) if dim == 0 else (slice(None), 0)] = 1000
     zeros = np.zeros(17, numpy_dtype(dtype))
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": zeros, "Z": zeros.astype(np.float32), "S": np.zeros_like(x)}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": zeros, "Z": zeros.astype(np.float32), "S": np.zeros_like(x)}, text=False)
     exact = x.astype(np.float64).sum(axis=dim)
     half_ulp = {"float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
     np.testing.assert_allclose(out["Z"], exact, rtol=300 * 2.0**-24)
@@ -184,7 +184,7 @@ def test_integer_sums_wrap(dtype, dim):
 
     info = np.iinfo(dtype)
     x = RNG.integers(info.min, info.max, (33, 40), dtype=dtype, endpoint=True)
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros(40 if dim == 0 else 33, dtype), "S": np.zeros_like(x)}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros(40 if dim == 0 else 33, dtype), "S": np.zeros_like(x)}, text=False)
     np.testing.assert_array_equal(out["Y"], x.sum(axis=dim, dtype=dtype))
     np.testing.assert_array_equal(out["S"], np.cumsum(x, axis=dim, dtype=dtype))
 
@@ -216,7 +216,7 @@ def test_scans(dtype, shape, dim, reverse):
         x[RNG.random(shape) < 0.3] |= np.array(1 << 8 * x.itemsize - 1, dtype)
     kernel = tilelang.compile(main)
     assert "GetValue" not in kernel.get_kernel_source(), "scalar loops"
-    out = roads.run(kernel, {"X": x, "Y": np.zeros((2, *shape), x.dtype)}, text=False)["Y"].astype(np.float64)
+    out = strict.run(kernel, {"X": x, "Y": np.zeros((2, *shape), x.dtype)}, text=False)["Y"].astype(np.float64)
     flipped = np.flip(x.astype(np.float64), dim) if reverse else x.astype(np.float64)
     for k, accumulate in enumerate((np.add, np.maximum)):
         want = accumulate.accumulate(flipped, axis=dim)
@@ -273,7 +273,7 @@ def test_reducers_over_steps(op, dtype, replication):
     x = x | 64 if op == "bitand" else x
     arrays = {"X": x, **{n: np.zeros(s, dtype) for n, s in (("R", 9), ("C", 40), ("E", 1))}}
     kernel = tilelang.compile(main)
-    out = roads.run(kernel, arrays, text=False)
+    out = strict.run(kernel, arrays, text=False)
     for name, axes, length in (("R", (0, 2), 120), ("C", (0, 1), 27), ("E", None, 1080)):
         want = NUMPY[op](x if op.startswith("bit") else x.astype(np.float64), axis=axes)
         want = want % 65536 if dtype == "uint16" else want
@@ -306,6 +306,6 @@ def test_any_and_all_of_special_floats(dtype):
     x[:, 7] = [tiny, np.nan, -np.inf, -tiny, 1, np.nan, -1]
     x[4:, 7] = [0.0, np.nan, -0.0]
     x[:, 8] = [np.nan, tiny, 1, -tiny, np.inf, 2, 3]
-    out = roads.run(tilelang.compile(main), {"X": x, "A": np.zeros(7, bool), "B": np.zeros(9, bool)}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "A": np.zeros(7, bool), "B": np.zeros(9, bool)}, text=False)
     np.testing.assert_array_equal(out["A"], (x != 0).any(axis=1))
     np.testing.assert_array_equal(out["B"], (x != 0).all(axis=0))

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -45,7 +45,7 @@ def test_nan_is_skipped_where_that_is_asked_for(dtype):
         old = np.maximum(first, -np.inf)
         want += [fold.reduce(v, 1), fold.reduce(v[:, :20], 1), fold(fold.reduce(v, 1), old), {np.fmax: np.max, np.fmin: np.min}[fold](v, 1)]
     want = np.array(want).astype(x.dtype)
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)}, {"n": 20})["Y"]
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)}, {"n": 20})["Y"]
     y = np.zeros_like(want)
     interpret.run(main, x.copy(), y, 20)
     for got in (out, y):

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -26,8 +26,8 @@ def numpy_dtype(name):
 
 
 def agree(func, arrays, expected, name):
-    """Bit by bit on all roads."""
-    out = roads.run(tilelang.compile(func), arrays)[name]
+    """Bit by bit, in a strict run."""
+    out = strict.run(tilelang.compile(func), arrays)[name]
     assert out.tobytes() == expected.tobytes()
     own = {n: a.copy() for n, a in arrays.items()}
     interpret.run(func, *[own[p.name] for p in func.params])

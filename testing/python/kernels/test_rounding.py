@@ -5,7 +5,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -73,7 +73,7 @@ def test_casts_in_a_direction(name):
 
     x = values(name)
     want = np.array([[expected(float(v), name, m) for v in x] for m in MODES]).astype(numpy_dtype(name))
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)})["Y"]
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)})["Y"]
     np.testing.assert_array_equal(out, want)
     y = np.zeros_like(want)
     interpret.run(main, x.copy(), y)
@@ -96,7 +96,7 @@ def test_saturation(name):
     cut = np.clip(x, -most, most)
     down = np.array([v if np.isnan(v) else expected(float(v), name, "rd") for v in cut])
     want = np.stack([cut.astype(numpy_dtype(name)), down.astype(numpy_dtype(name)), x.astype(numpy_dtype(name))])
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)})["Y"]
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)})["Y"]
     y = np.zeros_like(want)
     interpret.run(main, x.copy(), y)
     for got in (out, y):
@@ -132,7 +132,7 @@ def test_rounding_to_nearest_is_what_every_function_does():
     r = x[::-1]
     fused = (x.astype(np.float64) * r + x).astype(np.float32)  # float64 holds the product and, of numbers in [1, 2), the sum
     want = np.stack([x + r, x - r, x * r, x / r, np.sqrt(x), fused])
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)})["Y"]
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(want)})["Y"]
     np.testing.assert_array_equal(out, want)
     y = np.zeros_like(want)
     interpret.run(main, x.copy(), y)
@@ -153,5 +153,5 @@ def test_computed_bits_seen_as_a_float(name, word):
             T.copy(y, Y)
 
     x = np.arange(64).astype(word)
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros(64, numpy_dtype(name))})["Y"]
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros(64, numpy_dtype(name))})["Y"]
     np.testing.assert_array_equal(out.view(word), x + 1)

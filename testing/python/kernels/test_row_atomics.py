@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -147,7 +147,7 @@ def test_rows(form, dtype, op):
     shape = SHAPES.get(form, (ROWS, N))
     kernel = build(form, dtype, op)
     want = rng.integers(-3, 4, shape).astype(dtype)
-    got = roads.run(kernel, {"X": X, "I": I, "J": J, "Y": want.copy()}, text=form == "if data")
+    got = strict.run(kernel, {"X": X, "I": I, "J": J, "Y": want.copy()}, text=form == "if data")
     reference(form, X, I, J, want, {"add": np.add, "max": np.maximum, "min": np.minimum}[op])
     np.testing.assert_array_equal(got["Y"], want)
     assert in_rows(kernel) == FORMS[form]
@@ -167,7 +167,7 @@ def test_a_few_neighbours_at_a_time_are_a_row(count, add):
     X, I = rng.integers(-9, 10, (R, N)).astype("float32"), rng.integers(0, ROWS, R).astype("int32")
     want = rng.integers(-3, 4, (ROWS, N)).astype("float32")
     compiled = tilelang.compile(kernel)
-    got = roads.run(compiled, {"X": X, "I": I, "Y": want.copy()})
+    got = strict.run(compiled, {"X": X, "I": I, "Y": want.copy()})
     np.add.at(want, I, X)
     np.testing.assert_array_equal(got["Y"], want)
     assert in_rows(compiled)

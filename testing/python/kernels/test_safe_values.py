@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -36,7 +36,7 @@ def expected(a, value, out):
 def test_copies(value, dtype, out):
     a = np.random.default_rng(0).integers(-8, 9, (21, 37)).astype(dtype)
     kernel = window(21, 37, value, dtype, out)
-    got = roads.run(kernel, {"A": a, "B": np.zeros((32, 48), out)})
+    got = strict.run(kernel, {"A": a, "B": np.zeros((32, 48), out)})
     np.testing.assert_array_equal(got["B"], expected(a, value, out))
     assert ir.same_program(ir.parse(kernel.artifact.tile_ir.script()), kernel.artifact.tile_ir)
     b = np.zeros((32, 48), out)
@@ -64,7 +64,7 @@ def row_sums(M, K, block=32):
 
 def test_gemm_operands():
     a = np.random.default_rng(1).integers(-4, 5, (40, 50)).astype(np.float16)
-    out = roads.run(row_sums(40, 50), {"A": a, "W": np.ones((64, 32), np.float16), "C": np.zeros((40, 32), np.float32)})
+    out = strict.run(row_sums(40, 50), {"A": a, "W": np.ones((64, 32), np.float16), "C": np.zeros((40, 32), np.float32)})
     np.testing.assert_array_equal(out["C"], np.repeat(a.sum(1, dtype=np.float32)[:, None] + 14, 32, 1))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -87,7 +87,7 @@ def expected(kind, x, s):
 def test_the_vector_unit_computes_them_for_the_scalar_unit(kind):
     x = np.array([0.5, 1.25, -2.25, 4, 7, 8, 9, 10], np.float32)
     s = 2.5
-    out = roads.run(tilelang.compile(program(kind)), {"X": x, "Y": np.full(N, -7, np.float32)}, {"s": s})
+    out = strict.run(tilelang.compile(program(kind)), {"X": x, "Y": np.full(N, -7, np.float32)}, {"s": s})
     np.testing.assert_allclose(out["Y"], expected(kind, x, s), rtol=1e-5)
 
 
@@ -109,5 +109,5 @@ def test_functions_inside_of_integers(what):
 
     x = np.arange(64, dtype=np.float32)
     want = {"cast": np.floor(np.sqrt(x)), "bits": x.view(np.int32), "class": np.zeros(64)}[what]
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.full(64, -1, np.int32)}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.full(64, -1, np.int32)}, text=False)
     np.testing.assert_array_equal(out["Y"], want.astype(np.int32))

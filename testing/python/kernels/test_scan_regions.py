@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -30,7 +30,7 @@ def scan_of_columns(m, n, first, op, dim, reverse, dtype):
 @pytest.mark.parametrize("op, dim, reverse", [("sum", 1, False), ("sum", 0, True), ("max", 1, True), ("max", 0, False)])
 def test_scan_of_unaligned_columns(op, dim, reverse, dtype):
     x = np.random.default_rng(6).integers(0 if dtype.startswith("u") else -4, 5, (5, 45)).astype(dtype)
-    out = roads.run(scan_of_columns(5, 45, 3, op, dim, reverse, dtype), {"X": x, "Y": np.zeros_like(x)})
+    out = strict.run(scan_of_columns(5, 45, 3, op, dim, reverse, dtype), {"X": x, "Y": np.zeros_like(x)})
     part = np.flip(x[:, 3:], dim) if reverse else x[:, 3:]
     part = np.cumsum(part, dim, dtype=dtype) if op == "sum" else np.maximum.accumulate(part, dim)
     want = np.concatenate([x[:, :3], np.flip(part, dim) if reverse else part], 1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -195,7 +195,7 @@ def test_values(body, n):
     a, b = (rng.standard_normal((N, N)).astype(np.float16) for _ in range(2))
     x = rng.standard_normal((N, N)).astype(np.float32)
     given = {"A": a, "B": b, "X": x, "Y": np.zeros((N, N), np.float32)}
-    y = roads.run(compiled, given, {"n": n}, text=body in (scaled, part))["Y"]
+    y = strict.run(compiled, given, {"n": n}, text=body in (scaled, part))["Y"]
     p, q = a.astype(np.float64) @ b, b.astype(np.float64) @ a
     with np.errstate(invalid="ignore"):
         np.testing.assert_allclose(y, expected(body, p, q, x, n), rtol=1e-5, atol=1e-4)

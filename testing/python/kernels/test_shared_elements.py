@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -61,7 +61,7 @@ def kernel(source):
 @pytest.mark.parametrize("source", CASES, ids=lambda f: f.__name__)
 def test_iterations_that_share_an_element(source):
     x = np.random.default_rng(4).integers(-4, 5, 33).astype(np.float32)
-    out = roads.run(kernel(source), {"X": x, "Y": np.zeros_like(x)}, text=False)
+    out = strict.run(kernel(source), {"X": x, "Y": np.zeros_like(x)}, text=False)
     np.testing.assert_array_equal(out["Y"], CASES[source](x))
 
 
@@ -99,5 +99,5 @@ def test_windows_that_overlap(m, step, dtype, kind):
     for i in range(4):
         part = want[i * step : i * step + m]
         part[:] = x[i] + {"add": part, "double": 2 * part, "set": 0}[kind]
-    out = roads.run(windows(m, step, dtype, kind), {"X": x, "Y": y}, text=False)
+    out = strict.run(windows(m, step, dtype, kind), {"X": x, "Y": y}, text=False)
     np.testing.assert_array_equal(out["Y"], want)

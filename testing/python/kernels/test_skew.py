@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -120,7 +120,7 @@ def data(trips):
 
 
 def check(compiled, a, b, n, want, text=False):
-    y = roads.run(compiled, {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": n}, text=text)["Y"]
+    y = strict.run(compiled, {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": n}, text=text)["Y"]
     # p is rounded to float16 on either side of a tie: one unit of its last place, for each of N products.
     np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
 
@@ -179,5 +179,5 @@ def test_chips(chip):
 @pytest.mark.slow
 def test_no_flag_could_be_left_out():
     a, b = data(5)
-    survivors = roads.surviving_mutants(kernel(constant, 5), {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": 0})
+    survivors = strict.surviving_mutants(kernel(constant, 5), {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": 0})
     assert not [label for label in survivors if "flag" in label], survivors

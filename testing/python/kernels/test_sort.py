@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 import torch
 
 import tilelang_ascend as tilelang
@@ -65,7 +65,7 @@ def ordered(x, descending, k=None):
 
 def run(kernel, x, shape, text=True):
     arrays = {"X": x, "Y": np.zeros(shape, x.dtype), "I": np.zeros(shape, np.int32)}
-    return roads.run(tilelang.compile(kernel), arrays, text=text)
+    return strict.run(tilelang.compile(kernel), arrays, text=text)
 
 
 def check(out, x, descending, k=None):
@@ -157,7 +157,7 @@ def test_in_place_slices_and_other_ranks():
             T.copy(best, I)
 
     x = numbers((2, 3, 40), "float32")
-    out = roads.run(
+    out = strict.run(
         tilelang.compile(main), {"X": x, "Y": np.zeros_like(x), "Z": np.zeros(70, np.float32), "I": np.zeros(5, np.int64)}, text=False
     )
     np.testing.assert_array_equal(out["Y"], np.sort(x, axis=-1))
@@ -185,7 +185,7 @@ def test_other_dimensions(dtype, dim):
 
     x = numbers(shape, dtype)
     kernel = tilelang.compile(main)
-    out = roads.run(kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(shape, np.int32), "B": np.zeros(best, x.dtype)}, text=False)
+    out = strict.run(kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(shape, np.int32), "B": np.zeros(best, x.dtype)}, text=False)
     assert "GetValue" not in kernel.get_kernel_source()
     rows = np.moveaxis(x, dim, -1)
     values, places = ordered(rows, False)
@@ -198,7 +198,7 @@ def test_on_a5():
     """The sorter of the 950."""
     x = numbers((3, 70), "float32")
     kernel = tilelang.compile(sort_kernel(3, 70, "float32", True, 3), target="a5")
-    check(roads.run(kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(x.shape, np.int32)}, text=True), x, True)
+    check(strict.run(kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(x.shape, np.int32)}, text=True), x, True)
 
 
 def test_no_scalar_loop():
@@ -260,7 +260,7 @@ def test_after_a_gemm():
     """Rows divided between two vector cores."""
     x, w = (RNG.integers(-3, 4, s).astype(np.float16) for s in ((32, 64), (48, 64)))
     kernel = tilelang.compile(gate_kernel(32, 64, 48, 4))
-    out = roads.run(kernel, {"X": x, "W": w, "V": np.zeros((32, 4), np.float32), "I": np.zeros((32, 4), np.int32)}, text=False)
+    out = strict.run(kernel, {"X": x, "W": w, "V": np.zeros((32, 4), np.float32), "I": np.zeros((32, 4), np.int32)}, text=False)
     values, places = ordered(x.astype(np.float32) @ w.astype(np.float32).T, True, 4)
     np.testing.assert_array_equal(out["I"], places)
     np.testing.assert_array_equal(out["V"], values)
@@ -285,7 +285,7 @@ def test_scan_after_a_gemm(dim):
             T.copy(total, C)
 
     a, b = (RNG.integers(-3, 4, s).astype(np.float16) for s in ((32, 32), (32, 48)))
-    out = roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((32, 48), np.float32)}, text=False)
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((32, 48), np.float32)}, text=False)
     np.testing.assert_array_equal(out["C"], np.cumsum(a.astype(np.float32) @ b.astype(np.float32), axis=dim))
 
 
@@ -317,7 +317,7 @@ def test_bitonic_network():
 
     x = RNG.permutation(n).astype(np.float32)
     kernel = tilelang.compile(main)
-    out = roads.run(kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(n, np.int32)}, text=False)
+    out = strict.run(kernel, {"X": x, "Y": np.zeros_like(x), "I": np.zeros(n, np.int32)}, text=False)
     np.testing.assert_array_equal(out["Y"], np.sort(x))
     np.testing.assert_array_equal(out["I"], np.argsort(x))
     assert "GetValue" not in kernel.get_kernel_source()

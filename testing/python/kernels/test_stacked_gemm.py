@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -18,9 +18,9 @@ def small(*shape, dtype="float16"):
 
 
 def agree(func, arrays, expected, **scalars):
-    """`func` gives `expected` on all roads; its last tensor is the result."""
+    """`func` gives `expected` in a strict run; its last tensor is the result."""
     names = [p.name for p in func.params]
-    out = roads.run(tilelang.compile(func), arrays, scalars)[[n for n in names if n in arrays][-1]]
+    out = strict.run(tilelang.compile(func), arrays, scalars)[[n for n in names if n in arrays][-1]]
     np.testing.assert_array_equal(out, expected)
     own = {n: a.copy() for n, a in arrays.items()}
     interpret.run(func, *[own[n] if n in own else scalars[n] for n in names])

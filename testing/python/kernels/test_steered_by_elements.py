@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -61,7 +61,7 @@ def test_counts_and_places_of_products(load):
             first = offsets[block, i]
             expected[block] = expected[block] * 0.5 + a[first : first + N].astype(np.float32) @ b.astype(np.float32)
     arrays = {"A": a, "B": b, "count": count, "offsets": offsets, "C": np.full((BLOCKS * N, N), 7, np.float32)}
-    np.testing.assert_array_equal(roads.run(tilelang.compile(kernel), arrays)["C"], expected.reshape(-1, N))
+    np.testing.assert_array_equal(strict.run(tilelang.compile(kernel), arrays)["C"], expected.reshape(-1, N))
 
 
 def test_values_of_an_iteration_before_stay():

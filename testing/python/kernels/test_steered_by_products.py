@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -95,7 +95,7 @@ def test_elements_of_a_product_decide(kind, n):
     rng = np.random.default_rng(5)
     a, b = rng.integers(-2, 3, (N, N)).astype(np.float16), rng.integers(-1, 2, (N, N)).astype(np.float16)
     c, d = (x.astype(np.float32) @ y.astype(np.float32) for x, y in ((a, b), (b, a)))
-    out = roads.run(tilelang.compile(program(kind)), {"A": a, "B": b, "C": np.full((N, N), -7, np.float32)}, {"n": n})
+    out = strict.run(tilelang.compile(program(kind)), {"A": a, "B": b, "C": np.full((N, N), -7, np.float32)}, {"n": n})
     np.testing.assert_array_equal(out["C"], expected(kind, c, d, n))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import nest_cases
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend
 import tilelang_ascend.language as T
@@ -18,7 +18,7 @@ def numbers(shape, high=5, dtype=np.float32, seed=0):
 
 
 def check(func, arrays: dict, want: dict, scalars=None, text=False):
-    out = roads.run(tilelang_ascend.compile(func), {k: v.copy() for k, v in arrays.items()}, scalars, text=text)
+    out = strict.run(tilelang_ascend.compile(func), {k: v.copy() for k, v in arrays.items()}, scalars, text=text)
     for name, value in want.items():
         np.testing.assert_array_equal(out[name].astype(np.float64), np.asarray(value).astype(np.float64), err_msg=name)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -60,8 +60,8 @@ def test_an_element_that_data_chooses_outside_of_the_tile_is_reported(kind, at, 
     compiled = tilelang.compile(chosen_by_data(kind), target="a2")
     given = np.arange(3 * N, dtype=np.float32).reshape(3, N)
     arrays = {"A": given, "I": np.array([at], np.int32), "C": np.zeros_like(given)}
-    entries = roads.twin_entries(compiled.artifact) if text else roads.program_of(compiled.artifact).entries
-    _, result = roads.launch(compiled.artifact, entries, arrays, {})
+    entries = strict.twin_entries(compiled.artifact) if text else strict.program_of(compiled.artifact).entries
+    _, result = strict.launch(compiled.artifact, entries, arrays, {})
     assert any(h.check == "memcheck" and "outside of" in h.message for h in result.hazards), [h.text() for h in result.hazards]
     if not text:
         with pytest.raises(SimulationError, match="outside of"):  # a plain call returns nothing of the kind either
@@ -73,7 +73,7 @@ def test_elements_inside_are_what_they_are():
     given = np.arange(3 * N, dtype=np.float32).reshape(3, N)
     want = given.copy()
     want[1, 15] = 99
-    got = roads.run(compiled, {"A": given, "I": np.array([15], np.int32), "C": np.zeros_like(given)}, {}, text=True)
+    got = strict.run(compiled, {"A": given, "I": np.array([15], np.int32), "C": np.zeros_like(given)}, {}, text=True)
     np.testing.assert_array_equal(got["C"], want)
 
 
@@ -133,7 +133,7 @@ def outputs(lines, chip="a2", n=16, text=False):
     """What `lines` make of rows 0, 1, 2 of a random matrix in `a`, `b` and `c`, and of all of it in `m`; (given, C, D)."""
     given = np.random.default_rng(0).standard_normal((4, n)).astype(np.float32)
     arrays = {"A": given, "I": np.array([2], np.int32), "C": np.zeros((3, n), np.float32), "D": np.zeros((4, n), np.float32)}
-    got = roads.run(tilelang.compile(kernel_of(lines, n), target=chip), arrays, {}, text=text)
+    got = strict.run(tilelang.compile(kernel_of(lines, n), target=chip), arrays, {}, text=text)
     return given, got["C"], got["D"]
 
 
@@ -228,7 +228,7 @@ def kernel(X: T.Tensor((7, 9), "{dtype}"), I: T.Tensor((7, 9), "{dtype}"), Y: T.
     for p, m, n in ((0, 7, 9), (6, 1, 4), (2, 4, 9), (5, 0, 3)):
         want = y.copy()
         want[p : p + m, :n] = x[:m, :n]
-        got = roads.run(compiled, {"X": x, "I": y, "Y": np.zeros_like(y)}, {"p": p, "m": m, "n": n}, text=False)
+        got = strict.run(compiled, {"X": x, "I": y, "Y": np.zeros_like(y)}, {"p": p, "m": m, "n": n}, text=False)
         np.testing.assert_array_equal(got["Y"], want)
 
 
@@ -254,5 +254,5 @@ def kernel(X: T.Tensor((64,), "float32"), Y: T.Tensor((128,), "float32"), n: T.i
     x = np.arange(64, dtype=np.float32) - 30
     for n in (10, 40, 64):
         want = np.where((np.arange(128) < n) & (np.pad(x, (0, 64)) > 0), 1, 2)
-        got = roads.run(compiled, {"X": x, "Y": np.zeros(128, np.float32)}, {"n": n, "m": 128}, text=n == 40)
+        got = strict.run(compiled, {"X": x, "Y": np.zeros(128, np.float32)}, {"n": n, "m": 128}, text=n == 40)
         np.testing.assert_array_equal(got["Y"], want)

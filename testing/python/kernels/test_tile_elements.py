@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -164,7 +164,7 @@ def check(places, dtype, memory, text=False):
     arrays = {"S": numbers.astype(numpy_dtype(dtype)), "A": a, "D": want.copy()}
     for place in places:
         globals()[place.__name__ + "_np"](numbers, want, a)
-    out = roads.run(tilelang.compile(main), arrays, text=text)
+    out = strict.run(tilelang.compile(main), arrays, text=text)
     np.testing.assert_array_equal(out["D"], want)
 
 
@@ -201,7 +201,7 @@ def product(body, values, changed=False):
 
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-2, 3, (M, M)).astype(np.float16) for _ in range(2))
-    out = roads.run(
+    out = strict.run(
         tilelang.compile(main), {"A": a, "B": b, "S": np.array(values, np.float32), "C": np.zeros((M, M), np.float32)}, text=False
     )
     return out["C"], a.astype(np.float32) @ b.astype(np.float32)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -38,7 +38,7 @@ def test_a_block_walks_over_its_tiles(swizzle, column_major):
 
     X = np.random.default_rng(0).integers(-9, 10, (M * B, N * B)).astype(np.float32)
     given = {"X": X, "Y": np.zeros_like(X), "Seen": np.full((2, M * N, 3), -1, np.int32)}
-    got = roads.run(tilelang.compile(main), given, text=swizzle == 2)
+    got = strict.run(tilelang.compile(main), given, text=swizzle == 2)
     np.testing.assert_array_equal(got["Y"], X + 1)
     want = order(M, N, swizzle, column_major)
     for block in range(2):
@@ -57,7 +57,7 @@ def test_coordinates_without_a_state(monkeypatch):
                 Y[k, 0] = m
                 Y[k, 1] = n
 
-    got = roads.run(tilelang.compile(main), {"Y": np.zeros((M * N + 2, 2), np.int32)}, text=False)
+    got = strict.run(tilelang.compile(main), {"Y": np.zeros((M * N + 2, 2), np.int32)}, text=False)
     np.testing.assert_array_equal(got["Y"][: M * N], order(M, N, 2, True))
 
     with pytest.raises(tilelang.errors.InvalidArgument, match="stateful=False has no m_idx"):

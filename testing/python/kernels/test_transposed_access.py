@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -69,7 +69,7 @@ def check(form, name, p, q, text):
     kernel, shape = build(form, p, q, dtype)
     rng = np.random.default_rng(0)
     x = rng.integers(0, 50, FORMS[form][0](p, q)).astype(NUMPY.get(dtype, dtype))
-    got = roads.run(kernel, {"X": x, "Y": np.zeros(shape, x.dtype)}, text=text)
+    got = strict.run(kernel, {"X": x, "Y": np.zeros(shape, x.dtype)}, text=text)
     np.testing.assert_array_equal(got["Y"], FORMS[form][1](x, p, q))
     return instructions(kernel)
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-import roads
+import strict
 from programs import matmul
 
 import tilelang_ascend as tilelang
@@ -26,7 +26,7 @@ def product(m, n, k, tiles, trans_a, trans_b, dtype, accum, target):
 
 def check(*args):
     kernel, arrays, want = product(*args)
-    np.testing.assert_array_equal(roads.run(kernel, arrays)["C"], want)
+    np.testing.assert_array_equal(strict.run(kernel, arrays)["C"], want)
     return kernel, arrays
 
 
@@ -48,7 +48,7 @@ def test_b_on_a5(dtype, accum, sizes, tiles):
 @pytest.mark.parametrize("sizes, tiles", SHAPES[:2])
 def test_every_flag_is_needed(sizes, tiles):
     kernel, arrays = check(*sizes, tiles, True, False, "float32", "float32", "a2")
-    assert roads.surviving_mutants(kernel, arrays) == []
+    assert strict.surviving_mutants(kernel, arrays) == []
 
 
 @pytest.mark.parametrize("target", ["a2", "a5"])
@@ -64,7 +64,7 @@ def test_one_tile_read_both_ways(target):
             T.copy(c, C)
 
     x = np.random.default_rng(0).integers(-3, 4, (40, 40)).astype(np.float32)
-    out = roads.run(tilelang.compile(square, target=target), {"X": x, "C": np.zeros_like(x)})
+    out = strict.run(tilelang.compile(square, target=target), {"X": x, "C": np.zeros_like(x)})
     np.testing.assert_array_equal(out["C"], x @ x)
 
 

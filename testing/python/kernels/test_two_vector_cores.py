@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -35,7 +35,7 @@ def run(body, text=True):
     arrays = {"A": a, "I": i, "Z": np.full(2 * N, 5, np.float32), "C": np.full((2 * N, N), 7, np.float32)}
     product = a.astype(np.float32) @ a.astype(np.float32)
     compiled = with_product(body)
-    return product, i, roads.run(compiled, arrays, text=text), compiled.artifact.kernel_source
+    return product, i, strict.run(compiled, arrays, text=text), compiled.artifact.kernel_source
 
 
 def test_a_tensor_stored_twice_is_divided_the_same_way():
@@ -179,7 +179,7 @@ def test_products_that_never_happen():
                 Y[i, j] = c[i, j]
 
     x = np.arange(512).reshape(16, 32).astype(np.float16)
-    got = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros((16, 32), np.float32)})
+    got = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((16, 32), np.float32)})
     np.testing.assert_array_equal(got["Y"], x.astype(np.float32))
 
 
@@ -220,6 +220,6 @@ def test_the_division_of_most_work():
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((16, 16), (16, n)))
     compiled = tilelang.compile(main)
-    out = roads.run(compiled, {"A": a, "B": b, "X": np.full(n, 2, np.float32), "C": np.zeros((16, n), np.float32)})
+    out = strict.run(compiled, {"A": a, "B": b, "X": np.full(n, 2, np.float32), "C": np.zeros((16, n), np.float32)})
     np.testing.assert_array_equal(out["C"], 2 * (a.astype(np.float32) @ b.astype(np.float32)))
     assert f"sub_block * {n // 2}" in compiled.artifact.kernel_source

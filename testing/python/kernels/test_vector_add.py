@@ -3,7 +3,7 @@
 import numpy as np
 import programs
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -15,7 +15,7 @@ import tilelang_ascend.language as T
 def test_1d(n, staged, dtype):
     rng = np.random.default_rng(n)
     a, b = rng.standard_normal((2, n), dtype=np.float32).astype(dtype)
-    out = roads.run(programs.add_1d(n, dtype=dtype, staged=staged), {"A": a, "B": b, "C": np.full_like(a, 9)}, text=n < 10_000)
+    out = strict.run(programs.add_1d(n, dtype=dtype, staged=staged), {"A": a, "B": b, "C": np.full_like(a, 9)}, text=n < 10_000)
     np.testing.assert_array_equal(out["C"], a + b)
 
 
@@ -24,7 +24,7 @@ def test_1d(n, staged, dtype):
 def test_2d(m, n, staged):
     rng = np.random.default_rng(n)
     a, b = rng.standard_normal((2, m, n), dtype=np.float32)
-    out = roads.run(programs.add_2d(m, n, staged=staged), {"A": a, "B": b, "C": np.full_like(a, 9)})
+    out = strict.run(programs.add_2d(m, n, staged=staged), {"A": a, "B": b, "C": np.full_like(a, 9)})
     np.testing.assert_array_equal(out["C"], a + b)
 
 
@@ -35,7 +35,7 @@ def test_vector_only_kernels_are_not_mixed():
 
 def test_a5():
     a, b = np.random.default_rng(0).standard_normal((2, 3000), dtype=np.float32)
-    out = roads.run(programs.add_1d(3000).retarget("a5"), {"A": a, "B": b, "C": np.zeros_like(a)})
+    out = strict.run(programs.add_1d(3000).retarget("a5"), {"A": a, "B": b, "C": np.zeros_like(a)})
     np.testing.assert_array_equal(out["C"], a + b)
 
 
@@ -44,7 +44,7 @@ def test_every_flag_is_needed(staged):
     n = 1024 * 48 * 5 + 100  # the tail comes after every version of the tiles was used
     a, b = np.random.default_rng(0).standard_normal((2, n), dtype=np.float32)
     kernel = programs.add_1d(n, staged=staged)
-    assert roads.surviving_mutants(kernel, {"A": a, "B": b, "C": np.zeros_like(a)}) == []
+    assert strict.surviving_mutants(kernel, {"A": a, "B": b, "C": np.zeros_like(a)}) == []
 
 
 def test_column_tiles_updated_in_place():
@@ -60,4 +60,4 @@ def test_column_tiles_updated_in_place():
             T.copy(w, W[by * 4, bx * 16])
 
     before = np.random.default_rng(1).integers(-9, 9, (64, 128)).astype(np.float32)
-    np.testing.assert_array_equal(roads.run(tilelang.compile(main), {"W": before})["W"], before + 1)
+    np.testing.assert_array_equal(strict.run(tilelang.compile(main), {"W": before})["W"], before + 1)

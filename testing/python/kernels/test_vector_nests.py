@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -12,7 +12,7 @@ RNG = np.random.default_rng(7)
 
 
 def run(func, text=True, **arrays):
-    return roads.run(tilelang.compile(func), arrays, text=text)
+    return strict.run(tilelang.compile(func), arrays, text=text)
 
 
 @pytest.mark.parametrize("rows, columns", [(48, 128), (48, 100), (15, 65)])
@@ -57,7 +57,7 @@ def test_rows_chosen_by_data(width, dtype):
     w = RNG.integers(-100, 100, (300, width)).astype(dtype)
     index = RNG.integers(0, 300, 64).astype(np.int32)
     kernel = tilelang.compile(row_gather(64, width, dtype))
-    out = roads.run(kernel, {"W": w, "I": index, "B": np.zeros((64, width), dtype)})
+    out = strict.run(kernel, {"W": w, "I": index, "B": np.zeros((64, width), dtype)})
     np.testing.assert_array_equal(out["B"], w[index])
     loads = [line for line in kernel.get_kernel_source().splitlines() if "DataCopyPad" in line]
     assert loads, "rows travel by DMA"
@@ -218,7 +218,7 @@ def test_values_read_before_a_store_are_the_old_ones(dtype):
     x = np.array([3, 9, 1, 7, 2, 10, 8, 0, 4, 4, 11, 5, 12, 3, 6, 13], dtype)
     pairs = x.reshape(2, 2, stride)
     want = np.stack([pairs.max(1), pairs.min(1)], 1).reshape(-1)
-    out = roads.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(x)}, text=False)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(x)}, text=False)
     np.testing.assert_array_equal(out["Y"], want)
 
 
@@ -295,7 +295,7 @@ def test_columns_at_run_time(dtype, text):
 
     a = RNG.integers(-100, 100, (k, rows)).astype(dtype)
     kernel = tilelang.compile(main)
-    out = roads.run(kernel, {"A": a, "B": np.zeros((rows, k), dtype), "C": np.zeros((rows, 1), dtype)}, text=text)
+    out = strict.run(kernel, {"A": a, "B": np.zeros((rows, k), dtype), "C": np.zeros((rows, 1), dtype)}, text=text)
     np.testing.assert_array_equal(out["B"], a.T)
     np.testing.assert_array_equal(out["C"], a.T.max(axis=1, keepdims=True))
     assert "GetValue" not in kernel.get_kernel_source()
@@ -377,7 +377,7 @@ def test_an_extent_known_at_launch_ends_where_it_says(n):
             T.copy(b, B)
 
     a = RNG.integers(-9, 9, 40).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)}, {"n": n}, text=n == 39)
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)}, {"n": n}, text=n == 39)
     np.testing.assert_array_equal(out["B"], np.where(np.arange(40) < n, a * 2, np.float32(7)))
 
 
@@ -488,7 +488,7 @@ def test_a_name_keeps_its_value_when_a_branch_or_loop_of_the_nest_stores_to_its_
     a, b = (np.random.default_rng(k).integers(0, 2 if dtype == "bool" else 50, n).astype(dtype) for k in range(2))
     want = {"swap in a branch": [(a, b), (b, a)], "loop": [(b, a), (a, a)], "both ways": [(a, a), (b, a)], "of two": [(b, b), (b, a)]}
     for m, (x, y) in zip((1, 3), want[kind]):
-        out = roads.run(compiled, {"X": a, "Y": b}, {"m": m}, text=m == 3 and dtype == "int8")
+        out = strict.run(compiled, {"X": a, "Y": b}, {"m": m}, text=m == 3 and dtype == "int8")
         np.testing.assert_array_equal(out["X"], x)
         np.testing.assert_array_equal(out["Y"], y)
 
@@ -518,7 +518,7 @@ def test_a_condition_on_the_use_of_a_tile_does_not_bound_a_nest_whose_length_run
     compiled = tilelang.compile(main)
     for n in (0, 3, 40, 64):
         x, y = np.zeros(32, np.float32), np.full(64, 3, np.float32)
-        out = roads.run(compiled, {"X": x, "Y": y}, {"n": n}, text=n == 40)
+        out = strict.run(compiled, {"X": x, "Y": y}, {"n": n}, text=n == 40)
         i = np.arange(64)
         written = {"first": i < min(n, 32), "last": i < n - 32, "chosen": i < 0}[lines]
         np.testing.assert_array_equal(out["X"], np.where(written, 2, 0)[:32])

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -31,7 +31,7 @@ def test_reductions_of_a_reshaped_tile(rows, groups, width):
             T.copy(top, B)
 
     a = RNG.standard_normal((rows, columns)).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros((rows, groups), np.float32)})
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros((rows, groups), np.float32)})
     np.testing.assert_array_equal(out["B"], a.reshape(rows, groups, width).max(2))
 
 
@@ -50,7 +50,7 @@ def test_writes_through_a_view_are_seen_by_the_buffer():
             T.copy(a, B)
 
     a = RNG.standard_normal((8, 48)).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)})
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)})
     want = (a.reshape(8, 3, 16) * 2 + np.arange(3, dtype=np.float32)[:, None]).reshape(8, 48) + 1
     np.testing.assert_allclose(out["B"], want, rtol=1e-6)
 
@@ -66,7 +66,7 @@ def test_a_fill_through_a_view_reaches_the_buffer():
             T.copy(a, B)
 
     a = RNG.standard_normal((8, 16)).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)})
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)})
     a[0] = 5.0
     np.testing.assert_array_equal(out["B"], a)
 
@@ -84,7 +84,7 @@ def test_the_bits_of_floats_as_integers():
             T.copy(o, B)
 
     a = RNG.standard_normal(100).astype(np.float32)
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros(100, np.int32)})
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros(100, np.int32)})
     np.testing.assert_array_equal(out["B"], a.view(np.int32) >> 23 & 255)
 
 
@@ -113,7 +113,7 @@ def test_the_bits_of_one_element(dtype, seen, target):
     numbers, other = (np.dtype(getattr(ml_dtypes, d, d)) for d in (dtype, seen))
     a = np.arange(40).astype(numbers) + np.ones((), numbers)
     bits = a.view(other).astype(np.float32)
-    out = roads.run(tilelang.compile(main, target=target), {"A": a, "B": np.zeros(40, np.float32)}, text=target == "a2")
+    out = strict.run(tilelang.compile(main, target=target), {"A": a, "B": np.zeros(40, np.float32)}, text=target == "a2")
     np.testing.assert_array_equal(out["B"], np.concatenate([bits[4:5], bits[7] + np.arange(1, 40, dtype=np.float32)]))
 
 
@@ -139,7 +139,7 @@ def test_computed_numbers_go_back_as_the_bits_they_are(dtype, seen):
     a = RNG.standard_normal((2, 40)).astype(numpy_dtype(dtype) if dtype != "uint16" else np.float16).view(numpy_dtype(dtype))
     bits = a.view(seen).copy()
     bits[:, ::2] += 1
-    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a), "C": np.zeros(40, a.dtype)}, text=False)
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a), "C": np.zeros(40, a.dtype)}, text=False)
     np.testing.assert_array_equal(out["B"].view(seen), bits)
     np.testing.assert_array_equal(out["C"].view(seen), np.full(40, max(bits[1, 3], 1) ^ 1))
 
@@ -175,5 +175,5 @@ def test_an_element_that_a_view_writes_is_not_the_loaded_one(written):
             tilelang.compile(main)
         return
     mask, a, b = np.arange(8, dtype=np.int32) % 3, *(RNG.integers(-3, 4, s).astype(np.float16) for s in ((8, 16, 16), (16, 16)))
-    out = roads.run(tilelang.compile(main), {"Mask": mask, "A": a, "B": b, "C": np.zeros((16, 16), np.float32)}, text=False)
+    out = strict.run(tilelang.compile(main), {"Mask": mask, "A": a, "B": b, "C": np.zeros((16, 16), np.float32)}, text=False)
     np.testing.assert_array_equal(out["C"], sum(a[mask != 0].astype(np.float32)) @ b.astype(np.float32))

@@ -5,7 +5,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -42,7 +42,7 @@ def test_p02_width_of_a_tile_never_changes_the_result(width):
             T.copy(z, Z)
 
     x, r = floats(2, width), floats(width)
-    out = roads.run(tilelang.compile(k), {"X": x, "R": r, "Y": floats(2, width), "Z": floats(2, width)}, text=width == 65)
+    out = strict.run(tilelang.compile(k), {"X": x, "R": r, "Y": floats(2, width), "Z": floats(2, width)}, text=width == 65)
     np.testing.assert_array_equal(out["Y"], np.maximum(x, 0) * 2 + r)
     np.testing.assert_array_equal(out["Z"], 1.5 + np.abs(x))
 
@@ -58,7 +58,7 @@ def test_p03_masked_store_writes_exactly_the_valid_lanes():
     kernel, x = tilelang.compile(k), floats(40)
     for n in range(41):
         y = np.full(40, 77, np.float32)
-        out = roads.run(kernel, {"X": x, "Y": y}, {"n": n}, text=n == 9)["Y"]
+        out = strict.run(kernel, {"X": x, "Y": y}, {"n": n}, text=n == 9)["Y"]
         np.testing.assert_array_equal(out, np.where(np.arange(40) < n, x, y))
 
 
@@ -73,7 +73,7 @@ def test_p04_scalar_stores_of_all_cores_are_visible(stride):
     want = before.copy()
     want[::stride] = np.arange(1, 49)
     kernel = tilelang.compile(k)
-    np.testing.assert_array_equal(roads.run(kernel, {"Y": before})["Y"], want)
+    np.testing.assert_array_equal(strict.run(kernel, {"Y": before})["Y"], want)
     # The machine model has no cache of the scalar unit: on the chip the line has to be cleaned right after the store.
     (function,) = kernel.artifact.ascend_ir.functions.values()
     names = [op_name(s) for s in statements(function.body)]
@@ -100,7 +100,7 @@ def test_p05_store_of_a_tile_of_one_element(shape):
                 T.copy(t, Y[cid])
 
     x = floats(*out_shape)
-    np.testing.assert_array_equal(roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros_like(x)})["Y"], 2 * x)
+    np.testing.assert_array_equal(strict.run(tilelang.compile(k), {"X": x, "Y": np.zeros_like(x)})["Y"], 2 * x)
 
 
 @pytest.mark.parametrize("dtype", [F32, "float16"])
@@ -115,7 +115,7 @@ def test_p10_one_scalar_per_row_is_stored_without_padding(rows, dtype):
             T.copy(y, Y)
 
     x = floats(rows, 50, dtype=dtype)
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.full(rows, 77, dtype)}, text=rows == 9)["Y"]
+    out = strict.run(tilelang.compile(k), {"X": x, "Y": np.full(rows, 77, dtype)}, text=rows == 9)["Y"]
     np.testing.assert_array_equal(out, x.astype(np.float64).sum(1).astype(dtype))
 
 
@@ -139,7 +139,7 @@ def test_p11_one_binary_for_every_size():
     kernel = _double(F32, 64)
     for n in (1, 63, 64, 65, 9999):
         x = floats(n)
-        np.testing.assert_array_equal(roads.run(kernel, {"X": x, "Y": np.zeros_like(x)}, {"N": n}, text=False)["Y"], 2 * x)
+        np.testing.assert_array_equal(strict.run(kernel, {"X": x, "Y": np.zeros_like(x)}, {"N": n}, text=False)["Y"], 2 * x)
 
 
 def test_p11_a_run_time_tile_shape_is_an_error_that_names_it():
@@ -197,7 +197,7 @@ def _rows_and_softmax(n):
 @pytest.mark.parametrize("n", [1, 7, 4096, 100_003])
 def test_p12_softmax_of_rows_of_any_length(n):
     x, want = _rows_and_softmax(n)
-    out = roads.run(_online_softmax(n, 4096), {"X": x, "Y": np.full_like(x, 77)}, text=n == 7)["Y"]
+    out = strict.run(_online_softmax(n, 4096), {"X": x, "Y": np.full_like(x, 77)}, text=n == 7)["Y"]
     np.testing.assert_allclose(out, want, rtol=2**-20, atol=1e-12)
 
 
@@ -205,7 +205,7 @@ def test_p12_softmax_of_rows_of_a_length_known_at_launch():
     kernel = _online_softmax(T.dynamic("n"), 4096)
     for n in (1, 7, 4096, 4097, 100_003):
         x, want = _rows_and_softmax(n)
-        out = roads.run(kernel, {"X": x, "Y": np.full_like(x, 77)}, {"n": n}, text=n == 7)["Y"]
+        out = strict.run(kernel, {"X": x, "Y": np.full_like(x, 77)}, {"n": n}, text=n == 7)["Y"]
         np.testing.assert_allclose(out, want, rtol=2**-20, atol=1e-12)
 
 
@@ -215,7 +215,7 @@ def test_p13_sizes_around_the_tile(dtype):
     as_numpy = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
     for n in (0, 1, 7, 31, 32, 33, 127, 128, 129, 2047, 2048, 2049, 9999):
         x = RNG.integers(-60, 60, n).astype(as_numpy)
-        out = roads.run(kernel, {"X": x, "Y": np.full(n, 77, as_numpy)}, {"N": n}, text=False)["Y"]
+        out = strict.run(kernel, {"X": x, "Y": np.full(n, 77, as_numpy)}, {"N": n}, text=False)["Y"]
         np.testing.assert_array_equal(out.astype(np.float64), (x + x).astype(np.float64))
 
 
@@ -336,7 +336,7 @@ def test_p48_accesses_of_a_parallel_body(body, n):
             body(X, Y, n, bx)
 
     x = floats(n + 2)
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.full(n, 77, np.float32)}, text=n == 200)["Y"]
+    out = strict.run(tilelang.compile(k), {"X": x, "Y": np.full(n, 77, np.float32)}, text=n == 200)["Y"]
     np.testing.assert_array_equal(out, _ACCESSES[body](x, n))
 
 
@@ -348,4 +348,4 @@ def test_p48_transposed_access():
                 Y[bx * 16 + i, by * 32 + j] = X[by * 32 + j, bx * 16 + i]
 
     x = floats(70, 40)
-    np.testing.assert_array_equal(roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros((40, 70), np.float32)})["Y"], x.T)
+    np.testing.assert_array_equal(strict.run(tilelang.compile(k), {"X": x, "Y": np.zeros((40, 70), np.float32)})["Y"], x.T)

@@ -7,7 +7,7 @@ import types
 
 import numpy as np
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -58,7 +58,7 @@ def test_p06_reflected_operators(name):
     dtype, f = _OPERATORS[name]
     x = RNG.integers(-9, 10, N).astype(dtype)
     y = RNG.choice([-4, -2, -1, 1, 2, 4], N).astype(dtype)
-    out = roads.run(_elementwise(dtype, f), {"X": x, "W": y, "Y": np.zeros_like(x)}, text=False)["Y"]
+    out = strict.run(_elementwise(dtype, f), {"X": x, "W": y, "Y": np.zeros_like(x)}, text=False)["Y"]
     np.testing.assert_array_equal(out, f(x, y).astype(dtype))
 
 
@@ -71,7 +71,7 @@ def test_p06_every_operator_with_tiles_and_numbers_on_either_side(symbol, sides,
     x = RNG.integers(-9, 10, N).astype(dtype)
     y = RNG.choice([-4, -2, -1, 1, 2, 4], N).astype(dtype)
     kernel = _elementwise(dtype, lambda a, b: T.cast(_SIDES[sides](f, a, b, number), dtype))
-    out = roads.run(kernel, {"X": x, "W": y, "Y": np.zeros_like(x)}, text=False)["Y"]
+    out = strict.run(kernel, {"X": x, "W": y, "Y": np.zeros_like(x)}, text=False)["Y"]
     np.testing.assert_array_equal(out, _SIDES[sides](f, x, y, np.dtype(dtype).type(number)).astype(dtype))
 
 
@@ -79,14 +79,14 @@ def test_p06_every_operator_with_tiles_and_numbers_on_either_side(symbol, sides,
 def test_p07_integer_floor_division(divisor):
     x = RNG.integers(-30, 31, N).astype(np.int32)
     kernel = _elementwise("int32", lambda x, y: x // divisor)
-    out = roads.run(kernel, {"X": x, "W": x, "Y": np.zeros_like(x)}, text=False)["Y"]
+    out = strict.run(kernel, {"X": x, "W": x, "Y": np.zeros_like(x)}, text=False)["Y"]
     np.testing.assert_array_equal(out, x // np.int32(divisor))
 
 
 @pytest.mark.parametrize("divisor", [2.0, -2.0, 0.5])
 def test_p07_floor_division_of_floats(divisor):
     x = np.concatenate([RNG.integers(-30, 31, N - 4) / 4, [-0.25, 0.25, -1e6, 1e6]]).astype(np.float32)
-    out = roads.run(_elementwise(F32, lambda x, y: x // divisor), {"X": x, "W": x, "Y": np.zeros_like(x)}, text=False)["Y"]
+    out = strict.run(_elementwise(F32, lambda x, y: x // divisor), {"X": x, "W": x, "Y": np.zeros_like(x)}, text=False)["Y"]
     np.testing.assert_array_equal(out, np.floor(x / np.float32(divisor)))
 
 
@@ -122,7 +122,7 @@ def test_p08_memory_carried_from_one_iteration_to_the_next(name):
     for t in range(8):
         want[write(t) : write(t) + 32] = want[read(t) : read(t) + 32] + 1
     kernel = _gm_loop(read, write)
-    np.testing.assert_array_equal(roads.run(kernel, {"Y": y})["Y"], want)
+    np.testing.assert_array_equal(strict.run(kernel, {"Y": y})["Y"], want)
     waits = kernel.get_kernel_source().count("MTE3_MTE2")
     assert waits > 0 if dependent else waits == 0
 
@@ -146,7 +146,7 @@ def test_p09_accumulators_start_from_literals(n):
             Y[3] = top
 
     x = np.array([-3, 2.5, 4, -1, 0.25, 9, 9, 9], np.float32)
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.full(4, 77, np.float32)}, {"n": n})["Y"]
+    out = strict.run(tilelang.compile(k), {"X": x, "Y": np.full(4, 77, np.float32)}, {"n": n})["Y"]
     head = x[:n]
     np.testing.assert_array_equal(out, [head.sum(), (head > 0).sum(), (head > 0).any(), head.max(initial=-np.inf)])
 
@@ -163,7 +163,7 @@ def test_p14_break_and_continue():
                 Y[i] = X[i] * 2
 
     x = np.arange(1, 17, dtype=np.int32)
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.full(16, -1, np.int32)}, {"n": 9})["Y"]
+    out = strict.run(tilelang.compile(k), {"X": x, "Y": np.full(16, -1, np.int32)}, {"n": 9})["Y"]
     assert out.tolist() == [2 * (i + 1) if i < 9 and i != 3 else -1 for i in range(16)]
 
 
@@ -197,7 +197,7 @@ def test_p15_pass_elif_and_ternary():
                 else:
                     Y[i] = i
 
-    out = roads.run(tilelang.compile(k), {"Y": np.full(12, -1, np.int32)})["Y"]
+    out = strict.run(tilelang.compile(k), {"Y": np.full(12, -1, np.int32)})["Y"]
     assert out.tolist() == [-1, -1, 20, -1, 5, 7, 5, 7, 8, 9, 10, 11]
 
 
@@ -223,7 +223,7 @@ _LOOPS = {"range": range, "serial": T.serial, "Pipelined": lambda n: T.Pipelined
 def test_p16_every_kind_of_loop_gives_the_same_result(name):
     x = RNG.integers(-8, 9, (16, 64)).astype(np.float32)
     kernel = _accumulate(_LOOPS[name], 6)
-    out = roads.run(kernel, {"X": x, "Y": np.zeros(64, np.float32)}, text=False)["Y"]
+    out = strict.run(kernel, {"X": x, "Y": np.zeros(64, np.float32)}, text=False)["Y"]
     np.testing.assert_array_equal(out, sum(x[t] * (t + 1) for t in range(6)))
     if name != "unroll":
         longer = _accumulate(_LOOPS[name], 16).get_kernel_source()
@@ -245,7 +245,7 @@ def test_p36_unrolled_and_nested_loops_share_tiles_safely(factor):
                     T.copy(y, Y[a, b, 0])
 
     x = RNG.integers(-8, 9, (3, 8, 48)).astype(np.float32)
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros_like(x)}, text=factor in (2, 5))["Y"]
+    out = strict.run(tilelang.compile(k), {"X": x, "Y": np.zeros_like(x)}, text=factor in (2, 5))["Y"]
     want = np.zeros_like(x)
     want[:, :factor] = 2 * x[:, :factor]
     np.testing.assert_array_equal(out, want)
@@ -267,7 +267,7 @@ def test_p36_one_hot_in_an_unrolled_loop(factor):
                     T.copy(row, Y[a * factor + b, 0])
 
     index = RNG.integers(0, 40, 16).astype(np.int32)
-    out = roads.run(tilelang.compile(k), {"Index": index, "Y": np.full((16, 40), 7, np.float32)}, text=factor == 4)["Y"]
+    out = strict.run(tilelang.compile(k), {"Index": index, "Y": np.full((16, 40), 7, np.float32)}, text=factor == 4)["Y"]
     np.testing.assert_array_equal(out, np.eye(40)[index])
 
 
@@ -279,7 +279,7 @@ def test_p17_host_calls_on_constants_are_folded():
                 Y[i] = X[i] * math.sqrt(2 / math.pi) + np.float32(0.1)
 
     x = RNG.standard_normal(N).astype(np.float32)
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros_like(x)}, text=False)["Y"]
+    out = strict.run(tilelang.compile(k), {"X": x, "Y": np.zeros_like(x)}, text=False)["Y"]
     np.testing.assert_array_equal(out, x * np.float32(math.sqrt(2 / math.pi)) + np.float32(0.1))
 
 
@@ -297,7 +297,7 @@ def test_p27_compile_time_parameters_of_any_type():
     x = RNG.integers(-8, 9, N).astype(np.float32)
     for name, factors in (("a", (2.0, 1.0)), ("b", (3.0,)), ("a", (4.0,))):
         table = {"a": 0.5, "b": 1.5}
-        out = roads.run(scaled(name, factors, table), {"X": x, "Y": np.zeros_like(x)}, text=False)["Y"]
+        out = strict.run(scaled(name, factors, table), {"X": x, "Y": np.zeros_like(x)}, text=False)["Y"]
         np.testing.assert_array_equal(out, x * factors[0] + table[name])
 
 
@@ -424,7 +424,7 @@ def test_p44_wide_integers():
                 Y[i] = X[i] + 2**40 + big
 
     x = np.arange(8, dtype=np.int64) * 2**33
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros_like(x)}, {"big": 2**31})["Y"]
+    out = strict.run(tilelang.compile(k), {"X": x, "Y": np.zeros_like(x)}, {"big": 2**31})["Y"]
     np.testing.assert_array_equal(out, x + 2**40 + 2**31)
 
 
@@ -436,7 +436,7 @@ def test_p44_booleans_are_not_numbers():
             Y[1] = 1 if flag else 2
 
     for flag in (True, False):
-        out = roads.run(tilelang.compile(k), {"Y": np.zeros(3, np.int32)}, {"flag": flag})["Y"]
+        out = strict.run(tilelang.compile(k), {"Y": np.zeros(3, np.int32)}, {"flag": flag})["Y"]
         assert out.tolist() == ([5, 1, 0] if flag else [6, 2, 0])
 
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import programs
 import pytest
-import roads
+import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -32,7 +32,7 @@ def _unary(n, f, dtype=F32):
 
 def test_p18_erf_over_its_range():
     x = np.linspace(-6, 6, 20_001, dtype=np.float32)
-    out = roads.run(_unary(x.size, T.erf), {"X": x, "Y": np.full_like(x, 77)}, text=False)["Y"]
+    out = strict.run(_unary(x.size, T.erf), {"X": x, "Y": np.full_like(x, 77)}, text=False)["Y"]
     want = np.array([math.erf(float(v)) for v in x])
     assert np.max(np.abs(out - want)) <= 1e-6
 
@@ -49,7 +49,7 @@ def test_p23_sums_of_float16_accumulate_in_float32():
             T.copy(y, Y)
 
     x = RNG.random((4, n)).astype(np.float16)
-    out = roads.run(tilelang.compile(k), {"X": x, "Y": np.zeros(4, np.float16)}, text=False)["Y"]
+    out = strict.run(tilelang.compile(k), {"X": x, "Y": np.zeros(4, np.float16)}, text=False)["Y"]
     exact = x.astype(np.float64).sum(1)
     assert (np.abs(out - exact) <= 0.5001 * np.spacing(exact.astype(np.float16)).astype(np.float64)).all()
     in_half = np.add.accumulate(x, axis=1, dtype=np.float16)[:, -1]
@@ -128,7 +128,7 @@ def test_p26_composed_and_fused_softmax_agree_in_values_and_time():
     want, times = wide / wide.sum(1, keepdims=True), []
     for tile_forms in (False, True):
         artifact = _softmax(tile_forms).artifact
-        out, result = roads.launch(artifact, program_of(artifact).entries, {"X": x, "Y": np.zeros_like(x)}, {})
+        out, result = strict.launch(artifact, program_of(artifact).entries, {"X": x, "Y": np.zeros_like(x)}, {})
         assert not result.hazards
         np.testing.assert_allclose(out["Y"], want, rtol=2**-20)
         times.append(result.cycles)
@@ -152,7 +152,7 @@ def _capacity_kernel(elements):
 def test_p30_a_full_memory_is_accepted_and_one_block_more_is_not():
     full = arch.get_chip("Ascend910B1").capacity_bytes(Space.UB) // 4
     x = RNG.integers(-8, 9, full).astype(np.float32)
-    out = roads.run(tilelang.compile(_capacity_kernel(full)), {"X": x, "Y": np.zeros_like(x)}, text=False)["Y"]
+    out = strict.run(tilelang.compile(_capacity_kernel(full)), {"X": x, "Y": np.zeros_like(x)}, text=False)["Y"]
     np.testing.assert_array_equal(out, x + 1)
     with pytest.raises(tilelang.errors.OutOfMemory, match="big_tile"):
         tilelang.compile(_capacity_kernel(full + 8))
@@ -182,7 +182,7 @@ def _one_after_the_other(elements, meet):
 def test_p30_dead_tiles_give_their_memory_back_and_the_error_lists_every_tile():
     elements = 3 * arch.get_chip("Ascend910B1").capacity_bytes(Space.UB) // (4 * 4)
     x = RNG.integers(-8, 9, elements).astype(np.float32)
-    out = roads.run(
+    out = strict.run(
         tilelang.compile(_one_after_the_other(elements, False)), {"X": x, "Y": np.zeros_like(x), "Z": np.zeros_like(x)}, text=False
     )
     np.testing.assert_array_equal(out["Y"], x + 1)
@@ -235,7 +235,7 @@ def _extremes(source, target):
 @pytest.mark.parametrize("source,target", [(s, t) for s in (F32, "float16", "bfloat16") for t in (F32, "float16", "bfloat16")])
 def test_p37_conversions_of_extreme_floats(source, target):
     x = _extremes(source, target)
-    out = roads.run(_conversion(source, target), {"X": x, "Y": np.zeros(64, _numpy(target))})["Y"]
+    out = strict.run(_conversion(source, target), {"X": x, "Y": np.zeros(64, _numpy(target))})["Y"]
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(out.astype(np.float32), x.astype(np.float32).astype(_numpy(target)).astype(np.float32))
 
@@ -270,7 +270,7 @@ def test_p37_conversions(source, target):
     x = _values(source)
     if source not in ("bool", "uint8") and target == "uint8" and _numpy(source).kind not in "iu":
         x = np.abs(x.astype(np.float32)).astype(x.dtype)
-    out = roads.run(_conversion(source, target), {"X": x, "Y": np.zeros(64, _numpy(target))}, text=False)["Y"]
+    out = strict.run(_conversion(source, target), {"X": x, "Y": np.zeros(64, _numpy(target))}, text=False)["Y"]
     wide = x.astype(np.float64) if _numpy(source).kind not in "iub" else x
     with np.errstate(all="ignore"):
         want = wide.astype(np.float32).astype(_numpy(target)) if target == "bfloat16" else wide.astype(_numpy(target))
@@ -299,7 +299,7 @@ def test_p50_wrong_kernels_fail_the_comparison(mistake):
     blocks = 4 if mistake == "last tile dropped" else 5
     kernel = _scale_rows(blocks, 1 if mistake == "off by one" else 0, mistake == "operands swapped")
     arrays = {"X": x, "R": r, "Y": np.full_like(x, 777), "Z": np.full_like(r, 777)}
-    out = roads.run(kernel, arrays, text=False)
+    out = strict.run(kernel, arrays, text=False)
     want = {"Y": x - r[:, None], "Z": (x - r[:, None]).sum(1)}
     for name, expected in want.items():
         assert np.isfinite(expected).all()

@@ -1,11 +1,11 @@
-"""Comparisons of booleans and of NaN by the scalar unit, on both roads."""
+"""Comparisons of booleans and of NaN by the scalar unit, from Ascend IR and from the text."""
 
 import math
 
 import numpy as np
 import pytest
 from ascend_ir_samples import Builder, Sample, at, gm, module
-from two_roads import run_ir, run_text
+from ir_and_text import run_ir, run_text
 
 from tilelang_ascend.ir import Bind, Var, call, intrin, seq, tirx
 
@@ -40,9 +40,9 @@ def program():
 NUMPY = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
-@pytest.mark.parametrize("road", [run_ir, run_text])
-def test_comparisons(road):
-    (x, f, y, z), _ = road(program())
+@pytest.mark.parametrize("way", [run_ir, run_text])
+def test_comparisons(way):
+    (x, f, y, z), _ = way(program())
     p, q = x > 0, x < 5
     want = np.stack([*(compare(p, q) for compare in NUMPY), p & q, p | q], 1)
     np.testing.assert_array_equal(y.reshape(-1, 8), want)

@@ -335,7 +335,7 @@ PAIRS = {
                 a[i] = T.float32(1.0)
         """,
     ),
-    "chunk_nests": (
+    "split_dynamic_nests": (
         """
         @T.prim_func
         def main(X: T.Buffer((100000,), "float32"), n: T.int32):
@@ -550,7 +550,7 @@ PAIRS = {
                 T.Call("tl.gemm", [a[0, 0:32, 0:32], a[0, 0:32, 0:32], c[0, 0:32, 0:32], k == 0], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
         """,
     ),
-    "cut_nests": (
+    "split_nests": (
         """
         @T.prim_func
         def main():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from ascend_ir_samples import Builder, Sample, at, gm, module
-from two_roads import run_ir
+from ir_and_text import run_ir
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T

@@ -12,7 +12,7 @@ from tilelang_ascend.transform.canonicalize.wrap_products import wrap_products
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
 
-import roads  # noqa: E402
+import strict  # noqa: E402
 
 FACTOR = 1103515245
 
@@ -75,7 +75,7 @@ def test_remainders_are_those_of_numbers_that_wrapped(kind):
     place = hashed % 10
     want = {"condition": np.where(place < 3, 1, doubled // 10), "histogram": place}.get(kind, x[place])
     arrays = {"X": x, "Y": np.zeros(40, np.int32), "Z": np.zeros(10, np.int32)}
-    out = roads.run(tilelang.compile(places(kind)), arrays, text=kind == "scalar")
+    out = strict.run(tilelang.compile(places(kind)), arrays, text=kind == "scalar")
     np.testing.assert_array_equal(out["Y"], want)
     np.testing.assert_array_equal(out["Z"], np.bincount(place, minlength=10) if kind == "histogram" else 0)
 
@@ -94,6 +94,6 @@ def test_products_of_data_wrap_before_they_choose_an_element(loop):
     keys, x = np.random.default_rng(0).integers(-(2**31), 2**31, 40).astype(np.int32), np.arange(size, dtype=np.int32)
     with np.errstate(over="ignore"):
         want = (keys * np.int32(40503) + np.int32(7)) % size, keys * np.int32(6) // 3
-    out = roads.run(tilelang.compile(main), {"K": keys, "X": x, "Y": np.zeros(40, np.int32), "Z": np.zeros(40, np.int32)}, text=False)
+    out = strict.run(tilelang.compile(main), {"K": keys, "X": x, "Y": np.zeros(40, np.int32), "Z": np.zeros(40, np.int32)}, text=False)
     np.testing.assert_array_equal(out["Y"], want[0])
     np.testing.assert_array_equal(out["Z"], want[1])

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 from ascend_ir_samples import Builder, Sample, at, gm, load, module
-from two_roads import run_ir, run_text
+from ir_and_text import run_ir, run_text
 
 from tilelang_ascend.ir import Bind, BufferStore, Var, While, call, if_then, intrin, loop, seq, tirx
 from tilelang_ascend.sim.machine import SimOptions

@@ -20,9 +20,9 @@ from tilelang_ascend.sim.validate import write_difference
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
 
-import roads  # noqa: E402
+import strict  # noqa: E402
 
-UNTIMED = replace(roads.STRICT, time=False, record_stream=False)
+UNTIMED = replace(strict.STRICT, time=False, record_stream=False)
 
 
 @T.prim_func
@@ -51,13 +51,13 @@ def inputs(func):
 
 def test_compiled_kernels_write_as_often_as_they_say():
     for func in (rows, twice):
-        roads.run(tilelang.compile(func), inputs(func), text=False)
+        strict.run(tilelang.compile(func), inputs(func), text=False)
 
 
 def test_counts_of_the_machine_and_of_the_interpreter():
     arrays = inputs(twice)
     artifact = tilelang.compile(twice).artifact
-    _, result = roads.launch(artifact, program_of(artifact).entries, arrays, {}, UNTIMED)
+    _, result = strict.launch(artifact, program_of(artifact).entries, arrays, {}, UNTIMED)
     want = np.repeat([1, 2, 2, 1], 16)
     np.testing.assert_array_equal(result.writes["Y"].reshape(64, 4), np.repeat(want[:, None], 4, 1))
     assert not result.writes["X"].any()
@@ -69,12 +69,12 @@ def test_counts_of_the_machine_and_of_the_interpreter():
 @pytest.mark.parametrize("kind", ["dropped", "one less", "one element further"])
 def test_a_wrong_store_is_noticed_without_its_values(kind):
     artifact, arrays = tilelang.compile(rows).artifact, inputs(rows)
-    last = roads.assert_passes_agree(artifact, arrays, {})
+    last = strict.assert_passes_agree(artifact, arrays, {})
     (name, core), *_ = artifact.ascend_ir.functions.items()
     stores = [n for n, s in enumerate(statements(core.body)) if op_name(s) == "ascend.copy_ub_to_gm"]
     place = next(p for p in mutants.places(core) if p[0] in stores and p[1] == kind and (kind != "one less" or p[2] == 3))
     module = IRModule({**dict(artifact.ascend_ir.functions.items()), name: mutants.mutant(core, place)})
-    _, result = roads.launch(artifact, host_program(module).entries, arrays, {}, UNTIMED)
+    _, result = strict.launch(artifact, host_program(module).entries, arrays, {}, UNTIMED)
     if kind == "one element further":
         assert result.hazards or "is written" in write_difference(last, result.writes)
     else:

@@ -34,7 +34,7 @@ from ...tile import FILL, is_op
 from ...tile.uses import loads_in, own_uses
 
 MAX_PARTS = 64
-"""Accumulators cut into more parts are followed as a whole."""
+"""Accumulators split into more parts are followed as a whole."""
 
 PIECE = 16
 """Rows and columns of the smallest part of an accumulator that can become zero on its own."""
@@ -118,7 +118,7 @@ def _whole_pieces(part):
 
 
 class Parts:
-    """An accumulator cut along the edges of all constant regions in use; parts are numbered row by row."""
+    """An accumulator split along the edges of all constant regions in use; parts are numbered row by row."""
 
     def __init__(self, buffer, regions: list):
         self.shape = tuple(const_int(n) for n in buffer.ty.shape[-2:])

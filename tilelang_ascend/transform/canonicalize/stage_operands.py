@@ -138,7 +138,7 @@ class _Operand:
 
 @dataclass(frozen=True)
 class _Matched:
-    """Along which dimensions of its source an op may be cut (`free`), and which of these each dimension of its target follows."""
+    """Along which dimensions of its source an op may be split (`free`), and which of these each dimension of its target follows."""
 
     free: list[int]
     source_of: dict

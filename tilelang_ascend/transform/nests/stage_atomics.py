@@ -366,7 +366,7 @@ class _Stage(StmtMutator):
             return None
         outer = const_int(loops[0][1])
         if outer == 1:
-            # Iterations are independent: any loop may be the one that is cut.
+            # Iterations are independent: any loop may be the one that is split.
             longest = next((k for k, (_, n) in enumerate(loops) if const_int(n) > 1), 0)
             if longest:
                 return self.nest(rebuild_nest(nest, [loops[longest], *loops[:longest], *loops[longest + 1 :]], body))

@@ -10,7 +10,7 @@ After:   copy(A[0:128], x_raw); Parallel(i): x[i] = float32(x_raw[i])
 
 The region of a tile is the hull of the indices over the nest. Accesses that leave gaps share a tile when their hulls overlap:
 `C[2 * i]` and `C[2 * i + 1]` together are one row. What an iteration uses after it has stored to the same tensor (`nest_order`) is in
-the tile it stored to, or neither is staged and the nest runs in order. A nest whose tiles exceed the budget is cut along its outermost loop.
+the tile it stored to, or neither is staged and the nest runs in order. A nest whose tiles exceed the budget is split along its outermost loop.
 What conditions leave out at the end of a tensor that the kernel also writes is not loaded: another block may be writing there.
 Being in bounds implies the usual tail guard (`bounds_guards`). Under other conditions the tile is read first and written back whole if
 no other block touches it (`owned_tiles`); otherwise what the condition selects is transferred (`store_selected`), also into the tile if
@@ -230,7 +230,7 @@ class _Nest:
 
     @property
     def outer(self) -> int:
-        """Iterations of the outermost loop. One whose length is known only at run time is not cut."""
+        """Iterations of the outermost loop. One whose length is known only at run time is not split."""
         return const_int(self.loops[0][1]) or 1
 
     def of_body(self, body: Stmt) -> For:
@@ -504,7 +504,7 @@ class _StageNests(StmtMutator):
         tiles, tables = staged.stager.tiles, staged.stager.tables
         if not tiles and not tables:
             return nest.of_body(staged.unguarded)
-        # What every iteration uses takes its room however short the nest is: only the rest can be cut.
+        # What every iteration uses takes its room however short the nest is: only the rest can be split.
         fixed = sum(t.nbytes for t in tiles if nest.loops[0][0] not in t.walked)
         total = sum(t.nbytes for t in tiles)
         selections: dict = {}

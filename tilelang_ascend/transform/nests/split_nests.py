@@ -1,4 +1,4 @@
-"""cut_nests: element-wise statements over large tiles in parts, so that their temporaries fit UB.
+"""split_nests: element-wise statements over large tiles in parts, so that their temporaries fit UB.
 
 Before:  Parallel(i < 16, j < 1024): y[i, j] = if_then_else(x[j] == i, 1, 0)
 After:   for p in range(8): Parallel(i < 2, j < 1024): y[p * 2 + i, j] = if_then_else(x[j] == p * 2 + i, 1, 0)
@@ -20,15 +20,15 @@ from ...tile.nests import nest_of
 from ...tile.uses import is_parallel
 
 
-class _Cut(StmtMutator):
+class _Split(StmtMutator):
     def __init__(self, lanes: int):
         self.lanes = lanes
 
     def visit_For(self, s: For):
-        return self.cut(s) if is_parallel(s) else self.generic(s)
+        return self.split(s) if is_parallel(s) else self.generic(s)
 
-    def cut(self, nest: For) -> Stmt:
-        """`nest` in parts of at most `lanes` iterations, cut along the outermost loop that has more than one."""
+    def split(self, nest: For) -> Stmt:
+        """`nest` in parts of at most `lanes` iterations, split along the outermost loop that has more than one."""
         loops, _ = nest_of(nest)
         sizes = [const_int(e) for _, e in loops]
         if None in sizes or prod(sizes) <= self.lanes:
@@ -37,7 +37,7 @@ class _Cut(StmtMutator):
         inner = prod(sizes[axis + 1 :])
         # Parts of a row start where instructions can: at whole repeats. Rows start aligned anyway.
         rows = even_size(sizes[axis], max(1, self.lanes // inner)) if axis < len(sizes) - 1 else round_up(self.lanes, REPEAT_BYTES)
-        return seq(split_nest(nest, {loops[axis][0]: rows}, self.cut))
+        return seq(split_nest(nest, {loops[axis][0]: rows}, self.split))
 
 
 def longest_nest(body: Stmt) -> int:
@@ -46,9 +46,9 @@ def longest_nest(body: Stmt) -> int:
     return max((prod(n) for n in sizes if None not in n), default=0)
 
 
-def cut_nests(func: PrimFunc, lanes: int) -> PrimFunc:
+def split_nests(func: PrimFunc, lanes: int) -> PrimFunc:
     """Apply to a Tile IR function."""
-    return func.with_body(_Cut(lanes)(func.body))
+    return func.with_body(_Split(lanes)(func.body))
 
 
-__all__ = ["cut_nests", "longest_nest"]
+__all__ = ["split_nests", "longest_nest"]

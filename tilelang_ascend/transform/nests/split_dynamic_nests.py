@@ -1,7 +1,7 @@
-"""chunk_nests: give `T.Parallel` loops over global memory whose extent is known only at run time a constant one.
+"""split_dynamic_nests: give `T.Parallel` loops over global memory whose extent is known only at run time a constant one.
 
 Before:  Parallel(i < m): Y[i] = X[i] + 1
-After:   for c in range(ceildiv(m, 4096)): Parallel(i < 4096): if c * 4096 + i < m: Y[c * 4096 + i] = X[c * 4096 + i] + 1
+After:   for p in range(ceildiv(m, 4096)): Parallel(i < 4096): if p * 4096 + i < m: Y[p * 4096 + i] = X[p * 4096 + i] + 1
 
 Requires: placed Tile IR. Ensures: a loop variable with an extent of run time indexes a tile, whose size bounds it.
 """
@@ -14,12 +14,12 @@ from ...tile.nests import nest_of
 from ...tile.uses import is_element_atomic, is_parallel, loads_in, on_chip
 
 LANES = 4096
-"""Iterations of one chunk: enough for whole instructions and transfers; tiles that do not fit are cut further."""
+"""Iterations of one part: enough for whole instructions and transfers; tiles that do not fit are split further."""
 ROW = 512
 """Iterations of the innermost loop if several extents are known only at run time."""
 
 
-class _Chunk(StmtMutator):
+class _Split(StmtMutator):
     def visit_For(self, s: For):
         if not is_parallel(s):
             return self.generic(s)
@@ -49,9 +49,9 @@ def _tile_indices(body: Stmt) -> set:
     return found
 
 
-def chunk_nests(func: PrimFunc) -> PrimFunc:
+def split_dynamic_nests(func: PrimFunc) -> PrimFunc:
     """Apply to a placed Tile IR function."""
-    return func.with_body(_Chunk()(func.body))
+    return func.with_body(_Split()(func.body))
 
 
-__all__ = ["chunk_nests"]
+__all__ = ["split_dynamic_nests"]

@@ -1,11 +1,11 @@
-"""The same program on both roads: equal values bit for bit, equal streams, no hazards, and the values NumPy expects."""
+"""The same program from Ascend IR and from the text: equal values bit for bit, equal streams, no hazards, and the values NumPy expects."""
 
 import ctypes
 
 import numpy as np
 import pytest
 from ascend_ir_samples import SAMPLES
-from two_roads import compiled, execute, kernel_type, run_ir, run_text
+from ir_and_text import compiled, execute, kernel_type, run_ir, run_text
 
 from tilelang_ascend.sim.machine import SimOptions
 from tilelang_ascend.sim.streams import first_difference
