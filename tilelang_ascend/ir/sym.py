@@ -15,7 +15,6 @@ from .build import dtype_of, itemsize, op_name
 from .visit import map_children, substitute_expr
 
 ProofStrength = _sym.ProofStrength
-detect_linear_equation = _sym.detect_linear_equation
 
 _COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 _GROWING = (tirx.Add, tirx.Sub, tirx.Mul)
@@ -122,4 +121,4 @@ def _ends(dtype: str) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if dtype.startswith("uint") else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-__all__ = ["Analyzer", "ProofStrength", "detect_linear_equation"]
+__all__ = ["Analyzer", "ProofStrength"]

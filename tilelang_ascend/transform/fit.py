@@ -6,8 +6,10 @@ Requires: mapped Tile IR after split_rows. Ensures: Ascend IR for both cores tog
 from __future__ import annotations
 
 from ..errors import OutOfMemory, location_of
-from ..ir import PrimFunc, scope_of
+from ..ir import BufferStore, Evaluate, PrimFunc, Stmt, scope_of, statements
 from ..isa.base import SCOPES, Space
+from ..tile.uses import is_parallel, uses_of
+from ..tileop.base.layout import tile_bytes
 from .driver import Context, Options, Pass, left, run
 from .lower.expand_lane_numbers import expand_lane_numbers
 from .lower.float8_codes import float8_codes
@@ -47,29 +49,50 @@ def fit(mapped: PrimFunc, context: Context):
 
     Raises: OutOfMemory if tiles do not fit even with single copies and in small parts.
     """
+    available = context.chip.capacity_bytes(Space.UB)
+    needed, failure = least_bytes(mapped.body, "shared.ub"), None
+    if needed <= available:
+        try:
+            return fit_whole(mapped, context)
+        except OutOfMemory as error:
+            if error.fields["memory"] != Space.UB.name:
+                raise
+            needed, failure = error.fields["needed"], error
+    least = max(2, -(-needed // available))
+    tried = equal_parts(mapped, range(least, TRIED_PARTS * least))
+    for parts in tried:
+        inner = context.attempt()
+        divided = run((TILES,), mapped, inner, parts=parts)
+        if divided is mapped or least_bytes(divided.body, "shared.ub") > available:
+            continue
+        try:
+            found = fit_whole(divided, inner)
+        except OutOfMemory:
+            continue
+        context.adopt(inner)
+        context.notes.append(f"tiles are larger than UB: rows are worked on in {parts} parts, one after the other")
+        return found
     try:
+        if failure is not None:
+            raise failure
         return fit_whole(mapped, context)
     except OutOfMemory as error:
-        if error.fields["memory"] != Space.UB.name:
-            raise
-        least = max(2, -(-error.fields["needed"] // error.fields["available"]))
-        tried = equal_parts(mapped, range(least, TRIED_PARTS * least))
-        for parts in tried:
-            inner = context.attempt()
-            divided = run((TILES,), mapped, inner, parts=parts)
-            if divided is mapped:
-                continue
-            try:
-                found = fit_whole(divided, inner)
-            except OutOfMemory:
-                continue
-            context.adopt(inner)
-            context.notes.append(f"tiles are larger than UB: rows are worked on in {parts} parts, one after the other")
-            return found
         reason = why_whole(mapped, next(iter(tried), least))
         if reason is not None:
             error.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
         raise
+
+
+def least_bytes(body: Stmt, scope: str) -> int:
+    """Bytes that tiles of a memory surely need, whatever their versions and however they share addresses: any one of them, and what one
+    statement reads, which is there when it starts."""
+    least = 0
+    for s in statements(body):
+        if isinstance(s, (Evaluate, BufferStore)) or is_parallel(s):
+            uses = uses_of(s)
+            sizes = {b: tile_bytes(b) for b in uses.all if scope_of(b) == scope}
+            least = max(least, *sizes.values(), sum(n for b, n in sizes.items() if b not in uses.writes))
+    return least
 
 
 def fit_whole(mapped: PrimFunc, context: Context):
@@ -183,4 +206,4 @@ def _planned(ir: PrimFunc, context: Context):
     return planned, memory_map
 
 
-__all__ = ["FIT", "NEST_LANES", "attempt", "fit"]
+__all__ = ["FIT", "NEST_LANES", "attempt", "fit", "least_bytes"]

@@ -1,16 +1,11 @@
-"""Affine form of index expressions over loop variables, or the answer that there is none.
-
-One of three linear forms, which answer different questions. Here what is not affine is refused, and the rest of a sum is any expression:
-TVM's solver sees through products and casts of sums, which the other two read by structure. `linear` compares accesses of one function
-across iterations: its atoms are interned there and know the loops they vary in. `tileop/base/sums` builds addresses: any integer is such
-a sum, atoms are the expressions themselves, in the order in which they are written to the program.
-"""
+"""Sums over some variables, with constant coefficients, or the answer that an expression is none: `sums` reads it, here it is asked about."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir import Var, const_int, free_vars, imm, sym
+from ...ir import Var, const_int, dtype_of, free_vars, imm, sym
+from .sums import Sum, as_sum
 
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 """Ends of the range of int32."""
@@ -37,17 +32,15 @@ def affine(expr, variables: list[Var]) -> Affine | None:
     """Affine form of `expr` over `variables`, or None if it is not affine with constant coefficients."""
     if not any(v in free_vars(expr) for v in variables):
         return Affine({}, expr)
-    parts = sym.detect_linear_equation(expr, list(variables))
-    if not parts:
-        return None
-    coeffs = {}
-    for v, c in zip(variables, parts):
-        value = const_int(sym.Analyzer().simplify(c))
-        if value is None:
+    total, coeffs, rest = as_sum(expr, exact=True), {}, []
+    for atom, c in total.terms:
+        if isinstance(atom, Var) and atom in variables:
+            coeffs[atom] = c
+        elif any(v in free_vars(atom) for v in variables):
             return None
-        if value:
-            coeffs[v] = value
-    base = parts[len(variables)]
+        else:
+            rest.append((atom, c))
+    base = Sum(total.const, tuple(rest)).expr(dtype_of(expr))
     return Affine(coeffs, imm(base) if isinstance(base, int) else base)
 
 

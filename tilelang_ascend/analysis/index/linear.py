@@ -1,9 +1,8 @@
 """Linear forms of index expressions, with intervals and evaluation at chosen loop iterations.
 
-`Linear` is `const + sum(coeff * atom)`. An atom is a loop variable, a `floormod` or `floordiv` by a constant, or
-anything else ("opaque": a parameter, a scalar read from memory). Every atom knows in which loops its value may
-change, so two accesses can be compared across iterations without a general solver. `affine` says what the other linear
-forms are for.
+`Linear` is `const + sum(coeff * atom)`: the form of `sums`, over interned atoms. An atom is a loop variable, a `floormod` or `floordiv` by a
+constant, or anything else ("opaque": a parameter, a scalar read from memory). Every atom knows in which loops its value may change, so two
+accesses can be compared across iterations without a general solver.
 """
 
 from __future__ import annotations

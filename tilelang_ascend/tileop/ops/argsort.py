@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...analysis.index.sums import Sum, add, constant
 from ...errors import UnsupportedConstruct
 from ...ir import Evaluate, Stmt, seq
 from ...isa.units import MAX_REPEAT, round_up
 from ..base.context import VectorContext
-from ..base.sums import Sum, add, constant
 from ..base.unsupported import Unsupported
 from ..vector.emit.emitter import UNROLL_LIMIT, Emitter
 from ..vector.emit.views import View, offset_by

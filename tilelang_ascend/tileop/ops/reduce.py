@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...analysis.index.sums import add as add_sums
+from ...analysis.index.sums import as_sum, constant, scale
 from ...ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
 from ...isa.units import round_up
 from ..base.context import VectorContext
-from ..base.sums import add as add_sums
-from ..base.sums import as_sum, constant, scale
 from ..base.unsupported import Unsupported
 from ..vector.emit.emitter import Unreadable, Unwritable
 from ..vector.emit.views import View

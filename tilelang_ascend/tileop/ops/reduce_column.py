@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...analysis.index.sums import Sum, add, constant, scale
 from ...ir import itemsize
 from ...isa.units import MAX_REPEAT, round_up
-from ..base.sums import Sum, add, constant, scale
 from ..vector.emit.shift import column_copies
 from ..vector.emit.views import View, linear_span, offset_by
 from ..vector.fold.fold import Fold

@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ...analysis.index.sums import add, constant, scale
 from ...ir import Evaluate, FloatImm, IntImm, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
 from ...isa.units import BLOCK_BYTES, REPEAT_BYTES, round_up
 from ...tile import CUMMAX, CUMSUM, tile_op_of
 from ..base.context import VectorContext
-from ..base.sums import add, constant, scale
 from ..base.unsupported import Unsupported
 from ..vector.emit.emitter import Emitter, Unreadable, Unwritable
 from ..vector.emit.views import View, offset_by

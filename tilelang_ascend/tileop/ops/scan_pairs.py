@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...analysis.index.sums import add, constant, scale
 from ...ir import Stmt, seq
 from ...isa.units import round_up
 from ..base.context import VectorContext
-from ..base.sums import add, constant, scale
 from ..vector.emit.emitter import Emitter
 from ..vector.emit.views import View, offset_by
 from ..vector.fold.pairs import WordLanes, Words, leaf

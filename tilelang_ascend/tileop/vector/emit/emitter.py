@@ -10,9 +10,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from .... import isa
+from ....analysis.index.sums import Sum, add, constant
 from ....ir import IntImm, Var, intrin, loop, seq
 from ....isa.units import BLOCK_BYTES, MAX_REPEAT, REPEAT_BYTES
-from ...base.sums import Sum, add, constant
 from .views import Axis, View, dtype_width, merged_axes, offset_by
 
 _LOGIC = ("and", "or", "not")

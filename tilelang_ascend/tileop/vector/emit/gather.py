@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....analysis.index.sums import add, constant, scale
 from ....ir import BufferLoad, IntImm, as_expr, itemsize
-from ...base.sums import add, constant, scale
 from ...base.unsupported import Unsupported
 from ..graph.graph import Node
 from .transpose import transposed_view

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ....analysis.index.sums import constant
 from ....ir import itemsize
 from ....isa.units import BLOCK_BYTES, MAX_REPEAT, REPEAT_BYTES, round_up
-from ...base.sums import constant
 from ..graph.graph import Node
 from .emitter import mask_words
 from .views import View

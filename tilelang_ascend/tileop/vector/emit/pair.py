@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....analysis.index.sums import add, constant, scale
 from ....isa.units import round_up
-from ...base.sums import add, constant, scale
 from ..graph.graph import Node
 from ..graph.words import words
 from .emitter import Unwritable

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ....analysis.index.sums import Sum, add, constant
 from ....ir import IntImm, itemsize, tirx
 from ....isa.units import MAX_REPEAT, REPEAT_BYTES
-from ...base.sums import Sum, add, constant
 from ...base.unsupported import Unsupported
 from ..graph.graph import Node
 from .emitter import signed64

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....analysis.index.sums import add, constant
 from ....ir import itemsize
 from ....isa.units import MAX_REPEAT
-from ...base.sums import add, constant
 from .views import View, offset_by
 
 ROWS = 16

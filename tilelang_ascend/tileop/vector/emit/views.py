@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ....analysis.index.sums import Sum, add, constant, divided, scale
 from ....ir import BufferLoad, as_expr, const_int, dtype_of, itemsize, reinterpret
 from ....isa.units import BLOCK_BYTES
-from ...base.sums import Sum, add, constant, divided, scale
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ algorithms. The operations are instructions of the table, or bit operations on t
 
 from __future__ import annotations
 
+from ....analysis.index.sums import constant
 from ....ir import itemsize
 from ....isa.units import REPEAT_BYTES, round_up
 from ...base.context import VectorContext
-from ...base.sums import constant
 from ..emit.emitter import Emitter
 from ..emit.views import View
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ....analysis.index.sums import Sum, add, constant
 from ....ir import itemsize
-from ...base.sums import Sum, add, constant
 from ...base.unsupported import Unsupported
 from ..emit.transpose import turn_squares
 from ..emit.views import View, offset_by

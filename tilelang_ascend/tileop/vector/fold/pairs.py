@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....analysis.index.sums import add, constant
 from ....isa.units import BLOCK_BYTES, round_up
 from ...base.context import VectorContext
-from ...base.sums import add, constant
 from ..emit.emitter import Emitter
 from ..emit.gather import gather_view
 from ..emit.views import View

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ....analysis.index.sums import add, constant
 from ....ir import itemsize
 from ....isa.units import MAX_REPEAT, REPEAT_BYTES, round_up
-from ...base.sums import add, constant
 from ...base.unsupported import Unsupported
 from ..emit.views import View, offset_by
 from .fold import Fold

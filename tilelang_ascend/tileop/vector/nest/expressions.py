@@ -8,6 +8,8 @@ are clamped into it, because all lanes are read whatever the condition says.
 from __future__ import annotations
 
 from ....analysis.index.affine import difference_fits
+from ....analysis.index.sums import Sum, as_sum, constant, is_integer, is_variable, scale
+from ....analysis.index.sums import add as add_sums
 from ....ir import (
     Call,
     TensorLoad,
@@ -22,8 +24,6 @@ from ....ir import (
     walk_expr,
 )
 from ...base.context import VectorContext
-from ...base.sums import Sum, as_sum, constant, is_integer, is_variable, scale
-from ...base.sums import add as add_sums
 from ...base.tiles import is_tile, memory_dtype
 from ...base.unsupported import Unsupported
 from ...scalar.loops import BITWISE, SCALAR_CALLS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....analysis.index.sums import as_sum, is_variable
 from ....ir import (
     BufferStore,
     For,
@@ -19,7 +20,6 @@ from ....ir import (
     walk_expr,
 )
 from ....tile.nests import tile_bounds
-from ...base.sums import as_sum, is_variable
 from ...base.unsupported import Unsupported
 
 

@@ -6,9 +6,9 @@ blocks at a time; one gather brings them together, one `brcb` takes them apart.
 
 from __future__ import annotations
 
+from ....analysis.index.sums import add, constant, scale
 from ....ir import Bind, BufferLoad, IntImm, Var, call, if_then, imm, itemsize, reinterpret, seq, substitute_expr
 from ....isa.units import BLOCK_BYTES, round_up
-from ...base.sums import add, constant, scale
 from ...base.tensor_bounds import all_of, unproven
 from ...scalar.loops import element_address
 from ..emit.views import View, offset_by

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
+from ....analysis.index.sums import add, as_sum, constant, is_variable, scale
 from ....ir import (
     Bind,
     BufferLoad,
@@ -28,7 +29,6 @@ from ....ir import (
     walk_expr,
 )
 from ....isa.units import BLOCK_BYTES
-from ...base.sums import add, as_sum, constant, is_variable, scale
 from ...base.tensor_bounds import all_of, reads_memory, unproven
 from ...base.unsupported import Unsupported
 from ...scalar.loops import element_address

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....analysis.index.sums import add, constant
 from ....ir import Bind, Var, call, itemsize
 from ....isa.units import BLOCK_BYTES, round_up
 from ...base.layout import element_written, moved
-from ...base.sums import add, constant
 from ...base.unsupported import Unsupported
 from ..emit.emitter import Unwritable
 from ..emit.gather import gather_view

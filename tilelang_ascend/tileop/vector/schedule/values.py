@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from ....analysis.index.sums import add, constant
 from ....ir import Bind, call, itemsize
 from ....isa.units import MAX_REPEAT, REPEAT_BYTES, round_up
 from ...base.context import VectorContext, pitched_strides
-from ...base.sums import add, constant
 from ...base.unsupported import Unsupported
 from ..emit.emitter import Emitter, Unreadable
 from ..emit.masks import broadcast_mask

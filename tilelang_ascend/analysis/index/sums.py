@@ -1,7 +1,8 @@
-"""Integer index expressions as sums: constant + coefficient * variable, by structure, without a solver.
+"""Integer index expressions as sums: constant + coefficient * atom, by structure, without a solver.
 
-Addresses are added up from these and written back as expressions, in the same order. `analysis/index/affine` says what the other linear
-forms are for.
+The one reading of index expressions: addresses are added up from it and written back as expressions, in the same order (`tileop`);
+`affine` asks it for the coefficients of loop variables; `linear` interns its atoms, so that accesses of one function can be compared across
+iterations.
 """
 
 from __future__ import annotations
