@@ -214,6 +214,8 @@ class Intrinsic:
     """Pass that writes other instructions for it; it has no text. Empty for what the hardware has."""
     once: bool = False
     """True when the effect leaves the memories (output, the end of the kernel): one core of a block executes it."""
+    anew_if: str = ""
+    """The argument that, if it is 1, makes the first operand one that is written only. Empty if there is none."""
     ascending: bool = False
     """True when the footprint is the whole story of the order of accesses inside one instruction (element i only
     touches element i of every operand), so that exact overlap of source and destination is legal."""

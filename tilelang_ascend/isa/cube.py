@@ -81,6 +81,7 @@ MMAD = Intrinsic(
     cost_class="mmad",
     work_fn=lambda call: scaled(*fractals(call)),
     check_fn=_check_mmad,
+    anew_if="cmatrix_init",
     footprint_fn=_mmad_footprint,
     doc="d[m, n] = (cmatrix_init ? 0 : d) + a[m, k] * b[k, n]. d is NZ with 16x16 fractals in L0C, b is Zn; a is Zz "
     "on C220 and Nz on 3510. Work is in fractal products of 16 x 16 x 32 bytes.",

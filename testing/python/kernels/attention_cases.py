@@ -234,12 +234,13 @@ def paged(lengths, heads, groups, page, dim):
     return kernel, arguments, {"Output": (expected, magnitude, 1)}
 
 
-def mla(batch, heads, keys, dim, tail):
+def mla(batch, heads, keys, dim, tail, **tiles):
     q, q_pe, kv, k_pe = randn(batch, heads, dim), randn(batch, heads, tail), randn(batch, keys, 1, dim), randn(batch, keys, 1, tail)
     values = kv[:, :, 0].float()
     p = scores_of(torch.cat([q, q_pe], -1), torch.cat([kv, k_pe], -1)[:, :, 0]).softmax(-1)
     arguments = {"Q": q, "Q_pe": q_pe, "KV": kv, "K_pe": k_pe, "Output": torch.zeros_like(q)}
-    return kernel_of("mla/decode.py", "mla_decode")(batch, heads, keys, dim, tail), arguments, {"Output": (p @ values, p @ values.abs(), 1)}
+    kernel = kernel_of("mla/decode.py", "mla_decode")(batch, heads, keys, dim, tail, **tiles)
+    return kernel, arguments, {"Output": (p @ values, p @ values.abs(), 1)}
 
 
 # ---- products in a row, states -------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ SLOW = {
     "split over keys, groups": lambda: cases.split_kv(2, 16, 2, 192, 64, 2),
     "combined": lambda: cases.combine(2, 16, 2, 192, 64, 2),
     "latent keys, 512": lambda: cases.mla(2, 32, 96, 512, 64),
+    "latent keys, 64 heads": lambda: cases.mla(1, 64, 192, 512, 64, bN=64, bH=64),
     "product and softmax": lambda: cases.product_softmax(50, 96, 64),
     "retention": lambda: cases.retention(1, 2, 96, 64, 64),
     "mamba state": lambda: cases.chunk_state(1, 128, 64, 1, 2, 64, 32),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir import FloatImm, IntImm, TensorLoad, dtype_of, itemsize, operand_parts, scope_of
+from ...ir import FloatImm, IntImm, TensorLoad, dtype_of, itemsize, operand_parts, scope_of, tirx
 from ...isa.strided import strided_footprint
-from ..index.linear import ZERO, Linear, LinearForms, upper_bound
+from ..index.linear import ZERO, Atom, Linear, LinearForms, upper_bound
 from .program import Access
 
 MAX_GM_VERSIONS = 16
@@ -29,13 +29,25 @@ class AccessReader:
         bound = record.bind(dtypes, values, None)
         accesses = []
         known = _Values(self, record, args, values, dtypes)
-        exact = all(_leaves_no_gaps(arg, spec) for arg, spec in zip(args, record.args))
+        exact = all(spec.name == record.anew_if or _leaves_no_gaps(arg, spec) for arg, spec in zip(args, record.args))
         for i, direction, low, high in record.footprint(bound):
             access = self._access(loads[i], facts[i], direction, low, high)
             access.piece, access.pitch = strided_footprint(record, i, known) or (0, 0)
             access.exact = exact and not access.pitch
+            if i == 0 and record.anew_if:
+                access.anew = self._first_iteration(args[known.index[record.anew_if]])
             accesses.append(access)
         return tuple(accesses)
+
+    def _first_iteration(self, condition) -> Atom | None:
+        """The loop in whose first iteration, and no other, `condition` holds."""
+        while isinstance(condition, tirx.Cast):
+            condition = condition.value
+        if not isinstance(condition, tirx.EQ):
+            return None
+        form = self.forms(condition.a).plus(self.forms(condition.b), -1)
+        ((atom, step),) = form.terms.items() if len(form.terms) == 1 else ((None, 0),)
+        return atom if step and form.const == 0 and atom.kind == "loop" else None
 
     def _facts(self, buffer):
         """(scope, dtype, itemsize, versions, buffer); equal buffers give one object."""

@@ -1,11 +1,19 @@
-"""Live ranges of on-chip buffers over the instructions of a `Program`."""
+"""Live ranges of on-chip buffers over the instructions of a `Program`: backwards through its tree, byte by byte.
+
+A byte is live where an instruction may still read what is in it: reads make bytes live, an instruction that surely writes them all makes
+them dead in front of it. Iterations of a loop hand over what is live at its head.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ...ir import const_int, dtype_of, itemsize
-from .program import Block, Branch, Instr, Loop, Program, jumps_of, path_to_root, position_in
+from .program import Block, Branch, Instr, Jump, Loop, Program, jumps_of, path_to_root
+
+Ranges = tuple[tuple[int, int], ...]
+"""(first, last) of disjoint ranges, both included, ascending: of instructions, or of bytes."""
 
 
 @dataclass
@@ -15,18 +23,17 @@ class LiveBuffer:
     Attributes:
         buffer, space: the variable and its memory.
         versions, version_bytes: copies and size of one copy.
-        tight: first and last instruction (program order) between which the contents matter.
-        wide: `tight` extended to whole loops, so that reuse adds no dependences inside them.
         users: instructions that touch it.
+        tight: instructions (program order) between which the contents matter.
+        wide: `tight` without gaps and extended to whole loops, so that reuse adds no dependences inside them.
     """
 
     buffer: object
     space: str
     versions: int
     version_bytes: int
+    program: Program
     users: list = field(default_factory=list)
-    tight: tuple[int, int] = (0, 0)
-    wide: tuple[int, int] = (0, 0)
 
     @property
     def total_bytes(self) -> int:
@@ -38,9 +45,23 @@ class LiveBuffer:
         numbers = [span.line for span in (getattr(i.stmt, "span", None) for i in self.users) if span is not None]
         return (min(numbers), max(numbers)) if numbers else None
 
+    @cached_property
+    def tight(self) -> Ranges:
+        return _Walk(self).ranges()
+
+    @cached_property
+    def wide(self) -> Ranges:
+        first, last = self.tight[0][0], self.tight[-1][1]
+        for instr in self.users:
+            outermost = next((loop for loop in instr.loops if not loop.independent), None)
+            if outermost is not None:
+                low, high = _orders(outermost)
+                first, last = min(first, low), max(last, high)
+        return ((first, last),)
+
 
 def live_buffers(program: Program) -> list[LiveBuffer]:
-    """Live ranges of all on-chip buffers that are used, in order of first use."""
+    """All on-chip buffers that are used, in order of first use."""
     found: dict = {}
     for instr in program.instrs:
         for access in instr.accesses:
@@ -50,96 +71,139 @@ def live_buffers(program: Program) -> list[LiveBuffer]:
             if entry is None:
                 shape = access.buffer.ty.shape
                 size = const_int(shape[1]) * itemsize(dtype_of(access.buffer))
-                entry = found[access.buffer] = LiveBuffer(access.buffer, access.space, const_int(shape[0]), size)
+                entry = found[access.buffer] = LiveBuffer(access.buffer, access.space, const_int(shape[0]), size, program)
             if not entry.users or entry.users[-1] is not instr:
                 entry.users.append(instr)
-    ranges = {loop: _range_of(loop, program) for loop in program.loops}
-    for entry in found.values():
-        entry.tight = _tight(entry, ranges)
-        entry.wide = _wide(entry, ranges)
     return list(found.values())
 
 
-def _range_of(loop: Loop, program: Program) -> tuple[int, int]:
-    orders = [i.order for i in program.instrs if loop in i.loops]
-    return (orders[0], orders[-1]) if orders else (0, -1)
+def meet(a: Ranges, b: Ranges) -> bool:
+    """True if two live ranges have an instruction in common."""
+    return any(low <= last and first <= high for low, high in a for first, last in b)
 
 
-def _tight(entry: LiveBuffer, ranges: dict) -> tuple[int, int]:
-    first, last = entry.users[0].order, entry.users[-1].order
-    for loop in {loop for i in entry.users for loop in i.loops}:
-        if _lives_across(entry, loop):
-            low, high = ranges[loop]
-            first, last = min(first, low), max(last, high)
-    return first, last
+class _Walk:
+    """One buffer, backwards through a program. States are the live bytes of one version."""
+
+    def __init__(self, entry: LiveBuffer):
+        self.entry, self.whole = entry, ((0, entry.version_bytes - 1),)
+        self.touched = {id(node) for i in entry.users for node in (i, *(b.owner for b in path_to_root(i.parent)))}
+        self.live: list = []
+        """Ranges of instructions between which something is live."""
+        self.jumps: Ranges = ()
+        """What is live where jumps out of an iteration of the innermost loop go."""
+        self.anew = {a.anew for i in entry.users for a in i.accesses if a.buffer is entry.buffer} - {None}
+        self.first: set = set()
+        """Atoms of the loops of which the walk sees the first iteration."""
+
+    def ranges(self) -> Ranges:
+        entry = self.entry
+        self.block(entry.program.root, ())
+        # Nothing is in the buffer before the first instruction that touches it, or the loop that may run it again.
+        around = {loop for i in entry.users for loop in i.loops if not self.stays_inside(loop)}
+        start = min(entry.users[0].order, *(_orders(loop)[0] for loop in around)) if around else entry.users[0].order
+        return _union([(max(low, start), high) for low, high in self.live if high >= start])
+
+    def stays_inside(self, loop: Loop) -> bool:
+        """True if no iteration of a loop finds what another one, or code around it, left."""
+        users = self.entry.users
+        if not loop.independent or any(loop not in i.loops for i in users):
+            return False
+        accesses = (a for i in users for a in i.accesses if a.buffer is self.entry.buffer)
+        return not any(a.version is not None and loop.atom in a.version.varies for a in accesses)
+
+    def block(self, block: Block, live: Ranges) -> Ranges:
+        """What is live at the start of a block, from what is at its end."""
+        nodes, at = block.nodes, len(block.nodes)
+        for k in range(len(nodes) - 1, -1, -1):
+            if id(nodes[k]) in self.touched or jumps_of(nodes[k]):
+                self.pass_by(nodes[k + 1 : at], live)
+                live, at = self.node(nodes[k], live), k
+        self.pass_by(nodes[:at], live)
+        return live
+
+    def pass_by(self, nodes: list, live: Ranges) -> None:
+        """Nodes that do not touch the buffer."""
+        orders = [_orders(n) for n in (nodes[:1] + nodes[-1:] if live else ())]
+        known = [o for o in orders if o is not None]
+        if live and len(known) < len(orders):
+            known = [o for n in nodes if (o := _orders(n)) is not None]
+        if known:
+            self.live.append((known[0][0], known[-1][1]))
+
+    def node(self, node, live: Ranges) -> Ranges:
+        if isinstance(node, Instr):
+            return self.instr(node, live)
+        if isinstance(node, Loop):
+            return self.loop(node, live)
+        if isinstance(node, Branch):
+            arms = [live if arm is None else self.block(arm, live) for arm in (node.then, node.other)]
+            return _union([*arms[0], *arms[1]])
+        return self.jumps if isinstance(node, Jump) else live
+
+    def loop(self, loop: Loop, after: Ranges) -> Ranges:
+        around, first = self.jumps, self.first
+        again: Ranges = ()
+        while True:
+            self.jumps = _union([*after, *again])
+            head = self.block(loop.body, self.jumps)
+            if self.stays_inside(loop) or not set(head) - set(again):
+                break
+            again = _union([*again, *head])
+        if loop.atom in self.anew:
+            self.jumps, self.first = _union([*after, *again]), first | {loop.atom}
+            head = self.block(loop.body, self.jumps)
+        self.jumps, self.first = around, first
+        return head if (loop.trip or 0) > 0 else _union([*head, *after])
+
+    def instr(self, instr: Instr, live: Ranges) -> Ranges:
+        self.live.append((instr.order, instr.order))
+        accesses = [a for a in instr.accesses if a.buffer is self.entry.buffer]
+        for a in accesses:
+            live = _without(live, self.overwritten(a))
+        return _union([*live, *(r for a in accesses if a.read and not self.overwritten(a) for r in self.bytes_of(a))])
+
+    def overwritten(self, a) -> Ranges:
+        """Bytes that an access surely writes, and reads none of."""
+        known = a.versions == 1 and a.exact and not a.start.terms and a.size
+        return self.bytes_of(a) if known and (not a.read or a.anew in self.first) else ()
+
+    def bytes_of(self, a) -> Ranges:
+        """Bytes that an access may touch."""
+        if a.start.terms or a.size is None:
+            return self.whole
+        return ((a.start.const, min(a.start.const + a.size, self.entry.version_bytes) - 1),) if a.size else ()
 
 
-def _wide(entry: LiveBuffer, ranges: dict) -> tuple[int, int]:
-    first, last = entry.tight
-    for instr in entry.users:
-        outermost = next((loop for loop in instr.loops if not loop.independent), None)
-        if outermost is not None:
-            low, high = ranges[outermost]
-            first, last = min(first, low), max(last, high)
-    return first, last
+def _orders(node) -> tuple[int, int] | None:
+    """First and last instruction of a node, None if it has none."""
+    if isinstance(node, Instr):
+        return node.order, node.order
+    blocks = [node.body] if isinstance(node, Loop) else [node.then, node.other] if isinstance(node, Branch) else []
+    inside = [b.nodes for b in blocks if b is not None]
+    first = next((o for nodes in inside for n in nodes if (o := _orders(n)) is not None), None)
+    last = next((o for nodes in reversed(inside) for n in reversed(nodes) if (o := _orders(n)) is not None), None)
+    return None if first is None else (first[0], last[1])
 
 
-def _lives_across(entry: LiveBuffer, loop: Loop) -> bool:
-    """May an iteration of `loop` find in the buffer what an earlier iteration, or code outside, left there, or leave that to code behind?"""
-    inside = [i for i in entry.users if loop in i.loops]
-    if any(a.version is not None and loop.atom in a.version.varies for i in inside for a in _accesses(i, entry)):
-        return True
-    if len(inside) < len(entry.users):
-        # Read behind the loop, it is what the last iteration that wrote it left: later ones must not lose it.
-        if entry.users[-1] not in inside and not (_overwrites(entry, inside[0]) and _always_runs(inside[0], loop)):
-            return True
-        # Written before the loop and read in it: dead in between only if the loop starts afresh.
-        return not _starts_afresh(entry, inside, loop) or entry.users[0] not in inside
-    return not loop.independent and not _starts_afresh(entry, inside, loop)
+def _union(ranges: list) -> Ranges:
+    """The ranges together; neighbours become one."""
+    out: list = []
+    for low, high in sorted(ranges):
+        if out and low <= out[-1][1] + 1:
+            out[-1] = (out[-1][0], max(out[-1][1], high))
+        else:
+            out.append((low, high))
+    return tuple(out)
 
 
-def _starts_afresh(entry: LiveBuffer, inside: list, loop: Loop) -> bool:
-    """Every iteration that uses the buffer first overwrites all of it."""
-    return _overwrites(entry, inside[0]) and _runs_first(inside[0], inside, loop)
+def _without(ranges: Ranges, gone: Ranges) -> Ranges:
+    """`ranges` without what is in `gone`."""
+    for start, end in gone:
+        left = [(low, min(high, start - 1)) for low, high in ranges if low < start]
+        right = [(max(low, end + 1), high) for low, high in ranges if high > end]
+        ranges = tuple(left + right)
+    return _union(list(ranges))
 
 
-def _overwrites(entry: LiveBuffer, instr: Instr) -> bool:
-    """`instr` writes every byte of the buffer and reads none."""
-    return all(
-        not a.read and a.exact and not a.start.terms and a.start.const == 0 and a.size is not None and a.size >= entry.version_bytes
-        for a in _accesses(instr, entry)
-    )
-
-
-def _runs_first(instr: Instr, others: list, loop: Loop) -> bool:
-    """Whenever one of `others` runs in an iteration of `loop`, `instr` has run before."""
-    return all(all(block in path_to_root(i.parent) for i in others) for block in _may_be_skipped(instr, loop) if block is not loop.body)
-
-
-def _always_runs(instr: Instr, loop: Loop) -> bool:
-    """`instr` runs in every iteration of `loop` that begins."""
-    return not _may_be_skipped(instr, loop)
-
-
-def _may_be_skipped(instr: Instr, loop: Loop) -> list[Block]:
-    """Blocks inside `loop`, its body among them, that may end without `instr` having run: arms of branches, bodies of loops that may be
-    empty, and those that a jump in front of it leaves."""
-    out, jumped = [], False
-    for block in path_to_root(instr.parent):
-        owner = block.owner
-        jumped = jumped or any(n.position < position_in(instr, block) and jumps_of(n) for n in block.nodes)
-        empty = isinstance(owner, Loop) and owner is not loop and not (owner.trip or 0) > 0
-        if isinstance(owner, Branch) or empty or (jumped and isinstance(owner, Loop)):
-            out.append(block)
-        if owner is loop:
-            return out
-        if isinstance(owner, Loop):
-            jumped = False
-    raise AssertionError("the instruction stands outside of the loop")
-
-
-def _accesses(instr: Instr, entry: LiveBuffer) -> list:
-    return [a for a in instr.accesses if a.buffer is entry.buffer]
-
-
-__all__ = ["LiveBuffer", "live_buffers"]
+__all__ = ["LiveBuffer", "Ranges", "live_buffers", "meet"]

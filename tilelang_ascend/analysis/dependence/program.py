@@ -32,6 +32,7 @@ class Access:
         size: bytes, None = up to the end of the version.
         piece, pitch: when pitch > 0, only `piece` bytes at every multiple of `pitch` from `start` are touched.
         exact: every byte is touched, not just none outside.
+        anew: a loop in whose first iteration it does not read what it writes, None if there is none such.
     """
 
     buffer: object
@@ -46,6 +47,7 @@ class Access:
     piece: int = 0
     pitch: int = 0
     exact: bool = False
+    anew: Atom | None = None
 
 
 @dataclass(eq=False, slots=True)

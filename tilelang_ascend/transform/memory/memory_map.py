@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...analysis.dependence.liveness import LiveBuffer
+from ...analysis.dependence.liveness import LiveBuffer, Ranges
 from ...isa import SCOPES, Space
 
 
@@ -12,7 +12,7 @@ from ...isa import SCOPES, Space
 class MapEntry:
     """One buffer: bytes `[address, address + versions * version_bytes)` of memory `space`.
 
-    `span`: declaration in the user's source; `lines`: first and last line that uses it, None when unknown.
+    `live`: instructions between which the contents matter; `span`: declaration in the user's source; `lines`: first and last line that uses it, None when unknown.
     """
 
     name: str
@@ -20,7 +20,7 @@ class MapEntry:
     versions: int
     version_bytes: int
     address: int
-    live: tuple[int, int]
+    live: Ranges
     lines: tuple[int, int] | None
     span: object
     buffer: object
@@ -70,7 +70,7 @@ class MemoryMap:
         rows = [("buffer", "line", "versions x bytes", "address", "live")]
         for e in self.entries_of(space):
             line = str(e.span.line) if e.span is not None else "-"
-            live = f"lines {e.lines[0]}-{e.lines[1]}" if e.lines else f"#{e.live[0]}-#{e.live[1]}"
+            live = f"lines {e.lines[0]}-{e.lines[1]}" if e.lines else f"#{e.live[0][0]}-#{e.live[-1][1]}"
             rows.append((e.name, line, f"{e.versions} x {e.version_bytes}", f"{e.address:#08x}-{e.end:#08x}", live))
         widths = [max(len(row[i]) for row in rows) for i in range(5)]
         return [head, *("  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows)]

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...analysis.dependence.build_program import build_program
-from ...analysis.dependence.liveness import LiveBuffer, live_buffers
+from ...analysis.dependence.liveness import LiveBuffer, Ranges, live_buffers, meet
 from ...analysis.dependence.program import Program
 from ...errors import OutOfMemory
 from ...ir import AllocBuffer, PrimFunc, StmtMutator, exprs, free_vars, scope_of, statements
@@ -52,9 +52,9 @@ def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
     return func.with_body(_Annotate(addresses, _mentioned(func.body))(func.body)), memory_map
 
 
-def _always(b: LiveBuffer) -> tuple[int, int]:
+def _always(b: LiveBuffer) -> Ranges:
     """A lifetime that meets every other."""
-    return (0, 0)
+    return ((0, 0),)
 
 
 LIFETIMES = (_always, lambda b: b.wide, lambda b: b.tight)
@@ -103,12 +103,8 @@ def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict, ban
     placed: dict = {}
     done: list[LiveBuffer] = []
     for b in sorted(buffers, key=lambda b: -b.total_bytes):
-        first, last = lifetime(b)
-        busy = sorted(
-            (placed[o.buffer], placed[o.buffer] + o.total_bytes)
-            for o in done
-            if lifetime(o)[0] <= last and first <= lifetime(o)[1]
-        )  # fmt: skip
+        mine = lifetime(b)
+        busy = sorted((placed[o.buffer], placed[o.buffer] + o.total_bytes) for o in done if meet(lifetime(o), mine))
         place = phases.get(b.buffer, (alignment, 0))
         address = _first_fit(b, 0, busy, *place)
         if banks is not None and b.buffer in banks.rivals:
