@@ -71,6 +71,19 @@ def test_dead_buffers_are_reused_when_space_is_short():
     assert memory_map.total(Space.UB) > CHIP.capacity_bytes(Space.UB) >= memory_map.peak(Space.UB)
 
 
+def test_small_buffers_do_not_share_while_there_is_room():
+    """Two tiles of 100 KB in turn share; what is loaded beside the second one need not wait for what was used beside the first."""
+    x, z = K.gm("x", 65536, "float32"), K.gm("z", 65536, "float32")
+    large, small = ([K.ub(f"{name}{i}", n) for i in range(2)] for name, n in (("large", 25600), ("small", 2048)))
+    body = []
+    for a, b in zip(large, small):
+        body += [K.load_ub(K.at(b), K.at(x), 2048), K.load_ub(K.at(a), K.at(x), 25600)]
+        body += [intrin("add", K.at(a), K.at(a), K.at(b), 2048), K.store_ub(K.at(z), K.at(a), 25600)]
+    memory_map = placed(K.kernel([x, z], [*large, *small], *body))
+    assert address(memory_map, "large0") == address(memory_map, "large1")
+    assert abs(address(memory_map, "small0") - address(memory_map, "small1")) >= 8192
+
+
 def test_shared_addresses_are_synchronised():
     func, memory_map = plan_memory(stages([15360] * 5, trips=4), CHIP)
     entries = memory_map.entries

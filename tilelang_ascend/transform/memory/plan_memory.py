@@ -3,10 +3,10 @@
 Before:  a = alloc_buffer((2, 1024), "float32", scope="shared.ub")
 After:   a = alloc_buffer((2, 1024), "float32", scope="shared.ub", annotations={"address": 0})
 
-Buffers lie side by side as long as they fit: sharing an address costs synchronisation. If they do not fit, buffers
-whose live ranges are disjoint share addresses; first only those that never meet in one loop, then all. In UB the
-sources of one vector instruction are put into different halves of the bank groups, because two reads of one group in
-one cycle conflict, and its destination into another bank than sources it would wait for.
+Buffers lie side by side as long as they fit: sharing an address costs synchronisation. If they do not fit, buffers whose live ranges are
+disjoint share addresses; first only those that never meet in one loop, then those that are used one behind the other, then all. In UB the
+sources of one vector instruction are put into different halves of the bank groups, because two reads of one group in one cycle conflict, and
+its destination into another bank than sources it would wait for.
 
 Declarations of on-chip buffers no statement mentions are dropped.
 
@@ -57,7 +57,11 @@ def _always(b: LiveBuffer) -> Ranges:
     return ((0, 0),)
 
 
-LIFETIMES = (_always, lambda b: b.wide, lambda b: b.tight)
+def _without_gaps(b: LiveBuffer) -> Ranges:
+    return ((b.tight[0][0], b.tight[-1][1]),)
+
+
+LIFETIMES = (_always, lambda b: b.wide, _without_gaps, lambda b: b.tight)
 """Ranges in which a buffer keeps its address to itself, in the order in which they are tried."""
 
 
@@ -76,8 +80,38 @@ def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip)
         for preferred in (phases, {}) if phases else ({},):
             placed = _pack(buffers, lifetime, alignment, preferred)
             if _peak(buffers, placed) <= capacity:
-                return placed
+                return _moved_apart(buffers, placed, lifetime, alignment, preferred, capacity)
     return placed
+
+
+def _moved_apart(buffers: list[LiveBuffer], placed: dict, lifetime, alignment: int, phases: dict, capacity: int) -> dict:
+    """`placed`, with buffers moved to other free addresses, one after the other, where fewer queues wait for each other: the fewer
+    instructions are between two that share an address, the longer the second one waits."""
+    placed, queues = dict(placed), {b.buffer: frozenset(i.queue for i in b.users) for b in buffers}
+
+    def cost(b: LiveBuffer, address: int) -> float:
+        end, mine = address + b.total_bytes, queues[b.buffer]
+        return sum(
+            1 / (1 + _gap(b.tight, o.tight))
+            for o in buffers
+            if o is not b and placed[o.buffer] < end and address < placed[o.buffer] + o.total_bytes and len(mine | queues[o.buffer]) > 1
+        )
+
+    for b in sorted(buffers, key=lambda b: -b.total_bytes):
+        if not cost(b, placed[b.buffer]):
+            continue
+        others = [(placed[o.buffer], placed[o.buffer] + o.total_bytes, o) for o in buffers if o is not b]
+        mine, place = lifetime(b), phases.get(b.buffer, (alignment, 0))
+        busy = sorted((start, end) for start, end, o in others if meet(lifetime(o), mine))
+        found = {_first_fit(b, low, busy, *place) for low in {0, *(end for _, end, _ in others)}}
+        free = [placed[b.buffer], *(a for a in found if a + b.total_bytes <= capacity)]
+        placed[b.buffer] = min(free, key=lambda a: (cost(b, a), a))
+    return placed
+
+
+def _gap(a: Ranges, b: Ranges) -> int:
+    """Instructions between live ranges."""
+    return min(max(low - last, first - high) for low, high in a for first, last in b)
 
 
 @dataclass(frozen=True)
