@@ -413,6 +413,7 @@ FOUND = [
     Case("cumsum1", "shared.bits", "gm.element", "int64", "a5"),  # also where it is one element
     Case("reduce_bitxor1", "gm.bytes", "gm.bits", "int64"),  # a tensor that is written as words is written
     Case("atomic_max", "gm.columns", "fragment.bits", "int16", "a5"),  # bits that are no number went through a float register
+    Case("reduce_absmax1", "shared.element", "shared.bits", "int64"),  # one element of float64 storage is moved as bits, too
 ]
 """Cases that failed once."""
 

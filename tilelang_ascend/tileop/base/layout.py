@@ -15,6 +15,7 @@ from ...ir import (
     itemsize,
     op_name,
     reinterpret,
+    same_bits,
     scope_of,
     sym,
     tirx,
@@ -185,8 +186,18 @@ def element_read(e):
     return (e, dtype_of(e)) if isinstance(e, TensorLoad) and scope_of(e.source) != "local.var" else None
 
 
+def moved_element(value):
+    """An element of float64 that is stored as it is goes through a register as its bits: no register holds the number."""
+    read = element_read(value)
+    if read is None or read[1] != "float64":
+        return value
+    return same_bits(read[0], "int64")
+
+
 def element_written(address, value) -> tuple:
     """(address, value) of `set_value`: the bits of a number of another dtype are written as that number."""
+    if (dtype_of(address), dtype_of(value)) == ("float64", "int64"):
+        return reinterpret(address, "int64"), value
     if op_name(value) == "tirx.reinterpret":
         return reinterpret(address, dtype_of(value.args[0])), value.args[0]
     return address, value
@@ -203,6 +214,7 @@ __all__ = [
     "l1_layout",
     "matrix_shape",
     "moved",
+    "moved_element",
     "row_major",
     "tile_bytes",
 ]

@@ -50,7 +50,7 @@ from ...tile import with_args
 from ...tile.uses import COUNT, is_element_atomic, is_output
 from ..base.atomic import set_atomic
 from ..base.context import VectorContext
-from ..base.layout import element_read, element_written
+from ..base.layout import element_read, element_written, moved_element
 from ..base.tensor_bounds import all_of, unproven
 from ..base.tiles import is_tile
 from .output import lower_output
@@ -220,7 +220,7 @@ class _Scalar(StmtMutator):
 
     def visit_BufferStore(self, s: BufferStore):
         out: list = []
-        value = self.rewrite(s.value, out, s.span)
+        value = self.rewrite(s.value if scope_of(s.buffer) == "local.var" else moved_element(s.value), out, s.span)
         indices = [self.rewrite(i, out, s.span) for i in s.indices]
         if scope_of(s.buffer) == "local.var":
             return [*out, BufferStore(s.buffer, value, indices, span=s.span)]

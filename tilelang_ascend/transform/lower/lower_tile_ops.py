@@ -55,7 +55,7 @@ from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
 from ...tile.uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
 from ...tileop.base.context import UbLayout, VectorContext
-from ...tileop.base.layout import GmTensor, element_read, element_written, head, row_major
+from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, row_major
 from ...tileop.base.output import Output
 from ...tileop.base.placement import Placement, place_tile
 from ...tileop.copy.axes import Copy
@@ -186,7 +186,7 @@ class _Lower(StmtMutator):
         return head(gm.flat, None, gm.offset(indices, self.facts.analyzer))
 
     def visit_BufferStore(self, s: BufferStore):
-        value, out = self.scalar(s.value, s.span)
+        value, out = self.scalar(s.value if is_scalar_var(s.buffer) else moved_element(s.value), s.span)
         if is_scalar_var(s.buffer):
             self.facts.wrote(s.buffer)
             return [*out, BufferStore(s.buffer, value, list(s.indices), span=s.span)]
