@@ -237,6 +237,28 @@ def test_a_part_is_cleared_of_what_vector_statements_made(order):
     np.testing.assert_array_equal(roads.run(tilelang.compile(main), arrays, text=False)["C"], want)
 
 
+def test_a_single_last_row_meets_products_of_columns():
+    """None is of the whole accumulator, and still they are of several forms."""
+
+    @T.prim_func
+    def main(A: T.Tensor((17, 16), "float16"), B: T.Tensor((48, 16), "float16"), C: T.Tensor((17, 48), "float32")):
+        with T.Kernel(1):
+            a, b, c = T.alloc_shared((17, 16), "float16"), T.alloc_shared((48, 16), "float16"), T.alloc_fragment((17, 48), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            T.gemm(a, b[0:32, :], c[:, 0:32], transpose_B=True)
+            T.gemm(a, b[32:48, :], c[:, 32:48], transpose_B=True)
+            T.gemm(a[16:17, :], b, c[16:17, :], transpose_B=True)
+            T.copy(c, C)
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (17, 16)).astype(np.float16), rng.integers(-3, 4, (48, 16)).astype(np.float16)
+    want = a.astype(np.float32) @ b.T.astype(np.float32) * np.repeat([1, 2], [16, 1])[:, None]
+    got = roads.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((17, 48), np.float32)}, text=False)
+    np.testing.assert_array_equal(got["C"], want)
+
+
 def test_a_single_last_row_of_a_part_meets_products_of_the_whole():
     """All products of an accumulator leave out the same padding, those of a part that ends where the tile does, too."""
 
