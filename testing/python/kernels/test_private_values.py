@@ -272,3 +272,52 @@ def test_iterations_that_change_a_variable_alike_are_counted():
             D[1] = c
 
     assert list(roads.run(tilelang.compile(main), {"D": np.zeros(8, np.int32)})["D"][:2]) == [64, 16]
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("divided", [True, False])
+@pytest.mark.parametrize("kind", ["loop", "branch"])
+def test_what_a_nest_counts_is_known_to_all_cores(kind, divided, chip):
+    """Products hang on it, and the second vector core, which may have no tile of the nest, has to come to the same flags."""
+    rows = 32
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, 16), "float16"), B: T.Tensor((16, 16), "float16"), X: T.Tensor((rows,), "float32"),
+        C: T.Tensor((rows, 16), "float32"), D: T.Tensor((8,), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1):
+            a, b, x = T.alloc_shared((rows, 16), "float16"), T.alloc_shared((16, 16), "float16"), T.alloc_shared((rows,), "float32")
+            c, total = T.alloc_fragment((rows, 16), "float32"), T.alloc_fragment((rows, 16), "float32")
+            n = T.alloc_var("int32")
+            n = 0
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(X, x)
+            T.clear(total)
+            for i in T.Parallel(rows):
+                x[i] = x[i] + 1.0
+                n = n + 1
+            if kind == "loop":
+                for _ in T.serial(n // 8):
+                    T.clear(c)
+                    T.gemm(a, b, c)
+                    for i, j in T.Parallel(rows, 16):
+                        total[i, j] = total[i, j] + c[i, j] + x[i]
+            elif n > 20:
+                T.clear(c)
+                T.gemm(a, b, c)
+                for i, j in T.Parallel(rows, 16):
+                    total[i, j] = c[i, j] + x[i]
+            T.copy(total, C)
+            if not divided:
+                D[0] = total[3, 4]
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-2, 3, (rows, 16)).astype(np.float16), rng.integers(-2, 3, (16, 16)).astype(np.float16)
+    x = rng.integers(-2, 3, rows).astype(np.float32)
+    want = (a.astype(np.float32) @ b.astype(np.float32) + x[:, None] + 1) * (4 if kind == "loop" else 1)
+    arrays = {"A": a, "B": b, "X": x, "C": np.zeros((rows, 16), np.float32), "D": np.zeros(8, np.float32)}
+    got = roads.run(tilelang.compile(main, target=chip), arrays, text=False)
+    np.testing.assert_array_equal(got["C"], want)
+    assert got["D"][0] == (0 if divided else want[3, 4])
