@@ -324,7 +324,9 @@ class ScalarText:
             self.helpers.add("ToInteger")
             value, wide = cast_text(self(e.value), source, "float32"), "int32" if target == "uint16" else target
             return cast_text(f"ToInteger<{CTYPES[wide]}>({value})", wide, target), ATOM
-        return cast_text(self(e.value), source, target), ATOM
+        # A comparison with 0 stands where C++ would take it into an operand of a weaker operator.
+        text = operand_text(self.text(e.value), EQUALITY, False) if target == "bool" else self(e.value)
+        return cast_text(text, source, target), ATOM
 
     def print_Select(self, e):
         return self.choose(e.condition, e.true_value, e.false_value)

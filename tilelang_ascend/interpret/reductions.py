@@ -46,6 +46,11 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints,
     values = _wide(src.values(what))
     if skips and values.dtype.kind == "f":
         values = np.where(np.isnan(values), {"max": -np.inf, "min": np.inf, "absmax": 0}[reduce_type], values).astype(values.dtype)
+    if reduce_type in ("abssum", "absmax"):
+        if values.dtype == np.int64 and not is_float(dst.tile._dtype):
+            # The magnitude of the lowest number is itself where neither dtype holds a larger one.
+            values = values.astype(np.promote_types(src.tile._dtype, dst.tile._dtype))
+        values = _wide(np.abs(values))
     result = _reduced(reduce_type, values, axis, src.tile._dtype).reshape(tuple(dst.extents))
     if not bool(clear):
         old = _wide(dst.values(f"{what} with clear=False"))
@@ -58,8 +63,6 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints,
 
 
 def _reduced(kind: str, v: np.ndarray, axis: int, dtype: str) -> np.ndarray:
-    if kind in ("abssum", "absmax"):
-        v = np.abs(v)
     if kind in ("sum", "abssum"):
         return v.sum(axis)
     if kind in ("max", "absmax", "min"):

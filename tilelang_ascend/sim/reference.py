@@ -28,6 +28,7 @@ from ..ir import (
     Evaluate,
     For,
     ForKind,
+    StmtMutator,
     TensorLoad,
     TensorRegion,
     const_int,
@@ -36,12 +37,13 @@ from ..ir import (
     is_buffer_var,
     op_name,
     scope_of,
+    seq,
     statements,
     structural_equal,
     walk_expr,
 )
 from ..tile import ASSUME, TABLE, is_op
-from ..tile.uses import COUNT, is_atomic, is_element_atomic
+from ..tile.uses import COUNT, is_atomic, is_element_atomic, is_scalar_var, uses_of
 from .reference_expr import Slots
 from .reference_memory import Conflict, Env, InterpreterError, Memory, NotHere, Scalar, Trace, declare
 from .reference_numbers import BINARY, convert, numpy_dtype, poison
@@ -179,6 +181,19 @@ def located(error: InterpreterError, span) -> InterpreterError:
         error = type(error)(f"{span.source_name.name}:{span.line}: {error}")
         error.located = True
     return error
+
+
+class _Scalars(StmtMutator):
+    """What a nest does to variables: all there is to it on a core that has none of its tiles."""
+
+    def visit_For(self, s: For):
+        return For(s.loop_var, s.min, s.annotations.get(COUNT, s.extent), ForKind.SERIAL, self.block(s.body), span=s.span)
+
+    def visit_BufferStore(self, s: BufferStore):
+        return s if scope_of(s.buffer) == "local.var" else None
+
+    def visit_Evaluate(self, s: Evaluate):
+        return None
 
 
 @dataclass(frozen=True)
@@ -415,9 +430,14 @@ class _Program:
         written = [self.slots(b) for b in _written(body) if b not in self.combined]
         nest = _Nest(slots, one, None if apart else lanes, written)
         span, skip = s.span, self._sides(s)
+        changed = uses_of(s).writes - {x.buffer for x in statements(body) if isinstance(x, AllocBuffer)}
+        scalars = self.stmt(seq(_Scalars()(s))) if len(self.kinds) > 1 and any(map(is_scalar_var, changed)) else None
 
         def run(envs):
-            for env in skip(envs):
+            here = skip(envs)
+            if scalars is not None:
+                scalars([env for env in envs if env not in here])
+            for env in here:
                 sizes = [int(self.value(env, e, span)) for e in extents]
                 if all(n > 0 for n in sizes):
                     self.budget.spend(int(np.prod(sizes)))

@@ -72,6 +72,8 @@ class Scalar:
     def load(self, env: Env):
         if self.value is None:
             raise NotHere("a variable that this core cannot know")
+        if env.lanes and self.home is not env:
+            env.trace.setdefault(self, "read")
         if self.defined is not True and not np.all(self.defined):
             env.saw_undefined(~np.asarray(self.defined))
         return self.value
@@ -79,7 +81,8 @@ class Scalar:
     def store(self, env: Env, value) -> None:
         known = True if env.undefined is False else ~np.asarray(env.undefined)
         if env.lanes and self.home is not env:
-            if env.mask is not None or np.ndim(value) or np.ndim(known):
+            # What was read before comes from the iteration before.
+            if env.mask is not None or np.ndim(value) or np.ndim(known) or env.trace.setdefault(self, "stored") == "read":
                 raise Conflict
             env.undo.append((self, None, self.value, self.defined))
         if env.mask is None:

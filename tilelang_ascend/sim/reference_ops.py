@@ -169,7 +169,7 @@ def _reduce(program, s) -> Callable:
 
     def run(env):
         values, known = src.load(env)
-        wide = values.astype(np.float32) if is_float(values.dtype) and values.dtype.itemsize < 4 else values
+        wide = values.astype(_computed_in(kind, values.dtype, dst.memory(env).data.dtype))
         shape = dst.shape(env)
         result = REDUCTIONS[kind](wide, dim).reshape(shape)
         known = np.ones(shape, bool) if known is None else known.all(axis=dim).reshape(shape)
@@ -187,6 +187,16 @@ def _reduce(program, s) -> Callable:
     return run
 
 
+def _computed_in(kind: str, source: np.dtype, target: np.dtype) -> np.dtype:
+    """What values of `source` are reduced in: small floats in float32, sums and magnitudes of integers in the range of the result."""
+    if is_float(source):
+        return np.dtype(np.float32) if source.itemsize < 4 else source
+    if kind not in ("sum", "abssum", "absmax"):
+        return source
+    both = np.promote_types(source, target) if target.kind in "iub" else np.dtype(np.int64)
+    return both if both.kind in "iu" else np.dtype(np.int64)
+
+
 def _scan(function) -> Callable:
     def build(program, s) -> Callable:
         (src, dst), attrs = _regions(program, s, 2), attrs_of(s)
@@ -194,7 +204,8 @@ def _scan(function) -> Callable:
 
         def run(env):
             values, known = src.load(env)
-            wide = values.astype(np.float32) if is_float(values.dtype) else values
+            # Small floats in float32, sums of integers in the range of the result.
+            wide = values.astype(np.float32 if is_float(values.dtype) else np.uint64 if values.dtype == np.uint64 else np.int64)
             turn = (lambda x: np.flip(x, dim)) if backwards else (lambda x: x)
             result = turn(function(turn(wide), dim))
             if known is not None:

@@ -176,3 +176,111 @@ def test_a_product_over_parts_in_different_states_is_not_fresh_behind_a_branch()
         arrays = {"N": np.array(n + [0] * 14, np.int32), "A": a, "B": b, "C": np.full((64, 16), 7, np.float32)}
         expected = [product * np.where(np.arange(32) < 16, 2, 1)[:, None] if k else 0 * product for k in n]
         np.testing.assert_array_equal(strict.run(tilelang.compile(main), arrays)["C"], np.concatenate(expected))
+
+
+@pytest.mark.parametrize("order", ["before", "loop", "branch"])
+def test_a_part_is_cleared_of_what_vector_statements_made(order):
+    """Nothing moves the rest to the cube core, where a later product begins anew."""
+
+    @T.prim_func
+    def main(
+        S: T.Tensor((4,), "int32"), A: T.Tensor((32, 16), "float16"), B: T.Tensor((16, 32), "float16"), C: T.Tensor((4, 32, 32), "float32")
+    ):
+        with T.Kernel(4) as bx:
+            a, b = T.alloc_shared((32, 16), "float16"), T.alloc_shared((16, 32), "float16")
+            c = T.alloc_fragment((32, 32), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            if order == "before":
+                T.fill(c, 7)
+                T.clear(c[0:16, :])
+                T.copy(c, C[bx, :, :])
+                if S[bx] > 1:
+                    T.clear(c)
+                    T.gemm(a, b, c)
+                    T.copy(c, C[bx, :, :])
+            elif order == "loop":
+                for _ in T.serial(S[bx]):
+                    T.clear(c)
+                    T.gemm(a, b, c)
+                    for i, j in T.Parallel(32, 32):
+                        c[i, j] = c[i, j] * 2
+                    T.clear(c[0:16, :])
+                    T.copy(c, C[bx, :, :])
+            else:
+                T.clear(c)
+                if S[bx] > 1:
+                    T.gemm(a, b, c)
+                else:
+                    T.clear(c[0:16, :])
+                    for i, j in T.Parallel(32, 32):
+                        c[i, j] = c[i, j] + 7
+                if S[bx] > 0:
+                    T.clear(c[16:32, :])
+                if S[bx] > 2:
+                    T.gemm(a, b, c)
+                T.copy(c, C[bx, :, :])
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (32, 16)).astype(np.float16), rng.integers(-3, 4, (16, 32)).astype(np.float16)
+    product, want = a.astype(np.float32) @ b.astype(np.float32), np.full((4, 32, 32), 3, np.float32)
+    for s in range(4):
+        if order == "before":
+            want[s] = product if s > 1 else np.repeat([0, 7], 16)[:, None]
+        elif order == "loop" and s > 0:
+            want[s] = product * np.repeat([0, 2], 16)[:, None]
+        elif order == "branch":
+            want[s] = product if s > 1 else 7
+            want[s][16:] *= s == 0
+            want[s] += product * (s > 2)
+    arrays = {"S": np.arange(4, dtype=np.int32), "A": a, "B": b, "C": np.full((4, 32, 32), 3, np.float32)}
+    np.testing.assert_array_equal(strict.run(tilelang.compile(main), arrays, text=False)["C"], want)
+
+
+def test_a_single_last_row_meets_products_of_columns():
+    """None is of the whole accumulator, and still they are of several forms."""
+
+    @T.prim_func
+    def main(A: T.Tensor((17, 16), "float16"), B: T.Tensor((48, 16), "float16"), C: T.Tensor((17, 48), "float32")):
+        with T.Kernel(1):
+            a, b, c = T.alloc_shared((17, 16), "float16"), T.alloc_shared((48, 16), "float16"), T.alloc_fragment((17, 48), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            T.gemm(a, b[0:32, :], c[:, 0:32], transpose_B=True)
+            T.gemm(a, b[32:48, :], c[:, 32:48], transpose_B=True)
+            T.gemm(a[16:17, :], b, c[16:17, :], transpose_B=True)
+            T.copy(c, C)
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (17, 16)).astype(np.float16), rng.integers(-3, 4, (48, 16)).astype(np.float16)
+    want = a.astype(np.float32) @ b.T.astype(np.float32) * np.repeat([1, 2], [16, 1])[:, None]
+    got = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((17, 48), np.float32)}, text=False)
+    np.testing.assert_array_equal(got["C"], want)
+
+
+def test_a_single_last_row_of_a_part_meets_products_of_the_whole():
+    """All products of an accumulator leave out the same padding, those of a part that ends where the tile does, too."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((33, 1), "float16"), At: T.Tensor((1, 33), "float16"), B: T.Tensor((48, 1), "float16"), C: T.Tensor((33, 48), "float32")
+    ):
+        with T.Kernel(1):
+            a, at, b = T.alloc_shared((33, 1), "float16"), T.alloc_shared((1, 33), "float16"), T.alloc_shared((48, 1), "float16")
+            c = T.alloc_fragment((33, 48), "float32")
+            T.copy(A, a)
+            T.copy(At, at)
+            T.copy(B, b)
+            T.clear(c)
+            T.gemm(at[:, 16:33], b, c[16:33, :], transpose_A=True, transpose_B=True, clear_accum=True)
+            T.gemm(a, b[32:48, :], c[:, 32:48], transpose_B=True)
+            T.copy(c, C)
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (33, 1)).astype(np.float16), rng.integers(-3, 4, (48, 1)).astype(np.float16)
+    want = a.astype(np.float32) @ b.T.astype(np.float32)
+    want[:, 32:] += want[:, 32:]
+    want[:16, :32], want[:16, 32:] = 0, want[:16, 32:] / 2
+    got = strict.run(tilelang.compile(main), {"A": a, "At": a.T.copy(), "B": b, "C": np.zeros((33, 48), np.float32)}, text=False)
+    np.testing.assert_array_equal(got["C"], want)

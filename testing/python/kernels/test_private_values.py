@@ -170,3 +170,154 @@ def test_a_variable_without_a_value_starts_at_zero(kind, dtype):
         np.testing.assert_array_equal(
             out, {"loop": m * i, "lanes": np.where(i < 7, m, 0), "loop in a loop": 0 * i + m * (m + 1) // 2}[kind]
         )
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("kind", ["sum", "largest", "count", "private"])
+def test_variables_all_rows_share_are_known_to_both_vector_cores(kind, chip):
+    """Each of the two cores of a block would add up its half of the rows."""
+    rows = 33
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, 16), "float16"),
+        B: T.Tensor((16, 16), "float16"),
+        C: T.Tensor((rows, 16), "float32"),
+        D: T.Tensor((8,), "float32"),
+    ):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((rows, 16), "float16"), T.alloc_shared((16, 16), "float16")
+            c, r = T.alloc_fragment((rows, 16), "float32"), T.alloc_fragment((rows,), "float32")
+            s = T.alloc_var("float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            T.gemm(a, b, c)
+            T.reduce_max(c, r, dim=1)
+            s = 0.0
+            for i in T.Parallel(rows):
+                if kind == "sum":
+                    s = s + r[i]
+                elif kind == "largest":
+                    if r[i] > s:
+                        s = r[i]
+                elif kind == "count":
+                    s = s + 1.0
+                else:
+                    s = r[i] * 2.0
+                    r[i] = s
+            if kind != "private":
+                for i, j in T.Parallel(rows, 16):
+                    c[i, j] = c[i, j] + s
+                D[0] = s
+            for i, j in T.Parallel(rows, 16):
+                c[i, j] = c[i, j] + r[i]
+            T.copy(c, C)
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-2, 3, (rows, 16)).astype(np.float16), rng.integers(-2, 3, (16, 16)).astype(np.float16)
+    product = a.astype(np.float32) @ b.astype(np.float32)
+    r = product.max(axis=1)
+    s = {"sum": r.sum(), "largest": max(0, r.max()), "count": rows, "private": 0}[kind]
+    want = product + s + r[:, None] * (2 if kind == "private" else 1)
+    arrays = {"A": a, "B": b, "C": np.zeros((rows, 16), np.float32), "D": np.zeros(8, np.float32)}
+    got = strict.run(tilelang.compile(main, target=chip), arrays, text=False)
+    np.testing.assert_array_equal(got["C"], want)
+    assert got["D"][0] == s
+
+
+def test_a_variable_of_iterations_beyond_a_tile():
+    """Stores of a nest that is longer than its tile are not taken apart where one of them reads what another has put into a variable."""
+
+    @T.prim_func
+    def main(X: T.Tensor((32,), "float32"), Y: T.Tensor((16,), "float32"), D: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((32,), "float32"), T.alloc_shared((16,), "float32")
+            v, total, count = T.alloc_var("float32"), T.alloc_var("float32"), T.alloc_var("int32")
+            total = 0.0
+            count = 0
+            T.copy(X, x)
+            for i in T.Parallel(32):
+                v = x[i] * 2.0
+                if i < 16:
+                    y[i] = v
+                total = total + x[i]
+                count = count + 1
+            T.copy(y, Y)
+            D[0] = total
+            D[1] = T.cast(count, "float32")
+
+    x = np.arange(32, dtype=np.float32)
+    got = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros(16, np.float32), "D": np.zeros(8, np.float32)}, text=False)
+    np.testing.assert_array_equal(got["Y"], 2 * x[:16])
+    assert list(got["D"][:2]) == [x.sum(), 32]
+
+
+def test_iterations_that_change_a_variable_alike_are_counted():
+    """`c = c + 1` has the same value in all lanes, and is no statement that runs once."""
+
+    @T.prim_func
+    def main(D: T.Tensor((8,), "int32")):
+        with T.Kernel(1):
+            c = T.alloc_var("int32")
+            c = 0
+            for _ in T.Parallel(64):
+                c = c + 1
+            D[0] = c
+            c = 1
+            for _, _ in T.Parallel(4, 5):
+                c = 2
+                for _ in T.serial(3):
+                    c = c * 2
+            D[1] = c
+
+    assert list(strict.run(tilelang.compile(main), {"D": np.zeros(8, np.int32)})["D"][:2]) == [64, 16]
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("divided", [True, False])
+@pytest.mark.parametrize("kind", ["loop", "branch"])
+def test_what_a_nest_counts_is_known_to_all_cores(kind, divided, chip):
+    """Products hang on it, and the second vector core, which may have no tile of the nest, has to come to the same flags."""
+    rows = 32
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, 16), "float16"), B: T.Tensor((16, 16), "float16"), X: T.Tensor((rows,), "float32"),
+        C: T.Tensor((rows, 16), "float32"), D: T.Tensor((8,), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1):
+            a, b, x = T.alloc_shared((rows, 16), "float16"), T.alloc_shared((16, 16), "float16"), T.alloc_shared((rows,), "float32")
+            c, total = T.alloc_fragment((rows, 16), "float32"), T.alloc_fragment((rows, 16), "float32")
+            n = T.alloc_var("int32")
+            n = 0
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(X, x)
+            T.clear(total)
+            for i in T.Parallel(rows):
+                x[i] = x[i] + 1.0
+                n = n + 1
+            if kind == "loop":
+                for _ in T.serial(n // 8):
+                    T.clear(c)
+                    T.gemm(a, b, c)
+                    for i, j in T.Parallel(rows, 16):
+                        total[i, j] = total[i, j] + c[i, j] + x[i]
+            elif n > 20:
+                T.clear(c)
+                T.gemm(a, b, c)
+                for i, j in T.Parallel(rows, 16):
+                    total[i, j] = c[i, j] + x[i]
+            T.copy(total, C)
+            if not divided:
+                D[0] = total[3, 4]
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-2, 3, (rows, 16)).astype(np.float16), rng.integers(-2, 3, (16, 16)).astype(np.float16)
+    x = rng.integers(-2, 3, rows).astype(np.float32)
+    want = (a.astype(np.float32) @ b.astype(np.float32) + x[:, None] + 1) * (4 if kind == "loop" else 1)
+    arrays = {"A": a, "B": b, "X": x, "C": np.zeros((rows, 16), np.float32), "D": np.zeros(8, np.float32)}
+    got = strict.run(tilelang.compile(main, target=chip), arrays, text=False)
+    np.testing.assert_array_equal(got["C"], want)
+    assert got["D"][0] == (0 if divided else want[3, 4])

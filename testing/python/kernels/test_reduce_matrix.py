@@ -11,6 +11,7 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend import interpret
 
 RNG = np.random.default_rng(3)
 
@@ -187,6 +188,51 @@ def test_integer_sums_wrap(dtype, dim):
     out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros(40 if dim == 0 else 33, dtype), "S": np.zeros_like(x)}, text=False)
     np.testing.assert_array_equal(out["Y"], x.sum(axis=dim, dtype=dtype))
     np.testing.assert_array_equal(out["S"], np.cumsum(x, axis=dim, dtype=dtype))
+
+
+NARROWED = [
+    ("int32", "int16", "max"), ("int32", "uint8", "min"), ("int16", "int8", "max"), ("uint8", "int8", "max"), ("int32", "int8", "bitor"),
+    ("int8", "int8", "absmax"), ("int16", "int16", "absmax"), ("int32", "int32", "absmax"),
+]  # fmt: skip
+WIDENED = [
+    ("int8", "int32", "sum"), ("int8", "int32", "abssum"), ("bool", "int16", "sum"), ("int8", "int32", "absmax"), ("int16", "int32", "absmax"),
+    ("uint16", "int32", "cumsum"), ("int8", "int64", "cumsum"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("source, target, kind", [*NARROWED, *WIDENED])
+def test_integers_are_reduced_in_the_range_of_the_result_and_wrap(source, target, kind, dim):
+    shape = (9, 17)
+    out_shape = shape if kind == "cumsum" else (17,) if dim == 0 else (9,)
+
+    @T.prim_func
+    def main(X: T.Tensor(shape, source), Y: T.Tensor(out_shape, target)):
+        with T.Kernel(1):
+            x, y = T.alloc_shared(shape, source), T.alloc_shared(out_shape, target)
+            T.copy(X, x)
+            if kind == "cumsum":
+                T.cumsum(x, y, dim=dim)
+            else:
+                getattr(T, f"reduce_{kind}")(x, y, dim=dim)
+            T.copy(y, Y)
+
+    if source == "bool":
+        x = RNG.integers(0, 2, shape).astype(bool)
+    else:
+        info = np.iinfo(source)
+        x = RNG.integers(info.min, info.max, shape, dtype=source, endpoint=True)
+        x[3:6, 2:5], x[4, 2:5], x[6] = info.min, 5, info.min
+    wide = x.astype(np.promote_types(source, target))
+    want = {**NUMPY, "cumsum": np.cumsum}[kind](wide.astype(np.int64) if kind.endswith("sum") and kind != "abssum" else wide, axis=dim)
+    if kind == "abssum":
+        want = np.abs(wide).sum(axis=dim, dtype=np.int64)
+    arrays = {"X": x, "Y": np.zeros(out_shape, target)}
+    mine = {name: a.copy() for name, a in arrays.items()}
+    interpret.run(main, *mine.values())
+    np.testing.assert_array_equal(mine["Y"], want.astype(target))
+    out = strict.run(tilelang.compile(main), arrays, text=False)
+    np.testing.assert_array_equal(out["Y"], want.astype(target))
 
 
 SCANS = [

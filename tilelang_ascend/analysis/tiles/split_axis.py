@@ -36,8 +36,9 @@ from ...ir import (
 )
 from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...tile import COPY, FILL, REDUCE, is_op
-from ...tile.uses import is_atomic, is_output, is_parallel, loads_in, moved_regions, own_uses, work_of
+from ...tile.uses import is_atomic, is_output, is_parallel, is_scalar_var, loads_in, moved_regions, own_uses, work_of
 from ..index.affine import affine
+from .carried_scalars import carried_scalars
 from .split_globals import GlobalConflicts
 
 USUAL_TRIPS = 4
@@ -120,6 +121,8 @@ class _Accesses:
         self.vars: dict[Var, int | None] = {}
         self.reads: list[tuple] = []
         self.writes: list[tuple] = []
+        self.scalars: set = set()
+        """Variables it stores to."""
         self.writes_gm = False
         self.indirect = False
         """An index is read from memory."""
@@ -132,6 +135,8 @@ class _Accesses:
                 self._look(s.indices)
                 if is_ub(s.buffer):
                     self.writes.append((s.buffer, list(s.indices)))
+                elif is_scalar_var(s.buffer):
+                    self.scalars.add(s.buffer)
                 elif scope_of(s.buffer) in ("global", ""):
                     self.writes_gm = True
 
@@ -147,12 +152,13 @@ class _Accesses:
 
 @dataclass(frozen=True)
 class _Division:
-    """A choice of what is divided into `parts`: the roots `chosen` among the nodes of `groups`. `sizes`: extents of the divided dimensions, by
-    root."""
+    """A choice of what is divided into `parts`: the roots `chosen` among the nodes of `groups`. `carried`: variables that leave iterations of
+    nests. `sizes`: extents of the divided dimensions, by root."""
 
     groups: _Groups
     chosen: frozenset
     parts: int
+    carried: set
     sizes: dict = field(default_factory=dict)
 
     def __contains__(self, node) -> bool:
@@ -183,7 +189,7 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: bool = 
     for a, b in conflicts.joined():
         groups.join(a, b)
     buffers = _ub_buffers(facts)
-    division, refusal = _most_divided(facts, buffers, _Division(groups, frozenset(), parts), in_turn)
+    division, refusal = _most_divided(facts, buffers, _Division(groups, frozenset(), parts, carried_scalars(body)), in_turn)
     if not division.chosen:
         return SplitPlan(refusal=refusal or Refusal("there is no tile with more than one row"))
     # The divisions of several groups may only together be one of a tensor.
@@ -321,10 +327,9 @@ def _refused(facts, division: _Division, buffers, even: bool) -> Refusal | None:
 def _nest_needs_all(acc: _Accesses, division: _Division) -> str | None:
     """Why a nest does not work on half of what is divided, None if it does."""
     split_vars = [v for v in acc.vars if v in division]
-    if len(split_vars) > 1:
-        return f"its loops '{split_vars[0].name}' and '{split_vars[1].name}' would be divided at once"
-    if any(acc.vars[v] != division.sizes.get(division.groups.find(v)) for v in split_vars):
-        return f"loop '{split_vars[0].name}' has other bounds than the tile"
+    reason = _loops_stay_whole(acc, split_vars, division) if split_vars else None
+    if reason is not None:
+        return reason
     uneven = [v for v in split_vars if acc.vars[v] % division.parts]
     # The second core has a row that is nobody's: what it holds may not choose an element, nor go to GM.
     if uneven and (acc.writes_gm or acc.indirect):
@@ -340,6 +345,18 @@ def _nest_needs_all(acc: _Accesses, division: _Division) -> str | None:
         return None if whole is None else f"all of '{whole.name}' is written by every part of the loop"
     half = next((b for b, _ in acc.writes + acc.reads if division.dims(b)), None)
     return None if half is None else f"it needs all of '{half.name}'"
+
+
+def _loops_stay_whole(acc: _Accesses, split_vars: list, division: _Division) -> str | None:
+    """Why the loops `split_vars` of a nest cannot be divided, whatever they index."""
+    if len(split_vars) > 1:
+        return f"its loops '{split_vars[0].name}' and '{split_vars[1].name}' would be divided at once"
+    carried = sorted(b.name for b in acc.scalars & division.carried)
+    if carried:
+        return f"'{carried[0]}' goes from one iteration to the next, or out of the loop"
+    if acc.vars[split_vars[0]] != division.sizes.get(division.groups.find(split_vars[0])):
+        return f"loop '{split_vars[0].name}' has other bounds than the tile"
+    return None
 
 
 def _statement_needs_all(s: Stmt, division: _Division) -> str | None:

@@ -228,7 +228,9 @@ def _ends_in_zeros(op: Factor) -> bool:
     """True if zeros follow what a gemm reads of a tile along M or N, to the end of the fractal: the padding of the tile. Transfers fill that
     of columns up to 32 bytes."""
     d = -1 if op.k_is_row else -2
-    return const_int(op.source.extents[d]) == const_int(op.source.tile.shape[d]) and not (op.k_is_row and itemsize(op.dtype) == 4)
+    first, size = (const_int(x) for x in (op.source.mins[d], op.source.extents[d]))
+    to_the_end = first is not None and first % FRACTAL_ROWS == 0 and first + size == const_int(op.source.tile.shape[d])
+    return to_the_end and not (op.k_is_row and itemsize(op.dtype) == 4)
 
 
 def _loads_squares(op: Factor) -> bool:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...analysis.index.sums import add as add_sums
-from ...analysis.index.sums import as_sum, constant, scale
+from ...analysis.index.sums import as_sum, constant, is_integer, scale
 from ...ir import Evaluate, Stmt, attrs_of, const_int, dtype_of, itemsize, seq
 from ...isa.units import round_up
 from ..base.context import VectorContext
@@ -124,10 +126,21 @@ class _Reduce(Fold):
             if dtype != result:
                 raise Unsupported(f"this reduction of {dtype} to {result}")
             return _SIGNED[dtype]
+        elif not self._wraps_alike(dtype, result):
+            raise Unsupported(f"{result} does not hold all results of this reduction of {dtype}")
         table = _FLAG_DTYPE if self.kind.boolean else FOLD_DTYPE[self.kind.combine]
         if dtype not in table:
             raise Unsupported(f"reductions of {dtype}")
         return table[dtype]
+
+    def _wraps_alike(self, dtype: str, result: str) -> bool:
+        """False for integers that are wrapped on the way to the result where conversions would saturate: of sums `_finish` takes care, the
+        magnitude of the lowest number is what a dtype of its width makes of it."""
+        if self.kind.combine == "add" or not (is_integer(dtype) and is_integer(result)):
+            return True
+        if self.kind.prepare and dtype.startswith("int"):
+            return dtype == result != "int8" or dtype == "int8" and result in ("int16", "int32")
+        return bool(np.can_cast(dtype, result))
 
     def _join_dtype(self, result: str) -> str:
         """dtype in which the result meets what the destination holds, without loss for that."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ir import BufferLoad, BufferStore, Evaluate, Stmt, TensorRegion, Var, attrs_of, const_int, dtype_of, seq
 from ..base.context import VectorContext
+from ..base.sums import is_integer
 from ..base.unsupported import Unsupported
 from ..vector.fold.accumulate import Update, fold_dtype
 from ..vector.graph.convert import convert
@@ -52,7 +53,13 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
     place = block.exprs.place(target.source, to)
     missing = tuple(a for a, n in enumerate(extents) if n > 1 and not place.strides[a])
     store = BufferStore(target.source, BufferLoad(target.source, to), to, span=s.span)
-    block.fold(store, place, value, old, Update(operation, None), missing, lambda n: block.as_stored(flip(n), result))
+
+    def stored(n: Node) -> Node:
+        # Integers that are folded as floats wrap like integers.
+        floats = is_integer(carrier) and not is_integer(dtype) and carrier != result
+        return block.as_stored(convert(block.graph, n, "int16") if floats else flip(n), result)
+
+    block.fold(store, place, value, old, Update(operation, None), missing, stored)
     return block.emit()
 
 

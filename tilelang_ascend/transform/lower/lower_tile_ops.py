@@ -384,9 +384,9 @@ def _mixed(body: Stmt, tiles: dict) -> frozenset:
     for s in statements(body):
         if is_op(s, GEMM, ZERO_ACCUMULATOR):
             c = s.value.args[2 if is_op(s, GEMM) else 0]
-            whole = all(const_int(r.extent) == const_int(n) for r, n in zip(list(c.region)[1:], list(c.source.ty.shape)[1:]))
-            if is_op(s, GEMM) or not whole:  # Zeros of the whole fill the padding, too.
-                forms.setdefault(c.source, set()).add((op_name(s), whole, int(attrs_of(s).get("transpose_B", 0))))
+            sizes, shape = (tuple(const_int(n) for n in x) for x in ([r.extent for r in c.region][1:], list(c.source.ty.shape)[1:]))
+            if is_op(s, GEMM) or sizes != shape:  # Zeros of the whole fill the padding, too.
+                forms.setdefault(c.source, set()).add((op_name(s), sizes, int(attrs_of(s).get("transpose_B", 0))))
     return frozenset(tiles[b] for b, found in forms.items() if len(found) > 1)
 
 

@@ -46,7 +46,7 @@ from ...ir import (
     tirx,
 )
 from ...tile.nests import inline_index_binds, nest_of, rebuild_nest
-from ...tile.uses import IN_ORDER, is_parallel, loads_in, on_chip
+from ...tile.uses import IN_ORDER, is_parallel, is_scalar_var, loads_in, on_chip
 
 REASON = "conditions keep it inside of its tiles, and more than the bounds of loops is needed to tell where"
 
@@ -104,7 +104,7 @@ class _Part:
 
 
 def _parts(body: Stmt) -> list[_Part] | None:
-    """The stores of a body in order, None if they cannot be taken apart: other statements, or conditions that earlier stores change."""
+    """The stores of a body in order, None if they cannot be taken apart: other statements, variables, or conditions that earlier stores change."""
     out: list[_Part] = []
 
     def take(s: Stmt, conditions: tuple) -> bool:
@@ -113,8 +113,8 @@ def _parts(body: Stmt) -> list[_Part] | None:
         if isinstance(s, IfThenElse):
             taken = take(s.then_case, (*conditions, s.condition))
             return taken and (s.else_case is None or take(s.else_case, (*conditions, tirx.Not(s.condition))))
-        if not isinstance(s, BufferStore):
-            return False
+        if not isinstance(s, BufferStore) or is_scalar_var(s.buffer):
+            return False  # A variable has its value until the next iteration stores it.
         out.append(_Part(conditions, s))
         return True
 

@@ -11,6 +11,7 @@ Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed ker
 
 from __future__ import annotations
 
+from ...analysis.tiles.carried_scalars import carried_scalars
 from ...analysis.tiles.core_kinds import uses_cube, uses_vector
 from ...analysis.tiles.split_axis import find_split, is_ub
 from ...errors import location_of
@@ -33,6 +34,7 @@ from ...ir import (
     exprs,
     free_vars,
     imm,
+    renew,
     seq,
     stmts_of,
     tirx,
@@ -47,18 +49,20 @@ def reads_ub(s: Stmt) -> bool:
     return any(is_ub(b) for b in own_uses(s).reads)
 
 
+def depends_on_tiles(s: Stmt, tiles_decide: set) -> bool:
+    """True if an expression of `s` itself reads a tile, or a scalar of `tiles_decide`."""
+    return reads_ub(s) or any(v in tiles_decide for e in exprs(s) for v in free_vars(e))
+
+
 def from_ub(body: Stmt) -> set:
     """Lets and scalar variables whose value depends on an element of a tile, directly or by the branches that set them."""
     found: set = set()
 
-    def depends(s: Stmt) -> bool:
-        return reads_ub(s) or any(v in found for e in exprs(s) for v in free_vars(e))
-
     def see(s: Stmt, decided: bool) -> None:
-        inner = decided or isinstance(s, (For, While, IfThenElse)) and not is_parallel(s) and depends(s)
-        if isinstance(s, Bind) and depends(s):
+        inner = decided or isinstance(s, (For, While, IfThenElse)) and not is_parallel(s) and depends_on_tiles(s, found)
+        if isinstance(s, Bind) and depends_on_tiles(s, found):
             found.add(s.var)
-        if isinstance(s, BufferStore) and is_scalar_var(s.buffer) and (decided or depends(s)):
+        if isinstance(s, BufferStore) and is_scalar_var(s.buffer) and (decided or depends_on_tiles(s, found)):
             found.add(s.buffer)
         for x in children(s):
             see(x, inner)
@@ -70,19 +74,47 @@ def from_ub(body: Stmt) -> set:
             return found
 
 
-class _FirstCoreOnly(StmtMutator):
-    """Guard all vector statements with `sub_block == 0`. `tiles_decide`: scalars that only the core that has the tiles knows."""
+class _ScalarsOnly(StmtMutator):
+    """What a nest does to scalars that do not depend on tiles. `tiles_decide`: those that do."""
 
-    def __init__(self, sub, tiles_decide: set):
-        self.sub, self.tiles_decide = sub, tiles_decide
+    def __init__(self, tiles_decide: set):
+        self.tiles_decide = tiles_decide
 
     def control(self, s):
-        if reads_ub(s) or any(v in self.tiles_decide for e in exprs(s) for v in free_vars(e)):
+        return None if depends_on_tiles(s, self.tiles_decide) else self.generic(s)
+
+    visit_For = visit_While = visit_IfThenElse = control
+
+    def visit_Bind(self, s: Bind):
+        return None if depends_on_tiles(s, self.tiles_decide) else s
+
+    def visit_BufferStore(self, s: BufferStore):
+        return s if is_scalar_var(s.buffer) and s.buffer not in self.tiles_decide else None
+
+    def visit_Evaluate(self, s: Evaluate):
+        return None
+
+
+class _FirstCoreOnly(StmtMutator):
+    """Guard all vector statements with `sub_block == 0`. `tiles_decide`: scalars that only the core that has the tiles knows; `carried`: those
+    that leave the nests that store to them."""
+
+    def __init__(self, sub, tiles_decide: set, carried: set):
+        self.sub, self.tiles_decide, self.everywhere = sub, tiles_decide, carried - tiles_decide
+
+    def control(self, s):
+        if depends_on_tiles(s, self.tiles_decide):
             return IfThenElse(tirx.EQ(self.sub, imm(0)), s, None, span=s.span)
         return self.generic(s)
 
     def visit_For(self, s: For):
-        return self.guard(s) if is_parallel(s) else self.control(s)
+        if not is_parallel(s):
+            return self.control(s)
+        guarded = self.guard(s)
+        if guarded is s or self.everywhere.isdisjoint(uses_of(s).writes):
+            return guarded
+        # The other cores do not need the tiles, but what the nest counts.
+        return IfThenElse(guarded.condition, s, renew(seq(_ScalarsOnly(self.tiles_decide)(s))), span=s.span)
 
     def visit_IfThenElse(self, s: IfThenElse):
         return self.control(s)
@@ -119,7 +151,11 @@ def split_rows(func: PrimFunc, notes: list | None = None) -> PrimFunc:
         return func
     sub = tirx.Var("sub_block", "int32")
     plan = find_split(body)
-    split = _FirstCoreOnly(sub, from_ub(body))(body) if plan.refusal else DividedBody(plan, sub, VECTOR_CORES_PER_BLOCK)(body)
+    split = (
+        _FirstCoreOnly(sub, from_ub(body), carried_scalars(body))(body)
+        if plan.refusal
+        else DividedBody(plan, sub, VECTOR_CORES_PER_BLOCK)(body)
+    )
     if plan.refusal and notes is not None:
         where = location_of(plan.refusal.span)
         notes.append(f"one of the two vector cores does all vector work: {plan.refusal.reason}" + (f" ({where})" if where else ""))

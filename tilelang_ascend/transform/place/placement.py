@@ -186,12 +186,20 @@ class _Flow:
         """From here on `sides` hold the value of a tile."""
         self.valid = {**self.valid, tile: frozenset(sides)}
 
+    def source(self, tile) -> str | None:
+        """The side a transfer of a tile starts from, None if no side has its value on all ways."""
+        return next((x for x in (ACC, UB, L1) if x in self.valid[tile]), None)
+
+    def reaches(self, tile, side: str) -> bool:
+        """True if `side` of a tile is current, or a transfer makes it so."""
+        return side in self.valid[tile] or (self.source(tile), side) in TRANSFERS
+
     def use(self, tile, side: str, span, steps: list) -> None:
         """Have `side` of a tile current, by one more step if it is stale."""
         valid = self.valid[tile]
         if side in valid:
             return
-        source = next((x for x in (ACC, UB, L1) if x in valid), None)
+        source = self.source(tile)
         needed = Transfer(tile, source, side, (source, side) == (ACC, L1) and self.stays_in_cube(tile), span)
         if side not in self.demand[tile]:
             self.missing.add(tile)
@@ -346,9 +354,11 @@ class _Flow:
         sides = self.demand[dst.source]
         if L1 in sides and fill_obstacle(dst, value):
             sides -= {L1}
-        # A product can start from zero only, and nothing brings the rest of the tile to L0C.
-        if getattr(value, "value", None) != 0 or ACC not in self.valid[dst.source] and not writes_whole(s, dst.source):
+        if getattr(value, "value", None) != 0:  # a product can start from zero only
             sides -= {ACC}
+        if not writes_whole(s, dst.source):
+            # What is left of the tile stays as it is: only where its value is, or can come to.
+            sides = {side for side in sides if self.reaches(dst.source, side)}
         self.write(s, dst.source, sorted(sides) or [UB], steps)
 
     def copy(self, s: Evaluate, src, dst, steps: list) -> None:
