@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...analysis.index.sums import is_integer
 from ...ir import BufferLoad, BufferStore, Evaluate, Stmt, TensorRegion, Var, attrs_of, const_int, dtype_of, seq
 from ..base.context import VectorContext
-from ..base.sums import is_integer
 from ..base.unsupported import Unsupported
 from ..vector.fold.accumulate import Update, fold_dtype
 from ..vector.graph.convert import convert
