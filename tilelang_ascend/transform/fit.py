@@ -5,7 +5,7 @@ Requires: mapped Tile IR after split_rows. Ensures: Ascend IR for both cores tog
 
 from __future__ import annotations
 
-from ..errors import OutOfMemory, location_of
+from ..errors import OutOfMemory
 from ..ir import BufferStore, Evaluate, PrimFunc, Stmt, scope_of, statements
 from ..isa.base import SCOPES, Space
 from ..tile.uses import is_parallel, uses_of
@@ -19,7 +19,6 @@ from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import plan_memory
 from .memory.version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
 from .nests.split_nests import longest_nest, split_nests
-from .nests.split_tiles import equal_parts, split_tiles, why_whole
 from .schedule.rotate_loops import rotate_loops, without_skew
 from .stages import Stage
 from .suggest_tile import suggest_tile
@@ -27,10 +26,6 @@ from .suggest_tile import suggest_tile
 # Iterations of the parts of element-wise statements whose temporaries do not fit UB: smaller ones cost more instructions.
 NEST_LANES = (8192, 2048, 512)
 
-TRIED_PARTS = 8
-"""The number of parts of tiles is at most this many times what tiles without temporaries need."""
-
-TILES = Pass(split_tiles, Stage.MAPPED, ("parts",))
 VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries"))
 ROTATE = Pass(rotate_loops, Stage.VERSIONED)
 CLEARS = Pass(fold_clears, Stage.VERSIONED)
@@ -40,47 +35,8 @@ CODES = Pass(float8_codes, Stage.COMBINED, ("chip",))
 HOIST = Pass(hoist_invariants, Stage.COMBINED, ("chip",))
 EXPAND = Pass(expand_lane_numbers, Stage.COMBINED)
 ADDRESSES = Pass(plan_memory, Stage.COMBINED)
-FIT = (TILES, VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
-"""`split_tiles` only if tiles do not fit otherwise, `split_nests` only if temporaries do not, `hoist_invariants` only if what it moves does."""
-
-
-def fit(mapped: PrimFunc, context: Context):
-    """(function with addresses, memory map): tiles as they are if they fit, else in as few parts as do.
-
-    Raises: OutOfMemory if tiles do not fit even with single copies and in small parts.
-    """
-    available = context.chip.capacity_bytes(Space.UB)
-    needed, failure = least_bytes(mapped.body, "shared.ub"), None
-    if needed <= available:
-        try:
-            return fit_whole(mapped, context)
-        except OutOfMemory as error:
-            if error.fields["memory"] != Space.UB.name:
-                raise
-            needed, failure = error.fields["needed"], error
-    least = max(2, -(-needed // available))
-    tried = equal_parts(mapped, range(least, TRIED_PARTS * least))
-    for parts in tried:
-        inner = context.attempt()
-        divided = run((TILES,), mapped, inner, parts=parts)
-        if divided is mapped or least_bytes(divided.body, "shared.ub") > available:
-            continue
-        try:
-            found = fit_whole(divided, inner)
-        except OutOfMemory:
-            continue
-        context.adopt(inner)
-        context.notes.append(f"tiles are larger than UB: rows are worked on in {parts} parts, one after the other")
-        return found
-    try:
-        if failure is not None:
-            raise failure
-        return fit_whole(mapped, context)
-    except OutOfMemory as error:
-        reason = why_whole(mapped, next(iter(tried), least))
-        if reason is not None:
-            error.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
-        raise
+FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
+"""`split_nests` only if temporaries do not fit otherwise, `hoist_invariants` only if what it moves does."""
 
 
 def least_bytes(body: Stmt, scope: str) -> int:
@@ -95,7 +51,7 @@ def least_bytes(body: Stmt, scope: str) -> int:
     return least
 
 
-def fit_whole(mapped: PrimFunc, context: Context):
+def fit(mapped: PrimFunc, context: Context):
     """(function with addresses, memory map): as many versions of each tile as fit beside the temporaries.
 
     How much room temporaries need is known when they have addresses: a second attempt uses what a careful first one left.
@@ -123,7 +79,7 @@ def fit_whole(mapped: PrimFunc, context: Context):
     else:
         in_step = without_skew(mapped)
         if in_step is not mapped:
-            return fit_whole(in_step, context)
+            return fit(in_step, context)
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is None:
         _, memory_map, versioned, _ = chosen

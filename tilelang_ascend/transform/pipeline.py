@@ -1,6 +1,6 @@
 """The way from Tile IR to Ascend IR: passes in phases, each with the stage it leaves (`stages.py`); `driver.py` runs them.
 
-Between `NESTS` and `CORES` stand two phases that try several ways: `fit` (versions, parts, addresses) and the synchronisation.
+Between `NESTS` and `CORES` several ways are tried: tiles as they are or in parts, versions and addresses (`fit`), and the synchronisation.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..errors import OutOfMemory, location_of
 from ..ir import IRModule, PrimFunc
+from ..isa.base import SCOPES
 from .canonicalize.bind_elements import bind_elements
 from .canonicalize.check_bounds import check_bounds
 from .canonicalize.expand_im2col import expand_im2col
@@ -29,7 +31,7 @@ from .cores.close_cores import close_cores
 from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
 from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
-from .fit import FIT, fit
+from .fit import FIT, fit, least_bytes
 from .memory.version_buffers import DEFAULT_VERSIONS
 from .nests.hoist_loads import hoist_loads
 from .nests.map_grid import map_grid
@@ -37,6 +39,7 @@ from .nests.narrow_nests import narrow_nests
 from .nests.reverse_loops import reverse_loops
 from .nests.split_dynamic_nests import split_dynamic_nests
 from .nests.split_rows import split_rows
+from .nests.split_tiles import equal_parts, split_tiles, why_whole
 from .nests.stage_atomics import stage_atomics
 from .nests.stage_globals import stage_globals
 from .place.drop_dead_fills import drop_dead_fills
@@ -82,10 +85,15 @@ NESTS = (
     Pass(stage_globals, Stage.PLACED, ("chip",)),
     Pass(map_grid, Stage.MAPPED, ("chip",)),
     Pass(hoist_loads, Stage.MAPPED),
+)
+"""Element-wise loops work on tiles; blocks divide the work."""
+PARTS = (Pass(split_tiles, Stage.MAPPED, ("parts", "scope")),)
+"""Only if tiles do not fit otherwise."""
+SHARE = (
     Pass(split_rows, Stage.MAPPED, ("notes",)),
     Pass(skew_stages, Stage.MAPPED),
 )
-"""Element-wise loops work on tiles; blocks and cores divide the work."""
+"""Cores divide the work."""
 SYNCHRONISE = (
     Pass(schedule_vector, Stage.COMBINED, ("chip",)),
     Pass(guard_jumps, Stage.COMBINED),
@@ -100,8 +108,14 @@ CORES = (
     Pass(close_cores, Stage.SPLIT),
 )
 """One program for each kind of core."""
-PASSES = (*CANONICALIZE, *PLACE, *NESTS, *FIT, *SYNCHRONISE, *CORES)
+PASSES = (*CANONICALIZE, *PLACE, *NESTS, *PARTS, *SHARE, *FIT, *SYNCHRONISE, *CORES)
 """All of them, in the order in which they run."""
+
+
+TILED = ("local.l0c", "shared.l1", "shared.ub")
+"""Memories of tiles."""
+TRIED_PARTS = 8
+"""The number of parts of tiles is at most this many times what tiles without temporaries need."""
 
 
 @dataclass
@@ -131,10 +145,68 @@ def lower(
     context = Context(chip, options or Options(), keep_stages, times=times)
     with PAUSED_COLLECTOR:
         mapped = run((*CANONICALIZE, *PLACE, *NESTS), func, context)
-        synced, memory_map, attempt = _synchronise(mapped, context)
+        synced, memory_map, attempt = _in_parts(mapped, context)
         context.adopt(attempt)
         module = run(CORES, synced, context)
     return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), context.stages, context.notes, context.warnings)
+
+
+def _in_parts(mapped: PrimFunc, context: Context):
+    """(function with addresses and synchronisation, memory map, the context it was found in): tiles as they are if they fit, else in as few
+    parts as do.
+
+    Raises: OutOfMemory if tiles do not fit even with single copies and in small parts.
+    """
+    whole = context.attempt()
+    shared = run(SHARE, mapped, whole)
+    scope, failure = _too_small(shared, context.chip), None
+    if scope is None:
+        try:
+            return _adopted(shared, whole)
+        except OutOfMemory as error:
+            scope = next((scope for scope in TILED if SCOPES[scope].name == error.fields["memory"]), None)
+            if scope is None:
+                raise
+            failure = error
+    available = context.chip.capacity_bytes(SCOPES[scope])
+    needed = failure.fields["needed"] if failure is not None else least_bytes(shared.body, scope)
+    least = max(2, -(-needed // available))
+    tried = equal_parts(mapped, range(least, TRIED_PARTS * least), scope)
+    for parts in tried:
+        inner = context.attempt()
+        divided = run(PARTS, mapped, inner, parts=parts, scope=scope)
+        if divided is mapped:
+            continue
+        try:
+            shared_parts = run(SHARE, divided, inner)
+            if _too_small(shared_parts, context.chip) is not None:
+                continue
+            found = _adopted(shared_parts, inner)
+        except OutOfMemory:
+            continue
+        inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, one after the other")
+        return found
+    try:
+        if failure is not None:
+            raise failure
+        return _adopted(shared, whole)
+    except OutOfMemory as error:
+        reason = why_whole(mapped, next(iter(tried), least), scope)
+        if reason is not None:
+            error.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
+        raise
+
+
+def _adopted(shared: PrimFunc, context: Context):
+    """What `_synchronise` finds, with `context` for that of its attempt."""
+    synced, memory_map, attempt = _synchronise(shared, context)
+    context.adopt(attempt)
+    return synced, memory_map, context
+
+
+def _too_small(shared: PrimFunc, chip) -> str | None:
+    """The scope of a memory that tiles surely do not fit, None if there is none."""
+    return next((scope for scope in TILED if least_bytes(shared.body, scope) > chip.capacity_bytes(SCOPES[scope])), None)
 
 
 def _synchronise(mapped: PrimFunc, context: Context):

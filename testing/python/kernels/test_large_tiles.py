@@ -226,3 +226,98 @@ def test_tiles_that_fit_stay_whole():
 
     x = random(64, 256)
     np.testing.assert_array_equal(run(double, divided=False, X=x, Y=np.zeros_like(x))["Y"], 2 * x)
+
+
+def test_an_accumulator_larger_than_l0c():
+    """256 x 256 float32 is 256 KB: the product is divided along M or N, and its K loop runs once for each part."""
+
+    @T.prim_func
+    def gemm(A: T.Tensor((300, 128), "float16"), B: T.Tensor((128, 280), "float16"), C: T.Tensor((300, 280), "float32")):
+        with T.Kernel(T.ceildiv(280, 256), T.ceildiv(300, 256), threads=128) as (bx, by):
+            a, b = T.alloc_shared((256, 64), "float16"), T.alloc_shared((64, 256), "float16")
+            c = T.alloc_fragment((256, 256), "float32")
+            T.clear(c)
+            for k in T.Pipelined(2, num_stages=3):
+                T.copy(A[by * 256, k * 64], a)
+                T.copy(B[k * 64, bx * 256], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 256, bx * 256])
+
+    a, b = (RNG.integers(-3, 4, shape).astype(np.float16) for shape in ((300, 128), (128, 280)))
+    out = run(gemm, A=a, B=b, C=np.zeros((300, 280), np.float32))
+    np.testing.assert_array_equal(out["C"], a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_two_accumulators_and_what_vector_cores_make_of_them(transposed):
+    """128 KB each; both cores work on the same parts."""
+    m, n, k = 128, 256, 96
+
+    @T.prim_func
+    def gated(
+        A: T.Tensor((m, k), "float16"), B: T.Tensor((2, n, k), "float16"), S: T.Tensor((n,), "float32"), C: T.Tensor((n, m), "float32")
+    ):
+        with T.Kernel(1, threads=128):
+            a, up, gate = T.alloc_shared((m, k), "float16"), T.alloc_shared((n, k), "float16"), T.alloc_shared((n, k), "float16")
+            x, y = T.alloc_fragment((n, m), "float32"), T.alloc_fragment((n, m), "float32")
+            s = T.alloc_fragment((n,), "float32")
+            T.copy(A, a)
+            T.copy(B[0, :, :], up)
+            T.copy(B[1, :, :], gate)
+            T.gemm(up, a, x, transpose_B=True, clear_accum=True)
+            T.gemm(gate, a, y, transpose_B=True, clear_accum=True)
+            T.copy(S, s)
+            for i, j in T.Parallel(n, m):
+                x[i, j] = T.max(x[i, j], 0) * (y[i, j] + (s[i] if not transposed else s[j]))
+            T.copy(x, C)
+
+    a, b, s = RNG.integers(-2, 3, (m, k)).astype(np.float16), RNG.integers(-2, 3, (2, n, k)).astype(np.float16), random(n)
+    out = run(gated, A=a, B=b, S=s, C=np.zeros((n, m), np.float32))
+    x, y = (p.astype(np.float32) @ a.T.astype(np.float32) for p in b)
+    want = np.maximum(x, 0) * (y + (s[:m][None, :] if transposed else s[:, None]))
+    np.testing.assert_allclose(out["C"], want, rtol=1e-6)
+
+
+def test_attention_whose_products_are_larger_than_l0c():
+    """Two products of 512 x 128 in one step."""
+    m, n, d = 512, 128, 128
+
+    @T.prim_func
+    def attention(
+        Q: T.Tensor((m, d), "float16"),
+        K: T.Tensor((3 * n, d), "float16"),
+        V: T.Tensor((3 * n, d), "float16"),
+        O: T.Tensor((m, d), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            q, k, v = T.alloc_shared((m, d), "float16"), T.alloc_shared((n, d), "float16"), T.alloc_shared((n, d), "float16")
+            s, p, o = T.alloc_fragment((m, n), "float32"), T.alloc_fragment((m, n), "float16"), T.alloc_fragment((m, d), "float32")
+            most, before, total = (T.alloc_fragment((m,), "float32") for _ in range(3))
+            row = T.alloc_fragment((m,), "float32")
+            T.copy(Q, q)
+            T.fill(o, 0)
+            T.fill(total, 0)
+            T.fill(most, -T.infinity("float32"))
+            for i in T.Pipelined(3, num_stages=2):
+                T.copy(K[i * n, 0], k)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                T.copy(most, before)
+                T.reduce_max(s, most, dim=1, clear=False)
+                for a, b in T.Parallel(m, n):
+                    s[a, b] = T.exp(s[a, b] - most[a])
+                T.reduce_sum(s, row, dim=1)
+                T.copy(s, p)
+                for a in T.Parallel(m):
+                    total[a] = total[a] * T.exp(before[a] - most[a]) + row[a]
+                for a, b in T.Parallel(m, d):
+                    o[a, b] *= T.exp(before[a] - most[a])
+                T.copy(V[i * n, 0], v)
+                T.gemm(p, v, o)
+            for a, b in T.Parallel(m, d):
+                o[a, b] /= total[a]
+            T.copy(o, O)
+
+    q, k, v = ((RNG.standard_normal((rows, d)) / 4).astype(np.float16) for rows in (m, 3 * n, 3 * n))
+    out = run(attention, Q=q, K=k, V=v, O=np.zeros((m, d), np.float32))
+    e = np.exp(q.astype(np.float64) @ k.T.astype(np.float64))
+    np.testing.assert_allclose(out["O"], e @ v / e.sum(1, keepdims=True), rtol=0, atol=2e-3)

@@ -477,7 +477,7 @@ PAIRS = {
                         a[i, j] = a[i, j] * w[j] + T.Cast("float32", i + part * 16)
                 T.tl.copy(a[0:16, 0:512], C[part * 16:part * 16 + 16, 0:512])
         """,
-        {"parts": 4},
+        {"parts": 4, "scope": "shared.ub"},
     ),
     "split_rows": (
         """

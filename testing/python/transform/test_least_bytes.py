@@ -7,13 +7,13 @@ import tilelang_ascend.language as T
 from testing.fuzz import check
 from testing.fuzz.generate import generate
 from tilelang_ascend.isa.base import Space
-from tilelang_ascend.transform import fit
+from tilelang_ascend.transform import fit, pipeline
 
 
 @pytest.mark.parametrize("first", [0, 50, 100])
 def test_what_fits_takes_no_less(first, monkeypatch):
     """Kernels of the fuzzer: the bound against the plan with addresses."""
-    whole, seen = fit.fit_whole, []
+    whole, seen = fit.fit, []
 
     def observed(mapped, context):
         planned, memory_map = whole(mapped, context)
@@ -21,7 +21,7 @@ def test_what_fits_takes_no_less(first, monkeypatch):
             seen.append((fit.least_bytes(mapped.body, scope), memory_map.peak(space)))
         return planned, memory_map
 
-    monkeypatch.setattr(fit, "fit_whole", observed)
+    monkeypatch.setattr(pipeline, "fit", observed)
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     for seed in range(first, first + 10):
         case = generate(seed)

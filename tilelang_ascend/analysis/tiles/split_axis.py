@@ -1,6 +1,7 @@
-"""Along which axis can the vector work of a kernel be divided, between the two vector cores of a block or into parts that come in turn?
+"""Along which axis can the work of a kernel be divided: vector work between the two vector cores of a block, or all work into parts that come
+in turn?
 
-Every dimension of a UB buffer and every variable of a `Parallel` nest is a node; nodes that must be divided together are joined
+Every dimension of a tile (of UB, for vector work) and every variable of a `Parallel` nest is a node; nodes that must be divided together are joined
 (`buf[.., v, ..]` joins the dimension with `v`; copies and reductions join dimensions of source and destination). A set of
 joined groups is a legal division if every statement then works on its half alone, in global memory too (`split_globals`).
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ...errors import UnsupportedConstruct
 from ...ir import (
@@ -27,20 +28,25 @@ from ...ir import (
     attrs_of,
     children,
     const_int,
+    dtype_of,
     exprs,
     free_vars,
+    itemsize,
     op_name,
     scope_of,
     statements,
     walk_expr,
 )
 from ...isa.base import VECTOR_CORES_PER_BLOCK
-from ...tile import COPY, FILL, REDUCE, is_op
-from ...tile.uses import is_atomic, is_output, is_parallel, is_scalar_var, loads_in, moved_regions, own_uses, work_of
+from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS
+from ...tile import COPY, FILL, GEMM, REDUCE, is_op
+from ...tile.uses import is_atomic, is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, own_uses, work_of
 from ..index.affine import affine
 from .carried_scalars import carried_scalars
 from .split_globals import GlobalConflicts
 
+ENOUGH = 0.9
+"""Share of the bytes the best division divides that another one has to divide to be as good."""
 USUAL_TRIPS = 4
 """Iterations of a loop of unknown length, where work is compared."""
 
@@ -83,17 +89,18 @@ def is_ub(buffer) -> bool:
     return scope_of(buffer) == "shared.ub"
 
 
-def vector_statements(stmt: Stmt, runs: int = 1) -> list[tuple[Stmt, int]]:
-    """Nests, tile ops, and scalar statements and control flow that read or write UB themselves, in order, and how often each runs."""
+def statements_on(stmt: Stmt, divisible, runs: int = 1) -> list[tuple[Stmt, int]]:
+    """Nests, tile ops, and scalar statements and control flow that read or write `divisible` buffers themselves, in order, and how often each
+    runs."""
     if isinstance(stmt, SeqStmt):
-        return [x for s in stmt.seq for x in vector_statements(s, runs)]
+        return [x for s in stmt.seq for x in statements_on(s, divisible, runs)]
     if is_parallel(stmt):
         return [(stmt, runs)]
-    own = [(stmt, runs)] if any(is_ub(b) for b in own_uses(stmt).all) else []
+    own = [(stmt, runs)] if any(divisible(b) for b in own_uses(stmt).all) else []
     inside = (
         runs * (const_int(stmt.extent) or USUAL_TRIPS) if isinstance(stmt, For) else runs * USUAL_TRIPS if isinstance(stmt, While) else runs
     )
-    return own + [x for s in children(stmt) for x in vector_statements(s, inside)]
+    return own + [x for s in children(stmt) for x in statements_on(s, divisible, inside)]
 
 
 def copy_dims(src: TensorRegion, dst: TensorRegion) -> list[tuple[int, int]]:
@@ -107,7 +114,7 @@ def copy_dims(src: TensorRegion, dst: TensorRegion) -> list[tuple[int, int]]:
 
 
 class _Fact(NamedTuple):
-    """A vector statement, its accesses (None unless it is a nest), and how often it runs."""
+    """A statement, its accesses (None unless it is a nest), and how often it runs."""
 
     stmt: Stmt
     accesses: _Accesses | None
@@ -117,7 +124,8 @@ class _Fact(NamedTuple):
 class _Accesses:
     """Index expressions of UB accesses inside one nest."""
 
-    def __init__(self, nest: For):
+    def __init__(self, nest: For, divisible):
+        self.divisible = divisible
         self.vars: dict[Var, int | None] = {}
         self.reads: list[tuple] = []
         self.writes: list[tuple] = []
@@ -133,7 +141,7 @@ class _Accesses:
                 walk_expr(e, self._see)
             if isinstance(s, BufferStore):
                 self._look(s.indices)
-                if is_ub(s.buffer):
+                if divisible(s.buffer):
                     self.writes.append((s.buffer, list(s.indices)))
                 elif is_scalar_var(s.buffer):
                     self.scalars.add(s.buffer)
@@ -143,7 +151,7 @@ class _Accesses:
     def _see(self, e):
         if isinstance(e, TensorLoad):
             self._look(e.indices)
-            if is_ub(e.source):
+            if self.divisible(e.source):
                 self.reads.append((e.source, list(e.indices)))
 
     def _look(self, indices):
@@ -152,12 +160,13 @@ class _Accesses:
 
 @dataclass(frozen=True)
 class _Division:
-    """A choice of what is divided into `parts`: the roots `chosen` among the nodes of `groups`. `carried`: variables that leave iterations of
+    """A choice of what is divided into `parts`: the roots `chosen` among the nodes of `groups`. `divisible`: of which buffers. `carried`: variables that leave iterations of
     nests. `sizes`: extents of the divided dimensions, by root."""
 
     groups: _Groups
     chosen: frozenset
     parts: int
+    divisible: Callable[[Any], bool]
     carried: set
     sizes: dict = field(default_factory=dict)
 
@@ -169,9 +178,10 @@ class _Division:
         return [d for d in range(len(buffer.ty.shape)) if (buffer, d) in self]
 
 
-def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: bool = False) -> SplitPlan:
-    """The legal division of the vector work below `body` that divides most, or why there is none. `in_turn`: into equal parts that run one
-    after the other, each with all of `body`; not on cores side by side, where the last part may be shorter.
+def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | None = None) -> SplitPlan:
+    """The legal division of the vector work below `body` that divides most, or why there is none; not on cores side by side, where the last part
+    may be shorter, but, with `in_turn`, of all work below `body` into equal parts that run one after the other, so that most
+    bytes of tiles in that memory (a scope) are divided.
 
     Raises: UnsupportedConstruct if cores side by side would read a scalar at different times, divided or not.
     """
@@ -179,8 +189,9 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: bool = 
         if is_parallel(s) and any(is_output(x) or is_atomic(x) for x in statements(s)):
             # An undivided nest runs on both cores and would print twice; atomic transfers are element by element, in the order of iterations.
             return SplitPlan(refusal=Refusal("its iterations print or update elements atomically", s.span))
-    groups, facts = _joined_by_statements(body)
-    conflicts = GlobalConflicts(body, copy_dims)
+    divisible = on_chip if in_turn else is_ub
+    groups, facts = _joined_by_statements(body, divisible)
+    conflicts = GlobalConflicts(body, copy_dims, divisible)
     if in_turn and (pair := next(conflicts.scalars(), None)):
         return SplitPlan(
             refusal=Refusal(f"an element of '{pair[0].buffer.name}' that the block writes is read as a scalar", pair[0].stmt.span)
@@ -188,8 +199,9 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: bool = 
     _refuse_shared_scalars(conflicts)
     for a, b in conflicts.joined():
         groups.join(a, b)
-    buffers = _ub_buffers(facts)
-    division, refusal = _most_divided(facts, buffers, _Division(groups, frozenset(), parts, carried_scalars(body)), in_turn)
+    buffers = _divisible_buffers(facts, divisible)
+    nothing = _Division(groups, frozenset(), parts, divisible, carried_scalars(body))
+    division, refusal = _most_divided(facts, buffers, nothing, in_turn)
     if not division.chosen:
         return SplitPlan(refusal=refusal or Refusal("there is no tile with more than one row"))
     # The divisions of several groups may only together be one of a tensor.
@@ -206,16 +218,19 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: bool = 
     return _plan(facts, division, buffers)
 
 
-def _joined_by_statements(body: Stmt) -> tuple[_Groups, list]:
-    """What statements divide together, and the facts of all vector statements."""
+def _joined_by_statements(body: Stmt, divisible) -> tuple[_Groups, list]:
+    """What statements divide together, and the facts of all that work on tiles."""
     groups, facts = _Groups(), []
-    for s, runs in vector_statements(body):
+    for s, runs in statements_on(body, divisible):
         if not is_parallel(s):
             facts.append(_Fact(s, None, runs))
-            if is_op(s, COPY) or _whole_dimension(s) is not None:
-                _join_operands(groups, s)
+            if is_op(s, GEMM):
+                for a, b in _product_axes(s):
+                    groups.join(a, b)
+            elif is_op(s, COPY) or _whole_dimension(s) is not None:
+                _join_operands(groups, s, divisible)
             continue
-        acc = _Accesses(s)
+        acc = _Accesses(s, divisible)
         facts.append(_Fact(s, acc, runs))
         for buffer, indices in acc.reads + acc.writes:
             for d, i in enumerate(indices):
@@ -224,10 +239,20 @@ def _joined_by_statements(body: Stmt) -> tuple[_Groups, list]:
     return groups, facts
 
 
-def _join_operands(groups: _Groups, s: Stmt) -> None:
+def _product_axes(s: Stmt) -> tuple:
+    """((buffer, dimension) of an operand, of another one) for M, N and K of a gemm."""
+    attrs, (a, b, c) = attrs_of(s), (x for x in s.value.args[:3])
+    rows_a, rows_b, rows_c = (len(x.region) - 2 for x in (a, b, c))
+    m, k_a = (rows_a + 1, rows_a) if int(attrs["transpose_A"]) else (rows_a, rows_a + 1)
+    k_b, n = (rows_b + 1, rows_b) if int(attrs["transpose_B"]) else (rows_b, rows_b + 1)
+    a, b, c = a.source, b.source, c.source
+    return ((a, m), (c, rows_c)), ((b, n), (c, rows_c + 1)), ((a, k_a), (b, k_b))
+
+
+def _join_operands(groups: _Groups, s: Stmt, divisible) -> None:
     """Dimensions of source and destination of a tile op that correspond are divided together."""
     src, dst = s.value.args[:2]
-    if is_ub(src.source) and is_ub(dst.source):
+    if divisible(src.source) and divisible(dst.source):
         reduced = int(s.value.attrs["dim"]) if is_op(s, REDUCE) else None
         alike = not is_op(s, COPY, REDUCE)  # Scans and sorts have the same dimensions on both sides.
         pairs = list(enumerate(range(len(src.region)))) if alike else _pairs(src, dst, reduced)
@@ -235,17 +260,22 @@ def _join_operands(groups: _Groups, s: Stmt) -> None:
             groups.join((src.source, a), (dst.source, b))
 
 
-def _most_divided(facts, buffers, nothing: _Division, even: bool) -> tuple[_Division, Refusal | None]:
-    """Groups of dimensions that can be divided together, those with most work first, and what forbids the first that cannot. `even`: parts
-    have to be equal."""
+def _most_divided(facts, buffers, nothing: _Division, in_turn: str | None) -> tuple[_Division, Refusal | None]:
+    """Groups of dimensions that can be divided together, those with most work or, with `in_turn`, most bytes of that memory first, and what
+    forbids the first that cannot."""
     groups = nothing.groups
     nodes = [(b, d) for b in buffers for d in range(len(b.ty.shape)) if const_int(b.ty.shape[d]) > 1]
     candidates = list(dict.fromkeys(groups.find(node) for node in nodes))
-    candidates.sort(key=lambda root: -_divided_work(facts, replace(nothing, chosen=frozenset([root]))))
+
+    alone = {root: replace(nothing, chosen=frozenset([root])) for root in candidates}
+    work = {root: _divided_work(facts, alone[root]) for root in candidates}
+    nbytes = {root: sum(_bytes(b) for b in buffers if scope_of(b) == in_turn and alone[root].dims(b)) for root in candidates}
+    enough = ENOUGH * max(nbytes.values(), default=0)
+    candidates.sort(key=lambda root: (nbytes[root] >= enough, work[root]), reverse=True)
     division, first = nothing, None
     for root in candidates:
         more = replace(division, chosen=division.chosen | {root})
-        refusal = _refused(facts, more, buffers, even)
+        refusal = _refused(facts, more, buffers, in_turn is not None)
         if refusal is None:
             division = more
         first = first or refusal
@@ -260,7 +290,7 @@ def _divided_work(facts, division: _Division) -> int:
         if acc is not None:
             axes = [(v in division, n or 1) for v, n in acc.vars.items()]
         else:
-            regions = [a for a in op_regions(s) if is_ub(a.source)]
+            regions = [a for a in op_regions(s) if division.divisible(a.source)]
             largest = max(regions, key=lambda a: math.prod(const_int(r.extent) or 1 for r in a.region), default=None)
             dims = [] if largest is None else division.dims(largest.source)
             axes = [] if largest is None else [(d in dims, const_int(r.extent) or 1) for d, r in enumerate(largest.region)]
@@ -293,10 +323,14 @@ def _pairs(src, dst, reduced):
     return list(zip(dims, targets))
 
 
-def _ub_buffers(facts) -> list:
+def _bytes(buffer) -> int:
+    return math.prod(const_int(n) for n in buffer.ty.shape) * itemsize(dtype_of(buffer))
+
+
+def _divisible_buffers(facts, divisible) -> list:
     seen: list = []
     for s, acc, _ in facts:
-        found = [b for b, _ in acc.writes + acc.reads] if acc else [b for b in own_uses(s).all if is_ub(b)]
+        found = [b for b, _ in acc.writes + acc.reads] if acc else [b for b in own_uses(s).all if divisible(b)]
         for b in found:
             if not any(b.same_as(x) for x in seen):
                 seen.append(b)
@@ -316,6 +350,9 @@ def _refused(facts, division: _Division, buffers, even: bool) -> Refusal | None:
                 return Refusal(f"dimension {d} of '{b.name}' has {n} elements, and others that go with it have not")
             if even and n % division.parts:
                 return Refusal(f"dimension {d} of '{b.name}' has {n} elements, which are not {division.parts} equal parts")
+            size = n // division.parts
+            if even and not is_ub(b) and (size % FRACTAL_ROWS or size * itemsize(dtype_of(b)) % BLOCK_BYTES):
+                return Refusal(f"{division.parts} parts of dimension {d} of '{b.name}', which has {n} elements, are not whole fractals")
     division = replace(division, sizes=sizes)
     for s, acc, _ in facts:
         reason = _statement_needs_all(s, division) if acc is None else _nest_needs_all(acc, division)
@@ -362,14 +399,14 @@ def _loops_stay_whole(acc: _Accesses, split_vars: list, division: _Division) -> 
 def _statement_needs_all(s: Stmt, division: _Division) -> str | None:
     """The same of a tile op, or of what the scalar unit does."""
     if work_of(s) is None:
-        half = next((b for b in own_uses(s).all if is_ub(b) and division.dims(b)), None)
+        half = next((b for b in own_uses(s).all if division.divisible(b) and division.dims(b)), None)
         return None if half is None else f"elements of '{half.name}' are read or stored one by one"
     # What says where a region begins, or is a number, is read element by element: on both cores.
     bounds = [e for a in s.value.args for e in ([y for r in a.region for y in (r.min, r.extent)] if isinstance(a, TensorRegion) else [a])]
-    half = next((x.source for e in bounds for x in loads_in(e) if is_ub(x.source) and division.dims(x.source)), None)
+    half = next((x.source for e in bounds for x in loads_in(e) if division.divisible(x.source) and division.dims(x.source)), None)
     if half is not None:
         return f"elements of '{half.name}' are read one by one"
-    regions = [a for a in op_regions(s) if is_ub(a.source)]
+    regions = [a for a in op_regions(s) if division.divisible(a.source)]
     part = next((r.source for r in regions for d in division.dims(r.source) if not _spans(r, d)), None)
     if part is not None:
         return f"it works on a part of '{part.name}'"
@@ -389,7 +426,11 @@ def _spans(r: TensorRegion, d: int) -> bool:
 
 
 def _legal_operands(s: Stmt, regions: list[TensorRegion], division: _Division) -> bool:
-    """True if a tile op divides the `regions` in UB it works on together, none along a dimension it has to see as a whole."""
+    """True if a tile op divides the `regions` on the chip it works on together, none along a dimension it has to see as a whole."""
+    if not any(division.dims(r.source) for r in regions):
+        return True
+    if is_op(s, GEMM):
+        return _product_axes(s)[2][0] not in division
     if is_op(s, REDUCE):
         src, dst = s.value.args[:2]
         dims = division.dims(src.source)
@@ -432,4 +473,4 @@ def _plan(facts, division: _Division, buffers) -> SplitPlan:
     return plan
 
 
-__all__ = ["Refusal", "SplitPlan", "copy_dims", "find_split", "is_ub", "vector_statements"]
+__all__ = ["Refusal", "SplitPlan", "copy_dims", "find_split", "is_ub"]

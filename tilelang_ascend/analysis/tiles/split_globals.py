@@ -67,8 +67,8 @@ def is_global(buffer) -> bool:
 class _Collector:
     """Walks a body with the linear forms of its lets and loops."""
 
-    def __init__(self, copy_dims):
-        self.forms, self.copy_dims = LinearForms(), copy_dims
+    def __init__(self, copy_dims, divisible):
+        self.forms, self.copy_dims, self.divisible = LinearForms(), copy_dims, divisible
         self.inner: dict = {}
         self.found: list[GlobalAccess] = []
 
@@ -126,8 +126,8 @@ class _Collector:
         src, dst = moved_regions(s)
         update = tile_op_of(s).op if is_atomic(s) else None
         for k, (r, other) in enumerate(((src, dst), (dst, src))):
-            if not is_global(r.source) or not (is_global(other.source) or scope_of(other.source) == "shared.ub"):
-                continue  # The cube core is ordered with both.
+            if not is_global(r.source) or not (is_global(other.source) or self.divisible(other.source)):
+                continue  # The cube core is ordered with both vector cores.
             kind = update if update is not None and k == 1 else ("read", "write")[k]
             nodes = {}
             if not is_global(other.source):
@@ -168,10 +168,11 @@ class _Collector:
 
 
 class GlobalConflicts:
-    """Pairs of accesses below `body` that may meet in one element within a tile of the grid, at least one of them a write."""
+    """Pairs of accesses below `body` that may meet in one element within a tile of the grid, at least one of them a write. `divisible`: tiles
+    whose transfers count."""
 
-    def __init__(self, body: Stmt, copy_dims):
-        collector = _Collector(copy_dims)
+    def __init__(self, body: Stmt, copy_dims, divisible):
+        collector = _Collector(copy_dims, divisible)
         collector.walk(body)
         found = collector.found
         self.pairs = [

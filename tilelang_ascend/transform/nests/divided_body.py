@@ -38,15 +38,16 @@ from ...tile.uses import COUNT, is_output, is_parallel, moved_regions, uses_of
 
 
 class DividedBody(StmtMutator):
-    """Part number `which` (an expression) of `parts`."""
+    """Part number `which` (an expression) of `parts`. `with_cube`: undivided transfers of the cube core to GM are the
+    first part's alone, too; it is there once for both vector cores."""
 
-    def __init__(self, plan: SplitPlan, which, parts: int):
-        self.plan, self.which, self.parts, self.in_nest = plan, which, parts, False
+    def __init__(self, plan: SplitPlan, which, parts: int, with_cube: bool = False):
+        self.plan, self.which, self.parts, self.in_nest, self.with_cube = plan, which, parts, False, with_cube
         self.buffers = {}
         for b, d in plan.dims.items():
             shape = [const_int(n) for n in b.ty.shape]
             shape[d] = self.part(shape[d]).size
-            self.buffers[b] = decl_buffer(shape, dtype_of(b), b.name, scope="shared.ub")
+            self.buffers[b] = decl_buffer(shape, dtype_of(b), b.name, scope=scope_of(b))
 
     def part(self, extent: int) -> Share:
         """What this part has of rows or iterations."""
@@ -63,7 +64,7 @@ class DividedBody(StmtMutator):
         new = self.generic(s) if s.loop_var not in self.plan.nest_vars else self.share(s)
         self.in_nest = outer
         divided = any(is_parallel(x) and x.loop_var in self.plan.nest_vars for x in statements(s))
-        return new if outer or divided else guard_replicated(new, self.which)
+        return new if outer or divided else self.guarded(new)
 
     def share(self, s: For) -> For:
         """The iterations of this part."""
@@ -87,16 +88,22 @@ class DividedBody(StmtMutator):
     def visit_BufferStore(self, s: BufferStore):
         buffer = self.buffers.get(s.buffer, s.buffer)
         new = BufferStore(buffer, self.expr(s.value), self.indices(s.buffer, s.indices), span=s.span)
-        return new if self.in_nest else guard_replicated(new, self.which)
+        return new if self.in_nest else self.guarded(new)
 
     def visit_Evaluate(self, s: Evaluate):
         args = list(s.value.args) if op_name(s) else []
         if not any(isinstance(a, TensorRegion) and a.source in self.plan.dims for a in args):
-            return guard_replicated(s, self.which)
+            return self.guarded(s)
         new = [self.region(a) if isinstance(a, TensorRegion) and a.source in self.plan.dims else a for a in args]
         if moved_regions(s) is not None:
             new = self.match_other_side(args, new)
         return with_args(s, new)
+
+    def guarded(self, s: Stmt) -> Stmt:
+        """Work that every part would repeat: harmless on the chip, but GM is written and output is made by the first one only."""
+        if is_output(s) or writes_globals(s, self.with_cube):
+            return IfThenElse(tirx.EQ(self.which, imm(0)), s, None, span=s.span)
+        return s
 
     def region(self, r: TensorRegion) -> TensorRegion:
         d = self.plan.dims[r.source]
@@ -121,17 +128,10 @@ class DividedBody(StmtMutator):
         return new
 
 
-def guard_replicated(s: Stmt, which) -> Stmt:
-    """Work that every part would repeat: harmless in UB, but GM is written and output is made by the first one only."""
-    if is_output(s) or writes_globals(s):
-        return IfThenElse(tirx.EQ(which, imm(0)), s, None, span=s.span)
-    return s
-
-
-def writes_globals(s: Stmt) -> bool:
-    """True for vector or scalar work that stores to GM."""
+def writes_globals(s: Stmt, with_cube: bool = False) -> bool:
+    """True for vector or scalar work that stores to GM; with the cube core's, if asked for."""
     uses = uses_of(s)
-    return any(is_global(b) for b in uses.writes) and not any(scope_of(b) in CUBE_SCOPES for b in uses.all)
+    return any(is_global(b) for b in uses.writes) and (with_cube or not any(scope_of(b) in CUBE_SCOPES for b in uses.all))
 
 
 __all__ = ["DividedBody", "writes_globals"]
