@@ -82,6 +82,7 @@ std::vector<GmTensor> read_tensors(const Array<Array<Any>>& rows) {
     t.writable = row[3].cast<bool>();
     t.scratch = row[4].cast<bool>();
     t.fresh = row[5].cast<bool>();
+    t.state = reinterpret_cast<uint8_t*>(row[6].cast<int64_t>());
     t.index = static_cast<int32_t>(tensors.size());
     tensors.push_back(std::move(t));
   }
@@ -258,7 +259,7 @@ TimeReport replay_time(Machine& m) {
  * \brief Run one launch. Returns [report as JSON text, streams (one Bytes of int64 for each core), trace events,
  * numbers of writes (one Bytes for each tensor of `gm`, empty for scratch)].
  * \param aic, aiv Entry of the core type, or None.
- * \param gm Rows of [address, bytes, name, writable, scratch, fresh].
+ * \param gm Rows of [address, bytes, name, writable, scratch, fresh, address of the state or 0].
  */
 Array<Any> run(const String& chip, const String& type, int64_t block_dim, const Any& aic, const Any& aiv,
                const Array<int64_t>& args, const Array<Array<Any>>& gm, const Map<String, Any>& options) {
@@ -272,6 +273,7 @@ Array<Any> run(const String& chip, const String& type, int64_t block_dim, const 
     return (core.aic ? entry_aic : entry_aiv).program(nth);
   });
   m.gm.poison_unwritten();
+  m.gm.save_state();
 
   Object report;
   report.Set(String("error"), String(m.error()));

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import native
 from ..arch import ChipSpec
 from ..isa.base import KERNEL_TYPES
-from .report import RunResult
+from .report import RunResult, joined
 
 CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
 
@@ -82,6 +84,42 @@ class Tensor(NamedTuple):
     writable: bool = True
     scratch: bool = False
     fresh: bool = False
+    state: int = 0
+    """Address of one byte for each of the tensor's, 0 = defined, if it is `fresh` or `scratch` and earlier launches have written to it: read
+    when the run starts, and up to date when it has ended (with `initcheck`)."""
+
+
+class Launch(NamedTuple):
+    """One launch of several; see `run` for what its parts are."""
+
+    kernel_type: str
+    block_dim: int
+    entries: Mapping[str, Any]
+    args: Sequence[int]
+
+
+def run_in_order(chip: ChipSpec, launches: Sequence[Launch], gm: Sequence[Tensor], options: SimOptions = SimOptions()) -> RunResult:
+    """Run launches that stand one after the other in a stream: each begins when the one before has ended.
+
+    Contents of GM, and what of it is undefined, pass from one to the next; caches do not, so each begins as if it were the first. What
+    follows a deadlock or a program that stopped itself is not run.
+
+    Args:
+        launches: at least one.
+        gm: the tensors of all of them.
+
+    Raises: as `run`.
+    """
+    if len(launches) == 1:
+        return run(chip, *launches[0], gm, options)
+    states = [np.full(t.nbytes if t.fresh or t.scratch else 0, 0xFF, np.uint8) for t in gm]
+    tensors = [t._replace(state=s.ctypes.data) if s.size else t for t, s in zip(gm, states)]
+    results = []
+    for launch in launches:
+        results.append(run(chip, launch.kernel_type, launch.block_dim, launch.entries, launch.args, tensors, options))
+        if any(h.check in ("deadlock", "trap") for h in results[-1].hazards):
+            break
+    return joined(results)
 
 
 def run(
