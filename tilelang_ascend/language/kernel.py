@@ -102,6 +102,7 @@ class Kernel:
             return
         builder = Builder.current()
         body, span = builder.pop(self.region), span_of(self.where)
+        builder.grid = ([], [])
         if any(const_int(e) == 0 for e in self.extents):  # a grid without blocks does nothing
             body, self.extents = seq(), [IntImm("int32", 1)] * len(self.extents)
         for axis in reversed(range(len(self.vars))):

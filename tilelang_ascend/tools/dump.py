@@ -12,8 +12,10 @@ def dump_stages(stages: Iterable[tuple[str, Any]], folder: Path) -> list[Path]:
     """Write one `NN_<pass>.py` for each (pass name, IR after it). Returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
+    stages = list(stages)
+    width = max(2, len(str(len(stages) - 1)))
     for number, (name, node) in enumerate(stages):
-        path = folder / f"{number:02d}_{name}.py"
+        path = folder / f"{number:0{width}d}_{name}.py"
         path.write_text(f"# IR after {name}\n{node.script(show_meta=False)}", encoding="utf-8")
         paths.append(path)
     return paths
