@@ -3,6 +3,7 @@
 import ctypes
 import logging
 
+import ml_dtypes
 import numpy as np
 import pytest
 import roads
@@ -244,6 +245,67 @@ def test_an_eager_kernel_with_two_launches():
     np.testing.assert_array_equal(c, (a * 2 + 1).flip(0))
 
 
+def test_one_launch_clears_what_the_next_one_adds_to():
+    @T.prim_func
+    def main(A: T.Tensor(SHAPE, "float32"), S: T.Tensor((WIDTH,), "float32")):
+        with T.Kernel(1):
+            s = T.alloc_fragment((WIDTH,), "float32")
+            T.clear(s)
+            T.copy(s, S)
+        with T.Kernel(8) as bx:
+            a, s = T.alloc_shared((16, WIDTH), "float32"), T.alloc_fragment((WIDTH,), "float32")
+            T.copy(A[bx * 16, 0], a)
+            T.reduce_sum(a, s, dim=0)
+            T.atomic_add(S, s)
+
+    a = RNG.integers(-9, 9, SHAPE).astype(np.float32)
+    np.testing.assert_array_equal(tilelang.compile(main, out_idx=[1])(torch.from_numpy(a)), a.sum(0))
+    out = roads.run(tilelang.compile(main), {"A": a, "S": np.full(WIDTH, 7, np.float32)})
+    np.testing.assert_array_equal(out["S"], a.sum(0))
+
+
+@pytest.mark.parametrize("rows", [0, 5])
+def test_a_grid_may_have_no_blocks_at_run_time(rows):
+    m = T.dynamic("m")
+
+    @T.prim_func
+    def main(A: T.Tensor((m, WIDTH), "float32"), B: T.Tensor((m, WIDTH), "float32"), C: T.Tensor((8,), "int32")):
+        with T.Kernel(m) as bx:
+            for j in T.Parallel(WIDTH):
+                B[bx, j] = A[bx, j] * 2
+        with T.Kernel(8) as bx:
+            C[bx] = bx
+
+    a = numbers(rows, WIDTH)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a), "C": np.zeros(8, np.int32)}, {"m": rows})
+    np.testing.assert_array_equal(out["B"], a * 2)
+    np.testing.assert_array_equal(out["C"], np.arange(8))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "bool", "float8_e4m3fn"])
+def test_dtypes_of_shared_workspaces(dtype):
+    @T.prim_func
+    def main(A: T.Tensor(SHAPE, dtype), B: T.Tensor(SHAPE, dtype)):
+        W = T.alloc_global(SHAPE, dtype)
+        for source, target in ((A, W), (W, B)):
+            with T.Kernel(2) as bx:
+                s = T.alloc_shared((64, WIDTH), dtype)
+                T.copy(source[bx * 64, 0], s)
+                T.copy(s, target[bx * 64, 0])
+
+    kind = np.dtype(bool) if dtype == "bool" else np.dtype(getattr(ml_dtypes, dtype, dtype))
+    a = (RNG.standard_normal(SHAPE) * 2).astype(kind)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)})
+    assert out["B"].tobytes() == a.tobytes()
+
+
+@pytest.mark.parametrize("target", ["a3", "a5"])
+def test_other_chips(target):
+    a = numbers(*SHAPE)
+    out = roads.run(tilelang.compile(over_a_workspace(), target=target), {"A": a, "B": np.zeros_like(a)})
+    np.testing.assert_array_equal(out["B"], expected(a, 32))
+
+
 # ---- what was never written ------------------------------------------------------------------------------------------
 
 
@@ -344,21 +406,23 @@ def test_a_value_of_one_launch_is_unknown_in_the_next():
                 A[by] = A[by] + bx
 
 
-@pytest.mark.parametrize("word", ["if", "for"])
-def test_whether_and_how_often_to_launch_is_not_decided_at_run_time(word):
-    with pytest.raises(UnsupportedConstruct, match="a launch inside run-time control flow(.|\n)*hint"):
-        if word == "if":
+def test_whether_to_launch_is_not_decided_at_run_time():
+    with pytest.raises(UnsupportedConstruct, match=r"a launch inside run-time(.|\n)*starts here(.|\n)*if n > 3(.|\n)*condition inside of `with"):
 
-            @T.prim_func
-            def main(A: T.Tensor(SHAPE, "float32"), B: T.Tensor(SHAPE, "float32"), n: T.int32):
-                if n > 3:
-                    doubled(A, B, 64)
-        else:
+        @T.prim_func
+        def main(A: T.Tensor(SHAPE, "float32"), B: T.Tensor(SHAPE, "float32"), n: T.int32):
+            if n > 3:
+                doubled(A, B, 64)
 
-            @T.prim_func
-            def main(A: T.Tensor(SHAPE, "float32"), B: T.Tensor(SHAPE, "float32"), n: T.int32):
-                for _ in T.serial(n):
-                    doubled(A, B, 64)
+
+@pytest.mark.parametrize("loop", [T.serial, T.unroll])
+def test_how_often_to_launch_is_not_decided_at_run_time(loop):
+    with pytest.raises(UnsupportedConstruct, match=r"a launch inside run-time(.|\n)*`for i in range\(n\)` and a constant n"):
+
+        @T.prim_func
+        def main(A: T.Tensor(SHAPE, "float32"), B: T.Tensor(SHAPE, "float32"), n: T.int32):
+            for _ in loop(n):
+                doubled(A, B, 64)
 
 
 # ---- around the launches ---------------------------------------------------------------------------------------------
