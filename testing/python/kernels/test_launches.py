@@ -407,7 +407,9 @@ def test_a_value_of_one_launch_is_unknown_in_the_next():
 
 
 def test_whether_to_launch_is_not_decided_at_run_time():
-    with pytest.raises(UnsupportedConstruct, match=r"a launch inside run-time(.|\n)*starts here(.|\n)*if n > 3(.|\n)*condition inside of `with"):
+    with pytest.raises(
+        UnsupportedConstruct, match=r"a launch inside run-time(.|\n)*starts here(.|\n)*if n > 3(.|\n)*condition inside of `with"
+    ):
 
         @T.prim_func
         def main(A: T.Tensor(SHAPE, "float32"), B: T.Tensor(SHAPE, "float32"), n: T.int32):
