@@ -135,9 +135,13 @@ def lower(
     functions: dict = {}
     memory_maps = []
     with PAUSED_COLLECTOR:
-        for module in launches(run((LAUNCHES,), func, context)):
+        modules = launches(run((LAUNCHES,), func, context))
+        for k, module in enumerate(modules):
             (part,) = module.functions.values()
+            known = len(context.notes)
             lowered, memory_map = _lower_launch(part, context)
+            if len(modules) > 1:
+                context.notes[known:] = [f"launch {k + 1}: {note}" for note in context.notes[known:]]
             functions |= dict(lowered.functions.items())
             memory_maps.append(memory_map)
     return Lowered(func, IRModule(functions), memory_maps, context.stages, context.notes, context.warnings)

@@ -460,6 +460,25 @@ def test_times_and_writes_are_those_of_all_launches():
     assert both.occupancy["V"] == pytest.approx(busy)
 
 
+def test_notes_say_which_launch_they_are_about():
+    def softened(A, B):
+        with T.Kernel(1):
+            a, e = T.alloc_shared((128, 256), "float32"), T.alloc_fragment((128, 256), "float32")
+            T.copy(A, a)
+            for i, j in T.Parallel(128, 256):
+                e[i, j] = T.exp(a[i, j])
+            T.copy(e, B)
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 256), "float32"), B: T.Tensor((128, 256), "float32"), C: T.Tensor((8,), "int32")):
+        with T.Kernel(8) as bx:
+            C[bx] = bx
+        T.macro(softened)(A, B)
+
+    (note,) = [note for note in tilelang.compile(main).artifact.notes if "larger than UB" in note]
+    assert note.startswith("launch 2: tiles are larger than UB")
+
+
 def test_the_disk_keeps_all_launches():
     a = numbers(*SHAPE)
     kernel = tilelang.compile(over_a_workspace(), out_idx=[1])
