@@ -75,22 +75,15 @@ void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow, bool count_wri
   }
   for (GmTensor& t : tensors_) {
     if (count_writes && !t.scratch) t.writes.assign(static_cast<size_t>(t.bytes), 0);
-    if (with_shadow && t.fresh) t.written.assign(static_cast<size_t>((t.bytes + 63) / 64), 0);
-    if (with_shadow && t.scratch) t.shadow.assign(static_cast<size_t>(t.bytes), kUndefinedByte);
-    if (t.state == nullptr) continue;
-    if (!t.shadow.empty()) std::memcpy(t.shadow.data(), t.state, t.shadow.size());
-    for (int64_t i = 0; i < t.bytes && !t.written.empty(); ++i) {
-      if (t.state[i] == 0) t.set_written(i, i + 1, true);
-    }
+    if (with_shadow && t.fresh) t.written.resize(static_cast<size_t>((t.bytes + 63) / 64), 0);
+    if (with_shadow && t.scratch) t.shadow.resize(static_cast<size_t>(t.bytes), kUndefinedByte);
   }
 }
 
-void GmMap::save_state() const {
-  for (const GmTensor& t : tensors_) {
-    if (t.state == nullptr) continue;
-    if (!t.shadow.empty()) std::memcpy(t.state, t.shadow.data(), t.shadow.size());
-    for (int64_t i = 0; i < t.bytes && !t.written.empty(); ++i) t.state[i] = t.is_written(i) ? 0 : kUndefinedByte;
-  }
+std::vector<GmTensor> GmMap::release() {
+  last_ = nullptr;
+  for (GmTensor& t : tensors_) t.race.reset();
+  return std::move(tensors_);
 }
 
 std::vector<UnwrittenRange> GmMap::unwritten() const {

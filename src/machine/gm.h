@@ -20,7 +20,6 @@ struct GmTensor {
   bool scratch = false;           //!< starts undefined, and undefined values may pass through it
   bool fresh = false;             //!< an output of which it is noted what is written
   int32_t index = 0;              //!< position in the list the caller gave
-  uint8_t* state = nullptr;       //!< of each byte, 0 = defined: what earlier launches left, for the caller to keep
   std::vector<uint8_t> shadow;    //!< scratch only, with initcheck: the undefined bits of each byte
   std::vector<uint64_t> written;  //!< fresh only, with initcheck: one bit for each byte, 1 = somebody wrote it
   std::vector<uint8_t> writes;    //!< with count_writes, not of scratch: how often each byte was written, 255 at most
@@ -44,7 +43,8 @@ struct UnwrittenRange {
 /*! \brief All registered tensors, by address. */
 class GmMap {
  public:
-  /*! \brief `tensors` must not overlap. Throws std::runtime_error when they do. */
+  /*! \brief `tensors` must not overlap. Throws std::runtime_error when they do. Those of an earlier launch keep what is
+   * undefined. */
   void init(std::vector<GmTensor> tensors, bool with_shadow, bool count_writes);
   /*! \brief Tensor that contains `address`, or null. */
   GmTensor* find(int64_t address);
@@ -56,8 +56,8 @@ class GmMap {
   std::vector<UnwrittenRange> unwritten() const;
   /*! \brief Give these bytes the pattern of fresh memory, so that they never look like a result. */
   void poison_unwritten();
-  /*! \brief Tell the caller, in `GmTensor::state`, what is undefined now, for the launch that follows. */
-  void save_state() const;
+  /*! \brief The tensors, for the launch that follows. */
+  std::vector<GmTensor> release();
   size_t size() const { return tensors_.size(); }
   /*! \brief Tensors by ascending address. */
   std::vector<GmTensor>& tensors() { return tensors_; }

@@ -449,10 +449,13 @@ def test_times_and_writes_are_those_of_all_launches():
     both = tilelang.compile(over_a_tensor()).simulate(a, a.copy(), a.copy())
     first = tilelang.compile(only_first()).simulate(a, a.copy())
     second = tilelang.compile(only_second()).simulate(a, a.copy())
-    assert both.simulated_us == pytest.approx(first.simulated_us + second.simulated_us)
-    assert both.cycles == pytest.approx(first.cycles + second.cycles)
+    # The second launch of the two finds what the first one wrote in L2.
+    assert first.simulated_us < both.simulated_us <= first.simulated_us + second.simulated_us + 1e-6
+    assert both.run.traffic["hbm_read"] == first.run.traffic["hbm_read"]
+    for key in ("l2_read", "l2_write", "hbm_write"):
+        assert both.run.traffic[key] == first.run.traffic[key] + second.run.traffic[key]
+    assert both.simulated_us == pytest.approx(both.run.launch_us + both.cycles / both.run.clock_hz * 1e6)
     assert both.run.launch_us == 2 * first.run.launch_us
-    assert both.run.traffic == {k: first.run.traffic[k] + second.run.traffic[k] for k in first.run.traffic}
     assert [c.name for c in both.run.per_core] == ["launch 1 AIV 0", "launch 1 AIV 1", *(f"launch 2 AIV {k}" for k in range(4))]
     later = both.run.events[both.run.events["core"] >= 2]
     assert later["start"].min() >= first.cycles and (later["start"] + later["duration"]).max() <= both.cycles + 1e-6

@@ -59,11 +59,14 @@ def test_results_are_those_of_all():
     launches = [moved(w, a, 256), moved(w, a, 64), moved(c, w, 256)]
     each = [run(CHIP, *launch, rows(a, w, c), OPTIONS) for launch in launches]
     result = run_in_order(CHIP, launches, rows(a, w, c), OPTIONS)
-    assert result.simulated_us == pytest.approx(sum(r.simulated_us for r in each))
+    assert result.simulated_us == pytest.approx(result.launch_us + result.cycles / CHIP.clock_hz * 1e6)
     assert result.launch_us == pytest.approx(3 * each[0].launch_us)
     assert result.writes["w"].tolist() == [2] * 64 + [1] * 192 and result.writes["c"].tolist() == [1] * 256
     assert len(result.streams) == 3 and result.core_names == ("launch 1 AIV 0", "launch 2 AIV 0", "launch 3 AIV 0")
     assert result.traffic["l2_read"] == sum(r.traffic["l2_read"] for r in each)
+    assert [r.traffic["hbm_read"] for r in each] == [512, 512, 512]
+    assert result.traffic["hbm_read"] == 512  # the second and third launch find what the first one left in L2
+    assert each[0].cycles < result.cycles < sum(r.cycles for r in each)
     starts = [result.events[result.events["core"] == k]["start"].min() for k in range(3)]
     assert starts == sorted(starts) and starts[1] >= each[0].cycles
 
