@@ -187,6 +187,52 @@ def test_scalars_between_launches():
         np.testing.assert_allclose(out["B"], a * factor, rtol=1e-6)
 
 
+def test_scalars_of_statements_that_do_more():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32"), n: T.int32):
+        v = T.alloc_var("int32", init=1)
+        for i in T.serial(n):
+            v = v + i
+            assert v < 100
+        with T.Kernel(1):
+            for i in T.Parallel(64):
+                A[i] = A[i] + v
+        with T.Kernel(1):
+            for i in T.Parallel(64):
+                B[i] = A[i] + v
+
+    a = numbers(64)
+    out = roads.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)}, {"n": 4})
+    np.testing.assert_array_equal(out["B"], (a + 7) + 7)
+
+
+def read_before_it_changes(changed):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        v = T.alloc_var("float32")
+        v = A[0]
+        seen = T.Tensor((8, 8), "float32", A.data)
+        with T.Kernel(1):
+            for i, j in T.Parallel(8, 8):
+                if changed:
+                    seen[i, j] = seen[i, j] + 10
+                else:
+                    B[i * 8 + j] = seen[i, j] + 10
+        with T.Kernel(1):
+            for i in T.Parallel(64):
+                B[i] = B[i] + v
+
+    return main
+
+
+def test_a_scalar_is_not_read_again_when_its_tensor_has_changed():
+    with pytest.raises(UnsupportedConstruct, match=r"v = A\[0\](.|\n)*is changed here(.|\n)*seen\[i, j\] \+ 10"):
+        tilelang.compile(read_before_it_changes(True))
+    a = numbers(64)
+    out = roads.run(tilelang.compile(read_before_it_changes(False)), {"A": a, "B": np.zeros_like(a)})
+    np.testing.assert_array_equal(out["B"], (a + 10) + a[0])
+
+
 def test_a_grid_as_large_as_an_earlier_launch_says():
     @T.prim_func
     def main(N: T.Tensor((8,), "int32"), A: T.Tensor(SHAPE, "float32"), B: T.Tensor(SHAPE, "float32")):
