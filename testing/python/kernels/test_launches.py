@@ -592,6 +592,27 @@ def test_workspaces_of_launches_lie_side_by_side():
     assert roads.surviving_mutants(kernel, arrays) == []
 
 
+def test_names_of_the_user_do_not_meet_those_of_the_launcher():
+    @T.prim_func
+    def main(
+        A: T.Tensor(SHAPE, "float32"), W: T.Tensor(SHAPE, "float32"), block_dim_1: T.int32, main_2_kernel: T.Tensor(SHAPE, "float32")
+    ):  # fmt: skip
+        given, W = W, T.alloc_buffer(SHAPE, "float32")
+        doubled(A, W, 64)
+        with T.Kernel(2) as bx:
+            s = T.alloc_shared((64, WIDTH), "float32")
+            T.copy(W[bx * 64, 0], s)
+            T.copy(s, given[bx * 64, 0])
+            for i, j in T.Parallel(64, WIDTH):
+                s[i, j] = s[i, j] + block_dim_1
+            T.copy(s, main_2_kernel[bx * 64, 0])
+
+    a = numbers(*SHAPE)
+    out = roads.run(tilelang.compile(main), {"A": a, "W": np.zeros_like(a), "main_2_kernel": np.zeros_like(a)}, {"block_dim_1": 3})
+    np.testing.assert_array_equal(out["W"], a * 2)
+    np.testing.assert_array_equal(out["main_2_kernel"], a * 2 + 3)
+
+
 def test_the_interpreter_of_python_agrees():
     a = numbers(*SHAPE)
     for make in (over_a_tensor, over_a_workspace):
