@@ -93,8 +93,6 @@ def examine(seed: int, rng: random.Random) -> list[tuple]:
     import tilelang_ascend as tilelang
     from tilelang_ascend.errors import TilelangAscendError
     from tilelang_ascend.ir import IRModule, statements
-    from tilelang_ascend.runtime.simulation import program_of
-    from tilelang_ascend.sim.lower import host_program
     from tilelang_ascend.sim.validate import close
 
     case = generate(seed)
@@ -105,7 +103,7 @@ def examine(seed: int, rng: random.Random) -> list[tuple]:
         return []
     arrays, scalars = check.arguments(func, case.arrays())
     options = replace(strict.STRICT, time=False, record_stream=False, max_instructions=MAX_INSTRUCTIONS)
-    want, right = strict.launch(kernel.artifact, program_of(kernel.artifact).entries, arrays, scalars, options)
+    want, right = strict.launch(kernel.artifact, strict.entries_of(kernel.artifact), arrays, scalars, options)
     module = kernel.artifact.ascend_ir
     found = [(gv, place) for gv, core in module.functions.items() for place in places(core)]
     out = []
@@ -114,7 +112,7 @@ def examine(seed: int, rng: random.Random) -> list[tuple]:
         statement = str(statements(functions[gv].body)[place[0]]).strip().splitlines()[-1]
         functions[gv] = mutant(functions[gv], place)
         try:
-            have, result = strict.launch(kernel.artifact, host_program(IRModule(functions)).entries, arrays, scalars, options)
+            have, result = strict.launch(kernel.artifact, strict.module_entries(IRModule(functions)), arrays, scalars, options)
         except Exception:  # noqa: BLE001  rejected before it runs, or bytes around a tensor were written
             out.append((seed, statement, place, "hazard"))
             continue

@@ -1,4 +1,4 @@
-"""One new token a sequence: the keys are divided among programs, a second kernel combines their results."""
+"""One new token a sequence: the keys are divided among programs, and a second launch combines their results."""
 
 import argparse
 
@@ -10,20 +10,24 @@ LOG2E = 1.44269504
 F32 = "float32"
 
 
-@tilelang.jit(out_idx=[4, 5])
-def attend_to_parts(batch, heads, groups, seq_kv, dim, num_split, *, dtype="float16", bN=32, bH=16, stages=2):
+@tilelang.jit(out_idx=[6])
+def flashattn(batch, heads, groups, seq_kv, dim, num_split, *, dtype="float16", bN=32, bH=16, stages=2):
     scale = (1.0 / dim) ** 0.5 * LOG2E
     kv_group_num = heads // groups
     valid_block_H = min(bH, kv_group_num)
+    shape_q = [batch, heads, dim]
+    shape_k = [batch, seq_kv, groups, dim]
+    shape_lse = [batch, heads, num_split]
+    shape_part = [batch, heads, num_split, dim]
 
-    @T.prim_func
+    @T.macro
     def flash_attn_split(
-        Q: T.Tensor((batch, heads, dim), dtype),
-        K: T.Tensor((batch, seq_kv, groups, dim), dtype),
-        V: T.Tensor((batch, seq_kv, groups, dim), dtype),
-        mask: T.Tensor((batch, seq_kv, groups), "uint8"),
-        glse: T.Tensor((batch, heads, num_split), dtype),
-        Output_partial: T.Tensor((batch, heads, num_split, dim), dtype),
+        Q: T.Tensor(shape_q, dtype),
+        K: T.Tensor(shape_k, dtype),
+        V: T.Tensor(shape_k, dtype),
+        mask: T.Tensor([batch, seq_kv, groups], "uint8"),
+        glse: T.Tensor(shape_lse, dtype),
+        Output_partial: T.Tensor(shape_part, dtype),
     ):
         with T.Kernel(batch, heads // valid_block_H, num_split, threads=128) as (bx, by, bz):
             Q_shared = T.alloc_shared([bH, dim], dtype)
@@ -86,16 +90,11 @@ def attend_to_parts(batch, heads, groups, seq_kv, dim, num_split, *, dtype="floa
             T.copy(acc_o[:valid_block_H, :], O_shared)
             T.copy(O_shared, Output_partial[bid, hid * valid_block_H : (hid + 1) * valid_block_H, sid, :])
 
-    return flash_attn_split
-
-
-@tilelang.jit(out_idx=[2])
-def combine_parts(batch, heads, dim, num_split, dtype="float16"):
-    @T.prim_func
+    @T.macro
     def combine(
-        glse: T.Tensor((batch, heads, num_split), dtype),
-        Output_partial: T.Tensor((batch, heads, num_split, dim), dtype),
-        Output: T.Tensor((batch, heads, dim), dtype),
+        glse: T.Tensor(shape_lse, dtype),
+        Output_partial: T.Tensor(shape_part, dtype),
+        Output: T.Tensor(shape_q, dtype),
     ):
         with T.Kernel(heads, batch, threads=128) as (by, bz):
             po_local = T.alloc_fragment([dim], dtype)
@@ -124,7 +123,20 @@ def combine_parts(batch, heads, dim, num_split, dtype="float16"):
             for i in T.Parallel(dim):
                 Output[bz, by, i] = o_accum_local[i]
 
-    return combine
+    @T.prim_func
+    def flashattn_gqa_decode_split(
+        Q: T.Tensor(shape_q, dtype),
+        K: T.Tensor(shape_k, dtype),
+        V: T.Tensor(shape_k, dtype),
+        mask: T.Tensor([batch, seq_kv, groups], "uint8"),
+        glse: T.Tensor(shape_lse, dtype),
+        Output_partial: T.Tensor(shape_part, dtype),
+        Output: T.Tensor(shape_q, dtype),
+    ):
+        flash_attn_split(Q, K, V, mask, glse, Output_partial)
+        combine(glse, Output_partial, Output)
+
+    return flashattn_gqa_decode_split
 
 
 def main():
@@ -142,8 +154,9 @@ def main():
     k, v = (torch.randn(batch, seq, kv_heads, dim, device="cuda", dtype=torch.float16) for _ in range(2))
     mask = (torch.rand(batch, seq, kv_heads, device="cuda") < 0.9).to(torch.uint8)
     mask[:, ::8] = 1
-    lse, partial = attend_to_parts(batch, heads, kv_heads, seq, dim, splits)(q, k, v, mask)
-    out = combine_parts(batch, heads, dim, splits)(lse, partial)
+    glse = torch.empty(batch, heads, splits, device="cuda", dtype=torch.float16)
+    partial = torch.empty(batch, heads, splits, dim, device="cuda", dtype=torch.float16)
+    out = flashattn(batch, heads, kv_heads, seq, dim, splits)(q, k, v, mask, glse, partial)
     expected = torch.nn.functional.scaled_dot_product_attention(
         q.float()[:, :, None],
         k.float().transpose(1, 2),

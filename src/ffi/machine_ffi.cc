@@ -8,11 +8,14 @@
 #include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/string.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "l2.h"
 #include "machine.h"
 #include "texts.h"
 #include "timing.h"
@@ -248,22 +251,21 @@ void check_signals() {
   if (TVMFFIEnvCheckSignals() != 0) throw tvm::ffi::EnvErrorAlreadySet();
 }
 
-TimeReport replay_time(Machine& m) {
+TimeReport replay_time(Machine& m, L2Model& l2) {
   std::vector<TimedCore> timed;
   for (const auto& core : m.cores) timed.push_back({core->aic, core->block, &core->record});
-  return simulate_time(m.chip, m.interner.descs, timed, m.gm.tensors(), m.options.trace, m.poll);
+  return simulate_time(m.chip, m.interner.descs, timed, l2, m.options.trace, m.poll);
 }
 
-/*!
- * \brief Run one launch. Returns [report as JSON text, streams (one Bytes of int64 for each core), trace events,
- * numbers of writes (one Bytes for each tensor of `gm`, empty for scratch)].
- * \param aic, aiv Entry of the core type, or None.
- * \param gm Rows of [address, bytes, name, writable, scratch, fresh].
- */
-Array<Any> run(const String& chip, const String& type, int64_t block_dim, const Any& aic, const Any& aiv,
-               const Array<int64_t>& args, const Array<Array<Any>>& gm, const Map<String, Any>& options) {
-  Machine m(parse_chip(chip), read_options(options), kernel_type(type), static_cast<int>(block_dim), read_tensors(gm),
-            Poll(check_signals));
+/*! \brief What a launch cannot follow: one that never ended, or that stopped itself. */
+bool ends_the_call(const Machine& m) {
+  const auto& found = m.hazards.reports();
+  return !m.error().empty() || std::any_of(found.begin(), found.end(),
+                                           [](const Hazard& h) { return h.check == kDeadlock || h.check == kTrap; });
+}
+
+/*! \brief Run a machine to its end. `aic`, `aiv`: entry of the core type, or None. */
+void run_machine(Machine& m, const Any& aic, const Any& aiv, const Array<int64_t>& args) {
   const std::vector<int64_t> values(args.begin(), args.end());
   const Entry entry_aic(aic, values), entry_aiv(aiv, values);
   m.run([&](const Core& core) {
@@ -272,7 +274,13 @@ Array<Any> run(const String& chip, const String& type, int64_t block_dim, const 
     return (core.aic ? entry_aic : entry_aiv).program(nth);
   });
   m.gm.poison_unwritten();
+}
 
+/*!
+ * \brief What a launch did: [report as JSON text, streams (one Bytes of int64 for each core), trace events, numbers of
+ * writes (one Bytes for each tensor, empty for scratch)].
+ */
+Array<Any> result_of(Machine& m, L2Model& l2) {
   Object report;
   report.Set(String("error"), String(m.error()));
   report.Set(String("hazards"), hazards_json(m));
@@ -280,7 +288,7 @@ Array<Any> run(const String& chip, const String& type, int64_t block_dim, const 
   report.Set(String("unwritten"), unwritten_json(m));
   Bytes events;
   if (m.options.time && m.error().empty()) {
-    const TimeReport t = replay_time(m);
+    const TimeReport t = replay_time(m, l2);
     report.Set(String("time"), time_json(m, t));
     events = as_bytes(t.events);
   }
@@ -299,6 +307,30 @@ Array<Any> run(const String& chip, const String& type, int64_t block_dim, const 
   report.Set(String("cores"), names);
   report.Set(String("output"), output_json(m));
   return {tvm::ffi::json::Stringify(report), streams, events, writes};
+}
+
+/*!
+ * \brief Run launches one after the other on the same tensors; what follows a deadlock, a trap or an error is not run.
+ * Returns what each did, see `result_of`.
+ * \param launches Rows of [kernel type, number of blocks, entry of AIC or None, entry of AIV or None, arguments].
+ * \param gm Rows of [address, bytes, name, writable, scratch, fresh].
+ */
+Array<Any> run(const String& chip, const Array<Array<Any>>& launches, const Array<Array<Any>>& gm,
+               const Map<String, Any>& options) {
+  const ChipParams params = parse_chip(chip);
+  std::vector<GmTensor> tensors = read_tensors(gm);
+  std::optional<L2Model> l2;
+  Array<Any> results;
+  for (const Array<Any>& row : launches) {
+    Machine m(params, read_options(options), kernel_type(row[0].cast<String>()), row[1].cast<int>(), std::move(tensors),
+              Poll(check_signals));
+    if (!l2) l2.emplace(params.l2_bytes, params.l2_line_bytes, m.gm.tensors());
+    run_machine(m, row[2], row[3], row[4].cast<Array<int64_t>>());
+    results.push_back(result_of(m, *l2));
+    if (ends_the_call(m)) break;
+    tensors = m.gm.release();
+  }
+  return results;
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

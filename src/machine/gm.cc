@@ -75,9 +75,15 @@ void GmMap::init(std::vector<GmTensor> tensors, bool with_shadow, bool count_wri
   }
   for (GmTensor& t : tensors_) {
     if (count_writes && !t.scratch) t.writes.assign(static_cast<size_t>(t.bytes), 0);
-    if (with_shadow && t.fresh) t.written.assign(static_cast<size_t>((t.bytes + 63) / 64), 0);
-    if (with_shadow && t.scratch) t.shadow.assign(static_cast<size_t>(t.bytes), kUndefinedByte);
+    if (with_shadow && t.fresh) t.written.resize(static_cast<size_t>((t.bytes + 63) / 64), 0);
+    if (with_shadow && t.scratch) t.shadow.resize(static_cast<size_t>(t.bytes), kUndefinedByte);
   }
+}
+
+std::vector<GmTensor> GmMap::release() {
+  last_ = nullptr;
+  for (GmTensor& t : tensors_) t.race.reset();
+  return std::move(tensors_);
 }
 
 std::vector<UnwrittenRange> GmMap::unwritten() const {

@@ -43,7 +43,8 @@ struct UnwrittenRange {
 /*! \brief All registered tensors, by address. */
 class GmMap {
  public:
-  /*! \brief `tensors` must not overlap. Throws std::runtime_error when they do. */
+  /*! \brief `tensors` must not overlap. Throws std::runtime_error when they do. Those of an earlier launch keep what is
+   * undefined. */
   void init(std::vector<GmTensor> tensors, bool with_shadow, bool count_writes);
   /*! \brief Tensor that contains `address`, or null. */
   GmTensor* find(int64_t address);
@@ -55,6 +56,8 @@ class GmMap {
   std::vector<UnwrittenRange> unwritten() const;
   /*! \brief Give these bytes the pattern of fresh memory, so that they never look like a result. */
   void poison_unwritten();
+  /*! \brief The tensors, for the launch that follows. */
+  std::vector<GmTensor> release();
   size_t size() const { return tensors_.size(); }
   /*! \brief Tensors by ascending address. */
   std::vector<GmTensor>& tensors() { return tensors_; }

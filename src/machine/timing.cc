@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "bandwidth.h"
-#include "l2.h"
 #include "op_info.h"
 
 namespace tla {
@@ -47,13 +46,13 @@ struct CoreSim {
 
 class Replay {
  public:
-  Replay(const ChipParams& chip, const std::vector<TimeDesc>& descs, const std::vector<TimedCore>& cores,
-         const std::vector<GmTensor>& tensors, bool trace, Poll& poll)
+  Replay(const ChipParams& chip, const std::vector<TimeDesc>& descs, const std::vector<TimedCore>& cores, L2Model& l2,
+         bool trace, Poll& poll)
       : chip_(chip),
         descs_(descs),
         trace_(trace),
         poll_(poll),
-        l2_(chip.l2_bytes, chip.l2_line_bytes, tensors),
+        l2_(l2),
         shared_{SharedBandwidth(chip.hbm_bytes_per_second / chip.clock_hz),
                 SharedBandwidth(chip.l2_read_bytes_per_second / chip.clock_hz),
                 SharedBandwidth(chip.l2_write_bytes_per_second / chip.clock_hz)},
@@ -379,7 +378,7 @@ class Replay {
   Poll& poll_;
   const bool issue_assumed_ = chip_.is_assumed("issue_cycles");
   TimeReport report_;
-  L2Model l2_;
+  L2Model& l2_;
   SharedBandwidth shared_[kNumResources];
   bool shared_assumed_[kNumResources];
   std::vector<CoreSim> sims_;
@@ -393,9 +392,8 @@ class Replay {
 }  // namespace
 
 TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs,
-                         const std::vector<TimedCore>& cores, const std::vector<GmTensor>& tensors, bool trace,
-                         Poll& poll) {
-  return Replay(chip, descs, cores, tensors, trace, poll).run();
+                         const std::vector<TimedCore>& cores, L2Model& l2, bool trace, Poll& poll) {
+  return Replay(chip, descs, cores, l2, trace, poll).run();
 }
 
 }  // namespace tla

@@ -15,6 +15,7 @@
 
 #include "chip.h"
 #include "gm.h"
+#include "l2.h"
 #include "pipes.h"
 #include "poll.h"
 #include "recorder.h"
@@ -54,9 +55,9 @@ struct TimedCore {
   const CoreRecord* record = nullptr;
 };
 
+/*! \brief Replay one launch. `l2` holds what the launches before left in L2, and then what this one leaves. */
 TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs,
-                         const std::vector<TimedCore>& cores, const std::vector<GmTensor>& tensors, bool trace,
-                         Poll& poll);
+                         const std::vector<TimedCore>& cores, L2Model& l2, bool trace, Poll& poll);
 
 }  // namespace tla
 

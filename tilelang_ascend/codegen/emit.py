@@ -5,22 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir import IRModule
-from ..ir.functions import core_functions
+from ..ir.functions import launches
 from .host import emit_host
-from .kernel import Signature, emit_kernel
+from .kernel import Signature, emit_kernels
 
 
 @dataclass(frozen=True)
 class AscendSource:
     """Ascend C of one kernel.
 
-    kernel: the kernel file; host: the launcher, which follows it in the same translation unit; signature: names and
-    types of the parameters.
+    kernel: the kernel file; host: the launcher, which follows it in the same translation unit; signatures: names and types of the
+    parameters of each launch, in order.
     """
 
     kernel: str
     host: str
-    signature: Signature
+    signatures: tuple[Signature, ...]
+
+    @property
+    def signature(self) -> Signature:
+        """That of a kernel with one launch."""
+        (only,) = self.signatures
+        return only
 
     @property
     def text(self) -> str:
@@ -30,7 +36,5 @@ class AscendSource:
 
 def emit(ascend_ir: IRModule) -> AscendSource:
     """Ascend C of an Ascend IR module. Pure and thread-safe."""
-    first = next(iter(core_functions(ascend_ir).values()))
-    title = f"Kernel {first.attrs['ascend.kernel_name']} for {first.attrs['ascend.chip']}."
-    kernel, signature = emit_kernel(ascend_ir, title)
-    return AscendSource(kernel, emit_host(signature), signature)
+    kernel, signatures = emit_kernels(launches(ascend_ir))
+    return AscendSource(kernel, emit_host(signatures), signatures)

@@ -1,8 +1,12 @@
-"""The host launcher: a plain C function `call` that starts the kernel on a stream."""
+"""The host launcher: a plain C function `call` that starts the kernels on a stream, one after the other."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from .kernel import Signature
+from .names import Names
 from .writer import Writer
 
 _ALIGN = 512
@@ -11,64 +15,101 @@ _ALIGN = 512
 _ERROR_SYNC_BLOCK = 1
 
 
-def emit_host(signature: Signature) -> str:
-    """Text of the launcher; it follows the kernel in one translation unit.
+@dataclass(frozen=True)
+class _Workspace:
+    """A part of the workspace: its name in `call`, bytes, and the name of the number of blocks they are multiplied by, if they are."""
 
-    ``call(<GM pointers>, <scalars>, [workspace], block_dim, stream)`` returns 0, or non-zero when the launch was not
-    possible. ``workspace_bytes(block_dim)`` is the size of the workspace.
+    name: str
+    nbytes: int
+    blocks: str = ""
+
+
+class _Host:
+    """What the launcher calls things. `spaces`: for each launch, the names of the workspaces it is passed."""
+
+    def __init__(self, signatures: Sequence[Signature]):
+        first, self.signatures = signatures[0], signatures
+        names = Names()
+        self.blocks = ["block_dim"] if len(signatures) == 1 else [names.fresh(f"block_dim_{k + 1}") for k in range(len(signatures))]
+        self.buffers = [names.fresh(name) for _, name in first.buffers]
+        self.scalars = [(ctype, names.fresh(name)) for ctype, name in first.scalars]
+        shared = [_Workspace(names.fresh(name), size) for (_, name), size in zip(first.shared, first.shared_bytes)]
+        self.layout, self.spaces = [], []
+        for s, blocks in zip(signatures, self.blocks):
+            own = [_Workspace(names.fresh(name), size, blocks) for (_, name), size in zip(s.workspaces, s.workspace_bytes)]
+            self.layout += own
+            self.spaces.append([w.name for w in (*shared, *own)])
+        self.layout += shared
+
+    def offset(self, count: int) -> str:
+        """Bytes of the first `count` workspaces, each rounded up to whole lines."""
+        sizes: dict[str, int] = {}
+        for w in self.layout[:count]:
+            sizes[w.blocks] = sizes.get(w.blocks, 0) + -(-w.nbytes // _ALIGN) * _ALIGN
+        terms = [f"static_cast<uint64_t>({blocks}) * {size}" if blocks else str(size) for blocks, size in sizes.items()]
+        return " + ".join(terms) or "0"
+
+
+def emit_host(signatures: Sequence[Signature]) -> str:
+    """Text of the launcher; it follows the kernels in one translation unit.
+
+    ``call(<GM pointers>, <scalars>, [workspace], block_dim, stream)`` returns 0, or non-zero when a launch was not possible. Where there
+    are several, each has a number of blocks: ``block_dim_1, block_dim_2``. ``workspace_bytes`` of these numbers is the size of the workspace.
     """
+    host = _Host(signatures)
+    mix = any(s.mix for s in signatures)
     out = Writer()
-    out.lines(f"// Host launcher of {signature.kernel}.", "#include <cstdint>", "")
+    out.lines(f"// Host launcher of {' and '.join(s.kernel for s in signatures)}.", "#include <cstdint>", "")
     out.directive("#ifdef ASCENDC_CPU_DEBUG")
     out.line('#include "tikicpulib.h"')
-    if signature.mix:
+    if mix:
         out.directive("#else")
         out.line('extern "C" int32_t rtGetC2cCtrlAddr(uint64_t* addr, uint32_t* len);')
     out.directive("#endif")
     out.line()
-    _write_workspace_size(out, signature)
-    _write_call(out, signature)
+    _write_workspace_size(out, host)
+    _write_call(out, host, mix)
     return out.text()
 
 
-def _write_workspace_size(out: Writer, signature: Signature) -> None:
+def _write_workspace_size(out: Writer, host: _Host) -> None:
+    used = {w.blocks for w in host.layout}
     out.line("// Bytes of device memory `call` needs as workspace.")
-    argument = "uint32_t block_dim" if signature.workspaces else "uint32_t"
-    with out.block(f'extern "C" uint64_t workspace_bytes({argument}) {{'):
-        out.line(f"return {_offset(signature, len(signature.workspaces))};")
+    arguments = ", ".join(f"uint32_t {name}" if name in used else "uint32_t" for name in host.blocks)
+    with out.block(f'extern "C" uint64_t workspace_bytes({arguments}) {{'):
+        out.line(f"return {host.offset(len(host.layout))};")
     out.line()
 
 
-def _offset(signature: Signature, index: int) -> str:
-    """Byte offset of workspace `index`: the sizes before it, each rounded up to whole lines."""
-    sizes = [-(-size // _ALIGN) * _ALIGN for size in signature.workspace_bytes[:index]]
-    return f"static_cast<uint64_t>(block_dim) * {sum(sizes)}" if sizes else "0"
-
-
-def _write_call(out: Writer, signature: Signature) -> None:
-    params = [f"void* {name}" for _, name in signature.buffers]
-    params += [f"{ctype} {name}" for ctype, name in signature.scalars]
-    params += ["void* workspace"] if signature.workspaces else []
-    params += ["uint32_t block_dim", "void* stream"]
-    out.line("// Starts the kernel on `block_dim` blocks; returns before it has finished.")
+def _write_call(out: Writer, host: _Host, mix: bool) -> None:
+    params = [f"void* {name}" for name in host.buffers]
+    params += [f"{ctype} {name}" for ctype, name in host.scalars]
+    params += ["void* workspace"] if host.layout else []
+    params += [*(f"uint32_t {name}" for name in host.blocks), "void* stream"]
+    if len(host.signatures) == 1:
+        out.line("// Starts the kernel on `block_dim` blocks; returns before it has finished.")
+    else:
+        out.line("// Starts the kernels, each when the one before has finished; returns before the last has.")
     with out.block(f'extern "C" int call({", ".join(params)}) {{'):
-        for index, (_, name) in enumerate(signature.workspaces):
-            offset = f" + {_offset(signature, index)}" if index else ""
-            out.line(f"uint8_t* {name} = static_cast<uint8_t*>(workspace){offset};")
-        _write_launch(out, signature)
+        for index, w in enumerate(host.layout):
+            offset = f" + {host.offset(index)}" if index else ""
+            out.line(f"uint8_t* {w.name} = static_cast<uint8_t*>(workspace){offset};")
+        _write_launches(out, host, mix)
 
 
-def _write_launch(out: Writer, signature: Signature) -> None:
-    args = [name for _, name in signature.scalars]
-    args += [f"static_cast<uint8_t*>({name})" for _, name in signature.buffers] + [name for _, name in signature.workspaces]
-    cpu = ", ".join([signature.kernel, "block_dim", *args, *(["0"] if signature.mix else [])])
-    npu = ", ".join([*args, *(["ffts_addr"] if signature.mix else [])])
+def _write_launches(out: Writer, host: _Host, mix: bool) -> None:
+    args = [name for _, name in host.scalars] + [f"static_cast<uint8_t*>({name})" for name in host.buffers]
+    launches = [(s, [*args, *spaces], blocks) for s, spaces, blocks in zip(host.signatures, host.spaces, host.blocks)]
     out.directive("#ifdef ASCENDC_CPU_DEBUG")
-    out.lines("(void)stream;", f"AscendC::SetKernelMode(KernelMode::{signature.cpu_mode});", f"ICPU_RUN_KF({cpu});")
+    out.line("(void)stream;")
+    for s, given, blocks in launches:
+        cpu = ", ".join([s.kernel, blocks, *given, *(["0"] if s.mix else [])])
+        out.lines(f"AscendC::SetKernelMode(KernelMode::{s.cpu_mode});", f"ICPU_RUN_KF({cpu});")
     out.directive("#else")
-    if signature.mix:
+    if mix:
         out.lines("uint64_t ffts_addr = 0;", "uint32_t ffts_len = 0;")
         out.line(f"if (rtGetC2cCtrlAddr(&ffts_addr, &ffts_len) != 0) return {_ERROR_SYNC_BLOCK};")
-    out.line(f"{signature.kernel}<<<block_dim, nullptr, stream>>>({npu});")
+    for s, given, blocks in launches:
+        out.line(f"{s.kernel}<<<{blocks}, nullptr, stream>>>({', '.join([*given, *(['ffts_addr'] if s.mix else [])])});")
     out.directive("#endif")
     out.line("return 0;")

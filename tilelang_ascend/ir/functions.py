@@ -1,9 +1,9 @@
-"""The functions of an Ascend IR module and their parameters (docs/ir.md section 2)."""
+"""The functions of a module, their order, and their parameters (docs/ir.md section 2)."""
 
 from __future__ import annotations
 
 from ..isa import lookup
-from . import IRModule, PrimFunc, is_buffer_var, op_name
+from . import IRModule, PrimFunc, dtype_of, is_buffer_var, itemsize, op_name
 
 
 def core_functions(ascend_ir: IRModule) -> dict[str, PrimFunc]:
@@ -13,13 +13,51 @@ def core_functions(ascend_ir: IRModule) -> dict[str, PrimFunc]:
     return {core: found[core] for core in ("aic", "aiv") if core in found}
 
 
+LAUNCH = "ascend.launch"
+"""Attribute of the functions of a kernel with several launches: which one, from 0."""
+SHARED = "ascend.num_shared"
+"""Attribute of the same functions: how many of the last tensors are workspaces that outlive a launch; none without it."""
+
+
+def launch_of(ir: PrimFunc | IRModule) -> int:
+    """Number of the launch a function, or the functions of a module, belong to; of a module with several the first."""
+    if isinstance(ir, IRModule):
+        return min(map(launch_of, ir.functions.values()))
+    return int(ir.attrs[LAUNCH]) if ir.attrs and LAUNCH in ir.attrs else 0
+
+
+def launches(ir: PrimFunc | IRModule) -> list[IRModule]:
+    """The functions of each launch of a kernel, in the order in which they run."""
+    if isinstance(ir, PrimFunc):
+        return [IRModule({str(ir.attrs["global_symbol"]): ir})]
+    found: dict[int, dict] = {}
+    for name, func in ir.functions.items():
+        found.setdefault(launch_of(func), {})[name] = func
+    return [IRModule(found[k]) for k in sorted(found)]
+
+
 def split_params(func: PrimFunc) -> tuple[list, list, list]:
-    """(scalar variables, GM buffers of the user, workspace buffers) of an Ascend IR function."""
+    """(scalar variables, GM buffers of the user, workspace buffers of this launch) of an Ascend IR function."""
     scalars = [p for p in func.params if not is_buffer_var(p)]
     buffers = [p for p in func.params if is_buffer_var(p)]
     count = int(func.attrs["ascend.num_workspaces"]) if "ascend.num_workspaces" in func.attrs else 0
     split = len(buffers) - count
     return scalars, buffers[:split], buffers[split:]
+
+
+def shared_buffers(func: PrimFunc) -> list:
+    """Those of the user's GM buffers that are no parameters of the kernel, but workspaces its launches share."""
+    count = int(func.attrs[SHARED]) if func.attrs and SHARED in func.attrs else 0
+    buffers = split_params(func)[1]
+    return buffers[len(buffers) - count :]
+
+
+def fixed_bytes(buffer) -> int:
+    """Bytes of a buffer of a constant shape."""
+    size = itemsize(dtype_of(buffer))
+    for n in buffer.ty.shape:
+        size *= int(n)
+    return size
 
 
 def is_core_index(value) -> bool:

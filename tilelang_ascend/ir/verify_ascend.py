@@ -6,6 +6,7 @@ from ..isa import CORE_EVENTS, CORE_PIPES, ITEMSIZE, SCOPES, TABLE, Intrinsic, S
 from ..isa.base import KERNEL_TYPES
 from .base import AllocBuffer, Bind, BufferStore, Call, Evaluate, FloatImm, For, ForKind, IRModule, PrimFunc, TensorLoad
 from .build import const_int, dtype_of, op_name, operand_parts, scope_of
+from .functions import launches, split_params
 from .visit import walk_expr
 from .wellformed import Problem, WellFormed, elements_of, is_static
 
@@ -271,10 +272,24 @@ def verify_ascend(module: IRModule | PrimFunc, chip, addresses: bool = True) -> 
     if isinstance(module, PrimFunc):
         problems = _function_problems(module)
         return problems or _AscendVerifier(module, chip, addresses).run()
-    functions = [func for _, func in module.functions_items()]
-    problems = [p for func in functions for p in _function_problems(func)]
+    problems = [p for _, func in module.functions_items() for p in _function_problems(func)]
     if problems:
         return problems
+    parts = launches(module)
+    if len({_shared_parameters(part) for part in parts}) > 1:
+        problems.append(Problem("parameters", "the launches of a kernel must have the same parameters, but for workspaces of their own"))
+    return problems + [p for part in parts for p in _launch_problems(part, chip, addresses)]
+
+
+def _shared_parameters(module: IRModule) -> tuple:
+    scalars, buffers, _ = split_params(next(iter(module.functions.values())))
+    return tuple(p.name for p in (*scalars, *buffers))
+
+
+def _launch_problems(module: IRModule, chip, addresses: bool) -> list[Problem]:
+    """What is wrong with the functions of one launch."""
+    functions = [func for _, func in module.functions_items()]
+    problems = []
     kinds = sorted(str(func.attrs["ascend.core"]) for func in functions)
     kernel_type = str(functions[0].attrs["ascend.kernel_type"])
     if kinds != sorted(KERNEL_TYPES[kernel_type]):

@@ -9,7 +9,7 @@ from .. import cache, env
 from ..cache.key import kernel_key
 from ..errors import InvalidKernel, location_of
 from ..log import get_logger
-from ..runtime.artifact import AbiSlot, Artifact
+from ..runtime.artifact import AbiSlot, Artifact, Step
 from ..targets import resolve_chip
 from .hooks import notify
 from .signature import read_signature
@@ -43,8 +43,10 @@ def _warning_text(span, message: str) -> str:
 def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: dict[str, Any]) -> Artifact:
     from .. import codegen, ir
     from ..analysis.tiles.output_gaps import output_gaps
+    from ..ir.functions import launches
     from ..transform import pipeline
     from ..transform.canonicalize.resolve_tensor_views import resolve_tensor_views
+    from ..transform.canonicalize.split_launches import split_launches
 
     name = str(func.attrs["global_symbol"])
     announce = env.PRINT_ON_COMPILATION.get()
@@ -53,19 +55,17 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     lowered = pipeline.lower(func, chip, options=pipeline.Options(**options), keep_stages=env.VERIFY_PASSES.get())
     written = written_buffers(lowered.ascend_ir)
     _check_outputs(func, out_idx, written)
-    gaps = output_gaps(resolve_tensor_views(func), {func.params[i].name for i in out_idx})
+    parts = [part for module in launches(split_launches(func)) for part in module.functions.values()]
+    gaps = output_gaps([resolve_tensor_views(part) for part in parts], {func.params[i].name for i in out_idx})
     source = codegen.emit(lowered.ascend_ir)
-    abi, kernel_type = describe_program(lowered.ascend_ir)
     artifact = Artifact(
         name=name,
         chip=chip.name,
-        kernel_type=kernel_type,
-        block_dim=int(lowered.block_dim),
         signature=read_signature(func, out_idx, written),
-        abi=abi,
+        steps=describe_steps(lowered.ascend_ir),
         kernel_source=source.kernel,
         host_source=source.host,
-        memory_map=lowered.memory_map.text(),
+        memory_map="\n\n".join(_headed(k, m.text(), len(lowered.memory_maps)) for k, m in enumerate(lowered.memory_maps)),
         options=options,
         notes=[*_hint_notes(func), *(_warning_text(g.span, g.text()) for g in gaps if g.sizes), *(str(n) for n in lowered.notes)],
         warnings=[
@@ -119,18 +119,33 @@ def lower_stages(artifact: Artifact, times: dict[str, float] | None = None) -> l
     return pipeline.lower(artifact.tile_ir, arch.get_chip(artifact.chip), options=options, keep_stages=True, times=times).stages
 
 
-def describe_program(ascend_ir) -> tuple[tuple[AbiSlot, ...], str]:
-    """Parameter slots (the same for both cores) and kernel type of a lowered program."""
+def describe_steps(ascend_ir) -> tuple[Step, ...]:
+    """What a call of a lowered program launches."""
+    from ..ir.functions import launches
+
+    return tuple(map(_step, launches(ascend_ir)))
+
+
+def _step(ascend_ir) -> Step:
     from .. import ir
-    from ..ir.functions import split_params
+    from ..ir.functions import fixed_bytes, shared_buffers, split_params
 
     first = next(iter(ascend_ir.functions.values()))
     scalars, buffers, workspaces = split_params(first)
+    shared = shared_buffers(first)
     sizes = [int(n) for n in first.attrs["ascend.workspace_bytes"]] if workspaces else []
     slots = [AbiSlot("scalar", p.name, ir.dtype_of(p)) for p in scalars]
-    slots += [AbiSlot("buffer", p.name, ir.dtype_of(p)) for p in buffers]
+    for p in buffers:
+        kept = any(p.same_as(s) for s in shared)
+        slots.append(AbiSlot("shared", p.name, ir.dtype_of(p), fixed_bytes(p)) if kept else AbiSlot("buffer", p.name, ir.dtype_of(p)))
     slots += [AbiSlot("workspace", p.name, ir.dtype_of(p), size) for p, size in zip(workspaces, sizes)]
-    return tuple(slots), str(first.attrs["ascend.kernel_type"])
+    name, kernel_type = (str(first.attrs[f"ascend.{key}"]) for key in ("kernel_name", "kernel_type"))
+    return Step(name, kernel_type, int(first.attrs["ascend.block_dim"]), tuple(slots))
+
+
+def _headed(k: int, text: str, launches: int) -> str:
+    """The memory map of launch `k`, with its number if there are several."""
+    return text if launches == 1 else f"launch {k + 1}:\n{text}"
 
 
 def written_buffers(ascend_ir) -> frozenset[str]:

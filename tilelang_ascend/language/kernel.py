@@ -16,6 +16,9 @@ from ..ir import For, ForKind, IntImm, const_int, seq
 _MAX_GRID_DIMS = 3
 
 
+_INSTEAD = {"branch": "put the condition inside of `with T.Kernel(...)`"}
+"""Kind of a region -> what to write where it holds a launch."""
+
 _checked_launch = partial(checked, name="T.Kernel")
 
 
@@ -72,7 +75,11 @@ class Kernel:
         if builder.region.inside("grid"):
             raise KernelSyntaxError("T.Kernel inside T.Kernel", hint="give one T.Kernel up to three extents")
         if builder.region is not builder.root:
-            raise UnsupportedConstruct("a launch inside run-time control flow", hint="put the condition inside the kernel")
+            raise UnsupportedConstruct(
+                "a launch inside run-time control flow: whether and how often a kernel is launched is known before it runs",
+                notes=[("the enclosing block starts here", builder.region.where)],
+                hint=_INSTEAD.get(builder.region.kind, "loop with `for i in range(n)` and a constant n, or call the kernel in a loop"),
+            )
         self.where = user_location()
         if self.kind == "list" and len(self.names) not in (0, len(self.extents) + (1 if self.is_npu else 0), len(self.extents)):
             raise InvalidArgument(
@@ -102,6 +109,7 @@ class Kernel:
             return
         builder = Builder.current()
         body, span = builder.pop(self.region), span_of(self.where)
+        builder.grid = ([], [])
         if any(const_int(e) == 0 for e in self.extents):  # a grid without blocks does nothing
             body, self.extents = seq(), [IntImm("int32", 1)] * len(self.extents)
         for axis in reversed(range(len(self.vars))):

@@ -157,7 +157,7 @@ REFUSED: dict[str, tuple[str, str]] = {name: (kind, advice) for kind, advice, na
 """name -> (what it is, what to write instead)."""
 
 LATER: dict[str, str] = {
-    "atomic_load": "launch a second kernel, which sees all stores of the first one",
+    "atomic_load": "write a second `with T.Kernel(...)`, which sees all stores of the first one",
     "atomic_store": "store normally from one block only",
     "atomic_or": "use T.atomic_max on 0/1 flags",
     "meta_class": "use plain functions; they are traced like the kernel",

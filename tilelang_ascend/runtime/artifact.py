@@ -16,16 +16,33 @@ class AbiSlot:
     """One parameter of the Ascend IR function.
 
     Attributes:
-        kind: ``scalar``, ``buffer`` or ``workspace``.
+        kind: ``scalar``, ``buffer``, ``workspace`` of one launch, or ``shared``: a workspace all launches of a call use.
         name: name of the scalar, shape variable or buffer.
         dtype: element type or scalar type.
-        nbytes: bytes per block of a workspace, 0 otherwise.
+        nbytes: bytes per block of a workspace, all bytes of a shared one, 0 otherwise.
     """
 
     kind: str
     name: str
     dtype: str
     nbytes: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of the launches a call makes, one after the other.
+
+    Attributes:
+        kernel: name of its function in the emitted text.
+        kernel_type: ``aic_only``, ``aiv_only`` or ``mix_1_2``.
+        block_dim: number of blocks the host launches.
+        abi: parameters of the lowered program, in order.
+    """
+
+    kernel: str
+    kernel_type: str
+    block_dim: int
+    abi: tuple[AbiSlot, ...]
 
 
 @dataclass
@@ -35,10 +52,8 @@ class Artifact:
     Attributes:
         name: the user's function name.
         chip: SKU the program was lowered for.
-        kernel_type: ``aic_only``, ``aiv_only`` or ``mix_1_2``.
-        block_dim: number of blocks the host launches.
         signature: what a caller passes.
-        abi: parameters of the lowered program, in order.
+        steps: what a call launches, in order.
         kernel_source, host_source: emitted Ascend C.
         memory_map: readable table of on-chip addresses.
         options: the honoured compiler options.
@@ -48,10 +63,8 @@ class Artifact:
 
     name: str
     chip: str
-    kernel_type: str
-    block_dim: int
     signature: Signature
-    abi: tuple[AbiSlot, ...]
+    steps: tuple[Step, ...]
     kernel_source: str
     host_source: str
     memory_map: str
@@ -60,8 +73,8 @@ class Artifact:
     warnings: list[str] = field(default_factory=list)
     tile_ir_json: str = ""
     ascend_ir_json: str = ""
-    program: Any = field(default=None, init=False, repr=False, compare=False)
-    """The host program of the simulator, once it is built; never stored."""
+    programs: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
+    """The host programs of the simulator, one for each step, once they are built; never stored."""
     told: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     """Warnings about calls that were given already; never stored."""
 
@@ -72,7 +85,7 @@ class Artifact:
 
     @cached_property
     def ascend_ir(self):
-        """The lowered program: an `IRModule` with one function for each kind of core."""
+        """The lowered program: an `IRModule` with one function for each kind of core of each launch."""
         return load_ir(self.ascend_ir_json)
 
     def to_files(self) -> dict[str, str]:
@@ -80,10 +93,8 @@ class Artifact:
         meta = {
             "name": self.name,
             "chip": self.chip,
-            "kernel_type": self.kernel_type,
-            "block_dim": self.block_dim,
             "signature": self.signature.to_json(),
-            "abi": [vars(slot) for slot in self.abi],
+            "steps": [{**vars(step), "abi": [vars(slot) for slot in step.abi]} for step in self.steps],
             "options": self.options,
             "notes": self.notes,
             "warnings": self.warnings,
@@ -106,7 +117,7 @@ class Artifact:
         """
         meta = json.loads(files["artifact.json"])
         meta["signature"] = Signature.from_json(meta["signature"])
-        meta["abi"] = tuple(AbiSlot(**slot) for slot in meta["abi"])
+        meta["steps"] = tuple(Step(**{**step, "abi": tuple(AbiSlot(**slot) for slot in step["abi"])}) for step in meta["steps"])
         return Artifact(
             **meta,
             kernel_source=files["kernel.cpp"],

@@ -167,60 +167,79 @@ def simulate(artifact: Artifact, launch: Launch, *, values: bool = True, checks:
     return SimulationReport(artifact.chip, artifact.name, tuple(written), result, _source_file(artifact))
 
 
-def program_of(artifact: Artifact):
-    """The compiled host program of an artifact; built at the first run."""
-    if artifact.program is None:
-        artifact.program = build_program(artifact.ascend_ir)
-    return artifact.program
+def programs_of(artifact: Artifact):
+    """The compiled host programs of an artifact, one for each step; built at the first run."""
+    if not artifact.programs:
+        artifact.programs = build_programs(artifact.ascend_ir)
+    return artifact.programs
 
 
-def build_program(ascend_ir):
-    """Compile Ascend IR for this machine."""
+def build_programs(ascend_ir):
+    """Compile Ascend IR for this machine, launch by launch."""
     from .. import native
+    from ..ir.functions import launches
     from ..sim.lower import host_program
 
     native.load()
-    return host_program(ascend_ir)
+    return tuple(map(host_program, launches(ascend_ir)))
 
 
 def _run(artifact: Artifact, launch: Launch, options):
     from .. import arch
     from ..sim import machine
 
-    program = program_of(artifact)
-    words: list[int] = []
-    tensors: list[machine.Tensor] = []
-    keep_alive: list = [launch]
-    for slot in artifact.abi:
-        if slot.kind == "scalar":
-            words.append(_scalar_word(slot, launch.scalars[slot.name]))
-            continue
-        if slot.kind == "workspace":
-            memory = _workspace(slot.nbytes * artifact.block_dim)
-            keep_alive.append(memory)
-            tensor = machine.Tensor(memory.ctypes.data, memory.nbytes, slot.name, scratch=True)
-        else:
-            buffer = launch.buffers[slot.name]
-            tensor = machine.Tensor(buffer.address, buffer.nbytes, slot.name, buffer.parameter.writes, fresh=not buffer.initialized)
-        words.append(tensor.address)
-        if tensor.nbytes:
-            tensors.append(tensor)
-    result = machine.run(arch.get_chip(artifact.chip), artifact.kernel_type, artifact.block_dim, program.entries, words, tensors, options)
+    memory = _Memory(launch)
+    launches = [
+        machine.Launch(step.kernel_type, step.block_dim, program.entries, [memory.word(slot, step.block_dim) for slot in step.abi])
+        for step, program in zip(artifact.steps, programs_of(artifact))
+    ]
+    result = machine.run_in_order(arch.get_chip(artifact.chip), launches, memory.tensors, options)
     if result.output and sys.stdout is not None:  # a script may have been started without
         sys.stdout.write(result.output)
     return result
+
+
+class _Memory:
+    """The tensors of one call: the user's, the workspaces of every step, and those that the steps share."""
+
+    def __init__(self, launch: Launch):
+        self.launch = launch
+        self.tensors: list = []
+        self.addresses: dict[str, int] = {}
+        self.keep_alive: list = []
+
+    def word(self, slot: AbiSlot, block_dim: int) -> int:
+        """What a step with so many blocks is given for a parameter."""
+        from ..sim.machine import Tensor
+
+        if slot.kind == "scalar":
+            return _scalar_word(slot, self.launch.scalars[slot.name])
+        if slot.kind == "workspace":
+            return self._add(Tensor(self._workspace(slot.nbytes * block_dim), slot.nbytes * block_dim, slot.name, scratch=True))
+        if slot.name not in self.addresses:
+            if slot.kind == "shared":
+                tensor = Tensor(self._workspace(slot.nbytes), slot.nbytes, slot.name, scratch=True)
+            else:
+                buffer = self.launch.buffers[slot.name]
+                tensor = Tensor(buffer.address, buffer.nbytes, slot.name, buffer.parameter.writes, fresh=not buffer.initialized)
+            self.addresses[slot.name] = self._add(tensor)
+        return self.addresses[slot.name]
+
+    def _add(self, tensor) -> int:
+        if tensor.nbytes:
+            self.tensors.append(tensor)
+        return tensor.address
+
+    def _workspace(self, nbytes: int) -> int:
+        raw = np.empty(nbytes + DEVICE_ALIGNMENT, np.uint8)
+        self.keep_alive.append(raw)
+        return raw.ctypes.data + -raw.ctypes.data % DEVICE_ALIGNMENT
 
 
 def _scalar_word(slot: AbiSlot, value: int | float) -> int:
     from ..isa.stream import float_bits, is_float
 
     return float_bits(float(value)) if is_float(slot.dtype) else int(value)
-
-
-def _workspace(nbytes: int) -> np.ndarray:
-    raw = np.empty(nbytes + DEVICE_ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % DEVICE_ALIGNMENT
-    return raw[start : start + nbytes]
 
 
 def _source_file(artifact: Artifact) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from .. import native
 from ..arch import ChipSpec
 from ..isa.base import KERNEL_TYPES
-from .report import RunResult
+from .report import RunResult, joined
 
 CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
 
@@ -84,6 +84,23 @@ class Tensor(NamedTuple):
     fresh: bool = False
 
 
+class Launch(NamedTuple):
+    """One launch on a chip.
+
+    kernel_type: ``aic_only``, ``aiv_only`` or ``mix_1_2`` (block b = AIC b and AIV 2b, 2b+1).
+    block_dim: number of blocks, at least 1.
+    entries: ``"aic"``/``"aiv"`` -> program of that core type: a `tvm_ffi.Function` of `len(args)` ints, the address of a C function
+        ``void (const int64_t*, int32_t)``, or a list of recorded streams (bytes; one for all cores of the type, or one each). Programs
+        must be native code: a core may stop in the middle while others run.
+    args: int64 words of the entry: scalars (floats as float64 bits) and addresses.
+    """
+
+    kernel_type: str
+    block_dim: int
+    entries: Mapping[str, Any]
+    args: Sequence[int]
+
+
 def run(
     chip: ChipSpec,
     kernel_type: str,
@@ -93,17 +110,20 @@ def run(
     gm: Sequence[Tensor | tuple],
     options: SimOptions = SimOptions(),
 ) -> RunResult:
-    """Run one launch to its end, to a deadlock, or to an error.
+    """Run one launch to its end, to a deadlock, or to an error. Arguments and errors: see `Launch` and `run_in_order`."""
+    return run_in_order(chip, [Launch(kernel_type, block_dim, entries, args)], gm, options)
+
+
+def run_in_order(chip: ChipSpec, launches: Sequence[Launch], gm: Sequence[Tensor | tuple], options: SimOptions = SimOptions()) -> RunResult:
+    """Run launches that stand one after the other in a stream: each begins when the one before has ended.
+
+    Contents of GM, what of it is undefined, and what L2 holds pass from one to the next. What follows a deadlock or a program that stopped
+    itself is not run.
 
     Args:
         chip: the chip.
-        kernel_type: ``aic_only``, ``aiv_only`` or ``mix_1_2`` (block b = AIC b and AIV 2b, 2b+1).
-        block_dim: number of blocks, at least 1.
-        entries: ``"aic"``/``"aiv"`` -> program of that core type: a `tvm_ffi.Function` of `len(args)` ints, the address
-            of a C function ``void (const int64_t*, int32_t)``, or a list of recorded streams (bytes; one for all cores
-            of the type, or one each). Programs must be native code: a core may stop in the middle while others run.
-        args: int64 words of the entry: scalars (floats as float64 bits) and addresses.
-        gm: tensors in GM. They must stay alive and must not overlap.
+        launches: at least one.
+        gm: tensors in GM, those of all launches. They must stay alive and must not overlap.
         options: what to observe.
 
     Raises:
@@ -111,13 +131,17 @@ def run(
         RuntimeError: a program failed (threw an exception); the message names the core.
         NativeLibraryError: the native library is missing or stale.
     """
-    _check_launch(chip, kernel_type, block_dim, entries)
+    given = []
+    for kernel_type, block_dim, entries, args in launches:
+        _check_launch(chip, kernel_type, block_dim, entries)
+        given.append([kernel_type, block_dim, _entry(entries.get("aic")), _entry(entries.get("aiv")), [_int64(value) for value in args]])
     rows = [list(Tensor(*row)) for row in gm]
-    words = [_int64(value) for value in args]
     spec = {**asdict(options), "checks": list(options.checks)}
-    aic, aiv = _entry(entries.get("aic")), _entry(entries.get("aiv"))
-    launch = native.function("machine.run")
-    report, streams, events, writes = launch(chip.to_json(), kernel_type, block_dim, aic, aiv, words, rows, spec)
+    found = [_result(*parts, rows, chip) for parts in native.function("machine.run")(chip.to_json(), given, rows, spec)]
+    return found[0] if len(launches) == 1 else joined(found)
+
+
+def _result(report: str, streams, events, writes, rows: list, chip: ChipSpec) -> RunResult:
     parsed = json.loads(report)
     if parsed["error"]:
         raise RuntimeError(f"the program of core {parsed['error']}")

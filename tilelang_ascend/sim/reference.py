@@ -15,7 +15,9 @@ taken back and they run one after the other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Callable
 
 import numpy as np
@@ -98,9 +100,9 @@ def execute(
     versions: bool = False,
     budget: int | None = None,
     log: bool = False,
-    fresh: frozenset[str] = frozenset(),
     clipped: bool = False,
     sizes: dict | None = None,
+    known: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> Result:
     """Like `run`, for any stage.
 
@@ -108,9 +110,9 @@ def execute(
         versions: tiles have a leading dimension of copies.
         budget: elements the run may touch.
         log: fill `Result.stores`.
-        fresh: names of tensors without contents.
         clipped: elements outside of tensors read as zero and are not written, as compiled kernels do; otherwise they are errors.
         sizes: values of shape variables that no argument has as a whole dimension.
+        known: name of a tensor -> which of its elements have a value, where not all have.
 
     Raises:
         InterpreterError: the program breaks a rule of Tile IR; the message has the user's line.
@@ -128,9 +130,9 @@ def execute(
     for p, a in zip(params, args):
         if is_buffer_var(p):
             _bind_shape(p, a, dims)
-            known = np.zeros(a.shape, bool) if p.name in fresh else None
+            defined = known[p.name].copy() if p.name in known else None
             result.tensors[p.name] = Memory(
-                p.name, a, known, np.zeros(a.shape, np.int32), on_chip=False, outside=outside.get(p, 0), clipped=clipped
+                p.name, a, defined, np.zeros(a.shape, np.int32), on_chip=False, outside=outside.get(p, 0), clipped=clipped
             )
     shape_slots = [(program.slots(d), n) for d, n in dims.items()]
     kinds = program.kinds = _core_kinds(func.body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -179,6 +179,71 @@ class RunResult:
             writes={name: np.frombuffer(n, np.uint8) for name, n in writes.items()},
             printed=tuple(tuple(row) for row in report["output"]),
         )
+
+
+def joined(results: Sequence[RunResult]) -> RunResult:
+    """The result of launches that ran one after the other on the same tensors, as one: findings, times, traffic and writes of all of them.
+
+    Every launch pays its overhead. Cores stand once for each launch, named ``launch 2 AIV 0``; their times begin with their launch, those of
+    `events` with the first one, launch overheads left out. Occupancy is the share of the time of all launches.
+    """
+    numbered = list(enumerate(results))
+    return RunResult(
+        hazards=tuple(_of_launch(h, k) for k, r in numbered for h in r.hazards),
+        suppressed=sum(r.suppressed for r in results),
+        unwritten=results[-1].unwritten,
+        core_names=tuple(_numbered(name, k) for k, r in numbered for name in r.core_names),
+        clock_hz=results[0].clock_hz,
+        streams=tuple(s for r in results for s in r.streams),
+        writes={name: _sum_of_counts([r.writes[name] for r in results]) for name in results[0].writes},
+        printed=tuple((_numbered(core, k), text, lost) for k, r in numbered for core, text, lost in r.printed),
+        **_joined_times(results),
+    )
+
+
+def _joined_times(results: Sequence[RunResult]) -> dict:
+    """What `joined` says of time."""
+    cycles, us = sum(r.cycles for r in results), sum(r.simulated_us for r in results)
+    pipes = [pipe for pipe in PIPES if any(pipe in r.occupancy for r in results)]
+    occupancy = {pipe: sum(r.occupancy.get(pipe, 0.0) * r.cycles for r in results) / cycles for pipe in pipes}
+    return {
+        "cycles": cycles,
+        "simulated_us": us,
+        "launch_us": sum(r.launch_us for r in results),
+        "bound_pipe": max(occupancy, key=lambda pipe: occupancy[pipe], default=""),
+        "occupancy": occupancy,
+        "assumed_share": sum(r.assumed_share * r.simulated_us for r in results) / us if us else 0.0,
+        "traffic": {key: sum(r.traffic[key] for r in results) for key in results[0].traffic},
+        "per_core": tuple(replace(core, name=_numbered(core.name, k)) for k, r in enumerate(results) for core in r.per_core),
+        "stuck": next((_numbered(r.stuck, k) for k, r in enumerate(results) if r.stuck), ""),
+        "events": _one_time_line(results),
+    }
+
+
+def _numbered(core: str, k: int) -> str:
+    """A core in launch `k`."""
+    return f"launch {k + 1} {core}" if core else core
+
+
+def _of_launch(hazard: Hazard, k: int) -> Hazard:
+    second = hazard.second and replace(hazard.second, core=_numbered(hazard.second.core, k))
+    return replace(hazard, first=replace(hazard.first, core=_numbered(hazard.first.core, k)), second=second)
+
+
+def _one_time_line(results: Sequence[RunResult]) -> np.ndarray:
+    cores, start, parts = 0, 0.0, []
+    for r in results:
+        events = r.events.copy()
+        events["core"] += cores
+        events["start"] += start
+        parts.append(events)
+        cores, start = cores + len(r.core_names), start + r.cycles
+    return np.concatenate(parts)
+
+
+def _sum_of_counts(counts: Sequence[np.ndarray]) -> np.ndarray:
+    """Numbers of writes of the same bytes; 255 means at least that."""
+    return np.minimum(np.sum(counts, axis=0, dtype=np.uint32), 255).astype(np.uint8)
 
 
 def _hazard(row: Mapping) -> Hazard:

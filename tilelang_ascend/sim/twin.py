@@ -63,7 +63,7 @@ class TwinProgram:
     def call(self, launcher: Callable[[str, int, list[int]], int], *arguments: Any) -> int:
         """Call the host launcher `call` of the text.
 
-        `arguments` are ctypes values in the order of its parameters. When it launches the kernel,
+        `arguments` are ctypes values in the order of its parameters. When it launches a kernel,
         `launcher(kernel name, number of blocks, argument words)` runs it and returns 0 or an error. Returns what
         `call` returns.
         """
@@ -75,11 +75,11 @@ class TwinProgram:
         finally:
             self._handle.tla_twin_set_launcher(signature())
 
-    def workspace_bytes(self, block_dim: int) -> int:
-        """Bytes of workspace the launcher asks for."""
+    def workspace_bytes(self, *block_dims: int) -> int:
+        """Bytes of workspace the launcher asks for; it takes the number of blocks of each launch."""
         function = self._handle.workspace_bytes
-        function.restype, function.argtypes = ctypes.c_uint64, [ctypes.c_uint32]
-        return function(block_dim)
+        function.restype, function.argtypes = ctypes.c_uint64, [ctypes.c_uint32] * len(block_dims)
+        return function(*block_dims)
 
 
 def compile_text(

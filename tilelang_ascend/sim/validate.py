@@ -8,7 +8,7 @@ that do not exist. The first pass after which that is not so is named, with the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from ..ir import (
     Bind,
     Evaluate,
+    IRModule,
     PrimFunc,
     Var,
     const_int,
@@ -27,11 +28,11 @@ from ..ir import (
     substitute_expr,
     sym,
 )
-from ..ir.functions import is_core_index
+from ..ir.functions import is_core_index, launch_of, launches
 from ..tile.uses import is_atomic, own_uses
 from .reference import InterpreterError, Result, TooMuchWork, execute
 from .reference_memory import Memory
-from .reference_numbers import is_float, numpy_dtype
+from .reference_numbers import is_float, numpy_dtype, poison
 
 VERSIONED_FROM = "version_buffers"
 """The pass after which tiles have a leading dimension of copies."""
@@ -96,17 +97,39 @@ def validate(
 ) -> Validation:
     """Interpret all `stages` (name, IR; the first is the front end's) on copies of `args`, which stand in parameter order.
 
+    Stages of a kernel with several launches are validated launch by launch, each on what the ones before leave; all together must do what
+    the first stage does.
+
     Args:
         budget: elements one run may touch; a kernel that takes more is skipped.
         fresh: names of tensors without contents.
     """
+    inputs = _Inputs(
+        args, _sizes(stages[0][1], args), {p.name: np.zeros(a.shape, bool) for p, a in zip(stages[0][1].params, args) if p.name in fresh}
+    )
+    split = next((ir for _, ir in stages if isinstance(ir, IRModule)), None)
+    if split is None or len(launches(split)) == 1:
+        return _validate(stages, inputs, budget)
+    return _validate_launches(stages, inputs, budget)
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """args: in parameter order. sizes: shape variable -> its value. known: tensor -> which elements have a value; all of the others have."""
+
+    args: Sequence[Any]
+    sizes: dict
+    known: dict
+
+
+def _validate(stages: Sequence[tuple[str, Any]], inputs: _Inputs, budget: int | None) -> Validation:
     found = tile_stages(stages)
-    sizes, updated, steps = _sizes(stages[0][1], args), _updated(stages[0][1]), _narrow_steps(stages[0][1])
+    updated, steps = _updated(stages[0][1]), _narrow_steps(stages[0][1])
     names: list[str] = []
     first: Result | None = None
     for k, (name, func, versions) in enumerate(found):
         try:
-            result = _run(func, versions, args, sizes, fresh, budget)
+            result = _run(func, versions, inputs, budget)
         except TooMuchWork:
             return Validation(None, tuple(names), f"more than {budget} elements are touched")
         except InterpreterError as error:
@@ -117,9 +140,56 @@ def validate(
             continue
         message = difference(first, result, updated, steps)
         if message is not None:
-            where = _first_statement(found[k - 1], found[k], args, sizes, fresh)
+            where = _first_statement(found[k - 1], found[k], inputs)
             return Validation(Finding(name, message, where), tuple(names))
     return Validation(None, tuple(names), last=result)
+
+
+def _validate_launches(stages: Sequence[tuple[str, Any]], inputs: _Inputs, budget: int | None) -> Validation:
+    (whole_name, whole), (split_name, module) = stages[:2]
+    alone = _validate([(whole_name, whole)], inputs, budget)
+    if alone.last is None:
+        return alone
+    names, results, now = [*alone.stages], [], inputs
+    for k, part in enumerate(launches(module)):
+        (func,) = part.functions.values()
+        for p in func.params[len(now.args) :]:  # Workspaces the launches share.
+            empty = poison(tuple(map(const_int, p.ty.shape)), numpy_dtype(p.ty.dtype))
+            now = _Inputs([*now.args, empty], now.sizes, {**now.known, p.name: np.zeros(empty.shape, bool)})
+        found = _validate([(split_name, func), *((n, ir) for n, ir in stages[2:] if launch_of(ir) == k)], now, budget)
+        names += [f"launch {k + 1}: {name}" for name in found.stages]
+        if found.last is None:
+            finding = found.finding and replace(found.finding, stage=f"{found.finding.stage} of launch {k + 1}")
+            return Validation(finding, tuple(names), found.skipped)
+        results.append(found.last)
+        now = _after(func, now, found.last)
+    total = _together(alone.last, results)
+    message = difference(alone.last, total, _updated(whole), _narrow_steps(whole))
+    return Validation(message and Finding(split_name, message), tuple(names), last=None if message else total)
+
+
+def _after(func: PrimFunc, inputs: _Inputs, result: Result) -> _Inputs:
+    """What the launch after `func` finds."""
+    args, known = list(inputs.args), {}
+    for k, p in enumerate(func.params):
+        if p.name in result.tensors:
+            left = _seen_as(result.tensors[p.name], args[k])
+            args[k] = left.data
+            if left.defined is not None:
+                known[p.name] = left.defined
+    return _Inputs(args, inputs.sizes, known)
+
+
+def _together(whole: Result, parts: Sequence[Result]) -> Result:
+    """What `parts` of a program did, one after the other, to the tensors of the whole."""
+    total = Result()
+    total.undefined = [span for r in parts for span in r.undefined]
+    total.output = [text for r in parts for text in r.output]
+    for name, m in whole.tensors.items():
+        left = _seen_as(parts[-1].tensors[name], m.data)
+        writes = sum(_counts_as(r.tensors[name], m.data) for r in parts)
+        total.tensors[name] = Memory(name, left.data, left.defined, writes)
+    return total
 
 
 def write_difference(last: Result, writes: Mapping[str, np.ndarray]) -> str | None:
@@ -230,10 +300,15 @@ def _narrow_steps(func: PrimFunc) -> dict[str, float]:
     return {b.name: step for b, step in steps.items()}
 
 
-def _run(func: PrimFunc, versions: bool, args: Sequence[Any], sizes: dict, fresh: frozenset[str], budget=None, log=False) -> Result:
+def _run(func: PrimFunc, versions: bool, inputs: _Inputs, budget=None, log=False) -> Result:
     """One stage on copies of the arguments, in the shapes and dtypes its parameters have by now."""
-    given = [_argument(p, a, sizes) if isinstance(a, np.ndarray) and a.ndim else a for p, a in zip(func.params, args)]
-    return execute(func, given, versions, budget, log, fresh, clipped=True, sizes=sizes)
+    given, known = [], {}
+    for p, a in zip(func.params, inputs.args):
+        tensor = isinstance(a, np.ndarray) and a.ndim
+        given.append(_argument(p, a, inputs.sizes) if tensor else a)
+        if tensor and p.name in inputs.known:
+            known[p.name] = _mask_as(inputs.known[p.name], a.itemsize, given[-1])
+    return execute(func, given, versions, budget, log, clipped=True, sizes=inputs.sizes, known=known)
 
 
 def _sizes(func: PrimFunc, args: Sequence[Any]) -> dict:
@@ -261,26 +336,35 @@ def _seen_as(m: Memory, like: np.ndarray) -> Memory:
     """`m` in the shape and dtype of `like`, which has as many bytes."""
     if m.data.shape == like.shape and m.data.dtype == like.dtype:
         return m
-    fine = np.gcd(m.data.dtype.itemsize, like.dtype.itemsize)
+    defined = None if m.defined is None else _mask_as(m.defined, m.data.itemsize, like)
+    return Memory(m.name, m.data.reshape(-1).view(like.dtype).reshape(like.shape), defined, _mask_as(m.written, m.data.itemsize, like))
 
-    def mask(x):
-        if x is None:
-            return None
-        return np.repeat(x.reshape(-1), m.data.dtype.itemsize // fine).reshape(-1, like.dtype.itemsize // fine).all(1).reshape(like.shape)
 
-    return Memory(m.name, m.data.reshape(-1).view(like.dtype).reshape(like.shape), mask(m.defined), mask(m.written))
+def _mask_as(mask: np.ndarray, itemsize: int, like: np.ndarray) -> np.ndarray:
+    """What holds of all bytes of each element of `like`, given what holds of elements of `itemsize` bytes."""
+    return _per_element(mask, itemsize, like).all(1).reshape(like.shape)
+
+
+def _counts_as(m: Memory, like: np.ndarray) -> np.ndarray:
+    """How often elements of `like` were written, by the byte written most often."""
+    return _per_element(m.writes, m.data.itemsize, like).max(1, initial=0).reshape(like.shape)
+
+
+def _per_element(of_elements: np.ndarray, itemsize: int, like: np.ndarray) -> np.ndarray:
+    fine = np.gcd(itemsize, like.dtype.itemsize)
+    return np.repeat(of_elements.reshape(-1), itemsize // fine).reshape(-1, like.dtype.itemsize // fine)
 
 
 def _at(where: np.ndarray) -> list[int]:
     return [int(i) for i in np.argwhere(where)[0]] if where.ndim else []
 
 
-def _first_statement(before: tuple, after: tuple, args: Sequence[Any], sizes: dict, fresh: frozenset[str]) -> str:
+def _first_statement(before: tuple, after: tuple, inputs: _Inputs) -> str:
     """`file:line` of the first statement that leaves another value in a buffer both stages have; "" if there is none."""
     logs = []
     for _, func, versions in (before, after):
         try:
-            logs.append(_run(func, versions, args, sizes, fresh, log=True).stores)
+            logs.append(_run(func, versions, inputs, log=True).stores)
         except InterpreterError:
             return ""
     later: dict = {}

@@ -78,7 +78,8 @@ def compile_command(out: Path, target: str | None, gpu_script: bool, script: Pat
         }
         for file, text in texts.items():
             (folder / file).write_text(text, encoding="utf-8")
-        click.echo(f"{name}: {artifact.kernel_type} for {artifact.chip}, {artifact.block_dim} blocks -> {folder}")
+        steps = ", then ".join(f"{step.kernel_type} for {artifact.chip}, {step.block_dim} blocks" for step in artifact.steps)
+        click.echo(f"{name}: {steps} -> {folder}")
     _finish(run, script)
 
 

@@ -9,14 +9,26 @@ from typing import Any, Iterable
 
 
 def dump_stages(stages: Iterable[tuple[str, Any]], folder: Path) -> list[Path]:
-    """Write one `NN_<pass>.py` for each (pass name, IR after it). Returns the paths."""
+    """Write one `NN_<pass>.py` for each (pass name, IR after it), `NNN_launch_2_<pass>.py` where a kernel has several launches. Returns the
+    paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
+    stages = list(stages)
+    width = max(2, len(str(len(stages) - 1)))
     for number, (name, node) in enumerate(stages):
-        path = folder / f"{number:02d}_{name}.py"
+        path = folder / f"{number:0{width}d}_{_launch(node)}{name}.py"
         path.write_text(f"# IR after {name}\n{node.script(show_meta=False)}", encoding="utf-8")
         paths.append(path)
     return paths
+
+
+def _launch(node: Any) -> str:
+    """Which of several launches a function, or the functions of a module, belong to."""
+    from .. import ir
+    from ..ir.functions import LAUNCH
+
+    numbers = {int(f.attrs[LAUNCH]) for f in (node.functions.values() if isinstance(node, ir.IRModule) else [node]) if LAUNCH in f.attrs}
+    return f"launch_{numbers.pop() + 1}_" if len(numbers) == 1 else ""
 
 
 def parse(text: str) -> Any:

@@ -15,7 +15,7 @@ def write_stages(artifact: Artifact, folder: Path, times: dict[str, float] | Non
 
     stages = lower_stages(artifact, times)
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in folder.glob("[0-9][0-9]_*.py"):
+    for stale in folder.glob("[0-9][0-9]*_*.py"):
         stale.unlink()
     paths = dump_stages([("tile_ir", artifact.tile_ir), *stages], folder)
     for file, text in (

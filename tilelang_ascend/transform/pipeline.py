@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import OutOfMemory, location_of
 from ..ir import IRModule, PrimFunc
+from ..ir.functions import launches
 from ..isa.base import SCOPES
 from .canonicalize.bind_elements import bind_elements
 from .canonicalize.check_bounds import check_bounds
@@ -23,6 +24,7 @@ from .canonicalize.own_k_slices import own_k_slices
 from .canonicalize.resolve_tensor_views import resolve_tensor_views
 from .canonicalize.resolve_views import resolve_views
 from .canonicalize.separate_products import separate_products
+from .canonicalize.split_launches import split_launches
 from .canonicalize.stack_planes import stack_planes
 from .canonicalize.stage_operands import stage_operands
 from .canonicalize.wrap_products import wrap_products
@@ -53,6 +55,8 @@ from .sync.edges import JumpsInTheWay
 from .sync.guard_jumps import guard_jumps
 from .sync.insert_sync import insert_sync, plan_and_insert_sync
 
+LAUNCHES = Pass(split_launches, Stage.TILE)
+"""All others run on the function of one launch."""
 CANONICALIZE = (
     Pass(wrap_products, Stage.TILE),
     Pass(check_bounds, Stage.TILE, changes=False),
@@ -108,7 +112,7 @@ CORES = (
     Pass(close_cores, Stage.SPLIT),
 )
 """One program for each kind of core."""
-PASSES = (*CANONICALIZE, *PLACE, *NESTS, *PARTS, *SHARE, *FIT, *SYNCHRONISE, *CORES)
+PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *NESTS, *PARTS, *SHARE, *FIT, *SYNCHRONISE, *CORES)
 """All of them, in the order in which they run."""
 
 
@@ -122,14 +126,13 @@ TRIED_PARTS = 8
 class Lowered:
     """The result of `lower`.
 
-    tile_ir: the input. ascend_ir: one or two functions (docs/ir.md). memory_map: `.text()` is a table. stages: (pass name, IR after
-    it) if asked for. block_dim: blocks to launch. notes, warnings: what the user should know.
+    tile_ir: the input. ascend_ir: one or two functions for each launch (docs/ir.md). memory_maps: one for each launch, `.text()` is a
+    table. stages: (pass name, IR after it) if asked for, launch after launch. notes, warnings: what the user should know.
     """
 
     tile_ir: PrimFunc
     ascend_ir: IRModule
-    memory_map: Any
-    block_dim: int
+    memory_maps: list[Any]
     stages: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     warnings: list = field(default_factory=list)
@@ -143,12 +146,27 @@ def lower(
     Raises: TilelangAscendError subclasses with the user's line; OutOfMemory if tiles do not fit even with single copies.
     """
     context = Context(chip, options or Options(), keep_stages, times=times)
+    functions: dict = {}
+    memory_maps = []
     with PAUSED_COLLECTOR:
-        mapped = run((*CANONICALIZE, *PLACE, *NESTS), func, context)
-        synced, memory_map, attempt = _in_parts(mapped, context)
-        context.adopt(attempt)
-        module = run(CORES, synced, context)
-    return Lowered(func, module, memory_map, int(synced.attrs["ascend.block_dim"]), context.stages, context.notes, context.warnings)
+        modules = launches(run((LAUNCHES,), func, context))
+        for k, module in enumerate(modules):
+            (part,) = module.functions.values()
+            known = len(context.notes)
+            lowered, memory_map = _lower_launch(part, context)
+            if len(modules) > 1:
+                context.notes[known:] = [f"launch {k + 1}: {note}" for note in context.notes[known:]]
+            functions |= dict(lowered.functions.items())
+            memory_maps.append(memory_map)
+    return Lowered(func, IRModule(functions), memory_maps, context.stages, context.notes, context.warnings)
+
+
+def _lower_launch(func: PrimFunc, context: Context):
+    """(functions of the cores, memory map) of a function with one grid."""
+    mapped = run((*CANONICALIZE, *PLACE, *NESTS), func, context)
+    synced, memory_map, attempt = _in_parts(mapped, context)
+    context.adopt(attempt)
+    return run(CORES, synced, context), memory_map
 
 
 def _in_parts(mapped: PrimFunc, context: Context):

@@ -222,9 +222,10 @@ NONE = -1
 
 
 class Run:
-    """The block and the iteration of a `T.Parallel` that run now, by number."""
+    """The block and the iteration of a `T.Parallel` that run now, and the first of this launch and of this `T.Parallel`, by number."""
 
     block = 0
+    first_block = 0
     iteration = NONE
     first = 0
     last = 0
@@ -234,13 +235,14 @@ def start() -> None:
     """Begin with a reference."""
     global _steps
     _steps = 0
-    Run.block, Run.iteration, Run.first, Run.last = 0, NONE, 0, 0
+    Run.block, Run.first_block, Run.iteration, Run.first, Run.last = NONE, 0, NONE, 0, 0
 
 
 def grid(*extents):
-    """Blocks: the first dimension varies fastest, as on a GPU."""
+    """Blocks: the first dimension varies fastest, as on a GPU. All of an earlier launch have ended."""
+    Run.first_block = Run.block + 1
     for number, at in enumerate(np.ndindex(*extents[::-1])):
-        Run.block = number
+        Run.block = Run.first_block + number
         yield at[::-1] if len(extents) > 1 else int(at[0])
 
 
@@ -327,7 +329,7 @@ class Cells:
         if Run.iteration != NONE:
             getattr(self.marks, kind)(key, Run.iteration, Run.first)
         if self.blocks:
-            getattr(self.blocks, kind)(key, Run.block, 0)
+            getattr(self.blocks, kind)(key, Run.block, Run.first_block)
 
     def __getitem__(self, key) -> Num:
         key, inside = self._at(key)
@@ -373,7 +375,7 @@ class Part:
         if not m.known[self.inside].all():
             raise Discard("undefined")
         if m.blocks:
-            m.blocks.read(self.inside, Run.block, 0)
+            m.blocks.read(self.inside, Run.block, Run.first_block)
         v = m.v[self.inside]
         out[tuple(slice(0, n) for n in v.shape)] = v.astype(out.dtype)
         return out if shape is None else out.reshape(shape)
@@ -383,7 +385,7 @@ class Part:
         m = self.memory
         v = converted(v.reshape(self.extents), m.dtype)
         if m.blocks:
-            m.blocks.write(self.inside, Run.block, 0)
+            m.blocks.write(self.inside, Run.block, Run.first_block)
         m.v[self.inside] = v[tuple(slice(0, s.stop - s.start) for s in self.inside)]
         m.known[self.inside] = True
 
@@ -571,7 +573,7 @@ def atomic_tile(dst, src, kind: str) -> None:
     d, s = _region(dst), _region(src)
     v = s.read().reshape(d.extents)
     if d.memory.blocks:
-        d.memory.blocks.update(d.inside, Run.block, 0)
+        d.memory.blocks.update(d.inside, Run.block, Run.first_block)
     for offset in np.ndindex(*(s.stop - s.start for s in d.inside)):
         key = tuple(s.start + o for s, o in zip(d.inside, offset))
         _updated(d.memory, key, num(d.memory.dtype, v[offset].item()), kind)

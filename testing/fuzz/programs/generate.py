@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from . import cells
 from .atomics import Atomics
 from .carried import Carried
@@ -11,6 +15,8 @@ from .soup import Soup
 from .tiles import TileOps
 from .writer import Program
 
+LAUNCHED_TWICE = 0.06
+"""Share of the programs."""
 ATTEMPTS = 60
 """How often a seed may write a program that means nothing."""
 
@@ -56,6 +62,18 @@ def meaning(case: Program):
         raise cells.Discard(str(error)) from error
 
 
+def launched_twice(case: Program) -> Program:
+    """One of some seeds launches its kernel twice, if that means something."""
+    if np.random.default_rng((case.seed, 2)).random() > LAUNCHED_TWICE:
+        return case
+    twice = replace(case, launches=2, tags=case.tags | {"two launches"})
+    try:
+        meaning(twice)
+    except cells.Discard:
+        return case
+    return twice
+
+
 def generate(seed: int) -> Program:
     """The program of a seed."""
     reasons = []
@@ -66,5 +84,5 @@ def generate(seed: int) -> Program:
         except cells.Discard as error:
             reasons.append(str(error))
             continue
-        return case
+        return launched_twice(case)
     raise AssertionError(f"seed {seed} writes nothing that means something: {reasons}")

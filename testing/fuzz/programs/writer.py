@@ -68,6 +68,8 @@ class Program:
     """Macros, in front of the kernel."""
     dynamic: dict[str, int] = field(default_factory=dict)
     tags: frozenset = frozenset()
+    launches: int = 1
+    """How often the kernel launches the body, each time on what the launch before left."""
     oracle = cells
 
     def used(self) -> set[str]:
@@ -89,11 +91,12 @@ class Program:
             lines += ["", "", "@T.macro", *s.render("tile", 0)]
         lines += ["", "", "@T.prim_func", f"def kernel({', '.join(p.declaration() for p in params)}):"]
         names = ", ".join(v for v, _ in self.grid)
-        lines.append(
-            f"{INDENT}with T.Kernel({', '.join(e for _, e in self.grid)}, threads=128) as {f'({names})' if len(self.grid) > 1 else names}:"
-        )
-        lines += [f'{INDENT * 2}{t.name} = T.alloc_{t.where}({t.shape}, "{t.dtype}")' for t in self.tiles if t.name in used]
-        return "\n".join([*lines, *self._lines("tile")]) + "\n"
+        launch = [
+            f"{INDENT}with T.Kernel({', '.join(e for _, e in self.grid)}, threads=128) as {f'({names})' if len(self.grid) > 1 else names}:",
+            *(f'{INDENT * 2}{t.name} = T.alloc_{t.where}({t.shape}, "{t.dtype}")' for t in self.tiles if t.name in used),
+            *self._lines("tile"),
+        ]
+        return "\n".join([*lines, *launch * self.launches]) + "\n"
 
     def reference(self) -> str:
         """The text that defines `reference`, which takes the tensors of `kernel` and changes them."""
@@ -103,9 +106,12 @@ class Program:
             lines += ["", *s.render("numpy", 0)]
         lines.append(f"def reference({', '.join(p.name for p in params)}):")
         extents = ", ".join(e.replace("T.ceildiv(", "ceildiv(") for _, e in self.grid)
-        lines.append(f"{INDENT}for {', '.join(v for v, _ in self.grid)} in grid({extents}):")
-        lines += [f'{INDENT * 2}{t.name} = tile({t.shape}, "{t.dtype}")' for t in self.tiles if t.name in used]
-        return "\n".join([*lines, *self._lines("numpy")]) + "\n"
+        launch = [
+            f"{INDENT}for {', '.join(v for v, _ in self.grid)} in grid({extents}):",
+            *(f'{INDENT * 2}{t.name} = tile({t.shape}, "{t.dtype}")' for t in self.tiles if t.name in used),
+            *self._lines("numpy"),
+        ]
+        return "\n".join([*lines, *launch * self.launches]) + "\n"
 
     def _lines(self, language: str) -> list[str]:
         return [text for s in self.body for text in s.render(language, 2)] or [INDENT * 2 + "pass"]

@@ -10,7 +10,6 @@ from perturb import MISTAKES, perturbed_functions, skeleton
 from references import numpy_dtype
 
 import tilelang_ascend as tilelang
-from tilelang_ascend.runtime.simulation import program_of
 from tilelang_ascend.sim.machine import SimOptions
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
@@ -85,7 +84,7 @@ def _check_wrong_kernels(kernel, arrays, expected, tolerances, scalars):
     for mistake, function in perturbed_functions(kernel.prim_func, left):
         _made.add((*key, mistake))
         wrong = tilelang.compile(function)
-        out, _ = strict.launch(wrong.artifact, program_of(wrong.artifact).entries, arrays, scalars, UNCHECKED)
+        out, _ = strict.launch(wrong.artifact, strict.entries_of(wrong.artifact), arrays, scalars, UNCHECKED)
         try:
             for name, want in expected.items():
                 compare(out[name], want, *tolerances[name])

@@ -97,6 +97,33 @@ def test_inspect_writes_dumps_that_parse_back(add, tmp_path):
     assert ir.structural_equal(parse(dumps[-1].read_text()), stages[-1][1])
 
 
+SECOND = """
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64,), "float32")
+            T.copy(B[0:64], tile)
+            T.copy(tile, B[64:128])
+"""
+
+
+def test_all_launches_of_a_kernel_are_shown(add, tmp_path):
+    from tilelang_ascend.tools.dump import parse
+
+    path = add()
+    path.write_text(path.read_text().replace("    return add_one", SECOND.strip("\n") + "\n    return add_one"))
+    result = invoke("compile", "-o", tmp_path / "c", path, 256)
+    assert result.exit_code == 0, result.output
+    assert "add_one: aiv_only for Ascend910B1, 2 blocks, then aiv_only for Ascend910B1, 1 blocks ->" in result.output
+    assert (tmp_path / "c/add_one/kernel.cpp").read_text().count("__global__") == 2
+    result = invoke("inspect", "--validate", "-o", tmp_path / "o", path, 256)
+    assert result.exit_code == 0, result.output
+    names = [p.name for p in sorted((tmp_path / "o/add_one").glob("[0-9]*_*.py"))]
+    assert names[:2] == ["00_tile_ir.py", "01_split_launches.py"]
+    for launch in (1, 2):
+        assert sum(f"_launch_{launch}_" in name for name in names) > 20
+    assert parse((tmp_path / "o/add_one" / names[1]).read_text()).functions.items()
+    assert "launch 2: map_grid" in result.output and "launch 2:" in (tmp_path / "o/add_one/memory_map.txt").read_text()
+
+
 def test_an_error_shows_the_frames_of_the_user_only(add, tmp_path):
     result = invoke("compile", "-o", tmp_path / "o", add("make(7)(torch.zeros(8))"))
     assert result.exit_code == 1

@@ -173,6 +173,20 @@ def test_functions_of_a_kernel():
     assert {p.rule for p in ir.verify_ascend(function(kernel_type="aic_only"), CHIP)} == {"attributes"}
 
 
+def test_launches_of_a_kernel():
+    def module(*launches):
+        return IRModule(
+            {f"k_{n}_{f.attrs['ascend.core']}": f.with_attr("ascend.launch", n) for n, parts in enumerate(launches) for f in parts}
+        )
+
+    vector, cube = function(params=[GM, X]), function(core="aic", kernel_type="aic_only", params=[GM, X])
+    assert ir.verify_ascend(module([vector], [cube], [vector]), CHIP) == []
+    own = function(params=[GM, X, decl_buffer((8,), "float32", "w")], **{"ascend.num_workspaces": 1, "ascend.workspace_bytes": [32]})
+    assert ir.verify_ascend(module([vector], [own]), CHIP) == []
+    assert {p.rule for p in ir.verify_ascend(module([vector], [function(params=[X])]), CHIP)} == {"parameters"}
+    assert {p.rule for p in ir.verify_ascend(module([vector], [vector.with_attr("ascend.kernel_type", "mix_1_2")]), CHIP)} == {"functions"}
+
+
 def test_check_ascend_raises_with_every_problem():
     func = function(*BAD_ASCEND["alignment"], *BAD_ASCEND["event-pair"])
     with pytest.raises(ir.VerificationError, match="2 problem") as caught:

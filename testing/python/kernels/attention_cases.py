@@ -201,20 +201,16 @@ def _split(batch, heads, groups, keys, dim, parts):
 
 def split_kv(batch, heads, groups, keys, dim, parts):
     q, k, v, mask, lse, partial, magnitude = _split(batch, heads, groups, keys, dim, parts)
+    weights_of_parts = (lse / LOG2E).softmax(-1)[..., None]
     arguments = {
         "Q": q, "K": k, "V": v, "mask": mask, "glse": torch.zeros_like(lse).half(), "Output_partial": torch.zeros_like(partial).half(),
+        "Output": torch.zeros(batch, heads, dim).half(),
     }  # fmt: skip
-    kernel = kernel_of("flash_decoding/split_kv.py", "attend_to_parts")(batch, heads, groups, keys, dim, parts)
-    return kernel, arguments, {"glse": (lse, 10, 0), "Output_partial": (partial, magnitude, 1)}
-
-
-def combine(batch, heads, groups, keys, dim, parts):
-    *_, lse, partial, _ = _split(batch, heads, groups, keys, dim, parts)
-    lse, partial = lse.half(), partial.half()
-    p = (lse.float() / LOG2E).softmax(-1)[..., None]
-    arguments = {"glse": lse, "Output_partial": partial, "Output": torch.zeros(batch, heads, dim).half()}
-    outputs = {"Output": ((p * partial.float()).sum(2), (p * partial.float().abs()).sum(2), 0)}
-    return kernel_of("flash_decoding/split_kv.py", "combine_parts")(batch, heads, dim, parts), arguments, outputs
+    combined = [(weights_of_parts * x).sum(2) for x in (partial, magnitude)]
+    # The weights are powers of two of `glse`, whose rounding to 16 bits moves them by ln 2 times the largest exponent.
+    roundings = 2 + math.log(2) * float(lse.abs().max())
+    kernel = kernel_of("flash_decoding/split_kv.py", "flashattn")(batch, heads, groups, keys, dim, parts)
+    return kernel, arguments, {"glse": (lse, 10, 0), "Output_partial": (partial, magnitude, 1), "Output": (*combined, roundings)}
 
 
 def paged(lengths, heads, groups, page, dim):

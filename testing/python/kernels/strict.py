@@ -14,9 +14,9 @@ from tilelang_ascend import arch
 from tilelang_ascend.codegen import emit
 from tilelang_ascend.ir import verify_ascend
 from tilelang_ascend.isa.stream import float_bits, is_float
-from tilelang_ascend.jit.build import describe_program, lower_stages, written_buffers
+from tilelang_ascend.jit.build import describe_steps, lower_stages, written_buffers
 from tilelang_ascend.jit.signature import read_signature
-from tilelang_ascend.runtime.simulation import build_program, program_of
+from tilelang_ascend.runtime.simulation import build_programs, programs_of
 from tilelang_ascend.sim import machine, twin
 from tilelang_ascend.sim.streams import first_difference
 from tilelang_ascend.sim.validate import validate, value_difference, write_difference
@@ -43,39 +43,62 @@ class Guarded:
 
 
 def launch(artifact, entries, arrays: dict, scalars: dict, options=STRICT):
-    """Run `entries` on guarded copies of `arrays`; returns ({name: result}, RunResult)."""
+    """Run `entries`, one mapping for each launch, on guarded copies of `arrays`; returns ({name: result}, RunResult)."""
     guarded = {name: Guarded(a) for name, a in arrays.items()}
-    words, tensors, keep = [], [], []
-    for slot in artifact.abi:
+    tensors, addresses, keep = [], {}, []
+
+    def add(slot, nbytes: int) -> int:
+        memory = np.zeros(max(1, nbytes) + 512, np.uint8)
+        keep.append(memory)
+        address = memory.ctypes.data + -memory.ctypes.data % 512
+        if nbytes:
+            tensors.append(machine.Tensor(address, nbytes, slot.name, scratch=True))
+        return address
+
+    def word(slot, block_dim: int) -> int:
         if slot.kind == "scalar":
-            value = scalars[slot.name]
-            words.append(float_bits(value) if is_float(slot.dtype) else int(value))
-            continue
+            return float_bits(scalars[slot.name]) if is_float(slot.dtype) else int(scalars[slot.name])
         if slot.kind == "workspace":
-            memory = np.zeros(max(1, slot.nbytes * artifact.block_dim) + 512, np.uint8)
-            keep.append(memory)
-            base = -memory.ctypes.data % 512
-            tensor = machine.Tensor(memory.ctypes.data + base, slot.nbytes * artifact.block_dim, slot.name, scratch=True)
-        else:
-            view = guarded[slot.name].view
-            written = next(p.writes for p in artifact.signature.parameters if p.name == slot.name)
-            tensor = machine.Tensor(view.ctypes.data, view.nbytes, slot.name, written)
-        words.append(tensor.address)
-        if tensor.nbytes:
-            tensors.append(tensor)
-    chip = arch.get_chip(artifact.chip)
-    result = machine.run(chip, artifact.kernel_type, artifact.block_dim, entries, words, tensors, options)
+            return add(slot, slot.nbytes * block_dim)
+        if slot.name not in addresses:
+            if slot.kind == "shared":
+                addresses[slot.name] = add(slot, slot.nbytes)
+            else:
+                view = guarded[slot.name].view
+                written = next(p.writes for p in artifact.signature.parameters if p.name == slot.name)
+                addresses[slot.name] = view.ctypes.data
+                if view.nbytes:
+                    tensors.append(machine.Tensor(view.ctypes.data, view.nbytes, slot.name, written))
+        return addresses[slot.name]
+
+    launches = [
+        machine.Launch(step.kernel_type, step.block_dim, e, [word(slot, step.block_dim) for slot in step.abi])
+        for step, e in zip(artifact.steps, entries, strict=True)
+    ]
+    result = machine.run_in_order(arch.get_chip(artifact.chip), launches, tensors, options)
     for name, g in guarded.items():
         g.assert_untouched(name)
     return {name: g.view for name, g in guarded.items()}, result
 
 
-def twin_entries(artifact, flags=()):
-    """Entries of the emitted text, compiled with warnings as errors and further `flags`."""
+def entries_of(artifact) -> list:
+    """Entries of each launch of a compiled kernel."""
+    return [program.entries for program in programs_of(artifact)]
+
+
+def module_entries(ascend_ir) -> list:
+    """Entries of each launch of a lowered program."""
+    return [program.entries for program in build_programs(ascend_ir)]
+
+
+def twin_entries(artifact, flags=()) -> list:
+    """Entries of the emitted text, launch by launch, compiled with warnings as errors and further `flags`."""
     source = emit(artifact.ascend_ir)
     assert source.kernel == artifact.kernel_source
     flags = (*twin.FLAGS, *flags)
-    return twin.compile_text(source.text, source.signature.kernel, artifact.chip, artifact.kernel_type, flags).entries
+    return [
+        twin.compile_text(source.text, signature.kernel, artifact.chip, signature.kind, flags).entries for signature in source.signatures
+    ]
 
 
 def assert_passes_agree(artifact, arrays: dict, scalars: dict):
@@ -97,7 +120,7 @@ def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, fl
     last = assert_passes_agree(artifact, arrays, scalars)
     problems = verify_ascend(artifact.ascend_ir, arch.get_chip(artifact.chip))
     assert not problems, "the program breaks a rule: " + "\n".join(map(str, problems[:3]))
-    out, result = launch(artifact, program_of(artifact).entries, arrays, scalars)
+    out, result = launch(artifact, entries_of(artifact), arrays, scalars)
     assert not result.hazards, "\n".join(h.text() for h in result.hazards[:3])
     difference = write_difference(last, result.writes) or (value_difference(artifact.tile_ir, last, out) if values else None)
     assert difference is None, difference
@@ -120,16 +143,14 @@ def once(func, chip: str, arrays: dict):
     broken = verify_tile(func)
     assert not broken, "\n".join(map(str, broken[:3]))
     lowered = pipeline.lower(func, arch.get_chip(chip), keep_stages=True)
-    abi, kernel_type = describe_program(lowered.ascend_ir)
     emit(lowered.ascend_ir)
-    program = SimpleNamespace(
-        abi=abi, kernel_type=kernel_type, block_dim=lowered.block_dim, chip=chip, signature=read_signature(func, (), written_buffers(lowered.ascend_ir))
-    )  # fmt: skip
+    signature = read_signature(func, (), written_buffers(lowered.ascend_ir))
+    program = SimpleNamespace(steps=describe_steps(lowered.ascend_ir), chip=chip, signature=signature)
     found = validate([("tile_ir", func), *lowered.stages], [arrays[p.name] for p in func.params])
     assert found.finding is None, found.finding.text()
     problems = verify_ascend(lowered.ascend_ir, arch.get_chip(chip))
     assert not problems, "the program breaks a rule: " + "\n".join(map(str, problems[:3]))
-    out, result = launch(program, build_program(lowered.ascend_ir).entries, arrays, {}, STRICT)
+    out, result = launch(program, module_entries(lowered.ascend_ir), arrays, {}, STRICT)
     assert not result.hazards, "\n".join(h.text() for h in result.hazards[:3])
     difference = write_difference(found.last, result.writes) or value_difference(func, found.last, out)
     assert difference is None, difference
@@ -168,12 +189,10 @@ def mutants(module):
 
 def surviving_mutants(kernel, arrays: dict, scalars: dict | None = None) -> list[str]:
     """Removals of one synchronisation instruction that no check notices."""
-    from tilelang_ascend.sim.lower import host_program
-
     options = replace(STRICT, time=False, record_stream=False)
     survivors = []
     for label, module in mutants(kernel.artifact.ascend_ir):
-        _, result = launch(kernel.artifact, host_program(module).entries, arrays, scalars or {}, options)
+        _, result = launch(kernel.artifact, module_entries(module), arrays, scalars or {}, options)
         if not result.hazards:
             survivors.append(label)
     return survivors

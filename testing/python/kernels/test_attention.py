@@ -40,7 +40,7 @@ SLOW = {
     "backward, causal": lambda: cases.backward(1, 1, 96, 64, causal=True),
     "native sparse": lambda: cases.native_sparse(16, 48, 64, 2),
     "split over keys, groups": lambda: cases.split_kv(2, 16, 2, 192, 64, 2),
-    "combined": lambda: cases.combine(2, 16, 2, 192, 64, 2),
+    "split over keys, three parts": lambda: cases.split_kv(1, 8, 2, 192, 64, 3),
     "latent keys, 512": lambda: cases.mla(2, 32, 96, 512, 64),
     "latent keys, 64 heads": lambda: cases.mla(1, 64, 192, 512, 64, bN=64, bH=64),
     "product and softmax": lambda: cases.product_softmax(50, 96, 64),

@@ -80,7 +80,7 @@ def test_eager_style(m, n, k):
 
 def test_cube_only_kernels_are_not_mixed():
     artifact = programs.matmul(128, 128, 128).artifact
-    assert artifact.kernel_type == "aic_only" and "MIX" not in artifact.kernel_source
+    assert artifact.steps[0].kernel_type == "aic_only" and "MIX" not in artifact.kernel_source
 
 
 @pytest.mark.parametrize("m,n,k", [(128, 128, 128), (100, 129, 65)])

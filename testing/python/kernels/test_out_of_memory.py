@@ -89,7 +89,7 @@ def test_error_and_hint(memory):
 
 
 def test_exactly_full_memory_is_no_error():
-    assert programs.matmul(256, 256, 64, 128, 256, 64).artifact.kernel_type == "aic_only"
+    assert programs.matmul(256, 256, 64, 128, 256, 64).artifact.steps[0].kernel_type == "aic_only"
 
 
 def huge(kind, n):

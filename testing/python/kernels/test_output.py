@@ -6,14 +6,13 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.runtime.simulation import program_of
 
 
 def printed(kernel, arrays, scalars=None) -> list[str]:
     """Lines a strict run prints; the emitted text must print and stop the same."""
     artifact = kernel.artifact
     (_, ir), (_, text) = (
-        strict.launch(artifact, entries, arrays, scalars or {}) for entries in (program_of(artifact).entries, strict.twin_entries(artifact))
+        strict.launch(artifact, entries, arrays, scalars or {}) for entries in (strict.entries_of(artifact), strict.twin_entries(artifact))
     )
     assert ir.output == text.output
     assert [(h.check, h.message) for h in ir.hazards] == [(h.check, h.message) for h in text.hazards]

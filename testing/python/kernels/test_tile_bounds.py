@@ -60,7 +60,7 @@ def test_an_element_that_data_chooses_outside_of_the_tile_is_reported(kind, at, 
     compiled = tilelang.compile(chosen_by_data(kind), target="a2")
     given = np.arange(3 * N, dtype=np.float32).reshape(3, N)
     arrays = {"A": given, "I": np.array([at], np.int32), "C": np.zeros_like(given)}
-    entries = strict.twin_entries(compiled.artifact) if text else strict.program_of(compiled.artifact).entries
+    entries = strict.twin_entries(compiled.artifact) if text else strict.entries_of(compiled.artifact)
     _, result = strict.launch(compiled.artifact, entries, arrays, {})
     assert any(h.check == "memcheck" and "outside of" in h.message for h in result.hazards), [h.text() for h in result.hazards]
     if not text:

@@ -30,7 +30,7 @@ def test_2d(m, n, staged):
 
 def test_vector_only_kernels_are_not_mixed():
     artifact = programs.add_1d(4096).artifact
-    assert artifact.kernel_type == "aiv_only" and "MIX" not in artifact.kernel_source
+    assert artifact.steps[0].kernel_type == "aiv_only" and "MIX" not in artifact.kernel_source
 
 
 def test_a5():

@@ -121,14 +121,13 @@ def _softmax(tile_forms):
 
 
 def test_p26_composed_and_fused_softmax_agree_in_values_and_time():
-    from tilelang_ascend.runtime.simulation import program_of
 
     x = RNG.standard_normal((96, 200)).astype(np.float32)
     wide = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     want, times = wide / wide.sum(1, keepdims=True), []
     for tile_forms in (False, True):
         artifact = _softmax(tile_forms).artifact
-        out, result = strict.launch(artifact, program_of(artifact).entries, {"X": x, "Y": np.zeros_like(x)}, {})
+        out, result = strict.launch(artifact, strict.entries_of(artifact), {"X": x, "Y": np.zeros_like(x)}, {})
         assert not result.hazards
         np.testing.assert_allclose(out["Y"], want, rtol=2**-20)
         times.append(result.cycles)

@@ -11,7 +11,7 @@ import pytest
 
 from tilelang_ascend import cache, env
 from tilelang_ascend.cache import key as keys
-from tilelang_ascend.runtime.artifact import AbiSlot, Artifact
+from tilelang_ascend.runtime.artifact import AbiSlot, Artifact, Step
 from tilelang_ascend.runtime.params import Parameter, Signature
 from tilelang_ascend.sim import twin
 from tilelang_ascend.store import MARKER, Store
@@ -21,8 +21,11 @@ KEY = "ab" + "0" * 62
 
 def artifact(source="kernel"):
     signature = Signature((Parameter("A", "float16", ("m", 16)),), (("m", "int32"),), (0,))
-    abi = (AbiSlot("buffer", "A", "float16"),)
-    return Artifact("gemm", "Ascend910B1", "aic_only", 24, signature, abi, source, "host",
+    steps = (
+        Step("gemm_1", "aic_only", 24, (AbiSlot("buffer", "A", "float16"), AbiSlot("shared", "W", "float32", 4096))),
+        Step("gemm_2", "aiv_only", 48, (AbiSlot("buffer", "A", "float16"), AbiSlot("shared", "W", "float32", 4096))),
+    )
+    return Artifact("gemm", "Ascend910B1", signature, steps, source, "host",
                     "map", notes=["n"], warnings=["w"], tile_ir_json="{}", ascend_ir_json="{}")  # fmt: skip
 
 

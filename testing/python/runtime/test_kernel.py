@@ -283,7 +283,7 @@ def test_errors_of_a_call_point_at_the_parameter():
 def test_targets(monkeypatch):
     monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "Ascend910B3")
     kernel = tilelang.compile(make_scale.get_tir(16), out_idx=-1)
-    assert kernel.artifact.chip == "Ascend910B3" and kernel.artifact.block_dim <= 40
+    assert kernel.artifact.chip == "Ascend910B3" and kernel.artifact.steps[0].block_dim <= 40
     assert kernel.retarget("a2").artifact.chip == "Ascend910B1"
     monkeypatch.setenv("TILELANG_DEFAULT_TARGET", '{"kind": "ascend", "chip": "a3"}')
     assert tilelang.compile(make_scale.get_tir(16), out_idx=-1).artifact.chip == "Ascend910_9391"
@@ -463,7 +463,7 @@ def test_a_hazard_stops_a_checked_call(monkeypatch):
     kernel(torch.ones(300))
     racy = kernel.artifact.ascend_ir
     broken = without_flags(racy)
-    monkeypatch.setattr(simulation, "program_of", lambda artifact: simulation.build_program(broken))
+    monkeypatch.setattr(simulation, "programs_of", lambda artifact: simulation.build_programs(broken))
     with pytest.raises(SimulationError, match="racecheck|initcheck"):
         kernel(torch.ones(300))
     assert kernel.simulate(torch.ones(300)).hazards

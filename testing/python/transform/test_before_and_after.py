@@ -15,6 +15,40 @@ CHIP = get_chip("a2")
 PASSES = {p.name: p for p in pipeline.PASSES}
 
 PAIRS = {
+    "split_launches": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), n: T.int32):
+            W = T.alloc_buffer((16,), "float32", scope="global")
+            once = T.alloc_buffer((16,), "float32", scope="global")
+            k: T.let[T.int32] = n * 2
+            for bx in T.serial(4, annotations={"tl.grid": 0}):
+                T.tl.copy(A[bx * 4:bx * 4 + 4], W[bx * 4:bx * 4 + 4])
+            T.tl.print(W[0:16])
+            for bx in T.serial(k, annotations={"tl.grid": 0}):
+                T.tl.copy(W[bx * 2:bx * 2 + 2], once[bx * 2:bx * 2 + 2])
+                T.tl.copy(once[bx * 2:bx * 2 + 2], B[bx * 2:bx * 2 + 2])
+        """,
+        """
+        @I.ir_module
+        class Module:
+            @T.prim_func
+            def main_1(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), n: T.int32, W: T.Buffer((16,), "float32")):
+                T.func_attr({"ascend.launch": 0, "ascend.num_shared": 1, "global_symbol": "main_1"})
+                k: T.let[T.int32] = n * 2
+                for bx in T.serial(4, annotations={"tl.grid": 0}):
+                    T.tl.copy(A[bx * 4:bx * 4 + 4], W[bx * 4:bx * 4 + 4])
+            @T.prim_func
+            def main_2(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), n: T.int32, W: T.Buffer((16,), "float32")):
+                T.func_attr({"ascend.launch": 1, "ascend.num_shared": 1, "global_symbol": "main_2"})
+                once = T.alloc_buffer((16,), "float32", scope="global")
+                k: T.let[T.int32] = n * 2
+                T.tl.print(W[0:16])
+                for bx in T.serial(k, annotations={"tl.grid": 0}):
+                    T.tl.copy(W[bx * 2:bx * 2 + 2], once[bx * 2:bx * 2 + 2])
+                    T.tl.copy(once[bx * 2:bx * 2 + 2], B[bx * 2:bx * 2 + 2])
+        """,
+    ),
     "wrap_products": (
         """
         @T.prim_func

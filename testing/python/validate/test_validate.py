@@ -5,11 +5,12 @@ import pytest
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.ir import BufferStore, Evaluate, StmtMutator, imm, op_name
+from tilelang_ascend.ir import BufferStore, Evaluate, IRModule, StmtMutator, imm, op_name
 from tilelang_ascend.jit.build import lower_stages
 from tilelang_ascend.sim.reference import InterpreterError, TooMuchWork, execute
 from tilelang_ascend.sim.validate import validate
 from tilelang_ascend.tile import tile_op
+from tilelang_ascend.transform.canonicalize.split_launches import split_launches
 
 
 def scale(n=64):
@@ -90,6 +91,67 @@ def test_values_nobody_has_may_become_any():
     filled = kernel.with_body(Fill()(kernel.body))
     assert validate([("tile_ir", kernel), ("filled", filled)], [np.zeros(32, np.float32)]).finding is None
     assert "never computed" in validate([("tile_ir", filled), ("empty", kernel)], [np.zeros(32, np.float32)]).finding.message
+
+
+def twice():
+    @T.prim_func
+    def kernel(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        W = T.alloc_global((64,), "float32")
+        for source, target in ((A, W), (W, B)):
+            with T.Kernel(2) as bx:
+                s = T.alloc_shared((32,), "float32")
+                T.copy(source[bx * 32], s)
+                for i in T.Parallel(32):
+                    s[i] = s[i] * 2
+                T.copy(s, target[bx * 32])
+
+    return kernel
+
+
+def test_a_pass_that_goes_wrong_in_a_later_launch_is_named():
+    func = twice()
+    module = split_launches(func)
+    first, second = module.functions.values()
+    stages = [("tile_ir", func), ("split_launches", module), ("same", first)]
+    found = validate([*stages, ("same", second)], arguments())
+    assert found.finding is None
+    assert found.stages == ("tile_ir", "launch 1: split_launches", "launch 2: split_launches")
+    np.testing.assert_array_equal(found.last.tensors["B"].data, arguments()[0] * 4)
+    assert set(found.last.tensors) == {"A", "B"} and (found.last.tensors["B"].writes == 1).all()
+    found = validate([*stages, ("wrong", second.with_body(Double()(second.body)))], arguments()).finding
+    assert found.stage == "wrong of launch 2" and "B[0] is 8.0, not 4.0 (64 of 64 elements differ)" in found.message
+    assert found.statement.startswith(__file__)
+
+
+def test_launches_that_are_not_those_of_the_kernel_are_found():
+    func = twice()
+    names, parts = zip(*split_launches(func).functions.items())
+    exchanged = IRModule({names[k]: part.with_attr("ascend.launch", 1 - k) for k, part in enumerate(parts)})
+    found = validate([("tile_ir", func), ("split_launches", exchanged)], arguments()).finding
+    assert found.stage == "split_launches" and "never computed" in found.message
+    doubled = IRModule({names[0]: parts[0], names[1]: parts[1].with_body(Double()(parts[1].body))})
+    found = validate([("tile_ir", func), ("split_launches", doubled)], arguments()).finding
+    assert found.stage == "split_launches" and "B[0] is 8.0, not 4.0" in found.message
+
+
+def test_outputs_without_contents_get_them_launch_by_launch():
+    @T.prim_func
+    def kernel(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1):
+            s = T.alloc_shared((32,), "float32")
+            T.copy(A[0:32], s)
+            T.copy(s, B[0:32])
+        with T.Kernel(1):
+            s = T.alloc_shared((64,), "float32")
+            T.copy(B, s)
+            T.copy(s, C)
+
+    stages = [("tile_ir", kernel), ("split_launches", split_launches(kernel))]
+    args = [arguments()[0], np.full(64, 5, np.float32), np.full(64, 5, np.float32)]
+    found = validate(stages, args, fresh=frozenset("BC"))
+    assert found.finding is None
+    for name in "BC":
+        assert found.last.tensors[name].defined.tolist() == [True] * 32 + [False] * 32
 
 
 def test_every_stage_of_a_kernel_with_both_kinds_of_core_agrees():

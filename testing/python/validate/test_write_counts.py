@@ -12,8 +12,6 @@ import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from testing import mutants
 from tilelang_ascend.ir import IRModule, op_name, statements
-from tilelang_ascend.runtime.simulation import program_of
-from tilelang_ascend.sim.lower import host_program
 from tilelang_ascend.sim.machine import SimOptions
 from tilelang_ascend.sim.reference import execute
 from tilelang_ascend.sim.validate import write_difference
@@ -57,7 +55,7 @@ def test_compiled_kernels_write_as_often_as_they_say():
 def test_counts_of_the_machine_and_of_the_interpreter():
     arrays = inputs(twice)
     artifact = tilelang.compile(twice).artifact
-    _, result = strict.launch(artifact, program_of(artifact).entries, arrays, {}, UNTIMED)
+    _, result = strict.launch(artifact, strict.entries_of(artifact), arrays, {}, UNTIMED)
     want = np.repeat([1, 2, 2, 1], 16)
     np.testing.assert_array_equal(result.writes["Y"].reshape(64, 4), np.repeat(want[:, None], 4, 1))
     assert not result.writes["X"].any()
@@ -74,7 +72,7 @@ def test_a_wrong_store_is_noticed_without_its_values(kind):
     stores = [n for n, s in enumerate(statements(core.body)) if op_name(s) == "ascend.copy_ub_to_gm"]
     place = next(p for p in mutants.places(core) if p[0] in stores and p[1] == kind and (kind != "one less" or p[2] == 3))
     module = IRModule({**dict(artifact.ascend_ir.functions.items()), name: mutants.mutant(core, place)})
-    _, result = strict.launch(artifact, host_program(module).entries, arrays, {}, UNTIMED)
+    _, result = strict.launch(artifact, strict.module_entries(module), arrays, {}, UNTIMED)
     if kind == "one element further":
         assert result.hazards or "is written" in write_difference(last, result.writes)
     else:

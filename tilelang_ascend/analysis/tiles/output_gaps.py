@@ -8,6 +8,7 @@ Kernels with dynamic shapes are examined for one size that is a multiple of noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -29,6 +30,7 @@ from ...ir import (
     substitute_expr,
     sym,
 )
+from ...ir.functions import shared_buffers
 from ...tile.uses import uses_of, work_of
 from ..index.affine import affine
 
@@ -70,25 +72,38 @@ class _Reach:
     span: object
 
 
-def output_gaps(func: PrimFunc, allocated: set[str] = frozenset()) -> list[Gap]:
-    """Gaps of the tensors `func` only writes.
+def output_gaps(funcs: Sequence[PrimFunc], allocated: set[str] = frozenset()) -> list[Gap]:
+    """Gaps of the tensors a kernel only writes; `funcs`: its launches, with the same parameters.
 
     For tensors in `allocated`, which nobody else fills, every end that is not reached counts. In others a part may be left alone on
     purpose: there one more tile of the loop that writes must begin inside of the tensor.
     """
-    sizes = _sizes(func)
-    uses = uses_of(func.body)
-    outputs = [p for p in func.params if is_buffer_var(p) and p in uses.writes and p not in uses.reads]
-    finder = _Finder(sizes, outputs)
-    finder.visit(func.body, {})
+    sizes = _sizes(funcs[0])
+    finder = _Finder(sizes, _only_written(funcs))
+    for func in funcs:
+        finder.visit(func.body, {})
     found = []
-    for p in outputs:
+    for p in finder.outputs:
         for axis, extent in enumerate(finder.shape(p)):
-            reach = finder.reaches[p][axis]
+            reach = finder.reaches[p.name][axis]
             if reach is None or extent is None or reach.end >= extent:
                 continue
             if p.name in allocated or (reach.tiled and reach.next_start < extent):
                 found.append(Gap(p.name, axis, reach.end, extent, reach.span, {v.name: n.value for v, n in sizes.items()}))
+    return found
+
+
+def _only_written(funcs: Sequence[PrimFunc]) -> list:
+    """Parameters of the first function that some launch writes, none reads, and all see in one shape."""
+    uses, found = [uses_of(func.body) for func in funcs], []
+    workspaces = shared_buffers(funcs[0])
+    for names in zip(*(func.params for func in funcs)):
+        if names[0] in workspaces:
+            continue
+        if not all(map(is_buffer_var, names)) or len({tuple(map(str, b.ty.shape)) for b in names}) > 1:
+            continue
+        if any(b in u.writes for b, u in zip(names, uses)) and not any(b in u.reads for b, u in zip(names, uses)):
+            found.append(names[0])
     return found
 
 
@@ -108,7 +123,8 @@ class _Finder:
     def __init__(self, sizes: dict, outputs: list):
         self.sizes, self.analyzer = dict(sizes), sym.Analyzer()
         self.outputs = outputs
-        self.reaches = {p: [None] * len(p.ty.shape) for p in outputs}
+        self.reaches = {p.name: [None] * len(p.ty.shape) for p in outputs}
+        """By name: another launch may have another buffer for a parameter."""
         self.loops: list = []
 
     def shape(self, buffer) -> list:
@@ -137,15 +153,15 @@ class _Finder:
             self.visit(s, loops)
 
     def store(self, buffer, ranges: list, loops: dict, span) -> None:
-        if scope_of(buffer) != "global" or buffer not in self.reaches:
+        if scope_of(buffer) != "global" or buffer.name not in self.reaches:
             return
         for axis, (low, extent) in enumerate(ranges):
-            reach, old = self.reach(low, extent, loops, span), self.reaches[buffer][axis]
+            reach, old = self.reach(low, extent, loops, span), self.reaches[buffer.name][axis]
             if old is not None and old.end > reach.end:
                 reach, old = old, reach
             if old is not None:
                 reach = _Reach(reach.end, max(reach.next_start, old.next_start), reach.tiled or old.tiled, reach.span)
-            self.reaches[buffer][axis] = reach
+            self.reaches[buffer.name][axis] = reach
 
     def reach(self, low, extent, loops: dict, span) -> _Reach:
         low, extent = self.simplified(low), self.simplified(extent)

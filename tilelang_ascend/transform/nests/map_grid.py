@@ -14,7 +14,6 @@ Requires: placed Tile IR with one grid. Ensures: no grid loops; attribute `ascen
 from __future__ import annotations
 
 from ...analysis.tiles.core_kinds import uses_cube
-from ...errors import UnsupportedConstruct
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -50,12 +49,7 @@ def _grids(body: Stmt) -> tuple[list[Stmt], list[For], list[Stmt]]:
 def map_grid(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a placed Tile IR function; `chip` gives the numbers of cores."""
     before, grids, after = _grids(func.body)
-    if len(grids) != 1:
-        raise UnsupportedConstruct(
-            f"{len(grids)} T.Kernel launches in one prim_func; this version maps exactly one",
-            at=grids[1].span if len(grids) > 1 else func.span,
-            hint="write one prim_func per launch",
-        )
+    assert len(grids) == 1, f"{len(grids)} grids in one function"
     axes, body = [], grids[0]
     while is_grid_axis(body):
         axes.append((body.loop_var, body.extent))

@@ -107,7 +107,7 @@ class IdAssigner:
         raise CompileError(
             f"the kernel needs {sum(e.count for e in edges)} flags between the cube and the vector core, {self.limit[edge.cross]} exist",
             at=getattr(edge.dst_stmt, "span", None),
-            hint="pass fewer tiles from one core to the other, or write the kernel as two kernels",
+            hint="pass fewer tiles from one core to the other, or divide the work between two launches, one `with T.Kernel(...)` after the other",
         )
 
     def _replace(self, old: tuple, new: list, *barriers: Barrier) -> bool:
