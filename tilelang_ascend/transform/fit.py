@@ -26,6 +26,9 @@ from .suggest_tile import suggest_tile
 # Iterations of the parts of element-wise statements whose temporaries do not fit UB: smaller ones cost more instructions.
 NEST_LANES = (8192, 2048, 512)
 
+TILED = ("local.l0c", "shared.l1", "shared.ub")
+"""Memories of tiles."""
+
 VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries"))
 ROTATE = Pass(rotate_loops, Stage.VERSIONED)
 CLEARS = Pass(fold_clears, Stage.VERSIONED)
@@ -60,7 +63,10 @@ def fit(mapped: PrimFunc, context: Context):
     """
     chip = context.chip
     temporaries, failure, least, hopeless = estimated_temporaries(mapped), None, {}, _Hopeless()
-    for versions, lanes in _attempts(context.options, longest_nest(mapped.body)):
+    hopeless_anyway = any(least_bytes(mapped.body, scope) > chip.capacity_bytes(SCOPES[scope]) for scope in TILED)
+    # One plan is for the error.
+    ways = [(1, None)] if hopeless_anyway else _attempts(context.options, longest_nest(mapped.body))
+    for versions, lanes in ways:
         if lanes is not None and failure.fields["memory"] != Space.UB.name:
             continue
         beside = temporaries if lanes is None else 0
@@ -78,7 +84,7 @@ def fit(mapped: PrimFunc, context: Context):
             least[memory] = min(least.get(memory, error.fields["needed"]), error.fields["needed"])
     else:
         in_step = without_skew(mapped)
-        if in_step is not mapped:
+        if in_step is not mapped and not hopeless_anyway:
             return fit(in_step, context)
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is None:
@@ -162,4 +168,4 @@ def _planned(ir: PrimFunc, context: Context):
     return planned, memory_map
 
 
-__all__ = ["FIT", "NEST_LANES", "attempt", "fit", "least_bytes"]
+__all__ = ["FIT", "NEST_LANES", "TILED", "attempt", "fit", "least_bytes"]

@@ -6,6 +6,7 @@ Between `NESTS` and `CORES` several ways are tried: tiles as they are or in part
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ..errors import OutOfMemory, location_of
@@ -33,7 +34,7 @@ from .cores.close_cores import close_cores
 from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
 from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
-from .fit import FIT, fit, least_bytes
+from .fit import FIT, TILED, fit
 from .memory.version_buffers import DEFAULT_VERSIONS
 from .nests.hoist_loads import hoist_loads
 from .nests.map_grid import map_grid
@@ -116,8 +117,6 @@ PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *NESTS, *PARTS, *SHARE, *FIT, *SYNCHR
 """All of them, in the order in which they run."""
 
 
-TILED = ("local.l0c", "shared.l1", "shared.ub")
-"""Memories of tiles."""
 TRIED_PARTS = 8
 """The number of parts of tiles is at most this many times what tiles without temporaries need."""
 
@@ -169,62 +168,47 @@ def _lower_launch(func: PrimFunc, context: Context):
     return run(CORES, synced, context), memory_map
 
 
-def _in_parts(mapped: PrimFunc, context: Context):
+def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):
     """(function with addresses and synchronisation, memory map, the context it was found in): tiles as they are if they fit, else in as few
-    parts as do.
+    parts as do, along one axis or, if that is not enough, along up to `axes` of them.
 
     Raises: OutOfMemory if tiles do not fit even with single copies and in small parts.
     """
-    whole = context.attempt()
-    shared = run(SHARE, mapped, whole)
-    scope, failure = _too_small(shared, context.chip), None
+    try:
+        return _shared(mapped, context.attempt())
+    except OutOfMemory as error:
+        failure = error
+    scope = next((scope for scope in TILED if SCOPES[scope].name == failure.fields["memory"]), None)
     if scope is None:
-        try:
-            return _adopted(shared, whole)
-        except OutOfMemory as error:
-            scope = next((scope for scope in TILED if SCOPES[scope].name == error.fields["memory"]), None)
-            if scope is None:
-                raise
-            failure = error
-    available = context.chip.capacity_bytes(SCOPES[scope])
-    needed = failure.fields["needed"] if failure is not None else least_bytes(shared.body, scope)
-    least = max(2, -(-needed // available))
-    tried = equal_parts(mapped, range(least, TRIED_PARTS * least), scope)
-    for parts in tried:
+        raise failure
+    least = max(2, -(-failure.fields["needed"] // failure.fields["available"]))
+    legal = []
+    for parts in equal_parts(mapped, range(least, TRIED_PARTS * least), scope):
         inner = context.attempt()
         divided = run(PARTS, mapped, inner, parts=parts, scope=scope)
-        if divided is mapped:
-            continue
+        if divided is not mapped:
+            inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, one after the other")
+            legal.append((divided, inner))
+    ways = [(_shared, way) for way in legal] + [(partial(_in_parts, axes=axes - 1), way) for way in legal[: axes - 1]]
+    for lowered, (divided, inner) in ways:
         try:
-            shared_parts = run(SHARE, divided, inner)
-            if _too_small(shared_parts, context.chip) is not None:
-                continue
-            found = _adopted(shared_parts, inner)
+            synced, memory_map, found = lowered(divided, inner.attempt())
         except OutOfMemory:
             continue
-        inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, one after the other")
-        return found
-    try:
-        if failure is not None:
-            raise failure
-        return _adopted(shared, whole)
-    except OutOfMemory as error:
-        reason = why_whole(mapped, next(iter(tried), least), scope)
-        if reason is not None:
-            error.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
-        raise
+        inner.adopt(found)
+        return synced, memory_map, inner
+    reason = why_whole(mapped, least, scope)
+    if reason is not None:
+        failure.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
+    raise failure
 
 
-def _adopted(shared: PrimFunc, context: Context):
-    """What `_synchronise` finds, with `context` for that of its attempt."""
-    synced, memory_map, attempt = _synchronise(shared, context)
-    context.adopt(attempt)
+def _shared(mapped: PrimFunc, context: Context):
+    """The same for tiles as they are, shared out between the cores of a block."""
+    shared = run(SHARE, mapped, context)
+    synced, memory_map, found = _synchronise(shared, context)
+    context.adopt(found)
     return synced, memory_map, context
-
-
-def _too_small(shared: PrimFunc, chip) -> str | None:
-    """The scope of a memory that tiles surely do not fit, None if there is none."""
-    return next((scope for scope in TILED if least_bytes(shared.body, scope) > chip.capacity_bytes(SCOPES[scope])), None)
 
 
 def _synchronise(mapped: PrimFunc, context: Context):

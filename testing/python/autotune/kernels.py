@@ -11,7 +11,7 @@ GEMM_SPACE = [
     {"block_M": 64, "block_N": 64, "block_K": 32, "threads": 256},  # the same program
     {"block_M": 128, "block_N": 128, "block_K": 64, "threads": 128},
     {"block_M": 32, "block_N": 128, "block_K": 64, "threads": 128},
-    {"block_M": 512, "block_N": 512, "block_K": 64, "threads": 128},  # does not fit L0C
+    {"block_M": 1024, "block_N": 1024, "block_K": 64, "threads": 128},  # does not fit L0C, however many parts it is worked on in
     {"block_M": 0, "block_N": 128, "block_K": 64, "threads": 128},  # fails in Python
     {"block_M": 128, "block_N": 64, "block_K": 32, "threads": 128},
 ]
