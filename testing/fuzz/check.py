@@ -116,7 +116,14 @@ def packed_memory(lanes: int | None = None):
     def attempt(mapped, context, versions, temporaries, _):
         return whole(mapped, context, 1, temporaries, lanes)
 
-    with mock.patch.object(fit, "attempt", attempt), mock.patch.object(plan_memory, "LIFETIMES", plan_memory.LIFETIMES[-1:]):
+    def where_they_are(buffers, placed, *_):
+        return placed
+
+    with (
+        mock.patch.object(fit, "attempt", attempt),
+        mock.patch.object(plan_memory, "LIFETIMES", plan_memory.LIFETIMES[-1:]),
+        mock.patch.object(plan_memory, "_moved_apart", where_they_are),
+    ):
         yield
 
 

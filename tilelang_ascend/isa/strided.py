@@ -131,8 +131,13 @@ def _lanes(record: Intrinsic, v: Values) -> int | None:
         return v.bound("mask")
     if "mask_hi" not in scalars:
         return None
+    mask = _mask(v)
+    return None if mask is None else mask.bit_length()
+
+
+def _mask(v: Values) -> int | None:
     high, low = v.exact("mask_hi"), v.exact("mask_lo")
-    return None if None in (high, low) else ((high & _WORD) << 64 | low & _WORD).bit_length()
+    return None if None in (high, low) else (high & _WORD) << 64 | low & _WORD
 
 
 _WORD = (1 << 64) - 1
@@ -153,16 +158,79 @@ def _repeats(record: Intrinsic, name: str) -> Callable:
     return rule
 
 
+def _rule(record: Intrinsic, name: str) -> Callable | None:
+    rule = _RULES.get((record.name, name))
+    if rule is None and _has_blocks(record, name):
+        rule = _repeats(record, name)
+    return rule
+
+
+def _has_blocks(record: Intrinsic, name: str) -> bool:
+    """True for operands of high-dimension vector forms."""
+    return name + "_rep" in record.arg_names and name + "_blk" in record.arg_names
+
+
 def strided_footprint(record: Intrinsic, operand: int, values: Values) -> tuple[int, int] | None:
     """(piece bytes, pitch bytes) of one operand, None when its bytes are not known to be pieces with gaps."""
-    name = record.operands[operand].name
-    rule = _RULES.get((record.name, name))
-    if rule is None:
-        if name + "_rep" not in record.arg_names or name + "_blk" not in record.arg_names:
-            return None
-        rule = _repeats(record, name)
-    piece, pitch = rule(values, operand)
+    rule = _rule(record, record.operands[operand].name)
+    piece, pitch = rule(values, operand) if rule else (None, None)
     return None if None in (piece, pitch) or piece >= pitch else (piece, pitch)
 
 
-__all__ = ["Values", "strided_footprint"]
+def _turned_blocks(v: Values, i: int) -> bool:
+    row, rep, repeats = (v.exact(n) for n in ("d_row", "d_rep", "repeat"))
+    places = {k * row + r * rep for k in range(16) for r in range(repeats)}
+    return v.itemsize(i) > 1 and len(places) == max(places, default=0) + 1
+
+
+def _whole_repeats(v: Values, i: int) -> bool:
+    return v.exact("d_rep") == 1 and v.exact("mask") * v.itemsize(1) >= REPEAT_BYTES
+
+
+def _one_run(gap: str, count: str) -> Callable:
+    return lambda v, _: v.exact(gap) == 0 or v.exact(count) <= 1
+
+
+def _fractal_columns(v: Values, _) -> bool:
+    return v.exact("dst_stride") == v.exact("k_step" if v.exact("if_transpose") else "m_step")
+
+
+_WITHOUT_GAPS: dict[tuple[str, str], Callable] = {
+    ("copy_gm_to_ub", "d"): _one_run("dst_stride", "block_count"),
+    ("copy_ub_to_ub", "d"): _one_run("dst_gap", "block_count"),
+    ("fill_l1", "d"): _one_run("dst_gap", "repeat_times"),
+    ("fixpipe_to_l1", "d"): lambda v, _: v.exact("dst_stride") == v.exact("m_size"),
+    ("load_l0a_v2", "d"): _fractal_columns,
+    ("load_l0b_v2", "d"): _fractal_columns,
+    ("trans_data_to_5hd", "d"): _turned_blocks,
+    **{(f"block_reduce_{kind}", "d"): _whole_repeats for kind in ("sum", "max", "min")},
+    ("pair_reduce_sum", "d"): _whole_repeats,
+}
+"""(record, operand) -> True if nothing lies between its pieces. Operands that neither have a rule nor pieces are one run of bytes."""
+
+
+def fills_span(record: Intrinsic, operand: int, values: Values) -> bool:
+    """True if a call whose arguments are all constants touches every byte of the span of an operand that it writes."""
+    name = record.operands[operand].name
+    without_gaps = _WITHOUT_GAPS.get((record.name, name))
+    if without_gaps is not None:
+        return without_gaps(values, operand)
+    if "mask_hi" in record.arg_names and not (_has_blocks(record, name) and _first_lanes(values)):
+        return False
+    if _has_blocks(record, name) and values.exact(name + "_blk") != 1:
+        return False
+    return _rule(record, name) is None or _touching(record, operand, values)
+
+
+def _first_lanes(v: Values) -> bool:
+    """The mask chooses lanes from the first one on, and all up to the last."""
+    mask = _mask(v)
+    return mask & (mask + 1) == 0
+
+
+def _touching(record: Intrinsic, operand: int, v: Values) -> bool:
+    piece, pitch = _rule(record, record.operands[operand].name)(v, operand)
+    return None not in (piece, pitch) and piece >= pitch
+
+
+__all__ = ["Values", "fills_span", "strided_footprint"]

@@ -142,6 +142,35 @@ def test_a_part_of_run_time_size_is_not_the_whole_tile():
     np.testing.assert_array_equal(got["Z"], x * 2)
 
 
+def test_elements_beside_the_last_rows_a_reduction_writes_stay():
+    """The last BlockReduce writes four of eight elements; the other four were made before another tile was used."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((12, 8), "float32"), X: T.Tensor((256,), "float32"), Y: T.Tensor((256,), "float32"), Z: T.Tensor((16,), "float32")
+    ):
+        with T.Kernel(1):
+            a = T.alloc_shared((12, 8), "float32")
+            r = T.alloc_fragment((16,), "float32")
+            u = T.alloc_shared((256,), "float32")
+            T.copy(X[0:16], r)
+            for i in T.Parallel(16):
+                r[i] = r[i] + 1.0
+            T.copy(X, u)
+            for i in T.Parallel(256):
+                u[i] = u[i] * 2.0
+            T.copy(u, Y)
+            T.copy(A, a)
+            T.reduce_sum(a, r[0:12], dim=1)
+            T.copy(r, Z)
+
+    rng = np.random.default_rng(3)
+    a, x = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((12, 8), 256))
+    got = result(kernel, A=a, X=x, Y=np.zeros(256, np.float32), Z=np.zeros(16, np.float32))
+    np.testing.assert_array_equal(got["Z"], np.concatenate([a.sum(1), x[12:16] + 1]))
+    np.testing.assert_array_equal(got["Y"], x * 2)
+
+
 def test_lanes_that_are_only_read_along_stay_with_their_tile():
     """A vector instruction reads lanes nobody uses beside its tile, in memory that a late transfer still stores from."""
 

@@ -31,7 +31,7 @@ class Access:
         start: first byte within the version.
         size: bytes, None = up to the end of the version.
         piece, pitch: when pitch > 0, only `piece` bytes at every multiple of `pitch` from `start` are touched.
-        exact: every byte is touched, not just none outside.
+        exact: every byte is written, not just none outside.
         anew: a loop in whose first iteration it does not read what it writes, None if there is none such.
     """
 
