@@ -61,6 +61,32 @@ def records(stream: np.ndarray) -> Iterator[Issued]:
         i += 3 + n
 
 
+class Recorded:
+    """A recorded stream that can be issued again, on tensors at other addresses."""
+
+    def __init__(self, stream: np.ndarray):
+        table = list(TABLE.values())
+        self.words = stream
+        self.lines = np.empty(len(stream), np.int64)
+        """Of every word: the source line of its record."""
+        operands, i = [], 0
+        while i < len(stream):
+            record, end = table[stream[i]], i + 3 + int(stream[i + 2])
+            self.lines[i:end] = stream[i + 1]
+            first = i + 3 + len(record.attrs)
+            operands += range(first, min(end, first + len(record.operands)))
+            i = end
+        places = np.array(operands, np.int64)
+        self._gm = places[stream[places] >> 56 & 0xFF == Space.GM]
+
+    def issued(self, addresses: Sequence[int], without: int | None = None) -> bytes:
+        """The stream for tensors at `addresses` (in the order of the launch), but for the records of source line `without`."""
+        words, place = self.words.copy(), self.words[self._gm] & (1 << 48) - 1
+        base = np.array(addresses, np.int64)[place >> _OFFSET_BITS]
+        words[self._gm] += base + (place & (1 << _OFFSET_BITS) - 1) - place
+        return (words if without is None else words[self.lines != without]).tobytes()
+
+
 def first_difference(a: Sequence[np.ndarray], b: Sequence[np.ndarray], names: Sequence[str] = ()) -> str | None:
     """None when two runs issued the same instructions on every core, else a text that shows the first difference.
 

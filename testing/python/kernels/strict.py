@@ -18,7 +18,7 @@ from tilelang_ascend.jit.build import describe_steps, lower_stages, written_buff
 from tilelang_ascend.jit.signature import read_signature
 from tilelang_ascend.runtime.simulation import build_programs, programs_of
 from tilelang_ascend.sim import machine, twin
-from tilelang_ascend.sim.streams import first_difference
+from tilelang_ascend.sim.streams import Recorded, first_difference
 from tilelang_ascend.sim.validate import validate, value_difference, write_difference
 from tilelang_ascend.tile.verify import verify_tile
 from tilelang_ascend.transform import pipeline
@@ -43,7 +43,8 @@ class Guarded:
 
 
 def launch(artifact, entries, arrays: dict, scalars: dict, options=STRICT):
-    """Run `entries`, one mapping for each launch, on guarded copies of `arrays`; returns ({name: result}, RunResult)."""
+    """Run `entries`, one mapping for each launch, on guarded copies of `arrays`; returns ({name: result}, RunResult). They may be a function of
+    the addresses of the tensors."""
     guarded = {name: Guarded(a) for name, a in arrays.items()}
     tensors, addresses, keep = [], {}, []
 
@@ -71,10 +72,10 @@ def launch(artifact, entries, arrays: dict, scalars: dict, options=STRICT):
                     tensors.append(machine.Tensor(view.ctypes.data, view.nbytes, slot.name, written))
         return addresses[slot.name]
 
-    launches = [
-        machine.Launch(step.kernel_type, step.block_dim, e, [word(slot, step.block_dim) for slot in step.abi])
-        for step, e in zip(artifact.steps, entries, strict=True)
-    ]
+    words = [[word(slot, step.block_dim) for slot in step.abi] for step in artifact.steps]
+    if callable(entries):
+        entries = entries([t.address for t in tensors])
+    launches = [machine.Launch(step.kernel_type, step.block_dim, e, w) for step, e, w in zip(artifact.steps, entries, words, strict=True)]
     result = machine.run_in_order(arch.get_chip(artifact.chip), launches, tensors, options)
     for name, g in guarded.items():
         g.assert_untouched(name)
@@ -162,40 +163,65 @@ def once(func, chip: str, arrays: dict):
 SYNC_OPS = {
     "ascend.set_flag", "ascend.wait_flag", "ascend.pipe_barrier", "ascend.cross_core_set_flag", "ascend.cross_core_wait_flag",
 }  # fmt: skip
+FIRST_LINE = 1 << 20
+"""Lines of synchronisation instructions in numbered programs: above those of any source."""
 
 
-def mutants(module):
-    """(description, module) with one synchronisation instruction removed, for every one but the barrier that ends a program."""
-    from tilelang_ascend.ir import Evaluate, IRModule, StmtMutator, attrs_of, op_name, statements
+def numbered(module):
+    """(the program, {line: description}): synchronisation instructions have lines of their own; that which ends a program is not described."""
+    from tilelang_ascend.ir import Evaluate, IRModule, SourceName, Span, StmtMutator, attrs_of, op_name
 
-    class Remove(StmtMutator):
-        def __init__(self, index):
-            self.left = index
+    class Number(StmtMutator):
+        def __init__(self, core):
+            self.core, self.labels = core, []
 
         def visit_Evaluate(self, s: Evaluate):
-            if op_name(s) in SYNC_OPS:
-                self.left -= 1
-                if self.left == -1:
-                    return None
-            return s
+            if op_name(s) not in SYNC_OPS:
+                return s
+            line = FIRST_LINE + len(labels) + len(self.labels)
+            self.labels.append(f"{self.core} #{len(self.labels)}: {op_name(s)} {s.value.args} {attrs_of(s)}")
+            return Evaluate(s.value, span=Span(SourceName("sync"), line, line, 1, 1))
 
+    functions, labels, ends = {}, {}, []
     for gv, func in module.functions.items():
-        found = [s for s in statements(func.body) if op_name(s) in SYNC_OPS]
-        for i, s in enumerate(found[:-1]):
-            functions = dict(module.functions.items())
-            functions[gv] = func.with_body(Remove(i)(func.body))
-            yield f"{func.attrs['ascend.core']} #{i}: {op_name(s)} {s.value.args} {attrs_of(s)}", IRModule(functions)
+        number = Number(func.attrs["ascend.core"])
+        functions[gv] = func.with_body(number(func.body))
+        labels |= {FIRST_LINE + len(labels) + i: label for i, label in enumerate(number.labels)}
+        ends.append(FIRST_LINE + len(labels) - 1)
+    return IRModule(functions), {line: label for line, label in labels.items() if line not in ends}
 
 
-def surviving_mutants(kernel, arrays: dict, scalars: dict | None = None) -> list[str]:
-    """Removals of one synchronisation instruction that no check notices."""
-    options = replace(STRICT, time=False, record_stream=False)
-    survivors = []
-    for label, module in mutants(kernel.artifact.ascend_ir):
-        _, result = launch(kernel.artifact, module_entries(module), arrays, scalars or {}, options)
-        if not result.hazards:
-            survivors.append(label)
-    return survivors
+def surviving_mutants(kernel, arrays: dict, *launches: dict) -> list[str]:
+    """Synchronisation instructions whose removal no check notices in any of the launches (scalars by name), but for that which ends a program.
+
+    The recorded streams of a launch run again without the instructions: nothing is compiled anew.
+    """
+    module, labels = numbered(kernel.artifact.ascend_ir)
+    entries, options = module_entries(module), replace(STRICT, time=False, count_writes=False)
+    for scalars in launches or ({},):
+        _, whole = launch(kernel.artifact, entries, arrays, scalars, options)
+        assert not whole.hazards, "\n".join(h.text() for h in whole.hazards[:3])
+        streams = [(*_launch_and_core(name), Recorded(stream)) for name, stream in zip(whole.core_names, whole.streams)]
+
+        def hazards(line=None):
+            def again(addresses, streams=streams):
+                issued: list[dict] = [{} for _ in kernel.artifact.steps]
+                for launch, core, stream in streams:
+                    issued[launch].setdefault(core, []).append(stream.issued(addresses, line))
+                return issued
+
+            return launch(kernel.artifact, again, arrays, scalars, replace(options, record_stream=False))[1].hazards
+
+        assert not hazards(), "the recorded streams are not what ran"
+        executed = set().union(*(stream.lines.tolist() for _, _, stream in streams))
+        labels = {line: label for line, label in labels.items() if line not in executed or not hazards(line)}
+    return list(labels.values())
+
+
+def _launch_and_core(name: str) -> tuple[int, str]:
+    """What `launch 2 AIV 3`, or `AIV 3` of a single launch, belongs to: (1, "aiv")."""
+    words = name.split()
+    return (int(words[1]) - 1, words[2].lower()) if words[0] == "launch" else (0, words[0].lower())
 
 
 def tolerance(dtype, length: int) -> dict:

@@ -176,7 +176,6 @@ def test_chips(chip):
     check(kernel(constant, 3, chip), *data(3), 0, expected(range(3), *data(3)))
 
 
-@pytest.mark.slow
 def test_no_flag_could_be_left_out():
     a, b = data(5)
     survivors = strict.surviving_mutants(kernel(constant, 5), {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": 0})
