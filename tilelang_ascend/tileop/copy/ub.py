@@ -134,8 +134,8 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
     rows = min(most, SPREAD_ROWS)
     tile = c.temporary([rows, 1], ub.dtype, f"{ub.tile.buffer.name}_rows")
     loops = [(tirx.Var(f"i{a.gm}", "int32"), a) for a in axes[:-1]]
-    chunk = tirx.Var("part", "int32")
-    first = chunk * rows if most > rows else imm(0)
+    which = tirx.Var("part", "int32")
+    first = which * rows if most > rows else imm(0)
     # Moving an element twice changes nothing, updating it twice does.
     again = n is not None and not is_atomic(c.stmt)
     count = rows if again or n == rows else last.extent if most <= rows else tirx.min(imm(rows), last.extent - first)
@@ -145,7 +145,7 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
         facts.bind_range(v, a.valid if isinstance(a.valid, int) else a.extent)
         gm_mins[a.gm], ub_mins[a.tile] = gm_mins[a.gm] + a.skip + v, ub_mins[a.tile] + a.skip + v
     gm_mins[last.gm], ub_mins[last.tile], ub_extents[last.tile] = gm_mins[last.gm] + first, ub_mins[last.tile] + first, count
-    facts.bind_range(chunk, imm(trips) if isinstance(trips, int) else trips)
+    facts.bind_range(which, imm(trips) if isinstance(trips, int) else trips)
     if again and n % rows:
         # The last part is as long as the others and overlaps the one before it.
         back = tirx.min(first, imm(n - rows))
@@ -158,7 +158,7 @@ def _spread(gm: Side, ub: Side, axes: list[Axis], c: Copy, load: bool) -> Stmt:
     moved = convert(rows_side, near, c) if load else convert(near, rows_side, c)
     body = seq(inner.binds, part, moved) if load else seq(moved, inner.binds, part)
     if most > rows:
-        body = loop(chunk, trips, body, span=c.span)
+        body = loop(which, trips, body, span=c.span)
     for v, a in reversed(loops):
         body = loop(v, a.valid, body, span=c.span)
     if not load:
@@ -263,8 +263,8 @@ def _burst(gm: Side, ub: Side, rows: _Rows, c: Copy, load: bool, pad: bool) -> S
         return emit(0, count)
     i = tirx.Var("rows", "int32")
     first = i * MAX_BLOCK_COUNT
-    chunks = tirx.floordiv(count + (MAX_BLOCK_COUNT - 1), MAX_BLOCK_COUNT)
-    return loop(i, chunks, emit(first, tirx.min(imm(MAX_BLOCK_COUNT), count - first)), span=c.span)
+    parts = tirx.floordiv(count + (MAX_BLOCK_COUNT - 1), MAX_BLOCK_COUNT)
+    return loop(i, parts, emit(first, tirx.min(imm(MAX_BLOCK_COUNT), count - first)), span=c.span)
 
 
 def _round_up(nbytes):

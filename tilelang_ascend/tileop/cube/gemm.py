@@ -1,4 +1,4 @@
-"""gemm of a tile in L1 into an accumulator in L0C: cut to L0 sizes, double-buffered, any M, N, K, transposed or not.
+"""gemm of a tile in L1 into an accumulator in L0C: split to L0 sizes, double-buffered, any M, N, K, transposed or not.
 
 For every step of K (and of M or N where a tile exceeds L0) the operands are loaded as fractals, L1 -> L0A and L0B, and multiplied by
 one Mmad. Steps alternate between the two slots of `L0Slots`.
@@ -41,8 +41,8 @@ class Factor:
 
 
 @dataclass(frozen=True)
-class _Cut:
-    """How a product is cut to L0: fractals of M, N and K in one step. `spare`: fractals of K by which loads may reach beyond the tile;
+class _Split:
+    """How a product is split to fit L0: fractals of M, N and K in one step. `spare`: fractals of K by which loads may reach beyond the tile;
     `by_column`: an Mmad writes one column of fractals only."""
 
     mt: int
@@ -83,15 +83,15 @@ def lower_gemm(s: Evaluate, placement: Placement, facts: ValueFacts, out: Output
         _check_loadable(op, placement.chip, facts, s)
     check_fractals(c, facts, s, "T.gemm")
     by_column = _by_column(c, min(left.outer, out.l0.room("a")), right, placement, facts)
-    cut = _cut(left, right, by_column, out.l0, s)
-    out.l0.reserve("a", cut.mt * cut.kt + cut.spare, left.dtype)
-    out.l0.reserve("b", cut.nt * (cut.kt + cut.spare), right.dtype)
-    product = _Product(s, placement, facts, out.l0, c, left, right, cut)
-    rows, columns = ([(i, min(step, op.outer - i)) for i in range(0, op.outer, step)] for op, step in ((left, cut.mt), (right, cut.nt)))
+    split = _split_to_l0(left, right, by_column, out.l0, s)
+    out.l0.reserve("a", split.mt * split.kt + split.spare, left.dtype)
+    out.l0.reserve("b", split.nt * (split.kt + split.spare), right.dtype)
+    product = _Product(s, placement, facts, out.l0, c, left, right, split)
+    rows, columns = ([(i, min(step, op.outer - i)) for i in range(0, op.outer, step)] for op, step in ((left, split.mt), (right, split.nt)))
     return seq([product.block(m, n) for m in rows for n in columns])
 
 
-def _cut(left: Factor, right: Factor, by_column: bool, l0: L0Slots, s: Evaluate) -> _Cut:
+def _split_to_l0(left: Factor, right: Factor, by_column: bool, l0: L0Slots, s: Evaluate) -> _Split:
     room_a, room_b = l0.room("a"), l0.room("b")
     mt, nt = min(left.outer, room_a), min(right.outer, room_b)
     if by_column:
@@ -101,12 +101,12 @@ def _cut(left: Factor, right: Factor, by_column: bool, l0: L0Slots, s: Evaluate)
     spare = left.k % 2 if pairs else 0
     # Fractals of a pair are neighbours in L0B in every step of K: those of one alone are in one step.
     most = 1 if by_column and nt > 1 else max(1, min((room_a - spare) // mt, (room_b - spare * nt) // nt))
-    return _Cut(mt, nt, _k_fractals(left.k, most, pairs, s), spare, by_column)
+    return _Split(mt, nt, _k_fractals(left.k, most, pairs, s), spare, by_column)
 
 
 @dataclass(frozen=True)
 class _Product:
-    """One gemm: its accumulator, its operands and how they are cut."""
+    """One gemm: its accumulator, its operands and how they are split."""
 
     s: Evaluate
     placement: Placement
@@ -115,18 +115,18 @@ class _Product:
     c: Side
     left: Factor
     right: Factor
-    cut: _Cut
+    split: _Split
 
     def block(self, rows: tuple[int, int], columns: tuple[int, int]) -> Stmt:
         """All steps of K for a rectangle of C; `rows`, `columns`: (first, number) of its fractals."""
-        s, cut, clear = self.s, self.cut, self.s.value.args[3]
-        k_steps = self.left.k // cut.kt
+        s, split, clear = self.s, self.split, self.s.value.args[3]
+        k_steps = self.left.k // split.kt
         ki = tirx.Var("k_l0", "int32") if k_steps > 1 else None
         slot = self.l0.take(k_steps, ki)
-        first_k = ki * cut.kt if ki is not None else imm(0)
+        first_k = ki * split.kt if ki is not None else imm(0)
         loads = [
-            *load(self.left, Part(slot, *rows, first_k, cut.kt), self.placement.chip, self.facts, self.l0, s.span),
-            *load(self.right, Part(slot, *columns, first_k, cut.kt), self.placement.chip, self.facts, self.l0, s.span),
+            *load(self.left, Part(slot, *rows, first_k, split.kt), self.placement.chip, self.facts, self.l0, s.span),
+            *load(self.right, Part(slot, *columns, first_k, split.kt), self.placement.chip, self.facts, self.l0, s.span),
         ]
         init = clear if ki is None or const_int(clear) == 0 else tirx.And(clear, tirx.EQ(ki, imm(0)))
         body = seq(loads, [self.mmad(slot, rows, columns[0], piece, init) for piece in self.pieces(*columns)])
@@ -136,7 +136,7 @@ class _Product:
         """What each Mmad writes of `count` columns of fractals from `first` on: (fractal it begins with, elements)."""
         n_tile = const_int(self.c.extents[-1])
         columns = min(count * FRACTAL_ROWS, n_tile - first * FRACTAL_ROWS)
-        if self.cut.by_column:
+        if self.split.by_column:
             return [(i, min(FRACTAL_ROWS, columns - i * FRACTAL_ROWS)) for i in range(count) if (first + i) * FRACTAL_ROWS < n_tile]
         if ceil_div(columns, FRACTAL_ROWS) < count:
             return [
@@ -156,7 +156,7 @@ class _Product:
             l0.operand("b", slot, i, self.right.dtype),
             m_count * FRACTAL_ROWS if self.all_rows else mmad_rows(const_int(c.extents[-2]), m_first, m_count),
             n,
-            self.cut.kt * (32 // itemsize(self.left.dtype)),
+            self.split.kt * (32 // itemsize(self.left.dtype)),
             0,
             0,
             _as_int(facts.simplify(init)),
@@ -216,7 +216,7 @@ def _k_fractals(k: int, limit: int, pairs: bool, s: Evaluate) -> int:
         return divisor_at_most(k, limit)
     if k % 2:
         raise UnsupportedConstruct(
-            f"gemm of float32 with K along the rows of an operand: a K of {8 * k - 7} to {8 * k} is more than L0 holds and cannot be cut "
+            f"gemm of float32 with K along the rows of an operand: a K of {8 * k - 7} to {8 * k} is more than L0 holds and cannot be split "
             "into steps of 16",
             at=s.span,
             hint="make the K of the tile a multiple of 16",

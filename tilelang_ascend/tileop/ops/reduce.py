@@ -4,7 +4,7 @@ The reduced dimension is folded in halves by whole-tile instructions; along the 
 finished by few instructions for all rows. float16 and bfloat16 sums accumulate in float32 and are rounded once, at the end.
 
     dim is not the innermost:  x[0:h] op= x[h:2h] on planes, log2(n) steps
-    dim is the innermost:      long float32 rows to an eighth by BlockReduce over the tile; chunks of one repeat folded with the repeat
+    dim is the innermost:      long float32 rows to an eighth by BlockReduce over the tile; parts of one repeat folded with the repeat
                                running over rows; then WholeReduce, or BlockReduce where there are many rows
 """
 

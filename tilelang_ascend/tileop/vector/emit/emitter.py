@@ -186,18 +186,18 @@ class _Plan:
             self._masked([add(o, offset_by(full, s)) for o, s in zip(offsets, step)], tail, 1, reps)
 
     def _repeat_outer(self, axis: Axis, offsets: list[Sum]) -> None:
-        """Repeats run along an outer axis; the innermost axis is cut into chunks of one repeat."""
+        """Repeats run along an outer axis; the innermost axis is split into parts of one repeat."""
         reps = [self._rep(s, v) for s, v in zip(axis.strides, self.views)]
         groups = [(g, min(MAX_REPEAT, axis.extent - g)) for g in range(0, axis.extent, MAX_REPEAT)]
         full, tail = divmod(self.inner.extent, self.lanes)
         steps = [0 if v.spread else self.lanes for v in self.views]
 
-        def chunk(index, lanes: int):
+        def part(index, lanes: int):
             for start, n in groups:
                 at = [add(add(o, offset_by(index, step)), offset_by(start, s)) for o, step, s in zip(offsets, steps, axis.strides)]
                 self._masked(at, lanes, n, reps)
 
         if full:
-            self.emitter.repeat(full, lambda c: chunk(c, self.lanes), len(groups))
+            self.emitter.repeat(full, lambda c: part(c, self.lanes), len(groups))
         if tail:
-            chunk(full, tail)
+            part(full, tail)

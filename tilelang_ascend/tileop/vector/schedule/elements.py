@@ -1,6 +1,6 @@
 """Elements of GM tensors chosen by data, wherever they lie: ``x[i] = W[idx[i]]`` and ``Y[idx[i]] = x[i]``, one transfer for each.
 
-Transfers start at 32-byte boundaries of UB, so every element has a block of its own there. Up to `CHUNK` elements are spread over
+Transfers start at 32-byte boundaries of UB, so every element has a block of its own there. Up to `PART_LANES` elements are spread over
 blocks at a time; one gather brings them together, one `brcb` takes them apart.
 """
 
@@ -16,7 +16,7 @@ from ..graph.convert import convert
 from ..graph.graph import Node
 from ..graph.words import words
 
-CHUNK = 512
+PART_LANES = 512
 """Elements with a block of their own: 16 KB."""
 
 _BLOCK_WORDS = BLOCK_BYTES // 4
@@ -29,12 +29,12 @@ def load_elements(values, n: Node, want) -> View:
     rows, axes = n.attrs
     size = itemsize(n.dtype)
     out = values.temporary(n.dtype, n.axes, rows.buffer.name + "_elements")
-    chunks = _Chunks(values, n.axes, axes)
-    spread = values.temporary_lanes("int32", chunks.most * _BLOCK_WORDS, "spread")
-    table = _pair_offsets(values, chunks.most) if size == 8 else _offsets(values, chunks.most)
-    wide = values.temporary_lanes("int16", chunks.most, "wide") if size == 1 else None
-    halves = values.temporary_lanes("float16", chunks.most, "halves") if size == 1 else None
-    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, chunks.extents)
+    lane_parts = _LaneParts(values, n.axes, axes)
+    spread = values.temporary_lanes("int32", lane_parts.most * _BLOCK_WORDS, "spread")
+    table = _pair_offsets(values, lane_parts.most) if size == 8 else _offsets(values, lane_parts.most)
+    wide = values.temporary_lanes("int16", lane_parts.most, "wide") if size == 1 else None
+    halves = values.temporary_lanes("float16", lane_parts.most, "halves") if size == 1 else None
+    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, lane_parts.extents)
 
     # What lies behind a byte is read with it.
     padding = (1, 0, BLOCK_BYTES - 1, 0) if size == 1 else (0, 0, 0, 0)
@@ -55,7 +55,7 @@ def load_elements(values, n: Node, want) -> View:
         each(one)
         _together(values, out, at, spread, table, (wide, halves), count)
 
-    chunks.run(out.strides, move)
+    lane_parts.run(out.strides, move)
     return out
 
 
@@ -109,9 +109,11 @@ def store_elements(values, rows, axes, value: Node, mask: Node | None, span) -> 
     parts = _parts(values, value, size)
     sources = [values.linear_operand(p, every, values.span(every)) for p in parts]
     flags = None if mask is None else values.linear_operand(values.added(convert(values.graph, mask, "int32")), every, values.span(every))
-    chunks = _Chunks(values, every, axes)
-    spread = [values.temporary_lanes(s.dtype, round_up(chunks.most, 16) * (BLOCK_BYTES // itemsize(s.dtype)), "spread") for s in sources]
-    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, chunks.extents)
+    lane_parts = _LaneParts(values, every, axes)
+    spread = [
+        values.temporary_lanes(s.dtype, round_up(lane_parts.most, 16) * (BLOCK_BYTES // itemsize(s.dtype)), "spread") for s in sources
+    ]
+    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, lane_parts.extents)
 
     def move(at, count: int, each) -> None:
         repeats = round_up(count, 8) // 8
@@ -134,7 +136,7 @@ def store_elements(values, rows, axes, value: Node, mask: Node | None, span) -> 
 
         each(one)
 
-    chunks.run(sources[0].strides, move)
+    lane_parts.run(sources[0].strides, move)
 
 
 def flag_at(values, flags: View, at):
@@ -155,19 +157,19 @@ def _parts(values, value: Node, size: int) -> list[Node]:
     return [value]
 
 
-class _Chunks:
-    """The lanes over some axes of the nest, up to `CHUNK` neighbours along the innermost of them at a time."""
+class _LaneParts:
+    """The lanes over some axes of the nest, up to `PART_LANES` neighbours along the innermost of them at a time."""
 
     def __init__(self, values, lanes, axes):
         self.values = values
         self.variables = axes
         self.real = [a for a in lanes if values.extents[a] > 1]
         self.width = values.extents[self.real[-1]] if self.real else 1
-        self.most = min(self.width, CHUNK)
+        self.most = min(self.width, PART_LANES)
         self.extents = dict(zip(axes, values.extents))
 
     def run(self, strides, move) -> None:
-        """`move(offset of the first lane, count, each)` for every chunk; ``each(f)`` calls ``f(k, values of the axes)`` for its lanes."""
+        """`move(offset of the first lane, count, each)` for every part; ``each(f)`` calls ``f(k, values of the axes)`` for its lanes."""
         emitter, variables = self.values.emitter, self.variables
 
         def lanes(at, first, count: int, known: dict):
@@ -186,17 +188,19 @@ class _Chunks:
                 step = lambda i: nest(k + 1, add(at, offset_by(i, strides[a])), {**known, variables[a]: _index(0, i)})  # noqa: E731
                 emitter.repeat(self.values.extents[a], step, cost=8, tl__unordered=1)
                 return
-            whole, rest = divmod(self.width, CHUNK)
+            whole, rest = divmod(self.width, PART_LANES)
             if whole:
-                emitter.repeat(whole, lambda c: lanes(add(at, offset_by(c, CHUNK)), _times(c), CHUNK, known), cost=8, tl__unordered=1)
+                emitter.repeat(
+                    whole, lambda c: lanes(add(at, offset_by(c, PART_LANES)), _times(c), PART_LANES, known), cost=8, tl__unordered=1
+                )
             if rest:
-                lanes(add(at, constant(whole * CHUNK)), imm(whole * CHUNK), rest, known)
+                lanes(add(at, constant(whole * PART_LANES)), imm(whole * PART_LANES), rest, known)
 
         nest(0, constant(0), {})
 
 
-def _times(chunk):
-    return imm(chunk * CHUNK) if isinstance(chunk, int) else chunk * imm(CHUNK)
+def _times(part):
+    return imm(part * PART_LANES) if isinstance(part, int) else part * imm(PART_LANES)
 
 
 def _index(first, k):
