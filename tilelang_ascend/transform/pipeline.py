@@ -182,8 +182,8 @@ def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):
     if scope is None:
         raise failure
     least = max(2, -(-failure.fields["needed"] // failure.fields["available"]))
-    legal = []
-    for parts in equal_parts(mapped, range(least, TRIED_PARTS * least), scope):
+    numbers, legal = equal_parts(mapped, range(least, TRIED_PARTS * least), scope), []
+    for parts in numbers:
         inner = context.attempt()
         divided = run(PARTS, mapped, inner, parts=parts, scope=scope)
         if divided is not mapped:
@@ -197,7 +197,7 @@ def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):
             continue
         inner.adopt(found)
         return synced, memory_map, inner
-    reason = why_whole(mapped, least, scope)
+    reason = why_whole(mapped, next(iter(numbers), least), scope)
     if reason is not None:
         failure.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
     raise failure
