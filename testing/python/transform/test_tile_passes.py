@@ -444,7 +444,9 @@ def test_loads_nobody_reads_are_dropped():
     assert [s.value.args[1].source.name for s in calls(out, "copy")] == ["x", "C"]
 
 
-@pytest.mark.parametrize("use, dropped", [("overwritten", 1), ("read behind the loop", 0), ("read at the start", 0), ("loop in a branch", 0)])
+@pytest.mark.parametrize(
+    "use, dropped", [("overwritten", 1), ("read behind the loop", 0), ("read at the start", 0), ("loop in a branch", 0)]
+)
 def test_fills_that_the_next_iteration_overwrites_are_dropped(use, dropped):
     x, k, bx = decl_buffer((1024,), "float32", "x", scope="shared.ub"), tirx.Var("k", "int32"), tirx.Var("bx", "int32")
     a, c = decl_buffer((1024,), "float32", "A"), decl_buffer((1024,), "float32", "C")
