@@ -489,7 +489,7 @@ def test_a_vector_core_without_work_speaks_for_the_other(rows):
     given = {"A": a, "B": b, "Y": f32(3, rows, N)}
     s = a.astype(np.float32) @ b
     np.testing.assert_array_equal(strict.run(compiled, given, text=rows == 3)["Y"], (s + s.sum(1, keepdims=True)[:, :, :1]) @ b)
-    assert unnoticed(compiled, given, 0) == []
+    assert strict.surviving_mutants(compiled, given) == []
 
 
 # ---- memory --------------------------------------------------------------------------------------------------------
@@ -602,7 +602,7 @@ def test_atomics_of_a_loop_with_copies():
     for n in (0, 1, 8):
         want = 1 + 2 * np.stack([x[:, k:n:2].sum((0, 1)) for k in range(2)])
         np.testing.assert_array_equal(strict.run(compiled, given, {"n": n}, text=n == 8)["Y"], want)
-    assert unnoticed(compiled, given, 0, 1, 8, 12) == []
+    assert strict.surviving_mutants(compiled, given, *({"n": n} for n in (0, 1, 8, 12))) == []
 
 
 def reductions(rows, columns, dims):

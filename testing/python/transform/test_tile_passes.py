@@ -444,6 +444,22 @@ def test_loads_nobody_reads_are_dropped():
     assert [s.value.args[1].source.name for s in calls(out, "copy")] == ["x", "C"]
 
 
+@pytest.mark.parametrize(
+    "use, dropped", [("overwritten", 1), ("read behind the loop", 0), ("read at the start", 0), ("loop in a branch", 0)]
+)
+def test_fills_that_the_next_iteration_overwrites_are_dropped(use, dropped):
+    x, k, bx = decl_buffer((1024,), "float32", "x", scope="shared.ub"), tirx.Var("k", "int32"), tirx.Var("bx", "int32")
+    a, c = decl_buffer((1024,), "float32", "A"), decl_buffer((1024,), "float32", "C")
+    load, store = (tile_op("copy", *map(full_region, pair)) for pair in ((a, x), (x, c)))
+    body = [load, store, tile_op("fill", full_region(x), imm(0.0, "float32"))]
+    each = loop(k, tirx.Var("n", "int32"), seq(*([store] if use == "read at the start" else []), *body))
+    if use == "loop in a branch":
+        each = if_then(bx > 1, each)  # what stands behind it is not looked up
+    behind = [store] if use == "read behind the loop" else []
+    func = PrimFunc([a, c], samples.grid([(bx, 4)], seq(AllocBuffer(x), each, *behind)))
+    assert len(calls(drop_dead_fills(func), "fill")) == 1 - dropped
+
+
 def test_attrs_survive():
     out = version_buffers(map_grid(placed(samples.gemm(256, 256, 256, trans_b=1)), CHIP), 2, CHIP)
     assert int(attrs_of(calls(out, "gemm")[0])["transpose_B"]) == 1

@@ -18,6 +18,8 @@ SYNC_KINDS = {
     "ascend.cross_core_wait_flag": "cross_wait",
 }
 """Synchronisation intrinsics -> kind of `Sync` node."""
+ATOMIC_PIPES = ("MTE3", "FIX")
+"""Pipes whose writes to GM honour `set_atomic`."""
 
 
 def build_program(func, chip) -> Program:
@@ -36,6 +38,8 @@ class _Builder:
         self.loops: list[Loop] = []
         self.loop_stack: list[Loop] = []
         self.addresses: dict = {}
+        self.atomic: dict = {}
+        """Core -> (operation, dtype) of its writes to GM."""
 
     def build(self) -> Program:
         root = self.block(self.func.body, None)
@@ -76,6 +80,9 @@ class _Builder:
         kind = SYNC_KINDS.get(call.op.name)
         if kind is not None:
             block.nodes.append(self.sync(block, position, s, call, kind))
+        elif record_of(call).name == "set_atomic":
+            mode = (str(call.attrs["op"]), str(call.attrs["dtype"]))
+            self.atomic |= dict.fromkeys(self.cores.of(s), mode if mode[0] != "none" else None)
         elif record_of(call).operands:
             self.instruction(block, position, s, call)
 
@@ -86,6 +93,9 @@ class _Builder:
             return
         pipe = record.pipe.name
         for core in sorted(self.cores.of(s)):
+            if pipe in ATOMIC_PIPES:
+                for access in accesses:
+                    access.atomic = self.atomic.get(core) if access.write and access.space == "global" else None
             instr = Instr(
                 block, position, s, record.name, QUEUE_INDEX[core, pipe], accesses, self.is_ordered(record, call, core),
                 len(self.instrs), tuple(self.loop_stack),

@@ -120,13 +120,13 @@ class _Finder:
 
 
 class _Pairs:
-    """Pairs of accesses of one group that need a closer look: at least one writes, bytes may meet, and they do not stand in one queue that
-    keeps order. All pairs at once would be too many for Python: those of one access are found together.
+    """Pairs of accesses of one group that need a closer look: at least one writes, bytes may meet, they are not equal atomic updates, and
+    they do not stand in one queue that keeps order. All pairs at once would be too many for Python: those of one access are found together.
 
     Between some there is a write that both sides depend on anyway. Only accesses of one statement list to the same place (equal version,
     equal first byte) are compared: they always meet, so the pair is ordered when the pairs with the write in the middle are. A place that
     moves with a loop is another one in the next iteration, where the bytes of the longer access may meet and those of the write do not:
-    there only accesses of equal length are compared.
+    there only accesses of equal length are compared. Atomic updates do not stand between others: they need not wait for each other.
     """
 
     def __init__(self, group: list, hulls: list):
@@ -136,24 +136,29 @@ class _Pairs:
         self.buffer = _numbered(a.buffer for _, a in group)
         self.low, self.high = (np.array(side, float) for side in zip(*hulls))
         self.place = _numbered(_place(x, a) for x, a in group)
+        self.atomic = np.array([a.atomic is not None for _, a in group])
+        self.mode = _numbered(a.atomic for _, a in group)
+        parts = self.write & ~self.atomic
         written = np.zeros(self.place.max() + 1, int)
         self.before = np.empty(len(group), int)
         """Writes to the place in front of an access."""
         for k, place in enumerate(self.place):
             self.before[k] = written[place]
-            written[place] += self.write[k]
-        self.after = written[self.place] - self.before - self.write
+            written[place] += parts[k]
+        self.parts = parts
+        self.after = written[self.place] - self.before - parts
         """Writes to the place behind an access."""
 
     def later(self, i: int):
         """(j, a write between i and j, one after i or before j of the next iteration, one after j or before i of the next), j >= i."""
         rest = slice(i, None)
         wanted = self.write[rest] | self.write[i]
+        wanted &= ~(self.atomic[rest] & self.atomic[i] & (self.mode[rest] == self.mode[i]))
         wanted &= (self.queue[rest] != self.queue[i]) | ~(self.kept[rest] & self.kept[i])
         wanted &= (self.buffer[rest] == self.buffer[i]) | (self.low[rest] < self.high[i]) & (self.low[i] < self.high[rest])
         later = np.flatnonzero(wanted) + i
         same = self.place[later] == self.place[i]
-        between = same & (self.before[later] > self.before[i] + self.write[i])
+        between = same & (self.before[later] > self.before[i] + self.parts[i])
         around = same & (self.after[i] + self.before[later] > 0)
         back = same & (self.after[later] + self.before[i] > 0)
         return zip(later.tolist(), between.tolist(), around.tolist(), back.tolist())

@@ -33,6 +33,7 @@ class Access:
         piece, pitch: when pitch > 0, only `piece` bytes at every multiple of `pitch` from `start` are touched.
         exact: every byte is written, not just none outside.
         anew: a loop in whose first iteration it does not read what it writes, None if there is none such.
+        atomic: (operation, dtype) of a write to GM that is combined with what is there; equal ones may happen in any order.
     """
 
     buffer: object
@@ -48,6 +49,7 @@ class Access:
     pitch: int = 0
     exact: bool = False
     anew: Atom | None = None
+    atomic: tuple | None = None
 
 
 @dataclass(eq=False, slots=True)

@@ -10,6 +10,8 @@ Requires: placed Tile IR. Ensures: values read are unchanged.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...analysis.index.coverage import writes_whole
 from ...ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, seq, stmts_of
 from ...ir.grids import is_grid_axis
@@ -18,12 +20,23 @@ from ...tile.jumps import may_leave
 from ...tile.uses import on_chip, uses_of
 
 
-class _Drop(StmtMutator):
-    """`outer` = True while the block is the body of the grid: what is not read in it is never read."""
+class _Body(NamedTuple):
+    """The body of a loop, and what runs behind the loop (None: not known).
 
+    `last`: the body of the grid; what is not read in it is never read.
+    """
+
+    stmts: list
+    rest: list | None
+    around: _Body | None
+    last: bool
+
+
+class _Drop(StmtMutator):
     def __init__(self, read: set):
-        self.outer = False
         self.read = read
+        self.next: tuple = (None, None, None)
+        """A statement, what stands behind it in its block, and the loop around the block."""
 
     def visit_Evaluate(self, s: Evaluate):
         if is_op(s, COPY):
@@ -33,38 +46,47 @@ class _Drop(StmtMutator):
         return s
 
     def visit_For(self, s: For):
-        self.outer = is_grid_axis(s) and not is_grid_axis(s.body)
-        body = self.visit_block(s.body)
+        stmt, rest, around = self.next
+        if stmt is not s:
+            rest = around = None
+        body = self.visit_block(s.body, _Body(stmts_of(s.body), rest, around, is_grid_axis(s) and not is_grid_axis(s.body)))
         return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
 
-    def visit_block(self, body: Stmt) -> Stmt:
-        outer, self.outer = self.outer, False
+    def visit_block(self, body: Stmt, loop: _Body | None) -> Stmt:
         stmts, out = stmts_of(body), []
         for i, s in enumerate(stmts):
-            if self.is_dead(s, stmts[i + 1 :], outer):
-                continue
+            rest = stmts[i + 1 :]
+            if is_op(s, FILL) and on_chip(s.value.args[0].source) and _is_unread(s.value.args[0].source, rest, loop):
+                continue  # the user sees what is not on chip
+            self.next = (s, rest, loop)
             out.append(self.visit(s))
         return seq(out)
 
-    @staticmethod
-    def is_dead(s: Stmt, rest: list[Stmt], outer: bool) -> bool:
-        if not is_op(s, FILL):
-            return False
-        buffer = s.value.args[0].source
-        if not on_chip(buffer):
-            return False  # The user sees global memory.
-        for x in rest:
-            uses = uses_of(x)
-            if buffer in uses.all:
-                return buffer not in uses.reads and writes_whole(x, buffer)
-            if may_leave(x):
-                return False  # Whoever leaves here does not come to the write.
-        return outer
+
+def _is_unread(buffer, rest: list[Stmt], loop: _Body | None) -> bool:
+    """Is all of `buffer` written before it is read, whatever comes after `rest`, the end of the body of `loop`?"""
+    first = _is_overwritten(buffer, rest)
+    if first is not None or loop is None:
+        return bool(first)
+    if loop.last:
+        return True
+    return loop.rest is not None and bool(_is_overwritten(buffer, loop.stmts)) and _is_unread(buffer, loop.rest, loop.around)
+
+
+def _is_overwritten(buffer, stmts: list[Stmt]) -> bool | None:
+    """Does the first statement that uses `buffer` write all of it and read nothing? None where no statement uses it."""
+    for s in stmts:
+        uses = uses_of(s)
+        if buffer in uses.all:
+            return buffer not in uses.reads and writes_whole(s, buffer)
+        if may_leave(s):
+            return False  # Whoever leaves here does not come to the write.
+    return None
 
 
 def drop_dead_fills(func: PrimFunc) -> PrimFunc:
     """Apply to a placed Tile IR function."""
-    return func.with_body(_Drop(uses_of(func.body).reads)(func.body))
+    return func.with_body(_Drop(uses_of(func.body).reads).visit_block(func.body, None))
 
 
 __all__ = ["drop_dead_fills"]
