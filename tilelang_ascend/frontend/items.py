@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ..errors import InvalidArgument, UnsupportedConstruct
-from ..ir import const_int, dtype_of, free_vars, region, sym
+from ..ir import const_int, dtype_of, free_vars, itemsize, region, sym
 from . import operators
 from .annotations import DType
 from .builder import Builder, constant
@@ -49,16 +49,15 @@ def _indices(buffer, index) -> list:
 
 
 def _one_index(i, dim):
-    """A run-time or constant index; constants count from the end when negative."""
+    """A run-time or constant index; constants count from the end when negative. Numbers of less than 32 bits are widened: there sizes of
+    tensors and distances of indices are no numbers of theirs."""
     i = plain(i)
     if isinstance(i, int) and not isinstance(i, bool):
         return i + dim if i < 0 and const_int(dim) is not None else i
     expr = as_scalar(i, "an index")
-    if dtype_of(expr) == "bool":
-        return cast(expr, "int32")
-    if not dtype_of(expr).startswith(("int", "uint")):
+    if dtype_of(expr) != "bool" and not dtype_of(expr).startswith(("int", "uint")):
         raise InvalidArgument(f"an index is {dtype_of(expr)}, integers are needed", hint="convert it: T.cast(i, 'int32')")
-    return expr
+    return cast(expr, "int32") if itemsize(dtype_of(expr)) < 4 else expr
 
 
 def getitem(obj, index):

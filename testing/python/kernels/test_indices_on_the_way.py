@@ -113,3 +113,20 @@ def test_a_tensor_says_where_the_part_of_a_tile_begins_that_a_converting_copy_mo
     x, y = RNG.integers(-9, 9, (5, 17)).astype(np.int32), np.zeros((5, 17), np.float32)
     y[4, 3:9] = x[3, 8:14]
     agree(main, {"X": x, "I": np.array([3, 8], np.int32), "Y": np.zeros_like(y)}, y)
+
+
+@pytest.mark.parametrize("dtype, plus", [("uint8", 230), ("int8", 100), ("uint16", 65500)])
+@pytest.mark.parametrize("loop", [T.Parallel, T.serial])
+def test_indices_of_few_bits_wrap_where_they_are_computed(dtype, plus, loop):
+    """The sum wraps in its dtype, which need not hold the size of the tensor."""
+    last = min(511, np.iinfo(dtype).max)
+
+    @T.prim_func
+    def main(X: T.Tensor((512,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1):
+            for i in loop(64):
+                Y[i] = X[T.max(T.min(T.cast(T.cast(i, dtype) + plus, dtype), last), T.cast(0, dtype))]
+
+    x = RNG.integers(-9, 9, 512).astype(np.float32)
+    at = (np.arange(64) + plus).astype(dtype).astype(int).clip(0, last)
+    agree(main, {"X": x, "Y": np.zeros(64, np.float32)}, x[at])

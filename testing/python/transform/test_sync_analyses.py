@@ -47,6 +47,18 @@ def test_conversions_that_may_wrap_are_numbers_of_their_own():
     assert forms(bytes_) != forms(k + 255) and forms(bytes_) != forms(signed)
     assert forms(tirx.Cast("int32", bytes_)) == forms(bytes_)
     assert forms(bytes_).varies == forms(k).varies
+    assert forms(tirx.Cast("int16", bytes_)) == forms(tirx.Cast("uint16", bytes_)) == forms(bytes_)
+    assert forms(tirx.Cast("int8", bytes_)) != forms(bytes_)
+    assert all(forms(tirx.Cast(dtype, signed)) != forms(signed) for dtype in ("uint8", "uint16"))
+
+
+def test_sums_of_bytes_are_numbers_of_their_own():
+    forms, k = LinearForms(), K.var("k")
+    forms.loop(k)
+    byte, ten = tirx.Cast("uint8", k), imm(10, "uint8")
+    number = tirx.Cast("int32", byte)
+    for e, wide in ((byte + ten, number + 10), (byte - ten, number - 10), (byte * ten, number * 10)):
+        assert forms(tirx.Cast("int32", e)) != forms(wide)
 
 
 def test_lets_are_seen_through():

@@ -243,15 +243,23 @@ class LinearForms:
 
 
 def _keeps_value(e: tirx.Cast) -> bool:
-    """True for conversions of integers that change no index: those to less than 32 bits may wrap."""
+    """True for conversions of integers that change no index: those to less than 32 bits may wrap, those to no sign, too."""
     to, of = str(e.ty.dtype), str(e.value.ty.dtype)
-    return "int" in to and "int" in of and itemsize(to) >= min(4, itemsize(of))
+    if "int" not in to or "int" not in of or itemsize(to) >= 4:
+        return "int" in to and "int" in of
+    spare = 1 if of.startswith("u") and not to.startswith("u") else 0
+    return itemsize(to) >= itemsize(of) + spare and (of.startswith("u") or not to.startswith("u"))
+
+
+def _unless_it_wraps(rule):
+    """`rule` for sums and products of 32 bits or more: indices do not leave these."""
+    return lambda forms, e: rule(forms, e) if itemsize(str(e.ty.dtype)) >= 4 else None
 
 
 _RULES = {
-    tirx.Add: lambda forms, e: forms(e.a).plus(forms(e.b)),
-    tirx.Sub: lambda forms, e: forms(e.a).plus(forms(e.b), -1),
-    tirx.Mul: LinearForms._product,
+    tirx.Add: _unless_it_wraps(lambda forms, e: forms(e.a).plus(forms(e.b))),
+    tirx.Sub: _unless_it_wraps(lambda forms, e: forms(e.a).plus(forms(e.b), -1)),
+    tirx.Mul: _unless_it_wraps(LinearForms._product),
     tirx.FloorMod: lambda forms, e: forms._divided("mod", e),
     tirx.FloorDiv: lambda forms, e: forms._divided("div", e),
     tirx.Cast: lambda forms, e: forms(e.value) if _keeps_value(e) else None,

@@ -86,11 +86,13 @@ def divided(a: Sum, by: int):
 
 
 def as_sum(e, exact: bool = False) -> Sum:
-    """`e` as a sum; sub-expressions that are not sums become atoms. The low 32 bits of an int64 count as the number itself, which they are
-    in an index, and in a result of which only these bits count; not with `exact`."""
+    """`e` as a sum; sub-expressions that are not sums become atoms, sums of less than 32 bits among them: they wrap. The low 32 bits of an
+    int64 count as the number itself, which they are in an index, and in a result of which only these bits count; not with `exact`."""
     value = const_int(e)
     if value is not None:
         return constant(value)
+    if itemsize(dtype_of(e)) < 4:
+        return Sum(0, ((e, 1),))
     if isinstance(e, tirx.Add):
         return add(as_sum(e.a, exact), as_sum(e.b, exact))
     if isinstance(e, tirx.Sub):
