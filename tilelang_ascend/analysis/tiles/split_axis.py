@@ -160,8 +160,8 @@ class _Accesses:
 
 @dataclass(frozen=True)
 class _Division:
-    """A choice of what is divided into `parts`: the roots `chosen` among the nodes of `groups`. `divisible`: of which buffers. `carried`: variables that leave iterations of
-    nests. `sizes`: extents of the divided dimensions, by root."""
+    """A choice of what is divided into `parts`: the roots `chosen` among the nodes of `groups`, the dimensions of `divisible` buffers and the
+    loops of nests. `carried`: variables that leave iterations of nests. `sizes`: extents of the divided dimensions, by root."""
 
     groups: _Groups
     chosen: frozenset
@@ -180,8 +180,8 @@ class _Division:
 
 def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | None = None) -> SplitPlan:
     """The legal division of the vector work below `body` that divides most, or why there is none; not on cores side by side, where the last part
-    may be shorter, but, with `in_turn`, of all work below `body` into equal parts that run one after the other, so that most
-    bytes of tiles in that memory (a scope) are divided.
+    may be shorter, but, with `in_turn`, of all work below `body` into equal parts that run one after the other, so that most bytes of tiles in
+    that memory (a scope) are divided.
 
     Raises: UnsupportedConstruct if cores side by side would read a scalar at different times, divided or not.
     """
