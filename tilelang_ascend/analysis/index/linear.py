@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from ...ir import Call, IntImm, TensorLoad, Var, expr_children, imm, itemsize, tirx
+from .sums import reader
 
 INF = math.inf
 
@@ -159,6 +160,7 @@ class LinearForms:
         self.values: dict = {}
         self._loops: list[Atom] = []
         self._fresh = 0
+        self._read = reader(Linear, self._leaf, _keeps_value)
 
     def loop(self, var: Var) -> Atom:
         """The atom of a loop variable."""
@@ -190,15 +192,17 @@ class LinearForms:
             self._lets[var] = form
 
     def __call__(self, expr) -> Linear:
-        if isinstance(expr, IntImm):
-            return Linear(int(expr.value)) if expr.value else ZERO
+        return self._read(expr)
+
+    def _leaf(self, expr) -> Linear:
+        """The form of what is no sum."""
         if isinstance(expr, Var):
             form = self._lets.get(expr)
             if form is None:
                 form = self._lets[expr] = Linear(0, {self._opaque(expr, expr, frozenset()): 1})
             return form
-        rule = _RULES.get(type(expr))
-        form = rule(self, expr) if rule else None
+        kind = _DIVIDED.get(type(expr))
+        form = self._divided(kind, expr) if kind else None
         return Linear(0, {self._generic(expr): 1}) if form is None else form
 
     def _opaque(self, key, expr, varies: frozenset) -> Atom:
@@ -235,12 +239,6 @@ class LinearForms:
             atom = self._atoms[key] = Atom(kind, expr, arg.varies, arg, modulus)
         return Linear(0, {atom: 1})
 
-    def _product(self, expr) -> Linear | None:
-        a, b = self(expr.a), self(expr.b)
-        if not b.terms:
-            return a.scaled(b.const)
-        return b.scaled(a.const) if not a.terms else None
-
 
 def _keeps_value(e: tirx.Cast) -> bool:
     """True for conversions of integers that change no index: those to less than 32 bits may wrap, those to no sign, too."""
@@ -251,19 +249,7 @@ def _keeps_value(e: tirx.Cast) -> bool:
     return itemsize(to) >= itemsize(of) + spare and (of.startswith("u") or not to.startswith("u"))
 
 
-def _unless_it_wraps(rule):
-    """`rule` for sums and products of 32 bits or more: indices do not leave these."""
-    return lambda forms, e: rule(forms, e) if itemsize(str(e.ty.dtype)) >= 4 else None
-
-
-_RULES = {
-    tirx.Add: _unless_it_wraps(lambda forms, e: forms(e.a).plus(forms(e.b))),
-    tirx.Sub: _unless_it_wraps(lambda forms, e: forms(e.a).plus(forms(e.b), -1)),
-    tirx.Mul: _unless_it_wraps(LinearForms._product),
-    tirx.FloorMod: lambda forms, e: forms._divided("mod", e),
-    tirx.FloorDiv: lambda forms, e: forms._divided("div", e),
-    tirx.Cast: lambda forms, e: forms(e.value) if _keeps_value(e) else None,
-}
+_DIVIDED = {tirx.FloorMod: "mod", tirx.FloorDiv: "div"}
 
 
 def upper_bound(expr, forms: LinearForms, extents: dict) -> int | None:

@@ -8,8 +8,9 @@ iterations.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Callable
 
-from ...ir import IntImm, Var, const_int, dtype_of, is_buffer_var, itemsize, tirx
+from ...ir import IntImm, Var, dtype_of, is_buffer_var, itemsize, tirx
 
 _INTEGER = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
@@ -28,6 +29,14 @@ class Sum:
     def without(self, atoms) -> Sum:
         """The sum with the terms of some variables removed."""
         return Sum(self.const, tuple(t for t in self.terms if not any(t[0].same_as(a) for a in atoms)))
+
+    def plus(self, other: Sum, factor: int = 1) -> Sum:
+        """`self + factor * other`."""
+        return add(self, other, factor)
+
+    def scaled(self, factor: int) -> Sum:
+        """`factor * self`."""
+        return scale(self, factor)
 
     def expr(self, dtype: str = "int32"):
         """Back to an expression; a Python int when constant."""
@@ -85,31 +94,53 @@ def divided(a: Sum, by: int):
     return tirx.floordiv(a.expr(), IntImm("int32", by))
 
 
-def as_sum(e, exact: bool = False) -> Sum:
-    """`e` as a sum; sub-expressions that are not sums become atoms, sums of less than 32 bits among them: they wrap. The low 32 bits of an
-    int64 count as the number itself, which they are in an index, and in a result of which only these bits count; not with `exact`."""
-    value = const_int(e)
-    if value is not None:
-        return constant(value)
-    if itemsize(dtype_of(e)) < 4:
-        return Sum(0, ((e, 1),))
-    if isinstance(e, tirx.Add):
-        return add(as_sum(e.a, exact), as_sum(e.b, exact))
-    if isinstance(e, tirx.Sub):
-        return add(as_sum(e.a, exact), as_sum(e.b, exact), -1)
-    if isinstance(e, tirx.Mul):
-        a, b = as_sum(e.a, exact), as_sum(e.b, exact)
+def reader(constant: Callable, leaf: Callable, keeps_value: Callable) -> Callable:
+    """The reading of integer expressions as sums: a function from expressions to forms.
+
+    Forms have `const`, `terms`, `plus(other, factor)` and `scaled(factor)`. `constant(n)` makes one of a number, `leaf(e)` of what is no sum;
+    sums of less than 32 bits are none, they wrap. `keeps_value(cast)`: whether a conversion counts as the number itself.
+    """
+
+    def read(e):
+        kind = type(e)
+        if kind is IntImm:
+            return constant(int(e.value))
+        if kind is tirx.Cast:
+            return read(e.value) if keeps_value(e) else leaf(e)
+        if kind not in _SUMS or itemsize(dtype_of(e)) < 4:
+            return leaf(e)
+        a, b = read(e.a), read(e.b)
+        if kind is not tirx.Mul:
+            return a.plus(b, 1 if kind is tirx.Add else -1)
         if not b.terms:
-            return scale(a, b.const)
-        if not a.terms:
-            return scale(b, a.const)
-    if isinstance(e, tirx.Cast) and _keeps_value(dtype_of(e.value), dtype_of(e), exact):
-        return as_sum(e.value, exact)
+            return a.scaled(b.const)
+        return leaf(e) if a.terms else b.scaled(a.const)
+
+    return read
+
+
+_SUMS = (tirx.Add, tirx.Sub, tirx.Mul)
+
+
+def as_sum(e, exact: bool = False) -> Sum:
+    """`e` as a sum; sub-expressions that are not sums become atoms. The low 32 bits of an int64 count as the number itself, which they are in an
+    index, and in a result of which only these bits count; not with `exact`."""
+    return constant(e) if isinstance(e, int) else (_EXACT if exact else _READ)(e)
+
+
+def _keeps_value(e: tirx.Cast) -> bool:
+    return dtype_of(e.value) in ("int32", "int64") and dtype_of(e) in ("int32", "int64")
+
+
+def _keeps_all(e: tirx.Cast) -> bool:
+    return _keeps_value(e) and itemsize(dtype_of(e)) >= itemsize(dtype_of(e.value))
+
+
+def _atom(e) -> Sum:
     return Sum(0, ((e, 1),))
 
 
-def _keeps_value(src: str, dst: str, exact: bool) -> bool:
-    return src in ("int32", "int64") and dst in ("int32", "int64") and not (exact and itemsize(dst) < itemsize(src))
+_READ, _EXACT = (reader(constant, _atom, keeps) for keeps in (_keeps_value, _keeps_all))
 
 
 def is_integer(dtype: str) -> bool:
