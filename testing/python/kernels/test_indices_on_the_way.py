@@ -130,3 +130,22 @@ def test_indices_of_few_bits_wrap_where_they_are_computed(dtype, plus, loop):
     x = RNG.integers(-9, 9, 512).astype(np.float32)
     at = (np.arange(64) + plus).astype(dtype).astype(int).clip(0, last)
     agree(main, {"X": x, "Y": np.zeros(64, np.float32)}, x[at])
+
+
+@pytest.mark.parametrize("dtype", [T.uint8, T.uint32, T.int64, T.uint64], ids=str)
+def test_parts_of_tiles_begin_at_numbers_of_any_dtype(dtype):
+    @T.prim_func
+    def main(X: T.Tensor((512,), "float32"), Y: T.Tensor((64,), "float32"), n: dtype):
+        with T.Kernel(1):
+            y = T.alloc_shared((64,), "float32")
+            T.copy(X[0:64], y)
+            T.copy(X[n : n + 8], y[0:8])
+            T.copy(X[n], y[n : n + 8])
+            T.copy(X[n * 2 : n * 2 + 16], y[n + 8])
+            T.fill(y[n + 24 : n + 26], 7.0)
+            T.copy(y, Y)
+
+    x = RNG.integers(-9, 9, 512).astype(np.float32)
+    y = x[:64].copy()
+    y[:8], y[16:24], y[24:40], y[40:42] = x[16:24], x[16:24], x[32:48], 7
+    agree(main, {"X": x, "Y": np.zeros(64, np.float32)}, y, n=16)
