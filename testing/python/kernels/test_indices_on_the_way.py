@@ -149,3 +149,28 @@ def test_parts_of_tiles_begin_at_numbers_of_any_dtype(dtype):
     y = x[:64].copy()
     y[:8], y[16:24], y[24:40], y[40:42] = x[16:24], x[16:24], x[32:48], 7
     agree(main, {"X": x, "Y": np.zeros(64, np.float32)}, y, n=16)
+
+
+@pytest.mark.parametrize("dtype", [T.uint8, T.uint32, T.uint64], ids=str)
+@pytest.mark.parametrize("n", [1, 3, 7])
+def test_ranges_between_unsigned_numbers_may_be_empty(dtype, n):
+    @T.prim_func
+    def main(Y: T.Tensor((4,), "int32"), n: dtype):
+        with T.Kernel(1):
+            y = T.alloc_shared((4,), "int32")
+            T.clear(y)
+            for i in range(5, n):
+                y[0] = y[0] * 10 + i
+            for i in range(n, 2):
+                y[1] = y[1] * 10 + i
+            for i in range(n, 2, -1):
+                y[2] = y[2] * 10 + i
+            for i in range(2, n, -1):
+                y[3] = y[3] * 10 + i
+            T.copy(y, Y)
+
+    expected = np.zeros(4, np.int32)
+    for k, numbers in enumerate((range(5, n), range(n, 2), range(n, 2, -1), range(2, n, -1))):
+        for i in numbers:
+            expected[k] = expected[k] * 10 + i
+    agree(main, {"Y": np.zeros(4, np.int32)}, expected, n=n)
