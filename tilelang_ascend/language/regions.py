@@ -81,9 +81,10 @@ def operand(value, what: str) -> Operand:
 
 
 def _int32(value):
-    """A place in a tile, or a size of one, as what it fits in, whatever it was computed in."""
-    e = as_scalar(value)
-    return e if dtype_of(e) == "int32" else cast(e, "int32")
+    """A place in a tile, or a size of one, as what it fits in, whatever it was computed in. Constants of tiles that are far too large stay."""
+    e, known = as_scalar(value), constant(value)
+    too_large = known is not None and abs(known) >= 2**31
+    return e if dtype_of(e) == "int32" or too_large else cast(e, "int32")
 
 
 def _number(expr):

@@ -143,11 +143,12 @@ def test_parts_of_tiles_begin_at_numbers_of_any_dtype(dtype):
             T.copy(X[n], y[n : n + 8])
             T.copy(X[n * 2 : n * 2 + 16], y[n + 8])
             T.fill(y[n + 24 : n + 26], 7.0)
+            T.copy(X[T.cast(3, dtype)], y[T.cast(56, dtype) : T.cast(60, dtype)])
             T.copy(y, Y)
 
     x = RNG.integers(-9, 9, 512).astype(np.float32)
     y = x[:64].copy()
-    y[:8], y[16:24], y[24:40], y[40:42] = x[16:24], x[16:24], x[32:48], 7
+    y[:8], y[16:24], y[24:40], y[40:42], y[56:60] = x[16:24], x[16:24], x[32:48], 7, x[3:7]
     agree(main, {"X": x, "Y": np.zeros(64, np.float32)}, y, n=16)
 
 
