@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InvalidKernel, UnsupportedConstruct
-from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, children, const_int, free_vars, tirx
+from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, children, const_int, dtype_of, free_vars, tirx
 from . import operators
 from .annotations import dtype_name
 from .builder import Builder, Region, constant, index_var
@@ -340,7 +340,12 @@ def serial_range(start, stop, step, unrollable: bool = False, annotations: dict 
         python = range(start, stop, step)
         extent: Any = len(python)
     else:
-        span = operators.binop("Sub", stop, start) if step > 0 else operators.binop("Sub", start, stop)
+        high, low = (stop, start) if step > 0 else (start, stop)
+        span = operators.binop("Sub", high, low)
+        if dtype_of(span).startswith("uint") and const_int(low) != 0:
+            # No number of its dtype is negative: of a range without numbers it would be a large one.
+            high, low = operators.match(high, low)
+            span = tirx.max(high, low) - low
         extent = span if abs(step) == 1 else operators.binop("FloorDiv", operators.binop("Add", span, abs(step) - 1), abs(step))
         extent = operators.plain(extent)
     simple = isinstance(start, int) and start == 0 and step == 1

@@ -354,7 +354,7 @@ def power(a, b):
     base = as_scalar(a)
     whole = isinstance(exponent, (int, float)) and math.isfinite(exponent) and exponent == int(exponent) and exponent >= 0
     if whole and (exponent <= 4 or isinstance(exponent, int) and not is_float(dtype_of(base))):
-        result = _product(base, int(exponent))
+        result = _product(promoted("Mult", base), int(exponent))
         to_float = isinstance(exponent, float) and not is_float(dtype_of(base))
         return cast(result, join_dtypes(dtype_of(base), "float32")) if to_float else result
     a, b = match(a, b)

@@ -7,9 +7,9 @@ from typing import Any
 
 from ..errors import InvalidArgument, ShapeMismatch
 from ..frontend.builder import Builder, constant
-from ..frontend.operators import as_integer, as_scalar, binop, plain
+from ..frontend.operators import as_integer, as_scalar, binop, cast, plain
 from ..frontend.values import ScalarVar, is_buffer, is_expr, is_region
-from ..ir import Range, TensorLoad, sym, tirx
+from ..ir import Range, TensorLoad, dtype_of, scope_of, sym, tirx
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Operand:
             if any(constant(e) != 1 for e in lead):
                 raise ShapeMismatch(f"{self.describe()} has {rank} dimensions, a tile of shape {shape_text(lead + extents)} does not fit")
         extents = [1] * (rank - len(extents)) + extents
-        ranges = [Range.from_min_extent(as_scalar(m), as_scalar(e)) for m, e in zip(self.mins, extents)]
+        on_chip = scope_of(self.buffer) not in ("global", "")
+        ranges = [Range.from_min_extent(_int32(m) if on_chip else as_scalar(m), _int32(e)) for m, e in zip(self.mins, extents)]
         return tirx.BufferRegion(self.buffer, ranges)
 
     @property
@@ -77,6 +78,13 @@ def operand(value, what: str) -> Operand:
     if isinstance(value, TensorLoad):
         return Operand(value.source, tuple(_number(i) for i in value.indices), None, "head")
     raise InvalidArgument(f"{what} must be a buffer, a slice such as A[0:16, :] or an element such as A[i, j]; got {value!r}")
+
+
+def _int32(value):
+    """A place in a tile, or a size of one, as what it fits in, whatever it was computed in. Constants of tiles that are far too large stay."""
+    e, known = as_scalar(value), constant(value)
+    too_large = known is not None and abs(known) >= 2**31
+    return e if dtype_of(e) == "int32" or too_large else cast(e, "int32")
 
 
 def _number(expr):

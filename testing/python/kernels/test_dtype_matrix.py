@@ -172,3 +172,26 @@ def test_integer_powers_are_whole():
     x, e = np.arange(N, dtype=np.int32) % 19 - 9, np.arange(N, dtype=np.int32) % 6
     out = strict.run(tilelang.compile(main), {"X": x, "E": e, "Y": np.zeros(N, np.int32)}, text=False)
     np.testing.assert_array_equal(out["Y"], x**e)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "bfloat16"])
+@pytest.mark.parametrize("loop", [T.Parallel, T.serial])
+def test_powers_are_products(dtype, loop):
+    """A product of two narrow numbers is wider than they are, and so is their square."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), dtype), Y: T.Tensor((4, 64), "float32")):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((64,), dtype), T.alloc_shared((4, 64), "float32")
+            T.copy(X, x)
+            for i in loop(64):
+                y[0, i] = T.cast(x[i] ** 2, "float32")
+                y[1, i] = T.cast(T.pow(x[i], 3), "float32")
+                y[2, i] = T.cast(x[i] * x[i], "float32")
+                y[3, i] = T.cast(x[i] * x[i] * x[i], "float32")
+            T.copy(y, Y)
+
+    x = (np.arange(64) * 2 + 1).astype(cases.numpy_dtype(dtype))
+    wide = x.astype(np.float32)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((4, 64), np.float32)}, {})["Y"]
+    np.testing.assert_array_equal(out, np.stack([wide**2, wide**3] * 2))

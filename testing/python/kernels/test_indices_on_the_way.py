@@ -130,3 +130,48 @@ def test_indices_of_few_bits_wrap_where_they_are_computed(dtype, plus, loop):
     x = RNG.integers(-9, 9, 512).astype(np.float32)
     at = (np.arange(64) + plus).astype(dtype).astype(int).clip(0, last)
     agree(main, {"X": x, "Y": np.zeros(64, np.float32)}, x[at])
+
+
+@pytest.mark.parametrize("dtype", [T.uint8, T.uint32, T.int64, T.uint64], ids=str)
+def test_parts_of_tiles_begin_at_numbers_of_any_dtype(dtype):
+    @T.prim_func
+    def main(X: T.Tensor((512,), "float32"), Y: T.Tensor((64,), "float32"), n: dtype):
+        with T.Kernel(1):
+            y = T.alloc_shared((64,), "float32")
+            T.copy(X[0:64], y)
+            T.copy(X[n : n + 8], y[0:8])
+            T.copy(X[n], y[n : n + 8])
+            T.copy(X[n * 2 : n * 2 + 16], y[n + 8])
+            T.fill(y[n + 24 : n + 26], 7.0)
+            T.copy(X[T.cast(3, dtype)], y[T.cast(56, dtype) : T.cast(60, dtype)])
+            T.copy(y, Y)
+
+    x = RNG.integers(-9, 9, 512).astype(np.float32)
+    y = x[:64].copy()
+    y[:8], y[16:24], y[24:40], y[40:42], y[56:60] = x[16:24], x[16:24], x[32:48], 7, x[3:7]
+    agree(main, {"X": x, "Y": np.zeros(64, np.float32)}, y, n=16)
+
+
+@pytest.mark.parametrize("dtype", [T.uint8, T.uint32, T.uint64], ids=str)
+@pytest.mark.parametrize("n", [1, 3, 7])
+def test_ranges_between_unsigned_numbers_may_be_empty(dtype, n):
+    @T.prim_func
+    def main(Y: T.Tensor((4,), "int32"), n: dtype):
+        with T.Kernel(1):
+            y = T.alloc_shared((4,), "int32")
+            T.clear(y)
+            for i in range(5, n):
+                y[0] = y[0] * 10 + i
+            for i in range(n, 2):
+                y[1] = y[1] * 10 + i
+            for i in range(n, 2, -1):
+                y[2] = y[2] * 10 + i
+            for i in range(2, n, -1):
+                y[3] = y[3] * 10 + i
+            T.copy(y, Y)
+
+    expected = np.zeros(4, np.int32)
+    for k, numbers in enumerate((range(5, n), range(n, 2), range(n, 2, -1), range(2, n, -1))):
+        for i in numbers:
+            expected[k] = expected[k] * 10 + i
+    agree(main, {"Y": np.zeros(4, np.int32)}, expected, n=n)
