@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Callable
 
 from ..errors import OutOfMemory, location_of
 from ..ir import IRModule, PrimFunc
@@ -189,18 +189,46 @@ def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):
         if divided is not mapped:
             inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, one after the other")
             legal.append((divided, inner))
-    ways = [(_shared, way) for way in legal] + [(partial(_in_parts, axes=axes - 1), way) for way in legal[: axes - 1]]
-    for lowered, (divided, inner) in ways:
+    in_vain = False  # Parts need as much room as the whole: more of them will, too.
+
+    def attempt(way, lowered=_shared):
+        nonlocal in_vain
+        divided, inner = way
+        if in_vain:
+            return None
         try:
             synced, memory_map, found = lowered(divided, inner.attempt())
-        except OutOfMemory:
-            continue
+        except OutOfMemory as error:
+            in_vain = error.fields["memory"] == failure.fields["memory"] and error.fields["needed"] >= failure.fields["needed"]
+            return None
         inner.adopt(found)
         return synced, memory_map, inner
+
+    found = _first(legal, attempt)
+    if found is None and axes > 1 and legal:
+        found = attempt(legal[0], partial(_in_parts, axes=axes - 1))
+    if found is not None:
+        return found
     reason = why_whole(mapped, next(iter(numbers), least), scope)
     if reason is not None:
         failure.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
     raise failure
+
+
+def _first(ways: list, attempt: Callable):
+    """What `attempt` makes of the first of `ways` for which it does not give up, if it does not for any later one either; None if there is
+    none. Failures take time: it looks at few of many."""
+    low, high, best = 0, 0, None
+    while low < len(ways):
+        best = attempt(ways[high])
+        if best is not None:
+            break
+        low, high = high + 1, min(2 * high + 1, len(ways) - 1)
+    while best is not None and low < high:
+        middle = (low + high) // 2
+        found = attempt(ways[middle])
+        low, high, best = (low, middle, found) if found is not None else (middle + 1, high, best)
+    return best
 
 
 def _shared(mapped: PrimFunc, context: Context):
