@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ..isa import lookup
 from . import IRModule, PrimFunc, dtype_of, is_buffer_var, itemsize, op_name
 
@@ -54,10 +56,7 @@ def shared_buffers(func: PrimFunc) -> list:
 
 def fixed_bytes(buffer) -> int:
     """Bytes of a buffer of a constant shape."""
-    size = itemsize(dtype_of(buffer))
-    for n in buffer.ty.shape:
-        size *= int(n)
-    return size
+    return prod(int(n) for n in buffer.ty.shape) * itemsize(dtype_of(buffer))
 
 
 def is_core_index(value) -> bool:

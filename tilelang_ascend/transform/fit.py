@@ -42,15 +42,19 @@ FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
 """`split_nests` only if temporaries do not fit otherwise, `hoist_invariants` only if what it moves does."""
 
 
-def least_bytes(body: Stmt, scope: str) -> int:
-    """Bytes that tiles of a memory surely need, whatever their versions and however they share addresses: any one of them, and what one
-    statement reads, which is there when it starts."""
-    least = 0
+def least_bytes(body: Stmt) -> dict[str, int]:
+    """Scope of a memory -> bytes that its tiles surely need, whatever their versions and however they share addresses: any one of them, and
+    what one statement reads, which is there when it starts."""
+    least = dict.fromkeys(TILED, 0)
     for s in statements(body):
         if isinstance(s, (Evaluate, BufferStore)) or is_parallel(s):
-            uses = uses_of(s)
-            sizes = {b: tile_bytes(b) for b in uses.all if scope_of(b) == scope}
-            least = max(least, *sizes.values(), sum(n for b, n in sizes.items() if b not in uses.writes))
+            uses, found = uses_of(s), dict.fromkeys(TILED, 0)
+            for b in uses.all:
+                if (scope := scope_of(b)) in TILED:
+                    size = tile_bytes(b)
+                    least[scope] = max(least[scope], size)
+                    found[scope] += size if b not in uses.writes else 0
+            least = {scope: max(least[scope], found[scope]) for scope in TILED}
     return least
 
 
@@ -63,7 +67,7 @@ def fit(mapped: PrimFunc, context: Context):
     """
     chip = context.chip
     temporaries, failure, least, hopeless = estimated_temporaries(mapped), None, {}, _Hopeless()
-    hopeless_anyway = any(least_bytes(mapped.body, scope) > chip.capacity_bytes(SCOPES[scope]) for scope in TILED)
+    hopeless_anyway = any(n > chip.capacity_bytes(SCOPES[scope]) for scope, n in least_bytes(mapped.body).items())
     # One plan is for the error.
     ways = [(1, None)] if hopeless_anyway else _attempts(context.options, longest_nest(mapped.body))
     for versions, lanes in ways:

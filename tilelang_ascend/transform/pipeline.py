@@ -92,7 +92,7 @@ NESTS = (
     Pass(hoist_loads, Stage.MAPPED),
 )
 """Element-wise loops work on tiles; blocks divide the work."""
-PARTS = (Pass(split_tiles, Stage.MAPPED, ("parts", "scope")),)
+TILES = (Pass(split_tiles, Stage.MAPPED, ("parts", "scope")),)
 """Only if tiles do not fit otherwise."""
 SHARE = (
     Pass(split_rows, Stage.MAPPED, ("notes",)),
@@ -113,7 +113,7 @@ CORES = (
     Pass(close_cores, Stage.SPLIT),
 )
 """One program for each kind of core."""
-PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *NESTS, *PARTS, *SHARE, *FIT, *SYNCHRONISE, *CORES)
+PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *NESTS, *TILES, *SHARE, *FIT, *SYNCHRONISE, *CORES)
 """All of them, in the order in which they run."""
 
 
@@ -185,7 +185,7 @@ def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):
     numbers, legal = equal_parts(mapped, range(least, TRIED_PARTS * least), scope), []
     for parts in numbers:
         inner = context.attempt()
-        divided = run(PARTS, mapped, inner, parts=parts, scope=scope)
+        divided = run(TILES, mapped, inner, parts=parts, scope=scope)
         if divided is not mapped:
             inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, one after the other")
             legal.append((divided, inner))

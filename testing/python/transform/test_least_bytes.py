@@ -18,7 +18,7 @@ def test_what_fits_takes_no_less(first, monkeypatch):
     def observed(mapped, context):
         planned, memory_map = whole(mapped, context)
         for scope, space in (("shared.ub", Space.UB), ("shared.l1", Space.L1)):
-            seen.append((fit.least_bytes(mapped.body, scope), memory_map.peak(space)))
+            seen.append((fit.least_bytes(mapped.body)[scope], memory_map.peak(space)))
         return planned, memory_map
 
     monkeypatch.setattr(pipeline, "fit", observed)
@@ -46,7 +46,7 @@ def test_tiles_that_cannot_fit_are_not_tried_whole(monkeypatch):
 
     tried, attempt = [], fit.attempt
     monkeypatch.setattr(
-        fit, "attempt", lambda mapped, *rest: tried.append(fit.least_bytes(mapped.body, "shared.ub")) or attempt(mapped, *rest)
+        fit, "attempt", lambda mapped, *rest: tried.append(fit.least_bytes(mapped.body)["shared.ub"]) or attempt(mapped, *rest)
     )
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     tilelang.compile(exponential)

@@ -138,15 +138,15 @@ class _Pairs:
         self.place = _numbered(_place(x, a) for x, a in group)
         self.atomic = np.array([a.atomic is not None for _, a in group])
         self.mode = _numbered(a.atomic for _, a in group)
-        parts = self.write & ~self.atomic
+        self.parting = self.write & ~self.atomic
+        """Writes that order what stands on either side of them."""
         written = np.zeros(self.place.max() + 1, int)
         self.before = np.empty(len(group), int)
         """Writes to the place in front of an access."""
         for k, place in enumerate(self.place):
             self.before[k] = written[place]
-            written[place] += parts[k]
-        self.parts = parts
-        self.after = written[self.place] - self.before - parts
+            written[place] += self.parting[k]
+        self.after = written[self.place] - self.before - self.parting
         """Writes to the place behind an access."""
 
     def later(self, i: int):
@@ -158,7 +158,7 @@ class _Pairs:
         wanted &= (self.buffer[rest] == self.buffer[i]) | (self.low[rest] < self.high[i]) & (self.low[i] < self.high[rest])
         later = np.flatnonzero(wanted) + i
         same = self.place[later] == self.place[i]
-        between = same & (self.before[later] > self.before[i] + self.parts[i])
+        between = same & (self.before[later] > self.before[i] + self.parting[i])
         around = same & (self.after[i] + self.before[later] > 0)
         back = same & (self.after[later] + self.before[i] > 0)
         return zip(later.tolist(), between.tolist(), around.tolist(), back.tolist())

@@ -124,12 +124,9 @@ class _Walk:
 
     def pass_by(self, nodes: list, live: Ranges) -> None:
         """Nodes that do not touch the buffer."""
-        orders = [_orders(n) for n in (nodes[:1] + nodes[-1:] if live else ())]
-        known = [o for o in orders if o is not None]
-        if live and len(known) < len(orders):
-            known = [o for n in nodes if (o := _orders(n)) is not None]
-        if known:
-            self.live.append((known[0][0], known[-1][1]))
+        orders = _orders_of(nodes) if live else None
+        if orders is not None:
+            self.live.append(orders)
 
     def node(self, node, live: Ranges) -> Ranges:
         if isinstance(node, Instr):
@@ -180,9 +177,13 @@ def _orders(node) -> tuple[int, int] | None:
     if isinstance(node, Instr):
         return node.order, node.order
     blocks = [node.body] if isinstance(node, Loop) else [node.then, node.other] if isinstance(node, Branch) else []
-    inside = [b.nodes for b in blocks if b is not None]
-    first = next((o for nodes in inside for n in nodes if (o := _orders(n)) is not None), None)
-    last = next((o for nodes in reversed(inside) for n in reversed(nodes) if (o := _orders(n)) is not None), None)
+    return _orders_of([n for b in blocks if b is not None for n in b.nodes])
+
+
+def _orders_of(nodes: list) -> tuple[int, int] | None:
+    """The same of several nodes, in program order."""
+    first = next((o for n in nodes if (o := _orders(n)) is not None), None)
+    last = next((o for n in reversed(nodes) if (o := _orders(n)) is not None), None)
     return None if first is None else (first[0], last[1])
 
 

@@ -37,6 +37,7 @@ from ...ir import (
     statements,
     walk_expr,
 )
+from ...ir.functions import fixed_bytes
 from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS
 from ...tile import COPY, FILL, GEMM, REDUCE, is_op
@@ -269,7 +270,7 @@ def _most_divided(facts, buffers, nothing: _Division, in_turn: str | None) -> tu
 
     alone = {root: replace(nothing, chosen=frozenset([root])) for root in candidates}
     work = {root: _divided_work(facts, alone[root]) for root in candidates}
-    nbytes = {root: sum(_bytes(b) for b in buffers if scope_of(b) == in_turn and alone[root].dims(b)) for root in candidates}
+    nbytes = {root: sum(fixed_bytes(b) for b in buffers if scope_of(b) == in_turn and alone[root].dims(b)) for root in candidates}
     enough = ENOUGH * max(nbytes.values(), default=0)
     candidates.sort(key=lambda root: (nbytes[root] >= enough, work[root]), reverse=True)
     division, first = nothing, None
@@ -321,10 +322,6 @@ def _pairs(src, dst, reduced):
     if len(targets) == len(src.region):
         targets = dims
     return list(zip(dims, targets))
-
-
-def _bytes(buffer) -> int:
-    return math.prod(const_int(n) for n in buffer.ty.shape) * itemsize(dtype_of(buffer))
 
 
 def _divisible_buffers(facts, divisible) -> list:

@@ -12,7 +12,8 @@ from ...isa import SCOPES, Space
 class MapEntry:
     """One buffer: bytes `[address, address + versions * version_bytes)` of memory `space`.
 
-    `live`: instructions between which the contents matter; `span`: declaration in the user's source; `lines`: first and last line that uses it, None when unknown.
+    `live`: instructions between which the contents matter; `span`: declaration in the user's source; `lines`: first and last line that uses
+    it, None when unknown.
     """
 
     name: str

@@ -16,7 +16,7 @@ from ...ir import AllocBuffer, PrimFunc, Var, const_int, loop, scope_of, seq, st
 from .divided_body import DividedBody
 
 
-def split_tiles(func: PrimFunc, parts: int, scope: str = "shared.ub") -> PrimFunc:
+def split_tiles(func: PrimFunc, parts: int, scope: str) -> PrimFunc:
     """`func` in `parts` equal parts, so that most of the tiles in the memory `scope` are divided; itself if that is not legal."""
     plan = find_split(func.body, parts, scope)
     if plan.refusal:
