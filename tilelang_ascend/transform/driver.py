@@ -31,7 +31,8 @@ class Context:
     """What passes may ask for, and what they tell the user.
 
     keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
-    seconds it took, all attempts together, those that lost too; None: nobody asked.
+    seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
+    transfers could fill while the first is in use.
     """
 
     chip: Any
@@ -42,6 +43,7 @@ class Context:
     notes: list = field(default_factory=list)
     warnings: list = field(default_factory=list)
     times: dict[str, float] | None = None
+    cramped: bool = False
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
@@ -52,6 +54,7 @@ class Context:
         self.stages += other.stages
         self.notes += other.notes
         self.warnings += other.warnings
+        self.cramped |= other.cramped
 
     @contextmanager
     def timed(self, name: str):

@@ -513,6 +513,58 @@ PAIRS = {
         """,
         {"parts": 4, "scope": "shared.ub"},
     ),
+    "stream_reductions": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((1, 1000), "float16"), Y: T.Buffer((1, 1000), "float32"), H: T.Buffer((1,), "float16")):
+            x = T.alloc_buffer((1, 1000), "float16", scope="shared.ub")
+            e = T.alloc_buffer((1, 1000), "float32", scope="shared.ub")
+            most = T.alloc_buffer((1,), "float16", scope="shared.ub")
+            total = T.alloc_buffer((1,), "float16", scope="shared.ub")
+            T.tl.copy(X[0:1, 0:1000], x[0:1, 0:1000])
+            T.Call("tl.reduce", [x[0:1, 0:1000], most[0:1]], attrs={"clear": 1, "dim": 1, "kind": "max"}, ret_ty="void")
+            for j in T.parallel(1000, annotations={"tl.parallel": 1}):
+                e[0, j] = T.exp(T.Cast("float32", x[0, j] - most[0]))
+            T.Call("tl.reduce", [x[0:1, 0:1000], total[0:1]], attrs={"clear": 1, "dim": 1, "kind": "sum"}, ret_ty="void")
+            T.tl.copy(total[0:1], H[0:1])
+            T.tl.copy(e[0:1, 0:1000], Y[0:1, 0:1000])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((1, 1000), "float16"), Y: T.Buffer((1, 1000), "float32"), H: T.Buffer((1,), "float16")):
+            total_total = T.alloc_buffer((1,), scope="shared.ub")
+            x = T.alloc_buffer((1, 384), "float16", scope="shared.ub")
+            x_rest = T.alloc_buffer((1, 232), "float16", scope="shared.ub")
+            e = T.alloc_buffer((1, 384), scope="shared.ub")
+            e_rest = T.alloc_buffer((1, 232), scope="shared.ub")
+            most = T.alloc_buffer((1,), "float16", scope="shared.ub")
+            total = T.alloc_buffer((1,), "float16", scope="shared.ub")
+            T.tl.fill(most[0:1], T.float16("-inf"))
+            for part in range(2):
+                T.tl.copy(X[0:1, part * 384:part * 384 + 384], x[0:1, 0:384])
+                T.Call("tl.reduce", [x[0:1, 0:384], most[0:1]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
+            T.tl.copy(X[0:1, 768:1000], x_rest[0:1, 0:232])
+            T.Call("tl.reduce", [x_rest[0:1, 0:232], most[0:1]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
+            T.tl.fill(total_total[0:1], T.float32(0))
+            for part in range(2):
+                T.tl.copy(X[0:1, part * 384:part * 384 + 384], x[0:1, 0:384])
+                T.Call("tl.reduce", [x[0:1, 0:384], total_total[0:1]], attrs={"clear": 0, "dim": 1, "kind": "sum"}, ret_ty="void")
+            T.tl.copy(X[0:1, 768:1000], x_rest[0:1, 0:232])
+            T.Call("tl.reduce", [x_rest[0:1, 0:232], total_total[0:1]], attrs={"clear": 0, "dim": 1, "kind": "sum"}, ret_ty="void")
+            T.tl.copy(total_total[0:1], total[0:1])
+            T.tl.copy(total[0:1], H[0:1])
+            for part in range(2):
+                T.tl.copy(X[0:1, part * 384:part * 384 + 384], x[0:1, 0:384])
+                for j in T.parallel(384, annotations={"tl.parallel": 1}):
+                    e[0, j] = T.exp(T.Cast("float32", x[0, j] - most[0]))
+                T.tl.copy(e[0:1, 0:384], Y[0:1, part * 384:part * 384 + 384])
+            T.tl.copy(X[0:1, 768:1000], x_rest[0:1, 0:232])
+            for j in T.parallel(232, annotations={"tl.parallel": 1}):
+                e_rest[0, j] = T.exp(T.Cast("float32", x_rest[0, j] - most[0]))
+            T.tl.copy(e_rest[0:1, 0:232], Y[0:1, 768:1000])
+        """,
+        {"parts": 3, "scope": "shared.ub"},
+    ),
     "split_rows": (
         """
         @T.prim_func
