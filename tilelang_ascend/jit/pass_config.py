@@ -87,10 +87,10 @@ TVM_KEYS = frozenset(
 )
 """Options of tvm's own passes, which scripts may set by name."""
 
-HONOURED: dict[str, str] = {PassConfigKey.TL_ENABLE_FAST_MATH.value: "fast_math"}
+HONOURED: dict[str, str] = {PassConfigKey.TL_ENABLE_FAST_MATH.value: "fast_math", "ascend.coarsen_blocks": "coarsen"}
 """Option name -> field of `transform.pipeline.Options` it sets. The others name mechanisms an Ascend core lacks."""
 
-_KNOWN = frozenset(key.value for key in PassConfigKey) | TVM_KEYS
+_KNOWN = frozenset(key.value for key in PassConfigKey) | TVM_KEYS | HONOURED.keys()
 
 
 def normalize_pass_configs(configs: dict | None) -> dict[str, object]:

@@ -20,10 +20,12 @@ class Options:
 
     max_versions: upper limit of copies of one tile (2 = double buffering, 1 = none); capacity decides below it.
     fast_math: element functions with fewer instructions whose error grows with the argument (see `tileop/math_*.py`).
+    coarsen: neighbouring blocks may be worked on together, with a larger tile.
     """
 
     max_versions: int = 4
     fast_math: bool = False
+    coarsen: bool = True
 
 
 @dataclass
@@ -65,6 +67,10 @@ class Context:
         finally:
             if self.times is not None:
                 self.times[name] = self.times.get(name, 0.0) + time.perf_counter() - start
+
+    @property
+    def may_coarsen(self) -> bool:
+        return self.options.coarsen
 
     @property
     def queue_depth(self) -> int:

@@ -37,6 +37,7 @@ from .cores.split_cores import split_cores
 from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
 from .fit import FIT, STREAMED, TILED, fit
 from .memory.version_buffers import DEFAULT_VERSIONS
+from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
 from .nests.map_grid import map_grid
 from .nests.narrow_nests import narrow_nests
@@ -74,6 +75,7 @@ CANONICALIZE = (
     Pass(fit_operands, Stage.TILE, ("chip",)),
     Pass(own_k_slices, Stage.TILE),
     Pass(normalize_clears, Stage.TILE),
+    Pass(coarsen_blocks, Stage.TILE, ("chip", "notes", "may_coarsen")),
     Pass(merge_k_steps, Stage.TILE, ("chip",)),
     Pass(separate_products, Stage.TILE),
 )

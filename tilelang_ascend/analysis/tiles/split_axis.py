@@ -223,6 +223,17 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
     return _plan(facts, division, buffers)
 
 
+def plan_along(body: Stmt, buffer, dim: int, parts: int | None = None) -> SplitPlan:
+    """What is divided along with dimension `dim` of a tile on the chip; with `parts`, its refusal says why so many equal parts cannot be worked on
+    alone."""
+    groups, facts = _joined_by_statements(body, on_chip)
+    buffers = _divisible_buffers(facts, on_chip)
+    division = _Division(groups, frozenset([groups.find((buffer, dim))]), parts or 1, on_chip, carried_scalars(body))
+    plan = _plan(facts, division, buffers)
+    plan.refusal = None if parts is None else _refused(facts, division, buffers, even=True)
+    return plan
+
+
 def _joined_by_statements(body: Stmt, divisible) -> tuple[_Groups, list]:
     """What statements divide together, and the facts of all that work on tiles."""
     groups, facts = _Groups(), []
@@ -489,4 +500,4 @@ def _plan(facts, division: _Division, buffers) -> SplitPlan:
     return plan
 
 
-__all__ = ["Refusal", "SplitPlan", "continued", "copy_dims", "find_split", "is_ub"]
+__all__ = ["Refusal", "SplitPlan", "continued", "copy_dims", "find_split", "is_ub", "plan_along"]
