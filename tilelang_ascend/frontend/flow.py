@@ -110,7 +110,17 @@ def ret(value):
 
 
 def boolop(op: str, first, *rest: Callable):
-    """``a and b`` / ``a or b``; the right sides are evaluated only if Python would."""
+    """``a and b`` / ``a or b``, which is one of both; the right sides are evaluated only if Python would."""
+    return _short_circuit(op, first, rest, _one_of)
+
+
+def conditions(op: str, first, *rest: Callable):
+    """The same where only the truth of the result counts."""
+    return _short_circuit(op, first, rest, _logical)
+
+
+def _short_circuit(op: str, first, rest, second: Callable):
+    """`second` combines a value known only when the kernel runs with what follows it."""
     result = plain(first)
     for thunk in rest:
         if not is_expr(result) or constant(result) is not None:
@@ -119,18 +129,34 @@ def boolop(op: str, first, *rest: Callable):
                 return value
             result = plain(thunk())
         else:
-            result = _second(op, result, thunk)
+            result = second(op, result, *_part(thunk))
     return result
 
 
-def _second(op: str, first, thunk: Callable):
-    """``first and thunk()`` / ``first or thunk()`` for a `first` known only when the kernel runs."""
-    second, part = _part(thunk)
+def _one_of(op: str, first, second, part: Region):
+    """``first and second`` / ``first or second`` for a `first` known only when the kernel runs: conditions, or the number Python would take."""
+    if _is_condition(first) and _is_condition(second):
+        return _logical(op, first, second, part)
+    sides = [(second, part), (first, _nothing(part))]
+    return _selected(operators.as_bool(first), *(sides if op == "And" else reversed(sides)))
+
+
+def _is_condition(value) -> bool:
+    return isinstance(value, bool) or is_expr(value) and dtype_of(value) == "bool"
+
+
+def _logical(op: str, first, second, part: Region):
+    """The condition that both hold, or one of them."""
     if _has_no_effects(part):
         return (operators.logical_and if op == "And" else operators.logical_or)(first, _without_names(second, part))
-    known = (tirx.const(op == "Or", "bool"), Region("branch", part.parent, part.where))
+    known = (tirx.const(op == "Or", "bool"), _nothing(part))
     sides = ((second, part), known) if op == "And" else (known, (second, part))
     return _chosen(operators.as_bool(first), *((operators.as_bool(v), p) for v, p in sides))
+
+
+def _nothing(part: Region) -> Region:
+    """A part without statements in the place of `part`."""
+    return Region("branch", part.parent, part.where)
 
 
 def _part(thunk: Callable) -> tuple:
@@ -183,7 +209,11 @@ def ifexp(condition, then: Callable, other: Callable):
     known = constant(condition) if is_expr(condition) else bool(condition)
     if known is not None:
         return then() if known else other()
-    sides = _part(then), _part(other)
+    return _selected(condition, _part(then), _part(other))
+
+
+def _selected(condition, *sides: tuple):
+    """The value of one of two parts."""
     if all(_has_no_effects(part) for _, part in sides):
         return operators.select(condition, *(_without_names(value, part) for value, part in sides))
     return _chosen(condition, *sides)

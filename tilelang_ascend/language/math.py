@@ -12,7 +12,7 @@ from typing import Callable, Sequence
 
 import ml_dtypes
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, UnsupportedConstruct
 from ..frontend import calls, operators
 from ..frontend.annotations import dtype_name, is_float
 from ..frontend.builder import constant
@@ -434,7 +434,11 @@ def _many(python: Callable, ours: Callable) -> Callable:
         values = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
         if not any(is_expr(plain(v)) for v in values):
             return python(*map(plain, args), **kwargs)
-        return ours(*values)
+        if kwargs or python is builtins.round and len(values) > 1:
+            name = python.__name__
+            what = f"`{next(iter(kwargs))}=`" if kwargs else "a number of digits"
+            raise UnsupportedConstruct(f"{what} of `{name}` on values known only when the kernel runs", hint=f"compute with `{name}` alone")
+        return ours(*values) if len(values) > 1 or python not in (builtins.max, builtins.min) else plain(values[0])
 
     return choose
 
