@@ -16,7 +16,7 @@ from ..ir import dtype_of, itemsize
 from . import operators
 from .annotations import is_float
 from .builder import Builder, constant
-from .containers import called
+from .containers import called, consume
 from .control import serial_range
 from .flow import conditions, iterable
 from .items import shape
@@ -141,6 +141,11 @@ def _guard(python: Callable) -> Callable:
     return call
 
 
+def _next(iterator, *default):
+    consume(iterator)
+    return builtins.next(iterator, *default)
+
+
 def _divmod(a, b):
     return binop("FloorDiv", a, b), binop("Mod", a, b)
 
@@ -185,6 +190,7 @@ REPLACEMENTS.update(
         builtins.pow: on_ir(pow, operators.power),
         builtins.divmod: on_ir(divmod, _divmod),
         builtins.len: _buffer_len,
+        builtins.next: _next,
         builtins.range: _range,
         builtins.print: _print,
         builtins.bool: on_ir(bool, operators.as_bool),

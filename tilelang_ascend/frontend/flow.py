@@ -10,6 +10,7 @@ from ..errors import UnsupportedConstruct
 from ..ir import Bind, Break, Continue, IfThenElse, dtype_of, substitute_expr, tirx
 from . import operators
 from .builder import Builder, Region, constant
+from .containers import consume
 from .operators import plain
 from .output import emit_assert
 from .values import LoopSpec, Restart, element, is_buffer, is_expr, is_region, reads_memory
@@ -101,12 +102,24 @@ def ret(value):
     """``return value``."""
     builder = Builder.active()
     if builder is not None and builder.function_regions and builder.region is not builder.function_regions[-1]:
+        _unroll_loop_around(builder, builder.function_regions[-1])
         raise UnsupportedConstruct(
             "`return` inside run-time control flow",
             notes=[("the enclosing block starts here", builder.region.where)],
             hint="assign the result to a name and return it at the end of the function",
         )
     return plain(value)
+
+
+def _unroll_loop_around(builder: Builder, outer: Region) -> None:
+    """Trace again with the innermost loop over a constant range inside of `outer` unrolled: conditions on its variable are Python's then."""
+    region = builder.region
+    while region is not None and region is not outer:
+        for loop in builder.loops:
+            if loop.region is region and loop.unroll_key is not None and loop.unroll_key not in builder.facts:
+                builder.facts[loop.unroll_key] = True
+                raise Restart
+        region = region.parent
 
 
 def boolop(op: str, first, *rest: Callable):
@@ -240,4 +253,5 @@ def iterable(value):
             else f"'{value}' cannot be iterated over",
             hint="use a `for` statement with T.serial(n) or T.Parallel(n)",
         )
+    consume(value)
     return value

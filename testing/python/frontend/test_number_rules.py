@@ -100,3 +100,18 @@ def test_options_of_python_functions_are_not_ignored(which):
         def k(A: T.Tensor((N,), "float32"), B: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 B[0] = max(A[0], A[1], key=abs) if which == "key" else round(A[0], 1)
+
+
+def test_negative_constants_count_from_an_end_only_run_time_knows():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def k(A: T.Tensor((n,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1):
+            tail = T.alloc_shared((2,), "int32")
+            T.copy(A[-2:], tail)
+            for i in T.Parallel(2):
+                B[i] = tail[i] + A[-1]
+            B[2] = A[-3]
+
+    assert call(k, np.arange(10, 15, dtype=np.int32), "int32")[:3] == [27, 28, 12]
