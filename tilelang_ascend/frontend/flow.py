@@ -48,8 +48,20 @@ def _leave(word: str, node) -> bool:
         return True
     if loop.kind == "parallel":
         raise UnsupportedConstruct(f"`{word}` inside T.Parallel", hint="guard the body with `if`, or use T.serial")
+    if word == "break":
+        check_break(loop)
     builder.emit(node(span=builder.span()))
     return here
+
+
+def check_break(loop) -> None:
+    """Refuse to leave one `for` statement that is several loops: Python would leave all of them, GPUs leave the innermost one."""
+    if loop.runtime and loop.kind == "serial" and len(loop.vars) > 1:
+        raise UnsupportedConstruct(
+            f"`break` in a loop over {len(loop.vars)} dimensions: it may mean the innermost of them, or all",
+            notes=[("the loop is here", loop.where)],
+            hint="write one `for` statement for each dimension",
+        )
 
 
 def with_(context, names: tuple, kind: str):
