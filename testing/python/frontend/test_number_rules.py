@@ -115,3 +115,28 @@ def test_negative_constants_count_from_an_end_only_run_time_knows():
             B[2] = A[-3]
 
     assert call(k, np.arange(10, 15, dtype=np.int32), "int32")[:3] == [27, 28, 12]
+
+
+def test_casts_of_constants_round_in_the_direction_asked_for():
+    @T.prim_func
+    def k(A: T.Tensor((N,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            B[0] = T.cast(2.5, "int32", "ru") * 100 + T.cast(-2.5, "int32", "rd") * 10 + T.cast(T.float32(2.5), "int32", "rna")
+            B[1] = T.cast(T.cast(0.1, "float16", round="ru"), "float32")
+            B[2] = T.cast(T.cast(-0.1, "float16", round="ru"), "float32")
+            B[3] = T.cast(T.cast(1000.0, "float8_e4m3fn", sat=True), "float32") + T.cast(T.cast(3, "float16", "rz"), "float32")
+
+    up = float(np.nextafter(np.float16(0.1), np.float16(1)))
+    assert call(k, np.zeros(N, np.float32))[:4] == [273.0, up, -float(np.float16(0.1)), 451.0]
+
+
+def test_functions_of_two_floats_take_integers():
+    @T.prim_func
+    def k(A: T.Tensor((N,), "int32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            B[0] = T.hypot(A[0], A[1])
+            B[1] = T.fmod(A[2], A[1])
+            B[2] = T.copysign(A[0], A[2])
+            B[3] = T.hypot(A[0], 4.0)
+
+    assert call(k, np.array([3, 4, -7, 0], np.int32))[:4] == [5.0, -3.0, -3.0, 5.0]
