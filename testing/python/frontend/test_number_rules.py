@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import tilelang_ascend.language as T
+from tilelang_ascend import arch
 from tilelang_ascend.errors import UnsupportedConstruct
 from tilelang_ascend.sim.reference import run
+from tilelang_ascend.transform.pipeline import lower
 
 N = 4
 
@@ -140,3 +142,4 @@ def test_functions_of_two_floats_take_integers():
             B[3] = T.hypot(A[0], 4.0)
 
     assert call(k, np.array([3, 4, -7, 0], np.int32))[:4] == [5.0, -3.0, -3.0, 5.0]
+    assert lower(k, arch.get_chip("Ascend910B1")).ascend_ir is not None
