@@ -20,6 +20,14 @@ def target_rule(rule: Callable[[Any], Any]) -> Iterator[None]:
         _target_rules.remove(rule)
 
 
+_board: list[Callable[[], str | None]] = []
+
+
+def register_board(chip: Callable[[], str | None]) -> None:
+    """`chip` gives the chip of the board of this machine, which targets mean that name none; None where there is no board."""
+    _board[:] = [chip]
+
+
 def resolve_chip(target: Any):
     """The chip record for a `target=` argument; None means `TILELANG_DEFAULT_TARGET`."""
     from . import arch
@@ -27,4 +35,5 @@ def resolve_chip(target: Any):
     target = env.DEFAULT_TARGET.get() if target is None else target
     for rule in _target_rules:
         target = rule(target)
-    return arch.parse_target(target)
+    there = _board[0]() if _board else None
+    return arch.parse_target(target, there or arch.DEFAULT_CHIP)

@@ -43,21 +43,21 @@ def get_chip(name: str | ChipSpec = DEFAULT_CHIP) -> ChipSpec:
     raise TargetError(f"unknown chip {str(name)!r}", notes=[f"known chips: {', '.join([*chips(), *FAMILIES])}"], hint=hint)
 
 
-def parse_target(target: Any = None) -> ChipSpec:
+def parse_target(target: Any = None, default: str = DEFAULT_CHIP) -> ChipSpec:
     """The chip a target names.
 
-    Accepts None, ``"ascend"``, ``"npuir"``, ``"auto"`` (the default chip), ``"ascend -chip=Ascend910B3"``, a dict such
+    Accepts None, ``"ascend"``, ``"npuir"``, ``"auto"`` (the chip called `default`), ``"ascend -chip=Ascend910B3"``, a dict such
     as ``{"kind": "ascend", "chip": "a3"}``, a SKU, a family alias, or a `ChipSpec`.
 
     Raises:
         TargetError: unknown kind, option or chip.
     """
     if target is None:
-        return get_chip()
+        return get_chip(default)
     if isinstance(target, ChipSpec):
         return target
     if isinstance(target, dict):
-        return _from_options(dict(target))
+        return _from_options(dict(target), default)
     if not isinstance(target, str):
         raise TargetError(f"a target is a string, a dict or a chip, not {type(target).__name__}")
     words = shlex.split(target)
@@ -74,14 +74,14 @@ def parse_target(target: Any = None) -> ChipSpec:
                 hint=f'for example "ascend -chip={DEFAULT_CHIP}"',
             )
         options[key] = value
-    return _from_options(options)
+    return _from_options(options, default)
 
 
-def _from_options(options: dict) -> ChipSpec:
+def _from_options(options: dict, default: str) -> ChipSpec:
     kind = str(options.pop("kind", "ascend"))
     if kind.lower() not in KINDS:
         raise TargetError(f"unknown target kind {kind!r}", hint=f"write one of {', '.join(KINDS)}, or a chip such as {DEFAULT_CHIP}")
     named = [options.pop(key) for key in _CHIP_KEYS if key in options]
     if options:
         raise TargetError(f"unknown target option {next(iter(options))!r}", hint="the options of a target are: kind, chip")
-    return get_chip(named[0] if named else DEFAULT_CHIP)
+    return get_chip(named[0] if named else default)

@@ -9,7 +9,7 @@ from ..log import get_logger
 from ..runtime import launches
 from ..runtime.arguments import bind
 from ..runtime.artifact import Artifact
-from ..runtime.executors import choose
+from ..runtime.executors import Executor, choose
 from ..runtime.graphs import outside_of_graphs
 from ..runtime.params import Parameter
 
@@ -38,6 +38,15 @@ class JITKernel:
         self.latency: float | None = None
         self.ref_latency: float | None = None
 
+    @property
+    def executor(self) -> Executor:
+        """What a call runs on.
+
+        Raises:
+            errors.TargetError: it cannot be used here.
+        """
+        return choose(self.execution_backend, self.artifact)
+
     @outside_of_graphs
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel. Returns None, the output, or a tuple of outputs.
@@ -45,9 +54,10 @@ class JITKernel:
         Raises:
             errors.ArgumentError: an argument does not fit its declaration.
             errors.SimulationError: the machine model found the program to be wrong.
+            errors.DeviceCompileError, errors.DeviceError: the compiler of CANN refuses the text; the board, or the kernel there, failed.
         """
-        executor = choose(self.execution_backend)
-        launch = bind(self.artifact.signature, self.artifact.name, args, kwargs)
+        executor = self.executor
+        launch = bind(self.artifact.signature, self.artifact.name, args, kwargs, executor.devices)
         if launch.wants_gradient and "gradient" not in self.artifact.told:
             self.artifact.told.add("gradient")
             get_logger().warning(
