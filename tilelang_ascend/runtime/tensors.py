@@ -165,7 +165,7 @@ class HostTensor:
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> "HostTensor":
         """A fresh dense torch tensor on the same device; its contents are undefined."""
-        return HostTensor(self.value.detach().new_empty(shape, dtype=dtypes.torch_dtype(dtype)))
+        return HostTensor(self.value.new_empty(shape, dtype=dtypes.torch_dtype(dtype)))
 
     def copy_to(self, flat: Any, strides: tuple[int, ...]) -> None:
         """Write every element into the flat array (for a tensor on a device, the flat tensor there) at the offsets given by `strides`."""

@@ -15,7 +15,8 @@
 
 namespace {
 
-constexpr int32_t kInvalid = 107000, kNoDevice = 107001, kNoContext = 107002, kOutOfMemory = 207001, kException = 507015,
+constexpr int32_t kInvalid = 107000, kNoDevice = 107001, kNoContext = 107002, kContext = 107003,
+                  kOutOfMemory = 207001, kException = 507015,
                   kTimeout = 507046, kRepeated = 100002;
 
 using Entry = void (*)(const int64_t*, int32_t);
@@ -36,6 +37,7 @@ struct Task {
 };
 
 struct Stream {
+  int32_t device;
   std::vector<Task> tasks;
 };
 
@@ -45,6 +47,7 @@ struct State {
   size_t limit = SIZE_MAX, used = 0;
   std::map<std::string, std::pair<int32_t, std::string>> faults;
   std::map<std::string, int32_t> calls;
+  std::map<int32_t, int32_t> worked;
   std::string message, soc = "Ascend910B3";
   uint32_t devices = 1;
   bool initialised = false, hangs = false;
@@ -166,7 +169,7 @@ int32_t aclrtMemcpy(void* to, size_t room, const void* from, size_t bytes, int32
 
 int32_t aclrtCreateStream(void** stream) {
   ENTER(true);
-  *stream = new Stream;
+  *stream = new Stream{device, {}};
   return 0;
 }
 
@@ -182,6 +185,7 @@ int32_t aclrtDestroyStream(void* stream) {
 int32_t aclrtSynchronizeStreamWithTimeout(void* stream, int32_t milliseconds) {
   ENTER(true);
   if (milliseconds < -1) return Say(kInvalid, "timeout");
+  if (static_cast<Stream*>(stream)->device != device) return Say(kContext, "the stream is of another device");
   auto tasks = std::move(static_cast<Stream*>(stream)->tasks);
   static_cast<Stream*>(stream)->tasks.clear();
   if (state.hangs) {
@@ -189,6 +193,7 @@ int32_t aclrtSynchronizeStreamWithTimeout(void* stream, int32_t milliseconds) {
     return Say(kTimeout, "stream synchronize timeout, timeout=" + std::to_string(milliseconds) + "ms");
   }
   for (const Task& task : tasks) {
+    state.worked[device] += task.event == nullptr;
     if (const int32_t failed = Run(task)) return failed;
   }
   return 0;
@@ -253,5 +258,6 @@ void stand_in_devices(uint32_t count, const char* soc) {
   state.soc = soc;
 }
 int32_t stand_in_calls(const char* function) { return state.calls[function]; }
+int32_t stand_in_worked_on(int32_t number) { return state.worked[number]; }
 int32_t stand_in_live() { return static_cast<int32_t>(state.memory.size()); }
 }
