@@ -15,6 +15,7 @@ from ..runtime.params import Parameter
 
 if TYPE_CHECKING:
     from ..profiler import Profiler
+    from ..runtime.npu.profile import LaunchProfile
     from ..runtime.simulation import SimulationReport
 
 
@@ -171,6 +172,17 @@ class JITKernel:
         report = simulation.simulate(artifact, launch, values=values, checks=checks)
         launch.write_back()
         return report
+
+    def profile(self, folder: str | Path = ".") -> "list[LaunchProfile]":
+        """What msprof has measured of this kernel on an NPU: one record for each launch in the newest ``op_summary*.csv`` below `folder`,
+        which ``msprof --output=folder python SCRIPT`` leaves there.
+
+        Raises:
+            errors.DeviceError: there is no such table, or it has no launch of this kernel.
+        """
+        from ..runtime.npu import profile
+
+        return profile.read(Path(folder), profile.kernels_of(self.artifact.kernel_source))
 
     def retarget(self, target: Any) -> "JITKernel":
         """The same kernel compiled for another chip."""
