@@ -1,5 +1,11 @@
 """`doctor` names each thing an NPU needs, and what to do about one that is not there."""
 
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 from stand_in_cann import make_home, use
 
@@ -84,3 +90,25 @@ def test_where_releases_state_their_version(tmp_path, file, text, version):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     assert version_of(tmp_path) == version
+
+
+def configure(folder, home) -> str:
+    """What CMake says of a project that looks for CANN 8.0."""
+    folder.mkdir()
+    modules = Path(__file__).parents[3] / "cmake"
+    (folder / "CMakeLists.txt").write_text(
+        f'cmake_minimum_required(VERSION 3.18)\nproject(x NONE)\nlist(APPEND CMAKE_MODULE_PATH "{modules}")\nfind_package(CANN 8.0)\n'
+        'message(STATUS "found ${CANN_FOUND} ${CANN_VERSION} ${CANN_COMPILER}")\n'
+    )
+    environment = {**os.environ, "ASCEND_HOME_PATH": str(home)}
+    done = subprocess.run(["cmake", "-S", folder, "-B", folder / "build"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return re.sub(r"\s+", " ", done.stdout + done.stderr)
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
+def test_cmake_finds_the_same(homes, tmp_path):
+    for major, version in ((8, "8.1.RC1"), (9, "9.0.0")):
+        said = configure(tmp_path / str(major), homes[major].path)
+        assert f"found TRUE {version} {homes[major].path}/bin/bisheng" in said
+    assert "Could NOT find CANN" in (said := configure(tmp_path / "none", "")) and "source set_env.sh" in said
