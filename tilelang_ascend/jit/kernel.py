@@ -186,10 +186,12 @@ class JITKernel:
 
     def retarget(self, target: Any) -> "JITKernel":
         """The same kernel compiled for another chip."""
+        from ..targets import resolve_target
         from .build import build_artifact
 
         a = self.artifact
-        return JITKernel(build_artifact(a.tile_ir, a.signature.out_idx, target, a.options), self.execution_backend)
+        options = {**a.options, **resolve_target(target)[1]}
+        return JITKernel(build_artifact(a.tile_ir, a.signature.out_idx, target, options), self.execution_backend)
 
 
 _ASCEND_C = "it is compiled to Ascend C, which .show_source() prints and .export_sources(path) writes"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Sequence
 
 from ... import arch, env
-from ...errors import DeviceCompileError, first_lines
+from ...errors import DeviceCompileError, TargetError, first_lines
 from ...store import Store
 from ..artifact import Artifact
 from .cann import Cann
@@ -54,8 +54,6 @@ def options(major: int, generation: str, kinds: Sequence[str]) -> list[str]:
     if major >= 9:
         return ["-xasc", f"--npu-arch={NPU_ARCH[generation]}", *_COMMON, NO_AUTO_SYNC]
     if generation != "c220":
-        from ...errors import TargetError
-
         raise TargetError(f"CANN {major} has no compiler for chips of generation {generation}", hint="install CANN 9 or later")
     core = _CORE_ARCH[kinds[0]] if len(set(kinds)) == 1 else _CORE_ARCH["mix_1_2"]
     return ["-xcce", f"--cce-aicore-arch={core}", *_COMMON, *_STACK, NO_AUTO_SYNC]
@@ -67,6 +65,39 @@ def build_line(major: int, generation: str, kinds: Sequence[str], source: str = 
     includes = [f"-I{home}/{folder}" for folder in _INCLUDES] if major < 9 else []
     links = [f"-L{home}/lib64", *(f"-l{name}" for name in _LIBRARIES)]
     return " ".join(["bisheng", *options(major, generation, kinds), *includes, source, "-o", output, *links])
+
+
+def build_script(artifact: Artifact) -> str:
+    """A shell script that builds the exported texts of a kernel, with the command for every release."""
+    kinds = [step.kernel_type for step in artifact.steps]
+    generation, form = arch.get_chip(artifact.chip).generation, text_form(artifact)
+    out = [
+        "#!/bin/sh",
+        "# Builds kernel.so with the C function `call` of host.cpp:  sh build.sh 9   (or 8: the release of CANN)",
+        "# Source set_env.sh of CANN first. --cce-auto-sync=off: the text has its barriers; it is right with more of them, but slower.",
+        "set -e",
+        'cd "$(dirname "$0")"',
+        "cat kernel.cpp host.cpp > unit.cpp",
+        'case "$1" in',
+    ]
+    for major in sorted(arch.CANN_RELEASES, reverse=True):
+        try:
+            line = build_line(major, generation, kinds, "unit.cpp")
+        except TargetError as error:
+            line = _refusal(error.message)
+        if major < form:
+            line = _refusal(f"the text is in the form of CANN {form}; export it with pass_configs={{'tl.cann': {major}}}")
+        out.append(f"{major}) {line} ;;")
+    return "\n".join([*out, "*) " + _refusal("which release of CANN, 8 or 9?") + " ;;", "esac"]) + "\n"
+
+
+def _refusal(why: str) -> str:
+    return f'echo "{why}" >&2; exit 1'
+
+
+def text_form(artifact: Artifact) -> int:
+    """Release in whose form the text of a kernel is; later ones compile it, too."""
+    return int(artifact.options.get("cann", 8))
 
 
 def command(cann: Cann, generation: str, kinds: Sequence[str], source: Path, output: Path) -> list[str]:
@@ -84,12 +115,17 @@ def binary(artifact: Artifact, cann: Cann) -> Path:
     """Path of the library of a kernel, newly compiled or from the cache; a new release or another option compiles again.
 
     Raises:
-        errors.DeviceCompileError: bisheng does not compile the text, or is not there.
+        errors.DeviceCompileError: bisheng does not compile the text, or is not there, or the text is for a later release.
     """
     if cann.compiler is None:
         raise DeviceCompileError(
             f"{cann.label} in {cann.home} has no compiler bisheng, which kernel {artifact.name} needs to run on the NPU",
             hint="install the CANN toolkit: the runtime package has no compiler",
+        )
+    if text_form(artifact) > cann.major:
+        raise DeviceCompileError(
+            f"the text of kernel {artifact.name} is in the form of CANN {text_form(artifact)}, this is {cann.label}",
+            hint=f"compile it with pass_configs={{'tl.cann': {cann.major}}}, or with target=\"ascend -cann={cann.major}\"",
         )
     kinds = [step.kernel_type for step in artifact.steps]
     text = f"{artifact.kernel_source}\n{artifact.host_source}"
