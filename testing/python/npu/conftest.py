@@ -4,7 +4,7 @@ import pytest
 from stand_in_cann import make_home, use
 
 from tilelang_ascend.runtime import executors
-from tilelang_ascend.runtime.npu import board
+from tilelang_ascend.runtime.npu import board, cann
 
 
 @pytest.fixture(scope="session")
@@ -13,8 +13,8 @@ def homes(tmp_path_factory):
     return {major: make_home(tmp_path_factory.mktemp("cann") / str(major), major) for major in (8, 9)}
 
 
-@pytest.fixture
-def cann(homes, monkeypatch):
+@pytest.fixture(name="cann")
+def _cann_9(homes, monkeypatch):
     """CANN 9 with one Ascend910B3."""
     return use(homes[9], monkeypatch)
 
@@ -22,5 +22,6 @@ def cann(homes, monkeypatch):
 @pytest.fixture(autouse=True)
 def _no_board_stays():
     yield
+    cann._find.cache_clear()
     board._open.cache_clear()
     executors._told.clear()

@@ -16,7 +16,7 @@ from pathlib import Path
 from tilelang_ascend import native
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.isa.base import KERNEL_TYPES
-from tilelang_ascend.runtime.npu import board
+from tilelang_ascend.runtime.npu import board, cann
 from tilelang_ascend.sim import machine, twin
 
 HERE = Path(__file__).parent / "stand_in"
@@ -97,6 +97,7 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="tilelang-stand-in-")
 def use(home: Home, monkeypatch) -> Home:
     """Let this process find a home, with a driver that is as new."""
     monkeypatch.setenv("ASCEND_HOME_PATH", str(home.path))
+    cann._find.cache_clear()
     board._open.cache_clear()
     home.reset()
     return home

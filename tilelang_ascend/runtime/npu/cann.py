@@ -68,10 +68,16 @@ class Cann:
 def find() -> Cann | None:
     """The CANN the environment names, or the one bisheng in the PATH belongs to; None when there is neither."""
     named = next((os.environ[v] for v in HOME_VARIABLES if os.environ.get(v)), None)
+    return _find(named, os.environ.get("PATH", ""))
+
+
+@functools.cache
+def _find(named: str | None, path: str) -> Cann | None:
+    """`find` for a state of the environment. Calls of kernels ask, so the disk is looked at once."""
     if named is not None:
         home = Path(named)
-        return Cann(home, version_of(home), _compiler_of(home)) if home.is_dir() else None
-    in_path = shutil.which("bisheng")
+        return Cann(home, version_of(home), _compiler_of(home, path)) if home.is_dir() else None
+    in_path = shutil.which("bisheng", path=path)
     if in_path is None:
         return None
     # <home>/compiler/ccec_compiler/bin/bisheng, or <home>/bin/bisheng
@@ -111,14 +117,14 @@ def _stated(path: Path) -> str:
     return found[1] if found else ""
 
 
-def _compiler_of(home: Path) -> Path | None:
+def _compiler_of(home: Path, path: str) -> Path | None:
     below = [
         home / "bin" / "bisheng",
         home / "compiler" / "ccec_compiler" / "bin" / "bisheng",
         *home.glob("*-linux/ccec_compiler/bin/bisheng"),
     ]
-    in_path = shutil.which("bisheng")
-    return next((path for path in below if os.access(path, os.X_OK)), Path(in_path) if in_path else None)
+    in_path = shutil.which("bisheng", path=path)
+    return next((place for place in below if os.access(place, os.X_OK)), Path(in_path) if in_path else None)
 
 
 @functools.cache
