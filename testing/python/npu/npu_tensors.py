@@ -19,6 +19,9 @@ class NpuTensor(torch.Tensor):
     def device(self):
         return _Device(f"npu:{self.number}")
 
+    def numpy(self, **_):
+        raise TypeError("can't convert npu:0 device type tensor to numpy")
+
     def new_empty(self, shape, dtype=None):
         return allocate(self.driver, shape, dtype or self.dtype, self.number)
 

@@ -1,5 +1,7 @@
 """Kernels on a board, which is the machine model behind the C interface of ACL: the code that calls it cannot tell."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -43,6 +45,14 @@ def test_scalars_shape_variables_and_tensors_that_are_read_and_written(cann):
         x = np.arange(n, dtype=np.float32)
         kernel(x, 2.5)
         np.testing.assert_array_equal(x, np.arange(n, dtype=np.float32) + 2.5)
+
+
+def test_calls_from_another_thread(cann):
+    """A device is set thread by thread."""
+    kernel, x = compiled(scale()), torch.randn(300)
+    kernel(x)
+    with ThreadPoolExecutor(1) as pool:
+        assert torch.equal(pool.submit(kernel, x).result(), x * 2)
 
 
 def test_several_launches_share_a_workspace(cann):

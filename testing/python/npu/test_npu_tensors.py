@@ -66,6 +66,7 @@ def test_tensors_of_two_devices_and_of_one_that_is_written_twice(cann):
 def test_the_second_device_is_the_one_that_works(cann):
     cann.driver.stand_in_devices(2, b"Ascend910B3")
     x = to_npu(cann.driver, torch.ones(300), 1)
+    assert cann.driver.aclrtSetDevice(0) == 0
     assert torch.equal(host(compiled(scale())(x)), torch.full((300,), 2.0))
     assert cann.driver.stand_in_worked_on(1) == 1 and cann.driver.stand_in_worked_on(0) == 0
 
