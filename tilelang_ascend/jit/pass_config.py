@@ -29,7 +29,6 @@ class PassConfigKey(str, Enum):
     TL_ENABLE_AUTO_SCHEDULE = "tl.enable_auto_schedule"
     TL_ENABLE_AUTO_WARP_SPECIALIZATION = "tl.enable_auto_warp_specialization"
     TL_ENABLE_FAST_MATH = "tl.enable_fast_math"
-    TL_CANN = "tl.cann"
     TL_PTXAS_REGISTER_USAGE_LEVEL = "tl.ptxas_register_usage_level"
     TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
     TL_EMIT_LINE_DIRECTIVES = "tl.emit_line_directives"
@@ -92,7 +91,7 @@ TVM_KEYS = frozenset(
 
 HONOURED: dict[str, tuple[str, tuple]] = {
     PassConfigKey.TL_ENABLE_FAST_MATH.value: ("fast_math", (True, False)),
-    PassConfigKey.TL_CANN.value: ("cann", CANN_RELEASES),
+    "tl.cann": ("cann", CANN_RELEASES),
     "cann": ("cann", CANN_RELEASES),
 }
 """Option name -> field of `transform.pipeline.Options` it sets, and what it takes. The others name mechanisms an Ascend core lacks."""

@@ -8,7 +8,7 @@ import torch
 from kernels import compiled, increment, product, scale, two_launches
 from stand_in_cann import use
 
-from tilelang_ascend.errors import TargetError
+from tilelang_ascend.errors import ArgumentTypeError, TargetError
 
 
 def lines(capsys) -> list[str]:
@@ -143,3 +143,17 @@ def test_a_chip_nobody_knows(cann):
     cann.driver.stand_in_devices(1, b"Ascend1234")
     with pytest.raises(TargetError, match="the NPU is Ascend1234 with CANN 9.0.0, a chip this release does not know"):
         compiled(scale())(torch.ones(300))
+
+
+def test_a_scalar_the_launcher_cannot_pass(cann):
+    import tilelang_ascend.language as T
+
+    @T.prim_func
+    def narrow(A: T.Tensor((64,), "float16"), s: T.float16):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(64):
+                A[i] = A[i] + s
+
+    with pytest.raises(ArgumentTypeError, match="Parameter s is a float16 scalar, which the launcher on the NPU cannot pass"):
+        compiled(narrow, out_idx=None)(np.zeros(64, np.float16), 1.0)
+    assert cann.driver.stand_in_live() == 0

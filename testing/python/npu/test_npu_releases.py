@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from kernels import compiled, product, scale, two_launches
 from stand_in_cann import use
 
-import tilelang_ascend as tilelang
 from tilelang_ascend.codegen import emit
 from tilelang_ascend.errors import DeviceCompileError, TargetError
 from tilelang_ascend.isa import TABLE
@@ -38,7 +37,7 @@ KERNELS = {
         {"target": {"kind": "ascend", "cann": 9, "chip": "Ascend910B1"}},
         {"pass_configs": {"tl.cann": 9}},
         {"pass_configs": {"cann": 9}, "target": "Ascend910B1"},
-        {"pass_configs": {tilelang.PassConfigKey.TL_CANN: 9}, "target": "ascend -cann=9"},
+        {"pass_configs": {"tl.cann": 9}, "target": "ascend -cann=9"},
     ],
 )
 def test_target_or_pass_config_choose_the_form(choice):
