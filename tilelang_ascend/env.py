@@ -35,6 +35,13 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 2e6:  # the driver counts milliseconds in an int32
+        raise ValueError("expected a number of seconds above 0 and below 2000000")
+    return number
+
+
 def _target(text: str) -> Any:
     """A target string, or a JSON object for a target dict."""
     return json.loads(text) if text.lstrip().startswith("{") else text
@@ -90,6 +97,8 @@ EXECUTION_BACKEND = Knob(
     _one_of("auto", "sim", "npu", "rpc"),
     "where a kernel call runs: auto, sim, npu or rpc",
 )
+NPU_DEVICE = Knob("TILELANG_NPU_DEVICE", 0, int, "number of the NPU that calls with tensors of the host use")
+NPU_TIMEOUT = Knob("TILELANG_NPU_TIMEOUT", 60.0, _seconds, "seconds after which a kernel that has not ended on the NPU is an error")
 SIM_CHECKS = Knob(
     "TILELANG_SIM_CHECKS",
     "initcheck",
@@ -119,6 +128,8 @@ KNOBS: tuple[Knob, ...] = (
     DISABLE_CACHE,
     DEFAULT_TARGET,
     EXECUTION_BACKEND,
+    NPU_DEVICE,
+    NPU_TIMEOUT,
     SIM_CHECKS,
     VERIFY_PASSES,
     PRINT_ON_COMPILATION,

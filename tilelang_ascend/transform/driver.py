@@ -21,11 +21,13 @@ class Options:
     max_versions: upper limit of copies of one tile (2 = double buffering, 1 = none); capacity decides below it.
     fast_math: element functions with fewer instructions whose error grows with the argument (see `tileop/math_*.py`).
     coarsen: neighbouring blocks may be worked on together, with a larger tile.
+    cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """
 
     max_versions: int = 4
     fast_math: bool = False
     coarsen: bool = True
+    cann: int = 8
 
 
 @dataclass

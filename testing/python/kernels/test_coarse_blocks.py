@@ -140,7 +140,7 @@ def test_rows_of_a_block_leave_the_other_axis():
 
 
 def test_it_can_be_switched_off():
-    compiled = tilelang.compile(matmul(), pass_configs={"ascend.coarsen_blocks": False})
+    compiled = tilelang.compile(matmul(), pass_configs={"tl.coarsen_blocks": False})
     assert not any("worked on together" in note for note in compiled.artifact.notes)
 
 
