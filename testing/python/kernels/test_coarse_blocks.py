@@ -161,3 +161,29 @@ def test_few_blocks_stay_apart():
 
     assert 16 <= chip.num_aic
     assert tilelang.compile(kernel).artifact.steps[0].block_dim == 16
+
+
+def test_rows_known_at_run_time_only():
+    m = T.dynamic("m")
+
+    @T.prim_func
+    def kernel(A: T.Tensor((m, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((m, N), "float32")):
+        with T.Kernel(N // TILE, T.ceildiv(m, TILE), threads=128) as (bx, by):
+            a, b, c = (
+                T.alloc_shared((TILE, STEP), "float16"),
+                T.alloc_shared((STEP, TILE), "float16"),
+                T.alloc_fragment((TILE, TILE), "float32"),
+            )
+            T.clear(c)
+            for k in T.Pipelined(K // STEP, num_stages=2):
+                T.copy(A[by * TILE, k * STEP], a)
+                T.copy(B[k * STEP, bx * TILE], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * TILE, bx * TILE])
+
+    compiled = tilelang.compile(kernel)
+    assert any("worked on together" in note for note in compiled.artifact.notes)
+    for rows in (1, 37):
+        a, b = RNG.integers(-3, 4, (rows, K)).astype("float16"), RNG.integers(-3, 4, (K, N)).astype("float16")
+        out = strict.run(compiled, {"A": a, "B": b, "C": np.zeros((rows, N), "float32")}, {"m": rows}, text=False)["C"]
+        np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))

@@ -7,8 +7,8 @@ GPU kernels have tiles for the registers of a GPU: a product of 128 x 128 loads 
 that goes with an axis of the grid gets longer. That means the same if the work on the longer tiles can be divided into equal parts
 (analysis/tiles/split_axis.py), and if each part is what the block it stands for did, statement by statement (`same_work`).
 
-Only kernels whose products stand in one loop over K, with transfers beside them and nothing else, and whose grid is known; by a model of what
-bounds the loop: transfers to L1, or products.
+Only kernels whose products stand in one loop over K, with transfers beside them and nothing else, along axes of the grid whose length is known;
+by a model of what bounds the loop: transfers to L1, or products.
 
 Requires: Tile IR after normalize_clears, before merge_k_steps. Ensures: same values.
 """
@@ -72,25 +72,22 @@ def coarsen_blocks(func: PrimFunc, chip, notes: list, allowed: bool = True) -> P
 
 @dataclass(frozen=True)
 class _Grid:
-    """A nest of grid axes around `body`, with one gemm in one loop."""
+    """A nest of grid axes around `body`, with one gemm in one loop. extents: of the axes, None for those known at run time only."""
 
     axes: tuple[For, ...]
-    extents: tuple[int, ...]
+    extents: tuple[int | None, ...]
     body: Stmt
     loop: For
     gemm: Evaluate
 
     @staticmethod
     def of(whole: Stmt) -> _Grid | None:
-        """None if the kernel is no plain product on a known grid."""
+        """None if the kernel is no plain product."""
         axes, body = [], next((s for s in stmts_of(whole) if is_grid_axis(s)), None)
         while body is not None and is_grid_axis(body):
             axes.append(body)
             body = body.body
-        extents = [const_int(a.extent) for a in axes]
-        if not axes or None in extents:
-            return None
-        return _Grid._around(tuple(axes), tuple(extents), body)
+        return _Grid._around(tuple(axes), tuple(const_int(a.extent) for a in axes), body) if axes else None
 
     @staticmethod
     def _around(axes, extents, body: Stmt) -> _Grid | None:
@@ -109,9 +106,9 @@ class _Grid:
     def rebuilt(self, whole: Stmt) -> Stmt:
         """`whole` with this grid in place of its own."""
         nest = self.body
-        for axis, extent in zip(reversed(self.axes), reversed(self.extents)):
-            nest = For(axis.loop_var, axis.min, imm(extent, dtype_of(axis.extent)), axis.kind, nest, annotations=dict(axis.annotations),
-                       span=axis.span)  # fmt: skip
+        for axis, known in zip(reversed(self.axes), reversed(self.extents)):
+            extent = axis.extent if known is None else imm(known, dtype_of(axis.extent))
+            nest = For(axis.loop_var, axis.min, extent, axis.kind, nest, annotations=dict(axis.annotations), span=axis.span)
         return _Replace(nest)(whole)
 
     def cycles(self, chip) -> float:
@@ -126,7 +123,8 @@ class _Grid:
         store = chip.prices["l0c_to_gm"].busy_cycles(m * n * max(map(itemsize, map(dtype_of, stored)), default=ACCUMULATOR_BYTES), "bytes")
         steps = (const_int(self.loop.extent) or USUAL_STEPS) * max(products, loads)
         both = VERSIONS * m * n * ACCUMULATOR_BYTES <= chip.capacity_bytes(Space.L0C)
-        rounds = math.ceil(math.prod(self.extents) / chip.num_aic)
+        blocks = math.prod(n for n in self.extents if n is not None)
+        rounds = blocks if None in self.extents else math.ceil(blocks / chip.num_aic)  # Of an unknown number there are many.
         return rounds * (max(steps, store) if both else steps + store)
 
     def fits(self, chip) -> bool:
@@ -138,7 +136,7 @@ class _Grid:
 
     def coarser(self, axis: int, dim: int) -> tuple[_Grid, SplitPlan] | None:
         """The grid with blocks twice as long along `axis` and dimension `dim` of the accumulator, legal or not, and what got longer."""
-        if self.extents[axis] % TIMES:
+        if self.extents[axis] is None or self.extents[axis] % TIMES:
             return None
         plan = plan_along(self.body, self.accumulator, dim)
         var = self.axes[axis].loop_var
