@@ -8,6 +8,7 @@ import functools
 import inspect
 import linecache
 import re
+import threading
 import types
 import weakref
 
@@ -23,10 +24,18 @@ GENERATED_NAME = re.compile(rf"_tl_factory\.<locals>\.{_BODY}(\.<locals>\.)?")
 # Keyed by identity: code objects compare equal although they come from different files. The value keeps its key alive.
 _code_cache: dict[int, tuple[types.CodeType, types.CodeType]] = {}
 _ast_cache: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_PARSER = threading.RLock()
+"""Held while trees are made and read: Python 3.11 counts their depth for all threads together, and fails when two of them are at it; and a tree
+is rewritten in place, by the one who finds it first."""
 
 
 def function_ast(fn: types.FunctionType) -> ast.FunctionDef:
     """AST of `fn` with the line and column numbers of its file. Raises `SourceUnavailable`."""
+    with _PARSER:
+        return _function_ast(fn)
+
+
+def _function_ast(fn: types.FunctionType) -> ast.FunctionDef:
     code = fn.__code__
     if code.co_name == LAMBDA:
         return _lambda_ast(fn)
@@ -94,9 +103,15 @@ def _may_be(node: ast.Lambda, code: types.CodeType) -> bool:
 def rewritten_code(fn: types.FunctionType) -> types.CodeType:
     """Code object of the rewritten `fn`."""
     cached = _code_cache.get(id(fn.__code__))
-    if cached is not None:
-        return cached[1]
-    node = function_ast(fn)
+    if cached is None:
+        with _PARSER:
+            cached = _code_cache.get(id(fn.__code__)) or (fn.__code__, _rewritten_code(fn))
+            _code_cache[id(fn.__code__)] = cached
+    return cached[1]
+
+
+def _rewritten_code(fn: types.FunctionType) -> types.CodeType:
+    node = _function_ast(fn)
     _ast_cache.pop(fn, None)  # the rewriter edits the tree in place
     new = rewrite(node, fn.__code__.co_filename)
     # Under a name of its own: in the factory the name of the function would hide a global of that name, which the body may call.
@@ -112,9 +127,7 @@ def rewritten_code(fn: types.FunctionType) -> types.CodeType:
     factory.type_params = []
     module = ast.fix_missing_locations(ast.copy_location(ast.Module([ast.copy_location(factory, new)], []), new))
     outer = compile(module, fn.__code__.co_filename, "exec", dont_inherit=True)
-    code = _inner(_inner(outer, "_tl_factory"), _BODY).replace(co_name=name)
-    _code_cache[id(fn.__code__)] = (fn.__code__, code)
-    return code
+    return _inner(_inner(outer, "_tl_factory"), _BODY).replace(co_name=name)
 
 
 def _inner(code: types.CodeType, name: str) -> types.CodeType:
