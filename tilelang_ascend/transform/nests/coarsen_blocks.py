@@ -134,16 +134,22 @@ class _Grid:
             Space.L1
         )
 
-    def coarser(self, axis: int, dim: int) -> tuple[_Grid, SplitPlan] | None:
-        """The grid with blocks twice as long along `axis` and dimension `dim` of the accumulator, legal or not, and what got longer."""
+    def dims_along(self, axis: int) -> list[int]:
+        """Dimensions of the accumulator that may get longer instead of an axis of the grid: those whose operand is loaded from other places."""
+        var, operands = self.axes[axis].loop_var, [x.source for x in self.gemm.value.args[:2]]
+        loads = [s.value.args for s in stmts_of(self.loop.body) if is_op(s, COPY)]
+        moving = {dst.source for src, dst in loads if any(var in free_vars(r.min) for r in src.region)}
+        return [dim for dim, operand in enumerate(operands) if operand in moving]
+
+    def coarser(self, axis: int, dim: int) -> _Grid | None:
+        """The grid with blocks twice as long along `axis` and dimension `dim` of the accumulator, legal or not."""
         if self.extents[axis] is None or self.extents[axis] % TIMES:
             return None
         plan = plan_along(self.body, self.accumulator, dim)
         var = self.axes[axis].loop_var
         body = _Longer(plan)(substitute(self.body, {var: var * TIMES}))
         extents = tuple(n // TIMES if k == axis else n for k, n in enumerate(self.extents))
-        found = _Grid._around(self.axes, extents, body)
-        return None if found is None else (found, plan)
+        return _Grid._around(self.axes, extents, body)
 
     def stands_for(self, other: _Grid, axis: int, dim: int) -> bool:
         """True if the second half of each block's work is what the block behind the first one did in `other`, and the halves are independent."""
@@ -181,14 +187,14 @@ class _Longer(DividedBody):
 def _better(grid: _Grid, chip) -> _Grid | None:
     """The fastest of the grids with blocks twice as large that surely does the same; None if none is clearly faster."""
     limit, found = GAIN * grid.cycles(chip), []
+    m, n, _ = _sizes(grid.gemm)
+    if TIMES * m * n * ACCUMULATOR_BYTES > chip.capacity_bytes(Space.L0C):
+        return None
     for axis in range(len(grid.axes)):
-        var = grid.axes[axis].loop_var
-        if not any(var in free_vars(e) for s in stmts_of(grid.loop.body) if isinstance(s, Evaluate) for e in [s.value]):
-            continue
-        for dim in (0, 1):
+        for dim in grid.dims_along(axis):
             step = grid.coarser(axis, dim)
-            if step is not None and step[0].fits(chip) and step[0].cycles(chip) <= limit:
-                found.append((step[0].cycles(chip), axis, dim, step[0]))
+            if step is not None and step.fits(chip) and step.cycles(chip) <= limit:
+                found.append((step.cycles(chip), axis, dim, step))
     for _, axis, dim, coarser in sorted(found, key=lambda x: x[:3]):
         if coarser.stands_for(grid, axis, dim):
             return coarser
