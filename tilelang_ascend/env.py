@@ -35,6 +35,13 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 2e6:
+        raise ValueError("expected a number of seconds above 0 and below 2000000")
+    return number
+
+
 def _target(text: str) -> Any:
     """A target string, or a JSON object for a target dict."""
     return json.loads(text) if text.lstrip().startswith("{") else text
@@ -90,6 +97,11 @@ EXECUTION_BACKEND = Knob(
     _one_of("auto", "sim", "npu", "rpc"),
     "where a kernel call runs: auto, sim, npu or rpc",
 )
+TRACKER = Knob("TILELANG_ASCEND_TRACKER", "", str.strip, "HOST:PORT of the tracker whose servers run kernels with rpc")
+RPC_KEY = Knob(
+    "TILELANG_ASCEND_KEY", "", str.strip, "key of the servers that run kernels with rpc; the family of a kernel's chip by default (a2)"
+)
+RPC_TIMEOUT = Knob("TILELANG_ASCEND_RPC_TIMEOUT", 120.0, _seconds, "seconds after which a remote build, run or measurement is an error")
 SIM_CHECKS = Knob(
     "TILELANG_SIM_CHECKS",
     "initcheck",
@@ -119,6 +131,9 @@ KNOBS: tuple[Knob, ...] = (
     DISABLE_CACHE,
     DEFAULT_TARGET,
     EXECUTION_BACKEND,
+    TRACKER,
+    RPC_KEY,
+    RPC_TIMEOUT,
     SIM_CHECKS,
     VERIFY_PASSES,
     PRINT_ON_COMPILATION,

@@ -65,7 +65,6 @@ def register_executor(executor: Executor) -> None:
 
 register_executor(SimExecutor())
 register_executor(_Absent("npu", "this release has no launcher for a local NPU"))
-register_executor(_Absent("rpc", "this release has no client for remote boards"))
 
 
 def choose(name: str | None) -> Executor:

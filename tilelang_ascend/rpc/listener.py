@@ -1,0 +1,146 @@
+"""The process that listens: TVM's server with our function in it, one process for every session, and signs of life for the supervisor.
+
+Signs are lines of JSON on a pipe: ``{"port": …}`` once it serves, ``{"fatal": "…"}`` when trying again is of no use, else ``{}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from ..descendants import adopt_orphans, die_with
+from .plan import Plan
+from .settings import DEFAULT_SERVER_PORT, PORTS_TRIED, Address, is_loopback
+
+SIGN_SECONDS = 1.0
+"""Between two signs of life."""
+
+
+def main(pipe: int, parent: int, text: str) -> None:
+    """Serve until the parent ends, or this process is killed."""
+    die_with(parent)
+    adopt_orphans()
+    signs = _Signs(pipe)
+    signs.send({})
+    plan = Plan.from_text(text)
+    if not plan.simulated:
+        # The executor's devices count from the first visible one.
+        os.environ["ASCEND_RT_VISIBLE_DEVICES"] = plan.device.partition(":")[2]
+    with signs.regular():
+        reason = _missing(plan)
+        if reason:
+            signs.send({"fatal": reason})
+            return
+        _load(plan)
+        _serve(plan, signs)
+
+
+def _missing(plan: Plan) -> str | None:
+    """Why this machine cannot be the server it is to be."""
+    from ..errors import TargetError
+    from ..native import NativeLibraryError
+    from ..runtime import executors
+    from ..sim import twin
+
+    try:
+        if plan.simulated:
+            twin.find_compiler()
+        executors.choose(plan.executor)
+    except (TargetError, twin.NoCompilerError, NativeLibraryError) as error:
+        return f"the device {plan.device} cannot be used: {error}"
+    return None
+
+
+def _load(plan: Plan) -> None:
+    """What every session needs, before there are sessions: they are forks of this process. Nothing of it starts a thread."""
+    from .. import native
+    from ..sim import machine, twin, twin_rules  # noqa: F401
+    from . import door, protocol, service  # noqa: F401
+
+    if plan.simulated:
+        native.load()
+
+
+def _serve(plan: Plan, signs: "_Signs") -> None:
+    from . import door, protocol, service
+
+    work = service.Service(plan)
+    door.register(protocol.FUNCTION, work.answer)
+    scratch = Path(os.environ["TMPDIR"])
+    ports = range(plan.port, plan.port + 1) if plan.port else range(DEFAULT_SERVER_PORT, DEFAULT_SERVER_PORT + PORTS_TRIED)
+    advertised = plan.host if is_loopback(plan.host) or plan.host not in ("0.0.0.0", "::") else None
+
+    def begin(sock: socket.socket) -> None:
+        _begin_session(sock, work, plan.idle_limit)
+
+    try:
+        port, thread = door.serve(
+            plan.host, ports, Address(plan.tracker_host, plan.tracker_port), plan.key, advertised, scratch, begin
+        )  # fmt: skip
+    except OSError as reason:
+        signs.send({"fatal": str(reason)})
+        os._exit(1)
+    signs.send({"port": port})
+    thread.join()
+    os._exit(1)  # it ends only by mistake; the supervisor starts another one
+
+
+class _Signs:
+    """The pipe to the supervisor."""
+
+    def __init__(self, pipe: int):
+        self._pipe, self._lock = pipe, threading.Lock()
+
+    def send(self, sign: dict[str, Any]) -> None:
+        with self._lock:
+            os.write(self._pipe, json.dumps(sign).encode() + b"\n")
+
+    def regular(self) -> "_Regular":
+        """Sends signs of life in a `with` block."""
+        return _Regular(self)
+
+
+class _Regular:
+    def __init__(self, signs: _Signs):
+        self._signs, self._stop = signs, threading.Event()
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._run, name="signs-of-life", daemon=True).start()
+
+    def __exit__(self, *_: Any) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(SIGN_SECONDS):
+            self._signs.send({})
+
+
+# -- the process of a session ------------------------------------------------------------------------------------------------
+
+
+def _begin_session(sock: socket.socket, work: Any, idle_limit: float) -> None:
+    """In the new process: end with the listener, with a client that hangs up, and when the client has nothing to ask."""
+    die_with(os.getppid())
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    socket.setdefaulttimeout(None)
+    work.last = time.monotonic()
+    threading.Thread(target=_watch, args=(sock.fileno(), work, idle_limit), name="watch-client", daemon=True).start()
+
+
+def _watch(connection: int, work: Any, idle_limit: float) -> None:
+    """TVM notices that the client is gone only when it reads, which it does not while a program runs."""
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+    while True:
+        gone = bool(poll.poll(1000))
+        if gone and work.busy or not work.busy and time.monotonic() - work.last > idle_limit:
+            os._exit(0)
+        if gone:
+            time.sleep(1)

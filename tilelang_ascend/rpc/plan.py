@@ -1,0 +1,77 @@
+"""What a server was told when it was started; it goes to its processes as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+
+from ..errors import TargetError
+
+_NPU = re.compile(r"npu(?::(\d{1,3}))?\Z")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One server.
+
+    Attributes:
+        tracker_host, tracker_port: where it registers.
+        key: label under which clients ask for it.
+        device: ``sim``, or ``npu:N``.
+        host, port: where it listens; port 0: the first free one.
+        chip: SKU of the only chip it takes kernels for; None: any.
+        folder: its private folder.
+        call_limit: seconds after which a request is ended.
+        idle_limit: seconds after which a session that asks nothing is ended.
+        keep: builds that are kept.
+    """
+
+    tracker_host: str
+    tracker_port: int
+    key: str
+    device: str
+    host: str
+    port: int
+    folder: str
+    chip: str | None = None
+    call_limit: float = 600.0
+    idle_limit: float = 300.0
+    keep: int = 2000
+
+    @property
+    def simulated(self) -> bool:
+        return self.device == "sim"
+
+    @property
+    def executor(self) -> str:
+        """Name of the local executor that runs kernels."""
+        return self.device.partition(":")[0]
+
+    @property
+    def clock(self) -> str:
+        """What times are: ``simulated``, or ``wall clock``."""
+        return "simulated" if self.simulated else "wall clock"
+
+    def to_text(self) -> str:
+        """JSON; `from_text` reverses it."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_text(text: str) -> "Plan":
+        """Inverse of `to_text`."""
+        return Plan(**json.loads(text))
+
+
+def parse_device(text: str) -> str:
+    """``sim``, ``npu`` or ``npu:N``, with the number.
+
+    Raises:
+        TargetError: something else.
+    """
+    found = _NPU.match(text)
+    if text == "sim":
+        return text
+    if not found:
+        raise TargetError(f"unknown device {text!r}; there are sim and npu:0, npu:1, …")
+    return f"npu:{int(found[1] or 0)}"
