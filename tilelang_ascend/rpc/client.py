@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -30,13 +31,14 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class ServerInfo:
-    """Who a server says it is. chip: the only one it takes kernels for, None for any. clock: what its times are."""
+    """Who a server says it is. chip: the only one it takes kernels for, None for any. clock: what its times are. call_limit: seconds."""
 
-    release: str
-    device: str
-    chip: str | None
-    clock: str
-    machine: str
+    release: str = ""
+    device: str = ""
+    chip: str | None = None
+    clock: str = ""
+    machine: str = ""
+    call_limit: float = math.inf
 
 
 class Timing(NamedTuple):
@@ -84,6 +86,7 @@ class Session:
 
     def __init__(self, server: Address, one_time_key: str, timeouts: Timeouts):
         self.server = server
+        self.info = ServerInfo()
         self._timeouts = timeouts
         self._relay: Relay | None = None
         self._session: Any = None
@@ -94,10 +97,8 @@ class Session:
         except RpcError:
             self.close()
             raise
-        chip = found.get("chip")
-        self.info = ServerInfo(
-            str(found.get("release")), str(found.get("device")), chip and str(chip), str(found.get("clock")), str(found.get("machine"))
-        )
+        known = {field.name for field in fields(ServerInfo)}
+        self.info = ServerInfo(**{name: value for name, value in found.items() if name in known})
 
     def __enter__(self) -> "Session":
         return self
@@ -111,6 +112,12 @@ class Session:
             self._end()
             self._relay = None
         self._call = self._session = None
+
+    def abort(self) -> None:
+        """End the session from another thread; a request that is on its way raises `ServerLost`."""
+        relay = self._relay
+        if relay is not None:
+            relay.close()
 
     @property
     def is_open(self) -> bool:
@@ -248,7 +255,7 @@ class Session:
 
         if self._relay is None or self._call is None:
             raise ServerLost(f"the session with {self.server} has ended")
-        limit = self._timeouts.call if seconds is None else seconds
+        limit = min(self._timeouts.call if seconds is None else seconds, self.info.call_limit)
         message = protocol.pack({**request, "version": protocol.VERSION, "limit": limit + _MORE_SECONDS}, blobs)
         self._relay.limit(limit)
         start = time.monotonic()

@@ -13,8 +13,10 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import select
 import socket
 import struct
+import threading
 import time
 from pathlib import Path
 from shutil import rmtree
@@ -32,6 +34,7 @@ RemoteErrors = (RuntimeError, AttributeError, OSError)
 """What TVM raises for a connection that breaks: RPCError and InternalError are RuntimeErrors."""
 
 _SOCKET_SECONDS = 10.0
+_ABANDONED_SECONDS = 4.0
 
 
 class TrackerSession(client.TrackerSession):
@@ -117,12 +120,14 @@ def serve(
 
     def guarded(sock, address, options, load_library):
         sock.settimeout(None)
-        home = os.getcwd()
+        home, done = os.getcwd(), threading.Event()
+        threading.Thread(target=_end_abandoned, args=(sock.dup(), done), daemon=True).start()
         try:
             session(sock, address, options, load_library)
         except Exception as reason:
             get_logger().warning("a session ended early: %s", reason)
         finally:
+            done.set()
             os.chdir(home)
             sock.close()
             stop_descendants()
@@ -133,6 +138,16 @@ def serve(
     tvm_server._serve_loop, tvm_server._serving = start, guarded
     state = _bind(host, ports, tracker, key, advertised)
     return state.port, state.thread
+
+
+def _end_abandoned(connection: socket.socket, done: threading.Event) -> None:
+    """End a session that has not noticed for some seconds that its client is gone: it was stopped, or cannot run."""
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+    with connection:
+        while not done.wait(1.0):
+            if poll.poll(0) and not done.wait(_ABANDONED_SECONDS):
+                stop_descendants()
 
 
 def _bind(host: str, ports: range, tracker: Address, key: str, advertised: str | None) -> Any:

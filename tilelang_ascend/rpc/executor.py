@@ -15,7 +15,7 @@ class RpcExecutor:
     name = "rpc"
     devices = ("cpu",)
 
-    def unavailable(self, chip: str | None = None) -> str | None:
+    def unavailable(self, artifact: Artifact | None = None) -> str | None:
         """Why it cannot be used, in one clause. Whether there are servers shows when one is asked."""
         if not env.TRACKER.get():
             return "TILELANG_ASCEND_TRACKER does not name a tracker (HOST:PORT)"

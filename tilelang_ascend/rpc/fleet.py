@@ -16,6 +16,7 @@ from .results import Results
 from .settings import Timeouts, check_key, tracker_address
 from .tracker import query
 
+_LAST_SECONDS = 5.0
 _PATIENCE_SECONDS = 30.0
 """How long a job waits for a server or tracker that may be coming back."""
 
@@ -73,7 +74,8 @@ def run_jobs(
             count += 1
     done: queue.SimpleQueue[tuple[Job, Reply]] = queue.SimpleQueue()
     stop = threading.Event()
-    worker = lambda: _work(todo, done, stop, lambda: connect(str(address), key, timeouts), tries)
+    sessions: dict[int, Session] = {}
+    worker = lambda: _work(todo, done, stop, lambda: connect(str(address), key, timeouts), tries, sessions)
     threads = [threading.Thread(target=worker, name=f"tilelang-rpc-{i}", daemon=True) for i in range(min(found, count))]
     for thread in threads:
         thread.start()
@@ -85,11 +87,13 @@ def run_jobs(
             yield job, reply
     finally:
         stop.set()
+        for session in list(sessions.values()):  # of a caller who does not want the rest
+            session.abort()
         for thread in threads:
-            thread.join()
+            thread.join(_LAST_SECONDS)
 
 
-def _work(todo, done, stop: threading.Event, open_session: Callable[[], Session], tries: int) -> None:
+def _work(todo, done, stop: threading.Event, open_session: Callable[[], Session], tries: int, sessions: dict[int, Session]) -> None:
     """Do jobs until there are none, in one session as long as that lasts."""
     session: Session | None = None
     while not stop.is_set():
@@ -100,7 +104,9 @@ def _work(todo, done, stop: threading.Event, open_session: Callable[[], Session]
         for attempt in range(tries):
             try:
                 if session is None or not session.is_open:
+                    session = None
                     session = _patiently(open_session, stop)
+                    sessions[threading.get_ident()] = session
                 reply = Reply(job.work(session), str(session.server))
             except TilelangAscendError as error:
                 reply = Reply(server=str(session.server) if session else "", error=error)

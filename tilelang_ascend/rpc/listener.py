@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from ..descendants import adopt_orphans, die_with
 from .plan import Plan
@@ -34,38 +34,52 @@ def main(pipe: int, parent: int, text: str) -> None:
         # The executor's devices count from the first visible one.
         os.environ["ASCEND_RT_VISIBLE_DEVICES"] = plan.device.partition(":")[2]
     with signs.regular():
-        reason = _missing(plan)
+        reason = _missing(plan) if plan.simulated else _in_a_fork(lambda: _missing(plan))
         if reason:
-            signs.send({"fatal": reason})
+            signs.send({"fatal": f"no server for the device {plan.device}: {reason}"})
             return
-        _load(plan)
+        _load()
         _serve(plan, signs)
+
+
+def _in_a_fork(question: Callable[[], str | None]) -> str | None:
+    """An answer from a process of its own: a driver that was asked once may not work in forks of the process that asked."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, (question() or "").encode()[:4000])
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        answer = pipe.read().decode("utf-8", "replace")
+    _, status = os.waitpid(child, 0)
+    return answer or (None if status == 0 else f"the process that looked at it ended with {os.waitstatus_to_exitcode(status)}")
 
 
 def _missing(plan: Plan) -> str | None:
     """Why this machine cannot be the server it is to be."""
+    from .. import native
     from ..errors import TargetError
-    from ..native import NativeLibraryError
     from ..runtime import executors
     from ..sim import twin
 
     try:
         if plan.simulated:
             twin.find_compiler()
+            native.load()
         executors.choose(plan.executor)
-    except (TargetError, twin.NoCompilerError, NativeLibraryError) as error:
-        return f"the device {plan.device} cannot be used: {error}"
+    except (TargetError, twin.NoCompilerError, native.NativeLibraryError) as error:
+        return " ".join(str(error).split())
     return None
 
 
-def _load(plan: Plan) -> None:
+def _load() -> None:
     """What every session needs, before there are sessions: they are forks of this process. Nothing of it starts a thread."""
-    from .. import native
     from ..sim import machine, twin, twin_rules  # noqa: F401
     from . import door, protocol, service  # noqa: F401
-
-    if plan.simulated:
-        native.load()
 
 
 def _serve(plan: Plan, signs: "_Signs") -> None:
@@ -81,9 +95,7 @@ def _serve(plan: Plan, signs: "_Signs") -> None:
         _begin_session(sock, work, plan.idle_limit)
 
     try:
-        port, thread = door.serve(
-            plan.host, ports, Address(plan.tracker_host, plan.tracker_port), plan.key, advertised, scratch, begin
-        )  # fmt: skip
+        port, thread = door.serve(plan.host, ports, Address(plan.tracker_host, plan.tracker_port), plan.key, advertised, scratch, begin)
     except OSError as reason:
         signs.send({"fatal": str(reason)})
         os._exit(1)

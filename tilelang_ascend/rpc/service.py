@@ -30,6 +30,8 @@ from .plan import Plan
 _CHECKS = ("off", "initcheck", "on")
 _KEPT_IN_MEMORY = 16
 _MAX_REPEATS = 10_000
+_MORE_SECONDS = 2.0
+"""A request is ended here so long after its client has given up, if nothing else has ended it."""
 
 
 class Service:
@@ -56,7 +58,7 @@ class Service:
         self.busy = True
         try:
             header, blobs = protocol.unpack(request)
-            with _limited(_number(header, "limit", 0, self.plan.call_limit) or self.plan.call_limit), _overheard() as heard:
+            with _limited(_number(header, "limit", 0.001, self.plan.call_limit + _MORE_SECONDS)), _overheard() as heard:
                 found, out = self._dispatch(header, blobs)
             return protocol.pack({"ok": True, **found, **heard()}, out)
         except TilelangAscendError as error:
@@ -83,6 +85,7 @@ class Service:
             "chip": self.plan.chip,
             "clock": self.plan.clock,
             "machine": platform.node(),
+            "call_limit": self.plan.call_limit,
         }, ()
 
     # -- programs ------------------------------------------------------------------------------------------------------

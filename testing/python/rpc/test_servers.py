@@ -112,20 +112,27 @@ def test_a_program_that_never_ends(farm, server, kernel):
     assert_works(farm, kernel)  # the only server is free again
 
 
-def test_a_client_that_is_killed_frees_its_server(farm, server, kernel, tmp_path):
-    script = tmp_path / "client.py"
+def client_of_an_endless_program(farm, folder):
+    """A process that waits for a program which never ends."""
+    script = folder / "client.py"
     script.write_text(
-        f"import sys; sys.path.insert(0, {os.path.dirname(programs.__file__)!r})\n"
-        "import programs, numpy as np\nfrom tilelang_ascend import rpc\n"
-        f"session = rpc.connect({farm.tracker!r}, 'a2')\nkernel = programs.add()\nartifact = programs.endless(kernel)\nsession.build(artifact)\n"
+        f"import sys; sys.path[:0] = [{os.path.dirname(programs.__file__)!r}]\n"
+        "import programs\nfrom tilelang_ascend import rpc\n"
+        f"session = rpc.connect({farm.tracker!r}, 'a2')\nartifact = programs.endless(programs.add())\nsession.build(artifact)\n"
         "print('running', flush=True)\nsession.run_seeded(artifact)\n"
-    )  # fmt: skip
-    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    )
+    process = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "PYTHONPATH": farm.path()}
+    )
     said(process, "running")
     time.sleep(0.3)
+    return process
+
+
+def test_a_client_that_is_killed_frees_its_server(farm, server, kernel, tmp_path):
+    process = client_of_an_endless_program(farm, tmp_path)
     process.kill()
-    process.wait()
-    process.stdout.close()
+    process.communicate()
     assert_works(farm, kernel)
 
 
@@ -240,6 +247,23 @@ def test_a_server_for_one_chip_whose_clock_is_ten_years_late(farm, kernel, tmp_p
         connect(farm, "a3")
 
 
+def test_a_device_that_is_not_there(farm):
+    process = farm.start("server", "--tracker", farm.tracker, "--key", "a2", "--device", "npu:1")
+    assert "no server for the device npu:1: execution_backend 'npu' cannot be used" in said(process, "error: ")
+    assert process.wait(10) == 1
+    farm.processes.remove(process)
+    process.stdout.close()
+
+
+def test_a_port_that_is_taken(farm, server):
+    port = server.address.rpartition(":")[2]
+    process = farm.start("server", "--tracker", farm.tracker, "--key", "a2", "--port", port)
+    assert f"error: no port of {port} to {port} on 127.0.0.1 can be used" in said(process, "error: ")
+    assert process.wait(10) == 1
+    farm.processes.remove(process)
+    process.stdout.close()
+
+
 # -- faults --------------------------------------------------------------------------------------------------------------------
 
 
@@ -273,6 +297,45 @@ def test_a_server_killed_in_the_middle_comes_back(farm, server, kernel):
     wait_until(lambda: (now := children(server.process.pid)) and now != [listener])
     wait_until(lambda: server.address in farm.known())
     assert_works(farm, kernel)
+
+
+def test_a_session_that_hangs_ends_when_its_client_has_gone(farm, server, kernel):
+    (listener,) = children(server.process.pid)
+    with connect(farm, timeouts=settings.Timeouts(3, 20, 3, 1)) as session:
+        session.build(kernel)
+        (process,) = children(listener)
+        os.kill(process, signal.SIGSTOP)
+        with pytest.raises(failures.ServerTimeout, match=r"did not run add in 1\.\d s"):
+            session.run(kernel, *arrays())
+    wait_until(lambda: not children(listener))
+    assert_works(farm, kernel)
+    assert children(server.process.pid) == [listener]
+
+
+def test_jobs_that_nobody_wants_any_more(farm, server, kernel):
+    jobs = [rpc.Job("quick", lambda s: s.build(kernel).digest), rpc.Job("endless", lambda s: s.time(programs.endless(kernel)))]
+    start = time.monotonic()
+    for job, reply in rpc.run_jobs(jobs, farm.tracker, timeouts=settings.Timeouts(call=60)):
+        break
+    assert job.name == "quick" and reply.error is None and time.monotonic() - start < 10
+    assert_works(farm, kernel)
+
+
+def test_an_interrupted_client_ends(farm, server, kernel, tmp_path):
+    process = client_of_an_endless_program(farm, tmp_path)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=10)
+    assert process.returncode != 0 and out.rstrip().endswith("KeyboardInterrupt")
+    assert_works(farm, kernel)
+
+
+def test_the_limit_of_a_server_counts_before_that_of_a_client(farm, kernel):
+    (short,) = farm.servers(("--key", "short", "--call-limit", "2"))
+    with connect(farm, "short") as session:
+        session.build(kernel)
+        with pytest.raises(failures.ServerTimeout, match=r"did not run add in 2\.\d s"):
+            session.run(programs.endless(kernel), *arrays())
+    farm.stop([short.process])
 
 
 def test_a_listener_that_hangs_is_replaced(farm, server, kernel):
