@@ -88,6 +88,7 @@ class Session:
         self.server = server
         self.info = ServerInfo()
         self._timeouts = timeouts
+        self._known: set[str] = set()
         self._relay: Relay | None = None
         self._session: Any = None
         self._call: Callable[[bytes], bytes] | None = None
@@ -196,9 +197,7 @@ class Session:
             data, blobs = memory.send(bind(artifact.signature, artifact.name, args))
         else:
             data = memory.seeded(seed or 0, supply, symbols or {})
-        request = {"do": "time", "warmup": warmup, "repeats": repeats, **data}
-        found, _ = self._ask_of(artifact, f"time {artifact.name}", request, blobs)
-        return Timing(tuple(float(t) for t in found["microseconds"]), str(found["clock"]))
+        return self._timed(artifact, {"warmup": warmup, "repeats": repeats, **data}, blobs)
 
     def launch(self, artifact: Artifact, launch: Launch) -> None:
         """Run a checked launch; its memory has the outputs, not yet written back."""
@@ -210,8 +209,10 @@ class Session:
     def time_launch(self, artifact: Artifact, launch: Launch, warmup: int, repeats: int) -> Timing:
         """As `time`, of a checked launch."""
         data, blobs = memory.send(launch)
-        request = {"do": "time", "warmup": warmup, "repeats": repeats, **data}
-        found, _ = self._ask_of(artifact, f"time {artifact.name}", request, blobs)
+        return self._timed(artifact, {"warmup": warmup, "repeats": repeats, **data}, blobs)
+
+    def _timed(self, artifact: Artifact, request: dict[str, Any], blobs: Sequence[bytes]) -> Timing:
+        found, _ = self._ask_of(artifact, f"time {artifact.name}", {"do": "time", **request}, blobs)
         return Timing(tuple(float(t) for t in found["microseconds"]), str(found["clock"]))
 
     # -- one request -----------------------------------------------------------------------------------------------------
@@ -239,11 +240,14 @@ class Session:
     def _ask_of(self, artifact: Artifact, what: str, request: dict[str, Any], blobs: Sequence[bytes] = ()) -> tuple[dict, list[memoryview]]:
         """A request about a program, which is built first when the server does not know it."""
         digest = protocol.digest(protocol.program_files(artifact))
+        if digest not in self._known:  # asked before tensors travel for nothing
+            if not self._ask(what, {"do": "knows", "digest": digest})[0]["known"]:
+                self.build(artifact)
+            self._known.add(digest)
         found, out = self._ask(what, {**request, "digest": digest}, blobs)
-        if not found.get("unknown"):
-            return found, out
-        self.build(artifact)
-        found, out = self._ask(what, {**request, "digest": digest}, blobs)
+        if found.get("unknown"):  # dropped in between
+            self.build(artifact)
+            found, out = self._ask(what, {**request, "digest": digest}, blobs)
         if found.get("unknown"):
             raise ProtocolError(f"server {self.server}: it does not keep what it builds")
         return found, out

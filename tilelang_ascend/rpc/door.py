@@ -33,8 +33,8 @@ from .settings import Address
 RemoteErrors = (RuntimeError, AttributeError, OSError)
 """What TVM raises for a connection that breaks: RPCError and InternalError are RuntimeErrors."""
 
-_SOCKET_SECONDS = 10.0
-_ABANDONED_SECONDS = 4.0
+_SOCKET_SECONDS = 5.0
+_LAST_SECONDS = 1.0
 
 
 class TrackerSession(client.TrackerSession):
@@ -92,14 +92,14 @@ def have_tornado() -> bool:
 
 
 def serve(
-    host: str, ports: range, tracker: Address, key: str, advertised: str | None, scratch: Path, begin: Callable[[socket.socket], None]
+    host: str, ports: range, tracker: Address, key: str, advertised: str | None, scratch: Path, begin: Callable[[], None]
 ) -> tuple[int, Any]:
     """Start TVM's server in a thread of this process.
 
     Args:
         advertised: the address clients are told; None: the one the tracker sees.
         scratch: a folder for what sessions write; emptied after each.
-        begin: called with its socket in the process of every session, which is a fork of this one.
+        begin: called in the process of every session, which is a fork of this one.
 
     Returns:
         The port, and the thread, which ends only by mistake.
@@ -115,7 +115,7 @@ def serve(
     session, loop = tvm_server._serving, tvm_server._serve_loop
 
     def start(sock, load_library, work_path):
-        begin(sock)
+        begin()
         loop(sock, load_library, work_path)
 
     def guarded(sock, address, options, load_library):
@@ -141,12 +141,12 @@ def serve(
 
 
 def _end_abandoned(connection: socket.socket, done: threading.Event) -> None:
-    """End a session that has not noticed for some seconds that its client is gone: it was stopped, or cannot run."""
+    """End a session whose client is gone: TVM notices that only when it reads, which it does not while a program runs."""
     poll = select.poll()
     poll.register(connection, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
     with connection:
-        while not done.wait(1.0):
-            if poll.poll(0) and not done.wait(_ABANDONED_SECONDS):
+        while not done.wait(0.5):
+            if poll.poll(0) and not done.wait(_LAST_SECONDS):
                 stop_descendants()
 
 

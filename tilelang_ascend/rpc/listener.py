@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
 import threading
@@ -91,11 +90,16 @@ def _serve(plan: Plan, signs: "_Signs") -> None:
     ports = range(plan.port, plan.port + 1) if plan.port else range(DEFAULT_SERVER_PORT, DEFAULT_SERVER_PORT + PORTS_TRIED)
     advertised = plan.host if is_loopback(plan.host) or plan.host not in ("0.0.0.0", "::") else None
 
-    def begin(sock: socket.socket) -> None:
-        _begin_session(sock, work, plan.idle_limit)
-
     try:
-        port, thread = door.serve(plan.host, ports, Address(plan.tracker_host, plan.tracker_port), plan.key, advertised, scratch, begin)
+        port, thread = door.serve(
+            plan.host,
+            ports,
+            Address(plan.tracker_host, plan.tracker_port),
+            plan.key,
+            advertised,
+            scratch,
+            lambda: _begin_session(work, plan.idle_limit),
+        )
     except OSError as reason:
         signs.send({"fatal": str(reason)})
         os._exit(1)
@@ -137,22 +141,16 @@ class _Regular:
 # -- the process of a session ------------------------------------------------------------------------------------------------
 
 
-def _begin_session(sock: socket.socket, work: Any, idle_limit: float) -> None:
-    """In the new process: end with the listener, with a client that hangs up, and when the client has nothing to ask."""
+def _begin_session(work: Any, idle_limit: float) -> None:
+    """In the new process: end with the listener, and when the client has nothing to ask."""
     die_with(os.getppid())
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     socket.setdefaulttimeout(None)
     work.last = time.monotonic()
-    threading.Thread(target=_watch, args=(sock.fileno(), work, idle_limit), name="watch-client", daemon=True).start()
+    threading.Thread(target=_end_idle, args=(work, idle_limit), name="idle-limit", daemon=True).start()
 
 
-def _watch(connection: int, work: Any, idle_limit: float) -> None:
-    """TVM notices that the client is gone only when it reads, which it does not while a program runs."""
-    poll = select.poll()
-    poll.register(connection, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
-    while True:
-        gone = bool(poll.poll(1000))
-        if gone and work.busy or not work.busy and time.monotonic() - work.last > idle_limit:
-            os._exit(0)
-        if gone:
-            time.sleep(1)
+def _end_idle(work: Any, limit: float) -> None:
+    while work.busy or time.monotonic() - work.last < limit:
+        time.sleep(0.5)
+    os._exit(0)

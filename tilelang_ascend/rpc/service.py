@@ -48,6 +48,7 @@ class Service:
         self._programs: dict[str, Artifact] = {}
         self._answers: dict[str, Callable[..., tuple[dict, Sequence]]] = {
             "hello": self._hello,
+            "knows": self._knows,
             "build": self._build,
             "run": self._run,
             "time": self._time,
@@ -106,6 +107,9 @@ class Service:
                     raise ServerFull(f"its folder {self.plan.folder} cannot be written")
         self._remember(name, artifact)
         return {"digest": name, "known": known, "seconds": time.perf_counter() - start}, ()
+
+    def _knows(self, header: dict, blobs: list) -> tuple[dict, Sequence]:
+        return {"known": self._program(header) is not None}, ()
 
     def _program(self, header: dict) -> Artifact | None:
         """The program a request names; None when this server does not know it (any more)."""

@@ -98,7 +98,7 @@ def query_command(tracker: str | None) -> None:
             click.echo(f"{entry.key:<12} {entry.address}")
         for key in sorted({entry.key for entry in found.servers}):
             total = sum(entry.key == key for entry in found.servers)
-            click.echo(f"{key}: {total} servers, {found.free.get(key, 0)} free, {found.waiting.get(key, 0)} clients waiting")
+            click.echo(f"{key}: {total} registered, {found.free.get(key, 0)} free, {found.waiting.get(key, 0)} clients waiting")
         if not found.servers:
             click.echo("no servers")
         return 0

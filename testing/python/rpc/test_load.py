@@ -45,6 +45,7 @@ def test_load(farm, tmp_path):
         return [i, str(session.server)]
 
     def sizes():
+        wait_until(lambda: farm.free("load") == len(servers) and not any(children(children(s.process.pid)[0]) for s in servers))
         pids = {"tracker": farm.tracker_process.pid, "client": os.getpid()}
         for number, server in enumerate(servers):
             pids[f"supervisor {number}"] = server.process.pid

@@ -107,6 +107,19 @@ def test_a_program_that_crashes_takes_its_session_only(farm, server, kernel):
     assert children(server.process.pid) == listener
 
 
+def test_a_compiler_that_hangs_ends_with_its_session(farm, kernel, tmp_path):
+    compiler = tmp_path / "c++"
+    compiler.write_text("#!/bin/sh\nsleep 1000\n")
+    compiler.chmod(0o700)
+    process = farm.start("server", "--tracker", farm.tracker, "--key", "slow", env={"CXX": str(compiler)})
+    (slow,) = farm.ready([process])
+    alone = descendants.descendants(process.pid)
+    with connect(farm, "slow", settings.Timeouts(3, 20, 3, 1)) as session, pytest.raises(failures.ServerTimeout, match="did not build add"):
+        session.build(kernel)
+    wait_until(lambda: descendants.descendants(process.pid) == alone)
+    farm.stop([process])
+
+
 def test_a_program_that_never_ends(farm, server, kernel):
     quick_failure(failures.ServerTimeout, farm, kernel, lambda s: s.run(programs.endless(kernel), *arrays()))
     assert_works(farm, kernel)  # the only server is free again
@@ -329,12 +342,17 @@ def test_an_interrupted_client_ends(farm, server, kernel, tmp_path):
     assert_works(farm, kernel)
 
 
-def test_the_limit_of_a_server_counts_before_that_of_a_client(farm, kernel):
-    (short,) = farm.servers(("--key", "short", "--call-limit", "2"))
+def test_limits_of_a_server(farm, kernel):
+    """A request ends when the server says so, whatever its client wants; a client that asks nothing loses its session."""
+    (short,) = farm.servers(("--key", "short", "--call-limit", "2", "--idle-limit", "1"))
     with connect(farm, "short") as session:
         session.build(kernel)
         with pytest.raises(failures.ServerTimeout, match=r"did not run add in 2\.\d s"):
             session.run(programs.endless(kernel), *arrays())
+    with connect(farm, "short") as session:
+        wait_until(lambda: farm.free("short"), 10)
+        with pytest.raises(failures.ServerLost, match="ended after .* when it was to build add"):
+            session.build(kernel)
     farm.stop([short.process])
 
 
@@ -352,16 +370,17 @@ def test_a_listener_that_hangs_is_replaced(farm, server, kernel):
     assert_works(farm, kernel)
 
 
-def test_a_stray_connection_does_not_block_a_server(farm, server, kernel):
+def test_stray_connections_do_not_block_a_server(farm, server, kernel):
     address = settings.parse_address(server.address)
     for greeting in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 64):
         with socket.create_connection((address.host, address.port)) as stray:
             stray.sendall(greeting)
-            stray.settimeout(0.5)
+            stray.settimeout(0.3)
             with contextlib.suppress(OSError):
                 stray.recv(1)
-    wait_until(lambda: server.address in farm.known())
-    assert_works(farm, kernel)
+    with socket.create_connection((address.host, address.port)):  # says nothing, and stays
+        time.sleep(0.2)
+        assert_works(farm, kernel)
 
 
 def test_a_tracker_that_is_killed(farm, server, kernel):
