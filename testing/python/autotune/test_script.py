@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from tilelang_ascend import descendants
 from tilelang_ascend.store import Store
 from tilelang_ascend.tools import processes
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tilelang_ascend import cache
+from tilelang_ascend import cache, descendants
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.isa.base import Space
 from tilelang_ascend.jit import build
