@@ -37,7 +37,7 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 def _seconds(text: str) -> float:
     number = float(text)
-    if not 0 < number < 2e6:
+    if not 0 < number < 2e6:  # the driver counts milliseconds in an int32
         raise ValueError("expected a number of seconds above 0 and below 2000000")
     return number
 
@@ -97,11 +97,6 @@ EXECUTION_BACKEND = Knob(
     _one_of("auto", "sim", "npu", "rpc"),
     "where a kernel call runs: auto, sim, npu or rpc",
 )
-TRACKER = Knob("TILELANG_ASCEND_TRACKER", "", str.strip, "HOST:PORT of the tracker whose servers run kernels with rpc")
-RPC_KEY = Knob(
-    "TILELANG_ASCEND_KEY", "", str.strip, "key of the servers that run kernels with rpc; the family of a kernel's chip by default (a2)"
-)
-RPC_TIMEOUT = Knob("TILELANG_ASCEND_RPC_TIMEOUT", 120.0, _seconds, "seconds after which a remote build, run or measurement is an error")
 SIM_CHECKS = Knob(
     "TILELANG_SIM_CHECKS",
     "initcheck",
@@ -126,14 +121,17 @@ AUTO_TUNING_MAX_CPU_COUNT = Knob("TILELANG_AUTO_TUNING_MAX_CPU_COUNT", -1, int, 
 INTERPRET = Knob("TILELANG_INTERPRET", False, _bool, "1: kernel calls run the Python of the kernel on NumPy tiles instead of compiling it")
 INTERPRET_SEED = Knob("TILELANG_INTERPRET_SEED", 0, int, "interpreted kernels: decides the order of blocks and of T.Parallel iterations")
 
+TRACKER = Knob("TILELANG_ASCEND_TRACKER", "", str.strip, "HOST:PORT of the tracker whose servers run kernels with rpc")
+RPC_KEY = Knob(
+    "TILELANG_ASCEND_KEY", "", str.strip, "key of the servers that run kernels with rpc; the family of a kernel's chip by default (a2)"
+)
+RPC_TIMEOUT = Knob("TILELANG_ASCEND_RPC_TIMEOUT", 120.0, _seconds, "seconds after which a remote build, run or measurement is an error")
+
 KNOBS: tuple[Knob, ...] = (
     CACHE_DIR,
     DISABLE_CACHE,
     DEFAULT_TARGET,
     EXECUTION_BACKEND,
-    TRACKER,
-    RPC_KEY,
-    RPC_TIMEOUT,
     SIM_CHECKS,
     VERIFY_PASSES,
     PRINT_ON_COMPILATION,
@@ -144,6 +142,9 @@ KNOBS: tuple[Knob, ...] = (
     AUTO_TUNING_MAX_CPU_COUNT,
     INTERPRET,
     INTERPRET_SEED,
+    TRACKER,
+    RPC_KEY,
+    RPC_TIMEOUT,
 )
 
 

@@ -6,19 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..log import get_logger
-from ..rpc.executor import RpcExecutor
 from ..runtime import launches
 from ..runtime.arguments import bind
 from ..runtime.artifact import Artifact
-from ..runtime.executors import choose, register_executor
+from ..runtime.executors import choose
 from ..runtime.graphs import outside_of_graphs
 from ..runtime.params import Parameter
 
 if TYPE_CHECKING:
     from ..profiler import Profiler
     from ..runtime.simulation import SimulationReport
-
-register_executor(RpcExecutor())
 
 
 class JITKernel:
