@@ -61,7 +61,10 @@ _OWN = {
     c.__name__: c
     for c in (AddressError, NoServer, ServerLost, ServerTimeout, ServerRefused, ServerFull, BuildError, ProtocolError, RpcError)
 }
-_SAME_AS_LOCAL = ("SimulationError", "DeviceAssertionError", "ArgumentValueError", "ArgumentTypeError", "TargetError", "DeviceError")
+_SAME_AS_LOCAL = (
+    "SimulationError", "DeviceAssertionError", "ArgumentValueError", "ArgumentTypeError", "TargetError",
+    "DeviceError", "DeviceCompileError", "DeviceMemoryError", "DeviceTimeoutError",
+)  # fmt: skip
 """Errors of a kernel, which are the same class as those of a local call. Those this release has not are an `RpcError`."""
 
 
