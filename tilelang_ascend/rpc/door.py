@@ -20,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import tvm_ffi
 from tvm.rpc import base, client
@@ -92,7 +92,7 @@ def have_tornado() -> bool:
 
 
 def serve(
-    host: str, ports: range, tracker: Address, key: str, advertised: str | None, scratch: Path, begin: Callable[[], None]
+    host: str, ports: Sequence[int], tracker: Address, key: str, advertised: str | None, scratch: Path, begin: Callable[[], None]
 ) -> tuple[int, Any]:
     """Start TVM's server in a thread of this process.
 
@@ -150,7 +150,8 @@ def _end_abandoned(connection: socket.socket, done: threading.Event) -> None:
                 stop_descendants()
 
 
-def _bind(host: str, ports: range, tracker: Address, key: str, advertised: str | None) -> Any:
+def _bind(host: str, ports: Sequence[int], tracker: Address, key: str, advertised: str | None) -> Any:
+    last: Exception | None = None
     for port in ports:
         try:
             return tvm_server.PopenRPCServerState(
@@ -158,7 +159,7 @@ def _bind(host: str, ports: range, tracker: Address, key: str, advertised: str |
             )
         except (ValueError, OSError) as reason:  # another process has it, or got it between bind and listen
             last = reason
-    raise OSError(f"no port of {ports.start} to {ports.stop - 1} on {host} can be used: {last}")
+    raise OSError(f"cannot listen on {host}, port {ports[0] if len(ports) == 1 else f'{min(ports)} to {max(ports)}'}: {last}")
 
 
 def _connect_for_ever(address, timeout=None, retry_period=1.0):

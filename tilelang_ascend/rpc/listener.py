@@ -16,7 +16,7 @@ from typing import Any, Callable
 
 from ..descendants import adopt_orphans, die_with
 from .plan import Plan
-from .settings import DEFAULT_SERVER_PORT, PORTS_TRIED, Address, is_loopback
+from .settings import Address, is_loopback
 
 SIGN_SECONDS = 1.0
 """Between two signs of life."""
@@ -87,13 +87,12 @@ def _serve(plan: Plan, signs: "_Signs") -> None:
     work = service.Service(plan)
     door.register(protocol.FUNCTION, work.answer)
     scratch = Path(os.environ["TMPDIR"])
-    ports = range(plan.port, plan.port + 1) if plan.port else range(DEFAULT_SERVER_PORT, DEFAULT_SERVER_PORT + PORTS_TRIED)
     advertised = plan.host if is_loopback(plan.host) or plan.host not in ("0.0.0.0", "::") else None
 
     try:
         port, thread = door.serve(
             plan.host,
-            ports,
+            plan.ports,
             Address(plan.tracker_host, plan.tracker_port),
             plan.key,
             advertised,

@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict, dataclass
 
 from ..errors import TargetError
+from .settings import DEFAULT_SERVER_PORT, PORTS_TRIED
 
 _NPU = re.compile(r"npu(?::(\d{1,3}))?\Z")
 
@@ -19,7 +20,8 @@ class Plan:
         tracker_host, tracker_port: where it registers.
         key: label under which clients ask for it.
         device: ``sim``, or ``npu:N``.
-        host, port: where it listens; port 0: the first free one.
+        host, port: where it listens; port 0: anywhere.
+        any_port: the port is a wish, and another one will do.
         chip: SKU of the only chip it takes kernels for; None: any.
         folder: its private folder.
         call_limit: seconds after which a request is ended.
@@ -33,11 +35,18 @@ class Plan:
     device: str
     host: str
     port: int
+    any_port: bool
     folder: str
     chip: str | None = None
     call_limit: float = 600.0
     idle_limit: float = 300.0
     keep: int = 2000
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Where it may listen, the best first."""
+        others = range(DEFAULT_SERVER_PORT, DEFAULT_SERVER_PORT + PORTS_TRIED) if self.any_port else ()
+        return (*((self.port,) if self.port else ()), *others)
 
     @property
     def simulated(self) -> bool:

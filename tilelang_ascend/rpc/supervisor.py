@@ -45,6 +45,7 @@ class Supervisor:
         self._plan, self._given, self._say = plan, folder, say
         self._stop: int | None = None
         self._fatal: str | None = None
+        self._served = False
 
     def run(self) -> int:
         """Serve until SIGTERM, Ctrl-C, or a reason why it never will. Returns the exit code.
@@ -137,13 +138,17 @@ class Supervisor:
                     if "port" in sign:
                         patience = HANG_SECONDS
                         self._serving(int(sign["port"]))
-                    self._fatal = sign.get("fatal", self._fatal)
+                    if "fatal" in sign and not self._served:
+                        self._fatal = sign["fatal"]
+                    elif "fatal" in sign:  # it worked before, and may again
+                        return f"cannot start: {sign['fatal']}"
             elif time.monotonic() - last > patience:
                 return f"gave no sign of life for {patience:g} s"
         return "was told to stop"
 
     def _serving(self, port: int) -> None:
-        """The port stays the same from now on: clients may reach it through a tunnel."""
+        """The port stays the same from now on, if it can: clients may reach it through a tunnel."""
+        self._served = True
         self._plan = replace(self._plan, port=port)
         p = self._plan
         self._say(f"serving {p.device} as {p.key} on {p.host}:{port}, tracker {p.tracker_host}:{p.tracker_port}")

@@ -79,7 +79,18 @@ def server_command(
         address = settings.tracker_address(tracker)
         only = get_chip(chip).name if chip else None
         plan = Plan(
-            address.host, address.port, settings.check_key(key), parse_device(device), host, port, "", only, call_limit, idle_limit, keep
+            address.host,
+            address.port,
+            settings.check_key(key),
+            parse_device(device),
+            host,
+            port,
+            port == 0,
+            "",
+            only,
+            call_limit,
+            idle_limit,
+            keep,
         )
         return Supervisor(plan, folder, _say).run()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import select
 import signal
@@ -24,8 +25,11 @@ _BOOT = "from tilelang_ascend.rpc import supervisor; supervisor.HANG_SECONDS = 4
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
+    """Of those the system gives to nobody by itself, so that it is free again when a process comes back."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def wait_until(condition, seconds: float = 20.0):

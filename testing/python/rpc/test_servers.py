@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import programs
 import pytest
-from farm import QUICK, children, said, wait_until
+from farm import QUICK, children, free_port, said, wait_until
 
 from tilelang_ascend import descendants, rpc
 from tilelang_ascend.errors import SimulationError
@@ -33,7 +33,7 @@ def kernel():
 
 @pytest.fixture(scope="module")
 def server(farm):
-    (made,) = farm.servers(("--key", "a2"))
+    (made,) = farm.servers(("--key", "a2", "--port", str(free_port())))
     return made
 
 
@@ -320,9 +320,28 @@ def test_a_server_killed_in_the_middle_comes_back(farm, server, kernel):
     killed = time.monotonic()
     running.join()
     assert time.monotonic() - killed < 3 and isinstance(running.found[0], failures.ServerLost)
-    wait_until(lambda: (now := children(server.process.pid)) and now != [listener])
+    with wait_until(lambda: listening_on(settings.parse_address(server.address))):  # the port it was told is taken for a while
+        assert "cannot listen on 127.0.0.1, port" in said(server.process, "cannot start")
     wait_until(lambda: server.address in farm.known())
     assert_works(farm, kernel)
+
+
+def test_a_server_whose_port_is_taken_when_it_comes_back_moves(farm, short, kernel):
+    address = settings.parse_address(short.address)
+    (listener,) = children(short.process.pid)
+    os.kill(listener, signal.SIGKILL)
+    with wait_until(lambda: listening_on(address)):
+        line = said(short.process, "serving")
+    assert short.address not in line
+    short.address = line.split(" on ")[1].split(",")[0]
+    wait_until(lambda: farm.known("short") == {short.address})
+    assert_works(farm, kernel, "short")
+
+
+def listening_on(address):
+    """A socket that has the address, once it is free."""
+    with contextlib.suppress(OSError):
+        return socket.create_server((address.host, address.port))
 
 
 def test_a_session_that_hangs_ends_when_its_client_has_gone(farm, server, kernel):
