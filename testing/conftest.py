@@ -28,5 +28,7 @@ def _own_environment(monkeypatch):
         "TILELANG_EXECUTION_BACKEND",
         "TILELANG_SIM_CHECKS",
         "TILELANG_DISABLE_CACHE",
+        "ASCEND_HOME_PATH",
+        "ASCEND_TOOLKIT_HOME",
     ):
         monkeypatch.delenv(name, raising=False)

@@ -97,6 +97,8 @@ EXECUTION_BACKEND = Knob(
     _one_of("auto", "sim", "npu", "rpc"),
     "where a kernel call runs: auto, sim, npu or rpc",
 )
+NPU_DEVICE = Knob("TILELANG_NPU_DEVICE", 0, int, "number of the NPU that calls with tensors of the host use")
+NPU_TIMEOUT = Knob("TILELANG_NPU_TIMEOUT", 60.0, _seconds, "seconds after which a kernel that has not ended on the NPU is an error")
 SIM_CHECKS = Knob(
     "TILELANG_SIM_CHECKS",
     "initcheck",
@@ -132,6 +134,8 @@ KNOBS: tuple[Knob, ...] = (
     DISABLE_CACHE,
     DEFAULT_TARGET,
     EXECUTION_BACKEND,
+    NPU_DEVICE,
+    NPU_TIMEOUT,
     SIM_CHECKS,
     VERIFY_PASSES,
     PRINT_ON_COMPILATION,

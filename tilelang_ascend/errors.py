@@ -267,6 +267,32 @@ class DeviceAssertionError(SimulationError, AssertionError):
     """An `assert` or `T.device_assert` of a kernel does not hold; the message has the values in it."""
 
 
+# --- the board ------------------------------------------------------------------------------------------------------
+
+
+class DeviceCompileError(CompileError):
+    """The compiler of CANN does not compile the emitted text, or there is none; the notes have its own words."""
+
+
+class DeviceError(TilelangAscendError, RuntimeError):
+    """A function of the driver failed, or a kernel did on the board; the notes have the driver's own words."""
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """The memory of the board is too small for the tensors and workspaces of a call."""
+
+
+class DeviceTimeoutError(DeviceError, TimeoutError):
+    """A kernel did not end in time."""
+
+
+def first_lines(diagnostics: str, limit: int = 40) -> str:
+    """The beginning of what a compiler says: one mistake can fill pages of template instantiations, and the first lines name it."""
+    lines = diagnostics.strip().splitlines()
+    rest = len(lines) - limit
+    return "\n".join(lines[:limit] + ([f"... {rest} more lines"] if rest > 0 else []))
+
+
 # --- finding the user's line ----------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -10,7 +12,7 @@ import shutil
 import stat
 import tempfile
 from pathlib import Path
-from typing import Iterator, Mapping
+from typing import Callable, Iterator, Mapping
 
 from .log import get_logger
 
@@ -98,6 +100,21 @@ class Store:
         finally:
             if stage is not None:
                 shutil.rmtree(stage, ignore_errors=True)
+
+    def keep(self, key: str, name: str, build: Callable[[], bytes]) -> Path:
+        """Path of the only file, `name`, of an entry, which is built if it is not there. What no cache can keep lies in a folder that goes
+        with the process."""
+        path = self.entry(key) / name
+        if self.read_bytes(key) is not None:
+            return path
+        private = _private_folder(os.getpid()) / f"{key}-{name}"
+        if private.exists():
+            return private
+        built = build()
+        if self.write(key, {name: built}):
+            return path
+        private.write_bytes(built)
+        return private
 
     def remove(self, key: str) -> None:
         """Delete an entry if it is there."""
@@ -208,6 +225,14 @@ class Store:
         if self.folder not in _told:
             _told.add(self.folder)
             get_logger().warning("%s", reason)
+
+
+@functools.cache
+def _private_folder(process: int) -> Path:
+    """A folder that goes with the process."""
+    folder = tempfile.mkdtemp(prefix="tilelang-ascend-")
+    atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))
+    return Path(folder)
 
 
 class _NotOurs(Exception):

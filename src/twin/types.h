@@ -17,6 +17,9 @@
 #define __ubuf__
 #define __cbuf__
 #define __inout_pipe__(pipe)
+#define __vector__
+#define __cube__
+#define __mix__(cube, vector)
 #define GM_ADDR uint8_t*
 
 // What CANN defines in builds for the CPU: launches go through ICPU_RUN_KF instead of <<<>>>.

@@ -161,7 +161,8 @@ class Accumulators:
         p = self.param((0,), self.dtype, lead=(3,))
         element = access(p, [index("k"), index(block)])
         value = operation(self.dtype, *self.pick(CHANGES), Expr(self.dtype, name, name), element)
-        step = Stmt((f"{name} = {{0}}",), (f"{name} = {{0}}",), (value,), kind="let")
+        # A variable converts what it is given: small integers are computed as int32.
+        step = Stmt((f"{name} = {{0}}",), (f'{name} = cast({{0}}, "{self.dtype}")',), (value,), kind="let")
         roll = self.rng.random()
         if roll < 0.15:
             return Stmt((f"if {p.name}[k, {block}] > 0:",), (f"if truth(at({p.name}, k, {block}) > 0):",), body=(step,), kind="if",

@@ -45,12 +45,12 @@ def run_ir(sample: Sample, options=OPTIONS):
     return arrays, execute(sample, program.entries, arrays, options)
 
 
-def compiled(sample: Sample) -> twin.TwinProgram:
-    source = emit(sample.module)
+def compiled(sample: Sample, cann: int = 8) -> twin.TwinProgram:
+    source = emit(sample.module, cann)
     return twin.compile_text(source.text, source.signature.kernel, CHIP, kernel_type(sample))
 
 
-def run_text(sample: Sample, options=OPTIONS):
-    """(arrays, result) of the emitted text."""
+def run_text(sample: Sample, options=OPTIONS, cann: int = 8):
+    """(arrays, result) of the emitted text, in the form of a release of CANN."""
     arrays = [a.copy() for a in sample.arrays]
-    return arrays, execute(sample, compiled(sample).entries, arrays, options)
+    return arrays, execute(sample, compiled(sample, cann).entries, arrays, options)

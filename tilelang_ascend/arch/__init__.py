@@ -6,9 +6,10 @@
 
 from .load import chips
 from .spec import ChipSpec, MemorySpec, Price, Quantity, lane_rate
-from .target import DEFAULT_CHIP, get_chip, parse_target
+from .target import CANN_RELEASES, DEFAULT_CHIP, get_chip, parse_target, parse_target_options
 
 __all__ = [
+    "CANN_RELEASES",
     "DEFAULT_CHIP",
     "ChipSpec",
     "MemorySpec",
@@ -18,4 +19,5 @@ __all__ = [
     "get_chip",
     "lane_rate",
     "parse_target",
+    "parse_target_options",
 ]

@@ -14,6 +14,8 @@ DEFAULT_CHIP = "Ascend910B1"
 KINDS = ("ascend", "npuir", "auto")
 """Target kinds: they name no chip, so they mean the default one."""
 _CHIP_KEYS = ("chip", "mcpu", "arch")
+CANN_RELEASES = (8, 9)
+"""Releases of CANN whose form of the text is known."""
 
 
 def _names() -> dict[str, str]:
@@ -43,28 +45,33 @@ def get_chip(name: str | ChipSpec = DEFAULT_CHIP) -> ChipSpec:
     raise TargetError(f"unknown chip {str(name)!r}", notes=[f"known chips: {', '.join([*chips(), *FAMILIES])}"], hint=hint)
 
 
-def parse_target(target: Any = None) -> ChipSpec:
-    """The chip a target names.
+def parse_target(target: Any = None, default: str = DEFAULT_CHIP) -> ChipSpec:
+    """The chip a target names; see `parse_target_options`."""
+    return parse_target_options(target, default)[0]
 
-    Accepts None, ``"ascend"``, ``"npuir"``, ``"auto"`` (the default chip), ``"ascend -chip=Ascend910B3"``, a dict such
-    as ``{"kind": "ascend", "chip": "a3"}``, a SKU, a family alias, or a `ChipSpec`.
+
+def parse_target_options(target: Any = None, default: str = DEFAULT_CHIP) -> tuple[ChipSpec, dict[str, Any]]:
+    """The chip a target names, and the compiler options it sets.
+
+    Accepts None, ``"ascend"``, ``"npuir"``, ``"auto"`` (the chip called `default`), ``"ascend -chip=Ascend910B3"``,
+    ``"ascend -cann=9"``, a dict such as ``{"kind": "ascend", "chip": "a3", "cann": 9}``, a SKU, a family alias, or a `ChipSpec`.
 
     Raises:
         TargetError: unknown kind, option or chip.
     """
     if target is None:
-        return get_chip()
+        return get_chip(default), {}
     if isinstance(target, ChipSpec):
-        return target
+        return target, {}
     if isinstance(target, dict):
-        return _from_options(dict(target))
+        return _from_options(dict(target), default)
     if not isinstance(target, str):
         raise TargetError(f"a target is a string, a dict or a chip, not {type(target).__name__}")
     words = shlex.split(target)
     if not words:
         raise TargetError("the target is an empty string", hint=f"write one of {', '.join(KINDS)} or a chip such as {DEFAULT_CHIP}")
     if words[0].lower() not in KINDS and len(words) == 1:
-        return get_chip(words[0])
+        return get_chip(words[0]), {}
     options: dict[str, str] = {"kind": words[0]}
     for word in words[1:]:
         key, equals, value = word.lstrip("-").partition("=")
@@ -74,14 +81,17 @@ def parse_target(target: Any = None) -> ChipSpec:
                 hint=f'for example "ascend -chip={DEFAULT_CHIP}"',
             )
         options[key] = value
-    return _from_options(options)
+    return _from_options(options, default)
 
 
-def _from_options(options: dict) -> ChipSpec:
+def _from_options(options: dict, default: str) -> tuple[ChipSpec, dict[str, Any]]:
     kind = str(options.pop("kind", "ascend"))
     if kind.lower() not in KINDS:
         raise TargetError(f"unknown target kind {kind!r}", hint=f"write one of {', '.join(KINDS)}, or a chip such as {DEFAULT_CHIP}")
     named = [options.pop(key) for key in _CHIP_KEYS if key in options]
+    cann = options.pop("cann", None)
     if options:
-        raise TargetError(f"unknown target option {next(iter(options))!r}", hint="the options of a target are: kind, chip")
-    return get_chip(named[0] if named else DEFAULT_CHIP)
+        raise TargetError(f"unknown target option {next(iter(options))!r}", hint="the options of a target are: kind, chip, cann")
+    if cann is not None and str(cann) not in map(str, CANN_RELEASES):
+        raise TargetError(f"target option cann is {cann!r}", hint=f"the text is written for CANN {' or '.join(map(str, CANN_RELEASES))}")
+    return get_chip(named[0] if named else default), {} if cann is None else {"cann": int(cann)}

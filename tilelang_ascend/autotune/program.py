@@ -13,7 +13,7 @@ from ..jit.compile import declared_out_idx
 from ..jit.pass_config import normalize_pass_configs
 from ..jit.signature import read_signature
 from ..runtime.params import normalize_out_idx
-from ..targets import resolve_chip
+from ..targets import resolve_target
 from .inputs import InputSet, InputSupply
 from .settings import CompileArgs
 
@@ -89,9 +89,9 @@ def trace_program(subject: Subject, arguments: dict, pass_configs: dict | None, 
     func = subject.trace(arguments)
     settings = subject.compile_args
     out_idx = declared_out_idx(func) or normalize_out_idx(settings.out_idx, len(func.params))
-    options = {**settings.options, **normalize_pass_configs(pass_configs)}
+    chip, options = resolve_target(settings.target, {**settings.options, **normalize_pass_configs(pass_configs)})
     inputs = supply.inputs_for(read_signature(func, out_idx))
-    return TracedProgram(func, resolve_chip(settings.target).name, out_idx, options, inputs)
+    return TracedProgram(func, chip.name, out_idx, options, inputs)
 
 
 def call_frontend(fn: Callable, args: Sequence[Any], kwargs: dict[str, Any]):

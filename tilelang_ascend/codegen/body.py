@@ -1,9 +1,6 @@
 """The statements of one kind of core as Ascend C.
 
-Buffers are `LocalTensor`s at fixed byte addresses, synchronised by hand. The spelling is the one that CANN 8.1 and 9.x
-share: one `TBuf` per memory from a `TPipe` that is destroyed at once (its own synchronisation must not mix with the
-flags in the text), and `GetWithOffset` for every buffer. `LocalTensor(position, address, size)` and `LocalMemAllocator`
-exist in 9.x only.
+Buffers are `LocalTensor`s at fixed byte addresses, synchronised by hand; how they are declared is a matter of the release of CANN (`forms`).
 """
 
 from __future__ import annotations
@@ -38,13 +35,13 @@ from ..ir import (
 )
 from ..isa import CTYPES, lookup
 from ..isa.stream import is_float, scalar_dtype
-from ..isa.units import BLOCK_BYTES, round_up
+from .forms import Form, Local, Memory
 from .names import Names
 from .scalars import ADD, ATOM, MUL, ScalarText, float_literal, int_text, operand_text
 from .writer import Writer
 
 CANN = "8.1"
-"""Oldest release whose names the text uses; later ones still have them."""
+"""Oldest release whose names of instructions the text uses; later ones still have them."""
 
 MEMORIES = {
     "shared.l1": ("l1", "A1"),
@@ -60,7 +57,8 @@ MEMORIES = {
 class Body:
     """Prints the body of one function. `addresses` names the kernel parameter that holds the address of a GM buffer."""
 
-    def __init__(self, func: PrimFunc, names: Names, addresses: dict):
+    def __init__(self, func: PrimFunc, names: Names, addresses: dict, form: Form):
+        self.form = form
         self.func = func
         self.names = names
         self.addresses = addresses
@@ -88,27 +86,14 @@ class Body:
 
     def buffers(self) -> None:
         local = [s for s in self.allocs if scope_of(s.buffer) in MEMORIES and s.buffer in self.used]
-        if not local:
-            self.out.line("AscendC::InitSocState();")
-            return
         for s in local:
             self.names.of(s.buffer)  # the user's names come before those of the memories
-        self.out.line("AscendC::TPipe pipe;")
-        memories = {}
-        for scope in MEMORIES:
-            ends = [_end(s) for s in local if scope_of(s.buffer) == scope]
-            if not ends:
-                continue
-            hint, position = MEMORIES[scope]
-            memories[scope] = self.names.fresh(hint)
-            size = round_up(max(ends), BLOCK_BYTES)
-            self.out.line(f"AscendC::TBuf<AscendC::TPosition::{position}> {memories[scope]};")
-            self.out.line(f"pipe.InitBuffer({memories[scope]}, {size});")
-        self.out.line("pipe.Destroy();")
+        ends = {scope: [_end(s) for s in local if scope_of(s.buffer) == scope] for scope in MEMORIES}
+        memories = self.form.memories(self.out, self.names, [Memory(*MEMORIES[scope], max(e)) for scope, e in ends.items() if e])
         for s in local:
-            self.declare(s, memories[scope_of(s.buffer)])
+            self.declare(s, memories)
 
-    def declare(self, s: AllocBuffer, memory: str) -> None:
+    def declare(self, s: AllocBuffer, memories: dict[str, str]) -> None:
         """A LocalTensor over all versions of a buffer, and the size of one version where there are several."""
         buffer = s.buffer
         versions, elements = (const_int(x) for x in buffer.ty.shape)
@@ -118,8 +103,8 @@ class Body:
             self.sizes[buffer] = self.names.fresh(name + "_size")
             self.out.line(f"constexpr uint32_t {self.sizes[buffer]} = {elements};")
             count = f"{versions} * {self.sizes[buffer]}"
-        address = int(s.annotations["address"])
-        self.out.line(f"AscendC::LocalTensor<{ctype}> {name} = {memory}.GetWithOffset<{ctype}>({count}, {address});")
+        hint, _ = MEMORIES[scope_of(buffer)]
+        self.out.line(self.form.local(Local(name, ctype, hint, int(s.annotations["address"]), count), memories[hint]))
 
     # ---- statements
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..ir import IRModule
 from ..ir.functions import launches
+from .forms import FORMS
 from .host import emit_host
 from .kernel import Signature, emit_kernels
 
@@ -34,7 +35,7 @@ class AscendSource:
         return self.kernel + "\n" + self.host
 
 
-def emit(ascend_ir: IRModule) -> AscendSource:
-    """Ascend C of an Ascend IR module. Pure and thread-safe."""
-    kernel, signatures = emit_kernels(launches(ascend_ir))
+def emit(ascend_ir: IRModule, cann: int = 8) -> AscendSource:
+    """Ascend C of an Ascend IR module, in the form of a release of CANN (`forms.FORMS`). Pure and thread-safe."""
+    kernel, signatures = emit_kernels(launches(ascend_ir), FORMS[cann])
     return AscendSource(kernel, emit_host(signatures), signatures)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from ..ir import IRModule, PrimFunc, dtype_of
 from ..ir.functions import core_functions, fixed_bytes, shared_buffers, split_params
 from ..isa import CTYPES
 from .body import Body
+from .forms import Form
 from .names import Names
 from .scalars import HELPERS
 from .writer import Writer
 
-KERNEL_TYPES = {
-    "aic_only": "KERNEL_TYPE_AIC_ONLY",
-    "aiv_only": "KERNEL_TYPE_AIV_ONLY",
-    "mix_1_2": "KERNEL_TYPE_MIX_AIC_1_2",
-}
-"""ascend.kernel_type -> what KERNEL_TASK_TYPE_DEFAULT takes."""
 CPU_MODES = {"aic_only": "AIC_MODE", "aiv_only": "AIV_MODE", "mix_1_2": "MIX_MODE"}
 """ascend.kernel_type -> mode of a build for the CPU."""
 CORE_TESTS = {"aic": "if ASCEND_IS_AIC {", "aiv": "if ASCEND_IS_AIV {"}
@@ -59,9 +55,9 @@ class Signature:
         return out + (["uint64_t ffts_addr"] if self.mix else [])
 
 
-def emit_kernels(launches: list[IRModule]) -> tuple[str, tuple[Signature, ...]]:
+def emit_kernels(launches: list[IRModule], form: Form) -> tuple[str, tuple[Signature, ...]]:
     """Text of the kernel file, with one function for each launch, and their signatures."""
-    kernels = [_kernel(core_functions(module)) for module in launches]
+    kernels = [_kernel(core_functions(module), form) for module in launches]
     out = Writer()
     names = " and ".join(k.name for k in kernels)
     out.line(f"// Kernel{'s' if len(kernels) > 1 else ''} {names} for {kernels[0].functions[0].attrs['ascend.chip']}.")
@@ -70,7 +66,7 @@ def emit_kernels(launches: list[IRModule]) -> tuple[str, tuple[Signature, ...]]:
     for n, k in enumerate(kernels):
         if n:
             out.line()
-        _write_function(out, k)
+        _write_function(out, k, form)
     return out.text(), tuple(k.signature for k in kernels)
 
 
@@ -91,10 +87,10 @@ class _Kernel:
         return str(self.functions[0].attrs["ascend.kernel_name"])
 
 
-def _kernel(functions: dict[str, PrimFunc]) -> _Kernel:
+def _kernel(functions: dict[str, PrimFunc], form: Form) -> _Kernel:
     names = Names()
     signature = _signature(functions, names)
-    bodies = {core: Body(func, names, _addresses(func, signature)) for core, func in functions.items()}
+    bodies = {core: Body(func, names, _addresses(func, signature), form) for core, func in functions.items()}
     return _Kernel(signature, bodies, {core: body.write() for core, body in bodies.items()})
 
 
@@ -137,15 +133,15 @@ def _write_helpers(out: Writer, used: set) -> None:
     out.lines("}  // namespace", "")
 
 
-def _write_function(out: Writer, kernel: _Kernel) -> None:
+def _write_function(out: Writer, kernel: _Kernel, form: Form) -> None:
     functions, signature = kernel.functions, kernel.signature
     used = [any(p in body.used for p, body in zip(ps, kernel.bodies.values())) for ps in zip(*(f.params for f in functions))]
     unused = "[[maybe_unused]] "
     params = [text if shown else unused + text for text, shown in zip(signature.parameters, [*used, True])]
-    with out.block(f'extern "C" __global__ __aicore__ void {signature.kernel}({", ".join(params)}) {{'):
-        out.line(f"KERNEL_TASK_TYPE_DEFAULT({KERNEL_TYPES[str(functions[0].attrs['ascend.kernel_type'])]});")
+    with out.block(f'extern "C" __global__ {form.qualifier(signature.kind)} void {signature.kernel}({", ".join(params)}) {{'):
+        form.start(out, signature.kind)
         if signature.mix:
             out.line("AscendC::SetSyncBaseAddr(ffts_addr);")
         for core, text in kernel.texts.items():
-            with out.block(CORE_TESTS[core]):
+            with out.block(CORE_TESTS[core]) if signature.mix or form.guard_single else contextlib.nullcontext():
                 out.paste(text)

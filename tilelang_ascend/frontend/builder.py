@@ -22,6 +22,7 @@ from ..ir import (
     seq,
     tirx,
 )
+from .block_scalars import own_scalars
 from .evaluation import Evaluations
 from .locations import span_of, user_frame, user_location
 from .scopes import check_scopes
@@ -192,7 +193,7 @@ class Builder:
         """The body of the function with these parameters."""
         assert self.region is self.root, "a region was left open"
         self.evaluations.finish()
-        body = seq(self.root.stmts)
+        body = own_scalars(seq(self.root.stmts))
         check_scopes(body, where, params)
         return body
 

@@ -12,11 +12,13 @@ import types
 from typing import Any, Callable
 
 from ..errors import SourceUnavailable, UnsupportedConstruct
+from ..ir import dtype_of, itemsize
 from . import operators
+from .annotations import is_float
 from .builder import Builder, constant
-from .containers import called
+from .containers import called, consume
 from .control import serial_range
-from .flow import boolop, iterable
+from .flow import conditions, iterable
 from .items import shape
 from .keywords import other_meaning
 from .kit import OPS
@@ -139,6 +141,11 @@ def _guard(python: Callable) -> Callable:
     return call
 
 
+def _next(iterator, *default):
+    consume(iterator)
+    return builtins.next(iterator, *default)
+
+
 def _divmod(a, b):
     return binop("FloorDiv", a, b), binop("Mod", a, b)
 
@@ -154,6 +161,25 @@ def _range(*args):
     return serial_range(start, stop, step)
 
 
+def _int(value):
+    """An integer keeps its value: int32 holds no number of more bits."""
+    dtype = dtype_of(operators.as_scalar(value))
+    if is_float(dtype) or itemsize(dtype) < 4:
+        return cast(value, "int32")
+    return cast(value, "int64") if dtype == "uint32" else value
+
+
+def _float(value):
+    """A float32, or the float64 that `value` is."""
+    return value if dtype_of(operators.as_scalar(value)) == "float64" else cast(value, "float32")
+
+
+def _quantified(op: str, values):
+    """`all` ("And") or `any` ("Or")."""
+    result = conditions(op, op == "And", *[(lambda v=v: v) for v in iterable(values)])
+    return operators.as_bool(result) if is_expr(result) else bool(result)
+
+
 def _print(*values, **kwargs):
     builtins.print(*map(plain, values), **kwargs)
 
@@ -164,14 +190,15 @@ REPLACEMENTS.update(
         builtins.pow: on_ir(pow, operators.power),
         builtins.divmod: on_ir(divmod, _divmod),
         builtins.len: _buffer_len,
+        builtins.next: _next,
         builtins.range: _range,
         builtins.print: _print,
         builtins.bool: on_ir(bool, operators.as_bool),
-        builtins.int: on_ir(int, lambda x: cast(x, "int32")),
-        builtins.float: on_ir(float, lambda x: cast(x, "float32")),
+        builtins.int: on_ir(int, _int),
+        builtins.float: on_ir(float, _float),
         builtins.sum: lambda values, start=0: functools.reduce(lambda a, b: binop("Add", a, b), iterable(values), start),
-        builtins.all: lambda values: boolop("And", True, *[(lambda v=v: v) for v in iterable(values)]),
-        builtins.any: lambda values: boolop("Or", False, *[(lambda v=v: v) for v in iterable(values)]),
+        builtins.all: lambda values: _quantified("And", values),
+        builtins.any: lambda values: _quantified("Or", values),
     }
 )
 for _name in ("enumerate", "zip", "map", "list", "tuple", "sorted", "set", "iter", "reversed", "filter"):

@@ -13,6 +13,7 @@ from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, children,
 from . import operators
 from .annotations import dtype_name
 from .builder import Builder, Region, constant, index_var
+from .containers import consume
 from .locations import span_of, user_location
 from .rewriter import DEFINITE, EXPOSED, LIVE_AFTER
 from .values import UNBOUND, LoopSpec, Restart, ScalarVar, Unavailable, is_buffer, is_expr, is_region, reads_memory
@@ -177,6 +178,7 @@ class ForLoop(_Loop):
             return () if any(isinstance(e, int) and e <= 0 for e in iterable.extents) else iterable
         if is_expr(iterable) or is_buffer(iterable) or is_region(iterable):
             raise UnsupportedConstruct(f"'{iterable}' cannot be iterated over", hint="write `for i in T.serial(n)` or `for i in range(n)`")
+        consume(iterable)
         return iterable
 
     def enter(self, values):

@@ -10,6 +10,7 @@ from ..errors import UnsupportedConstruct
 from ..ir import Bind, Break, Continue, IfThenElse, dtype_of, substitute_expr, tirx
 from . import operators
 from .builder import Builder, Region, constant
+from .containers import consume
 from .operators import plain
 from .output import emit_assert
 from .values import LoopSpec, Restart, element, is_buffer, is_expr, is_region, reads_memory
@@ -47,8 +48,20 @@ def _leave(word: str, node) -> bool:
         return True
     if loop.kind == "parallel":
         raise UnsupportedConstruct(f"`{word}` inside T.Parallel", hint="guard the body with `if`, or use T.serial")
+    if word == "break":
+        check_break(loop)
     builder.emit(node(span=builder.span()))
     return here
+
+
+def check_break(loop) -> None:
+    """Refuse to leave one `for` statement that is several loops: Python would leave all of them, GPUs leave the innermost one."""
+    if loop.runtime and loop.kind == "serial" and len(loop.vars) > 1:
+        raise UnsupportedConstruct(
+            f"`break` in a loop over {len(loop.vars)} dimensions: it may mean the innermost of them, or all",
+            notes=[("the loop is here", loop.where)],
+            hint="write one `for` statement for each dimension",
+        )
 
 
 def with_(context, names: tuple, kind: str):
@@ -101,6 +114,7 @@ def ret(value):
     """``return value``."""
     builder = Builder.active()
     if builder is not None and builder.function_regions and builder.region is not builder.function_regions[-1]:
+        _unroll_loop_around(builder, builder.function_regions[-1])
         raise UnsupportedConstruct(
             "`return` inside run-time control flow",
             notes=[("the enclosing block starts here", builder.region.where)],
@@ -109,8 +123,29 @@ def ret(value):
     return plain(value)
 
 
+def _unroll_loop_around(builder: Builder, outer: Region) -> None:
+    """Trace again with the innermost loop over a constant range inside of `outer` unrolled: conditions on its variable are Python's then."""
+    region = builder.region
+    while region is not None and region is not outer:
+        for loop in builder.loops:
+            if loop.region is region and loop.unroll_key is not None and loop.unroll_key not in builder.facts:
+                builder.facts[loop.unroll_key] = True
+                raise Restart
+        region = region.parent
+
+
 def boolop(op: str, first, *rest: Callable):
-    """``a and b`` / ``a or b``; the right sides are evaluated only if Python would."""
+    """``a and b`` / ``a or b``, which is one of both; the right sides are evaluated only if Python would."""
+    return _short_circuit(op, first, rest, _one_of)
+
+
+def conditions(op: str, first, *rest: Callable):
+    """The same where only the truth of the result counts."""
+    return _short_circuit(op, first, rest, _logical)
+
+
+def _short_circuit(op: str, first, rest, second: Callable):
+    """`second` combines a value known only when the kernel runs with what follows it."""
     result = plain(first)
     for thunk in rest:
         if not is_expr(result) or constant(result) is not None:
@@ -119,18 +154,34 @@ def boolop(op: str, first, *rest: Callable):
                 return value
             result = plain(thunk())
         else:
-            result = _second(op, result, thunk)
+            result = second(op, result, *_part(thunk))
     return result
 
 
-def _second(op: str, first, thunk: Callable):
-    """``first and thunk()`` / ``first or thunk()`` for a `first` known only when the kernel runs."""
-    second, part = _part(thunk)
+def _one_of(op: str, first, second, part: Region):
+    """``first and second`` / ``first or second`` for a `first` known only when the kernel runs: conditions, or the number Python would take."""
+    if _is_condition(first) and _is_condition(second):
+        return _logical(op, first, second, part)
+    sides = [(second, part), (first, _nothing(part))]
+    return _selected(operators.as_bool(first), *(sides if op == "And" else reversed(sides)))
+
+
+def _is_condition(value) -> bool:
+    return isinstance(value, bool) or is_expr(value) and dtype_of(value) == "bool"
+
+
+def _logical(op: str, first, second, part: Region):
+    """The condition that both hold, or one of them."""
     if _has_no_effects(part):
         return (operators.logical_and if op == "And" else operators.logical_or)(first, _without_names(second, part))
-    known = (tirx.const(op == "Or", "bool"), Region("branch", part.parent, part.where))
+    known = (tirx.const(op == "Or", "bool"), _nothing(part))
     sides = ((second, part), known) if op == "And" else (known, (second, part))
     return _chosen(operators.as_bool(first), *((operators.as_bool(v), p) for v, p in sides))
+
+
+def _nothing(part: Region) -> Region:
+    """A part without statements in the place of `part`."""
+    return Region("branch", part.parent, part.where)
 
 
 def _part(thunk: Callable) -> tuple:
@@ -183,7 +234,11 @@ def ifexp(condition, then: Callable, other: Callable):
     known = constant(condition) if is_expr(condition) else bool(condition)
     if known is not None:
         return then() if known else other()
-    sides = _part(then), _part(other)
+    return _selected(condition, _part(then), _part(other))
+
+
+def _selected(condition, *sides: tuple):
+    """The value of one of two parts."""
     if all(_has_no_effects(part) for _, part in sides):
         return operators.select(condition, *(_without_names(value, part) for value, part in sides))
     return _chosen(condition, *sides)
@@ -210,4 +265,5 @@ def iterable(value):
             else f"'{value}' cannot be iterated over",
             hint="use a `for` statement with T.serial(n) or T.Parallel(n)",
         )
+    consume(value)
     return value

@@ -9,7 +9,7 @@ from ..ir import const_int, dtype_of, free_vars, itemsize, region, sym
 from . import operators
 from .annotations import DType
 from .builder import Builder, constant
-from .containers import CONTAINERS, change
+from .containers import change, outside
 from .names import bind, store_scalar
 from .operators import as_scalar, binop, cast, plain
 from .values import Restart, ScalarVar, Storage, element, is_buffer, is_expr, is_region
@@ -49,11 +49,11 @@ def _indices(buffer, index) -> list:
 
 
 def _one_index(i, dim):
-    """A run-time or constant index; constants count from the end when negative. Numbers of less than 32 bits are widened: there sizes of
+    """A run-time or constant index; constants count from the end, which run time may tell, when negative. Numbers of less than 32 bits are widened: there sizes of
     tensors and distances of indices are no numbers of theirs."""
     i = plain(i)
     if isinstance(i, int) and not isinstance(i, bool):
-        return i + dim if i < 0 and const_int(dim) is not None else i
+        return i if i >= 0 else i + dim if const_int(dim) is not None else binop("Add", dim, i)
     expr = as_scalar(i, "an index")
     if dtype_of(expr) != "bool" and not dtype_of(expr).startswith(("int", "uint")):
         raise InvalidArgument(f"an index is {dtype_of(expr)}, integers are needed", hint="convert it: T.cast(i, 'int32')")
@@ -194,18 +194,13 @@ def inplace(op: str, old, value):
     old, value = plain(old), plain(value)
     if is_expr(old) or is_expr(value) or is_buffer(old) or is_region(old) or is_buffer(value) or is_region(value):
         return binop(op, old, value)
-    if isinstance(old, CONTAINERS):
+    if hasattr(old, operators.INPLACE[op].__name__.join(("__", "__"))):
         change(old, f"an in-place change of a Python {type(old).__name__}")
     return operators.INPLACE[op](old, value)
 
 
 def setattr_(value, obj, name: str) -> None:
     """``obj.name = value`` is Python at trace time; inside run-time control flow it would not mean what it says."""
-    region = Builder.current("assignment").region
-    if region.kind in ("loop", "parallel", "branch", "while"):
-        raise UnsupportedConstruct(
-            f"an assignment to attribute '{name}' inside run-time control flow",
-            notes=[("the enclosing block starts here", region.where)],
-            hint="use a local name or T.alloc_var",
-        )
+    builder = Builder.current("assignment")
+    outside(builder, builder.root, f"an assignment to attribute '{name}'", "use a local name or T.alloc_var")
     setattr(obj, name, value)

@@ -146,7 +146,7 @@ def param(value, name: str, by_reference: bool):
         value = value.load()
     if is_expr(value) and type(value).__name__ != "Var" and constant(value) is None:
         return _fresh(builder, name, value)
-    return value
+    return made(value)
 
 
 def _reference(name: str, value):

@@ -14,6 +14,7 @@ import ml_dtypes
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..ir import FloatImm, IntImm, dtype_of, itemsize, tirx
+from ..isa.stream import round_to
 from .annotations import DType, dtype_name, is_float, join_dtypes, known_to_kernels
 from .builder import constant
 from .keywords import other_meaning
@@ -99,7 +100,7 @@ def as_scalar(value: Any, what: str = "this value"):
     if isinstance(value, int):
         return IntImm("int32" if -(2**31) <= value < 2**31 else _literal_dtype(value), value)
     if isinstance(value, float):
-        return FloatImm("float32", value)
+        return FloatImm("float32", round_to(value, "float32"))
     if is_expr(value):
         return value
     if is_region(value) and all(constant(r.extent) == 1 for r in value.region):
@@ -189,11 +190,11 @@ def promoted(op: str, value):
     """An operand in the dtype its operator computes in."""
     value = as_scalar(value)
     dtype = dtype_of(value)
-    if op not in _PROMOTING or constant(value) is not None:
+    if op not in _PROMOTING:
         return value
-    if dtype in _NARROW_INTEGERS:
+    if dtype in _NARROW_INTEGERS and constant(value) is None:
         return tirx.Cast("int32", value)
-    return tirx.Cast("float32", value) if dtype == "bfloat16" or dtype.startswith("float8") else value
+    return cast(value, "float32") if dtype == "bfloat16" or dtype.startswith("float8") else value
 
 
 def _narrowed(value, dtype: str):
@@ -211,7 +212,7 @@ def _narrowed(value, dtype: str):
 
 
 def number(value, dtype: str):
-    """A constant; floats are truncated towards zero when they become integers, as a C cast does."""
+    """A constant, rounded to what its dtype holds; floats are truncated towards zero when they become integers, as a C cast does."""
     if dtype == "bool":
         return tirx.const(bool(value), "bool")
     if is_float(dtype):
@@ -224,7 +225,7 @@ def number(value, dtype: str):
             raise InvalidArgument(
                 f"{value} does not fit {dtype}, whose numbers have no sign", hint="scale by a positive power of two and negate"
             )
-        return FloatImm(dtype, float(value))
+        return FloatImm(dtype, round_to(value, dtype))
     low, high = integer_range(dtype)
     if not low - 1 < value < high + 1:
         raise InvalidArgument(
@@ -252,13 +253,21 @@ def match(a, b):
     da, db = dtype_of(a), dtype_of(b)
     if da == db:
         return a, b
-    # An integer literal takes the other operand's type; anything else meets in the wider one.
-    if isinstance(a, IntImm) and da == "int32" and db != "bool" and not is_float(db):
+    # An integer literal takes the other operand's type if it fits; anything else meets in the wider one.
+    if _is_literal_of(a, db):
         return number(int(a.value), db), b
-    if isinstance(b, IntImm) and db == "int32" and da != "bool" and not is_float(da):
+    if _is_literal_of(b, da):
         return a, number(int(b.value), da)
     common = join_dtypes(da, db)
     return cast(a, common), cast(b, common)
+
+
+def _is_literal_of(value, dtype: str) -> bool:
+    """True for an integer literal that is a number of the integer dtype `dtype`. There is no wider dtype than those of 64 bits."""
+    if not isinstance(value, IntImm) or dtype_of(value) != "int32" or dtype == "bool" or is_float(dtype):
+        return False
+    low, high = integer_range(dtype)
+    return low <= int(value.value) <= high or itemsize(dtype) == 8
 
 
 def _needs_ir(*values) -> bool:
@@ -354,15 +363,12 @@ def power(a, b):
     base = as_scalar(a)
     whole = isinstance(exponent, (int, float)) and math.isfinite(exponent) and exponent == int(exponent) and exponent >= 0
     if whole and (exponent <= 4 or isinstance(exponent, int) and not is_float(dtype_of(base))):
-        result = _product(promoted("Mult", base), int(exponent))
-        to_float = isinstance(exponent, float) and not is_float(dtype_of(base))
-        return cast(result, join_dtypes(dtype_of(base), "float32")) if to_float else result
-    a, b = match(a, b)
-    dtype = dtype_of(a)
-    if dtype in ("float16", "float32", "float64"):
+        if isinstance(exponent, float):
+            base = base if is_float(dtype_of(base)) else cast(base, "float32")
+        return _product(promoted("Mult", base), int(exponent))
+    a, b = match(promoted("Mult", base), promoted("Mult", b))
+    if is_float(dtype_of(a)):
         return tirx.sqrt(a) if exponent == 0.5 else tirx.pow(a, b)
-    if is_float(dtype):
-        return cast(power(cast(a, "float32"), cast(b, "float32")), dtype)
     nearest = tirx.nearbyint(tirx.pow(cast(a, "float32"), cast(b, "float32")))
     return cast(nearest, dtype_of(a))
 

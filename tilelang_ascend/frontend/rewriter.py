@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from typing import Callable
 
 from ..errors import Location, UnsupportedConstruct
 from . import kit
@@ -138,7 +139,7 @@ class Rewriter(ast.NodeTransformer):
     def visit_If(self, node: ast.If):
         names, c_names, c_flags = self._flow(node)
         state = self._temp("if")
-        test = kit.header(kit.call("if_", self.visit(node.test), c_names, c_flags), node, node.test)
+        test = kit.header(kit.call("if_", self._test(node.test), c_names, c_flags), node, node.test)
         out: list[ast.stmt] = [ast.Assign([kit.store(state)], test), self._update(names, state, "enter")]
         out.append(ast.If(kit.method(state, "then"), self._block(node.body), []))
         if node.orelse:
@@ -175,8 +176,8 @@ class Rewriter(ast.NodeTransformer):
                 self._refuse(node, "a loop that never ends", "add a `break`")
             first = again = ast.Attribute(kit.load(OPS), "FOREVER", ast.Load())
         else:
-            again = self.visit(kit.clone(node.test))
-            first = self.visit(node.test)
+            again = self._test(kit.clone(node.test))
+            first = self._test(node.test)
         binds = any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test))
         made = kit.header(kit.call("while_", c_names, c_flags, kit.const(binds)), node, node.test)
         head: list[ast.stmt] = [ast.Expr(kit.method(state, "mark", kit.names(names)))]
@@ -250,7 +251,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert):
         message = self.visit(node.msg) if node.msg is not None else kit.const(None)
-        return ast.Expr(kit.header(kit.call("assert_", self.visit(node.test), kit.thunk(message)), node))
+        return ast.Expr(kit.header(kit.call("assert_", self._test(node.test), kit.thunk(message)), node))
 
     def visit_Delete(self, node: ast.Delete):
         names = [t.id for t in node.targets if isinstance(t, ast.Name)]
@@ -381,12 +382,20 @@ class Rewriter(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp):
         if isinstance(node.operand, ast.Constant):
             return node
-        return kit.header(kit.call("unop", kit.const(type(node.op).__name__), self.visit(node.operand)), node)
+        operand = self._test(node.operand) if isinstance(node.op, ast.Not) else self.visit(node.operand)
+        return kit.header(kit.call("unop", kit.const(type(node.op).__name__), operand), node)
 
     def visit_BoolOp(self, node: ast.BoolOp):
+        return self._boolop("boolop", node, self.visit)
+
+    def _test(self, node: ast.expr) -> ast.expr:
+        """An expression of which only the truth counts: there `and` and `or` are conditions, whatever numbers they join."""
+        return self._boolop("conditions", node, self._test) if isinstance(node, ast.BoolOp) else self.visit(node)
+
+    def _boolop(self, op: str, node: ast.BoolOp, visit: Callable) -> ast.expr:
         self._no_walrus(*node.values[1:])
-        first, *rest = [self.visit(v) for v in node.values]
-        return kit.header(kit.call("boolop", kit.const(type(node.op).__name__), first, *map(kit.thunk, rest)), node)
+        first, *rest = map(visit, node.values)
+        return kit.header(kit.call(op, kit.const(type(node.op).__name__), first, *map(kit.thunk, rest)), node)
 
     def visit_Compare(self, node: ast.Compare):
         ops = kit.const(tuple(type(o).__name__ for o in node.ops))
@@ -395,7 +404,7 @@ class Rewriter(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp):
         self._no_walrus(node.body, node.orelse)
         then, other = kit.thunk(self.visit(node.body)), kit.thunk(self.visit(node.orelse))
-        return kit.header(kit.call("ifexp", self.visit(node.test), then, other), node)
+        return kit.header(kit.call("ifexp", self._test(node.test), then, other), node)
 
     def _no_walrus(self, *nodes: ast.expr) -> None:
         """Parts that may not be evaluated become lambdas, in which `:=` would bind a name of the lambda."""
@@ -408,7 +417,7 @@ class Rewriter(ast.NodeTransformer):
         self.scopes.append(shadowed)
         for k, g in enumerate(node.generators):
             g.iter = kit.header(kit.call("iterable", first if k == 0 else self.visit(g.iter)), g.iter)
-            g.ifs = [kit.header(kit.call("truth", self.visit(i)), i) for i in g.ifs]
+            g.ifs = [kit.header(kit.call("truth", self._test(i)), i) for i in g.ifs]
         for field in ("elt", "key", "value"):
             if hasattr(node, field):
                 setattr(node, field, self.visit(getattr(node, field)))

@@ -130,18 +130,22 @@ def _op(op: str) -> Callable:
 
 
 def _float2(function: Callable, python: Callable) -> Callable:
-    """A function of two numbers computed in float64 and rounded once."""
+    """A function of two numbers computed in float64 and rounded once; integers are float32."""
 
     def apply(a, b):
         if _number(a) and _number(b):
             return python(a, b)
-        x, y = match(a, b)
+        x, y = _as_floats(a, b)
         fault = x.fault or y.fault
         if fault is not None:
             return Scalar(0, x.dtype, fault=fault.computed())
         return Scalar(fit(float(function(np.float64(x.value), np.float64(y.value))), x.dtype), x.dtype)
 
     return apply
+
+
+def _as_floats(a, b) -> list:
+    return [x if is_float(x.dtype) else cast(x, "float32") for x in match(a, b)]
 
 
 def _trunc(quotient: bool) -> Callable:
@@ -175,6 +179,8 @@ def minimum(a, b):
 
 
 def _hypot(a, b):
+    if not (_number(a) and _number(b)):
+        a, b = _as_floats(a, b)
     square = _op("+")(_op("*")(a, a), _op("*")(b, b))
     return math.sqrt(square) if _number(square) else UNARY["sqrt"](square)
 
@@ -183,7 +189,7 @@ BINARY: dict[str, Callable] = {
     "max": maximum, "min": minimum, "pow": lambda a, b: a**b if _number(a) and _number(b) else power(a, b), "add": _op("+"),
     "sub": _op("-"), "mul": _op("*"), "div": _op("/"), "floordiv": _op("//"), "floormod": _op("%"), "bitwise_and": _op("&"),
     "bitwise_or": _op("|"), "bitwise_xor": _op("^"), "shift_left": _op("<<"), "shift_right": _op(">>"),
-    "atan2": _float2(np.arctan2, math.atan2), "fmod": _float2(np.fmod, math.fmod), "copysign": _float2(np.copysign, math.copysign),
+    "atan2": _float2(np.arctan2, math.atan2), "fmod": _trunc(False), "copysign": _float2(np.copysign, math.copysign),
     "hypot": _hypot, "fmul": _op("*"), "ieee_add": _op("+"), "ieee_sub": _op("-"), "ieee_mul": _op("*"), "ieee_fdiv": _op("/"),
     "truncdiv": _trunc(True), "truncmod": _trunc(False),
 }  # fmt: skip
@@ -315,7 +321,7 @@ def convert(value, dtype, round="", sat=None, rbits=None, span=None):
 def _rounded(value, dtype: str, mode: str, sat) -> Scalar:
     """A conversion in a direction: of the numbers of the dtype on both sides, the one that is asked for."""
     x = scalar(value)
-    if x.literal or x.fault is not None or not is_float(x.dtype) or (not mode and not sat):
+    if x.fault is not None or not is_float(x.dtype) or (not mode and not sat):
         return cast(value, dtype)
     v = float(x.value)
     if sat and dtype.startswith("float8") and not math.isnan(v):

@@ -126,7 +126,7 @@ class Tile:
                         out.append(i.value + self._shape[k] if i.literal and i.value < 0 else int(i.value))
                         continue
                 elif kind is int:
-                    out.append(i + self._shape[k] if i < 0 and type(self.dims[k]) is int else i)
+                    out.append(i + self._shape[k] if i < 0 else i)
                     continue
                 elif i is Ellipsis or kind is slice:
                     return self._region(items)

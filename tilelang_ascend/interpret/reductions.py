@@ -94,7 +94,7 @@ def reduction(kind: str):
 
     def apply(buffer, out, dim=-1, clear=True, batch=1, nan_propagate=None, **_more):
         skips = nan_propagate is not None and not nan_propagate and kind in ("max", "min", "absmax")
-        reduce(buffer, out, kind, dim, clear if kind != "abssum" else True, skips=skips)
+        reduce(buffer, out, kind, dim, clear, skips=skips)
 
     return apply
 

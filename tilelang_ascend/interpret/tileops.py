@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import DtypeMismatch, InvalidArgument, ShapeMismatch
+from ..tile.factors import factor_dtype
 from .memory import Region, Tile, is_tile_like_many, operand, view
 from .state import current, here
 from .values import Scalar, cast, is_float, numpy_dtype, power_of_two, scalar
@@ -201,9 +202,10 @@ def gemm(A, B, C, transpose_A=False, transpose_B=False, policy=None, clear_accum
         batch = [e for e in op.extents[:-2] if e != 1]
         if len(op.extents) < 2 or (batch and batch != [e for e in c.extents[:-2] if e != 1]):
             raise ShapeMismatch(f"T.gemm: {name} = {op.describe()} is not a matrix", at=here())
-    if a.tile._dtype != b.tile._dtype:
-        raise DtypeMismatch(f"T.gemm: A is {a.tile._dtype}, B is {b.tile._dtype}", at=here())
-    wide = np.float32 if is_float(a.tile._dtype) else np.int64
+    dtypes = [op.tile._dtype for op in (a, b, c)]
+    if factor_dtype(*dtypes[:2]) is None:
+        raise DtypeMismatch(f"T.gemm: A is {dtypes[0]}, B is {dtypes[1]}", at=here())
+    wide = np.float32 if any(map(is_float, dtypes)) else np.int64
     x, y = (_matrix(op, f"T.gemm: {n}").astype(wide) for op, n in ((a, "A"), (b, "B")))
     x, y = x.swapaxes(-1, -2) if ta else x, y.swapaxes(-1, -2) if tb else y
     if x.shape[-1] != y.shape[-2] or (x.shape[-2], y.shape[-1]) != tuple(c.extents[-2:]):

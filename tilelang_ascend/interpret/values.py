@@ -235,10 +235,10 @@ _PROMOTING = ("+", "-", "*", "/", "//", "%", "<<", "~")
 
 def promoted(op: str, x: Scalar) -> Scalar:
     """An operand in the dtype its operator computes in: narrow integers as int32, bfloat16 and 8-bit floats as float32."""
-    if op not in _PROMOTING or x.literal:
+    if op not in _PROMOTING:
         return x
     if x.dtype in ("int8", "uint8", "int16", "uint16"):
-        return cast(x, "int32")
+        return x if x.literal else cast(x, "int32")
     return cast(x, "float32") if x.dtype == "bfloat16" or x.dtype.startswith("float8") else x
 
 
@@ -415,12 +415,13 @@ def power(a: Any, b: Any):
     x, e = scalar(a), scalar(b)
     known = b if type(b) in (int, float) else e.value if e.literal else None
     if known is not None and known == int(known) and known >= 0 and (known <= 4 or (type(known) is int and not is_float(x.dtype))):
+        if isinstance(known, float) and not is_float(x.dtype):
+            x = cast(x, "float32")
         result = Scalar(fit(1, x.dtype), x.dtype, True)
         for k in range(int(known)):
             result = x if k == 0 else binary("*", result, x)
-        to_float = isinstance(known, float) and not is_float(x.dtype)
-        return cast(result, join(x.dtype, "float32")) if to_float else result
-    x, y = match(a, b)
+        return result
+    x, y = match(promoted("*", x), promoted("*", e))
     fault = x.fault or y.fault
     if fault is not None:
         return Scalar(0, x.dtype, fault=fault.computed())

@@ -10,7 +10,7 @@ from ..cache.key import kernel_key
 from ..errors import InvalidKernel, location_of
 from ..log import get_logger
 from ..runtime.artifact import AbiSlot, Artifact, Step
-from ..targets import resolve_chip
+from ..targets import resolve_target
 from .hooks import notify
 from .signature import read_signature
 
@@ -23,8 +23,7 @@ def build_artifact(func, out_idx: tuple[int, ...], target: Any = None, options: 
     """
     from .. import ir
 
-    chip = resolve_chip(target)
-    options = dict(options or {})
+    chip, options = resolve_target(target, options)
     text = ir.save_json(func)
     key = kernel_key(text, chip.name, options, out_idx)
     artifact = cache.get_or_build(key, lambda: _compile(func, text, chip, out_idx, options))
@@ -57,7 +56,7 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     _check_outputs(func, out_idx, written)
     parts = [part for module in launches(split_launches(func)) for part in module.functions.values()]
     gaps = output_gaps([resolve_tensor_views(part) for part in parts], {func.params[i].name for i in out_idx})
-    source = codegen.emit(lowered.ascend_ir)
+    source = codegen.emit(lowered.ascend_ir, pipeline.Options(**options).cann)
     artifact = Artifact(
         name=name,
         chip=chip.name,

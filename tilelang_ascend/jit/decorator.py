@@ -154,10 +154,10 @@ def jit(
 
     Args:
         out_idx: parameters (negative counts from the end) that a call allocates and returns; lazy kernels only.
-        target: ``"ascend"``, ``"npuir"``, a chip's SKU or family, ``"ascend -chip=<SKU>"`` or a dict; None takes
-            `TILELANG_DEFAULT_TARGET`.
+        target: ``"ascend"``, ``"npuir"``, a chip's SKU or family, ``"ascend -chip=<SKU>"``, ``"ascend -cann=9"`` or a dict; None takes
+            `TILELANG_DEFAULT_TARGET`. Without a chip it is that of the board of this machine, if there is one.
         execution_backend: ``"auto"``, ``"sim"``, ``"npu"`` or ``"rpc"``.
-        pass_configs: compiler options (`PassConfigKey`); those for CUDA have no effect.
+        pass_configs: compiler options (`PassConfigKey`), such as ``{"tl.cann": 9}``; those for CUDA have no effect.
         target_host, verbose, debug_root_path, compile_flags: accepted for compatibility, without effect.
     """
     options = normalize_pass_configs(pass_configs)

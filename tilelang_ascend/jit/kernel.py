@@ -9,12 +9,13 @@ from ..log import get_logger
 from ..runtime import launches
 from ..runtime.arguments import bind
 from ..runtime.artifact import Artifact
-from ..runtime.executors import choose
+from ..runtime.executors import Executor, choose
 from ..runtime.graphs import outside_of_graphs
 from ..runtime.params import Parameter
 
 if TYPE_CHECKING:
     from ..profiler import Profiler
+    from ..runtime.npu.profile import LaunchProfile
     from ..runtime.simulation import SimulationReport
 
 
@@ -38,6 +39,15 @@ class JITKernel:
         self.latency: float | None = None
         self.ref_latency: float | None = None
 
+    @property
+    def executor(self) -> Executor:
+        """What a call runs on.
+
+        Raises:
+            errors.TargetError: it cannot be used here.
+        """
+        return choose(self.execution_backend, self.artifact)
+
     @outside_of_graphs
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel. Returns None, the output, or a tuple of outputs.
@@ -45,9 +55,10 @@ class JITKernel:
         Raises:
             errors.ArgumentError: an argument does not fit its declaration.
             errors.SimulationError: the machine model found the program to be wrong.
+            errors.DeviceCompileError, errors.DeviceError: the compiler of CANN refuses the text; the board, or the kernel there, failed.
         """
-        executor = choose(self.execution_backend)
-        launch = bind(self.artifact.signature, self.artifact.name, args, kwargs)
+        executor = self.executor
+        launch = bind(self.artifact.signature, self.artifact.name, args, kwargs, executor.devices)
         if launch.wants_gradient and "gradient" not in self.artifact.told:
             self.artifact.told.add("gradient")
             get_logger().warning(
@@ -162,12 +173,25 @@ class JITKernel:
         launch.write_back()
         return report
 
+    def profile(self, folder: str | Path = ".") -> "list[LaunchProfile]":
+        """What msprof has measured of this kernel on an NPU: one record for each launch in the newest ``op_summary*.csv`` below `folder`,
+        which ``msprof --output=folder python SCRIPT`` leaves there.
+
+        Raises:
+            errors.DeviceError: there is no such table, or it has no launch of this kernel.
+        """
+        from ..runtime.npu import profile
+
+        return profile.read(Path(folder), profile.kernels_of(self.artifact.kernel_source))
+
     def retarget(self, target: Any) -> "JITKernel":
         """The same kernel compiled for another chip."""
+        from ..targets import resolve_target
         from .build import build_artifact
 
         a = self.artifact
-        return JITKernel(build_artifact(a.tile_ir, a.signature.out_idx, target, a.options), self.execution_backend)
+        options = {**a.options, **resolve_target(target)[1]}
+        return JITKernel(build_artifact(a.tile_ir, a.signature.out_idx, target, options), self.execution_backend)
 
 
 _ASCEND_C = "it is compiled to Ascend C, which .show_source() prints and .export_sources(path) writes"

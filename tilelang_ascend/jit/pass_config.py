@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from enum import Enum
 
+from ..arch import CANN_RELEASES
+
 
 class PassConfigKey(str, Enum):
     """Keys of `pass_configs`; the value of each member is the option's string name."""
@@ -87,10 +89,15 @@ TVM_KEYS = frozenset(
 )
 """Options of tvm's own passes, which scripts may set by name."""
 
-HONOURED: dict[str, str] = {PassConfigKey.TL_ENABLE_FAST_MATH.value: "fast_math"}
-"""Option name -> field of `transform.pipeline.Options` it sets. The others name mechanisms an Ascend core lacks."""
+HONOURED: dict[str, tuple[str, tuple]] = {
+    PassConfigKey.TL_ENABLE_FAST_MATH.value: ("fast_math", (True, False)),
+    "tl.coarsen_blocks": ("coarsen", (True, False)),
+    "tl.cann": ("cann", CANN_RELEASES),
+    "cann": ("cann", CANN_RELEASES),
+}
+"""Option name -> field of `transform.pipeline.Options` it sets, and what it takes. The others name mechanisms an Ascend core lacks."""
 
-_KNOWN = frozenset(key.value for key in PassConfigKey) | TVM_KEYS
+_KNOWN = frozenset(key.value for key in PassConfigKey) | TVM_KEYS | HONOURED.keys()
 
 
 def normalize_pass_configs(configs: dict | None) -> dict[str, object]:
@@ -106,9 +113,10 @@ def normalize_pass_configs(configs: dict | None) -> dict[str, object]:
         if _canonical(name) not in _CANONICAL:
             raise ValueError(f"unknown pass_configs key {name!r}; {_suggestion(name)}")
         if name in HONOURED:
-            if value not in (0, 1):  # as True and False are, those of NumPy, too
-                raise ValueError(f"pass_configs[{name!r}] is {value!r}, it takes True or False")
-            kept[HONOURED[name]] = bool(value)
+            field, choices = HONOURED[name]
+            if value not in choices:  # 0 and 1 are False and True, as those of NumPy are
+                raise ValueError(f"pass_configs[{name!r}] is {value!r}, it takes {' or '.join(map(repr, choices))}")
+            kept[field] = type(choices[0])(value)
     return kept
 
 

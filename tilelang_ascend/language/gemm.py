@@ -11,6 +11,7 @@ from ..frontend.operators import as_bool, as_scalar, binop, plain
 from ..frontend.values import is_expr
 from ..ir import Var, loop, scope_of, tirx
 from ..tile import tile_op
+from ..tile.factors import factor_dtype
 from .hints import GemmWarpPolicy
 from .regions import TileOperand, sized, tile_operand
 
@@ -22,8 +23,9 @@ def gemm(
     """``C += A @ B``, or ``C = A @ B`` where `clear_accum` holds.
 
     A is MxK (KxM if `transpose_A`), B is KxN (NxK if `transpose_B`), C is MxN. With leading dimensions in C there is one product for
-    each of its matrices, and A and B have as many matrices or one. The tiles' shapes must be static. `initC` is the NPU spelling of `clear_accum`; a size list ``[m, k, n]`` may follow
-    C. `policy` is a hint.
+    each of its matrices, and A and B have as many matrices or one. The tiles' shapes must be static. Operands of two dtypes, or of one that the
+    cube core does not multiply, are converted to one that holds both exactly. `initC` is the NPU spelling of `clear_accum`; a size list
+    ``[m, k, n]`` may follow C. `policy` is a hint.
     """
     if isinstance(transpose_A, (list, tuple)):
         size, transpose_A = transpose_A, False
@@ -36,7 +38,7 @@ def gemm(
                 hint="copy it to T.alloc_shared first" if name != "C" else "accumulate in a T.alloc_fragment and copy that",
             )
     _check_shapes(a, b, c, ta, tb)
-    if a.dtype != b.dtype:
+    if factor_dtype(a.dtype, b.dtype) is None:
         raise DtypeMismatch(f"T.gemm: A is {a.dtype}, B is {b.dtype}", hint="copy one of them into a buffer of the other's dtype")
     clear = as_bool(plain(clear_accum if initC is None else initC))
     clear = clear if is_expr(clear) else tirx.const(bool(clear), "bool")

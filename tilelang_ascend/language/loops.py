@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..errors import InvalidArgument
 from ..frontend.builder import Builder, constant
 from ..frontend.control import serial_range
+from ..frontend.flow import check_break
 from ..frontend.keywords import Ignored
 from ..frontend.operators import as_integer, as_scalar, binop, compare, plain
 from ..frontend.values import LoopSpec
@@ -148,6 +149,8 @@ def grid(*extents) -> LoopSpec:
 def loop_break() -> None:
     """Leave the innermost run-time loop; the same as `break`."""
     builder = Builder.current("T.loop_break")
+    if builder.loops:
+        check_break(builder.loops[-1])
     builder.emit(Break(span=builder.span()))
 
 

@@ -12,7 +12,7 @@ from typing import Callable, Sequence
 
 import ml_dtypes
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, UnsupportedConstruct
 from ..frontend import calls, operators
 from ..frontend.annotations import dtype_name, is_float
 from ..frontend.builder import constant
@@ -26,6 +26,8 @@ from .rounding import check_mode, rounded_cast, saturated
 from .tiles import elementwise, is_tile
 
 _SQRT2 = _math.sqrt(2.0)
+_EXACT_INTEGERS = 2**24
+"""Below it float32 holds every integer."""
 
 
 def _python_rsqrt(x):
@@ -187,13 +189,22 @@ def _integers(ir: Callable, python: Callable) -> Callable:
     return apply
 
 
-def _atan2(a, b):
+def _of_floats(ir: Callable) -> Callable:
+    """`ir` for two numbers; integers become float32."""
+    return lambda a, b: ir(*(x if is_float(dtype_of(x)) else cast(x, "float32") for x in match(a, b)))
+
+
+def _fmod(a, b):
+    """Of integers it is the remainder of `truncdiv`, exactly."""
     a, b = match(a, b)
-    return tirx.atan2(a, b)
+    if is_float(dtype_of(a)):
+        return tirx.fmod(a, b)
+    operators.check_divisor("Mod", a, b)
+    return tirx.truncmod(a, b)
 
 
-def _sqrt(x):
-    return tirx.sqrt(as_scalar(x)) if is_expr(plain(x)) else _math.sqrt(x)
+def _ir_hypot(a, b):
+    return tirx.sqrt(binop("Add", binop("Mult", a, a), binop("Mult", b, b)))
 
 
 def _op(name: str) -> Callable:
@@ -215,10 +226,10 @@ _BINARY: dict[str, tuple[Callable, str]] = {
     "bitwise_xor": (_op("BitXor"), "Bits set in one."),
     "shift_left": (_op("LShift"), "a << b."),
     "shift_right": (_op("RShift"), "a >> b."),
-    "atan2": (_pick(_atan2, _math.atan2), "Angle of the point (b, a)."),
-    "fmod": (_pick(tirx.fmod, _math.fmod), "Remainder with the sign of a."),
-    "copysign": (_pick(tirx.copysign, _math.copysign), "|a| with the sign of b."),
-    "hypot": (lambda a, b: _sqrt(binop("Add", binop("Mult", a, a), binop("Mult", b, b))), "sqrt(a * a + b * b)."),
+    "atan2": (_pick(_of_floats(tirx.atan2), _math.atan2), "Angle of the point (b, a)."),
+    "fmod": (_pick(_fmod, _math.fmod), "Remainder with the sign of a."),
+    "copysign": (_pick(_of_floats(tirx.copysign), _math.copysign), "|a| with the sign of b."),
+    "hypot": (_pick(_of_floats(_ir_hypot), _math.hypot), "sqrt(a * a + b * b)."),
     "fmul": (_op("Mult"), "a * b."),
     "ieee_add": (_op("Add"), "a + b, rounded to nearest, or for float32 with 'rz', 'ru', 'rd' towards zero, up, down."),
     "ieee_sub": (_op("Sub"), "a - b, rounded to nearest, or for float32 with 'rz', 'ru', 'rd' towards zero, up, down."),
@@ -338,9 +349,11 @@ def cast_(value, dtype, round: str = "", sat: bool | None = None, rbits=None, sp
     to = tile_operand(dtype, "the destination of T.cast").dtype if is_tile(dtype) else dtype_name(dtype)
 
     def convert(v):
-        if sat and to.startswith("float8") and is_expr(plain(v)) and is_float(dtype_of(as_scalar(v))):
+        exact = is_float(to) and isinstance(plain(v), int) and abs(v) < _EXACT_INTEGERS
+        v = float(v) if exact else v
+        if sat and to.startswith("float8") and is_float(dtype_of(as_scalar(v))):
             v = saturated(v, to)
-        if mode and is_expr(plain(v)):
+        if mode:
             v = rounded_cast(v, to, mode)
         return cast(v, to)
 
@@ -434,7 +447,11 @@ def _many(python: Callable, ours: Callable) -> Callable:
         values = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
         if not any(is_expr(plain(v)) for v in values):
             return python(*map(plain, args), **kwargs)
-        return ours(*values)
+        if kwargs or python is builtins.round and len(values) > 1:
+            name = python.__name__
+            what = f"`{next(iter(kwargs))}=`" if kwargs else "a number of digits"
+            raise UnsupportedConstruct(f"{what} of `{name}` on values known only when the kernel runs", hint=f"compute with `{name}` alone")
+        return ours(*values) if len(values) > 1 or python not in (builtins.max, builtins.min) else plain(values[0])
 
     return choose
 

@@ -43,7 +43,7 @@ def _one_by_one(builder: Builder, op: TileOperand, name: str, kind: str):
     value = _not_zero(BufferLoad(op.buffer, indices))
     outside = _outside(op, loops, indices) if scope_of(op.buffer) == "global" else None
     if outside is not None:
-        value = tirx.And(tirx.Not(outside), value)
+        value = tirx.Or(outside, value) if _reads_there(builder, op.buffer) else tirx.And(tirx.Not(outside), value)
     answer = tirx.const(kind == "any", "bool")
     span = builder.span()
     here = BufferLoad(found, [imm(0)])
@@ -71,8 +71,13 @@ def _not_zero(value):
     return tirx.NE(value, tirx.const(0, dtype_of(value)))
 
 
+def _reads_there(builder: Builder, tensor) -> bool:
+    """Whether regions read something else than zero outside of `tensor`: `T.annotate_safe_value`."""
+    return any(value != 0 for b, value in builder.safe_values if b.same_as(tensor))
+
+
 def _outside(op: TileOperand, loops: list, indices: list):
-    """Whether an element lies outside of its tensor, where regions read as zero; None if it cannot."""
+    """Whether an element lies outside of its tensor; None if it cannot."""
     analyzer, found = sym.Analyzer(), None
     for var, extent in zip(loops, op.extents):
         if var is not None:

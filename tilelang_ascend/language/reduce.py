@@ -64,7 +64,7 @@ def _check_shape(src: TileOperand, dst: TileOperand, axis: int, kind: str) -> No
     )
 
 
-def _reduction(kind: str, has_clear: bool = True):
+def _reduction(kind: str):
     def reduction(
         buffer,
         out,
@@ -74,7 +74,6 @@ def _reduction(kind: str, has_clear: bool = True):
         nan_propagate: bool | None = None,
         annotations: Ignored = None,
     ):
-        clear = clear if has_clear else True
         if nan_propagate is not None and not bool(plain(nan_propagate)) and kind in _SKIPPING:
             buffer = _without_nan(buffer, kind)
             if not bool(plain(clear)):
@@ -131,7 +130,7 @@ def _replace_nan(op: TileOperand, kind: str) -> None:
     parallel(list(op.extents), store)
 
 
-globals().update({f"reduce_{kind}": _reduction(kind, kind != "abssum") for kind in REDUCTIONS})
+globals().update({f"reduce_{kind}": _reduction(kind) for kind in REDUCTIONS})
 
 
 def _scan(op: str):

@@ -47,13 +47,14 @@ class Profiler:
 
         Args:
             func: measure this instead of the kernel, on the same inputs (`bench.do_bench`).
-            backend: one of `bench.BACKENDS`. ``wall`` gives the wall clock of this machine; all others give the
-                *simulated* time of the kernel on its chip, which needs one run and no repetition.
+            backend: one of `bench.BACKENDS`. ``wall`` gives the wall clock of this machine; all others give, where the
+                kernel runs on an NPU, the time there, else the *simulated* time of the kernel on its chip, which needs one run and no
+                repetition.
             dynamic_symbolic_constraints: values of shape variables for made-up inputs.
         """
         bench.check(backend, return_mode)
         inputs = self._inputs(input_tensors, dynamic_symbolic_constraints)
-        if func is None and backend != "wall":
+        if func is None and backend != "wall" and not self._on_board():
             report = self.kernel.simulate(*inputs, values=False, checks=False)
             return bench.simulated(report.simulated_us / 1e3, quantiles)
         target = func or self.kernel
@@ -102,6 +103,10 @@ class Profiler:
             outputs = [_bits(x) for x in self._outputs(self.kernel(*fresh), fresh)]
             first = first or outputs
             assert outputs == first, f"call {i} gave another result than call 0"
+
+    def _on_board(self) -> bool:
+        executor = getattr(self.kernel, "executor", None)  # kernels that are interpreted have none
+        return executor is not None and executor.name == "npu"
 
     def _inputs(self, given: Sequence[Any] | None, constraints: dict[str, int] | None = None) -> list[Any]:
         return list(given) if given is not None else self.get_inputs(constraints)

@@ -1,4 +1,4 @@
-"""Timing of any callable: simulated time of the kernels it launches, wall clock of anything else."""
+"""Timing of any callable: time on the NPU or simulated time of the kernels it launches, wall clock of anything else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Sequence
 
 from ..log import get_logger
-from ..runtime.simulation import timing_launches
+from ..runtime.launches import timing_launches
 
 _MODES: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min,
@@ -36,7 +36,8 @@ def do_bench(
     """Time of one call of `fn` in milliseconds.
 
     When `fn` launches kernels on the simulator, it is their *simulated* time, which does not vary: one call tells it.
-    Otherwise, and with the backend ``wall``, it is wall clock of this machine.
+    When it launches them on an NPU, it is the time between two events around each, summed over the kernels of a call. Otherwise, and with the
+    backend ``wall``, it is wall clock of this machine.
 
     Args:
         warmup, rep: milliseconds to spend warming up and measuring.
@@ -50,15 +51,18 @@ def do_bench(
     """
     check(backend, return_mode)
     if backend != "wall":
-        with timing_launches() as microseconds:
+        with timing_launches() as launched:
             fn()
-        if microseconds:
-            return simulated(sum(microseconds) / 1e3, quantiles)
-    say_wall_clock()
-    once = max(_timed(fn), 1e-6)
+        if launched.simulated:
+            return simulated(sum(launched.simulated) / 1e3, quantiles)
+    on_board = backend != "wall" and bool(launched.measured)
+    if not on_board:
+        say_wall_clock()
+    timed = _measured if on_board else _timed
+    once = max(timed(fn), 1e-6)
     for _ in range(_n_warmup or int(warmup / once)):
         fn()
-    times = sorted(_timed(fn) for _ in range(_n_repeat or max(1, int(rep / once))))
+    times = sorted(timed(fn) for _ in range(_n_repeat or max(1, int(rep / once))))
     if quantiles is not None:
         return [times[min(len(times) - 1, round(q * (len(times) - 1)))] for q in quantiles]
     return _MODES[return_mode](times)
@@ -90,6 +94,13 @@ def _say_simulated() -> None:
 def say_wall_clock() -> None:
     """Say once that what is no kernel is measured by this machine's clock."""
     get_logger().info("do_bench of a function without kernels, or with backend='wall', gives this machine's wall clock")
+
+
+def _measured(fn: Callable[[], Any]) -> float:
+    """Milliseconds the kernels of a call take on the board."""
+    with timing_launches() as launched:
+        fn()
+    return sum(launched.measured) / 1e3
 
 
 def _timed(fn: Callable[[], Any]) -> float:

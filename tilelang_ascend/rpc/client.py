@@ -42,7 +42,7 @@ class ServerInfo:
 
 
 class Timing(NamedTuple):
-    """Microseconds of each run. clock: ``simulated``, or ``wall clock`` of the server, transfers to the board included."""
+    """Microseconds of each run. clock: ``simulated``, or ``device``: between events on the board, without transfers."""
 
     microseconds: tuple[float, ...]
     clock: str

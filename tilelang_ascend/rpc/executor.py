@@ -13,7 +13,7 @@ class RpcExecutor:
     """One session for each call, so that several clients share the servers; a server keeps what it has built."""
 
     name = "rpc"
-    devices = ("cpu",)
+    devices: tuple[str, ...] = ("cpu",)
 
     def unavailable(self, artifact: Artifact | None = None) -> str | None:
         """Why it cannot be used, in one clause. Whether there are servers shows when one is asked."""
@@ -37,13 +37,14 @@ class RpcExecutor:
         Raises:
             RpcError: tracker, server or connection do not do their part; at the latest after `Timeouts`.
         """
-        from ..runtime.simulation import wanted_times
+        from ..runtime.launches import wanted_times
         from .client import connect
 
         with connect(None, key_of(artifact), Timeouts(call=env.RPC_TIMEOUT.get())) as session:
             times = wanted_times()
-            if times is not None and session.info.clock == "simulated":
-                times += session.time_launch(artifact, launch, 0, 1).microseconds
+            if times is not None:
+                timing = session.time_launch(artifact, launch, 0, 1)
+                (times.simulated if timing.clock == "simulated" else times.measured).extend(timing.microseconds)
             session.launch(artifact, launch)
 
 

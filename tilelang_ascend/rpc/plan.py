@@ -59,8 +59,8 @@ class Plan:
 
     @property
     def clock(self) -> str:
-        """What times are: ``simulated``, or ``wall clock``."""
-        return "simulated" if self.simulated else "wall clock"
+        """What times are: ``simulated``, or those of events on the ``device``."""
+        return "simulated" if self.simulated else "device"
 
     def to_text(self) -> str:
         """JSON; `from_text` reverses it."""

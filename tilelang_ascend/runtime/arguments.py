@@ -21,10 +21,11 @@ class GmBuffer:
 
     Attributes:
         parameter: the declaration.
-        address: host address of the first element.
+        address: address of the first element, on its device.
         nbytes: bytes the kernel may touch from there.
         keep_alive: the object that owns the memory.
         initialized: False for an output nobody has written yet.
+        device: where it is: ``cpu``, ``npu:0``.
     """
 
     parameter: Parameter
@@ -32,6 +33,7 @@ class GmBuffer:
     nbytes: int
     keep_alive: Any
     initialized: bool = True
+    device: str = "cpu"
 
     @property
     def name(self) -> str:
@@ -53,7 +55,7 @@ class Launch:
     scalars: dict[str, int | float]
     outputs: list[Any]
     tensors: dict[str, Any]
-    _copies: list[tuple[HostTensor, np.ndarray, tuple[int, ...]]] = field(default_factory=list)
+    _copies: list[tuple[HostTensor, Any, tuple[int, ...]]] = field(default_factory=list)
 
     def write_back(self) -> None:
         """Copy results into the caller's tensors that could not be used in place, and tell autograd of those that were."""
@@ -76,8 +78,14 @@ class Launch:
         return self.outputs[0] if len(self.outputs) == 1 else tuple(self.outputs)
 
 
-def bind(signature: Signature, kernel: str, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Launch:
-    """Check a call's arguments and prepare its memory.
+def bind(
+    signature: Signature,
+    kernel: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any] | None = None,
+    devices: Sequence[str] = ("cpu",),
+) -> Launch:
+    """Check a call's arguments and prepare its memory. `devices`: kinds of devices whose tensors the executor takes.
 
     Raises:
         errors.ArgumentError: wrong count, type, dtype, rank, extent, device, or memory that overlaps an output.
@@ -87,7 +95,7 @@ def bind(signature: Signature, kernel: str, args: Sequence[Any], kwargs: dict[st
     inputs: dict[str, HostTensor] = {}
     for p, value in given:
         if p.is_buffer:
-            inputs[p.name] = _check_tensor(p, value)
+            inputs[p.name] = _check_tensor(p, value, devices)
         else:
             values[p.name] = _check_scalar(p, value)
     _bind_symbols(signature, inputs, values)
@@ -122,7 +130,7 @@ def _match(signature: Signature, kernel: str, args: Sequence[Any], kwargs: dict[
     return [(p, values[p.name]) for p in params]
 
 
-def _check_tensor(p: Parameter, value: Any) -> HostTensor:
+def _check_tensor(p: Parameter, value: Any, devices: Sequence[str]) -> HostTensor:
     if not tensors.is_tensor(value):
         hint = "; pass a torch tensor or a numpy array"
         raise ArgumentTypeError(f"Expected a tensor for parameter {p.name}, got {type(value).__name__}{hint}", at=p.location)
@@ -139,8 +147,9 @@ def _check_tensor(p: Parameter, value: Any) -> HostTensor:
         raise ArgumentValueError(
             f"Buffer layout mismatch for parameter {p.name}: expected torch.strided, got {value.layout}", at=p.location
         )
-    if tensor.device != "cpu":
-        raise ArgumentValueError(f"Buffer device mismatch for parameter {p.name}: expected cpu, got {tensor.device}", at=p.location)
+    if tensor.device.partition(":")[0] not in devices:
+        expected = " or ".join(devices)
+        raise ArgumentValueError(f"Buffer device mismatch for parameter {p.name}: expected {expected}, got {tensor.device}", at=p.location)
     if len(tensor.shape) != len(p.extents):
         raise ArgumentValueError(
             f"Buffer rank mismatch for parameter {p.name}: "
@@ -219,12 +228,13 @@ def _check_shape(p: Parameter, tensor: HostTensor, values: dict[str, int | float
 
 
 def _allocate(signature: Signature, inputs: dict[str, HostTensor], values: dict[str, int | float]) -> dict[str, HostTensor]:
-    """Fresh tensors for the parameters in `out_idx`, of the same library as the inputs."""
+    """Fresh tensors for the parameters in `out_idx`, of the same library and device as the inputs."""
+    like = next((t for t in inputs.values() if t.device != "cpu"), None)
     torch_like = any(t.is_torch for t in inputs.values()) or (not inputs and tensors.have_torch())
     made = {}
     for p in signature.outputs:
         shape = tuple(evaluate(dim, values) for dim in p.extents)
-        made[p.name] = HostTensor(tensors.empty(shape, p.dtype, torch_like))
+        made[p.name] = like.empty(shape, p.dtype) if like else HostTensor(tensors.empty(shape, p.dtype, torch_like))
     return made
 
 
@@ -267,15 +277,28 @@ def _place(p: Parameter, tensor: HostTensor, values, launch: Launch, fresh: bool
     elements = tensors.span_elements(shape, strides)
     nbytes = elements * dtypes.itemsize(p.dtype)
     # Global memory holds distinct buffers: an input passed twice gets a copy for its second parameter.
-    free = not any(tensor.address < b.address + b.nbytes and b.address < tensor.address + nbytes for b in launch.buffers.values())
+    there = [b for b in launch.buffers.values() if b.device == tensor.device]
+    free = not any(tensor.address < b.address + b.nbytes and b.address < tensor.address + nbytes for b in there)
     if elements and free and tensor.has_strides(strides) and tensor.is_aligned():
-        return GmBuffer(p, tensor.address, nbytes, tensor.value, not fresh)
+        return GmBuffer(p, tensor.address, nbytes, tensor.value, not fresh, tensor.device)
+    if tensor.device != "cpu":
+        return _place_on_device(p, tensor, elements, strides, launch, fresh)
     flat = tensors.raw_buffer(elements, p.dtype)
     if elements and not fresh:
         tensor.copy_to(flat, strides)
     if elements and p.writes:
         launch._copies.append((tensor, flat, strides))
     return GmBuffer(p, flat.ctypes.data, nbytes, flat, not fresh)
+
+
+def _place_on_device(p: Parameter, tensor: HostTensor, elements: int, strides: tuple[int, ...], launch: Launch, fresh: bool) -> GmBuffer:
+    """A copy on the tensor's own device."""
+    flat = tensor.empty((max(elements, 1),), p.dtype)
+    if elements and not fresh:
+        tensor.copy_to(flat.value, strides)
+    if elements and p.writes:
+        launch._copies.append((tensor, flat.value, strides))
+    return GmBuffer(p, flat.address, elements * dtypes.itemsize(p.dtype), flat.value, not fresh, tensor.device)
 
 
 def _by_name(signature: Signature, name: str) -> Parameter:

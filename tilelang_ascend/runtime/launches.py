@@ -1,8 +1,10 @@
-"""A way to watch launches, for tools."""
+"""Ways to watch launches, for tools: who is called, and how long they take."""
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
+from dataclasses import dataclass, field
 from typing import Callable, Iterator
 
 from .arguments import Launch
@@ -25,3 +27,30 @@ def notify(artifact: Artifact, launch: Launch) -> None:
     """Tell everyone who asked with `on_launch`."""
     for callback in list(_listeners):
         callback(artifact, launch)
+
+
+@dataclass
+class LaunchTimes:
+    """Microseconds of the calls in a `timing_launches` block: those the machine model gives, and those events on a board have measured."""
+
+    simulated: list[float] = field(default_factory=list)
+    measured: list[float] = field(default_factory=list)
+
+
+_times: contextvars.ContextVar[LaunchTimes | None] = contextvars.ContextVar("launch_times", default=None)
+
+
+@contextlib.contextmanager
+def timing_launches() -> Iterator[LaunchTimes]:
+    """Gives lists that receive the time of every plain call made in the `with` block."""
+    times = LaunchTimes()
+    token = _times.set(times)
+    try:
+        yield times
+    finally:
+        _times.reset(token)
+
+
+def wanted_times() -> LaunchTimes | None:
+    """Where an executor puts the time of the call it runs; None when nobody asks."""
+    return _times.get()

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import ctypes
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
 from .. import env
 from ..errors import DeviceAssertionError, Location, SimulationError
 from ..log import get_logger
-from . import dtypes
+from . import dtypes, launches
 from .arguments import Launch
 from .artifact import AbiSlot, Artifact
 
@@ -89,27 +87,8 @@ class SimulationReport:
         return write_op_summary(self.run, path, self.kernel)
 
 
-_launch_times: contextvars.ContextVar[list[float] | None] = contextvars.ContextVar("launch_times", default=None)
-
-
-@contextlib.contextmanager
-def timing_launches() -> Iterator[list[float]]:
-    """Gives a list that receives the simulated microseconds of every plain call made in the `with` block."""
-    times: list[float] = []
-    token = _launch_times.set(times)
-    try:
-        yield times
-    finally:
-        _launch_times.reset(token)
-
-
-def wanted_times() -> list[float] | None:
-    """Where an executor puts the simulated microseconds of the call it runs; None when nobody asks."""
-    return _launch_times.get()
-
-
 def execute(artifact: Artifact, launch: Launch) -> None:
-    """A plain call: values; time only inside `timing_launches`; checks as `TILELANG_SIM_CHECKS` says.
+    """A plain call: values; time only inside `launches.timing_launches`; checks as `TILELANG_SIM_CHECKS` says.
 
     By default initcheck runs: what was computed from undefined memory is an error when it reaches a tensor, a branch or an index. What
     the kernel never wrote of an output the call allocated is NaN (-1 in integers, False), and a warning tells so once.
@@ -121,12 +100,12 @@ def execute(artifact: Artifact, launch: Launch) -> None:
     from ..sim.machine import CHECKS, SimOptions
 
     level = env.SIM_CHECKS.get()
-    times = wanted_times()
+    times = launches.wanted_times()
     checks = {"off": (), "initcheck": ("initcheck",), "on": CHECKS}[level]
     options = SimOptions(checks=checks, adversarial=level == "on", time=times is not None)
     result = _run(artifact, launch, options)
     if times is not None:
-        times.append(result.simulated_us)
+        times.simulated.append(result.simulated_us)
     stopped = next((h for h in result.hazards if h.check == "trap"), None)
     if stopped is not None:
         raise DeviceAssertionError(stopped.message, at=_source_line(artifact, stopped.first.line), notes=[f"on {stopped.first.core}"])
@@ -182,11 +161,11 @@ def programs_of(artifact: Artifact):
 def build_programs(ascend_ir):
     """Compile Ascend IR for this machine, launch by launch."""
     from .. import native
-    from ..ir.functions import launches
+    from ..ir.functions import launches as split
     from ..sim.lower import host_program
 
     native.load()
-    return tuple(map(host_program, launches(ascend_ir)))
+    return tuple(map(host_program, split(ascend_ir)))
 
 
 def _run(artifact: Artifact, launch: Launch, options):
@@ -194,11 +173,11 @@ def _run(artifact: Artifact, launch: Launch, options):
     from ..sim import machine
 
     memory = _Memory(launch)
-    launches = [
+    runs = [
         machine.Launch(step.kernel_type, step.block_dim, program.entries, [memory.word(slot, step.block_dim) for slot in step.abi])
         for step, program in zip(artifact.steps, programs_of(artifact))
     ]
-    result = machine.run_in_order(arch.get_chip(artifact.chip), launches, memory.tensors, options)
+    result = machine.run_in_order(arch.get_chip(artifact.chip), runs, memory.tensors, options)
     if result.output and sys.stdout is not None:  # a script may have been started without
         sys.stdout.write(result.output)
     return result

@@ -25,7 +25,7 @@ def is_tensor(x: Any) -> bool:
 
 @dataclass(frozen=True)
 class HostTensor:
-    """A torch tensor or numpy array as the executors see it; strides are in elements, addresses in bytes."""
+    """A torch tensor or numpy array as the executors see it; strides are in elements, addresses in bytes, on the device that has it."""
 
     value: Any
 
@@ -87,8 +87,10 @@ class HostTensor:
     def shares_memory(self, other: "HostTensor") -> bool:
         """True when some element of one is (or, where that is too hard to decide, may be) an element of the other."""
         (a0, a1), (b0, b1) = self.byte_range(), other.byte_range()
-        if a1 <= b0 or b1 <= a0:
+        if self.device != other.device or a1 <= b0 or b1 <= a0:
             return False
+        if self.device != "cpu":
+            return True
         try:
             return bool(np.shares_memory(self._as_numpy(), other._as_numpy(), max_work=100_000))  # type: ignore[arg-type]  # numpy's annotation knows -1 and 0 only
         except np.exceptions.TooHardError:
@@ -161,13 +163,23 @@ class HostTensor:
             reach += stride * (n - 1)
         return False
 
-    def copy_to(self, flat: np.ndarray, strides: tuple[int, ...]) -> None:
-        """Write every element into the flat array at the offsets given by `strides`."""
+    def empty(self, shape: tuple[int, ...], dtype: str) -> "HostTensor":
+        """A fresh dense torch tensor on the same device; its contents are undefined."""
+        return HostTensor(self.value.new_empty(shape, dtype=dtypes.torch_dtype(dtype)))
+
+    def copy_to(self, flat: Any, strides: tuple[int, ...]) -> None:
+        """Write every element into the flat array (for a tensor on a device, the flat tensor there) at the offsets given by `strides`."""
+        if self.device != "cpu":
+            flat.as_strided(self.shape, strides).copy_(self.value.detach())
+            return
         plain = HostTensor(self.value.detach().resolve_neg()) if self.is_negated else self
         _strided(flat, self.shape, strides)[...] = plain._as_numpy()
 
-    def copy_from(self, flat: np.ndarray, strides: tuple[int, ...]) -> None:
-        """Read every element back from the flat array."""
+    def copy_from(self, flat: Any, strides: tuple[int, ...]) -> None:
+        """Read every element back from the flat array or tensor."""
+        if self.device != "cpu":
+            self.value.detach().copy_(flat.as_strided(self.shape, strides))
+            return
         if self.is_negated:
             plain = HostTensor(empty(self.shape, self.dtype, True))
             plain.copy_from(flat, strides)

@@ -136,7 +136,7 @@ def _gemm(program, s) -> Callable:
 
     def run(env):
         (x, x_known), (y, y_known) = matrix(a, env, turn_a), matrix(b, env, turn_b)
-        wide = np.int32 if x.dtype.kind in "iu" else np.float32
+        wide = np.int32 if all(kind in "iu" for kind in (x.dtype.kind, y.dtype.kind, c.memory(env).data.dtype.kind)) else np.float32
         fresh = program.value(env, clear, s.span)
         shape = (x.shape[0], y.shape[1])
         program.budget.spend(x.shape[0] * x.shape[1] * y.shape[1] // 16)

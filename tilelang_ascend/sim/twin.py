@@ -9,7 +9,6 @@ instructions as a host program (docs/ir.md section 4)::
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import hashlib
@@ -24,7 +23,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from .. import env
 from ..arch import ChipSpec, get_chip
-from ..errors import TilelangAscendError
+from ..errors import TilelangAscendError, first_lines
 from ..isa.base import KERNEL_TYPES
 from ..store import Store
 from .twin_rules import isa_table_header, rules_header
@@ -118,24 +117,8 @@ def build_object(text: str, kernel: str, generation: str, chip: str, flags: tupl
     unit = f'#include "kernel_operator.h"\n#line 1 "kernel.cpp"\n{text}\nTLA_TWIN_EXPORT({kernel})\n'
     headers = _generated_headers(generation)
     digest = hashlib.sha256("\0".join((unit, generation, compiler, *flags, _headers_digest(generation))).encode()).hexdigest()
-    store = libraries()
-    path = store.entry(digest) / _OBJECT
-    if store.read_bytes(digest) is not None:
-        return path
-    private = _unkept.get(digest)
-    if private is not None and private.exists():
-        return private
-    built = _compile(compiler, flags, unit, headers, chip)
-    if store.write(digest, {_OBJECT: built}):
-        return path
-    private = _private_folder(os.getpid()) / f"{digest}.so"
-    private.write_bytes(built)
-    _unkept[digest] = private
-    return private
+    return libraries().keep(digest, _OBJECT, lambda: _compile(compiler, flags, unit, headers, chip))
 
-
-_unkept: dict[str, Path] = {}
-"""Objects of this process that no cache could keep."""
 
 _OBJECT = "unit.so"
 
@@ -150,23 +133,8 @@ def _compile(compiler: str, flags: Sequence[str], unit: str, generated: Mapping[
         command = [compiler, *flags, *includes, str(source), "-o", str(output)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
-            raise TwinCompileError(chip=chip, diagnostics=_first_lines(result.stderr))
+            raise TwinCompileError(chip=chip, diagnostics=first_lines(result.stderr))
         return output.read_bytes()
-
-
-@functools.cache
-def _private_folder(process: int) -> Path:
-    """A folder that goes with the process."""
-    folder = tempfile.mkdtemp(prefix="tilelang-ascend-")
-    atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))
-    return Path(folder)
-
-
-def _first_lines(diagnostics: str, limit: int = 40) -> str:
-    """One mistake can fill pages of template instantiations; the first lines name it."""
-    lines = diagnostics.strip().splitlines()
-    rest = len(lines) - limit
-    return "\n".join(lines[:limit] + ([f"... {rest} more lines"] if rest > 0 else []))
 
 
 @functools.cache

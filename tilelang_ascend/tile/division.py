@@ -4,7 +4,8 @@ What is left over is handled in one of three ways, by what is known:
 
 * parts one after the other, of a length known now: a shorter part follows (`parts_of`);
 * parts one after the other, of a length known at run time: iterations that do not exist are left out by a condition (`parts_of`);
-* parts side by side on several cores: all are equally long, and the last one works on fewer (`Share.count`).
+* parts side by side on several cores: all are equally long, and the last one works on fewer (`Share.count`);
+* parts of tiles, of which every statement takes the same (`Slice`): a shorter one follows.
 """
 
 from __future__ import annotations
@@ -105,4 +106,17 @@ class Share:
         return imm(self.size) if self.even else tirx.min(imm(self.size), self.extent - self.first)
 
 
-__all__ = ["Part", "Share", "even_size", "parts_of", "split_nest"]
+@dataclass(frozen=True)
+class Slice:
+    """A part that has `size` iterations or rows from `first` on, an expression."""
+
+    size: int
+    first: Any
+    even = True
+
+    @property
+    def count(self):
+        return imm(self.size)
+
+
+__all__ = ["Part", "Share", "Slice", "even_size", "parts_of", "split_nest"]

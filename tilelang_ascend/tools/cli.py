@@ -67,7 +67,9 @@ def main() -> None:
 @_SCRIPT
 @_ARGS
 def compile_command(out: Path, target: str | None, gpu_script: bool, script: Path, args: tuple[str, ...]) -> None:
-    """Run SCRIPT and write the Ascend C of every kernel it compiles."""
+    """Run SCRIPT and write the Ascend C of every kernel it compiles, with a script that builds it."""
+    from ..runtime.npu.build import build_script
+
     run = _run(script, args, target, gpu_script)
     for name, artifact in run.kernels.items():
         folder = out / name
@@ -76,6 +78,7 @@ def compile_command(out: Path, target: str | None, gpu_script: bool, script: Pat
             "kernel.cpp": artifact.kernel_source,
             "host.cpp": artifact.host_source,
             "memory_map.txt": artifact.memory_map,
+            "build.sh": build_script(artifact),
         }
         for file, text in texts.items():
             (folder / file).write_text(text, encoding="utf-8")

@@ -7,36 +7,25 @@ import platform
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
 
 from .. import cache, env
+from .doctor_npu import examine_npu
+from .finding import Finding
+from .finding import version as _version
 
 PINNED = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post1"}
 """Versions that belong together; another one of either breaks saving and loading of IR."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report. status: ``ok``, ``missing`` (something optional) or ``broken``."""
-
-    status: str
-    subject: str
-    detail: str
-    meaning: str = ""
-
-
 def examine() -> list[Finding]:
-    """Look at everything; imports neither tvm nor torch."""
+    """Look at everything; imports neither tvm nor torch. Where there is CANN, its driver is asked."""
     return [
         _python(),
         *(_pinned(name, want) for name, want in PINNED.items()),
         _native_library(),
         _torch(),
         _compiler(),
-        _cann(),
-        _npu(),
+        *examine_npu(),
         _chips(),
         _cache(),
         *_variables(),
@@ -91,26 +80,6 @@ def _compiler() -> Finding:
     return Finding("ok", "C++ compiler", f"{line} ({path})")
 
 
-def _cann() -> Finding:
-    root = next((os.environ[v] for v in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME") if os.environ.get(v)), None)
-    bisheng = shutil.which("bisheng")
-    if root is None and bisheng is None:
-        return Finding(
-            "missing",
-            "CANN",
-            "neither ASCEND_HOME_PATH nor bisheng found",
-            "emitted Ascend C is not compiled for a device here; kernels run on the simulator",
-        )
-    return Finding("ok", "CANN", f"{root or 'ASCEND_HOME_PATH not set'}, bisheng {bisheng or 'not in PATH'}")
-
-
-def _npu() -> Finding:
-    devices = sorted(p.name for p in Path("/dev").glob("davinci[0-9]*"))
-    if not devices:
-        return Finding("missing", "NPU", "no /dev/davinci* device", "kernels run on the simulator")
-    return Finding("ok", "NPU", ", ".join(devices))
-
-
 def _chips() -> Finding:
     from .. import arch
 
@@ -141,10 +110,3 @@ def _variables() -> list[Finding]:
         except ValueError as reason:
             found.append(Finding("broken", knob.name, os.environ[knob.name], str(reason)))
     return found
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None

@@ -20,10 +20,14 @@ class Options:
 
     max_versions: upper limit of copies of one tile (2 = double buffering, 1 = none); capacity decides below it.
     fast_math: element functions with fewer instructions whose error grows with the argument (see `tileop/math_*.py`).
+    coarsen: neighbouring blocks may be worked on together, with a larger tile.
+    cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """
 
     max_versions: int = 4
     fast_math: bool = False
+    coarsen: bool = True
+    cann: int = 8
 
 
 @dataclass
@@ -31,7 +35,8 @@ class Context:
     """What passes may ask for, and what they tell the user.
 
     keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
-    seconds it took, all attempts together, those that lost too; None: nobody asked.
+    seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
+    transfers could fill while the first is in use.
     """
 
     chip: Any
@@ -42,6 +47,7 @@ class Context:
     notes: list = field(default_factory=list)
     warnings: list = field(default_factory=list)
     times: dict[str, float] | None = None
+    cramped: bool = False
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
@@ -52,6 +58,7 @@ class Context:
         self.stages += other.stages
         self.notes += other.notes
         self.warnings += other.warnings
+        self.cramped |= other.cramped
 
     @contextmanager
     def timed(self, name: str):
@@ -62,6 +69,10 @@ class Context:
         finally:
             if self.times is not None:
                 self.times[name] = self.times.get(name, 0.0) + time.perf_counter() - start
+
+    @property
+    def may_coarsen(self) -> bool:
+        return self.options.coarsen
 
     @property
     def queue_depth(self) -> int:

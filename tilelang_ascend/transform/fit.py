@@ -17,7 +17,7 @@ from .lower.fold_clears import fold_clears
 from .lower.hoist_invariants import hoist_invariants
 from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import plan_memory
-from .memory.version_buffers import choose_versions, estimated_temporaries, version_buffers, versioned_bytes
+from .memory.version_buffers import choose_versions, estimated_temporaries, lacks_copies, version_buffers, versioned_bytes
 from .nests.split_nests import longest_nest, split_nests
 from .schedule.rotate_loops import rotate_loops, without_skew
 from .stages import Stage
@@ -28,6 +28,8 @@ NEST_LANES = (8192, 2048, 512)
 
 TILED = ("local.l0c", "shared.l1", "shared.ub")
 """Memories of tiles."""
+STREAMED = "shared.ub"
+"""The one whose tiles may be in GM, but for a part."""
 
 VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries"))
 ROTATE = Pass(rotate_loops, Stage.VERSIONED)
@@ -100,8 +102,9 @@ def fit(mapped: PrimFunc, context: Context):
                 chosen = attempt(mapped, context.attempt(), versions, needed, None)
             except OutOfMemory:
                 pass
-    planned, memory_map, _, found = chosen
+    planned, memory_map, versioned, found = chosen
     context.adopt(found)
+    context.cramped |= lacks_copies(mapped.body, versioned.body, context.options.max_versions)
     return planned, memory_map
 
 
@@ -172,4 +175,4 @@ def _planned(ir: PrimFunc, context: Context):
     return planned, memory_map
 
 
-__all__ = ["FIT", "NEST_LANES", "TILED", "attempt", "fit", "least_bytes"]
+__all__ = ["FIT", "NEST_LANES", "STREAMED", "TILED", "attempt", "fit", "least_bytes"]

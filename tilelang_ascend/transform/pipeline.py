@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Callable
 
+from ..analysis.tiles.core_kinds import uses_cube
 from ..errors import OutOfMemory, location_of
 from ..ir import IRModule, PrimFunc
 from ..ir.functions import launches
@@ -34,8 +35,9 @@ from .cores.close_cores import close_cores
 from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
 from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
-from .fit import FIT, TILED, fit
+from .fit import FIT, STREAMED, TILED, fit
 from .memory.version_buffers import DEFAULT_VERSIONS
+from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
 from .nests.map_grid import map_grid
 from .nests.narrow_nests import narrow_nests
@@ -45,6 +47,7 @@ from .nests.split_rows import split_rows
 from .nests.split_tiles import equal_parts, split_tiles, why_whole
 from .nests.stage_atomics import stage_atomics
 from .nests.stage_globals import stage_globals
+from .nests.stream_reductions import stream_reductions
 from .place.drop_dead_fills import drop_dead_fills
 from .place.place_buffers import place_buffers
 from .place.refuse_large_tiles import refuse_large_tiles
@@ -72,6 +75,7 @@ CANONICALIZE = (
     Pass(fit_operands, Stage.TILE, ("chip",)),
     Pass(own_k_slices, Stage.TILE),
     Pass(normalize_clears, Stage.TILE),
+    Pass(coarsen_blocks, Stage.TILE, ("chip", "notes", "may_coarsen")),
     Pass(merge_k_steps, Stage.TILE, ("chip",)),
     Pass(separate_products, Stage.TILE),
 )
@@ -94,6 +98,8 @@ NESTS = (
 """Element-wise loops work on tiles; blocks divide the work."""
 TILES = (Pass(split_tiles, Stage.MAPPED, ("parts", "scope")),)
 """Only if tiles do not fit otherwise."""
+STREAM = (Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")),)
+"""Only if these parts cannot be independent."""
 SHARE = (
     Pass(split_rows, Stage.MAPPED, ("notes",)),
     Pass(skew_stages, Stage.MAPPED),
@@ -113,7 +119,7 @@ CORES = (
     Pass(close_cores, Stage.SPLIT),
 )
 """One program for each kind of core."""
-PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *NESTS, *TILES, *SHARE, *FIT, *SYNCHRONISE, *CORES)
+PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *NESTS, *TILES, *STREAM, *SHARE, *FIT, *SYNCHRONISE, *CORES)
 """All of them, in the order in which they run."""
 
 
@@ -182,37 +188,68 @@ def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):
     if scope is None:
         raise failure
     least = max(2, -(-failure.fields["needed"] // failure.fields["available"]))
-    numbers, legal = equal_parts(mapped, range(least, TRIED_PARTS * least), scope), []
-    for parts in numbers:
-        inner = context.attempt()
-        divided = run(TILES, mapped, inner, parts=parts, scope=scope)
-        if divided is not mapped:
-            inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, one after the other")
-            legal.append((divided, inner))
-    in_vain = False  # Parts need as much room as the whole: more of them will, too.
-
-    def attempt(way, lowered=_shared):
-        nonlocal in_vain
-        divided, inner = way
-        if in_vain:
-            return None
-        try:
-            synced, memory_map, found = lowered(divided, inner.attempt())
-        except OutOfMemory as error:
-            in_vain = error.fields["memory"] == failure.fields["memory"] and error.fields["needed"] >= failure.fields["needed"]
-            return None
-        inner.adopt(found)
-        return synced, memory_map, inner
-
-    found = _first(legal, attempt)
-    if found is None and axes > 1 and legal:
-        found = attempt(legal[0], partial(_in_parts, axes=axes - 1))
+    several = range(least, TRIED_PARTS * least)
+    numbers = equal_parts(mapped, several, scope)
+    independent = _ways(TILES, mapped, context, numbers, scope)
+    found = _first_with_room(independent, _Trial(failure))
+    if found is None and axes > 1 and independent:
+        found = _Trial(failure)(independent[0], partial(_in_parts, axes=axes - 1))
+    if found is None and scope == STREAMED:
+        found = _first_with_room(_ways(STREAM, mapped, context, numbers, scope), _Trial(failure))
+        if found is None:
+            found = _first_with_room(_ways(STREAM, mapped, context, several, scope), _Trial(failure))
     if found is not None:
         return found
     reason = why_whole(mapped, next(iter(numbers), least), scope)
     if reason is not None:
         failure.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
     raise failure
+
+
+def _ways(passes: tuple, mapped: PrimFunc, context: Context, numbers: list[int], scope: str) -> list:
+    """(`mapped` in parts by `passes`, a context of its own, the number) for those of `numbers` of parts for which that is legal."""
+    ways = []
+    for parts in numbers:
+        inner = context.attempt()
+        divided = run(passes, mapped, inner, parts=parts, scope=scope)
+        if divided is not mapped:
+            how = "one after the other" + (", as often as a result of all of them is waited for" if passes is STREAM else "")
+            inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, {how}")
+            ways.append((divided, inner, parts))
+    return ways
+
+
+class _Trial:
+    """Tries one way after the other, until parts need as much room as the whole, `failure`: more of them will, too."""
+
+    def __init__(self, failure: OutOfMemory):
+        self.failure, self.in_vain = failure, False
+
+    def __call__(self, way, lowered=None):
+        """What `lowered` makes of a way of `_ways`, None if it does not fit."""
+        divided, inner, _ = way
+        if self.in_vain:
+            return None
+        try:
+            synced, memory_map, found = (lowered or _shared)(divided, inner.attempt())
+        except OutOfMemory as error:
+            memory, needed = (self.failure.fields[name] for name in ("memory", "needed"))
+            self.in_vain = error.fields["memory"] == memory and error.fields["needed"] >= needed
+            return None
+        inner.adopt(found)
+        return synced, memory_map, inner
+
+
+def _first_with_room(ways: list, trial: _Trial):
+    """What `trial` makes of the first of `ways` that fits or, where that leaves tiles only one copy that should have two, of the first with
+    twice as many parts: transfers of one part beside the work on another are worth more than larger parts."""
+    found = _first(ways, trial)
+    if found is None or not found[2].cramped or uses_cube(ways[0][0].body):
+        return found  # Smaller parts would let the cube core read its other operand more often.
+    fewest = next(parts for _, inner, parts in ways if inner is found[2])
+    more = next((way for way in ways if way[2] >= 2 * fewest), None)
+    other = trial(more) if more is not None else None
+    return found if other is None or other[2].cramped else other
 
 
 def _first(ways: list, attempt: Callable):

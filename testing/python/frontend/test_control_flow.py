@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilelang_ascend.language as T
+from tilelang_ascend.errors import UnsupportedConstruct
 from tilelang_ascend.ir import For, IfThenElse, While, statements
 from tilelang_ascend.sim.reference import run
 
@@ -562,3 +563,19 @@ def test_persistent_loops_come_to_every_tile_once(domain, group):
     b = np.zeros(math.prod(domain), np.int32)
     run(k, b)
     assert (b == 1).all()
+
+
+@pytest.mark.parametrize("word", ["break", "T.loop_break"])
+def test_a_break_in_one_loop_over_several_dimensions_is_refused(word):
+    """Python would leave all of them, a GPU leaves the innermost one."""
+    with pytest.raises(UnsupportedConstruct, match="2 dimensions"):
+
+        @T.prim_func
+        def k(B: T.Tensor((16,), "int32")):
+            with T.Kernel(1):
+                for i, j in T.grid(4, 4):
+                    if j == 2 and word == "break":
+                        break
+                    if j == 2 and word != "break":
+                        T.loop_break()
+                    B[i * 4 + j] = 1

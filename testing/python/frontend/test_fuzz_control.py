@@ -1,7 +1,7 @@
 """Random control flow: the traced kernel computes what Python computes.
 
 A program assigns integers to a few names under nested `if`, `for`, `while`, unrolled loops, `break`, `continue`, swaps, helpers and
-conditional expressions; some conditions are known at compile time, some only at run time. The same text runs as Python.
+conditional expressions, `and` and `or` of numbers; some conditions are known at compile time, some only at run time. The same text runs as Python.
 """
 
 import linecache
@@ -16,6 +16,7 @@ from tilelang_ascend.sim.reference import run
 
 NAMES = "abcd"
 SIZE = 8
+FUNCTIONS = ("max({}, {})", "min({}, {}, 20)", "abs({} - {})", "divmod({} + {}, 7)[1]", "int({} == {})", "sum([{}, {}])")
 
 
 class Program:
@@ -38,11 +39,17 @@ class Program:
             return f"({self.expr(depth + 1)} if {self.cond()} else {self.expr(depth + 1)})"
         if r < 0.8:
             return f"helper({self.expr(depth + 1)}, {self.expr(depth + 1)})"
+        if r < 0.86:
+            return f"({self.expr(depth + 1)} {self.rng.choice(['and', 'or'])} {self.expr(depth + 1)})"
+        if r < 0.9:
+            return self.rng.choice(FUNCTIONS).format(self.expr(depth + 1), self.expr(depth + 1))
         return f"({self.expr(depth + 1)} {self.rng.choice('+-*')} {self.expr(depth + 1)}) % 97"
 
     def cond(self) -> str:
         left = self.rng.choice([*NAMES, f"A[{self.rng.randrange(SIZE)}]"])
         text = f"{left} {self.rng.choice(['<', '>', '==', '!=', '<='])} {self.rng.choice([*NAMES, '3', '40'])}"
+        if self.rng.random() < 0.1:
+            return f"{self.rng.choice(NAMES)} {self.rng.choice(['and', 'or'])} {self.rng.choice(NAMES)} % 3"
         if self.rng.random() < 0.25:
             text = f"{text} {self.rng.choice(['and', 'or'])} not {self.rng.choice(NAMES)} > 20"
         return text

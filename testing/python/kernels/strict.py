@@ -94,7 +94,7 @@ def module_entries(ascend_ir) -> list:
 
 def twin_entries(artifact, flags=()) -> list:
     """Entries of the emitted text, launch by launch, compiled with warnings as errors and further `flags`."""
-    source = emit(artifact.ascend_ir)
+    source = emit(artifact.ascend_ir, artifact.options.get("cann", 8))
     assert source.kernel == artifact.kernel_source
     flags = (*twin.FLAGS, *flags)
     return [

@@ -637,3 +637,25 @@ def test_the_tuner_adds_the_launches_up():
     a = numbers(*SHAPE)
     assert best.latency * 1e3 == pytest.approx(best.simulate(a).simulated_us, rel=1e-3)
     np.testing.assert_array_equal(best(a), expected(a, best.config["rows"]))
+
+
+def test_scalars_in_front_of_a_launch_are_every_blocks_own():
+    n = 150  # more blocks than cores
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "int32"), B: T.Tensor((n,), "int32")):
+        k, m = T.alloc_var("int32"), 0
+        k = 5
+        if A[0] > 3:
+            m = 7
+        with T.Kernel(n // 2, 2) as (bx, by):
+            k = k + A[bx * 2 + by]
+            m = m + 1
+            B[bx * 2 + by] = k * 100 + m
+
+    a = RNG.integers(4, 9, n).astype(np.int32)
+    want = (a + 5) * 100 + 8
+    assert (strict.run(tilelang.compile(main), {"A": a, "B": np.zeros_like(a)})["B"] == want).all()
+    mine = np.zeros_like(a)
+    interpret.run(main, a, mine)
+    assert (mine == want).all()

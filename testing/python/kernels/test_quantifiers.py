@@ -102,3 +102,20 @@ def test_conditions_of_tiles_slices_and_tensors(name):
         y[b, :4] = holds(x[b]), holds(x[b, 3:9, :7]), 1 if holds(padded[b, 28:36, :4]) else 2, k
         y[b, 4:] = holds(x[b], axis=1)
     agree(conditions(getattr(T, name)), {"X": x, "Y": np.zeros_like(y)}, y, n=9)
+
+
+def test_outside_of_a_tensor_its_safe_value_counts():
+    @T.prim_func
+    def k(A: T.Tensor((6,), "int32"), Z: T.Tensor((6,), "int32"), C: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            T.annotate_safe_value({A: 5, Z: 0})
+            C[0] = T.any_of(A[4:8])
+            C[1] = T.all_of(A[6:8])
+            C[2] = T.any_of(Z[6:8])
+            C[3] = T.all_of(A[4:8])
+
+    zero = np.zeros(6, np.int32)
+    arrays = {"A": zero, "Z": zero + 1, "C": np.zeros(4, np.int32)}
+    assert strict.run(tilelang.compile(k), arrays, text=False)["C"].tolist() == [1, 1, 0, 0]
+    interpret.run(k, *arrays.values())
+    assert arrays["C"].tolist() == [1, 1, 0, 0]

@@ -7,6 +7,8 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend import interpret
+from tilelang_ascend.tile.table import REDUCTIONS
 
 RNG = np.random.default_rng(11)
 FLOATS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -135,3 +137,28 @@ def test_flags_joined_with_numbers_are_flags(dtype):
     old = np.array([0, -3, 8, 0, -3, 8]).astype(x.dtype)
     out = strict.run(tilelang.compile(main), {"X": x, "M": old, "Y": np.zeros((2, 6), x.dtype)}, text=False)["Y"]
     np.testing.assert_array_equal(out.astype(np.float32), [[0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]])
+
+
+def test_every_named_reduction_keeps_what_the_destination_holds():
+    """`T.reduce_<kind>(…, clear=False)` is `T.reduce(…, "<kind>", clear=False)`: the same values where the destination starts alike."""
+
+    @T.prim_func
+    def k(X: T.Tensor((4, 8), "int32"), B: T.Tensor((len(REDUCTIONS), 2, 4), "int32")):
+        with T.Kernel(1):
+            x, y, z = T.alloc_fragment((4, 8), "int32"), T.alloc_fragment((4,), "int32"), T.alloc_fragment((4,), "int32")
+            T.copy(X, x)
+            for n, kind in enumerate(REDUCTIONS):
+                T.fill(y, 5)
+                T.fill(z, 5)
+                getattr(T, f"reduce_{kind}")(x, y, dim=1, clear=False)
+                T.reduce(x, z, kind, 1, False)
+                T.copy(y, B[n, 0, :])
+                T.copy(z, B[n, 1, :])
+
+    x = RNG.integers(-9, 10, (4, 8)).astype(np.int32)
+    got = strict.run(tilelang.compile(k), {"X": x, "B": np.zeros((len(REDUCTIONS), 2, 4), np.int32)}, text=False)["B"]
+    assert (got[:, 0] == got[:, 1]).all()
+    assert (got[REDUCTIONS.index("abssum"), 0] == 5 + np.abs(x).sum(1)).all()
+    mine = np.zeros_like(got)
+    interpret.run(k, x, mine)
+    assert (mine == got).all()

@@ -275,6 +275,44 @@ PAIRS = {
                 T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
         """,
     ),
+    "coarsen_blocks": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((512, 4096), "float16"), B: T.Buffer((4096, 4096), "float16"), C: T.Buffer((512, 4096), "float32")):
+            for bx in T.serial(32, annotations={"tl.grid": 0}):
+                for by in T.serial(4, annotations={"tl.grid": 1}):
+                    a = T.alloc_shared((128, 64), "float16")
+                    b = T.alloc_shared((64, 128), "float16")
+                    c = T.alloc_buffer((128, 128), "float32", scope="local.fragment")
+                    T.tl.fill(c[0:128, 0:128], T.float32(0))
+                    for k in T.serial(64, annotations={"num_stages": 2}):
+                        T.tl.copy(A[by * 128:by * 128 + 128, k * 64:k * 64 + 64], a[0:128, 0:64])
+                        T.tl.copy(B[k * 64:k * 64 + 64, bx * 128:bx * 128 + 128], b[0:64, 0:128])
+                        T.Call("tl.gemm", [a[0:128, 0:64], b[0:64, 0:128], c[0:128, 0:128], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    for i in T.parallel(128, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(128):
+                            c[i, j] = c[i, j] + T.Cast("float32", bx * 128 + j)
+                    T.tl.copy(c[0:128, 0:128], C[by * 128:by * 128 + 128, bx * 128:bx * 128 + 128])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((512, 4096), "float16"), B: T.Buffer((4096, 4096), "float16"), C: T.Buffer((512, 4096), "float32")):
+            for bx in T.serial(16, annotations={"tl.grid": 0}):
+                for by in T.serial(4, annotations={"tl.grid": 1}):
+                    a = T.alloc_shared((128, 64), "float16")
+                    b = T.alloc_shared((64, 256), "float16")
+                    c = T.alloc_buffer((128, 256), "float32", scope="local.fragment")
+                    T.tl.fill(c[0:128, 0:256], T.float32(0))
+                    for k in T.serial(64, annotations={"num_stages": 2}):
+                        T.tl.copy(A[by * 128:by * 128 + 128, k * 64:k * 64 + 64], a[0:128, 0:64])
+                        T.tl.copy(B[k * 64:k * 64 + 64, bx * 2 * 128:bx * 2 * 128 + 256], b[0:64, 0:256])
+                        T.Call("tl.gemm", [a[0:128, 0:64], b[0:64, 0:256], c[0:128, 0:256], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    for i in T.parallel(128, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(256):
+                            c[i, j] = c[i, j] + T.Cast("float32", bx * 2 * 128 + j)
+                    T.tl.copy(c[0:128, 0:256], C[by * 128:by * 128 + 128, bx * 2 * 128:bx * 2 * 128 + 256])
+        """,
+    ),
     "merge_k_steps": (
         """
         @T.prim_func
@@ -512,6 +550,58 @@ PAIRS = {
                 T.tl.copy(a[0:16, 0:512], C[part * 16:part * 16 + 16, 0:512])
         """,
         {"parts": 4, "scope": "shared.ub"},
+    ),
+    "stream_reductions": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((1, 1000), "float16"), Y: T.Buffer((1, 1000), "float32"), H: T.Buffer((1,), "float16")):
+            x = T.alloc_buffer((1, 1000), "float16", scope="shared.ub")
+            e = T.alloc_buffer((1, 1000), "float32", scope="shared.ub")
+            most = T.alloc_buffer((1,), "float16", scope="shared.ub")
+            total = T.alloc_buffer((1,), "float16", scope="shared.ub")
+            T.tl.copy(X[0:1, 0:1000], x[0:1, 0:1000])
+            T.Call("tl.reduce", [x[0:1, 0:1000], most[0:1]], attrs={"clear": 1, "dim": 1, "kind": "max"}, ret_ty="void")
+            for j in T.parallel(1000, annotations={"tl.parallel": 1}):
+                e[0, j] = T.exp(T.Cast("float32", x[0, j] - most[0]))
+            T.Call("tl.reduce", [x[0:1, 0:1000], total[0:1]], attrs={"clear": 1, "dim": 1, "kind": "sum"}, ret_ty="void")
+            T.tl.copy(total[0:1], H[0:1])
+            T.tl.copy(e[0:1, 0:1000], Y[0:1, 0:1000])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((1, 1000), "float16"), Y: T.Buffer((1, 1000), "float32"), H: T.Buffer((1,), "float16")):
+            total_total = T.alloc_buffer((1,), scope="shared.ub")
+            x = T.alloc_buffer((1, 384), "float16", scope="shared.ub")
+            x_rest = T.alloc_buffer((1, 232), "float16", scope="shared.ub")
+            e = T.alloc_buffer((1, 384), scope="shared.ub")
+            e_rest = T.alloc_buffer((1, 232), scope="shared.ub")
+            most = T.alloc_buffer((1,), "float16", scope="shared.ub")
+            total = T.alloc_buffer((1,), "float16", scope="shared.ub")
+            T.tl.fill(most[0:1], T.float16("-inf"))
+            for part in range(2):
+                T.tl.copy(X[0:1, part * 384:part * 384 + 384], x[0:1, 0:384])
+                T.Call("tl.reduce", [x[0:1, 0:384], most[0:1]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
+            T.tl.copy(X[0:1, 768:1000], x_rest[0:1, 0:232])
+            T.Call("tl.reduce", [x_rest[0:1, 0:232], most[0:1]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
+            T.tl.fill(total_total[0:1], T.float32(0))
+            for part in range(2):
+                T.tl.copy(X[0:1, part * 384:part * 384 + 384], x[0:1, 0:384])
+                T.Call("tl.reduce", [x[0:1, 0:384], total_total[0:1]], attrs={"clear": 0, "dim": 1, "kind": "sum"}, ret_ty="void")
+            T.tl.copy(X[0:1, 768:1000], x_rest[0:1, 0:232])
+            T.Call("tl.reduce", [x_rest[0:1, 0:232], total_total[0:1]], attrs={"clear": 0, "dim": 1, "kind": "sum"}, ret_ty="void")
+            T.tl.copy(total_total[0:1], total[0:1])
+            T.tl.copy(total[0:1], H[0:1])
+            for part in range(2):
+                T.tl.copy(X[0:1, part * 384:part * 384 + 384], x[0:1, 0:384])
+                for j in T.parallel(384, annotations={"tl.parallel": 1}):
+                    e[0, j] = T.exp(T.Cast("float32", x[0, j] - most[0]))
+                T.tl.copy(e[0:1, 0:384], Y[0:1, part * 384:part * 384 + 384])
+            T.tl.copy(X[0:1, 768:1000], x_rest[0:1, 0:232])
+            for j in T.parallel(232, annotations={"tl.parallel": 1}):
+                e_rest[0, j] = T.exp(T.Cast("float32", x_rest[0, j] - most[0]))
+            T.tl.copy(e_rest[0:1, 0:232], Y[0:1, 768:1000])
+        """,
+        {"parts": 3, "scope": "shared.ub"},
     ),
     "split_rows": (
         """
@@ -985,7 +1075,7 @@ def applied(name: str, ir, wanted: dict):
         return p.run(ir, CHIP, {"fast_math": False})[0]
     if name == "plan_memory":
         return p.run(ir, CHIP)[0]
-    given = {"chip": CHIP, "notes": [], **wanted}
+    given = {"chip": CHIP, "notes": [], "may_coarsen": True, **wanted}
     return p.run(ir, *(given[w] for w in p.wants))
 
 

@@ -11,11 +11,12 @@ from tilelang_ascend.sim.machine import SimOptions
 from tilelang_ascend.sim.streams import first_difference
 
 
+@pytest.mark.parametrize("cann", [8, 9])
 @pytest.mark.parametrize("name", SAMPLES)
-def test_both_roads_agree_with_numpy(name):
+def test_both_roads_agree_with_numpy(name, cann):
     sample = SAMPLES[name]()
     from_ir, ir = run_ir(sample)
-    from_text, text = run_text(sample)
+    from_text, text = run_text(sample, cann=cann)
     assert not ir.hazards, "\n".join(h.text() for h in ir.hazards)
     assert not text.hazards, "\n".join(h.text() for h in text.hazards)
     assert first_difference(ir.streams, text.streams) is None

@@ -41,6 +41,7 @@ from ...ir.functions import fixed_bytes
 from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS
 from ...tile import COPY, FILL, GEMM, REDUCE, is_op
+from ...tile.reductions import carried_in
 from ...tile.uses import is_atomic, is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, own_uses, work_of
 from ..index.affine import affine
 from .carried_scalars import carried_scalars
@@ -162,13 +163,15 @@ class _Accesses:
 @dataclass(frozen=True)
 class _Division:
     """A choice of what is divided into `parts`: the roots `chosen` among the nodes of `groups`, the dimensions of `divisible` buffers and the
-    loops of nests. `carried`: variables that leave iterations of nests. `sizes`: extents of the divided dimensions, by root."""
+    loops of nests. `carried`: variables that leave iterations of nests. `streamed`: what one part finds may be carried to the next. `sizes`:
+    extents of the divided dimensions, by root."""
 
     groups: _Groups
     chosen: frozenset
     parts: int
     divisible: Callable[[Any], bool]
     carried: set
+    streamed: bool = False
     sizes: dict = field(default_factory=dict)
 
     def __contains__(self, node) -> bool:
@@ -179,10 +182,11 @@ class _Division:
         return [d for d in range(len(buffer.ty.shape)) if (buffer, d) in self]
 
 
-def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | None = None) -> SplitPlan:
+def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | None = None, streamed: bool = False) -> SplitPlan:
     """The legal division of the vector work below `body` that divides most, or why there is none; not on cores side by side, where the last part
     may be shorter, but, with `in_turn`, of all work below `body` into equal parts that run one after the other, so that most bytes of tiles in
-    that memory (a scope) are divided.
+    that memory (a scope) are divided. `streamed`: of vector work along one axis, reductions along it included, of which every part continues
+    what those before it found (`continued`); who divides sees to it that results are read behind the last part.
 
     Raises: UnsupportedConstruct if cores side by side would read a scalar at different times, divided or not.
     """
@@ -190,7 +194,7 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
         if is_parallel(s) and any(is_output(x) or is_atomic(x) for x in statements(s)):
             # An undivided nest runs on both cores and would print twice; atomic transfers are element by element, in the order of iterations.
             return SplitPlan(refusal=Refusal("its iterations print or update elements atomically", s.span))
-    divisible = on_chip if in_turn else is_ub
+    divisible = on_chip if in_turn and not streamed else is_ub
     groups, facts = _joined_by_statements(body, divisible)
     conflicts = GlobalConflicts(body, copy_dims, divisible)
     if in_turn and (pair := next(conflicts.scalars(), None)):
@@ -201,7 +205,7 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
     for a, b in conflicts.joined():
         groups.join(a, b)
     buffers = _divisible_buffers(facts, divisible)
-    nothing = _Division(groups, frozenset(), parts, divisible, carried_scalars(body))
+    nothing = _Division(groups, frozenset(), parts, divisible, carried_scalars(body), streamed)
     division, refusal = _most_divided(facts, buffers, nothing, in_turn)
     if not division.chosen:
         return SplitPlan(refusal=refusal or Refusal("there is no tile with more than one row"))
@@ -217,6 +221,17 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
             # The tile is needed on both cores, and only one may store the elements.
             return SplitPlan(refusal=Refusal("it is not divided, and stores to a tile and to global memory", s.span))
     return _plan(facts, division, buffers)
+
+
+def plan_along(body: Stmt, buffer, dim: int, parts: int | None = None) -> SplitPlan:
+    """What is divided along with dimension `dim` of a tile on the chip; with `parts`, its refusal says why so many equal parts cannot be worked on
+    alone."""
+    groups, facts = _joined_by_statements(body, on_chip)
+    buffers = _divisible_buffers(facts, on_chip)
+    division = _Division(groups, frozenset([groups.find((buffer, dim))]), parts or 1, on_chip, carried_scalars(body))
+    plan = _plan(facts, division, buffers)
+    plan.refusal = None if parts is None else _refused(facts, division, buffers, even=True)
+    return plan
 
 
 def _joined_by_statements(body: Stmt, divisible) -> tuple[_Groups, list]:
@@ -276,9 +291,11 @@ def _most_divided(facts, buffers, nothing: _Division, in_turn: str | None) -> tu
     division, first = nothing, None
     for root in candidates:
         more = replace(division, chosen=division.chosen | {root})
-        refusal = _refused(facts, more, buffers, in_turn is not None)
+        refusal = _refused(facts, more, buffers, in_turn is not None and not more.streamed)
         if refusal is None:
             division = more
+            if division.streamed:
+                break  # What is divided goes through GM where a result is waited for: no more than has to.
         first = first or refusal
     return division, first
 
@@ -345,6 +362,8 @@ def _refused(facts, division: _Division, buffers, even: bool) -> Refusal | None:
             n = const_int(b.ty.shape[d])
             if sizes.setdefault(division.groups.find((b, d)), n) != n:
                 return Refusal(f"dimension {d} of '{b.name}' has {n} elements, and others that go with it have not")
+            if division.streamed and n < division.parts:
+                return Refusal(f"dimension {d} of '{b.name}' has {n} elements, fewer than {division.parts} parts")
             if even and n % division.parts:
                 return Refusal(f"dimension {d} of '{b.name}' has {n} elements, which are not {division.parts} equal parts")
             size = n // division.parts
@@ -364,7 +383,7 @@ def _nest_needs_all(acc: _Accesses, division: _Division) -> str | None:
     reason = _loops_stay_whole(acc, split_vars, division) if split_vars else None
     if reason is not None:
         return reason
-    uneven = [v for v in split_vars if acc.vars[v] % division.parts]
+    uneven = [v for v in split_vars if acc.vars[v] % division.parts and not division.streamed]
     # The second core has a row that is nobody's: what it holds may not choose an element, nor go to GM.
     if uneven and (acc.writes_gm or acc.indirect):
         return "an odd number of rows would be divided, and elements go to global memory or choose others"
@@ -431,6 +450,8 @@ def _legal_operands(s: Stmt, regions: list[TensorRegion], division: _Division) -
     if is_op(s, REDUCE):
         src, dst = s.value.args[:2]
         dims = division.dims(src.source)
+        if division.streamed and _whole_dimension(s) in dims:
+            return continued(s, division.dims) is not None
         return _whole_dimension(s) not in dims and bool(dims) == bool(division.dims(dst.source))
     if _whole_dimension(s) is not None:
         dims = [division.dims(r.source) for r in regions]
@@ -445,6 +466,15 @@ def _whole_dimension(s: Stmt) -> int | None:
     """The dimension of its source that a tile op has to see as a whole."""
     record = work_of(s)
     return None if record is None or record.whole is None else record.whole(attrs_of(s), len(s.value.args[0].region))
+
+
+def continued(s: Stmt, dims: Callable[[Any], list[int]]) -> str | None:
+    """dtype in which a reduction along a divided dimension goes on from part to part; None if `s` is something else. `dims(buffer)`: its
+    divided dimensions."""
+    if not is_op(s, REDUCE) or _whole_dimension(s) not in dims(s.value.args[0].source) or dims(s.value.args[1].source):
+        return None
+    attrs, (src, dst) = attrs_of(s), (dtype_of(x.source) for x in s.value.args)
+    return carried_in(str(attrs["kind"]), src, dst, bool(int(attrs.get("clear", 1))))
 
 
 def _holds_one_more(buffer, d: int, index, uneven: list, extents: dict) -> bool:
@@ -470,4 +500,4 @@ def _plan(facts, division: _Division, buffers) -> SplitPlan:
     return plan
 
 
-__all__ = ["Refusal", "SplitPlan", "copy_dims", "find_split", "is_ub"]
+__all__ = ["Refusal", "SplitPlan", "continued", "copy_dims", "find_split", "is_ub", "plan_along"]

@@ -7,9 +7,12 @@ Before:  gemm(A, B, C)                                                    # uint
 After:   Parallel: a[0:32] = A & 127; Parallel: a[32:64] = (A >> 7) * 64; …                                # and b of B
          for i, j in (3, 3): gemm(a[min(i, 1) * 32 : +32], b[min(j, 1) * 32 : +32], C)
 
+         gemm(A, B, C)                                                    # float8 where there is no product for it, or float16 and int8
+After:   Parallel: a = cast(A); Parallel: b = cast(B); gemm(a, b, C)      # a dtype that holds both exactly
+
 A byte is the first part and twice the second one, and sums of integers wrap: the products of the parts add up to the product.
 
-Requires: Tile IR without views. Ensures: operands of gemm are int8 where they were uint8, and the chip has a load for each.
+Requires: Tile IR without views. Ensures: operands of gemm have one dtype, int8 where they were uint8, and the chip has a load for each.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from ...ir import (
 from ...isa import lookup
 from ...isa.units import round_up
 from ...tile import GEMM, is_op, tile_op
+from ...tile.factors import BYTES, factors
 from ...tileop.cube.gemm import SQUARE_SIDE
 
 
@@ -55,10 +59,11 @@ class _Fit(StmtMutator):
     def __init__(self, chip):
         self.loads = {k: lookup(f"load_l0{side}_transpose").dtypes(chip.generation) for k, side in enumerate("ab")}
         """Dtypes of squares the chip transposes on the way into L0A and L0B; 16 bits are transposed fractal by fractal."""
-        self.products = {row[1] for row in lookup("mmad").signatures[chip.generation]}
+        self.rows = lookup("mmad").signatures[chip.generation]
+        self.products = {row[1] for row in self.rows}
 
-    def turns(self, r: TensorRegion, k: int, k_is_row: bool) -> bool:
-        dtype = "int8" if itemsize(dtype_of(r.source)) == 1 else dtype_of(r.source)
+    def turns(self, r: TensorRegion, k: int, k_is_row: bool, dtype: str) -> bool:
+        dtype = "int8" if itemsize(dtype) == 1 else dtype
         return k_is_row and itemsize(dtype) != 2 and dtype not in self.loads[k]
 
     def visit_Evaluate(self, s: Evaluate):
@@ -66,32 +71,45 @@ class _Fit(StmtMutator):
             return s
         attrs, regions = attrs_of(s), s.value.args[:3]
         flags, out = {"transpose_A": int(attrs["transpose_A"]), "transpose_B": int(attrs["transpose_B"])}, []
-        args, split, clear = list(regions), dtype_of(regions[0].source) == "uint8" and "uint8" not in self.products, s.value.args[3]
-        loops = [Var("part", "int32") for _ in range(2)]
+        args, clear, dtype = list(regions), s.value.args[3], self.dtype(*(dtype_of(r.source) for r in regions))
+        loops = {}
         for k, (name, r) in enumerate(zip(flags, regions)):
-            turn = self.turns(r, k, bool(flags[name]) == (k == 0))
-            if turn or split:
-                args[k] = self.tile(r, turn, loops[k] if split else None, s.span, out)
+            turn = self.turns(r, k, bool(flags[name]) == (k == 0), dtype)
+            if dtype == "int8" != dtype_of(r.source):
+                loops[k] = Var("part", "int32")
+            if turn or dtype != dtype_of(r.source):
+                args[k] = self.tile(r, turn, dtype, loops.get(k), s.span, out)
                 flags[name] = 1 - flags[name] if turn else flags[name]
         if not out:
             return s
-        if not split:
+        if not loops:
             return [*out, tile_op("gemm", *args, clear, span=s.span, **flags)]
         zero = tile_op("fill", args[2], imm(0, dtype_of(args[2].source)), span=s.span)
         if const_int(clear) != 0:
             out.append(zero if const_int(clear) is not None else if_then(clear, zero, span=s.span))
         product = tile_op("gemm", *args, imm(False, "bool"), span=s.span, **flags)
-        return [*out, loop(loops[0], imm(3), loop(loops[1], imm(3), product, span=s.span), span=s.span)]
+        for part in reversed(loops.values()):
+            product = loop(part, imm(3), product, span=s.span)
+        return [*out, product]
+
+    def dtype(self, a: str, b: str, c: str) -> str:
+        """The dtype the operands are given: their own if the cube core has products of it, else one that holds both."""
+        if c == "int32" and {a, b} <= BYTES and "uint8" not in self.products:
+            return "int8"
+        accumulated = {row[1] for row in self.rows if row[0] == c}
+        if a == b and (a in accumulated or a in self.products and "int" not in a):
+            return a
+        return next((x for x in factors(a, b) if x in self.products and "float" in c), a)
 
     @staticmethod
-    def tile(r: TensorRegion, turn: bool, part, span, out: list) -> TensorRegion:
-        """A tile with the numbers of a matrix, transposed or not, or (with `part`) with both of their parts, of which the variable chooses one;
+    def tile(r: TensorRegion, turn: bool, dtype: str, part, span, out: list) -> TensorRegion:
+        """A tile of `dtype` with the numbers of a matrix, transposed or not, or (with `part`) with both of their parts, of which the variable chooses one;
         `out` gets the statements that fill it."""
         sizes = [const_int(x.extent) for x in r.region[-2:]]
         sizes = sizes[::-1] if turn else sizes
         pitch = round_up(sizes[0], SQUARE_SIDE[1])
         shape = [sizes[0] if part is None else 2 * pitch, sizes[1]]
-        tile = decl_buffer(shape, dtype_of(r.source) if part is None else "int8", f"{r.source.name}_fit", scope=scope_of(r.source))
+        tile = decl_buffer(shape, dtype, f"{r.source.name}_fit", scope=scope_of(r.source))
         out.append(AllocBuffer(tile, span=span))
         for k, function in enumerate((_low, _high) if part is not None else (lambda x: x,)):
             loops = [Var("i", "int32"), Var("j", "int32")]
@@ -99,6 +117,8 @@ class _Fit(StmtMutator):
             value = BufferLoad(r.source, [*(x.min for x in r.region[:-2]), *(x.min + i for x, i in zip(r.region[-2:], at))])
             if part is not None:
                 value = tirx.Cast("int8", function(tirx.Cast("int32", value)))
+            elif dtype != dtype_of(value):
+                value = tirx.Cast(dtype, value)
             body = BufferStore(tile, value, [loops[0] + k * pitch, loops[1]], span=span)
             out.append(parallel_nest([(v, imm(n)) for v, n in zip(loops, sizes)], body, span))
         if part is None:

@@ -138,6 +138,13 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
     return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
 
 
+def lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
+    """True if a tile that transfers fill or store, of which `limit` would allow a second copy, has none in `versioned`."""
+    moved, wanted = transferred(body), wanted_versions(body, limit)
+    pairs = zip(versioned_buffers(body), versioned_buffers(versioned), strict=True)
+    return any(b in moved and wanted[b][0] > 1 == const_int(v.ty.shape[0]) for b, v in pairs)
+
+
 class _AddVersions(StmtMutator):
     def __init__(self, versions: dict):
         self.new, self.index, self.numbers = {}, {}, {}
@@ -195,4 +202,4 @@ def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = 
     return func.with_body(_AddVersions(choose_versions(func.body, limit, chip, temporaries))(func.body))
 
 
-__all__ = ["choose_versions", "estimated_temporaries", "version_buffers", "versioned_bytes"]
+__all__ = ["choose_versions", "estimated_temporaries", "lacks_copies", "version_buffers", "versioned_bytes"]

@@ -1,0 +1,296 @@
+"""Rows that are longer than UB, under reductions along them: statements sweep over parts, and values are those of whole rows."""
+
+import numpy as np
+import pytest
+import strict
+from dtype_cases import numpy_dtype
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.arch.spec import ChipSpec
+from tilelang_ascend.isa.base import Space
+
+F16, F32 = "float16", "float32"
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def small_ub(monkeypatch):
+    """A function that makes UB so small that small tiles are too large for it."""
+    usual = ChipSpec.capacity_bytes
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+
+    def set_to(size):
+        monkeypatch.setattr(ChipSpec, "capacity_bytes", lambda chip, space: size if space is Space.UB else usual(chip, space))
+
+    set_to(6144)
+    return set_to
+
+
+def run(kernel, text=True, streamed=True, **arrays):
+    """The strict run of a kernel, which has to sweep over its rows (or not)."""
+    compiled = tilelang.compile(kernel)
+    assert any("as often as" in note for note in compiled.artifact.notes) == streamed, compiled.artifact.notes
+    return strict.run(compiled, arrays, text=text)
+
+
+def softmax(rows, n, dtype=F32):
+    @T.prim_func
+    def kernel(X: T.Tensor((2 * rows, n), dtype), Y: T.Tensor((2 * rows, n), dtype)):
+        with T.Kernel(2, threads=128) as bx:
+            x, e = T.alloc_shared((rows, n), dtype), T.alloc_fragment((rows, n), F32)
+            most, total = T.alloc_fragment((rows,), F32), T.alloc_fragment((rows,), F32)
+            T.copy(X[bx * rows, 0], x)
+            T.copy(x, e)
+            T.reduce_max(e, most, dim=1)
+            for i, j in T.Parallel(rows, n):
+                e[i, j] = T.exp(e[i, j] - most[i])
+            T.reduce_sum(e, total, dim=1)
+            for i, j in T.Parallel(rows, n):
+                e[i, j] = e[i, j] / total[i]
+            T.copy(e, Y[bx * rows, 0])
+
+    return kernel
+
+
+@pytest.mark.parametrize("rows, n, dtype", [(1, 65536, F32), (2, 32768, F16), (1, 50257, F32), (3, 20011, F16)])
+def test_softmax(rows, n, dtype):
+    x = RNG.standard_normal((2 * rows, n)).astype(dtype)
+    got = run(softmax(rows, n, dtype), X=x, Y=np.zeros_like(x), text=False)["Y"]
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True).astype(np.float64))
+    step = 2e-5 if dtype == F32 else 1e-3
+    np.testing.assert_allclose(got.astype(np.float64), e / e.sum(1, keepdims=True), rtol=step, atol=1e-7)
+
+
+def test_rows_come_from_the_tensor_again_and_not_from_a_workspace():
+    compiled = tilelang.compile(softmax(1, 65536))
+    assert not [slot for step in compiled.artifact.steps for slot in step.abi if slot.kind == "workspace"]
+
+
+@pytest.mark.parametrize("n", [16384])
+def test_layer_norm_backward(n):
+    rows = 4
+
+    @T.prim_func
+    def backward(X: T.Tensor((rows, n), "bfloat16"), G: T.Tensor((rows, n), "bfloat16"), W: T.Tensor((n,), "bfloat16"),
+                 DX: T.Tensor((rows, n), "bfloat16"), DW: T.Tensor((1, n), F32)):  # fmt: skip
+        with T.Kernel(1, threads=128):
+            x, g, w = T.alloc_fragment((1, n), F32), T.alloc_fragment((1, n), F32), T.alloc_fragment((1, n), F32)
+            t, dw = T.alloc_fragment((1, n), F32), T.alloc_fragment((1, n), F32)
+            mean, rstd, both = T.alloc_fragment((1,), F32), T.alloc_fragment((1,), F32), T.alloc_fragment((1,), F32)
+            total = T.alloc_fragment((1,), F32)
+            for i, j in T.Parallel(1, n):
+                w[i, j] = W[j]
+            T.clear(dw)
+            for r in T.serial(rows):
+                T.copy(X[r : r + 1, 0:n], x)
+                T.copy(G[r : r + 1, 0:n], g)
+                T.reduce_sum(x, mean, dim=1)
+                for i, j in T.Parallel(1, n):
+                    x[i, j] = x[i, j] - mean[i] / n
+                for i, j in T.Parallel(1, n):
+                    t[i, j] = x[i, j] * x[i, j]
+                T.reduce_sum(t, rstd, dim=1)
+                for i in T.Parallel(1):
+                    rstd[i] = T.rsqrt(rstd[i] / n + 1e-5)
+                for i, j in T.Parallel(1, n):
+                    x[i, j] = x[i, j] * rstd[i]
+                for i, j in T.Parallel(1, n):
+                    dw[i, j] = dw[i, j] + x[i, j] * g[i, j]
+                    g[i, j] = g[i, j] * w[i, j]
+                T.reduce_sum(g, total, dim=1)
+                for i, j in T.Parallel(1, n):
+                    t[i, j] = g[i, j] * x[i, j]
+                T.reduce_sum(t, both, dim=1)
+                for i, j in T.Parallel(1, n):
+                    t[i, j] = rstd[i] * (g[i, j] - total[i] / n - x[i, j] * both[i] / n)
+                T.copy(t, DX[r : r + 1, 0:n])
+            T.copy(dw, DW)
+
+    bf16 = numpy_dtype("bfloat16")
+    x, g, w = (RNG.standard_normal(shape).astype(bf16) for shape in ((rows, n), (rows, n), (n,)))
+    out = run(backward, X=x, G=g, W=w, DX=np.zeros_like(x), DW=np.zeros((1, n), np.float32), text=False)
+    x, g, w = (a.astype(np.float64) for a in (x, g, w))
+    rstd = 1 / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+    hat, gw = (x - x.mean(1, keepdims=True)) * rstd, g * w
+    dx = rstd * (gw - gw.mean(1, keepdims=True) - hat * (gw * hat).mean(1, keepdims=True))
+    np.testing.assert_allclose(out["DX"].astype(np.float64), dx, rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(out["DW"][0], (g * hat).sum(0), rtol=1e-4, atol=1e-4)
+
+
+FLOATS, INTEGERS = (F16, "bfloat16", F32), ("int8", "uint8", "int16", "int32")
+REDUCTIONS = {
+    **{s: [(kind, d) for kind in ("sum", "max", "min", "abssum", "absmax") for d in dict.fromkeys((s, F32))] for s in FLOATS},
+    **{s: [(kind, d) for kind in ("sum", "max", "min", "absmax") for d in dict.fromkeys((s, "int32"))] for s in INTEGERS},
+}
+REDUCTIONS["int32"] += [("max", "int8"), ("sum", "int8")]
+for dtype in ("int16", "int32", "uint8"):
+    REDUCTIONS[dtype] += [(kind, dtype) for kind in ("bitand", "bitor", "bitxor")]
+for dtype in (F32, "int32"):
+    REDUCTIONS[dtype] += [(kind, dtype) for kind in ("any", "all")]
+
+
+def expected(kind, x, old, dtype):
+    wide = x.astype(np.float64) if "float" in str(x.dtype) else x.astype(np.int64)
+    if kind.startswith("abs"):
+        wide = np.abs(x.astype(dtype) if np.can_cast(x.dtype, dtype) and x.dtype.kind in "iu" else x).astype(wide.dtype)
+    whole = {
+        "sum": wide.sum, "abssum": wide.sum, "max": wide.max, "absmax": wide.max, "min": wide.min,
+        "any": (wide != 0).any, "all": (wide != 0).all, "bitand": lambda: np.bitwise_and.reduce(x, None),
+        "bitor": lambda: np.bitwise_or.reduce(x, None), "bitxor": lambda: np.bitwise_xor.reduce(x, None),
+    }[kind]()  # fmt: skip
+    if old is not None:
+        whole = {"sum": np.add, "max": np.maximum}[kind](whole, whole.dtype.type(old))
+    return np.asarray(whole).astype(dtype)
+
+
+@pytest.mark.parametrize("source", REDUCTIONS)
+@pytest.mark.parametrize("clear", [True, False])
+def test_every_reduction(source, clear, small_ub):
+    of = numpy_dtype(source)
+    n = 110000 // of.itemsize
+    small_ub(98304)  # Reductions of integers need tables and results of some KB each.
+    kinds = [(kind, result) for kind, result in REDUCTIONS[source] if clear or kind in ("sum", "max")]
+    shown = F32 if "float" in source else "int32"
+
+    @T.prim_func
+    def kernel(X: T.Tensor((1, n), source), Z: T.Tensor((1, n), source), Y: T.Tensor((len(kinds),), shown)):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((1, n), source)
+            found = [T.alloc_fragment((1,), result) for _, result in kinds]
+            T.copy(X, x)
+            for (kind, result), y in zip(kinds, found):
+                T.fill(y, 3)
+                if kind in ("any", "all"):
+                    getattr(T, f"reduce_{kind}")(x, y, dim=1)
+                else:
+                    getattr(T, f"reduce_{kind}")(x, y, dim=1, clear=clear)
+            T.copy(x, Z)
+            for k, y in enumerate(found):
+                T.copy(y, Y[k])
+
+    if "float" in source:
+        x = (RNG.standard_normal((1, n)) / 4).astype(of)
+    else:
+        info, less = np.iinfo(of), 1000 if of.itemsize > 2 else 1
+        x = RNG.integers(info.min // less, info.max // less, (1, n)).astype(of)
+    out = run(kernel, X=x, Z=np.zeros_like(x), Y=np.zeros(len(kinds), shown), text=False)
+    np.testing.assert_array_equal(out["Z"], x)
+    for (kind, result), got in zip(kinds, out["Y"]):
+        want = expected(kind, x, None if clear else 3, numpy_dtype(result)).astype(shown)
+        step = {F16: 2**-10, "bfloat16": 2**-7}.get(result, 2**-20) if "float" in source and "sum" in kind else 0
+        assert abs(float(got) - float(want)) <= step * np.abs(x.astype(np.float64)).sum(), (kind, result, got, want)
+
+
+def test_sums_of_halves_are_rounded_once(small_ub):
+    n = 4096
+
+    @T.prim_func
+    def kernel(X: T.Tensor((1, n), F16), Y: T.Tensor((1, n), F16), S: T.Tensor((1,), F16)):
+        with T.Kernel(1, threads=128):
+            x, s = T.alloc_fragment((1, n), F16), T.alloc_fragment((1,), F16)
+            T.copy(X, x)
+            T.reduce_sum(x, s, dim=1)
+            for i, j in T.Parallel(1, n):
+                x[i, j] = x[i, j] + s[i]
+            T.copy(x, Y)
+            T.copy(s, S)
+
+    x = np.full((1, n), 0.25, np.float16)
+    x[0, :1501] = 1  # halves above 2048 are even numbers: sums of parts would be rounded on the way
+    out = run(kernel, X=x, Y=np.zeros_like(x), S=np.zeros(1, np.float16))
+    np.testing.assert_array_equal(out["S"], x.astype(np.float32).sum(1).astype(np.float16))
+    np.testing.assert_array_equal(out["Y"], x + out["S"][:, None])
+
+
+def test_results_of_all_rows(small_ub):
+    """Reductions along the rows' dimension of a tile, with columns that belong together, too."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((512, 16), F32), M: T.Tensor((16,), F32), Y: T.Tensor((512, 16), F32)):
+        with T.Kernel(1, threads=128):
+            x, most, least = T.alloc_shared((512, 16), F32), T.alloc_fragment((16,), F32), T.alloc_fragment((1,), F32)
+            T.copy(X, x)
+            T.reduce_max(x, most, dim=0)
+            T.reduce_min(most, least, dim=0)
+            for i, j in T.Parallel(512, 16):
+                x[i, j] = x[i, j] - most[j] * least[0]
+            T.copy(most, M)
+            T.copy(x, Y)
+
+    x = RNG.standard_normal((512, 16)).astype(np.float32)
+    out = run(kernel, X=x, M=np.zeros(16, np.float32), Y=np.zeros_like(x))
+    np.testing.assert_array_equal(out["M"], x.max(0))
+    np.testing.assert_allclose(out["Y"], x - x.max(0) * x.max(0).min(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("jump", [False, True])
+def test_tiles_between_sweeps_under_control_flow(jump, small_ub):
+    """A tile changed in some iterations only, in a branch, found by later sweeps; the row it is loaded from is overwritten meanwhile."""
+    n = 1536
+
+    @T.prim_func
+    def kernel(X: T.Tensor((4, n), F32), F: T.Tensor((8,), "int32"), Y: T.Tensor((4, n), F32)):
+        with T.Kernel(4, threads=128) as bx:
+            x, y = T.alloc_fragment((1, n), F32), T.alloc_fragment((1, n), F32)
+            most, k = T.alloc_fragment((1,), F32), T.alloc_var("int32", init=0)
+            T.copy(X[bx, 0], x)
+            T.fill(y, 1)
+            for r in T.serial(6):
+                k = k + 1
+                T.reduce_max(x, most, dim=1)
+                if F[r] == bx:
+                    for i, j in T.Parallel(1, n):
+                        x[i, j] = x[i, j] * 0.5 - most[i]
+                if jump:
+                    if F[r] > 5:
+                        break
+                    if F[r] == 4:
+                        continue
+                for i, j in T.Parallel(1, n):
+                    y[i, j] = y[i, j] + x[i, j] / (most[i] + 3.0) + k
+                T.copy(x, X[bx, 0])
+                T.copy(X[bx, 0], x)
+            T.copy(y, Y[bx, 0])
+
+    x = RNG.standard_normal((4, n)).astype(np.float32)
+    flags = np.array([1, 0, 4, 1, 7, 2, 0, 0], np.int32)
+    out = run(kernel, X=x.copy(), F=flags, Y=np.zeros_like(x), text=not jump)
+    want = np.ones((4, n))
+    for b in range(4):
+        row = x[b].astype(np.float64)
+        for r in range(6):
+            most = row.max()
+            row = row * 0.5 - most if flags[r] == b else row
+            if jump and flags[r] > 5:
+                break
+            if jump and flags[r] == 4:
+                continue
+            want[b] += row / (most + 3) + r + 1
+    np.testing.assert_allclose(out["Y"], want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_reduction_read_by_the_one_that_makes_it_anew(small_ub):
+    """The old maximum is read in the sweep that finds a new one: it has to end first."""
+    n = 1536
+
+    @T.prim_func
+    def kernel(X: T.Tensor((3, n), F32), Y: T.Tensor((3, n), F32)):
+        with T.Kernel(1, threads=128):
+            x, y, most = T.alloc_fragment((1, n), F32), T.alloc_fragment((1, n), F32), T.alloc_fragment((1,), F32)
+            T.fill(most, 2)
+            for r in T.serial(3):
+                T.copy(X[r, 0], x)
+                for i, j in T.Parallel(1, n):
+                    y[i, j] = x[i, j] * most[i]
+                T.reduce_max(x, most, dim=1)
+                T.copy(y, Y[r, 0])
+
+    x = RNG.standard_normal((3, n)).astype(np.float32)
+    scale = np.array([2, x[0].max(), x[1].max()], np.float32)[:, None]
+    np.testing.assert_array_equal(run(kernel, X=x, Y=np.zeros_like(x))["Y"], x * scale)
+
+
+def test_rows_that_fit_are_not_streamed():
+    x = RNG.standard_normal((2, 8192)).astype(np.float32)
+    run(softmax(1, 8192), X=x, Y=np.zeros_like(x), streamed=False, text=False)

@@ -1,0 +1,110 @@
+"""Do two statements do the same? Expressions are compared by what they are worth, everything else by its form."""
+
+from __future__ import annotations
+
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    Call,
+    For,
+    Stmt,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    attrs_of,
+    children,
+    const_int,
+    dtype_of,
+    expr_children,
+    exprs,
+    scope_of,
+    structural_equal,
+    substitute_expr,
+    sym,
+)
+from ...tile.uses import loads_in
+
+
+def same_work(a: Stmt, b: Stmt) -> bool:
+    """True if `a` surely does what `b` does: the same statements, on tiles of the same shapes, with equal indices and values."""
+    return _Comparison().statements(a, b)
+
+
+class _Comparison:
+    def __init__(self):
+        self.analyzer = sym.Analyzer()
+        self.buffers: dict = {}
+        """Tile of `b` -> the one of `a` that stands for it."""
+        self.values: tuple[dict, dict] = {}, {}
+        """Variables of `a`, and of `b`: what they are worth."""
+
+    def statements(self, a: Stmt, b: Stmt) -> bool:
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, AllocBuffer):
+            self.buffers[b.buffer] = a.buffer
+            return self._same_place(a.buffer, b.buffer) and _notes(a) == _notes(b)
+        if isinstance(a, For):
+            if a.kind != b.kind or _notes(a) != _notes(b) or not self.equal(a.min, b.min) or not self.equal(a.extent, b.extent):
+                return False
+            self.values[1][b.loop_var] = a.loop_var
+        elif isinstance(a, Bind):
+            if any(loads_in(x.value) or not dtype_of(x.var).startswith(("int", "uint")) for x in (a, b)):
+                if not self.equal(a.value, b.value):
+                    return False
+                self.values[1][b.var] = a.var
+                return True
+            for x, known in zip((a, b), self.values):
+                known[x.var] = substitute_expr(x.value, known)
+            return True
+        elif isinstance(a, BufferStore) and not self._is_same(a.buffer, b.buffer):
+            return False
+        own = [exprs(x) for x in (a, b)]
+        below = [children(x) for x in (a, b)]
+        return (
+            len(own[0]) == len(own[1])
+            and len(below[0]) == len(below[1])
+            and all(map(self.equal, *own))
+            and all(map(self.statements, *below))
+        )
+
+    def equal(self, a, b) -> bool:
+        return self._alike(substitute_expr(a, self.values[0]), substitute_expr(b, self.values[1]))
+
+    def _alike(self, a, b) -> bool:
+        if isinstance(a, TensorRegion) != isinstance(b, TensorRegion):
+            return False
+        if isinstance(a, TensorRegion):
+            pairs = [(x, y) for r, s in zip(a.region, b.region) for x, y in ((r.min, s.min), (r.extent, s.extent))]
+            return self._is_same(a.source, b.source) and len(a.region) == len(b.region) and all(self._alike(x, y) for x, y in pairs)
+        if structural_equal(a, b):
+            return True
+        numbers = dtype_of(a) == dtype_of(b) and dtype_of(a) in ("int32", "int64")
+        if numbers and not loads_in(a) and not loads_in(b) and self.analyzer.can_prove_equal(a, b):
+            return True
+        if type(a) is not type(b) or dtype_of(a) != dtype_of(b) or isinstance(a, Var):
+            return False
+        if isinstance(a, TensorLoad) and not self._is_same(a.source, b.source):
+            return False
+        if isinstance(a, Call) and (
+            not a.op.same_as(b.op) or {k: str(v) for k, v in attrs_of(a).items()} != {k: str(v) for k, v in attrs_of(b).items()}
+        ):
+            return False
+        inner = expr_children(a), expr_children(b)
+        return bool(inner[0]) and len(inner[0]) == len(inner[1]) and all(map(self._alike, *inner))
+
+    def _is_same(self, a, b) -> bool:
+        return self.buffers.get(b, b).same_as(a)
+
+    @staticmethod
+    def _same_place(a, b) -> bool:
+        shapes = [[const_int(n) for n in x.ty.shape] for x in (a, b)]
+        return shapes[0] == shapes[1] and None not in shapes[0] and dtype_of(a) == dtype_of(b) and scope_of(a) == scope_of(b)
+
+
+def _notes(s) -> dict:
+    return {k: str(v) for k, v in dict(s.annotations).items()}
+
+
+__all__ = ["same_work"]
