@@ -123,6 +123,12 @@ AUTO_TUNING_MAX_CPU_COUNT = Knob("TILELANG_AUTO_TUNING_MAX_CPU_COUNT", -1, int, 
 INTERPRET = Knob("TILELANG_INTERPRET", False, _bool, "1: kernel calls run the Python of the kernel on NumPy tiles instead of compiling it")
 INTERPRET_SEED = Knob("TILELANG_INTERPRET_SEED", 0, int, "interpreted kernels: decides the order of blocks and of T.Parallel iterations")
 
+TRACKER = Knob("TILELANG_ASCEND_TRACKER", "", str.strip, "HOST:PORT of the tracker whose servers run kernels with rpc")
+RPC_KEY = Knob(
+    "TILELANG_ASCEND_KEY", "", str.strip, "key of the servers that run kernels with rpc; the family of a kernel's chip by default (a2)"
+)
+RPC_TIMEOUT = Knob("TILELANG_ASCEND_RPC_TIMEOUT", 120.0, _seconds, "seconds after which a remote build, run or measurement is an error")
+
 KNOBS: tuple[Knob, ...] = (
     CACHE_DIR,
     DISABLE_CACHE,
@@ -140,6 +146,9 @@ KNOBS: tuple[Knob, ...] = (
     AUTO_TUNING_MAX_CPU_COUNT,
     INTERPRET,
     INTERPRET_SEED,
+    TRACKER,
+    RPC_KEY,
+    RPC_TIMEOUT,
 )
 
 

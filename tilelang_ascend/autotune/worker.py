@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
-import os
-import signal
-import sys
 import traceback
 from multiprocessing import connection, reduction
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+from ..descendants import die_with
+
 _OOM_SCORE_ADJ = Path("/proc/self/oom_score_adj")
 
 
 def main(socket: int, function: str, parent: int) -> None:
     """Serve jobs until the parent closes the socket or dies."""
-    _die_with(parent)
+    die_with(parent)
     _be_the_first_to_lack_memory()
     module, _, name = function.partition(":")
     work = getattr(importlib.import_module(module), name)
@@ -39,14 +36,6 @@ def _guarded(work, payload, files: dict[str, int]) -> tuple[str, object]:
         return "result", work(payload, files)
     except Exception as error:
         return "error", ("".join(traceback.format_exception_only(error)).strip(), traceback.format_exc())
-
-
-def _die_with(parent: int) -> None:
-    """A killed parent cannot end its workers, and a worker busy in native code does not see its socket close."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _be_the_first_to_lack_memory() -> None:

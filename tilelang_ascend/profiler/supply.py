@@ -24,11 +24,18 @@ class TensorSupplyType(Enum):
     Auto = 7
 
 
-def make_inputs(signature: Signature, supply: TensorSupplyType, constraints: Mapping[str, int] | None = None, seed: int = 0) -> list[Any]:
-    """One tensor (torch if installed, else numpy) or number for every input parameter; the same for the same seed.
+def make_inputs(
+    signature: Signature,
+    supply: TensorSupplyType,
+    constraints: Mapping[str, int] | None = None,
+    seed: int = 0,
+    torch_like: bool | None = None,
+) -> list[Any]:
+    """One tensor or number for every input parameter; the same for the same seed.
 
     Args:
         constraints: values of shape variables.
+        torch_like: tensors of torch, or of numpy. None: torch if it is installed.
 
     Raises:
         errors.ArgumentValueError: a shape variable has no value.
@@ -41,10 +48,11 @@ def make_inputs(signature: Signature, supply: TensorSupplyType, constraints: Map
             f"No value for the dynamic extent {', '.join(missing)}",
             hint="pass dynamic_symbolic_constraints={'" + missing[0] + "': 1024} or input_tensors",
         )
-    return [_make(p, supply, values, rng) for p in signature.inputs]
+    torch_like = tensors.have_torch() if torch_like is None else torch_like
+    return [_make(p, supply, values, rng, torch_like) for p in signature.inputs]
 
 
-def _make(p: Parameter, supply: TensorSupplyType, values: Mapping[str, int], rng: np.random.Generator) -> Any:
+def _make(p: Parameter, supply: TensorSupplyType, values: Mapping[str, int], rng: np.random.Generator, torch_like: bool) -> Any:
     if not p.is_buffer:
         return values.get(p.name, 1)
     shape = tuple(evaluate(d, values) for d in p.extents)
@@ -52,7 +60,7 @@ def _make(p: Parameter, supply: TensorSupplyType, values: Mapping[str, int], rng
     if p.dtype == "float8_e8m0fnu":  # has neither a sign nor 0
         data = np.maximum(np.abs(data), np.float32(2.0**-127))
     data = data.astype(dtypes.numpy_dtype(p.dtype))
-    if not tensors.have_torch():
+    if not torch_like:
         return data
     out = tensors.empty(shape, p.dtype, torch_like=True)
     tensors.HostTensor(out).assign(data)

@@ -47,25 +47,6 @@ class SimExecutor:
         simulation.execute(artifact, launch)
 
 
-class _Absent:
-    """An executor this release does not contain."""
-
-    devices: tuple[str, ...] = ()
-
-    def __init__(self, name: str, reason: str):
-        self.name = name
-        self._reason = reason
-
-    def unavailable(self, artifact: Artifact | None = None) -> str | None:
-        return self._reason
-
-    def label(self) -> str:
-        return self.name
-
-    def launch(self, artifact: Artifact, launch: Launch) -> None:
-        raise AssertionError(f"executor {self.name} is never chosen")
-
-
 UPSTREAM_BACKENDS = ("ctypes", "cython", "dlpack", "nvrtc", "torch", "tvm_ffi")
 """Ways in which a GPU script's host code calls a kernel; they say nothing about where it runs."""
 
@@ -80,7 +61,6 @@ def register_executor(executor: Executor) -> None:
 
 register_executor(SimExecutor())
 register_executor(NpuExecutor())
-register_executor(_Absent("rpc", "this release has no client for remote boards"))
 
 
 def choose(name: str | None, artifact: Artifact | None = None) -> Executor:

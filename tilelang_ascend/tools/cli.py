@@ -1,4 +1,4 @@
-"""`python -m tilelang_ascend`: run, compile, inspect, doctor. Commands load tvm only when they need it."""
+"""`python -m tilelang_ascend`: run, compile, inspect, doctor, tracker, server, query. Commands load tvm only when they need it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from ..version import __version__
 from . import processes, streams
+from .remote import query_command, server_command, tracker_command
 from .run import run_command
 
 _OUT = click.option(
@@ -142,7 +143,8 @@ def doctor_command() -> None:
         sys.exit(1)
 
 
-main.add_command(run_command)
+for _command in (run_command, tracker_command, server_command, query_command):
+    main.add_command(_command)
 
 
 def _run(script: Path, args: tuple[str, ...], target: str | None, gpu_script: bool):

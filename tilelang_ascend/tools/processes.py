@@ -7,14 +7,12 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
 from typing import Callable, Iterator
+
+from ..descendants import GRACE_SECONDS, stop_descendants
 
 INTERRUPTED = 128 + signal.SIGINT
 """Exit code of a program ended by Ctrl-C."""
-
-_GRACE_SECONDS = 2.0
-"""Time for processes to end by themselves, and for native code to notice an interrupt."""
 
 
 @contextlib.contextmanager
@@ -52,7 +50,7 @@ def _watch(reader: int, seen: threading.Event, handler: Callable) -> None:
     while signals := os.read(reader, 64):
         if signal.SIGINT not in signals or signal.getsignal(signal.SIGINT) is not handler:
             continue
-        if not seen.wait(_GRACE_SECONDS):
+        if not seen.wait(GRACE_SECONDS):
             stop_descendants()
             _leave()
         seen.clear()
@@ -62,7 +60,7 @@ def _watch(reader: int, seen: threading.Event, handler: Callable) -> None:
 def finish_interrupted() -> None:
     """After an interrupt: end all descendants, and the process too if a thread keeps running."""
     stop_descendants()
-    deadline = time.monotonic() + _GRACE_SECONDS
+    deadline = time.monotonic() + GRACE_SECONDS
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -74,47 +72,3 @@ def _leave() -> None:
     """End the process at once; nothing of Python gets to run any more."""
     os.write(2, b"\ninterrupted\n")
     os._exit(INTERRUPTED)
-
-
-def stop_descendants() -> None:
-    """End every process this one has started, directly or not: asked first, killed after a while."""
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        running = descendants(os.getpid())
-        for pid in running:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, how)
-        deadline = time.monotonic() + _GRACE_SECONDS
-        while any(_is_running(pid) for pid in running):
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.02)
-        else:
-            return
-
-
-def descendants(pid: int) -> list[int]:
-    """Ids of the children of a process, their children, and so on."""
-    children: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        fields = _stat(status)
-        if fields is not None:
-            children.setdefault(int(fields[1]), []).append(int(status.parent.name))
-    found, frontier = [], [pid]
-    while frontier:
-        frontier = [child for parent in frontier for child in children.get(parent, ())]
-        found += frontier
-    return found
-
-
-def _is_running(pid: int) -> bool:
-    """False for processes that are gone or have ended but were not waited for."""
-    fields = _stat(Path(f"/proc/{pid}/stat"))
-    return fields is not None and fields[0] not in ("Z", "X")
-
-
-def _stat(path: Path) -> list[str] | None:
-    """Fields of a process's status behind its name, which may contain anything: state, parent, …"""
-    try:
-        return path.read_text().rpartition(")")[2].split()
-    except OSError:
-        return None

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from tilelang_ascend import descendants
 from tilelang_ascend.store import Store
 from tilelang_ascend.tools import processes
 
@@ -93,7 +94,7 @@ def test_an_interrupt_leaves_no_process_and_no_half_an_entry(tmp_path):
     measured = Store(folder, "measurements")
     try:
         wait_until(lambda: measured.size()[0] >= 3 or process.poll() is not None, seconds=120)
-        family = processes.descendants(process.pid)
+        family = descendants.descendants(process.pid)
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     finally:
@@ -101,7 +102,7 @@ def test_an_interrupt_leaves_no_process_and_no_half_an_entry(tmp_path):
             process.kill()
     assert process.returncode == processes.INTERRUPTED and "tuned" not in out and "Traceback" not in err
     assert family, "there were no workers to end"
-    wait_until(lambda: not any(processes._is_running(pid) for pid in family), seconds=5)
+    wait_until(lambda: not any(descendants.is_running(pid) for pid in family), seconds=5)
     for store in (measured, Store(folder)):
         entries = list(store.section.glob("*/*"))
         assert all(store.read(entry.name) for entry in entries)

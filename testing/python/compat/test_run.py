@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tilelang_ascend import cache
+from tilelang_ascend import cache, descendants
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.isa.base import Space
 from tilelang_ascend.jit import build
@@ -183,16 +183,16 @@ def test_an_interrupt_stops_everything(tmp_path, wait):
     process = subprocess.Popen(command(script), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "started\n"
-        family = processes.descendants(process.pid)
+        family = descendants.descendants(process.pid)
         assert len(family) == 2
         time.sleep(0.3)  # the script is past its print
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
         assert process.returncode == processes.INTERRUPTED and "interrupted" in err and "Traceback" not in err
-        assert not [pid for pid in family if processes._is_running(pid)]
+        assert not [pid for pid in family if descendants.is_running(pid)]
     finally:
-        for pid in (*processes.descendants(process.pid), process.pid):
-            if processes._is_running(pid):
+        for pid in (*descendants.descendants(process.pid), process.pid):
+            if descendants.is_running(pid):
                 os.kill(pid, signal.SIGKILL)
 
 
