@@ -294,3 +294,35 @@ def test_a_reduction_read_by_the_one_that_makes_it_anew(small_ub):
 def test_rows_that_fit_are_not_streamed():
     x = RNG.standard_normal((2, 8192)).astype(np.float32)
     run(softmax(1, 8192), X=x, Y=np.zeros_like(x), streamed=False, text=False)
+
+
+def test_the_logit_of_the_target(small_ub):
+    """Elements that one iteration of a row stores to a tile, and to a variable, which are not divided."""
+    rows, n = 2, 1536
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, n), F32), Target: T.Tensor((rows,), "int32"), Loss: T.Tensor((rows,), F32), Last: T.Tensor((1,), F32)):
+        with T.Kernel(1, threads=128):
+            x, picked, last = T.alloc_fragment((rows, n), F32), T.alloc_fragment((rows,), F32), T.alloc_var(F32, init=0)
+            most, total = T.alloc_fragment((rows,), F32), T.alloc_fragment((rows,), F32)
+            T.copy(X, x)
+            T.clear(picked)
+            T.reduce_max(x, most, dim=1)
+            for i, j in T.Parallel(rows, n):
+                if j == Target[i]:
+                    picked[i] = x[i, j]
+            for j in T.Parallel(n):
+                if x[0, j] > 2.0:
+                    last = x[0, j]
+            for i, j in T.Parallel(rows, n):
+                x[i, j] = T.exp(x[i, j] - most[i])
+            T.reduce_sum(x, total, dim=1)
+            for i in T.Parallel(rows):
+                Loss[i] = T.log(total[i]) + most[i] - picked[i]
+            Last[0] = last
+
+    x = RNG.standard_normal((rows, n)).astype(np.float32)
+    target = np.array([700, n], np.int32)  # the second is none
+    out = run(kernel, X=x, Target=target, Loss=np.zeros(rows, np.float32), Last=np.zeros(1, np.float32), text=False)
+    np.testing.assert_allclose(out["Loss"], np.log(np.exp(x).sum(1)) - [x[0, 700], 0], rtol=1e-5)
+    assert out["Last"][0] == x[0][x[0] > 2][-1]

@@ -53,7 +53,7 @@ class Sweep:
     reads: set = field(default_factory=set)
     writes: set = field(default_factory=set)
     results: set = field(default_factory=set)
-    """Of reductions along the divided axis."""
+    """What is right behind the last part only: of reductions along the divided axis, and undivided tiles that nests store to."""
 
     def takes(self, s: Stmt) -> bool:
         """True if `s` may work on a part although others of the statements before have not seen all parts."""
@@ -68,6 +68,8 @@ class Sweep:
         self.results |= self._result(s)
 
     def _result(self, s: Stmt) -> set:
+        if is_parallel(s):
+            return {b for b in uses_of(s).writes if b not in self.plan.dims and not is_global(b)}
         return {s.value.args[1].source} if continues(s, self.plan) else set()
 
     def may_follow(self, s: Stmt) -> bool:
