@@ -1037,7 +1037,7 @@ def applied(name: str, ir, wanted: dict):
         return p.run(ir, CHIP, {"fast_math": False})[0]
     if name == "plan_memory":
         return p.run(ir, CHIP)[0]
-    given = {"chip": CHIP, "notes": [], **wanted}
+    given = {"chip": CHIP, "notes": [], "uncut": False, **wanted}
     return p.run(ir, *(given[w] for w in p.wants))
 
 
