@@ -40,7 +40,7 @@ CHEAP = 12
 long as some 12 vector instructions for 256 bytes, which are at most 2 cycles each."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Sweep:
     """Statements all of which work on one part before any works on the next. reloaded: statements that bring what it finds in tiles from tensors;
     kept: tiles whose content it finds in their workspaces; stored: tiles it has to leave there."""
