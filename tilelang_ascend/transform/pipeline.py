@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 from ..analysis.tiles.core_kinds import uses_cube
 from ..errors import OutOfMemory, location_of
-from ..ir import IRModule, PrimFunc
+from ..ir import IRModule, PrimFunc, structural_equal
 from ..ir.functions import launches
 from ..isa.base import SCOPES
 from .canonicalize.bind_elements import bind_elements
@@ -89,9 +89,9 @@ PLACE = (
 NESTS = (
     Pass(narrow_nests, Stage.PLACED),
     Pass(split_dynamic_nests, Stage.PLACED),
-    Pass(stage_atomics, Stage.PLACED, ("chip",)),
+    Pass(stage_atomics, Stage.PLACED, ("chip", "uncut")),
     Pass(reverse_loops, Stage.PLACED),
-    Pass(stage_globals, Stage.PLACED, ("chip",)),
+    Pass(stage_globals, Stage.PLACED, ("chip", "uncut")),
     Pass(map_grid, Stage.MAPPED, ("chip",)),
     Pass(hoist_loads, Stage.MAPPED),
 )
@@ -168,10 +168,31 @@ def lower(
 
 def _lower_launch(func: PrimFunc, context: Context):
     """(functions of the cores, memory map) of a function with one grid."""
-    mapped = run((*CANONICALIZE, *PLACE, *NESTS), func, context)
-    synced, memory_map, attempt = _in_parts(mapped, context)
+    placed, inner = run((*CANONICALIZE, *PLACE), func, context), context.attempt()
+    mapped = run(NESTS, placed, inner, uncut=False)
+    try:
+        synced, memory_map, attempt = _in_parts(mapped, inner)
+    except OutOfMemory as failure:
+        inner = context.attempt()
+        synced, memory_map, attempt = _with_whole_nests(placed, mapped, inner, failure)
+    context.adopt(inner)
     context.adopt(attempt)
     return run(CORES, synced, context), memory_map
+
+
+def _with_whole_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure: OutOfMemory):
+    """What `_in_parts` makes of `placed` with whole nests on tensors, where `cut` ones do not fit: a nest that works through a long row in
+    steps needs all of the row in each, a whole one may be divided with it.
+
+    Raises: the `failure` of `cut`, if these do not fit either.
+    """
+    whole = run(NESTS, placed, context, uncut=True)
+    if failure.fields["memory"] != SCOPES[STREAMED].name or structural_equal(whole, cut):
+        raise failure
+    try:
+        return _in_parts(whole, context)
+    except OutOfMemory:
+        raise failure from None
 
 
 def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):

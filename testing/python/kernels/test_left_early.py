@@ -339,3 +339,40 @@ def test_jumps_around_which_no_flag_keeps_the_cores_in_step(kind):
         A = rng.integers(-1, 2, (STEPS, 16, 16)).astype(np.float16)
         out = strict.run(kernel, {"A": A, "M": np.array(M, np.int32), "C": np.ones((16, 16), np.float32)}, text=n == 0)
         np.testing.assert_array_equal(out["C"], cores_together(kind, A, M))
+
+
+@T.prim_func
+def works_and_leaves(X: T.Tensor((4, 256), "float32"), F: T.Tensor((4,), "int32"), Y: T.Tensor((4, 256), "float32")):
+    with T.Kernel(2, threads=128) as b:
+        x, y, m = T.alloc_fragment((1, 256), "float32"), T.alloc_fragment((1, 256), "float32"), T.alloc_fragment((1,), "float32")
+        for t in T.serial(2):
+            T.copy(X[b * 2 + t, 0], x)
+            T.clear(y)
+            for r in T.serial(3):
+                if F[r] == b * 2 + t:
+                    T.reduce_sum(x, m, dim=1)
+                    for i, j in T.Parallel(1, 256):
+                        y[i, j] = y[i, j] + x[i, j] * m[i]
+                    break
+                for i, j in T.Parallel(1, 256):
+                    x[i, j] = x[i, j] + 1.0
+            for i, j in T.Parallel(1, 256):
+                y[i, j] = y[i, j] - x[i, j]
+            T.copy(y, Y[b * 2 + t, 0])
+
+
+def test_a_branch_that_works_and_leaves():
+    """No barriers order what the jump parts: the jump becomes a condition."""
+    x = np.random.default_rng(0).standard_normal((4, 256)).astype(np.float32)
+    flags = np.array([1, 2, 0, 0], np.int32)
+    out = strict.run(tilelang.compile(works_and_leaves), dict(X=x, F=flags, Y=np.zeros_like(x)))
+    want = np.zeros((4, 256))
+    for b in range(4):
+        row = x[b].astype(np.float64)
+        for flag in flags[:3]:
+            if flag == b:
+                want[b] += row * row.sum()
+                break
+            row = row + 1
+        want[b] -= row
+    np.testing.assert_allclose(out["Y"], want, rtol=1e-4, atol=1e-3)

@@ -294,3 +294,57 @@ def test_a_reduction_read_by_the_one_that_makes_it_anew(small_ub):
 def test_rows_that_fit_are_not_streamed():
     x = RNG.standard_normal((2, 8192)).astype(np.float32)
     run(softmax(1, 8192), X=x, Y=np.zeros_like(x), streamed=False, text=False)
+
+
+def test_the_logit_of_the_target(small_ub):
+    """Elements that one iteration of a row stores to a tile, and to a variable, which are not divided."""
+    rows, n = 2, 1536
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, n), F32), Target: T.Tensor((rows,), "int32"), Loss: T.Tensor((rows,), F32), Last: T.Tensor((1,), F32)):
+        with T.Kernel(1, threads=128):
+            x, picked, last = T.alloc_fragment((rows, n), F32), T.alloc_fragment((rows,), F32), T.alloc_var(F32, init=0)
+            most, total = T.alloc_fragment((rows,), F32), T.alloc_fragment((rows,), F32)
+            T.copy(X, x)
+            T.clear(picked)
+            T.reduce_max(x, most, dim=1)
+            for i, j in T.Parallel(rows, n):
+                if j == Target[i]:
+                    picked[i] = x[i, j]
+            for j in T.Parallel(n):
+                if x[0, j] > 2.0:
+                    last = x[0, j]
+            for i, j in T.Parallel(rows, n):
+                x[i, j] = T.exp(x[i, j] - most[i])
+            T.reduce_sum(x, total, dim=1)
+            for i in T.Parallel(rows):
+                Loss[i] = T.log(total[i]) + most[i] - picked[i]
+            Last[0] = last
+
+    x = RNG.standard_normal((rows, n)).astype(np.float32)
+    target = np.array([700, n], np.int32)  # the second is none
+    out = run(kernel, X=x, Target=target, Loss=np.zeros(rows, np.float32), Last=np.zeros(1, np.float32), text=False)
+    np.testing.assert_allclose(out["Loss"], np.log(np.exp(x).sum(1)) - [x[0, 700], 0], rtol=1e-5)
+    assert out["Last"][0] == x[0][x[0] > 2][-1]
+
+
+def test_nests_on_tensors_stay_whole(small_ub):
+    """Nests that read, write and update tensors themselves: cut for their own tiles, they would need all of the row in every step."""
+    n = 2048
+
+    @T.prim_func
+    def kernel(X: T.Tensor((2, n), F16), W: T.Tensor((n,), F16), B: T.Tensor((n,), F16), Y: T.Tensor((2, n), F16), D: T.Tensor((n,), F32)):
+        with T.Kernel(2, threads=128) as bx:
+            x, total = T.alloc_fragment((n,), F32), T.alloc_fragment((1,), F32)
+            T.copy(X[bx, 0:n], x)
+            T.reduce_sum(x, total, dim=0)
+            for j in T.Parallel(n):
+                Y[bx, j] = (x[j] - total[0] / n) * W[j] + B[j]
+            for j in T.Parallel(n):
+                T.atomic_add(D[j], x[j] * total[0])
+
+    x, w, b = (RNG.standard_normal(shape).astype(np.float16) for shape in ((2, n), (n,), (n,)))
+    out = run(kernel, X=x, W=w, B=b, Y=np.zeros_like(x), D=np.zeros(n, np.float32), text=False)
+    x, w, b = (a.astype(np.float64) for a in (x, w, b))
+    np.testing.assert_allclose(out["Y"].astype(np.float64), (x - x.mean(1, keepdims=True)) * w + b, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(out["D"], (x * x.sum(1, keepdims=True)).sum(0), rtol=1e-3, atol=1e-3)

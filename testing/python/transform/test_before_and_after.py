@@ -1075,7 +1075,7 @@ def applied(name: str, ir, wanted: dict):
         return p.run(ir, CHIP, {"fast_math": False})[0]
     if name == "plan_memory":
         return p.run(ir, CHIP)[0]
-    given = {"chip": CHIP, "notes": [], "may_coarsen": True, **wanted}
+    given = {"chip": CHIP, "notes": [], "may_coarsen": True, "uncut": False, **wanted}
     return p.run(ir, *(given[w] for w in p.wants))
 
 

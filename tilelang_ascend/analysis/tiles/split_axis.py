@@ -42,7 +42,7 @@ from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS
 from ...tile import COPY, FILL, GEMM, REDUCE, is_op
 from ...tile.reductions import carried_in
-from ...tile.uses import is_atomic, is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, own_uses, work_of
+from ...tile.uses import is_atomic, is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, own_uses, uses_of, work_of
 from ..index.affine import affine
 from .carried_scalars import carried_scalars
 from .split_globals import GlobalConflicts
@@ -133,6 +133,8 @@ class _Accesses:
         self.writes: list[tuple] = []
         self.scalars: set = set()
         """Variables it stores to."""
+        self.found = uses_of(nest).reads
+        """What some iteration reads."""
         self.writes_gm = False
         self.indirect = False
         """An index is read from memory."""
@@ -393,18 +395,25 @@ def _nest_needs_all(acc: _Accesses, division: _Division) -> str | None:
             return f"'{buffer.name}' is not indexed by the divided loop alone"
         if any(not _holds_one_more(buffer, d, i, uneven, acc.vars) for d, i in enumerate(indices) if d not in dims):
             return f"an odd number of rows would be divided, and an index of '{buffer.name}' would leave the tile"
-    whole = next((b for b, _ in acc.writes if not division.dims(b)), None)
+    whole = next((b for b, i in acc.writes if not division.dims(b) and not _stays(acc, b, i, split_vars, division)), None)
     if split_vars:
         return None if whole is None else f"all of '{whole.name}' is written by every part of the loop"
     half = next((b for b, _ in acc.writes + acc.reads if division.dims(b)), None)
     return None if half is None else f"it needs all of '{half.name}'"
 
 
+def _stays(acc: _Accesses, buffer, indices, split_vars: list, division: _Division) -> bool:
+    """True if parts one after the other leave in an undivided tile, or variable, what the whole nest leaves: none reads it meanwhile, and
+    iterations that store to one element differ in the divided loop only, so that the last of them stays the last."""
+    others = [v for v, n in acc.vars.items() if v not in split_vars and n != 1]
+    return division.streamed and buffer not in acc.found and all(any(v.same_as(i) for i in indices) for v in others)
+
+
 def _loops_stay_whole(acc: _Accesses, split_vars: list, division: _Division) -> str | None:
     """Why the loops `split_vars` of a nest cannot be divided, whatever they index."""
     if len(split_vars) > 1:
         return f"its loops '{split_vars[0].name}' and '{split_vars[1].name}' would be divided at once"
-    carried = sorted(b.name for b in acc.scalars & division.carried)
+    carried = sorted(b.name for b in acc.scalars & division.carried if not _stays(acc, b, (), split_vars, division))
     if carried:
         return f"'{carried[0]}' goes from one iteration to the next, or out of the loop"
     if acc.vars[split_vars[0]] != division.sizes.get(division.groups.find(split_vars[0])):

@@ -40,7 +40,7 @@ CHEAP = 12
 long as some 12 vector instructions for 256 bytes, which are at most 2 cycles each."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Sweep:
     """Statements all of which work on one part before any works on the next. reloaded: statements that bring what it finds in tiles from tensors;
     kept: tiles whose content it finds in their workspaces; stored: tiles it has to leave there."""
@@ -53,7 +53,7 @@ class Sweep:
     reads: set = field(default_factory=set)
     writes: set = field(default_factory=set)
     results: set = field(default_factory=set)
-    """Of reductions along the divided axis."""
+    """What is right behind the last part only: of reductions along the divided axis, and undivided tiles that nests store to."""
 
     def takes(self, s: Stmt) -> bool:
         """True if `s` may work on a part although others of the statements before have not seen all parts."""
@@ -68,6 +68,8 @@ class Sweep:
         self.results |= self._result(s)
 
     def _result(self, s: Stmt) -> set:
+        if is_parallel(s):
+            return {b for b in uses_of(s).writes if b not in self.plan.dims and not is_global(b)}
         return {s.value.args[1].source} if continues(s, self.plan) else set()
 
     def may_follow(self, s: Stmt) -> bool:

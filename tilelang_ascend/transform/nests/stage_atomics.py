@@ -29,6 +29,7 @@ is one of an element in a nest annotated `tl.in_order`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -303,8 +304,9 @@ def _used_besides(body: Stmt, sites: list[_Site]) -> set:
 
 
 class _Stage(StmtMutator):
-    def __init__(self, chip):
-        self.budget = int(chip.capacity_bytes(Space.UB) * TILE_BUDGET_SHARE)
+    def __init__(self, budget: float):
+        self.budget = budget
+        """Bytes that the tiles of one nest may take."""
         self.allocs: list[Stmt] = []
 
     def visit_For(self, s: For):
@@ -532,11 +534,11 @@ def _nbytes(tile) -> int:
     return total
 
 
-def stage_atomics(func: PrimFunc, chip) -> PrimFunc:
-    """Apply to a placed Tile IR function."""
+def stage_atomics(func: PrimFunc, chip, uncut: bool = False) -> PrimFunc:
+    """Apply to a placed Tile IR function. `uncut`: nests stay whole whatever room their tiles take."""
 
     def stage(body: Stmt) -> Stmt:
-        stager = _Stage(chip)
+        stager = _Stage(math.inf if uncut else int(chip.capacity_bytes(Space.UB) * TILE_BUDGET_SHARE))
         staged = stager(body)
         return seq(stager.allocs, staged)
 

@@ -428,13 +428,13 @@ def calls_math(e) -> bool:
 
 
 class _StageNests(StmtMutator):
-    def __init__(self, chip, body: Stmt, owned: OwnedTiles, launch: _Launch):
+    def __init__(self, chip, body: Stmt, owned: OwnedTiles, launch: _Launch, uncut: bool):
         ub = chip.capacity_bytes(Space.UB)
         self.budget, self.room = int(ub * TILE_BUDGET_SHARE), int(ub * TABLE_SHARE) - fixed_tile_bytes(body)
         self.most = ub - fixed_tile_bytes(body)
         self.written = uses_of(body).writes
         self.allocs: list[Stmt] = []
-        self.owned, self.own, self.launch = owned, set(), launch
+        self.owned, self.own, self.launch, self.uncut = owned, set(), launch, uncut
 
     def visit_For(self, s: For):
         if not is_parallel(s):
@@ -559,7 +559,7 @@ class _StageNests(StmtMutator):
         """The nest staged in parts, or with fewer of its indices, where its tiles take more room than there is; None where they do not. Of
         their `total` bytes `fixed` do not grow with the nest."""
         room = self.shares(fixed)
-        if total - fixed > room and nest.outer > 1:
+        if total - fixed > room and nest.outer > 1 and not self.uncut:
             rows = even_size(nest.outer, max(1, nest.outer * room // (total - fixed)))
             return split_nest(rebuild_nest(nest.stmt, nest.loops, nest.body), {nest.loops[0][0]: rows}, self.stage, num_stages=2)
         inner = frozenset(s.loop_var for s in statements(staged.unguarded) if isinstance(s, For))
@@ -600,13 +600,13 @@ def fixed_tile_bytes(body: Stmt) -> int:
     return sum(math.prod(const_int(n) or 1 for n in b.ty.shape) * itemsize(dtype_of(b)) for b in tiles)
 
 
-def stage_globals(func: PrimFunc, chip) -> PrimFunc:
-    """Apply to a placed Tile IR function."""
+def stage_globals(func: PrimFunc, chip, uncut: bool = False) -> PrimFunc:
+    """Apply to a placed Tile IR function. `uncut`: nests stay whole whatever room their tiles take."""
 
     owned, launch = OwnedTiles(func), _Launch.of(func)
 
     def stage(body: Stmt) -> Stmt:
-        stager = _StageNests(chip, body, owned, launch)
+        stager = _StageNests(chip, body, owned, launch, uncut)
         staged = stager(body)
         return seq(stager.allocs, staged)
 

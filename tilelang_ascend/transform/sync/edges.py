@@ -268,6 +268,7 @@ class EdgeChooser:
         """Barriers right before dependent instructions of queues that complete out of order. Going through the trace in
         order and placing each as late as possible gives the fewest of them in straight-line code."""
         branches: dict[int, Slot] = {}
+        placed: set = set()
         while True:
             slots = {}
             binder = Binder(self.plan)
@@ -282,6 +283,10 @@ class EdgeChooser:
             # A barrier in front of a loop covers less than the simulation assumed inside the loop: look again.
             if not slots:
                 return
+            if slots.keys() <= placed:
+                self._give_up_jumps()
+                raise AssertionError("barriers do not converge")
+            placed |= slots.keys()
             for (slot, queue), stmt in slots.items():
                 self.plan.barriers.append(Barrier(QUEUES[queue][0], queue, slot, stmt))
 
