@@ -216,15 +216,25 @@ def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):
     if found is None and axes > 1 and independent:
         found = _Trial(failure)(independent[0], partial(_in_parts, axes=axes - 1))
     if found is None and scope == STREAMED:
-        found = _first_with_room(_ways(STREAM, mapped, context, numbers, scope), _Trial(failure))
-        if found is None:
-            found = _first_with_room(_ways(STREAM, mapped, context, several, scope), _Trial(failure))
+        trial = _Trial(failure)
+        found = _first_with_room(_ways(STREAM, mapped, context, numbers, scope), trial)
+        if found is None and not trial.in_vain:
+            found = _first_with_room(_ways(STREAM, mapped, context, _apart(several), scope), trial)
     if found is not None:
         return found
     reason = why_whole(mapped, next(iter(numbers), least), scope)
     if reason is not None:
         failure.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
     raise failure
+
+
+def _apart(numbers) -> list[int]:
+    """Those of ascending `numbers` that are a quarter larger than the one before: parts need not be as large as can be."""
+    out: list[int] = []
+    for n in numbers:
+        if not out or 4 * n >= 5 * out[-1]:
+            out.append(n)
+    return out
 
 
 def _ways(passes: tuple, mapped: PrimFunc, context: Context, numbers: list[int], scope: str) -> list:
