@@ -25,6 +25,7 @@ _LAZY = {
     "clear_cache": "cache",
     "disable_cache": "cache",
     "enable_cache": "cache",
+    "register_op": "jit.ops",
     "set_log_level": "log",
 }
 _MODULES = ("arch", "autotuner", "cache", "env", "errors", "language", "layout", "profiler")

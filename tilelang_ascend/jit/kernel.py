@@ -131,6 +131,24 @@ class JITKernel:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 Path(path).write_text(text, encoding="utf-8")
 
+    def export_library(self, folder: str | Path, op: str | None = None) -> None:
+        """Write a folder that builds a shared library with the compiler of CANN, without this package: texts, C header, CMake project,
+        an op of torch (``NAME_op.py``) and a README that says how.
+
+        Args:
+            folder: made if it is missing; files of these names are replaced.
+            op: name of the op, ``namespace::name``; ``tilelang::`` and the kernel's name when None.
+
+        Raises:
+            ValueError: the path is that of a library.
+            errors.ArgumentTypeError: the kernel has a scalar that C has no type for.
+        """
+        if Path(folder).suffix in (".so", ".a", ".o"):
+            raise ValueError(f"export_library writes a folder, in which CMake builds the library, not the file {folder}; pass a folder")
+        from ..runtime.npu.export import export
+
+        export(self.artifact, Path(folder).resolve(), op or f"tilelang::{self.artifact.name}")
+
     def get_tuner_result(self) -> dict[str, Any]:
         """``latency`` and ``ref_latency`` in milliseconds and the winning ``config``.
 
@@ -195,11 +213,11 @@ class JITKernel:
 
 
 _ASCEND_C = "it is compiled to Ascend C, which .show_source() prints and .export_sources(path) writes"
-_LIBRARY = "a library needs the compiler of CANN; .export_sources(kernel_path, host_path) writes what it compiles"
+_LIBRARY = "a library needs the compiler of CANN; .export_library(folder) writes a folder that builds it"
 _MEMORY = "Ascend cores have no registers to allocate; .memory_map() shows what lies where on the chip"
 _OF_GPU_KERNELS = {
     **dict.fromkeys(("show_ptx", "export_ptx", "_get_ptx", "show_sass", "export_sass", "_get_sass"), _ASCEND_C),
-    **dict.fromkeys(("export_library", "lib_path"), _LIBRARY),
+    "lib_path": _LIBRARY,
     **dict.fromkeys(("n_regs", "n_spills"), _MEMORY),
 }
 """What kernels for a GPU have besides, and why it is missing."""

@@ -32,7 +32,7 @@ _STACK = (
     "-mllvm", "-cce-aicore-dcci-insert-for-scalar=false",
 )  # fmt: skip
 
-_INCLUDES = ("compiler/tikcpp", "compiler/tikcpp/tikcfw", "compiler/tikcpp/tikcfw/impl", "compiler/tikcpp/tikcfw/interface", "include")
+INCLUDES = ("compiler/tikcpp", "compiler/tikcpp/tikcfw", "compiler/tikcpp/tikcfw/impl", "compiler/tikcpp/tikcfw/interface", "include")
 """Folders of the headers of 8.x below the home (assumed); 9.x knows its own."""
 
 _LIBRARIES = ("runtime", "ascendcl")
@@ -62,7 +62,7 @@ def options(major: int, generation: str, kinds: Sequence[str]) -> list[str]:
 def build_line(major: int, generation: str, kinds: Sequence[str], source: str = "kernel.cpp", output: str = "kernel.so") -> str:
     """The command that compiles kernel and launcher, for a shell in which `set_env.sh` of CANN was sourced."""
     home = "$ASCEND_HOME_PATH"
-    includes = [f"-I{home}/{folder}" for folder in _INCLUDES] if major < 9 else []
+    includes = [f"-I{home}/{folder}" for folder in INCLUDES] if major < 9 else []
     links = [f"-L{home}/lib64", *(f"-l{name}" for name in _LIBRARIES)]
     return " ".join(["bisheng", *options(major, generation, kinds), *includes, source, "-o", output, *links])
 
@@ -102,7 +102,7 @@ def text_form(artifact: Artifact) -> int:
 
 def command(cann: Cann, generation: str, kinds: Sequence[str], source: Path, output: Path) -> list[str]:
     """The same for a program that starts bisheng itself."""
-    includes = [f"-I{cann.home / folder}" for folder in _INCLUDES if (cann.home / folder).is_dir()] if cann.major < 9 else []
+    includes = [f"-I{cann.home / folder}" for folder in INCLUDES if (cann.home / folder).is_dir()] if cann.major < 9 else []
     links = [
         *(f"-L{folder}" for folder in cann.library_folders),
         *(f"-Wl,-rpath,{folder}" for folder in cann.library_folders),
