@@ -62,3 +62,23 @@ def test_columns_from_a_place_of_run_time(s):
     left = X[:, s : s + half] if inside else np.full((ROWS, half), -1, "float32")
     right = X[:, s : s + half][:, ::-1] if inside else X[:, ::2]
     run(kernel, np.concatenate([left, right], 1), s=s)
+
+
+@pytest.mark.parametrize("rows, n", [([3, 1, 2, 0], 2), ([-5, 9, 70, -1], 0)])
+def test_rows_of_a_table_that_may_hold_none(rows, n):
+    """The table counts while k < n only."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((ROWS, N), "float32"), I: T.Tensor((ROWS,), "int32"), Y: T.Tensor((ROWS, ROWS, N), "float32"), n: T.int32):
+        with T.Kernel(1):
+            table, y = T.alloc_shared((ROWS,), "int32"), T.alloc_shared((ROWS, ROWS, N), "float32")
+            T.copy(I, table)
+            for k in T.serial(ROWS):
+                for q, j in T.Parallel(ROWS, N):
+                    y[k, q, j] = T.if_then_else(k < n, X[table[q], j], -1.0)
+            T.copy(y, Y)
+
+    expected = np.full((ROWS, ROWS, N), -1, "float32")
+    expected[:n] = X[rows] if n else 0
+    arrays = {"X": X, "I": np.array(rows, "int32"), "Y": np.zeros_like(expected)}
+    np.testing.assert_array_equal(strict.run(tilelang.compile(kernel), arrays, {"n": n})["Y"], expected)
