@@ -71,6 +71,9 @@ class ExprLowering:
         self.stored: dict = {}
         self.variables: dict = {}
         self.guarded = 0
+        """Conditions of lanes around what is read at present."""
+        self.guarded_alike = 0
+        """Conditions around it that are the same for all lanes."""
         self.lets: dict = {}
         """Var -> expression, for lets whose tiles have not been stored since."""
         self.pinned: list = []
@@ -144,6 +147,11 @@ class ExprLowering:
                 return None
         return {a: c for a, c in coefficients.items() if c}, rest
 
+    def _ends(self, coefficients: dict) -> tuple[int, int]:
+        """Smallest and largest value of ``sum(coefficient * axis)``."""
+        ends = [c * (self.extents[a] - 1) for a, c in coefficients.items()]
+        return sum(min(x, 0) for x in ends), sum(max(x, 0) for x in ends)
+
     def _index_value(self, e) -> Node | None:
         """Integer sums of axes as int32 values; int64 sums whose varying part int32 does not hold are no such sum."""
         parts = self.split(e, exact=dtype_of(e) == "int64")
@@ -186,8 +194,7 @@ class ExprLowering:
         if parts is None or not parts[0]:
             return None
         coefficients, rest = parts
-        ends = [c * (self.extents[a] - 1) for a, c in coefficients.items()]
-        low, high = sum(min(x, 0) for x in ends), sum(max(x, 0) for x in ends)
+        low, high = self._ends(coefficients)
         if max(-low, high) + 1 >= _EXACT_F32:
             return None
         bound = scale(rest, -1).expr("int32" if self._sides_meet(e) else "int64")
@@ -209,24 +216,30 @@ class ExprLowering:
 
     def under(self, m: Node, build):
         """`build()` with loads guarded, because they may be reached only where `m` holds."""
-        self.guarded += not m.is_scalar
+        lanes, alike = not m.is_scalar, m.is_scalar and m.op != "const"
+        self.guarded, self.guarded_alike = self.guarded + lanes, self.guarded_alike + alike
         try:
             return build()
         finally:
-            self.guarded -= not m.is_scalar
+            self.guarded, self.guarded_alike = self.guarded - lanes, self.guarded_alike - alike
 
     # -- loads --------------------------------------------------------------------------------------------------------
 
-    def place(self, buffer, indices) -> View | None:
-        """The lanes of an access, None when an index is not a sum of axis multiples."""
+    def place(self, buffer, indices, inside: bool = False) -> View | None:
+        """The lanes of an access, None when an index is not a sum of axis multiples. `inside`: all lanes together are moved into the
+        buffer where they are not; None if they do not fit."""
         layout = self.ctx.layout(buffer)
         base, strides = constant(0), [0] * len(self.axes)
         coverage = []
-        for index, stride in zip(indices, layout.strides):
+        for index, stride, extent in zip(indices, layout.strides, layout.shape):
             parts = self.split(index)
             if parts is None:
                 return None
             coefficients, rest = parts
+            low, high = self._ends(coefficients)
+            if inside and high - low >= extent:
+                return None
+            rest = _between(rest, -low, extent - 1 - high) if inside else rest
             base = add_sums(base, scale(rest, stride))
             for a, c in coefficients.items():
                 strides[a] += c * stride
@@ -266,9 +279,7 @@ class ExprLowering:
             parts = self.split(index)
             if parts is None:
                 return False
-            ends = [c * (self.extents[a] - 1) for a, c in parts[0].items()]
-            low = parts[1].const + sum(min(x, 0) for x in ends)
-            high = parts[1].const + sum(max(x, 0) for x in ends)
+            low, high = (parts[1].const + end for end in self._ends(parts[0]))
             if parts[1].terms:
                 if not self._between(Sum(0, parts[1].terms).expr(dtype_of(index)), -low, extent - high):
                     return False
@@ -295,8 +306,9 @@ class ExprLowering:
             return self.view_node(self.variables[buffer], self.stored.get(buffer, 0))
         if not is_tile(buffer):
             return self._rows(buffer, indices)
-        safe = not self.guarded or self.in_bounds(buffer, indices)
-        view = self.place(buffer, indices) if safe else None
+        safe = not (self.guarded or self.guarded_alike) or self.in_bounds(buffer, indices)
+        # Where a condition of all lanes does not hold nothing counts, and where it does they are inside: they are moved as one.
+        view = self.place(buffer, indices, inside=not safe) if safe or not self.guarded else None
         version = self.stored.get(buffer, 0)
         if view is None:
             return self._indirect(buffer, indices, clamp=not safe)
@@ -324,7 +336,7 @@ class ExprLowering:
         """Rows of a GM tensor chosen by data."""
         from ..schedule.rows import rows_of, tiles_in
 
-        rows = rows_of(self, buffer, indices, clamp=bool(self.guarded))
+        rows = rows_of(self, buffer, indices, clamp=bool(self.guarded or self.guarded_alike))
         read = tiles_in(rows)
         if any(b in self.stored for b in read):
             raise Unsupported(f"`{buffer.name}` or the choice of its rows changes in the same nest", "split the nest")
@@ -427,6 +439,14 @@ class ExprLowering:
         if a.dtype != stored:
             a = self.ops.converted(a, "uint8" if stored == "bool" else stored)
         return self.g.scalar_reinterpret(a, dtype) if a.is_scalar else self.g.reinterpret(a, dtype)
+
+
+def _between(value: Sum, low: int, high: int) -> Sum:
+    """`value`, or the end of the range it is beyond."""
+    if not value.terms:
+        return constant(min(max(value.const, low), high))
+    least, most = (tirx.const(end, "int32") for end in (low, high))
+    return as_sum(tirx.Min(tirx.Max(value.expr("int32"), least), most))
 
 
 _HANDLERS = {

@@ -67,7 +67,8 @@ def rows_of(exprs, buffer, indices, clamp: bool) -> Rows:
     indices = [_inlined(exprs, i) for i in indices]
     inner = len(exprs.axes) - 1
     step, mentioned = exprs.split(indices[-1]), {a for i in indices for a in _axes_in(exprs, i)}
-    if not _contiguous(exprs, buffer, indices, step) or clamp and not _stays_inside(exprs, buffer, step):
+    # Where a condition differs between lanes, some of a row may be inside and others not.
+    if not _contiguous(exprs, buffer, indices, step) or clamp and exprs.guarded and not _stays_inside(exprs, buffer, step):
         indices = [_clamped(i, n) for i, n in zip(indices, buffer.ty.shape)] if clamp else indices
         return Rows(buffer, indices, tuple(sorted(mentioned)), single=True)
     if clamp:
