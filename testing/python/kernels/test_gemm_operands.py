@@ -104,12 +104,12 @@ def odd_column(A, B, C, a, b, acc):
     T.copy(acc, C)
 
 
-FP8 = {"a": "float8_e4m3fn", "b": "float8_e4m3fn"}
+INT16 = {"a": "int16", "b": "int16"}
 REFUSED = [
     (from_memory, {}, "T.gemm(A, b, acc)", "T.gemm works on tiles; A = A (32x32 float16) is in global memory", "T.alloc_shared"),
     (odd_column, {}, "T.gemm", "B starts at column 3 of its tile", "multiple of 16"),
-    (plain, FP8, "T.gemm", "the cube core of Ascend910B1 does not multiply float8_e4m3fn", "T.copy converts"),
-    (plain, {"a": "int8", "b": "int8"}, "T.gemm", "gemm of int8 accumulates in int32, here C is float32", "declare C as int32"),
+    (plain, INT16 | {"accum": "int32"}, "T.gemm", "the cube core of Ascend910B1 does not multiply int16", "T.copy converts"),
+    (plain, {"accum": "int32"}, "T.gemm", "gemm of float16 accumulates in float32, here C is int32", "declare C as float32"),
 ]
 
 

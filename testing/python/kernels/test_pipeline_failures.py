@@ -605,7 +605,7 @@ def test_atomics_of_a_loop_with_copies():
     assert strict.surviving_mutants(compiled, given, *({"n": n} for n in (0, 1, 8, 12))) == []
 
 
-def reductions(rows, columns, dims):
+def reductions(rows, columns, dims, scans=False):
     @T.prim_func
     def main(X: T.Tensor((rows, columns), F32), Y: T.Tensor((rows,), F32), Z: T.Tensor((columns,), F32)):
         with T.Kernel(1):
@@ -618,13 +618,15 @@ def reductions(rows, columns, dims):
             if 1 in dims:
                 T.reduce_max(x, y, dim=1)
                 T.copy(y, Y)
+            for dim in (0, 1) if scans else ():
+                T.cumsum(x, x, dim=dim)
             T.copy(x, X)
 
     return main
 
 
 @pytest.mark.parametrize(
-    "rows, columns, dims", [(40, 1024, (1,)), (1, 40960, (1,)), (40, 1024, (0,)), (160, 256, (0,)), (22, 1024, (0, 1))]
+    "rows, columns, dims", [(40, 1024, (1,)), (1, 40960, (1,)), (40, 1024, (0,)), (160, 256, (0,)), (22, 1024, (0, 1)), (40, 1024, (0, 1))]
 )
 def test_a_reduction_takes_memory_behind_the_planner(rows, columns, dims):
     """The tile leaves little of UB to the reductions of its rows and columns."""
@@ -638,7 +640,7 @@ def test_a_reduction_takes_memory_behind_the_planner(rows, columns, dims):
 def test_what_a_reduction_takes_is_in_the_message():
     """Neither rows nor columns can be worked on alone, and there is no room: an error, which names the temporary and its line."""
     with pytest.raises(OutOfMemory) as caught:
-        tilelang.compile(reductions(40, 1024, (0, 1)))
+        tilelang.compile(reductions(40, 1024, (0, 1), scans=True))
     line = reductions.__code__.co_firstlineno + 8
     assert re.search(rf"fold +{line} +1 x 81920", str(caught.value)), str(caught.value)
 

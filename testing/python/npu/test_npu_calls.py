@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from kernels import compiled, increment, product, scale, two_launches
+from npu_kernels import compiled, increment, product, scale, two_launches
 from stand_in_cann import use
 
 from tilelang_ascend.errors import ArgumentTypeError, TargetError

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from kernels import compiled, increment, product, scale, two_launches
+from npu_kernels import compiled, increment, product, scale, two_launches
 from npu_tensors import to_npu, torch_npu
 from stand_in_cann import use
 

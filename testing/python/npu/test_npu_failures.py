@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from kernels import compiled, scale
+from npu_kernels import compiled, scale
 from stand_in_cann import make_home, use
 
 from tilelang_ascend.errors import DeviceCompileError, DeviceError, DeviceMemoryError, DeviceTimeoutError, TargetError
@@ -51,7 +51,7 @@ def test_a_kernel_that_raises_an_exception(cann):
 
 
 def test_no_address_for_flags_between_cores(cann):
-    from kernels import product
+    from npu_kernels import product
 
     a = np.zeros((32, 32), np.float16)
     cann.fail("rtGetC2cCtrlAddr", 507000, "")

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from kernels import compiled, scale
+from npu_kernels import compiled, scale
 
 from tilelang_ascend.errors import DeviceError
 

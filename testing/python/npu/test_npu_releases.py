@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from kernels import compiled, product, scale, two_launches
+from npu_kernels import compiled, product, scale, two_launches
 from stand_in_cann import use
 
 from tilelang_ascend.codegen import emit
@@ -114,7 +114,7 @@ def test_what_a_board_runs(homes, monkeypatch, name, form):
 
 SCRIPT = """
 import torch
-from kernels import compiled, scale
+from npu_kernels import compiled, scale
 compiled(scale(), backend="sim", pass_configs={"cann": FORM})(torch.ones(300))
 """
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from kernels import compiled, increment, product, scale
+from npu_kernels import compiled, increment, product, scale
 from npu_tensors import NpuTensor, to_npu, torch_npu
 
 from tilelang_ascend.errors import AliasingOutput, ArgumentValueError

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-import programs
 import pytest
+import rpc_programs
 from farm import children, wait_until
 
 from tilelang_ascend import rpc
@@ -29,7 +29,7 @@ def open_files(pid: int) -> int:
 
 @pytest.mark.slow
 def test_load(farm, tmp_path):
-    kernels = [programs.add(constant=float(i)) for i in range(BUILDS)]
+    kernels = [rpc_programs.add(constant=float(i)) for i in range(BUILDS)]
     rng = np.random.default_rng(0)
     a, b = (rng.random(4096, dtype=np.float32) for _ in range(2))
     servers = farm.servers(*[("--key", "load", "--folder", str(tmp_path / "builds"))] * 4)  # one folder: a text is built once

@@ -7,8 +7,8 @@ import os
 import socket
 import threading
 
-import programs
 import pytest
+import rpc_programs
 from click.testing import CliRunner
 from farm import QUICK, free_port
 
@@ -54,7 +54,7 @@ def test_large_messages_are_refused_with_a_way_out(monkeypatch):
 
 
 def test_a_program_is_text_and_metadata():
-    artifact = programs.add().artifact
+    artifact = rpc_programs.add().artifact
     files = protocol.program_files(artifact)
     back = protocol.load_program(files)
     assert back == dataclasses.replace(artifact, memory_map="", tile_ir_json="", ascend_ir_json="")
@@ -81,7 +81,7 @@ def test_a_program_is_text_and_metadata():
 )
 def test_extents_from_the_wire_are_arithmetic(dim, fine):
     signature = Signature((Parameter("A", "float32", (dim, 4)),), (("n", "int32"),))
-    files = protocol.program_files(dataclasses.replace(programs.add().artifact, signature=signature))
+    files = protocol.program_files(dataclasses.replace(rpc_programs.add().artifact, signature=signature))
     if fine:
         assert protocol.load_program(files).signature == signature
         return
@@ -91,7 +91,7 @@ def test_extents_from_the_wire_are_arithmetic(dim, fine):
 
 @pytest.mark.parametrize("text", ["", "[]", '{"steps": []}', "{"])
 def test_programs_that_are_none(text):
-    files = {**protocol.program_files(programs.add().artifact), "artifact.json": text}
+    files = {**protocol.program_files(rpc_programs.add().artifact), "artifact.json": text}
     with pytest.raises(failures.ProtocolError, match="not of an artifact"):
         protocol.load_program(files)
 
@@ -270,4 +270,4 @@ def test_artifacts_are_needed():
         from tilelang_ascend.rpc.client import _artifact
 
         _artifact(3)
-    assert isinstance(programs.add().artifact, Artifact)
+    assert isinstance(rpc_programs.add().artifact, Artifact)

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-import programs
 import pytest
+import rpc_programs
 from farm import QUICK, children, free_port, said, wait_until
 
 from tilelang_ascend import descendants, rpc
@@ -28,7 +28,7 @@ CAN_MOUNT = shutil.which("unshare") and subprocess.run(["unshare", "-rm", "true"
 
 @pytest.fixture(scope="module")
 def kernel():
-    return programs.add()
+    return rpc_programs.add()
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_values_and_times_are_those_of_a_local_call(farm, server, kernel):
 
 
 def test_builds_are_kept_by_content_and_seen_by_later_sessions(farm, server):
-    one, other = programs.add(constant=2.0), programs.add(constant=3.0)
+    one, other = rpc_programs.add(constant=2.0), rpc_programs.add(constant=3.0)
     with connect(farm) as session:
         assert [session.build(k).known for k in (one, one, other)] == [False, True, False]
     with connect(farm) as session:
@@ -106,7 +106,7 @@ def test_builds_are_kept_by_content_and_seen_by_later_sessions(farm, server):
 
 
 def test_a_program_that_does_not_compile(farm, server, kernel):
-    error = quick_failure(failures.BuildError, farm, kernel, lambda s: s.build(programs.not_compiling(kernel)), call=20)
+    error = quick_failure(failures.BuildError, farm, kernel, lambda s: s.build(rpc_programs.not_compiling(kernel)), call=20)
     assert "add does not compile" in error.message and "kernel.cpp" in error.message and "error" in error.details
     assert_works(farm, kernel)
 
@@ -122,7 +122,7 @@ def test_metadata_that_does_not_fit_the_text(farm, server, kernel):
 
 
 def test_a_program_that_crashes_takes_its_session_only(farm, server, kernel):
-    error = quick_failure(failures.ServerLost, farm, kernel, lambda s: s.run(programs.crashing(kernel), *arrays()), call=20)
+    error = quick_failure(failures.ServerLost, farm, kernel, lambda s: s.run(rpc_programs.crashing(kernel), *arrays()), call=20)
     assert "when it was to run add" in error.message
     listener = children(server.process.pid)
     assert_works(farm, kernel)
@@ -143,7 +143,7 @@ def test_a_compiler_that_hangs_ends_with_its_session(farm, short, compiler, kern
 
 
 def test_a_program_that_never_ends(farm, server, kernel):
-    quick_failure(failures.ServerTimeout, farm, kernel, lambda s: s.run(programs.endless(kernel), *arrays()))
+    quick_failure(failures.ServerTimeout, farm, kernel, lambda s: s.run(rpc_programs.endless(kernel), *arrays()))
     assert_works(farm, kernel)  # the only server is free again
 
 
@@ -151,9 +151,9 @@ def client_of_an_endless_program(farm, folder):
     """A process that waits for a program which never ends."""
     script = folder / "client.py"
     script.write_text(
-        f"import sys; sys.path[:0] = [{os.path.dirname(programs.__file__)!r}]\n"
-        "import programs\nfrom tilelang_ascend import rpc\n"
-        f"session = rpc.connect({farm.tracker!r}, 'a2')\nartifact = programs.endless(programs.add())\nsession.build(artifact)\n"
+        f"import sys; sys.path[:0] = [{os.path.dirname(rpc_programs.__file__)!r}]\n"
+        "import rpc_programs\nfrom tilelang_ascend import rpc\n"
+        f"session = rpc.connect({farm.tracker!r}, 'a2')\nartifact = rpc_programs.endless(rpc_programs.add())\nsession.build(artifact)\n"
         "print('running', flush=True)\nsession.run_seeded(artifact)\n"
     )
     process = subprocess.Popen(
@@ -314,7 +314,7 @@ def run_in_background(farm, artifact, key="a2", call=20.0):
 
 
 def test_a_server_killed_in_the_middle_comes_back(farm, server, kernel):
-    running = run_in_background(farm, programs.endless(kernel))
+    running = run_in_background(farm, rpc_programs.endless(kernel))
     (listener,) = children(server.process.pid)
     os.kill(listener, signal.SIGKILL)
     killed = time.monotonic()
@@ -358,7 +358,7 @@ def test_a_session_that_hangs_ends_when_its_client_has_gone(farm, server, kernel
 
 
 def test_jobs_that_nobody_wants_any_more(farm, server, kernel):
-    jobs = [rpc.Job("quick", lambda s: s.build(kernel).digest), rpc.Job("endless", lambda s: s.time(programs.endless(kernel)))]
+    jobs = [rpc.Job("quick", lambda s: s.build(kernel).digest), rpc.Job("endless", lambda s: s.time(rpc_programs.endless(kernel)))]
     start = time.monotonic()
     for job, reply in rpc.run_jobs(jobs, farm.tracker, timeouts=settings.Timeouts(call=60)):
         break
@@ -379,7 +379,7 @@ def test_limits_of_a_server(farm, short, kernel):
     with connect(farm, "short") as session:
         session.build(kernel)
         with pytest.raises(failures.ServerTimeout, match=r"did not run add in 3\.\d s"):
-            session.run(programs.endless(kernel), *arrays())
+            session.run(rpc_programs.endless(kernel), *arrays())
     with connect(farm, "short") as session:
         wait_until(lambda: farm.free("short"), 10)
         with pytest.raises(failures.ServerLost, match="ended after .* when it was to build add"):
@@ -428,7 +428,7 @@ def test_a_tracker_that_is_killed(farm, server, kernel):
 
 
 def test_a_killed_supervisor_leaves_no_process(farm, short, kernel):
-    running = run_in_background(farm, programs.endless(kernel), "short")
+    running = run_in_background(farm, rpc_programs.endless(kernel), "short")
     (folder,) = {Path(variable(pid, "TMPDIR")).parent for pid in children(short.process.pid)}
     family = descendants.descendants(short.process.pid)
     assert len(family) == 2  # the listener and the session
@@ -456,8 +456,8 @@ def test_four_servers_of_which_three_fail(farm, kernel, tmp_path):
     started.append(farm.start(*words, before=("unshare", "-rm", "sh", "-c", mount, "sh"), env={"TMPDIR": str(disk)}))
     killed, hung, _, full = farm.ready(started)
     assert len(farm.known("fleet")) == 4  # of one name
-    bad = {"broken": programs.not_compiling(kernel), "crashing": programs.crashing(kernel), "endless": programs.endless(kernel)}
-    good = {f"good {i}": programs.add(constant=float(i)) for i in range(8)}
+    bad = {"broken": rpc_programs.not_compiling(kernel), "crashing": rpc_programs.crashing(kernel), "endless": rpc_programs.endless(kernel)}
+    good = {f"good {i}": rpc_programs.add(constant=float(i)) for i in range(8)}
     jobs = [
         rpc.Job(name, lambda s, k=k, seconds=1 if name == "endless" else 15: timed(s, k, seconds)) for name, k in {**bad, **good}.items()
     ]
