@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from ..ir import imm, itemsize, tirx
+from ..ir import imm, itemsize
+from .atomics import neutral
 
 
 def start(kind: str, dtype: str):
     """The value of `dtype` that changes no reduction of this kind."""
-    integer = "float" not in dtype
-    if kind == "max":
-        return _least(dtype) if integer else imm(float("-inf"), dtype)
-    if kind == "min":
-        return _greatest(dtype) if integer else imm(float("inf"), dtype)
+    if kind in ("max", "min", "bitand") and dtype == "bool":
+        return imm(kind != "max", dtype)
     if kind == "bitand":
-        return imm(-1, dtype) if dtype.startswith("int") else _greatest(dtype)
-    return imm(kind == "all", dtype)
-
-
-def _least(dtype: str):
-    return imm(False, dtype) if dtype == "bool" else tirx.min_value(dtype)
-
-
-def _greatest(dtype: str):
-    return imm(True, dtype) if dtype == "bool" else tirx.max_value(dtype)
+        return imm(-1, dtype) if dtype.startswith("int") else neutral("min", dtype)
+    return neutral(kind, dtype) if kind in ("max", "min") else imm(kind == "all", dtype)
 
 
 def carried_in(kind: str, source: str, result: str, clear: bool) -> str | None:

@@ -139,15 +139,9 @@ def _arranged(body: Stmt, plan: SplitPlan) -> list:
 
 
 def _works_on_parts(s: Stmt, plan: SplitPlan) -> bool:
-    if is_parallel(s):
-        inside = [x.loop_var for x in _loops(s)]
-        return any(v in plan.nest_vars for v in inside) or bool(uses_of(s).all & plan.dims.keys())
-    return isinstance(s, (Evaluate, BufferStore)) and bool(uses_of(s).all & plan.dims.keys())
-
-
-def _loops(nest: For) -> list[For]:
-    inner = [x for s in stmts_of(nest.body) if is_parallel(s) for x in _loops(s)]
-    return [nest, *inner]
+    if is_parallel(s) and any(is_parallel(x) and x.loop_var in plan.nest_vars for x in statements(s)):
+        return True
+    return (is_parallel(s) or isinstance(s, (Evaluate, BufferStore))) and bool(uses_of(s).all & plan.dims.keys())
 
 
 def _all(items: list) -> list[Sweep]:
@@ -194,10 +188,9 @@ class _Contents:
         for x in items:
             if isinstance(x, Sweep):
                 self.forget(x.results, made)  # They are begun anew in front of it.
-                for b in x.finds():
-                    if b not in made:
-                        x.kept.append(b)
-                x.reloaded = _merged([made[b] for b in x.finds() if b in made])
+                finds = x.finds()
+                x.kept = [b for b in finds if b not in made]
+                x.reloaded = _merged([made[b] for b in finds if b in made])
                 for s in x.stmts:
                     self.run(s, made)
             elif isinstance(x, Around):
