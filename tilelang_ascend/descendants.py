@@ -13,6 +13,9 @@ from pathlib import Path
 GRACE_SECONDS = 2.0
 """Time for processes to end by themselves, and for native code to notice an interrupt."""
 
+IMPORTED_FIRST: list[str] = []
+"""Modules that fresh processes import before they call functions of the user: what makes them look like this one."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -116,6 +116,22 @@ class Store:
         private.write_bytes(built)
         return private
 
+    def path(self, name: str) -> Path | None:
+        """Where a file lies that the caller keeps in this section by itself; None when there is no folder for it."""
+        if not self._make():
+            return None
+        try:
+            with contextlib.ExitStack() as stack:
+                at = self._open(stack)
+                self.section.mkdir(mode=0o700, exist_ok=True)
+                _open_folder(stack, self.section.name, at)
+        except OSError:
+            return None
+        except _NotOurs as reason:
+            self._tell(reason)
+            return None
+        return self.section / name
+
     def remove(self, key: str) -> None:
         """Delete an entry if it is there."""
         folder = self.entry(key)

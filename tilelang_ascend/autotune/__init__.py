@@ -6,9 +6,12 @@
 `set_autotune_inputs(a, b)`                    the tensors to tune with
 =============================================  ==========================================================
 
-How it works: every configuration is traced in this process (`program`); worker processes (`pool`, `worker`) compile it
-and measure its *simulated* time (`jobs`), so that a crash or a hang costs one configuration; `database` remembers
-every measurement; `session` ranks them and checks the winner; `report` shows all of them.
+How it works: the space is what the user gives or what suits the kernel and the chip (`space`, `derive`); every
+configuration is traced in this process (`program`); worker processes (`pool`, `worker`, `measure`) compile it and ask the
+machine model for its *simulated* time (`jobs`), so that a crash or a hang costs one configuration. Where kernels run on
+a board or over RPC (`places`), the most promising ones (`search`) are then measured there. `records` remembers every
+measurement; `session` leads through it and checks the winner (`verify`, with functions of the user called by `calls`);
+`report` shows all of them.
 
 Importing this package loads neither tvm nor numpy.
 """

@@ -15,7 +15,7 @@ from ..log import get_logger
 from ..runtime.graphs import outside_of_graphs
 from .given import get_autotune_inputs
 from .settings import AutotuneResult, CompileArgs, ProfileArgs
-from .space import expand, split, tunables
+from .space import DERIVED, expand, split, tunables
 
 
 class AutoTuneImpl:
@@ -30,7 +30,7 @@ class AutoTuneImpl:
         self.jit_impl = jit_impl
         self.func = jit_impl.func
         self.signature = jit_impl.signature
-        self.configs = configs if callable(configs) else list(configs)
+        self.configs = configs if configs is None or callable(configs) else list(configs)
         self.profile_args = profile
         self._free = _parameter_names(do_not_specialize, self.signature)
         self._tunables: list[str] | None = None
@@ -51,12 +51,11 @@ class AutoTuneImpl:
         if self._skips(args, kwargs):
             return self.jit_impl(*args, **kwargs)
         if interpret.enabled():  # there is nothing to measure
-            own, _ = self._split_constants(kwargs)
-            return self.jit_impl(*args, **self._with(kwargs, expand(self.configs, self.signature, args, own)[0]))
+            return self.jit_impl(*args, **self.with_config(kwargs, self._space(args, kwargs)[0]))
         result = self.tune(*args, **kwargs)
         if self.mode == "lazy":
             return result.kernel
-        return result.kernel(*self.jit_impl.launch_inputs(*args, **self._with(kwargs, result.config or {})))
+        return result.kernel(*self.jit_impl.launch_inputs(*args, **self.with_config(kwargs, result.config or {})))
 
     def compile(self, *args: Any, **kwargs: Any):
         """The best kernel, not run."""
@@ -97,21 +96,34 @@ class AutoTuneImpl:
         from .program import Subject
         from .session import tune
 
-        own, _ = self._split_constants(kwargs)
-        configs = configs or expand(self.configs, self.signature, args, own)
+        configs = configs or self._space(args, kwargs)
         backend, target, options = self.jit_impl.settings
         subject = Subject(
             self.func.__name__,
-            lambda config: self.jit_impl.get_tir(*args, **self._with(kwargs, config)),
+            lambda config: self.jit_impl.get_tir(*args, **self.with_config(kwargs, config)),
             CompileArgs(self.jit_impl.out_idx, target, backend, options),
         )
         given: Sequence[Any] | None = get_autotune_inputs()
         if given is None and self.mode == "eager":
-            passed = self.jit_impl.launch_inputs(*args, **self._with(kwargs, configs[0]))
+            passed = self.jit_impl.launch_inputs(*args, **self.with_config(kwargs, configs[0]))
             given = None if any(value is None for value in passed) else passed
-        return tune(subject, configs, self.signature, self.profile_args, given)
+        return tune(subject, configs, self.signature, self.profile_args, given, derived=self.configs is None)
+
+    def _space(self, args: tuple, kwargs: dict) -> list[dict]:
+        """The configurations for a call; the user's, or, where he gave none, those that suit the kernel and the chip."""
+        own, _ = self._split_constants(kwargs)
+        if self.configs is not None:
+            return expand(self.configs, self.signature, args, own)
+        from ..targets import resolve_chip
+        from .derive import derive
+
+        trace = lambda config: self.jit_impl.get_tir(*args, **self.with_config(kwargs, config))
+        passed = self.signature.bind_partial(*args, **own).arguments
+        return derive(trace, self.signature, passed.keys(), resolve_chip(self.jit_impl.settings[1]), DERIVED)
 
     def _skips(self, args: tuple, kwargs: dict) -> bool:
+        if self.configs is None:  # derived spaces are of what the caller leaves open
+            return False
         own, _ = self._split_constants(kwargs)
         if self._tunables is None:
             self._tunables = tunables(expand(self.configs, self.signature, args, own))
@@ -128,7 +140,21 @@ class AutoTuneImpl:
             return kwargs, {}
         return ({k: v for k, v in kwargs.items() if k in names}, {k: v for k, v in kwargs.items() if k not in names})
 
-    def _with(self, kwargs: dict, config: dict) -> dict:
+    def completed(self, args: tuple, kwargs: dict) -> dict:
+        """The keyword arguments of a call with those of the best configuration; as they are when the call leaves nothing to tune."""
+        key = self._key(args, kwargs, ())
+        if key is None or key not in self._results:
+            try:
+                self._space(args, kwargs)
+            except InvalidArgument as reason:
+                get_logger().debug("%s is not tuned: %s", self.func.__name__, reason.message)
+                if key is not None:
+                    self._results[key] = AutotuneResult()
+                return kwargs
+        return self.with_config(kwargs, self.tune(*args, **kwargs).config or {})
+
+    def with_config(self, kwargs: dict, config: dict) -> dict:
+        """The keyword arguments of a call together with those of a configuration."""
         return {**kwargs, **split(config, self.signature)[0]}
 
     def _key(self, args: tuple, kwargs: dict, free: Iterable[str]) -> Hashable | None:
@@ -142,7 +168,7 @@ class AutoTuneImpl:
 def autotune(
     func: Any = None,
     *,
-    configs: Any,
+    configs: Any = None,
     warmup: float = 25,
     rep: float = 100,
     timeout: float = 100,
@@ -158,16 +184,22 @@ def autotune(
     do_not_specialize: Iterable[str | int] | None = None,
     early_stop: bool = False,
     early_stop_factor: float = 2.0,
+    measurements: int | None = None,
 ) -> Any:
     """Decorator above `@tilelang.jit`: tries `configs` and keeps the fastest one that is correct.
 
     Configurations are compiled and simulated in worker processes; those that do not fit, fail, crash or hang drop out.
-    The others are ranked by *simulated* time, and the best one is run for its values with all checks on.
+    The others are ranked by *simulated* time. Where the kernel runs on a board, here or over RPC, the most promising ones
+    are then measured there. The best one is run for its values (docs/tuning.md).
 
     Args:
         configs: dicts from tunable parameters to values, or a function that gets the arguments of a call and returns
-            them. The key ``pass_configs`` sets compiler options of one configuration.
-        timeout: seconds one configuration may take to compile and to be simulated, and the best one to be checked.
+            them. The key ``pass_configs`` sets compiler options of one configuration. None: tile sizes and stages that
+            suit the kernel and the chip, for the parameters with defaults that the caller leaves out; what wins then computes
+            what the defaults compute.
+        timeout: seconds one configuration may take to compile and to be simulated, to be measured, and the best one to be
+            checked; also what `ref_prog` and `supply_prog` may take.
+        measurements: how many configurations are measured on a board; None: a tenth of them.
         supply_type: how inputs are filled that nobody supplies (`TensorSupplyType`).
         ref_prog: reference for the winner; gets the inputs, returns the expected outputs.
         supply_prog: gets the kernel's input parameters, returns their values.
@@ -175,13 +207,17 @@ def autotune(
         skip_check: take the fastest configuration unchecked.
         manual_check_prog: compares (outputs, reference outputs) in place of the tolerances; raises AssertionError.
         do_not_specialize: names or positions of parameters; when only they change, the configuration is kept.
-        warmup, rep, early_stop, early_stop_factor, cache_input_tensors: without effect, because a simulated time does
-            not vary: one run tells it, and all configurations run on the same inputs.
+        warmup, rep: milliseconds of calls on a board that do not count, and that do. A simulated time does not vary: one
+            run tells it.
+        early_stop, early_stop_factor, cache_input_tensors: without effect; all configurations run on the same inputs.
     """
-    if func is not None:
+    if func is not None and not isinstance(func, JITImpl):
         raise InvalidKernel("@tilelang.autotune takes arguments", hint="write @tilelang.autotune(configs=[...])")
     profile = ProfileArgs(
         timeout=timeout,
+        warmup=warmup,
+        rep=rep,
+        measurements=measurements,
         supply_type=supply_type,
         supply_prog=supply_prog,
         ref_prog=ref_prog,
@@ -200,7 +236,7 @@ def autotune(
             )
         return AutoTuneImpl(implementation, configs, profile, do_not_specialize or ())
 
-    return decorate
+    return decorate if func is None else decorate(func)
 
 
 def _parameter_names(chosen: Iterable[str | int], signature: inspect.Signature) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import tempfile
@@ -17,17 +18,32 @@ from ..runtime.params import Signature
 from ..runtime.simulation import DEVICE_ALIGNMENT
 from .settings import ProfileArgs
 
+Outputs = dict[str, tuple[str, tuple[int, ...], bytes]]
+"""Written tensors by parameter name: dtype, shape and bytes in row-major order."""
+
+
+def packed(tensor: Any) -> tuple[str, tuple[int, ...], bytes]:
+    """A tensor as `Outputs` have it."""
+    host = tensors.HostTensor(tensor)
+    return host.dtype, host.shape, host.tobytes()
+
+
+_numbers = itertools.count()
+
 
 class InputSet:
-    """The arguments of one kernel call.
+    """The arguments of one kernel call. `name` is that of no other set of this process: descriptors of files are used again.
 
     Args:
         key: digest of what can influence the kernel's time.
         make: called once, when the values are first needed.
+        supply: how `profiler.make_inputs` makes them anywhere from seed 0; None for values of the user.
     """
 
-    def __init__(self, key: str, make: Callable[[], list[Any]]):
+    def __init__(self, key: str, make: Callable[[], list[Any]], supply: Any = None):
         self.key = key
+        self.supply = supply
+        self.name = f"inputs {next(_numbers)}"
         self._make = make
 
     @cached_property
@@ -57,7 +73,7 @@ class InputSet:
                 records.append({"number": value})
                 continue
             file.write(b"\0" * (-file.tell() % DEVICE_ALIGNMENT))
-            records.append({"offset": file.tell(), **_write(file, tensors.HostTensor(value))})
+            records.append({"offset": file.tell(), "torch": tensors.is_torch(value), **_write(file, tensors.HostTensor(value))})
         file.write(b"\0")  # an empty file cannot be mapped
         file.flush()
         return file, records
@@ -67,6 +83,18 @@ def open_inputs(records: Sequence[Mapping[str, Any]], file: int) -> list[Any]:
     """The values of an `InputSet` in another process, as numpy arrays; writing to them changes no other copy."""
     memory = np.memmap(open(file, "rb", closefd=False), np.uint8, mode="c")
     return [r["number"] if "number" in r else _read(memory, r) for r in records]
+
+
+def as_given(records: Sequence[Mapping[str, Any]], values: Sequence[Any]) -> list[Any]:
+    """What `open_inputs` gives, as tensors of torch where those of the user were."""
+    found = []
+    for record, value in zip(records, values):
+        if record.get("torch"):
+            tensor = tensors.empty(value.shape, record["dtype"], torch_like=True)
+            tensors.HostTensor(tensor).assign(value)
+            value = tensor
+        found.append(value)
+    return found
 
 
 def _write(file, tensor: tensors.HostTensor) -> dict[str, Any]:
@@ -94,11 +122,13 @@ class InputSupply:
 
     Args:
         given: what the caller or `set_autotune_inputs` passed, None for nothing.
+        call: calls the user's `supply_prog` with its argument, somewhere.
     """
 
-    def __init__(self, profile: ProfileArgs, given: Sequence[Any] | None):
+    def __init__(self, profile: ProfileArgs, given: Sequence[Any] | None, call: Callable[[Callable, Any], Any] = lambda f, x: f(x)):
         self._profile = profile
-        self._given = None if given is None else InputSet(_digest(given), lambda: list(given))
+        self._call = call
+        self._given = None if given is None else _given_set(given)
         self._made: dict[tuple, InputSet] = {}
 
     def inputs_for(self, signature: Signature) -> InputSet:
@@ -118,8 +148,7 @@ class InputSupply:
         from ..profiler.supply import TensorSupplyType, make_inputs
 
         if self._profile.supply_prog is not None:
-            made = list(self._profile.supply_prog(list(signature.inputs)))
-            return InputSet(_digest(made), lambda: made)
+            return _given_set(self._call(self._profile.supply_prog, list(signature.inputs)))
         if signature.symbols:
             names = ", ".join(name for name, _ in signature.symbols)
             raise ArgumentValueError(
@@ -127,7 +156,14 @@ class InputSupply:
                 hint="call the kernel inside `with set_autotune_inputs(a, b):`, or give autotune a supply_prog",
             )
         supply = self._profile.supply_type or TensorSupplyType.Auto
-        return InputSet(supply.name, lambda: make_inputs(signature, supply))
+        return InputSet(supply.name, lambda: make_inputs(signature, supply), supply)
+
+
+def _given_set(values: Sequence[Any]) -> InputSet:
+    """Values of the user. Those on a device are copied to the host: other processes, and other machines, cannot reach them there."""
+    there = [tensors.is_torch(value) and tensors.HostTensor(value).device != "cpu" for value in values]
+    host = [value.detach().cpu() if away else value for value, away in zip(values, there)]
+    return InputSet(_digest(host), lambda: host)
 
 
 def _digest(values: Sequence[Any]) -> str:

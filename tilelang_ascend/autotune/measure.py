@@ -1,4 +1,5 @@
-"""Measuring traced configurations: known results from the database, the others in worker processes."""
+"""Worker processes of a tuning: they compile, predict times and check values on the machine model, and run kernels on
+the board of this machine."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .. import env
-from .database import Database
+from .inputs import Outputs
 from .outcome import Outcome, Status
 from .pool import Job, Reply, WorkerPool
 from .program import TracedProgram
 
-MEASURE = "tilelang_ascend.autotune.jobs:measure"
+WORK = "tilelang_ascend.autotune.jobs:work"
 """What workers run; this process does not import it."""
 
 _WORKER_ENV = {
@@ -25,40 +26,43 @@ _WORKER_ENV = {
 }
 
 
-class Measurer:
-    """Times and checks programs. A context manager: when it is left, by an exception or not, no worker is left.
+class Workers:
+    """Compiles and runs programs in other processes. A context manager: when it is left, by an exception or not, none is left.
 
     Args:
-        timeout: seconds for one configuration.
+        timeout: seconds for one program.
+        size: processes at a time; None: as many as this process may use.
     """
 
-    def __init__(self, timeout: float):
-        self.database = Database()
+    def __init__(self, timeout: float, size: int | None = None):
         self.timeout = timeout
-        self._pool = WorkerPool(MEASURE, worker_count(), timeout, _WORKER_ENV)
+        self._pool = WorkerPool(WORK, size or worker_count(), timeout, _WORKER_ENV)
 
-    def __enter__(self) -> "Measurer":
+    def __enter__(self) -> "Workers":
         return self
 
     def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill all processes."""
         self._pool.close()
 
-    def known(self, program: TracedProgram) -> Outcome | None:
-        """The result of an earlier measurement."""
-        return self.database.load(program.key)
+    def run(self, do: str, programs: Iterable[TracedProgram], **settings: Any) -> Iterator[tuple[TracedProgram, Outcome, Outputs]]:
+        """Each program with its outcome and what it has written, in the order in which they finish.
 
-    def time(self, programs: Iterable[TracedProgram]) -> Iterator[tuple[TracedProgram, Outcome]]:
-        """Simulated time of each program, in the order in which they finish."""
-        for job, reply in self._pool.run(_job(p, check=False) for p in programs):
+        Args:
+            do: one of `jobs`: ``time``, ``check``, ``board`` or ``values``.
+            settings: of the job.
+        """
+        jobs = (Job(p, {**p.payload(), "do": do, **settings}, {p.inputs.name: p.inputs.file}) for p in programs)
+        for job, reply in self._pool.run(jobs):
             outcome = self._outcome(reply)
-            self.database.save(job.name.key, outcome)
-            yield job.name, outcome
+            yield job.name, outcome, reply.value.get("outputs", {}) if outcome.ok else {}
 
-    def check(self, program: TracedProgram) -> tuple[Outcome, dict[str, tuple]]:
-        """Run for values with all checks on: the outcome, and the written tensors as `jobs.measure` returns them."""
-        ((_, reply),) = self._pool.run([_job(program, check=True)])
-        outcome = self._outcome(reply)
-        outputs = reply.value["outputs"] if outcome.ok else {}
+    def one(self, do: str, program: TracedProgram, **settings: Any) -> tuple[Outcome, Outputs]:
+        """As `run`, of one program."""
+        ((_, outcome, outputs),) = self.run(do, [program], **settings)
         return outcome, outputs
 
     def _outcome(self, reply: Reply) -> Outcome:
@@ -85,7 +89,3 @@ def _available_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _job(program: TracedProgram, check: bool) -> Job:
-    return Job(program, program.payload(check), {program.file_name: program.inputs.file})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, Mapping
@@ -11,7 +11,8 @@ from ..errors import OutOfMemory, TilelangAscendError
 
 
 class Status(str, Enum):
-    """`OK`: it has a latency. Everything else is a way to fail; the value is what a user reads."""
+    """`OK`: it has a latency. `UNMEASURED`: the time model did not find it worth a measurement. Everything else is a way to fail; the value
+    is what a user reads."""
 
     OK = "ok"
     DOES_NOT_FIT = "does not fit"
@@ -19,22 +20,26 @@ class Status(str, Enum):
     WRONG = "wrong"
     CRASHED = "crashed"
     TIMED_OUT = "timed out"
+    UNMEASURED = "not measured"
 
     @property
     def repeatable(self) -> bool:
         """False for failures that may be the fault of the moment: they are tried again next time."""
-        return self not in (Status.CRASHED, Status.TIMED_OUT)
+        return self not in (Status.CRASHED, Status.TIMED_OUT, Status.UNMEASURED)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of compiling and simulating one configuration.
+    """Result of compiling and measuring one configuration.
 
     Attributes:
-        latency: simulated milliseconds, None when it failed.
-        bound: the busiest pipe.
+        latency: milliseconds where it was measured, None when it failed.
+        bound: the busiest pipe in the time model.
         error: why it failed, in one line; details: the whole message.
         checked: it has run for its values with all checks on, and none found anything.
+        predicted: simulated milliseconds, of one that was measured on a board.
+        text: digest of what was emitted for it.
+        features: what the time model says about it (`features.features_of`).
     """
 
     status: Status
@@ -43,6 +48,9 @@ class Outcome:
     error: str = ""
     details: str = ""
     checked: bool = False
+    predicted: float | None = None
+    text: str = ""
+    features: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -59,7 +67,10 @@ class Outcome:
         Raises:
             ValueError, TypeError, KeyError: it is none.
         """
-        return Outcome(**{**data, "status": Status(data["status"])})
+        outcome = Outcome(**{**data, "status": Status(data["status"])})
+        if outcome.ok != isinstance(outcome.latency, float):
+            raise ValueError(f"an outcome that is {outcome.status.value} with the latency {outcome.latency!r}")
+        return outcome
 
 
 def failure(error: BaseException) -> Outcome:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import Pipe, connection, reduction
 from typing import Any
@@ -24,7 +24,7 @@ from ..errors import TilelangAscendError
 
 _BOOT = (
     "import json, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = json.loads(sys.argv[2]); "
-    "from tilelang_ascend.autotune.worker import main; main(int(sys.argv[1]), sys.argv[3], int(sys.argv[4]))"
+    "from tilelang_ascend.autotune.worker import main; main(int(sys.argv[1]), sys.argv[3], int(sys.argv[4]), sys.argv[5:])"
 )
 """Ctrl-C reaches the whole foreground group; the parent ends its workers itself, without their tracebacks."""
 
@@ -69,10 +69,11 @@ class WorkerPool:
         size: processes at a time.
         timeout: seconds a job may take before its worker is killed.
         env: environment variables of the workers besides this process's own.
+        preload: modules that workers import besides, before the clock of their first job starts.
     """
 
-    def __init__(self, function: str, size: int, timeout: float, env: Mapping[str, str] | None = None):
-        self._function, self._size, self._timeout = function, size, timeout
+    def __init__(self, function: str, size: int, timeout: float, env: Mapping[str, str] | None = None, preload: Sequence[str] = ()):
+        self._function, self._size, self._timeout, self._preload = function, size, timeout, list(preload)
         self._env = {**os.environ, **(env or {})}
         self._workers: list[_Worker] = []
 
@@ -115,7 +116,7 @@ class WorkerPool:
     def _start_workers(self, waiting: int) -> None:
         free = sum(1 for w in self._workers if w.job is None)
         for _ in range(min(self._size - len(self._workers), waiting - free)):
-            self._workers.append(_Worker(self._function, self._env))
+            self._workers.append(_Worker(self._function, self._env, self._preload))
 
     def _seconds_to_wait(self) -> float:
         now = time.monotonic()
@@ -125,7 +126,7 @@ class WorkerPool:
 class _Worker:
     """One process: starting (no job, not ready), idle (ready, no job), busy (job), or gone."""
 
-    def __init__(self, function: str, env: Mapping[str, str]):
+    def __init__(self, function: str, env: Mapping[str, str], preload: list[str]):
         self.connection, theirs = Pipe()
         self.output = tempfile.TemporaryFile()
         self.job: Job | None = None
@@ -133,7 +134,7 @@ class _Worker:
         self.deadline: float | None = time.monotonic() + _START_SECONDS
         self._known_files: set[str] = set()
         socket = theirs.fileno()
-        arguments = [str(socket), json.dumps(sys.path), function, str(os.getpid())]
+        arguments = [str(socket), json.dumps(sys.path), function, str(os.getpid()), *preload]
         self.process = subprocess.Popen(
             [sys.executable, "-c", _BOOT, *arguments],
             pass_fds=[socket], stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output, env=env,

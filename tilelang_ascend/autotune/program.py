@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from ..cache.key import kernel_key
 from ..jit.compile import declared_out_idx
 from ..jit.pass_config import normalize_pass_configs
 from ..jit.signature import read_signature
-from ..runtime.params import normalize_out_idx
+from ..runtime.params import Signature, normalize_out_idx
 from ..targets import resolve_target
 from .inputs import InputSet, InputSupply
 from .settings import CompileArgs
@@ -45,6 +46,7 @@ class TracedProgram:
         chip: SKU.
         out_idx, options: as the compiler takes them.
         inputs: what it is measured with.
+        signature: of the kernel.
     """
 
     func: Any
@@ -52,32 +54,31 @@ class TracedProgram:
     out_idx: tuple[int, ...]
     options: dict[str, Any]
     inputs: InputSet
+    signature: Signature
 
     @cached_property
     def key(self) -> str:
-        """Digest of all that decides the measurement."""
+        """Digest of all that decides the simulated time."""
         plain = self.func
         for name in _WITHOUT_EFFECT:
             plain = plain.without_attr(name)
         parts = {**self.options, "inputs": self.inputs.key, "machine": _machine_stamp()}
         return kernel_key(ir.save_json(plain), self.chip, parts, self.out_idx)
 
-    def payload(self, check: bool) -> dict[str, Any]:
-        """The job for `jobs.measure`: plain data."""
+    def key_of_text(self, text: str) -> str:
+        """Digest of what a board does: the emitted `text`, and the inputs. It outlives a release that emits the same."""
+        return hashlib.sha256(f"{text};{self.inputs.key}".encode()).hexdigest()
+
+    def payload(self) -> dict[str, Any]:
+        """For the jobs of `jobs.work`: plain data."""
         return {
             "tile_ir": ir.save_json(self.func),
             "chip": self.chip,
             "out_idx": self.out_idx,
             "options": self.options,
             "inputs": self.inputs.records,
-            "file": self.file_name,
-            "check": check,
+            "file": self.inputs.name,
         }
-
-    @property
-    def file_name(self) -> str:
-        """Name of the input file, unique while its descriptor is open."""
-        return str(self.inputs.file)
 
 
 def trace_program(subject: Subject, arguments: dict, pass_configs: dict | None, supply: InputSupply) -> TracedProgram:
@@ -90,8 +91,8 @@ def trace_program(subject: Subject, arguments: dict, pass_configs: dict | None, 
     settings = subject.compile_args
     out_idx = declared_out_idx(func) or normalize_out_idx(settings.out_idx, len(func.params))
     chip, options = resolve_target(settings.target, {**settings.options, **normalize_pass_configs(pass_configs)})
-    inputs = supply.inputs_for(read_signature(func, out_idx))
-    return TracedProgram(func, chip.name, out_idx, options, inputs)
+    parameters = read_signature(func, out_idx)
+    return TracedProgram(func, chip.name, out_idx, options, supply.inputs_for(parameters), parameters)
 
 
 def call_frontend(fn: Callable, args: Sequence[Any], kwargs: dict[str, Any]):

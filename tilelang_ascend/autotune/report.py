@@ -8,10 +8,12 @@ from typing import Any, Sequence
 
 from ..errors import CompileError
 from ..log import get_logger
-from .outcome import Outcome
+from .outcome import Outcome, Status
 from .space import tunables
 
 _WIDTH_OF_FILES = 140
+_MOST_ROWS = 40
+"""Of a space of hundreds the best ones, and what kinds of failures there were."""
 
 
 @dataclass
@@ -41,7 +43,7 @@ class TuningFailed(CompileError):
 
 def failed(name: str, candidates: Sequence[Candidate]) -> TuningFailed:
     """The error for a space without a survivor: every distinct reason with one configuration that has it."""
-    reasons = {c.result.error: c for c in reversed(candidates)}
+    reasons = {c.result.error: c for c in reversed(candidates) if c.result.error}
     notes = [f"{show_config(c.config)}: {c.result.error}" for c in sorted(reasons.values(), key=lambda c: c.index)]
     if len(reasons) == 1:
         notes = [next(iter(reasons.values())).result.details]
@@ -49,8 +51,9 @@ def failed(name: str, candidates: Sequence[Candidate]) -> TuningFailed:
 
 
 def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Fastest first, then the failed ones; the user's order decides between equals."""
-    return sorted(candidates, key=lambda c: (not c.result.ok, c.result.latency or 0.0, c.index))
+    """Fastest first, then those that were only simulated, then the failed ones; the user's order decides between equals."""
+    unmeasured = lambda c: c.result.status is Status.UNMEASURED
+    return sorted(candidates, key=lambda c: (not c.result.ok, not unmeasured(c), c.result.latency or c.result.predicted or 0.0, c.index))
 
 
 def progress(name: str, total: int):
@@ -60,7 +63,7 @@ def progress(name: str, total: int):
     return tqdm(total=total, desc=f"Tuning {name}", unit="config", disable=None, leave=False)
 
 
-def show_table(name: str, chip: str, candidates: Sequence[Candidate]) -> None:
+def show_table(name: str, chip: str, candidates: Sequence[Candidate], clock: str) -> None:
     """Print all configurations, best first, with latency or the first line of the error, unless logging is quiet."""
     if not get_logger().isEnabledFor(logging.INFO):
         return
@@ -69,30 +72,45 @@ def show_table(name: str, chip: str, candidates: Sequence[Candidate]) -> None:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         console = Console(stderr=True, highlight=False, width=_WIDTH_OF_FILES)
-    console.print(_table(name, chip, candidates))
+    console.print(_table(name, chip, candidates, clock))
 
 
-def _table(name: str, chip: str, candidates: Sequence[Candidate]):
+def _table(name: str, chip: str, candidates: Sequence[Candidate], clock: str):
     from rich.table import Table
     from rich.text import Text
 
     names = tunables([c.config for c in candidates])
-    table = Table(title=f"{name}: {len(candidates)} configurations, simulated time on {chip}", title_justify="left")
-    for column in ("#", *names, "ms", "of best"):
+    table = Table(title=f"{name}: {len(candidates)} configurations, {clock} time on {chip}", title_justify="left")
+    foreseen = any(c.result.predicted is not None for c in candidates)
+    for column in ("#", *names, "ms", "of best", *(["ms simulated"] if foreseen else [])):
         table.add_column(column, justify="right")
     table.add_column("bound by / why it failed", justify="left", overflow="fold")
     ranking = rank(candidates)
     best = ranking[0].result.latency or 0.0
-    for place, c in enumerate(ranking):
+    chosen = _abridged(ranking)
+    for place, c in enumerate(chosen):
         values = [str(c.config.get(n, "")) for n in names]
         if c.result.ok:
             latency = c.result.latency or 0.0
             shown = [f"{latency:.4f}", f"{latency / best:.2f}x", c.result.bound]
         else:
-            shown = ["", "", f"{c.result.status.value}: {c.result.error}"]
+            shown = ["", "", ": ".join(filter(None, (c.result.status.value, c.result.error)))]
+        if foreseen:
+            shown.insert(2, f"{c.result.predicted:.4f}" if c.result.predicted is not None else "")
         cells = [Text(cell) for cell in (str(c.index), *values, *shown)]
         table.add_row(*cells, style="bold green" if place == 0 and c.result.ok else None if c.result.ok else "dim")
+    if len(chosen) < len(ranking):
+        table.caption = f"and {len(ranking) - len(chosen)} more"
     return table
+
+
+def _abridged(ranking: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Of a large space the best, and one configuration for each reason to fail."""
+    if len(ranking) <= _MOST_ROWS:
+        return ranking
+    failures = {c.result.error: c for c in reversed(ranking) if not c.result.ok and c.result.error}
+    first = ranking[: max(1, _MOST_ROWS - len(failures))]
+    return [*first, *(c for c in ranking[len(first) :] if failures.get(c.result.error) is c)][:_MOST_ROWS]
 
 
 def show_config(config: dict[str, Any]) -> str:

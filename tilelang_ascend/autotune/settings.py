@@ -27,7 +27,9 @@ class ProfileArgs:
     """How configurations are measured and checked.
 
     Attributes:
-        timeout: seconds one configuration may take to compile and to be simulated, and to be checked.
+        timeout: seconds one configuration may take to compile and to be simulated, to be measured, and to be checked; also `ref_prog`.
+        warmup, rep: milliseconds of calls on a board that do not count, and that do; simulated times need one run.
+        measurements: configurations measured on a board, None for a tenth of the space (`search.budget`).
         supply_type: how inputs are filled that nobody supplies.
         supply_prog: gets the parameters a caller passes, returns their values.
         ref_prog: reference; gets the inputs, returns the expected outputs.
@@ -37,6 +39,9 @@ class ProfileArgs:
     """
 
     timeout: float = 100
+    warmup: float = 25
+    rep: float = 100
+    measurements: int | None = None
     supply_type: Any = None
     supply_prog: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     ref_prog: Callable | None = None
@@ -52,7 +57,7 @@ class AutotuneResult:
     """The outcome of a tuning.
 
     Attributes:
-        latency: simulated time of one call in milliseconds.
+        latency: time of one call in milliseconds: simulated, or measured where the kernel runs on a board.
         config: the winning configuration, None when tuning was skipped.
         ref_latency: wall clock of one call of `ref_prog` on this machine in milliseconds; None without `ref_prog`.
         libcode: emitted Ascend C of the winner.

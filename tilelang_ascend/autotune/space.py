@@ -11,6 +11,9 @@ from ..errors import InvalidArgument
 PASS_CONFIGS = "pass_configs"
 """Reserved key of a configuration: compiler options for it alone."""
 
+DERIVED = 256
+"""Configurations of a space nobody has written: the likely best ones, a minute or two on a laptop."""
+
 
 def expand(configs: Any, signature: inspect.Signature, args: tuple = (), kwargs: dict | None = None) -> list[dict]:
     """The configurations for a call of a kernel with `signature`.

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 from .given import get_autotune_inputs
 from .settings import AutotuneResult, CompileArgs, ProfileArgs
-from .space import expand
+from .space import DERIVED, expand
 
 
 class AutoTuner:
@@ -17,7 +17,7 @@ class AutoTuner:
     >>> result = AutoTuner.from_kernel(matmul, configs).set_compile_args(out_idx=[-1]).run()
     """
 
-    def __init__(self, fn: Callable, configs: Any):
+    def __init__(self, fn: Callable, configs: Any = None):
         from ..jit import JITImpl
 
         self.fn = fn
@@ -26,8 +26,9 @@ class AutoTuner:
         self.compile_args = compile_args_of(fn) if isinstance(fn, JITImpl) else CompileArgs()
 
     @classmethod
-    def from_kernel(cls, kernel: Callable, configs: Any) -> "AutoTuner":
-        """A tuner of `kernel`, all of whose parameters are set by each of `configs` or have defaults."""
+    def from_kernel(cls, kernel: Callable, configs: Any = None) -> "AutoTuner":
+        """A tuner of `kernel`, all of whose parameters are set by each of `configs` or have defaults. Without `configs` those with
+        defaults are tuned."""
         return cls(kernel, configs)
 
     def set_compile_args(
@@ -62,10 +63,14 @@ class AutoTuner:
         cache_input_tensors: bool = False,
         early_stop: bool = False,
         early_stop_factor: float = 2.0,
+        measurements: int | None = None,
     ) -> "AutoTuner":
         """How configurations are measured and checked; see `autotune`. Returns itself."""
         self.profile_args = ProfileArgs(
             timeout=timeout,
+            warmup=warmup,
+            rep=rep,
+            measurements=measurements,
             supply_type=supply_type,
             supply_prog=supply_prog,
             ref_prog=ref_prog,
@@ -81,9 +86,8 @@ class AutoTuner:
         """Tune, and return the best configuration with its kernel.
 
         Args:
-            timeout: seconds for one configuration; None keeps what `set_profile_args` set.
-            warmup, rep: without effect, because simulated times do not vary. So are all other arguments: they steer
-                how GPUs share the work.
+            warmup, rep, timeout: as in `set_profile_args`; None keeps what that has set. All other arguments are without
+                effect: they steer how GPUs share the work.
 
         Raises:
             report.TuningFailed: no configuration works.
@@ -91,10 +95,19 @@ class AutoTuner:
         from .session import tune
 
         signature = inspect.signature(self.fn)
-        profile = self.profile_args if timeout is None else replace(self.profile_args, timeout=timeout)
-        configs = expand(self.configs, signature)
+        asked: dict[str, Any] = {"warmup": warmup, "rep": rep, "timeout": timeout}
+        profile = replace(self.profile_args, **{name: value for name, value in asked.items() if value is not None})
         given = get_autotune_inputs()
-        return tune(self._subject(given), configs, signature, profile, given)
+        subject = self._subject(given)
+        return tune(subject, self._space(subject, signature), signature, profile, given, derived=self.configs is None)
+
+    def _space(self, subject, signature: inspect.Signature) -> list[dict]:
+        if self.configs is not None:
+            return expand(self.configs, signature)
+        from ..targets import resolve_chip
+        from .derive import derive
+
+        return derive(subject.trace, signature, (), resolve_chip(self.compile_args.target), DERIVED)
 
     def _subject(self, given):
         from ..jit import JITImpl

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import traceback
+from collections.abc import Sequence
 from multiprocessing import connection, reduction
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from ..descendants import die_with
 _OOM_SCORE_ADJ = Path("/proc/self/oom_score_adj")
 
 
-def main(socket: int, function: str, parent: int) -> None:
+def main(socket: int, function: str, parent: int, preload: Sequence[str] = ()) -> None:
     """Serve jobs until the parent closes the socket or dies."""
     die_with(parent)
     _be_the_first_to_lack_memory()
+    for name in preload:
+        with contextlib.suppress(ImportError):  # a job that needs it says so
+            importlib.import_module(name)
     module, _, name = function.partition(":")
     work = getattr(importlib.import_module(module), name)
     channel = connection.Connection(socket)

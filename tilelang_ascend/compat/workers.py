@@ -10,6 +10,8 @@ import contextlib
 from pathlib import Path
 from typing import Iterator
 
+from .. import descendants
+
 _CHILD = f"{__package__}.child"
 _ROOT = str(Path(__file__).resolve().parents[2])
 
@@ -29,10 +31,13 @@ def active() -> Iterator[None]:
             words[at] = f"import sys; sys.path.append({_ROOT!r}); import {_CHILD}; {words[at]}"
         return words
 
+    first = descendants.IMPORTED_FIRST
     server = forkserver._forkserver
     preloaded = server._preload_modules
     spawn.get_command_line, server._preload_modules = get_command_line, [_CHILD]
+    first.insert(0, _CHILD)
     try:
         yield
     finally:
         spawn.get_command_line, server._preload_modules = command_line, preloaded
+        first.remove(_CHILD)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, ContextManager, Sequence
 
 import numpy as np
 
 from ..runtime import tensors
+from ..runtime.arguments import bind
+from ..runtime.launches import Measure, notify
 from . import bench
 from .bench import do_bench
 from .supply import TensorSupplyType, make_inputs
@@ -41,25 +43,37 @@ class Profiler:
         quantiles: Sequence[float] | None = None,
         return_mode: str = "mean",
         dynamic_symbolic_constraints: dict[str, int] | None = None,
+        warm: bool = True,
         **_ignored: Any,
     ) -> float | list[float]:
         """Time of one call in milliseconds.
 
         Args:
             func: measure this instead of the kernel, on the same inputs (`bench.do_bench`).
+            warmup, rep: milliseconds to spend warming up and measuring; n_warmup, n_repeat: numbers of launches instead, when positive.
             backend: one of `bench.BACKENDS`. ``wall`` gives the wall clock of this machine; all others give, where the
-                kernel runs on an NPU, the time there, else the *simulated* time of the kernel on its chip, which needs one run and no
-                repetition.
+                kernel runs on an NPU, here or on a server, the time between events there, without transfers; else the *simulated* time of
+                the kernel on its chip, which needs one run and no repetition.
+            input_tensors: None: made up, for a kernel that runs on a server by that server.
             dynamic_symbolic_constraints: values of shape variables for made-up inputs.
+            warm: of simulated time: see `bench.do_bench`.
         """
         bench.check(backend, return_mode)
+        measuring = self._measuring(input_tensors, dynamic_symbolic_constraints) if func is None and backend != "wall" else None
+        if measuring is not None:
+            with measuring as measure:
+                times, clock = measure(0, 1)
+                if clock == "simulated":
+                    return bench.simulated(times[0] / 1e3, quantiles)
+                times, _ = measure(*bench.counts(times[0] / 1e3, warmup, rep, n_warmup, n_repeat))
+            return bench.summary([microseconds / 1e3 for microseconds in times], quantiles, return_mode)
         inputs = self._inputs(input_tensors, dynamic_symbolic_constraints)
-        if func is None and backend != "wall" and not self._on_board():
-            report = self.kernel.simulate(*inputs, values=False, checks=False)
+        if func is None and backend != "wall":
+            report = self.kernel.simulate(*inputs, values=False, checks=False, warm=warm)
             return bench.simulated(report.simulated_us / 1e3, quantiles)
         target = func or self.kernel
         call = lambda: target(*inputs)
-        return do_bench(call, warmup, rep, n_warmup, n_repeat, quantiles, backend=backend, return_mode=return_mode)
+        return do_bench(call, warmup, rep, n_warmup, n_repeat, quantiles, backend=backend, return_mode=return_mode, warm=warm)
 
     def assert_allclose(
         self,
@@ -104,9 +118,17 @@ class Profiler:
             first = first or outputs
             assert outputs == first, f"call {i} gave another result than call 0"
 
-    def _on_board(self) -> bool:
+    def _measuring(self, given: Sequence[Any] | None, constraints: dict[str, int] | None) -> ContextManager[Measure] | None:
+        """How to measure the kernel where it runs; None for the simulator of this process."""
         executor = getattr(self.kernel, "executor", None)  # kernels that are interpreted have none
-        return executor is not None and executor.name == "npu"
+        if executor is None or not hasattr(executor, "measuring"):
+            return None
+        artifact = self.kernel.artifact
+        if given is None and hasattr(executor, "measuring_seeded"):
+            return executor.measuring_seeded(artifact, self.supply_type, constraints or {})
+        launch = bind(artifact.signature, artifact.name, self._inputs(given, constraints), devices=executor.devices)
+        notify(artifact, launch)
+        return executor.measuring(artifact, launch)
 
     def _inputs(self, given: Sequence[Any] | None, constraints: dict[str, int] | None = None) -> list[Any]:
         return list(given) if given is not None else self.get_inputs(constraints)

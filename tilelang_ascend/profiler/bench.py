@@ -21,6 +21,10 @@ BACKENDS = ("auto", "sim", "wall", "event", "cupti", "cudagraph", "msprof", "msp
 """Ways of measuring that scripts name; all but ``wall`` mean the time on the device."""
 
 
+MOST_CALLS = 10_000
+"""Short kernels fit into the time a measurement is given more often than any figure needs."""
+
+
 def do_bench(
     fn: Callable[[], Any],
     warmup: float = 25,
@@ -31,6 +35,7 @@ def do_bench(
     fast_flush: bool = True,
     backend: str = "event",
     return_mode: str = "mean",
+    warm: bool = True,
     **_ignored: Any,
 ) -> float | list[float]:
     """Time of one call of `fn` in milliseconds.
@@ -40,18 +45,20 @@ def do_bench(
     backend ``wall``, it is wall clock of this machine.
 
     Args:
-        warmup, rep: milliseconds to spend warming up and measuring.
+        warmup, rep: milliseconds to spend warming up and measuring, by the clock of this machine; at least one call is measured.
         _n_warmup, _n_repeat: exact numbers of calls instead, when positive.
         quantiles: return these quantiles as a list instead of one number.
         backend: one of `BACKENDS`.
         return_mode: ``min``, ``max``, ``mean`` or ``median``.
+        warm: simulated time only: L2 holds what an earlier call with the same tensors left in it, as where a board repeats a measurement;
+            False: it starts empty.
 
     Raises:
         ValueError: unknown `backend` or `return_mode`.
     """
     check(backend, return_mode)
     if backend != "wall":
-        with timing_launches() as launched:
+        with timing_launches(warm) as launched:
             fn()
         if launched.simulated:
             return simulated(sum(launched.simulated) / 1e3, quantiles)
@@ -59,10 +66,22 @@ def do_bench(
     if not on_board:
         say_wall_clock()
     timed = _measured if on_board else _timed
-    once = max(timed(fn), 1e-6)
-    for _ in range(_n_warmup or int(warmup / once)):
+    # What a call takes here counts as well: transfers, and the way to a server, take far longer than a short kernel.
+    n_warmup, n_repeat = counts(_timed(lambda: timed(fn)), warmup, rep, _n_warmup, _n_repeat)
+    for _ in range(n_warmup):
         fn()
-    times = sorted(timed(fn) for _ in range(_n_repeat or max(1, int(rep / once))))
+    return summary([timed(fn) for _ in range(n_repeat)], quantiles, return_mode)
+
+
+def counts(once: float, warmup: float, rep: float, n_warmup: int, n_repeat: int) -> tuple[int, int]:
+    """Calls that do not count and calls that do, when one takes `once` milliseconds; at most `MOST_CALLS` of each unless more are asked for."""
+    once = max(once, 1e-6)
+    return n_warmup or min(int(warmup / once), MOST_CALLS), n_repeat or min(max(1, int(rep / once)), MOST_CALLS)
+
+
+def summary(times: Sequence[float], quantiles: Sequence[float] | None, return_mode: str) -> float | list[float]:
+    """What `do_bench` returns of the times of all calls."""
+    times = sorted(times)
     if quantiles is not None:
         return [times[min(len(times) - 1, round(q * (len(times) - 1)))] for q in quantiles]
     return _MODES[return_mode](times)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
 from .. import env
 from ..runtime.arguments import Launch
 from ..runtime.artifact import Artifact
+from ..runtime.launches import Measure, wanted_times
 from .failures import AddressError
 from .settings import Timeouts, check_key, parse_address
+
+if TYPE_CHECKING:
+    from ..profiler.supply import TensorSupplyType
+    from .client import Session
 
 
 class RpcExecutor:
@@ -37,15 +46,34 @@ class RpcExecutor:
         Raises:
             RpcError: tracker, server or connection do not do their part; at the latest after `Timeouts`.
         """
-        from ..runtime.launches import wanted_times
-        from .client import connect
-
-        with connect(None, key_of(artifact), Timeouts(call=env.RPC_TIMEOUT.get())) as session:
+        with _session(artifact) as session:
             times = wanted_times()
             if times is not None:
                 timing = session.time_launch(artifact, launch, 0, 1)
                 (times.simulated if timing.clock == "simulated" else times.measured).extend(timing.microseconds)
             session.launch(artifact, launch)
+
+    @contextlib.contextmanager
+    def measuring(self, artifact: Artifact, launch: Launch) -> Iterator[Measure]:
+        """Gives what measures the kernel in a `with` block, on one server; the launch's memory stays as it is.
+
+        Raises:
+            RpcError: as for `launch`.
+        """
+        with _session(artifact) as session:
+            yield lambda warmup, repeats: session.time_launch(artifact, launch, warmup, repeats)
+
+    @contextlib.contextmanager
+    def measuring_seeded(self, artifact: Artifact, supply: TensorSupplyType, symbols: Mapping[str, int]) -> Iterator[Measure]:
+        """The same on inputs that the server makes: those of `Profiler.get_inputs`."""
+        with _session(artifact) as session:
+            yield lambda warmup, repeats: session.time(artifact, supply=supply, symbols=symbols, warmup=warmup, repeats=repeats)
+
+
+def _session(artifact: Artifact) -> Session:
+    from .client import connect
+
+    return connect(None, key_of(artifact), Timeouts(call=env.RPC_TIMEOUT.get()))
 
 
 def key_of(artifact: Artifact) -> str:

@@ -21,6 +21,7 @@ from ..errors import TilelangAscendError
 from ..log import get_logger
 from ..runtime import executors
 from ..runtime.artifact import Artifact
+from ..runtime.npu.executor import NpuExecutor
 from ..store import Store
 from ..version import __version__
 from . import failures, memory, protocol
@@ -152,7 +153,9 @@ class Service:
         if self.plan.chip is not None and chip != self.plan.chip:
             raise ServerRefused(f"the kernel {artifact.name} is compiled for {chip}, the board is {self.plan.chip}")
         if not self.plan.simulated:
-            return  # its executor has the compiler of CANN, and keeps what that makes
+            with _disk_full(self.plan.folder):
+                self._board(artifact).prepare(artifact)  # it has the compiler of CANN, and keeps what that makes
+            return
         from ..sim import twin
 
         with _disk_full(self.plan.folder):
@@ -201,14 +204,20 @@ class Service:
 
     def _measured(self, artifact: Artifact, launch, warmup: int, repeats: int) -> list[float]:
         """Of each launch, between two events on the device; transfers do not count."""
-        from ..runtime.launches import timing_launches
+        with self._board(artifact).measuring(artifact, launch) as measure:
+            return list(measure(warmup, repeats)[0])
 
-        executor, times = self._executor(artifact), []
-        for i in range(warmup + repeats):
-            with timing_launches() as told:
-                executor.launch(artifact, launch)
-            times += told.measured if i >= warmup else []
-        return times
+    def _board(self, artifact: Artifact) -> NpuExecutor:
+        """What runs the kernel.
+
+        Raises:
+            ServerRefused: it does not fit the board.
+        """
+        executor = NpuExecutor()
+        reason = executor.unavailable(artifact)
+        if reason is not None:
+            raise ServerRefused(reason)
+        return executor
 
     def _executor(self, artifact: Artifact) -> executors.Executor:
         return executors.choose(self.plan.executor, artifact)

@@ -3,7 +3,7 @@
 import pytest
 
 from tilelang_ascend import cache
-from tilelang_ascend.autotune import jobs, measure
+from tilelang_ascend.autotune import calls, jobs, measure
 from tilelang_ascend.autotune.pool import Reply
 
 
@@ -22,16 +22,24 @@ class InlinePool:
 
     jobs_run = 0
 
-    def __init__(self, *_):
+    def __init__(self, *_, **__):
         pass
 
     def run(self, waiting):
         for job in waiting:
             type(self).jobs_run += 1
-            yield job, Reply("result", jobs.measure(job.payload, job.files))
+            yield job, Reply("result", jobs.work(job.payload, job.files))
 
     def close(self):
         pass
+
+
+class InlineCalls(InlinePool):
+    """The pool for functions of the user, in this process."""
+
+    def run(self, waiting):
+        for job in waiting:
+            yield job, Reply("result", calls.serve(job.payload, job.files))
 
 
 @pytest.fixture
@@ -39,4 +47,5 @@ def inline(monkeypatch):
     """Measure in this process; the value counts jobs in `.jobs_run`."""
     InlinePool.jobs_run = 0
     monkeypatch.setattr(measure, "WorkerPool", InlinePool)
+    monkeypatch.setattr(calls, "WorkerPool", InlineCalls)
     return InlinePool

@@ -7,7 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tilelang_ascend import descendants
+from tilelang_ascend.autotune.records import Records, RecordsError
 from tilelang_ascend.store import Store
 from tilelang_ascend.tools import processes
 
@@ -82,31 +85,45 @@ print("tuned all of them")
 """
 
 
-def test_an_interrupt_leaves_no_process_and_no_half_an_entry(tmp_path):
-    """Ctrl-C in a terminal reaches the whole process group, in the middle of the measurements."""
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupt", "kill"])
+def test_what_was_measured_survives_the_end_of_the_process(tmp_path, how):
+    """In the middle of the measurements. Ctrl-C in a terminal reaches the whole process group, SIGKILL the process alone."""
     script, folder = tmp_path / "many.py", tmp_path / "cache"
     script.write_text(MANY)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TILELANG_CACHE_DIR": str(folder)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tilelang_ascend", "run", str(script)],
-        env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    measured = Store(folder, "measurements")
+    command = [sys.executable, "-m", "tilelang_ascend", "run", str(script)]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    path = Store(folder, "measurements").section / "records.sqlite"
     try:
-        wait_until(lambda: measured.size()[0] >= 3 or process.poll() is not None, seconds=120)
+        wait_until(lambda: measured(path) >= 3 or process.poll() is not None, seconds=120)
         family = descendants.descendants(process.pid)
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, how) if how == signal.SIGINT else process.kill()
         out, err = process.communicate(timeout=60)
     finally:
         if process.poll() is None:
             process.kill()
-    assert process.returncode == processes.INTERRUPTED and "tuned" not in out and "Traceback" not in err
+    assert "tuned" not in out and "Traceback" not in err
+    assert process.returncode == (processes.INTERRUPTED if how == signal.SIGINT else -how)
     assert family, "there were no workers to end"
     wait_until(lambda: not any(descendants.is_running(pid) for pid in family), seconds=5)
-    for store in (measured, Store(folder)):
-        entries = list(store.section.glob("*/*"))
-        assert all(store.read(entry.name) for entry in entries)
-    assert 3 <= measured.size()[0] < 199
+    known = measured(path)
+    assert 3 <= known < 199
+    if how == signal.SIGKILL:  # it goes on where it stopped
+        script.write_text(MANY.replace("200", str(known)))
+        again = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+        assert again.returncode == 0 and "tuned all of them" in again.stdout, again.stderr
+        assert measured(path) < known + 3, "what was known has not been measured again"
+
+
+def measured(path) -> int:
+    """Records in a file that others may be writing."""
+    if not path.exists():
+        return 0
+    try:
+        with Records(path) as records:
+            return len(records)
+    except RecordsError:  # it is just being made
+        return 0
 
 
 def wait_until(condition, seconds):

@@ -1,14 +1,16 @@
 """Ranking, checking, caching and the forms of the tuner; measured in this process, except where workers matter."""
 
 import logging
+import math
 
 import pytest
 import torch
 from kernels import GEMM_SPACE, K, M, N, add_one, add_one_dynamic, add_one_eager, gemm, tuned
 
 import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
 from tilelang_ascend import autotuner, cache
-from tilelang_ascend.autotune import database, jobs, measure
+from tilelang_ascend.autotune import jobs, measure, records
 from tilelang_ascend.autotune.outcome import Outcome, Status
 from tilelang_ascend.autotune.program import TracedProgram
 from tilelang_ascend.autotune.report import TuningFailed
@@ -56,7 +58,7 @@ def test_workers_find_what_brute_force_finds(capsys, own_cache, monkeypatch):
     def no_pool(*_):
         raise AssertionError("everything is known already")
 
-    monkeypatch.setattr(measure.WorkerPool, "run", no_pool)
+    monkeypatch.setattr(measure.Workers, "run", no_pool)
     cache.clear_memory()
     again = tuned(gemm, GEMM_SPACE, ref_prog=lambda a, b: a @ b)(M, N, K)
     assert (again.config, again.latency) == (kernel.config, kernel.latency)
@@ -68,18 +70,18 @@ def test_a_crash_and_a_hang_cost_one_configuration_each(monkeypatch, capsys):
     faults = {"64": "crash", "128": "hang"}
     real = TracedProgram.payload
 
-    def payload(self, check):
+    def payload(self):
         fault = next((f for size, f in faults.items() if f"({size},)" in str(self.func)), None)
-        return {**real(self, check), "fault": fault}
+        return {**real(self), "fault": fault}
 
     monkeypatch.setattr(TracedProgram, "payload", payload)
-    monkeypatch.setattr(measure, "MEASURE", "faulty_jobs:measure")
+    monkeypatch.setattr(measure, "WORK", "faulty_jobs:work")
     kernel = tuned(add_one, space, ref_prog=reference, timeout=6)(1024)
     assert kernel.config == {"block": 256}
     shown = capsys.readouterr().err
     assert "crashed: killed by SIGSEGV" in shown and "timed out: not done after 6 s" in shown
-    known = database.Database()._store.size()[0]
-    assert known == 1, "what may end differently next time is not remembered"
+    with records.Records(records.path_of_user()) as known:
+        assert [r.outcome.status for r in known.select()] == [Status.OK], "what may end differently next time is not remembered"
 
 
 def test_equal_programs_are_measured_once(inline):
@@ -199,6 +201,41 @@ def test_every_failure_is_told(inline):
         tuned(add_one, space[:1])(1 << 21)
 
 
+def test_a_winner_of_a_derived_space_computes_what_the_default_does(inline, log, monkeypatch):
+    """Also where other values of a parameter change a few elements only."""
+    from tilelang_ascend.autotune import derive
+
+    @tilelang.jit(out_idx=-1)
+    def leaves_a_bit(n, block=64):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+            with T.Kernel(T.ceildiv(n, block)) as bx:
+                tile = T.alloc_fragment((block,), "float32")
+                T.copy(A[bx * block], tile)
+                for i in T.Parallel(block):
+                    tile[i] = tile[i] + T.if_then_else(bx * block + i == 1000 + block, 1.0, 0.0)
+                T.copy(tile, B[bx * block])
+
+        return main
+
+    monkeypatch.setattr(derive, "derive", lambda *_: [{"block": 64}, {"block": 256}, {"block": 512}])
+    kernel = tilelang.autotune(leaves_a_bit)(4096)
+    assert kernel.config == {"block": 64}
+    assert sum("2 of 4096 elements are not what the default configuration computes, first at (1064,)" in m for m in log) == 2
+
+
+def test_tensors_of_a_device_are_tuned_with_on_the_host(inline):
+    class Away(torch.Tensor):
+        device = "npu:0"
+
+        def cpu(self):
+            return torch.tensor(self.tolist())
+
+    x = torch.arange(512.0).as_subclass(Away)
+    with autotuner.set_autotune_inputs(x):
+        assert tuned(add_one, BLOCKS, ref_prog=reference)(512).config in BLOCKS
+
+
 def test_decorators_in_the_wrong_order():
     with pytest.raises(InvalidKernel, match="line above @tilelang.jit"):
         tilelang.autotune(configs=BLOCKS)(add_one)
@@ -207,31 +244,18 @@ def test_decorators_in_the_wrong_order():
 
 
 def test_hazards_of_the_winner_are_found(inline, monkeypatch):
-    real = jobs._check
+    real = jobs._DO["check"]
     bad = Outcome(Status.WRONG, error="racecheck: …", details="racecheck: …").to_json()
     checked = []
 
-    def check(artifact, inputs):
+    def check(artifact, inputs, payload):
         checked.append(artifact)
-        return {"outcome": bad} if len(checked) == 1 else real(artifact, inputs)
+        return {"outcome": bad} if len(checked) == 1 else real(artifact, inputs, payload)
 
-    monkeypatch.setattr(jobs, "_check", check)
+    monkeypatch.setitem(jobs._DO, "check", check)
     kernel = tuned(add_one, BLOCKS)(256)
     assert len(checked) == 2 and kernel.artifact.memory_map != checked[0].memory_map
     assert tuned(add_one, BLOCKS)(256).config == kernel.config and len(checked) == 2, "both verdicts are remembered"
-
-
-def test_outcomes_survive_the_disk(own_cache):
-    data = database.Database()
-    outcome = Outcome(Status.OK, 0.5, "MTE2", checked=True)
-    data.save("ab" * 32, outcome)
-    assert data.load("ab" * 32) == outcome and data.load("cd" * 32) is None
-    data.save("cd" * 32, Outcome(Status.CRASHED, error="x"))
-    assert data.load("cd" * 32) is None
-    cache.clear_cache()
-    assert data.load("ab" * 32) is None
-    data._store.write("ab" * 32, {database._FILE: '{"status": "splendid"}'})
-    assert data.load("ab" * 32) is None
 
 
 @pytest.mark.parametrize("variables, expected", [
@@ -244,3 +268,13 @@ def test_number_of_workers(monkeypatch, variables, expected):
     for name, value in variables.items():
         monkeypatch.setenv(f"TILELANG_AUTO_TUNING_{name}", value)
     assert measure.worker_count() == expected
+
+
+def test_features_mean_the_same_for_every_kernel(inline):
+    """The same names, and finite numbers: what was measured of one kernel is used for another one."""
+    tuned(add_one, BLOCKS)(256)
+    tuned(gemm, GEMM_SPACE[:1])(M, N, K)
+    with records.Records(records.path_of_user()) as found:
+        features = [r.outcome.features for r in found.select() if r.outcome.ok]
+    assert len(features) == 4 and len({tuple(f) for f in features}) == 1
+    assert all(math.isfinite(value) for f in features for value in f.values())

@@ -21,7 +21,11 @@ from tilelang_ascend.rpc.settings import Timeouts, parse_address
 
 ROOT = Path(__file__).resolve().parents[3]
 QUICK = Timeouts(tracker=3, wait=20, connect=3, call=20)
-_BOOT = "from tilelang_ascend.rpc import supervisor; supervisor.HANG_SECONDS = 4.0; from tilelang_ascend.tools.cli import main; main()"
+_BOOT = (
+    "from tilelang_ascend.rpc import supervisor; supervisor.HANG_SECONDS = 4.0; supervisor._GRACE_SECONDS = 0.5; "
+    "supervisor._DELAYS = (0.2,); from tilelang_ascend.tools.cli import main; main()"
+)
+"""A command with less patience than that of a user."""
 
 
 def free_port() -> int:
