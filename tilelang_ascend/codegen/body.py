@@ -55,7 +55,8 @@ MEMORIES = {
 
 
 class Body:
-    """Prints the body of one function. `addresses` names the kernel parameter that holds the address of a GM buffer."""
+    """Prints the body of one function. `addresses` names the kernel parameter that holds the address of a GM buffer. `shows` collects the
+    functions that give the user something to read."""
 
     def __init__(self, func: PrimFunc, names: Names, addresses: dict, form: Form):
         self.form = form
@@ -64,6 +65,7 @@ class Body:
         self.addresses = addresses
         self.out = Writer()
         self.scalar = ScalarText(names.of, self.machine_value)
+        self.shows: set[str] = set()
         self.used = _used_vars(func.body)
         self.sizes: dict[Var, str] = {}
         self.allocs = [s for s in statements(func.body) if isinstance(s, AllocBuffer)]
@@ -183,6 +185,8 @@ class Body:
     def machine_call(self, call: Call) -> str:
         """Ascend C text of an intrinsic."""
         record = lookup(op_name(call))
+        if record.shows:
+            self.shows.add(record.api)
         count = len(record.operands)
         loads, values = list(call.args)[:count], list(call.args)[count:]
         dtypes = [operand_parts(load)[1] for load in loads]

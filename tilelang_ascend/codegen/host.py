@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..isa import CTYPES
 from .kernel import Signature
 from .names import Names
 from .writer import Writer
@@ -13,6 +14,12 @@ _ALIGN = 512
 """Workspaces start on lines of the L2 cache (512 bytes; doc: hardware section 1.3)."""
 
 _ERROR_SYNC_BLOCK = 1
+
+_BITS = {CTYPES[dtype]: "uint16_t" for dtype in ("float16", "bfloat16")} | {
+    CTYPES[dtype]: "uint8_t" for dtype in ("float8_e4m3fn", "float8_e5m2")
+}
+"""Type of a kernel's scalar -> type of its bits in the C interface. How a C function takes a narrow float depends on the compiler; how it
+takes an integer does not. That the host has the types, so that a launch can pass their values, is assumed."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,8 @@ class _Workspace:
 
 
 class _Host:
-    """What the launcher calls things. `spaces`: for each launch, the names of the workspaces it is passed."""
+    """What the launcher calls things. `values`: scalar that arrives as bits -> variable with its value. `spaces`: for each launch, the names
+    of the workspaces it is passed."""
 
     def __init__(self, signatures: Sequence[Signature]):
         first, self.signatures = signatures[0], signatures
@@ -33,6 +41,7 @@ class _Host:
         self.blocks = ["block_dim"] if len(signatures) == 1 else [names.fresh(f"block_dim_{k + 1}") for k in range(len(signatures))]
         self.buffers = [names.fresh(name) for _, name in first.buffers]
         self.scalars = [(ctype, names.fresh(name)) for ctype, name in first.scalars]
+        self.values = {name: names.fresh(f"{name}_value") for ctype, name in self.scalars if ctype in _BITS}
         shared = [_Workspace(names.fresh(name), size) for (_, name), size in zip(first.shared, first.shared_bytes)]
         self.layout, self.spaces = [], []
         for s, blocks in zip(signatures, self.blocks):
@@ -53,8 +62,8 @@ class _Host:
 def emit_host(signatures: Sequence[Signature]) -> str:
     """Text of the launcher; it follows the kernels in one translation unit.
 
-    ``call(<GM pointers>, <scalars>, [workspace], block_dim, stream)`` returns 0, or non-zero when a launch was not possible. Where there
-    are several, each has a number of blocks: ``block_dim_1, block_dim_2``. ``workspace_bytes`` of these numbers is the size of the workspace.
+    ``call(<GM pointers>, <scalars>, [workspace], block_dim, stream)`` returns 0, or non-zero when a launch was not possible. Floats narrower
+    than float32 are passed as their bits (``uint16_t``, ``uint8_t``). Where there are several launches, each has a number of blocks: ``block_dim_1, block_dim_2``. ``workspace_bytes`` of these numbers is the size of the workspace.
     """
     host = _Host(signatures)
     mix = any(s.mix for s in signatures)
@@ -83,7 +92,7 @@ def _write_workspace_size(out: Writer, host: _Host) -> None:
 
 def _write_call(out: Writer, host: _Host, mix: bool) -> None:
     params = [f"void* {name}" for name in host.buffers]
-    params += [f"{ctype} {name}" for ctype, name in host.scalars]
+    params += [f"{_BITS.get(ctype, ctype)} {name}" for ctype, name in host.scalars]
     params += ["void* workspace"] if host.layout else []
     params += [*(f"uint32_t {name}" for name in host.blocks), "void* stream"]
     if len(host.signatures) == 1:
@@ -94,11 +103,15 @@ def _write_call(out: Writer, host: _Host, mix: bool) -> None:
         for index, w in enumerate(host.layout):
             offset = f" + {host.offset(index)}" if index else ""
             out.line(f"uint8_t* {w.name} = static_cast<uint8_t*>(workspace){offset};")
+        for ctype, name in host.scalars:
+            if name in host.values:
+                value = host.values[name]
+                out.lines(f"{ctype} {value};", f"__builtin_memcpy(&{value}, &{name}, sizeof({value}));")
         _write_launches(out, host, mix)
 
 
 def _write_launches(out: Writer, host: _Host, mix: bool) -> None:
-    args = [name for _, name in host.scalars] + [f"static_cast<uint8_t*>({name})" for name in host.buffers]
+    args = [host.values.get(name, name) for _, name in host.scalars] + [f"static_cast<uint8_t*>({name})" for name in host.buffers]
     launches = [(s, [*args, *spaces], blocks) for s, spaces, blocks in zip(host.signatures, host.spaces, host.blocks)]
     out.directive("#ifdef ASCENDC_CPU_DEBUG")
     out.line("(void)stream;")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from dataclasses import dataclass, field
-from typing import Callable, Iterator
+from typing import Callable, Iterator, Sequence
 
 from .arguments import Launch
 from .artifact import Artifact
@@ -29,21 +29,28 @@ def notify(artifact: Artifact, launch: Launch) -> None:
         callback(artifact, launch)
 
 
+Measure = Callable[[int, int], tuple[Sequence[float], str]]
+"""Launches that do not count, launches that do -> microseconds of these, and their clock: ``device``, or ``simulated``, which one number tells."""
+
+
 @dataclass
 class LaunchTimes:
-    """Microseconds of the calls in a `timing_launches` block: those the machine model gives, and those events on a board have measured."""
+    """Microseconds of the calls in a `timing_launches` block: those the machine model gives, and those events on a board have measured.
+
+    warm: simulated calls find in L2 what an earlier call with the same tensors left."""
 
     simulated: list[float] = field(default_factory=list)
     measured: list[float] = field(default_factory=list)
+    warm: bool = True
 
 
 _times: contextvars.ContextVar[LaunchTimes | None] = contextvars.ContextVar("launch_times", default=None)
 
 
 @contextlib.contextmanager
-def timing_launches() -> Iterator[LaunchTimes]:
+def timing_launches(warm: bool = True) -> Iterator[LaunchTimes]:
     """Gives lists that receive the time of every plain call made in the `with` block."""
-    times = LaunchTimes()
+    times = LaunchTimes(warm=warm)
     token = _times.set(times)
     try:
         yield times

@@ -224,4 +224,9 @@ def _nbytes(t: torch.Tensor) -> int:
 
 def _scalar(dtype: str, value: Any) -> Any:
     kinds = {"float32": ctypes.c_float, "float64": ctypes.c_double}
-    return kinds.get(dtype, getattr(ctypes, f"c_{dtype}", ctypes.c_float))(value)
+    kind = kinds.get(dtype) or getattr(ctypes, f"c_{dtype}", None)
+    if kind is not None:
+        return kind(value)
+    narrow = torch.tensor(value, dtype=torch.float64).to(getattr(torch, dtype))  # passed as its bits
+    unsigned = {1: (torch.uint8, ctypes.c_uint8), 2: (torch.int16, ctypes.c_uint16)}[narrow.element_size()]
+    return unsigned[1](int(narrow.view(unsigned[0])))

@@ -28,6 +28,36 @@ def increment():
     return increment
 
 
+def shift(dtype="float16"):
+    """Adds a scalar of a narrow dtype to float32."""
+
+    @T.prim_func
+    def shift(A: T.Tensor((64,), "float32"), s: getattr(T, dtype), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(64):
+                B[i] = A[i] + T.cast(s, "float32")
+
+    return shift
+
+
+def talkative():
+    """Prints a tile, numbers and text, and asserts."""
+
+    @T.prim_func
+    def talkative(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64,), "float32")
+            T.copy(A, a)
+            T.print(a)
+            T.printf("first %f of %d\n", A[0], 64)
+            T.device_assert(A[0] < 5.0, "too large")
+            for i in T.Parallel(64):
+                a[i] = a[i] * 2.0
+            T.copy(a, B)
+
+    return talkative
+
+
 def product(activation=False):
     """float16 product of 32x32; with an activation for both kinds of cores."""
 

@@ -22,6 +22,9 @@ class NpuTensor(torch.Tensor):
     def numpy(self, **_):
         raise TypeError("can't convert npu:0 device type tensor to numpy")
 
+    def cpu(self):
+        return torch.tensor(self.tolist(), dtype=self.dtype)
+
     def new_empty(self, shape, dtype=None):
         return allocate(self.driver, shape, dtype or self.dtype, self.number)
 

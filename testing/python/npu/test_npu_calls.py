@@ -1,14 +1,15 @@
 """Kernels on a board, which is the machine model behind the C interface of ACL: the code that calls it cannot tell."""
 
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
-from npu_kernels import compiled, increment, product, scale, two_launches
+from npu_kernels import compiled, increment, product, scale, shift, talkative, two_launches
 from stand_in_cann import use
 
-from tilelang_ascend.errors import ArgumentTypeError, TargetError
+from tilelang_ascend.errors import DeviceError, TargetError
 
 
 def lines(capsys) -> list[str]:
@@ -145,15 +146,50 @@ def test_a_chip_nobody_knows(cann):
         compiled(scale())(torch.ones(300))
 
 
-def test_a_scalar_the_launcher_cannot_pass(cann):
-    import tilelang_ascend.language as T
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_scalars_arrive_rounded_to_their_dtype(release, dtype):
+    kernel, x = compiled(shift(dtype)), torch.randn(64)
+    for value in (0.3, -1.5, 65000.0, 1e-7, 0.0, float("inf"), 1e39):
+        assert torch.equal(kernel(x, value), x + torch.tensor(value, dtype=torch.float64).to(getattr(torch, dtype)).float())
+    assert torch.isnan(kernel(x, float("nan"))).all()
 
-    @T.prim_func
-    def narrow(A: T.Tensor((64,), "float16"), s: T.float16):
-        with T.Kernel(1, threads=128):
-            for i in T.Parallel(64):
-                A[i] = A[i] + s
 
-    with pytest.raises(ArgumentTypeError, match="Parameter s is a float16 scalar, which the launcher on the NPU cannot pass"):
-        compiled(narrow, out_idx=None)(np.zeros(64, np.float16), 1.0)
-    assert cann.driver.stand_in_live() == 0
+def test_a_kernel_that_prints_runs_silently_and_says_so_once(release, capsys):
+    record: list = []
+    release.reset(record)
+    kernel, x = compiled(talkative()), torch.linspace(-1, 1, 64)
+    kernel.artifact.told.clear()  # which an earlier kernel of the same text may share
+    for _ in range(2):
+        assert torch.equal(kernel(x), x * 2)
+    assert not any(result.printed for result in record)
+    told = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines() if "print" in line]
+    assert told == ["talkative: what it prints is not shown on the NPU; kernel.simulate(...) prints it"]
+    with pytest.raises(DeviceError, match="kernel talkative failed on the NPU: a core raised an exception"):
+        kernel(x + 10)  # assertions hold there, too
+
+
+def test_a_device_without_memory_for_printing_fails_when_a_text_prints(cann):
+    """What the switch in the text is for: without it the stand-in refuses."""
+    kernel = compiled(talkative())
+    loud = kernel.artifact.kernel_source.replace("#ifdef TILELANG_ASCEND_SILENT", "#if 0")
+    with pytest.raises(DeviceError, match="a core raised an exception") as caught:
+        type(kernel)(dataclasses.replace(kernel.artifact, kernel_source=loud), "npu")(torch.zeros(64))
+    assert "no memory for what the kernel prints" in str(caught.value)
+
+
+def test_a_profiler_measures_on_the_board_with_memory_that_is_copied_once(cann):
+    record: list = []
+    cann.reset(record)
+    profiler = compiled(scale()).get_profiler()
+    times = profiler.do_bench(n_warmup=2, n_repeat=3, quantiles=[0, 1])
+    assert len(record) == 1 + 2 + 3  # the first tells how long one takes
+    measured = [result.simulated_us / 1e3 for result in record[-3:]]
+    assert times == pytest.approx([min(measured), max(measured)], rel=1e-5)
+    assert cann.calls("aclrtMemcpy") == 1 and cann.driver.stand_in_live() == 0  # the output is not copied, and nothing comes back
+    del record[:]
+    once = profiler.do_bench(warmup=0, rep=0, input_tensors=[torch.ones(300)])
+    assert len(record) == 2 and once == pytest.approx(record[-1].simulated_us / 1e3, rel=1e-5)
+    del record[:]
+    profiler.do_bench(warmup=2.5 * once, rep=4.5 * once)
+    assert len(record) == 1 + 2 + 4
+    assert cann.calls("aclrtCreateEvent") == cann.calls("aclrtDestroyEvent") > 0

@@ -9,11 +9,9 @@ import sys
 
 import pytest
 import torch
-from npu_kernels import compiled, increment, product, scale, two_launches
+from npu_kernels import compiled, increment, product, scale, shift, talkative, two_launches
 from npu_tensors import to_npu, torch_npu
 from stand_in_cann import use
-
-from tilelang_ascend.errors import ArgumentTypeError
 
 pytestmark = pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
 
@@ -110,6 +108,21 @@ def test_the_exported_op_writes_in_place_and_takes_any_extent(cann, tmp_path):
         assert torch.equal(x[::2], 2 * torch.arange(float(n)) + 2.5) and torch.equal(x[1::2], 2 * torch.arange(float(n)) + 1)
 
 
+def test_the_exported_op_takes_narrow_scalars(cann, tmp_path):
+    op = torch_op_of(built(compiled(shift("bfloat16")), tmp_path / "exported", cann)).op
+    x = torch.randn(64)
+    for value in (0.3, -2.5, 1e39):
+        assert torch.equal(op(x, value), x + torch.tensor(value, dtype=torch.float64).to(torch.bfloat16).float())
+    assert "uint16_t s" in (tmp_path / "exported" / "shift_kernel.h").read_text()
+    assert "| `s` | bfloat16, as its bits |" in (tmp_path / "exported" / "README.md").read_text()
+
+
+def test_the_exported_op_of_a_kernel_that_prints(cann, tmp_path):
+    op = torch_op_of(built(compiled(talkative()), tmp_path / "exported", cann)).op
+    assert torch.equal(op(torch.ones(64)), torch.full((64,), 2.0))
+    assert "prints nothing" in (tmp_path / "exported" / "README.md").read_text()
+
+
 def test_the_exported_op_uses_tensors_on_the_npu_in_place(cann, tmp_path, monkeypatch):
     folder = built(compiled(product(activation=True)), tmp_path / "exported", cann)
     kernel = torch_op_of(folder).Library(folder)
@@ -132,19 +145,8 @@ def test_the_exported_folder_needs_nothing_of_this_package(cann, tmp_path):
 
 
 def test_errors_of_export(homes, cann, tmp_path):
-    import tilelang_ascend.language as T
-
     with pytest.raises(ValueError, match="writes a folder"):
         compiled(scale()).export_library(tmp_path / "kernel.so")
-
-    @T.prim_func
-    def narrow(A: T.Tensor((64,), "float16"), s: T.float16):
-        with T.Kernel(1, threads=128):
-            for i in T.Parallel(64):
-                A[i] = A[i] + s
-
-    with pytest.raises(ArgumentTypeError, match="Parameter s is a float16 scalar, for which C has no type"):
-        compiled(narrow, out_idx=None).export_library(tmp_path / "narrow")
     compiled(scale(), target="ascend -cann=9").export_library(tmp_path / "nine")
     done = cmake(tmp_path / "nine", homes[8])
     assert done.returncode != 0 and "the text is in the form of CANN 9" in done.stderr

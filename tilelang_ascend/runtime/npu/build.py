@@ -51,12 +51,15 @@ def options(major: int, generation: str, kinds: Sequence[str]) -> list[str]:
     Raises:
         errors.TargetError: the release does not know the chip.
     """
+    from ...isa.debug import SILENT
+
+    silent = f"-D{SILENT}"
     if major >= 9:
-        return ["-xasc", f"--npu-arch={NPU_ARCH[generation]}", *_COMMON, NO_AUTO_SYNC]
+        return ["-xasc", f"--npu-arch={NPU_ARCH[generation]}", *_COMMON, NO_AUTO_SYNC, silent]
     if generation != "c220":
         raise TargetError(f"CANN {major} has no compiler for chips of generation {generation}", hint="install CANN 9 or later")
     core = _CORE_ARCH[kinds[0]] if len(set(kinds)) == 1 else _CORE_ARCH["mix_1_2"]
-    return ["-xcce", f"--cce-aicore-arch={core}", *_COMMON, *_STACK, NO_AUTO_SYNC]
+    return ["-xcce", f"--cce-aicore-arch={core}", *_COMMON, *_STACK, NO_AUTO_SYNC, silent]
 
 
 def build_line(major: int, generation: str, kinds: Sequence[str], source: str = "kernel.cpp", output: str = "kernel.so") -> str:

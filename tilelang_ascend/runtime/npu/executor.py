@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from ... import arch, env
-from ...errors import ArgumentTypeError, ArgumentValueError, DeviceError, DeviceTimeoutError, TargetError
-from .. import launches
+from ...errors import ArgumentValueError, DeviceError, DeviceTimeoutError, TargetError
+from ...log import get_logger
+from .. import dtypes, launches
 from ..arguments import GmBuffer, Launch
 from ..artifact import AbiSlot, Artifact
 from . import build
@@ -26,7 +31,10 @@ _SCALARS: dict[str, Any] = {
     "float32": ctypes.c_float,
     "float64": ctypes.c_double,
 }
-"""dtype -> type in the C interface of the launcher. How narrower floats are passed depends on the compiler of the host."""
+"""dtype -> type in the C interface of the launcher."""
+
+_BITS: dict[int, Any] = {1: ctypes.c_uint8, 2: ctypes.c_uint16}
+"""Bytes of a narrower float -> type of its bits, as which the launcher takes it."""
 
 
 class NpuExecutor:
@@ -55,22 +63,67 @@ class NpuExecutor:
         """
         board = find_board()
         assert isinstance(board, Board), "chosen only where there is one"
-        device = _device_of(launch)
-        board.acl.set_device(device)
-        library = board.load(build.binary(artifact, board.cann))
-        stream = board.stream(device)
-        with DeviceMemory(board.acl) as memory:
-            places = {b.name: _place(memory, b) for b in launch.buffers.values()}
-            arguments = _arguments(artifact, launch, memory, places, library, stream)
-            try:
-                _run(board, artifact.name, library, arguments, stream)
-            except DeviceTimeoutError:
-                memory.abandon()
-                board.forget_stream(device)
-                raise
+        with _placed(board, artifact, launch) as (start, memory, places):
+            start()
             for b in launch.buffers.values():
                 if b.parameter.writes and b.device == "cpu":
                     memory.copy_back(b.address, places[b.name], b.nbytes)
+
+    def prepare(self, artifact: Artifact) -> None:
+        """Compile the kernel now and not at its first launch.
+
+        Raises:
+            errors.DeviceCompileError: bisheng does not compile the text.
+        """
+        board = find_board()
+        assert isinstance(board, Board), "chosen only where there is one"
+        board.load(build.binary(artifact, board.cann))
+
+    @contextlib.contextmanager
+    def measuring(self, artifact: Artifact, launch: Launch) -> Iterator[launches.Measure]:
+        """Gives what measures the kernel in a `with` block, between two events around each launch. The launch's memory is copied to the device
+        once and nothing is copied back, so a launch finds what the one before has written.
+
+        Raises:
+            as for `launch`.
+        """
+        board = find_board()
+        assert isinstance(board, Board), "chosen only where there is one"
+        with _placed(board, artifact, launch) as (start, _, _):
+
+            def measure(warmup: int, repeats: int) -> tuple[list[float], str]:
+                with launches.timing_launches() as told:
+                    for _ in range(warmup + repeats):
+                        start()
+                return told.measured[warmup:], "device"
+
+            yield measure
+
+
+@contextlib.contextmanager
+def _placed(board: Board, artifact: Artifact, launch: Launch) -> Iterator[tuple[Callable[[], None], DeviceMemory, dict[str, int]]]:
+    """The launch's memory on the device: a function that runs the kernel and waits for it, the memory, and addresses by parameter."""
+    _tell_silent(artifact)
+    device = _device_of(launch)
+    board.acl.set_device(device)
+    library = board.load(build.binary(artifact, board.cann))
+    stream = board.stream(device)
+    with DeviceMemory(board.acl) as memory:
+        places = {b.name: _place(memory, b) for b in launch.buffers.values()}
+        arguments = _arguments(artifact, launch, memory, places, library, stream)
+        try:
+            yield lambda: _run(board, artifact.name, library, arguments, stream), memory, places
+        except DeviceTimeoutError:
+            memory.abandon()
+            board.forget_stream(device)
+            raise
+
+
+def _tell_silent(artifact: Artifact) -> None:
+    """Say once that a kernel's text is not printed there."""
+    if any(step.shows for step in artifact.steps) and "silent" not in artifact.told:
+        artifact.told.add("silent")
+        get_logger().warning("%s: what it prints is not shown on the NPU; kernel.simulate(...) prints it", artifact.name)
 
 
 def _misfit(board: Board, artifact: Artifact) -> str | None:
@@ -120,11 +173,11 @@ def _arguments(artifact: Artifact, launch: Launch, memory: DeviceMemory, places:
 
 
 def _scalar(slot: AbiSlot, launch: Launch) -> Any:
-    if slot.dtype not in _SCALARS:
-        raise ArgumentTypeError(
-            f"Parameter {slot.name} is a {slot.dtype} scalar, which the launcher on the NPU cannot pass", hint="declare it as float32"
-        )
-    return _SCALARS[slot.dtype](launch.scalars[slot.name])
+    value = launch.scalars[slot.name]
+    if slot.dtype in _SCALARS:
+        return _SCALARS[slot.dtype](value)
+    narrow = np.asarray(value).astype(dtypes.numpy_dtype(slot.dtype))
+    return _BITS[narrow.itemsize](int.from_bytes(narrow.tobytes(), "little"))
 
 
 def _run(board: Board, name: str, library: ctypes.CDLL, arguments: list, stream: int) -> None:

@@ -7,23 +7,24 @@ from pathlib import Path
 
 from ... import arch
 from ...codegen.names import Names, identifier
-from ...errors import ArgumentTypeError, TargetError
+from ...errors import TargetError
 from ..artifact import Artifact
 from ..params import Parameter
 from . import build, export_texts
 
-_C_TYPES = {"bool": "bool", "float32": "float", "float64": "double"} | {
-    f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
+_BITS = {"float16": "uint16_t", "bfloat16": "uint16_t", "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t"}
+"""dtype of a scalar C has no type for -> type of its bits."""
+
+_C_TYPES = (
+    _BITS
+    | {"bool": "bool", "float32": "float", "float64": "double"}
+    | {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+)
 """dtype of a scalar -> its type in C."""
 
 
 def export(artifact: Artifact, folder: Path, op: str) -> None:
-    """Write the folder; what it has under the same names is replaced. `op`: name under which it registers with torch.
-
-    Raises:
-        errors.ArgumentTypeError: the kernel has a scalar that C has no type for.
-    """
+    """Write the folder; what it has under the same names is replaced. `op`: name under which it registers with torch."""
     name = identifier(artifact.name)
     package = Path(__file__).resolve().parents[2]
     modules = (package / "cmake" / "FindCANN.cmake", package.parent / "cmake" / "FindCANN.cmake")
@@ -44,7 +45,7 @@ def export(artifact: Artifact, folder: Path, op: str) -> None:
         f"{name}_op.py": (package / "runtime" / "torch_op.py").read_text(encoding="utf-8") + export_texts.LOAD,
         "README.md": export_texts.README.format(
             name=name, title=artifact.name, chip=artifact.chip, op=op, path=op.replace("::", "."), folder=folder.name,
-            parameters="\n".join(interface.rows()), call=", ".join(p.name for p in artifact.signature.inputs),
+            silent=export_texts.SILENT if any(step.shows for step in artifact.steps) else "", parameters="\n".join(interface.rows()), call=", ".join(p.name for p in artifact.signature.inputs),
         ),
     }  # fmt: skip
     for file, text in texts.items():
@@ -63,8 +64,8 @@ class _Interface:
         self._parameters = artifact.signature.parameters
         symbols = [s for s in artifact.signature.symbols if s[0] not in {p.name for p in self._parameters}]
         self._names = {n: names.fresh(n) for n in [*(p.name for p in self._parameters), *(n for n, _ in symbols)]}
-        types = {p.name: _pointer(p) if p.is_buffer else _c_type(p.name, p.dtype) for p in self._parameters}
-        types |= {n: _c_type(n, dtype) for n, dtype in symbols}
+        types = {p.name: _pointer(p) if p.is_buffer else f"{_C_TYPES[p.dtype]} " for p in self._parameters}
+        types |= {n: f"{_C_TYPES[dtype]} " for n, dtype in symbols}
         self._declared = [f"{types[n]}{self._names[n]}" for n in self._names]
 
     def header(self) -> str:
@@ -105,13 +106,6 @@ class _Interface:
         return f"int {self._name}_launch({', '.join([*self._declared, 'void *workspace', 'void *stream'])})"
 
 
-def _c_type(name: str, dtype: str) -> str:
-    """Type of a scalar, to stand in front of its name."""
-    if dtype not in _C_TYPES:
-        raise ArgumentTypeError(f"Parameter {name} is a {dtype} scalar, for which C has no type", hint="declare it as float32")
-    return _C_TYPES[dtype] + " "
-
-
 def _pointer(p: Parameter) -> str:
     return "void *" if p.writes else "const void *"
 
@@ -119,7 +113,7 @@ def _pointer(p: Parameter) -> str:
 def _meaning(p: Parameter) -> str:
     """A parameter in words, such as ``float16[32, n], written``."""
     if not p.is_buffer:
-        return p.dtype
+        return f"{p.dtype}, as its bits" if p.dtype in _BITS else p.dtype
     strides = f" with strides [{', '.join(map(str, p.strides))}]" if p.strides is not None else ""
     return f"{p.dtype}[{', '.join(map(str, p.extents))}]{strides}{', written' if p.writes else ''}"
 

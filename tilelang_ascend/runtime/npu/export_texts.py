@@ -88,6 +88,11 @@ install(FILES "${{library}}" DESTINATION lib)
 install(FILES {name}_kernel.h DESTINATION include)
 """
 
+SILENT = """
+
+The kernel prints nothing: `-DTILELANG_ASCEND_SILENT` takes its output out, because the launcher gives it no memory to print to."""
+"""What is said of a kernel that would print."""
+
 README = """\
 # {title}
 
@@ -105,7 +110,7 @@ With `set_env.sh` of CANN sourced:
 cmake -S . -B build && cmake --build build
 ```
 
-This makes `build/lib{name}_kernel.so`. The chip must have at least as many cores as `{name}_kernel.h` says blocks.
+This makes `build/lib{name}_kernel.so`. The chip must have at least as many cores as `{name}_kernel.h` says blocks.{silent}
 
 ## Use from C and C++
 

@@ -92,7 +92,7 @@ int32_t Run(const Task& task) {
       state.machine(task.kind.c_str(), task.blocks, task.entry, task.words.data(), static_cast<int32_t>(task.words.size()),
                     regions.data(), static_cast<int32_t>(regions.size()), &microseconds, why);
   state.clock += microseconds;
-  return failed ? Say(kException, why) : 0;
+  return failed == 2 ? Say(kTimeout, why) : failed ? Say(kException, why) : 0;
 }
 
 }  // namespace

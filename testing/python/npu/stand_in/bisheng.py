@@ -9,7 +9,7 @@ from pathlib import Path
 HOME = Path(__file__).resolve().parents[1]
 SETTINGS = json.loads((HOME / "stand_in.json").read_text())
 NEEDED = {8: {"-xcce", "--cce-aicore-arch"}, 9: {"-xasc", "--npu-arch"}}[SETTINGS["major"]]
-KNOWN = NEEDED | {"-O2", "-std=c++17", "-fPIC", "--shared", "--cce-auto-sync", "-mllvm"}
+KNOWN = NEEDED | {"-O2", "-std=c++17", "-fPIC", "--shared", "--cce-auto-sync", "-mllvm", "-DTILELANG_ASCEND_SILENT"}
 CORES = {"AIV_ONLY": "aiv_only", "AIC_ONLY": "aic_only", "MIX_AIC_1_2": "mix_1_2"}
 SIDES = {"dav-c220-vec": {"aiv_only"}, "dav-c220-cube": {"aic_only"}, "dav-c220": set(CORES.values())}
 QUALIFIERS = {"__vector__": "aiv_only", "__cube__": "aic_only", "__mix__(1, 2)": "mix_1_2"}
@@ -80,7 +80,8 @@ def main(arguments: list[str]) -> None:
     made = Path(source).with_name("unit.cpp")
     made.write_text(unit(Path(source).read_text(), arguments))
     libraries = [a for a in arguments if a.startswith(("-L", "-l", "-Wl,"))]
-    command = [SETTINGS["cxx"], *SETTINGS["flags"], str(made), "-o", output, *libraries]
+    defined = [a for a in arguments if a.startswith("-D")]
+    command = [SETTINGS["cxx"], *SETTINGS["flags"], *defined, str(made), "-o", output, *libraries]
     sys.exit(subprocess.run(command).returncode)
 
 
