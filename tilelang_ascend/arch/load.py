@@ -55,9 +55,9 @@ def _prices(table: dict, quantities: dict[str, Quantity]) -> dict[str, Price]:
 
 
 def _rate_key(key: str) -> str:
-    """``bytes_per_cycle`` -> ``bytes``, ``per_cycle_b16`` -> ``b16``, ``fractals_per_cycle_int8`` -> ``int8``."""
-    if key == "bytes_per_cycle":
-        return "bytes"
+    """``bytes_per_cycle`` -> ``bytes``, ``hbm_bytes_per_cycle`` -> ``hbm_bytes``, ``per_cycle_b16`` -> ``b16``, ``fractals_per_cycle_int8`` -> ``int8``."""
+    if key.endswith("bytes_per_cycle"):
+        return key.removesuffix("_per_cycle")
     head, _, tail = key.partition("per_cycle_")
     assert tail and head in ("", "fractals_"), f"unknown price {key}"
     return tail

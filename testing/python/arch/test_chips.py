@@ -78,9 +78,9 @@ def test_prices_reproduce_measurements():
 
 
 def test_gm_rates_reproduce_measurements():
-    """8 KiB copies of the single-core add: 350 cycles each."""
+    """8 KiB copies of the single-core add, from HBM: 350 cycles each. Latency and rate are fitted to the whole kernel (docs/calibration.md)."""
     price = arch.get_chip("a2").prices["gm_to_ub"]
-    assert price.busy_cycles(8192, "bytes") + price.latency_cycles == pytest.approx(350, rel=0.02)
+    assert price.busy_cycles(8192, "hbm_bytes") + price.latency_cycles == pytest.approx(350, rel=0.1)
 
 
 # ---- self-checks, shown to fail ------------------------------------------------------------------------------------
