@@ -2,7 +2,6 @@
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/map.h>
 #include <tvm/ffi/error.h>
-#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/extra/json.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -10,15 +9,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "l2.h"
 #include "machine.h"
+#include "recording.h"
 #include "texts.h"
-#include "timing.h"
+#include "time_json.h"
 
 namespace tla {
 namespace {
@@ -62,9 +61,13 @@ MachineOptions read_options(const Map<String, Any>& o) {
   m.time = option<bool>(o, "time");
   m.trace = option<bool>(o, "trace");
   m.record_stream = option<bool>(o, "record_stream");
+  m.record_tiles = option<bool>(o, "record_tiles");
   m.count_writes = option<bool>(o, "count_writes");
   m.max_reports = static_cast<int32_t>(option<int64_t>(o, "max_reports"));
   m.max_instructions = option<int64_t>(o, "max_instructions");
+  m.every_step = option<bool>(o, "every_step");
+  m.warm = option<bool>(o, "warm");
+  m.keep_record = option<bool>(o, "keep_record");
   return m;
 }
 
@@ -85,6 +88,7 @@ std::vector<GmTensor> read_tensors(const Array<Array<Any>>& rows) {
     t.writable = row[3].cast<bool>();
     t.scratch = row[4].cast<bool>();
     t.fresh = row[5].cast<bool>();
+    t.bypass_l2 = row[6].cast<bool>();
     t.index = static_cast<int32_t>(tensors.size());
     tensors.push_back(std::move(t));
   }
@@ -207,56 +211,6 @@ List unwritten_json(const Machine& m) {
   return out;
 }
 
-Object core_json(const Machine& m, size_t index, const CoreTime& t) {
-  Object busy, assumed, count;
-  for (int slot = 0; slot < kNumSlots; ++slot) {
-    if ((slots_of_core(m.cores[index]->aic) >> slot & 1) == 0) continue;
-    busy.Set(String(slot_name(slot)), t.busy[slot]);
-    assumed.Set(String(slot_name(slot)), t.assumed[slot]);
-    count.Set(String(slot_name(slot)), t.count[slot]);
-  }
-  Object o;
-  o.Set(String("name"), String(m.core_name(static_cast<int>(index))));
-  o.Set(String("end_cycles"), t.end);
-  o.Set(String("busy_cycles"), busy);
-  o.Set(String("assumed_cycles"), assumed);
-  o.Set(String("instructions"), count);
-  return o;
-}
-
-Object time_json(const Machine& m, const TimeReport& t) {
-  Object o;
-  o.Set(String("cycles"), t.cycles);
-  o.Set(String("launch_us"), t.launch_us);
-  o.Set(String("simulated_us"), t.us);
-  o.Set(String("assumed_share"), t.assumed_share);
-  o.Set(String("hbm_read_bytes"), t.hbm_read_bytes);
-  o.Set(String("hbm_write_bytes"), t.hbm_write_bytes);
-  o.Set(String("l2_read_bytes"), t.l2_read_bytes);
-  o.Set(String("l2_write_bytes"), t.l2_write_bytes);
-  o.Set(String("stuck"), String(t.stuck));
-  List cores;
-  for (size_t i = 0; i < t.cores.size(); ++i) cores.push_back(core_json(m, i, t.cores[i]));
-  o.Set(String("cores"), cores);
-  return o;
-}
-
-template <typename T>
-Bytes as_bytes(const std::vector<T>& v) {
-  return Bytes(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(T));
-}
-
-/*! \brief Let Python handle the signals that have arrived; throws what its handlers raise. */
-void check_signals() {
-  if (TVMFFIEnvCheckSignals() != 0) throw tvm::ffi::EnvErrorAlreadySet();
-}
-
-TimeReport replay_time(Machine& m, L2Model& l2) {
-  std::vector<TimedCore> timed;
-  for (const auto& core : m.cores) timed.push_back({core->aic, core->block, &core->record});
-  return simulate_time(m.chip, m.interner.descs, timed, l2, m.options.trace, m.poll);
-}
-
 /*! \brief What a launch cannot follow: one that never ended, or that stopped itself. */
 bool ends_the_call(const Machine& m) {
   const auto& found = m.hazards.reports();
@@ -276,22 +230,19 @@ void run_machine(Machine& m, const Any& aic, const Any& aiv, const Array<int64_t
   m.gm.poison_unwritten();
 }
 
-/*!
- * \brief What a launch did: [report as JSON text, streams (one Bytes of int64 for each core), trace events, numbers of
- * writes (one Bytes for each tensor, empty for scratch)].
- */
-Array<Any> result_of(Machine& m, L2Model& l2) {
+/*! \brief What a launch did, but for its time. */
+struct LaunchResult {
+  Object report;
+  Array<Any> streams;  //!< one Bytes of int64 for each core
+  Array<Any> writes;   //!< one Bytes for each tensor, empty for scratch
+};
+
+LaunchResult result_of(Machine& m) {
   Object report;
   report.Set(String("error"), String(m.error()));
   report.Set(String("hazards"), hazards_json(m));
   report.Set(String("suppressed"), m.hazards.suppressed());
   report.Set(String("unwritten"), unwritten_json(m));
-  Bytes events;
-  if (m.options.time && m.error().empty()) {
-    const TimeReport t = replay_time(m, l2);
-    report.Set(String("time"), time_json(m, t));
-    events = as_bytes(t.events);
-  }
   Array<Any> streams;
   List names;
   for (const auto& core : m.cores) {
@@ -306,31 +257,64 @@ Array<Any> result_of(Machine& m, L2Model& l2) {
   }
   report.Set(String("cores"), names);
   report.Set(String("output"), output_json(m));
-  return {tvm::ffi::json::Stringify(report), streams, events, writes};
+  return {report, streams, writes};
+}
+
+/*! \brief The time line of a launch; empty unless asked for. */
+struct TimeLine {
+  Bytes events;  //!< of TraceEvent
+  Bytes syncs;   //!< of SyncItem
+};
+
+/*! \brief Replay the launches for their times. Returns the time line of each. */
+std::vector<TimeLine> add_times(const Recording& recording, std::vector<LaunchResult>& results, bool trace) {
+  std::vector<TimeLine> lines(results.size());
+  Poll poll(check_signals);
+  const std::vector<Replayed> times = recording.replay({}, trace, nullptr, poll);
+  for (size_t i = 0; i < times.size(); ++i) {
+    results[i].report.Set(String("time"), time_json(recording.launches()[i], times[i].time));
+    lines[i] = {as_bytes(times[i].time.events), as_bytes(times[i].syncs)};
+  }
+  return lines;
 }
 
 /*!
  * \brief Run launches one after the other on the same tensors; what follows a deadlock, a trap or an error is not run.
- * Returns what each did, see `result_of`.
+ * Returns [what each did, replay]: rows of [report as JSON text, streams, trace events, numbers of writes, flags of
+ * the time line], and `replay_function`, or None unless the options ask for it.
  * \param launches Rows of [kernel type, number of blocks, entry of AIC or None, entry of AIV or None, arguments].
- * \param gm Rows of [address, bytes, name, writable, scratch, fresh].
+ * \param gm Rows of [address, bytes, name, writable, scratch, fresh, bypass_l2].
  */
 Array<Any> run(const String& chip, const Array<Array<Any>>& launches, const Array<Array<Any>>& gm,
                const Map<String, Any>& options) {
   const ChipParams params = parse_chip(chip);
+  const MachineOptions chosen = read_options(options);
   std::vector<GmTensor> tensors = read_tensors(gm);
-  std::optional<L2Model> l2;
-  Array<Any> results;
+  // Times come last: what L2 holds at the start may be what these very launches leave in it.
+  std::shared_ptr<Recording> recording;
+  std::vector<LaunchResult> results;
   for (const Array<Any>& row : launches) {
-    Machine m(params, read_options(options), kernel_type(row[0].cast<String>()), row[1].cast<int>(), std::move(tensors),
+    Machine m(params, chosen, kernel_type(row[0].cast<String>()), row[1].cast<int>(), std::move(tensors),
               Poll(check_signals));
-    if (!l2) l2.emplace(params.l2_bytes, params.l2_line_bytes, m.gm.tensors());
+    if (recording == nullptr) recording = std::make_shared<Recording>(params, m.gm.tensors());
     run_machine(m, row[2], row[3], row[4].cast<Array<int64_t>>());
-    results.push_back(result_of(m, *l2));
+    results.push_back(result_of(m));
+    if (chosen.time && m.error().empty()) recording->take(m);
     if (ends_the_call(m)) break;
     tensors = m.gm.release();
   }
-  return results;
+  std::vector<TimeLine> lines(results.size());
+  if (chosen.time) {
+    if (chosen.warm) recording->warm();
+    lines = add_times(*recording, results, chosen.trace);
+  }
+  Array<Any> out;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const LaunchResult& r = results[i];
+    out.push_back(
+        Array<Any>{tvm::ffi::json::Stringify(r.report), r.streams, lines[i].events, r.writes, lines[i].syncs});
+  }
+  return {out, chosen.keep_record ? Any(replay_function(recording)) : Any(nullptr)};
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -31,6 +31,7 @@ ClassPrice read_price(const ChipParams& chip, const std::string& name) {
   p.latency = required_value(chip, name + "_latency_cycles");
   p.burst = optional_value(chip, name + "_burst_cycles");
   p.bytes = optional_value(chip, name + "_bytes_per_cycle");
+  p.hbm_bytes = optional_value(chip, name + "_hbm_bytes_per_cycle");
   for (int i = 0; i < 4; ++i) p.lanes[i] = optional_value(chip, name + "_per_cycle_b" + std::to_string(8 << i));
   for (int i = 1; i < 16; ++i) p.fractals[i] = optional_value(chip, name + "_fractals_per_cycle_" + kDTypeNames[i]);
   return p;
@@ -68,6 +69,9 @@ Cost busy_cost(const ClassPrice& price, const PricedValue& rate, double work) {
   Cost c;
   c.busy = std::max(price.interval.value, busy);
   c.latency = price.latency.value;
+  c.assumed_latency = price.latency.assumed ? c.latency : 0;
+  c.work = work;
+  c.peak = rate.value;
   c.assumed = (busy > price.interval.value ? rate.assumed : price.interval.assumed) ? c.busy : 0;
   return c;
 }
@@ -179,6 +183,7 @@ Cost vector_cost(const Instr& instr, const VectorForm& form, const ChipParams& c
   Cost c = lanes_cost(instr, chip, widest, repeats * l.per_repeat);
   const double memory = repeats * bank_cycles(chip.costs->banks, l, heads, form.reads_destination);
   if (memory > c.busy) {
+    c.conflict = memory - c.busy;
     c.busy = memory;
     c.assumed = 0;
   }
@@ -191,7 +196,9 @@ Cost gm_cost(const Instr& instr, const ChipParams& chip, double rows) {
   c.busy = std::max(price.interval.value, rows * price.burst.value);
   c.assumed = (c.busy > price.interval.value ? price.burst.assumed : price.interval.assumed) ? c.busy : 0;
   c.latency = price.latency.value;
+  c.assumed_latency = price.latency.assumed ? c.latency : 0;
   c.gm_rate = price.bytes.value;
+  c.hbm_rate = price.hbm_bytes.value > 0 ? price.hbm_bytes.value : c.gm_rate;
   return c;
 }
 

@@ -4,7 +4,8 @@
  *
  * Chip data give for every cost class, as flat keys (tilelang_ascend/arch):
  *   `<class>_interval_cycles`, `<class>_latency_cycles`, `<class>_burst_cycles` (GM only, optional),
- *   `<class>_bytes_per_cycle` (transfers), `<class>_per_cycle_b8|b16|b32|b64` (lanes by width of the widest operand),
+ *   `<class>_bytes_per_cycle` (transfers), `<class>_hbm_bytes_per_cycle` (reads of GM that miss L2, optional),
+ *   `<class>_per_cycle_b8|b16|b32|b64` (lanes by width of the widest operand),
  *   `<class>_fractals_per_cycle_<dtype>` (mmad).
  * An instruction keeps its pipe for max(interval, work / rate) cycles; its result is complete `latency` cycles later.
  */
@@ -25,6 +26,7 @@ struct PricedValue {
 struct ClassPrice {
   PricedValue interval, latency, burst;
   PricedValue bytes;         //!< bytes per cycle
+  PricedValue hbm_bytes;     //!< GM only: bytes per cycle of what L2 does not hold; 0: as `bytes`
   PricedValue lanes[4];      //!< lanes per cycle by log2 of the element size
   PricedValue fractals[16];  //!< fractal products per cycle by dtype code
 };

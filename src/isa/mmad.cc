@@ -197,7 +197,10 @@ void mmad_accesses(const ExecContext*, const Instr& instr, const ChipParams& chi
 Cost mmad_cost(const Instr& instr, const ChipParams& chip) {
   const Mmad p = decode(instr, chip);
   if (does_nothing(p)) return fixed_cost(instr, chip);
-  return fractals_cost(instr, chip, p.a.dtype, static_cast<double>(p.mf * p.nf * p.kf));
+  Cost c = fractals_cost(instr, chip, p.a.dtype, static_cast<double>(p.mf * p.nf * p.kf));
+  c.work = 2.0 * static_cast<double>(p.m * p.n * p.k);
+  c.peak *= 2.0 * static_cast<double>(kFractalSide * kFractalSide * p.c0);
+  return c;
 }
 
 /*! \brief Accumulating mmads with small results need a PIPE_M barrier between them. */

@@ -98,6 +98,7 @@ ChipParams parse_chip(const std::string& text) {
         slot == kS || c.at(std::string("ordered_completion_") + slot_name(slot)) != 0;
   }
   c.issue_cycles = c.at("issue_cycles");
+  c.flag_cycles = c.at("flag_cycles");
   c.cross_core_flag_cycles = c.at("cross_core_flag_cycles");
   c.launch_seconds = c.at("launch_seconds");
   c.queue_depth = static_cast<int32_t>(integer("queue_depth"));
@@ -106,6 +107,7 @@ ChipParams parse_chip(const std::string& text) {
   c.l2_write_bytes_per_second = c.at("l2_write_bytes_per_second");
   c.l2_bytes = integer("l2_bytes");
   c.l2_line_bytes = static_cast<int32_t>(integer("l2_line_bytes"));
+  c.gm_edge_bytes = static_cast<int32_t>(integer("gm_edge_bytes"));
   c.costs = make_cost_tables(c);
   return c;
 }

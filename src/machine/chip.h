@@ -64,6 +64,7 @@ struct ChipParams {
 
   // ---- time
   double issue_cycles = 0;               //!< "issue_cycles": scalar pipe, per issued instruction
+  double flag_cycles = 0;                //!< "flag_cycles": from the end of a set to the end of a wait of the same core
   double cross_core_flag_cycles = 0;     //!< "cross_core_flag_cycles": from set to the end of a wait on another core
   double launch_seconds = 0;             //!< "launch_seconds": of an empty kernel
   int32_t queue_depth = 0;               //!< "queue_depth": instructions waiting in front of one pipe
@@ -72,6 +73,7 @@ struct ChipParams {
   double l2_write_bytes_per_second = 0;  //!< "l2_write_bytes_per_second": whole chip
   int64_t l2_bytes = 0;                  //!< "l2_bytes"
   int32_t l2_line_bytes = 0;             //!< "l2_line_bytes"
+  int32_t gm_edge_bytes = 0;             //!< "gm_edge_bytes": ends of pieces off it are read from HBM again; 0: none
 
   // ---- everything else, for src/isa
   std::unordered_map<std::string, double> values;  //!< every numeric key, prices of cost classes included

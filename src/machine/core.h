@@ -21,6 +21,7 @@
 #include "queue.h"
 #include "race.h"
 #include "recorder.h"
+#include "repeats.h"
 
 namespace tla {
 
@@ -102,6 +103,11 @@ class Core final : public ExecContext {
   int blocked_id = 0;  //!< kCrossFlag: flag id
   PipeQueue queue[kNumSlots];
   int pending_cross_sets = 0;
+  /*! \brief At the end of iteration `k` of `loop`: the iteration the program goes on with (`LoopRecorder`). */
+  int64_t next_iteration(int32_t loop, int64_t k, int64_t end, int32_t period) {
+    return repeats_ ? loop_recorder_.next(loop, k, end, period, record) : k + 1;
+  }
+
   CoreRecord record;
   std::string output;       //!< what the program printed, at most `kOutputBytes`
   int64_t lost_output = 0;  //!< bytes beyond that
@@ -122,8 +128,8 @@ class Core final : public ExecContext {
   bool valid(const Instr& instr);
   void record_stream(const Instr& instr, const OpInfo& info);
   void record_time(const Instr& instr, const OpInfo& info);
-  bool describe_sync(const Instr& instr, TimeDesc& d) const;
-  void describe_exec(const Instr& instr, const OpInfo& info, TimeDesc& d);
+  bool describe_sync(const Instr& instr, TimeKey& d) const;
+  void describe_exec(const Instr& instr, const OpInfo& info, TimeKey& d, Cost& c);
   int64_t time_only(const Instr& instr, const OpInfo& info);
   void issue_flag(const Instr& instr, ItemKind kind);
   void issue_barrier(const Instr& instr);
@@ -177,11 +183,13 @@ class Core final : public ExecContext {
   const uint32_t lazy_;
   const int num_ids_;
   const bool simulate_;  // false: time only, nothing executes
+  const bool repeats_;   // iterations that repeat others need not be issued
   const bool clocks_;    // vector clocks are needed
   const bool need_accesses_;
   uint32_t busy_ = 0;     // pipes whose head item is executing: they must not be entered again
   uint32_t waiting_ = 0;  // eager pipes with items in their queue
   uint32_t issued_ = 0;
+  LoopRecorder loop_recorder_;
   std::unique_ptr<Hazard> undefined_scalar_;  // the finding, once something happens to the scalar
   AtomicOp atomic_op_ = kAtomicNone;
   uint8_t atomic_dtype_ = 0;

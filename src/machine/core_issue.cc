@@ -21,6 +21,7 @@ Core::Core(Machine& machine, int idx, bool is_aic, int blk, int sub, CoreMemory&
       lazy_(machine.options.adversarial ? kTransferSlots : 0),
       num_ids_(machine.chip.num_event_ids),
       simulate_(machine.options.values || machine.options.checks != 0),
+      repeats_(machine.options.time && !simulate_ && !machine.options.record_stream && !machine.options.every_step),
       clocks_(machine.hazards.on(kRacecheck) || machine.hazards.on(kSynccheck)),
       need_accesses_(machine.options.values || machine.hazards.on(kMemcheck) || machine.hazards.on(kRacecheck)),
       flags_(static_cast<size_t>(kNumEvents * machine.chip.num_event_ids)),
@@ -162,25 +163,27 @@ void Core::record_stream(const Instr& instr, const OpInfo& info) {
   for (int i = 0; i < instr.nargs; ++i) {
     const bool operand = i >= info.first_operand && i < info.first_operand + info.num_operands;
     const bool gm = operand && instr.operand(i).space == GM;
-    out.push_back(gm ? m_.gm.normalise(instr.args[i]) : operand ? instr.operand(i).word() : instr.args[i]);
+    const bool plain = operand && !m_.options.record_tiles;
+    out.push_back(gm ? m_.gm.normalise(instr.args[i]) : plain ? instr.operand(i).word() : instr.args[i]);
   }
 }
 
 void Core::record_time(const Instr& instr, const OpInfo& info) {
-  TimeDesc d;
+  TimeKey d;
+  Cost cost;
   d.kind = info.kind;
   d.slot = info.slot;
   d.op = instr.op;
   d.line = instr.line;
   if (info.kind == OpKind::kExec) {
-    describe_exec(instr, info, d);
+    describe_exec(instr, info, d, cost);
   } else if (!describe_sync(instr, d)) {
     return;  // malformed; the value simulation reports it
   }
-  record.items.push_back(m_.interner.id(d));
+  record.items.push_back(m_.interner.id(d, cost));
 }
 
-bool Core::describe_sync(const Instr& instr, TimeDesc& d) const {
+bool Core::describe_sync(const Instr& instr, TimeKey& d) const {
   const int64_t* a = instr.args;
   switch (d.kind) {
     case OpKind::kSetFlag:
@@ -211,14 +214,16 @@ bool Core::describe_sync(const Instr& instr, TimeDesc& d) const {
   }
 }
 
-void Core::describe_exec(const Instr& instr, const OpInfo& info, TimeDesc& d) {
+void Core::describe_exec(const Instr& instr, const OpInfo& info, TimeKey& d, Cost& c) {
   const OpImpl& impl = kOpImpls[instr.op];
   if (impl.cost != nullptr) {
-    const Cost c = impl.cost(instr, chip);
+    c = impl.cost(instr, chip);
     d.busy = static_cast<float>(c.busy);
     d.latency = static_cast<float>(c.latency);
     d.gm_rate = static_cast<float>(c.gm_rate);
+    d.hbm_rate = static_cast<float>(c.hbm_rate);
     d.assumed = static_cast<float>(c.assumed);
+    d.work = static_cast<float>(c.work);
   }
   bool gm = false;
   for (int i = 0; i < info.num_operands; ++i) gm |= instr.operand(info.first_operand + i).space == GM;
@@ -230,8 +235,10 @@ void Core::describe_exec(const Instr& instr, const OpInfo& info, TimeDesc& d) {
     const GmTensor* t = m_.gm.find(a.base);
     const int32_t tensor = t != nullptr ? static_cast<int32_t>(t - m_.gm.tensors().data()) : -1;
     const int64_t offset = a.base - (t != nullptr ? t->address : 0);
+    const bool gapless = a.stride == a.len;
+    const int64_t count = gapless ? 1 : a.count, len = gapless ? a.count * a.len : a.len;
     for (int64_t j = 0; j < a.outer_count; ++j) {
-      record.accesses.push_back({tensor, a.write, offset + j * a.outer_stride, a.count, a.stride, a.len});
+      record.accesses.push_back({tensor, a.write, offset + j * a.outer_stride, count, a.stride, len});
       ++d.num_accesses;
     }
   }

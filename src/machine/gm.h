@@ -19,6 +19,7 @@ struct GmTensor {
   bool writable = true;
   bool scratch = false;           //!< starts undefined, and undefined values may pass through it
   bool fresh = false;             //!< an output of which it is noted what is written
+  bool bypass_l2 = false;         //!< its traffic goes past L2
   int32_t index = 0;              //!< position in the list the caller gave
   std::vector<uint8_t> shadow;    //!< scratch only, with initcheck: the undefined bits of each byte
   std::vector<uint64_t> written;  //!< fresh only, with initcheck: one bit for each byte, 1 = somebody wrote it

@@ -224,10 +224,16 @@ class ExecContext {
 
 /*! \brief Cost of one instruction on its pipe, in cycles of the core clock. */
 struct Cost {
-  double busy = 0;     //!< the pipe cannot start its next instruction earlier than this after the start
-  double latency = 0;  //!< additional cycles until the result is complete (seen by flags and barriers only)
-  double gm_rate = 0;  //!< instructions that touch GM: bytes per cycle this path can move when GM is not contended
-  double assumed = 0;  //!< part of `busy` that rests on constants the chip data marks as assumed
+  double busy = 0;      //!< the pipe cannot start its next instruction earlier than this after the start
+  double latency = 0;   //!< additional cycles until the result is complete (seen by flags and barriers only)
+  double gm_rate = 0;   //!< instructions that touch GM: bytes per cycle this path can move when GM is not contended
+  double hbm_rate = 0;  //!< the same for what L2 does not hold
+  double assumed = 0;   //!< part of `busy` that rests on constants the chip data marks as assumed
+  // For reports only:
+  double assumed_latency = 0;  //!< the same of `latency`
+  double conflict = 0;         //!< part of `busy` that is due to conflicts of UB banks
+  double work = 0;             //!< useful work: floating point operations of mmad, lanes, or bytes moved on chip
+  double peak = 0;             //!< work the pipe could do in a cycle
 };
 
 /*!

@@ -1,4 +1,7 @@
-/* Which GM traffic L2 serves: first touch misses, capacity evicts the least recently used chunks (approximately). */
+/*
+ * Which GM traffic L2 serves: first touch misses, capacity evicts the least recently used chunks (approximately). Ends
+ * of pieces that are not on a block of `gm_edge_bytes` miss always, as measured on boards.
+ */
 #ifndef TLA_MACHINE_L2_H_
 #define TLA_MACHINE_L2_H_
 
@@ -7,6 +10,7 @@
 #include <deque>
 #include <vector>
 
+#include "chip.h"
 #include "gm.h"
 #include "recorder.h"
 
@@ -25,22 +29,55 @@ struct Traffic {
  */
 class L2Model {
  public:
-  L2Model(int64_t capacity_bytes, int32_t line_bytes, const std::vector<GmTensor>& tensors)
-      : line_(line_bytes > 0 ? line_bytes : 512), capacity_lines_(capacity_bytes / line_) {
+  L2Model(const ChipParams& chip, const std::vector<GmTensor>& tensors)
+      : line_(chip.l2_line_bytes > 0 ? chip.l2_line_bytes : 512),
+        capacity_lines_(chip.l2_bytes / line_),
+        edge_bytes_(chip.gm_edge_bytes) {
+    int64_t total = 0;
     for (const GmTensor& t : tensors) {
+      if (!t.bypass_l2) total += t.bytes;
+      bypass_.push_back(t.bypass_l2);
       chunks_.emplace_back(static_cast<size_t>((t.bytes + line_ * kLines - 1) / (line_ * kLines) + 1));
     }
+    contested_ = total > chip.l2_bytes && 2 * total < 3 * chip.l2_bytes;
   }
+
+  /*!
+   * \brief Whether the tensors are a little more than L2 holds: then the order of each access decides what is found in
+   * it.
+   */
+  bool contested() const { return contested_; }
+
+  /*! \brief Bytes `touch(a)` would read from HBM. */
+  double missing(const GmTraffic& a) const {
+    if (a.write) return 0;
+    if (a.tensor < 0 || bypass_[static_cast<size_t>(a.tensor)]) return static_cast<double>(a.count * a.len);
+    int64_t missed = 0;
+    for (int64_t i = 0; i < a.count; ++i) {
+      missed += edges_again(a, i);
+      for_chunks(a.offset + i * a.stride, a.len, [&](size_t chunk, uint64_t mask) {
+        missed += __builtin_popcountll(mask & ~chunks_[static_cast<size_t>(a.tensor)][chunk].present);
+      });
+    }
+    return static_cast<double>(missed * line_);
+  }
+
+  /*! \brief Count bytes written to HBM by tensor in a vector that stays alive; null: do not. */
+  void count_write_backs(std::vector<int64_t>* by_tensor) { written_back_ = by_tensor; }
 
   Traffic touch(const GmTraffic& a) {
     Traffic out;
     const auto total = static_cast<double>(a.count * a.len);
-    if (a.tensor < 0) {
-      out.hbm_read = total;
+    if (a.tensor < 0 || bypass_[static_cast<size_t>(a.tensor)]) {
+      (a.write ? out.hbm_write : out.hbm_read) = total;
+      if (a.write && a.tensor >= 0) wrote_back(a.tensor, a.count * a.len);
       return out;
     }
     int64_t missed = 0;
-    for (int64_t i = 0; i < a.count; ++i) missed += touch_piece(a, a.offset + i * a.stride, out);
+    for (int64_t i = 0; i < a.count; ++i) {
+      missed += edges_again(a, i);
+      missed += touch_piece(a, a.offset + i * a.stride, out);
+    }
     if (a.write) {
       out.l2 = total;
     } else {
@@ -62,17 +99,25 @@ class L2Model {
     uint32_t chunk, stamp;
   };
 
+  /*! \brief Calls `see(chunk, mask of its lines)` for all chunks `len` bytes from `offset` on lie in. */
+  template <typename See>
+  void for_chunks(int64_t offset, int64_t len, See see) const {
+    if (len <= 0) return;
+    int64_t first = offset / line_;
+    const int64_t last = (offset + len - 1) / line_;
+    while (first <= last) {
+      const int64_t chunk = first / kLines, end = std::min(last, chunk * kLines + kLines - 1);
+      const int64_t lines = end - first + 1;
+      see(static_cast<size_t>(chunk), (lines == kLines ? ~uint64_t{0} : ((uint64_t{1} << lines) - 1))
+                                          << (first % kLines));
+      first = end + 1;
+    }
+  }
+
   int64_t touch_piece(const GmTraffic& a, int64_t offset, Traffic& out) {
-    if (a.len <= 0) return 0;
     auto& chunks = chunks_[static_cast<size_t>(a.tensor)];
     int64_t missed = 0;
-    int64_t first = offset / line_;
-    const int64_t last = (offset + a.len - 1) / line_;
-    while (first <= last) {
-      const auto index = static_cast<size_t>(first / kLines);
-      const int64_t end = std::min(last, static_cast<int64_t>(index) * kLines + kLines - 1);
-      const int64_t lines = end - first + 1;
-      const uint64_t mask = (lines == kLines ? ~uint64_t{0} : ((uint64_t{1} << lines) - 1)) << (first % kLines);
+    for_chunks(offset, a.len, [&](size_t index, uint64_t mask) {
       Chunk& c = chunks[index];
       const uint64_t fresh = mask & ~c.present;
       if (fresh != 0) {
@@ -84,10 +129,32 @@ class L2Model {
       }
       c.stamp = ++now_;
       if (a.write) c.dirty |= mask;
-      first = end + 1;
-    }
+    });
     while (resident_lines_ > capacity_lines_ && !order_.empty()) evict(out);
     return missed;
+  }
+
+  /*!
+   * \brief Lines at the ends of piece `i` that are read again although they are present: ends off `edge_bytes`. Pieces
+   * of one access that meet in a line read it once.
+   */
+  int64_t edges_again(const GmTraffic& a, int64_t i) const {
+    if (edge_bytes_ == 0 || a.write || a.len <= 0) return 0;
+    const int64_t start = a.offset + i * a.stride, end = start + a.len;
+    const int64_t first = start / line_, last = (end - 1) / line_;
+    const bool met = i > 0 && (end - a.stride - 1) / line_ == first;
+    const bool meets = i + 1 < a.count && (start + a.stride) / line_ == last;
+    const bool again = start % edge_bytes_ != 0 && !met && present(a.tensor, first);
+    return again + (end % edge_bytes_ != 0 && !meets && (last != first || !again) && present(a.tensor, last));
+  }
+
+  bool present(int32_t tensor, int64_t line) const {
+    const Chunk& c = chunks_[static_cast<size_t>(tensor)][static_cast<size_t>(line / kLines)];
+    return (c.present >> (line % kLines) & 1) != 0;
+  }
+
+  void wrote_back(int32_t tensor, int64_t bytes) {
+    if (written_back_ != nullptr) (*written_back_)[static_cast<size_t>(tensor)] += bytes;
   }
 
   void evict(Traffic& out) {
@@ -99,14 +166,20 @@ class L2Model {
       return;
     }
     resident_lines_ -= __builtin_popcountll(c.present);
-    out.hbm_write += static_cast<double>(__builtin_popcountll(c.dirty)) * static_cast<double>(line_);
+    const int64_t dirty = __builtin_popcountll(c.dirty) * line_;
+    out.hbm_write += static_cast<double>(dirty);
+    wrote_back(r.tensor, dirty);
     c = Chunk{};
   }
 
   int64_t line_;
   int64_t capacity_lines_;
+  int64_t edge_bytes_;
   int64_t resident_lines_ = 0;
+  bool contested_ = false;
   uint32_t now_ = 0;
+  std::vector<int64_t>* written_back_ = nullptr;
+  std::vector<bool> bypass_;  // by tensor
   std::vector<std::vector<Chunk>> chunks_;
   std::deque<Resident> order_;
 };

@@ -11,27 +11,40 @@
 
 namespace tla {
 
-/*! \brief Everything about a timed item but its GM addresses; equal items of all cores share one. */
-struct TimeDesc {
+/*! \brief What tells timed items apart, but for their GM addresses. */
+struct TimeKey {
   OpKind kind = OpKind::kExec;
   uint8_t slot = kS;  //!< pipe whose queue takes the item
   int16_t event = 0;  //!< kSetFlag, kWaitFlag: event code * ids + id; kCrossSet, kCrossWait: flag id
   int16_t mode = 0;   //!< kCrossSet: mode
   int32_t op = 0, line = 0;
-  float busy = 0, latency = 0, gm_rate = 0, assumed = 0;
+  float busy = 0, latency = 0, gm_rate = 0, hbm_rate = 0, assumed = 0, work = 0;  //!< as in Cost
   uint32_t num_accesses = 0;  //!< GM accesses, in order, in CoreRecord::accesses
 
-  bool operator==(const TimeDesc& o) const {
+  bool operator==(const TimeKey& o) const {
     return kind == o.kind && slot == o.slot && event == o.event && mode == o.mode && op == o.op && line == o.line &&
-           busy == o.busy && latency == o.latency && gm_rate == o.gm_rate && assumed == o.assumed &&
-           num_accesses == o.num_accesses;
+           busy == o.busy && latency == o.latency && gm_rate == o.gm_rate && hbm_rate == o.hbm_rate &&
+           assumed == o.assumed && work == o.work && num_accesses == o.num_accesses;
   }
+};
+
+/*! \brief Everything about a timed item but its GM addresses; equal items of all cores share one. */
+struct TimeDesc : TimeKey {
+  float assumed_latency = 0, conflict = 0, peak = 0;  //!< as in Cost: they follow from the rest
+  bool waits_for_nothing = false;  //!< kWaitFlag, kCrossWait, kBarrier: only in what-if replays (what_if.h)
+
+  TimeDesc(const TimeKey& key, const Cost& cost)
+      : TimeKey(key),
+        assumed_latency(static_cast<float>(cost.assumed_latency)),
+        conflict(static_cast<float>(cost.conflict)),
+        peak(static_cast<float>(cost.peak)) {}
 };
 
 /*! \brief Pool of distinct descriptions; the recorded stream of a core is then four bytes an item. */
 class Interner {
  public:
-  uint32_t id(const TimeDesc& d) {
+  /*! \brief Of an item; `cost` is what its key does not hold. */
+  uint32_t id(const TimeKey& d, const Cost& cost) {
     const size_t h = hash(d);
     Cached& fast = cache_[h % kCacheSize];
     if (fast.valid && descs[fast.id] == d) return fast.id;
@@ -43,7 +56,7 @@ class Interner {
       }
     }
     const auto fresh = static_cast<uint32_t>(descs.size());
-    descs.push_back(d);
+    descs.emplace_back(d, cost);
     bucket.push_back(fresh);
     fast = {true, fresh};
     return fresh;
@@ -56,7 +69,7 @@ class Interner {
     bool valid = false;
     uint32_t id = 0;
   };
-  static size_t hash(const TimeDesc& d) {
+  static size_t hash(const TimeKey& d) {
     uint32_t busy;
     std::memcpy(&busy, &d.busy, sizeof(busy));
     uint64_t h = static_cast<uint64_t>(d.op) * 0x9E3779B97F4A7C15ull;
@@ -77,11 +90,23 @@ struct GmTraffic {
   int64_t count = 0, stride = 0, len = 0;
 };
 
+/*! \brief Items that the core issues again, `count` times, before it goes on with what follows them. */
+struct Repeat {
+  size_t item, item_end;      //!< first of the items, and the one behind the last
+  size_t access, access_end;  //!< the same of their GM accesses
+  int64_t count;
+  int32_t period;   //!< iterations of the loop they stand for
+  size_t distance;  //!< first of the distances, one an access, in CoreRecord::distances
+  uint64_t digest;  //!< of the items: the same for repeats of the same instructions
+};
+
 /*! \brief Record of one core. */
 struct CoreRecord {
   std::vector<uint32_t> items;  //!< ids of TimeDesc, in order of issue
   std::vector<GmTraffic> accesses;
-  std::vector<int64_t> stream;  //!< op, line, n, args... with GM addresses as (tensor, offset)
+  std::vector<Repeat> repeats;     //!< in order, none inside of another
+  std::vector<int64_t> distances;  //!< bytes an access of a repeat has moved each time
+  std::vector<int64_t> stream;     //!< op, line, n, args... with GM addresses as (tensor, offset)
 };
 
 }  // namespace tla

@@ -2,55 +2,204 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <queue>
 #include <tuple>
+#include <type_traits>
+#include <unordered_map>
 #include <utility>
 
 #include "bandwidth.h"
 #include "op_info.h"
+#include "repeats.h"
 
 namespace tla {
 namespace {
 
 constexpr int kOwnersPerCore = 8;
+constexpr double kRounding = 1e-6;  // cycles: what the sums of the bandwidth model are off by, and more
 
 /*! \brief An instruction waiting in front of a pipe. */
+template <class S>
 struct Queued {
   uint32_t desc;
   uint32_t access;  // first of its GM accesses
-  double ready;     // when the scalar pipe had issued it
+  uint32_t repeat;  // of the record, when it is issued again
+  int64_t again;    // how often it has been before
+  S ready;          // when the scalar pipe had issued it
 };
 
+/*! \brief A flag that is up; `by` is the instruction that set it. */
+template <class S>
+struct Flag {
+  S set;
+  const TimeDesc* by;
+};
+
+template <>
+struct Flag<PlainStamp> {
+  PlainStamp set;
+  static constexpr const TimeDesc* by = nullptr;
+
+  Flag(PlainStamp s, const TimeDesc*) : set(s) {}
+};
+
+/*! \brief Sets of one flag that no wait has taken yet. Waits that wait for nothing take the set that was theirs. */
+template <class S>
+struct FlagQueue {
+  std::deque<Flag<S>> up;
+  int taken = 0;  // sets to come that belong to waits that have not waited
+
+  void raise(Flag<S> f) {
+    if (taken > 0) {
+      --taken;
+    } else {
+      up.push_back(f);
+    }
+  }
+  void skip() {
+    if (up.empty()) {
+      ++taken;
+    } else {
+      up.pop_front();
+    }
+  }
+  Flag<S> take() {
+    const Flag<S> f = up.front();
+    up.pop_front();
+    return f;
+  }
+};
+
+template <class S>
 struct PipeSim {
-  std::deque<Queued> queue;
-  double free = 0;          // may start its next instruction
-  double done = 0;          // all instructions so far are complete
+  std::deque<Queued<S>> queue;
+  S free;                   // may start its next instruction
+  S done;                   // all instructions so far are complete
   bool in_flight = false;   // the head moves GM data
-  double start = 0;         // of the head in flight
+  S start;                  // of the head in flight
+  double lost[2] = {};      // of the head in flight, to other transfers: at HBM, at L2
   double second_phase = 0;  // L2 bytes still to move after the HBM part
   bool write = false;
 };
 
+/*! \brief Where a core stands when it has issued a group of a repeat. */
+struct Beat {
+  double now = 0;  // of the scalar pipe
+  std::array<double, kNumSlots> done{};
+  std::array<size_t, kNumSlots> queued{};
+};
+
+/*! \brief When the groups of a repeat were issued, and what a core did in the last of them. */
+class Rhythm {
+ public:
+  void begin(const Beat& beat, const CoreTime& so_far) {
+    beats_.assign(1, beat);
+    start_ = so_far;
+    missing_ = missed_ = 0;
+  }
+  void add(const Beat& beat, const CoreTime& so_far) {
+    beats_.push_back(beat);
+    last_ = so_far;
+    add_times(last_, start_, -1);
+    start_ = so_far;
+    missed_ = std::exchange(missing_, 0);
+  }
+  /*!
+   * \brief Mean cycles of the last groups, 0 when there is no rhythm yet. Where `known` cycles are expected one group
+   * is enough, else as many groups before them must have taken as long. In both cases the pipes must have kept up.
+   */
+  double steady(double known, double tolerance) const {
+    if (known > 0 && beats_.size() > 2 && std::abs(mean(last(), 1) - known) <= known * tolerance) {
+      if (keeps_up(1, known * tolerance)) return known;
+    }
+    for (size_t window = 2; 2 * window < beats_.size() && window <= kLongest; window *= 2) {
+      const double now = mean(last(), window), before = mean(last() - window, window);
+      if (std::abs(now - before) <= now * tolerance && keeps_up(window, now * tolerance)) return now;
+    }
+    return 0;
+  }
+  void miss(double bytes) { missing_ += bytes; }
+  /*! \brief Bytes the last group read from HBM. */
+  double missed() const { return missed_; }
+  /*! \brief Account for `groups` more like the last. */
+  void repeat(int64_t groups, CoreTime& time) {
+    add_times(time, last_, groups);
+    add_times(start_, last_, groups);
+  }
+
+ private:
+  static constexpr size_t kLongest = 8;
+
+  size_t last() const { return beats_.size() - 1; }
+  double mean(size_t end, size_t groups) const {
+    return (beats_[end].now - beats_[end - groups].now) / static_cast<double>(groups);
+  }
+  /*! \brief Whether the pipes are as far behind the scalar pipe as they were `window` groups ago. */
+  bool keeps_up(size_t window, double tolerance) const {
+    const Beat &now = beats_[last()], &before = beats_[last() - window];
+    for (int slot = 0; slot < kNumSlots; ++slot) {
+      if (now.queued[slot] != before.queued[slot]) return false;
+      const double moved = now.done[slot] - before.done[slot];
+      if (moved > 0 && std::abs(moved - (now.now - before.now)) > tolerance * static_cast<double>(window)) return false;
+    }
+    return true;
+  }
+  static void add_times(CoreTime& to, const CoreTime& t, int64_t times) {
+    for (int slot = 0; slot < kNumSlots; ++slot) {
+      to.busy[slot] += static_cast<double>(times) * t.busy[slot];
+      to.assumed[slot] += static_cast<double>(times) * t.assumed[slot];
+      to.count[slot] += times * t.count[slot];
+    }
+  }
+
+  std::vector<Beat> beats_;
+  CoreTime start_, last_;
+  double missing_ = 0, missed_ = 0;
+};
+
+template <class S>
 struct CoreSim {
   TimedCore info;
   size_t next = 0;  // item the scalar pipe issues next
   uint32_t access = 0;
-  double now = 0;  // of the scalar pipe
-  PipeSim pipe[kNumSlots];
-  std::vector<std::deque<double>> flags;       // times at which sets completed, by event code and id
-  std::map<int, std::deque<double>> counters;  // cross-core flags: times of delivery
+  uint32_t repeat = 0;  // of the record: the one `next` is in, or the first behind it
+  int64_t again = 0;
+  Rhythm rhythm;       // of this repeat
+  double skipped = 0;  // cycles it was moved on by
+  S now;               // of the scalar pipe
+  PipeSim<S> pipe[kNumSlots];
+  std::vector<FlagQueue<S>> flags;       // by event code and id
+  std::map<int, FlagQueue<S>> counters;  // cross-core flags that were delivered
 };
 
+/*!
+ * \brief The replay.
+ *
+ * Where all cores are in repeats, have a steady rhythm and the same one, all are moved on by the same number of
+ * iterations: what is in flight, and how the cores stand to each other, is then as it was, and the clock is later.
+ *
+ * With `kWhy` it notes what observers want; without, it is as fast as it can be.
+ */
+template <bool kWhy>
 class Replay {
+  using Stamp = std::conditional_t<kWhy, tla::Stamp, PlainStamp>;
+  using Flag = tla::Flag<Stamp>;
+  using FlagQueue = tla::FlagQueue<Stamp>;
+  using Queued = tla::Queued<Stamp>;
+  using PipeSim = tla::PipeSim<Stamp>;
+  using CoreSim = tla::CoreSim<Stamp>;
+
  public:
-  Replay(const ChipParams& chip, const std::vector<TimeDesc>& descs, const std::vector<TimedCore>& cores, L2Model& l2,
-         bool trace, Poll& poll)
+  Replay(const ChipParams& chip, const std::vector<TimedCore>& cores, L2Model& l2, Observers observers, Poll& poll)
       : chip_(chip),
-        descs_(descs),
-        trace_(trace),
+        trace_(observers.trace),
+        causes_(observers.causes),
+        usage_(observers.usage),
         poll_(poll),
         l2_(l2),
         shared_{SharedBandwidth(chip.hbm_bytes_per_second / chip.clock_hz),
@@ -62,6 +211,7 @@ class Replay {
     report_.cores.resize(cores.size());
     last_pop_.resize(cores.size());
     phase_start_.resize(cores.size() * kOwnersPerCore);
+    phase_alone_.resize(cores.size() * kOwnersPerCore);
     for (size_t i = 0; i < cores.size(); ++i) {
       sims_[i].info = cores[i];
       sims_[i].flags.resize(static_cast<size_t>(kNumEvents * chip.num_event_ids));
@@ -104,7 +254,7 @@ class Replay {
     if (e.mode < 0) {
       start_transfer(e.owner, e.time);
     } else {
-      arrive(e.owner / kOwnersPerCore, e.mode, e.id, e.time);
+      arrive(e, take_set(e));
     }
     return true;
   }
@@ -115,6 +265,20 @@ class Replay {
 
   void schedule(double time, int core, int slot, int mode, int id) {
     events_.push({time, order_++, core * kOwnersPerCore + slot, static_cast<int16_t>(mode), static_cast<int16_t>(id)});
+  }
+
+  void schedule_set(Stamp at, int core, int slot, const TimeDesc& d) {
+    if constexpr (kWhy) sets_.emplace(order_, Flag{at, &d});
+    schedule(at.time, core, slot, d.mode, d.event);
+  }
+
+  Flag take_set(const Event& e) {
+    if constexpr (kWhy) {
+      const Flag set = sets_.at(e.order);
+      sets_.erase(e.order);
+      return set;
+    }
+    return {{e.time, 0}, nullptr};
   }
 
   // ---- one core, as far as it goes without the others
@@ -135,56 +299,209 @@ class Replay {
   bool issue_next(int index, CoreSim& c) {
     if (c.next >= c.info.record->items.size()) return false;
     const uint32_t id = c.info.record->items[c.next];
-    const TimeDesc& d = descs_[id];
+    const TimeDesc& d = (*c.info.descs)[id];
     if (d.slot != kS) {
       PipeSim& p = c.pipe[d.slot];
       if (static_cast<int>(p.queue.size()) >= chip_.queue_depth) return false;
-      c.now = std::max(c.now, last_pop_[static_cast<size_t>(index)][d.slot]);
-      spend(index, kS, c.now, chip_.issue_cycles, assumed_issue(), d, false);
-      c.now += chip_.issue_cycles;
-      p.queue.push_back({id, c.access, c.now});
+      const Stamp room = last_pop_[static_cast<size_t>(index)][d.slot];
+      if (room.time > c.now.time) hold_scalar(index, c, room, Wait::kQueue, d, nullptr);
+      spend(index, kS, c.now.time, chip_.issue_cycles, assumed_issue(), d, false);
+      const double end = c.now.time + chip_.issue_cycles;
+      c.now = {end, kWhy ? causes_->issues(index, d, c.now, end) : 0};
+      p.queue.push_back({id, c.access, c.repeat, c.again, c.now});
     } else if (!execute_scalar(index, c, d)) {
       return false;
     }
     c.access += d.num_accesses;
     ++c.next;
+    const auto& repeats = c.info.record->repeats;
+    if (c.repeat < repeats.size() && c.next >= repeats[c.repeat].item) follow_repeat(index, c, repeats[c.repeat]);
     return true;
+  }
+
+  // ---- repeats
+  void follow_repeat(int index, CoreSim& c, const Repeat& repeat) {
+    const CoreTime& so_far = report_.cores[static_cast<size_t>(index)];
+    if (c.next == repeat.item) c.rhythm.begin(beat(c), so_far);
+    if (c.next != repeat.item_end) return;
+    c.rhythm.add(beat(c), so_far);
+    if (c.again == repeat.count) {
+      ++c.repeat;
+      c.again = 0;
+      const auto& repeats = c.info.record->repeats;
+      if (c.repeat < repeats.size() && repeats[c.repeat].item == c.next) c.rhythm.begin(beat(c), so_far);
+      return;
+    }
+    ++c.again;
+    c.next = repeat.item;
+    c.access = static_cast<uint32_t>(repeat.access);
+    if (!kWhy && !trace_) move_on();
+  }
+
+  static Beat beat(const CoreSim& c) {
+    Beat b;
+    b.now = c.now.time;
+    for (int slot = 0; slot < kNumSlots; ++slot) {
+      b.done[static_cast<size_t>(slot)] = c.pipe[slot].done.time;
+      b.queued[static_cast<size_t>(slot)] = c.pipe[slot].queue.size();
+    }
+    return b;
+  }
+
+  bool finished(const CoreSim& c) const { return c.next >= c.info.record->items.size(); }
+
+  void move_on() {
+    int64_t left = std::numeric_limits<int64_t>::max(), step = 1;
+    double fastest = std::numeric_limits<double>::infinity(), slowest = 0;
+    for (const CoreSim& c : sims_) {
+      if (finished(c)) continue;
+      if (c.repeat >= c.info.record->repeats.size()) return;
+      const Repeat& repeat = c.info.record->repeats[c.repeat];
+      if (c.next < repeat.item) return;
+      const double cycles = steady_cycles(c, repeat);
+      if (cycles <= 0) return;
+      fastest = std::min(fastest, cycles);
+      slowest = std::max(slowest, cycles);
+      if (slowest > fastest * (1 + kSteady)) return;
+      left = std::min(left, (repeat.count - c.again) * repeat.period);
+      step = std::lcm(step, static_cast<int64_t>(repeat.period));
+    }
+    if (left >= kWorth * step && !l2_.contested()) skip(left / step, step, (fastest + slowest) / 2);
+  }
+
+  /*! \brief Cycles an iteration of the loop a core is in takes, 0 when it has not become steady yet. */
+  double steady_cycles(const CoreSim& c, const Repeat& repeat) {
+    double& known = rhythms_[repeat.digest];
+    const double found = c.rhythm.steady(known, kSteady);
+    if (found > 0) known = found;
+    return found / repeat.period;
+  }
+
+  /*! \brief Move all cores on by up to `steps` steps, of `step` iterations of their loops each. */
+  void skip(int64_t steps, int64_t step, double cycles) {
+    steps = pass_traffic(steps, step);
+    if (steps == 0) return;
+    skipped_ += static_cast<double>(steps * step) * cycles;
+    for (size_t i = 0; i < sims_.size(); ++i) {
+      CoreSim& c = sims_[i];
+      if (finished(c)) continue;
+      const int64_t groups = steps * step / c.info.record->repeats[c.repeat].period;
+      c.again += groups;
+      c.rhythm.repeat(groups, report_.cores[i]);
+      c.skipped = skipped_;
+    }
+  }
+
+  /*! \brief Pass the traffic of up to `steps` steps through L2, as long as it misses as much as it did. Returns the
+   * steps. */
+  int64_t pass_traffic(int64_t steps, int64_t step) {
+    for (int64_t n = 0; n < steps; ++n) {
+      breathe();
+      double missing = 0, missed = 0, read = 0;
+      for_step(n, step, [&](const GmTraffic& a) {
+        missing += l2_.missing(a);
+        if (!a.write) read += static_cast<double>(a.count * a.len);
+      });
+      for (const CoreSim& c : sims_) {
+        if (finished(c)) continue;
+        missed += c.rhythm.missed() * static_cast<double>(step / c.info.record->repeats[c.repeat].period);
+      }
+      // What hits in part has no rhythm: it depends on what everything before has left.
+      const double some = read * kSameTraffic;
+      if (std::abs(missing - missed) > some || (missing > some && missing < read - some)) return n;
+      for_step(n, step, [&](const GmTraffic& a) { touch(a); });
+    }
+    return steps;
+  }
+
+  /*! \brief Calls `see` for all GM accesses of all cores in the step `n` steps from now. */
+  template <typename See>
+  void for_step(int64_t n, int64_t step, See see) const {
+    for (const CoreSim& c : sims_) {
+      if (finished(c)) continue;
+      const CoreRecord& record = *c.info.record;
+      const Repeat& repeat = record.repeats[c.repeat];
+      const int64_t groups = step / repeat.period, first = c.again + n * groups;
+      for (int64_t again = first; again < first + groups; ++again) {
+        for (size_t i = repeat.access; i < repeat.access_end; ++i) {
+          see(repeated(record, repeat, i, again + (i < c.access ? 1 : 0)));  // of this group some are issued
+        }
+      }
+    }
+  }
+
+  Traffic touch(const GmTraffic& a) {
+    const Traffic t = l2_.touch(a);
+    (a.write ? report_.l2_write_bytes : report_.l2_read_bytes) += a.count * a.len;
+    report_.hbm_read_bytes += static_cast<int64_t>(t.hbm_read);
+    report_.hbm_write_bytes += static_cast<int64_t>(t.hbm_write);
+    return t;
+  }
+
+  /*! \brief S goes on with `d` at `until`, which is later than now; `flag` is what it waited for, if it was one. */
+  void hold_scalar(int index, CoreSim& c, Stamp until, Wait kind, const TimeDesc& d, const Flag* flag) {
+    if constexpr (kWhy) {
+      const int32_t set_line = flag != nullptr ? flag->by->line : 0;
+      const uint8_t resource = flag != nullptr ? flag->by->slot : kind == Wait::kQueue ? d.slot : kNoResource;
+      causes_->scalar_waits(index, {c.info.aic, kS, kind, resource, d.line, set_line}, c.now.time, until.time);
+    }
+    c.now = until;
+  }
+
+  /*! \brief When a wait that begins at `start` sees a flag. */
+  Stamp seen(int index, int slot, const TimeDesc& d, Stamp start, const Flag& flag, double cycles) {
+    const double end = flag.set.time + cycles;
+    if (end <= start.time) return start;
+    return {end, kWhy ? causes_->flag(index, slot, d, flag.set, end, d.kind == OpKind::kCrossWait) : 0};
   }
 
   bool execute_scalar(int index, CoreSim& c, const TimeDesc& d) {
     switch (d.kind) {
-      case OpKind::kWaitFlag: {
-        auto& flag = c.flags[static_cast<size_t>(d.event)];
-        if (flag.empty()) return false;
-        c.now = std::max(c.now, flag.front());
-        flag.pop_front();
-        break;
-      }
+      case OpKind::kWaitFlag:
       case OpKind::kCrossWait: {
-        auto& counter = c.counters[d.event];
-        if (counter.empty()) return false;
-        c.now = std::max(c.now, counter.front() + chip_.cross_core_flag_cycles);
-        counter.pop_front();
+        const bool cross = d.kind == OpKind::kCrossWait;
+        FlagQueue& flags = cross ? c.counters[d.event] : c.flags[static_cast<size_t>(d.event)];
+        if (d.waits_for_nothing) {
+          flags.skip();
+          break;
+        }
+        if (flags.up.empty()) return false;
+        const Flag flag = flags.take();
+        const double cycles = cross ? chip_.cross_core_flag_cycles : chip_.flag_cycles;
+        const Stamp at = seen(index, kS, d, c.now, flag, cycles);
+        if (at.time > c.now.time) {
+          hold_scalar(index, c, at, cross ? Wait::kCross : Wait::kFlag, d, &flag);
+        }
         break;
       }
-      case OpKind::kBarrier:
+      case OpKind::kBarrier: {
+        if (d.waits_for_nothing) break;
         for (const PipeSim& p : c.pipe) {
           if (!p.queue.empty()) return false;
         }
-        for (const PipeSim& p : c.pipe) c.now = std::max({c.now, p.free, p.done});
+        Stamp all = c.now;
+        for (const PipeSim& p : c.pipe) all = later(later(all, p.free), p.done);
+        if (all.time > c.now.time) hold_scalar(index, c, all, Wait::kBarrier, d, nullptr);
         break;
+      }
       case OpKind::kSetFlag:
-        c.flags[static_cast<size_t>(d.event)].push_back(c.now);
+        c.flags[static_cast<size_t>(d.event)].raise({c.now, &d});
         break;
       case OpKind::kCrossSet:
-        schedule(c.now, index, kS, d.mode, d.event);
+        schedule_set(c.now, index, kS, d);
         break;
       default:
         break;
     }
     const double busy = d.busy > 0 ? d.busy : chip_.issue_cycles;
-    spend(index, kS, c.now, busy, d.busy > 0 ? d.assumed : assumed_issue(), d, d.kind == OpKind::kExec);
-    c.now += busy;
+    spend(index, kS, c.now.time, busy, d.busy > 0 ? d.assumed : assumed_issue(), d, d.kind == OpKind::kExec);
+    if (kWhy && d.kind == OpKind::kExec) usage_->executes(d, busy);
+    const double end = c.now.time + busy;
+    uint32_t by = 0;
+    if constexpr (kWhy) {
+      by = d.busy > 0 ? causes_->executes(index, kS, d, c.now, end, d.assumed) : causes_->issues(index, d, c.now, end);
+    }
+    c.now = {end, by};
     return true;
   }
 
@@ -192,35 +509,52 @@ class Replay {
     PipeSim& p = c.pipe[slot];
     if (p.queue.empty() || p.in_flight) return false;
     const Queued q = p.queue.front();
-    const TimeDesc& d = descs_[q.desc];
-    const double start = std::max(p.free, q.ready);
+    const TimeDesc& d = (*c.info.descs)[q.desc];
+    const Stamp start = later(p.free, q.ready);
     switch (d.kind) {
-      case OpKind::kExec:
+      case OpKind::kExec: {
         if (d.num_accesses != 0) {
           p.in_flight = true;
           p.start = start;
-          schedule(start + d.busy, index, slot, -1, 0);
+          schedule(start.time, index, slot, -1, 0);
           return false;
         }
-        spend(index, slot, start, d.busy, d.assumed, d, true);
-        p.free = start + d.busy;
-        p.done = std::max(p.done, p.free + d.latency);
+        spend(index, slot, start.time, d.busy, d.assumed, d, true);
+        if constexpr (kWhy) usage_->executes(d, d.busy);
+        ran_dry(index, c, slot, d, start);
+        const double end = start.time + d.busy;
+        p.free = {end, kWhy ? causes_->executes(index, slot, d, start, end, d.assumed) : 0};
+        p.done = later(p.done, {end + d.latency, p.free.by});
         break;
+      }
       case OpKind::kSetFlag:
-        c.flags[static_cast<size_t>(d.event)].push_back(std::max(start, p.done));
+        c.flags[static_cast<size_t>(d.event)].raise({later(start, p.done), &d});
         break;
       case OpKind::kWaitFlag: {
-        auto& flag = c.flags[static_cast<size_t>(d.event)];
-        if (flag.empty()) return false;
-        p.free = std::max(start, flag.front());
-        flag.pop_front();
+        FlagQueue& flags = c.flags[static_cast<size_t>(d.event)];
+        if (d.waits_for_nothing) {
+          flags.skip();
+          break;
+        }
+        if (flags.up.empty()) return false;
+        const Flag flag = flags.take();
+        ran_dry(index, c, slot, d, start);
+        p.free = seen(index, slot, d, start, flag, chip_.flag_cycles);
+        if constexpr (kWhy) {
+          causes_->waits(reason(c, slot, Wait::kFlag, flag.by->slot, d.line, flag.by->line), start.time, p.free.time);
+        }
         break;
       }
       case OpKind::kBarrier:
-        p.free = std::max(start, p.done);
+        if (d.waits_for_nothing) break;
+        ran_dry(index, c, slot, d, start);
+        p.free = later(start, p.done);
+        if constexpr (kWhy) {
+          causes_->waits(reason(c, slot, Wait::kBarrier, kNoResource, d.line, 0), start.time, p.free.time);
+        }
         break;
       case OpKind::kCrossSet:
-        schedule(std::max(start, p.done), index, slot, d.mode, d.event);
+        schedule_set(later(start, p.done), index, slot, d);
         break;
       default:
         break;
@@ -229,7 +563,16 @@ class Replay {
     return true;
   }
 
-  void pop(int index, CoreSim& c, int slot, double time) {
+  static Reason reason(const CoreSim& c, int slot, Wait kind, uint8_t resource, int32_t line, int32_t set_line) {
+    return {c.info.aic, static_cast<uint8_t>(slot), kind, resource, line, set_line};
+  }
+
+  /*! \brief `d` starts now; until then its pipe had nothing to do. */
+  void ran_dry(int index, const CoreSim& c, int slot, const TimeDesc& d, Stamp start) {
+    if constexpr (kWhy) causes_->runs_dry(index, c.info.aic, slot, d.line, c.pipe[slot].free.time, start.time);
+  }
+
+  void pop(int index, CoreSim& c, int slot, Stamp time) {
     c.pipe[slot].queue.pop_front();
     // A full queue holds the scalar pipe until its head has left.
     if (static_cast<int>(c.pipe[slot].queue.size()) + 1 >= chip_.queue_depth) {
@@ -243,21 +586,23 @@ class Replay {
     CoreSim& c = sims_[static_cast<size_t>(index)];
     PipeSim& p = c.pipe[slot];
     const Queued& q = p.queue.front();
-    const TimeDesc& d = descs_[q.desc];
+    const TimeDesc& d = (*c.info.descs)[q.desc];
     Traffic sum;
     for (uint32_t i = 0; i < d.num_accesses; ++i) {
-      const GmTraffic& a = c.info.record->accesses[q.access + i];
-      const Traffic t = l2_.touch(a);
+      const CoreRecord& record = *c.info.record;
+      const GmTraffic a = q.again == 0 ? record.accesses[q.access + i]
+                                       : repeated(record, record.repeats[q.repeat], q.access + i, q.again);
+      const Traffic t = touch(a);
       sum.hbm_read += t.hbm_read;
       sum.hbm_write += t.hbm_write;
       sum.l2 += t.l2;
+      if constexpr (kWhy) usage_->moves(d, a, t);
       p.write = a.write;
-      (a.write ? report_.l2_write_bytes : report_.l2_read_bytes) += a.count * a.len;
     }
-    report_.hbm_read_bytes += static_cast<int64_t>(sum.hbm_read);
-    report_.hbm_write_bytes += static_cast<int64_t>(sum.hbm_write);
     p.second_phase = sum.l2;
+    if constexpr (kWhy) p.lost[0] = p.lost[1] = 0;
     const double hbm = sum.hbm_read + sum.hbm_write;
+    c.rhythm.miss(sum.hbm_read);
     if (hbm > 0) {
       begin_phase(kHbm, owner, now, hbm, d);
     } else {
@@ -267,18 +612,29 @@ class Replay {
 
   void begin_phase(Resource r, int owner, double now, double bytes, const TimeDesc& d) {
     constexpr double kUnlimited = 1e12;
-    shared_[r].start(now, bytes, d.gm_rate > 0 ? d.gm_rate : kUnlimited, owner);
+    const double rate = r == kHbm ? d.hbm_rate : d.gm_rate;
+    shared_[r].start(now, bytes, rate > 0 ? rate : kUnlimited, owner);
     phase_start_[owner] = now;
+    if constexpr (kWhy) phase_alone_[owner] = rate > 0 ? bytes / rate : 0;
   }
 
   void phase_done(int owner, double now, Resource r) {
     const int index = owner / kOwnersPerCore, slot = owner % kOwnersPerCore;
+    if constexpr (kWhy) {
+      sims_[static_cast<size_t>(index)].pipe[slot].lost[r == kHbm ? 0 : 1] =
+          std::max(0.0, now - phase_start_[owner] - phase_alone_[owner]);
+    }
     if (shared_assumed_[r]) report_.cores[static_cast<size_t>(index)].assumed[slot] += now - phase_start_[owner];
     if (r == kHbm) {
       second_phase(owner, now);
     } else {
       end_transfer(owner, now);
     }
+  }
+
+  const TimeDesc& head(int index, int slot) const {
+    const CoreSim& c = sims_[static_cast<size_t>(index)];
+    return (*c.info.descs)[c.pipe[slot].queue.front().desc];
   }
 
   void second_phase(int owner, double now) {
@@ -288,24 +644,45 @@ class Replay {
       end_transfer(owner, now);
       return;
     }
-    begin_phase(p.write ? kL2Write : kL2Read, owner, now, p.second_phase, descs_[p.queue.front().desc]);
+    begin_phase(p.write ? kL2Write : kL2Read, owner, now, p.second_phase, head(index, slot));
   }
 
   void end_transfer(int owner, double now) {
     const int index = owner / kOwnersPerCore, slot = owner % kOwnersPerCore;
     CoreSim& c = sims_[static_cast<size_t>(index)];
     PipeSim& p = c.pipe[slot];
-    const TimeDesc& d = descs_[p.queue.front().desc];
-    spend(index, slot, p.start, now - p.start, d.assumed, d, true);
-    p.free = now;
-    p.done = std::max(p.done, now + d.latency);
+    const TimeDesc& d = head(index, slot);
+    // What the pipe needs for the instruction itself goes on while bytes move.
+    const double start = p.start.time, end = std::max(now, start + d.busy);
+    spend(index, slot, start, end - start, end > now ? d.assumed : 0, d, true);
+    if constexpr (kWhy) usage_->executes(d, end - start);
+    ran_dry(index, c, slot, d, p.start);
+    p.free = {end, kWhy ? transferred(index, c, slot, d, end) : 0};
+    p.done = later(p.done, {end + d.latency, p.free.by});
     p.in_flight = false;
     pop(index, c, slot, p.start);
     run_core(index);
   }
 
+  /*! \brief Note a transfer that ends, and what it lost to others. */
+  uint32_t transferred(int index, const CoreSim& c, int slot, const TimeDesc& d, double end) {
+    const PipeSim& p = c.pipe[slot];
+    const double took = end - p.start.time, all = p.lost[0] + p.lost[1];
+    // What was lost while the instruction itself was not ready either cost nothing.
+    const double some = std::min(all, took - d.busy);
+    const double lost = some > kRounding ? some : 0;
+    const double at[2] = {all > 0 ? lost * p.lost[0] / all : 0, all > 0 ? lost * p.lost[1] / all : 0};
+    causes_->waits(reason(c, slot, Wait::kBandwidth, kResourceHbm, d.line, 0), 0, at[0]);
+    causes_->waits(reason(c, slot, Wait::kBandwidth, kResourceL2, d.line, 0), 0, at[1]);
+    const double own = took - lost <= d.busy ? d.assumed : 0;  // else bytes decide, at rates that were measured
+    const double assumed =
+        own + (shared_assumed_[kHbm] ? at[0] : 0) + (shared_assumed_[p.write ? kL2Write : kL2Read] ? at[1] : 0);
+    return causes_->executes(index, slot, d, p.start, end, assumed, lost);
+  }
+
   // ---- cross-core flags
-  void arrive(int setter, int mode, int id, double now) {
+  void arrive(const Event& e, Flag now) {
+    const int setter = e.owner / kOwnersPerCore, mode = e.mode, id = e.id;
     const TimedCore& s = sims_[static_cast<size_t>(setter)].info;
     const auto key = std::make_tuple(mode, mode == 0 ? 0 : s.block, s.aic, id);
     auto& arrivals = arrivals_[key];
@@ -313,8 +690,10 @@ class Replay {
     size_t members = 0;
     for (const CoreSim& c : sims_) members += c.info.aic == s.aic && (mode == 0 || c.info.block == s.block);
     if (arrivals.size() < members) return;
-    double latest = now;
-    for (auto& [core, times] : arrivals) latest = std::max(latest, times.front());
+    Flag latest = now;
+    for (auto& [core, sets] : arrivals) {
+      if (sets.front().set.time > latest.set.time) latest = sets.front();
+    }
     for (auto it = arrivals.begin(); it != arrivals.end();) {
       it->second.pop_front();
       it = it->second.empty() ? arrivals.erase(it) : std::next(it);
@@ -322,7 +701,7 @@ class Replay {
     for (size_t i = 0; i < sims_.size(); ++i) {
       const TimedCore& r = sims_[i].info;
       if ((mode != 0 && r.block != s.block) || (r.aic == s.aic) == (mode == 2)) continue;
-      sims_[i].counters[id].push_back(latest);
+      sims_[i].counters[id].raise(latest);
       run_core(static_cast<int>(i));
     }
   }
@@ -339,21 +718,37 @@ class Replay {
     if (trace_) report_.events.push_back({core, slot, d.op, d.line, start, busy});
   }
 
+  /*! \brief What pipes do after their last instruction, and the critical path. */
+  void finish_causes(Stamp last) {
+    for (const CoreSim& c : sims_) {
+      const uint32_t slots = slots_of_core(c.info.aic);
+      for (int slot = 0; slot < kNumSlots; ++slot) {
+        const double ended = slot == kS ? c.now.time : c.pipe[slot].free.time;
+        if ((slots >> slot & 1) != 0) causes_->waits(reason(c, slot, Wait::kEnd, kNoResource, 0, 0), ended, last.time);
+      }
+    }
+    causes_->follow(last);
+  }
+
   void finish() {
+    Stamp last;
     for (size_t i = 0; i < sims_.size(); ++i) {
       CoreSim& c = sims_[i];
-      double end = c.now;
+      Stamp end = c.now;
       bool stuck = c.next < c.info.record->items.size();
       for (const PipeSim& p : c.pipe) {
-        end = std::max({end, p.free, p.done});
+        end = later(later(end, p.free), p.done);
         stuck |= !p.queue.empty();
       }
-      report_.cores[i].end = end;
-      report_.cycles = std::max(report_.cycles, end);
+      end.time += c.skipped;
+      report_.cores[i].end = end.time;
+      last = later(last, end);
       if (stuck && report_.stuck.empty()) {
         report_.stuck = std::string(c.info.aic ? "AIC" : "AIV") + " core of block " + std::to_string(c.info.block);
       }
     }
+    report_.cycles = last.time;
+    if constexpr (kWhy) finish_causes(last);
     report_.launch_us = chip_.launch_seconds * 1e6;
     const double kernel_us = report_.cycles / chip_.clock_hz * 1e6;
     report_.us = report_.launch_us + kernel_us;
@@ -372,9 +767,14 @@ class Replay {
     report_.assumed_share = report_.us > 0 ? (launch_assumed + share * kernel_us) / report_.us : 0;
   }
 
+  static constexpr double kSteady = 0.002;       // of the cycles of a group
+  static constexpr double kSameTraffic = 0.005;  // of the bytes a step reads
+  static constexpr int64_t kWorth = 2;           // steps
+
   const ChipParams& chip_;
-  const std::vector<TimeDesc>& descs_;
   const bool trace_;
+  Causes* const causes_;
+  Usage* const usage_;
   Poll& poll_;
   const bool issue_assumed_ = chip_.is_assumed("issue_cycles");
   TimeReport report_;
@@ -384,16 +784,37 @@ class Replay {
   std::vector<CoreSim> sims_;
   std::priority_queue<Event> events_;
   uint64_t order_ = 0;
-  std::vector<std::array<double, kNumSlots>> last_pop_;  // by core: when a full queue last let an item go
-  std::vector<double> phase_start_;                      // by owner
-  std::map<std::tuple<int, int, bool, int>, std::map<int, std::deque<double>>> arrivals_;
+  std::unordered_map<uint64_t, double> rhythms_;        // cycles of a group that was steady, by its items
+  double skipped_ = 0;                                  // cycles all cores were moved on by
+  std::vector<std::array<Stamp, kNumSlots>> last_pop_;  // by core: when a full queue last let an item go
+  std::vector<double> phase_start_, phase_alone_;       // by owner
+  std::map<std::tuple<int, int, bool, int>, std::map<int, std::deque<Flag>>> arrivals_;
+  std::unordered_map<uint64_t, Flag> sets_;  // cross-core flags on their way, by the order of their events
 };
 
 }  // namespace
 
-TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs,
-                         const std::vector<TimedCore>& cores, L2Model& l2, bool trace, Poll& poll) {
-  return Replay(chip, descs, cores, l2, trace, poll).run();
+TimeReport simulate_time(const ChipParams& chip, const std::vector<TimedCore>& cores, L2Model& l2, Observers observers,
+                         Poll& poll) {
+  if (observers.causes != nullptr && observers.usage != nullptr) {
+    return Replay<true>(chip, cores, l2, observers, poll).run();
+  }
+  return Replay<false>(chip, cores, l2, observers, poll).run();
+}
+
+void warm_l2(const std::vector<TimedCore>& cores, L2Model& l2) {
+  int64_t most = 0;
+  std::vector<AccessWalk> walks;
+  for (const TimedCore& c : cores) {
+    walks.emplace_back(*c.record);
+    most = std::max(most, walks.back().size());
+  }
+  std::vector<int64_t> done(cores.size());
+  for (int64_t step = 1; step <= most; ++step) {
+    for (size_t i = 0; i < cores.size(); ++i) {
+      for (const int64_t end = walks[i].size() * step / most; done[i] < end; ++done[i]) l2.touch(walks[i].next());
+    }
+  }
 }
 
 }  // namespace tla

@@ -13,12 +13,14 @@
 #include <string>
 #include <vector>
 
+#include "causes.h"
 #include "chip.h"
 #include "gm.h"
 #include "l2.h"
 #include "pipes.h"
 #include "poll.h"
 #include "recorder.h"
+#include "usage.h"
 
 namespace tla {
 
@@ -53,11 +55,25 @@ struct TimedCore {
   bool aic = false;
   int block = 0;
   const CoreRecord* record = nullptr;
+  const std::vector<TimeDesc>* descs = nullptr;  //!< of `record`
+};
+
+/*! \brief What a replay notes besides times. */
+struct Observers {
+  bool trace = false;        //!< one event for each instruction
+  Causes* causes = nullptr;  //!< why instructions began when they did; together with
+  Usage* usage = nullptr;    //!< traffic and work, or null both
 };
 
 /*! \brief Replay one launch. `l2` holds what the launches before left in L2, and then what this one leaves. */
-TimeReport simulate_time(const ChipParams& chip, const std::vector<TimeDesc>& descs,
-                         const std::vector<TimedCore>& cores, L2Model& l2, bool trace, Poll& poll);
+TimeReport simulate_time(const ChipParams& chip, const std::vector<TimedCore>& cores, L2Model& l2, Observers observers,
+                         Poll& poll);
+
+/*!
+ * \brief Bring L2 into the state one launch leaves it in, without simulating its time: every core is always equally far
+ * in its transfers.
+ */
+void warm_l2(const std::vector<TimedCore>& cores, L2Model& l2);
 
 }  // namespace tla
 

@@ -214,6 +214,8 @@ class Intrinsic:
     """Pass that writes other instructions for it; it has no text. Empty for what the hardware has."""
     once: bool = False
     """True when the effect leaves the memories (output, the end of the kernel): one core of a block executes it."""
+    shows: bool = False
+    """True when it gives the user something to read, for which a launch must provide memory."""
     anew_if: str = ""
     """The argument that, if it is 1, makes the first operand one that is written only. Empty if there is none."""
     ascending: bool = False

@@ -15,6 +15,10 @@ from .footprints import count_form
 MAX_VALUES = 4
 """Values one `printf` record takes; longer formats are cut in pieces."""
 
+SILENT = "TILELANG_ASCEND_SILENT"
+"""Macro that takes printing out of an emitted text. On a device it needs memory that whoever launches provides and reads; how, in a launch by
+``<<<>>>``, depends on the release (``InitDump``, a hidden argument) and is not documented, and printing without it is an exception (assumed)."""
+
 INTEGER_CONVERSIONS = "diuxX"
 FLOAT_CONVERSIONS = "fF"
 CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<precision>(?:\.\d+)?)(?P<long>l*)(?P<kind>[a-zA-Z%])")
@@ -62,7 +66,7 @@ def _printf_text(call) -> str:
 def _printf(count: int) -> Intrinsic:
     return Intrinsic(
         name=f"printf_{count}", pipe=Pipe.S, api="printf", operands=(),
-        args=tuple(Arg(f"v{i}", "value", ctype="") for i in range(count)), attrs={"format": TEXT}, once=True,
+        args=tuple(Arg(f"v{i}", "value", ctype="") for i in range(count)), attrs={"format": TEXT}, once=True, shows=True,
         text=_printf_text, check_fn=_check_format, signatures=NO_OPERANDS, cost_class="scalar", reference="printf",
         doc=f"Print {count or 'no'} value{'s' if count != 1 else ''}: integers as they are, floats as float. One core of a block "
         "prints.",
@@ -80,6 +84,7 @@ RECORDS = (
         signatures=ELEMENT,
         text="AscendC::DumpTensor({s}, {desc}, {count})",
         once=True,
+        shows=True,
         cost_class="scalar_load",
         footprint_fn=count_form,
         doc="Print `count` elements; `desc` is a number of the user that tells dumps apart. Waits for no other pipe.",

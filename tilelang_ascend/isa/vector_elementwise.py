@@ -20,6 +20,16 @@ _UNARY_STRIDES = "{{{d_blk}, {s_blk}, {d_rep}, {s_rep}}}"
 
 _ARITHMETIC = same_dtypes(A2_ARITHMETIC, A5_ARITHMETIC)
 _FLOAT = same_dtypes(FLOATS)
+
+
+def _without(*absent: str) -> dict:
+    """Arithmetic that lacks some dtypes on 3510 (doc: emit API, documented dtypes)."""
+    return same_dtypes(A2_ARITHMETIC, tuple(d for d in A5_ARITHMETIC if d not in absent))
+
+
+_PRODUCTS = _without("int8", "uint8")
+_WITH_SCALAR = _without("uint16", "uint32")
+_SCALED = _without("int8", "uint8", "uint16", "uint32")
 _BITS = same_dtypes(("int16", "uint16"), ALL_INTS)
 
 
@@ -60,7 +70,7 @@ _SHIFT_AMOUNT = Arg("scalar", "int", 0, 64, "T")
 RECORDS = (
     *_binary("add", "Add", _ARITHMETIC, "simple", "d = s0 + s1. Integers wrap on overflow."),
     *_binary("sub", "Sub", _ARITHMETIC, "simple", "d = s0 - s1."),
-    *_binary("mul", "Mul", _ARITHMETIC, "simple", "d = s0 * s1."),
+    *_binary("mul", "Mul", _PRODUCTS, "simple", "d = s0 * s1."),
     *_binary("div", "Div", _FLOAT, "transcendental", "d = s0 / s1."),
     *_binary("max", "Max", _ARITHMETIC, "simple", "d = max(s0, s1). A NaN gives NaN; max(+0, -0) = +0."),
     *_binary("min", "Min", _ARITHMETIC, "simple", "d = min(s0, s1). A NaN gives NaN; min(+0, -0) = -0."),
@@ -74,10 +84,10 @@ RECORDS = (
     *_unary("reciprocal", "Reciprocal", _FLOAT, "simple", "d = 1 / s."),
     *_unary("relu", "Relu", _RELU, "simple", "d = max(s, 0). Relu(NaN) is NaN, Relu(-0) is +0."),
     *_unary("not", "Not", _BITS, "simple", "d = ~s, bitwise."),
-    *_scalar("adds", "Adds", _ARITHMETIC, "simple", "d = s + scalar."),
-    *_scalar("muls", "Muls", _ARITHMETIC, "simple", "d = s * scalar."),
-    *_scalar("maxs", "Maxs", _ARITHMETIC, "simple", "d = max(s, scalar), NaN as for max."),
-    *_scalar("mins", "Mins", _ARITHMETIC, "simple", "d = min(s, scalar), NaN as for min."),
+    *_scalar("adds", "Adds", _WITH_SCALAR, "simple", "d = s + scalar."),
+    *_scalar("muls", "Muls", _SCALED, "simple", "d = s * scalar."),
+    *_scalar("maxs", "Maxs", _WITH_SCALAR, "simple", "d = max(s, scalar), NaN as for max."),
+    *_scalar("mins", "Mins", _WITH_SCALAR, "simple", "d = min(s, scalar), NaN as for min."),
     *_scalar("leaky_relu", "LeakyRelu", _FLOAT, "simple", "d = s with a clear sign bit, else s * scalar."),
     *_scalar("shift_left", "ShiftLeft", _SHIFTS, "simple", "d = s << scalar.", _SHIFT_AMOUNT),
     *_scalar("shift_right", "ShiftRight", _SHIFTS, "simple",

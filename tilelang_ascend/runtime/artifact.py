@@ -37,12 +37,14 @@ class Step:
         kernel_type: ``aic_only``, ``aiv_only`` or ``mix_1_2``.
         block_dim: number of blocks the host launches.
         abi: parameters of the lowered program, in order.
+        shows: whether it prints.
     """
 
     kernel: str
     kernel_type: str
     block_dim: int
     abi: tuple[AbiSlot, ...]
+    shows: bool = False
 
 
 @dataclass

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 import numpy as np
 
@@ -16,6 +16,12 @@ from ..log import get_logger
 from . import dtypes, launches
 from .arguments import Launch
 from .artifact import AbiSlot, Artifact
+from .npu.profile import kernels_of
+
+if TYPE_CHECKING:
+    from ..sim.profile.explain import Explanation
+    from ..sim.profile.layout import ReportDict
+    from ..sim.recording import Scale
 
 DEVICE_ALIGNMENT = 512
 """Bytes; what a device allocator gives (assumed)."""
@@ -30,6 +36,9 @@ class SimulationReport:
         kernel: name of the kernel.
         outputs: the written tensors, in parameter order; meaningless when simulated without values.
         run: the machine's own result with per-core times, traffic and events.
+        source_file: file the lines belong to, or empty.
+        launch_names: names of the kernels the text has, one for each launch.
+        operands: tensors of the call, `sim.profile.op_summary.Operand`.
     """
 
     chip: str
@@ -37,6 +46,17 @@ class SimulationReport:
     outputs: tuple[Any, ...]
     run: Any
     source_file: str = ""
+    launch_names: tuple[str, ...] = ()
+    operands: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        """Where the time goes, in less than a screen."""
+        from ..sim.profile.text import report_text
+
+        return report_text(self.to_dict(max_steps=0))
+
+    def __repr__(self) -> str:
+        return f"<SimulationReport of {self.kernel} on {self.chip}: {self.simulated_us:.2f} us simulated>"
 
     @property
     def simulated_us(self) -> float:
@@ -68,6 +88,16 @@ class SimulationReport:
         """Outputs allocated by the launch of which the kernel left a part unwritten; empty when simulated without checks."""
         return self.run.unwritten
 
+    def to_dict(self, max_steps: int = 1000) -> "ReportDict":
+        """Where the time goes, in plain JSON types; the keys are those of `sim.profile.layout`.
+
+        Args:
+            max_steps: so many steps of the critical path at most, the last ones.
+        """
+        from ..sim.profile.build import report_dict
+
+        return report_dict(self, max_steps)
+
     def summary(self) -> str:
         """Findings, time and occupancy in a few lines."""
         return f"{self.kernel} on {self.chip}: {self.run.text()}"
@@ -80,11 +110,24 @@ class SimulationReport:
         return write_chrome_trace(self.run, path, self.source_file)
 
     def save_op_summary(self, path: str | Path) -> Path:
-        """Write one CSV line per core: time and share of each pipe."""
-        from ..sim.trace import write_op_summary
+        """Write the table msprof calls op_summary: one line for each launch, msprof's column names (`sim.profile.op_summary`).
+
+        `kernel.profile(folder)` reads it when it is named ``op_summary*.csv``.
+        """
+        from ..sim.profile.op_summary import write_op_summary
 
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return write_op_summary(self.run, path, self.kernel)
+        return write_op_summary(self.run.recording, path, self.launch_names, self.operands)
+
+    def explain(self) -> "Explanation":
+        """What bounds the kernel, and what would help most: replays of this run without one cost each."""
+        from ..sim.profile.explain import explain
+
+        return explain(self)
+
+    def replay(self, *scales: "Scale") -> float:
+        """Microseconds this run would take with costs scaled, launch overheads included."""
+        return self.run.recording.simulated_us(*scales)
 
 
 def execute(artifact: Artifact, launch: Launch) -> None:
@@ -102,7 +145,8 @@ def execute(artifact: Artifact, launch: Launch) -> None:
     level = env.SIM_CHECKS.get()
     times = launches.wanted_times()
     checks = {"off": (), "initcheck": ("initcheck",), "on": CHECKS}[level]
-    options = SimOptions(checks=checks, adversarial=level == "on", time=times is not None)
+    warm = times is not None and times.warm
+    options = SimOptions(checks=checks, adversarial=level == "on", time=times is not None, warm=warm)
     result = _run(artifact, launch, options)
     if times is not None:
         times.simulated.append(result.simulated_us)
@@ -139,16 +183,63 @@ def _unwritten_value(dtype: str) -> str:
     return "False" if dtype == "bool" else "-1" if dtype.startswith("int") else "the largest number of their dtype"
 
 
-def simulate(artifact: Artifact, launch: Launch, *, values: bool = True, checks: bool = True) -> SimulationReport:
-    """Run with time and, as asked, values and checks. Results are in the launch's memory, not yet written back."""
+def simulate(
+    artifact: Artifact, launch: Launch, *, values: bool = True, checks: bool = True, warm: bool = True, every_step: bool = False
+) -> SimulationReport:
+    """Run with time and, as asked, values and checks. Results are in the launch's memory, not yet written back.
+
+    every_step: without values and checks, iterations that repeat others are counted once their rhythm is known, which keeps times within
+    1 %; with it they are all issued and replayed.
+    warm: L2 holds what an earlier call with the same tensors left in it, as on a board that repeats a measurement; otherwise nothing.
+    """
     from ..sim.machine import CHECKS, SimOptions
 
     # Without values initcheck has nothing to look at.
     chosen = tuple(c for c in CHECKS if values or c != "initcheck") if checks else ()
-    options = SimOptions(values=values, checks=chosen, adversarial=values and checks, trace=True)
+    options = SimOptions(values=values, checks=chosen, adversarial=values and checks, keep_record=True, warm=warm, every_step=every_step)
     result = _run(artifact, launch, options)
     written = [launch.tensors[p.name] for p in artifact.signature.parameters if p.is_buffer and p.writes]
-    return SimulationReport(artifact.chip, artifact.name, tuple(written), result, _source_file(artifact))
+    names = kernels_of(artifact.kernel_source)
+    return SimulationReport(artifact.chip, artifact.name, tuple(written), result, _source_file(artifact), tuple(names), _operands(launch))
+
+
+def _operands(launch: Launch) -> tuple[Any, ...]:
+    """The tensors of the call, in parameter order."""
+    from ..sim.profile.op_summary import Operand
+
+    found = []
+    for name, buffer in launch.buffers.items():
+        p = buffer.parameter
+        found.append(Operand(tuple(int(n) for n in launch.tensors[name].shape), p.dtype, p.writes))
+    return tuple(found)
+
+
+def observe(artifact: Artifact, launch: Launch) -> SimulationReport:
+    """Run on copies of the arguments, with everything a profile shows: the time line, and the streams with the numbers of their tiles.
+
+    Nobody is told of the run, and what the kernel prints is not shown. Arguments on another device cannot be read: the run is one without values.
+    """
+    from ..sim.machine import SimOptions
+
+    copies = _copies(launch)
+    readable = all(b.device == "cpu" for b in launch.buffers.values())
+    options = SimOptions(
+        values=readable, checks=(), adversarial=False, trace=True, keep_record=True, warm=True, record_stream=True, record_tiles=True
+    )
+    result, names = _run(artifact, copies, options, show=False), kernels_of(artifact.kernel_source)
+    return SimulationReport(artifact.chip, artifact.name, (), result, _source_file(artifact), tuple(names), _operands(launch))
+
+
+def _copies(launch: Launch) -> Launch:
+    """The launch on memory of its own."""
+    buffers = {}
+    for name, b in launch.buffers.items():
+        raw = np.zeros(b.nbytes + DEVICE_ALIGNMENT, np.uint8)
+        address = raw.ctypes.data + -raw.ctypes.data % DEVICE_ALIGNMENT
+        if b.device == "cpu" and b.nbytes:
+            ctypes.memmove(address, b.address, b.nbytes)
+        buffers[name] = replace(b, address=address, keep_alive=raw, device="cpu")
+    return replace(launch, buffers=buffers)
 
 
 def programs_of(artifact: Artifact):
@@ -168,7 +259,7 @@ def build_programs(ascend_ir):
     return tuple(map(host_program, split(ascend_ir)))
 
 
-def _run(artifact: Artifact, launch: Launch, options):
+def _run(artifact: Artifact, launch: Launch, options, show: bool = True):
     from .. import arch
     from ..sim import machine
 
@@ -178,7 +269,7 @@ def _run(artifact: Artifact, launch: Launch, options):
         for step, program in zip(artifact.steps, programs_of(artifact))
     ]
     result = machine.run_in_order(arch.get_chip(artifact.chip), runs, memory.tensors, options)
-    if result.output and sys.stdout is not None:  # a script may have been started without
+    if show and result.output and sys.stdout is not None:  # a script may have been started without
         sys.stdout.write(result.output)
     return result
 

@@ -68,12 +68,7 @@ def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
             return e.a >> tirx.Select(inside, e.b, most)
         return tirx.Select(inside, type(e)(e.a, tirx.Select(inside, e.b, most)), tirx.const(0, dtype_of(e)))
     if wraps:
-        a, b = map(_word, (e.a, e.b))
-        # 2**32 keeps a difference from wrapping.
-        a = a + tirx.const(1 << 32, "uint64") if isinstance(e, tirx.Sub) else a
-        # Masked, because TVM's simplifier may find out that it is a constant, and converts none that the dtype does not hold.
-        bits = tirx.Cast("uint32", type(e)(a, b) & tirx.const((1 << 32) - 1, "uint64"))
-        return bits if dtype_of(e) == "uint32" else tirx.Cast(e.ty.dtype, bits)
+        return _wrapping(e)
     if _is_zero_as(e):
         return tirx.const(0, dtype_of(e))
     if isinstance(e, tirx.Cast) and isinstance(e.value, IntImm) and "int" in dtype_of(e):
@@ -84,6 +79,19 @@ def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
         other = f"u{bits}" if bits == dtype_of(e.value) else bits
         return tirx.Cast(e.ty.dtype, tirx.reinterpret(dtype_of(e.value), tirx.reinterpret(other, e.value)))
     return e
+
+
+def _wrapping(e):
+    """A sum or product whose result wraps."""
+    if dtype_of(e) == "uint64":
+        # TVM's simplifier believes that nothing below zero comes out of them. Their bits are those of int64.
+        return tirx.reinterpret("uint64", type(e)(*(_bits64(x) for x in (e.a, e.b))))
+    a, b = map(_word, (e.a, e.b))
+    # 2**32 keeps a difference from wrapping.
+    a = a + tirx.const(1 << 32, "uint64") if isinstance(e, tirx.Sub) else a
+    # Masked, because TVM's simplifier may find out that it is a constant, and converts none that the dtype does not hold.
+    bits = tirx.Cast("uint32", type(e)(a, b) & tirx.const((1 << 32) - 1, "uint64"))
+    return bits if dtype_of(e) == "uint32" else tirx.Cast(e.ty.dtype, bits)
 
 
 def _divides(e) -> bool:
@@ -122,8 +130,8 @@ def is_division(e) -> bool:
 
 
 def wraps(e, bounds: dict) -> bool:
-    """True for 32-bit sums and products that may not fit."""
-    return isinstance(e, WRAPPING) and (dtype_of(e) == "uint32" or dtype_of(e) == "int32" and magnitude(e, bounds) is None)
+    """True for unsigned and 32-bit sums and products that may not fit."""
+    return isinstance(e, WRAPPING) and (dtype_of(e) in ("uint32", "uint64") or dtype_of(e) == "int32" and magnitude(e, bounds) is None)
 
 
 def _is_zero_as(e) -> bool:
@@ -156,6 +164,12 @@ def _word(e):
     if known is not None:
         return tirx.const(known % (1 << 32), "uint64")
     return tirx.Cast("uint64", e if dtype_of(e) == "uint32" else tirx.Cast("uint32", e))
+
+
+def _bits64(e):
+    """The bits of a uint64 as an int64."""
+    known = const_int(e)
+    return tirx.reinterpret("int64", e) if known is None else IntImm("int64", wrapped(known, "int64"))
 
 
 def _i64(e):

@@ -18,6 +18,7 @@ from ..ir import (
     AllocBuffer,
     Bind,
     Break,
+    BufferLoad,
     BufferStore,
     Call,
     Continue,
@@ -35,6 +36,7 @@ from ..ir import (
     Var,
     While,
     const_int,
+    decl_buffer,
     dtype_of,
     exprs,
     is_buffer_var,
@@ -57,6 +59,7 @@ from . import compares, integers
 from .bf16 import lower_bf16
 from .exits import lower_exits
 from .program import HostProgram
+from .repeats import period_of
 
 MAX_ARGS = 24
 """Largest arity of the fixed-arity entry points of the machine."""
@@ -185,6 +188,7 @@ class _Lowering(StmtMutator):
         """Tile -> its address and its number."""
         self.line = 0
         self.known = Known()
+        self.loops = 0
 
     # ---- statements
 
@@ -212,8 +216,27 @@ class _Lowering(StmtMutator):
 
     def visit_For(self, s: For):
         self.known.loop(s)
+        period = period_of(s)
         body = seq(_breathe(s.body), self.visit(s.body))
+        if period is not None:
+            return self.repeating(s, body, period)
         return For(s.loop_var, s.min, self.expr(s.extent), s.kind, body, annotations=dict(s.annotations), span=s.span)
+
+    def repeating(self, s: For, body, period: int) -> list:
+        """A loop of which the machine may be satisfied with the first groups of iterations."""
+        self.loops += 1
+        dtype = dtype_of(s.loop_var)
+        now = decl_buffer((1,), dtype, f"{s.loop_var.name}_now_{self.loops}", scope="local.var")
+        end = Var(s.loop_var.name + "_end", dtype)
+        loop, k, last, group = IntImm("int32", self.loops), i64(s.loop_var), i64(end), IntImm("int32", period)
+        following = Call(_call_extern(), [StringImm("tla_next"), loop, k, last, group], ret_ty="int64")
+        steps = seq(Bind(s.loop_var, BufferLoad(now, [0])), body, BufferStore(now, from_word(following, dtype), [0]))
+        return [
+            AllocBuffer(now),
+            Bind(end, self.expr(s.min + s.extent)),
+            BufferStore(now, self.expr(s.min), [0]),
+            While(BufferLoad(now, [0]) < end, steps, span=s.span),
+        ]
 
     def visit_While(self, s: While):
         return While(self.expr(s.condition), seq(_breathe(s.body), self.visit(s.body)), span=s.span)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from .. import native
 from ..arch import ChipSpec
 from ..isa.base import KERNEL_TYPES
-from .report import RunResult, joined
+from .recording import Recording, TimeLine
+from .report import RunResult, joined, joined_line
 
 CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
 
@@ -42,10 +43,14 @@ class SimOptions:
     """Simulate time."""
 
     trace: bool = False
-    """Keep the time line of every instruction in `RunResult.events` (needs `time`)."""
+    """Keep the time line of every instruction in `RunResult.events` (needs `time`). With `keep_record` it is made when it is asked for."""
 
     record_stream: bool = False
     """Keep the issued instructions of every core in `RunResult.streams`."""
+
+    record_tiles: bool = False
+    """Keep the number of its tile in every operand word of `RunResult.streams` (`isa.stream.operand_base`), which streams that are
+    compared or issued again must not have."""
 
     count_writes: bool = False
     """Count how often every byte of the tensors is written: `RunResult.writes` (needs `values`)."""
@@ -56,12 +61,25 @@ class SimOptions:
     max_instructions: int = 0
     """Stop a core that issues more instructions than this (a loop that never ends); 0: no limit."""
 
+    every_step: bool = False
+    """Time: issue and replay every iteration. Otherwise a run of times alone counts the iterations of loops that repeat themselves once
+    it has seen their rhythm; its times are within 1 % of those of every step."""
+
+    warm: bool = False
+    """Time: L2 starts with what an earlier run of the same launches on the same tensors left in it, as on a board that repeats a
+    measurement. Otherwise it starts empty."""
+
+    keep_record: bool = False
+    """Keep what time was computed from (needs `time`): `RunResult.recording` says where the time goes, and replays it at other prices."""
+
     def __post_init__(self):
         unknown = set(self.checks) - set(CHECKS)
         if unknown:
             raise ValueError(f"unknown checks {', '.join(sorted(unknown))}; known are {', '.join(CHECKS)}")
         if self.trace and not self.time:
             raise ValueError("trace=True needs time=True")
+        if self.keep_record and not self.time:
+            raise ValueError("keep_record=True needs time=True")
         if self.count_writes and not self.values:
             raise ValueError("count_writes=True needs values=True")
 
@@ -73,7 +91,8 @@ class SimOptions:
 
 class Tensor(NamedTuple):
     """One tensor in GM. `scratch` memory (workspaces) starts undefined, and undefined values may pass through it. Of
-    `fresh` ones (outputs the launch allocated) `RunResult.unwritten` tells what was never written.
+    `fresh` ones (outputs the launch allocated) `RunResult.unwritten` tells what was never written. Traffic with one that
+    bypasses L2 (`SetL2CacheHint` of Ascend C) goes to HBM and leaves nothing in L2.
     """
 
     address: int
@@ -82,6 +101,7 @@ class Tensor(NamedTuple):
     writable: bool = True
     scratch: bool = False
     fresh: bool = False
+    bypass_l2: bool = False
 
 
 class Launch(NamedTuple):
@@ -137,16 +157,24 @@ def run_in_order(chip: ChipSpec, launches: Sequence[Launch], gm: Sequence[Tensor
         given.append([kernel_type, block_dim, _entry(entries.get("aic")), _entry(entries.get("aiv")), [_int64(value) for value in args]])
     rows = [list(Tensor(*row)) for row in gm]
     spec = {**asdict(options), "checks": list(options.checks)}
-    found = [_result(*parts, rows, chip) for parts in native.function("machine.run")(chip.to_json(), given, rows, spec)]
-    return found[0] if len(launches) == 1 else joined(found)
+    done, replay = native.function("machine.run")(chip.to_json(), given, rows, spec)
+    found = [_result(*parts, rows, chip) for parts in done]
+    result = found[0] if len(launches) == 1 else joined(found)
+    if replay is None:
+        return result
+    recording = Recording(replay, chip, options.warm)
+    if options.trace:
+        return replace(result, recording=recording)
+    return replace(result, recording=recording, time_line=lambda: joined_line(found, recording.time_lines()))
 
 
-def _result(report: str, streams, events, writes, rows: list, chip: ChipSpec) -> RunResult:
+def _result(report: str, streams, events, writes, syncs, rows: list, chip: ChipSpec) -> RunResult:
     parsed = json.loads(report)
     if parsed["error"]:
         raise RuntimeError(f"the program of core {parsed['error']}")
     counts = {row[2]: bytes(n) for row, n in zip(rows, writes)}
-    return RunResult.from_json(parsed, chip.clock_hz, [bytes(s) for s in streams], bytes(events), counts)
+    line = TimeLine.of(bytes(events), bytes(syncs))
+    return RunResult.from_json(parsed, chip.clock_hz, [bytes(s) for s in streams], line, counts)
 
 
 def _check_launch(chip: ChipSpec, kernel_type: str, block_dim: int, entries: Mapping[str, Any]) -> None:

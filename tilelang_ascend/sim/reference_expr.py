@@ -9,7 +9,7 @@ import numpy as np
 from ..ir import dtype_of, op_name, scope_of
 from . import reference_rounding
 from .reference_memory import Env, InterpreterError, NotHere
-from .reference_numbers import BINARY, BITWISE, FUNCTIONS, as_value, convert, numpy_dtype
+from .reference_numbers import BINARY, BITWISE, FUNCTIONS, as_value, convert, numpy_dtype, of_dtype
 
 Value = Any
 Fn = Callable[[Env], Value]
@@ -131,6 +131,7 @@ class Slots:
 
     def _binary(self, e, function) -> Fn:
         a, b, dtype = self.expr(e.a), self.expr(e.b), numpy_dtype(dtype_of(e))
+        function = of_dtype(function, numpy_dtype(dtype_of(e.a)))
         return lambda env: as_value(function(a(env), b(env)), dtype)
 
     def _Call(self, e) -> Fn:
@@ -144,7 +145,7 @@ class Slots:
             return self._choose(*e.args)
         args, dtype = [self.expr(a) for a in e.args], numpy_dtype(dtype_of(e))
         if name in BITWISE:
-            function = BITWISE[name]
+            function = of_dtype(BITWISE[name], dtype)
             return lambda env: as_value(function(*[a(env) for a in args]), dtype)
         if name == "reinterpret":
             source = numpy_dtype(dtype_of(e.args[0]))

@@ -176,6 +176,18 @@ def _shift_right(a, n):
     return a >> (n if 0 <= n < 64 else 63)
 
 
+def of_dtype(function: Callable, dtype: np.dtype) -> Callable:
+    """`function` of integers of `dtype`. A single one beside an array of uint64 is one, too: as a Python int it may become an int64, and both
+    together float64."""
+    if dtype != np.uint64:
+        return function
+
+    def run(*values):
+        return function(*(np.uint64(v) if isinstance(v, int) else v for v in values) if _many(*values) else values)
+
+    return run
+
+
 BINARY: dict[str, Callable] = {
     "Add": operator.add,
     "Sub": operator.sub,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-EVENT = np.dtype([("core", "i4"), ("slot", "i4"), ("op", "i4"), ("line", "i4"), ("start", "f8"), ("duration", "f8")])
-"""One row of `RunResult.events`: an executed instruction of the time line. Times in cycles."""
-PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
-"""Names behind `EVENT.slot`."""
+from .recording import PIPES, Recording, TimeLine
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,9 @@ class RunResult:
     core_names: cores in machine order, as used by `streams` and `events`.
     streams: with `record_stream`, one int64 array for each core: op, line, n, arguments, and so on; GM addresses are
         written as tensor index (bits 47..40) and byte offset (bits 39..0).
-    events: with `trace`, rows of dtype `EVENT`.
+    time_line: `line`, or what makes it.
     writes: with `count_writes`, tensor name -> how often each of its bytes was written (uint8, 255 means at least that).
+    recording: with `keep_record`, what time was computed from.
     printed: (core, text, bytes lost) of every core that printed, block by block; `output` is the readable form.
     """
 
@@ -118,9 +117,25 @@ class RunResult:
     core_names: Sequence[str] = ()
     clock_hz: float = 0.0
     streams: Sequence[np.ndarray] = ()
-    events: np.ndarray = field(default_factory=lambda: np.empty(0, EVENT))
+    time_line: TimeLine | Callable[[], TimeLine] = field(default_factory=TimeLine)
     writes: Mapping[str, np.ndarray] = field(default_factory=dict)
     printed: Sequence[tuple[str, str, int]] = ()
+    recording: Recording | None = field(default=None, repr=False, compare=False)
+
+    @functools.cached_property
+    def line(self) -> TimeLine:
+        """The time line, of runs with `trace` or `keep_record`."""
+        return self.time_line() if callable(self.time_line) else self.time_line
+
+    @property
+    def events(self) -> np.ndarray:
+        """What every pipe executed when: rows of dtype `EVENT`."""
+        return self.line.events
+
+    @property
+    def syncs(self) -> np.ndarray:
+        """The flags: rows of dtype `SYNC`; `flags.flag_links` makes links between events of them."""
+        return self.line.syncs
 
     @property
     def output(self) -> str:
@@ -153,7 +168,9 @@ class RunResult:
         return "\n".join(lines)
 
     @classmethod
-    def from_json(cls, report: Mapping, clock_hz: float, streams: Sequence[bytes], events: bytes, writes: Mapping[str, bytes]) -> RunResult:
+    def from_json(
+        cls, report: Mapping, clock_hz: float, streams: Sequence[bytes], line: TimeLine, writes: Mapping[str, bytes]
+    ) -> RunResult:
         """Build from what the native library returns."""
         time = report.get("time", {})
         cores = tuple(CoreTime(**core) for core in time.get("cores", ()))
@@ -175,7 +192,7 @@ class RunResult:
             core_names=tuple(report["cores"]),
             clock_hz=clock_hz,
             streams=tuple(np.frombuffer(s, np.int64) for s in streams),
-            events=np.frombuffer(events, EVENT),
+            time_line=line,
             writes={name: np.frombuffer(n, np.uint8) for name, n in writes.items()},
             printed=tuple(tuple(row) for row in report["output"]),
         )
@@ -216,7 +233,7 @@ def _joined_times(results: Sequence[RunResult]) -> dict:
         "traffic": {key: sum(r.traffic[key] for r in results) for key in results[0].traffic},
         "per_core": tuple(replace(core, name=_numbered(core.name, k)) for k, r in enumerate(results) for core in r.per_core),
         "stuck": next((_numbered(r.stuck, k) for k, r in enumerate(results) if r.stuck), ""),
-        "events": _one_time_line(results),
+        "time_line": joined_line(results, [r.line for r in results]),
     }
 
 
@@ -230,15 +247,17 @@ def _of_launch(hazard: Hazard, k: int) -> Hazard:
     return replace(hazard, first=replace(hazard.first, core=_numbered(hazard.first.core, k)), second=second)
 
 
-def _one_time_line(results: Sequence[RunResult]) -> np.ndarray:
-    cores, start, parts = 0, 0.0, []
-    for r in results:
-        events = r.events.copy()
-        events["core"] += cores
-        events["start"] += start
-        parts.append(events)
+def joined_line(results: Sequence[RunResult], lines: Sequence[TimeLine]) -> TimeLine:
+    """The time lines of launches that ran one after the other, as one."""
+    cores, start, events, syncs = 0, 0.0, [], []
+    for r, line in zip(results, lines):
+        events.append(line.events.copy())
+        syncs.append(line.syncs.copy())
+        events[-1]["core"] += cores
+        events[-1]["start"] += start
+        syncs[-1]["core"] += cores
         cores, start = cores + len(r.core_names), start + r.cycles
-    return np.concatenate(parts)
+    return TimeLine(np.concatenate(events), np.concatenate(syncs))
 
 
 def _sum_of_counts(counts: Sequence[np.ndarray]) -> np.ndarray:

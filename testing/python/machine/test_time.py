@@ -130,8 +130,8 @@ def test_time_can_be_switched_off():
     assert result.cycles == 0 and result.bound_pipe == "" and not result.per_core
 
 
-def test_trace_and_summary(tmp_path):
-    from tilelang_ascend.sim.trace import write_chrome_trace, write_op_summary
+def test_trace(tmp_path):
+    from tilelang_ascend.sim.trace import write_chrome_trace
 
     a, b, c = add_arrays()
     result = launch({"a": a, "b": b, "c": c}, vector_add(a, b, c), trace=True)
@@ -141,8 +141,6 @@ def test_trace_and_summary(tmp_path):
     rows = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert {"V", "MTE2", "MTE3"} <= rows
     assert {e["args"]["name"] for e in events if e["name"] == "process_name"} == {"AIV 0"}
-    header, row = write_op_summary(result, tmp_path / "s.csv", "add").read_text().splitlines()
-    assert header.startswith("Op Name,Core,Task Duration(us)") and row.startswith("add,AIV 0,")
     with pytest.raises(ValueError, match="needs time"):
         launch({}, Program(), trace=True, time=False)
 
