@@ -1,4 +1,4 @@
-"""`python -m tilelang_ascend`: run, compile, inspect, doctor, tracker, server, query. Commands load tvm only when they need it."""
+"""`python -m tilelang_ascend`: run, compile, inspect, profile, tune, records, doctor, tracker, server, query. Commands load tvm only when they need it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 import click
 
 from ..version import __version__
-from . import processes, streams
+from . import collect, processes, streams
+from .profile import profile_command
 from .remote import query_command, server_command, tracker_command
 from .run import run_command
+from .tune import records_command, tune_command
 
 _OUT = click.option(
     "-o",
@@ -21,16 +23,6 @@ _OUT = click.option(
     show_default=True,
     help="Folder for the results; one sub-folder for each kernel.",
 )
-_TARGET = click.option("-t", "--target", help="Chip (SKU or a2, a3, a5) for kernels that do not name a target.")
-_GPU = click.option(
-    "-g",
-    "--gpu-script",
-    is_flag=True,
-    help="SCRIPT is written for GPU TileLang: `import tilelang` and `torch.cuda` mean what they mean in `run`.",
-)
-_SCRIPT = click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-_ARGS = click.argument("args", nargs=-1, type=click.UNPROCESSED)
-_PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
 class _Program(click.Group):
@@ -60,17 +52,17 @@ def main() -> None:
     """
 
 
-@main.command("compile", context_settings=_PASS_ON)
+@main.command("compile", context_settings=collect.PASS_ON)
 @_OUT
-@_TARGET
-@_GPU
-@_SCRIPT
-@_ARGS
+@collect.TARGET
+@collect.GPU
+@collect.SCRIPT
+@collect.ARGS
 def compile_command(out: Path, target: str | None, gpu_script: bool, script: Path, args: tuple[str, ...]) -> None:
     """Run SCRIPT and write the Ascend C of every kernel it compiles, with a script that builds it."""
     from ..runtime.npu.build import build_script
 
-    run = _run(script, args, target, gpu_script)
+    run = collect.run(script, args, target, gpu_script)
     for name, artifact in run.kernels.items():
         folder = out / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,21 +76,21 @@ def compile_command(out: Path, target: str | None, gpu_script: bool, script: Pat
             (folder / file).write_text(text, encoding="utf-8")
         steps = ", then ".join(f"{step.kernel_type} for {artifact.chip}, {step.block_dim} blocks" for step in artifact.steps)
         click.echo(f"{name}: {steps} -> {folder}")
-    _finish(run, script)
+    collect.finish(run, script)
 
 
-@main.command("inspect", context_settings=_PASS_ON)
+@main.command("inspect", context_settings=collect.PASS_ON)
 @_OUT
-@_TARGET
-@_GPU
+@collect.TARGET
+@collect.GPU
 @click.option(
     "--validate",
     is_flag=True,
     help="Interpret the kernel as it was written and after each pass, on the arguments of its first call, and compare.",
 )
 @click.option("--times", is_flag=True, help="Print how long each pass took, all its attempts together.")
-@_SCRIPT
-@_ARGS
+@collect.SCRIPT
+@collect.ARGS
 def inspect_command(
     out: Path, target: str | None, gpu_script: bool, validate: bool, times: bool, script: Path, args: tuple[str, ...]
 ) -> None:
@@ -109,7 +101,7 @@ def inspect_command(
 
     recorder, sound = Recorder(), True
     with on_launch(recorder) if validate else contextlib.nullcontext():
-        run = _run(script, args, target, gpu_script)
+        run = collect.run(script, args, target, gpu_script)
     for name, artifact in run.kernels.items():
         taken: dict[str, float] = {}
         paths = write_stages(artifact, out / name, taken)
@@ -125,7 +117,7 @@ def inspect_command(
             click.echo(f"{name}: {text}", err=not fine)
     if not sound:
         sys.exit(1)
-    _finish(run, script)
+    collect.finish(run, script)
 
 
 @main.command("doctor")
@@ -143,36 +135,8 @@ def doctor_command() -> None:
         sys.exit(1)
 
 
-for _command in (run_command, tracker_command, server_command, query_command):
+for _command in (run_command, profile_command, tune_command, records_command, tracker_command, server_command, query_command):
     main.add_command(_command)
-
-
-def _run(script: Path, args: tuple[str, ...], target: str | None, gpu_script: bool):
-    from .. import compat
-    from ..errors import TargetError
-    from .script import run_script
-
-    if target is not None:
-        from ..arch import parse_target
-
-        try:
-            parse_target(target)
-        except TargetError as error:
-            raise click.BadParameter(str(error), param_hint="--target") from None
-    with processes.interruptible(), compat.session() if gpu_script else contextlib.nullcontext():
-        return run_script(script, args, target)
-
-
-def _finish(run, script: Path) -> None:
-    """Report a failed script, or one without kernels, and leave with its exit code."""
-    if run.error is not None:
-        click.echo(run.error, err=True)
-    if run.missing_module == "tilelang":
-        click.echo("hint: add --gpu-script to run it as a script for GPU TileLang", err=True)
-    if run.error is None and run.exit_code == 0 and not run.kernels:
-        click.echo(f"{script} compiled no kernel: call the kernel, or its .compile(…), in the script", err=True)
-        sys.exit(1)
-    sys.exit(run.exit_code)
 
 
 if __name__ == "__main__":

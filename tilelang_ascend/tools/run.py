@@ -35,7 +35,7 @@ def run(script: Path, args: tuple[str, ...] = (), target: str | None = None) -> 
 
     try:
         with processes.interruptible(), compat.session():
-            result = run_script(script, args, _checked(target))
+            result = run_script(script, args, checked_target(target))
     except KeyboardInterrupt:
         processes.finish_interrupted()
         click.echo("\ninterrupted", err=True)
@@ -47,7 +47,7 @@ def run(script: Path, args: tuple[str, ...] = (), target: str | None = None) -> 
     return result.exit_code
 
 
-def _checked(target: str | None) -> str | None:
+def checked_target(target: str | None) -> str | None:
     """`target`, once it is known to name a chip."""
     if target is None:
         return None

@@ -1,0 +1,1 @@
+"""The page `tilelang-ascend profile` writes: data, charts, tables, HTML."""
