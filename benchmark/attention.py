@@ -1,7 +1,8 @@
 """Flash attention forward, as GPU users write it, on the machine model: simulated time against the bound of its own algorithm.
 
-The bound is that of the busiest unit for steps of `block_N` keys whose scores and outputs cross between the cores in float32; rates are those of the
-chip's data (the Fixpipe's 40 bytes a cycle is a fitted value: `--fixpipe` shows what hangs on it). Fast math, as in upstream's scripts.
+The bound is that of the busiest unit for steps of `block_N` keys whose outputs cross between the cores in float32, and whose scores do in
+float16; rates are those of the chip's data (the Fixpipe's 40 bytes a cycle is a fitted value: `--fixpipe` shows what hangs on it). Fast math, as in
+upstream's scripts.
 """
 
 import argparse
@@ -20,8 +21,8 @@ FIXPIPE, LOAD_L1, LOAD_UB, STORE_UB = 40, 78, 58, 109
 """Bytes a cycle of one core: L0C to GM, GM to L1, GM to UB, UB to GM."""
 MACS = 4096
 """16-bit multiply-adds a cycle."""
-VECTOR_PASSES = 1 + 1.14 + 1.69 + 2 + 1 + 1.14
-"""Passes over the scores, in single vector instructions: scale, max, subtract a row, exp, convert, sum."""
+VECTOR_PASSES = 1 + 1 + 1.14 + 1.69 + 2 + 1 + 1.14
+"""Passes over the scores, in single vector instructions: convert, scale, max, subtract a row, exp, convert, sum."""
 CLOCK_GHZ, CORES = 1.85, 24
 ROWS = [
     (2048, 64, 64, 64, False),
@@ -37,9 +38,9 @@ def bound_us(heads: int, seq: int, dim: int, m: int, n: int, causal: bool, fixpi
     lanes = m // 2 * n / 64
     units = {
         "M": m * n * 2 * dim / MACS,
-        "FIX": (m * n * 4 + m * dim * 4) / fixpipe,
+        "FIX": (m * n * 2 + m * dim * 4) / fixpipe,
         "MTE2 of the cube core": (2 * n * dim * 2 + m * n * 2) / LOAD_L1,
-        "MTE2 of the vector cores": (m // 2 * n * 4 + m // 2 * dim * 4) / LOAD_UB,
+        "MTE2 of the vector cores": (m // 2 * n * 2 + m // 2 * dim * 4) / LOAD_UB,
         "MTE3": m // 2 * n * 2 / STORE_UB,
         "V": lanes * VECTOR_PASSES + m // 2 * dim / 64 * 2.69,
     }

@@ -21,12 +21,14 @@ class Options:
     max_versions: upper limit of copies of one tile (2 = double buffering, 1 = none); capacity decides below it.
     fast_math: element functions with fewer instructions whose error grows with the argument (see `tileop/math_*.py`).
     coarsen: neighbouring blocks may be worked on together, with a larger tile.
+    merge_steps: steps of an attention loop may be worked on together.
     cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """
 
     max_versions: int = 4
     fast_math: bool = False
     coarsen: bool = True
+    merge_steps: bool = True
     cann: int = 8
 
 
@@ -36,7 +38,7 @@ class Context:
 
     keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
-    transfers could fill while the first is in use.
+    transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_parts: tiles are, one part after the other.
     """
 
     chip: Any
@@ -48,6 +50,8 @@ class Context:
     warnings: list = field(default_factory=list)
     times: dict[str, float] | None = None
     cramped: bool = False
+    merged: bool = False
+    in_parts: bool = False
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
@@ -59,6 +63,8 @@ class Context:
         self.notes += other.notes
         self.warnings += other.warnings
         self.cramped |= other.cramped
+        self.merged |= other.merged
+        self.in_parts |= other.in_parts
 
     @contextmanager
     def timed(self, name: str):
@@ -73,6 +79,15 @@ class Context:
     @property
     def may_coarsen(self) -> bool:
         return self.options.coarsen
+
+    @property
+    def merging(self) -> Context | None:
+        """Who is told that steps have been merged; None if they must not be."""
+        return self if self.options.merge_steps else None
+
+    @property
+    def fast_math(self) -> bool:
+        return self.options.fast_math
 
     @property
     def queue_depth(self) -> int:

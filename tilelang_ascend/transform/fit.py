@@ -6,7 +6,7 @@ Requires: mapped Tile IR after split_rows. Ensures: Ascend IR for both cores tog
 from __future__ import annotations
 
 from ..errors import OutOfMemory
-from ..ir import BufferStore, Evaluate, PrimFunc, Stmt, scope_of, statements
+from ..ir import AllocBuffer, BufferStore, Evaluate, PrimFunc, Stmt, dtype_of, itemsize, scope_of, statements
 from ..isa.base import SCOPES, Space
 from ..tile.uses import is_parallel, uses_of
 from ..tileop.base.layout import tile_bytes
@@ -25,6 +25,8 @@ from .suggest_tile import suggest_tile
 
 # Iterations of the parts of element-wise statements whose temporaries do not fit UB: smaller ones cost more instructions.
 NEST_LANES = (8192, 2048, 512)
+# What a last attempt widens of a tile of bytes: statements that need more run element by element.
+WIDENED_BYTES = 8192
 
 TILED = ("local.l0c", "shared.l1", "shared.ub")
 """Memories of tiles."""
@@ -71,21 +73,21 @@ def fit(mapped: PrimFunc, context: Context):
     temporaries, failure, least, hopeless = estimated_temporaries(mapped), None, {}, _Hopeless()
     hopeless_anyway = any(n > chip.capacity_bytes(SCOPES[scope]) for scope, n in least_bytes(mapped.body).items())
     # One plan is for the error.
-    ways = [(1, None)] if hopeless_anyway else _attempts(context.options, longest_nest(mapped.body))
-    for versions, lanes in ways:
-        if lanes is not None and failure.fields["memory"] != Space.UB.name:
+    ways = [(1, None, None)] if hopeless_anyway else _attempts(context.options, mapped.body)
+    for versions, lanes, widened in ways:
+        if (lanes or widened) is not None and failure.fields["memory"] != Space.UB.name:
             continue
         beside = temporaries if lanes is None else 0
         counts = choose_versions(mapped.body, versions, chip, beside)
-        if hopeless.covers(counts, lanes):
+        if widened is None and hopeless.covers(counts, lanes):
             continue
         try:
-            chosen = attempt(mapped, context.attempt(), versions, beside, lanes)
+            chosen = attempt(mapped, context.attempt(), versions, beside, lanes, widened)
             break
         except OutOfMemory as error:
             hopeless.add(error.fields["memory"], counts, lanes)
             # The last plan of whole statements tells the user most about the tiles.
-            failure = error if lanes is None else failure
+            failure = error if lanes is None and widened is None else failure
             memory = error.fields["memory"]
             least[memory] = min(least.get(memory, error.fields["needed"]), error.fields["needed"])
     else:
@@ -93,7 +95,7 @@ def fit(mapped: PrimFunc, context: Context):
         if in_step is not mapped and not hopeless_anyway:
             return fit(in_step, context)
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
-    if lanes is None:
+    if lanes is None and widened is None:
         _, memory_map, versioned, _ = chosen
         used = min(memory_map.peak(Space.UB), memory_map.total(Space.UB))
         needed = max(0, used - versioned_bytes(versioned))
@@ -108,14 +110,16 @@ def fit(mapped: PrimFunc, context: Context):
     return planned, memory_map
 
 
-def _attempts(options: Options, longest: int):
-    """(versions of tiles, iterations of a nest or None) in the order in which they are tried until everything fits: whole statements
-    with fewer and fewer versions, then smaller and smaller parts of statements, with double buffering first. `longest`: iterations of the
-    longest nest."""
-    most = max(1, options.max_versions)
-    yield from ((versions, None) for versions in range(most, 0, -1))
+def _attempts(options: Options, body: Stmt):
+    """(versions of tiles, iterations of a nest or None, most bytes of widened tiles or None) in the order in which they are tried until
+    everything fits: whole statements with fewer and fewer versions, then smaller and smaller parts of statements, with double buffering
+    first, then such parts without large widened tiles."""
+    most, longest = max(1, options.max_versions), longest_nest(body)
+    yield from ((versions, None, None) for versions in range(most, 0, -1))
     parts = [lanes for lanes in NEST_LANES if lanes < longest]
-    yield from ((versions, lanes) for lanes in parts for versions in sorted({min(2, most), 1}, reverse=True))
+    yield from ((versions, lanes, None) for lanes in parts for versions in sorted({min(2, most), 1}, reverse=True))
+    if any(itemsize(dtype_of(s.buffer)) == 1 for s in statements(body) if isinstance(s, AllocBuffer)):
+        yield 1, parts[-1] if parts else None, WIDENED_BYTES
 
 
 class _Hopeless:
@@ -142,7 +146,7 @@ def _counts(mapped: PrimFunc, versions: int, chip, temporaries: int) -> list[int
     return [n for n, _ in choose_versions(mapped.body, versions, chip, temporaries).values()]
 
 
-def attempt(mapped: PrimFunc, context: Context, versions: int, temporaries: int, lanes: int | None):
+def attempt(mapped: PrimFunc, context: Context, versions: int, temporaries: int, lanes: int | None, widened: int | None = None):
     """(function with addresses, memory map, function with versions, context) of one choice.
 
     Raises: OutOfMemory.
@@ -150,7 +154,8 @@ def attempt(mapped: PrimFunc, context: Context, versions: int, temporaries: int,
     versioned = run((VERSIONS,), mapped, context, versions=versions, temporaries=temporaries)
     tiled = run((ROTATE, CLEARS) if lanes is None else (ROTATE, CLEARS, PARTS), versioned, context, lanes=lanes)
     with context.timed(LOWER.name):
-        combined, warnings = lower_tile_ops(tiled, context.chip, {"fast_math": context.options.fast_math})
+        options = {"fast_math": context.options.fast_math, "widened_bytes": widened}
+        combined, warnings = lower_tile_ops(tiled, context.chip, options)
     context.warnings += warnings
     left(LOWER.name, combined, LOWER.stage, context)
     coded = run((CODES,), combined, context)

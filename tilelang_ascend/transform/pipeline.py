@@ -40,6 +40,7 @@ from .memory.version_buffers import DEFAULT_VERSIONS
 from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
 from .nests.map_grid import map_grid
+from .nests.merge_steps import merge_steps
 from .nests.narrow_nests import narrow_nests
 from .nests.reverse_loops import reverse_loops
 from .nests.split_dynamic_nests import split_dynamic_nests
@@ -49,6 +50,7 @@ from .nests.stage_atomics import stage_atomics
 from .nests.stage_globals import stage_globals
 from .nests.stream_reductions import stream_reductions
 from .place.drop_dead_fills import drop_dead_fills
+from .place.narrow_channels import narrow_channels
 from .place.place_buffers import place_buffers
 from .place.refuse_large_tiles import refuse_large_tiles
 from .schedule.prefetch_loads import prefetch_loads
@@ -77,12 +79,14 @@ CANONICALIZE = (
     Pass(normalize_clears, Stage.TILE),
     Pass(coarsen_blocks, Stage.TILE, ("chip", "notes", "may_coarsen")),
     Pass(merge_k_steps, Stage.TILE, ("chip",)),
+    Pass(merge_steps, Stage.TILE, ("chip", "notes", "merging")),
     Pass(separate_products, Stage.TILE),
 )
 """What the user said, in fewer ways of saying it."""
 PLACE = (
     Pass(place_buffers, Stage.PLACED),
     Pass(drop_dead_fills, Stage.PLACED),
+    Pass(narrow_channels, Stage.PLACED, ("fast_math",)),
     Pass(refuse_large_tiles, Stage.PLACED, ("chip",), changes=False),
 )
 """A core for every statement, a memory for every buffer."""
@@ -167,7 +171,24 @@ def lower(
 
 
 def _lower_launch(func: PrimFunc, context: Context):
-    """(functions of the cores, memory map) of a function with one grid."""
+    """(functions of the cores, memory map) of a function with one grid. Longer steps that do not fit as a whole are not worth it."""
+    attempt = context.attempt()
+    try:
+        lowered = _lower_whole(func, attempt)
+    except OutOfMemory:
+        if not attempt.merged:
+            raise
+        lowered = None
+    if lowered is None or attempt.merged and attempt.in_parts:
+        attempt = context.attempt()
+        attempt.options = replace(context.options, merge_steps=False)
+        lowered = _lower_whole(func, attempt)
+    context.adopt(attempt)
+    return lowered
+
+
+def _lower_whole(func: PrimFunc, context: Context):
+    """The same, with longer steps if they are asked for."""
     placed, inner = run((*CANONICALIZE, *PLACE), func, context), context.attempt()
     mapped = run(NESTS, placed, inner, uncut=False)
     try:
@@ -245,6 +266,7 @@ def _ways(passes: tuple, mapped: PrimFunc, context: Context, numbers: list[int],
         divided = run(passes, mapped, inner, parts=parts, scope=scope)
         if divided is not mapped:
             how = "one after the other" + (", as often as a result of all of them is waited for" if passes is STREAM else "")
+            inner.in_parts = True
             inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, {how}")
             ways.append((divided, inner, parts))
     return ways

@@ -1,5 +1,6 @@
 """Tiles in the sizes of GPUs, larger than UB: rows are worked on in parts, one after the other, where that means the same."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 import strict
@@ -321,3 +322,41 @@ def test_attention_whose_products_are_larger_than_l0c():
     out = run(attention, Q=q, K=k, V=v, O=np.zeros((m, d), np.float32))
     e = np.exp(q.astype(np.float64) @ k.T.astype(np.float64))
     np.testing.assert_allclose(out["O"], e @ v / e.sum(1, keepdims=True), rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float8_e4m3fn"])
+def test_bytes_of_large_tiles_in_another_order(dtype):
+    """Bytes are gathered as numbers of twice their size: the part of the tile a statement reads, not all of it."""
+    n = 256
+
+    @T.prim_func
+    def turned(X: T.Tensor((n, n), dtype), Y: T.Tensor((n, n), dtype)):
+        with T.Kernel(1, threads=128):
+            x, y = T.alloc_shared((n, n), dtype), T.alloc_shared((n, n), dtype)
+            T.copy(X, x)
+            for i, j in T.Parallel(n, n):
+                y[i, j] = x[j, n - 1 - i]
+            T.copy(y, Y)
+
+    x = RNG.integers(0, 2, (n, n)).astype(np.uint8) if dtype == "bool" else RNG.integers(0, 120, (n, n)).astype(np.uint8)
+    as_dtype = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
+    out = run(turned, divided=False, text=False, X=x.view(as_dtype), Y=np.zeros((n, n), as_dtype))["Y"]
+    np.testing.assert_array_equal(out.view(np.uint8), x[:, ::-1].T)
+
+
+def test_bytes_that_data_chooses_in_a_large_tile():
+    rows, n = 640, 128
+
+    @T.prim_func
+    def chosen(X: T.Tensor((rows, n), "int8"), I: T.Tensor((64,), "int32"), Y: T.Tensor((64, n), "int8")):
+        with T.Kernel(1, threads=128):
+            x, index, y = T.alloc_shared((rows, n), "int8"), T.alloc_shared((64,), "int32"), T.alloc_shared((64, n), "int8")
+            T.copy(X, x)
+            T.copy(I, index)
+            for i, j in T.Parallel(64, n):
+                y[i, j] = x[index[i], n - 1 - j]
+            T.copy(y, Y)
+
+    x, index = RNG.integers(-128, 128, (rows, n)).astype(np.int8), RNG.integers(0, rows, 64).astype(np.int32)
+    out = run(chosen, divided=False, text=False, X=x, I=index, Y=np.zeros((64, n), np.int8))["Y"]
+    np.testing.assert_array_equal(out, x[index, ::-1])

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 
@@ -388,6 +389,40 @@ PAIRS = {
                 b = T.alloc_buffer((64,), scope="shared.ub")
                 T.tl.copy(X[0:64], a[0:64])
                 T.tl.copy(a[0:64], X[0:64])
+        """,
+    ),
+    "narrow_channels": (
+        """
+        @T.prim_func
+        def main(P: T.Buffer((16, 16), "float32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                q = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+                s_l0c = T.alloc_buffer((16, 16), "float32", scope="local.l0c")
+                s = T.alloc_buffer((16, 16), "float32", scope="shared.ub")
+                ws = T.alloc_buffer((16, 16), "float32", annotations={"workspace": 1})
+                T.Call("tl.gemm", [q[0:16, 0:16], q[0:16, 0:16], s_l0c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                T.tl.copy(s_l0c[0:16, 0:16], ws[0:16, 0:16])
+                T.tl.copy(ws[0:16, 0:16], s[0:16, 0:16])
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(16):
+                        s[i, j] = T.exp(s[i, j])
+                T.tl.copy(s[0:16, 0:16], P[0:16, 0:16])
+        """,
+        """
+        @T.prim_func
+        def main(P: T.Buffer((16, 16), "float32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                q = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+                s_l0c = T.alloc_buffer((16, 16), "float32", scope="local.l0c")
+                s = T.alloc_buffer((16, 16), "float32", scope="shared.ub")
+                ws = T.alloc_buffer((16, 16), "float16", annotations={"workspace": 1})
+                T.Call("tl.gemm", [q[0:16, 0:16], q[0:16, 0:16], s_l0c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                T.tl.copy(s_l0c[0:16, 0:16], ws[0:16, 0:16])
+                T.tl.copy(ws[0:16, 0:16], s[0:16, 0:16])
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(16):
+                        s[i, j] = T.exp(s[i, j])
+                T.tl.copy(s[0:16, 0:16], P[0:16, 0:16])
         """,
     ),
     "narrow_nests": (
@@ -932,6 +967,62 @@ PAIRS = {
                 T.Call("ascend.pipe_barrier", [], attrs={"pipe": "ALL"}, ret_ty="void")
         """,
     ),
+    "merge_steps": (
+        """
+        @T.prim_func
+        def main(K: T.Buffer((256, 32), "float16"), V: T.Buffer((256, 32), "float16"), O: T.Buffer((16, 32), "float32")):
+            q = T.alloc_shared((16, 32), "float16")
+            k_s = T.alloc_shared((16, 32), "float16")
+            v_s = T.alloc_shared((16, 32), "float16")
+            s = T.alloc_buffer((16, 16), "float32", scope="local.fragment")
+            p = T.alloc_buffer((16, 16), "float16", scope="local.fragment")
+            o = T.alloc_buffer((16, 32), "float32", scope="local.fragment")
+            m = T.alloc_buffer((16,), "float32", scope="local.fragment")
+            old = T.alloc_buffer((16,), "float32", scope="local.fragment")
+            for k in T.serial(16, annotations={"num_stages": 2}):
+                T.tl.copy(K[k * 16:k * 16 + 16, 0:32], k_s[0:16, 0:32])
+                T.tl.fill(s[0:16, 0:16], T.float32(0))
+                T.Call("tl.gemm", [q[0:16, 0:32], k_s[0:16, 0:32], s[0:16, 0:16], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                T.tl.copy(m[0:16], old[0:16])
+                T.Call("tl.reduce", [s[0:16, 0:16], m[0:16]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(16):
+                        p[i, j] = T.Cast("float16", T.exp(s[i, j] - m[i]))
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for d in T.parallel(32):
+                        o[i, d] = o[i, d] * T.exp(old[i] - m[i])
+                T.tl.copy(V[k * 16:k * 16 + 16, 0:32], v_s[0:16, 0:32])
+                T.Call("tl.gemm", [p[0:16, 0:16], v_s[0:16, 0:32], o[0:16, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(o[0:16, 0:32], O[0:16, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(K: T.Buffer((256, 32), "float16"), V: T.Buffer((256, 32), "float16"), O: T.Buffer((16, 32), "float32")):
+            q = T.alloc_shared((16, 32), "float16")
+            k_s = T.alloc_shared((64, 32), "float16")
+            v_s = T.alloc_shared((64, 32), "float16")
+            s = T.alloc_buffer((16, 64), "float32", scope="local.fragment")
+            p = T.alloc_buffer((16, 64), "float16", scope="local.fragment")
+            o = T.alloc_buffer((16, 32), "float32", scope="local.fragment")
+            m = T.alloc_buffer((16,), "float32", scope="local.fragment")
+            old = T.alloc_buffer((16,), "float32", scope="local.fragment")
+            for k in T.serial(4, annotations={"num_stages": 2}):
+                T.tl.copy(K[k * 4 * 16:k * 4 * 16 + 64, 0:32], k_s[0:64, 0:32])
+                T.tl.fill(s[0:16, 0:64], T.float32(0))
+                T.Call("tl.gemm", [q[0:16, 0:32], k_s[0:64, 0:32], s[0:16, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                T.tl.copy(m[0:16], old[0:16])
+                T.Call("tl.reduce", [s[0:16, 0:64], m[0:16]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(64):
+                        p[i, j] = T.Cast("float16", T.exp(s[i, j] - m[i]))
+                for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                    for d in T.parallel(32):
+                        o[i, d] = o[i, d] * T.exp(old[i] - m[i])
+                T.tl.copy(V[k * 4 * 16:k * 4 * 16 + 64, 0:32], v_s[0:64, 0:32])
+                T.Call("tl.gemm", [p[0:16, 0:64], v_s[0:64, 0:32], o[0:16, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(o[0:16, 0:32], O[0:16, 0:32])
+        """,
+    ),
     "separate_products": (
         """
         @T.prim_func
@@ -1075,7 +1166,7 @@ def applied(name: str, ir, wanted: dict):
         return p.run(ir, CHIP, {"fast_math": False})[0]
     if name == "plan_memory":
         return p.run(ir, CHIP)[0]
-    given = {"chip": CHIP, "notes": [], "may_coarsen": True, "uncut": False, **wanted}
+    given = {"chip": CHIP, "notes": [], "may_coarsen": True, "merging": SimpleNamespace(), "uncut": False, "fast_math": True, **wanted}
     return p.run(ir, *(given[w] for w in p.wants))
 
 

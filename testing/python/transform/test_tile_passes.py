@@ -1,5 +1,7 @@
 """The passes on Tile IR, each on the smallest program that shows what it decides."""
 
+from textwrap import dedent
+
 import pytest
 import tile_samples as samples
 
@@ -15,11 +17,14 @@ from tilelang_ascend.ir import (
     attrs_of,
     const_int,
     decl_buffer,
+    exprs,
+    free_vars,
     full_region,
     if_then,
     imm,
     loop,
     op_name,
+    parse,
     region,
     scope_of,
     seq,
@@ -387,6 +392,37 @@ def test_split_rows_leaves_vector_only_kernels_alone():
 
 
 # ---- version_buffers -----------------------------------------------------------------------------------------------
+
+
+def test_version_buffers_numbers_each_loop_by_itself():
+    """A tile that only the first of two loops needs several versions of: the second one uses one, and not by the variable of the first."""
+    out = version_buffers(
+        parse(
+            dedent(
+                """
+                @T.prim_func
+                def main(A: T.Buffer((16,), "float32")):
+                    a = T.alloc_buffer((16,), "float32", scope="shared.ub")
+                    b = T.alloc_buffer((16,), "float32", scope="shared.ub")
+                    for k in T.serial(4, annotations={"tl.skew": "0 1"}):
+                        T.tl.fill(a[0:16], T.float32(0))
+                        T.tl.copy(a[0:16], b[0:16])
+                    for r in range(3):
+                        T.tl.fill(a[0:16], T.float32(0))
+                        T.tl.copy(a[0:16], b[0:16])
+                """
+            ).strip()
+        ),
+        2,
+        CHIP,
+    )
+    first, second = (s for s in stmts_of(out.body) if isinstance(s, For))
+    assert first.loop_var in _variables(first.body)
+    assert not _variables(second.body) & {first.loop_var}
+
+
+def _variables(body) -> set:
+    return set().union(*(free_vars(e) for s in statements(body) for e in exprs(s)))
 
 
 def test_version_buffers_double_buffers_what_each_iteration_overwrites():

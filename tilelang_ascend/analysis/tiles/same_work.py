@@ -22,8 +22,11 @@ from ...ir import (
     structural_equal,
     substitute_expr,
     sym,
+    tirx,
 )
 from ...tile.uses import loads_in
+
+_COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def same_work(a: Stmt, b: Stmt) -> bool:
@@ -85,12 +88,21 @@ class _Comparison:
             return True
         if type(a) is not type(b) or dtype_of(a) != dtype_of(b) or isinstance(a, Var):
             return False
+        if isinstance(a, _COMPARISONS) and self._same_difference(a, b):
+            return True
         if isinstance(a, TensorLoad) and not self._is_same(a.source, b.source):
             return False
         if isinstance(a, Call) and not (a.op.same_as(b.op) and _shown(attrs_of(a)) == _shown(attrs_of(b))):
             return False
         inner = expr_children(a), expr_children(b)
         return bool(inner[0]) and len(inner[0]) == len(inner[1]) and all(map(self._alike, *inner))
+
+    def _same_difference(self, a, b) -> bool:
+        """True if two comparisons of indices compare the same: `i + 1 < n` and `i < n - 1`."""
+        sides = [x for e in (a, b) for x in (e.a, e.b)]
+        if any(dtype_of(x) != dtype_of(sides[0]) or dtype_of(x) not in ("int32", "int64") or loads_in(x) for x in sides):
+            return False
+        return self.analyzer.can_prove_equal(a.a - a.b, b.a - b.b)
 
     def _is_same(self, a, b) -> bool:
         return self.buffers.get(b, b).same_as(a)

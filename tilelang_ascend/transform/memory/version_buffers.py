@@ -157,7 +157,10 @@ class _AddVersions(StmtMutator):
     def visit_For(self, s: For):
         for b, n in self.numbers.get(s.loop_var, ()):
             self.index[b] = tirx.floormod(s.loop_var, imm(n))
-        return self.generic(s)
+        new = self.generic(s)
+        for b, _ in self.numbers.get(s.loop_var, ()):
+            self.index[b] = imm(0)  # Another loop may number none.
+        return new
 
     def visit_AllocBuffer(self, s: AllocBuffer):
         new = self.new.get(s.buffer)

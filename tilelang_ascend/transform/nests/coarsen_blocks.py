@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 
 from ...analysis.tiles.same_work import same_work
-from ...analysis.tiles.split_axis import SplitPlan, plan_along
+from ...analysis.tiles.split_axis import plan_along
 from ...ir import (
     Evaluate,
     For,
@@ -41,8 +41,7 @@ from ...isa.base import Space
 from ...isa.cube import k0_of
 from ...isa.units import FRACTAL_ROWS
 from ...tile import COPY, FILL, GEMM, is_op
-from ...tile.division import Slice
-from .divided_body import DividedBody
+from .divided_body import DividedBody, LongerBody
 
 TIMES = 2
 """By how much a tile gets longer in one step; the next step starts from there."""
@@ -147,7 +146,7 @@ class _Grid:
             return None
         plan = plan_along(self.body, self.accumulator, dim)
         var = self.axes[axis].loop_var
-        body = _Longer(plan)(substitute(self.body, {var: var * TIMES}))
+        body = LongerBody(plan, TIMES)(substitute(self.body, {var: var * TIMES}))
         extents = tuple(n // TIMES if k == axis else n for k, n in enumerate(self.extents))
         return _Grid._around(self.axes, extents, body)
 
@@ -169,19 +168,6 @@ class _Replace(StmtMutator):
 
     def visit_For(self, s: For):
         return self.nest if is_grid_axis(s) else self.generic(s)
-
-
-class _Longer(DividedBody):
-    """The opposite of a division: everything in the plan `TIMES` as long."""
-
-    def __init__(self, plan: SplitPlan):
-        super().__init__(plan, imm(0), 1)
-
-    def part(self, extent: int) -> Slice:
-        return Slice(TIMES * extent, imm(0))
-
-    def guarded(self, s: Stmt) -> Stmt:
-        return s
 
 
 def _better(grid: _Grid, chip) -> _Grid | None:

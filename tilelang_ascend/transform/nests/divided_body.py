@@ -33,7 +33,7 @@ from ...ir import (
     tirx,
 )
 from ...tile import with_args
-from ...tile.division import Share
+from ...tile.division import Share, Slice
 from ...tile.uses import COUNT, is_output, is_parallel, moved_regions, uses_of
 
 
@@ -128,10 +128,24 @@ class DividedBody(StmtMutator):
         return new
 
 
+class LongerBody(DividedBody):
+    """The opposite of a division: everything in the plan `times` as long."""
+
+    def __init__(self, plan: SplitPlan, times: int):
+        self.times = times
+        super().__init__(plan, imm(0), 1)
+
+    def part(self, extent: int) -> Slice:
+        return Slice(self.times * extent, imm(0))
+
+    def guarded(self, s: Stmt) -> Stmt:
+        return s
+
+
 def writes_globals(s: Stmt, with_cube: bool = False) -> bool:
     """True for vector or scalar work that stores to GM; with the cube core's, if asked for."""
     uses = uses_of(s)
     return any(is_global(b) for b in uses.writes) and (with_cube or not any(scope_of(b) in CUBE_SCOPES for b in uses.all))
 
 
-__all__ = ["DividedBody", "writes_globals"]
+__all__ = ["DividedBody", "LongerBody", "writes_globals"]

@@ -19,7 +19,7 @@ from itertools import combinations
 
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
-from ...ir import AllocBuffer, Bind, For, PrimFunc, Stmt, StmtMutator, const_int, scope_of, statements, stmts_of
+from ...ir import AllocBuffer, Bind, For, PrimFunc, Stmt, StmtMutator, const_int, dtype_of, scope_of, statements, stmts_of, sym
 from ...tile import GEMM, is_op
 from ...tile.jumps import may_leave
 from ...tile.uses import SKEW, is_output, is_parallel, is_scalar_var, loads_in, uses_of
@@ -29,12 +29,15 @@ DISTANCE = 2
 """Iterations between the first stages and the last. The best hand-written kernels use one or two: with one, the way of a value to the other
 core and back (transfers, flags, the work there) takes longer than what the cores have to do meanwhile."""
 
+WORTH_TRIPS = 4
+"""An unknown number of trips that is always smaller is not worth the branches."""
 
-def offsets_of(loop: For, own: set) -> list[int] | None:
+
+def offsets_of(loop: For, own: set, known: sym.Analyzer) -> list[int] | None:
     """Iterations by which each statement of a loop is late; None if nothing is to be gained or the body does not allow it. `own`: buffers
-    that every iteration overwrites first, and nothing else uses."""
+    that every iteration overwrites first, and nothing else uses. `known`: what lets are worth."""
     body = stmts_of(loop.body)
-    if not _rotatable(loop) or not all(map(_movable, body)):
+    if not _rotatable(loop, known) or not all(map(_movable, body)):
         return None
     sides = [_side(s) for s in body]
     if None in sides or not {CUBE, VECTOR} <= set(sides):
@@ -62,9 +65,11 @@ def offsets_of(loop: For, own: set) -> list[int] | None:
     return late if products == {0, distance} else None
 
 
-def _rotatable(loop: For) -> bool:
+def _rotatable(loop: For, known: sym.Analyzer) -> bool:
     """True for loops of several iterations whose ends may be asked for again behind them: the body may have written what they read."""
-    return not is_parallel(loop) and const_int(loop.extent) not in (0, 1) and not loads_in(loop.min) and not loads_in(loop.extent)
+    if is_parallel(loop) or const_int(loop.extent) in (0, 1) or loads_in(loop.min) or loads_in(loop.extent):
+        return False
+    return const_int(loop.extent) is not None or known.const_int_bound(loop.extent).max_value >= WORTH_TRIPS
 
 
 def _movable(s: Stmt) -> bool:
@@ -90,10 +95,16 @@ def _conflicts(a, b) -> set:
 class _Skew(StmtMutator):
     def __init__(self, body: Stmt):
         uses, core = KnownUses(), core_number(body)
+        self.known = sym.Analyzer()
         self.homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body)}
 
+    def visit_Bind(self, s: Bind):
+        if dtype_of(s.var) in ("int32", "int64") and not loads_in(s.value):
+            self.known.bind(s.var, s.value)
+        return s
+
     def visit_For(self, s: For):
-        offsets = offsets_of(s, {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)})
+        offsets = offsets_of(s, {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)}, self.known)
         if offsets is None:
             return self.generic(s)
         notes = {**dict(s.annotations), SKEW: " ".join(map(str, offsets))}

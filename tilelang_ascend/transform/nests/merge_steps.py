@@ -1,0 +1,297 @@
+"""merge_steps: let one step of an attention loop work on the keys of several.
+
+Before:  for k in range(16): copy(K[k * 64 : +64], k_s); gemm(q_s, k_s, s); …  # s: 64 x 64, a running maximum, sums relative to it
+After:   for k in range(4): copy(K[k * 256 : +256], k_s); gemm(q_s, k_s, s); …  # s: 64 x 256, the same statements
+
+GPU kernels have tiles for the registers of a GPU. Here every step costs a way from the cube core to the vector cores and back, and the output
+crosses once a step, whatever the number of keys. Tiles and loops of nests that count keys get longer. That means the same
+
+* if each part of a longer statement is what the step it stands for did (`same_work`), or combines the keys of all of them by the sum, maximum or
+  product that it is, and
+* if what goes from step to step is a running maximum and sums relative to it (analysis/tiles/running_sums.py): several steps that follow each
+  other, and one with the keys of all, then leave the same but for rounding.
+
+Steps that are left over, also of a number known at run time only, stay as they are, in a loop behind.
+
+Requires: Tile IR after coarsen_blocks, before separate_products. Ensures: same values but for the rounding of sums; two accumulators of scores
+fit L0C, and two versions of every longer operand L1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...analysis.tiles.running_sums import NoRunningSum, check_running_sums
+from ...analysis.tiles.same_work import same_work
+from ...analysis.tiles.split_axis import SplitPlan, copy_dims, plan_along
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    TensorRegion,
+    Var,
+    const_int,
+    dtype_of,
+    exprs,
+    free_vars,
+    imm,
+    itemsize,
+    op_name,
+    renew,
+    seq,
+    statements,
+    stmts_of,
+    substitute,
+    sym,
+    tirx,
+    walk_expr,
+)
+from ...isa.base import Space
+from ...tile import COPY, FILL, GEMM, REDUCE, is_op
+from ...tile.uses import is_parallel, loads_in, on_chip, own_uses
+from .divided_body import DividedBody, LongerBody
+
+VERSIONS = 2
+"""Of accumulators of scores in L0C and of operands in L1, that have to fit."""
+FEWEST_STEPS = 4
+"""A loop with fewer has nothing that could go on beside each other on both kinds of core."""
+MOST_LEFT = 3
+"""Steps behind a loop with an unknown number of steps: they are worth no schedule of their own."""
+ACCUMULATOR_BYTES = 4
+
+
+def merge_steps(func: PrimFunc, chip, notes: list, merging=None) -> PrimFunc:
+    """`func` with fewer and longer steps where that is legal; what was done is told in `notes`. merging: an object whose `merged` becomes true
+    then; None: nothing is done."""
+    if merging is None:
+        return func
+    merge = _Merge(func.body, chip, notes)
+    body = merge(func.body)
+    if not merge.longer:
+        return func
+    merging.merged = True
+    return func.with_body(_Declare(merge.longer)(body))
+
+
+class _Merge(StmtMutator):
+    """longer: tile -> (the longer one, is the old one still used?)."""
+
+    def __init__(self, body: Stmt, chip, notes: list):
+        self.body, self.chip, self.notes, self.longer = body, chip, notes, {}
+
+    def visit_For(self, s: For):
+        if s.kind != ForKind.SERIAL or loads_in(s.min) or sum(is_op(x, GEMM) for x in stmts_of(s.body)) < 2:
+            return self.generic(s)
+        used, read = self.outside(s)
+        for keys in key_plans(s):
+            times = self.times(s, keys)
+            if times < 2 or any(b in used for b in keys.dims) or counts_otherwise(s.body, keys):
+                continue
+            try:
+                check_running_sums(s, keys, read)
+            except NoRunningSum:
+                continue
+            merged = self.merged(s, keys, times)
+            if merged is not None:
+                return merged
+        return self.generic(s)
+
+    def outside(self, loop: For) -> tuple[set, set]:
+        """Buffers that are used, and read, out of a loop."""
+        inside = set(statements(loop.body))
+        uses = [own_uses(x) for x in statements(self.body) if x not in inside]
+        return set().union(*(u.all for u in uses)), set().union(*(u.reads for u in uses))
+
+    def times(self, loop: For, keys: SplitPlan) -> int:
+        """How many steps may become one: as many as fit, rather a divisor of the number of steps."""
+        products = [s for s in stmts_of(loop.body) if is_op(s, GEMM)]
+        scores = {s.value.args[2].source for s in products} & set(keys.dims)
+        operands = {x.source for s in products for x in s.value.args[:2]}
+        rest = self.chip.capacity_bytes(Space.L1) - sum(_nbytes(b) for b in operands if b not in keys.dims)
+        room = [(self.chip.capacity_bytes(Space.L0C), sum(ACCUMULATOR_BYTES * _elements(b) for b in scores))]
+        room += [(rest, sum(_nbytes(b) for b in operands if b in keys.dims))]
+        most, steps = min(have // (VERSIONS * need) for have, need in room), const_int(loop.extent)
+        if not scores:
+            return 1
+        if steps is None:
+            bound = sym.Analyzer().const_int_bound(loop.extent).max_value
+            return min(most, MOST_LEFT + 1, bound // (2 * FEWEST_STEPS))  # Half of them, as under a causal mask.
+        most = min(most, steps // FEWEST_STEPS)
+        return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
+
+    def merged(self, loop: For, keys: SplitPlan, times: int) -> Stmt | None:
+        """The loop with `times` steps in one, and one for the steps that are left over; None if a longer statement does not surely do what the
+        steps did."""
+        k = loop.loop_var
+        body = seq([AllocBuffer(b) for b in keys.dims], loop.body)
+        longer = LongerBody(keys, times)
+        step = (lambda n: n) if const_int(loop.min) == 0 else lambda n: loop.min + n
+        wide = longer(substitute(body, {k: step(k * times)}))
+        again = plan_along(wide, longer.buffers[next(iter(keys.dims))], next(iter(keys.dims.values())))
+        which = Var("part", dtype_of(k))
+        part = DividedBody(again, which, times)(wide)
+        if not same_work(substitute(body, {k: step(k * times + which)}), part):
+            return None
+        known, kind = const_int(loop.extent), dtype_of(k)
+        whole = seq(stmts_of(wide)[len(keys.dims) :])
+        if known is None:
+            # Names of their own: what is numbered by one of them does not depend on the other.
+            number, some, zero = Var("steps", kind), Var("steps_left", kind), imm(0, kind)
+            rest = tirx.min(tirx.max(loop.extent - number * times, zero), imm(times - 1, kind))
+            out = [
+                Bind(number, tirx.max(tirx.floordiv(loop.extent, imm(times, kind)), zero), span=loop.span),
+                Bind(some, rest, span=loop.span),
+            ]
+        else:
+            number, some, out = imm(known // times, kind), imm(known % times, kind), []
+        out.append(For(k, imm(0, kind), number, loop.kind, whole, annotations=dict(loop.annotations), span=loop.span))
+        left = known is None or known % times != 0
+        if left:
+            out.append(_behind(loop, step(number * times), some))
+        self.longer |= {b: (new, left) for b, new in longer.buffers.items()}
+        b, d = next(iter(keys.dims.items()))
+        n = const_int(b.ty.shape[d])
+        self.notes.append(
+            f"steps of a loop are worked on together: {times * n} keys in one instead of {n} cross less often between the cores"
+        )
+        return seq(out)
+
+
+def _behind(loop: For, first, steps) -> Stmt:
+    """`steps` iterations of `loop` from `first` on, with variables of their own."""
+    k = Var(loop.loop_var.name, dtype_of(loop.loop_var))
+    body = renew(substitute(loop.body, {loop.loop_var: first + k}))
+    return For(k, imm(0, dtype_of(k)), steps, loop.kind, body, annotations=dict(loop.annotations), span=loop.span)
+
+
+def key_plans(loop: For):
+    """What could count keys: the plans along the dimensions of accumulators of which a step also sums up."""
+    products = [s for s in stmts_of(loop.body) if is_op(s, GEMM)]
+    seen: list = []
+    for s in products:
+        c = s.value.args[2]
+        for dim in (1, 0) if len(c.region) == 2 else ():
+            plan = plan_along(loop.body, c.source, dim)
+            if plan.dims.get(c.source) == dim and plan.dims not in seen:
+                seen.append(plan.dims)
+                if any(_sums_over(x, plan) for x in products):
+                    yield plan
+
+
+def _sums_over(s: Evaluate, keys: SplitPlan) -> bool:
+    """True for a product that sums up over keys."""
+    a = s.value.args[0]
+    return keys.dims.get(a.source) == len(a.region) - (2 if int(s.value.attrs["transpose_A"]) else 1)
+
+
+def counts_otherwise(body: Stmt, keys: SplitPlan) -> bool:
+    """True if some statement uses the keys of a step in another way than one by one, or all of them: it must not be made longer."""
+    sizes = {const_int(b.ty.shape[d]) for b, d in keys.dims.items()} | set(keys.nest_vars.values())
+    if len(sizes) != 1 or None in sizes:
+        return True
+    return any(_nest_otherwise(s, keys) if is_parallel(s) else _op_otherwise(s, keys) for s in stmts_of(body))
+
+
+def _nest_otherwise(nest: For, keys: SplitPlan) -> bool:
+    inside = statements(nest)
+    counting = {s.loop_var for s in inside if isinstance(s, For) and s.loop_var in keys.nest_vars}
+    if len(counting) > 1:
+        return True
+    accesses: list = []
+    for s in inside:
+        for e in exprs(s):
+            walk_expr(e, lambda x: accesses.append((x.source, list(x.indices))) if isinstance(x, TensorLoad) else None)
+        if isinstance(s, BufferStore):
+            accesses.append((s.buffer, list(s.indices)))
+            if counting and s.buffer not in keys.dims:
+                return True  # every key would store to it
+    for b, indices in accesses:
+        for d, i in enumerate(indices if on_chip(b) else ()):
+            alone = isinstance(i, Var) and i in counting
+            if alone != (keys.dims.get(b) == d) or not alone and counting & free_vars(i):
+                return True
+    return False
+
+
+def _op_otherwise(s: Stmt, keys: SplitPlan) -> bool:
+    if not any(b in keys.dims for b in own_uses(s).all):
+        return False
+    regions = [a for a in s.value.args if isinstance(a, TensorRegion)] if isinstance(s, Evaluate) and op_name(s) else []
+    if not regions or any(not _spans(r, keys.dims[r.source]) for r in regions if r.source in keys.dims):
+        return True
+    for op, otherwise in ((GEMM, _product_otherwise), (COPY, _copy_otherwise), (REDUCE, _reduction_otherwise)):
+        if is_op(s, op):
+            return otherwise(s, regions, keys)
+    return not is_op(s, FILL)
+
+
+def _counts(r: TensorRegion, d: int, keys: SplitPlan) -> bool:
+    return keys.dims.get(r.source) == d
+
+
+def _differ(a: TensorRegion, b: TensorRegion, pairs, keys: SplitPlan) -> bool:
+    return any(_counts(a, d, keys) != _counts(b, e, keys) for d, e in pairs)
+
+
+def _product_otherwise(s: Evaluate, regions: list, keys: SplitPlan) -> bool:
+    attrs, (a, b, c) = s.value.attrs, regions
+    if any(len(r.region) != 2 for r in regions):
+        return True
+    m, k_a = (1, 0) if int(attrs["transpose_A"]) else (0, 1)
+    k_b, n = (1, 0) if int(attrs["transpose_B"]) else (0, 1)
+    return _differ(a, c, [(m, 0)], keys) or _differ(b, c, [(n, 1)], keys) or _differ(a, b, [(k_a, k_b)], keys)
+
+
+def _copy_otherwise(s: Evaluate, regions: list, keys: SplitPlan) -> bool:
+    src, dst = regions
+    pairs = copy_dims(src, dst)
+    if not on_chip(src.source) or not on_chip(dst.source):
+        mine = 0 if on_chip(src.source) else 1
+        return not any(_counts(regions[mine], pair[mine], keys) for pair in pairs)
+    return _differ(src, dst, pairs, keys) or not any(_counts(src, a, keys) for a, _ in pairs)
+
+
+def _reduction_otherwise(s: Evaluate, regions: list, keys: SplitPlan) -> bool:
+    src, dst = regions
+    dim = int(s.value.attrs["dim"]) % len(src.region)
+    if _counts(src, dim, keys):
+        return dst.source in keys.dims
+    kept = [d for d in range(len(src.region)) if d != dim]
+    targets = kept if len(dst.region) == len(src.region) else range(len(dst.region))
+    return _differ(src, dst, zip(kept, targets), keys) or not any(_counts(src, a, keys) for a in kept)
+
+
+def _spans(r: TensorRegion, d: int) -> bool:
+    return const_int(r.region[d].min) == 0 and const_int(r.region[d].extent) == const_int(r.source.ty.shape[d])
+
+
+def _elements(buffer) -> int:
+    return math.prod(const_int(n) for n in buffer.ty.shape)
+
+
+def _nbytes(buffer) -> int:
+    return _elements(buffer) * itemsize(dtype_of(buffer))
+
+
+class _Declare(StmtMutator):
+    """Longer tiles, in place of the old ones or beside them."""
+
+    def __init__(self, longer: dict):
+        self.longer = longer
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        new, both = self.longer.get(s.buffer, (None, True))
+        if new is None:
+            return s
+        declared = AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
+        return [s, declared] if both else declared
+
+
+__all__ = ["merge_steps"]
