@@ -113,8 +113,8 @@ def packed_memory(lanes: int | None = None):
 
     whole = fit.attempt
 
-    def attempt(mapped, context, versions, temporaries, _):
-        return whole(mapped, context, 1, temporaries, lanes)
+    def attempt(mapped, context, versions, temporaries, _, *more):
+        return whole(mapped, context, 1, temporaries, lanes, *more)
 
     def where_they_are(buffers, placed, *_):
         return placed

@@ -206,3 +206,103 @@ def test_floats_no_chip_converts_are_held_as_bytes(use):
                     Y[i] = T.cast(T.cast(X[i], dtype), "float32")
 
     assert "uint8" in caught.value.hint
+
+
+PLACES = {
+    "a constant": lambda x, i, j, X: 1.5,
+    "an element of a tensor": lambda x, i, j, X: X[1, 3],
+    "its own element": lambda x, i, j, X: x[i, j],
+    "an element of each row": lambda x, i, j, X: x[i, 7],
+    "the row from behind": lambda x, i, j, X: x[i, N - 1 - j],
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [*FORMATS, "float8_e8m0fnu"])
+@pytest.mark.parametrize("to", ["tile", "tensor"])
+@pytest.mark.parametrize("what", PLACES)
+def test_rows_that_data_chooses_are_given_bits(what, to, dtype, target):
+    value = PLACES[what]
+
+    @T.prim_func
+    def k(X: T.Tensor((M, N), dtype), I: T.Tensor((M,), "int32"), Y: T.Tensor((M, N), dtype)):
+        with T.Kernel(1):
+            x, y, rows = T.alloc_shared((M, N), dtype), T.alloc_shared((M, N), dtype), T.alloc_shared((M,), "int32")
+            T.copy(X, x)
+            T.copy(I, rows)
+            if to == "tile":
+                for i, j in T.Parallel(M, N):
+                    y[rows[i], j] = T.cast(value(x, i, j, X), dtype)
+                T.copy(y, Y)
+            else:
+                for i, j in T.Parallel(M, N):
+                    Y[rows[i], j] = T.cast(value(x, i, j, X), dtype)
+
+    x, rows = codes(dtype), np.array([2, 0, 3, 1], np.int32)
+    i, j = np.indices((M, N))
+    want = np.zeros((M, N), np.uint8)
+    number = value(x, i, j, x)
+    want[rows] = (np.array(number).astype(numpy_type(dtype)) if isinstance(number, float) else number).view(np.uint8)
+    kernel = tilelang.compile(k, target=target)
+    out = strict.run(kernel, {"X": x, "I": rows, "Y": np.zeros((M, N), numpy_type(dtype))}, text=to == "tile")["Y"]
+    np.testing.assert_array_equal(out.view(np.uint8), want)
+
+
+def _exchange(T, x, y, z, w, i, j):
+    a = x[i, j]
+    x[i, j] = y[i, j]
+    y[i, j] = a
+
+
+def _keep_and_exchange(T, x, y, z, w, i, j):
+    z[i, j] = x[i, j]
+    a = x[i, j]
+    x[i, j] = y[i, j]
+    w[i, j] = a
+
+
+def _choose_behind_an_exchange(T, x, y, z, w, i, j):
+    a, b = x[i, j], y[i, j]
+    z[i, j] = b
+    x[i, j] = b
+    y[i, j] = a
+    w[i, j] = T.if_then_else(j % 2 == 0, a, b)
+
+
+class _Plain:
+    """What the functions above say, element by element."""
+
+    @staticmethod
+    def if_then_else(condition, a, b):
+        return a if condition else b
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("body", [_exchange, _keep_and_exchange, _choose_behind_an_exchange])
+def test_elements_are_needed_behind_their_tile(body, dtype, target):
+    """What an iteration read before it stored to the element is what the element held."""
+
+    @T.prim_func
+    def k(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), dtype), Z: T.Tensor((M, N), dtype), W: T.Tensor((M, N), dtype)):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((M, N), dtype), T.alloc_shared((M, N), dtype)
+            z, w = T.alloc_shared((M, N), dtype), T.alloc_shared((M, N), dtype)
+            T.copy(X, x)
+            T.copy(Y, y)
+            T.copy(Z, z)
+            T.copy(W, w)
+            for i, j in T.Parallel(M, N):
+                body(T, x, y, z, w, i, j)
+            T.copy(x, X)
+            T.copy(y, Y)
+            T.copy(z, Z)
+            T.copy(w, W)
+
+    every = codes(dtype, (4, M, N))
+    want = every.copy()
+    for i, j in np.ndindex(M, N):
+        body(_Plain, *want, i, j)
+    out = strict.run(tilelang.compile(k, target=target), dict(zip("XYZW", every)))
+    for name, tile in zip("XYZW", want):
+        same(out[name], tile)

@@ -153,3 +153,61 @@ def test_blocks_of_one_element():
     x = RNG.integers(-(2**60), 2**60, 15)
     out = strict.run(tilelang.compile(kernel), {"X": x, "Y": np.zeros(5, np.int64)})
     np.testing.assert_array_equal(out["Y"], x[::3])
+
+
+U64 = "uint64"
+UNSIGNED = {
+    "the opposite": (lambda a, b, s: -a, lambda a, b, s: -a),
+    "less than a constant": (lambda a, b, s: 5 - a, lambda a, b, s: 5 - a),
+    "a sum beyond the end": (lambda a, b, s: T.if_then_else(a + 7 < a, a, b), lambda a, b, s: np.where(a + 7 < a, a, b)),
+    "the quotient by an element": (lambda a, b, s: a // s, lambda a, b, s: a // s),
+    "the rest of an element": (lambda a, b, s: a % s, lambda a, b, s: a % s),
+    "shifts by an element": (lambda a, b, s: (a << (s & 7)) ^ (b >> (s & 7)), lambda a, b, s: (a << (s & 7)) ^ (b >> (s & 7))),
+}
+
+
+@pytest.mark.parametrize("loop", [T.Parallel, T.serial])
+@pytest.mark.parametrize("name", UNSIGNED)
+def test_unsigned_numbers_wrap(name, loop):
+    n = 33
+    kernel_of, numpy_of = UNSIGNED[name]
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), U64), Y: T.Tensor((n,), U64), Z: T.Tensor((n,), U64)):
+        with T.Kernel(1, threads=32):
+            x, y, z = T.alloc_shared((n,), U64), T.alloc_shared((n,), U64), T.alloc_shared((n,), U64)
+            T.copy(X, x)
+            T.copy(Y, y)
+            for i in loop(n):
+                z[i] = kernel_of(x[i], y[i], Y[0])
+            T.copy(z, Z)
+
+    x, y = values(n).astype(np.uint64), values(n).astype(np.uint64)
+    x[:4], y[0] = [0, 1, 2**64 - 1, 2**63], 2**61 + 3
+    with np.errstate(over="ignore"):
+        want = numpy_of(x, y, y[0])
+    np.testing.assert_array_equal(run(main, text=True, X=x, Y=y, Z=np.zeros_like(x))["Z"], want)
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+def test_unsigned_numbers_are_chosen(target):
+    m, n = 5, 33
+
+    @T.prim_func
+    def main(X: T.Tensor((m, n), U64), Y: T.Tensor((m, n), U64), Z: T.Tensor((m, n), U64)):
+        with T.Kernel(1, threads=32):
+            x, y, z = T.alloc_shared((m, n), U64), T.alloc_shared((m, n), U64), T.alloc_shared((m, n), U64)
+            T.copy(X, x)
+            T.copy(Y, y)
+            for i, j in T.Parallel(m, n):
+                z[i, j] = T.if_then_else((i + j) % 3 == 0, x[i, j], y[i, j])
+            for i, j in T.Parallel(m, n):
+                if j > i:
+                    z[i, j] = T.cast(2, U64)
+            T.copy(z, Z)
+
+    x, y = values(m, n).astype(np.uint64), values(m, n).astype(np.uint64)
+    i, j = np.indices((m, n))
+    want = np.where(j > i, 2, np.where((i + j) % 3 == 0, x, y)).astype(np.uint64)
+    out = strict.run(tilelang.compile(main, target=target), {"X": x, "Y": y, "Z": np.zeros_like(x)})["Z"]
+    np.testing.assert_array_equal(out, want)

@@ -1,5 +1,6 @@
 """Stages that mean something else are named with their first statement; stages that mean the same are not."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -8,7 +9,7 @@ import tilelang_ascend.language as T
 from tilelang_ascend.ir import BufferStore, Evaluate, IRModule, StmtMutator, imm, op_name
 from tilelang_ascend.jit.build import lower_stages
 from tilelang_ascend.sim.reference import InterpreterError, TooMuchWork, execute
-from tilelang_ascend.sim.validate import validate
+from tilelang_ascend.sim.validate import close, validate
 from tilelang_ascend.tile import tile_op
 from tilelang_ascend.transform.canonicalize.split_launches import split_launches
 
@@ -283,3 +284,14 @@ def test_a_last_place_of_float32_may_decide_one_of_float16(dtype, factor, agree)
     other = kernel.with_body(Scaled("total", 1 + factor)(kernel.body))
     found = validate([("tile_ir", kernel), ("other", other)], arrays).finding
     assert (found is None) is agree
+
+
+@pytest.mark.parametrize("dtype, codes", [("float8_e4m3fn", (1, 0x70)), ("float8_e5m2", (0x20, 0x70)), ("float8_e8m0fnu", (0x78, 0xA0))])
+def test_8_bit_floats_are_alike_if_they_are_neighbours(dtype, codes):
+    dtype = np.dtype(getattr(ml_dtypes, dtype))
+    numbers = np.arange(*codes, dtype=np.uint8).view(dtype)
+    assert close(numbers, numbers).all()
+    assert close(numbers[1:], numbers[:-1]).all() and close(numbers[:-1], numbers[1:]).all()
+    for k in range(8, len(numbers) - 4):
+        few = numbers[k : k + 1]
+        assert not close(few, numbers[k + 4 : k + 5]).any() and not close(few, numbers[k - 4 : k - 3]).any()

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....analysis.index.sums import add, constant, scale
+from ....analysis.index.sums import Sum, add, constant, scale
 from ....ir import BufferLoad, IntImm, as_expr, itemsize
+from ....isa.units import round_up
 from ...base.unsupported import Unsupported
 from ..graph.graph import Node
 from .transpose import transposed_view
-from .views import View, offset_by
+from .views import View, linear_span, offset_by
 
 _GATHERABLE = (2, 4)
 """Element sizes of the gather instruction (doc: Gather, b16 and b32)."""
+_WIDE = "float16"
+"""Holds 8-bit integers, and the bytes of 8-bit floats, exactly."""
 
 
 def gather_view(values, view: View, axes: tuple[int, ...]) -> View:
@@ -129,14 +132,33 @@ def _issue(values, out, source, table, offset, at, count) -> None:
     values.emitter.issue("gather", *heads, offset, count)
 
 
-def _widened(values, view: View) -> View:
-    """The whole version of a buffer of 8-bit elements as float16, which holds them exactly; strides of `view`."""
-    elements = int(view.buffer.ty.shape[1])
-    wide = values.ctx.new_temp("float16", elements, "wide")
-    start = View(view.buffer, view.version, constant(0), view.strides, _as_bytes(view.dtype))
-    out = View(wide, 0, constant(0), view.strides, "float16")
-    values.emitter.linear("cast", [out.head(), start.head()], elements, round="none")
+def _widened(values, view: View, start: Sum, elements: int) -> View:
+    """`elements` 8-bit elements of a buffer from `start` on, a multiple of 32, as float16, which holds them exactly; strides of `view`."""
+    most = values.ctx.options.get("widened_bytes")
+    if most is not None and elements * itemsize(_WIDE) > most:
+        raise Unsupported("bytes of a large tile are read in another order than they lie in", "use a smaller tile")
+    wide = values.ctx.new_temp(_WIDE, elements, "wide")
+    first = View(view.buffer, view.version, start, view.strides, _as_bytes(view.dtype))
+    out = View(wide, 0, constant(0), view.strides, _WIDE)
+    values.emitter.linear("cast", [out.head(), first.head()], elements, round="none")
     return out
+
+
+def _whole(view: View) -> tuple[Sum, int]:
+    """(first element, number of elements) of the version of a buffer."""
+    return constant(0), int(view.buffer.ty.shape[1])
+
+
+def _touched(values, view: View, axes) -> tuple[Sum, int]:
+    """(first element, number of elements) of the whole blocks between the lowest and the highest lane, where it is known how the lowest lies
+    in its block; else of the whole version."""
+    below = sum(min(0, view.strides[a]) * (values.extents[a] - 1) for a in axes)
+    lowest = add(view.base, constant(below))
+    inside = 0 if lowest.terms else lowest.const % view.block
+    start, all_there_are = add(lowest, constant(-inside)), _whole(view)[1]
+    elements = round_up(inside + linear_span(values.extents, view.strides, axes), view.block)
+    within = 0 <= start.const and start.const + elements <= all_there_are if not start.terms else elements <= all_there_are
+    return (start, elements) if within and start.multiple_of(view.block) else _whole(view)
 
 
 def _as_bytes(dtype: str) -> str:
@@ -151,10 +173,12 @@ def _narrowed(values, gathered: View, dtype: str, axes) -> View:
 
 
 def _gather_wide(values, view: View, axes) -> View:
-    """8-bit lanes: widen the whole buffer version to float16, gather there, and narrow again."""
+    """8-bit lanes: widen what holds them to float16, gather there, and narrow again."""
     if itemsize(view.dtype) != 1:
         raise Unsupported(f"{view.dtype} values can only be read lane by lane where they lie contiguous and aligned")
-    gathered = gather_view(values, replace(_widened(values, view), base=view.base), axes)
+    start, elements = _touched(values, view, axes)
+    wide = replace(_widened(values, view, start, elements), base=add(view.base, start, -1))
+    gathered = gather_view(values, wide, axes)
     return _narrowed(values, gathered, view.dtype, axes)
 
 
@@ -170,7 +194,7 @@ def gather_indirect(values, n: Node) -> View:
     if size == 1:
         doubled = values.temporary("int32", n.axes, "offsets")
         values.emitter.linear("add", [doubled.head(), table.head(), table.head()], values.span(n.axes))
-        source_view, table, dtype = _widened(values, source_view), doubled, "float16"
+        source_view, table, dtype = _widened(values, source_view, *_whole(source_view)), doubled, _WIDE
     out = values.temporary(dtype, n.axes, "gathered")
     real = [a for a in n.axes if values.extents[a] > 1]
     packed = values.canonical(n.axes)

@@ -128,6 +128,8 @@ class VectorOps:
             return self.g.mask_binary("or", self.g.mask_binary("and", m, a), self.g.mask_binary("and", self.g.mask_not(m), b))
         if a.dtype == "int64" and not (m.is_scalar and a.is_scalar and b.is_scalar):
             return vector_int64.select(self, m, a, b)
+        if a.dtype == "uint64" and not (m.is_scalar and a.is_scalar and b.is_scalar):
+            raise Unsupported("no instruction selects uint64 values")
         carrier = {"int16": "float16", "int32": "float32", "uint16": "float16", "uint32": "float32"}.get(a.dtype)
         if carrier is None or (m.is_scalar and a.is_scalar and b.is_scalar):
             return self.g.select(m, a, b)

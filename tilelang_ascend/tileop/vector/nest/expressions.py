@@ -394,14 +394,15 @@ class ExprLowering:
         return vector_int.divide(self.ops, name, a, b, const_int(e.b))
 
     def _cast(self, e) -> Node:
-        dtype = dtype_of(e)
+        dtype, source = dtype_of(e), dtype_of(e.value)
         a = self.natural(e.value)
+        if source == "uint32" and a.dtype == "int32":
+            # What is computed as int32 has the bits of the number, not its value.
+            a = self.g.scalar_cast(a, source) if a.is_scalar else self.g.reinterpret(a, source)
         if a.is_scalar:
             return self.ops.scalar_cast(a, dtype)
-        if a.dtype != dtype_of(e.value) and a.dtype != compute_dtype(dtype_of(e.value)):
-            a = self.ops.value(a, dtype_of(e.value))
-        if dtype_of(e.value) == "uint32":
-            a = self.g.reinterpret(a, "uint32")
+        if a.dtype != source and a.dtype != compute_dtype(source):
+            a = self.ops.value(a, source)
         return convert(self.g, a, MASK if dtype == "bool" else dtype)
 
     def _logic(self, e) -> Node:

@@ -47,6 +47,7 @@ from ..emit.emitter import Emitter, Unreadable, Unwritable
 from ..emit.views import lanes_meet
 from ..fold.accumulate import Update, accumulate, fold_dtype, neutral, update_of
 from ..graph.convert import convert
+from ..graph.fp8 import FORMATS, code
 from ..graph.graph import MASK, Graph, Node, in_memory
 from ..schedule.rows import rows_of, scattered, store_rows, store_scattered
 from ..schedule.store import store
@@ -233,7 +234,7 @@ class StraightLine:
     def store_rows(self, s: BufferStore) -> None:
         """Rows or elements of a GM tensor chosen by data."""
         rows, mask = rows_of(self.exprs, s.buffer, list(s.indices), clamp=False), self.mask
-        value, axes, span = self.graph.tile(self._stored_value(s)), self.nest.axes, s.span
+        value, axes, span = self._stored_lanes(s), self.nest.axes, s.span
         roots = [value] if mask is None else [value, mask]
         emit = lambda values: store_rows(values, rows, axes, value, mask, span)  # noqa: E731
         self.effects.append(Effect(roots, [], emit, len(self.graph)))
@@ -245,7 +246,7 @@ class StraightLine:
         if self.mask is not None or update_of(s) is not None or dtype_of(s.buffer) == "bool":
             raise Unsupported(reason, "store to an affine index")
         target = scattered(self.exprs, s.buffer, list(s.indices))
-        value, axes, span = self.graph.tile(self._stored_value(s)), self.nest.axes, s.span
+        value, axes, span = self._stored_lanes(s), self.nest.axes, s.span
 
         def emit(values: Values):
             store_scattered(values, target, axes, value, span)
@@ -289,6 +290,12 @@ class StraightLine:
         dtype = dtype_of(s.buffer)
         value = self.exprs.natural(s.value)
         return self.as_stored(value, dtype)
+
+    def _stored_lanes(self, s: BufferStore) -> Node:
+        """The value as lanes that can be moved; those of a scalar are made of the bits that are stored."""
+        value, dtype = self._stored_value(s), dtype_of(s.buffer)
+        bits = code(self.graph, value, dtype) if value.is_scalar and dtype in FORMATS else None
+        return self.graph.tile(value) if bits is None else self.graph.reinterpret(bits, dtype)
 
     def as_stored(self, value: Node, dtype: str) -> Node:
         """`value` in the dtype of the bytes of a tile of `dtype`."""
@@ -401,7 +408,9 @@ class StraightLine:
         if not effect.writes or len(self.effects) == 1 and not effect.lasts:
             return
         pending = _pending_uses(effect.roots, values, effect.lasts)
-        for n in self.graph.nodes[: effect.known]:
+        # Bits a later effect needs may have been named by an earlier one.
+        named = [n for n in self.graph.nodes[effect.known :] if n.op == "reinterpret" and n in values.views]
+        for n in [*self.graph.nodes[: effect.known], *named]:
             if values.uses[n] <= pending.get(n, 0) or not _touches(values, n, effect.writes):
                 continue
             if n.op == "element":

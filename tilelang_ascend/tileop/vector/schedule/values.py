@@ -18,7 +18,8 @@ from ..emit.emitter import Emitter, Unreadable
 from ..emit.masks import broadcast_mask
 from ..emit.pair import copy_pair
 from ..emit.views import View, linear_span
-from ..graph.graph import Graph, Node
+from ..graph.fp8 import FORMATS
+from ..graph.graph import Graph, Node, in_memory
 from .nodes import ALIASES, HANDLERS, elementwise
 
 
@@ -180,12 +181,14 @@ class Values:
             self._run("copy", out, (n,), axes)
 
     def _copy_other(self, out: View, n: Node, axes) -> None:
-        """8-bit values travel as float16, 64-bit values as words."""
+        """8-bit values travel as float16 (8-bit floats as bytes, too), 64-bit values as words."""
         if n.dtype == "int64":
             copy_pair(self, out, n, axes)
             return
         if itemsize(n.dtype) != 1:
             raise Unsupported(f"{n.dtype} values cannot be moved lane by lane")
+        if n.dtype in FORMATS:
+            out, n = out.retyped("uint8"), in_memory(self.view(n).retyped("uint8"), n.axes)
         scalar = n.op == "duplicate"
         wide = self.added(
             self.graph.tile(self.graph.scalar_cast(n.args[0], "float16")) if scalar else self.graph.cast(n, "float16", "none")
@@ -229,8 +232,11 @@ class Values:
         return n
 
     def settle(self, n: Node, view: View) -> None:
+        """`n` lies in `view` from now on, and what names its bits does."""
         self.views[n] = view
         self.residents.setdefault(view.buffer, set()).add(n)
+        for other in [x for x in self.views if x.op == "reinterpret" and x.args[0] is n]:
+            self.settle(other, view.retyped(other.dtype))
 
     def consume(self, args) -> None:
         """Note that one use of each node of `args` is over."""

@@ -1,0 +1,44 @@
+"""Arithmetic on uint32 scalars of a nest (elements of tiles and of tensors, arguments) gives a uint32, also where it is converted at once."""
+
+import numpy as np
+import pytest
+import strict
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+N = 64
+
+
+@pytest.mark.parametrize("chip", ("a2", "a5"))
+def test_converted_results(chip):
+    """Operands, and so the results, are the same for all lanes."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((N,), "uint32"), B: T.Tensor((N,), "uint32"), c: T.uint32, F: T.Tensor((5, N), "float32"), L: T.Tensor((5, N), "int64")
+    ):  # fmt: skip
+        with T.Kernel(1):
+            a = T.alloc_shared((N,), "uint32")
+            T.copy(A, a)
+            for i in T.Parallel(N):
+                F[0, i] = T.cast(a[3] + B[5], "float32")
+                F[1, i] = T.cast(a[3] * B[5], "float32")
+                F[2, i] = T.cast(A[3] | B[5], "float32")
+                F[3, i] = T.cast(T.max(a[3], B[5]), "float32")
+                F[4, i] = T.cast(T.if_then_else(B[5] > c, B[5], A[3] + c), "float32")
+            for i in T.Parallel(N):
+                L[0, i] = T.cast(a[3] + B[5], "int64")
+                L[1, i] = T.cast(a[3] * B[5], "int64")
+                L[2, i] = T.cast(A[3] | B[5], "int64")
+                L[3, i] = T.cast(T.max(a[3], B[5]), "int64")
+                L[4, i] = T.cast(T.if_then_else(B[5] > c, B[5], A[3] + c), "int64")
+
+    a, b = np.full(N, 2**31 + 3, np.uint32), np.full(N, 2**30 + 5, np.uint32)
+    arrays = {"A": a, "B": b, "F": np.zeros((5, N), np.float32), "L": np.zeros((5, N), np.int64)}
+    got = strict.run(tilelang.compile(kernel, target=chip), arrays, {"c": int(b[0])})
+    x, y = a[0], b[0]
+    with np.errstate(over="ignore"):
+        want = np.array([x + y, x * y, x | y, max(x, y), x + y])[:, None]
+    assert (got["F"] == want.astype(np.float32)).all()
+    assert (got["L"] == want.astype(np.int64)).all()
