@@ -43,6 +43,7 @@ bench: build
 	$(PY) benchmark/vector_sim.py
 	$(PY) benchmark/attention.py
 	$(PY) benchmark/catalogue.py --quick
+	$(PY) benchmark/calibration.py --quick
 
 # Build requirements. Later no build isolation, so that CMake's cache in build/, which names tools of .venv, stays valid.
 $(VENV)/.requirements: pyproject.toml

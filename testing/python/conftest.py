@@ -22,3 +22,17 @@ def _same_numbers_in_any_order(request):
     rng = getattr(request.module, "RNG", None)
     if rng is not None:
         rng.bit_generator.state = _fresh.setdefault(request.module.__name__, rng.bit_generator.state)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """A GPU script's session that a module leaves open changes what all tests after it see."""
+    from tilelang_ascend.compat.aliases import AliasFinder
+
+    def finders():
+        return [finder for finder in sys.meta_path if isinstance(finder, AliasFinder)]
+
+    before = finders()
+    result = yield
+    assert finders() == before, "a test module left a session open"
+    return result

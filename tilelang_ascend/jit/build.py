@@ -139,7 +139,18 @@ def _step(ascend_ir) -> Step:
         slots.append(AbiSlot("shared", p.name, ir.dtype_of(p), fixed_bytes(p)) if kept else AbiSlot("buffer", p.name, ir.dtype_of(p)))
     slots += [AbiSlot("workspace", p.name, ir.dtype_of(p), size) for p, size in zip(workspaces, sizes)]
     name, kernel_type = (str(first.attrs[f"ascend.{key}"]) for key in ("kernel_name", "kernel_type"))
-    return Step(name, kernel_type, int(first.attrs["ascend.block_dim"]), tuple(slots))
+    shows = any(_shows(func) for func in ascend_ir.functions.values())
+    return Step(name, kernel_type, int(first.attrs["ascend.block_dim"]), tuple(slots), shows)
+
+
+def _shows(func) -> bool:
+    """True for a function of Ascend IR that prints."""
+    from .. import isa
+    from ..ir import Evaluate, op_name
+    from ..ir.visit import statements
+
+    names = [op_name(s.value) for s in statements(func.body) if isinstance(s, Evaluate)]
+    return any(isa.lookup(name).shows for name in names if name is not None)
 
 
 def _headed(k: int, text: str, launches: int) -> str:

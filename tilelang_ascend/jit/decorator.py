@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterable
 from .. import interpret
 from ..errors import InvalidKernel
 from ..runtime.graphs import outside_of_graphs
+from . import hooks
 from .compile import compile_prim_func, is_prim_func, par_map
 from .fingerprint import call_fingerprint
 from .kernel import JITKernel
@@ -55,6 +56,7 @@ class JITImpl:
         """Lazy: the compiled kernel. Eager: run on the tensors given, return the outputs; with ``__return_kernel=True`` the kernel instead."""
         if kwargs.pop(RETURN_KERNEL, False):
             return self.compile(*args, **kwargs)
+        kwargs = hooks.completed(self, args, kwargs)
         if self.mode == "lazy":
             return self._lazy_kernel(args, kwargs)
         if interpret.enabled():
@@ -64,6 +66,7 @@ class JITImpl:
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """Compile without running. An eager kernel takes the values of its `T.const` and `T.dynamic` names instead of tensors."""
+        kwargs = hooks.completed(self, args, kwargs)
         return self._lazy_kernel(args, kwargs) if self.mode == "lazy" else self._eager_kernel(args, kwargs)[0]
 
     def get_tir(self, *args: Any, **kwargs: Any):

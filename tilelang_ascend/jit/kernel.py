@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..profiler import Profiler
     from ..runtime.npu.profile import LaunchProfile
     from ..runtime.simulation import SimulationReport
+    from ..sim.profile.explain import Explanation
 
 
 class JITKernel:
@@ -173,7 +174,9 @@ class JITKernel:
         """One call on generated inputs."""
         return self.get_profiler().run_once()
 
-    def simulate(self, *inputs: Any, arch: Any = None, values: bool = True, checks: bool = True) -> "SimulationReport":
+    def simulate(
+        self, *inputs: Any, arch: Any = None, values: bool = True, checks: bool = True, warm: bool = True, every_step: bool = False
+    ) -> "SimulationReport":
         """Run on the machine model and report time, occupancy and hazards; works whatever the kernel's executor is.
 
         Args:
@@ -181,15 +184,25 @@ class JITKernel:
             arch: another chip than the kernel was compiled for.
             values: compute values; False measures time only, and `outputs` is meaningless.
             checks: run memcheck, initcheck, racecheck and synccheck with adversarial scheduling.
+            warm: L2 holds what an earlier call with the same tensors left in it, as where a board repeats a measurement; False: it
+                starts empty.
         """
         from ..runtime import simulation
 
         artifact = self.artifact if arch is None else self.retarget(arch).artifact
         launch = bind(artifact.signature, artifact.name, inputs)
         launches.notify(artifact, launch)
-        report = simulation.simulate(artifact, launch, values=values, checks=checks)
+        report = simulation.simulate(artifact, launch, values=values, checks=checks, warm=warm, every_step=every_step)
         launch.write_back()
         return report
+
+    def explain(self, *inputs: Any, arch: Any = None, warm: bool = True) -> "Explanation":
+        """What bounds the kernel on its chip, and the two or three changes most likely to help; ``print(kernel.explain(a, b))``.
+
+        Times of changes come from replays of the simulated run without one cost each: a wait, the work of a line, a bandwidth. Inputs and
+        options are those of `simulate`; nothing is computed, so that outputs mean nothing.
+        """
+        return self.simulate(*inputs, arch=arch, values=False, checks=False, warm=warm).explain()
 
     def profile(self, folder: str | Path = ".") -> "list[LaunchProfile]":
         """What msprof has measured of this kernel on an NPU: one record for each launch in the newest ``op_summary*.csv`` below `folder`,
