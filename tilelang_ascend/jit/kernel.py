@@ -186,6 +186,8 @@ class JITKernel:
             checks: run memcheck, initcheck, racecheck and synccheck with adversarial scheduling.
             warm: L2 holds what an earlier call with the same tensors left in it, as where a board repeats a measurement; False: it
                 starts empty.
+            every_step: without values and checks, iterations that repeat others are counted once their rhythm is known, which keeps times
+                within 1 %; True: all of them are replayed.
         """
         from ..runtime import simulation
 
