@@ -1,0 +1,68 @@
+"""Whole kernels timed with counted iterations, and with all of them."""
+
+import attention
+import pytest
+import torch
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+WITHIN = 0.01
+"""What docs/machine.md promises."""
+
+
+def product(m, n, k):
+    @T.prim_func
+    def main(A: T.Tensor((m, k), "float16"), B: T.Tensor((k, n), "float16"), C: T.Tensor((m, n), "float16")):
+        with T.Kernel(T.ceildiv(n, 128), T.ceildiv(m, 128)) as (bx, by):
+            a, b, c = T.alloc_shared((128, 32), "float16"), T.alloc_shared((32, 128), "float16"), T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for i in T.Pipelined(T.ceildiv(k, 32), num_stages=2):
+                T.copy(A[by * 128, i * 32], a)
+                T.copy(B[i * 32, bx * 128], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 128, bx * 128])
+
+    return tilelang.compile(main), [torch.empty(m, k).half(), torch.empty(k, n).half(), torch.empty(m, n).half()]
+
+
+def row_sums(rows, columns):
+    @T.prim_func
+    def main(A: T.Tensor((rows, columns), "float32"), Y: T.Tensor((rows,), "float32")):
+        with T.Kernel(rows // 16) as bx:
+            a, part, total = T.alloc_shared((16, 256), "float32"), T.alloc_fragment((16,), "float32"), T.alloc_fragment((16,), "float32")
+            T.clear(total)
+            for i in T.Pipelined(columns // 256, num_stages=2):
+                T.copy(A[bx * 16, i * 256], a)
+                T.reduce_sum(a, part, dim=1)
+                for r in T.Parallel(16):
+                    total[r] += part[r]
+            T.copy(total, Y[bx * 16])
+
+    return tilelang.compile(main), [torch.empty(rows, columns), torch.empty(rows)]
+
+
+def scores(seq, heads, causal):
+    q, k, v, out = (torch.empty(1, heads, seq, 64).half() for _ in range(4))
+    return tilelang.compile(attention.forward(1, heads, seq, 64, causal=causal)), [
+        q,
+        k,
+        v,
+        torch.empty(heads).half(),
+        out,
+        torch.empty(1, heads, seq),
+    ]
+
+
+@pytest.mark.parametrize("case", [
+    pytest.param(lambda: product(1024, 1536, 4096), id="product"),
+    pytest.param(lambda: product(1000, 1024, 1000), id="product of odd sizes"),
+    pytest.param(lambda: row_sums(512, 32768), id="row sums"),
+    pytest.param(lambda: scores(4096, 2, False), id="attention"),
+    pytest.param(lambda: scores(768, 2, True), id="causal attention"),
+])  # fmt: skip
+def test_times_agree(case):
+    kernel, arguments = case()
+    few, all_ = (kernel.simulate(*arguments, values=False, checks=False, every_step=every) for every in (False, True))
+    assert few.simulated_us == pytest.approx(all_.simulated_us, rel=WITHIN)
+    assert few.run.per_core and [c.instructions for c in few.run.per_core] == [c.instructions for c in all_.run.per_core]
