@@ -20,6 +20,12 @@ TLA_EXPORT int64_t tla_to_integer(double value, int64_t low, int64_t high) {
   return value <= static_cast<double>(low) ? low : static_cast<int64_t>(value);
 }
 
+/*! \brief The bits of the uint64 next to `value` towards zero; 0 for NaN (tilelang_ascend/sim/integers.py). */
+TLA_EXPORT int64_t tla_to_uint64(double value) {
+  if (!(value > 0)) return 0;
+  return value >= 18446744073709551616.0 ? -1 : static_cast<int64_t>(static_cast<uint64_t>(value));
+}
+
 // Division of integers (tilelang_ascend/sim/integers.py). By zero the quotient is 0 and the remainder the dividend, and
 // the machine is told of the line. The most negative number by -1 is itself.
 

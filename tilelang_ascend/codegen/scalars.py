@@ -146,7 +146,8 @@ __aicore__ inline T ToInteger(float value) {
   constexpr float least = is_signed ? -beyond : sizeof(T) == 4 ? -2147483648.0f : 0.0f;
   if (value != value) return 0;
   if (value >= beyond) return static_cast<T>(~0ULL >> (64 - bits));
-  return static_cast<T>(static_cast<int64_t>(value <= least ? least : value));
+  if (value <= least) value = least;
+  return value < 0 ? static_cast<T>(static_cast<int64_t>(value)) : static_cast<T>(value);
 }
 """,
     "BitCast": """\
@@ -320,7 +321,7 @@ class ScalarText:
         if dtype_of(e) == dtype_of(e.value):
             return self.text(e.value)
         source, target = dtype_of(e.value), dtype_of(e)
-        if (source == "float32" or source in _SMALL_FLOATS) and "int" in target and target != "uint64":
+        if (source == "float32" or source in _SMALL_FLOATS) and "int" in target:
             self.helpers.add("ToInteger")
             value, wide = cast_text(self(e.value), source, "float32"), "int32" if target == "uint16" else target
             return cast_text(f"ToInteger<{CTYPES[wide]}>({value})", wide, target), ATOM

@@ -197,6 +197,17 @@ def promoted(op: str, value):
     return cast(value, "float32") if dtype == "bfloat16" or dtype.startswith("float8") else value
 
 
+def _promoted_alone(op: str, value):
+    """The only operand of an operator, in the dtype it computes in."""
+    value = promoted(op, value)
+    return value if constant(value) is None else _computed(value)
+
+
+def _computed(known):
+    """A constant in the dtype constants of its dtype are computed in."""
+    return cast(known, "int32") if dtype_of(known) in _NARROW_INTEGERS else known
+
+
 def _narrowed(value, dtype: str):
     """The low bits of an int32 expression, computed in `dtype` itself; None when operands are not of that dtype."""
     known = constant(value)
@@ -289,7 +300,10 @@ def binop(op: str, a, b):
             )
     if op == "Pow":
         return power(a, b)
-    a, b = match(promoted(op, a), promoted(op, b))
+    a, b = promoted(op, a), promoted(op, b)
+    if op in _PROMOTING and None not in (constant(a), constant(b)):
+        a, b = _computed(a), _computed(b)
+    a, b = match(a, b)
     return _fold(op, *_arith_types(op, a, b))
 
 
@@ -397,10 +411,10 @@ def unop(op: str, a):
     if op == "Invert":
         if is_float(dtype_of(a)):
             raise DtypeMismatch(f"'~' needs an integer, the operand is {dtype_of(a)}")
-        return logical_not(a) if dtype_of(a) == "bool" else ~promoted(op, a)
+        return logical_not(a) if dtype_of(a) == "bool" else ~_promoted_alone(op, a)
     if dtype_of(a) == "bool":
         a = cast(a, "int32")
-    a = promoted(op, a)
+    a = _promoted_alone(op, a)
     if constant(a) is None and dtype_of(a).startswith("uint"):
         return number(0, dtype_of(a)) - a
     return number(-constant(a), dtype_of(a)) if constant(a) is not None else -a

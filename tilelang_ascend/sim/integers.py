@@ -54,6 +54,8 @@ def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
         return result if dtype_of(e) == "int64" else tirx.Cast(e.ty.dtype, result)
     if type(e) is tirx.Select and _may_divide(e):  # Both sides of a Select are computed.
         return tirx.if_then_else(e.condition, e.true_value, e.false_value)
+    if _saturates(e) and dtype_of(e) == "uint64":
+        return tirx.reinterpret("uint64", tirx.call_pure_extern("int64", "tla_to_uint64", tirx.Cast("float64", e.value)))
     if _saturates(e):
         low, high = _limits(dtype_of(e))
         result = tirx.call_pure_extern(
@@ -105,7 +107,7 @@ def _shifts_out(e) -> bool:
 
 def _saturates(e) -> bool:
     """True for conversions of floats to integers: what the integer does not hold is the nearest it does, NaN is 0."""
-    return isinstance(e, tirx.Cast) and "float" in dtype_of(e.value) and "int" in dtype_of(e) and dtype_of(e) != "uint64"
+    return isinstance(e, tirx.Cast) and "float" in dtype_of(e.value) and "int" in dtype_of(e)
 
 
 def _limits(dtype: str) -> tuple[int, int]:

@@ -62,7 +62,8 @@ def convert(value, dtype: np.dtype):
             low, high = _float_limits(dtype)
             value = np.nan_to_num(np.trunc(value.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
             inside = (value > low) & (value < high)
-            value = np.where(inside, np.where(inside, value, 0).astype(np.int64), np.where(value <= low, low, high))
+            whole = np.uint64 if dtype == np.uint64 else np.int64
+            value = np.where(inside, np.where(inside, value, 0).astype(whole), np.where(value <= low, whole(low), whole(high)))
         return _powers(value, dtype) if dtype == _POWERS and value.dtype != dtype else value.astype(dtype, copy=False)
     if dtype.kind == "b":
         return bool(value)
@@ -75,6 +76,8 @@ def convert(value, dtype: np.dtype):
         return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
     if dtype == _POWERS and getattr(value, "dtype", None) != dtype:
         return _powers(value, dtype)[()]
+    if dtype.type in _EXTENDED_TYPES and isinstance(value, int) and value >= 1 << 63:
+        value = np.uint64(value).astype(np.float32)  # `ml_dtypes` takes no integer beyond int64
     return dtype.type(value if isinstance(value, (int, float)) else np.float64(value))
 
 
@@ -89,7 +92,7 @@ def _float_limits(dtype: np.dtype) -> tuple[int, int]:
     """Ends of the range of conversions from floats: negative numbers wrap in unsigned integers of 16 and 32 bits, down to the end of int32."""
     if dtype.name == "uint32":
         return -(2**31), 2**32 - 1
-    info = np.iinfo({"uint16": np.int32, "uint64": np.int64}.get(dtype.name, dtype))
+    info = np.iinfo(np.int32 if dtype.name == "uint16" else dtype)
     return int(info.min), int(info.max)
 
 

@@ -62,6 +62,7 @@ def scores_kernel(use: str, dtype: str = "float16", configs=FAST):
             with T.Kernel(1) as _:
                 q, k = T.alloc_shared((M, D), dtype), T.alloc_shared((N, D), dtype)
                 s, p, top = T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M,), "float32")
+                row = T.alloc_fragment((M,), "float32")
                 T.copy(Q, q)
                 T.copy(K, k)
                 if use == "mask first":
@@ -86,10 +87,13 @@ def scores_kernel(use: str, dtype: str = "float16", configs=FAST):
                 else:
                     for i, j in T.Parallel(M, N):
                         p[i, j] = T.exp(s[i, j] * 0.5 - top[i] * 0.5)
-                if use == "summed":
-                    T.reduce_sum(s, top, dim=1)
+                if use == "maximum compared":
+                    for i in T.Parallel(M):
+                        top[i] = T.if_then_else(top[i] > 20.0, 1.0, 0.0)
+                elif use != "maximum stored":
+                    T.reduce_sum(s if use == "summed" else p, row, dim=1)
                 T.copy(p, P)
-                T.copy(top, R)
+                T.copy(top if use.startswith("maximum") else row, R)
 
         return main
 
@@ -121,12 +125,12 @@ def test_scores_cross_as_float16(use):
     # Half a step of float16 for the score and for the maximum, at half the scale.
     step = np.spacing(np.abs(np.where(np.isinf(s), 0, s)).max().astype(np.float16)).astype(np.float64)
     np.testing.assert_allclose(out["P"], np.exp((s - top) / 2), rtol=np.expm1(step / 2) + 1e-5, atol=0)
-    np.testing.assert_allclose(out["R"], top[:, 0], atol=step / 2)
+    np.testing.assert_allclose(out["R"], np.exp((s - top) / 2).sum(1), rtol=np.expm1(step / 2) + 1e-5)
 
 
 @pytest.mark.parametrize("use, dtype", [
     ("stored", "float16"), ("summed", "float16"), ("compared", "float16"), ("product", "float16"), ("both", "float16"),
-    ("softmax", "bfloat16"), ("softmax", "float32"),
+    ("maximum stored", "float16"), ("maximum compared", "float16"), ("softmax", "bfloat16"), ("softmax", "float32"),
 ])  # fmt: skip
 def test_what_is_more_than_a_score_stays_float32(use, dtype):
     """Its rounding might matter more than that of an exponential's argument, or float16 may be too small for it."""
@@ -136,6 +140,8 @@ def test_what_is_more_than_a_score_stays_float32(use, dtype):
     out = strict.run(kernel, arrays, text=False)
     if use == "product":
         np.testing.assert_allclose(out["P"], 2 * s, rtol=1e-5, atol=1e-4)
+    if use == "maximum stored":
+        np.testing.assert_allclose(out["R"], s.max(1), rtol=1e-5, atol=1e-4)
 
 
 def test_loops_that_use_a_tile_for_both():

@@ -8,6 +8,7 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.sim import reference_numbers
 
 RNG = np.random.default_rng(64)
 I64 = "int64"
@@ -211,3 +212,36 @@ def test_unsigned_numbers_are_chosen(target):
     want = np.where(j > i, 2, np.where((i + j) % 3 == 0, x, y)).astype(np.uint64)
     out = strict.run(tilelang.compile(main, target=target), {"X": x, "Y": y, "Z": np.zeros_like(x)})["Z"]
     np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("source", ["float32", "float16"])
+@pytest.mark.parametrize("loop", [T.Parallel, T.serial])
+def test_floats_stop_at_the_ends_of_unsigned_numbers(source, loop):
+    given = np.array([-1.5, -0.5, -0.0, 3e9, 9.5e18, 1.5e19, 3e19, -1e10, np.nan, np.inf, -np.inf, 7.9], np.float32)
+    given = given[~np.isfinite(given) | (np.abs(given) < 65504)].astype(source) if source == "float16" else given
+    n = given.size
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), source), Y: T.Tensor((n,), U64), Z: T.Tensor((n,), U64)):
+        with T.Kernel(1, threads=32):
+            x, y = T.alloc_shared((n,), source), T.alloc_shared((n,), U64)
+            T.copy(X, x)
+            for i in loop(n):
+                y[i] = T.cast(x[i], U64)
+            T.copy(y, Y)
+            for i in T.Parallel(n):
+                Z[i] = T.cast(x[0], U64)
+
+    def number(x):
+        return 0 if np.isnan(x) or x <= 0 else 2**64 - 1 if x >= 2**64 else int(x)
+
+    out = run(main, text=True, X=given, Y=np.zeros(n, U64), Z=np.zeros(n, U64))
+    np.testing.assert_array_equal(out["Y"], np.array([number(float(x)) for x in given], U64))
+    np.testing.assert_array_equal(out["Z"], np.zeros(n, U64))
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "bfloat16"])
+def test_large_unsigned_sums_become_small_floats(dtype):
+    convert, kind = reference_numbers.convert, reference_numbers.numpy_dtype(dtype)
+    want = np.array([2**63 + 2**40]).astype(np.uint64).astype(np.float32).astype(kind)
+    assert convert(2**63 + 2**40, kind).tobytes() == want.tobytes()

@@ -256,3 +256,30 @@ def test_truncated_division_of_the_interpreter(dtype):
             found = reference_numbers._div(x, y), reference_numbers._mod(x, y)
         for got, want in zip(found, (quotient, rest)):
             assert got.dtype == np.dtype(dtype) and got.tolist() == [(want - kind.min) % 2**kind.bits + kind.min] * 2, (a, b)
+
+
+CONSTANTS = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "shift_left": lambda a, b: a << b,
+    "neg": lambda a, b: -a,
+    "invert": lambda a, b: ~a,
+    "less": lambda a, b: T.if_then_else(a + b < a, a, b),
+}
+
+
+@pytest.mark.parametrize("name, x, y", [("uint8", 200, 9), ("int8", 127, 2), ("uint16", 40000, 15), ("int16", -32768, 3), ("uint8", 3, 5)])
+def test_constants_are_computed_as_elements_are(name, x, y):
+    @T.prim_func
+    def main(A: T.Tensor((2,), name), P: T.Tensor((len(CONSTANTS), 3), "int32")):
+        with T.Kernel(1):
+            for k, op in enumerate(CONSTANTS.values()):
+                P[k, 0] = op(A[0], A[1])
+                P[k, 1] = op(T.cast(x, name), T.cast(y, name))
+                P[k, 2] = op(T.cast(x, name), y)
+
+    given = np.array([x, y], name)
+    out = run(tilelang.compile(main), {"A": given, "P": np.zeros((len(CONSTANTS), 3), np.int32)})["P"]
+    want = [x + y, x - y, x * y, x << y, -x, ~x, x if x + y < x else y]
+    np.testing.assert_array_equal(out, np.array([want] * 3).T)

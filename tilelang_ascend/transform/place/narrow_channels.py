@@ -2,7 +2,8 @@
 
 What the Fixpipe writes bounds attention: float32 scores of a 128x128 tile take longer than their product. The exponential of a score that is
 rounded to float16 is off by as much as the score times 2^-11. Only products of float16 operands that do nothing but add, scale, take
-maxima and branches on their way into exponentials are narrowed; a maximum over them is one, too.
+maxima and branches on their way into exponentials are narrowed; a maximum over them is one, too. Scores or maxima that also reach a tensor
+(a log-sum-exp among the results), a condition or an index keep their dtype.
 
 Before:  gemm(Q, K, S@l0c); copy(S@l0c, ws); copy(ws, S@ub); P[i, j] = exp(S@ub[i, j] * c - m[i])
 After:   the same with a workspace of float16
@@ -163,8 +164,12 @@ class _Walk:
             source, target = (x.source for x in s.value.args)
             if source in held or source.same_as(self.ws):
                 return self._hold(target, held)
-        elif uses.reads & held and not (is_op(s, REDUCE) and s.value.attrs["kind"] == "max"):
-            raise _NotScores
+        elif uses.reads & held:
+            if not (is_op(s, REDUCE) and s.value.attrs["kind"] == "max"):
+                raise _NotScores
+            for target in uses.writes:  # A maximum of scores is a score.
+                held = self._hold(target, held)
+            return held
         return frozenset(b for b in held if not (b in uses.writes and writes_whole(s, b)))
 
     def _hold(self, tile, held: frozenset) -> frozenset:
