@@ -107,7 +107,7 @@ class Store:
         path = self.entry(key) / name
         if self.read_bytes(key) is not None:
             return path
-        private = _private_folder(os.getpid()) / f"{key}-{name}"
+        private = private_folder(os.getpid()) / f"{key}-{name}"
         if private.exists():
             return private
         built = build()
@@ -244,7 +244,7 @@ class Store:
 
 
 @functools.cache
-def _private_folder(process: int) -> Path:
+def private_folder(process: int) -> Path:
     """A folder that goes with the process."""
     folder = tempfile.mkdtemp(prefix="tilelang-ascend-")
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))

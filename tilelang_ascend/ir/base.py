@@ -37,6 +37,14 @@ from tvm.tirx import (
     is_buffer_var,
 )
 
+_item, _size = tvm_ffi.get_global_func("ffi.ArrayGetItem"), tvm_ffi.get_global_func("ffi.ArraySize")
+
+
+def elements(array) -> list:
+    """What an array of tvm holds: `list(array)` in a third of the time."""
+    return [_item(array, i) for i in range(_size(array))]
+
+
 structural_equal, structural_hash = tvm_ffi.structural_equal, tvm_ffi.structural_hash
 Expr = tvm.ir.Expr
 save_json = tvm.ir.save_json
@@ -63,6 +71,6 @@ __all__ = [
     "AllocBuffer", "AssertStmt", "Bind", "Break", "BufferLoad", "BufferRegion", "BufferStore", "Call", "Cast",
     "Continue", "Evaluate", "Expr", "FloatImm", "For", "ForKind", "IRModule", "IfThenElse", "IntImm", "LIBRARY_ROOTS",
     "Op", "PrimFunc", "Range", "SeqStmt", "SourceName", "Span", "Stmt", "StringImm", "TensorLoad", "TensorRegion",
-    "Var", "While", "decl_buffer", "is_buffer_var", "load_json", "parse_script", "register_op", "save_json",
+    "Var", "While", "decl_buffer", "elements", "is_buffer_var", "load_json", "parse_script", "register_op", "save_json",
     "structural_equal", "structural_hash", "tirx",
 ]  # fmt: skip

@@ -19,7 +19,6 @@ from .base import (
     StringImm,
     TensorLoad,
     TensorRegion,
-    is_buffer_var,
     register_op,
     tirx,
 )
@@ -46,11 +45,9 @@ def is_if_then_else(e) -> bool:
 
 def op_name(node) -> str | None:
     """Name of the operator called by `node` (an `Evaluate` or a `Call`), or None."""
-    if isinstance(node, Evaluate):
+    if type(node) is Evaluate:
         node = node.value
-    if isinstance(node, Call) and hasattr(node.op, "name"):
-        return node.op.name
-    return None
+    return getattr(node.op, "name", None) if type(node) is Call else None
 
 
 def attrs_of(node) -> dict:
@@ -169,9 +166,8 @@ def dtype_of(x) -> str:
         return "int32"
     if isinstance(x, float):
         return "float32"
-    if is_buffer_var(x):
-        return str(x.ty.dtype)
-    return str(x.ty.dtype) if hasattr(x.ty, "dtype") else str(x.ty)
+    dtype = getattr(x.ty, "dtype", None)
+    return str(x.ty if dtype is None else dtype)
 
 
 _BITS = {"bool": 8}

@@ -23,6 +23,7 @@ from .base import (
     Var,
     While,
     decl_buffer,
+    elements,
     tirx,
 )
 from .build import dtype_of, scope_of, seq
@@ -30,11 +31,12 @@ from .build import dtype_of, scope_of, seq
 
 def children(stmt: Stmt) -> list[Stmt]:
     """Direct sub-statements."""
-    if isinstance(stmt, SeqStmt):
-        return list(stmt.seq)
-    if isinstance(stmt, (For, While)):
+    kind = type(stmt)
+    if kind is SeqStmt:
+        return elements(stmt.seq)
+    if kind is For or kind is While:
         return [stmt.body]
-    if isinstance(stmt, IfThenElse):
+    if kind is IfThenElse:
         return [stmt.then_case] + ([stmt.else_case] if stmt.else_case is not None else [])
     return []
 
@@ -55,36 +57,37 @@ def statements(stmt: Stmt) -> list[Stmt]:
 
 def exprs(stmt: Stmt) -> list:
     """The expressions a statement holds itself (not those of its children)."""
-    if isinstance(stmt, For):
+    kind = type(stmt)
+    if kind is For:
         return [stmt.min, stmt.extent]
-    if isinstance(stmt, While):
-        return [stmt.condition]
-    if isinstance(stmt, IfThenElse):
-        return [stmt.condition]
-    if isinstance(stmt, (Evaluate, Bind)):
+    if kind is Evaluate or kind is Bind:
         return [stmt.value]
-    if isinstance(stmt, BufferStore):
-        return [stmt.value, *stmt.indices]
-    if isinstance(stmt, AssertStmt):
+    if kind is BufferStore:
+        return [stmt.value, *elements(stmt.indices)]
+    if kind is While or kind is IfThenElse or kind is AssertStmt:
         return [stmt.condition]
     return []
 
 
+_FIELDS = ("a", "b", "value", "condition", "true_value", "false_value", "var", "body")
+_fields: dict[type, tuple[str, ...]] = {}
+"""Which of `_FIELDS` nodes of a type have: every expression of a kernel is walked many times."""
+
+
 def expr_children(e) -> list:
     """Direct sub-expressions."""
-    if isinstance(e, Call):
-        return list(e.args)
-    if isinstance(e, TensorLoad):
-        return list(e.indices)
-    if isinstance(e, TensorRegion):
-        return [x for r in e.region for x in (r.min, r.extent)]
-    out = []
-    for field in ("a", "b", "value", "condition", "true_value", "false_value", "var", "body"):
-        if hasattr(e, field) and not isinstance(e, Var) and not isinstance(e, (tirx.IntImm, tirx.FloatImm)):
-            x = getattr(e, field)
-            if hasattr(x, "ty"):
-                out.append(x)
-    return out
+    kind = type(e)
+    if kind is Call:
+        return elements(e.args)
+    if kind is TensorLoad:
+        return elements(e.indices)
+    if kind is TensorRegion:
+        return [x for r in elements(e.region) for x in (r.min, r.extent)]
+    fields = _fields.get(kind)
+    if fields is None:
+        leaf = isinstance(e, (Var, tirx.IntImm, tirx.FloatImm))
+        fields = _fields[kind] = () if leaf else tuple(field for field in _FIELDS if hasattr(e, field))
+    return [x for x in [getattr(e, field) for field in fields] if hasattr(x, "ty")]
 
 
 def walk_expr(e, fn: Callable) -> None:

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
@@ -25,16 +26,20 @@ from .. import env
 from ..arch import ChipSpec, get_chip
 from ..errors import TilelangAscendError, first_lines
 from ..isa.base import KERNEL_TYPES
-from ..store import Store
+from ..store import Store, private_folder
 from .twin_rules import isa_table_header, rules_header
 
 FLAGS = (
     "-std=c++17", "-O1", "-fPIC", "-shared", "-fwrapv", "-ffp-contract=off", "-frounding-math", "-Wl,-Bsymbolic",
-    "-Wall", "-Wextra", "-Werror", "-Wno-type-limits",
+    "-nodefaultlibs", "-Wall", "-Wextra", "-Werror", "-Wno-type-limits",
 )  # fmt: skip
 """-fwrapv: integers wrap. -ffp-contract=off: scalar floats round as in the host program. -frounding-math: GCC makes `0.0f - float(n)`
-a negation otherwise, which is -0 for n = 0. -Bsymbolic: a unit calls its own kernel, whatever else the process has loaded. Warnings are
-errors: emitted text has none, except that users may compare an unsigned number with one it cannot pass."""
+a negation otherwise, which is -0 for n = 0. -Bsymbolic: a unit calls its own kernel, whatever else the process has loaded.
+-nodefaultlibs: the native library brought what a unit may call of the C++ libraries, and looking through them takes longer than all else the
+linker does. Warnings are errors: emitted text has none, except that users may compare an unsigned number with one it cannot pass."""
+
+_PATIENCE = 3
+"""Units of the same flags a process compiles before it precompiles the headers, which takes as long as reading them for three units."""
 
 
 class TwinCompileError(TilelangAscendError):
@@ -114,13 +119,13 @@ def libraries() -> Store:
 def build_object(text: str, kernel: str, generation: str, chip: str, flags: tuple[str, ...] = FLAGS) -> Path:
     """Shared object of a translation unit, from the cache or newly compiled. Safe for concurrent processes."""
     compiler = find_compiler()
-    unit = f'#include "kernel_operator.h"\n#line 1 "kernel.cpp"\n{text}\nTLA_TWIN_EXPORT({kernel})\n'
+    unit = f'#include "{_HEADER}"\n#line 1 "kernel.cpp"\n{text}\nTLA_TWIN_EXPORT({kernel})\n'
     headers = _generated_headers(generation)
     digest = hashlib.sha256("\0".join((unit, generation, compiler, *flags, _headers_digest(generation))).encode()).hexdigest()
     return libraries().keep(digest, _OBJECT, lambda: _compile(compiler, flags, unit, headers, chip))
 
 
-_OBJECT = "unit.so"
+_OBJECT, _HEADER = "unit.so", "kernel_operator.h"
 
 
 def _compile(compiler: str, flags: Sequence[str], unit: str, generated: Mapping[str, str], chip: str) -> bytes:
@@ -129,12 +134,47 @@ def _compile(compiler: str, flags: Sequence[str], unit: str, generated: Mapping[
         source, output = scratch / "unit.cpp", scratch / _OBJECT
         for path, content in ((source, unit), *((scratch / name, content) for name, content in generated.items())):
             path.write_text(content)
-        includes = [f"-I{path}" for path in (header_root() / "twin" / "include", header_root(), scratch)]
-        command = [compiler, *flags, *includes, str(source), "-o", str(output)]
+        includes = _includes(scratch)
+        precompiled = _precompiled(compiler, tuple(flags), tuple(generated.items()))
+        first = [f"-I{precompiled}"] if precompiled else []
+        command = [compiler, *flags, *first, *includes, str(source), "-o", str(output), "-lgcc"]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
             raise TwinCompileError(chip=chip, diagnostics=first_lines(result.stderr))
         return output.read_bytes()
+
+
+def _includes(generated: Path) -> list[str]:
+    return [f"-I{path}" for path in (header_root() / "twin" / "include", header_root(), generated)]
+
+
+_units: Counter = Counter()
+
+
+def _precompiled(compiler: str, flags: tuple[str, ...], generated: tuple[tuple[str, str], ...]) -> Path | None:
+    """A folder whose ``kernel_operator.h`` GCC has read before, once a process has compiled some units with these flags."""
+    key = (compiler, flags, generated)
+    _units[key] += 1
+    return _precompile(*key) if _units[key] > _PATIENCE else None
+
+
+@functools.cache
+def _precompile(compiler: str, flags: tuple[str, ...], generated: tuple[tuple[str, str], ...]) -> Path | None:
+    """None if the compiler is not GCC: others do not look for a precompiled header where they look for the header.
+
+    The folder goes with the process. Its header lies beside what was made of it: GCC reads it when it cannot use that, and finds the real one.
+    """
+    macros = subprocess.run([compiler, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, check=False).stdout
+    if "__GNUC__" not in macros or "__clang__" in macros:
+        return None
+    folder = Path(tempfile.mkdtemp(dir=private_folder(os.getpid())))
+    for name, content in generated:
+        (folder / name).write_text(content)
+    header = folder / _HEADER
+    header.write_text(f"#include_next <{_HEADER}>\n")
+    command = [compiler, *flags, *_includes(folder), "-c", "-x", "c++-header", str(header_root() / "twin" / "include" / _HEADER)]
+    done = subprocess.run([*command, "-o", f"{header}.gch"], capture_output=True, check=False)
+    return None if done.returncode else folder
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """Tensors and tiles of 8-bit floats on chips whose copies know the dtype (a5) and on those that move bytes (a2)."""
 
+import covering
 import ml_dtypes
 import numpy as np
 import pytest
@@ -217,10 +218,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", [*FORMATS, "float8_e8m0fnu"])
-@pytest.mark.parametrize("to", ["tile", "tensor"])
-@pytest.mark.parametrize("what", PLACES)
+@covering.product({"what": PLACES, "to": ["tile", "tensor"], "dtype": [*FORMATS, "float8_e8m0fnu"], "target": TARGETS})
 def test_rows_that_data_chooses_are_given_bits(what, to, dtype, target):
     value = PLACES[what]
 

@@ -1,5 +1,6 @@
 """Products of parts of tiles along K, and of matrices with a single row or column."""
 
+import covering
 import numpy as np
 import pytest
 import strict
@@ -49,9 +50,7 @@ FLAGS = {"float16": ((0, 0), (0, 1), (1, 0), (1, 1)), "float32": ((0, 0), (0, 1)
 """Transposed operands the loads of both chips know."""
 
 
-@pytest.mark.parametrize("part", [(0, 24), (16, 40), (0, 5), (32, 64), (8, 24), (3, 19), (32, 33)], ids=lambda p: f"{p[0]}_{p[1]}")
-@pytest.mark.parametrize("dtype", FLAGS)
-@pytest.mark.parametrize("chip", ["a2", "a5"])
+@covering.product({"part": [(0, 24), (16, 40), (0, 5), (32, 64), (8, 24), (3, 19), (32, 33)], "dtype": FLAGS, "chip": ["a2", "a5"]})
 def test_a_part_of_k_does_not_take_in_what_lies_behind_it(chip, dtype, part):
     for ta, tb in FLAGS[dtype]:
         kernel, a_shape, b_shape = part_of_k(*part, ta, tb, dtype)
