@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 
 from .. import ir
@@ -45,22 +46,25 @@ def declarations(function: Location | None) -> dict[str, Location]:
     """Where the function defined at `function` declares its tensors and parameters, as far as its source is known."""
     if function is None:
         return {}
-    try:
-        tree = ast.parse("".join(linecache.getlines(function.file)))
-    except SyntaxError:
-        return {}
     places: dict[str, Location] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and function.line in (
-            node.lineno,
-            *(d.lineno for d in node.decorator_list),
-        ):
+    for node in _functions(tuple(linecache.getlines(function.file))):
+        if function.line in (node.lineno, *(d.lineno for d in node.decorator_list)):
             for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
                 places[arg.arg] = _place(function.file, arg)
             for statement in ast.walk(node):
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     places[statement.target.id] = _place(function.file, statement)
     return places
+
+
+@functools.lru_cache(maxsize=16)
+def _functions(lines: tuple[str, ...]) -> list[ast.FunctionDef]:
+    """All functions of a file: it may have many kernels, each of which is compiled."""
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
 
 
 def _place(file: str, node: ast.arg | ast.stmt) -> Location:
