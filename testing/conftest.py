@@ -1,5 +1,6 @@
 """Shared settings: a cache of its own for every test process, quick hypothesis profiles."""
 
+import gc
 import os
 import tempfile
 
@@ -18,6 +19,12 @@ def pytest_configure(config):
 
     settings.register_profile("default", deadline=None, max_examples=50)
     settings.load_profile("default")
+
+
+def pytest_collection_finish():
+    """What imports and collection leave stays to the end: full collections of garbage need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
