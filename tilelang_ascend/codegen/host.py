@@ -15,11 +15,11 @@ _ALIGN = 512
 
 _ERROR_SYNC_BLOCK = 1
 
-_BITS = {CTYPES[dtype]: "uint16_t" for dtype in ("float16", "bfloat16")} | {
-    CTYPES[dtype]: "uint8_t" for dtype in ("float8_e4m3fn", "float8_e5m2")
-}
-"""Type of a kernel's scalar -> type of its bits in the C interface. How a C function takes a narrow float depends on the compiler; how it
+BITS = {"float16": "uint16_t", "bfloat16": "uint16_t", "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t"}
+"""dtype of a kernel's scalar -> type of its bits in the C interface. How a C function takes a narrow float depends on the compiler; how it
 takes an integer does not. That the host has the types, so that a launch can pass their values, is assumed."""
+
+_BITS = {CTYPES[dtype]: bits for dtype, bits in BITS.items()}
 
 
 @dataclass(frozen=True)

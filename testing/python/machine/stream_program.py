@@ -6,6 +6,7 @@ tests break in one place.
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Sequence
 
@@ -20,6 +21,14 @@ from tilelang_ascend.sim.report import RunResult
 CHIP = get_chip("Ascend910B1")
 _OPS = {name: i for i, name in enumerate(TABLE)}
 # Line numbers in these tests are the numbers of the instructions, from 1, unless given.
+
+
+def chip_with(**numbers):
+    """The chip with other numbers."""
+    quantities = dict(CHIP.quantities)
+    for key, value in numbers.items():
+        quantities[key] = dataclasses.replace(quantities[key], value=value)
+    return dataclasses.replace(CHIP, quantities=quantities)
 
 
 def operand(space: Space, offset: int, dtype: str = "float32") -> int:

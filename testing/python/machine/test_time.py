@@ -1,26 +1,17 @@
 """Simulated time: dependences, sharing of bandwidth, L2 reuse, and what the report says about them."""
 
-import dataclasses
 import json
 import time
 
 import numpy as np
 import pytest
-from stream_program import CHIP, Program, add_arrays, gm, launch, ub, vector_add
+from stream_program import CHIP, Program, add_arrays, chip_with, gm, launch, ub, vector_add
 
 TIME = {"values": False, "checks": (), "adversarial": False}
 
 
 def _time(arrays, aiv=None, aic=None, **more):
     return launch(arrays, aiv, aic, **{**TIME, **more})
-
-
-def _with(**numbers):
-    """The chip with other numbers."""
-    quantities = dict(CHIP.quantities)
-    for key, value in numbers.items():
-        quantities[key] = dataclasses.replace(quantities[key], value=value)
-    return dataclasses.replace(CHIP, quantities=quantities)
 
 
 def test_dependent_instructions_add_up_and_independent_ones_overlap():
@@ -76,7 +67,7 @@ def test_second_touch_comes_from_l2_unless_it_does_not_fit():
             p.load(ub(0), gm(a, 32768 * i), 32768)
     result = _time({"a": a}, p)
     assert result.traffic["hbm_read"] == a.nbytes and result.traffic["l2_read"] == 3 * a.nbytes
-    small = _time({"a": a}, p, chip=_with(l2_bytes=65536))
+    small = _time({"a": a}, p, chip=chip_with(l2_bytes=65536))
     assert small.traffic["hbm_read"] == 3 * a.nbytes
     assert small.cycles >= result.cycles
 
@@ -87,7 +78,7 @@ def test_written_lines_go_to_memory_when_they_are_evicted():
     for i in range(8):
         p.store(gm(a, 32768 * i), ub(0), 32768)
     assert _time({"a": a}, p).traffic["hbm_write"] == 0
-    assert _time({"a": a}, p, chip=_with(l2_bytes=65536)).traffic["hbm_write"] >= a.nbytes - 2 * 65536
+    assert _time({"a": a}, p, chip=chip_with(l2_bytes=65536)).traffic["hbm_write"] >= a.nbytes - 2 * 65536
 
 
 def test_cross_core_flags_hold_cores():

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from stream_program import CHIP, Program, add_arrays, gm, launch, operand, ub, vector_add
+from stream_program import CHIP, Program, add_arrays, chip_with, gm, launch, operand, ub, vector_add
 
 from tilelang_ascend.isa.base import Space
 from tilelang_ascend.runtime.simulation import SimulationReport
@@ -23,14 +23,6 @@ ROUNDING = 1e-12
 
 def _time(arrays, aiv=None, aic=None, **more):
     return launch(arrays, aiv, aic, **{**TIME, **more})
-
-
-def _with(**numbers):
-    """The chip with other numbers."""
-    quantities = dict(CHIP.quantities)
-    for key, value in numbers.items():
-        quantities[key] = dataclasses.replace(quantities[key], value=value)
-    return dataclasses.replace(CHIP, quantities=quantities)
 
 
 def _adds(cores=1, tiles=6, n=2048, **more):
@@ -169,7 +161,8 @@ def test_bandwidth_is_lost_to_other_cores_only():
     lost = lambda result: sum(r["bandwidth_cycles"] for r in pipe_times(result.recording.analysis))
     assert lost(_adds()) == 0 and lost(_adds(48, 3, 4096)) > 0
     assert (
-        lost(_adds(48, 3, 4096, chip=_with(hbm_bytes_per_second=1e18, l2_read_bytes_per_second=1e18, l2_write_bytes_per_second=1e18))) == 0
+        lost(_adds(48, 3, 4096, chip=chip_with(hbm_bytes_per_second=1e18, l2_read_bytes_per_second=1e18, l2_write_bytes_per_second=1e18)))
+        == 0
     )
 
 
@@ -204,7 +197,7 @@ def test_write_backs_belong_to_the_tensor_whose_lines_they_are():
         p.store(gm(c, 32768 * i), ub(0), 32768)
     for i in range(4):
         p.load(ub(0), gm(a, 32768 * i), 32768)
-    result = _time({"a": (a, "in"), "c": c}, p, chip=_with(l2_bytes=65536))
+    result = _time({"a": (a, "in"), "c": c}, p, chip=chip_with(l2_bytes=65536))
     rows = {row["name"]: row for row in tensor_traffic(result.recording)}
     assert rows["c"]["hbm_written_bytes"] == result.traffic["hbm_write"] > 0 and rows["a"]["hbm_written_bytes"] == 0
 
@@ -232,7 +225,7 @@ def test_a_replay_without_changes_is_the_run(result):
 def test_a_replay_is_a_run_on_a_chip_with_these_numbers(name, what, numbers, factor):
     own = {key: getattr(CHIP, key) * (factor if unit == 1 else 1 / max(factor, unit)) for key, unit in numbers.items()}
     replayed = RUNS[name]().recording.simulated_us(Scale(what, factor))
-    assert replayed == pytest.approx(RUNS[name](chip=_with(**own)).simulated_us, rel=1e-12)
+    assert replayed == pytest.approx(RUNS[name](chip=chip_with(**own)).simulated_us, rel=1e-12)
 
 
 @pytest.mark.parametrize("what, price", [("latency", "latency_cycles"), ("rate", "bytes_per_cycle")])
@@ -241,7 +234,7 @@ def test_prices_of_instructions_scale_as_the_chip_data(what, price):
     if what == "rate":
         numbers["gm_to_ub_hbm_bytes_per_cycle"] = CHIP.gm_to_ub_hbm_bytes_per_cycle * 2
     replayed = _adds().recording.simulated_us(Scale(what, 0.5, pipe="MTE2"))
-    assert replayed == pytest.approx(_adds(chip=_with(**numbers)).simulated_us, rel=1e-6) and replayed < _adds().simulated_us
+    assert replayed == pytest.approx(_adds(chip=chip_with(**numbers)).simulated_us, rel=1e-6) and replayed < _adds().simulated_us
 
 
 def test_a_wait_that_is_removed_is_a_program_without_it():
@@ -258,7 +251,7 @@ def test_a_wait_that_is_removed_is_a_program_without_it():
     bare = Program()
     bare.items = [item for i, item in enumerate(program.items) if i not in (waits[1], sets[1])]
     replayed = result.recording.simulated_us(scale, Scale("issue"))
-    assert replayed == pytest.approx(_time(arrays, bare, chip=_with(issue_cycles=0)).simulated_us, rel=1e-12)
+    assert replayed == pytest.approx(_time(arrays, bare, chip=chip_with(issue_cycles=0)).simulated_us, rel=1e-12)
     assert replayed < result.recording.simulated_us(Scale("issue"))
     everything = [Scale(what) for what in ("wait", "barrier", "cross_wait")]
     assert result.recording.simulated_us(*everything) < result.recording.simulated_us(scale) < result.simulated_us
@@ -298,7 +291,7 @@ def test_less_cost_is_never_slower(name, what):
 def test_more_bandwidth_is_never_slower(key):
     factors = (0.25, 0.5, 0.75, 1, 1.5, 2, 8)
     warm = key == "l2_read_bytes_per_second"
-    times = [_adds(48, 3, 4096, chip=_with(**{key: getattr(CHIP, key) * f}), warm=warm).cycles for f in factors]
+    times = [_adds(48, 3, 4096, chip=chip_with(**{key: getattr(CHIP, key) * f}), warm=warm).cycles for f in factors]
     assert all(b <= a * (1 + ROUNDING) for a, b in zip(times, times[1:])) and times[0] > 1.1 * times[-1]
 
 

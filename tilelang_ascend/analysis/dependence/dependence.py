@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...ir import const_int, dtype_of, itemsize
+from ...ir.functions import fixed_bytes
 from ..index.linear import INF, Linear
 from .program import Access, Branch, Instr, Loop, Program, common_block
 
@@ -183,7 +183,7 @@ def _merge_overlapping(by_buffer: dict, addresses: dict) -> list:
         if address is None:
             groups.append(accesses)
         else:
-            placed[accesses[0][1].space].append((address, address + _total_bytes(buffer), accesses))
+            placed[accesses[0][1].space].append((address, address + fixed_bytes(buffer), accesses))
     for ranges in placed.values():
         end = None
         for low, high, accesses in sorted(ranges, key=lambda r: r[0]):
@@ -193,13 +193,6 @@ def _merge_overlapping(by_buffer: dict, addresses: dict) -> list:
             groups[-1] += accesses
             end = max(end, high)
     return [sorted(group, key=lambda x: x[0].order) for group in groups]
-
-
-def _total_bytes(buffer) -> int:
-    total = itemsize(dtype_of(buffer))
-    for extent in buffer.ty.shape:
-        total *= const_int(extent)
-    return total
 
 
 def hull_of(access: Access, program: Program) -> tuple:
@@ -215,9 +208,9 @@ def _find_hull(access: Access, program: Program) -> tuple:
     if base is None:
         return -INF, INF
     if access.versions > 1 or access.size is None:
-        return base, base + _total_bytes(access.buffer)
+        return base, base + fixed_bytes(access.buffer)
     low, high = access.start.interval(program.extents)
-    return max(base, base + low), min(base + _total_bytes(access.buffer), base + high + access.size)
+    return max(base, base + low), min(base + fixed_bytes(access.buffer), base + high + access.size)
 
 
 def _common_loops(a: Instr, b: Instr) -> tuple[Loop, ...]:

@@ -28,9 +28,6 @@ class Atom:
     args: tuple
     index: tuple = ()
 
-    def __hash__(self):
-        return hash((self.kind, self.args, self.index))
-
 
 def axis(d: int) -> str:
     """The index of an element along dimension `d` of the buffer it is in."""
@@ -38,11 +35,7 @@ def axis(d: int) -> str:
 
 
 def _normal(terms: dict) -> tuple:
-    return tuple(sorted(((atoms, c) for atoms, c in terms.items() if c != 0.0), key=_order))
-
-
-def _order(term) -> str:
-    return repr(term)
+    return tuple(sorted(((atoms, c) for atoms, c in terms.items() if c != 0.0), key=repr))
 
 
 ZERO: tuple = ()

@@ -47,7 +47,7 @@ from .polynomials import (
 )
 from .split_axis import SplitPlan, copy_dims
 
-_EXPONENTIALS = ("tirx.exp", "tirx.exp2")
+EXPONENTIALS = ("tirx.exp", "tirx.exp2")
 _ROUNDED = ("float16", "bfloat16", "float32", "float64")
 """What is converted to one of these stays what it is but for rounding; 8-bit floats lose weights that are small beside the largest."""
 
@@ -277,7 +277,7 @@ class StepValues:
             return self.converted(parts[0], dtype_of(e))
         if isinstance(e, tirx.Div) and const_of(parts[1]) not in (None, 0.0):
             return scaled(parts[0], 1.0 / const_of(parts[1]))
-        if op_name(e) in _EXPONENTIALS:
+        if op_name(e) in EXPONENTIALS:
             return of_atom(exponential(op_name(e), parts[0]))
         return None
 
@@ -319,4 +319,4 @@ class StepValues:
         return of_atom(Atom("guard", (m,), ()))
 
 
-__all__ = ["NoRunningSum", "StepValues", "identity"]
+__all__ = ["EXPONENTIALS", "NoRunningSum", "StepValues", "identity"]

@@ -6,17 +6,15 @@ import json
 from pathlib import Path
 
 from ... import arch
+from ...codegen.host import BITS
 from ...codegen.names import Names, identifier
 from ...errors import TargetError
 from ..artifact import Artifact
 from ..params import Parameter
 from . import build, export_texts
 
-_BITS = {"float16": "uint16_t", "bfloat16": "uint16_t", "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t"}
-"""dtype of a scalar C has no type for -> type of its bits."""
-
 _C_TYPES = (
-    _BITS
+    BITS
     | {"bool": "bool", "float32": "float", "float64": "double"}
     | {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
@@ -113,7 +111,7 @@ def _pointer(p: Parameter) -> str:
 def _meaning(p: Parameter) -> str:
     """A parameter in words, such as ``float16[32, n], written``."""
     if not p.is_buffer:
-        return f"{p.dtype}, as its bits" if p.dtype in _BITS else p.dtype
+        return f"{p.dtype}, as its bits" if p.dtype in BITS else p.dtype
     strides = f" with strides [{', '.join(map(str, p.strides))}]" if p.strides is not None else ""
     return f"{p.dtype}[{', '.join(map(str, p.extents))}]{strides}{', written' if p.writes else ''}"
 

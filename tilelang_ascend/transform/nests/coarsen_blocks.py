@@ -36,6 +36,7 @@ from ...ir import (
     stmts_of,
     substitute,
 )
+from ...ir.functions import fixed_bytes
 from ...ir.grids import is_grid_axis
 from ...isa.base import Space
 from ...isa.cube import k0_of
@@ -117,7 +118,7 @@ class _Grid:
         m, n, k = _sizes(self.gemm)
         fractals = math.ceil(m / FRACTAL_ROWS) * math.ceil(n / FRACTAL_ROWS) * math.ceil(k / k0_of(itemsize(dtype_of(a))))
         products = chip.prices["mmad"].busy_cycles(fractals, dtype_of(a))
-        loads = chip.prices["gm_to_l1"].busy_cycles(sum(map(_nbytes, (a, b))), "bytes")
+        loads = chip.prices["gm_to_l1"].busy_cycles(sum(map(fixed_bytes, (a, b))), "bytes")
         stored = [s.value.args[1].source for s in statements(self.body) if is_op(s, COPY) and s.value.args[0].source.same_as(c)]
         store = chip.prices["l0c_to_gm"].busy_cycles(m * n * max(map(itemsize, map(dtype_of, stored)), default=ACCUMULATOR_BYTES), "bytes")
         steps = (const_int(self.loop.extent) or USUAL_STEPS) * max(products, loads)
@@ -129,9 +130,8 @@ class _Grid:
     def fits(self, chip) -> bool:
         a, b, _ = (x.source for x in self.gemm.value.args[:3])
         m, n, _ = _sizes(self.gemm)
-        return m * n * ACCUMULATOR_BYTES <= chip.capacity_bytes(Space.L0C) and VERSIONS * sum(map(_nbytes, (a, b))) <= chip.capacity_bytes(
-            Space.L1
-        )
+        operands = VERSIONS * sum(map(fixed_bytes, (a, b)))
+        return m * n * ACCUMULATOR_BYTES <= chip.capacity_bytes(Space.L0C) and operands <= chip.capacity_bytes(Space.L1)
 
     def dims_along(self, axis: int) -> list[int]:
         """Dimensions of the accumulator that may get longer instead of an axis of the grid: those whose operand is loaded from other places."""
@@ -192,10 +192,6 @@ def _sizes(gemm: Evaluate) -> tuple[int, int, int]:
     a, _, c = gemm.value.args[:3]
     m, n = (const_int(r.extent) for r in c.region[-2:])
     return m, n, const_int(a.region[-2 if int(gemm.value.attrs["transpose_A"]) else -1].extent)
-
-
-def _nbytes(buffer) -> int:
-    return math.prod(const_int(n) for n in buffer.ty.shape) * itemsize(dtype_of(buffer))
 
 
 __all__ = ["coarsen_blocks"]

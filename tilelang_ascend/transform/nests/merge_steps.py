@@ -19,8 +19,6 @@ fit L0C, and two versions of every longer operand L1.
 
 from __future__ import annotations
 
-import math
-
 from ...analysis.tiles.running_sums import NoRunningSum, check_running_sums
 from ...analysis.tiles.same_work import same_work
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims, plan_along
@@ -42,7 +40,6 @@ from ...ir import (
     exprs,
     free_vars,
     imm,
-    itemsize,
     op_name,
     renew,
     seq,
@@ -53,6 +50,8 @@ from ...ir import (
     tirx,
     walk_expr,
 )
+from ...ir.functions import fixed_bytes
+from ...ir.wellformed import elements_of
 from ...isa.base import Space
 from ...tile import COPY, FILL, GEMM, REDUCE, is_op
 from ...tile.uses import is_parallel, loads_in, on_chip, own_uses
@@ -114,9 +113,9 @@ class _Merge(StmtMutator):
         products = [s for s in stmts_of(loop.body) if is_op(s, GEMM)]
         scores = {s.value.args[2].source for s in products} & set(keys.dims)
         operands = {x.source for s in products for x in s.value.args[:2]}
-        rest = self.chip.capacity_bytes(Space.L1) - sum(_nbytes(b) for b in operands if b not in keys.dims)
-        room = [(self.chip.capacity_bytes(Space.L0C), sum(ACCUMULATOR_BYTES * _elements(b) for b in scores))]
-        room += [(rest, sum(_nbytes(b) for b in operands if b in keys.dims))]
+        rest = self.chip.capacity_bytes(Space.L1) - sum(fixed_bytes(b) for b in operands if b not in keys.dims)
+        room = [(self.chip.capacity_bytes(Space.L0C), sum(ACCUMULATOR_BYTES * elements_of(b) for b in scores))]
+        room += [(rest, sum(fixed_bytes(b) for b in operands if b in keys.dims))]
         most, steps = min(have // (VERSIONS * need) for have, need in room), const_int(loop.extent)
         if not scores:
             return 1
@@ -270,14 +269,6 @@ def _reduction_otherwise(s: Evaluate, regions: list, keys: SplitPlan) -> bool:
 
 def _spans(r: TensorRegion, d: int) -> bool:
     return const_int(r.region[d].min) == 0 and const_int(r.region[d].extent) == const_int(r.source.ty.shape[d])
-
-
-def _elements(buffer) -> int:
-    return math.prod(const_int(n) for n in buffer.ty.shape)
-
-
-def _nbytes(buffer) -> int:
-    return _elements(buffer) * itemsize(dtype_of(buffer))
 
 
 class _Declare(StmtMutator):

@@ -61,7 +61,6 @@ from ...ir import (
     full_region,
     if_then,
     imm,
-    itemsize,
     loop,
     map_children,
     op_name,
@@ -74,6 +73,7 @@ from ...ir import (
     tirx,
     walk_expr,
 )
+from ...ir.functions import fixed_bytes
 from ...ir.grids import rewrite_grid_bodies
 from ...isa.base import Space
 from ...tile import tile_op, tile_op_of, with_args
@@ -363,7 +363,7 @@ class _Stage(StmtMutator):
 
     def smaller(self, nest: For, loops: list, body: Stmt, updates: list[_Update]):
         """The nest in parts, or in order, where the tiles of its updates need more room than there is; None where it stays as it is."""
-        total = sum(_nbytes(t) for u in updates for t in u.tiles)
+        total = sum(fixed_bytes(t) for u in updates for t in u.tiles)
         if total <= self.budget:
             return None
         outer = const_int(loops[0][1])
@@ -525,13 +525,6 @@ def _bounded(nest: For) -> For:
     for v, e in reversed(open_loops):
         body = if_then(v < e, body, span=nest.span)
     return rebuild_nest(nest, [(v, imm(bounds[v]) if const_int(e) is None and v in bounds else e) for v, e in loops], body)
-
-
-def _nbytes(tile) -> int:
-    total = itemsize(dtype_of(tile))
-    for n in tile.ty.shape:
-        total *= const_int(n)
-    return total
 
 
 def stage_atomics(func: PrimFunc, chip, uncut: bool = False) -> PrimFunc:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from ...analysis.index.coverage import writes_whole
+from ...analysis.tiles.step_values import EXPONENTIALS
 from ...ir import (
     AllocBuffer,
     BufferStore,
@@ -44,7 +45,6 @@ from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, loads_in, own_uses
 from .placement import ACC, SCOPE, UB
 
-_EXPONENTIALS = ("tirx.exp", "tirx.exp2")
 _LINEAR = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
 
 
@@ -196,7 +196,7 @@ def _flow(e, held: frozenset) -> _Flow:
     found = max(parts, default=_Flow.NONE)
     if found in (_Flow.NONE, _Flow.BAD):
         return found
-    if op_name(e) in _EXPONENTIALS:
+    if op_name(e) in EXPONENTIALS:
         return _Flow.ENDS
     if dtype_of(e) == "bool":
         return _Flow.BAD  # a decision
