@@ -42,6 +42,9 @@ class NumpyOps:
         a, b = self._pair(a, b)
         return a * b
 
+    def product_in_factors(self, a, factor):
+        """Arrays are values, no sums of products."""
+
     def div(self, a, b):
         a, b = self._pair(a, b)
         return a / b

@@ -16,6 +16,8 @@ bool            mask
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ....ir import tirx
@@ -161,6 +163,18 @@ class VectorOps:
                 return self.g.with_scalar("muls", a.args[0], merged)
         return self.g.binary("mul", a, b)
 
+    def product_in_factors(self, a: Node, factor: float) -> Node | None:
+        """a * factor where that costs no instruction on the whole tile: `a` is a sum of products with constants, and `factor` goes into these.
+
+        None unless the sum contains a product with a constant of more than half a float32's digits and a fraction. Such a product is
+        rounded whatever the values are, so that the sum is no exact number by design (two to the power of an exact exponent has to be
+        exact), and with the other factors as near to the true value as with the written ones: what `a * factor` adds is at
+        most as much as the roundings of the terms and of the sum, which both have."""
+        if a.dtype != "float32" or a.is_scalar:
+            return None
+        product, rounds = _with_factor(self, a, factor, set(a.axes)) or (None, False)
+        return product if rounds else None
+
     def div(self, a, b) -> Node:
         return self.g.binary("div", *self._pair(a, b))
 
@@ -209,3 +223,38 @@ class VectorOps:
     def where(self, m: Node, a, b) -> Node:
         a, b = self._pair(a, b)
         return self.g.select(m, a, b)
+
+
+def _with_factor(o: VectorOps, a: Node, factor: float, axes: set) -> tuple[Node, bool] | None:
+    """(a * factor, whether `a` is rounded whatever the values are), see `VectorOps.product_in_factors`; `axes`: those of the whole sum."""
+    if a.op == "const":
+        return o.g.const(a.value * factor, a.dtype), a.value == 0 or abs(a.value) > _FAR
+    if a.op == "muls" and a.args[1].op == "const" and _always_rounds(a.args[1].value):
+        merged = a.args[1].value * factor
+        return (o.g.with_scalar("muls", a.args[0], o.g.const(merged, a.dtype)), True) if 2.0**-64 <= abs(merged) <= 2.0**64 else None
+    if a.op in _LINEAR:
+        operands, every = _LINEAR[a.op]
+        parts = {k: _with_factor(o, a.args[k], factor, axes) for k in operands}
+        if None not in parts.values():
+            args = tuple(parts[k][0] if k in parts else x for k, x in enumerate(a.args))
+            return o.g.node(a.op, a.dtype, args, a.attrs), (all if every else any)(rounds for _, rounds in parts.values())
+    # A scalar, or a row of other axes such as the maximum of each row, costs next to nothing.
+    return (o.mul(a, factor), False) if set(a.axes) < axes else None
+
+
+_FAR = 200
+"""Beyond it exp2 and exp10 of a float32, and exp of it in float32 too, are 0 or infinite."""
+
+_LINEAR = {
+    "add": ((0, 1), False), "sub": ((0, 1), False), "adds": ((0, 1), False), "muls": ((0,), False), "div": ((0,), False),
+    "select": ((1, 2), True), "select_scalar": ((1, 2), True),
+}  # fmt: skip
+"""Operation -> (operands whose products with a factor make its product with it, whether each of them has to be rounded or only one)."""
+
+
+def _always_rounds(c: float) -> bool:
+    """Whether a product with the constant is rounded for nearly every float32, and no integer by design."""
+    if not math.isfinite(c) or c == int(c):
+        return False
+    digits = int(abs(math.frexp(c)[0]) * 2**24)
+    return digits % 2**12 != 0

@@ -16,29 +16,31 @@ _MAX_POWER = 4
 
 
 def exp2(o, x):
-    """2 ** x = 2 ** n * exp((x - n) ln 2), n = x rounded; 2 ** n is built in the exponent bits, in two halves so that the
-    whole range down to denormals works."""
+    """2 ** x = 2 ** n * exp((x - n) ln 2), n the even number next to x, so that 2 ** (n / 2) is a normal number over the whole range
+    down to denormals."""
+    scaled = o.product_in_factors(x, _LN2)
+    if scaled is not None:
+        return o.unary("exp", scaled)
     if o.fast:
-        return exp2_fast(o, x)
+        return o.unary("exp", o.mul(x, _LN2))
     x = o.maximum(o.minimum(x, 129.0), -151.0)
-    n = o.cast(x, "float32", "rint")
-    return _scaled(o, o.unary("exp", o.mul(o.sub(x, n), _LN2)), n)
+    n, root = _even_power_of_two(o, x)
+    return _scaled(o, o.unary("exp", o.mul(o.sub(x, n), _LN2)), root)
 
 
-def _scaled(o, mantissa, n):
-    """mantissa * 2 ** n for -151 <= n <= 130."""
-    whole = o.cast(n, "int32", "rint")
-    half = o.shift_right(whole, 1)
-    return o.mul(o.mul(mantissa, _power_of_two(o, half)), _power_of_two(o, o.sub(whole, half)))
+def _even_power_of_two(o, x):
+    """(n, 2 ** (n / 2)) with n the even number next to x, -152 <= x <= 130.
+
+    Float32 numbers from 2 ** 24 to 2 ** 25 are the even ones: adding 1.5 * 2 ** 24 rounds to them, and leaves n / 2 in the lowest bits. 127 more
+    is the exponent of the root; what stands above its bits is shifted out, or was 0."""
+    magic = 1.5 * 2.0**24 + 2 * 127
+    sum_ = o.add(x, magic)
+    return o.add(sum_, -magic), o.bits(o.shift_left(o.bits(sum_, "int32"), 23), "float32")
 
 
-def exp2_fast(o, x):
-    """exp(x ln 2): two instructions, the rounding of the product grows with |x|."""
-    return o.unary("exp", o.mul(x, _LN2))
-
-
-def _power_of_two(o, n):
-    return o.bits(o.shift_left(o.add(n, 127), 23), "float32")
+def _scaled(o, mantissa, root):
+    """mantissa * root ** 2: only the second product may overflow or become denormal, and is rounded once."""
+    return o.mul(o.mul(mantissa, root), root)
 
 
 def log2(o, x):
@@ -58,14 +60,18 @@ def log1p(o, x):
 
 
 def exp10(o, x):
-    """10 ** x = 2 ** n * exp((x - n log10 2) ln 10), n = x log2 10 rounded, log10 2 in two parts of which the first times n is exact."""
+    """10 ** x = 2 ** n * exp((x - n log10 2) ln 10), n the even number next to x log2 10, log10 2 in two parts of which the first times n is
+    exact."""
+    scaled = o.product_in_factors(x, math.log(10.0))
+    if scaled is not None:
+        return o.unary("exp", scaled)
     if o.fast:
         return o.unary("exp", o.mul(x, math.log(10.0)))
     x = o.maximum(o.minimum(x, 39.0), -45.5)
-    n = o.cast(o.mul(x, math.log2(10.0)), "float32", "rint")
+    n, root = _even_power_of_two(o, o.mul(x, math.log2(10.0)))
     for part in _LOG10_2:
         x = o.sub(x, o.mul(n, part))
-    return _scaled(o, o.unary("exp", o.mul(x, math.log(10.0))), n)
+    return _scaled(o, o.unary("exp", o.mul(x, math.log(10.0))), root)
 
 
 def power(o, a, b):
