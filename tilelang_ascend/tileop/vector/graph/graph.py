@@ -188,6 +188,10 @@ class Graph:
         assert s.is_scalar
         return self.node(name, a.dtype, (self.tile(a), s))
 
+    def multiply_add(self, a: Node, factor: Node, b: Node) -> Node:
+        """a * factor + b for a scalar factor, both rounded."""
+        return self.node("fused_mul_add", a.dtype, (a, self.tile(factor), self.tile(b)))
+
     def unary(self, name: str, a: Node) -> Node:
         """``exp ln abs sqrt relu not …``."""
         return self.node(name, a.dtype, (self.tile(a),))

@@ -173,7 +173,7 @@ class VectorOps:
         if a.dtype != "float32" or a.is_scalar:
             return None
         product, rounds = _with_factor(self, a, factor, set(a.axes)) or (None, False)
-        return product if rounds else None
+        return _in_one_pass(self, product) if rounds else None
 
     def div(self, a, b) -> Node:
         return self.g.binary("div", *self._pair(a, b))
@@ -240,6 +240,17 @@ def _with_factor(o: VectorOps, a: Node, factor: float, axes: set) -> tuple[Node,
             return o.g.node(a.op, a.dtype, args, a.attrs), (all if every else any)(rounds for _, rounds in parts.values())
     # A scalar, or a row of other axes such as the maximum of each row, costs next to nothing.
     return (o.mul(a, factor), False) if set(a.axes) < axes else None
+
+
+def _in_one_pass(o: VectorOps, a: Node) -> Node:
+    """A product with a constant plus or minus a row that is broadcast, `x * c - r`, as one instruction. It costs as much as the broadcast."""
+    if a.op not in ("add", "sub") or a.args[0].op != "muls" or a.args[0].args[1].op != "const" or not set(a.args[1].axes) < set(a.axes):
+        return a
+    (x, factor), row = a.args[0].args, a.args[1]
+    if a.op == "sub":
+        scaled = row.op == "muls" and row.args[1].op == "const"
+        row = o.g.with_scalar("muls", row.args[0], o.g.neg(row.args[1])) if scaled else o.g.neg(row)
+    return o.g.multiply_add(x, factor, row)
 
 
 _FAR = 200

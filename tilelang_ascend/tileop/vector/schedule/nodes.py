@@ -64,6 +64,24 @@ def elementwise(values, n: Node, want) -> View:
     return _into(values, n, args, scalars, want)
 
 
+def _multiply_add(values, n: Node, want) -> View:
+    """The instruction works in the place of its first operand; where that is still needed, or not where the result is wanted, two do."""
+    a, factor, b = n.args
+    values.chain(n, n.args, want)
+    place = values.view(a)
+    values.consume(n.args)
+    out = want if want is not None and want.dtype == n.dtype and place.same_place(want) else values.reusable(n, [a], n.dtype)
+    if out is not None and out.same_place(place) and values.uses[a] <= 0:
+        try:
+            if not _clashes(values, out, [b], n.axes):
+                values._run(n.op, out, [factor, b], n.axes)
+                return out
+        except Unwritable:
+            pass
+    product = values.added(values.graph.with_scalar("muls", a, factor.args[0]))
+    return values.evaluate(values.added(values.graph.binary("add", product, values.added(b))), want)
+
+
 def _into(values, n: Node, args, scalars, want) -> View:
     attrs = dict(n.attrs)
     for a in args:
@@ -165,7 +183,7 @@ HANDLERS = {
     "load": _load, "reinterpret": _reinterpret, "duplicate": _duplicate, "iota": _iota, "lanes": _lanes, "compare": _compare,
     "compare_scalar": _compare, "select": _select, "select_scalar": _select, "mask_and": _mask_logic, "mask_or": _mask_logic,
     "mask_not": _mask_logic, "and": _bitwise, "or": _bitwise, "not": _bitwise, "indirect": _indirect, "rows": _rows,
-    "word": load_word, "pair": store_pair,
+    "word": load_word, "pair": store_pair, "fused_mul_add": _multiply_add,
 }  # fmt: skip
 
 __all__ = ["ALIASES", "HANDLERS", "elementwise"]
