@@ -32,8 +32,13 @@ def numpy_dtype(name: str) -> np.dtype:
     found = _NUMPY.get(name)
     if found is None:
         name = str(name)
-        found = _NUMPY[name] = np.dtype(getattr(ml_dtypes, name) if name.startswith(("bfloat", "float8")) else name)
+        kind = getattr(ml_dtypes, name) if name.startswith(("bfloat", "float8", "float4")) else _HELD_IN.get(name, name)
+        found = _NUMPY[name] = np.dtype(kind)
     return found
+
+
+_HELD_IN = {"int4": "int8", "uint4": "uint8"}
+"""Integers NumPy calculates with, where it does not with those of the dtype; elements stay in the range of theirs."""
 
 
 _NUMPY: dict[str, np.dtype] = {}
@@ -48,7 +53,7 @@ def is_float(dtype: str) -> bool:
 @functools.lru_cache(maxsize=None)
 def bits(dtype: str) -> int:
     """Bits of one element."""
-    return numpy_dtype(dtype).itemsize * 8
+    return 4 if dtype in _HELD_IN else numpy_dtype(dtype).itemsize * 8
 
 
 @functools.lru_cache(maxsize=None)
@@ -106,6 +111,8 @@ def _rounded(value, dtype: str) -> float:
             return float(numpy_dtype(dtype).type(value))
         except OverflowError:  # an integer beyond every float
             return math.copysign(math.inf, value)
+    if dtype == "float4_e2m1fn" and value != value:
+        return 6.0  # the largest number, which everything too large is
     return power_of_two(float(np.float32(value))) if dtype == "float8_e8m0fnu" else float(numpy_dtype(dtype).type(np.float32(value)))
 
 
@@ -237,9 +244,9 @@ def promoted(op: str, x: Scalar) -> Scalar:
     """An operand in the dtype its operator computes in: narrow integers as int32, bfloat16 and 8-bit floats as float32."""
     if op not in _PROMOTING:
         return x
-    if x.dtype in ("int8", "uint8", "int16", "uint16"):
+    if x.dtype in ("int4", "uint4", "int8", "uint8", "int16", "uint16"):
         return x if x.literal else cast(x, "int32")
-    return cast(x, "float32") if x.dtype == "bfloat16" or x.dtype.startswith("float8") else x
+    return cast(x, "float32") if x.dtype == "bfloat16" or x.dtype.startswith(("float8", "float4")) else x
 
 
 def unary(x: Scalar, function: Callable) -> Scalar:
