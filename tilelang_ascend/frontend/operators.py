@@ -13,11 +13,11 @@ from typing import Any
 import ml_dtypes
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
-from ..ir import FloatImm, IntImm, dtype_of, itemsize, tirx
+from ..ir import FloatImm, IntImm, Var, dtype_of, expr_children, itemsize, op_name, tirx
 from ..isa.stream import round_to
 from ..runtime.dtypes import NIBBLES
 from .annotations import DType, dtype_name, is_float, join_dtypes, known_to_kernels
-from .builder import constant
+from .builder import Builder, constant
 from .keywords import other_meaning
 from .values import ScalarVar, choice, element, is_buffer, is_expr, is_region
 
@@ -222,6 +222,34 @@ def _narrowed(value, dtype: str):
         return None
     a, b = _narrowed(value.a, dtype), _narrowed(value.b, dtype)
     return None if a is None or b is None else type(value)(a, b)
+
+
+def promoted_from(value) -> str | None:
+    """The widest dtype of the operands, all of 8 or 16 bits, of int32 arithmetic; None for anything else."""
+    builder = Builder.active()
+    lets, known = ({} if builder is None else builder.lets), {}
+
+    def operand(x) -> str | None:
+        if isinstance(x, Var):
+            if x not in known:
+                known[x] = operand(lets[x]) if x in lets else None
+            return known[x]
+        if isinstance(x, tirx.Cast):
+            dtype = dtype_of(x.value)
+            return dtype if dtype in _NARROW_INTEGERS and dtype not in NIBBLES else None
+        if (op_name(x) or type(x).__name__).removeprefix("tirx.") not in _PROMOTED:
+            return None
+        found = [operand(y) for y in expr_children(x) if constant(y) is None]
+        return None if None in found else max(found, key=itemsize, default=None)
+
+    return operand(value) if dtype_of(value) == "int32" else None
+
+
+_PROMOTED = {
+    "Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "LShift", "RShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot",
+    "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
+}  # fmt: skip
+"""Arithmetic as nodes and calls of the IR."""
 
 
 def number(value, dtype: str):

@@ -370,6 +370,8 @@ def reinterpret(value, dtype, span=None):
         raise InvalidArgument(f"T.reinterpret of a {x.dtype} as {name}", at=here(), hint="T.cast converts; a uint8 tensor has the bytes")
     if x.fault is not None:
         return Scalar(0, name, fault=x.fault.computed())
+    if x.narrow is not None and bits(x.dtype) != bits(name) == bits(x.narrow):
+        x = cast(x, x.narrow)
     raw = np.array([x.value]).astype(np.float32 if numpy_dtype(x.dtype).kind == "V" else numpy_dtype(x.dtype)).astype(numpy_dtype(x.dtype))
     if raw.dtype.itemsize != numpy_dtype(name).itemsize:
         raise InvalidArgument(f"T.reinterpret of {x.dtype} as {name}, which has another size", at=here())
