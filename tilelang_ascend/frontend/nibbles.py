@@ -22,6 +22,7 @@ from ..ir import (
     Call,
     Evaluate,
     FloatImm,
+    For,
     ForKind,
     IntImm,
     PrimFunc,
@@ -34,6 +35,7 @@ from ..ir import (
     decl_buffer,
     dtype_of,
     exprs,
+    free_vars,
     full_region,
     if_then,
     imm,
@@ -45,12 +47,15 @@ from ..ir import (
     region,
     scope_of,
     statements,
+    stmts_of,
+    substitute_expr,
     sym,
     tirx,
     walk_expr,
 )
 from ..runtime.dtypes import NIBBLES
 from ..tile import COPY, FILL, GEMM, PRINT, REDUCE, VIEW, is_op, tile_op, tile_op_of, with_args
+from ..tile.uses import loads_in, uses_of
 
 HELD_IN = {"int4": "int8", "uint4": "int8", "float4_e2m1fn": "float16"}
 """What tiles and variables have instead."""
@@ -141,7 +146,11 @@ class _Unpack(StmtMutator):
         self.new: dict = {}
         """Tensors, tiles and variables of 4 bits -> what they become."""
         self.analyzer = sym.Analyzer()
-        self.span, self.nests = func.span, 0
+        self.span = func.span
+        self.loops: dict = {}
+        """Variables of the nest around -> their extents."""
+        self.staged: dict = {}
+        """Stores of the nest around to elements of a tensor -> (a tile, indices there)."""
         self.params = [self.parameter(p) for p in func.params]
 
     def refuse(self, what: str, hint: str):
@@ -248,16 +257,52 @@ class _Unpack(StmtMutator):
         return Bind(self.new[s.var], value, span=s.span)
 
     def visit_For(self, s):
-        self.nests += s.kind == ForKind.PARALLEL
+        if s.kind != ForKind.PARALLEL or self.loops:
+            return self.generic(s)
+        nest, body = [s], s.body
+        while isinstance(body, For) and body.kind == ForKind.PARALLEL:
+            nest, body = [*nest, body], body.body
+        self.loops = {x.loop_var: x.extent for x in nest}
+        before, after, read = [], [], set()
+        for x in reversed(stmts_of(body)):
+            if isinstance(x, BufferStore) and x.buffer in self.new and _in_gm(x.buffer) and x.buffer not in read:
+                self.stage(x, before, after)
+            read |= uses_of(x).reads
         out = self.generic(s)
-        self.nests -= s.kind == ForKind.PARALLEL
-        return out
+        self.loops, self.staged = {}, {}
+        return [*before, out, *after]
+
+    def stage(self, s: BufferStore, before: list, after: list) -> None:
+        """A tile for what iterations of a nest store to a tensor, each one element of a box, and the copy of that behind the nest. Nothing, if
+        they do not, and the store is refused."""
+        mins, extents, left = [], [], dict(self.loops)
+        for e in s.indices:
+            var = next((v for v in left if v in free_vars(e)), None)
+            start = self.analyzer.simplify(substitute_expr(e, {v: imm(0, dtype_of(v)) for v in self.loops}))
+            moved = e if var is None else e - tirx.Cast(dtype_of(e), var)
+            if const_int(self.analyzer.simplify(moved - start)) != 0 or loads_in(start):
+                return
+            mins.append(start)
+            extents.append(imm(1) if var is None else left.pop(var))
+        sizes = [const_int(n) for n in extents]
+        if left or None in sizes:
+            return
+        dtype = dtype_of(s.buffer)
+        tile = decl_buffer(sizes, HELD_IN[dtype], f"{s.buffer.name}_values", scope="shared")
+        before.append(AllocBuffer(tile, span=s.span))
+        self.staged[s] = (tile, [e - start if const_int(n) != 1 else imm(0) for e, start, n in zip(s.indices, mins, extents)])
+        copy = tile_op("copy", full_region(tile), region(s.buffer, mins, extents), span=s.span)
+        after[:0] = self.values(copy, full_region(tile), dtype, copy.value.args[1])
 
     def visit_BufferStore(self, s: BufferStore):
+        if s in self.staged:
+            tile, at = self.staged[s]
+            return BufferStore(tile, self.expr(s.value), [self.analyzer.simplify(e) for e in at], span=s.span)
         if s.buffer in self.new and _in_gm(s.buffer):
             raise self.refuse(
                 f"a store to single elements of {s.buffer.name}, two of which share a byte",
-                "store to a tile of T.alloc_shared and T.copy that to the tensor",
+                "store to a tile of T.alloc_shared and T.copy that to the tensor; a whole nest of T.Parallel that stores to "
+                "neighbouring elements, unconditionally, may do so itself",
             )
         return BufferStore(self.new.get(s.buffer, s.buffer), self.expr(s.value), [self.expr(i) for i in s.indices], span=s.span)
 
