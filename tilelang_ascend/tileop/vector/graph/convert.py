@@ -22,6 +22,12 @@ HOPS = {
 }  # fmt: skip
 """One hardware conversion -> round mode (doc: cast probe of the 8.1 headers; all of them exist on 3510 as well)."""
 
+DIRECT = {
+    ("float16", "bfloat16"): "rint", ("bfloat16", "float16"): "rint", ("int8", "int16"): "none", ("int8", "int32"): "none",
+    ("int16", "int32"): "none", ("float8_e4m3fn", "float32"): "none", ("float8_e5m2", "float32"): "none",
+}  # fmt: skip
+"""The same of conversions that some chips have, and others by the routes below."""
+
 ROUTES = {
     ("float16", "bfloat16"): ("float32",), ("bfloat16", "float16"): ("float32",),
     ("bfloat16", "int16"): ("float32",), ("bfloat16", "int8"): ("float32", "int16", "float16"),
@@ -52,6 +58,10 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
         return g.scalar_cast(a, dtype)
     if MASK in (a.dtype, dtype):
         return _from_mask(g, a, dtype) if a.dtype == MASK else to_mask(g, a)
+    if (a.dtype, dtype) in g.casts and (a.dtype, dtype) in DIRECT:
+        return g.cast(a, dtype, DIRECT[a.dtype, dtype])
+    if a.dtype in FORMATS and (a.dtype, "float32") in g.casts:
+        return convert(g, convert(g, a, "float32"), dtype)
     if a.dtype in FORMATS:
         return convert(g, decode(g, a, lambda x: convert(g, g.reinterpret(x, "uint8"), "int16")), dtype)
     if dtype in FORMATS:
@@ -64,6 +74,8 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
     if a.op == "cast" and a.args[0].dtype == dtype and _lossless(dtype, a.dtype):
         return a.args[0]
     way = (*ROUTES.get((a.dtype, dtype), ()), dtype)
+    if a.dtype in ("int8", "uint8") and dtype == "bfloat16" and ("float16", dtype) in g.casts:
+        return convert(g, convert(g, a, "float16"), dtype)
     if dtype in ("int8", "uint8", "int16") and a.dtype in _BITS and _needs_wrap(a.dtype, dtype):
         carrier = "int32" if a.dtype == "int32" else "int16"
         a = wrap(g, convert(g, a, carrier), _BITS[dtype], signed=dtype != "uint8")
