@@ -541,3 +541,22 @@ def test_what_has_no_meaning_is_refused_with_its_line(body, dtype, text):
 def test_rows_have_whole_bytes():
     with pytest.raises(InvalidArgument, match="the last dimension of X is 63"):
         refusal(lambda X, x, y, b: None, columns=63)
+
+
+def test_only_bytes_and_wide_tiles_are_left():
+    @T.prim_func
+    def k(X: T.Tensor((8, 64), "int4"), Y: T.Tensor((8, 64), "int4"), F: T.Tensor((8, 64), "float4_e2m1fn")):
+        with T.Kernel(1):
+            x, f = T.alloc_shared((8, 64), "int4"), T.alloc_shared((8, 64), "float4_e2m1fn")
+            T.copy(X, x)
+            T.copy(X, Y)
+            T.copy(x, f)
+            T.copy(f, F)
+
+    shapes = [(str(p.ty.dtype), [int(n) for n in p.ty.shape]) for p in k.params]
+    assert shapes == [("uint8", [8, 32])] * 3
+    assert [[int(i), str(d)] for i, d in k.attrs["tl.nibbles"]] == [[0, "int4"], [1, "int4"], [2, "float4_e2m1fn"]]
+    text = k.script()
+    assert "T.tl.copy(X[0:8, 0:32], Y[0:8, 0:32])" in text, "whole bytes are copied as they are"
+    body = text[text.index("func_attr") :].split("\n", 1)[1]
+    assert "int4" not in body and "float4" not in body

@@ -58,10 +58,9 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
         return g.scalar_cast(a, dtype)
     if MASK in (a.dtype, dtype):
         return _from_mask(g, a, dtype) if a.dtype == MASK else to_mask(g, a)
-    if (a.dtype, dtype) in g.casts and (a.dtype, dtype) in DIRECT:
-        return g.cast(a, dtype, DIRECT[a.dtype, dtype])
-    if a.dtype in FORMATS and (a.dtype, "float32") in g.casts:
-        return convert(g, convert(g, a, "float32"), dtype)
+    native = _native(g, a, dtype)
+    if native is not None:
+        return native
     if a.dtype in FORMATS:
         return convert(g, decode(g, a, lambda x: convert(g, g.reinterpret(x, "uint8"), "int16")), dtype)
     if dtype in FORMATS:
@@ -74,8 +73,6 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
     if a.op == "cast" and a.args[0].dtype == dtype and _lossless(dtype, a.dtype):
         return a.args[0]
     way = (*ROUTES.get((a.dtype, dtype), ()), dtype)
-    if a.dtype in ("int8", "uint8") and dtype == "bfloat16" and ("float16", dtype) in g.casts:
-        return convert(g, convert(g, a, "float16"), dtype)
     if dtype in ("int8", "uint8", "int16") and a.dtype in _BITS and _needs_wrap(a.dtype, dtype):
         carrier = "int32" if a.dtype == "int32" else "int16"
         a = wrap(g, convert(g, a, carrier), _BITS[dtype], signed=dtype != "uint8")
@@ -85,6 +82,17 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
             raise Unsupported(f"no vector conversion from {a.dtype} to {dtype}")
         a = g.cast(a, hop, HOPS[a.dtype, hop])
     return a
+
+
+def _native(g: Graph, a: Node, dtype: str) -> Node | None:
+    """The conversion by instructions only some chips have, None where the chip has none or they are no shorter way."""
+    if (a.dtype, dtype) in g.casts and (a.dtype, dtype) in DIRECT:
+        return g.cast(a, dtype, DIRECT[a.dtype, dtype])
+    byte_to_bfloat = dtype == "bfloat16" and a.dtype in ("int8", "uint8")
+    through = "float32" if a.dtype in FORMATS else "float16" if byte_to_bfloat else None
+    if through is None or not {(a.dtype, through), (through, dtype)} & g.casts & DIRECT.keys():
+        return None
+    return convert(g, convert(g, a, through), dtype)
 
 
 UNSIGNED = ("uint16", "uint32")
