@@ -312,7 +312,7 @@ class _Unpack(StmtMutator):
         if not small:
             return self.generic(s)
         if is_op(s, COPY):
-            return self.copy(s, *regions)
+            return self.copy(s, *(region(r.source, *zip(*((self.expr(x.min), self.expr(x.extent)) for x in r.region))) for r in regions))
         name = op_name(s).removeprefix("tl.")
         if any(_in_gm(r.source) for r in small):
             raise self.refuse(f"T.{name} on {small[0].source.name}, a tensor of {dtype_of(small[0].source)}", "T.copy it to a tile first")

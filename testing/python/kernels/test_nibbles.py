@@ -543,6 +543,25 @@ def test_rows_have_whole_bytes():
         refusal(lambda X, x, y, b: None, columns=63)
 
 
+def test_numbers_of_4_bits_choose_rows():
+    @T.prim_func
+    def k(I: T.Tensor((8,), "uint4"), X: T.Tensor((16, 32), "int4"), Y: T.Tensor((8, 32), "float16"), N: T.Tensor((8,), "int32")):
+        with T.Kernel(8) as b:
+            x = T.alloc_shared((1, 32), "int4")
+            T.copy(X[I[b], 0], x)
+            T.copy(x, Y[b, 0])
+            count = T.alloc_var("uint4", init=14)
+            for _ in T.serial(I[b]):
+                count = count + 1
+            N[b] = count
+
+    rows, codes = RNG.permutation(16)[:8].astype(np.uint8), random_codes(16, 32)
+    arrays = {"I": pack(rows), "X": pack(codes), "Y": np.zeros((8, 32), np.float16), "N": np.zeros(8, np.int32)}
+    out = strict.run(tilelang.compile(k, target="a2"), arrays)
+    np.testing.assert_array_equal(out["Y"], numbers(codes, "int4")[rows])
+    np.testing.assert_array_equal(out["N"], (14 + rows.astype(int)) % 16)
+
+
 def test_only_bytes_and_wide_tiles_are_left():
     @T.prim_func
     def k(X: T.Tensor((8, 64), "int4"), Y: T.Tensor((8, 64), "int4"), F: T.Tensor((8, 64), "float4_e2m1fn")):
