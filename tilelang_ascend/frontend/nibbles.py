@@ -85,7 +85,7 @@ def value_of(byte, high, dtype: str):
         code = tirx.shift_right(byte, imm(4, BYTE)) if const_int(high) else tirx.bitwise_and(byte, imm(15, BYTE))
     if dtype == "uint4":
         return tirx.Cast("int8", code)
-    signed = tirx.bitwise_xor(tirx.Cast("int16", code), imm(8, "int16")) - imm(8, "int16")
+    signed = tirx.shift_right(tirx.shift_left(tirx.Cast("int16", code), imm(12, "int16")), imm(12, "int16"))
     if dtype == "int4":
         return tirx.Cast("int8", signed)
     size = tirx.shift_left(tirx.bitwise_and(signed, imm(7, "int16")), imm(9, "int16"))
