@@ -295,16 +295,26 @@ class _Unpack(StmtMutator):
         after[:0] = self.values(copy, full_region(tile), dtype, copy.value.args[1])
 
     def visit_BufferStore(self, s: BufferStore):
+        known, value = self.named(s.value)
         if s in self.staged:
             tile, at = self.staged[s]
-            return BufferStore(tile, self.expr(s.value), [self.analyzer.simplify(e) for e in at], span=s.span)
+            return [*known, BufferStore(tile, value, [self.analyzer.simplify(e) for e in at], span=s.span)]
         if s.buffer in self.new and _in_gm(s.buffer):
             raise self.refuse(
                 f"a store to single elements of {s.buffer.name}, two of which share a byte",
                 "store to a tile of T.alloc_shared and T.copy that to the tensor; a whole nest of T.Parallel that stores to "
                 "neighbouring elements, unconditionally, may do so itself",
             )
-        return BufferStore(self.new.get(s.buffer, s.buffer), self.expr(s.value), [self.expr(i) for i in s.indices], span=s.span)
+        return [*known, BufferStore(self.new.get(s.buffer, s.buffer), value, [self.expr(i) for i in s.indices], span=s.span)]
+
+    def named(self, e) -> tuple:
+        """(statements, the value of `e`): what is rounded is mentioned often, so it gets a name."""
+        if not isinstance(e, tirx.Cast) or dtype_of(e) != "float4_e2m1fn" or dtype_of(e.value) == dtype_of(e):
+            return [], self.expr(e)
+        wide = self.expr(e.value)
+        number = Var("number", "float32")
+        bind = Bind(number, wide if dtype_of(wide) == "float32" else tirx.Cast("float32", wide), span=self.span)
+        return [bind], held(number, "float4_e2m1fn")
 
     def visit_Evaluate(self, s: Evaluate):
         regions = [a for a in s.value.args if isinstance(a, TensorRegion)] if tile_op_of(s) is not None else []
