@@ -12,6 +12,7 @@ from typing import Any, Callable, SupportsIndex
 
 from ..errors import DtypeMismatch, InvalidArgument
 from ..ir import const_int, dtype_of, itemsize
+from ..runtime.dtypes import NIBBLES, torch_dtype
 from .locations import user_location
 from .values import is_expr
 
@@ -31,7 +32,8 @@ _ALIASES = {
 
 DTYPE_NAMES = (
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 "
-    "float8_e4m3fn float8_e4m3fnuz float8_e4m3b11fnuz float8_e3m4 float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+    "float8_e4m3fn float8_e4m3fnuz float8_e4m3b11fnuz float8_e3m4 float8_e5m2 float8_e5m2fnuz float8_e8m0fnu "
+    "int4 uint4 float4_e2m1fn"
 ).split()
 
 
@@ -69,11 +71,11 @@ class DType(str):
     @property
     def bits(self) -> int:
         """Bits of one element in memory."""
-        return itemsize(self) * 8
+        return 4 if self in NIBBLES else itemsize(self) * 8
 
     @property
     def bytes(self) -> int:
-        """Bytes of one element in memory."""
+        """Bytes of one element in memory; of dtypes of 4 bits of one alone."""
         return itemsize(self)
 
     itemsize = bytes
@@ -85,10 +87,10 @@ class DType(str):
         return str(self)
 
     def as_torch(self):
-        """The dtype of torch with this name: ``torch.empty(n, dtype=T.float16.as_torch())``."""
+        """The dtype of torch with this name: ``torch.empty(n, dtype=T.float16.as_torch())``. Dtypes of 4 bits are passed two in an element."""
         import torch
 
-        found = getattr(torch, str(self), None)
+        found = torch_dtype(str(self)) if self in NIBBLES else getattr(torch, str(self), None)
         if found is None:
             raise DtypeMismatch(f"torch has no dtype {self}", at=user_location())
         return found
@@ -272,8 +274,8 @@ def join_dtypes(a: str, b: str) -> str:
     if b == "bool":
         return a
     signed = not (a.startswith("u") and b.startswith("u"))
-    size = max(itemsize(a), itemsize(b))
+    bits = max(DType(a).bits, DType(b).bits)
     if a.startswith("u") != b.startswith("u"):
-        unsigned = itemsize(a if a.startswith("u") else b)
-        size = min(8, max(size, 2 * unsigned))
-    return f"{'int' if signed else 'uint'}{8 * size}"
+        unsigned = DType(a if a.startswith("u") else b).bits
+        bits = min(64, max(bits, 2 * unsigned))
+    return f"{'int' if signed else 'uint'}{bits}"

@@ -66,6 +66,7 @@ class Builder:
         self.containers: dict[int, tuple] = {}  # Python containers by identity, with the region that made them
         self.grids = 0
         self.grid: tuple[list, list] = ([], [])  # block indices and extents of the launch being traced
+        self.lets: dict = {}  # immutable variable -> its value
         self.outputs: list = []  # buffers made by T.empty, in order
         self.loops: list = []
         self.scalars: list = []  # scalar parameters
@@ -157,6 +158,7 @@ class Builder:
             name = "v"
         var = Var(self.unique(name), value.ty)
         self.emit(Bind(var, value, span=self.span()))
+        self.lets[var] = value
         return var
 
     def alloc(self, shape, dtype: str, scope: str, name: str, annotations: dict | None = None, region: Region | None = None):

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import ArgumentTypeError, ArgumentValueError, InvalidKernel, KernelSyntaxError, SourceUnavailable
 from ..ir import PrimFunc, Var, const_int, free_vars
+from ..runtime.dtypes import counted
 from . import tracing
 from .annotations import DType, Pointer, PointerSpec, TensorSpec
 from .builder import Builder
@@ -218,7 +219,7 @@ class EagerTemplate:
                 symbol = next((n for n, v in symbols if dim is v), None)
                 if symbol is None:
                     continue
-                size = _strides(tensor)[place.axis] if place.is_stride else int(tensor.shape[place.axis])
+                size = _strides(tensor)[place.axis] if place.is_stride else int(counted(spec.dtype, tuple(tensor.shape))[place.axis])
                 if found.setdefault(symbol, size) != size:
                     what = "stride" if place.is_stride else "dimension"
                     raise ArgumentValueError(

@@ -13,10 +13,11 @@ from typing import Any
 import ml_dtypes
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
-from ..ir import FloatImm, IntImm, dtype_of, itemsize, tirx
+from ..ir import FloatImm, IntImm, Var, dtype_of, expr_children, itemsize, op_name, tirx
 from ..isa.stream import round_to
+from ..runtime.dtypes import NIBBLES
 from .annotations import DType, dtype_name, is_float, join_dtypes, known_to_kernels
-from .builder import constant
+from .builder import Builder, constant
 from .keywords import other_meaning
 from .values import ScalarVar, choice, element, is_buffer, is_expr, is_region
 
@@ -78,7 +79,7 @@ _INT32_MAX = 2**31 - 1
 _BITWISE = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor")
 _PROMOTING = ("Add", "Sub", "Mult", "Div", "FloorDiv", "Mod", "LShift", "USub", "Invert")
 """Operators whose result a narrow dtype may not hold; the others give the same number whatever the width."""
-_NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
+_NARROW_INTEGERS = ("int4", "uint4", "int8", "uint8", "int16", "uint16")
 _MODULAR = (tirx.Add, tirx.Sub, tirx.Mul)
 """Operators whose low bits depend on the low bits of their operands alone."""
 
@@ -182,7 +183,8 @@ def cast(value, dtype):
         return number(known, dtype)
     if dtype == "bool":
         return binary_compare("NotEq", value, number(0, dtype_of(value)))
-    narrow = _narrowed(value, dtype) if dtype in _NARROW_INTEGERS and dtype_of(value) == "int32" else None
+    in_place = dtype in _NARROW_INTEGERS and dtype not in NIBBLES and dtype_of(value) == "int32"
+    narrow = _narrowed(value, dtype) if in_place else None
     return tirx.Cast(dtype, value) if narrow is None else narrow
 
 
@@ -194,7 +196,7 @@ def promoted(op: str, value):
         return value
     if dtype in _NARROW_INTEGERS and constant(value) is None:
         return tirx.Cast("int32", value)
-    return cast(value, "float32") if dtype == "bfloat16" or dtype.startswith("float8") else value
+    return cast(value, "float32") if dtype == "bfloat16" or dtype.startswith(("float8", "float4")) else value
 
 
 def _promoted_alone(op: str, value):
@@ -220,6 +222,34 @@ def _narrowed(value, dtype: str):
         return None
     a, b = _narrowed(value.a, dtype), _narrowed(value.b, dtype)
     return None if a is None or b is None else type(value)(a, b)
+
+
+def promoted_from(value) -> str | None:
+    """The widest dtype of the operands, all of 8 or 16 bits, of int32 arithmetic; None for anything else."""
+    builder = Builder.active()
+    lets, known = ({} if builder is None else builder.lets), {}
+
+    def operand(x) -> str | None:
+        if isinstance(x, Var):
+            if x not in known:
+                known[x] = operand(lets[x]) if x in lets else None
+            return known[x]
+        if isinstance(x, tirx.Cast):
+            dtype = dtype_of(x.value)
+            return dtype if dtype in _NARROW_INTEGERS and dtype not in NIBBLES else None
+        if (op_name(x) or type(x).__name__).removeprefix("tirx.") not in _PROMOTED:
+            return None
+        found = [operand(y) for y in expr_children(x) if constant(y) is None]
+        return None if None in found else max(found, key=itemsize, default=None)
+
+    return operand(value) if dtype_of(value) == "int32" else None
+
+
+_PROMOTED = {
+    "Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "LShift", "RShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot",
+    "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
+}  # fmt: skip
+"""Arithmetic as nodes and calls of the IR."""
 
 
 def number(value, dtype: str):

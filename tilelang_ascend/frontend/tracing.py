@@ -38,6 +38,7 @@ from .annotations import DType, Pointer, PointerSpec, TensorSpec
 from .builder import Builder
 from .keywords import other_meaning
 from .locations import is_user_code, span_of
+from .nibbles import unpack_nibbles
 from .source import GENERATED_NAME, rewritten_function
 from .values import Restart, StopProbe, is_ir
 
@@ -298,7 +299,7 @@ def finish(builder: Builder, func, params: list, result) -> PrimFunc:
         values = [int(v) if "int" in dtype_of(b) else imm(v, dtype_of(b)) for b, v in builder.safe_values]
         attrs["tl.safe_values"] = [[k, v] for k, v in zip(places, values)]
     body = builder.finish(where, params)
-    return PrimFunc(params, body, span=span_of(where)).with_attr(attrs)
+    return unpack_nibbles(PrimFunc(params, body, span=span_of(where)).with_attr(attrs))
 
 
 def trace(fn, args=(), kwargs=None) -> PrimFunc:

@@ -14,9 +14,9 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from ..errors import ArgumentTypeError, ArgumentValueError, InvalidKernel
+from ..errors import ArgumentTypeError, ArgumentValueError, InvalidArgument, InvalidKernel
 from ..frontend.annotations import DType, PointerSpec, TensorSpec
-from ..runtime import tensors
+from ..runtime import dtypes, tensors
 from . import elements, loops
 from .memory import Tile, allocate
 from .names import last_name, parse, prepared
@@ -99,20 +99,52 @@ def parameters(function, annotations: dict) -> list[tuple[str, Any]]:
 
 
 def as_numpy(value: Any, dtype: str, name: str) -> np.ndarray:
-    """A view of the memory of a torch tensor or NumPy array."""
+    """A view of the memory of a torch tensor or NumPy array; of dtypes of 4 bits, the numbers that are in it."""
     if not tensors.is_tensor(value):
         raise ArgumentTypeError(f"Expected a tensor for parameter {name}, got {type(value).__name__}; pass a torch tensor or a numpy array")
     host = tensors.HostTensor(value)
-    if host.dtype != dtype:
+    if host.dtype not in dtypes.packed(dtype, host.is_torch):
         raise ArgumentValueError(f"Buffer dtype mismatch for parameter {name}: expected {host.label_of(dtype)}, got {host.dtype_label}")
     if host.device != "cpu":
         raise ArgumentValueError(f"Buffer device mismatch for parameter {name}: expected cpu, got {host.device}")
+    if dtype in dtypes.NIBBLES:
+        return _unpacked(_bytes_of(value), dtype)
     if not host.is_torch:
         return value
     import torch
 
     raw = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[value.element_size()]
     return value.detach().view(raw).numpy().view(numpy_dtype(dtype))
+
+
+def _bytes_of(value: Any) -> np.ndarray:
+    """The memory of a tensor or array of bytes."""
+    if not tensors.is_torch(value):
+        return value.view(np.uint8)
+    import torch
+
+    return value.detach().view(torch.uint8).numpy()
+
+
+def _unpacked(raw: np.ndarray, dtype: str) -> np.ndarray:
+    codes = np.stack((raw & 15, raw >> 4), axis=-1).reshape(*raw.shape[:-1], 2 * raw.shape[-1])
+    if dtype == "int4":
+        return ((codes ^ 8) - 8).astype(np.uint8).view(np.int8)
+    return codes.view(numpy_dtype(dtype))
+
+
+def _packed(array: np.ndarray) -> np.ndarray:
+    codes = np.ascontiguousarray(array).view(np.uint8)
+    return (codes[..., ::2] & 15) | (codes[..., 1::2] << 4)
+
+
+def write_back(values: dict[str, Any], kinds: dict[str, str], arrays: dict[str, np.ndarray]) -> None:
+    """Numbers of 4 bits that the kernel changed go to the tensors they are from."""
+    for name, array in arrays.items():
+        if kinds[name] in dtypes.NIBBLES:
+            memory, new = _bytes_of(values[name]), _packed(array)
+            if (memory != new).any():
+                memory[...] = new
 
 
 def number(value: Any, dtype: str, name: str) -> Scalar:
@@ -146,6 +178,8 @@ def bind_dimensions(session: Session, specs: dict[str, TensorSpec], arrays: dict
             if type(dim).__name__ == "Var":
                 session.symbols.setdefault(dim.name, Scalar(int(size), str(dim.ty.dtype)))
     for name, spec in specs.items():
+        if spec.dtype in dtypes.NIBBLES and isinstance(spec.shape[-1], int) and spec.shape[-1] % 2:
+            raise InvalidArgument(f"the last dimension of {name} is {spec.shape[-1]}: two numbers of {spec.dtype} share a byte")
         if name in arrays:
             wanted = shape_of(spec, session, name)
             if wanted != arrays[name].shape:
@@ -202,11 +236,14 @@ class Memory:
 
 def returned(tile: Tile, torch_like: bool):
     """A tile as the caller's library knows it."""
+    array = tile.array
+    if tile._dtype in dtypes.NIBBLES:
+        array = _packed(array).view(dtypes.numpy_dtype(tile._dtype))
     if not torch_like:
-        return tile.array
-    out = tensors.empty(tuple(tile.array.shape), tile._dtype, True)
-    if tile.array.size:
-        tensors.HostTensor(out).assign(np.ascontiguousarray(tile.array))
+        return array
+    out = tensors.empty(tuple(array.shape), tile._dtype, True)
+    if array.size:
+        tensors.HostTensor(out).assign(np.ascontiguousarray(array))
     return out
 
 
@@ -226,6 +263,24 @@ def eager_declarations(function) -> tuple[dict[str, ast.expr], dict[str, str]]:
             targets = n.targets[0].elts if isinstance(n.targets[0], (ast.Tuple, ast.List)) else n.targets
             constants.update({t.id: c for t, c in zip(targets, names_in(names)) if isinstance(t, ast.Name)})
     return declared, constants
+
+
+def declared_dtype(function, annotation: ast.expr, values: dict[str, Any]) -> str | None:
+    """The dtype of 4 bits a declaration in the body of a kernel names, None for others: those a tensor has itself."""
+    parts = annotation.slice if isinstance(annotation, ast.Subscript) else annotation
+    parts = (
+        parts.elts
+        if isinstance(parts, ast.Tuple)
+        else [*parts.args, *(k.value for k in parts.keywords)]
+        if isinstance(parts, ast.Call)
+        else []
+    )
+    known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals, **values}
+    for node in parts:
+        name = node.value if isinstance(node, ast.Constant) else known.get(node.id) if isinstance(node, ast.Name) else last_name(node)
+        if isinstance(name, str) and name in dtypes.NIBBLES:
+            return str(name)
+    return None
 
 
 def _literal_dims(annotation: ast.expr) -> tuple[list, list]:
@@ -263,8 +318,10 @@ def read_constants(function, given: dict[str, Any], extra: dict[str, int]) -> di
             continue
         if shape and len(shape) != len(tensor.shape):
             raise ArgumentValueError(f"argument '{name}' has {len(tensor.shape)} dimensions, the kernel declares {len(shape)}")
-        have = tensors.HostTensor(tensor).strides
-        for dim, size in [*zip(shape, tensor.shape), *zip(strides, have)]:
+        have, extents = tensors.HostTensor(tensor).strides, tuple(tensor.shape)
+        if name in declared:
+            extents = dtypes.counted(declared_dtype(function, declared[name], given) or "", extents)
+        for dim, size in [*zip(shape, extents), *zip(strides, have)]:
             if isinstance(dim, ast.Name) and dim.id in names:
                 if found.setdefault(names[dim.id], int(size)) != int(size):
                     raise ArgumentValueError(

@@ -143,6 +143,7 @@ def launch(function, parameters: dict[str, Any], values: dict[str, Any], outputs
         for n, k in parameters.items()
     }
     result = execute(function, arguments, session)
+    bind.write_back(values, {n: specs[n].dtype for n in arrays}, arrays)
     made = [arguments[n] for n in outputs]
     if result is not None:
         made += list(result) if isinstance(result, (tuple, list)) else [result]
@@ -179,11 +180,13 @@ def call_eager(function, args: tuple, kwargs: dict, seed: int | None = None) -> 
     session.constants = bind.read_constants(function, values, extra)
     declared = bind.eager_declarations(function)[0]
     specs = {n: k for n, k in annotations.items() if isinstance(k, TensorSpec)}
-    arrays = {}
+    arrays, kinds, given = {}, {n: s.dtype for n, s in specs.items()}, {}
     for name in (*specs, *declared):
         if name in values:
-            dtype = tensors.HostTensor(values[name]).dtype if name in declared else specs[name].dtype
-            arrays[name] = bind.as_numpy(values[name], dtype, name)
+            if name in declared:
+                kinds[name] = bind.declared_dtype(function, declared[name], values) or tensors.HostTensor(values[name]).dtype
+            given[name] = values[name]
+            arrays[name] = bind.as_numpy(values[name], kinds[name], name)
     session.torch = any(tensors.is_torch(values[n]) for n in arrays) or (not arrays and tensors.have_torch())
     for name, kind in annotations.items():
         if isinstance(kind, DType) and name in values:
@@ -193,12 +196,13 @@ def call_eager(function, args: tuple, kwargs: dict, seed: int | None = None) -> 
         if name in specs:
             values[name] = bind.in_gm(name, specs[name], array, session)
         else:
-            values[name] = Tile(array, None, name, tensors.HostTensor(values[name]).dtype, "global", None, True)
+            values[name] = Tile(array, None, name, kinds[name], "global", None, True)
     for name, kind in annotations.items():
         if isinstance(kind, PointerSpec) and name in values:
             session.torch = session.torch or tensors.is_torch(values[name])
             values[name] = bind.Memory(name, values[name])
     result = execute(function, values, session)
+    bind.write_back(given, kinds, arrays)
     made = [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
     for tile in made:
         _tell_unwritten(tile)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
 from ..language.npu import ON_TILES
+from ..runtime.dtypes import NIBBLES
 from . import directed
 from .memory import Region, is_tile_like_many, operand
 from .state import here
@@ -19,6 +20,7 @@ from .values import (
     Scalar,
     as_number,
     binary,
+    bits,
     cast,
     dtype_of,
     fit,
@@ -268,7 +270,7 @@ def _of_bits(name: str, count: Callable, own_dtype: bool) -> Callable:
         dtype = x.dtype if own_dtype else "int32"
         if x.fault is not None:
             return Scalar(0, dtype, fault=x.fault.computed())
-        width = 8 * numpy_dtype(x.dtype).itemsize
+        width = bits(x.dtype)
         return cast(Scalar(count(int(x.value) & ((1 << width) - 1), width), "int32"), dtype)
 
     def apply(x, *rest):
@@ -323,6 +325,8 @@ def _rounded(value, dtype: str, mode: str, sat) -> Scalar:
     x = scalar(value)
     if x.fault is not None or not is_float(x.dtype) or (not mode and not sat):
         return cast(value, dtype)
+    if dtype == "float4_e2m1fn" and mode not in ("", "rn"):
+        raise InvalidArgument(f"T.cast to {dtype} with {mode!r}: it rounds to nearest", at=here())
     v = float(x.value)
     if sat and dtype.startswith("float8") and not math.isnan(v):
         most = float(ml_dtypes.finfo(dtype).max)
@@ -362,8 +366,12 @@ def reinterpret(value, dtype, span=None):
     if isinstance(value, (str, type)):
         value, dtype = dtype, value
     x, name = scalar(value), dtype_of(dtype)
+    if NIBBLES & {x.dtype, name}:
+        raise InvalidArgument(f"T.reinterpret of a {x.dtype} as {name}", at=here(), hint="T.cast converts; a uint8 tensor has the bytes")
     if x.fault is not None:
         return Scalar(0, name, fault=x.fault.computed())
+    if x.narrow is not None and bits(x.dtype) != bits(name) == bits(x.narrow):
+        x = cast(x, x.narrow)
     raw = np.array([x.value]).astype(np.float32 if numpy_dtype(x.dtype).kind == "V" else numpy_dtype(x.dtype)).astype(numpy_dtype(x.dtype))
     if raw.dtype.itemsize != numpy_dtype(name).itemsize:
         raise InvalidArgument(f"T.reinterpret of {x.dtype} as {name}, which has another size", at=here())

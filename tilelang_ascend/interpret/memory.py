@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..frontend.annotations import DType
+from ..runtime.dtypes import NIBBLES
 from .state import InterpretError, current, here
 from .values import Fault, Scalar, binary, cast, compare, fit, is_scalar, numpy_dtype, power, scalar
 
@@ -483,6 +484,12 @@ def allocate(shape, dtype: str, name: str, scope: str, dims=None, argument: bool
 def view(tile: Tile, shape, dtype: str, name: str) -> Tile:
     """The same memory in another shape, as another dtype."""
     kind = numpy_dtype(dtype)
+    if NIBBLES & {dtype, tile._dtype} and (dtype != tile._dtype or tile.scope == "global"):
+        raise InvalidArgument(
+            f"a view of {tile._dtype} as {dtype}: numbers of 4 bits are no whole bytes",
+            at=here(),
+            hint="T.copy and T.cast convert; a kernel that wants the bytes declares the tensor as uint8",
+        )
     if not tile.array.flags.c_contiguous:
         raise InvalidArgument(f"{tile.name} has strides: it cannot be seen with another shape", at=here())
     array = tile.array.reshape(-1).view(kind).reshape(shape)

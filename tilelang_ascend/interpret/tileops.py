@@ -8,30 +8,35 @@ from ..errors import DtypeMismatch, InvalidArgument, ShapeMismatch
 from ..tile.factors import factor_dtype
 from .memory import Region, Tile, is_tile_like_many, operand, view
 from .state import current, here
-from .values import Scalar, cast, is_float, numpy_dtype, power_of_two, scalar
+from .values import Scalar, cast, integer_range, is_float, numpy_dtype, power_of_two, scalar
 
 
 def convert(values: np.ndarray, dtype: str) -> np.ndarray:
     """Elements as another dtype: floats are truncated (and saturate) to integers, integers wrap, numbers to bool by `!= 0`."""
     target = numpy_dtype(dtype)
+    floating = values.dtype.kind in "fV"
+    if dtype in ("int4", "uint4") and not floating:
+        low, _ = integer_range(dtype)
+        return ((values.astype(np.int64) - low) % 16 + low).astype(target)
     if values.dtype == target:
         return values
-    floating = values.dtype.kind in "fV"
     if dtype == "bool":
         return (values.astype(np.float32) if values.dtype.kind == "V" else values) != 0
     if is_float(dtype):
         if target.kind == "V" and values.dtype != np.float32:
             values = values.astype(np.float32)
+        if dtype == "float4_e2m1fn":
+            values = np.where(np.isnan(values), np.float32(6), values)
         if dtype == "float8_e8m0fnu":
             return np.array([power_of_two(float(v)) for v in values.flat], np.float32).reshape(values.shape).astype(target)
         return values.astype(target)
     if floating:
         wide = values.astype(np.float64)
-        info = np.iinfo(target)
+        least, most = integer_range(dtype)
         out = np.trunc(np.nan_to_num(wide, nan=0.0, posinf=np.inf, neginf=-np.inf))
-        low, high = out <= float(info.min), out >= float(info.max)
-        out = np.where(low | high, 0, out).astype(np.int64 if info.min < 0 else np.uint64).astype(target)
-        out[low], out[high] = info.min, info.max
+        low, high = out <= float(least), out >= float(most)
+        out = np.where(low | high, 0, out).astype(np.int64 if least < 0 else np.uint64).astype(target)
+        out[low], out[high] = least, most
         return out
     return values.astype(target)
 

@@ -32,8 +32,13 @@ def numpy_dtype(name: str) -> np.dtype:
     found = _NUMPY.get(name)
     if found is None:
         name = str(name)
-        found = _NUMPY[name] = np.dtype(getattr(ml_dtypes, name) if name.startswith(("bfloat", "float8")) else name)
+        kind = getattr(ml_dtypes, name) if name.startswith(("bfloat", "float8", "float4")) else _HELD_IN.get(name, name)
+        found = _NUMPY[name] = np.dtype(kind)
     return found
+
+
+_HELD_IN = {"int4": "int8", "uint4": "uint8"}
+"""Integers NumPy calculates with, where it does not with those of the dtype; elements stay in the range of theirs."""
 
 
 _NUMPY: dict[str, np.dtype] = {}
@@ -48,7 +53,7 @@ def is_float(dtype: str) -> bool:
 @functools.lru_cache(maxsize=None)
 def bits(dtype: str) -> int:
     """Bits of one element."""
-    return numpy_dtype(dtype).itemsize * 8
+    return 4 if dtype in _HELD_IN else numpy_dtype(dtype).itemsize * 8
 
 
 @functools.lru_cache(maxsize=None)
@@ -106,6 +111,8 @@ def _rounded(value, dtype: str) -> float:
             return float(numpy_dtype(dtype).type(value))
         except OverflowError:  # an integer beyond every float
             return math.copysign(math.inf, value)
+    if dtype == "float4_e2m1fn" and value != value:
+        return 6.0  # the largest number, which everything too large is
     return power_of_two(float(np.float32(value))) if dtype == "float8_e8m0fnu" else float(numpy_dtype(dtype).type(np.float32(value)))
 
 
@@ -155,12 +162,13 @@ class Scalar:
         literal: a constant of the program; as an integer it takes the dtype of what it meets.
         fault: `Fault`, or None.
         origin: (tile, index) of an element that was read, else None.
+        narrow: of int32 arithmetic on integers of 8 and 16 bits, the widest dtype of these, else None.
     """
 
-    __slots__ = ("value", "dtype", "literal", "fault", "origin")
+    __slots__ = ("value", "dtype", "literal", "fault", "origin", "narrow")
 
-    def __init__(self, value, dtype: str, literal: bool = False, fault: Fault | None = None, origin=None):
-        self.value, self.dtype, self.literal, self.fault, self.origin = value, dtype, literal, fault, origin
+    def __init__(self, value, dtype: str, literal: bool = False, fault: Fault | None = None, origin=None, narrow: str | None = None):
+        self.value, self.dtype, self.literal, self.fault, self.origin, self.narrow = value, dtype, literal, fault, origin, narrow
 
     def get(self):
         """The number. Raises InterpretError if there is none."""
@@ -237,16 +245,30 @@ def promoted(op: str, x: Scalar) -> Scalar:
     """An operand in the dtype its operator computes in: narrow integers as int32, bfloat16 and 8-bit floats as float32."""
     if op not in _PROMOTING:
         return x
-    if x.dtype in ("int8", "uint8", "int16", "uint16"):
-        return x if x.literal else cast(x, "int32")
-    return cast(x, "float32") if x.dtype == "bfloat16" or x.dtype.startswith("float8") else x
+    if x.dtype in ("int4", "uint4", "int8", "uint8", "int16", "uint16"):
+        return x if x.literal else _widened(x, "int32")
+    return cast(x, "float32") if x.dtype == "bfloat16" or x.dtype.startswith(("float8", "float4")) else x
+
+
+def _widened(x: Scalar, dtype: str) -> Scalar:
+    """An operand in the dtype of its operation."""
+    out = cast(x, dtype)
+    if dtype == "int32" and not x.literal and x.dtype in ("int8", "uint8", "int16", "uint16"):
+        out = Scalar(out.value, dtype, False, out.fault, None, x.dtype)
+    return out
+
+
+def _narrow_of(x: Scalar, y: Scalar) -> str | None:
+    """`narrow` of a result."""
+    kinds = [v.narrow for v in (x, y) if not v.literal]
+    return None if None in kinds else max(kinds, key=bits, default=None)
 
 
 def unary(x: Scalar, function: Callable) -> Scalar:
     """`function` of the value, in the dtype of x."""
     if x.fault is not None:
         return Scalar(0, x.dtype, fault=x.fault.computed())
-    return Scalar(fit(function(x.value), x.dtype), x.dtype, x.literal)
+    return Scalar(fit(function(x.value), x.dtype), x.dtype, x.literal, narrow=x.narrow)
 
 
 def is_tile_like(value) -> bool:
@@ -336,7 +358,7 @@ def match(a: Any, b: Any) -> tuple[Scalar, Scalar]:
     if y.literal and db == "int32" and da != "bool" and not is_float(da) and _holds(da, y.value):
         return x, cast(y, da)
     common = join(da, db)
-    return (cast(a, common) if type(a) is float else cast(x, common)), (cast(b, common) if type(b) is float else cast(y, common))
+    return (cast(a, common) if type(a) is float else _widened(x, common)), (cast(b, common) if type(b) is float else _widened(y, common))
 
 
 def _divide(a, b):
@@ -391,7 +413,8 @@ def binary(op: str, a: Any, b: Any):
     if not floating:
         if op in ("//", "%") and v == 0:
             return Scalar(0, dtype, fault=Fault(f"{u} {op} 0: division by zero").computed())
-        return Scalar(fit(_ARITHMETIC[op](u, v), dtype), dtype, x.literal and y.literal)
+        narrow = _narrow_of(x, y) if dtype == "int32" else None
+        return Scalar(fit(_ARITHMETIC[op](u, v), dtype), dtype, x.literal and y.literal, narrow=narrow)
     literal = x.literal and y.literal
     if op in ("//", "%"):
         wide = join(dtype, "float32")

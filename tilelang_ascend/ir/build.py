@@ -170,7 +170,8 @@ def dtype_of(x) -> str:
     return str(x.ty if dtype is None else dtype)
 
 
-_BITS = {"bool": 8}
+_BITS = {"bool": 8, "int4": 8, "uint4": 8, "float4_e2m1fn": 8}
+"""Where the name does not say it. Numbers of 4 bits alone take a byte; tensors of them are bytes before anything counts them."""
 
 
 def itemsize(dtype) -> int:

@@ -15,6 +15,7 @@ _SMALL_FLOATS = {
     "float32": np.float32,
     "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
     "float8_e5m2": ml_dtypes.float8_e5m2,
+    "float4_e2m1fn": ml_dtypes.float4_e2m1fn,
 }
 
 

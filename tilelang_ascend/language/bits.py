@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InvalidArgument
-from ..frontend.annotations import is_float
+from ..frontend.annotations import DType, is_float
 from ..frontend.operators import as_scalar, binop, cast, plain, select, unop
 from ..frontend.values import is_expr
 from ..ir import dtype_of, itemsize, tirx
@@ -43,7 +43,7 @@ def _popcount(x):
 
 def _clz(x):
     x = _integer(x, "clz")
-    bits = 8 * itemsize(dtype_of(x))
+    bits = DType(dtype_of(x)).bits
     if bits == 64:
         high, low = _words(x)
         above = _clz(high)
@@ -74,7 +74,7 @@ def _masked(x, mask: int):
 
 def _in_word(x):
     """The bits of x as int32, zeros above those of narrower dtypes."""
-    bits = 8 * itemsize(dtype_of(x))
+    bits = DType(dtype_of(x)).bits
     word = cast(x, "int32")
     return word if bits == 32 or dtype_of(x) == "bool" else _masked(word, (1 << bits) - 1)
 

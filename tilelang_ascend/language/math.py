@@ -16,10 +16,11 @@ from ..errors import InvalidArgument, UnsupportedConstruct
 from ..frontend import calls, operators
 from ..frontend.annotations import dtype_name, is_float
 from ..frontend.builder import constant
-from ..frontend.operators import as_scalar, binop, cast, match, number, plain
+from ..frontend.operators import as_scalar, binop, cast, match, number, plain, promoted_from
 from ..frontend.values import is_expr
 from ..ir import dtype_of, itemsize, same_bits, tirx
 from ..ir.build import DIRECTIONS
+from ..runtime.dtypes import NIBBLES
 from . import directed
 from .regions import tile_operand
 from .rounding import check_mode, rounded_cast, saturated
@@ -353,7 +354,11 @@ def cast_(value, dtype, round: str = "", sat: bool | None = None, rbits=None, sp
         v = float(v) if exact else v
         if sat and to.startswith("float8") and is_float(dtype_of(as_scalar(v))):
             v = saturated(v, to)
-        if mode:
+        if mode and to == "float4_e2m1fn" and mode != "rn":
+            raise InvalidArgument(
+                f"T.cast to {to} with {mode!r}: it rounds to nearest", hint="choose the number yourself with T.if_then_else"
+            )
+        if mode and to != "float4_e2m1fn":
             v = rounded_cast(v, to, mode)
         return cast(v, to)
 
@@ -363,10 +368,16 @@ def cast_(value, dtype, round: str = "", sat: bool | None = None, rbits=None, sp
 
 
 def reinterpret(value, dtype, span=None):
-    """The bits of `value` seen as another dtype of the same size."""
+    """The bits of `value` seen as another dtype of the same size. Arithmetic on integers of 8 or 16 bits counts as one of these: its low bits."""
     if isinstance(value, str) or (isinstance(value, type) and not is_expr(value)):
         value, dtype = dtype, value
     value, dtype = as_scalar(value), dtype_name(dtype)
+    if NIBBLES & {dtype_of(value), dtype}:
+        raise InvalidArgument(f"T.reinterpret of a {dtype_of(value)} as {dtype}", hint="T.cast converts; a uint8 tensor has the bytes")
+    if itemsize(dtype_of(value)) != itemsize(dtype):
+        narrow = promoted_from(value)
+        if narrow is not None and itemsize(narrow) == itemsize(dtype):
+            value = cast(value, narrow)  # A GPU's compiler gives such arithmetic the dtype of its operands.
     if itemsize(dtype_of(value)) != itemsize(dtype):
         raise InvalidArgument(
             f"T.reinterpret of a {dtype_of(value)} as {dtype}, which has another size",

@@ -8,9 +8,11 @@ from ..errors import InvalidArgument, ShapeMismatch
 from ..frontend.annotations import Pointer, Tensor, TensorSpec, dtype_name, make_spec
 from ..frontend.builder import Builder, constant
 from ..frontend.keywords import other_meaning
+from ..frontend.locations import user_location
 from ..frontend.operators import as_scalar, binop, plain
 from ..frontend.values import Storage, is_buffer
 from ..ir import Var, const_int, decl_buffer, dtype_of, free_vars, full_region, itemsize, scope_of
+from ..runtime.dtypes import NIBBLES
 from ..tile import tile_op
 from .alloc import _static
 from .regions import same, shape_text
@@ -22,6 +24,9 @@ def view(src, shape=None, dtype=None, strides=None):
         raise InvalidArgument(f"T.view takes a whole buffer, got {src!r}")
     if strides is not None:
         raise InvalidArgument("T.view with strides", hint="index the original buffer instead")
+    other = dtype_of(src) if dtype is None else dtype_name(dtype)
+    if other != dtype_of(src) or scope_of(src) == "global":
+        _whole_bytes(dtype_of(src), other)
     old = [const_int(s) for s in src.ty.shape]
     if scope_of(src) == "global":
         if shape is None:
@@ -46,6 +51,17 @@ def view(src, shape=None, dtype=None, strides=None):
     return buffer
 
 
+def _whole_bytes(dtype: str, other: str) -> None:
+    """Refuse a view between two dtypes if numbers of one are not whole bytes: tiles hold them in another form than tensors."""
+    small = next((d for d in (dtype, other) if d in NIBBLES), None)
+    if small is not None:
+        raise InvalidArgument(
+            f"a view of {dtype} as {other}: numbers of {small} are no whole bytes",
+            hint="T.copy and T.cast convert; a kernel that wants the bytes declares the tensor as uint8",
+            at=user_location(),
+        )
+
+
 def _as_dtype(src, dtype: str) -> tuple:
     """The shape of a tensor whose last dimension is counted in elements of `dtype`."""
     *rest, last = src.ty.shape
@@ -65,6 +81,7 @@ def tensor_view(data, spec: TensorSpec):
     if not isinstance(data, Storage):
         raise InvalidArgument(f"the data of T.Tensor is {data!r}", hint="give the storage of a tensor: T.Tensor(shape, dtype, X.data)")
     src = data.buffer
+    _whole_bytes(dtype_of(src), spec.dtype)
     if len(src.ty.strides) or spec.strides is not None:
         raise InvalidArgument(f"{src.name} seen with strides", hint="index the tensor as it is declared")
     if (

@@ -55,8 +55,13 @@ def make_inputs(
 def _make(p: Parameter, supply: TensorSupplyType, values: Mapping[str, int], rng: np.random.Generator, torch_like: bool) -> Any:
     if not p.is_buffer:
         return values.get(p.name, 1)
-    shape = tuple(evaluate(d, values) for d in p.extents)
-    data = _FILL[_resolve(supply, p.dtype)](rng, shape, p.dtype)
+    shape = dtypes.stored(p.dtype, tuple(evaluate(d, values) for d in p.extents))
+    if p.dtype in dtypes.NIBBLES:
+        one = 0x22 if dtypes.is_float(p.dtype) else 0x11
+        same = {TensorSupplyType.Zero: 0, TensorSupplyType.One: one}.get(supply)
+        data = rng.integers(0, 256, shape) if same is None else np.full(shape, same)
+    else:
+        data = _FILL[_resolve(supply, p.dtype)](rng, shape, p.dtype)
     if p.dtype == "float8_e8m0fnu":  # has neither a sign nor 0
         data = np.maximum(np.abs(data), np.float32(2.0**-127))
     data = data.astype(dtypes.numpy_dtype(p.dtype))

@@ -138,7 +138,7 @@ def _check_tensor(p: Parameter, value: Any, devices: Sequence[str]) -> HostTenso
     missing = tensor.missing_memory
     if missing is not None:
         raise ArgumentValueError(f"The tensor passed for parameter {p.name} has no elements in memory: {missing}", at=p.location)
-    if tensor.dtype != p.dtype:
+    if tensor.dtype not in dtypes.packed(p.dtype, tensor.is_torch):
         raise ArgumentValueError(
             f"Buffer dtype mismatch for parameter {p.name}: expected {tensor.label_of(p.dtype)}, got {tensor.dtype_label}",
             at=p.location,
@@ -199,7 +199,7 @@ def _bind_symbols(signature: Signature, inputs: dict[str, HostTensor], values: d
         if not p.is_buffer:
             continue
         tensor = inputs[p.name]
-        for dim, extent in [*zip(p.extents, tensor.shape), *zip(p.strides or (), tensor.strides)]:
+        for dim, extent in [*zip(p.extents, dtypes.counted(p.dtype, tensor.shape)), *zip(p.strides or (), tensor.strides)]:
             if is_symbol(dim) and dim in wanted and dim not in values:
                 low, high = _int_limits(wanted[dim])
                 if not low <= extent <= high:
@@ -216,13 +216,15 @@ def _bind_symbols(signature: Signature, inputs: dict[str, HostTensor], values: d
 
 
 def _check_shape(p: Parameter, tensor: HostTensor, values: dict[str, int | float]) -> None:
-    for axis, (dim, extent) in enumerate(zip(p.extents, tensor.shape)):
+    for axis, (dim, extent) in enumerate(zip(p.extents, dtypes.counted(p.dtype, tensor.shape))):
         expected = evaluate(dim, values)
         if extent == expected:
             continue
         kind, shown = ("Static", f"{expected}") if isinstance(dim, int) else ("Dynamic", f"{dim} = {expected}")
+        packed = p.dtype in dtypes.NIBBLES and axis == len(p.extents) - 1
+        had = f"{extent} numbers in {extent // 2} elements, two of {p.dtype} in each" if packed else extent
         raise ArgumentValueError(
-            f"{kind} shape mismatch for parameter {p.name}: expected {shown} at index {axis}, got {extent}",
+            f"{kind} shape mismatch for parameter {p.name}: expected {shown} at index {axis}, got {had}",
             at=p.location,
         )
 
@@ -233,7 +235,7 @@ def _allocate(signature: Signature, inputs: dict[str, HostTensor], values: dict[
     torch_like = any(t.is_torch for t in inputs.values()) or (not inputs and tensors.have_torch())
     made = {}
     for p in signature.outputs:
-        shape = tuple(evaluate(dim, values) for dim in p.extents)
+        shape = dtypes.stored(p.dtype, tuple(evaluate(dim, values) for dim in p.extents))
         made[p.name] = like.empty(shape, p.dtype) if like else HostTensor(tensors.empty(shape, p.dtype, torch_like))
     return made
 

@@ -71,8 +71,10 @@ class HostTensor:
         return str(self.value.dtype)
 
     def label_of(self, dtype: str) -> str:
-        """`dtype` as this tensor's library spells it."""
-        return f"torch.{dtype}" if self.is_torch else dtype
+        """`dtype` as this tensor's library spells it; of 4 bits, what two of them are an element of."""
+        names = dtypes.packed(dtype, self.is_torch)
+        text = " or ".join(f"torch.{name}" if self.is_torch else name for name in names)
+        return text if names == (dtype,) else f"{text} (two {dtype} in each element)"
 
     def byte_range(self) -> tuple[int, int]:
         """First address and one past the last address any element uses; equal when there is no element."""

@@ -15,6 +15,8 @@ import torch
 Signature = Mapping[str, Any]
 """Plain values: ``parameters`` (name, dtype, shape, strides, writes), ``symbols`` (name, dtype) and ``out_idx``."""
 
+PACKED = {"int4": ("int8", "uint8"), "uint4": ("uint8", "int8"), "float4_e2m1fn": ("float4_e2m1fn_x2", "uint8", "int8")}
+"""Dtypes of 4 bits -> dtypes of tensors each element of which holds two of their numbers, that of results first."""
 _TO_DEVICE, _TO_HOST, _LEAST_BYTES = 1, 2, 32
 
 
@@ -64,11 +66,13 @@ def values(signature: Signature, given: Sequence[Any]) -> dict[str, Any]:
         if p["shape"] is None:
             found[p["name"]] = value
             continue
-        if value.dtype != getattr(torch, p["dtype"]):
-            raise TypeError(f"Buffer dtype mismatch for parameter {p['name']}: expected torch.{p['dtype']}, got {value.dtype}")
+        names = PACKED.get(p["dtype"], (p["dtype"],))
+        if value.dtype not in [getattr(torch, name) for name in names]:
+            expected = " or ".join(f"torch.{name}" for name in names)
+            raise TypeError(f"Buffer dtype mismatch for parameter {p['name']}: expected {expected}, got {value.dtype}")
         if value.dim() != len(p["shape"]):
             raise ValueError(f"Buffer rank mismatch for parameter {p['name']}: expected {len(p['shape'])} dimensions, got {value.dim()}")
-        for dim, extent in [*zip(p["shape"], value.shape), *zip(p["strides"] or (), value.stride())]:
+        for dim, extent in [*zip(p["shape"], _counted(p, value)), *zip(p["strides"] or (), value.stride())]:
             if dim in wanted:
                 found.setdefault(dim, extent)
     return found
@@ -79,7 +83,7 @@ def results(signature: Signature, given: Sequence[Any]) -> list[torch.Tensor]:
     known = values(signature, given)
     like = next((t for t in given if isinstance(t, torch.Tensor)), torch.empty(0))
     made = [signature["parameters"][i] for i in signature["out_idx"]]
-    return [like.new_empty([_extent(d, known) for d in p["shape"]], dtype=getattr(torch, p["dtype"])) for p in made]
+    return [like.new_empty(_stored(p, known), dtype=getattr(torch, PACKED.get(p["dtype"], (p["dtype"],))[0])) for p in made]
 
 
 def load(folder: Path) -> Any:
@@ -204,11 +208,22 @@ def _extent(dim: int | str, known: Mapping[str, Any]) -> Any:
     return eval(dim, {"__builtins__": {}, "min": torch.sym_min, "max": torch.sym_max}, dict(known))  # noqa: S307
 
 
+def _counted(p: Mapping[str, Any], tensor: torch.Tensor) -> tuple:
+    """Shape of a tensor in numbers of the parameter's dtype."""
+    return (*tensor.shape[:-1], 2 * tensor.shape[-1]) if p["dtype"] in PACKED else tuple(tensor.shape)
+
+
+def _stored(p: Mapping[str, Any], known: Mapping[str, Any]) -> tuple:
+    """Shape of the tensor that holds a parameter."""
+    shape = tuple(_extent(d, known) for d in p["shape"])
+    return (*shape[:-1], shape[-1] // 2) if p["dtype"] in PACKED else shape
+
+
 def _laid_out(p: Mapping[str, Any], tensor: torch.Tensor, known: Mapping[str, Any]) -> torch.Tensor:
     """The tensor, or a copy whose elements lie as the kernel expects them."""
     shape = tuple(_extent(d, known) for d in p["shape"])
-    if tuple(tensor.shape) != shape:
-        raise ValueError(f"Shape mismatch for parameter {p['name']}: expected {shape}, got {tuple(tensor.shape)}")
+    if _counted(p, tensor) != shape:
+        raise ValueError(f"Shape mismatch for parameter {p['name']}: expected {shape}, got {_counted(p, tensor)}")
     if p["strides"] is None:
         return tensor if tensor.is_contiguous() else tensor.contiguous()
     strides = tuple(_extent(s, known) for s in p["strides"])

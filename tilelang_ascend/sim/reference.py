@@ -33,6 +33,7 @@ from ..ir import (
     StmtMutator,
     TensorLoad,
     TensorRegion,
+    Var,
     const_int,
     dtype_of,
     exprs,
@@ -126,7 +127,7 @@ def execute(
     program = _Program(result, versions, Budget(budget))
     outside = safe_values(func)
     start = [program.slots(p) for p in params]
-    dims: dict = dict(sizes or {})
+    dims: dict = {**packed_sizes(func, args), **(sizes or {})}
     for p, a in zip(params, args):
         if is_buffer_var(p):
             _bind_shape(p, a, dims)
@@ -150,6 +151,16 @@ def execute(
         with np.errstate(all="ignore"):
             body(envs)
     return result
+
+
+def packed_sizes(func, args) -> dict:
+    """Shape variable -> its value, of those that count numbers of which two are a byte of the tensor."""
+    found = {}
+    for k, _ in func.attrs.get("tl.nibbles", []) if func.attrs else ():
+        last = getattr(func.params[int(k)].ty.shape[-1], "a", None)
+        if isinstance(last, Var):
+            found[last] = 2 * args[int(k)].shape[-1]
+    return found
 
 
 def _number(p, value):

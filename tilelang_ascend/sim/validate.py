@@ -31,7 +31,7 @@ from ..ir import (
 )
 from ..ir.functions import is_core_index, launch_of, launches
 from ..tile.uses import is_atomic, own_uses
-from .reference import InterpreterError, Result, TooMuchWork, execute
+from .reference import InterpreterError, Result, TooMuchWork, execute, packed_sizes
 from .reference_memory import Memory
 from .reference_numbers import is_float, numpy_dtype, poison
 
@@ -334,13 +334,14 @@ def _run(func: PrimFunc, versions: bool, inputs: _Inputs, budget=None, log=False
 
 def _sizes(func: PrimFunc, args: Sequence[Any]) -> dict:
     """Shape variable -> its value."""
-    return {
+    whole = {
         d: int(n)
         for p, a in zip(func.params, args)
         if isinstance(a, np.ndarray) and a.ndim
         for d, n in zip(p.ty.shape, a.shape)
         if isinstance(d, Var)
     }
+    return {**packed_sizes(func, args), **whole}
 
 
 def _argument(p, a: np.ndarray, sizes: dict) -> np.ndarray:

@@ -9,6 +9,8 @@ _EXACT = {
     "float16": {"float16", "int8", "uint8", "float8_e4m3fn", "float8_e4m3", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"},
     "bfloat16": {"bfloat16", "int8", "uint8", "float8_e4m3fn", "float8_e4m3", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"},
 }
+for _held in _EXACT.values():
+    _held |= {"int4", "uint4", "float4_e2m1fn"}
 _EXACT["float32"] = {*FACTORS, *_EXACT["float16"], "int16", "uint16"}
 """Dtype -> dtypes all of whose numbers it holds."""
 

@@ -64,7 +64,7 @@ def inputs_of(artifact: Artifact, launch: Launch) -> Inputs:
 def _contents(buffer: GmBuffer, launch: Launch) -> np.ndarray | None:
     """The elements of a dense row-major buffer, None for others."""
     p = buffer.parameter
-    shape = tuple(evaluate(d, launch.scalars) for d in p.extents)
+    shape = dtypes.stored(p.dtype, tuple(evaluate(d, launch.scalars) for d in p.extents))
     dtype = dtypes.numpy_dtype(p.dtype)
     nbytes = math.prod(shape) * dtype.itemsize
     if p.strides is not None or nbytes != buffer.nbytes:

@@ -38,6 +38,8 @@ SCRIPTS = {
     "quantization/group_dequant.py": "--m 19 --n 150",
     "dequantize_gemm/int8_weight.py": "--m 65 --n 72 --k 100",
     "dequantize_gemm/int4_weight.py": "--m 65 --n 72 --k 100",
+    "dequantize_gemm/int4_groups.py": "--m 65 --n 72 --k 96 --group 32",
+    "dequantize_gemm/mxfp4_weight.py": "--m 65 --n 72 --k 96",
     "convolution/im2col.py": "--batch 2 --height 7 --width 6 --channels 32 --filters 40",
     "convolution/implicit_gemm.py": "--height 7 --width 6 --channels 32 --filters 40",
     "rope/rope.py": "--seq 21 --heads 2 --dim 64",

@@ -10,6 +10,7 @@ from ...codegen.host import BITS
 from ...codegen.names import Names, identifier
 from ...errors import TargetError
 from ..artifact import Artifact
+from ..dtypes import NIBBLES
 from ..params import Parameter
 from . import build, export_texts
 
@@ -113,7 +114,8 @@ def _meaning(p: Parameter) -> str:
     if not p.is_buffer:
         return f"{p.dtype}, as its bits" if p.dtype in BITS else p.dtype
     strides = f" with strides [{', '.join(map(str, p.strides))}]" if p.strides is not None else ""
-    return f"{p.dtype}[{', '.join(map(str, p.extents))}]{strides}{', written' if p.writes else ''}"
+    halves = ", two in each byte" if p.dtype in NIBBLES else ""
+    return f"{p.dtype}[{', '.join(map(str, p.extents))}]{strides}{halves}{', written' if p.writes else ''}"
 
 
 def _cmake(artifact: Artifact, name: str) -> str:

@@ -22,6 +22,12 @@ HOPS = {
 }  # fmt: skip
 """One hardware conversion -> round mode (doc: cast probe of the 8.1 headers; all of them exist on 3510 as well)."""
 
+DIRECT = {
+    ("float16", "bfloat16"): "rint", ("bfloat16", "float16"): "rint", ("int8", "int16"): "none", ("int8", "int32"): "none",
+    ("int16", "int32"): "none", ("float8_e4m3fn", "float32"): "none", ("float8_e5m2", "float32"): "none",
+}  # fmt: skip
+"""The same of conversions that some chips have, and others by the routes below."""
+
 ROUTES = {
     ("float16", "bfloat16"): ("float32",), ("bfloat16", "float16"): ("float32",),
     ("bfloat16", "int16"): ("float32",), ("bfloat16", "int8"): ("float32", "int16", "float16"),
@@ -52,6 +58,9 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
         return g.scalar_cast(a, dtype)
     if MASK in (a.dtype, dtype):
         return _from_mask(g, a, dtype) if a.dtype == MASK else to_mask(g, a)
+    native = _native(g, a, dtype)
+    if native is not None:
+        return native
     if a.dtype in FORMATS:
         return convert(g, decode(g, a, lambda x: convert(g, g.reinterpret(x, "uint8"), "int16")), dtype)
     if dtype in FORMATS:
@@ -73,6 +82,17 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
             raise Unsupported(f"no vector conversion from {a.dtype} to {dtype}")
         a = g.cast(a, hop, HOPS[a.dtype, hop])
     return a
+
+
+def _native(g: Graph, a: Node, dtype: str) -> Node | None:
+    """The conversion by instructions only some chips have, None where the chip has none or they are no shorter way."""
+    if (a.dtype, dtype) in g.casts and (a.dtype, dtype) in DIRECT:
+        return g.cast(a, dtype, DIRECT[a.dtype, dtype])
+    byte_to_bfloat = dtype == "bfloat16" and a.dtype in ("int8", "uint8")
+    through = "float32" if a.dtype in FORMATS else "float16" if byte_to_bfloat else None
+    if through is None or not {(a.dtype, through), (through, dtype)} & g.casts & DIRECT.keys():
+        return None
+    return convert(g, convert(g, a, through), dtype)
 
 
 UNSIGNED = ("uint16", "uint32")

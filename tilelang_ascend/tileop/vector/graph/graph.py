@@ -106,10 +106,12 @@ def expr_key(e):
 
 
 class Graph:
-    """Builder of nodes. Every method takes and returns nodes; legality of dtypes is the business of `VectorOps`."""
+    """Builder of nodes. Every method takes and returns nodes; legality of dtypes is the business of `VectorOps`. `casts`: conversions the chip
+    has, (source, destination), beyond those of all chips."""
 
-    def __init__(self):
+    def __init__(self, casts=frozenset()):
         self.known: dict = {}
+        self.casts = casts
 
     def __len__(self) -> int:
         return len(self.known)
