@@ -104,3 +104,49 @@ def test_ends_of_the_range():
     np.testing.assert_allclose(got, want, rtol=2.0**-22, atol=2.0**-149)
     whole = tile == np.rint(tile)
     np.testing.assert_array_equal(got[whole & (tile > -149)], want[whole & (tile > -149)])
+
+
+ELSEWHERE = {
+    "another tile": lambda x, r, i, j: T.exp2(x[i, j] * C - r[i] * C),
+    "an operand needed again": lambda x, r, i, j: T.exp2(x[i, j] * C - r[i] * C) + x[i, j],
+    "a row of the tile itself": lambda x, r, i, j: T.exp2(x[i, j] * C - x[i, 0] * C),
+    "a value on its way": lambda x, r, i, j: T.exp2((x[i, j] - 1.0) * C - r[i] * C) * 2.0,
+}
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_scaled_and_shifted_wherever_it_is_stored(case, in_place):
+    argument = ELSEWHERE[case]
+
+    @T.prim_func
+    def main(X: T.Tensor((M, N), "float32"), R: T.Tensor((M,), "float32"), Y: T.Tensor((M, N), "float32"), Z: T.Tensor((M, N), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            x, y, r = T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M,), "float32")
+            T.copy(X, x)
+            T.copy(R, r)
+            T.clear(y)
+            if in_place:
+                for i, j in T.Parallel(M, N):
+                    x[i, j] = argument(x, r, i, j)
+                T.copy(x, Y)
+            else:
+                for i, j in T.Parallel(M, N):
+                    y[i, j] = argument(x, r, i, j)
+                T.copy(y, Y)
+            T.copy(x, Z)
+
+    if in_place and "row of the tile itself" in case:
+        pytest.skip("iterations would write what others read")
+    rng = np.random.default_rng(5)
+    x, r = rng.uniform(1, 40, (M, N)).astype(np.float32), rng.uniform(1, 40, M).astype(np.float32)
+    out = strict.run(tilelang.compile(main), {"X": x, "R": r, "Y": np.zeros_like(x), "Z": np.zeros_like(x)})
+    X, R, c = x.astype(np.float64), r.astype(np.float64)[:, None], float(np.float32(C))
+    want = {
+        "another tile": np.exp2(X * c - R * c),
+        "an operand needed again": np.exp2(X * c - R * c) + X,
+        "a row of the tile itself": np.exp2(X * c - X[:, :1] * c),
+        "a value on its way": np.exp2((X - 1) * c - R * c) * 2,
+    }[case]
+    np.testing.assert_allclose(out["Y"], want, rtol=3e-6)
+    np.testing.assert_array_equal(out["Z"], out["Y"] if in_place else x)

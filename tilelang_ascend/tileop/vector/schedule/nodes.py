@@ -78,8 +78,8 @@ def _multiply_add(values, n: Node, want) -> View:
                 return out
         except Unwritable:
             pass
-    product = values.added(values.graph.with_scalar("muls", a, factor.args[0]))
-    return values.evaluate(values.added(values.graph.binary("add", product, values.added(b))), want)
+    product = values.graph.with_scalar("muls", a, factor.args[0])
+    return values.evaluate(values.added(values.graph.binary("add", product, b)), want)
 
 
 def _into(values, n: Node, args, scalars, want) -> View:
