@@ -159,6 +159,10 @@ int64_t exec_mmad(ExecContext& ctx, const Instr& instr) {
     ctx.report_invalid(instr, "cmatrix_source = 1 (bias table) needs the form with a bias operand");
     return 0;
   }
+  if (p.m == 1) {
+    ctx.report_invalid(instr, "m = 1 is the vector mode, which reads A in another layout");
+    return 0;
+  }
   const auto a_fractal = [&p](int64_t i, int64_t step) { return p.a_fractal(i, step); };
   const auto b_fractal = [&p](int64_t j, int64_t step) { return p.b_fractal(j, step); };
   check_input(ctx, instr, p.a, p.m, p.kf, a_fractal, "the left operand of a mmad");

@@ -41,6 +41,8 @@ def _check_mmad(call: Call):
         return f"unit_flag={call['unit_flag']} is none of 0, 2, 3"
     if call.known("cmatrix_source") and call["cmatrix_source"] != 0:
         return "cmatrix_source=1 (C from the bias table) needs the form with a bias operand"
+    if call.known("m") and call["m"] == 1:
+        return "m=1 switches the unit to its vector mode, which reads A in another layout; use two rows or more"
     return None
 
 
@@ -84,7 +86,8 @@ MMAD = Intrinsic(
     anew_if="cmatrix_init",
     footprint_fn=_mmad_footprint,
     doc="d[m, n] = (cmatrix_init ? 0 : d) + a[m, k] * b[k, n]. d is NZ with 16x16 fractals in L0C, b is Zn; a is Zz "
-    "on C220 and Nz on 3510. Work is in fractal products of 16 x 16 x 32 bytes.",
+    "on C220 and Nz on 3510. Work is in fractal products of 16 x 16 x 32 bytes. m = 1 is refused: it is the vector mode, which reads A in "
+    "another layout.",
     reference="Mmad, MmadParams (hardware sections 2.1 and 4)",
 )
 

@@ -67,6 +67,11 @@ CASES = [
         "n=4096",
     ),
     (
+        bind("mmad", (F32, F16, F16), (2, 16, 16, 3, 0, 1)),
+        bind("mmad", (F32, F16, F16), (1, 16, 16, 3, 0, 1)),
+        "vector mode",
+    ),
+    (
         bind("fixpipe_to_gm", (F16, F32), (16, 16, 16, 16, 0), quant="f32_f16"),
         bind("fixpipe_to_gm", (F16, F32), (16, 16, 16, 16, 0), quant="none"),
         "does not convert",

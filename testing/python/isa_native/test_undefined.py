@@ -240,3 +240,11 @@ def test_narrowing_in_place_is_fine_and_widening_is_not():
     assert probe.reports == []
     probe.execute("cast", [("UB", "float32", 0), ("UB", "float16", 0)], [256], {"round": "none"})
     assert len(probe.reports) == 1
+
+
+@pytest.mark.parametrize("m, refused", [(0, False), (1, True), (2, False), (17, False)])
+def test_products_of_one_row_are_refused(m, refused):
+    """m = 1 is another mode of the unit, with another layout of A: what comes out of the layout of matrices would be wrong."""
+    probe = machine(spaces=("L0A", "L0B", "L0C"))
+    probe.execute("mmad", [("L0C", "float32", 0), ("L0A", "float16", 0), ("L0B", "float16", 0)], [m, 16, 16, 0, 0, 1])
+    assert probe.reports == (["invalid: m = 1 is the vector mode, which reads A in another layout"] if refused else [])
