@@ -21,8 +21,8 @@ FIXPIPE, LOAD_L1, LOAD_UB, STORE_UB = 40, 78, 58, 109
 """Bytes a cycle of one core: L0C to GM, GM to L1, GM to UB, UB to GM."""
 MACS = 4096
 """16-bit multiply-adds a cycle."""
-VECTOR_PASSES = 1 + 1 + 1.14 + 1.69 + 2 + 1 + 1.14
-"""Passes over the scores, in single vector instructions: convert, scale, max, subtract a row, exp, convert, sum."""
+VECTOR_PASSES = 1 + 1.14 + 1.69 + 2 + 1 + 1.14
+"""Passes over the scores, in single vector instructions: convert, max, scale and subtract a row, exp, convert, sum."""
 CLOCK_GHZ, CORES = 1.85, 24
 ROWS = [
     (2048, 64, 64, 64, False),
