@@ -78,7 +78,7 @@ class Result:
     """What a run did besides changing the arrays.
 
     tensors: parameter name -> its `Memory`. undefined: spans of statements that branched or chose an element by a value that does not
-    exist. output: what the program printed. stores: (span, buffer name, digest) of every statement, if asked for.
+    exist. output: what the program printed. stores: (span, buffer name, digest) of every statement, if asked for. exponent_error: see `Slots`.
     """
 
     def __init__(self):
@@ -86,6 +86,7 @@ class Result:
         self.undefined: list = []
         self.output: list[str] = []
         self.stores: list[tuple] | None = None
+        self.exponent_error = 0.0
 
 
 def run(func, *args) -> Result:
@@ -150,6 +151,7 @@ def execute(
             envs.append(env)
         with np.errstate(all="ignore"):
             body(envs)
+    result.exponent_error = program.slots.exponent_error
     return result
 
 

@@ -18,11 +18,16 @@ Fn = Callable[[Env], Value]
 _FUNCTIONS = {**FUNCTIONS, **reference_rounding.FUNCTIONS}
 
 
+_BASES = {"exp2": 2.0, "exp10": 10.0}
+
+
 class Slots:
-    """Numbers of variables and buffers, and the expressions over them."""
+    """Numbers of variables and buffers, and the expressions over them. exponent_error: by how much, relative to themselves, powers of sums
+    may have changed because the terms were rounded elsewhere (docs/numbers.md)."""
 
     def __init__(self):
         self.of: dict[Any, int] = {}
+        self.exponent_error = 0.0
 
     def __call__(self, var) -> int:
         return self.of.setdefault(var, len(self.of))
@@ -153,11 +158,32 @@ class Slots:
         if name not in _FUNCTIONS:
             raise InterpreterError(f"unknown function {name}")
         function = _FUNCTIONS[name]
+        terms = [self.expr(t) for t in _terms(e.args[0])] if name in _BASES else []
 
         def call(env):
-            return as_value(function(*[np.asarray(a(env)).astype(np.float64)[()] for a in args]), dtype)
+            out = as_value(function(*[np.asarray(a(env)).astype(np.float64)[()] for a in args]), dtype)
+            if terms:
+                self._rounded_terms(env, out, sum(np.abs(np.float64(t(env))) for t in terms) * np.log(_BASES[name]))
+            return out
 
         return call
+
+    def _rounded_terms(self, env: Env, power, size) -> None:
+        """Note a power of a sum of terms that have together this size, in factors of e."""
+        counts = np.isfinite(power) & (power > 0) & np.isfinite(size)
+        if env.mask is not None:
+            counts = counts & env.mask
+        largest = np.max(size, initial=0.0, where=counts)
+        self.exponent_error = max(self.exponent_error, _ROUNDED * float(largest))
+
+
+_ROUNDED = 4 * 2.0**-24
+"""Roundings of a term and of a sum, in either form."""
+
+
+def _terms(e) -> list:
+    """What a sum adds and subtracts; a single term of anything else."""
+    return [t for x in (e.a, e.b) for t in _terms(x)] if type(e).__name__ in ("Add", "Sub") else [e]
 
 
 def _not(value):

@@ -193,6 +193,7 @@ def _together(whole: Result, parts: Sequence[Result]) -> Result:
     total = Result()
     total.undefined = [span for r in parts for span in r.undefined]
     total.output = [text for r in parts for text in r.output]
+    total.exponent_error = max((r.exponent_error for r in parts), default=0.0)
     for name, m in whole.tensors.items():
         left = _seen_as(parts[-1].tensors[name], m.data)
         writes = sum(_counts_as(r.tensors[name], m.data) for r in parts)
@@ -229,7 +230,7 @@ def value_difference(func: PrimFunc, last: Result, results: Mapping[str, np.ndar
         last: what that stage did (`Validation.last`).
         results: name of a tensor -> what the run left in it.
     """
-    updated, steps = _updated(func), _narrow_steps(func)
+    updated, steps = _updated(func), _at_least(_narrow_steps(func), last, last.exponent_error)
     for name, m in last.tensors.items():
         have = results[name].reshape(-1).view(m.data.dtype).reshape(m.data.shape)
         wrong = ~close(m.data, have, name in updated, steps.get(name, 0.0)) & (True if m.defined is None else m.defined)

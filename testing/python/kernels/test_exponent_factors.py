@@ -150,3 +150,16 @@ def test_scaled_and_shifted_wherever_it_is_stored(case, in_place):
     }[case]
     np.testing.assert_allclose(out["Y"], want, rtol=3e-6)
     np.testing.assert_array_equal(out["Z"], out["Y"] if in_place else x)
+
+
+def test_large_terms_are_no_false_alarm():
+    """Scores of thousands that nearly cancel are rounded by more than their difference's power is exact, as it is written or otherwise: the check
+    against Tile IR, which rounds in the written order, allows for it."""
+    rng = np.random.default_rng(6)
+    r = rng.uniform(20000, 40000, M).astype(np.float32)
+    x = (r[:, None] - rng.uniform(0, 30, (M, N))).astype(np.float32)
+    got = ran(kernel_of(lambda x, r, q: x * C - r * C), x, r, np.zeros(N, np.float32))
+    c = float(np.float32(C))
+    want = np.exp2(x.astype(np.float64) * c - r[:, None].astype(np.float64) * c)
+    size = 2 * 40000 * c
+    assert (np.abs(got - want) <= want * (2 * 2.0**-24 * size + 2.0**-22)).all()
