@@ -2,8 +2,8 @@
  * Happens-before over one unrolled execution of a kernel (tilelang_ascend/analysis/dependence/trace.py).
  *
  * The state is one vector clock per queue (a pipe of a core): clock[p][c] = t says that all instances in column c up to
- * trace position t are complete before the next instruction of queue p starts. Where control flow joins, clocks meet
- * (element-wise minimum): what holds afterwards holds on every path.
+ * trace position t are complete before the next instruction of queue p starts; positions fit 32 bits. Where control
+ * flow joins, clocks meet (element-wise minimum): what holds afterwards holds on every path.
  */
 #ifndef TLA_ANALYSIS_HAPPENS_BEFORE_H_
 #define TLA_ANALYSIS_HAPPENS_BEFORE_H_

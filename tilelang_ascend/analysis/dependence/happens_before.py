@@ -12,7 +12,7 @@ import numpy as np
 
 from ... import native
 from .program import CORES, QUEUES
-from .trace import ELSE, FORK, INSTR, JOIN, JUMP, Need, Trace
+from .trace import ELSE, FORK, INSTR, JOIN, JUMP, STEP, Need, Trace
 
 SET, WAIT, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT = range(10, 16)
 """Synchronisation events: (SET, key, src, dst, owner) · (WAIT, key, src, dst, owner) · (BARRIER, queue, owner) · (BARRIER_ALL, core,
@@ -65,6 +65,8 @@ class Timeline:
         self._owners: dict = {}
         rows = [_ROWS[event[0]](self, event) for event in events]
         self._table = np.array(rows, np.int64).reshape(-1, _WIDTH)
+        waits = np.cumsum(self._table[:, 0] == WAIT)[self._table[:, 0] == INSTR]
+        assert not (np.diff(waits) >= STEP).any(), "more waits between two instructions than there are positions"
         self._columns = np.array(trace.columns, np.int64)
         self._key_names = list(self._keys)
         self._flags = np.flatnonzero(np.isin(self._table[:, 0], (SET, WAIT, CROSS_SET, CROSS_WAIT)))

@@ -25,8 +25,10 @@ INSTR, GAP, SYNC, FORK, ELSE, JOIN, JUMP = range(7)
 
 SAME_ITERATION = -1
 
-STEP = 1 << 16
+STEP = 1 << 10
 """Distance of trace positions of consecutive instructions; leaves room for the positions of waits between them."""
+MOST_INSTANCES = (1 << 31) // STEP - 2
+"""Positions fit 32 bits."""
 
 
 @dataclass(eq=False, slots=True)
@@ -66,14 +68,13 @@ class Trace:
         return np.array([(n.column, n.position) for n in self.needs], np.int64).reshape(-1, 2)
 
 
-def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), at_least: int = 1) -> list[Trace]:
+def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), at_least: int = 1, often: set | None = None) -> list[Trace]:
     """Traces for `program`; one when all that matters is constant, several when versions depend on unknown trip counts.
 
-    `extra`: further linear forms (flag ids) whose value must be known in the trace. Loops run more than `at_least`
-    iterations
-    (unless they have fewer).
+    `extra`: further linear forms (flag ids) whose value must be known in the trace. The loops `often` (None: all) run more than `at_least`
+    iterations (unless they have fewer).
     """
-    plan = _TripPlan(program, deps, extra, at_least)
+    plan = _TripPlan(program, deps, extra, at_least, often)
     return [_Unroller(program, deps, env, trips, exits).run() for env, trips, exits in plan.scenarios()]
 
 
@@ -88,8 +89,9 @@ def _has_forks(program: Program, exits: set) -> bool:
 class _TripPlan:
     """How many iterations every loop runs in the trace."""
 
-    def __init__(self, program: Program, deps, extra, at_least: int):
-        self.program, self.at_least = program, at_least
+    def __init__(self, program: Program, deps, extra, at_least: int, often: set | None):
+        self.program = program
+        self.at_least = {loop: at_least if often is None or loop in often else 1 for loop in program.loops}
         forms = {v for d in deps if d.versions for v in d.versions} | set(extra)
         self.atoms = set()
         self.moduli: dict = {}
@@ -108,36 +110,38 @@ class _TripPlan:
         pinned = [loop for loop in unknown if self._pinned(loop)]
         exits = {loop for loop in unknown if loop not in pinned}
         base = self._base_trips()
-        extents = list(dict.fromkeys(loop.extent for loop in pinned))
-        for counts in itertools.product(*(self._counts(e) for e in extents)):
+        extents: dict = {}
+        for loop in pinned:
+            extents[loop.extent] = max(self.at_least[loop], extents.get(loop.extent, 1))
+        for counts in itertools.product(*(self._counts(e, n) for e, n in extents.items())):
             trips, env = dict(base), {}
             for extent, count in zip(extents, counts):
                 self._solve(extent, count, env)
                 trips.update((loop, count) for loop in pinned if loop.extent == extent)
             yield env, trips, exits
 
-    def _counts(self, extent: Linear) -> list[int]:
+    def _counts(self, extent: Linear, at_least: int) -> list[int]:
         """Trip counts that stand for all: none, one, and enough iterations with every residue."""
-        modulus = max((self.moduli.get(a, 1) for a in extent.atoms()), default=1)
-        enough = max(modulus, self.at_least) + 1
+        modulus, largest = (max((found.get(a, 1) for a in extent.terms), default=1) for found in (self.moduli, self.largest))
+        enough = max(largest, at_least) + 1
         return [0, 1, *range(enough, enough + modulus)]
 
     def _pinned(self, loop: Loop) -> bool:
         """Versions depend on the trip count, so the trace must use one count."""
-        return loop.extent is not None and any(a in self.atoms and a.kind == "opaque" for a in loop.extent.atoms())
+        return loop.extent is not None and any(a in self.atoms and a.kind != "loop" for a in loop.extent.atoms())
 
     def _solve(self, extent: Linear, count: int, env: dict) -> None:
-        """Give the one opaque atom of `extent` the value that makes it `count`."""
+        """Give the one atom of `extent` the value that makes it `count`."""
         if len(extent.terms) == 1:
             ((atom, c),) = extent.terms.items()
-            if abs(c) == 1 and atom.kind == "opaque":
+            if abs(c) == 1 and atom.kind != "loop":
                 env[atom] = (count - extent.const) * c
 
     def _base_trips(self) -> dict:
         trips = {}
         for loop in self.program.loops:
             # One more than the distance of the farthest dependence; what happens later is a shifted copy.
-            enough = max(self.largest.get(loop.atom, 1), self.at_least) + 1
+            enough = max(self.largest.get(loop.atom, 1), self.at_least[loop]) + 1
             trips[loop] = enough if loop.trip is None else max(0, _clamp(loop.trip, enough, self.moduli.get(loop.atom, 1)))
         return trips
 
@@ -166,6 +170,7 @@ class _Unroller:
 
     def run(self) -> Trace:
         self.block(self.program.root)
+        assert self.position <= MOST_INSTANCES * STEP, f"{self.position // STEP} instructions in one trace"
         return Trace(self.events, self.needs, self.columns, self.forked)
 
     def column(self, node: Instr, versions: dict) -> int:

@@ -42,12 +42,14 @@ class Atom:
 
     def evaluate(self, env: dict) -> int | None:
         """Value with `env` (atom -> int), None when a needed atom has no value."""
+        if self in env:
+            return env[self]
         if self.kind == "mod" or self.kind == "div":
             value = self.arg.evaluate(env)
             if value is None:
                 return None
             return value % self.modulus if self.kind == "mod" else value // self.modulus
-        return env.get(self)
+        return None
 
     def interval(self, extents: dict) -> tuple[float, float]:
         """Lowest and highest value; `extents` gives the largest trip count of loops where it is known."""

@@ -38,8 +38,8 @@ class EdgeChooser:
         self.program, self.legal = program, events
         self.deps = dependences(program)
         self.credit = max([2, *(d.version_count for d in self.deps if _cross(d.src.queue, d.dst.queue))])
-        crossing = any(_cross(d.src.queue, d.dst.queue) for d in self.deps)
-        self.traces = traces(program, self.deps, at_least=self.credit if crossing else 1)
+        crossing = {loop for d in self.deps if _cross(d.src.queue, d.dst.queue) for i in (d.src, d.dst) for loop in i.loops}
+        self.traces = traces(program, self.deps, at_least=self.credit, often=crossing)
         self.solved = set.intersection(*(_values_outside_of_loops(trace) for trace in self.traces))
         self.plan = SyncPlan()
         self.tried: set = set()
