@@ -12,6 +12,8 @@ Requires: placed Tile IR after split_rows. Ensures: every tile buffer and worksp
 
 from __future__ import annotations
 
+from itertools import product
+
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import (
     AllocBuffer,
@@ -73,7 +75,9 @@ def transferred(body: Stmt) -> dict:
 
 
 def wanted_versions(body: Stmt, limit: int) -> dict:
-    """buffer -> (versions that help, loop variables that number them, versions it cannot do without); at most `limit` versions besides."""
+    """buffer -> (versions that help, loop variables that number them, versions it cannot do without, is it numbered behind the last of an
+    unknown number of iterations?); at most `limit` versions besides. Such numbers are rests of that number, of the same divisor for all:
+    otherwise there are as many cases to keep apart as divisors have multiples."""
     out = {}
     moved, uses, core = transferred(body), KnownUses(), core_number(body)
     for b in versioned_buffers(body):
@@ -83,8 +87,18 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
             loops = [loop for loop in loops if distance(loop, b, uses)]
         required = max((distance(loop, b, uses) + 1 for loop in loops), default=1)
         n = max(required, max((_versions_in(loop, b, moved, limit) for loop in loops), default=1))
-        out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required)
+        rests = [behind for loop in loops if (behind := _numbered_behind(loop, b, uses))]
+        n = max(required, *rests) if rests and n > 1 else n
+        out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required, bool(rests))
     return out
+
+
+def _numbered_behind(loop: For, buffer, uses) -> int:
+    """The number of iterations of `loop` that are under way at a time, if it is not known how many there are in all and statements behind the
+    last of them use `buffer`; else 0."""
+    late = list(map(int, str(loop.annotations.get(SKEW, "")).split()))
+    used = any(n and buffer in uses(s).all for s, n in zip(stmts_of(loop.body), late))
+    return max(late) + 1 if used and const_int(loop.extent) is None else 0
 
 
 def distance(loop: For, buffer, uses) -> int:
@@ -127,11 +141,11 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
     for b in wanted:
         if scope_of(b) in room:
             room[scope_of(b)] -= sizes[b] * wanted[b][2]
-    chosen = {b: required for b, (_, _, required) in wanted.items()}
-    for n in range(2, limit + 1):
-        for b, (most, _, _) in wanted.items():
+    chosen = {b: required for b, (_, _, required, _) in wanted.items()}
+    for counted, n in product((True, False), range(2, limit + 1)):
+        for b, (most, _, _, behind) in wanted.items():
             scope = scope_of(b)
-            if n <= most and chosen[b] == n - 1 and (scope not in room or sizes[b] <= room[scope]):
+            if behind == counted and n <= most and chosen[b] == n - 1 and (scope not in room or sizes[b] <= room[scope]):
                 chosen[b] = n
                 if scope in room:
                     room[scope] -= sizes[b]

@@ -49,7 +49,7 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer) -> list[int] | None:
         stages[j] = max(stages[j], stages[i] + ({sides[i], sides[j]} == {CUBE, VECTOR}))
     trips = const_int(loop.extent)
     # With an unknown number of trips every iteration in between is a branch of its own around the loop, each with its own flags.
-    distance = 1 if trips is None else min(DISTANCE, trips - 1)
+    distance = DISTANCE if trips is None else min(DISTANCE, trips - 1)
     late = [distance * (n >= 2) for n in stages]
     if any(is_scalar_var(b) for u in uses for b in u.writes):
         return None  # either core keeps its own
