@@ -8,7 +8,8 @@ A tile buffer gets one instance for each side that uses it:
 
 `placement.py` decides which; here one walk writes it down. A use whose instance is stale gets a transfer in front of it. On chips without
 a path between the cores a transfer goes through a workspace in GM: L0C -> GM -> UB and UB -> GM -> L1. The transfer stands in front of
-a loop in which every iteration would repeat it, and in front of what elements of tiles steer: only vector cores can tell what happens there.
+a loop in which every iteration would repeat it, in front of a branch that needs it either way, and in front of what elements of tiles steer:
+only vector cores can tell what happens there.
 
 Before:  gemm(A_shared, B_shared, C_local); Parallel: C_local[i, j] = f(C_local[i, j]); copy(C_local, C[...])
 After:   gemm(A_shared@l1, B_shared@l1, C_local@l0c); copy(C_local@l0c, ws); copy(ws, C_local@ub);

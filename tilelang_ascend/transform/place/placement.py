@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 
 from ...analysis.dependence.steered import steered_by_tiles
 from ...analysis.index.coverage import writes_whole
@@ -158,6 +159,11 @@ def dtype_on(tile, side: str) -> str:
     return ACCUMULATED_IN.get(dtype_of(tile), dtype_of(tile)) if side == ACC else dtype_of(tile)
 
 
+def _by_name(transfer: tuple) -> tuple:
+    tile, side = transfer
+    return tile.name, side
+
+
 def _met(ways: list[dict]) -> dict:
     """What is valid where several ways meet."""
     return {b: frozenset.intersection(*(valid[b] for valid in ways)) for b in ways[0]}
@@ -175,7 +181,9 @@ class _Flow:
         self.steered, self.k_along_rows = steered_by_tiles(body), read_with_k_along_rows(body)
         self.steps: dict = {}
         self.transfers: list = []
-        """(tile, side) of every transfer, in the order of the walk."""
+        """(tile, side, number of the value) of every transfer, in the order of the walk."""
+        self.numbers, self.number = dict.fromkeys(demand, 0), count(1)
+        """Tile -> a number for the value it has here; a write makes another."""
         self.missing, self.torn, self.refused = set(), set(), None
         self.valid = self.demand
         self.left: tuple = ()
@@ -185,6 +193,11 @@ class _Flow:
     def hold(self, tile, *sides: str) -> None:
         """From here on `sides` hold the value of a tile."""
         self.valid = {**self.valid, tile: frozenset(sides)}
+
+    def renew(self, tile, *sides: str) -> None:
+        """From here on a tile has another value, which `sides` hold."""
+        self.hold(tile, *sides)
+        self.numbers = {**self.numbers, tile: next(self.number)}
 
     def source(self, tile) -> str | None:
         """The side a transfer of a tile starts from, None if no side has its value on all ways."""
@@ -208,7 +221,7 @@ class _Flow:
         elif (source, side) not in TRANSFERS:
             self.refused = self.refused or needed
         steps.append(needed)
-        self.transfers.append((tile, side))
+        self.transfers.append((tile, side, self.numbers[tile]))
         self.hold(tile, side, *valid)
 
     def stays_in_cube(self, tile) -> bool:
@@ -243,9 +256,11 @@ class _Flow:
         """Walk a loop until the set of valid sides at its head is stable. It may be empty for what each iteration writes anew."""
         entry = head = self.valid
         around = self.left
+        changed = uses_of(s).writes & self.numbers.keys()
         while True:
             done = len(self.transfers)
             self.valid, self.left = head, ()
+            self.numbers = {**self.numbers, **{b: next(self.number) for b in changed}}
             self.visit(s.body)
             ends = _met([self.valid, *(valid for goes_on, valid in self.left if goes_on)])
             met = _met([head, ends])
@@ -267,40 +282,49 @@ class _Flow:
             # What is valid at the end of every iteration is valid behind the last one.
             met = {b: met[b] or ends[b] for b in met}
         self.valid = _met([met, *breaks])
+        self.numbers = {**self.numbers, **{b: next(self.number) for b in changed}}
 
     def movable(self, s: Stmt, done: int, entry: dict) -> list:
         """Of the transfers in `s`, all but the first `done` so far, those that may as well stand in front of it, where `entry` is valid: it
         does not change the tile."""
         written = uses_of(s).writes
-        found = {(b, side) for b, side in self.transfers[done:] if b not in written and side not in entry[b]}
-        return sorted(found, key=lambda t: (t[0].name, t[1]))
+        found = {(b, side) for b, side, _ in self.transfers[done:] if b not in written and side not in entry[b]}
+        return sorted(found, key=_by_name)
 
     def branch(self, s: IfThenElse, steps: list) -> None:
-        before, done = (self.valid, self.left), len(self.transfers)
-        self.arms(s)
-        early = self.movable(s, done, before[0]) if s in self.steered else []
+        before, done = (self.valid, self.left, self.numbers), len(self.transfers)
+        early = sorted(self.arms(s), key=_by_name)
+        if s in self.steered:
+            early = self.movable(s, done, before[0])
         if early:
-            self.valid, self.left = before
+            self.valid, self.left, self.numbers = before
             for b, side in early:
                 self.use(b, side, s.span, steps)
             self.arms(s)
 
-    def arms(self, s: IfThenElse) -> None:
-        before, ways = self.valid, []
+    def arms(self, s: IfThenElse) -> set:
+        """Walk both. Returns the transfers that either makes of what a tile holds in front of `s`."""
+        before, numbers, ways, made, after = self.valid, self.numbers, [], [], []
         for arm in (s.then_case, s.else_case):
-            self.valid = before
+            self.valid, self.numbers, done = before, numbers, len(self.transfers)
             if arm is not None:
                 self.visit(arm)
             ways.append(self.valid)
+            made.append(self.transfers[done:])
+            after.append(self.numbers)
         met = _met(ways)
         torn = sorted((b for b in self.met_in_ub if not met[b] and UB in self.demand[b]), key=lambda b: b.name)
         for i, self.valid in enumerate(ways):
-            steps = self.steps[s, i] = []
+            steps, done, self.numbers = [], len(self.transfers), after[i]
+            self.steps[s, i] = steps
             for b in torn:
                 if ACC in self.valid[b]:
                     self.use(b, UB, s.span, steps)
             ways[i] = self.valid
+            made[i] += self.transfers[done:]
         self.valid = _met(ways)
+        self.numbers = {b: n if n == after[1][b] else next(self.number) for b, n in after[0].items()}
+        return set.intersection(*({(b, side) for b, side, n in found if n == numbers[b]} for found in made))
 
     # -- leaves -------------------------------------------------------------------------------------------------
     def leaf(self, s: Stmt, steps: list) -> None:
@@ -310,7 +334,7 @@ class _Flow:
             places = [(arg.source, side) for arg, side in zip(s.value.args, GEMM_SIDES)]
             for tile, side in places:
                 self.use(tile, side, s.span, steps)
-            self.hold(*places[-1])
+            self.renew(*places[-1])
             self.run(steps, places)
         elif is_op(s, IM2COL):
             self.write(s, s.value.args[1].source, [L1], steps)
@@ -333,7 +357,7 @@ class _Flow:
                 self.use(b, UB, s.span, steps)
         for b in tiles:
             if b in uses.writes:
-                self.hold(b, UB)
+                self.renew(b, UB)
         self.run(steps, [(b, UB) for b in tiles], by_operand=False)
 
     def keep_rest(self, s: Stmt, tile, sides: list, steps: list) -> None:
@@ -347,7 +371,7 @@ class _Flow:
         self.keep_rest(s, tile, sides, steps)
         for side in sides:
             self.run(steps, [(tile, side)])
-        self.hold(tile, *sides)
+        self.renew(tile, *sides)
 
     def fill(self, s: Evaluate, dst, value, steps: list) -> None:
         """A constant can be written on every side; sides nobody reads before the next write are dropped later."""
@@ -391,7 +415,7 @@ class _Flow:
             self.use(source, taken, s.span, steps)
             stays = taken == ACC and stays_in_nz(*dtypes) and whole
             self.run(steps, [(source, taken), (target, side)], through_gm=side == L1 and not stays)
-        self.hold(target, *sides)
+        self.renew(target, *sides)
 
 
 __all__ = ["ACC", "SCOPE", "Placement", "Run", "Transfer", "dtype_on", "find_placement"]
