@@ -5,6 +5,9 @@ After:   block = get_block_idx()
          for t in range(ceildiv(gx * gy - block, blocks)):
              tile = block + t * blocks; bx = tile % gx; by = tile // gx % gy; body
 
+If the first number of a block decides how often a loop runs, as under a causal mask, every other round goes the other way, so that no core
+has the longest block of each: tile = block + t * blocks + t % 2 * (blocks - 1 - 2 * block).
+
 `blocks` = cube cores of the chip if any statement is cube work (each brings its two vector cores along), else vector cores; never
 more than there are tiles. In this combined form `get_block_idx` counts blocks on both kinds of core.
 
@@ -22,6 +25,7 @@ from ...ir import (
     Stmt,
     call,
     const_int,
+    free_vars,
     imm,
     loop,
     seq,
@@ -46,6 +50,22 @@ def _grids(body: Stmt) -> tuple[list[Stmt], list[For], list[Stmt]]:
     return before, grids, after
 
 
+def _trips_depend(body: Stmt, number) -> bool:
+    """True if `number` decides how often a loop of `body` runs."""
+    found = {number}
+    for s in statements(body):
+        if isinstance(s, Bind) and free_vars(s.value) & found:
+            found.add(s.var)
+        elif isinstance(s, For) and free_vars(s.extent) & found:
+            return True
+    return False
+
+
+def _place(block, step, blocks: int, turns: bool):
+    """The place of a block in a round."""
+    return block + tirx.floormod(step, imm(2)) * (imm(blocks - 1) - block * 2) if turns else block
+
+
 def map_grid(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a placed Tile IR function; `chip` gives the numbers of cores."""
     before, grids, after = _grids(func.body)
@@ -68,7 +88,8 @@ def map_grid(func: PrimFunc, chip) -> PrimFunc:
     step = tirx.Var("t", "int32")
     tile = tirx.Var("tile", "int32")
     single = tiles is not None and tiles <= blocks
-    inner: list[Stmt] = [] if single else [Bind(tile, block + step * blocks)]
+    turns = not single and _trips_depend(body, axes[0][0])
+    inner: list[Stmt] = [] if single else [Bind(tile, _place(block, step, blocks, turns) + step * blocks)]
     rest = block if single else tile
     even = tiles is not None and tiles % blocks == 0
     for var, extent in axes:
@@ -79,7 +100,8 @@ def map_grid(func: PrimFunc, chip) -> PrimFunc:
     if single:
         main = seq(inner)
     else:
-        trips = imm(tiles // blocks) if even else analyzer.simplify(tirx.floordiv(total - block + (blocks - 1), imm(blocks)))
+        mine = _place(block, tirx.floordiv(total, imm(blocks)), blocks, turns)  # in the last round
+        trips = imm(tiles // blocks) if even else analyzer.simplify(tirx.floordiv(total - mine + (blocks - 1), imm(blocks)))
         main = loop(step, trips, seq(inner), span=grids[0].span, tl__persistent=1)
     allocs = [s for s in statements(main) if isinstance(s, AllocBuffer) and (on_chip(s.buffer) or "workspace" in s.annotations)]
     out = func.with_body(seq(allocs, binds, before, drop_allocs(main, {a.buffer for a in allocs}), after))
