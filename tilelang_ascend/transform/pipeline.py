@@ -16,8 +16,10 @@ from ..ir.functions import launches
 from ..isa.base import SCOPES
 from .canonicalize.bind_elements import bind_elements
 from .canonicalize.check_bounds import check_bounds
+from .canonicalize.defer_masks import defer_masks
 from .canonicalize.expand_im2col import expand_im2col
 from .canonicalize.fit_operands import fit_operands
+from .canonicalize.fold_conditions import fold_conditions
 from .canonicalize.forward_copies import forward_copies
 from .canonicalize.forward_elements import forward_elements
 from .canonicalize.merge_k_steps import merge_k_steps
@@ -76,10 +78,12 @@ CANONICALIZE = (
     Pass(forward_copies, Stage.TILE),
     Pass(fit_operands, Stage.TILE, ("chip",)),
     Pass(own_k_slices, Stage.TILE),
+    Pass(fold_conditions, Stage.TILE),
     Pass(normalize_clears, Stage.TILE),
     Pass(coarsen_blocks, Stage.TILE, ("chip", "notes", "may_coarsen")),
     Pass(merge_k_steps, Stage.TILE, ("chip",)),
     Pass(merge_steps, Stage.TILE, ("chip", "notes", "merging")),
+    Pass(defer_masks, Stage.TILE),
     Pass(separate_products, Stage.TILE),
 )
 """What the user said, in fewer ways of saying it."""

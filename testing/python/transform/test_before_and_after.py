@@ -257,6 +257,61 @@ PAIRS = {
                 T.Call("tl.gemm", [a_k[0:32, 0:24], b[0:24, 0:32], c[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
         """,
     ),
+    "fold_conditions": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((60,), "float32")):
+            s = T.alloc_buffer((16,), "float32", scope="local.fragment")
+            for k in range(4):
+                for i in T.parallel(16, annotations={"tl.parallel": 1}):
+                    s[i] = T.if_then_else(k * 16 + i >= 64, T.float32(-1), T.float32(0))
+                for i in T.parallel(16, annotations={"tl.parallel": 1}):
+                    s[i] = T.if_then_else(k * 16 + i < 60 and i >= 0, A[k * 16 + i], s[i])
+                if k > 3:
+                    T.tl.fill(s[0:16], T.float32(1))
+                if k < 4:
+                    T.tl.fill(s[0:16], T.float32(2))
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((60,), "float32")):
+            s = T.alloc_buffer((16,), "float32", scope="local.fragment")
+            for k in range(4):
+                for i in T.parallel(16, annotations={"tl.parallel": 1}):
+                    s[i] = T.float32(0)
+                for i in T.parallel(16, annotations={"tl.parallel": 1}):
+                    s[i] = T.if_then_else(k * 16 + i < 60, A[k * 16 + i], s[i])
+                T.tl.fill(s[0:16], T.float32(2))
+        """,
+    ),
+    "defer_masks": (
+        """
+        @T.prim_func
+        def main():
+            for bx in T.serial(4, annotations={"tl.grid": 0}):
+                a = T.alloc_shared((32, 32), "float16")
+                c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+                for k in range(4):
+                    for i in T.parallel(32, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(32):
+                            c[i, j] = T.if_then_else(bx * 32 + i >= k * 32 + j, T.float32(0), T.float32("-inf"))
+                    T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main():
+            for bx in T.serial(4, annotations={"tl.grid": 0}):
+                a = T.alloc_shared((32, 32), "float16")
+                c = T.alloc_buffer((32, 32), "float32", scope="local.fragment")
+                for k in range(4):
+                    T.tl.fill(c[0:32, 0:32], T.float32(0))
+                    T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    if not bx * 32 + 0 >= k * 32 + 31:
+                        for i in T.parallel(32, annotations={"tl.parallel": 2}):
+                            for j in T.parallel(32):
+                                c[i, j] = c[i, j] + T.if_then_else(bx * 32 + i >= k * 32 + j, T.float32(0), T.float32("-inf"))
+        """,
+    ),
     "normalize_clears": (
         """
         @T.prim_func

@@ -3,27 +3,35 @@
 Before:  for k in range(4): gemm(A, B, C, clear_accum=(k == 0))        gemm(A, B, C, clear_accum=True)
 After:   fill(C, 0); for k in range(4): gemm(A, B, C, False)           fill(C, 0); gemm(A, B, C, False)
 
+A nest that stores one number to all of a tile is a fill, too.
 A condition that holds in the first iteration only becomes a fill in front of the loop where nobody can tell: the first iteration surely
 comes to the gemm, or C has no value there that could be lost. In the latter case a loop that runs zero times leaves zeros behind, where the
 user's program leaves C undefined: a refinement. A loop that may run zero times over a C that vector statements write, too, gets the fill
 under the condition that it runs: its first product needs no old value, and there may be none where gemm could find it. Products that are a
 part of C, or multiply C, keep what they say.
 
-Requires: Tile IR. Ensures: every constant `clear_accum` of a gemm into a whole tile that it does not multiply is False; other conditions stay.
+Requires: Tile IR after fold_conditions. Ensures: every constant `clear_accum` of a gemm into a whole tile that it does not multiply is False; other conditions stay.
 """
 
 from __future__ import annotations
 
+from ...analysis.index.coverage import writes_whole
 from ...ir import (
     AllocBuffer,
+    Bind,
+    BufferStore,
     Evaluate,
+    FloatImm,
     For,
     IfThenElse,
+    IntImm,
     PrimFunc,
+    SeqStmt,
     Stmt,
     StmtMutator,
     While,
     const_int,
+    full_region,
     imm,
     seq,
     statements,
@@ -31,10 +39,10 @@ from ...ir import (
     sym,
 )
 from ...ir.grids import is_grid_axis
-from ...tile import FILL, is_op
+from ...tile import FILL, is_op, tile_op
 from ...tile.clears import gemm_args, is_first_iteration, multiplies_own, with_clear, zero_fill
 from ...tile.jumps import may_leave
-from ...tile.uses import covers_whole, own_uses, uses_of
+from ...tile.uses import covers_whole, is_parallel, on_chip, own_uses, uses_of
 
 
 class _Normalize(StmtMutator):
@@ -70,6 +78,10 @@ class _Normalize(StmtMutator):
     def visit_For(self, loop: For):
         if is_grid_axis(loop):
             return self.generic(loop)
+        fill = _as_fill(loop)
+        if fill is not None:
+            self.defined |= uses_of(fill).writes
+            return fill
         before = set(self.defined)
         self.defined |= _left_behind(loop.body)
         body = stmts_of(self.block(loop.body))
@@ -94,6 +106,17 @@ class _Normalize(StmtMutator):
         if guarded:
             return [*hoisted, IfThenElse(loop.extent >= 1, seq(guarded, out), None, span=loop.span)]
         return [*hoisted, out]
+
+
+def _as_fill(nest: For) -> Evaluate | None:
+    """The fill that a nest is, if it is one."""
+    stores = [s for s in statements(nest) if not isinstance(s, (For, SeqStmt, Bind))]
+    if not is_parallel(nest) or len(stores) != 1 or not isinstance(stores[0], BufferStore):
+        return None
+    (s,) = stores
+    if not isinstance(s.value, (IntImm, FloatImm)) or not on_chip(s.buffer) or not writes_whole(nest, s.buffer):
+        return None
+    return tile_op("fill", full_region(s.buffer), s.value, span=s.span)
 
 
 def _left_behind(body: Stmt) -> set:

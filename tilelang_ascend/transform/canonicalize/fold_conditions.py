@@ -1,0 +1,123 @@
+"""fold_conditions: drop conditions that the ranges of loops decide.
+
+Before:  for i, j in Parallel(64, 64): s[i, j] = if_then_else(k * 64 + j >= 4096, -inf, 0)       # k < 64
+After:   for i, j in Parallel(64, 64): s[i, j] = 0
+
+GPU kernels guard every access; with sizes that tiles divide, nothing is left to guard. A branch that is always taken and may leave its loop
+keeps its condition: what stands behind a jump is assumed to be reached.
+
+Requires: Tile IR after wrap_products (integers of loops do not wrap). Ensures: no condition without loads that the ranges of the loops around it
+decide, but for jumps.
+"""
+
+from __future__ import annotations
+
+from ...ir import (
+    Bind,
+    Call,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Range,
+    StmtMutator,
+    const_int,
+    dtype_of,
+    imm,
+    is_if_then_else,
+    is_noop,
+    sym,
+    tirx,
+    walk_expr,
+)
+from ...ir.grids import is_grid_axis
+from ...ir.visit import map_children
+from ...tile.jumps import may_leave
+from ...tile.uses import loads_in
+
+_COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+
+
+class _Fold(StmtMutator):
+    """known: the ranges of loops, and names of values, around the place the walk has reached."""
+
+    def __init__(self):
+        self.known = sym.Analyzer()
+
+    def visit_For(self, s: For):
+        if not loads_in(s.min) and not loads_in(s.extent):
+            self.known.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), True)
+        out = self.generic(s)
+        return None if is_noop(out.body) and not is_grid_axis(s) else out
+
+    def visit_Bind(self, s: Bind):
+        out = self.generic(s)
+        if dtype_of(out.var).startswith("int") and not loads_in(out.value):
+            self.known.bind(out.var, out.value, True)
+        return out
+
+    def visit_IfThenElse(self, s: IfThenElse):
+        condition = self.decided(self.expr(s.condition))
+        taken = const_int(condition)
+        branch = s.then_case if taken else s.else_case
+        if taken is None or branch is not None and may_leave(branch):
+            out = self.generic(s)
+            return (
+                out
+                if taken is not None or condition.same_as(out.condition)
+                else IfThenElse(condition, out.then_case, out.else_case, span=s.span)
+            )
+        return None if branch is None else self.block(branch)
+
+    def expr(self, e):
+        """`e` without choices that are decided."""
+        found: list = []
+        walk_expr(e, lambda x: found.append(x) if _is_choice(x) else None)
+        return self.chosen(e) if found else e
+
+    def chosen(self, e):
+        if not _is_choice(e):
+            return map_children(e, self.chosen)
+        condition, yes, no = e.args if isinstance(e, Call) else (e.condition, e.true_value, e.false_value)
+        told = self.decided(self.chosen(condition))
+        taken = const_int(told)
+        if taken is not None:
+            return self.chosen(yes if taken else no)
+        out = map_children(e, self.chosen)
+        if told.same_as(condition):
+            return out
+        if isinstance(out, Call):
+            return Call(out.op, [told, *out.args[1:]], attrs=out.attrs, ty_args=list(out.ty_args), span=out.span, ret_ty=out.ty)
+        return tirx.Select(told, out.true_value, out.false_value)
+
+    def decided(self, e):
+        """A condition without the terms that are known: a constant, if all are."""
+        if isinstance(e, (tirx.And, tirx.Or)):
+            neutral = int(isinstance(e, tirx.And))
+            terms = [self.decided(x) for x in (e.a, e.b)]
+            if any(const_int(x) == 1 - neutral for x in terms):
+                return imm(not neutral, "bool")
+            rest = [x for x in terms if const_int(x) is None]
+            if len(rest) == 2:
+                return e if terms[0].same_as(e.a) and terms[1].same_as(e.b) else type(e)(*rest)
+            return rest[0] if rest else imm(bool(neutral), "bool")
+        if isinstance(e, tirx.Not):
+            inner = self.decided(e.a)
+            known = const_int(inner)
+            return (e if inner.same_as(e.a) else tirx.Not(inner)) if known is None else imm(not known, "bool")
+        if not isinstance(e, _COMPARISONS) or loads_in(e):
+            return e
+        if self.known.can_prove(e):
+            return imm(True, "bool")
+        return imm(False, "bool") if self.known.can_prove(tirx.Not(e)) else e
+
+
+def _is_choice(e) -> bool:
+    return isinstance(e, tirx.Select) or is_if_then_else(e)
+
+
+def fold_conditions(func: PrimFunc) -> PrimFunc:
+    """Apply to a Tile IR function."""
+    return func.with_body(_Fold()(func.body))
+
+
+__all__ = ["fold_conditions"]
