@@ -16,7 +16,6 @@ from ..ir.functions import launches
 from ..isa.base import SCOPES
 from .canonicalize.bind_elements import bind_elements
 from .canonicalize.check_bounds import check_bounds
-from .canonicalize.defer_masks import defer_masks
 from .canonicalize.expand_im2col import expand_im2col
 from .canonicalize.fit_operands import fit_operands
 from .canonicalize.fold_conditions import fold_conditions
@@ -28,6 +27,7 @@ from .canonicalize.own_k_slices import own_k_slices
 from .canonicalize.resolve_tensor_views import resolve_tensor_views
 from .canonicalize.resolve_views import resolve_views
 from .canonicalize.separate_products import separate_products
+from .canonicalize.skip_masks import skip_masks
 from .canonicalize.split_launches import split_launches
 from .canonicalize.stack_planes import stack_planes
 from .canonicalize.stage_operands import stage_operands
@@ -83,7 +83,7 @@ CANONICALIZE = (
     Pass(coarsen_blocks, Stage.TILE, ("chip", "notes", "may_coarsen")),
     Pass(merge_k_steps, Stage.TILE, ("chip",)),
     Pass(merge_steps, Stage.TILE, ("chip", "notes", "merging")),
-    Pass(defer_masks, Stage.TILE),
+    Pass(skip_masks, Stage.TILE),
     Pass(separate_products, Stage.TILE),
 )
 """What the user said, in fewer ways of saying it."""

@@ -284,7 +284,7 @@ PAIRS = {
                 T.tl.fill(s[0:16], T.float32(2))
         """,
     ),
-    "defer_masks": (
+    "skip_masks": (
         """
         @T.prim_func
         def main():

@@ -1,11 +1,15 @@
-"""defer_masks: a mask that a product is added to is added to the product, in steps that need it.
+"""skip_masks: steps whose products need no mask do without.
 
 Before:  for k: Parallel: s[i, j] = if_then_else(bx * 64 + i >= k * 64 + j, 0, -inf); gemm(Q, K[k], s)
 After:   for k: fill(s, 0); gemm(Q, K[k], s)
              if not bx * 64 >= k * 64 + 63: Parallel: s[i, j] = s[i, j] + if_then_else(bx * 64 + i >= k * 64 + j, 0, -inf)
 
-GPU kernels write masks into the accumulator. Most steps of causal attention are on one side of the diagonal, where every element starts from
-zero; one comparison of two scalars tells. Conditions are comparisons of sums of loop variables, whose least favourable element is known.
+Before:  gemm(Q, K[k], s); Parallel: s[i, j] = if_then_else(bx * 64 + i >= k * 64 + j, s[i, j], -inf)
+After:   gemm(Q, K[k], s); if not bx * 64 >= k * 64 + 63: the same
+
+GPU kernels write masks into the accumulator, in front of the product or behind it. Most steps of causal attention are on one side of the
+diagonal, where no element is masked; one comparison of two scalars tells. Conditions are comparisons of sums of loop variables, whose least
+favourable element is known.
 
 Requires: Tile IR after merge_steps, before separate_products. Ensures: same values but for the rounding of sums with masks that are neither zero
 nor infinite.
@@ -35,6 +39,7 @@ from ...ir import (
     imm,
     is_if_then_else,
     statements,
+    structural_equal,
     substitute_expr,
     tirx,
 )
@@ -46,19 +51,29 @@ _AT_LEAST, _AT_MOST = (tirx.GE, tirx.GT), (tirx.LE, tirx.LT)
 _NEGATED = {tirx.GE: tirx.LT, tirx.GT: tirx.LE, tirx.LE: tirx.GT, tirx.LT: tirx.GE}
 
 
-class _Defer(StmtMutator):
+class _Skip(StmtMutator):
     def visit_SeqStmt(self, s: SeqStmt):
         body, after = list(s.seq), {}
         for i, nest in enumerate(body):
             mask = _Mask.of(nest)
-            end = None if mask is None else _product_of(mask.tile, body, i)
-            if end is not None:
+            if mask is None:
+                continue
+            end = _product_of(mask.tile, body, i)
+            if mask.keeps and _is_product(mask.tile, body[:i]):
+                body[i] = mask.unless_idle(nest)
+            elif not mask.keeps and end is not None:
                 body[i] = zero_fill(full_region(mask.tile), nest.span)
-                after[end] = IfThenElse(tirx.Not(mask.all_zero), mask.added(), None, span=nest.span)
+                after[end] = mask.unless_idle(mask.added())
         out = []
         for i, x in enumerate(body):
             out += [self.visit(x)] + ([after[i]] if i in after else [])
         return out
+
+
+def _is_product(tile, before: list[Stmt]) -> bool:
+    """True if the last statement that uses `tile` adds a product to it."""
+    last = next((s for s in reversed(before) if tile in uses_of(s).all), None)
+    return last is not None and _adds_products(last, tile)
 
 
 def _product_of(tile, body: list[Stmt], first: int) -> int | None:
@@ -84,11 +99,11 @@ def _adds_to(s: Stmt, tile) -> bool:
 
 
 class _Mask:
-    """A nest that starts a tile from zero or from something else, by a condition. all_zero: a condition on scalars, under which all of it is
-    zero."""
+    """A nest that stores to all of a tile by a condition: zero or another number, or what is there or something else. keeps: the latter. idle: a
+    condition on scalars, under which it is zero, or stays, everywhere."""
 
-    def __init__(self, nest: For, store: BufferStore, all_zero):
-        self.nest, self.store, self.tile, self.all_zero = nest, store, store.buffer, all_zero
+    def __init__(self, nest: For, store: BufferStore, keeps: bool, idle):
+        self.nest, self.store, self.tile, self.keeps, self.idle = nest, store, store.buffer, keeps, idle
 
     @classmethod
     def of(cls, nest: Stmt) -> _Mask | None:
@@ -98,15 +113,20 @@ class _Mask:
         if len(rest) != 1 or not isinstance(rest[0], BufferStore) or not is_if_then_else(rest[0].value):
             return None
         (s,) = rest
-        if not on_chip(s.buffer) or not writes_whole(nest, s.buffer):
-            return None
+        value = substitute_expr(s.value, names)
         loops = [x for x in statements(nest) if isinstance(x, For)]
-        terms = _terms_of_zero(*s.value.args)
-        if not terms or any(const_int(x.min) != 0 for x in loops):
+        if not on_chip(s.buffer) or not writes_whole(nest, s.buffer) or any(const_int(x.min) != 0 for x in loops):
             return None
         extents = {x.loop_var: const_int(x.extent) for x in loops}
-        tests = [_for_all(substitute_expr(x, names), extents) for x in terms]
-        return None if None in tests or not any(free_vars(x) for x in tests) else cls(nest, s, reduce(tirx.And, tests))
+        for keeps in (False, True):
+            tests = [_for_all(x, extents) for x in _idle_terms(value, s, keeps)]
+            if tests and None not in tests and any(free_vars(x) for x in tests):
+                return cls(nest, s, keeps, reduce(tirx.And, tests))
+        return None
+
+    def unless_idle(self, s: Stmt) -> IfThenElse:
+        """`s` in the steps that need it."""
+        return IfThenElse(tirx.Not(self.idle), s, None, span=self.nest.span)
 
     def added(self) -> Stmt:
         """The nest that adds the mask to the tile."""
@@ -124,22 +144,24 @@ class _Replace(StmtMutator):
 
 
 def _without_names(body: list[Stmt]) -> tuple[list[Stmt], dict]:
-    """The statements behind names for numbers, and what these stand for."""
+    """The statements behind names, and what these stand for."""
     names: dict = {}
     for i, s in enumerate(body):
-        if not isinstance(s, Bind) or loads_in(s.value):
+        if not isinstance(s, Bind):
             return body[i:], names
         names[s.var] = substitute_expr(s.value, names)
     return [], names
 
 
-def _terms_of_zero(condition, yes, no) -> list:
-    """The terms that all have to hold for a choice to be zero; none if that is not known."""
-    if loads_in(condition) or not all(isinstance(x, (tirx.IntImm, tirx.FloatImm)) for x in (yes, no)):
+def _idle_terms(value, s: BufferStore, keeps: bool) -> list:
+    """The terms under all of which the choice that `s` stores is zero, or the element it stores to; none if they are not known."""
+    condition, *choices = value.args
+    if loads_in(condition) or not keeps and not all(isinstance(x, (tirx.IntImm, tirx.FloatImm)) for x in choices):
         return []
-    if yes.value == 0:
+    yes, no = ((structural_equal(x, tirx.BufferLoad(s.buffer, list(s.indices))) if keeps else x.value == 0) for x in choices)
+    if yes:
         return conjuncts(condition)
-    terms = [_negated(x) for x in _alternatives(condition)] if no.value == 0 else []
+    terms = [_negated(x) for x in _alternatives(condition)] if no else []
     return [] if None in terms else terms
 
 
@@ -169,9 +191,9 @@ def _for_all(term, extents: dict):
     return substitute_expr(term, corner)
 
 
-def defer_masks(func: PrimFunc) -> PrimFunc:
+def skip_masks(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
-    return func.with_body(_Defer()(func.body))
+    return func.with_body(_Skip()(func.body))
 
 
-__all__ = ["defer_masks"]
+__all__ = ["skip_masks"]
