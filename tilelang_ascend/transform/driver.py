@@ -25,7 +25,7 @@ class Options:
     cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """
 
-    max_versions: int = 4
+    max_versions: int = 6
     fast_math: bool = False
     coarsen: bool = True
     merge_steps: bool = True

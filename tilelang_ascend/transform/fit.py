@@ -97,8 +97,7 @@ def fit(mapped: PrimFunc, context: Context):
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is None and widened is None:
         _, memory_map, versioned, _ = chosen
-        used = min(memory_map.peak(Space.UB), memory_map.total(Space.UB))
-        needed = max(0, used - versioned_bytes(versioned))
+        needed = max(0, memory_map.packed.get(Space.UB, 0) - versioned_bytes(versioned))
         if needed < temporaries and _counts(mapped, versions, chip, needed) != _counts(mapped, versions, chip, temporaries):
             try:
                 chosen = attempt(mapped, context.attempt(), versions, needed, None)

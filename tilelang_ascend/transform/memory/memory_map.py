@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...analysis.dependence.liveness import LiveBuffer, Ranges
 from ...isa import SCOPES, Space
@@ -42,11 +42,13 @@ class MapEntry:
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """All on-chip memories of one kernel. `capacity`: bytes a program may use, by memory."""
+    """All on-chip memories of one kernel. `capacity`: bytes a program may use, by memory; `packed`: bytes the buffers take without the room
+    that keeps them apart."""
 
     chip: str
     entries: list[MapEntry]
     capacity: dict[Space, int]
+    packed: dict[Space, int] = field(default_factory=dict)
 
     def entries_of(self, space: Space) -> list[MapEntry]:
         """Entries of one memory by address."""

@@ -39,12 +39,12 @@ def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
     program = build_program(func, chip)
     live = live_buffers(program)
     declared = {s.buffer: s for s in statements(func.body) if isinstance(s, AllocBuffer)}
-    entries = []
+    entries, packed = [], {}
     for scope in dict.fromkeys(b.space for b in live):
         buffers = [b for b in live if b.space == scope]
-        placed = _plan_space(buffers, SCOPES[scope], program, chip)
+        placed, packed[SCOPES[scope]] = _plan_space(buffers, SCOPES[scope], program, chip)
         entries += [MapEntry.of(b, placed[b.buffer], declared.get(b.buffer)) for b in buffers]
-    memory_map = MemoryMap(chip.name, entries, {s: chip.capacity_bytes(s) for s in chip.memories})
+    memory_map = MemoryMap(chip.name, entries, {s: chip.capacity_bytes(s) for s in chip.memories}, packed)
     over = [space for space in chip.memories if memory_map.peak(space) > chip.capacity_bytes(space)]
     if over:
         raise _out_of_memory(over[0], memory_map, chip)
@@ -65,8 +65,8 @@ LIFETIMES = (_always, lambda b: b.wide, _without_gaps, lambda b: b.tight)
 """Ranges in which a buffer keeps its address to itself, in the order in which they are tried."""
 
 
-def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip) -> dict:
-    """Addresses in one memory; the last attempt is returned even when it does not fit."""
+def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip) -> tuple[dict, int]:
+    """(addresses in one memory, bytes it takes to pack them); the last attempt is returned even when it does not fit."""
     capacity, alignment = chip.capacity_bytes(space), chip.memories[space].alignment_bytes
     phases = bank_phases(buffers, program, chip) if space is Space.UB else {}
     if phases and LIFETIMES[0] is _always:
@@ -74,14 +74,14 @@ def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip)
         spread = _Banks(banks.groups * banks.bank_bytes, capacity, bank_rivals(program, phases))
         placed = _pack(buffers, _always, alignment, phases, spread)
         if _peak(buffers, placed) <= capacity:
-            return placed
+            return placed, min(_peak(buffers, placed), sum(b.total_bytes for b in buffers))
     placed: dict = {}
     for lifetime in LIFETIMES:
         for preferred in (phases, {}) if phases else ({},):
             placed = _pack(buffers, lifetime, alignment, preferred)
-            if _peak(buffers, placed) <= capacity:
-                return _moved_apart(buffers, placed, lifetime, alignment, preferred, capacity)
-    return placed
+            if (peak := _peak(buffers, placed)) <= capacity:
+                return _moved_apart(buffers, placed, lifetime, alignment, preferred, capacity), peak
+    return placed, _peak(buffers, placed)
 
 
 def _moved_apart(buffers: list[LiveBuffer], placed: dict, lifetime, alignment: int, phases: dict, capacity: int) -> dict:

@@ -46,7 +46,7 @@ from ...tileop.base.layout import tile_bytes
 
 DEFAULT_VERSIONS = 2
 # Transfers this small take less time than the flags around them: more of them must be under way.
-SMALL_TILE_BYTES, SMALL_TILE_VERSIONS = 8192, 4
+SMALL_TILE_BYTES, SMALL_TILE_VERSIONS = 8192, 6
 # Room kept in UB for temporaries of element-wise expressions, in float32 tiles of the largest shape.
 UB_TEMPORARIES = 2
 TEMPORARY_ITEMSIZE = 4
@@ -121,7 +121,7 @@ def _versions_in(loop: For, buffer, moved: dict, limit: int) -> int:
     n = max(1, min(wanted, limit, trips if trips is not None else limit))
     if trips is not None:
         # A loop that runs again continues with version 0: unless the count divides the trips, that is the version in use last.
-        n = next((d for d in range(n, 1, -1) if trips % d == 0), n)
+        n = next((d for d in range(n, 1, -1) if trips % d == 0), n) if trips < 8 * n else n
     return n
 
 
