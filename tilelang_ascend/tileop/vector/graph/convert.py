@@ -30,9 +30,7 @@ DIRECT = {
 
 ROUTES = {
     ("float16", "bfloat16"): ("float32",), ("bfloat16", "float16"): ("float32",),
-    ("bfloat16", "int16"): ("float32",), ("bfloat16", "int8"): ("float32", "int16", "float16"),
-    ("bfloat16", "uint8"): ("float32", "int16", "float16"),
-    ("float32", "int8"): ("int16", "float16"), ("float32", "uint8"): ("int16", "float16"),
+    ("bfloat16", "int16"): ("float32",),
     ("int8", "float32"): ("float16",), ("int8", "bfloat16"): ("float16", "float32"), ("int8", "int16"): ("float16",),
     ("int8", "int32"): ("float16",), ("uint8", "float32"): ("float16",), ("uint8", "bfloat16"): ("float16", "float32"),
     ("uint8", "int16"): ("float16",), ("uint8", "int32"): ("float16",),
@@ -46,6 +44,10 @@ ROUTES = {
     ("int8", "uint8"): ("float16", "int16", "float16"), ("uint8", "int8"): ("float16", "int16", "float16"),
 }  # fmt: skip
 """(source, destination) -> intermediate dtypes. A pair that is a hop needs no entry."""
+
+_TO_BYTE = {"trunc": "trunc", "floor": "floor", "ceil": "ceil", "rint": "odd", "round": "odd"}
+"""Rounding of a float to a byte -> how float32 becomes the float16 on the way. It keeps the side of whole and half numbers on which a value lies:
+directed modes do so for their own direction, rounding to odd for all (float16 has three digits behind those of a byte, or more)."""
 
 _BITS = {"int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
 
@@ -72,6 +74,8 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
         return convert_unsigned(g, a, dtype)
     if a.op == "cast" and a.args[0].dtype == dtype and _lossless(dtype, a.dtype):
         return a.args[0]
+    if a.dtype in _FLOATS and dtype in _BITS:
+        return _float_to_integer(g, a, dtype)
     way = (*ROUTES.get((a.dtype, dtype), ()), dtype)
     if dtype in ("int8", "uint8", "int16") and a.dtype in _BITS and _needs_wrap(a.dtype, dtype):
         carrier = "int32" if a.dtype == "int32" else "int16"
@@ -82,6 +86,35 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
             raise Unsupported(f"no vector conversion from {a.dtype} to {dtype}")
         a = g.cast(a, hop, HOPS[a.dtype, hop])
     return a
+
+
+_FLOATS = ("float16", "bfloat16", "float32")
+
+
+def _float_to_integer(g: Graph, a: Node, dtype: str) -> Node:
+    """Truncation, or the rounding that made `a` a whole number: one conversion rounds as well as two."""
+    a, mode = _rounded(a)
+    if a.dtype == "float16" and dtype == "int64" or a.dtype == "bfloat16" and dtype != "int32":
+        a = convert(g, a, "float32")
+    if a.dtype == "float32" and dtype in ("int8", "uint8"):
+        a = g.cast(a, "float16", _TO_BYTE[mode])
+    return g.cast(a, dtype, mode)
+
+
+def _rounded(a: Node) -> tuple[Node, str]:
+    """(x, mode) where `a` is x rounded to a whole number by an instruction, else (a, "trunc")."""
+    whole = a.args[0] if _is_cast(a, "float32", "float16") and _is_cast(a.args[0], "float32", "float32") else a
+    if not _is_cast(whole, "float32", "float32"):
+        return a, "trunc"
+    x = whole.args[0]
+    exact = _is_cast(x, "float16", "float32")
+    if whole is not a and not exact:
+        return a, "trunc"  # rounded twice: whole numbers above 2048 may not be float16
+    return x.args[0] if exact else x, dict(whole.attrs)["round"]
+
+
+def _is_cast(a: Node, source: str, dtype: str) -> bool:
+    return a.op == "cast" and a.dtype == dtype and a.args[0].dtype == source
 
 
 def _native(g: Graph, a: Node, dtype: str) -> Node | None:
