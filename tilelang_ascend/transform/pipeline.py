@@ -38,7 +38,7 @@ from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
 from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
 from .fit import FIT, STREAMED, TILED, fit
-from .memory.version_buffers import DEFAULT_VERSIONS
+from .memory.version_buffers import DEFAULT_VERSIONS, MANY_VERSIONS
 from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
 from .nests.map_grid import map_grid
@@ -335,12 +335,20 @@ def _shared(mapped: PrimFunc, context: Context):
 
 def _synchronise(mapped: PrimFunc, context: Context):
     """(function with addresses and synchronisation, memory map, the context it was found in). Where flags run out and barriers for all
-    pipes take their place, two versions of a tile are worth more than four."""
+    pipes take their place, or rings of more than four flags are too many, fewer versions of a tile are worth more."""
     best = _with_sync(mapped, context.attempt())
-    if best[2].notes and context.options.max_versions > DEFAULT_VERSIONS:
-        fewer = replace(context, options=replace(context.options, max_versions=DEFAULT_VERSIONS))
-        best = min(best, _with_sync(mapped, fewer.attempt()), key=lambda found: len(found[2].notes))
-    return best
+    for limit in (MANY_VERSIONS, DEFAULT_VERSIONS):
+        notes, stopped = _scarcity(best)
+        if context.options.max_versions > limit and (notes or stopped and limit == MANY_VERSIONS):
+            fewer = replace(context, options=replace(context.options, max_versions=limit))
+            best = min(best, _with_sync(mapped, fewer.attempt()), key=_scarcity)
+    return best[:3]
+
+
+def _scarcity(found: tuple) -> tuple[int, int]:
+    """Barriers for all pipes, and rings that became single flags."""
+    _, _, context, stopped = found
+    return len(context.notes), stopped
 
 
 def _with_sync(mapped: PrimFunc, context: Context):
@@ -356,7 +364,7 @@ def _with_sync(mapped: PrimFunc, context: Context):
             synced, plan = plan_and_insert_sync(guarded, context.chip)
     left(sync.name, synced, sync.stage, context)
     context.notes += plan.notes
-    return synced, memory_map, context
+    return synced, memory_map, context, plan.stopped
 
 
 __all__ = ["PASSES", "Lowered", "Options", "lower"]

@@ -301,6 +301,24 @@ def phases(count, trips=2):
     return kernel([x, z], buffers, *parts)
 
 
+def sweeps(count, versions, trips=8, tiles=None):
+    """Loops one after the other that load tiles and store others, with `versions` of both, in a loop over `tiles` if given."""
+    trips, n = extent(trips)
+    tiles, n_tiles = extent(tiles)
+    x, z = gm("x", 1 << 20, "float32"), gm("z", 1 << 20, "float32")
+    a, b, parts = ub("a", 512, versions), ub("b", 512, versions), []
+    for p in range(count):
+        k = var(f"k{p}")
+        v = tirx.floormod(k, versions)
+        parts.append(loop(k, trips, seq(
+            load_ub(at(a, v), at(x, p * 8192 + k * 512), 512),
+            intrin("exp", at(b, v), at(a, v), 512),
+            store_ub(at(z, p * 8192 + k * 512), at(b, v), 512),
+        )))  # fmt: skip
+    body = seq(parts) if tiles is None else loop(var("t"), tiles, seq(parts))
+    return kernel([n, n_tiles, x, z], [a, b], body)
+
+
 def interleaved_columns(trips=4, step=32):
     """Column tiles of 32 elements, `step` apart, are stored to a row-major matrix; fractals of neighbouring columns go
     to L0B."""

@@ -41,6 +41,7 @@ KERNELS = {
     "while_loop": lambda: K.while_loop(),
     "many inputs": lambda: K.many_inputs(4),
     "phases": lambda: K.phases(3),
+    "sweeps": lambda: K.sweeps(2, 2),
     "interleaved_columns": lambda: K.interleaved_columns(),
     "flash": lambda: K.flash(),
     "flash unknown trips": lambda: K.flash("n"),
@@ -140,6 +141,27 @@ def test_ids_are_shared_or_flags_merged_when_they_run_out(make):
     for e in plan.edges:
         used.setdefault((e.src, e.dst), set()).update(range(plan.ids[e], plan.ids[e] + e.count))
     assert all(max(ids) < CHIP.usable_event_ids for ids in used.values())
+
+
+@pytest.mark.parametrize("trips, tiles", [(8, None), (9, None), ("n", None), (8, 3), (9, 3), ("n", "t")])
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_loop_takes_over_the_flags_of_the_one_before(count, trips, tiles):
+    """Four versions in each of several loops need more ids than there are; loads of all of them run four iterations ahead nevertheless."""
+    synced, plan = plan_and_insert_sync(K.sweeps(count, 4, trips, tiles), CHIP)
+    assert sync_covers(synced, CHIP) == []
+    for queues in ("aiv.V -> aiv.MTE2", "aiv.MTE3 -> aiv.V") if trips != "n" else ("aiv.V -> aiv.MTE2",):
+        carried = [e for e in plan.edges if e.ring and e.distance and queues in repr(e)]
+        assert [(e.distance, e.count) for e in carried] == [(4, 4)] * count
+        assert sum(e.primed for e in carried) == sum(e.drained for e in carried) == 1
+    assert all(plan.ids[e.flags] + e.count <= CHIP.usable_event_ids for e in plan.edges)
+
+
+def test_more_flags_than_loops_can_take_over():
+    """Flags that were to be shared and still are too many: all of their own again."""
+    for versions in (5, 6, 7):
+        synced, plan = plan_and_insert_sync(K.sweeps(2, versions, 11, 2), CHIP)
+        assert sync_covers(synced, CHIP) == []
+        assert bool(plan.notes) == (versions > CHIP.usable_event_ids)
 
 
 def test_interleaved_pieces_need_no_barriers():

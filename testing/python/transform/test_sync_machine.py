@@ -56,6 +56,9 @@ KERNELS = {
     "many inputs": (lambda: K.many_inputs(12), ()),
     "many inputs two versions": (lambda: K.many_inputs(6, 2), ()),
     "phases": (lambda: K.phases(12), ()),
+    "sweeps": (lambda: K.sweeps(3, 4, 6), ()),
+    "sweeps again": (lambda: K.sweeps(2, 4, 5, 2), ()),
+    "sweeps unknown trips": (lambda: K.sweeps(2, 4, "n", "t"), (5, 2)),
     "interleaved_columns": (lambda: K.interleaved_columns(), ()),
     "flash": (lambda: K.flash(4), ()),
 }

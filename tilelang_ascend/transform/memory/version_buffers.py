@@ -44,9 +44,10 @@ from ...tile import REDUCE, is_op, tile_op
 from ...tile.uses import SKEW, moved_regions
 from ...tileop.base.layout import tile_bytes
 
-DEFAULT_VERSIONS = 2
-# Transfers this small take less time than the flags around them: more of them must be under way.
-SMALL_TILE_BYTES, SMALL_TILE_VERSIONS = 8192, 6
+DEFAULT_VERSIONS, MANY_VERSIONS = 2, 4
+# Transfers this small take less time than the way to memory and the flags around them: more of them must be under way.
+SMALL_TILE_BYTES, BYTES_UNDER_WAY = 8192, 32768
+MANY_TRIPS = 8
 # Room kept in UB for temporaries of element-wise expressions, in float32 tiles of the largest shape.
 UB_TEMPORARIES = 2
 TEMPORARY_ITEMSIZE = 4
@@ -113,15 +114,16 @@ def _versions_in(loop: For, buffer, moved: dict, limit: int) -> int:
     wanted = max(int(loop.annotations.get("num_stages", 0)), DEFAULT_VERSIONS)
     if scope_of(buffer) == "shared.ub":
         if tile_bytes(buffer) <= SMALL_TILE_BYTES and buffer in moved:
-            wanted = max(wanted, SMALL_TILE_VERSIONS)
+            wanted = max(wanted, BYTES_UNDER_WAY // max(1, tile_bytes(buffer)))
         elif moved.get(buffer, 0) > 1:
             # Loaded, changed and stored: the next load may start while the tile before is still on its way out.
             wanted = max(wanted, DEFAULT_VERSIONS + 1)
     trips = const_int(loop.extent)
     n = max(1, min(wanted, limit, trips if trips is not None else limit))
     if trips is not None:
-        # A loop that runs again continues with version 0: unless the count divides the trips, that is the version in use last.
-        n = next((d for d in range(n, 1, -1) if trips % d == 0), n) if trips < 8 * n else n
+        # A loop that runs again continues with version 0: unless the count divides the trips, that is the version in use last. Of many trips
+        # that is one.
+        n = next((d for d in range(n, 1, -1) if trips % d == 0), n) if trips < MANY_TRIPS * n else n
     return n
 
 

@@ -1,13 +1,15 @@
 """Give flags their ids within the few a program may use: 6 for each pair of pipes, 11 for each block across cores.
 
-When ids run out, in this order: flags that can share one id share it; flags of the same statement list are merged (set
-later, waited for earlier); rotating flags stop rotating. What remains is a barrier for all pipes, with a note.
+When ids run out, in this order: flags that can share one id share it; a loop takes over the flags of an earlier one as they are; flags of the
+same statement list are merged (set later, waited for earlier); rotating flags stop rotating. What remains is a barrier for all pipes, with a
+note.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import permutations
 
 from ...analysis.dependence.happens_before import Timeline
 from ...analysis.dependence.program import QUEUES, Branch
@@ -21,6 +23,8 @@ class IdAssigner:
     def __init__(self, plan: SyncPlan, traces: list, chip, credit: int):
         self.traces, self.credit = traces, credit
         self._set_plan(plan)
+        self.settled: set = set()
+        """Pools (queues) in which no loop takes over flags any more."""
         self.limit = {False: chip.usable_event_ids, True: chip.usable_cross_core_flags}
 
     def assign(self) -> SyncPlan:
@@ -55,7 +59,7 @@ class IdAssigner:
         """Edges that compete for the same ids; the ones whose ids are settled by sharing are left out."""
         pools = defaultdict(list)
         for edge in self.plan.edges:
-            if edge not in self.plan.ids:
+            if edge not in self.plan.ids and edge.twin is None:
                 pools["cross" if edge.cross else (edge.src, edge.dst)].append(edge)
         return pools
 
@@ -85,7 +89,10 @@ class IdAssigner:
         return True
 
     def _shrink(self, edges: list[Edge]) -> None:
-        """Need fewer ids: merge two edges, or stop one from rotating, or use a barrier for all pipes."""
+        """Need fewer ids: let a loop take over flags, or merge two edges, or stop one from rotating, or use a barrier for all pipes."""
+        if self._take_over(edges[0]):
+            return
+        edges = self._without_twins(edges)
         alike = defaultdict(list)
         for edge in edges:
             alike[_kind(edge)].append(edge)
@@ -99,6 +106,7 @@ class IdAssigner:
             if edge.ring is not None and edge.distance in (0, edge.ring.count):
                 plain = replace(edge, ring=None, distance=min(edge.distance, 1))
                 if self._replace((edge,), [plain]):
+                    self.plan.stopped += 1
                     return
         for edge in edges:
             if not edge.cross and self._replace((edge,), [], _fence(edge)):
@@ -110,9 +118,37 @@ class IdAssigner:
             hint="pass fewer tiles from one core to the other, or divide the work between two launches, one `with T.Kernel(...)` after the other",
         )
 
+    def _take_over(self, edge: Edge) -> bool:
+        """Let a loop have the flags an earlier one had, of one pool with `edge`."""
+        pool = [e for e in self.plan.edges if (e.src, e.dst) == (edge.src, edge.dst)]
+        if edge.cross or (edge.src, edge.dst) in self.settled:
+            return False
+        followed = {e.twin for e in pool}
+        for a, b in permutations(pool, 2):
+            pair = _taken_over(a, b) if b not in followed else None
+            if pair is not None and (pair[0] is a or a not in followed) and self._replace((a, b), [*pair]):
+                # What ordered the two loops is needed no more.
+                for e in pool:
+                    if e.ring is None:
+                        self._replace((e,), [])
+                return True
+        return False
+
+    def _without_twins(self, edges: list[Edge]) -> list[Edge]:
+        """Those of `edges` that may change alone. If there are none, no loop takes over flags of this pool any more."""
+        followed = {e.flags for e in self.plan.edges if e.twin is not None}
+        alone = [e for e in edges if e not in followed]
+        if not alone:
+            src, dst = edges[0].src, edges[0].dst
+            self.settled.add((src, dst))
+            pool = [e for e in self.plan.edges if (e.src, e.dst) == (src, dst)]
+            alone = [replace(e, twin=None, primed=True, drained=True) for e in pool]
+            assert self._replace(tuple(pool), alone), "flags of their own order what shared ones do"
+        return alone
+
     def _replace(self, old: tuple, new: list, *barriers: Barrier) -> bool:
         edges = [e for e in self.plan.edges if e not in old] + new
-        trial = SyncPlan(edges, [*self.plan.barriers, *barriers], self.plan.ids)
+        trial = SyncPlan(edges, [*self.plan.barriers, *barriers], self.plan.ids, self.plan.stopped)
         timelines = self._timelines(trial)
         if not self._clean(timelines):
             return False
@@ -142,6 +178,23 @@ def _merge(a: Edge, b: Edge) -> Edge | None:
     if not a.distance and set_at.gap > wait_at.gap or a.ring != b.ring:
         return None
     return replace(a, set_at=set_at, wait_at=wait_at)
+
+
+def _taken_over(a: Edge, b: Edge) -> tuple[Edge, Edge] | None:
+    """`a` and `b` with the flags of `a` for both, if `b` belongs to a later loop, and outside of their loops all flags of both are up. Then
+    nothing but the order of use tells them apart."""
+    if a.cross or not (a.distance == a.count == b.distance == b.count) or not (a.drained and b.primed):
+        return None
+    first, second = a.home, b.home
+    if first is second:
+        if a.loop is b.loop:
+            return None
+        # One pair of sets and waits around both.
+        return a, replace(b, twin=a, primed=False, drained=False)
+    if first.parent is not second.parent or first.position > second.position:
+        return None
+    a = replace(a, drained=False)
+    return a, replace(b, twin=a, primed=False)
 
 
 def _fence(edge: Edge) -> Barrier:

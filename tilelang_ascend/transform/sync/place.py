@@ -40,8 +40,10 @@ class _Writer:
         self._add(e.wait_at, self._wait(e, rotate.wait_form.expr() if rotate else 0, e.dst_stmt))
         if e.distance:
             home = e.home
-            self._add(Slot(home.parent, home.position, PRIME), *(s for v in _primes(e) for s in self._set(e, v, e.dst_stmt)))
-            self._add(Slot(home.parent, home.position + 1, DRAIN), *(self._wait(e, v, e.src_stmt) for v in _drains(e)))
+            if e.primed:
+                self._add(Slot(home.parent, home.position, PRIME), *(s for v in _primes(e) for s in self._set(e, v, e.dst_stmt)))
+            if e.drained:
+                self._add(Slot(home.parent, home.position + 1, DRAIN), *(self._wait(e, v, e.src_stmt) for v in _drains(e)))
 
     def _set(self, e: Edge, value, stmt) -> list:
         (core, source), (_, destination) = QUEUES[e.src], QUEUES[e.dst]
@@ -60,7 +62,7 @@ class _Writer:
         return intrin("wait_flag", self._id(e, value), event=f"{source}_{destination}", core=core, span=_span(stmt))
 
     def _id(self, e: Edge, value):
-        base = self.ids[e]
+        base = self.ids[e.flags]
         if isinstance(value, int):
             return imm(base + value)
         return value + base if base else value

@@ -46,7 +46,8 @@ class Edge:
 
     `distance` > 0: the wait of iteration i of `loop` takes the set of iteration i - distance; `distance` sets before
     the outermost loop ("prime") and as many waits after it ("drain") keep the count right. `cross`: between the two
-    cores of a block.
+    cores of a block. `twin`: the edge of an earlier loop whose flags this one takes over as they are, all up: what would take them down
+    behind the earlier loop (not `drained`) and raise them again (not `primed`) is left out.
     """
 
     src: int
@@ -59,6 +60,14 @@ class Edge:
     src_stmt: object = None
     dst_stmt: object = None
     depth: int = 0
+    twin: Edge | None = None
+    primed: bool = True
+    drained: bool = True
+
+    @property
+    def flags(self) -> Edge:
+        """The edge whose ids this one uses."""
+        return self if self.twin is None else self.twin.flags
 
     @property
     def cross(self) -> bool:
@@ -113,6 +122,8 @@ class SyncPlan:
     edges: list[Edge] = field(default_factory=list)
     barriers: list[Barrier] = field(default_factory=list)
     ids: dict = field(default_factory=dict)
+    stopped: int = 0
+    """Rings that became single flags for want of ids."""
 
     def without(self, *items) -> SyncPlan:
         """A copy that lacks some edges and barriers."""
@@ -167,15 +178,17 @@ class Binder:
             home = edge.home
             before = Slot(home.parent, home.position, PRIME)
             after = Slot(home.parent, home.position + 1, DRAIN)
-            self._add(before, lambda env: [self._set(edge, v) for v in values_primed(edge, env)])
-            self._add(after, lambda env: [self._wait(edge, v) for v in values_drained(edge, env)])
+            if edge.primed:
+                self._add(before, lambda env: [self._set(edge, v) for v in values_primed(edge, env)])
+            if edge.drained:
+                self._add(after, lambda env: [self._wait(edge, v) for v in values_drained(edge, env)])
 
     def _set(self, edge: Edge, value):
-        key = edge, value
+        key = edge.flags, value
         return (CROSS_SET, key, edge.src, edge) if edge.cross else (SET, key, edge.src, edge.dst, edge)
 
     def _wait(self, edge: Edge, value):
-        key = edge, value
+        key = edge.flags, value
         return (CROSS_WAIT, key, QUEUES[edge.dst][0], edge) if edge.cross else (WAIT, key, edge.src, edge.dst, edge)
 
     def bind(self, trace: Trace) -> Timeline:
