@@ -38,6 +38,7 @@ from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
 from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
 from .fit import FIT, STREAMED, TILED, fit
+from .memory.separate_stores import separate_stores
 from .memory.version_buffers import DEFAULT_VERSIONS, MANY_VERSIONS
 from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
@@ -110,6 +111,7 @@ STREAM = (Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")),)
 """Only if these parts cannot be independent."""
 SHARE = (
     Pass(split_rows, Stage.MAPPED, ("notes",)),
+    Pass(separate_stores, Stage.MAPPED),
     Pass(skew_stages, Stage.MAPPED),
 )
 """Cores divide the work."""

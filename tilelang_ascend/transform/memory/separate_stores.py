@@ -1,0 +1,119 @@
+"""separate_stores: small tiles that are loaded, changed and stored again are stored from a tile of their own.
+
+Before:  for k: copy(X[k], a); for i in parallel: a[i] = f(a[i]); copy(a, Y[k])
+After:   for k: copy(X[k], a); for i in parallel: b[i] = f(a[i]); copy(b, Y[k])
+
+A version of `a` is in use from the start of its load to the end of its store. For a small tile that is mostly the way to memory and back,
+twice, and there are no more versions than flags to follow them: with two tiles each has its way once, and as many versions. Large tiles keep
+their pipes busy meanwhile, and are worth their room.
+
+Requires: mapped Tile IR, tiles without versions. Ensures: nothing else reads what is stored.
+"""
+
+from __future__ import annotations
+
+from ...analysis.index.coverage import writes_whole
+from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
+from ...ir import (
+    AllocBuffer,
+    BufferStore,
+    For,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    decl_buffer,
+    dtype_of,
+    scope_of,
+    seq,
+    statements,
+    stmts_of,
+    structural_equal,
+    substitute,
+    walk_expr,
+)
+from ...tile.uses import COUNT, IN_ORDER, is_parallel, moved_regions
+from ...tileop.base.layout import tile_bytes
+
+MOST_BYTES = 4096
+"""Of a tile. As many versions as there are flags, each on its way to memory and back twice, move no more than the memories do."""
+
+
+def separate_stores(func: PrimFunc) -> PrimFunc:
+    """Apply to a mapped Tile IR function."""
+    uses, core = KnownUses(), core_number(func.body)
+    moves: dict[For, dict] = {}
+    new: dict = {}
+    for b in versioned_buffers(func.body):
+        if scope_of(b) != "shared.ub" or tile_bytes(b) > MOST_BYTES:
+            continue
+        for home in home_loops(func.body, b, uses, core):
+            change = _change_of(stmts_of(home.body), b, uses)
+            if change is not None:
+                new.setdefault(b, decl_buffer(list(b.ty.shape), dtype_of(b), f"{b.name}_out", scope="shared.ub"))
+                moves.setdefault(home, {})[b] = change
+    return func.with_body(_Separate(moves, new)(func.body)) if moves else func
+
+
+def _change_of(body: list[Stmt], b, uses) -> int | None:
+    """Position of the last statement that writes to `b`, if it makes each element from the one in its place, and `b` goes from GM to it and
+    from it to GM."""
+    users = [k for k, s in enumerate(body) if b in uses(s).all]
+    last = max(k for k in users if b in uses(body[k]).writes)
+    behind = [k for k in users if k > last]
+    loaded = any(_moves(body[k], b, 1) for k in users if k < last)
+    stored = bool(behind) and all(_moves(body[k], b, 0) for k in behind)
+    return last if loaded and stored and _in_place(body[last], b) else None
+
+
+def _moves(s: Stmt, b, side: int) -> bool:
+    """Is the statement a transfer between GM and `b`, its source (0) or destination (1)?"""
+    ends = moved_regions(s)
+    return ends is not None and ends[side].source.same_as(b) and scope_of(ends[1 - side].source) in ("global", "")
+
+
+def _in_place(s: Stmt, b) -> bool:
+    """Is the statement a nest that does nothing but write all of `b`, each element from the one in its place?"""
+    if not writes_whole(s, b) or not isinstance(s, For):
+        return False
+    while isinstance(s, For):
+        if not is_parallel(s) or COUNT in s.annotations or IN_ORDER in s.annotations:
+            return False
+        s = s.body
+    if not isinstance(s, BufferStore):
+        return False
+    found: list = []
+    walk_expr(s.value, lambda e: found.append(e) if isinstance(e, TensorLoad) and e.source.same_as(b) else None)
+    return bool(found) and all(structural_equal(i, j) for e in found for i, j in zip(e.indices, s.indices))
+
+
+class _Rename(StmtMutator):
+    """Stores to other buffers; what is read stays."""
+
+    def __init__(self, mapping: dict):
+        self.mapping = mapping
+
+    def visit_BufferStore(self, s: BufferStore):
+        return BufferStore(self.mapping.get(s.buffer, s.buffer), s.value, list(s.indices), span=s.span)
+
+
+class _Separate(StmtMutator):
+    def __init__(self, moves: dict, new: dict):
+        self.moves, self.new = moves, new
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        new = self.new.get(s.buffer)
+        return s if new is None else [s, AllocBuffer(new, annotations=dict(s.annotations or {}), span=s.span)]
+
+    def visit_For(self, s: For):
+        changes = self.moves.get(s)
+        if changes is None:
+            return self.generic(s)
+        body = stmts_of(s.body)
+        for b, last in changes.items():
+            body[last] = _Rename({b: self.new[b]})(body[last])
+            body[last + 1 :] = [substitute(x, {b: self.new[b]}) for x in body[last + 1 :]]
+        return For(s.loop_var, s.min, s.extent, s.kind, self(seq(body)), annotations=dict(s.annotations), span=s.span)
+
+
+__all__ = ["separate_stores"]
