@@ -123,6 +123,81 @@ def test_casts(src, dst):
     np.testing.assert_array_equal(out["y"].astype(np.float64), np.asarray(want, np.float64))
 
 
+_ROUNDINGS = {
+    "trunc": (lambda x: x, np.trunc), "floor": (tirx.floor, np.floor), "ceil": (tirx.ceil, np.ceil), "rint": (tirx.nearbyint, np.rint),
+    "round": (tirx.round, lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", _ROUNDINGS)
+@pytest.mark.parametrize("dst", ["int8", "uint8", "int16", "int32"])
+@pytest.mark.parametrize("src", ["float32", "float16", "bfloat16"])
+def test_rounded_floats_become_integers_by_one_rounding(src, dst, mode):
+    """Numbers next to whole and half ones, beyond every range, tiny ones; two casts from float32 to a byte, one to other integers."""
+    near = np.array([0, 0.5, 1, 1.5, 2.5, 63.5, 64.5, 126.5, 127, 127.5, 128, 128.5, 254.5, 255.5, 2047.5, 2049, 32767, 40000], np.float32)
+    beside = [np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)]
+    small = np.array([1e-3, 2.0**-25, 1e-30, 2.0**-126, 7e4, 1e9, np.inf], np.float32)
+    x = np.concatenate([near, *beside, small])
+    with np.errstate(over="ignore"):
+        lab = Lab(x=(src, np.concatenate([x, -x, [np.nan]])), y=(dst, np.zeros(2 * len(x) + 1)))
+    how, numpy = _ROUNDINGS[mode]
+    out = lab.run(parallel((2 * len(x) + 1,), lambda i: assign(lab.y, how(lab.x[i]), i)))
+    exact = numpy(lab.arrays["x"].astype(np.float64))
+    want = np.clip(np.where(np.isnan(exact), 0, exact), np.iinfo(dst).min, np.iinfo(dst).max)
+    np.testing.assert_array_equal(out["y"].astype(np.float64), want)
+    widened = src == "bfloat16" and (dst != "int32" or mode != "trunc")
+    assert lab.instructions == ["cast"] * (1 + widened + (src != "float16" and dst in ("int8", "uint8")))
+
+
+def _products():
+    """Statement, NumPy, instructions."""
+    c = 1.7
+    yield "axpy", lambda lab, i: lab.a[i] + lab.x[i] * c, lambda a, x, y: a + x * np.float32(c), ["axpy"]
+    yield "product first", lambda lab, i: lab.x[i] * c + lab.a[i], lambda a, x, y: x * np.float32(c) + a, ["axpy"]
+    yield "difference", lambda lab, i: lab.a[i] - lab.x[i] * c, lambda a, x, y: a - x * np.float32(c), ["axpy"]
+    yield "of itself", lambda lab, i: lab.a[i] * c + lab.a[i], lambda a, x, y: a * np.float32(c) + a, ["axpy"]
+    yield "square", lambda lab, i: lab.a[i] + lab.x[i] * lab.x[i], lambda a, x, y: a + x * x, ["mul_add_dst"]
+    yield "two tiles", lambda lab, i: lab.a[i] + lab.x[i] * lab.y[i], lambda a, x, y: a + x * y, ["mul", "add"]
+    yield (
+        "used twice",
+        lambda lab, i: lab.a[i] * (lab.a[i] + lab.x[i] * c),
+        lambda a, x, y: a * (a + x * np.float32(c)),
+        ["muls", "add", "mul"],
+    )
+    yield "elsewhere", lambda lab, i: lab.y[i] + lab.x[i] * c, lambda a, x, y: y + x * np.float32(c), ["muls", "add"]
+    horner = lambda z: ((z * 0.5 + 1.5) * z + 2.5) * z + 3.5  # noqa: E731
+    yield "Horner", lambda lab, i: horner(lab.x[i]), lambda a, x, y: horner(x), ["muls", "adds", *["duplicate", "fused_mul_add_mask"] * 2]
+
+
+@pytest.mark.parametrize("name, value, numpy, instructions", list(_products()), ids=[p[0].replace(" ", "_") for p in _products()])
+def test_sums_with_products(name, value, numpy, instructions):
+    """One instruction where the place of the sum has one of its terms, with the same roundings."""
+    n = 4096
+    lab = Lab(a=("float32", rand(n)), x=("float32", rand(n)), y=("float32", rand(n)))
+    out = lab.run(parallel((n,), lambda i: assign(lab.a, value(lab, i), i)))
+    np.testing.assert_array_equal(out["a"], numpy(*(lab.arrays[k].astype(np.float32) for k in "axy")))
+    assert lab.instructions == instructions
+
+
+@pytest.mark.parametrize("n", [40, 64, 100])
+def test_sums_with_products_of_rows_and_short_tiles(n):
+    """Where the product is with a row, or the tile is short, the third source costs nothing."""
+    lab = Lab(a=("float32", rand(6, n)), x=("float32", rand(6, n)), r=("float32", rand(6)), y=("float32", rand(6, n)))
+    out = lab.run(parallel((6, n), lambda i, j: assign(lab.a, lab.a[i, j] + lab.x[i, j] * lab.r[i], i, j)))
+    want = lab.arrays["a"] + lab.arrays["x"] * lab.arrays["r"][:, None]
+    np.testing.assert_array_equal(out["a"], want)
+    assert "add" not in lab.instructions and any(i.startswith("mul_add_dst") for i in lab.instructions)
+
+
+def test_a_sum_in_the_place_of_shifted_lanes():
+    """The product reads other lanes of the tile the sum goes to."""
+    lab = Lab(a=("float32", rand(8, 64)), x=("float32", rand(8, 64)))
+    out = lab.run(parallel((7, 64), lambda i, j: assign(lab.a, lab.a[i, j] + lab.a[i + 1, j] * 2.5, i, j)))
+    want = lab.arrays["a"].copy()
+    want[:7] += lab.arrays["a"][1:] * np.float32(2.5)
+    np.testing.assert_array_equal(out["a"], want)
+
+
 def test_integers_wrap_when_narrowed():
     values = np.array([300, -300, 70000, -70000, 2**31 - 1, -(2**31), 128, -129])
     lab = Lab(x=("int32", values), a=("int8", np.zeros(8)), b=("uint8", np.zeros(8)), c=("int16", np.zeros(8)))

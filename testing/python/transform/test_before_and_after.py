@@ -1109,6 +1109,29 @@ PAIRS = {
                         c[i0, i1] = c[i0, i1] + c_product[i0, i1]
         """,
     ),
+    "separate_stores": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((6400,), "float32"), Y: T.Buffer((6400,), "float32")):
+            a = T.alloc_buffer((64,), "float32", scope="shared.ub")
+            for k in range(100):
+                T.tl.copy(X[k * 64:k * 64 + 64], a[0:64])
+                for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                    a[i] = a[i] * a[i]
+                T.tl.copy(a[0:64], Y[k * 64:k * 64 + 64])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((6400,), "float32"), Y: T.Buffer((6400,), "float32")):
+            a = T.alloc_buffer((64,), scope="shared.ub")
+            a_out = T.alloc_buffer((64,), scope="shared.ub")
+            for k in range(100):
+                T.tl.copy(X[k * 64:k * 64 + 64], a[0:64])
+                for i in T.parallel(64, annotations={"tl.parallel": 1}):
+                    a_out[i] = a[i] * a[i]
+                T.tl.copy(a_out[0:64], Y[k * 64:k * 64 + 64])
+        """,
+    ),
     "skew_stages": (
         """
         @T.prim_func

@@ -26,7 +26,6 @@ from ...ir import (
     dtype_of,
     scope_of,
     seq,
-    statements,
     stmts_of,
     structural_equal,
     substitute,

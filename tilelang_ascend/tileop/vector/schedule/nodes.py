@@ -14,6 +14,9 @@ from ..emit.pair import load_word, store_pair
 from ..emit.views import View
 from ..graph.graph import Node
 
+SHORT_LANES = 2048
+"""Of float32: 32 repeats take about as long as the latency of one instruction."""
+
 
 def _load(values, n: Node, want) -> View:
     return n.attrs[0]
@@ -80,6 +83,83 @@ def _multiply_add(values, n: Node, want) -> View:
             pass
     product = values.graph.with_scalar("muls", a, factor.args[0])
     return values.evaluate(values.added(values.graph.binary("add", product, b)), want)
+
+
+def _sum(values, n: Node, want) -> View:
+    """A sum with a product, in the place of the other operand where that is free: one instruction, and no tile for the product. Both round
+    the product first."""
+    for k in (1, 0) if n.op == "add" else (1,):
+        product, addend = n.args[k], n.args[1 - k]
+        if _only_here(values, n, product, ("muls", "mul") if n.op == "add" else ("muls",)) and addend.axes == n.axes:
+            factors = [a for a in product.args if not a.is_scalar]
+            if len(factors) == 2 and not _worth_three_sources(values, n, factors):
+                continue
+            scalars = [values.graph.neg(a) if n.op == "sub" else a for a in product.args if a.is_scalar]
+            values.chain(n, [addend, *factors], want)
+            out = _accumulator(values, n, addend, product, want)
+            if out is not None and _placed(values, "axpy" if scalars else "mul_add_dst", out, factors, n.axes, scalars):
+                values.consume(n.args)
+                values.consume(product.args)
+                return out
+    return elementwise(values, n, want)
+
+
+def _shifted_product(values, n: Node, want) -> View:
+    """``a * b + c`` for a number c in the place of a factor that is free: half as many instructions in a chain of these, Horner's rule."""
+    product, shift = n.args
+    if _only_here(values, n, product, ("mul",)):
+        for factor, other in (product.args, product.args[::-1]):
+            if factor.axes != n.axes or factor is other:
+                continue
+            values.chain(n, product.args, want)
+            out = _accumulator(values, n, factor, product, want)
+            # A factor that would have to be spread is no shorter than what it replaces.
+            if out is None or other.axes != n.axes:
+                continue
+            number = values.added(values.graph.tile(shift))
+            if _placed(values, "fused_mul_add", out, [other, number], n.axes):
+                values.consume([*n.args, *product.args, number])
+                return out
+            values.consume([number])
+    return elementwise(values, n, want)
+
+
+def _only_here(values, n: Node, product: Node, ops) -> bool:
+    """Is the product one of float32 numbers that nothing else needs and nobody has computed?"""
+    return (
+        product.op in ops and n.dtype == "float32" and product.axes == n.axes and product not in values.views and values.uses[product] == 1
+    )
+
+
+def _worth_three_sources(values, n: Node, factors) -> bool:
+    """Of three tiles that are read at once, two meet in the banks of UB: it takes as long as two instructions with two tiles each. A product that
+    takes longer itself, of a tile with itself or with a row, is worth it, and one that is shorter than the wait for it."""
+    return factors[0] is factors[1] or any(f.axes != n.axes for f in factors) or values.span(n.axes) <= SHORT_LANES
+
+
+def _accumulator(values, n: Node, old: Node, product: Node, want) -> View | None:
+    """The place of `old` if its value is needed by nothing but `n`, directly or through its product, and the result may lie there."""
+    left = values.uses[old] - sum(a is old for a in (*n.args, *product.args))
+    place = values.view(old)
+    if left > 0:
+        return None
+    if want is not None and want.dtype == n.dtype and place.same_place(want):
+        return want
+    if old.op == "load" or place.strides != values.canonical(n.axes) or place.buffer not in values._own:
+        return None
+    others = [r for r in values.residents.get(place.buffer, ()) if r is not old and values.uses[r] > 0]
+    return None if others or place.dtype != n.dtype else place
+
+
+def _placed(values, name: str, out: View, args, axes, scalars=()) -> bool:
+    """Emit an instruction that also reads its destination, False if its operands are in the way of it."""
+    try:
+        if _clashes(values, out, args, axes):
+            return False
+        values._run(name, out, args, axes, scalars)
+        return True
+    except Unwritable:
+        return False
 
 
 def _into(values, n: Node, args, scalars, want) -> View:
@@ -184,6 +264,7 @@ HANDLERS = {
     "compare_scalar": _compare, "select": _select, "select_scalar": _select, "mask_and": _mask_logic, "mask_or": _mask_logic,
     "mask_not": _mask_logic, "and": _bitwise, "or": _bitwise, "not": _bitwise, "indirect": _indirect, "rows": _rows,
     "word": load_word, "pair": store_pair, "fused_mul_add": _multiply_add,
+    "add": _sum, "sub": _sum, "adds": _shifted_product,
 }  # fmt: skip
 
 __all__ = ["ALIASES", "HANDLERS", "elementwise"]
