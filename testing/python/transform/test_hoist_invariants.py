@@ -53,6 +53,14 @@ def test_what_follows_from_them_leaves_too():
     assert parts(func)[0] == ["create_vec_index", "muls"]
 
 
+def test_what_is_made_in_its_place_leaves_as_a_whole():
+    func = Kernel(lambda k: seq(
+        iota(k), intrin("duplicate", K.at(k.more), 2.0, N), intrin("mul", K.at(k.lanes), K.at(k.lanes), K.at(k.more), N),
+        intrin("adds", K.at(k.lanes, 0, N // 2), K.at(k.lanes), 1.0, N // 2),
+    )).func  # fmt: skip
+    assert parts(func) == (["create_vec_index", "duplicate", "mul", "adds"], ["copy_gm_to_ub", "add", "copy_ub_to_gm"])
+
+
 def test_both_loops_are_left():
     inner = Kernel(iota)
     outer = K.var("outer")
@@ -69,7 +77,19 @@ def test_both_loops_are_left():
         pytest.param(
             lambda k: intrin("add", K.at(k.lanes), K.at(k.lanes), K.at(k.more), N), (iota,), id="goes on from the iteration before"
         ),
-        pytest.param(lambda k: seq(iota(k), intrin("muls", K.at(k.lanes), K.at(k.lanes), 2.0, N)), (), id="is overwritten in the loop"),
+        pytest.param(
+            lambda k: seq(iota(k), intrin("exp", K.at(k.more), K.at(k.lanes), N), intrin("muls", K.at(k.lanes), K.at(k.lanes), 2.0, N)),
+            (),
+            id="is overwritten when it has been read",
+        ),
+        pytest.param(
+            lambda k: seq(iota(k), intrin("add", K.at(k.lanes), K.at(k.lanes), K.at(k.a), N)), (), id="goes on with what the loop loads"
+        ),
+        pytest.param(
+            lambda k: seq(iota(k), if_then(k.k > 2, intrin("muls", K.at(k.lanes), K.at(k.lanes), 2.0, N))),
+            (),
+            id="goes on under a condition",
+        ),
         pytest.param(iota, (lambda k: intrin("duplicate", K.at(k.lanes), 0.0, N),), id="is used outside of the loop"),
         pytest.param(lambda k: seq(intrin("exp", K.at(k.more), K.at(k.lanes), N), iota(k)), (), id="is read before it is written"),
     ],

@@ -3,9 +3,10 @@
 Before:  for k: create_vec_index(lane, 0, 2048); compare_scalar(mask, lane, N - k * 2048, …); …
 After:   create_vec_index(lane, 0, 2048); for k: compare_scalar(mask, lane, N - k * 2048, …); …
 
-Temporaries of expressions are made where they are needed: lane numbers, constants, broadcasts of what does not change. An instruction
-moves when it does not depend on the loop and its destination is a temporary of the loop that nothing else writes. It then costs room in
-UB for as long as the loop runs: without room the caller plans the function as it was.
+Temporaries of expressions are made where they are needed: lane numbers, constants, broadcasts of what does not change. The instructions that
+make one, often one after the other in its place, move together when they do not depend on the loop, and nothing reads the temporary of the
+loop before the last of them or writes to it behind that. It then costs room in UB for as long as the loop runs: without room the caller plans
+the function as it was.
 
 Requires: Ascend IR for both cores together, without addresses. Ensures: values are unchanged; a loop that runs no iteration computes in
 vain.
@@ -40,32 +41,51 @@ class _Invariants:
     def targets(self) -> list[tuple[Stmt, Stmt]]:
         """(instruction, loop in front of which it goes), in program order."""
         for instr in self.program.instrs:
-            if not isinstance(instr.stmt, Evaluate) or QUEUES[instr.queue][1] != "V":
+            makers = self.makers(instr)
+            if makers is None or makers[-1] is not instr:
                 continue
-            loops = self.loops_to_leave(instr)
+            loops = self.loops_to_leave(makers)
             if loops:
-                self.left[instr] = loops
-        return [(instr.stmt, loops[-1].stmt) for instr, loops in self.left.items()]
+                self.left.update((maker, loops) for maker in makers)
+        return [(i.stmt, self.left[i][-1].stmt) for i in self.program.instrs if i in self.left]
 
-    def loops_to_leave(self, instr: Instr) -> list[Loop]:
+    def makers(self, instr: Instr) -> list[Instr] | None:
+        """The instructions that write to the destination of `instr`: vector instructions of one block, in front of all that only read
+        it. None if they are not, or go on from what they did before."""
+        written = {a.buffer for a in instr.accesses if a.write}
+        if len(written) != 1:
+            return None
+        (buffer,) = written
+        users = list(dict.fromkeys(self.users[buffer]))
+        makers = [u for u in users if _writes(u, buffer)]
+        alike = all(
+            isinstance(m.stmt, Evaluate)
+            and QUEUES[m.queue][1] == "V"
+            and m.parent is instr.parent
+            and len({a.buffer for a in m.accesses if a.write}) == 1
+            for m in makers
+        )
+        return makers if alike and users[: len(makers)] == makers and not _reads(makers[0], buffer) else None
+
+    def loops_to_leave(self, makers: list[Instr]) -> list[Loop]:
         out: list[Loop] = []
-        loop = instr.parent.owner
-        while isinstance(loop, Loop) and isinstance(loop.stmt, For) and self.invariant(instr, loop):
+        loop = makers[0].parent.owner
+        while isinstance(loop, Loop) and isinstance(loop.stmt, For) and all(self.invariant(m, loop) for m in makers):
             out.append(loop)
             loop = loop.parent.owner
         return out
 
-    def invariant(self, instr: Instr, loop: Loop) -> bool:
+    def invariant(self, maker: Instr, loop: Loop) -> bool:
         """True if every iteration of `loop` finds the same operands, and the result belongs to the loop alone."""
-        if any(v in self.variables_of(loop) for e in exprs(instr.stmt) for v in free_vars(e)):
+        if any(v in self.variables_of(loop) for e in exprs(maker.stmt) for v in free_vars(e)):
             return False
-        for a in instr.accesses:
+        (made,) = {a.buffer for a in maker.accesses if a.write}
+        for a in maker.accesses:
             if a.space == "global":
                 return False
             users = self.users[a.buffer]
-            if a.write:
-                only_here = users[0] is instr and all(loop in u.loops for u in users)
-                if not only_here or any(_writes(u, a.buffer) for u in users if u is not instr) or _reads(instr, a.buffer):
+            if a.buffer.same_as(made):
+                if not all(loop in u.loops for u in users):
                     return False
             elif any(_writes(u, a.buffer) and loop in u.loops and loop not in self.left.get(u, ()) for u in users):
                 return False
