@@ -11,9 +11,9 @@ from typing import Any, Callable
 
 from ..analysis.tiles.core_kinds import uses_cube
 from ..errors import OutOfMemory, location_of
-from ..ir import IRModule, PrimFunc, structural_equal
+from ..ir import AllocBuffer, IRModule, PrimFunc, const_int, scope_of, statements, structural_equal
 from ..ir.functions import launches
-from ..isa.base import SCOPES
+from ..isa.base import SCOPES, Space
 from .canonicalize.bind_elements import bind_elements
 from .canonicalize.check_bounds import check_bounds
 from .canonicalize.expand_im2col import expand_im2col
@@ -341,10 +341,16 @@ def _synchronise(mapped: PrimFunc, context: Context):
     best = _with_sync(mapped, context.attempt())
     for limit in (MANY_VERSIONS, DEFAULT_VERSIONS):
         notes, stopped = _scarcity(best)
-        if context.options.max_versions > limit and (notes or stopped and limit == MANY_VERSIONS):
+        if _most_versions(best[0]) > limit and (notes or stopped and limit == MANY_VERSIONS):
             fewer = replace(context, options=replace(context.options, max_versions=limit))
             best = min(best, _with_sync(mapped, fewer.attempt()), key=_scarcity)
     return best[:3]
+
+
+def _most_versions(func: PrimFunc) -> int:
+    """Of a tile of a function with addresses."""
+    declared = (s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer))
+    return max((const_int(b.ty.shape[0]) for b in declared if SCOPES.get(scope_of(b), Space.GM) is not Space.GM), default=1)
 
 
 def _scarcity(found: tuple) -> tuple[int, int]:
