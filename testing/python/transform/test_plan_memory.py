@@ -84,6 +84,14 @@ def test_small_buffers_do_not_share_while_there_is_room():
     assert abs(address(memory_map, "small0") - address(memory_map, "small1")) >= 8192
 
 
+@pytest.mark.parametrize("sizes", [[4096] * 3, [20480] * 4, [12288] * 8])
+def test_packed_size_is_without_the_room_between_buffers(sizes):
+    """What tells how many more copies of tiles would fit: no more than the addresses take, no less than what is alive at once."""
+    memory_map = placed(stages(sizes))
+    packed = memory_map.packed[Space.UB]
+    assert 2 * F32 * sizes[0] <= packed <= min(memory_map.peak(Space.UB), memory_map.total(Space.UB))
+
+
 def test_shared_addresses_are_synchronised():
     func, memory_map = plan_memory(stages([15360] * 5, trips=4), CHIP)
     entries = memory_map.entries

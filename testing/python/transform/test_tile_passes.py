@@ -457,6 +457,24 @@ def test_version_buffers_keeps_carried_tiles_single():
     assert shape(buffers(out)["x"]) == [1, 1024]
 
 
+@pytest.mark.parametrize("elements, trips, limit, versions", [
+    (4096, 100, 6, 3), (4096, 10, 6, 2), (2048, 100, 6, 4), (1024, 100, 6, 6), (1024, 100, 4, 4), (512, 8, 6, 4), (512, 64, 6, 6), (512, 3, 6, 3),
+])  # fmt: skip
+def test_version_buffers_has_as_much_under_way_as_memory_takes(elements, trips, limit, versions):
+    """Small tiles get more versions, of few trips a number that divides them: a loop that runs again begins with version 0."""
+    a, x, k = (
+        decl_buffer([elements * trips], "float32", "A"),
+        decl_buffer([elements], "float32", "x", scope="shared.ub"),
+        tirx.Var("k", "int32"),
+    )
+    step = seq(
+        tile_op("copy", region(a, [k * elements], [elements]), full_region(x)),
+        tile_op("copy", full_region(x), region(a, [k * elements], [elements])),
+    )
+    out = version_buffers(PrimFunc([a], seq(AllocBuffer(x), loop(k, trips, step))), limit, CHIP)
+    assert shape(buffers(out)["x"])[0] == versions
+
+
 @pytest.mark.parametrize("second, versions", [(512, 2), (768, 1)])
 def test_version_buffers_adds_up_partial_loads(second, versions):
     """Two halves overwrite a tile together; with a gap between them something is carried over."""
