@@ -30,7 +30,9 @@ DIRECT = {
 
 ROUTES = {
     ("float16", "bfloat16"): ("float32",), ("bfloat16", "float16"): ("float32",),
-    ("bfloat16", "int16"): ("float32",),
+    ("bfloat16", "int16"): ("float32",), ("bfloat16", "int8"): ("float32", "int16", "float16"),
+    ("bfloat16", "uint8"): ("float32", "int16", "float16"),
+    ("float32", "int8"): ("int16", "float16"), ("float32", "uint8"): ("int16", "float16"),
     ("int8", "float32"): ("float16",), ("int8", "bfloat16"): ("float16", "float32"), ("int8", "int16"): ("float16",),
     ("int8", "int32"): ("float16",), ("uint8", "float32"): ("float16",), ("uint8", "bfloat16"): ("float16", "float32"),
     ("uint8", "int16"): ("float16",), ("uint8", "int32"): ("float16",),
@@ -43,7 +45,8 @@ ROUTES = {
     ("int8", "int64"): ("float16", "int32"), ("uint8", "int64"): ("float16", "int32"),
     ("int8", "uint8"): ("float16", "int16", "float16"), ("uint8", "int8"): ("float16", "int16", "float16"),
 }  # fmt: skip
-"""(source, destination) -> intermediate dtypes. A pair that is a hop needs no entry."""
+"""(source, destination) -> intermediate dtypes. A pair that is a hop needs no entry. With other modes than `HOPS` has, floats have a shorter
+way to bytes (`_float_to_integer`)."""
 
 _TO_BYTE = {"trunc": "trunc", "floor": "floor", "ceil": "ceil", "rint": "odd", "round": "odd"}
 """Rounding of a float to a byte -> how float32 becomes the float16 on the way. It keeps the side of whole and half numbers on which a value lies:
