@@ -173,7 +173,7 @@ class Slots:
         counts = np.isfinite(power) & (power > 0) & np.isfinite(size)
         if env.mask is not None:
             counts = counts & env.mask
-        largest = np.max(size, initial=0.0, where=counts)
+        largest = np.max(np.where(counts, size, 0.0), initial=0.0)
         self.exponent_error = max(self.exponent_error, _ROUNDED * float(largest))
 
 

@@ -497,3 +497,23 @@ def test_updates_in_place_load_what_they_store(kind):
     out = strict.run(kernel, {"A": a, "B": b, "M": m}, text=False)
     np.testing.assert_array_equal(out["A"], np.where(changed[:, None], a * 2 + b, a))
     assert slow_warnings(kernel) == (not rows)
+
+
+def test_elements_between_in_a_nest_that_stays_whole():
+    """The tile of the nest is larger than UB: rows are divided later, and what is between the stored elements stays what it was."""
+    rows, n = 256, 256
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, n), "float32"), Y: T.Tensor((rows, n), "float32"), Z: T.Tensor((rows, 2 * n), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            x = T.alloc_fragment((rows, n), "float32")
+            T.copy(X, x)
+            for i, j in T.Parallel(rows, n):
+                Z[i, 2 * j] = x[i, j] + 1
+                Y[i, j] = x[i, j] * 2
+
+    x = np.random.default_rng(0).standard_normal((rows, n)).astype(np.float32)
+    got = strict.run(tilelang.compile(kernel), {"X": x, "Y": np.zeros_like(x), "Z": np.full((rows, 2 * n), 7, np.float32)}, text=False)
+    np.testing.assert_array_equal(got["Y"], x * 2)
+    np.testing.assert_array_equal(got["Z"][:, ::2], x + 1)
+    assert (got["Z"][:, 1::2] == 7).all()

@@ -163,3 +163,23 @@ def test_large_terms_are_no_false_alarm():
     want = np.exp2(x.astype(np.float64) * c - r[:, None].astype(np.float64) * c)
     size = 2 * 40000 * c
     assert (np.abs(got - want) <= want * (2 * 2.0**-24 * size + 2.0**-22)).all()
+
+
+def test_one_exponent_under_many_conditions():
+    """The check against Tile IR notes the exponent of a scalar for those elements whose condition holds."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((M, N), "float32"), S: T.Tensor((1,), "float32"), Y: T.Tensor((M, N), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            x = T.alloc_fragment((M, N), "float32")
+            c = T.alloc_var("float32")
+            c = S[0]
+            T.copy(X, x)
+            for i, j in T.Parallel(M, N):
+                if x[i, j] > 20:
+                    x[i, j] = T.exp2(T.min(c, 3.0))
+            T.copy(x, Y)
+
+    x = np.random.default_rng(7).uniform(1, 40, (M, N)).astype(np.float32)
+    got = strict.run(tilelang.compile(kernel), {"X": x, "S": np.full(1, 2.0, np.float32), "Y": np.zeros_like(x)}, text=False)
+    np.testing.assert_array_equal(got["Y"], np.where(x > 20, np.float32(4), x))

@@ -508,7 +508,7 @@ class _StageNests(StmtMutator):
         fixed = sum(t.nbytes for t in tiles if nest.loops[0][0] not in t.walked)
         total = sum(t.nbytes for t in tiles)
         selections: dict = {}
-        if total - fixed <= self.shares(fixed) or nest.outer == 1:
+        if not self.cuts(nest, fixed, total):
             selections = self.selections(nest, staged)
             # Selected elements are spread tile after tile.
             spread = max((s.spread_bytes for s in selections.values()), default=0)
@@ -555,12 +555,15 @@ class _StageNests(StmtMutator):
                 found[t] = Selection(t.buffer, rows)
         return found
 
+    def cuts(self, nest: _Nest, fixed: int, total: int) -> bool:
+        """True if a nest is staged in parts: of its `total` bytes `fixed` do not grow with it."""
+        return total - fixed > self.shares(fixed) and nest.outer > 1 and not self.uncut
+
     def smaller(self, nest: _Nest, staged: _Staged, fixed: int, total: int):
         """The nest staged in parts, or with fewer of its indices, where its tiles take more room than there is; None where they do not. Of
         their `total` bytes `fixed` do not grow with the nest."""
-        room = self.shares(fixed)
-        if total - fixed > room and nest.outer > 1 and not self.uncut:
-            rows = even_size(nest.outer, max(1, nest.outer * room // (total - fixed)))
+        if self.cuts(nest, fixed, total):
+            rows = even_size(nest.outer, max(1, nest.outer * self.shares(fixed) // (total - fixed)))
             return split_nest(rebuild_nest(nest.stmt, nest.loops, nest.body), {nest.loops[0][0]: rows}, self.stage, num_stages=2)
         inner = frozenset(s.loop_var for s in statements(staged.unguarded) if isinstance(s, For))
         if total > self.most and inner - nest.stepped:
