@@ -96,15 +96,15 @@ def alloc_buffer(shape, dtype="float32", scope=None, annotations: Ignored = None
 def alloc_var(dtype, *args, scope: Ignored = "local.var", init=None):
     """A mutable scalar: ``x = T.alloc_var("int32", init=0)``; ``x = x + 1`` stores, reading the name loads.
 
-    The initial value may also be the second positional argument.
+    The initial value may also be the second positional argument; without one it is 0, in every block and iteration that gets to the declaration.
     """
     for a in args:
         init = init if isinstance(a, str) else a  # a string is the scope, which is always local.var
+    init = 0 if init is None else init
     builder = Builder.current("T.alloc_var")
     name = builder.hinted_name("var")
     buffer = builder.alloc((1,), dtype_name(dtype), "local.var", name)
-    if init is not None:
-        builder.emit(BufferStore(buffer, cast(init, dtype), [IntImm("int32", 0)], span=builder.span()))
+    builder.emit(BufferStore(buffer, cast(init, dtype), [IntImm("int32", 0)], span=builder.span()))
     return ScalarVar(name, builder.region, buffer)
 
 

@@ -321,3 +321,22 @@ def test_what_a_nest_counts_is_known_to_all_cores(kind, divided, chip):
     got = strict.run(tilelang.compile(main, target=chip), arrays, text=False)
     np.testing.assert_array_equal(got["C"], want)
     assert got["D"][0] == (0 if divided else want[3, 4])
+
+
+@pytest.mark.parametrize("blocks", [4, 100])
+def test_variables_without_a_value_start_at_0_wherever_they_are_declared(blocks):
+    """A core runs several blocks, and a loop comes back to a declaration: each finds 0."""
+
+    @T.prim_func
+    def kernel(C: T.Tensor((blocks, 3), "int32"), n: T.int32):
+        with T.Kernel(blocks, threads=128) as b:
+            whole = T.alloc_var("int32")
+            for i in T.serial(3):
+                part = T.int32()
+                for k in T.serial(n):
+                    whole = whole + k + 1
+                    part = part + k + 1
+                C[b, i] = whole * 100 + part
+
+    out = strict.run(tilelang.compile(kernel), {"C": np.zeros((blocks, 3), np.int32)}, {"n": 3}, text=blocks == 100)
+    np.testing.assert_array_equal(out["C"], np.tile([606, 1206, 1806], (blocks, 1)))
