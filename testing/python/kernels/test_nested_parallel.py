@@ -81,3 +81,46 @@ def test_a_workspace_made_in_front_of_the_kernel(make):
             T.copy(x, Y[bx * 2, 0])
 
     agree(main, X + 1)
+
+
+@pytest.mark.parametrize("kind", ["solve", "bound of run time", "condition", "let", "outside", "guarded"])
+def test_elements_of_tensors_that_are_the_same_for_all_lanes(kind):
+    """Serial loops inside of a nest walk through a tensor that is too large for a tile: the scalar unit reads its elements."""
+    rows, n, m = 32, 17, 8192
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, n), "float32"), W: T.Tensor((n, m), "float32"), Y: T.Tensor((rows, n), "float32"), count: T.int32):
+        with T.Kernel(1, threads=128) as _:
+            x = T.alloc_shared((rows, n), "float32")
+            T.copy(X, x)
+            for i in T.Parallel(rows):
+                for j in T.serial(n if kind == "solve" else 1):
+                    for k in T.serial(j if kind == "solve" else count):
+                        if kind == "solve":
+                            x[i, j] = x[i, j] - W[j, k] * x[i, k]
+                        elif kind == "condition":
+                            if W[k, 0] > 0:
+                                x[i, j] = x[i, j] + x[i, 1]
+                        elif kind == "let":
+                            w = W[k, 2] + 1
+                            x[i, j] = x[i, j] + w * x[i, 1]
+                        elif kind == "guarded":
+                            x[i, j] = x[i, j] + T.if_then_else(k > 2, W[k - 3, 0], 1.0) * x[i, 1]
+                        else:
+                            x[i, j] = x[i, j] + W[k, k] * x[i, 1]
+            T.copy(x, Y)
+
+    count = {"outside": n + 3}.get(kind, 7)
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 4, (rows, n)).astype(np.float32)
+    w = (rng.integers(-1, 2, (n, m)) * (rng.random((n, m)) < (0.15 if kind == "solve" else 1))).astype(np.float32)
+    expected, steps = x.copy(), np.arange(min(count, n))
+    if kind == "solve":
+        for j in range(n):
+            for k in range(j):
+                expected[:, j] -= w[j, k] * expected[:, k]
+    else:
+        factors = {"condition": w[:count, 0] > 0, "let": w[:count, 2] + 1, "guarded": np.append(np.ones(3), w[: count - 3, 0])}
+        expected[:, 0] += x[:, 1] * factors.get(kind, w[steps, steps]).sum()
+    got = strict.run(tilelang.compile(main), {"X": x, "W": w, "Y": np.zeros_like(x)}, {"count": count}, text=kind == "solve")
+    np.testing.assert_array_equal(got["Y"], expected)

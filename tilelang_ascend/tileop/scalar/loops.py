@@ -72,6 +72,11 @@ def element_address(ctx: VectorContext, buffer, indices, out: list, span):
     return scalar.address(buffer, [scalar.rewrite(i, out, span) for i in indices])
 
 
+def bound_elements(ctx: VectorContext, e, out: list, span):
+    """`e`, which calls no function of vectors, with reads of memory bound by statements appended to `out`."""
+    return _Scalar(ctx, "an expression without lanes").rewrite(e, out, span)
+
+
 class _Scalar(StmtMutator):
     def __init__(self, ctx: VectorContext, reason: str, vector=None):
         self.ctx, self.reason, self.vector = ctx, reason, vector

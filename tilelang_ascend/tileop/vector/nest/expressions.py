@@ -16,17 +16,22 @@ from ....ir import (
     Var,
     const_int,
     dtype_of,
+    expr_children,
     is_buffer_var,
+    is_if_then_else,
     itemsize,
+    map_children,
     op_name,
+    scope_of,
     sym,
     tirx,
     walk_expr,
 )
+from ....tile.uses import loads_in
 from ...base.context import VectorContext
 from ...base.tiles import is_tile, memory_dtype
 from ...base.unsupported import Unsupported
-from ...scalar.loops import BITWISE, SCALAR_CALLS
+from ...scalar.loops import BITWISE, SCALAR_CALLS, bound_elements
 from ..emit.views import View
 from ..graph import integers as vector_int
 from ..graph.convert import convert
@@ -94,6 +99,19 @@ class ExprLowering:
 
         walk_expr(e, see)
         return scalar
+
+    def bound(self, e, out: list, span, guarded: bool = False):
+        """`e` with elements of GM that are the same for all lanes bound by statements appended to `out`. `guarded`: only some lanes get there."""
+        if not any(not is_tile(x.source) and scope_of(x.source) != "local.var" for x in loads_in(e)):
+            return e
+        if self.is_scalar(e) and not has_function(e):
+            if guarded and any(loads_in(i) for x in loads_in(e) for i in x.indices):
+                raise Unsupported("an element that data chooses is read where a condition of some lanes holds")
+            return bound_elements(self.ctx, e, out, span)
+        if isinstance(e, (tirx.Select, tirx.And, tirx.Or)) or is_if_then_else(e):
+            first = expr_children(e)[0]
+            return map_children(e, lambda x: self.bound(x, out, span, guarded or not x.same_as(first)))
+        return map_children(e, lambda x: self.bound(x, out, span, guarded))
 
     def axis_of(self, var) -> int | None:
         """Position of an axis variable."""

@@ -149,6 +149,7 @@ class StraightLine:
 
     def statement(self, s: Stmt, following: list[Stmt]) -> None:
         """Dispatch one statement."""
+        s = self.with_elements(s)
         read = {v for x in statements(s) for e in exprs(x) for v in scalar_vars(e) if is_buffer_var(v)}
         self.early |= {b for b in read if b not in self.exprs.stored}
         if isinstance(s, Bind):
@@ -165,6 +166,26 @@ class StraightLine:
             raise Unsupported("it prints or checks its elements one by one")
         elif not (isinstance(s, Evaluate) and is_noop(s)):
             raise Unsupported(f"`{type(s).__name__}` statements have no vector form")
+
+    def with_elements(self, s: Stmt) -> Stmt:
+        """`s` with elements of GM that are the same for all lanes, but for those of statements inside of it, in variables."""
+        out: list[Stmt] = []
+
+        def bound(e):
+            return self.exprs.bound(e, out, s.span, self.exprs.guarded > 0)
+
+        if isinstance(s, Bind):
+            new = Bind(s.var, bound(s.value), span=s.span)
+        elif isinstance(s, BufferStore):
+            new = BufferStore(s.buffer, bound(s.value), [bound(i) for i in s.indices], span=s.span)
+        elif isinstance(s, IfThenElse):
+            new = IfThenElse(bound(s.condition), s.then_case, s.else_case, span=s.span)
+        elif isinstance(s, For):
+            new = For(s.loop_var, bound(s.min), bound(s.extent), s.kind, s.body, annotations=dict(s.annotations), span=s.span)
+        if not out:
+            return s
+        self.effects.append(Effect([], [], lambda values: values.emitter.out.extend(out), 0))
+        return new
 
     def bind(self, s: Bind) -> None:
         """A let: lane values wait for their use, scalars are bound here."""
