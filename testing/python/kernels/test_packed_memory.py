@@ -12,6 +12,8 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.arch.spec import ChipSpec
+from tilelang_ascend.isa.base import Space
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
@@ -194,3 +196,27 @@ def test_lanes_that_are_only_read_along_stay_with_their_tile():
     want["C"][2, :, 0:1] = arrays["A"][0, :, 2:3] + 2
     for n in "CD":
         np.testing.assert_array_equal(have[n], want[n])
+
+
+def test_flags_that_rotate_at_different_speeds_do_not_share_ids(monkeypatch):
+    """Rings of three and of four copies: flags of one id would meet in the twelfth iteration only."""
+    usual, n = ChipSpec.capacity_bytes, 24
+    monkeypatch.setattr(ChipSpec, "capacity_bytes", lambda chip, space: 2048 if space is Space.UB else usual(chip, space))
+
+    @T.prim_func
+    def kernel(C: T.Tensor((n,), "float32"), D: T.Tensor((n,), "float32"), X: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            for i in T.serial(n):
+                T.atomic_max(C[i], X[i])
+                C[i] = C[i] * 2
+                if C[i] > 0:
+                    T.atomic_max(C[i], X[i])
+                T.atomic_add(D[i], C[i])
+
+    rng = np.random.default_rng(0)
+    c, d, x = (rng.integers(-9, 10, n).astype(np.float32) for _ in range(3))
+    got = strict.run(tilelang.compile(kernel), {"C": c, "D": d, "X": x})
+    expected = np.maximum(c, x) * 2
+    expected = np.where(expected > 0, np.maximum(expected, x), expected)
+    np.testing.assert_array_equal(got["C"], expected)
+    np.testing.assert_array_equal(got["D"], d + expected)

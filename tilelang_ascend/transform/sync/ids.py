@@ -79,6 +79,8 @@ class IdAssigner:
             self._bound = self._timelines(self.plan)
         for edge in edges:
             for base in range(limit - edge.count + 1):
+                if any(_meet_later(edge, base, other, first) for other, first in ids.items()):
+                    continue
                 trial = {**names, **_names(edge, base)}
                 if self._clean(self._bound, trial):
                     ids[edge], names = base, trial
@@ -164,6 +166,13 @@ def _names(edge: Edge, base: int) -> dict:
     """Names of the flags of an edge whose first id is `base`: flags of one pool with the same id are one flag."""
     pool = ("cross", QUEUES[edge.src][0]) if edge.cross else (edge.src, edge.dst)
     return {(edge, value): (*pool, base + value) for value in range(edge.count)}
+
+
+def _meet_later(a: Edge, first_a: int, b: Edge, first_b: int) -> bool:
+    """True if flags that rotate through some of the same ids meet in iterations that traces do not reach: those cover one turn of the longest
+    ring, and all there is only if a turn of one is some turns of the other."""
+    overlap = first_a < first_b + b.count and first_b < first_a + a.count
+    return overlap and bool(a.count % b.count and b.count % a.count)
 
 
 def _kind(edge: Edge) -> tuple:
