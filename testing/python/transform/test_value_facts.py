@@ -3,8 +3,9 @@
 import pytest
 
 import tilelang_ascend.language as T
+from tilelang_ascend.analysis.index.magnitude import magnitude
 from tilelang_ascend.analysis.index.value_facts import facts_about, walk_with_facts
-from tilelang_ascend.ir import op_name
+from tilelang_ascend.ir import Var, op_name, tirx
 
 
 def starts(kernel) -> list[bool]:
@@ -194,3 +195,13 @@ def divisions(see):
 def test_first_indices(body):
     kernel, expected = kernel_of(body)
     assert starts(kernel) == expected
+
+
+def test_sizes_of_what_may_become_a_large_unsigned_number():
+    """-5 is 4294967291 as a uint32, and so is 0 - 5."""
+    i, u = Var("i", "int32"), Var("u", "uint32")
+    bounds = {i: 5, u: 5}
+    assert magnitude(tirx.Cast("int64", i), bounds) == magnitude(tirx.Cast("int64", u), bounds) == 5
+    assert magnitude(tirx.Cast("uint64", u), bounds) == 5 and magnitude(u + u, bounds) == 10
+    assert magnitude(tirx.Cast("int64", tirx.Cast("uint32", i)), bounds) is None
+    assert magnitude(tirx.Cast("int64", u - tirx.const(5, "uint32")), bounds) is None

@@ -22,7 +22,9 @@ def _magnitude(e, bounds: dict, unknown: int | None) -> int | None:
     if isinstance(e, Var):
         return bounds.get(e, leaf)
     if isinstance(e, tirx.Cast):
-        inner = magnitude(e.value, bounds, unknown) if "int" in dtype_of(e.value) else None
+        # A negative number becomes a large unsigned one.
+        keeps = dtype_of(e.value).startswith("uint") or dtype_of(e.value).startswith("int") and not dtype_of(e).startswith("uint")
+        inner = magnitude(e.value, bounds, unknown) if keeps else None
         return inner if bits >= 32 and inner is not None else leaf
     if isinstance(e, tirx.FloorMod) and isinstance(e.b, IntImm):
         return abs(int(e.b.value))
@@ -32,7 +34,7 @@ def _magnitude(e, bounds: dict, unknown: int | None) -> int | None:
         return min((int(x.value) for x in (e.a, e.b) if isinstance(x, IntImm) and int(x.value) >= 0), default=leaf)
     if isinstance(e, tirx.Select) or is_if_then_else(e):
         sides = (e.true_value, e.false_value) if isinstance(e, tirx.Select) else e.args[1:]
-    elif isinstance(e, (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)):
+    elif isinstance(e, (tirx.Add, tirx.Mul, tirx.Min, tirx.Max)) or isinstance(e, tirx.Sub) and not dtype_of(e).startswith("uint"):
         sides = e.a, e.b
     else:
         return leaf
