@@ -12,8 +12,7 @@ Requires: placed Tile IR after split_rows. Ensures: every tile buffer and worksp
 
 from __future__ import annotations
 
-from itertools import product
-
+from ...analysis.tiles.core_kinds import uses_cube
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import (
     AllocBuffer,
@@ -81,6 +80,8 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
     otherwise there are as many cases to keep apart as divisors have multiples."""
     out = {}
     moved, uses, core = transferred(body), KnownUses(), core_number(body)
+    if uses_cube(body):
+        limit = min(limit, MANY_VERSIONS)  # Vector cores that wait for the cube core have nothing to do with more.
     for b in versioned_buffers(body):
         # What only the vector pipe touches is used in order: a second version would let nothing overlap.
         loops = home_loops(body, b, uses, core)
@@ -89,7 +90,7 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
         required = max((distance(loop, b, uses) + 1 for loop in loops), default=1)
         n = max(required, max((_versions_in(loop, b, moved, limit) for loop in loops), default=1))
         rests = [behind for loop in loops if (behind := _numbered_behind(loop, b, uses))]
-        n = max(required, *rests) if rests and n > 1 else n
+        n = max(required, *rests) if rests and n > 1 and max(rests) <= limit else n
         out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required, bool(rests))
     return out
 
@@ -144,10 +145,18 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
         if scope_of(b) in room:
             room[scope_of(b)] -= sizes[b] * wanted[b][2]
     chosen = {b: required for b, (_, _, required, _) in wanted.items()}
-    for counted, n in product((True, False), range(2, limit + 1)):
-        for b, (most, _, _, behind) in wanted.items():
+    counted = {b: (most, required) for b, (most, _, required, behind) in wanted.items() if behind}
+    for b, (most, required) in counted.items():
+        # With fewer it would be numbered by another divisor.
+        scope, more = scope_of(b), (most - required) * sizes[b]
+        if scope not in room or more <= room[scope]:
+            chosen[b] = most
+            if scope in room:
+                room[scope] -= more
+    for n in range(2, limit + 1):
+        for b, (most, _, _, _) in wanted.items():
             scope = scope_of(b)
-            if behind == counted and n <= most and chosen[b] == n - 1 and (scope not in room or sizes[b] <= room[scope]):
+            if b not in counted and n <= most and chosen[b] == n - 1 and (scope not in room or sizes[b] <= room[scope]):
                 chosen[b] = n
                 if scope in room:
                     room[scope] -= sizes[b]
