@@ -22,9 +22,7 @@ def _magnitude(e, bounds: dict, unknown: int | None) -> int | None:
     if isinstance(e, Var):
         return bounds.get(e, leaf)
     if isinstance(e, tirx.Cast):
-        # A negative number becomes a large unsigned one.
-        keeps = dtype_of(e.value).startswith("uint") or dtype_of(e.value).startswith("int") and not dtype_of(e).startswith("uint")
-        inner = magnitude(e.value, bounds, unknown) if keeps else None
+        inner = magnitude(e.value, bounds, unknown) if _keeps_size(dtype_of(e.value), dtype_of(e)) else None
         return inner if bits >= 32 and inner is not None else leaf
     if isinstance(e, tirx.FloorMod) and isinstance(e.b, IntImm):
         return abs(int(e.b.value))
@@ -32,11 +30,8 @@ def _magnitude(e, bounds: dict, unknown: int | None) -> int | None:
         return magnitude(e.a, bounds, unknown) if not isinstance(e, tirx.FloorMod) else magnitude(e.b, bounds, unknown)
     if isinstance(e, tirx.BitwiseAnd):
         return min((int(x.value) for x in (e.a, e.b) if isinstance(x, IntImm) and int(x.value) >= 0), default=leaf)
-    if isinstance(e, tirx.Select) or is_if_then_else(e):
-        sides = (e.true_value, e.false_value) if isinstance(e, tirx.Select) else e.args[1:]
-    elif isinstance(e, (tirx.Add, tirx.Mul, tirx.Min, tirx.Max)) or isinstance(e, tirx.Sub) and not dtype_of(e).startswith("uint"):
-        sides = e.a, e.b
-    else:
+    sides = _sides(e)
+    if sides is None:
         return leaf
     if bits < 32:
         return leaf
@@ -44,6 +39,20 @@ def _magnitude(e, bounds: dict, unknown: int | None) -> int | None:
     if None in found:
         return None
     return found[0] * found[1] if isinstance(e, tirx.Mul) else sum(found) if isinstance(e, (tirx.Add, tirx.Sub)) else max(found)
+
+
+def _keeps_size(source: str, target: str) -> bool:
+    """May a bound of integers of one dtype be one of what they become? A negative number becomes a large unsigned one."""
+    return source.startswith("uint") or source.startswith("int") and not target.startswith("uint")
+
+
+def _sides(e) -> tuple | None:
+    """The expressions whose bounds tell that of `e`, None if they do not. Differences of unsigned numbers wrap."""
+    if isinstance(e, tirx.Select) or is_if_then_else(e):
+        return (e.true_value, e.false_value) if isinstance(e, tirx.Select) else tuple(e.args[1:])
+    if isinstance(e, (tirx.Add, tirx.Mul, tirx.Min, tirx.Max)) or isinstance(e, tirx.Sub) and not dtype_of(e).startswith("uint"):
+        return e.a, e.b
+    return None
 
 
 def loop_magnitude(s: For, bounds: dict) -> int | None:
