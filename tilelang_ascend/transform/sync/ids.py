@@ -145,7 +145,8 @@ class IdAssigner:
             self.settled.add((src, dst))
             pool = [e for e in self.plan.edges if (e.src, e.dst) == (src, dst)]
             alone = [replace(e, twin=None, primed=True, drained=True) for e in pool]
-            assert self._replace(tuple(pool), alone), "flags of their own order what shared ones do"
+            separated = self._replace(tuple(pool), alone)
+            assert separated, "flags of their own order what shared ones do"
         return alone
 
     def _replace(self, old: tuple, new: list, *barriers: Barrier) -> bool:
