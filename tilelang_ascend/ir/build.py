@@ -43,6 +43,11 @@ def is_if_then_else(e) -> bool:
     return (op_name(e) or "").endswith(".if_then_else")
 
 
+def is_choice(e) -> bool:
+    """True for `Select` and conditional expressions, whose children are a condition and two values."""
+    return isinstance(e, tirx.Select) or is_if_then_else(e)
+
+
 def op_name(node) -> str | None:
     """Name of the operator called by `node` (an `Evaluate` or a `Call`), or None."""
     if type(node) is Evaluate:
@@ -220,7 +225,7 @@ def operand_parts(operand):
 
 
 __all__ = [
-    "as_expr", "attrs_of", "call", "const_int", "dtype_of", "full_region", "if_then", "imm", "intrin",
+    "as_expr", "attrs_of", "call", "const_int", "dtype_of", "full_region", "if_then", "imm", "intrin", "is_choice",
     "is_if_then_else", "is_noop", "itemsize", "loop", "op", "op_name", "operand_parts", "parallel_nest", "region",
     "reinterpret", "same_bits", "scope_of", "seq", "stmts_of",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from .visit import map_children, substitute_expr
 
 ProofStrength = _sym.ProofStrength
 
-_COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 _GROWING = (tirx.Add, tirx.Sub, tirx.Mul)
 _LEAVES = (int, Var, IntImm, FloatImm)
 
@@ -71,7 +71,7 @@ class Analyzer:
         """`e` with unknown numbers for what TVM would be wrong about."""
         if isinstance(e, _LEAVES):
             return e
-        if isinstance(e, _COMPARISONS) and _is_float(dtype_of(e.a)):
+        if isinstance(e, COMPARISONS) and _is_float(dtype_of(e.a)):
             return self._unknown(e)
         dtype = dtype_of(e)
         if _is_float(dtype):
@@ -121,4 +121,4 @@ def _ends(dtype: str) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if dtype.startswith("uint") else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-__all__ = ["Analyzer", "ProofStrength"]
+__all__ = ["COMPARISONS", "Analyzer", "ProofStrength"]

@@ -159,6 +159,11 @@ def covers_whole(arg) -> bool:
     return all(const_int(r.min) == 0 and const_int(r.extent) == const_int(n) is not None for r, n in zip(arg.region, shape))
 
 
+def lateness(loop: For) -> list[int]:
+    """What `SKEW` says of each statement of the body; empty without it."""
+    return [int(n) for n in str(loop.annotations.get(SKEW, "")).split()]
+
+
 __all__ = [
     "COUNT",
     "IN_ORDER",
@@ -170,6 +175,7 @@ __all__ = [
     "is_output",
     "is_parallel",
     "is_scalar_var",
+    "lateness",
     "loads_in",
     "moved_regions",
     "on_chip",
@@ -184,6 +190,7 @@ __all__ = [
 
 SKEW = "tl.skew"
 """Annotation of a loop: by how many iterations each statement of its body may be late."""
+
 INDEPENDENT = "tl.persistent"
 """Annotation of loops whose iterations are different tiles of the user's grid."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir import (
+    Bind,
     BufferStore,
     Evaluate,
     For,
@@ -13,12 +14,13 @@ from ...ir import (
     Var,
     const_int,
     imm,
+    statements,
     stmts_of,
     substitute_expr,
     sym,
 )
 from ...isa.base import VECTOR_CORES_PER_BLOCK
-from ...tile.uses import covers_whole, work_of
+from ...tile.uses import covers_whole, is_parallel, on_chip, work_of
 
 
 def writes_whole(stmt: Stmt, buffer) -> bool:
@@ -41,6 +43,15 @@ def writes_whole(stmt: Stmt, buffer) -> bool:
     if isinstance(stmt, SeqStmt):
         return any(writes_whole(s, buffer) for s in stmt.seq)
     return False
+
+
+def whole_store(nest: Stmt) -> BufferStore | None:
+    """The store that a `Parallel` nest is: to all of a tile on chip, beside nothing but names for values. None for other statements."""
+    rest = [s for s in statements(nest) if not isinstance(s, (For, SeqStmt, Bind))] if is_parallel(nest) else []
+    if len(rest) != 1 or not isinstance(rest[0], BufferStore):
+        return None
+    (s,) = rest
+    return s if on_chip(s.buffer) and writes_whole(nest, s.buffer) else None
 
 
 def written_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]]]:
@@ -97,4 +108,4 @@ def _nest_covers(stmt: Stmt, buffer, extents: dict) -> bool:
     return False
 
 
-__all__ = ["fill_together", "writes_whole", "written_boxes"]
+__all__ = ["fill_together", "whole_store", "writes_whole", "written_boxes"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir import For, IntImm, Var, dtype_of, is_if_then_else, itemsize, tirx
+from ...ir import For, IntImm, Var, dtype_of, expr_children, is_choice, itemsize, tirx
 
 
 def magnitude(e, bounds: dict, unknown: int | None = None) -> int | None:
@@ -48,8 +48,8 @@ def _keeps_size(source: str, target: str) -> bool:
 
 def _sides(e) -> tuple | None:
     """The expressions whose bounds tell that of `e`, None if they do not. Differences of unsigned numbers wrap."""
-    if isinstance(e, tirx.Select) or is_if_then_else(e):
-        return (e.true_value, e.false_value) if isinstance(e, tirx.Select) else tuple(e.args[1:])
+    if is_choice(e):
+        return tuple(expr_children(e)[1:])
     if isinstance(e, (tirx.Add, tirx.Mul, tirx.Min, tirx.Max)) or isinstance(e, tirx.Sub) and not dtype_of(e).startswith("uint"):
         return e.a, e.b
     return None

@@ -76,7 +76,7 @@ class NestIndices:
 
     def limit(self, cond):
         """(v, first, end) if `cond` says `first <= v` or `v < end` of one loop variable; the other limit is None."""
-        sides = _sides(cond)
+        sides = sides_of(cond)
         if sides is None:
             return None
         small, large, strict = sides
@@ -212,7 +212,7 @@ def implied_by_bounds(cond, store: BufferStore) -> bool:
 
 def _implied(cond, bound, analyzer) -> bool:
     """True if the comparison `cond` holds wherever `bound` does, both being linear."""
-    sides, limits = _sides(cond), _sides(bound)
+    sides, limits = sides_of(cond), sides_of(bound)
     if sides is None or limits is None:  # of a constant index, `0 <= index` is a constant
         return False
     (small, large, least), (low, high, margin) = sides, limits
@@ -230,10 +230,10 @@ def _implied(cond, bound, analyzer) -> bool:
     return False
 
 
-def _sides(cond):
+def sides_of(cond):
     """(small, large, least) of a comparison of integers that says `large - small >= least`; None for other conditions."""
     if isinstance(cond, tirx.Not):
-        sides = _sides(cond.a)
+        sides = sides_of(cond.a)
         return None if sides is None else (sides[1], sides[0], 1 - sides[2])
     if not isinstance(cond, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or not dtype_of(cond.a).startswith("int"):
         return None
@@ -241,4 +241,4 @@ def _sides(cond):
     return small, large, 1 if isinstance(cond, (tirx.LT, tirx.GT)) else 0
 
 
-__all__ = ["NestIndices", "ReadLimits", "conjuncts", "implied_by_bounds"]
+__all__ = ["NestIndices", "ReadLimits", "conjuncts", "implied_by_bounds", "sides_of"]

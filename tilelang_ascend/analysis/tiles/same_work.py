@@ -22,11 +22,8 @@ from ...ir import (
     structural_equal,
     substitute_expr,
     sym,
-    tirx,
 )
 from ...tile.uses import loads_in
-
-_COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def same_work(a: Stmt, b: Stmt) -> bool:
@@ -88,7 +85,7 @@ class _Comparison:
             return True
         if type(a) is not type(b) or dtype_of(a) != dtype_of(b) or isinstance(a, Var):
             return False
-        if isinstance(a, _COMPARISONS) and self._same_difference(a, b):
+        if isinstance(a, sym.COMPARISONS) and self._same_difference(a, b):
             return True
         if isinstance(a, TensorLoad) and not self._is_same(a.source, b.source):
             return False

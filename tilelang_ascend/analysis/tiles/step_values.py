@@ -19,7 +19,7 @@ from ...ir import (
     const_int,
     dtype_of,
     expr_children,
-    is_if_then_else,
+    is_choice,
     op_name,
     stmts_of,
     tirx,
@@ -252,7 +252,7 @@ class StepValues:
             return self.of[e]
         if isinstance(e, TensorLoad):
             return self.load(e, loops)
-        if is_if_then_else(e) or isinstance(e, tirx.Select):
+        if is_choice(e):
             return self.choice(e, loops)
         parts = [self.value(x, loops) for x in expr_children(e)]
         if dtype_of(e).startswith(("float", "bfloat")):

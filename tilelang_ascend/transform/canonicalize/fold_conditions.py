@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from ...ir import (
     Bind,
-    Call,
     For,
     IfThenElse,
     PrimFunc,
@@ -22,19 +21,18 @@ from ...ir import (
     StmtMutator,
     const_int,
     dtype_of,
+    expr_children,
     imm,
-    is_if_then_else,
+    is_choice,
     is_noop,
+    map_children,
     sym,
     tirx,
     walk_expr,
 )
 from ...ir.grids import is_grid_axis
-from ...ir.visit import map_children
 from ...tile.jumps import may_leave
 from ...tile.uses import loads_in
-
-_COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 class _Fold(StmtMutator):
@@ -56,38 +54,31 @@ class _Fold(StmtMutator):
         return out
 
     def visit_IfThenElse(self, s: IfThenElse):
-        condition = self.decided(self.expr(s.condition))
-        taken = const_int(condition)
+        condition = self.expr(s.condition)
+        told = self.decided(condition)
+        taken = const_int(told)
         branch = s.then_case if taken else s.else_case
-        if taken is None or branch is not None and may_leave(branch):
-            out = self.generic(s)
-            return (
-                out
-                if taken is not None or condition.same_as(out.condition)
-                else IfThenElse(condition, out.then_case, out.else_case, span=s.span)
-            )
-        return None if branch is None else self.block(branch)
+        if taken is not None and (branch is None or not may_leave(branch)):
+            return None if branch is None else self.block(branch)
+        other = None if s.else_case is None else self.block(s.else_case)
+        return IfThenElse(told if taken is None else condition, self.block(s.then_case), other, span=s.span)
 
     def expr(self, e):
         """`e` without choices that are decided."""
         found: list = []
-        walk_expr(e, lambda x: found.append(x) if _is_choice(x) else None)
+        walk_expr(e, lambda x: found.append(x) if is_choice(x) else None)
         return self.chosen(e) if found else e
 
     def chosen(self, e):
-        if not _is_choice(e):
+        if not is_choice(e):
             return map_children(e, self.chosen)
-        condition, yes, no = e.args if isinstance(e, Call) else (e.condition, e.true_value, e.false_value)
+        condition, yes, no = expr_children(e)
         told = self.decided(self.chosen(condition))
         taken = const_int(told)
         if taken is not None:
             return self.chosen(yes if taken else no)
-        out = map_children(e, self.chosen)
-        if told.same_as(condition):
-            return out
-        if isinstance(out, Call):
-            return Call(out.op, [told, *out.args[1:]], attrs=out.attrs, ty_args=list(out.ty_args), span=out.span, ret_ty=out.ty)
-        return tirx.Select(told, out.true_value, out.false_value)
+        parts = iter([told, self.chosen(yes), self.chosen(no)])
+        return map_children(e, lambda _: next(parts))
 
     def decided(self, e):
         """A condition without the terms that are known: a constant, if all are."""
@@ -104,15 +95,11 @@ class _Fold(StmtMutator):
             inner = self.decided(e.a)
             known = const_int(inner)
             return (e if inner.same_as(e.a) else tirx.Not(inner)) if known is None else imm(not known, "bool")
-        if not isinstance(e, _COMPARISONS) or loads_in(e):
+        if not isinstance(e, sym.COMPARISONS) or loads_in(e):
             return e
         if self.known.can_prove(e):
             return imm(True, "bool")
         return imm(False, "bool") if self.known.can_prove(tirx.Not(e)) else e
-
-
-def _is_choice(e) -> bool:
-    return isinstance(e, tirx.Select) or is_if_then_else(e)
 
 
 def fold_conditions(func: PrimFunc) -> PrimFunc:

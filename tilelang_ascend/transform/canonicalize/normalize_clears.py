@@ -15,18 +15,15 @@ Requires: Tile IR after fold_conditions. Ensures: every constant `clear_accum` o
 
 from __future__ import annotations
 
-from ...analysis.index.coverage import writes_whole
+from ...analysis.index.coverage import whole_store
 from ...ir import (
     AllocBuffer,
-    Bind,
-    BufferStore,
     Evaluate,
     FloatImm,
     For,
     IfThenElse,
     IntImm,
     PrimFunc,
-    SeqStmt,
     Stmt,
     StmtMutator,
     While,
@@ -42,7 +39,7 @@ from ...ir.grids import is_grid_axis
 from ...tile import FILL, is_op, tile_op
 from ...tile.clears import gemm_args, is_first_iteration, multiplies_own, with_clear, zero_fill
 from ...tile.jumps import may_leave
-from ...tile.uses import covers_whole, is_parallel, on_chip, own_uses, uses_of
+from ...tile.uses import covers_whole, own_uses, uses_of
 
 
 class _Normalize(StmtMutator):
@@ -110,11 +107,8 @@ class _Normalize(StmtMutator):
 
 def _as_fill(nest: For) -> Evaluate | None:
     """The fill that a nest is, if it is one."""
-    stores = [s for s in statements(nest) if not isinstance(s, (For, SeqStmt, Bind))]
-    if not is_parallel(nest) or len(stores) != 1 or not isinstance(stores[0], BufferStore):
-        return None
-    (s,) = stores
-    if not isinstance(s.value, (IntImm, FloatImm)) or not on_chip(s.buffer) or not writes_whole(nest, s.buffer):
+    s = whole_store(nest)
+    if s is None or not isinstance(s.value, (IntImm, FloatImm)):
         return None
     return tile_op("fill", full_region(s.buffer), s.value, span=s.span)
 

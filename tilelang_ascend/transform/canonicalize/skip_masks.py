@@ -20,8 +20,8 @@ from __future__ import annotations
 from functools import reduce
 
 from ...analysis.index.affine import affine
-from ...analysis.index.coverage import writes_whole
-from ...analysis.index.nest_indices import conjuncts
+from ...analysis.index.coverage import whole_store
+from ...analysis.index.nest_indices import conjuncts, sides_of
 from ...ir import (
     Bind,
     BufferStore,
@@ -45,10 +45,7 @@ from ...ir import (
 )
 from ...tile.clears import gemm_args, multiplies_own, zero_fill
 from ...tile.jumps import may_leave
-from ...tile.uses import covers_whole, is_parallel, loads_in, on_chip, own_uses, uses_of
-
-_AT_LEAST, _AT_MOST = (tirx.GE, tirx.GT), (tirx.LE, tirx.LT)
-_NEGATED = {tirx.GE: tirx.LT, tirx.GT: tirx.LE, tirx.LE: tirx.GT, tirx.LT: tirx.GE}
+from ...tile.uses import covers_whole, loads_in, own_uses, uses_of
 
 
 class _Skip(StmtMutator):
@@ -58,10 +55,10 @@ class _Skip(StmtMutator):
             mask = _Mask.of(nest)
             if mask is None:
                 continue
-            end = _product_of(mask.tile, body, i)
-            if mask.keeps and _is_product(mask.tile, body[:i]):
-                body[i] = mask.unless_idle(nest)
-            elif not mask.keeps and end is not None:
+            if mask.keeps:
+                if _is_product(mask.tile, body[:i]):
+                    body[i] = mask.unless_idle(nest)
+            elif (end := _product_of(mask.tile, body, i)) is not None:
                 body[i] = zero_fill(full_region(mask.tile), nest.span)
                 after[end] = mask.unless_idle(mask.added())
         out = []
@@ -107,15 +104,16 @@ class _Mask:
 
     @classmethod
     def of(cls, nest: Stmt) -> _Mask | None:
-        if not is_parallel(nest):
+        s = whole_store(nest)
+        if s is None or not is_if_then_else(s.value):
             return None
-        rest, names = _without_names([s for s in statements(nest) if not isinstance(s, (For, SeqStmt))])
-        if len(rest) != 1 or not isinstance(rest[0], BufferStore) or not is_if_then_else(rest[0].value):
-            return None
-        (s,) = rest
+        names: dict = {}
+        for x in statements(nest):
+            if isinstance(x, Bind):
+                names[x.var] = substitute_expr(x.value, names)
         value = substitute_expr(s.value, names)
         loops = [x for x in statements(nest) if isinstance(x, For)]
-        if not on_chip(s.buffer) or not writes_whole(nest, s.buffer) or any(const_int(x.min) != 0 for x in loops):
+        if any(const_int(x.min) != 0 for x in loops):
             return None
         extents = {x.loop_var: const_int(x.extent) for x in loops}
         for keeps in (False, True):
@@ -143,16 +141,6 @@ class _Replace(StmtMutator):
         return self.new if s.same_as(self.old) else s
 
 
-def _without_names(body: list[Stmt]) -> tuple[list[Stmt], dict]:
-    """The statements behind names, and what these stand for."""
-    names: dict = {}
-    for i, s in enumerate(body):
-        if not isinstance(s, Bind):
-            return body[i:], names
-        names[s.var] = substitute_expr(s.value, names)
-    return [], names
-
-
 def _idle_terms(value, s: BufferStore, keeps: bool) -> list:
     """The terms under all of which the choice that `s` stores is zero, or the element it stores to; none if they are not known."""
     condition, *choices = value.args
@@ -161,8 +149,7 @@ def _idle_terms(value, s: BufferStore, keeps: bool) -> list:
     yes, no = ((structural_equal(x, tirx.BufferLoad(s.buffer, list(s.indices))) if keeps else x.value == 0) for x in choices)
     if yes:
         return conjuncts(condition)
-    terms = [_negated(x) for x in _alternatives(condition)] if no else []
-    return [] if None in terms else terms
+    return [tirx.Not(x) for x in _alternatives(condition)] if no else []
 
 
 def _alternatives(condition) -> list:
@@ -170,25 +157,22 @@ def _alternatives(condition) -> list:
     return _alternatives(condition.a) + _alternatives(condition.b) if isinstance(condition, tirx.Or) else [condition]
 
 
-def _negated(term):
-    """The comparison that holds where `term` does not; None for other terms."""
-    return _NEGATED[type(term)](term.a, term.b) if type(term) in _NEGATED else None
-
-
 def _for_all(term, extents: dict):
     """A condition on scalars under which a comparison holds for all values of the variables of a nest: that it does for the least favourable
     of them. None if that is not known."""
-    if not isinstance(term, (*_AT_LEAST, *_AT_MOST)) or dtype_of(term.a) not in ("int32", "int64"):
+    sides = sides_of(term)
+    if sides is None or dtype_of(sides[0]) not in ("int32", "int64"):
         return None
-    forms = [affine(e, list(extents)) for e in (term.a, term.b)]
+    *ends, least = sides
+    small, large = forms = [affine(e, list(extents)) for e in ends]
     if None in forms:
         return None
-    wanted = 1 if isinstance(term, _AT_LEAST) else -1
     corner = {}
     for v, n in extents.items():
-        growth = wanted * (forms[0].coeffs.get(v, 0) - forms[1].coeffs.get(v, 0))
-        corner[v] = imm(0 if growth >= 0 else n - 1, dtype_of(v))
-    return substitute_expr(term, corner)
+        grows = large.coeffs.get(v, 0) >= small.coeffs.get(v, 0)
+        corner[v] = imm(0 if grows else n - 1, dtype_of(v))
+    first, last = (substitute_expr(e, corner) for e in ends)
+    return tirx.GT(last, first) if least else tirx.GE(last, first)
 
 
 def skip_masks(func: PrimFunc) -> PrimFunc:

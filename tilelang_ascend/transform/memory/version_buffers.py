@@ -40,7 +40,7 @@ from ...ir import (
 )
 from ...isa.base import SCOPES, Space
 from ...tile import REDUCE, is_op, tile_op
-from ...tile.uses import SKEW, moved_regions
+from ...tile.uses import lateness, moved_regions
 from ...tileop.base.layout import tile_bytes
 
 DEFAULT_VERSIONS, MANY_VERSIONS = 2, 4
@@ -98,15 +98,14 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
 def _numbered_behind(loop: For, buffer, uses) -> int:
     """The number of iterations of `loop` that are under way at a time, if it is not known how many there are in all and statements behind the
     last of them use `buffer`; else 0."""
-    late = list(map(int, str(loop.annotations.get(SKEW, "")).split()))
+    late = lateness(loop)
     used = any(n and buffer in uses(s).all for s, n in zip(stmts_of(loop.body), late))
     return max(late) + 1 if used and const_int(loop.extent) is None else 0
 
 
 def distance(loop: For, buffer, uses) -> int:
     """Iterations after which a statement that `rotate_loops` will run late finds in `buffer` what an early one left, 0 if none does."""
-    late = map(int, str(loop.annotations.get(SKEW, "")).split())
-    found = {n for s, n in zip(stmts_of(loop.body), late) if buffer in uses(s).all}
+    found = {n for s, n in zip(stmts_of(loop.body), lateness(loop)) if buffer in uses(s).all}
     return max(found, default=0) - min(found, default=0)
 
 
@@ -145,21 +144,22 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
         if scope_of(b) in room:
             room[scope_of(b)] -= sizes[b] * wanted[b][2]
     chosen = {b: required for b, (_, _, required, _) in wanted.items()}
-    counted = {b: (most, required) for b, (most, _, required, behind) in wanted.items() if behind}
-    for b, (most, required) in counted.items():
-        # With fewer it would be numbered by another divisor.
-        scope, more = scope_of(b), (most - required) * sizes[b]
+
+    def choose(b, n: int) -> None:
+        """Give `b` n versions, if there is room."""
+        scope, more = scope_of(b), (n - chosen[b]) * sizes[b]
         if scope not in room or more <= room[scope]:
-            chosen[b] = most
+            chosen[b] = n
             if scope in room:
                 room[scope] -= more
+
+    for b, (most, _, _, behind) in wanted.items():
+        if behind:
+            choose(b, most)  # With fewer it would be numbered by another divisor.
     for n in range(2, limit + 1):
-        for b, (most, _, _, _) in wanted.items():
-            scope = scope_of(b)
-            if b not in counted and n <= most and chosen[b] == n - 1 and (scope not in room or sizes[b] <= room[scope]):
-                chosen[b] = n
-                if scope in room:
-                    room[scope] -= sizes[b]
+        for b, (most, _, _, behind) in wanted.items():
+            if not behind and n <= most and chosen[b] == n - 1:
+                choose(b, n)
     return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
 
 

@@ -33,7 +33,7 @@ from ...ir import (
     dtype_of,
     expr_children,
     exprs,
-    is_if_then_else,
+    is_choice,
     op_name,
     scope_of,
     statements,
@@ -202,7 +202,7 @@ def _flow(e, held: frozenset) -> _Flow:
         return _Flow.BAD  # a decision
     if found is _Flow.ENDS:
         return found
-    if isinstance(e, tirx.Select) or is_if_then_else(e):  # their conditions are decisions
+    if is_choice(e):  # their conditions are decisions
         return found
     wide = isinstance(e, tirx.Cast) and dtype_of(e) == "float32"
     return found if wide or isinstance(e, _LINEAR) else _Flow.BAD

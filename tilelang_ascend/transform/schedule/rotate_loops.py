@@ -29,7 +29,7 @@ from ...ir import (
     stmts_of,
     substitute,
 )
-from ...tile.uses import SKEW, uses_of
+from ...tile.uses import SKEW, lateness, uses_of
 
 
 class _Rotate(StmtMutator):
@@ -37,7 +37,7 @@ class _Rotate(StmtMutator):
         if SKEW not in s.annotations:
             return self.generic(s)
         notes = {k: v for k, v in dict(s.annotations).items() if k != SKEW}
-        late = [int(n) for n in str(s.annotations[SKEW]).split()]
+        late = lateness(s)
         body = stmts_of(s.body)
         assert len(body) == len(late), f"{len(late)} offsets for {len(body)} statements"
         plain = For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span)
