@@ -44,6 +44,8 @@ from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
 from .nests.map_grid import map_grid
 from .nests.merge_steps import merge_steps
+from .nests.part_products import part_products
+from .nests.slice_rows import slice_rows
 from .nests.narrow_nests import narrow_nests
 from .nests.reverse_loops import reverse_loops
 from .nests.split_dynamic_nests import split_dynamic_nests
@@ -111,6 +113,8 @@ STREAM = (Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")),)
 """Only if these parts cannot be independent."""
 SHARE = (
     Pass(split_rows, Stage.MAPPED, ("notes",)),
+    Pass(part_products, Stage.MAPPED, ("chip",)),
+    Pass(slice_rows, Stage.MAPPED, ("chip",)),
     Pass(separate_stores, Stage.MAPPED),
     Pass(skew_stages, Stage.MAPPED),
 )

@@ -13,6 +13,7 @@ from ...ir import (
     TensorRegion,
     Var,
     const_int,
+    exprs,
     imm,
     statements,
     stmts_of,
@@ -20,7 +21,8 @@ from ...ir import (
     sym,
 )
 from ...isa.base import VECTOR_CORES_PER_BLOCK
-from ...tile.uses import covers_whole, is_parallel, on_chip, work_of
+from ...tile.uses import COUNT, covers_whole, is_parallel, loads_in, on_chip, work_of
+from .affine import affine, affine_limits
 
 
 def writes_whole(stmt: Stmt, buffer) -> bool:
@@ -59,17 +61,36 @@ def written_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]]]:
     variable with the number of the vector core, all of which run the statement."""
     if writes_whole(stmt, buffer):
         return [[(0, const_int(n)) for n in buffer.ty.shape]]
+    if is_parallel(stmt):
+        return _nest_boxes(stmt, buffer, {})
     record = work_of(stmt)
-    if record is None:
-        return []
-    regions = [a for i, a in enumerate(stmt.value.args) if i in record.writes and isinstance(a, TensorRegion)]
+    return [] if record is None else [b for b in _region_boxes(stmt, buffer, record.writes, core) if b is not None]
+
+
+def read_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]] | None]:
+    """Boxes in which all lies that a statement, a nest or a tile op, reads of `buffer`; None among them stands for any place."""
+    record = work_of(stmt)
+    if record is not None:
+        scalars = [x for a in stmt.value.args for x in loads_in(a)] if not any(isinstance(a, TensorRegion) for a in stmt.value.args) else []
+        return _region_boxes(stmt, buffer, record.reads, core) + [None for x in scalars if x.source.same_as(buffer)]
+    extents = {s.loop_var: const_int(s.extent) for s in statements(stmt) if is_parallel(s)}
+    return [_box_of(x.indices, extents) for s in statements(stmt) for e in exprs(s) for x in loads_in(e) if x.source.same_as(buffer)]
+
+
+def _box_of(indices, extents: dict) -> list[tuple[int, int]] | None:
+    limits = [affine_limits(i, extents) for i in indices] if None not in extents.values() else [None]
+    return None if None in limits else [(low, high + 1) for low, high in limits]
+
+
+def _region_boxes(stmt: Evaluate, buffer, operands, core) -> list:
+    """The boxes of some operands of a tile op, on every core; None for one without constant bounds."""
     boxes = [
         [(_on_core(r.min, core, number), _on_core(r.extent, core, number)) for r in a.region]
-        for a in regions
-        if a.source.same_as(buffer)
+        for i, a in enumerate(stmt.value.args)
+        if i in operands and isinstance(a, TensorRegion) and a.source.same_as(buffer)
         for number in range(VECTOR_CORES_PER_BLOCK if core is not None else 1)
     ]
-    return [[(low, low + n) for low, n in box] for box in boxes if all(None not in side for side in box)]
+    return [None if any(None in side for side in box) else [(low, low + n) for low, n in box] for box in boxes]
 
 
 def _on_core(e, core, number: int) -> int | None:
@@ -91,6 +112,26 @@ def fill_together(boxes: list[list[tuple[int, int]]], shape) -> bool:
     return False
 
 
+def _nest_boxes(stmt: Stmt, buffer, extents: dict) -> list[list[tuple[int, int]]]:
+    """Boxes that unconditional stores of a nest fill, whose indices are its loops, each shifted by a constant."""
+    if isinstance(stmt, For):
+        if stmt.kind != ForKind.PARALLEL or COUNT in stmt.annotations:
+            return []
+        inner = {**extents, stmt.loop_var: const_int(stmt.extent)}
+        return [box for s in stmts_of(stmt.body) for box in _nest_boxes(s, buffer, inner)]
+    if not isinstance(stmt, BufferStore) or not stmt.buffer.same_as(buffer):
+        return []
+    forms, used = [affine(i, list(extents)) for i in stmt.indices], set()
+    box: list[tuple[int, int]] = []
+    for form in forms:
+        low = None if form is None else const_int(form.base)
+        if low is None or len(form.coeffs) > 1 or any(c != 1 or v in used or extents[v] is None for v, c in form.coeffs.items()):
+            return []
+        used |= form.coeffs.keys()
+        box.append((low, low + next((extents[v] for v in form.coeffs), 1)))
+    return [box]
+
+
 def _nest_covers(stmt: Stmt, buffer, extents: dict) -> bool:
     if isinstance(stmt, For):
         if stmt.kind != ForKind.PARALLEL:
@@ -108,4 +149,4 @@ def _nest_covers(stmt: Stmt, buffer, extents: dict) -> bool:
     return False
 
 
-__all__ = ["fill_together", "whole_store", "writes_whole", "written_boxes"]
+__all__ = ["fill_together", "read_boxes", "whole_store", "writes_whole", "written_boxes"]

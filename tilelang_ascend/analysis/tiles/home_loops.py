@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from ...ir import AllocBuffer, Bind, For, Stmt, op_name, scope_of, statements, stmts_of
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    Evaluate,
+    For,
+    ForKind,
+    Stmt,
+    const_int,
+    dtype_of,
+    imm,
+    op_name,
+    scope_of,
+    statements,
+    stmts_of,
+    substitute,
+)
 from ...tile.uses import is_parallel, uses_of
-from ..index.coverage import fill_together, written_boxes
+from ..index.coverage import fill_together, read_boxes, written_boxes
+
+FEW_TRIPS = 16
+"""Loops over parts of tiles have no more iterations: they are looked at one by one."""
 
 
 class KnownUses:
@@ -43,17 +61,48 @@ def home_loops(stmt: Stmt, buffer, uses=uses_of, core=None) -> list[For]:
 
 def overwritten_first(body: Stmt, buffer, uses=uses_of, core=None) -> bool:
     """True if each run of `body` writes all of `buffer` before reading any of it."""
-    boxes: list = []
-    for s in stmts_of(body):
+    return _filled_first(stmts_of(body), buffer, uses, core, []) is True
+
+
+def _filled_first(body: list, buffer, uses, core, boxes: list) -> bool | None:
+    """The same of what follows writes to `boxes`, which are added to; None if the end comes before all is written."""
+    for s in body:
         found = uses(s)
-        if buffer in found.reads:
+        if buffer not in found.all:
+            continue
+        trips = _few_trips(s)
+        if trips is not None and buffer in found.writes:
+            for n in range(trips):
+                now = stmts_of(substitute(s.body, {s.loop_var: imm(n, dtype_of(s.loop_var))}))
+                filled = _filled_first(now, buffer, uses_of, core, boxes)
+                if filled is not None:
+                    return filled
+            continue
+        if buffer in found.reads and not all(_inside(box, boxes) for box in _all_read(s, buffer, core)):
             return False
         if buffer in found.writes:
             written = written_boxes(s, buffer, core)
             boxes += written
             if not written or fill_together(boxes, buffer.ty.shape):
                 return bool(written)
-    return False
+    return None
+
+
+def _few_trips(s: Stmt) -> int | None:
+    """Iterations of a loop over parts; None for other statements."""
+    if not isinstance(s, For) or s.kind != ForKind.SERIAL or const_int(s.min) != 0:
+        return None
+    trips = const_int(s.extent)
+    return trips if trips is not None and trips <= FEW_TRIPS else None
+
+
+def _all_read(s: Stmt, buffer, core) -> list:
+    """Boxes of all that is read below `s`; None among them stands for any place."""
+    return read_boxes(s, buffer, core) if is_parallel(s) or isinstance(s, Evaluate) else [None]
+
+
+def _inside(box, boxes: list) -> bool:
+    return box is not None and any(all(low <= a and b <= high for (a, b), (low, high) in zip(box, other)) for other in boxes)
 
 
 def versioned_buffers(body: Stmt) -> list:

@@ -432,7 +432,7 @@ def _statement_needs_all(s: Stmt, division: _Division) -> str | None:
     if half is not None:
         return f"elements of '{half.name}' are read one by one"
     regions = [a for a in op_regions(s) if division.divisible(a.source)]
-    part = next((r.source for r in regions for d in division.dims(r.source) if not _spans(r, d)), None)
+    part = next((r.source for r in regions for d in division.dims(r.source) if not spans(r, d)), None)
     if part is not None:
         return f"it works on a part of '{part.name}'"
     return (
@@ -445,7 +445,7 @@ def op_regions(s: Stmt) -> list[TensorRegion]:
     return [a for a in s.value.args if isinstance(a, TensorRegion)] if op_name(s) else []
 
 
-def _spans(r: TensorRegion, d: int) -> bool:
+def spans(r: TensorRegion, d: int) -> bool:
     """True if a region is all of dimension `d` of its tile."""
     return const_int(r.region[d].min) == 0 and const_int(r.region[d].extent) == const_int(r.source.ty.shape[d])
 
@@ -509,4 +509,4 @@ def _plan(facts, division: _Division, buffers) -> SplitPlan:
     return plan
 
 
-__all__ = ["Refusal", "SplitPlan", "continued", "copy_dims", "find_split", "is_ub", "plan_along"]
+__all__ = ["Refusal", "SplitPlan", "continued", "copy_dims", "find_split", "is_ub", "op_regions", "plan_along", "spans"]

@@ -1,0 +1,199 @@
+"""part_products: products whose results or operands do not fit their memory are made in parts, one behind the other.
+
+Before:  copy(K[k * 512 : +512], k_s); fill(s, 0); gemm(q_s, k_s, s); copy(s, ws_s)  # s: 128 x 512
+         copy(ws_p, p_s); copy(V[k * 512 : +512], v_s); fill(o, 0); gemm(p_s, v_s, o); copy(o, ws_o)
+After:   for part in range(8): copy(K[k * 512 + part * 64 : +64], k_s); fill(s, 0); gemm(q_s, k_s, s); copy(s, ws_s[:, part * 64 : +64])
+         fill(o, 0)
+         for part in range(8): copy(ws_p[:, part * 64 : +64], p_s); copy(V[k * 512 + part * 64 : +64], v_s); gemm(p_s, v_s, o)
+         copy(o, ws_o)
+
+What crosses to the vector cores stays as long as the step is: it costs a way between the cores for each step, not for each part. A product is
+divided along the columns of its result, or along what it sums up, whose parts the accumulator adds up.
+
+Requires: mapped Tile IR after split_rows, before skew_stages. Ensures: the same values but for the rounding of sums; two versions of what is
+divided fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...analysis.tiles.core_kinds import CUBE_SCOPES
+from ...analysis.tiles.home_loops import overwritten_first
+from ...analysis.tiles.split_axis import SplitPlan, copy_dims, op_regions, plan_along, spans
+from ...ir import (
+    AllocBuffer,
+    For,
+    ForKind,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    Var,
+    const_int,
+    loop,
+    renew,
+    scope_of,
+    seq,
+    statements,
+    stmts_of,
+)
+from ...ir.functions import fixed_bytes
+from ...isa.base import SCOPES
+from ...isa.units import FRACTAL_ROWS
+from ...tile import COPY, FILL, GEMM, is_op
+from ...tile.clears import gemm_args
+from ...tile.uses import is_parallel, moved_regions, own_uses, uses_of
+from .divided_body import DividedBody
+
+VERSIONS = 2
+"""Of what is divided: one part is loaded or stored while another one is computed."""
+SMALLEST_PART = 32
+"""Columns: what L0C gives to the vector cores in one transfer has rows of at least 64 bytes."""
+MEMORIES = ("local.l0c", "shared.l1")
+
+
+def part_products(func: PrimFunc, chip) -> PrimFunc:
+    """Apply to a mapped Tile IR function."""
+    part = _Part(func.body, chip)
+    body = part(func.body)
+    return func if not part.smaller else func.with_body(_Declare(part.smaller)(body))
+
+
+@dataclass(frozen=True)
+class _Product:
+    """Statements of a body that can be divided together (their positions), along `extent` columns or summands."""
+
+    plan: SplitPlan
+    positions: tuple[int, ...]
+    extent: int
+
+
+class _Part(StmtMutator):
+    """smaller: tile -> what stands for it."""
+
+    def __init__(self, body: Stmt, chip):
+        self.body, self.chip, self.smaller = body, chip, {}
+
+    def visit_For(self, s: For):
+        s = self.generic(s)
+        if is_parallel(s) or s.kind != ForKind.SERIAL or not any(is_op(x, GEMM) for x in stmts_of(s.body)):
+            return s
+        rooms = {scope: self.chip.capacity_bytes(SCOPES[scope]) for scope in MEMORIES}
+        if all(_bytes(s.body, {}, scope) <= room for scope, room in rooms.items()):
+            return s
+        products = self.products(s)
+        divided = {b: p.extent for p in products for b in p.plan.dims}
+        for parts in range(2, max(divided.values(), default=0) // SMALLEST_PART + 1):
+            if any(n % (parts * FRACTAL_ROWS) for n in divided.values()):
+                continue
+            smaller = {b: parts for b in divided}
+            if all(_bytes(s.body, smaller, scope) <= room for scope, room in rooms.items()):
+                return self.parted(s, products, parts)
+        return s
+
+    def products(self, s: For) -> list[_Product]:
+        """All that can be divided in the body of a loop, each tile once."""
+        body = stmts_of(s.body)
+        inside = set(statements(s.body))
+        outside = set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))
+        out: list[_Product] = []
+        for x in body:
+            if is_op(x, GEMM):
+                taken = {b for p in out for b in p.plan.dims}
+                ways = [found for b, d in _axes(x) if (found := _product(body, b, d, outside)) and not taken & found.plan.dims.keys()]
+                out += sorted(ways, key=lambda p: sum(map(fixed_bytes, p.plan.dims)))[-1:]
+        return out
+
+    def parted(self, s: For, products: list[_Product], parts: int) -> Stmt:
+        body = list(stmts_of(s.body))
+        at: dict[int, Stmt] = {}
+        for p in products:
+            part = Var("part", "int32")
+            divided = DividedBody(p.plan, part, parts, with_cube=True)
+            new = renew(divided(seq([body[i] for i in p.positions])))
+            at[p.positions[-1]] = loop(part, parts, new, span=body[p.positions[0]].span)
+            self.smaller |= divided.buffers
+        moved = {i for p in products for i in p.positions}
+        out = [at.get(i, None if i in moved else x) for i, x in enumerate(body)]
+        return For(s.loop_var, s.min, s.extent, s.kind, seq([x for x in out if x is not None]), annotations=dict(s.annotations), span=s.span)
+
+
+def _bytes(body: Stmt, parts: dict, scope: str) -> int:
+    """Bytes of the tiles in a memory that `body` uses: two versions of those in `parts` parts, one of the others."""
+    used = {b for b in uses_of(body).all if scope_of(b) == scope}
+    return sum(VERSIONS * fixed_bytes(b) // parts[b] if b in parts else fixed_bytes(b) for b in used)
+
+
+def _axes(s: Stmt) -> list[tuple]:
+    """((tile, dimension) of a product's columns, of what it sums up)."""
+    attrs, (a, _, c) = s.value.attrs, s.value.args[:3]
+    return [(c.source, len(c.region) - 1), (a.source, len(a.region) - (2 if int(attrs["transpose_A"]) else 1))]
+
+
+def _product(body: list[Stmt], buffer, dim: int, outside: set) -> _Product | None:
+    """What has to be divided with a dimension of a tile, None if not all that uses it can be."""
+    cube = [s for s in body if {scope_of(b) for b in uses_of(s).all} & set(CUBE_SCOPES)]
+    plan = plan_along(seq(cube), buffer, dim)
+    if not plan.dims or plan.nest_vars or plan.dims.keys() & outside:
+        return None
+    extents = {const_int(b.ty.shape[d]) for b, d in plan.dims.items()}
+    positions = tuple(i for i, s in enumerate(body) if uses_of(s).all & plan.dims.keys())
+    group = [body[i] for i in positions]
+    if len(extents) != 1 or not all(_divides(s, plan) for s in group) or not _independent(group, plan):
+        return None
+    if not all(overwritten_first(seq(body), b) for b in plan.dims) or not _together(body, positions):
+        return None
+    return _Product(plan, positions, extents.pop())
+
+
+def _divides(s: Stmt, plan: SplitPlan) -> bool:
+    """True if a part of what is divided is all that a tile op needs for its part."""
+    regions = op_regions(s)
+    mine = [r for r in regions if r.source in plan.dims]
+    if not is_op(s, COPY, FILL, GEMM) or not all(spans(r, plan.dims[r.source]) for r in mine):
+        return False
+    if is_op(s, GEMM):
+        return all(len(r.region) == 2 for r in regions) and const_int(gemm_args(s)[3]) == 0
+    if is_op(s, FILL):
+        return True
+    src, dst = moved_regions(s)
+    return any(plan.dims.get(src.source) == a or plan.dims.get(dst.source) == b for a, b in copy_dims(src, dst)) and all(
+        (plan.dims.get(src.source) == a) == (plan.dims.get(dst.source) == b)
+        for a, b in copy_dims(src, dst)
+        if src.source in plan.dims and dst.source in plan.dims
+    )
+
+
+def _independent(group: list[Stmt], plan: SplitPlan) -> bool:
+    """True if a part finds nothing that another one has left but sums in accumulators."""
+    uses = [uses_of(s) for s in group]
+    for i, (s, u) in enumerate(zip(group, uses)):
+        for b in u.writes - plan.dims.keys():
+            summed = is_op(s, GEMM) and b == s.value.args[2].source
+            if any(b in other.all for j, other in enumerate(uses) if j != i) or b in u.reads and not summed:
+                return False
+    return True
+
+
+def _together(body: list[Stmt], positions: tuple[int, ...]) -> bool:
+    """True if the statements at `positions` may all stand where the last of them does."""
+    for i in range(positions[0], positions[-1]):
+        if i in positions:
+            continue
+        between = uses_of(body[i])
+        for j in positions:
+            if j < i and (u := uses_of(body[j])) and (u.writes & between.all or u.all & between.writes):
+                return False
+    return True
+
+
+class _Declare(StmtMutator):
+    def __init__(self, smaller: dict):
+        self.smaller = smaller
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        new = self.smaller.get(s.buffer)
+        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
+
+
+__all__ = ["part_products"]
