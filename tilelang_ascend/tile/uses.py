@@ -136,6 +136,11 @@ def uses_of(stmt: Stmt) -> Uses:
     return total
 
 
+def conflict(a: Uses, b: Uses) -> bool:
+    """True if two statements, of whom these are the uses, must keep their order."""
+    return bool(a.writes & b.all or a.reads & b.writes)
+
+
 def read_with_k_along_rows(body: Stmt) -> set:
     """Tiles that a gemm reads with K along the rows."""
     found = set()
@@ -168,6 +173,7 @@ __all__ = [
     "COUNT",
     "IN_ORDER",
     "Uses",
+    "conflict",
     "covers_whole",
     "is_atomic",
     "is_buffer_var",

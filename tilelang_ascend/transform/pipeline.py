@@ -44,10 +44,10 @@ from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
 from .nests.map_grid import map_grid
 from .nests.merge_steps import merge_steps
-from .nests.part_products import part_products
-from .nests.slice_rows import slice_rows
 from .nests.narrow_nests import narrow_nests
+from .nests.part_products import part_products
 from .nests.reverse_loops import reverse_loops
+from .nests.slice_rows import slice_rows
 from .nests.split_dynamic_nests import split_dynamic_nests
 from .nests.split_rows import split_rows
 from .nests.split_tiles import equal_parts, split_tiles, why_whole

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...ir import AllocBuffer, Bind, Break, Continue, Evaluate, For, IfThenElse, While, const_int, stmts_of
+from ...ir import AllocBuffer, Bind, Break, Continue, Evaluate, For, IfThenElse, While, const_int, dtype_of, stmts_of, tirx
 from ...isa import split_event
 from ...tile.uses import INDEPENDENT, UNORDERED
-from ..index.linear import LinearForms, upper_bound
+from ..index.linear import Linear, LinearForms, upper_bound
 from .accesses import AccessReader
 from .core_use import CoreUse, call_of, record_of
-from .program import QUEUE_INDEX, Block, Branch, Instr, Jump, Loop, Program, Sync
+from .program import QUEUE_INDEX, Block, Branch, Instr, Jump, Loop, Program, Sync, Window
 
 SYNC_KINDS = {
     "ascend.set_flag": "set",
@@ -18,6 +18,8 @@ SYNC_KINDS = {
     "ascend.cross_core_wait_flag": "cross_wait",
 }
 """Synchronisation intrinsics -> kind of `Sync` node."""
+_COMPARISONS = {tirx.LT: 1, tirx.LE: 0, tirx.GT: 1, tirx.GE: 0}
+"""By how much the larger side is larger at least."""
 ATOMIC_PIPES = ("MTE3", "FIX")
 """Pipes whose writes to GM honour `set_atomic`."""
 
@@ -147,12 +149,33 @@ class _Builder:
             block.nodes.append(node)
 
     def branch(self, block: Block, position: int, s: IfThenElse) -> None:
-        node = Branch(block, position, s)
+        node = Branch(block, position, s, window=self.window(s))
         node.then = self.block(s.then_case, node)
         if s.else_case is not None:
             node.other = self.block(s.else_case, node)
         if node.then.nodes or (node.other is not None and node.other.nodes):
             block.nodes.append(node)
+
+    def window(self, s: IfThenElse) -> Window | None:
+        """The iterations of a loop in which a branch is taken, if that is all its condition asks for."""
+        strict = _COMPARISONS.get(type(s.condition))
+        if strict is None or s.else_case is not None or dtype_of(s.condition.a) not in ("int32", "int64"):
+            return None
+        a, b = self.forms(s.condition.a), self.forms(s.condition.b)
+        if isinstance(s.condition, (tirx.GT, tirx.GE)):
+            a, b = b, a
+        least = b.plus(a, -1)  # at least `strict`
+        for loop in self.loop_stack:
+            step = least.terms.get(loop.atom)
+            if loop.extent is None or const_int(loop.stmt.min) != 0 or step not in (1, -1):
+                continue
+            rest = least.plus(Linear(0, {loop.atom: step}), -1)
+            if step == 1 and not rest.terms:
+                return Window(loop, max(0, strict - rest.const), 0)
+            rest = loop.extent.plus(rest, -1)
+            if step == -1 and not rest.terms:
+                return Window(loop, 0, max(0, rest.const - 1 + strict))
+        return None
 
     def jump(self, block: Block, position: int, s) -> None:
         block.nodes.append(Jump(block, position, s))

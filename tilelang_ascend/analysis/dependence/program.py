@@ -90,10 +90,20 @@ class Loop(Node):
 
 @dataclass(eq=False, slots=True)
 class Branch(Node):
-    """`if`; `other` is None without an `else`."""
+    """`if`; `other` is None without an `else`. `window`: in which iterations of a loop it is taken, None if nobody knows."""
 
     then: Block = None
     other: Block | None = None
+    window: Window | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Window:
+    """All iterations of `loop` but the `first` first and the `last` last ones."""
+
+    loop: Loop
+    first: int
+    last: int
 
 
 @dataclass(eq=False, slots=True)
@@ -191,5 +201,5 @@ def enclosing_loops(block: Block) -> tuple:
 
 __all__ = [
     "Access", "Block", "Branch", "CORES", "Instr", "Jump", "QUEUES", "QUEUE_INDEX", "Loop", "Node", "Program",
-    "Sync", "common_block", "enclosing_loops", "jumps_of", "path_to_root", "position_in",
+    "Sync", "Window", "common_block", "enclosing_loops", "jumps_of", "path_to_root", "position_in",
 ]  # fmt: skip

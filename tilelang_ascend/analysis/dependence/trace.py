@@ -2,7 +2,7 @@
 
 Loops with a constant trip count run a small number of iterations with the same residue (so versions like `k % 2` fall
 as in the real loop); loops with an unknown count run that many iterations with an exit before each. Branches contribute
-both arms.
+both arms, or the one that is taken where that is known (`Window`).
 Every instruction instance knows, for each queue, the latest earlier instance it depends on: `needs`.
 """
 
@@ -82,7 +82,7 @@ def _has_forks(program: Program, exits: set) -> bool:
     return (
         bool(exits)
         or any(loop.has_jump for loop in program.loops)
-        or any(isinstance(b.owner, Branch) for i in program.instrs for b in path_to_root(i.parent))
+        or any(isinstance(b.owner, Branch) and b.owner.window is None for i in program.instrs for b in path_to_root(i.parent))
     )
 
 
@@ -93,6 +93,7 @@ class _TripPlan:
         self.program = program
         self.at_least = {loop: at_least if often is None or loop in often else 1 for loop in program.loops}
         forms = {v for d in deps if d.versions for v in d.versions} | set(extra)
+        self.ends = _ends(program)
         self.atoms = set()
         self.moduli: dict = {}
         self.largest: dict = {}
@@ -112,22 +113,26 @@ class _TripPlan:
         base = self._base_trips()
         extents: dict = {}
         for loop in pinned:
-            extents[loop.extent] = max(self.at_least[loop], extents.get(loop.extent, 1))
-        for counts in itertools.product(*(self._counts(e, n) for e, n in extents.items())):
+            at_least, ends = extents.get(loop.extent, (1, 0))
+            extents[loop.extent] = max(self.at_least[loop], at_least), max(sum(self.ends.get(loop, ())), ends)
+        for counts in itertools.product(*(self._counts(e, *n) for e, n in extents.items())):
             trips, env = dict(base), {}
             for extent, count in zip(extents, counts):
                 self._solve(extent, count, env)
                 trips.update((loop, count) for loop in pinned if loop.extent == extent)
             yield env, trips, exits
 
-    def _counts(self, extent: Linear, at_least: int) -> list[int]:
-        """Trip counts that stand for all: none, one, and enough iterations with every residue."""
+    def _counts(self, extent: Linear, at_least: int, ends: int) -> list[int]:
+        """Trip counts that stand for all: none, one, and enough iterations with every residue; where the first and last iterations are others
+        than those in between, all smaller ones, too."""
         modulus, largest = (max((found.get(a, 1) for a in extent.terms), default=1) for found in (self.moduli, self.largest))
-        enough = max(largest, at_least) + 1
-        return [0, 1, *range(enough, enough + modulus)]
+        enough = max(largest, at_least) + 1 + ends
+        return [*range(enough if ends else 2), *range(enough, enough + modulus)]
 
     def _pinned(self, loop: Loop) -> bool:
-        """Versions depend on the trip count, so the trace must use one count."""
+        """Versions, or what the last iterations do, depend on the trip count, so the trace must use one count."""
+        if self.ends.get(loop, (0, 0))[1]:
+            return True
         return loop.extent is not None and any(a in self.atoms and a.kind != "loop" for a in loop.extent.atoms())
 
     def _solve(self, extent: Linear, count: int, env: dict) -> None:
@@ -141,9 +146,19 @@ class _TripPlan:
         trips = {}
         for loop in self.program.loops:
             # One more than the distance of the farthest dependence; what happens later is a shifted copy.
-            enough = max(self.largest.get(loop.atom, 1), self.at_least[loop]) + 1
+            enough = max(self.largest.get(loop.atom, 1), self.at_least[loop]) + 1 + sum(self.ends.get(loop, ()))
             trips[loop] = enough if loop.trip is None else max(0, _clamp(loop.trip, enough, self.moduli.get(loop.atom, 1)))
         return trips
+
+
+def _ends(program: Program) -> dict:
+    """Loop -> (its first, its last iterations) that are not like those in between."""
+    ends: dict = {}
+    for b in {block.owner for i in program.instrs for block in path_to_root(i.parent) if isinstance(block.owner, Branch)}:
+        if b.window is not None:
+            first, last = ends.get(b.window.loop, (0, 0))
+            ends[b.window.loop] = max(first, b.window.first), max(last, b.window.last)
+    return ends
 
 
 def _clamp(trip: int, enough: int, modulus: int) -> int:
@@ -249,6 +264,11 @@ class _Unroller:
             self.events.extend([(JOIN,)] * trip)
 
     def branch(self, node: Branch) -> None:
+        if node.window is not None:
+            w = node.window
+            if w.first <= self.env[w.loop.atom] < self.trips[w.loop] - w.last:
+                self.block(node.then)
+            return
         self.events.append((FORK,))
         self.block(node.then)
         if node.other is not None:

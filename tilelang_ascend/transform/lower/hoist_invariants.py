@@ -15,7 +15,7 @@ vain.
 from __future__ import annotations
 
 from ...analysis.dependence.build_program import build_program
-from ...analysis.dependence.program import QUEUES, Instr, Loop, Program
+from ...analysis.dependence.program import QUEUES, Branch, Instr, Loop, Program
 from ...ir import Bind, BufferStore, Evaluate, For, PrimFunc, Stmt, StmtMutator, exprs, free_vars, statements
 
 
@@ -69,10 +69,10 @@ class _Invariants:
 
     def loops_to_leave(self, makers: list[Instr]) -> list[Loop]:
         out: list[Loop] = []
-        loop = makers[0].parent.owner
+        loop = _around(makers[0])
         while isinstance(loop, Loop) and isinstance(loop.stmt, For) and all(self.invariant(m, loop) for m in makers):
             out.append(loop)
-            loop = loop.parent.owner
+            loop = _around(loop)
         return out
 
     def invariant(self, maker: Instr, loop: Loop) -> bool:
@@ -98,6 +98,14 @@ class _Invariants:
             found = {s.loop_var for s in inner if isinstance(s, For)} | {s.var for s in inner if isinstance(s, Bind)}
             self.variables[loop] = found | {s.buffer for s in inner if isinstance(s, BufferStore)}
         return self.variables[loop]
+
+
+def _around(node):
+    """What a node stands in; windows of a loop are no reason to stay there."""
+    owner = node.parent.owner
+    while isinstance(owner, Branch) and owner.window is not None:
+        owner = owner.parent.owner
+    return owner
 
 
 def _writes(instr: Instr, buffer) -> bool:

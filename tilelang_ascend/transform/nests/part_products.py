@@ -44,6 +44,7 @@ from ...tile import COPY, FILL, GEMM, is_op
 from ...tile.clears import gemm_args
 from ...tile.uses import is_parallel, moved_regions, own_uses, uses_of
 from .divided_body import DividedBody
+from .gathered import Redeclared, gathered
 
 VERSIONS = 2
 """Of what is divided: one part is loaded or stored while another one is computed."""
@@ -56,15 +57,15 @@ def part_products(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a mapped Tile IR function."""
     part = _Part(func.body, chip)
     body = part(func.body)
-    return func if not part.smaller else func.with_body(_Declare(part.smaller)(body))
+    return func if not part.smaller else func.with_body(Redeclared(part.smaller)(body))
 
 
 @dataclass(frozen=True)
 class _Product:
-    """Statements of a body that can be divided together (their positions), along `extent` columns or summands."""
+    """Statements of a body that can be divided together, along `extent` columns or summands."""
 
     plan: SplitPlan
-    positions: tuple[int, ...]
+    stmts: list[Stmt]
     extent: int
 
 
@@ -106,16 +107,14 @@ class _Part(StmtMutator):
 
     def parted(self, s: For, products: list[_Product], parts: int) -> Stmt:
         body = list(stmts_of(s.body))
-        at: dict[int, Stmt] = {}
         for p in products:
+            positions = {body.index(x) for x in p.stmts}
+            front, behind = gathered(body, positions)
             part = Var("part", "int32")
             divided = DividedBody(p.plan, part, parts, with_cube=True)
-            new = renew(divided(seq([body[i] for i in p.positions])))
-            at[p.positions[-1]] = loop(part, parts, new, span=body[p.positions[0]].span)
+            body = [*front, loop(part, parts, renew(divided(seq(p.stmts))), span=p.stmts[0].span), *behind]
             self.smaller |= divided.buffers
-        moved = {i for p in products for i in p.positions}
-        out = [at.get(i, None if i in moved else x) for i, x in enumerate(body)]
-        return For(s.loop_var, s.min, s.extent, s.kind, seq([x for x in out if x is not None]), annotations=dict(s.annotations), span=s.span)
+        return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
 
 
 def _bytes(body: Stmt, parts: dict, scope: str) -> int:
@@ -141,9 +140,9 @@ def _product(body: list[Stmt], buffer, dim: int, outside: set) -> _Product | Non
     group = [body[i] for i in positions]
     if len(extents) != 1 or not all(_divides(s, plan) for s in group) or not _independent(group, plan):
         return None
-    if not all(overwritten_first(seq(body), b) for b in plan.dims) or not _together(body, positions):
+    if not all(overwritten_first(seq(body), b) for b in plan.dims) or gathered(body, set(positions)) is None:
         return None
-    return _Product(plan, positions, extents.pop())
+    return _Product(plan, group, extents.pop())
 
 
 def _divides(s: Stmt, plan: SplitPlan) -> bool:
@@ -173,27 +172,6 @@ def _independent(group: list[Stmt], plan: SplitPlan) -> bool:
             if any(b in other.all for j, other in enumerate(uses) if j != i) or b in u.reads and not summed:
                 return False
     return True
-
-
-def _together(body: list[Stmt], positions: tuple[int, ...]) -> bool:
-    """True if the statements at `positions` may all stand where the last of them does."""
-    for i in range(positions[0], positions[-1]):
-        if i in positions:
-            continue
-        between = uses_of(body[i])
-        for j in positions:
-            if j < i and (u := uses_of(body[j])) and (u.writes & between.all or u.all & between.writes):
-                return False
-    return True
-
-
-class _Declare(StmtMutator):
-    def __init__(self, smaller: dict):
-        self.smaller = smaller
-
-    def visit_AllocBuffer(self, s: AllocBuffer):
-        new = self.smaller.get(s.buffer)
-        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
 
 
 __all__ = ["part_products"]

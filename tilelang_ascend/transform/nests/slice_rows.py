@@ -41,9 +41,9 @@ from ...ir import (
 from ...ir.functions import fixed_bytes
 from ...isa.base import Space
 from ...isa.units import BLOCK_BYTES
-from ...tile import GEMM, is_op
-from ...tile.uses import is_parallel, own_uses, uses_of
+from ...tile.uses import conflict, is_parallel, own_uses, uses_of
 from .divided_body import DividedBody
+from .gathered import Redeclared, between, gathered
 
 SLICE_ELEMENTS = 8192
 """Of the largest tile of a slice: enough for the latency of a chain of instructions to be small beside their work."""
@@ -58,13 +58,16 @@ def slice_rows(func: PrimFunc, chip) -> PrimFunc:
         return func
     slices = _Slices(func.body)
     body = slices(func.body)
-    return func if not slices.smaller else func.with_body(_Declare(slices.smaller)(body))
+    return func if not slices.smaller else func.with_body(Redeclared(slices.smaller)(body))
+
+
+def _of_cube(s: Stmt) -> bool:
+    return any(scope_of(b) in CUBE_SCOPES for b in uses_of(s).all)
 
 
 def _mixed(s: Stmt) -> bool:
     """True for what needs both kinds of core."""
-    scopes = {scope_of(b) for b in uses_of(s).all}
-    return "shared.ub" in scopes and bool(scopes & set(CUBE_SCOPES))
+    return _of_cube(s) and any(map(is_ub, uses_of(s).all))
 
 
 def _elements(b) -> int:
@@ -79,51 +82,42 @@ class _Slices(StmtMutator):
 
     def visit_For(self, s: For):
         s = self.generic(s)
-        if is_parallel(s) or s.kind != ForKind.SERIAL or not any(is_op(x, GEMM) for x in statements(s.body)):
-            return s
-        body = stmts_of(s.body)
-        if any(_mixed(x) for x in body):
+        body = list(stmts_of(s.body))
+        if is_parallel(s) or s.kind != ForKind.SERIAL or not any(map(_of_cube, body)) or any(map(_mixed, body)):
             return s
         inside = set(statements(s.body))
         outside = set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))
         stages = _stages(body)
-        at: dict[int, Stmt | None] = {}
-        for n in sorted({n for n in stages if n is not None}):
-            positions = [i for i, m in enumerate(stages) if m == n]
-            for group in self.slices(body, positions, outside):
-                at |= group
-        if not at:
-            return s
-        out = [at.get(i, x) for i, x in enumerate(body)]
-        return For(s.loop_var, s.min, s.extent, s.kind, seq([x for x in out if x is not None]), annotations=dict(s.annotations), span=s.span)
+        groups = [[x for x, m in zip(body, stages) if m == n] for n in sorted({n for n in stages if n is not None})]
+        for group in groups:
+            body = self.sliced(body, group, outside) or body
+        return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
 
-    def slices(self, body: list, positions: list[int], outside: set):
-        """{position: what stands there now} of the statements of one stage that are worth dividing and may be."""
-        group = [body[i] for i in positions]
-        tiles = sorted({b for s in group for b in uses_of(s).all if is_ub(b)}, key=_elements, reverse=True)
-        if not tiles or _elements(tiles[0]) <= SLICE_ELEMENTS or len(tiles[0].ty.shape) != 2:
-            return
-        widest = tiles[0]
+    def sliced(self, body: list[Stmt], stage: list[Stmt], outside: set) -> list[Stmt] | None:
+        """`body` with what works on tiles with too many elements among the statements of one stage in slices; None if there are none, or it
+        cannot be."""
+        large = {b for s in stage for b in uses_of(s).all if is_ub(b) and _elements(b) > SLICE_ELEMENTS}
+        if not large:
+            return None
+        members = between([uses_of(s) for s in body], {i for i, s in enumerate(body) if s in stage and uses_of(s).all & large})
+        around = gathered(body, members)
+        group = [body[i] for i in sorted(members)]
+        widest = max(large, key=_elements)
+        if around is None or not all(s in stage for s in group) or len(widest.ty.shape) != 2:
+            return None
         rows = const_int(widest.ty.shape[0])
-        for parts in range(-(-_elements(widest) // SLICE_ELEMENTS), rows + 1):
-            if rows % parts:
-                continue
-            plan = plan_along(seq(group), widest, 0, parts)
-            if plan.refusal or any(_row_bytes(b, d) * rows // parts % BLOCK_BYTES for b, d in plan.dims.items()):
-                return
-            used = {i for i in positions if uses_of(body[i]).all & plan.dims.keys()}
-            order = sorted(used)
-            if not _together(body, order):
-                return
-            elsewhere = outside.union(*(uses_of(x).all for i, x in enumerate(body) if i not in used))
-            members = seq([body[i] for i in order])
-            own = {b for b in plan.dims if b not in elsewhere and overwritten_first(members, b)}
-            part = Var("part", "int32")
-            sliced = _Sliced(plan, part, parts, own)
-            new = loop(part, parts, renew(sliced(members)), span=body[order[0]].span)
-            self.smaller |= {b: sliced.buffers[b] for b in own}
-            yield {**dict.fromkeys(order), order[-1]: new}
-            return
+        parts = next((n for n in range(-(-_elements(widest) // SLICE_ELEMENTS), rows) if rows % n == 0), None)
+        plan = None if parts is None else plan_along(seq(group), widest, 0, parts)
+        if plan is None or plan.refusal or any(_row_bytes(b, d) * rows // parts % BLOCK_BYTES for b, d in plan.dims.items()):
+            return None
+        elsewhere = outside.union(*(uses_of(x).all for i, x in enumerate(body) if i not in members))
+        own = {b for b in plan.dims if b not in elsewhere and overwritten_first(seq(group), b)}
+        part = Var("part", "int32")
+        slices = _Sliced(plan, part, parts, own)
+        front, behind = around
+        new = loop(part, parts, renew(slices(seq(group))), span=group[0].span)
+        self.smaller |= {b: slices.buffers[b] for b in own}
+        return [*front, new, *behind]
 
 
 def _row_bytes(b, d: int) -> int:
@@ -140,20 +134,9 @@ def _stages(body: list) -> list[int | None]:
     vector = [any(map(is_ub, u.all)) for u in uses]
     stages = [0] * len(body)
     for i, j in combinations(range(len(body)), 2):
-        if uses[i].writes & uses[j].all or uses[i].reads & uses[j].writes:
+        if conflict(uses[i], uses[j]):
             stages[j] = max(stages[j], stages[i] + (vector[i] != vector[j]))
     return [n if v and not isinstance(s, AllocBuffer) else None for n, v, s in zip(stages, vector, body)]
-
-
-def _together(body: list[Stmt], positions: list[int]) -> bool:
-    for i in range(positions[0], positions[-1]):
-        if i in positions:
-            continue
-        between = uses_of(body[i])
-        for j in positions:
-            if j < i and (u := uses_of(body[j])) and (u.writes & between.all or u.all & between.writes):
-                return False
-    return True
 
 
 class _Sliced(DividedBody):
@@ -181,15 +164,6 @@ class _Sliced(DividedBody):
         d = self.plan.dims[r.source]
         mins = [x.min + self.first(r.source) if e == d else x.min for e, x in enumerate(new.region)]
         return region(r.source, mins, [x.extent for x in new.region])
-
-
-class _Declare(StmtMutator):
-    def __init__(self, smaller: dict):
-        self.smaller = smaller
-
-    def visit_AllocBuffer(self, s: AllocBuffer):
-        new = self.smaller.get(s.buffer)
-        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
 
 
 __all__ = ["slice_rows"]

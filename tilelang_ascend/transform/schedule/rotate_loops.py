@@ -1,10 +1,12 @@
 """rotate_loops: late statements of a loop run beside the early ones of a later iteration.
 
 Before:  for k in range(n) [skew "0 0 1"]: gemm(…, s[k % 2]); p[k % 2] = f(s[k % 2]); gemm(p[k % 2], …)
-After:   if n >= 1:
-             gemm(…, s[0]); p[0] = f(s[0])
-             for k in range(n - 1): gemm(…, s[(k + 1) % 2]); p[(k + 1) % 2] = f(s[(k + 1) % 2]); gemm(p[k % 2], …)
-             gemm(p[(n - 1) % 2], …)
+After:   for k in range(n + 1):
+             if k < n: gemm(…, s[k % 2]); p[k % 2] = f(s[k % 2])
+             if k >= 1: gemm(p[(k + 1) % 2], …)
+
+Every statement stands once: iterations before the first late ones and behind the last early ones need no code and no flags of their own, however
+many there are. The conditions are *windows* of iterations (analysis/dependence/program.py), of which synchronisation knows when they hold.
 
 What passes from an early statement to one that is d iterations late needs d + 1 versions. A loop whose tiles have not got them stays as it is.
 
@@ -13,23 +15,32 @@ Requires: versioned Tile IR with the annotations of `skew_stages`. Ensures: no l
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...ir import (
     AllocBuffer,
     Bind,
     For,
+    ForKind,
     IfThenElse,
     PrimFunc,
+    Stmt,
     StmtMutator,
+    Var,
     const_int,
     dtype_of,
     imm,
+    map_children,
     renew,
+    scope_of,
     seq,
     statements,
     stmts_of,
     substitute,
+    tirx,
 )
-from ...tile.uses import SKEW, lateness, uses_of
+from ...tile import GEMM, is_op
+from ...tile.uses import SKEW, conflict, lateness, uses_of
 
 
 class _Rotate(StmtMutator):
@@ -45,22 +56,70 @@ class _Rotate(StmtMutator):
 
     def rotated(self, s: For, body: list, late: list):
         distance, kind = max(late), dtype_of(s.loop_var)
-        number = lambda n: imm(n, kind)  # noqa: E731
+        k, end, lag = s.loop_var, s.min + s.extent, imm(distance, kind)
         allocs = [x for x in body if isinstance(x, AllocBuffer)]
         parts = [(x, n) for x, n in zip(body, late) if not isinstance(x, AllocBuffer)]
 
-        def part(offset: int, iteration):
-            chosen = [x for x, n in parts if n == offset or isinstance(x, Bind)]
-            return renew(substitute(seq(chosen), {s.loop_var: iteration}))
+        first, second = ([x for x, n in parts if n == side or isinstance(x, Bind)] for side in (0, distance))
+        second = stmts_of(renew(_Earlier(k, distance)(seq(second))))
+        windows = tuple(partial(_in_window, condition, s.span) for condition in (k < end, k >= s.min + lag))
+        both = _side_by_side(stmts_of(seq(first)), second, windows) or [w(x) for w, x in zip(windows, (first, second))]
+        return seq(allocs, For(k, s.min, s.extent + lag, s.kind, seq(both), annotations=dict(s.annotations), span=s.span))
 
-        k, end = s.loop_var, s.min + s.extent
-        steady = seq(part(0, k + number(distance)), part(distance, k))
-        out = For(k, s.min, s.extent - number(distance), s.kind, steady, annotations=dict(s.annotations), span=s.span)
-        for n in range(distance, 0, -1):
-            out = seq(part(0, s.min + number(n - 1)), out, part(distance, end - number(n)))
-            known = const_int(s.extent)
-            out = out if known is not None and known >= n else IfThenElse(s.extent >= number(n), out, None, span=s.span)
-        return seq(allocs, out)
+
+def _in_window(condition, span, body: list) -> Stmt | None:
+    return IfThenElse(condition, seq(body), None, span=span) if body else None
+
+
+def _side_by_side(first: list, second: list, windows: tuple) -> list[Stmt] | None:
+    """Early and late statements, with a loop over parts of a product from either side made one, so that the cube core works on a part of each in
+    turn: what one of them waits for, the other need not. None if there are none.
+
+    Statements of different iterations share no version of anything, so that any order of early and late ones will do."""
+    pair = next(((i, j) for i, a in enumerate(first) for j, b in enumerate(second) if _alike(a, b)), None)
+    if pair is None:
+        return None
+    (i, j), (early, late) = pair, windows
+    a, b = first[i], second[j]
+    before = _needed_by(second, j)
+    inner = seq(early(stmts_of(a.body)), late(stmts_of(substitute(b.body, {b.loop_var: a.loop_var}))))
+    fused = For(a.loop_var, a.min, a.extent, a.kind, inner, annotations=dict(a.annotations), span=a.span)
+    rest = [x for n, x in enumerate(second) if n != j and n not in before]
+    out = [early(first[:i]), late([second[n] for n in sorted(before)]), fused, early(first[i + 1 :]), late(rest)]
+    return [x for x in out if x is not None]
+
+
+def _alike(a: Stmt, b: Stmt) -> bool:
+    """True for two loops of the cube core with as many iterations."""
+    loops = isinstance(a, For) and isinstance(b, For) and a.kind == b.kind == ForKind.SERIAL
+    if not loops or const_int(a.extent) is None or const_int(a.extent) != const_int(b.extent) or const_int(a.min) != const_int(b.min):
+        return False
+    return all(any(is_op(x, GEMM) for x in statements(s)) and not any(scope_of(u) == "shared.ub" for u in uses_of(s).all) for s in (a, b))
+
+
+def _needed_by(body: list, j: int) -> set[int]:
+    """Positions in front of `j` of what has to stay there."""
+    uses, needed = [uses_of(s) for s in body], {j}
+    for n in reversed(range(j)):
+        if isinstance(body[n], Bind) or any(conflict(uses[n], uses[m]) for m in needed if m > n):
+            needed.add(n)
+    return needed - {j}
+
+
+class _Earlier(StmtMutator):
+    """What a statement does `distance` iterations before that of `var`. Numbers of versions are never those of numbers below zero."""
+
+    def __init__(self, var: Var, distance: int):
+        self.var, self.distance = var, distance
+
+    def expr(self, e):
+        if isinstance(e, tirx.FloorMod) and e.a is self.var or (isinstance(e, tirx.FloorMod) and self.var.same_as(e.a)):
+            n = const_int(e.b)
+            if n is not None and n > 0:
+                return tirx.floormod(self.var + imm(-self.distance % n, dtype_of(self.var)), e.b)
+        if isinstance(e, Var) and e.same_as(self.var):
+            return e - imm(self.distance, dtype_of(e))
+        return map_children(e, self.expr)
 
 
 def _enough_versions(body: list, late: list) -> bool:
