@@ -44,6 +44,7 @@ from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
 from .nests.map_grid import map_grid
 from .nests.merge_steps import merge_steps
+from .nests.narrow_maxima import narrow_maxima
 from .nests.narrow_nests import narrow_nests
 from .nests.part_products import part_products
 from .nests.reverse_loops import reverse_loops
@@ -113,6 +114,7 @@ STREAM = (Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")),)
 """Only if these parts cannot be independent."""
 SHARE = (
     Pass(split_rows, Stage.MAPPED, ("notes",)),
+    Pass(narrow_maxima, Stage.MAPPED),
     Pass(part_products, Stage.MAPPED, ("chip",)),
     Pass(slice_rows, Stage.MAPPED, ("chip",)),
     Pass(separate_stores, Stage.MAPPED),

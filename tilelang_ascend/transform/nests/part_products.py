@@ -3,8 +3,8 @@
 Before:  copy(K[k * 512 : +512], k_s); fill(s, 0); gemm(q_s, k_s, s); copy(s, ws_s)  # s: 128 x 512
          copy(ws_p, p_s); copy(V[k * 512 : +512], v_s); fill(o, 0); gemm(p_s, v_s, o); copy(o, ws_o)
 After:   for part in range(8): copy(K[k * 512 + part * 64 : +64], k_s); fill(s, 0); gemm(q_s, k_s, s); copy(s, ws_s[:, part * 64 : +64])
-         fill(o, 0)
-         for part in range(8): copy(ws_p[:, part * 64 : +64], p_s); copy(V[k * 512 + part * 64 : +64], v_s); gemm(p_s, v_s, o)
+         for part in range(8):
+             copy(ws_p[:, part * 64 : +64], p_s); copy(V[k * 512 + part * 64 : +64], v_s); gemm(p_s, v_s, o, clear_accum=part == 0)
          copy(o, ws_o)
 
 What crosses to the vector cores stays as long as the step is: it costs a way between the cores for each step, not for each part. A product is
@@ -30,19 +30,21 @@ from ...ir import (
     StmtMutator,
     Var,
     const_int,
+    imm,
     loop,
     renew,
     scope_of,
     seq,
     statements,
     stmts_of,
+    tirx,
 )
 from ...ir.functions import fixed_bytes
 from ...isa.base import SCOPES
 from ...isa.units import FRACTAL_ROWS
 from ...tile import COPY, FILL, GEMM, is_op
-from ...tile.clears import gemm_args
-from ...tile.uses import is_parallel, moved_regions, own_uses, uses_of
+from ...tile.clears import gemm_args, with_clear
+from ...tile.uses import covers_whole, is_parallel, moved_regions, own_uses, uses_of
 from .divided_body import DividedBody
 from .gathered import Redeclared, gathered
 
@@ -108,13 +110,27 @@ class _Part(StmtMutator):
     def parted(self, s: For, products: list[_Product], parts: int) -> Stmt:
         body = list(stmts_of(s.body))
         for p in products:
-            positions = {body.index(x) for x in p.stmts}
-            front, behind = gathered(body, positions)
+            front, behind = gathered(body, {body.index(x) for x in p.stmts})
             part = Var("part", "int32")
+            front, stmts = _starting_anew(front, p, part)
             divided = DividedBody(p.plan, part, parts, with_cube=True)
-            body = [*front, loop(part, parts, renew(divided(seq(p.stmts))), span=p.stmts[0].span), *behind]
+            body = [*front, loop(part, parts, renew(divided(seq(stmts))), span=p.stmts[0].span), *behind]
             self.smaller |= divided.buffers
         return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
+
+
+def _starting_anew(front: list[Stmt], product: _Product, part: Var) -> tuple[list[Stmt], list[Stmt]]:
+    """`front` and the statements of a product, of which the first part of a sum clears what else a fill in front would have."""
+    sums = [x for x in product.stmts if is_op(x, GEMM) and x.value.args[2].source not in product.plan.dims]
+    if len(sums) != 1:
+        return front, product.stmts
+    (s,) = sums
+    c = s.value.args[2].source
+    at = next((i for i in reversed(range(len(front))) if c in uses_of(front[i]).all), None)
+    if at is None or not is_op(front[at], FILL) or not covers_whole(front[at].value.args[0]) or not covers_whole(s.value.args[2]):
+        return front, product.stmts
+    first = with_clear(s, tirx.EQ(part, imm(0)))
+    return front[:at] + front[at + 1 :], [first if x is s else x for x in product.stmts]
 
 
 def _bytes(body: Stmt, parts: dict, scope: str) -> int:
