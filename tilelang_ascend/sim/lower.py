@@ -60,6 +60,7 @@ from .bf16 import lower_bf16
 from .exits import lower_exits
 from .program import HostProgram
 from .repeats import period_of
+from .windows import in_windows
 
 MAX_ARGS = 24
 """Largest arity of the fixed-arity entry points of the machine."""
@@ -217,6 +218,9 @@ class _Lowering(StmtMutator):
     def visit_For(self, s: For):
         self.known.loop(s)
         period = period_of(s)
+        parts = in_windows(s) if period is None else None
+        if parts is not None and any(period_of(x) is not None for x in parts):
+            return seq([self.visit_For(x) for x in parts])
         body = seq(_breathe(s.body), self.visit(s.body))
         if period is not None:
             return self.repeating(s, body, period)

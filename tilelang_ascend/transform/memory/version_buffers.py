@@ -75,9 +75,7 @@ def transferred(body: Stmt) -> dict:
 
 
 def wanted_versions(body: Stmt, limit: int) -> dict:
-    """buffer -> (versions that help, loop variables that number them, versions it cannot do without, is it numbered behind the last of an
-    unknown number of iterations?); at most `limit` versions besides. Such numbers are rests of that number, of the same divisor for all:
-    otherwise there are as many cases to keep apart as divisors have multiples."""
+    """buffer -> (versions that help, loop variables that number them, versions it cannot do without); at most `limit` versions besides."""
     out = {}
     moved, uses, core = transferred(body), KnownUses(), core_number(body)
     if uses_cube(body):
@@ -89,18 +87,11 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
             loops = [loop for loop in loops if distance(loop, b, uses)]
         required = max((distance(loop, b, uses) + 1 for loop in loops), default=1)
         n = max(required, max((_versions_in(loop, b, moved, limit) for loop in loops), default=1))
-        rests = [behind for loop in loops if (behind := _numbered_behind(loop, b, uses))]
-        n = max(required, *rests) if rests and n > 1 and max(rests) <= limit else n
-        out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required, bool(rests))
+        if scope_of(b) in ("global", ""):
+            # What goes to the other kind of core and what comes back share the rhythm of the loop, and one wait implies another.
+            n = max([n, *(max(late) + 1 for loop in loops if (late := lateness(loop)))])
+        out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required)
     return out
-
-
-def _numbered_behind(loop: For, buffer, uses) -> int:
-    """The number of iterations of `loop` that are under way at a time, if it is not known how many there are in all and statements behind the
-    last of them use `buffer`; else 0."""
-    late = lateness(loop)
-    used = any(n and buffer in uses(s).all for s, n in zip(stmts_of(loop.body), late))
-    return max(late) + 1 if used and const_int(loop.extent) is None else 0
 
 
 def distance(loop: For, buffer, uses) -> int:
@@ -143,7 +134,7 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
     for b in wanted:
         if scope_of(b) in room:
             room[scope_of(b)] -= sizes[b] * wanted[b][2]
-    chosen = {b: required for b, (_, _, required, _) in wanted.items()}
+    chosen = {b: required for b, (_, _, required) in wanted.items()}
 
     def choose(b, n: int) -> None:
         """Give `b` n versions, if there is room."""
@@ -153,12 +144,9 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
             if scope in room:
                 room[scope] -= more
 
-    for b, (most, _, _, behind) in wanted.items():
-        if behind:
-            choose(b, most)  # With fewer it would be numbered by another divisor.
     for n in range(2, limit + 1):
-        for b, (most, _, _, behind) in wanted.items():
-            if not behind and n <= most and chosen[b] == n - 1:
+        for b, (most, _, _) in wanted.items():
+            if n <= most and chosen[b] == n - 1:
                 choose(b, n)
     return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
 
