@@ -128,6 +128,32 @@ class DividedBody(StmtMutator):
         return new
 
 
+class SlicedBody(DividedBody):
+    """A part of what is divided; tiles that are not `own` stay, and are accessed where the part lies."""
+
+    def __init__(self, plan: SplitPlan, which, parts: int, own: set):
+        super().__init__(plan, which, parts, with_cube=True)
+        self.own = own
+        self.buffers = {b: new if b in own else b for b, new in self.buffers.items()}
+
+    def first(self, b):
+        return self.part(const_int(b.ty.shape[self.plan.dims[b]])).first
+
+    def indices(self, buffer, indices):
+        found, split = super().indices(buffer, indices), self.plan.dims.get(buffer)
+        if split is None or buffer in self.own:
+            return found
+        return [i + self.first(buffer) if d == split else i for d, i in enumerate(found)]
+
+    def region(self, r: TensorRegion) -> TensorRegion:
+        new = super().region(r)
+        if r.source in self.own:
+            return new
+        d = self.plan.dims[r.source]
+        mins = [x.min + self.first(r.source) if e == d else x.min for e, x in enumerate(new.region)]
+        return region(r.source, mins, [x.extent for x in new.region])
+
+
 class LongerBody(DividedBody):
     """The opposite of a division: everything in the plan `times` as long."""
 
@@ -148,4 +174,4 @@ def writes_globals(s: Stmt, with_cube: bool = False) -> bool:
     return any(is_global(b) for b in uses.writes) and (with_cube or not any(scope_of(b) in CUBE_SCOPES for b in uses.all))
 
 
-__all__ = ["DividedBody", "LongerBody", "writes_globals"]
+__all__ = ["DividedBody", "LongerBody", "SlicedBody", "writes_globals"]

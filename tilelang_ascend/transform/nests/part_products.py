@@ -45,13 +45,15 @@ from ...isa.units import FRACTAL_ROWS
 from ...tile import COPY, FILL, GEMM, is_op
 from ...tile.clears import gemm_args, with_clear
 from ...tile.uses import covers_whole, is_parallel, moved_regions, own_uses, uses_of
-from .divided_body import DividedBody
+from .divided_body import DividedBody, SlicedBody
 from .gathered import Redeclared, gathered
 
 VERSIONS = 2
 """Of what is divided: one part is loaded or stored while another one is computed."""
 SMALLEST_PART = 32
 """Columns: what L0C gives to the vector cores in one transfer has rows of at least 64 bytes."""
+LOAD_BYTES = 32768
+"""Of a tile in L1, at least: with smaller loads, one that waits for its tile to be free comes too late for the next product."""
 MEMORIES = ("local.l0c", "shared.l1")
 
 
@@ -75,24 +77,34 @@ class _Part(StmtMutator):
     """smaller: tile -> what stands for it."""
 
     def __init__(self, body: Stmt, chip):
-        self.body, self.chip, self.smaller = body, chip, {}
+        self.body, self.smaller = body, {}
+        self.rooms = {scope: chip.capacity_bytes(SCOPES[scope]) for scope in MEMORIES}
 
     def visit_For(self, s: For):
         s = self.generic(s)
         if is_parallel(s) or s.kind != ForKind.SERIAL or not any(is_op(x, GEMM) for x in stmts_of(s.body)):
             return s
-        rooms = {scope: self.chip.capacity_bytes(SCOPES[scope]) for scope in MEMORIES}
-        if all(_bytes(s.body, {}, scope) <= room for scope, room in rooms.items()):
+        if all(_bytes(s.body, {}, scope) <= room for scope, room in self.rooms.items()):
             return s
         products = self.products(s)
         divided = {b: p.extent for p in products for b in p.plan.dims}
         for parts in range(2, max(divided.values(), default=0) // SMALLEST_PART + 1):
-            if any(n % (parts * FRACTAL_ROWS) for n in divided.values()):
-                continue
-            smaller = {b: parts for b in divided}
-            if all(_bytes(s.body, smaller, scope) <= room for scope, room in rooms.items()):
+            if all(n % (parts * FRACTAL_ROWS) == 0 for n in divided.values()) and self.fit(s.body, dict.fromkeys(divided, parts)):
                 return self.parted(s, products, parts)
         return s
+
+    def fit(self, body: Stmt, parts: dict) -> bool:
+        return all(_bytes(body, parts, scope) <= room for scope, room in self.rooms.items())
+
+    def together(self, body: Stmt, products: list[_Product], parts: int) -> int:
+        """Parts of operands that one load brings: as many as make it long enough."""
+        operands = [b for p in products for b in p.plan.dims if scope_of(b) != "local.l0c"]
+        results = {b: parts for p in products for b in p.plan.dims if scope_of(b) == "local.l0c"}
+        best = 1
+        for n in range(2, parts):
+            if parts % n == 0 and all(fixed_bytes(b) // parts * best < LOAD_BYTES for b in operands):
+                best = n if self.fit(body, results | {b: parts // n for b in operands}) else best
+        return best
 
     def products(self, s: For) -> list[_Product]:
         """All that can be divided in the body of a loop, each tile once."""
@@ -108,15 +120,38 @@ class _Part(StmtMutator):
         return out
 
     def parted(self, s: For, products: list[_Product], parts: int) -> Stmt:
-        body = list(stmts_of(s.body))
+        body, together = list(stmts_of(s.body)), self.together(s.body, products, parts)
         for p in products:
             front, behind = gathered(body, {body.index(x) for x in p.stmts})
             part = Var("part", "int32")
             front, stmts = _starting_anew(front, p, part)
-            divided = DividedBody(p.plan, part, parts, with_cube=True)
-            body = [*front, loop(part, parts, renew(divided(seq(stmts))), span=p.stmts[0].span), *behind]
+            divided = DividedBody(p.plan, part, parts // together, with_cube=True)
+            inner = renew(divided(seq(stmts)))
             self.smaller |= divided.buffers
+            if together > 1:
+                inner = self.in_pieces(p, inner, divided.buffers, together)
+            body = [*front, loop(part, parts // together, inner, span=p.stmts[0].span), *behind]
         return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
+
+    def in_pieces(self, product: _Product, body: Stmt, buffers: dict, pieces: int) -> Stmt:
+        """The product of one load in several pieces, of which each has an accumulator of its own, or goes on with that of the one before."""
+        plan = SplitPlan({buffers[b]: d for b, d in product.plan.dims.items()})
+        stmts = stmts_of(body)
+        loads = [x for x in stmts if is_op(x, COPY) and scope_of(x.value.args[1].source) == "shared.l1"]
+        piece = Var("piece", "int32")
+        own = {b for b in plan.dims if scope_of(b) == "local.l0c"}
+        work = [_clearing_once(x, plan, piece) for x in stmts if x not in loads]
+        sliced = SlicedBody(plan, piece, pieces, own)
+        new = renew(sliced(seq(work)))
+        self.smaller |= {old: sliced.buffers[b] for old, b in buffers.items() if b in own}
+        return seq(loads, loop(piece, pieces, new, span=stmts[0].span))
+
+
+def _clearing_once(s: Stmt, plan: SplitPlan, piece: Var) -> Stmt:
+    args = gemm_args(s)
+    if args is None or args[2].source in plan.dims or const_int(args[3]) == 0:
+        return s
+    return with_clear(s, tirx.And(args[3], tirx.EQ(piece, imm(0))))
 
 
 def _starting_anew(front: list[Stmt], product: _Product, part: Var) -> tuple[list[Stmt], list[Stmt]]:

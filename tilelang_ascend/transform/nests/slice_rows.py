@@ -17,7 +17,7 @@ from itertools import combinations
 
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.home_loops import overwritten_first
-from ...analysis.tiles.split_axis import SplitPlan, is_ub, plan_along
+from ...analysis.tiles.split_axis import is_ub, plan_along
 from ...ir import (
     AllocBuffer,
     For,
@@ -25,13 +25,11 @@ from ...ir import (
     PrimFunc,
     Stmt,
     StmtMutator,
-    TensorRegion,
     Var,
     const_int,
     dtype_of,
     itemsize,
     loop,
-    region,
     renew,
     scope_of,
     seq,
@@ -42,7 +40,7 @@ from ...ir.functions import fixed_bytes
 from ...isa.base import Space
 from ...isa.units import BLOCK_BYTES
 from ...tile.uses import conflict, is_parallel, own_uses, uses_of
-from .divided_body import DividedBody
+from .divided_body import SlicedBody
 from .gathered import Redeclared, between, gathered
 
 SLICE_ELEMENTS = 8192
@@ -113,7 +111,7 @@ class _Slices(StmtMutator):
         elsewhere = outside.union(*(uses_of(x).all for i, x in enumerate(body) if i not in members))
         own = {b for b in plan.dims if b not in elsewhere and overwritten_first(seq(group), b)}
         part = Var("part", "int32")
-        slices = _Sliced(plan, part, parts, own)
+        slices = SlicedBody(plan, part, parts, own)
         front, behind = around
         new = loop(part, parts, renew(slices(seq(group))), span=group[0].span)
         self.smaller |= {b: slices.buffers[b] for b in own}
@@ -137,33 +135,6 @@ def _stages(body: list) -> list[int | None]:
         if conflict(uses[i], uses[j]):
             stages[j] = max(stages[j], stages[i] + (vector[i] != vector[j]))
     return [n if v and not isinstance(s, AllocBuffer) else None for n, v, s in zip(stages, vector, body)]
-
-
-class _Sliced(DividedBody):
-    """A slice of rows; tiles that are not `own` stay, and are accessed at its rows."""
-
-    def __init__(self, plan: SplitPlan, which, parts: int, own: set):
-        super().__init__(plan, which, parts)
-        self.own = own
-        self.buffers = {b: new if b in own else b for b, new in self.buffers.items()}
-
-    def first(self, b):
-        return self.part(const_int(b.ty.shape[self.plan.dims[b]])).first
-
-    def indices(self, buffer, indices):
-        found = super().indices(buffer, indices)
-        split = self.plan.dims.get(buffer)
-        if split is None or buffer in self.own:
-            return found
-        return [i + self.first(buffer) if d == split else i for d, i in enumerate(found)]
-
-    def region(self, r: TensorRegion) -> TensorRegion:
-        new = super().region(r)
-        if r.source in self.own:
-            return new
-        d = self.plan.dims[r.source]
-        mins = [x.min + self.first(r.source) if e == d else x.min for e, x in enumerate(new.region)]
-        return region(r.source, mins, [x.extent for x in new.region])
 
 
 __all__ = ["slice_rows"]

@@ -39,7 +39,7 @@ from ...ir import (
     substitute,
     tirx,
 )
-from ...tile import GEMM, is_op
+from ...tile import COPY, GEMM, is_op
 from ...tile.uses import SKEW, conflict, lateness, uses_of
 
 
@@ -82,11 +82,12 @@ def _side_by_side(first: list, second: list, windows: tuple) -> list[Stmt] | Non
     (i, j), (early, late) = pair, windows
     a, b = first[i], second[j]
     before = _needed_by(second, j)
-    inner = seq(early(stmts_of(a.body)), late(stmts_of(substitute(b.body, {b.loop_var: a.loop_var}))))
+    bodies = stmts_of(a.body), stmts_of(substitute(b.body, {b.loop_var: a.loop_var}))
+    (loads, work), (late_loads, late_work) = (_loads_first(body) for body in bodies)
+    inner = seq([early(loads), late(late_loads), *(_side_by_side(work, late_work, windows) or [early(work), late(late_work)])])
     fused = For(a.loop_var, a.min, a.extent, a.kind, inner, annotations=dict(a.annotations), span=a.span)
     rest = [x for n, x in enumerate(second) if n != j and n not in before]
-    out = [early(first[:i]), late([second[n] for n in sorted(before)]), fused, early(first[i + 1 :]), late(rest)]
-    return [x for x in out if x is not None]
+    return [early(first[:i]), late([second[n] for n in sorted(before)]), fused, early(first[i + 1 :]), late(rest)]
 
 
 def _alike(a: Stmt, b: Stmt) -> bool:
@@ -95,6 +96,17 @@ def _alike(a: Stmt, b: Stmt) -> bool:
     if not loops or const_int(a.extent) is None or const_int(a.extent) != const_int(b.extent) or const_int(a.min) != const_int(b.min):
         return False
     return all(any(is_op(x, GEMM) for x in statements(s)) and not any(scope_of(u) == "shared.ub" for u in uses_of(s).all) for s in (a, b))
+
+
+def _loads_first(body: list) -> tuple[list, list]:
+    """Loads from GM, where nothing in front of them is in their way, and the rest."""
+    loads: list = []
+    rest: list = []
+    for s in body:
+        load = is_op(s, COPY) and scope_of(s.value.args[0].source) in ("global", "")
+        blocked = any(conflict(uses_of(x), uses_of(s)) for x in rest)
+        (loads if load and not blocked else rest).append(s)
+    return loads, rest
 
 
 def _needed_by(body: list, j: int) -> set[int]:
