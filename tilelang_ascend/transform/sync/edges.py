@@ -15,6 +15,7 @@ from ...analysis.dependence.program import (
     Block,
     Branch,
     Loop,
+    Node,
     Program,
     common_block,
     enclosing_loops,
@@ -142,6 +143,9 @@ class EdgeChooser:
 
     def _edge_for(self, d: Dependence, level: int) -> Edge:
         """The direct flag for one dependence: rotating with the versions at first, plain when that was not enough."""
+        windowed = self._between_windows(d, level)
+        if windowed is not None and not self._was_tried(d, level, windowed):
+            return windowed
         if level == SAME_ITERATION:
             block = common_block(d.src, d.dst)
             edge = self._forward(d, block, plain=False)
@@ -170,6 +174,30 @@ class EdgeChooser:
         if _cross(d.src.queue, d.dst.queue) and d.distances[-1] != ring.count:
             return None
         return self._make(d, block, i, j, loop, ring.count, ring)
+
+    def _between_windows(self, d: Dependence, level: int) -> Edge | None:
+        """A flag from one window of a loop to another one, of as many iterations, counted in iterations of the windows: as if both had begun
+        with the loop. Elsewhere in the loop nobody waits for it."""
+        loop = next(iter(reversed(enclosing_loops(common_block(d.src, d.dst)))), None) if level == SAME_ITERATION else d.common[level]
+        if loop is None:
+            return None
+        a, b = (_window_in(node, loop.body) for node in (d.src, d.dst))
+        if a is None or b is None or a is b or a.window.first + a.window.last != b.window.first + b.window.last:
+            return None
+        later = 0 if level == SAME_ITERATION else d.distances[level]
+        distance, cross, ring = later + a.window.first - b.window.first, _cross(d.src.queue, d.dst.queue), None
+        if not cross:
+            ring = self._ring(d, loop.body)
+            if ring is None or distance != ring.count or not _shifted(ring, loop, later):
+                return None
+        elif distance < 0 or any(jumps_of(n) for n in loop.body.nodes):
+            return None
+        set_at = Slot(a.then, position_in(d.src, a.then) + 1, SETS)
+        wait_at = Slot(b.then, position_in(d.dst, b.then), WAITS)
+        depth = len(enclosing_loops(loop.body))
+        return Edge(
+            d.src.queue, d.dst.queue, set_at, wait_at, loop if distance else None, distance, ring, d.src.stmt, d.dst.stmt, depth
+        )  # fmt: skip
 
     def _skewed(self, d: Dependence, level: int) -> Edge | None:
         """A flag for each version when the two sides work on versions of different iterations (`k % 2` and `(k - 1) %
@@ -361,6 +389,14 @@ def _shifted(ring: Ring, loop: Loop, distance: int) -> bool:
     gap = wait_at.plus(set_at, -1)
     step = wait_at.terms.get(loop.atom, 0)
     return all(c % ring.count == 0 for c in gap.terms.values()) and (gap.const + step * distance) % ring.count == 0
+
+
+def _window_in(node: Node, block: Block) -> Branch | None:
+    """The statement of the body of a loop that contains `node`, if it is a window of the loop."""
+    while node.parent is not block:
+        node = node.parent.owner
+    window = node.window if isinstance(node, Branch) else None
+    return node if window is not None and window.loop is block.owner else None
 
 
 def _shape(edge: Edge) -> tuple:
