@@ -38,7 +38,8 @@ class Context:
 
     keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
-    transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_parts: tiles are, one part after the other.
+    transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: such steps may be longer than their
+    products fit. in_parts: tiles are worked on one part after the other.
     """
 
     chip: Any
@@ -51,6 +52,7 @@ class Context:
     times: dict[str, float] | None = None
     cramped: bool = False
     merged: bool = False
+    in_pieces: bool = False
     in_parts: bool = False
 
     def attempt(self) -> Context:

@@ -183,18 +183,23 @@ def lower(
 
 
 def _lower_launch(func: PrimFunc, context: Context):
-    """(functions of the cores, memory map) of a function with one grid. Longer steps that do not fit as a whole are not worth it."""
-    attempt = context.attempt()
-    try:
-        lowered = _lower_whole(func, attempt)
-    except OutOfMemory:
-        if not attempt.merged:
-            raise
-        lowered = None
-    if lowered is None or attempt.merged and attempt.in_parts:
+    """(functions of the cores, memory map) of a function with one grid. Steps as long as products in parts allow, as fit whole, or as they are: what
+    does not fit without dividing tiles is not worth it."""
+    for longer in (True, False) if context.options.merge_steps else ():
         attempt = context.attempt()
-        attempt.options = replace(context.options, merge_steps=False)
-        lowered = _lower_whole(func, attempt)
+        attempt.in_pieces = longer
+        try:
+            lowered = _lower_whole(func, attempt)
+        except OutOfMemory:
+            if not attempt.merged:
+                raise
+            continue
+        if not (attempt.merged and attempt.in_parts):
+            context.adopt(attempt)
+            return lowered
+    attempt = context.attempt()
+    attempt.options = replace(context.options, merge_steps=False)
+    lowered = _lower_whole(func, attempt)
     context.adopt(attempt)
     return lowered
 

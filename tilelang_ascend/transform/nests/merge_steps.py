@@ -13,8 +13,8 @@ crosses once a step, whatever the number of keys. Tiles and loops of nests that 
 
 Steps that are left over, also of a number known at run time only, stay as they are, in a loop behind.
 
-Requires: Tile IR after coarsen_blocks, before separate_products. Ensures: same values but for the rounding of sums; two accumulators of scores
-fit L0C, and two versions of every longer operand L1.
+Requires: Tile IR after coarsen_blocks, before separate_products. Ensures: same values but for the rounding of sums; unless products may be made in
+parts, two accumulators of scores fit L0C, and two versions of every longer operand L1.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ from .divided_body import DividedBody, LongerBody
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
+MOST_KEYS = 512
+"""Of a step whose products are made in parts: as many as the best hand-written kernels take. What crosses once a step costs little then."""
 FEWEST_STEPS = 4
 """A loop with fewer has nothing that could go on beside each other on both kinds of core."""
 MOST_LEFT = 3
@@ -68,10 +70,10 @@ ACCUMULATOR_BYTES = 4
 
 def merge_steps(func: PrimFunc, chip, notes: list, merging=None) -> PrimFunc:
     """`func` with fewer and longer steps where that is legal; what was done is told in `notes`. merging: an object whose `merged` becomes true
-    then; None: nothing is done."""
+    then, and whose `in_pieces` says whether products may be longer than fits (`part_products`); None: nothing is done."""
     if merging is None:
         return func
-    merge = _Merge(func.body, chip, notes)
+    merge = _Merge(func.body, chip, notes, merging)
     body = merge(func.body)
     if not merge.longer:
         return func
@@ -82,8 +84,8 @@ def merge_steps(func: PrimFunc, chip, notes: list, merging=None) -> PrimFunc:
 class _Merge(StmtMutator):
     """longer: tile -> (the longer one, is the old one still used?)."""
 
-    def __init__(self, body: Stmt, chip, notes: list):
-        self.body, self.chip, self.notes, self.longer = body, chip, notes, {}
+    def __init__(self, body: Stmt, chip, notes: list, merging):
+        self.body, self.chip, self.notes, self.merging, self.longer = body, chip, notes, merging, {}
 
     def visit_For(self, s: For):
         if s.kind != ForKind.SERIAL or loads_in(s.min) or sum(is_op(x, GEMM) for x in stmts_of(s.body)) < 2:
@@ -112,18 +114,18 @@ class _Merge(StmtMutator):
         """How many steps may become one: as many as fit, rather a divisor of the number of steps."""
         products = [s for s in stmts_of(loop.body) if is_op(s, GEMM)]
         scores = {s.value.args[2].source for s in products} & set(keys.dims)
+        if not scores:
+            return 1
         operands = {x.source for s in products for x in s.value.args[:2]}
         rest = self.chip.capacity_bytes(Space.L1) - sum(fixed_bytes(b) for b in operands if b not in keys.dims)
         room = [(self.chip.capacity_bytes(Space.L0C), sum(ACCUMULATOR_BYTES * elements_of(b) for b in scores))]
         room += [(rest, sum(fixed_bytes(b) for b in operands if b in keys.dims))]
         most, steps = min(have // (VERSIONS * need) for have, need in room), const_int(loop.extent)
-        import os
-        if os.environ.get("MERGE"): most = int(os.environ["MERGE"])
-        if not scores:
-            return 1
         if steps is None:
             bound = sym.Analyzer().const_int_bound(loop.extent).max_value
             return min(most, MOST_LEFT + 1, bound // (2 * FEWEST_STEPS))  # Half of them, as under a causal mask.
+        if self.merging.in_pieces:
+            most = max(most, MOST_KEYS // min(const_int(b.ty.shape[d]) for b, d in keys.dims.items()))
         most = min(most, steps // FEWEST_STEPS)
         return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
 

@@ -25,7 +25,7 @@ from ...tile.jumps import may_leave
 from ...tile.uses import SKEW, is_output, is_parallel, is_scalar_var, loads_in, uses_of
 
 CUBE, VECTOR = "cube", "vector"
-DISTANCE = 2
+DISTANCE = 3
 """Iterations between the first stages and the last. The best hand-written kernels use one or two: with one, the way of a value to the other
 core and back (transfers, flags, the work there) takes longer than what the cores have to do meanwhile."""
 
