@@ -219,8 +219,8 @@ class _Lowering(StmtMutator):
         self.known.loop(s)
         period = period_of(s)
         parts = in_windows(s) if period is None else None
-        if parts is not None and any(period_of(x) is not None for x in parts):
-            return seq([self.visit_For(x) for x in parts])
+        if parts is not None and any(period_of(x) is not None for x in parts[1]):
+            return seq([self.visit(x) for x in (*parts[0], *parts[1])])
         body = seq(_breathe(s.body), self.visit(s.body))
         if period is not None:
             return self.repeating(s, body, period)

@@ -9,30 +9,29 @@ Iterations in the middle issue the same instructions (`repeats`), which those of
 
 from __future__ import annotations
 
-from ..ir import For, IfThenElse, Stmt, StmtMutator, Var, const_int, dtype_of, imm, renew, statements, sym, tirx
+from ..ir import Bind, For, IfThenElse, Stmt, StmtMutator, Var, const_int, dtype_of, imm, renew, statements, sym, tirx
 
 _FROM, _UNTIL = {tirx.GE: 0, tirx.GT: 1}, {tirx.LT: 0, tirx.LE: 1}
 
 
-def in_windows(s: For) -> list[For] | None:
-    """The three loops; None for a loop without such branches."""
+def in_windows(s: For) -> tuple[list[Bind], list[For]] | None:
+    """Where the first ends and the last begins, and the three loops; None for a loop without such branches."""
     kind = dtype_of(s.loop_var)
     found = {b: edge for b in statements(s.body) if isinstance(b, IfThenElse) and (edge := _edge(b, s)) is not None}
     if not found:
         return None
     first, last = max((a for a, _ in found.values()), default=0), max((b for _, b in found.values()), default=0)
-    analyzer = sym.Analyzer()
-    end = s.min + s.extent
-    one = analyzer.simplify(tirx.min(imm(first, kind), s.extent))
-    two = analyzer.simplify(tirx.max(one, s.extent - imm(last, kind)))
     whole = _Taken(set(found))(s.body)
+    one, two = (Var(f"{s.loop_var.name}_{name}", kind) for name in ("first", "last"))
+    binds = [
+        Bind(one, tirx.max(tirx.min(imm(first, kind), s.extent), imm(0, kind)), span=s.span),
+        Bind(two, tirx.max(one, s.extent - imm(last, kind)), span=s.span),
+    ]
 
     def part(low, high, body: Stmt) -> For:
-        notes = dict(s.annotations)
-        return For(s.loop_var, low, analyzer.simplify(high - low), s.kind, body, annotations=notes, span=s.span)
+        return renew(For(s.loop_var, low, high - low, s.kind, body, annotations=dict(s.annotations), span=s.span))
 
-    loops = [part(s.min, one, s.body), renew(part(one, two, whole)), renew(part(two, end, s.body))]
-    return [x for x in loops if const_int(x.extent) != 0]
+    return binds, [part(imm(0, kind), one, s.body), part(one, two, whole), part(two, s.extent, s.body)]
 
 
 def _edge(b: IfThenElse, s: For) -> tuple[int, int] | None:
