@@ -19,7 +19,7 @@ from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import plan_memory
 from .memory.version_buffers import choose_versions, estimated_temporaries, lacks_copies, version_buffers, versioned_bytes
 from .nests.split_nests import longest_nest, split_nests
-from .schedule.rotate_loops import rotate_loops, without_skew
+from .schedule.rotate_loops import rotate_loops, with_less_skew
 from .stages import Stage
 from .suggest_tile import suggest_tile
 
@@ -91,8 +91,8 @@ def fit(mapped: PrimFunc, context: Context):
             memory = error.fields["memory"]
             least[memory] = min(least.get(memory, error.fields["needed"]), error.fields["needed"])
     else:
-        in_step = without_skew(mapped)
-        if in_step is not mapped and not hopeless_anyway:
+        in_step = with_less_skew(mapped)
+        if in_step is not None and not hopeless_anyway:
             return fit(in_step, context)
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is None and widened is None:

@@ -88,6 +88,33 @@ def _filled_first(body: list, buffer, uses, core, boxes: list) -> bool | None:
     return None
 
 
+def apart(loop: For, buffer) -> bool:
+    """True if no two iterations of a loop of few use the same element of `buffer`."""
+    trips = _few_trips(loop)
+    if trips is None:
+        return False
+    boxes: list = []
+    for n in range(trips):
+        body = stmts_of(substitute(loop.body, {loop.loop_var: imm(n, dtype_of(loop.loop_var))}))
+        used = [s for s in body if buffer in uses_of(s).all]
+        mine = [box for s in used for box in (*_all_read(s, buffer, None), *_all_written(s, buffer))]
+        if None in mine or any(_meet(a, b) for a in mine for b in boxes):
+            return False
+        boxes += mine
+    return True
+
+
+def _meet(a, b) -> bool:
+    return all(low < end and first < high for (low, high), (first, end) in zip(a, b))
+
+
+def _all_written(s: Stmt, buffer) -> list:
+    """Boxes in which all lies that is written below `s`; None among them stands for any place."""
+    if buffer not in uses_of(s).writes:
+        return []
+    return (written_boxes(s, buffer) or [None]) if is_parallel(s) or isinstance(s, Evaluate) else [None]
+
+
 def _few_trips(s: Stmt) -> int | None:
     """Iterations of a loop over parts; None for other statements."""
     if not isinstance(s, For) or s.kind != ForKind.SERIAL or const_int(s.min) != 0:

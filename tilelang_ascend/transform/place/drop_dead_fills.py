@@ -1,9 +1,10 @@
 """drop_dead_fills: remove constant fills, and loads of tiles, nobody reads.
 
-Placement writes a cleared tile on every core that holds it; the instance that is overwritten by a transfer needs no fill.
+Placement writes a cleared tile on every core that holds it; the instance that is overwritten by a transfer needs no fill. Nor does the start of a
+maximum or minimum that changes none.
 
-Before:  fill(C@ub, 0); copy(ws, C@ub[whole])
-After:   copy(ws, C@ub[whole])
+Before:  fill(C@ub, 0); copy(ws, C@ub[whole]); fill(m, -inf); reduce(C@ub, m, max, clear=0)
+After:   copy(ws, C@ub[whole]); reduce(C@ub, m, max, clear=1)
 
 Requires: placed Tile IR. Ensures: values read are unchanged.
 """
@@ -13,11 +14,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...analysis.index.coverage import writes_whole
-from ...ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, seq, stmts_of
+from ...ir import Evaluate, FloatImm, For, PrimFunc, Stmt, StmtMutator, attrs_of, dtype_of, seq, stmts_of
 from ...ir.grids import is_grid_axis
-from ...tile import COPY, FILL, is_op
+from ...tile import COPY, FILL, REDUCE, is_op, tile_op
 from ...tile.jumps import may_leave
-from ...tile.uses import on_chip, uses_of
+from ...tile.reductions import start
+from ...tile.uses import covers_whole, on_chip, uses_of
 
 
 class _Body(NamedTuple):
@@ -53,14 +55,43 @@ class _Drop(StmtMutator):
         return For(s.loop_var, s.min, s.extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
 
     def visit_block(self, body: Stmt, loop: _Body | None) -> Stmt:
-        stmts, out = stmts_of(body), []
-        for i, s in enumerate(stmts):
+        stmts, out = list(stmts_of(body)), []
+        for i in range(len(stmts)):
+            s = stmts[i]
+            j = _continues_from(stmts, i)
+            if j is not None:
+                stmts[j] = tile_op("reduce", *stmts[j].value.args, span=stmts[j].span, **attrs_of(stmts[j]) | {"clear": 1})
             rest = stmts[i + 1 :]
             if is_op(s, FILL) and on_chip(s.value.args[0].source) and _is_unread(s.value.args[0].source, rest, loop):
                 continue  # the user sees what is not on chip
             self.next = (s, rest, loop)
             out.append(self.visit(s))
         return seq(out)
+
+
+def _continues_from(stmts: list[Stmt], i: int) -> int | None:
+    """The place of the maximum or minimum that is the first to use what a fill at `i` leaves, and goes on from what changes none."""
+    s = stmts[i]
+    if not is_op(s, FILL) or not on_chip(s.value.args[0].source) or not covers_whole(s.value.args[0]):
+        return None
+    buffer, value = s.value.args[0].source, s.value.args[1]
+    for j in range(i + 1, len(stmts)):
+        uses = uses_of(stmts[j])
+        if may_leave(stmts[j]):
+            return None
+        if buffer not in uses.all:
+            continue
+        if not is_op(stmts[j], REDUCE) or str(stmts[j].value.attrs["kind"]) not in ("max", "min"):
+            return None
+        src, dst = stmts[j].value.args
+        same = dst.source.same_as(buffer) and covers_whole(dst) and not src.source.same_as(buffer)
+        neutral = (
+            isinstance(value, FloatImm)
+            and "float" in dtype_of(buffer)
+            and value.value == start(stmts[j].value.attrs["kind"], dtype_of(buffer)).value
+        )
+        return j if same and neutral and not int(stmts[j].value.attrs.get("clear", 1)) else None
+    return None
 
 
 def _is_unread(buffer, rest: list[Stmt], loop: _Body | None) -> bool:

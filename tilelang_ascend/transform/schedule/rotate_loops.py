@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...analysis.tiles.core_kinds import CUBE_SCOPES
+from ...analysis.tiles.home_loops import apart
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -51,8 +53,12 @@ class _Rotate(StmtMutator):
         late = lateness(s)
         body = stmts_of(s.body)
         assert len(body) == len(late), f"{len(late)} offsets for {len(body)} statements"
-        plain = For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span)
-        return self.rotated(plain, body, late) if _enough_versions(body, late) else plain
+        rotates = _enough_versions(s, body, late)
+        inner = [seq(self.visit(x)) for x in body]
+        plain = For(s.loop_var, s.min, s.extent, s.kind, seq(inner), annotations=notes, span=s.span)
+        if not rotates:
+            return plain
+        return self.rotated(plain, inner, late) if any(map(_of_cube, body)) else _peeled(plain, inner, late)
 
     def rotated(self, s: For, body: list, late: list):
         distance, kind = max(late), dtype_of(s.loop_var)
@@ -134,26 +140,50 @@ class _Earlier(StmtMutator):
         return map_children(e, self.expr)
 
 
-def _enough_versions(body: list, late: list) -> bool:
+def _of_cube(s: Stmt) -> bool:
+    return any(scope_of(b) in CUBE_SCOPES for b in uses_of(s).all)
+
+
+def _peeled(s: For, body: list, late: list) -> Stmt:
+    """A loop of vector statements, the late ones of which are an iteration behind: side by side with early ones in one list of statements they
+    share barriers."""
+    k, one = s.loop_var, imm(1, dtype_of(s.loop_var))
+
+    def part(side: int, iteration) -> Stmt:
+        return renew(substitute(seq([x for x, n in zip(body, late) if n == side or isinstance(x, Bind)]), {k: iteration}))
+
+    steady = For(k, s.min, s.extent - one, s.kind, seq(part(0, k + one), part(1, k)), annotations=dict(s.annotations), span=s.span)
+    return seq(part(0, s.min), steady, part(1, s.min + s.extent - one))
+
+
+def _enough_versions(loop: For, body: list, late: list) -> bool:
     """True if every tile and workspace that early and late statements share, and some of them write, has a version for each of the
-    iterations in between and both ends."""
+    iterations in between and both ends, or if no two iterations use the same place of it."""
     uses = [uses_of(s) for s in body]
     early, behind = (set().union(*(u.all for u, n in zip(uses, late) if bool(n) == side)) for side in (False, True))
     written = set().union(*(u.writes for u in uses))
-    return all((const_int(b.ty.shape[0]) or 0) > max(late) for b in early & behind & written)
+    shared = [b for b in early & behind & written if not (const_int(b.ty.shape[0]) or 0) > max(late)]
+    return all(apart(loop, b) for b in shared)
 
 
 class _InStep(StmtMutator):
+    def __init__(self, loops: list):
+        self.loops = loops
+
     def visit_For(self, s: For):
-        s = self.generic(s)
+        new = self.generic(s)
+        if s not in self.loops:
+            return new
         notes = {k: v for k, v in dict(s.annotations).items() if k != SKEW}
-        return For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span) if SKEW in s.annotations else s
+        return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=notes, span=s.span)
 
 
-def without_skew(func: PrimFunc) -> PrimFunc:
-    """`func` with the statements of every loop in step; `func` itself if they are."""
-    skewed = any(isinstance(s, For) and SKEW in s.annotations for s in statements(func.body))
-    return func.with_body(_InStep()(func.body)) if skewed else func
+def with_less_skew(func: PrimFunc) -> PrimFunc | None:
+    """`func` with the statements of vector loops in step or, if they are, of all loops; None if they are."""
+    skewed = [s for s in statements(func.body) if isinstance(s, For) and SKEW in s.annotations]
+    if not skewed:
+        return None
+    return func.with_body(_InStep([s for s in skewed if not _of_cube(s)] or skewed)(func.body))
 
 
 def rotate_loops(func: PrimFunc) -> PrimFunc:
@@ -161,4 +191,4 @@ def rotate_loops(func: PrimFunc) -> PrimFunc:
     return func.with_body(_Rotate()(func.body))
 
 
-__all__ = ["rotate_loops", "without_skew"]
+__all__ = ["rotate_loops", "with_less_skew"]
