@@ -9,15 +9,14 @@ Iterations in the middle issue the same instructions (`repeats`), which those of
 
 from __future__ import annotations
 
-from ..ir import Bind, For, IfThenElse, Stmt, StmtMutator, Var, const_int, dtype_of, imm, renew, statements, sym, tirx
-
-_FROM, _UNTIL = {tirx.GE: 0, tirx.GT: 1}, {tirx.LT: 0, tirx.LE: 1}
+from ..analysis.index.windows import window_of
+from ..ir import Bind, For, IfThenElse, Stmt, StmtMutator, Var, dtype_of, imm, renew, statements, tirx
 
 
 def in_windows(s: For) -> tuple[list[Bind], list[For]] | None:
     """Where the first ends and the last begins, and the three loops; None for a loop without such branches."""
     kind = dtype_of(s.loop_var)
-    found = {b: edge for b in statements(s.body) if isinstance(b, IfThenElse) and (edge := _edge(b, s)) is not None}
+    found = {b: edge for b in statements(s.body) if isinstance(b, IfThenElse) and (edge := window_of(b, s)) is not None}
     if not found:
         return None
     first, last = max((a for a, _ in found.values()), default=0), max((b for _, b in found.values()), default=0)
@@ -32,20 +31,6 @@ def in_windows(s: For) -> tuple[list[Bind], list[For]] | None:
         return renew(For(s.loop_var, low, high - low, s.kind, body, annotations=dict(s.annotations), span=s.span))
 
     return binds, [part(imm(0, kind), one, s.body), part(one, two, whole), part(two, s.extent, s.body)]
-
-
-def _edge(b: IfThenElse, s: For) -> tuple[int, int] | None:
-    """(first, last) iterations of a loop that alone do not take a branch; None if that is not what its condition says."""
-    c = b.condition
-    if b.else_case is not None or const_int(s.min) != 0 or type(c) not in {**_FROM, **_UNTIL} or not isinstance(c.a, Var):
-        return None
-    if not c.a.same_as(s.loop_var):
-        return None
-    if type(c) in _FROM:
-        first = const_int(c.b)
-        return None if first is None else (max(0, first + _FROM[type(c)]), 0)
-    last = const_int(sym.Analyzer().simplify(s.extent - c.b))
-    return None if last is None else (0, max(0, last - _UNTIL[type(c)]))
 
 
 class _Taken(StmtMutator):

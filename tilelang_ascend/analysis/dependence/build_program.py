@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...ir import AllocBuffer, Bind, Break, Continue, Evaluate, For, IfThenElse, While, const_int, dtype_of, stmts_of, tirx
+from ...ir import AllocBuffer, Bind, Break, Continue, Evaluate, For, IfThenElse, While, const_int, stmts_of
 from ...isa import split_event
 from ...tile.uses import INDEPENDENT, UNORDERED
-from ..index.linear import Linear, LinearForms, upper_bound
+from ..index.linear import LinearForms, upper_bound
+from ..index.windows import window_of
 from .accesses import AccessReader
 from .core_use import CoreUse, call_of, record_of
 from .program import QUEUE_INDEX, Block, Branch, Instr, Jump, Loop, Program, Sync, Window
@@ -18,8 +19,6 @@ SYNC_KINDS = {
     "ascend.cross_core_wait_flag": "cross_wait",
 }
 """Synchronisation intrinsics -> kind of `Sync` node."""
-_COMPARISONS = {tirx.LT: 1, tirx.LE: 0, tirx.GT: 1, tirx.GE: 0}
-"""By how much the larger side is larger at least."""
 ATOMIC_PIPES = ("MTE3", "FIX")
 """Pipes whose writes to GM honour `set_atomic`."""
 
@@ -158,24 +157,8 @@ class _Builder:
 
     def window(self, s: IfThenElse) -> Window | None:
         """The iterations of a loop in which a branch is taken, if that is all its condition asks for."""
-        strict = _COMPARISONS.get(type(s.condition))
-        if strict is None or s.else_case is not None or dtype_of(s.condition.a) not in ("int32", "int64"):
-            return None
-        a, b = self.forms(s.condition.a), self.forms(s.condition.b)
-        if isinstance(s.condition, (tirx.GT, tirx.GE)):
-            a, b = b, a
-        least = b.plus(a, -1)  # at least `strict`
-        for loop in self.loop_stack:
-            step = least.terms.get(loop.atom)
-            if loop.extent is None or const_int(loop.stmt.min) != 0 or step not in (1, -1):
-                continue
-            rest = least.plus(Linear(0, {loop.atom: step}), -1)
-            if step == 1 and not rest.terms:
-                return Window(loop, max(0, strict - rest.const), 0)
-            rest = loop.extent.plus(rest, -1)
-            if step == -1 and not rest.terms:
-                return Window(loop, 0, max(0, rest.const - 1 + strict))
-        return None
+        found = ((loop, window_of(s, loop.stmt)) for loop in self.loop_stack if loop.extent is not None)
+        return next((Window(loop, *ends) for loop, ends in found if ends is not None), None)
 
     def jump(self, block: Block, position: int, s) -> None:
         block.nodes.append(Jump(block, position, s))

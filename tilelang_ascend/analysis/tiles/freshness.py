@@ -32,6 +32,7 @@ from ...ir import (
 )
 from ...tile import FILL, is_op
 from ...tile.uses import loads_in, own_uses
+from ..index.windows import window_of
 
 MAX_PARTS = 64
 """Accumulators split into more parts are followed as a whole."""
@@ -150,6 +151,7 @@ class Freshness:
         self.parts = Parts(buffer, found)
         self.before: dict = {}
         self._known_here = sym.Analyzer()
+        self._loops: list[For] = []
         self._leaving: list = []
         """Innermost last: [states at `break`, states at `continue`] of the loops around."""
         self._visit(body, (), tuple(UNTOUCHED for _ in self.parts.boxes))
@@ -182,6 +184,9 @@ class Freshness:
             for i, x in enumerate(s.seq):
                 state = self._visit(x, (*path, i), state)
             return state
+        if isinstance(s, IfThenElse) and any(self._surely_runs(window_of(s, loop), loop) for loop in self._loops):
+            # Iterations of a window follow each other: those of the loop around them are none of its own.
+            return self._visit(s.then_case, (*path, 0), state)
         if isinstance(s, IfThenElse):
             with self._known_here.constraint_scope(imm(True, "bool") if loads_in(s.condition) else s.condition):
                 then = self._visit(s.then_case, (*path, 0), state)
@@ -214,7 +219,11 @@ class Freshness:
             self._body(s, path, start)
             return start
         certain = isinstance(s, For) and bool(self._known_here.can_prove(s.extent >= 1))
-        told = {i: self._first(s, x) for i, x in enumerate(start) if certain and (x.fresh or (x.fills and x.cond is not None))}
+        begins = self._begins(s) if certain else {}
+        told = {
+            i: self._first(s, x, begins.get(i, 0)) for i, x in enumerate(start) if certain and (x.fresh or (x.fills and x.cond is not None))
+        }
+        told = {i: cond for i, cond in told.items() if begins.get(i, 0) is not None}
         head = None
         while head is None:
             head = _told(start, told)
@@ -233,16 +242,39 @@ class Freshness:
             out = tuple(x if x.cond is y.cond else replace(x, cond=None) for x, y in zip(out, start))
         return _joined(back if certain else head, out)
 
+    def _surely_runs(self, window: tuple[int, int] | None, loop: For) -> bool:
+        """True for a window of a loop that has one iteration at least."""
+        return window is not None and bool(self._known_here.can_prove(loop.extent >= sum(window) + 1))
+
+    def _begins(self, loop: For) -> dict:
+        """Part -> the iteration that is the first to come to the statements that touch it; None where it is not one for all."""
+        begins: dict = {}
+
+        def see(s: Stmt, first: int) -> None:
+            if isinstance(s, IfThenElse) and self._surely_runs(window := window_of(s, loop), loop):
+                first = max(first, window[0])
+            if self.concerns(s):
+                touched = self.touched(s)
+                for i in range(len(self.parts.boxes)) if touched is None else touched:
+                    begins[i] = first if begins.get(i, first) == first else None
+            for c in children(s):
+                see(c, first)
+
+        see(loop.body, 0)
+        return begins
+
     @staticmethod
-    def _first(s: For, state: State):
+    def _first(s: For, state: State, begin: int | None):
         """The condition "this is the first iteration", of the loops around, too, that have the part fresh in their first one only."""
-        first = tirx.EQ(s.loop_var, imm(0, s.loop_var.ty.dtype))
+        first = tirx.EQ(s.loop_var, imm(begin or 0, s.loop_var.ty.dtype))
         return first if state.cond is None else tirx.And(state.cond, first)
 
     def _body(self, s: For | While, path: tuple, head: tuple) -> tuple:
         """(states at the end of an iteration, states where the loop is left by `break`)."""
         self._leaving.append([None, None])
+        self._loops += [s] if isinstance(s, For) else []
         end = self._visit(s.body, (*path, 0), head)
+        self._loops = self._loops[:-1] if isinstance(s, For) else self._loops
         out, again = self._leaving.pop()
         return _joined(end, again), out
 

@@ -59,7 +59,7 @@ from .divided_body import DividedBody, LongerBody
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
-MOST_KEYS = 1024
+MOST_KEYS = 512
 """Of a step whose products are made in parts: as many as the best hand-written kernels take. What crosses once a step costs little then."""
 FEWEST_STEPS = 4
 """A loop with fewer has nothing that could go on beside each other on both kinds of core."""
