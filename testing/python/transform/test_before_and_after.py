@@ -1162,7 +1162,7 @@ PAIRS = {
             v = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
             p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
             o = T.alloc_buffer((32, 32), scope="local.l0c")
-            for k in T.serial(4, annotations={"tl.skew": "0 0 0 0 0 2 2"}):
+            for k in T.serial(4, annotations={"tl.skew": "0 0 0 0 0 3 3"}):
                 T.tl.copy(A[k * 32:k * 32 + 32, 0:32], a[0:32, 0:32])
                 T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
                 T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])
@@ -1190,6 +1190,89 @@ PAIRS = {
                 T.tl.copy(X[k + 1, 0:64], a[(k + 1) % 2, 0:64])
                 T.tl.copy(a[k % 2, 0:64], Y[k, 0:64])
             T.tl.copy(a[T.FloorMod(3, 2), 0:64], Y[3, 0:64])
+        """,
+    ),
+    "narrow_maxima": (
+        """
+        @T.prim_func
+        def main():
+            raw = T.alloc_buffer((4, 64), "float16", scope="shared.ub")
+            x = T.alloc_buffer((4, 64), "float32", scope="shared.ub")
+            m = T.alloc_buffer((4,), "float32", scope="shared.ub")
+            for i in T.parallel(4, annotations={"tl.parallel": 2}):
+                for j in T.parallel(64):
+                    x[i, j] = T.Cast("float32", raw[i, j])
+            T.Call("tl.reduce", [x[0:4, 0:64], m[0:4]], attrs={"clear": 1, "dim": 1, "kind": "max"}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main():
+            raw = T.alloc_buffer((4, 64), "float16", scope="shared.ub")
+            x = T.alloc_buffer((4, 64), scope="shared.ub")
+            m = T.alloc_buffer((4,), scope="shared.ub")
+            T.Call("tl.reduce", [raw[0:4, 0:64], m[0:4]], attrs={"clear": 1, "dim": 1, "kind": "max"}, ret_ty="void")
+            for i in T.parallel(4, annotations={"tl.parallel": 2}):
+                for j in T.parallel(64):
+                    x[i, j] = T.Cast("float32", raw[i, j])
+        """,
+    ),
+    "part_products": (
+        """
+        @T.prim_func
+        def main(K: T.Buffer((2048, 64), "float16")):
+            q = T.alloc_buffer((128, 64), "float16", scope="shared.l1")
+            k_s = T.alloc_buffer((512, 64), "float16", scope="shared.l1")
+            s = T.alloc_buffer((128, 512), "float32", scope="local.l0c")
+            w = T.alloc_buffer((128, 512), "float32", annotations={"workspace": 1})
+            for k in range(4):
+                T.tl.copy(K[k * 512:k * 512 + 512, 0:64], k_s[0:512, 0:64])
+                T.tl.fill(s[0:128, 0:512], T.float32(0))
+                T.Call("tl.gemm", [q[0:128, 0:64], k_s[0:512, 0:64], s[0:128, 0:512], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                T.tl.copy(s[0:128, 0:512], w[0:128, 0:512])
+        """,
+        """
+        @T.prim_func
+        def main(K: T.Buffer((2048, 64), "float16")):
+            q = T.alloc_buffer((128, 64), "float16", scope="shared.l1")
+            k_s = T.alloc_buffer((256, 64), "float16", scope="shared.l1")
+            s = T.alloc_buffer((128, 128), scope="local.l0c")
+            w = T.alloc_buffer((128, 512), annotations={"workspace": 1})
+            for k in range(4):
+                for part in range(2):
+                    T.tl.copy(K[k * 512 + part * 256:k * 512 + part * 256 + 256, 0:64], k_s[0:256, 0:64])
+                    for piece in range(2):
+                        T.tl.fill(s[0:128, 0:128], T.float32(0))
+                        T.Call("tl.gemm", [q[0:128, 0:64], k_s[piece * 128:piece * 128 + 128, 0:64], s[0:128, 0:128], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                        T.tl.copy(s[0:128, 0:128], w[0:128, part * 256 + piece * 128:part * 256 + piece * 128 + 128])
+        """,
+    ),
+    "slice_rows": (
+        """
+        @T.prim_func
+        def main(w: T.Buffer((32, 1024), "float32"), v: T.Buffer((32, 1024), "float32")):
+            a = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+            c = T.alloc_buffer((16, 16), "float32", scope="local.l0c")
+            x = T.alloc_buffer((32, 1024), "float32", scope="shared.ub")
+            m = T.alloc_buffer((32,), "float32", scope="shared.ub")
+            for k in range(4):
+                T.Call("tl.gemm", [a[0:16, 0:16], a[0:16, 0:16], c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(w[0:32, 0:1024], x[0:32, 0:1024])
+                T.Call("tl.reduce", [x[0:32, 0:1024], m[0:32]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
+                T.tl.copy(x[0:32, 0:1024], v[0:32, 0:1024])
+        """,
+        """
+        @T.prim_func
+        def main(w: T.Buffer((32, 1024), "float32"), v: T.Buffer((32, 1024), "float32")):
+            a = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+            c = T.alloc_buffer((16, 16), scope="local.l0c")
+            x = T.alloc_buffer((8, 1024), scope="shared.ub")
+            m = T.alloc_buffer((32,), scope="shared.ub")
+            for k in range(4):
+                T.Call("tl.gemm", [a[0:16, 0:16], a[0:16, 0:16], c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                for part in range(4):
+                    T.tl.copy(w[part * 8:part * 8 + 8, 0:1024], x[0:8, 0:1024])
+                    T.Call("tl.reduce", [x[0:8, 0:1024], m[part * 8:part * 8 + 8]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
+                    T.tl.copy(x[0:8, 0:1024], v[part * 8:part * 8 + 8, 0:1024])
         """,
     ),
 }
@@ -1244,7 +1327,15 @@ def applied(name: str, ir, wanted: dict):
         return p.run(ir, CHIP, {"fast_math": False})[0]
     if name == "plan_memory":
         return p.run(ir, CHIP)[0]
-    given = {"chip": CHIP, "notes": [], "may_coarsen": True, "merging": SimpleNamespace(), "uncut": False, "fast_math": True, **wanted}
+    given = {
+        "chip": CHIP,
+        "notes": [],
+        "may_coarsen": True,
+        "merging": SimpleNamespace(in_pieces=False),
+        "uncut": False,
+        "fast_math": True,
+        **wanted,
+    }
     return p.run(ir, *(given[w] for w in p.wants))
 
 

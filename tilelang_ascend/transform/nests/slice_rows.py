@@ -17,7 +17,7 @@ from itertools import combinations
 
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.home_loops import overwritten_first
-from ...analysis.tiles.split_axis import is_ub, plan_along
+from ...analysis.tiles.split_axis import SplitPlan, is_ub, plan_along
 from ...ir import (
     AllocBuffer,
     For,
@@ -101,29 +101,37 @@ class _Slices(StmtMutator):
         """`body` with what works on tiles with too many elements among the statements of one stage in slices; None if there are none, or it
         cannot be."""
         large = {b for s in stage for b in uses_of(s).all if is_ub(b) and _elements(b) > SLICE_ELEMENTS}
-        if not large:
-            return None
         members = between([uses_of(s) for s in body], {i for i, s in enumerate(body) if s in stage and uses_of(s).all & large})
-        around = gathered(body, members)
+        around = gathered(body, members) if members else None
         group = [body[i] for i in sorted(members)]
-        widest = max(large, key=_elements)
-        if around is None or not all(s in stage for s in group) or len(widest.ty.shape) != 2:
+        if around is None or not all(s in stage for s in group):
             return None
-        rows = const_int(widest.ty.shape[0])
-        parts = next((n for n in range(-(-_elements(widest) // SLICE_ELEMENTS), rows) if rows % n == 0), None)
-        plan = None if parts is None else plan_along(seq(group), widest, 0, parts)
-        if plan is None or plan.refusal or any(_row_bytes(b, d) * rows // parts % BLOCK_BYTES for b, d in plan.dims.items()):
+        found = _division(group, max(large, key=_elements))
+        if found is None:
             return None
+        plan, parts = found
         elsewhere = outside.union(*(uses_of(x).all for i, x in enumerate(body) if i not in members))
         own = {b for b in plan.dims if b not in elsewhere and overwritten_first(seq(group), b)}
         part = Var("part", "int32")
         slices = SlicedBody(plan, part, parts, own)
-        front, behind = around
-        new = [renew(slices(x)) for x in group]
+        new = seq([renew(slices(x)) for x in group])
         self.smaller |= {b: slices.buffers[b] for b in own}
         late = _behind(group, own)
         notes = {SKEW: " ".join(map(str, late))} if late else {}
-        return [*front, For(part, imm(0), imm(parts), ForKind.SERIAL, seq(new), annotations=notes, span=group[0].span), *behind]
+        front, behind = around
+        return [*front, For(part, imm(0), imm(parts), ForKind.SERIAL, new, annotations=notes, span=group[0].span), *behind]
+
+
+def _division(group: list[Stmt], widest) -> tuple[SplitPlan, int] | None:
+    """How rows of a tile, and all that goes with them, are divided, and in how many slices; None if that is not legal."""
+    if len(widest.ty.shape) != 2:
+        return None
+    rows = const_int(widest.ty.shape[0])
+    parts = next((n for n in range(-(-_elements(widest) // SLICE_ELEMENTS), rows) if rows % n == 0), None)
+    plan = None if parts is None else plan_along(seq(group), widest, 0, parts)
+    if plan is None or plan.refusal or any(_row_bytes(b, d) * rows // parts % BLOCK_BYTES for b, d in plan.dims.items()):
+        return None
+    return plan, parts
 
 
 def _behind(group: list[Stmt], own: set) -> list[int] | None:
@@ -136,90 +144,6 @@ def _behind(group: list[Stmt], own: set) -> list[int] | None:
         late.append(int(bool(changed) or any(late[i] and conflict(uses[i], u) for i in range(j))))
     reduces = any(is_op(s, REDUCE) for s, n in zip(group, late) if not n)
     return late if reduces and any(late) else None
-
-
-def _of_cube(s: Stmt) -> bool:
-    return any(scope_of(b) in CUBE_SCOPES for b in uses_of(s).all)
-
-
-def _mixed(s: Stmt) -> bool:
-    """True for what needs both kinds of core."""
-    return _of_cube(s) and any(map(is_ub, uses_of(s).all))
-
-
-def _needed(tiles: list) -> int:
-    """Bytes of one version of each tile, and of temporaries."""
-    return sum(map(fixed_bytes, tiles)) + TEMPORARIES * 4 * max(map(_elements, tiles))
-
-
-def _elements(b) -> int:
-    return fixed_bytes(b) // itemsize(dtype_of(b))
-
-
-class _Slices(StmtMutator):
-    """smaller: tile -> what stands for it."""
-
-    def __init__(self, body: Stmt):
-        self.body, self.smaller = body, {}
-
-    def visit_For(self, s: For):
-        s = self.generic(s)
-        body = list(stmts_of(s.body))
-        if is_parallel(s) or s.kind != ForKind.SERIAL or not any(map(_of_cube, body)) or any(map(_mixed, body)):
-            return s
-        inside = set(statements(s.body))
-        outside = set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))
-        stages = _stages(body)
-        groups = [[x for x, m in zip(body, stages) if m == n] for n in sorted({n for n in stages if n is not None})]
-        for group in groups:
-            body = self.sliced(body, group, outside) or body
-        return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
-
-    def sliced(self, body: list[Stmt], stage: list[Stmt], outside: set) -> list[Stmt] | None:
-        """`body` with what works on tiles with too many elements among the statements of one stage in slices; None if there are none, or it
-        cannot be."""
-        large = {b for s in stage for b in uses_of(s).all if is_ub(b) and _elements(b) > SLICE_ELEMENTS}
-        if not large:
-            return None
-        members = between([uses_of(s) for s in body], {i for i, s in enumerate(body) if s in stage and uses_of(s).all & large})
-        around = gathered(body, members)
-        group = [body[i] for i in sorted(members)]
-        widest = max(large, key=_elements)
-        if around is None or not all(s in stage for s in group) or len(widest.ty.shape) != 2:
-            return None
-        rows = const_int(widest.ty.shape[0])
-        parts = next((n for n in range(-(-_elements(widest) // SLICE_ELEMENTS), rows) if rows % n == 0), None)
-        plan = None if parts is None else plan_along(seq(group), widest, 0, parts)
-        if plan is None or plan.refusal or any(_row_bytes(b, d) * rows // parts % BLOCK_BYTES for b, d in plan.dims.items()):
-            return None
-        elsewhere = outside.union(*(uses_of(x).all for i, x in enumerate(body) if i not in members))
-        own = {b for b in plan.dims if b not in elsewhere and overwritten_first(seq(group), b)}
-        part = Var("part", "int32")
-        slices = SlicedBody(plan, part, parts, own)
-        front, behind = around
-        new = [renew(slices(x)) for x in group]
-        self.smaller |= {b: slices.buffers[b] for b in own}
-        late = _behind(group, own)
-        notes = {SKEW: " ".join(map(str, late))} if late else {}
-        return [*front, For(part, imm(0), imm(parts), ForKind.SERIAL, seq(new), annotations=notes, span=group[0].span), *behind]
-
-
-def _behind(group: list[Stmt], own: set) -> list[int] | None:
-    """0 for statements of a slice that need nothing but what is loaded, and rows all slices share, 1 for those behind them: with the next slice's
-    first ones beside them, they share their barriers. None if there are not both."""
-    loaded = {s.value.args[1].source for s in group if is_op(s, COPY) and scope_of(s.value.args[0].source) in ("global", "")}
-    uses, late = [uses_of(s) for s in group], []
-    for j, u in enumerate(uses):
-        changed = u.writes & own - loaded or (u.writes & loaded and u.reads & own)
-        late.append(int(bool(changed) or any(late[i] and conflict(uses[i], u) for i in range(j))))
-    reduces = any(is_op(s, REDUCE) for s, n in zip(group, late) if not n)
-    return late if reduces and any(late) else None
-
-
-def _in_both(group: list[Stmt], late: list[int], own: set) -> set:
-    """Tiles of a slice that early and late statements use."""
-    early, behind = (set().union(*(uses_of(s).all for s, n in zip(group, late) if n == side)) for side in (0, 1))
-    return early & behind & own
 
 
 def _row_bytes(b, d: int) -> int:
