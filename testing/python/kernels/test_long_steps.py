@@ -16,11 +16,11 @@ from tilelang_ascend.transform import pipeline
 FAST = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
 
 
-def compile(variant="", steps=16, rows=64, block=64, dtype="float16", **how):
+def compile(variant="", steps=32, rows=64, block=64, dtype="float16", **how):
     return tilelang.compile(merging.forward(variant, keys=steps * block, dtype=dtype, rows=rows, block=block), **how)
 
 
-def given(steps=16, rows=64, block=64, dtype="float16"):
+def given(steps=32, rows=64, block=64, dtype="float16"):
     return tensors(steps * block, dtype, rows, block)
 
 
@@ -48,7 +48,7 @@ def test_products_have_parts_and_rows_have_slices():
     check(compiled, given(), "", text=True)
 
 
-@pytest.mark.parametrize("variant", ["natural", "bias", "selected", "two outputs"])
+@pytest.mark.parametrize("variant", ["natural", "two outputs"])
 def test_variants(variant):
     check(compile(variant), given(), variant)
 
@@ -58,7 +58,7 @@ def test_other_chips(chip):
     check(compile(target=chip), given(), "")
 
 
-@pytest.mark.parametrize("steps, rows, block", [(19, 64, 64), (8, 128, 128), (37, 32, 32)], ids=["steps left over", "128 rows", "32 rows"])
+@pytest.mark.parametrize("steps, rows, block", [(35, 64, 64), (16, 128, 128)], ids=["steps left over", "128 rows"])
 def test_shapes(steps, rows, block):
     compiled = compile("", steps, rows, block)
     assert merged(compiled)
