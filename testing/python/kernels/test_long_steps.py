@@ -31,7 +31,13 @@ def stage(compiled, name: str):
 
 def loops_inside(body):
     """Loops of one kind of core in another loop: (of the cube core, of the vector cores)."""
-    found = [s for loop in statements(body) if isinstance(loop, For) for s in statements(loop.body) if isinstance(s, For) and s.kind == ForKind.SERIAL]
+    found = [
+        s
+        for loop in statements(body)
+        if isinstance(loop, For)
+        for s in statements(loop.body)
+        if isinstance(s, For) and s.kind == ForKind.SERIAL
+    ]
     scopes = [{scope_of(b) for b in uses_of(s).all} for s in dict.fromkeys(found)]
     return sum("local.l0c" in x and "shared.ub" not in x for x in scopes), sum("shared.ub" in x and "local.l0c" not in x for x in scopes)
 

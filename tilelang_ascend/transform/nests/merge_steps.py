@@ -59,8 +59,9 @@ from .divided_body import DividedBody, LongerBody
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
-MOST_KEYS = 512
-"""Of a step whose products are made in parts: as many as the best hand-written kernels take. What crosses once a step costs little then."""
+LONG_STEPS = ((512, 4), (1024, 16))
+"""(keys of a step whose products are made in parts, steps there have to be of them): as the best hand-written kernels take. What crosses once a step
+costs less with longer ones, filling and draining the pipeline more."""
 FEWEST_STEPS = 4
 """A loop with fewer has nothing that could go on beside each other on both kinds of core."""
 MOST_LEFT = 3
@@ -125,7 +126,8 @@ class _Merge(StmtMutator):
             bound = sym.Analyzer().const_int_bound(loop.extent).max_value
             return min(most, MOST_LEFT + 1, bound // (2 * FEWEST_STEPS))  # Half of them, as under a causal mask.
         if self.merging.in_pieces:
-            most = max(most, MOST_KEYS // min(const_int(b.ty.shape[d]) for b, d in keys.dims.items()))
+            one = min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
+            most = max(most, *(min(n // one, steps // fewest) for n, fewest in LONG_STEPS))
         most = min(most, steps // FEWEST_STEPS)
         return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
 
