@@ -2,7 +2,8 @@
 
     dim is not the innermost:  plane after plane, y[k] = y[k - 1] op x[k]
     dim is the innermost:      log2(n) steps t'[k] = t[k] op t[k - s], s = 1, 2, 4, …; rows carry s neutral elements in front, so a
-                               step is one instruction; steps shorter than a block read their shifted operand through a gather
+                               step is one instruction; steps shorter than a block read their shifted operand through a gather. Where
+                               rows of 32-bit elements are groups of sixteen, only the totals of groups go this way (`scan_turned`)
 
 float16 and bfloat16 accumulate in float32 and are rounded once. The largest of unsigned numbers are found with the top bit of every lane
 inverted, where signed order is the same. int64 goes the same ways in words (`scan_pairs`).
@@ -10,6 +11,7 @@ inverted, where signed order is the same. int64 goes the same ways in words (`sc
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 
@@ -25,6 +27,7 @@ from ..vector.graph.convert import HOPS
 from .reduce import WRAPPED, as_signed, conversion, region_view, wrapped
 from .scan_pairs import scan_pairs
 from .scan_scalar import scalar_scan
+from .scan_turned import ROWS, TurnedScan, can_turn, is_contiguous
 
 _COMBINE = {CUMSUM: "add", CUMMAX: "max"}
 _COMPUTE = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int32": "int32", "int16": "int32", "int8": "int32",
@@ -164,9 +167,42 @@ class _Scan:
     # -- innermost dimension ------------------------------------------------------------------------------------------
 
     def _along_rows(self) -> None:
+        source = self._source()
+        if can_turn(source, self.shape):
+            self._turned(source)
+        else:
+            self._in_steps(source)
+
+    def _turned(self, source: View) -> None:
+        """Groups of sixteen by transposes, their totals in steps."""
+        direct = self._direct and is_contiguous(self.dst, self.shape)
+        out = self.dst if direct else self._contiguous(self.shape, "scan")
+        scan = TurnedScan(self.emitter, self.combine, self.shape, self.reverse, self._contiguous(self.shape, "planes"))
+        scan.forth(source)
+        groups = (*self.shape[:-1], self.shape[-1] // ROWS)
+        if groups[-1] > 1:
+            sums = copy.copy(self)
+            sums.shape, sums.emitter = groups, Emitter(groups, self.emitter.span)
+            totals, spread = (self._contiguous(groups, name) for name in ("totals", "before"))
+            scan.take_totals(totals)
+            sums.flip, sums.dst = False, totals
+            sums._in_steps(totals, without_itself=True)
+            self.emitter.out += sums.emitter.out
+            scan.add(totals, spread)
+        scan.back(out)
+        if not direct:
+            self._finish(out)
+
+    def _contiguous(self, shape: tuple[int, ...], name: str) -> View:
+        """A tile without padding between rows."""
+        strides = tuple(math.prod(shape[a + 1 :]) for a in range(len(shape)))
+        buffer = self.ctx.new_temp(self.dtype, round_up(math.prod(shape), REPEAT_BYTES // itemsize(self.dtype)), name)
+        return View(buffer, 0, constant(0), strides, self.dtype, dense=True)
+
+    def _in_steps(self, source: View, without_itself: bool = False) -> None:
+        """Each element with those before it, itself among them or not, in as many steps as their number has digits."""
         width = self.shape[-1]
         steps = [1 << k for k in range((width - 1).bit_length())]
-        source = self._source()
         if not steps:
             self._finish(source)
             return
@@ -174,8 +210,10 @@ class _Scan:
         places = [self._padded(self.dtype, pad, name) for name in ("scan", "scan")]
         for view in places:
             self.emitter.issue("duplicate", replace(view, base=constant(0)).head(), self._neutral(), int(view.buffer.ty.shape[1]))
-        self.emitter.run("copy", [places[0], source], self.axes)
+        self.emitter.run("copy", [places[int(without_itself)], source], self.axes)
         table = self._table(width) if width > 1 else None
+        if without_itself:
+            self._shifted(places[1], 1, places[0], table)
         shifted = self._padded(self.dtype, pad, "shifted")
         current, other = places
         for s in steps:
