@@ -202,4 +202,5 @@ INDEPENDENT = "tl.persistent"
 
 
 UNORDERED = "tl.unordered"
-"""Annotation of loops whose iterations are iterations of a parallel nest: what they store to tensors of the user has no order."""
+"""Annotation of loops whose iterations are those of a parallel nest, or blocks of the user's grid: what they store to tensors of the user has no
+order."""

@@ -20,7 +20,7 @@ class Options:
 
     max_versions: upper limit of copies of one tile (2 = double buffering, 1 = none); capacity decides below it.
     fast_math: element functions with fewer instructions whose error grows with the argument (see `tileop/math_*.py`).
-    coarsen: neighbouring blocks may be worked on together, with a larger tile.
+    coarsen: neighbouring blocks, and iterations of loops over small tiles, may be worked on together, with a larger tile.
     merge_steps: steps of an attention loop may be worked on together.
     cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """

@@ -40,8 +40,10 @@ from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
 from .fit import FIT, STREAMED, TILED, fit
 from .memory.separate_stores import separate_stores
 from .memory.version_buffers import DEFAULT_VERSIONS, MANY_VERSIONS
+from .nests.batch_blocks import batch_blocks
 from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
+from .nests.lengthen_tiles import lengthen_tiles
 from .nests.map_grid import map_grid
 from .nests.merge_steps import merge_steps
 from .nests.narrow_maxima import narrow_maxima
@@ -56,6 +58,7 @@ from .nests.stage_atomics import stage_atomics
 from .nests.stage_globals import stage_globals
 from .nests.stream_reductions import stream_reductions
 from .place.drop_dead_fills import drop_dead_fills
+from .place.float_integers import float_integers
 from .place.narrow_channels import narrow_channels
 from .place.place_buffers import place_buffers
 from .place.refuse_large_tiles import refuse_large_tiles
@@ -95,7 +98,9 @@ PLACE = (
     Pass(place_buffers, Stage.PLACED),
     Pass(drop_dead_fills, Stage.PLACED),
     Pass(narrow_channels, Stage.PLACED, ("fast_math",)),
+    Pass(float_integers, Stage.PLACED),
     Pass(refuse_large_tiles, Stage.PLACED, ("chip",), changes=False),
+    Pass(lengthen_tiles, Stage.PLACED, ("chip", "notes", "may_coarsen")),
 )
 """A core for every statement, a memory for every buffer."""
 NESTS = (
@@ -104,6 +109,7 @@ NESTS = (
     Pass(stage_atomics, Stage.PLACED, ("chip", "uncut")),
     Pass(reverse_loops, Stage.PLACED),
     Pass(stage_globals, Stage.PLACED, ("chip", "uncut")),
+    Pass(batch_blocks, Stage.PLACED, ("chip", "notes", "may_coarsen")),
     Pass(map_grid, Stage.MAPPED, ("chip",)),
     Pass(hoist_loads, Stage.MAPPED),
 )

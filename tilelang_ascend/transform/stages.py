@@ -35,7 +35,8 @@ _ANYWHERE = frozenset({"local.var", "global", ""})
 _OPS = frozenset(TABLE.values())
 _LOOPS = frozenset({"tl.parallel", "tl.count", "tl.in_order", "num_stages", "tl.slow"})
 _GRID = frozenset({"tl.grid"})
-_BLOCKS = frozenset({"tl.persistent", "tl.unordered"})
+_UNORDERED = frozenset({"tl.unordered"})
+_BLOCKS = _UNORDERED | {"tl.persistent"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Rules:
 
 RULES = {
     Stage.TILE: Rules(_USER | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR}, False, _LOOPS | _GRID),
-    Stage.PLACED: Rules(_TILES | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR, VIEW}, False, _LOOPS | _GRID),
+    Stage.PLACED: Rules(_TILES | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR, VIEW}, False, _LOOPS | _GRID | _UNORDERED),
     Stage.MAPPED: Rules(_TILES | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR, VIEW}, False, _LOOPS | _BLOCKS | {SKEW}),
     Stage.VERSIONED: Rules(_TILES | _ANYWHERE, _OPS - {VIEW}, False, _LOOPS | _BLOCKS | {SKEW}),
     Stage.COMBINED: Rules(frozenset(SCOPES) | _ANYWHERE, frozenset(), True, _BLOCKS | {"num_stages"}),

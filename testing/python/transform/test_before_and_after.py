@@ -571,6 +571,79 @@ PAIRS = {
                 T.tl.copy(Y_t[0:64], Y[bx * 64:bx * 64 + 64])
         """,
     ),
+    "float_integers": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((4, 128), "float32"), P: T.Buffer((4,), "int32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                x = T.alloc_buffer((4, 128), "float32", scope="shared.ub")
+                where = T.alloc_buffer((4, 128), "int32", scope="shared.ub")
+                place = T.alloc_buffer((4,), "int32", scope="shared.ub")
+                T.tl.copy(X[0:4, 0:128], x[0:4, 0:128])
+                for i in T.parallel(4, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(128):
+                        where[i, j] = T.Select(x[i, j] > T.float32(0), 128 - j, 0)
+                T.Call("tl.reduce", [where[0:4, 0:128], place[0:4]], attrs={"kind": "max", "dim": 1, "clear": 1}, ret_ty="void")
+                for i in T.parallel(4, annotations={"tl.parallel": 1}):
+                    P[i] = 128 - place[i]
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((4, 128), "float32"), P: T.Buffer((4,), "int32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                x = T.alloc_buffer((4, 128), "float32", scope="shared.ub")
+                where = T.alloc_buffer((4, 128), "float32", scope="shared.ub")
+                place = T.alloc_buffer((4,), "float32", scope="shared.ub")
+                T.tl.copy(X[0:4, 0:128], x[0:4, 0:128])
+                for i in T.parallel(4, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(128):
+                        where[i, j] = T.Select(x[i, j] > T.float32(0), T.Cast("float32", 128 - j), T.float32(0))
+                T.Call("tl.reduce", [where[0:4, 0:128], place[0:4]], attrs={"kind": "max", "dim": 1, "clear": 1}, ret_ty="void")
+                for i in T.parallel(4, annotations={"tl.parallel": 1}):
+                    P[i] = 128 - T.Cast("int32", place[i])
+        """,
+    ),
+    "lengthen_tiles": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((16388, 32), "float32"), M: T.Buffer((16388,), "float32")):
+            for bx in T.serial(4097, annotations={"tl.grid": 0}):
+                x = T.alloc_buffer((4, 32), "float32", scope="shared.ub")
+                m = T.alloc_buffer((4,), "float32", scope="shared.ub")
+                T.tl.copy(X[bx * 4:bx * 4 + 4, 0:32], x[0:4, 0:32])
+                T.Call("tl.reduce", [x[0:4, 0:32], m[0:4]], attrs={"kind": "max", "dim": 1, "clear": 1}, ret_ty="void")
+                T.tl.copy(m[0:4], M[bx * 4:bx * 4 + 4])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((16388, 32), "float32"), M: T.Buffer((16388,), "float32")):
+            for bx in T.serial(373, annotations={"tl.grid": 0}):
+                x = T.alloc_buffer((44, 32), "float32", scope="shared.ub")
+                m = T.alloc_buffer((44,), "float32", scope="shared.ub")
+                T.tl.copy(X[bx * 11 * 4:bx * 11 * 4 + 44, 0:32], x[0:44, 0:32])
+                T.Call("tl.reduce", [x[0:44, 0:32], m[0:44]], attrs={"kind": "max", "dim": 1, "clear": 1}, ret_ty="void")
+                T.tl.copy(m[0:44], M[bx * 11 * 4:bx * 11 * 4 + 44])
+        """,
+    ),
+    "batch_blocks": (
+        """
+        @T.prim_func
+        def main(K: T.Buffer((8256, 128), "int8"), Slot: T.Buffer((8256,), "int32"), Cache: T.Buffer((9000, 128), "int8")):
+            for bx in T.serial(8256, annotations={"tl.grid": 0}):
+                row = T.alloc_buffer((128,), "int8", scope="shared.ub")
+                T.tl.copy(K[bx, 0:128], row[0:128])
+                T.tl.copy(row[0:128], Cache[Slot[bx], 0:128])
+        """,
+        """
+        @T.prim_func
+        def main(K: T.Buffer((8256, 128), "int8"), Slot: T.Buffer((8256,), "int32"), Cache: T.Buffer((9000, 128), "int8")):
+            for bx in T.serial(192, annotations={"tl.grid": 0}):
+                row = T.alloc_buffer((43, 128), "int8", scope="shared.ub")
+                T.tl.copy(K[bx * 43:bx * 43 + 43, 0:128], row[0:43, 0:128])
+                for r in T.serial(43, annotations={"tl.unordered": 1}):
+                    T.tl.copy(row[r, 0:128], Cache[Slot[bx * 43 + r], 0:128])
+        """,
+    ),
     "map_grid": (
         """
         @T.prim_func

@@ -36,7 +36,7 @@ from ...ir import (
 )
 from ...ir.grids import is_grid_axis
 from ...ir.visit import drop_allocs
-from ...tile.uses import on_chip
+from ...tile.uses import UNORDERED, on_chip
 
 
 def _grids(body: Stmt) -> tuple[list[Stmt], list[For], list[Stmt]]:
@@ -56,7 +56,7 @@ def _trips_depend(body: Stmt, number) -> bool:
     for s in statements(body):
         if isinstance(s, Bind) and free_vars(s.value) & found:
             found.add(s.var)
-        elif isinstance(s, For) and free_vars(s.extent) & found:
+        elif isinstance(s, For) and UNORDERED not in s.annotations and free_vars(s.extent) & found:
             return True
     return False
 

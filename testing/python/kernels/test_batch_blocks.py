@@ -1,0 +1,184 @@
+"""Blocks of one row each take turns statement by statement where that is faster, and only where it means the same."""
+
+import numpy as np
+import pytest
+import strict
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+RNG = np.random.default_rng(0)
+ROWS, D = 1003, 40
+"""More blocks than cores, a number that nothing divides, and rows that end inside a block of UB."""
+
+
+def scatter(form="copy", dtype="int8", rows=ROWS):
+    @T.prim_func
+    def kernel(K: T.Tensor((rows, D), dtype), Slot: T.Tensor((rows,), "int32"), Cache: T.Tensor((2 * rows, D), dtype)):
+        with T.Kernel(rows, threads=128) as bx:
+            if form == "tile":
+                row, slot = T.alloc_shared((D,), dtype), T.alloc_shared((1,), "int32")
+                T.copy(Slot[bx], slot)
+                T.copy(K[bx, 0], row)
+                if slot[0] >= 0:
+                    T.copy(row, Cache[slot[0], 0])
+            elif form == "nest":
+                for j in T.Parallel(D):
+                    Cache[Slot[bx], j] = K[bx, j]
+            else:
+                row = T.alloc_shared((D,), dtype)
+                T.copy(K[bx, 0], row)
+                if form == "copy":
+                    T.copy(row, Cache[Slot[bx], 0])
+                else:
+                    slot = Slot[bx]
+                    if slot >= 0:
+                        T.copy(row, Cache[slot, 0])
+
+    return kernel
+
+
+def compiled(kernel, together=True, **options):
+    out = tilelang.compile(kernel, **options)
+    assert any("take turns" in note for note in out.artifact.notes) == together, out.artifact.notes
+    return out
+
+
+@pytest.mark.parametrize(
+    "form, target",
+    [
+        ("copy", "Ascend910B1"),
+        ("guarded", "Ascend910B1"),
+        ("tile", "Ascend910B1"),
+        ("copy", "Ascend910_9391"),
+        ("nest", "Ascend950PR_958x"),
+    ],
+)
+def test_rows_to_addresses_of_run_time(form, target):
+    k, slot = RNG.integers(-9, 10, (ROWS, D)).astype("int8"), RNG.permutation(2 * ROWS)[:ROWS].astype("int32")
+    if form in ("guarded", "tile"):
+        slot[::7] = -1
+    expected = np.full((2 * ROWS, D), 3, "int8")
+    expected[slot[slot >= 0]] = k[slot >= 0]
+    arrays = {"K": k, "Slot": slot, "Cache": np.full((2 * ROWS, D), 3, "int8")}
+    out = strict.run(compiled(scatter(form), together=form != "tile", target=target), arrays, text=form == "guarded")["Cache"]
+    np.testing.assert_array_equal(out, expected)
+
+
+def quantised(rows, heads=1):
+    """Rows scaled to bytes, to places of run time, with the scales beside them."""
+
+    @T.prim_func
+    def kernel(
+        K: T.Tensor((rows, heads, D), "float16"),
+        Slot: T.Tensor((rows,), "int32"),
+        Cache: T.Tensor((rows, heads, D), "int8"),
+        Scale: T.Tensor((rows, heads), "float32"),
+    ):
+        with T.Kernel(rows, heads, threads=128) as (bx, by):
+            row, wide = T.alloc_shared((D,), "float16"), T.alloc_fragment((1, D), "float32")
+            most, small = T.alloc_fragment((1,), "float32"), T.alloc_fragment((D,), "int8")
+            T.copy(K[bx, by, 0], row)
+            for j in T.Parallel(D):
+                wide[0, j] = row[j]
+            T.reduce_absmax(wide, most, dim=1)
+            for j in T.Parallel(D):
+                small[j] = T.cast(T.round(wide[0, j] / most[0] * 127.0), "int8")
+            T.copy(small, Cache[Slot[bx], by, 0])
+            T.copy(most, Scale[Slot[bx], by])
+
+    return kernel
+
+
+def test_rows_that_are_changed():
+    rows, heads = 192, 5
+    k, slot = RNG.standard_normal((rows, heads, D)).astype("float16"), RNG.permutation(rows).astype("int32")
+    arrays = {"K": k, "Slot": slot, "Cache": np.zeros((rows, heads, D), "int8"), "Scale": np.zeros((rows, heads), "float32")}
+    out = strict.run(compiled(quantised(rows, heads)), arrays)
+    most = np.abs(k.astype("float32")).max(2)
+    np.testing.assert_array_equal(out["Scale"][slot], most)
+    assert np.abs(out["Cache"][slot] - k / most[..., None] * 127).max() <= 0.5 + 1e-3
+
+
+def norm(rows, shared_gain=True):
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, D), "float32"), G: T.Tensor((D,), "float32"), Y: T.Tensor((rows, D), "float32")):
+        with T.Kernel(rows, threads=128) as bx:
+            x, gain, total = T.alloc_shared((D,), "float32"), T.alloc_shared((D,), "float32"), T.alloc_fragment((1,), "float32")
+            squares = T.alloc_fragment((1, D), "float32")
+            T.copy(X[bx, 0], x)
+            T.copy(G, gain)
+            for j in T.Parallel(D):
+                squares[0, j] = x[j] * x[j]
+            T.reduce_sum(squares, total, dim=1)
+            for j in T.Parallel(D):
+                x[j] = x[j] * T.rsqrt(total[0] / D + 1e-5) * gain[j] + T.cast(bx, "float32")
+            T.copy(x, Y[bx, 0])
+
+    return kernel
+
+
+def test_a_row_for_each_block():
+    rows = 960
+    x, g = RNG.standard_normal((rows, D)).astype("float32"), RNG.standard_normal(D).astype("float32")
+    out = strict.run(compiled(norm(rows)), {"X": x, "G": g, "Y": np.zeros_like(x)}, text=False)["Y"]
+    expected = x / np.sqrt((x.astype("float64") ** 2).mean(1, keepdims=True) + 1e-5) * g + np.arange(rows)[:, None]
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_sums_at_addresses_of_run_time():
+    @T.prim_func
+    def kernel(K: T.Tensor((ROWS, D), "float32"), Slot: T.Tensor((ROWS,), "int32"), Total: T.Tensor((7, D), "float32")):
+        with T.Kernel(ROWS, threads=128) as bx:
+            row = T.alloc_shared((D,), "float32")
+            T.copy(K[bx, 0], row)
+            T.atomic_add(Total[Slot[bx], 0], row)
+
+    k, slot = RNG.integers(-9, 10, (ROWS, D)).astype("float32"), RNG.integers(0, 7, ROWS).astype("int32")
+    expected = np.zeros((7, D), "float32")
+    np.add.at(expected, slot, k)
+    out = strict.run(compiled(kernel), {"K": k, "Slot": slot, "Total": np.zeros((7, D), "float32")}, text=False)["Total"]
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_rows_moved_in_place():
+    """The last rows belong to no block, and stay what they are; blocks move their rows within one tensor."""
+    rows, last = 997, 3
+
+    @T.prim_func
+    def kernel(K: T.Tensor((rows + last, D), "float32"), Slot: T.Tensor((rows,), "int32"), Old: T.Tensor((rows, D), "float32")):
+        with T.Kernel(rows, threads=128) as bx:
+            row, before = T.alloc_shared((D,), "float32"), T.alloc_shared((D,), "float32")
+            T.copy(K[bx, 0], before)
+            T.copy(before, Old[Slot[bx], 0])
+            T.copy(Old[Slot[bx], 0], row)
+            T.copy(row, K[bx, 0])
+
+    k, slot = RNG.integers(-9, 10, (rows + last, D)).astype("float32"), RNG.permutation(rows).astype("int32")
+    out = strict.run(tilelang.compile(kernel), {"K": k.copy(), "Slot": slot, "Old": np.zeros((rows, D), "float32")}, text=False)
+    np.testing.assert_array_equal(out["K"], k)
+    np.testing.assert_array_equal(out["Old"][slot], k[:rows])
+
+
+def variable(rows):
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, D), "float32"), Y: T.Tensor((rows, D), "float32")):
+        with T.Kernel(rows, threads=128) as bx:
+            x, factor = T.alloc_shared((D,), "float32"), T.alloc_var("float32")
+            T.copy(X[bx, 0], x)
+            factor = x[0]
+            for j in T.Parallel(D):
+                x[j] = x[j] * factor
+            T.copy(x, Y[bx, 0])
+
+    return kernel
+
+
+def test_variables_are_of_one_block():
+    x = RNG.integers(-9, 10, (960, D)).astype("float32")
+    out = strict.run(compiled(variable(960), together=False), {"X": x, "Y": np.zeros_like(x)}, text=False)["Y"]
+    np.testing.assert_array_equal(out, x * x[:, :1])
+
+
+def test_may_be_switched_off():
+    compiled(scatter(), together=False, pass_configs={"tl.coarsen_blocks": False})

@@ -1,0 +1,244 @@
+"""lengthen_tiles: neighbouring blocks, or iterations of a loop, whose vector work is short become one with longer tiles.
+
+Before:  grid(4097): copy(X[bx * 4 : +4, 0:32], x); reduce_max(x, m, dim=1); copy(m, M[bx * 4 : +4])   # x: 4 x 32
+After:   grid(373):  copy(X[bx * 44 : +44, 0:32], x); reduce_max(x, m, dim=1); copy(m, M[bx * 44 : +44])
+
+A GPU has hundreds of blocks under way at a time; a vector core has one, and waits for the latency of every instruction of a chain of
+dependent ones, of every transfer and flag, whether tiles are long or short. What is divided with a dimension of a tile gets longer. That
+means the same if the work on the longer tiles can be divided into equal parts (analysis/tiles/split_axis.py), and if each part is what the
+block it stands for did, statement by statement (`same_work`). Blocks have no order among each other; iterations of a loop have one, so no
+tile may go from one to another, and what they store to a tensor has to lie apart.
+
+By a model of what bounds a core, and as long as tiles stay small beside UB. A grid whose blocks do not come out even gets a last one that
+ends behind it, if all that one stores there lies outside of the tensors.
+
+Requires: Tile IR after normalize_clears, before place_buffers. Ensures: same values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from ...analysis.index.affine import affine
+from ...analysis.tiles.home_loops import overwritten_first
+from ...analysis.tiles.same_work import same_work
+from ...analysis.tiles.split_axis import SplitPlan, copy_dims, plan_along
+from ...analysis.tiles.split_globals import is_global
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    Break,
+    BufferStore,
+    Continue,
+    For,
+    ForKind,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    TensorRegion,
+    Var,
+    While,
+    const_int,
+    dtype_of,
+    imm,
+    scope_of,
+    seq,
+    statements,
+    substitute,
+    substitute_expr,
+)
+from ...ir.functions import fixed_bytes
+from ...ir.grids import Grid
+from ...ir.visit import drop_allocs
+from ...tile import GEMM, IM2COL, is_op
+from ...tile.uses import is_output, loads_in, moved_regions, on_chip, own_uses, uses_of, work_of
+from .core_time import Model, best_times, is_short
+from .divided_body import DividedBody, LongerBody
+
+
+def lengthen_tiles(func: PrimFunc, chip, notes: list, allowed: bool = True) -> PrimFunc:
+    """`func` with longer tiles in a smaller grid and shorter loops, if that is clearly faster and `allowed`; what was done is told in `notes`."""
+    grid = Grid.of(func.body)
+    if not allowed or not is_short(grid.body, grid.extents, chip):
+        return func
+    if any(is_op(s, GEMM, IM2COL) or is_output(s) or isinstance(s, (While, Break, Continue)) for s in statements(func.body)):
+        return func
+    longer = _fewer_blocks(grid, chip, notes)
+    longer = _fewer_iterations(longer, chip, notes)
+    return func if longer is grid else func.with_body(longer.rebuilt(func.body))
+
+
+def _fewer_blocks(grid: Grid, chip, notes: list) -> Grid:
+    """The grid with several blocks along one axis as one."""
+    if None in grid.extents or math.prod(grid.extents) <= chip.num_aiv:
+        return grid
+    for plan in _plans(grid.body):
+        for k, (axis, extent) in enumerate(zip(grid.axes, grid.extents)):
+
+            def rounds(times, k=k):
+                return math.ceil(grid.count(k, times) / chip.num_aiv)
+
+            def cycles(times, plan=plan, k=k):
+                return Model(chip, min(grid.count(k, times), chip.num_aiv), plan, times).cycles(grid.body, rounds(times, k))
+
+            even = not _ends_outside(grid.body, axis.loop_var, extent)
+            times = best_times(cycles, rounds, extent, even, plan.dims, chip)
+            if times > 1 and (longer := _Longer.of(grid.body, axis.loop_var, plan, times)) is not None:
+                notes.append(f"{times} neighbouring blocks are worked on together: of tiles this short, latency takes most of the time")
+                return grid.fewer(k, math.ceil(extent / times), longer.body)
+    return grid
+
+
+def _fewer_iterations(grid: Grid, chip, notes: list) -> Grid:
+    """The grid with several iterations of innermost loops as one."""
+    blocks = math.prod(n or chip.num_aiv for n in grid.extents)
+    cores, rounds, body = min(blocks, chip.num_aiv), math.ceil(blocks / chip.num_aiv), grid.body
+    for s in [x for x in statements(body) if _is_serial(x) and not any(map(_is_serial, statements(x.body)))]:
+        trips = const_int(s.extent)
+        if trips is None or trips < 2 or not _independent(s, body):
+            continue
+        for plan in _plans(s.body):
+
+            def cycles(times, plan=plan, s=s, n=trips):
+                return Model(chip, cores, plan, times).cycles(s.body, rounds * n // times)
+
+            alone = all(_only_in(b, s, body) for b in plan.dims)
+            times = best_times(cycles, lambda n, trips=trips: trips // n, trips, True, plan.dims, chip) if alone else 1
+            if times > 1 and (longer := _Longer.of(s.body, s.loop_var, plan, times)) is not None:
+                notes.append(f"{times} iterations of the loop over '{s.loop_var.name}' are worked on together: their tiles are short")
+                body = _Lengthened(s, trips // times, longer)(body)
+                break
+    return grid if body is grid.body else replace(grid, body=body)
+
+
+def _is_serial(s: Stmt) -> bool:
+    return isinstance(s, For) and s.kind == ForKind.SERIAL
+
+
+@dataclass(frozen=True)
+class _Longer:
+    """The work for several values of a variable as one, and its longer tiles, by those they stand for."""
+
+    body: Stmt
+    tiles: dict
+
+    @staticmethod
+    def of(body: Stmt, var: Var, plan: SplitPlan, times: int) -> _Longer | None:
+        """`times` values of `var` as one; None if parts of that are not, each alone, what `body` does for one value."""
+        declared = {s.buffer for s in statements(body) if isinstance(s, AllocBuffer)}
+        whole = seq([AllocBuffer(b) for b in plan.dims if b not in declared], body)
+        mutator = LongerBody(plan, times)
+        longer = mutator(substitute(whole, {var: var * times}))
+        buffer, dim = next(iter(plan.dims.items()))
+        back = plan_along(longer, mutator.buffers[buffer], dim, times)
+        if back.refusal is not None or len(back.dims) != len(plan.dims):
+            return None
+        which = Var("which", dtype_of(var))
+        part = DividedBody(back, which, times)(longer)
+        if not same_work(substitute(whole, {var: var * times + which}), part):
+            return None
+        return _Longer(drop_allocs(longer, set(mutator.buffers.values()) - {mutator.buffers.get(b) for b in declared}), mutator.buffers)
+
+
+class _Lengthened(StmtMutator):
+    """The body of a grid with the longer tiles of one loop, which has fewer `trips`."""
+
+    def __init__(self, loop: For, trips: int, longer: _Longer):
+        self.loop, self.trips, self.longer = loop, trips, longer
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        new = self.longer.tiles.get(s.buffer)
+        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
+
+    def visit_For(self, s: For):
+        if not s.same_as(self.loop):
+            return self.generic(s)
+        extent = imm(self.trips, dtype_of(s.extent))
+        return For(s.loop_var, s.min, extent, s.kind, self.longer.body, annotations=dict(s.annotations), span=s.span)
+
+
+def _plans(body: Stmt) -> list[SplitPlan]:
+    """What could get longer: sets of dimensions of tiles that go together, those with most bytes first."""
+    tiles = {b for s in statements(body) for b in own_uses(s).all if on_chip(b)}
+    found: list[SplitPlan] = []
+    for b in sorted(tiles, key=fixed_bytes, reverse=True):
+        for d in range(len(b.ty.shape)):
+            if not any(p.dims.get(b) == d for p in found):
+                found.append(plan_along(body, b, d, 1))
+    return [p for p in found if p.dims and p.refusal is None and _has_partners(body, p)]
+
+
+def _has_partners(body: Stmt, plan: SplitPlan) -> bool:
+    """True if every transfer has a dimension on its other side for the one of `plan`."""
+    for s in statements(body):
+        regions = moved_regions(s)
+        for k, r in enumerate(regions or ()):
+            if r.source in plan.dims and plan.dims[r.source] not in [pair[k] for pair in copy_dims(*regions)]:
+                return False
+    return True
+
+
+def _ends_outside(body: Stmt, var: Var, extent: int) -> bool:
+    """True if whatever `body` stores to tensors for values of `var` from `extent` on lies outside of them."""
+    loops = {s.loop_var: const_int(s.extent) for s in statements(body) if isinstance(s, For)}
+    return all(
+        any(_outside(low, const_int(n), var, extent, loops) for (low, _), n in zip(box, buffer.ty.shape)) for buffer, box in _stores(body)
+    )
+
+
+def _outside(index, size: int | None, var: Var, extent: int, loops: dict) -> bool:
+    form = affine(index, [var, *loops])
+    if form is None or size is None or any(loops.get(v, 1) is None for v in form.coeffs):
+        return False
+    low = const_int(form.hull({**loops, var: 1})[0])
+    return low is not None and low >= 0 and form.coeffs.get(var, 0) * extent >= size
+
+
+def _stores(body: Stmt) -> list[tuple]:
+    """(tensor, (first index, number of indices) of each dimension) of all stores of `body` to tensors, without names for indices."""
+    found, known = [], {}
+    for s in statements(body):
+        if isinstance(s, Bind) and not loads_in(s.value):
+            known[s.var] = substitute_expr(s.value, known)
+        if isinstance(s, BufferStore) and is_global(s.buffer):
+            found.append((s.buffer, [(i, 1) for i in s.indices]))
+        record = work_of(s)
+        for i in record.writes if record is not None else ():
+            arg = s.value.args[i]
+            if is_global(arg.source):
+                box = [(r.min, r.extent) for r in arg.region] if isinstance(arg, TensorRegion) else [(x, 1) for x in arg.indices]
+                found.append((arg.source, box))
+    return [(buffer, [(substitute_expr(low, known), n) for low, n in box]) for buffer, box in found]
+
+
+def _independent(loop: For, whole: Stmt) -> bool:
+    """True if iterations of `loop` may run in any order, and side by side: every tile that one changes it fills before, and nobody else looks at
+    it; what they store to tensors lies apart, and none reads it."""
+    uses, stores = uses_of(loop.body), _stores(loop.body)
+    if any(scope_of(b) == "local.var" for b in uses.writes) or any(b in uses.reads for b, _ in stores):
+        return False
+    if len({b for b, _ in stores}) < len(stores):
+        return False
+    inner = {s.loop_var: const_int(s.extent) for s in statements(loop.body) if isinstance(s, For)}
+    apart = all(any(_apart(low, n, loop.loop_var, inner) for low, n in box) for _, box in stores)
+    return apart and all(_only_in(b, loop, whole) for b in uses.writes if on_chip(b))
+
+
+def _apart(low, extent, var: Var, inner: dict) -> bool:
+    """True if the indices from `low` on are others for each value of `var`."""
+    form, extent = affine(low, [var, *inner]), const_int(extent)
+    if form is None or extent is None or any(inner.get(v, 1) is None for v in form.coeffs):
+        return False
+    _, span = form.hull({**inner, var: 1})
+    return abs(form.coeffs.get(var, 0)) >= span - 1 + extent
+
+
+def _only_in(tile, loop: For, whole: Stmt) -> bool:
+    """True if a tile is nobody's but the iterations' of `loop`, each of which fills it first."""
+    inside = list(statements(loop))
+    outside = (s for s in statements(whole) if tile in own_uses(s).all and not any(s.same_as(x) for x in inside))
+    return next(outside, None) is None and overwritten_first(loop.body, tile)
+
+
+__all__ = ["lengthen_tiles"]
