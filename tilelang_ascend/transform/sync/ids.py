@@ -23,6 +23,8 @@ class IdAssigner:
     def __init__(self, plan: SyncPlan, traces: list, chip, credit: int):
         self.traces, self.credit = traces, credit
         self._set_plan(plan)
+        self.telling = 0
+        """The trace that refused something last: it is asked first."""
         self.settled: set = set()
         """Pools (queues) in which no loop takes over flags any more."""
         self.limit = {False: chip.usable_event_ids, True: chip.usable_cross_core_flags}
@@ -68,7 +70,11 @@ class IdAssigner:
         return [binder.bind(t) for t in self.traces]
 
     def _clean(self, timelines: list[Timeline], rename=None) -> bool:
-        return all(t.run(first_only=True, credit=self.credit, rename=rename).clean for t in timelines)
+        for n, t in sorted(enumerate(timelines), key=lambda x: x[0] != self.telling):
+            if not t.run(first_only=True, credit=self.credit, rename=rename).clean:
+                self.telling = n
+                return False
+        return True
 
     def _share(self, edges: list[Edge], limit: int) -> bool:
         """First fit: give each edge the first ids that no conflicting edge uses. True (and ids set) when that is
