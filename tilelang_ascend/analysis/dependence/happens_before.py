@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ... import native
+from ...ir.base import elements
 from .program import CORES, QUEUES
 from .trace import ELSE, FORK, GAP, INSTR, JOIN, JUMP, STEP, Need, Trace
 
@@ -114,6 +115,7 @@ class Timeline:
             table, self.trace.need_table, self.trace.column_table, _QUEUE_CORE, len(names), self.trace.forked, left_out,
             without_barriers, first_only, assume_barriers, credit,
         )  # fmt: skip
+        uncovered, unsafe, broken, leftover = map(elements, (uncovered, unsafe, broken, leftover))
         return Findings(
             [self.trace.needs[n] for n in uncovered],
             [names[k] for k in unsafe],
