@@ -50,7 +50,7 @@ class IdAssigner:
         self.plan.ids = ids
         return self.plan
 
-    def _set_plan(self, plan: SyncPlan, timelines: list[Timeline] | None = None) -> None:
+    def _set_plan(self, plan: SyncPlan, timelines: _Timelines | None = None) -> None:
         """`timelines`: those of `plan`, if known."""
         self.plan, self._bound = plan, timelines
 
@@ -65,13 +65,12 @@ class IdAssigner:
                 pools["cross" if edge.cross else (edge.src, edge.dst)].append(edge)
         return pools
 
-    def _timelines(self, plan: SyncPlan) -> list[Timeline]:
-        binder = Binder(plan)
-        return [binder.bind(t) for t in self.traces]
+    def _timelines(self, plan: SyncPlan) -> _Timelines:
+        return _Timelines(plan, self.traces)
 
-    def _clean(self, timelines: list[Timeline], rename=None) -> bool:
-        for n, t in sorted(enumerate(timelines), key=lambda x: x[0] != self.telling):
-            if not t.run(first_only=True, credit=self.credit, rename=rename).clean:
+    def _clean(self, timelines: _Timelines, rename=None) -> bool:
+        for n in sorted(range(len(self.traces)), key=lambda n: n != self.telling):
+            if not timelines[n].run(first_only=True, credit=self.credit, rename=rename).clean:
                 self.telling = n
                 return False
         return True
@@ -163,6 +162,18 @@ class IdAssigner:
             return False
         self._set_plan(trial, timelines)
         return True
+
+
+class _Timelines:
+    """Traces with a plan in place, each made when somebody asks for it: one is enough to refuse a plan."""
+
+    def __init__(self, plan: SyncPlan, traces: list):
+        self.binder, self.traces, self.made = Binder(plan), traces, {}
+
+    def __getitem__(self, n: int) -> Timeline:
+        if n not in self.made:
+            self.made[n] = self.binder.bind(self.traces[n])
+        return self.made[n]
 
 
 def _in_branch(edge: Edge) -> bool:
