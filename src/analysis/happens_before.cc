@@ -1,7 +1,8 @@
 #include "happens_before.h"
 
 #include <algorithm>
-#include <memory>
+#include <cstddef>
+#include <deque>
 #include <utility>
 
 namespace tla {
@@ -10,10 +11,62 @@ namespace {
 /*! \brief Positions by column: half as wide as elsewhere, since copies and comparisons of clocks are all the work there
  * is. */
 using Clock = std::vector<int32_t>;
-/*! \brief A clock that copies of a state share; never changed in place. */
-using Row = std::shared_ptr<const Clock>;
 
-Row make_row(Clock clock) { return std::make_shared<const Clock>(std::move(clock)); }
+/*! \brief Clocks of one simulation, all of the same size. Those nobody has any more are used again. */
+class Pool {
+ public:
+  struct Node {
+    Clock clock;
+    Pool* pool;
+    Node* next;
+    int32_t users;
+  };
+  Node* take() {
+    if (free_ == nullptr) {
+      nodes_.emplace_back();
+      nodes_.back().pool = this;
+      return &nodes_.back();
+    }
+    return std::exchange(free_, free_->next);
+  }
+  void give(Node* node) {
+    node->next = free_;
+    free_ = node;
+  }
+
+ private:
+  std::deque<Node> nodes_;
+  Node* free_ = nullptr;
+};
+
+/*! \brief A clock that copies of a state share; never changed in place. Of one thread: its users are counted without a
+ * lock. */
+class Row {
+ public:
+  Row() = default;
+  Row(std::nullptr_t) {}
+  Row(Pool& pool, const Clock& clock) : node_(pool.take()) {
+    node_->clock = clock;
+    node_->users = 1;
+  }
+  Row(const Row& other) : node_(other.node_) {
+    if (node_ != nullptr) ++node_->users;
+  }
+  Row(Row&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+  Row& operator=(Row other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
+  ~Row() {
+    if (node_ != nullptr && --node_->users == 0) node_->pool->give(node_);
+  }
+  const Clock& operator*() const { return node_->clock; }
+  explicit operator bool() const { return node_ != nullptr; }
+  bool operator==(const Row& other) const { return node_ == other.node_; }
+
+ private:
+  Pool::Node* node_ = nullptr;
+};
 
 /*! \brief Clocks and raised flags at one point of the trace. Not `alive` after a jump. */
 struct State {
@@ -33,6 +86,7 @@ class Simulation {
     for (size_t c = 0; c < queue_of_.size(); ++c) columns_of_[queue_of_[c]].push_back(c);
     make_wait_columns();
     const Row zero = make_row(Clock(queue_of_.size(), 0));
+    news_.resize(queue_of_.size());
     state_.clock.assign(queues, zero);
     state_.flags.resize(trace.num_keys);
     state_.open_sets.resize(trace.num_keys);
@@ -56,6 +110,8 @@ class Simulation {
   }
 
  private:
+  Row make_row(const Clock& clock) { return Row(pool_, clock); }
+
   bool exists(const HbEvent& e) const {
     if (e.owner >= 0 && options_.left_out[e.owner]) return false;
     return !(options_.without_barriers && e.kind == static_cast<int64_t>(HbKind::kBarrier));
@@ -171,17 +227,18 @@ class Simulation {
   }
 
   /*! \brief `clock` plus: all of `queue` up to `position` is complete. */
-  Row completed(Clock clock, int64_t queue, int64_t position) const {
-    for (const int64_t column : columns_of_[queue]) clock[column] = all_of(column, position);
-    return make_row(std::move(clock));
+  Row completed(const Clock& clock, int64_t queue, int64_t position) {
+    news_ = clock;
+    for (const int64_t column : columns_of_[queue]) news_[column] = all_of(column, position);
+    return make_row(news_);
   }
 
-  Row snapshot(int64_t queue) const { return completed(*state_.clock[queue], queue, now_); }
+  Row snapshot(int64_t queue) { return completed(*state_.clock[queue], queue, now_); }
 
   void learn(int64_t queue, const Clock& news) {
-    Clock clock = *state_.clock[queue];
-    for (size_t c = 0; c < clock.size(); ++c) clock[c] = std::max(clock[c], news[c]);
-    state_.clock[queue] = make_row(std::move(clock));
+    news_ = *state_.clock[queue];
+    for (size_t c = 0; c < news_.size(); ++c) news_[c] = std::max(news_[c], news[c]);
+    state_.clock[queue] = make_row(news_);
   }
 
   void broken(HbBroken what, int64_t key) {
@@ -216,7 +273,7 @@ class Simulation {
     for (const int64_t queue : queues) {
       for (const int64_t column : columns_of_[queue]) merged[column] = all_of(column, now_);
     }
-    const Row row = make_row(std::move(merged));
+    const Row row = make_row(merged);
     for (const int64_t queue : queues) state_.clock[queue] = row;
   }
 
@@ -296,18 +353,18 @@ class Simulation {
       return;
     }
     const Lifter lift(*this, last, other.waits);
-    const auto meet = [&lift](const Row& a, const Row& b) {
+    const auto meet = [&lift, this](const Row& a, const Row& b) {
       if (a == b && !lift.lowers()) return a;
       Clock low = lift(b);
       for (size_t c = 0; c < low.size(); ++c) low[c] = std::min(low[c], (*a)[c]);
-      return make_row(std::move(low));
+      return make_row(low);
     };
     bool differ = false;
     for (size_t key = 0; key < state_.flags.size(); ++key) {
       Row& here = state_.flags[key];
       const Row& there = other.flags[key];
-      differ |= (here == nullptr) != (there == nullptr);
-      here = here && there ? meet(here, there) : nullptr;
+      differ |= !here != !there;
+      here = here && there ? meet(here, there) : Row();
       std::vector<Row>& sets = state_.open_sets[key];
       const std::vector<Row>& sets_there = other.open_sets[key];
       differ |= sets.size() != sets_there.size();
@@ -322,6 +379,8 @@ class Simulation {
   const HbTrace& trace_;
   const HbOptions& options_;
   HbFindings found_;
+  Pool pool_;   // in front of all that holds its rows
+  Clock news_;  // a clock in the making
   std::vector<int64_t> queue_of_;
   std::vector<std::vector<int64_t>> columns_of_;
   std::vector<int64_t> wait_column_;

@@ -19,6 +19,7 @@ from .base import (
     StringImm,
     TensorLoad,
     TensorRegion,
+    elements,
     register_op,
     tirx,
 )
@@ -139,7 +140,7 @@ def is_noop(stmt) -> bool:
 def stmts_of(stmt) -> list:
     """The statements of a block as a Python list."""
     if isinstance(stmt, SeqStmt):
-        return list(stmt.seq)
+        return elements(stmt.seq)
     return [] if stmt is None or is_noop(stmt) else [stmt]
 
 

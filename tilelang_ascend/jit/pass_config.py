@@ -92,6 +92,7 @@ TVM_KEYS = frozenset(
 HONOURED: dict[str, tuple[str, tuple]] = {
     PassConfigKey.TL_ENABLE_FAST_MATH.value: ("fast_math", (True, False)),
     "tl.coarsen_blocks": ("coarsen", (True, False)),
+    "tl.keep_operands": ("keep_operands", (True, False)),
     "tl.merge_steps": ("merge_steps", (True, False)),
     "tl.cann": ("cann", CANN_RELEASES),
     "cann": ("cann", CANN_RELEASES),

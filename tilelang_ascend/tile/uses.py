@@ -13,12 +13,13 @@ from ..ir import (
     TensorLoad,
     TensorRegion,
     const_int,
+    expr_children,
     exprs,
     is_buffer_var,
     scope_of,
     statements,
-    walk_expr,
 )
+from ..ir.base import elements
 from .op import Side, TileOp
 from .table import COPY, GEMM, is_op, tile_op_of, with_args
 
@@ -97,8 +98,15 @@ def region_buffer(arg):
 def loads_in(expr) -> list[TensorLoad]:
     """All buffer loads of an expression."""
     found: list[TensorLoad] = []
-    walk_expr(expr, lambda e: found.append(e) if isinstance(e, TensorLoad) else None)
+    _find_loads(expr, found)
     return found
+
+
+def _find_loads(expr, found: list) -> None:
+    if type(expr) is TensorLoad:
+        found.append(expr)
+    for child in expr_children(expr):
+        _find_loads(child, found)
 
 
 def own_uses(stmt: Stmt) -> Uses:
@@ -107,11 +115,10 @@ def own_uses(stmt: Stmt) -> Uses:
     record = work_of(stmt)
     if record is not None:
         reads, writes = record.reads, record.writes
-        for i, arg in enumerate(stmt.value.args):
+        for i, arg in enumerate(elements(stmt.value.args)):
             buffer = region_buffer(arg)
             if isinstance(arg, TensorRegion):
-                for r in arg.region:
-                    uses.reads |= {x.source for e in (r.min, r.extent) for x in loads_in(e)}
+                uses.reads |= {x.source for e in expr_children(arg) for x in loads_in(e)}
                 if i in reads:
                     uses.reads.add(buffer)
                 if i in writes:

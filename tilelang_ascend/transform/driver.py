@@ -21,6 +21,7 @@ class Options:
     max_versions: upper limit of copies of one tile (2 = double buffering, 1 = none); capacity decides below it.
     fast_math: element functions with fewer instructions whose error grows with the argument (see `tileop/math_*.py`).
     coarsen: neighbouring blocks, and iterations of loops over small tiles, may be worked on together, with a larger tile.
+    keep_operands: an operand of a product may stay in L1 for several blocks, while sums of parts of K are added up in GM.
     merge_steps: steps of an attention loop may be worked on together.
     cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """
@@ -28,6 +29,7 @@ class Options:
     max_versions: int = 6
     fast_math: bool = False
     coarsen: bool = True
+    keep_operands: bool = True
     merge_steps: bool = True
     cann: int = 8
 
@@ -81,6 +83,10 @@ class Context:
     @property
     def may_coarsen(self) -> bool:
         return self.options.coarsen
+
+    @property
+    def may_keep(self) -> bool:
+        return self.options.coarsen and self.options.keep_operands
 
     @property
     def merging(self) -> Context | None:

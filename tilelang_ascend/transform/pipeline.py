@@ -43,6 +43,7 @@ from .memory.version_buffers import DEFAULT_VERSIONS, MANY_VERSIONS
 from .nests.batch_blocks import batch_blocks
 from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
+from .nests.keep_operands import keep_operands
 from .nests.lengthen_tiles import lengthen_tiles
 from .nests.map_grid import map_grid
 from .nests.merge_steps import merge_steps
@@ -87,6 +88,7 @@ CANONICALIZE = (
     Pass(own_k_slices, Stage.TILE),
     Pass(fold_conditions, Stage.TILE),
     Pass(normalize_clears, Stage.TILE),
+    Pass(keep_operands, Stage.TILE, ("chip", "notes", "may_keep")),
     Pass(coarsen_blocks, Stage.TILE, ("chip", "notes", "may_coarsen")),
     Pass(merge_k_steps, Stage.TILE, ("chip",)),
     Pass(merge_steps, Stage.TILE, ("chip", "notes", "merging")),

@@ -331,6 +331,48 @@ PAIRS = {
                 T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], c[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
         """,
     ),
+    "keep_operands": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((3072, 1024), "float16"), B: T.Buffer((1024, 2048), "float16"), C: T.Buffer((3072, 2048), "float16")):
+            for bx in T.serial(16, annotations={"tl.grid": 0}):
+                for by in T.serial(24, annotations={"tl.grid": 1}):
+                    a = T.alloc_shared((128, 64), "float16")
+                    b = T.alloc_shared((64, 128), "float16")
+                    c = T.alloc_buffer((128, 128), "float32", scope="local.fragment")
+                    T.tl.fill(c[0:128, 0:128], T.float32(0))
+                    for k in T.serial(16, annotations={"num_stages": 2}):
+                        T.tl.copy(A[by * 128:by * 128 + 128, k * 64:k * 64 + 64], a[0:128, 0:64])
+                        T.tl.copy(B[k * 64:k * 64 + 64, bx * 128:bx * 128 + 128], b[0:64, 0:128])
+                        T.Call("tl.gemm", [a[0:128, 0:64], b[0:64, 0:128], c[0:128, 0:128], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(c[0:128, 0:128], C[by * 128:by * 128 + 128, bx * 128:bx * 128 + 128])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((3072, 1024), "float16"), B: T.Buffer((1024, 2048), "float16"), C: T.Buffer((3072, 2048), "float16")):
+            for bx in T.serial(2, annotations={"tl.grid": 0}):
+                for by in T.serial(24, annotations={"tl.grid": 1}):
+                    c_sums = T.alloc_buffer((8, 128, 128), annotations={"workspace": 1})
+                    a = T.alloc_shared((128, 512), "float16")
+                    b = T.alloc_shared((128, 128), "float16")
+                    c = T.alloc_buffer((128, 128), scope="local.fragment")
+                    for part in range(2):
+                        T.tl.copy(A[by * 128:by * 128 + 128, part * 8 * 64:part * 8 * 64 + 512], a[0:128, 0:512])
+                        for tile in range(8):
+                            T.tl.fill(c[0:128, 0:128], T.float32(0.0))
+                            for k in T.serial(4, annotations={"num_stages": 4}):
+                                T.tl.copy(B[(part * 8 + k * 2) * 64:(part * 8 + k * 2) * 64 + 128, (bx * 8 + tile) * 128:(bx * 8 + tile) * 128 + 128], b[0:128, 0:128])
+                                T.Call("tl.gemm", [a[0:128, k * 128:k * 128 + 128], b[0:128, 0:128], c[0:128, 0:128], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                            if part == 0:
+                                T.tl.copy(c[0:128, 0:128], c_sums[tile, 0:128, 0:128])
+                            else:
+                                T.tl.atomic_add(c_sums[tile, 0:128, 0:128], c[0:128, 0:128])
+                    c_out = T.alloc_buffer((128, 128), scope="local.fragment")
+                    for tile in range(8):
+                        T.tl.copy(c_sums[tile, 0:128, 0:128], c_out[0:128, 0:128])
+                        T.tl.copy(c_out[0:128, 0:128], C[by * 128:by * 128 + 128, (bx * 8 + tile) * 128:(bx * 8 + tile) * 128 + 128])
+        """,
+    ),
     "coarsen_blocks": (
         """
         @T.prim_func
@@ -1403,6 +1445,7 @@ def applied(name: str, ir, wanted: dict):
     given = {
         "chip": CHIP,
         "notes": [],
+        "may_keep": True,
         "may_coarsen": True,
         "merging": SimpleNamespace(in_pieces=False),
         "uncut": False,

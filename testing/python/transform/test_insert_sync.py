@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import sync_kernels as K
 
@@ -10,8 +11,11 @@ from tilelang_ascend.analysis.dependence.core_use import call_of
 from tilelang_ascend.analysis.dependence.sync_check import sync_covers
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import const_int, statements, structural_equal
+from tilelang_ascend.isa import CORE_EVENTS
+from tilelang_ascend.transform.sync.edges import EdgeChooser
 from tilelang_ascend.transform.sync.insert_sync import insert_sync, plan_and_insert_sync, plan_sync
 from tilelang_ascend.transform.sync.place import place_sync
+from tilelang_ascend.transform.sync.plan import Binder
 
 CHIP = get_chip("a2")
 
@@ -64,6 +68,16 @@ def test_every_flag_and_barrier_is_needed(func):
     for item in items:
         weaker = place_sync(func, program, plan.without(item))
         assert sync_covers(weaker, CHIP), f"{item} can be removed"
+
+
+def test_what_is_remembered_of_a_trace_is_what_a_plan_adds(func):
+    program, plan = plan_sync(func, CHIP)
+    fresh, used = (EdgeChooser(program, CORE_EVENTS).traces for _ in range(2))
+    for a, b in zip(fresh, used, strict=True):
+        for item in [*plan.edges, *plan.barriers]:
+            Binder(plan.without(item)).bind(b)
+        one, other = (Binder(plan).bind(trace) for trace in (a, b))
+        assert one.run().clean and np.array_equal(one._table, other._table)
 
 
 def test_every_single_flag_statement_is_needed(func):

@@ -8,7 +8,7 @@ import pytest
 from tilelang_ascend.analysis.dependence.happens_before import CROSS_SET, CROSS_WAIT, Timeline
 from tilelang_ascend.analysis.dependence.program import QUEUE_INDEX
 
-EMPTY = SimpleNamespace(needs=[], need_table=np.zeros((0, 2), np.int64), columns=np.arange(len(QUEUE_INDEX)), forked=False)
+EMPTY = SimpleNamespace(needs=[], need_table=np.zeros((0, 2), np.int64), column_table=np.arange(len(QUEUE_INDEX)), forked=False)
 A, B = object(), object()
 ONE = {"a": "one", "b": "one"}
 
@@ -20,7 +20,7 @@ def run(first: str, second: str, order: str, rename=None):
     events = []
     for what, flag in (step.split() for step in order.split(", ")):
         events.append((CROSS_SET, flag, queues[flag], owner[flag]) if what == "set" else (CROSS_WAIT, flag, "aic", owner[flag]))
-    return Timeline(EMPTY, events).run(rename=rename)
+    return Timeline.of(EMPTY, events).run(rename=rename)
 
 
 def test_flags_of_their_own_may_be_up_together():

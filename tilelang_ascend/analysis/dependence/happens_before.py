@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ... import native
+from ...ir.base import elements
 from .program import CORES, QUEUES
-from .trace import ELSE, FORK, INSTR, JOIN, JUMP, STEP, Need, Trace
+from .trace import ELSE, FORK, GAP, INSTR, JOIN, JUMP, STEP, Need, Trace
 
 SET, WAIT, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT = range(10, 16)
 """Synchronisation events: (SET, key, src, dst, owner) · (WAIT, key, src, dst, owner) · (BARRIER, queue, owner) · (BARRIER_ALL, core,
@@ -20,6 +21,8 @@ owner) · (CROSS_SET, key, src, owner) · (CROSS_WAIT, key, core, owner). A key 
 owner is what can be left out, None if it cannot."""
 
 _QUEUE_CORE = np.array([CORES.index(core) for core, _ in QUEUES], np.int64)
+
+_HAS_KEY = np.isin(np.arange(CROSS_WAIT + 1), (SET, WAIT, CROSS_SET, CROSS_WAIT))
 
 _BROKEN = (
     "flag {} is set twice",
@@ -56,20 +59,32 @@ class Timeline:
 
     Args:
         trace: the execution.
-        events: its events, with synchronisation events in the gaps.
+        table: its events, with synchronisation events in the gaps, as rows for the native part.
+        keys: the key of each number in `table`.
+        owners: the same of owners.
     """
 
-    def __init__(self, trace: Trace, events: list):
-        self.trace, self.events = trace, events
-        self._keys: dict = {}
-        self._owners: dict = {}
-        rows = [_ROWS[event[0]](self, event) for event in events]
-        self._table = np.array(rows, np.int64).reshape(-1, _WIDTH)
-        waits = np.cumsum(self._table[:, 0] == WAIT)[self._table[:, 0] == INSTR]
+    def __init__(self, trace: Trace, table: np.ndarray, keys: list, owners: list):
+        self.trace, self._table, self._key_names, self._owner_names = trace, table, keys, owners
+        self._keys, self._owners = ({x: n for n, x in enumerate(names)} for names in (keys, owners))
+        kinds = table[:, 0]
+        waits = np.cumsum(kinds == WAIT)[kinds == INSTR]
         assert not (np.diff(waits) >= STEP).any(), "more waits between two instructions than there are positions"
-        self._columns = np.array(trace.columns, np.int64)
-        self._key_names = list(self._keys)
-        self._flags = np.flatnonzero(np.isin(self._table[:, 0], (SET, WAIT, CROSS_SET, CROSS_WAIT)))
+        self._flags = np.flatnonzero(_HAS_KEY[kinds])
+
+    @staticmethod
+    def of(trace: Trace, events: list) -> Timeline:
+        """`events`: those of the trace and synchronisation, as tuples."""
+        numbers = _Numbers()
+        rows = [_ROWS[event[0]](numbers, event) for event in events]
+        return Timeline(trace, np.array(rows, np.int64).reshape(-1, WIDTH), list(numbers.keys), list(numbers.owners))
+
+    def barriers(self) -> tuple[list, list]:
+        """Trace positions and owners of the barriers of single queues, in order."""
+        kinds = self._table[:, 0]
+        now = np.maximum.accumulate(np.where(kinds == INSTR, self._table[:, 5], 0))
+        found = np.flatnonzero(kinds == BARRIER)
+        return now[found].tolist(), [self._owner_names[n] for n in self._table[found, 8]]
 
     def run(
         self,
@@ -97,9 +112,10 @@ class Timeline:
         left_out = np.zeros(max(1, len(self._owners)), np.uint8)
         left_out[[self._owners[owner] for owner in without if owner in self._owners]] = 1
         uncovered, unsafe, broken, leftover = native.function("analysis.happens_before")(
-            table, self.trace.need_table, self._columns, _QUEUE_CORE, len(names), self.trace.forked, left_out,
+            table, self.trace.need_table, self.trace.column_table, _QUEUE_CORE, len(names), self.trace.forked, left_out,
             without_barriers, first_only, assume_barriers, credit,
         )  # fmt: skip
+        uncovered, unsafe, broken, leftover = map(elements, (uncovered, unsafe, broken, leftover))
         return Findings(
             [self.trace.needs[n] for n in uncovered],
             [names[k] for k in unsafe],
@@ -118,27 +134,44 @@ class Timeline:
         table[self._flags, 1] = new[table[self._flags, 1]]
         return table, self._key_names + list(numbers)
 
-    def _key(self, key) -> int:
-        return self._keys.setdefault(key, len(self._keys))
 
-    def _owner(self, owner) -> int:
-        return -1 if owner is None else self._owners.setdefault(owner, len(self._owners))
+class _Numbers:
+    """Numbers for keys and owners, in the order in which they are met."""
+
+    def __init__(self):
+        self.keys: dict = {}
+        self.owners: dict = {}
+
+    def key(self, key) -> int:
+        return self.keys.setdefault(key, len(self.keys))
+
+    def owner(self, owner) -> int:
+        return -1 if owner is None else self.owners.setdefault(owner, len(self.owners))
+
+
+def rows_of(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, numbers of the events) of a trace that has no synchronisation."""
+    if rows_of not in trace.memo:
+        events = [(n, event) for n, event in enumerate(trace.events) if event[0] != GAP]
+        rows = [_ROWS[event[0]](None, event) for _, event in events]
+        trace.memo[rows_of] = np.array(rows, np.int64).reshape(-1, WIDTH), np.array([n for n, _ in events], np.int64)
+    return trace.memo[rows_of]
 
 
 # Rows of the native table: kind, key, queue, core, column, position, first need, end of needs, owner.
-_WIDTH = 9
+WIDTH = 9
 _ROWS = {
     INSTR: lambda t, e: (INSTR, 0, e[1], 0, e[2], e[3], e[4], e[5], -1),
     FORK: lambda t, e: (FORK, 0, 0, 0, 0, 0, 0, 0, -1),
     ELSE: lambda t, e: (ELSE, 0, 0, 0, 0, 0, 0, 0, -1),
     JOIN: lambda t, e: (JOIN, 0, 0, 0, 0, 0, 0, 0, -1),
     JUMP: lambda t, e: (JUMP, 0, 0, 0, 0, 0, 0, 0, -1),
-    SET: lambda t, e: (SET, t._key(e[1]), e[2], 0, 0, 0, 0, 0, t._owner(e[4])),
-    WAIT: lambda t, e: (WAIT, t._key(e[1]), e[3], 0, 0, 0, 0, 0, t._owner(e[4])),
-    BARRIER: lambda t, e: (BARRIER, 0, e[1], 0, 0, 0, 0, 0, t._owner(e[2])),
-    BARRIER_ALL: lambda t, e: (BARRIER_ALL, 0, 0, CORES.index(e[1]), 0, 0, 0, 0, t._owner(e[2])),
-    CROSS_SET: lambda t, e: (CROSS_SET, t._key(e[1]), e[2], 0, 0, 0, 0, 0, t._owner(e[3])),
-    CROSS_WAIT: lambda t, e: (CROSS_WAIT, t._key(e[1]), 0, CORES.index(e[2]), 0, 0, 0, 0, t._owner(e[3])),
+    SET: lambda t, e: (SET, t.key(e[1]), e[2], 0, 0, 0, 0, 0, t.owner(e[4])),
+    WAIT: lambda t, e: (WAIT, t.key(e[1]), e[3], 0, 0, 0, 0, 0, t.owner(e[4])),
+    BARRIER: lambda t, e: (BARRIER, 0, e[1], 0, 0, 0, 0, 0, t.owner(e[2])),
+    BARRIER_ALL: lambda t, e: (BARRIER_ALL, 0, 0, CORES.index(e[1]), 0, 0, 0, 0, t.owner(e[2])),
+    CROSS_SET: lambda t, e: (CROSS_SET, t.key(e[1]), e[2], 0, 0, 0, 0, 0, t.owner(e[3])),
+    CROSS_WAIT: lambda t, e: (CROSS_WAIT, t.key(e[1]), 0, CORES.index(e[2]), 0, 0, 0, 0, t.owner(e[3])),
 }
 
-__all__ = ["BARRIER", "BARRIER_ALL", "CROSS_SET", "CROSS_WAIT", "SET", "WAIT", "Findings", "Timeline"]
+__all__ = ["BARRIER", "BARRIER_ALL", "CROSS_SET", "CROSS_WAIT", "SET", "WAIT", "WIDTH", "Findings", "Timeline", "rows_of"]

@@ -41,7 +41,7 @@ def check_program(program: Program) -> list[Uncovered]:
     ids = [n.ident for n in _sync_nodes(program.root) if n.ident is not None]
     found: dict[str, Uncovered] = {}
     for trace in traces(program, deps, ids, credit if versions else 1):
-        result = Timeline(trace, _bind(trace)).run(credit=credit)
+        result = Timeline.of(trace, _bind(trace)).run(credit=credit)
         for need in result.uncovered:
             item = _describe(need)
             found.setdefault(item.text, item)

@@ -63,6 +63,25 @@ class Trace:
     forked: bool
 
     @cached_property
+    def gaps(self) -> dict:
+        """(id of a block, statement position) -> (number of the event, env) each time the trace comes by."""
+        found: dict = {}
+        for number, event in enumerate(self.events):
+            if event[0] == GAP:
+                found.setdefault((id(event[1]), event[2]), []).append((number, event[3]))
+        return found
+
+    @cached_property
+    def memo(self) -> dict:
+        """What others have found out about this trace."""
+        return {}
+
+    @cached_property
+    def column_table(self) -> np.ndarray:
+        """Queue of each column."""
+        return np.array(self.columns, np.int64)
+
+    @cached_property
     def need_table(self) -> np.ndarray:
         """Column and position of each need."""
         return np.array([(n.column, n.position) for n in self.needs], np.int64).reshape(-1, 2)
@@ -175,10 +194,13 @@ class _Unroller:
         self.needs: list[Need] = []
         self.position = 0
         self.instances: dict[Instr, dict] = {i: {} for i in program.instrs}
+        """Of each instruction: (column, values of its version forms) -> (position, iterations of the loops around) of its instances."""
+        self.forms = _versions_by_instr(program.instrs, deps)
         self.incoming: dict[Instr, list] = {i: [] for i in program.instrs}
+        """Of each instruction: (dependence, instances of its source, places of both version forms, or None)."""
         for d in deps:
-            self.incoming[d.dst].append(d)
-        self.version_forms = _versions_by_instr(deps)
+            places = [self.forms[i].index(f) for i, f in zip((d.src, d.dst), d.versions)] if d.versions else (None, None)
+            self.incoming[d.dst].append((d, self.instances[d.src], *places))
         self.forked = _has_forks(program, exits)
         self.columns = list(range(len(QUEUES)))
         self.column_of: dict = {}
@@ -188,11 +210,11 @@ class _Unroller:
         assert self.position <= MOST_INSTANCES * STEP, f"{self.position // STEP} instructions in one trace"
         return Trace(self.events, self.needs, self.columns, self.forked)
 
-    def column(self, node: Instr, versions: dict) -> int:
+    def column(self, node: Instr, versions: tuple) -> int:
         """Column of an instance."""
         if not self.forked:
             return node.queue
-        key = (node.order, *versions.values())
+        key = (node.order, *versions)
         column = self.column_of.get(key)
         if column is None:
             column = self.column_of[key] = len(self.columns)
@@ -216,31 +238,31 @@ class _Unroller:
         self.events.extend([(JOIN,)] * skipped)
 
     def instr(self, node: Instr) -> None:
-        versions = {f: f.evaluate(self.env) for f in self.version_forms.get(node, ())}
+        versions = tuple([f.evaluate(self.env) for f in self.forms[node]])
         iters = tuple(self.iters)
         needs: dict[int, Need] = {}
         self.position += STEP
-        for d in self.incoming[node]:
-            self._need(d, iters, versions, needs)
+        for incoming in self.incoming[node]:
+            self._need(*incoming, iters, versions, needs)
         column = self.column(node, versions)
         first = len(self.needs)
         self.needs += needs.values()
         self.events.append((INSTR, node.queue, column, self.position, first, len(self.needs)))
-        self.instances[node].setdefault((column, *versions.values()), []).append((self.position, iters, versions))
+        self.instances[node].setdefault((column, *versions), []).append((self.position, iters))
 
-    def _need(self, d: Dependence, iters: tuple, versions: dict, needs: dict) -> None:
+    def _need(self, d: Dependence, sources: dict, src_form, dst_form, iters: tuple, versions: tuple, needs: dict) -> None:
         """Add what `d` demands of an instance: for each column, the latest instance of the source that it conflicts
         with."""
-        src_form, dst_form = d.versions or (None, None)
-        mine = versions.get(dst_form)
-        for (column, *_), found in self.instances[d.src].items():
-            best = needs.get(column)
-            floor = best.position if best is not None else 0
+        mine = versions[dst_form] if dst_form is not None else None
+        for key, found in sources.items():
             if mine is not None:
-                theirs = found[0][2].get(src_form)
+                theirs = key[src_form + 1]
                 if theirs is not None and theirs != mine:
                     continue
-            for position, other, _ in reversed(found):
+            column = key[0]
+            best = needs.get(column)
+            floor = best.position if best is not None else 0
+            for position, other in reversed(found):
                 if position <= floor:
                     break
                 level = _first_difference(other, iters, len(d.common))
@@ -291,13 +313,13 @@ def _first_difference(a: tuple, b: tuple, depth: int) -> int:
     return SAME_ITERATION
 
 
-def _versions_by_instr(deps) -> dict:
-    forms: dict = {}
+def _versions_by_instr(instrs, deps) -> dict:
+    """Instruction -> the forms that number versions in its dependences."""
+    forms: dict = {i: {} for i in instrs}
     for d in deps:
-        if d.versions:
-            forms.setdefault(d.src, set()).add(d.versions[0])
-            forms.setdefault(d.dst, set()).add(d.versions[1])
-    return forms
+        for instr, form in zip((d.src, d.dst), d.versions or ()):
+            forms[instr].setdefault(form)
+    return {i: list(found) for i, found in forms.items()}
 
 
 _VISIT = {

@@ -8,6 +8,7 @@ from ...ir import (
     Evaluate,
     For,
     ForKind,
+    IfThenElse,
     Stmt,
     const_int,
     dtype_of,
@@ -17,12 +18,13 @@ from ...ir import (
     statements,
     stmts_of,
     substitute,
+    sym,
 )
 from ...tile.uses import is_parallel, uses_of
 from ..index.coverage import fill_together, read_boxes, written_boxes
 
 FEW_TRIPS = 16
-"""Loops over parts of tiles have no more iterations: they are looked at one by one."""
+"""Loops over parts of tiles have no more iterations, of others these decide: they are looked at one by one."""
 
 
 class KnownUses:
@@ -70,11 +72,10 @@ def _filled_first(body: list, buffer, uses, core, boxes: list) -> bool | None:
         found = uses(s)
         if buffer not in found.all:
             continue
-        trips = _few_trips(s)
-        if trips is not None and buffer in found.writes:
-            for n in range(trips):
-                now = stmts_of(substitute(s.body, {s.loop_var: imm(n, dtype_of(s.loop_var))}))
-                filled = _filled_first(now, buffer, uses_of, core, boxes)
+        known = _known_to_run(s) if buffer in found.writes else None
+        if known is not None:
+            for now in known:
+                filled = False if now is None else _filled_first(now, buffer, uses_of, core, boxes)
                 if filled is not None:
                     return filled
             continue
@@ -90,12 +91,10 @@ def _filled_first(body: list, buffer, uses, core, boxes: list) -> bool | None:
 
 def apart(loop: For, buffer) -> bool:
     """True if no two iterations of a loop of few use the same element of `buffer`."""
-    trips = _few_trips(loop)
-    if trips is None:
-        return False
     boxes: list = []
-    for n in range(trips):
-        body = stmts_of(substitute(loop.body, {loop.loop_var: imm(n, dtype_of(loop.loop_var))}))
+    for body in _known_to_run(loop) or [None]:
+        if body is None:
+            return False
         used = [s for s in body if buffer in uses_of(s).all]
         mine = [box for s in used for box in (*_all_read(s, buffer, None), *_all_written(s, buffer))]
         if None in mine or any(_meet(a, b) for a in mine for b in boxes):
@@ -115,12 +114,23 @@ def _all_written(s: Stmt, buffer) -> list:
     return (written_boxes(s, buffer) or [None]) if is_parallel(s) or isinstance(s, Evaluate) else [None]
 
 
-def _few_trips(s: Stmt) -> int | None:
-    """Iterations of a loop over parts; None for other statements."""
+def _known_to_run(s: Stmt):
+    """What runs of a loop over parts, iteration by iteration, or of a branch whose condition is known, and a last None if that is not all; None
+    for other statements."""
+    if isinstance(s, IfThenElse):
+        holds = const_int(sym.Analyzer().simplify(s.condition))
+        return None if holds is None else [stmts_of(s.then_case if holds else s.else_case)]
     if not isinstance(s, For) or s.kind != ForKind.SERIAL or const_int(s.min) != 0:
         return None
     trips = const_int(s.extent)
-    return trips if trips is not None and trips <= FEW_TRIPS else None
+    return None if trips is None else _iterations(s, trips)
+
+
+def _iterations(s: For, trips: int):
+    for n in range(min(trips, FEW_TRIPS)):
+        yield stmts_of(substitute(s.body, {s.loop_var: imm(n, dtype_of(s.loop_var))}))
+    if trips > FEW_TRIPS:
+        yield None
 
 
 def _all_read(s: Stmt, buffer, core) -> list:

@@ -15,9 +15,7 @@ Requires: Tile IR after normalize_clears. Ensures: same values; at least two ver
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ...analysis.index.affine import affine
+from ...analysis.tiles.k_steps import KStep, k_dimensions, match_copy
 from ...ir import (
     AllocBuffer,
     Evaluate,
@@ -25,53 +23,27 @@ from ...ir import (
     ForKind,
     PrimFunc,
     StmtMutator,
-    attrs_of,
     const_int,
-    decl_buffer,
     dtype_of,
     expr_children,
     free_vars,
     full_region,
     itemsize,
-    region,
-    scope_of,
     seq,
     statements,
     stmts_of,
     substitute,
 )
 from ...isa.base import Space
-from ...tile import COPY, is_op, tile_op, with_args
+from ...tile import COPY, is_op, with_args
 from ...tile.clears import gemm_args, is_first_iteration
-from ...tile.uses import covers_whole, on_chip, own_uses
+from ...tile.uses import covers_whole, own_uses
 from ...tileop.base.layout import l1_layout
 from ...tileop.copy.cube import find_obstacles
 
 # Bytes of one GM row of the widened tile along K: the unit in which the memory system serves requests (hardware facts: 512 B lines).
 ROW_BYTES = 512
 VERSIONS = 2
-
-
-@dataclass(frozen=True)
-class _Step:
-    """One copy of the loop: statement, tile, GM dimension that advances, tile dimension along K."""
-
-    stmt: Evaluate
-    tile: object
-    gm_dim: int
-    tile_dim: int
-    extent: int
-
-
-def k_dimensions(gemms: list) -> dict:
-    """tile -> its K dimension (-1 or -2), None where two gemms disagree."""
-    out: dict = {}
-    for s in gemms:
-        a, b = (x.source for x in s.value.args[:2])
-        attrs = attrs_of(s)
-        for buffer, dim in ((a, -2 if int(attrs["transpose_A"]) else -1), (b, -1 if int(attrs["transpose_B"]) else -2)):
-            out[buffer] = dim if out.get(buffer, dim) == dim else None
-    return out
 
 
 def match_loop(loop: For, uses: dict, obstacles: dict):
@@ -107,25 +79,7 @@ def _same_in_one_step(s: Evaluate, loop: For, before: list) -> bool:
     return is_first_iteration(clear, loop) and not any(c.source.same_as(gemm_args(x)[2].source) for x in before)
 
 
-def match_copy(s: Evaluate, var, dims: dict) -> _Step | None:
-    """The copy as a step along K, or None."""
-    src, dst = s.value.args
-    if on_chip(src.source) or not covers_whole(dst) or dims.get(dst.source) is None:
-        return None
-    tile_dim = len(dst.region) + dims[dst.source]
-    if tile_dim < 0 or len(src.region) < 2 or len(dst.region) < 2:
-        return None
-    gm_dim = len(src.region) + dims[dst.source]
-    extent = const_int(dst.region[tile_dim].extent)
-    for d, r in enumerate(src.region):
-        form = affine(r.min, [var])
-        step = form.coeffs.get(var, 0) if form else None
-        if step != (extent if d == gm_dim else 0):
-            return None
-    return _Step(s, dst.source, gm_dim, tile_dim, extent) if const_int(src.region[gm_dim].extent) == extent else None
-
-
-def choose_factor(loop: For, steps: list[_Step], room: int) -> int:
+def choose_factor(loop: For, steps: list[KStep], room: int) -> int:
     """Largest divisor of the trip count with rows of at most ROW_BYTES and tiles that fit."""
     trips = const_int(loop.extent)
     for f in range(trips, 1, -1):
@@ -136,17 +90,10 @@ def choose_factor(loop: For, steps: list[_Step], room: int) -> int:
     return 1
 
 
-def widened_shape(step: _Step, factor: int) -> list[int]:
-    """Shape of the tile after merging."""
-    shape = [const_int(n) for n in step.tile.ty.shape]
-    shape[step.tile_dim] *= factor
-    return shape
-
-
-def widened_bytes(step: _Step, factor: int) -> int:
+def widened_bytes(step: KStep, factor: int) -> int:
     """Bytes of the tile in L1 after merging."""
-    dtype = dtype_of(step.tile)
-    return l1_layout(widened_shape(step, factor), dtype).elements * itemsize(dtype)
+    tile = step.widened(factor)
+    return l1_layout([const_int(n) for n in tile.ty.shape], dtype_of(tile)).elements * itemsize(dtype_of(tile))
 
 
 class _Merge(StmtMutator):
@@ -166,17 +113,11 @@ class _Merge(StmtMutator):
         self.room -= VERSIONS * sum(widened_bytes(x, factor) for x in steps)
         return self.widen(s, steps, factor)
 
-    def widen(self, loop: For, steps: list[_Step], factor: int) -> For:
+    def widen(self, loop: For, steps: list[KStep], factor: int) -> For:
         replaced = {}
         for step in steps:
-            new = decl_buffer(widened_shape(step, factor), dtype_of(step.tile), step.tile.name, scope=scope_of(step.tile))
-            self.new[step.tile] = new
-            src = step.stmt.value.args[0]
-            extents = [r.extent for r in src.region]
-            extents[step.gm_dim] = step.extent * factor
-            mins = [r.min for r in src.region]
-            wide = region(src.source, mins, extents)
-            replaced[step.stmt] = tile_op("copy", wide, full_region(new), span=step.stmt.span)
+            self.new[step.tile] = new = step.widened(factor)
+            replaced[step.stmt] = step.load(new, factor)
         body = []
         for s in stmts_of(loop.body):
             if s in replaced:

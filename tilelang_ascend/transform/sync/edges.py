@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from ...analysis.dependence.dependence import Dependence, dependences, version_argument
-from ...analysis.dependence.happens_before import BARRIER, Timeline
+from ...analysis.dependence.happens_before import Timeline
 from ...analysis.dependence.program import (
     QUEUES,
     Block,
@@ -22,7 +22,7 @@ from ...analysis.dependence.program import (
     jumps_of,
     position_in,
 )
-from ...analysis.dependence.trace import GAP, INSTR, SAME_ITERATION, Need, traces
+from ...analysis.dependence.trace import GAP, SAME_ITERATION, Need, traces
 from .plan import BARRIERS, GUARD_SET, GUARD_WAIT, SETS, WAITS, Barrier, Binder, Edge, Ring, Slot, SyncPlan
 
 MAX_ROUNDS = 40
@@ -354,8 +354,13 @@ class EdgeChooser:
         for group in groups:
             if group & needed or group & out:
                 continue
-            if all(t.run(without=out | group, first_only=True, credit=self.credit).clean for t in timelines):
-                out |= group
+            trial = out | group
+            refusing = next((t for t in timelines if not t.run(without=trial, first_only=True, credit=self.credit).clean), None)
+            if refusing is None:
+                out = trial
+            else:  # The trace that refused something last is asked first.
+                timelines.remove(refusing)
+                timelines.insert(0, refusing)
         self.plan = self.plan.without(*out)
 
     def _indispensable_barriers(self, timelines: list[Timeline]) -> set:
@@ -363,24 +368,12 @@ class EdgeChooser:
         longer.)"""
         needed = set()
         for timeline in timelines:
-            at, barriers = _barrier_positions(timeline.events)
+            at, barriers = timeline.barriers()
             for need in timeline.run(without_barriers=True).uncovered:
                 between = {barriers[i] for i in range(bisect_left(at, need.position), bisect_left(at, need.at))}
                 if len(between) == 1:
                     needed |= between
         return needed
-
-
-def _barrier_positions(events: list) -> tuple[list, list]:
-    """Trace positions and owners of the barriers of single queues, in order."""
-    now, positions, owners = 0, [], []
-    for event in events:
-        if event[0] == INSTR:
-            now = event[3]
-        elif event[0] == BARRIER:
-            positions.append(now)
-            owners.append(event[2])
-    return positions, owners
 
 
 def _shifted(ring: Ring, loop: Loop, distance: int) -> bool:

@@ -23,6 +23,8 @@ class IdAssigner:
     def __init__(self, plan: SyncPlan, traces: list, chip, credit: int):
         self.traces, self.credit = traces, credit
         self._set_plan(plan)
+        self.telling = 0
+        """The trace that refused something last: it is asked first."""
         self.settled: set = set()
         """Pools (queues) in which no loop takes over flags any more."""
         self.limit = {False: chip.usable_event_ids, True: chip.usable_cross_core_flags}
@@ -48,7 +50,7 @@ class IdAssigner:
         self.plan.ids = ids
         return self.plan
 
-    def _set_plan(self, plan: SyncPlan, timelines: list[Timeline] | None = None) -> None:
+    def _set_plan(self, plan: SyncPlan, timelines: _Timelines | None = None) -> None:
         """`timelines`: those of `plan`, if known."""
         self.plan, self._bound = plan, timelines
 
@@ -63,12 +65,15 @@ class IdAssigner:
                 pools["cross" if edge.cross else (edge.src, edge.dst)].append(edge)
         return pools
 
-    def _timelines(self, plan: SyncPlan) -> list[Timeline]:
-        binder = Binder(plan)
-        return [binder.bind(t) for t in self.traces]
+    def _timelines(self, plan: SyncPlan) -> _Timelines:
+        return _Timelines(plan, self.traces)
 
-    def _clean(self, timelines: list[Timeline], rename=None) -> bool:
-        return all(t.run(first_only=True, credit=self.credit, rename=rename).clean for t in timelines)
+    def _clean(self, timelines: _Timelines, rename=None) -> bool:
+        for n in sorted(range(len(self.traces)), key=lambda n: n != self.telling):
+            if not timelines[n].run(first_only=True, credit=self.credit, rename=rename).clean:
+                self.telling = n
+                return False
+        return True
 
     def _share(self, edges: list[Edge], limit: int) -> bool:
         """First fit: give each edge the first ids that no conflicting edge uses. True (and ids set) when that is
@@ -157,6 +162,18 @@ class IdAssigner:
             return False
         self._set_plan(trial, timelines)
         return True
+
+
+class _Timelines:
+    """Traces with a plan in place, each made when somebody asks for it: one is enough to refuse a plan."""
+
+    def __init__(self, plan: SyncPlan, traces: list):
+        self.binder, self.traces, self.made = Binder(plan), traces, {}
+
+    def __getitem__(self, n: int) -> Timeline:
+        if n not in self.made:
+            self.made[n] = self.binder.bind(self.traces[n])
+        return self.made[n]
 
 
 def _in_branch(edge: Edge) -> bool:

@@ -6,12 +6,13 @@ order that never makes a set wait for something it does not need.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ...analysis.dependence.happens_before import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, SET, WAIT, Timeline
-from ...analysis.dependence.program import QUEUES, Block, Loop
-from ...analysis.dependence.trace import GAP, SYNC, Trace
+import numpy as np
+
+from ...analysis.dependence.happens_before import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, SET, WAIT, WIDTH, Timeline, rows_of
+from ...analysis.dependence.program import CORES, QUEUES, Block, Loop
+from ...analysis.dependence.trace import Trace
 from ...analysis.index.linear import Linear
 
 GUARD_WAIT, SETS, BARRIERS, WAITS, GUARD_SET, DRAIN, PRIME = range(7)
@@ -153,66 +154,93 @@ def values_drained(edge: Edge, env: dict) -> list:
 
 
 class Binder:
-    """Puts the flags of a plan into traces. Events carry their owner as last item, so that single edges can be left
-    out."""
+    """Puts the flags of a plan into traces. Edges and barriers are the owners of their events, so that single ones can be left out. What one of
+    them adds to a trace is remembered there: plans that are tried differ in few."""
 
     def __init__(self, plan: SyncPlan):
-        self.at: dict = defaultdict(list)
-        for edge in plan.edges:
-            self._edge(edge)
-        for barrier in plan.barriers:
-            self._add(barrier.at, lambda env, b=barrier: [_barrier_event(b)])
-        for entries in self.at.values():
-            entries.sort(key=lambda entry: entry[0])
-
-    def _add(self, slot: Slot, make) -> None:
-        self.at[id(slot.block), slot.gap].append((slot.phase, make))
-
-    def _edge(self, edge: Edge) -> None:
-        ring = edge.ring
-        set_form = ring.set_form if ring and not edge.cross else None
-        wait_form = ring.wait_form if ring and not edge.cross else None
-        self._add(edge.set_at, lambda env: [self._set(edge, _value(set_form, env))])
-        self._add(edge.wait_at, lambda env: [self._wait(edge, _value(wait_form, env))])
-        if edge.distance:
-            home = edge.home
-            before = Slot(home.parent, home.position, PRIME)
-            after = Slot(home.parent, home.position + 1, DRAIN)
-            if edge.primed:
-                self._add(before, lambda env: [self._set(edge, v) for v in values_primed(edge, env)])
-            if edge.drained:
-                self._add(after, lambda env: [self._wait(edge, v) for v in values_drained(edge, env)])
-
-    def _set(self, edge: Edge, value):
-        key = edge.flags, value
-        return (CROSS_SET, key, edge.src, edge) if edge.cross else (SET, key, edge.src, edge.dst, edge)
-
-    def _wait(self, edge: Edge, value):
-        key = edge.flags, value
-        return (CROSS_WAIT, key, QUEUES[edge.dst][0], edge) if edge.cross else (WAIT, key, edge.src, edge.dst, edge)
+        self.plan = plan
 
     def bind(self, trace: Trace) -> Timeline:
         """`trace` with the synchronisation in place of the gaps."""
-        out = []
-        at = self.at
-        for event in trace.events:
-            if event[0] != GAP:
-                assert event[0] != SYNC, "the kernel has flags already"
-                out.append(event)
-                continue
-            entries = at.get((id(event[1]), event[2]))
-            if entries:
-                for _, make in entries:
-                    out.extend(make(event[3]))
-        return Timeline(trace, out)
+        owners = [*self.plan.edges, *self.plan.barriers]
+        added = [_added(trace, owner) for owner in owners]
+        rows, at = rows_of(trace)
+        own = np.repeat(np.arange(len(owners)), [len(x) for x in added])
+        new = np.concatenate([*added, _NOTHING])
+        order = np.argsort(np.concatenate([at * PHASES, new[:, 0]]), kind="stable")
+        table = np.zeros((len(new), WIDTH), np.int64)
+        table[:, 0], table[:, 2:4], table[:, 8] = new[:, 1], new[:, 3:5], own
+        flagged = np.flatnonzero(new[:, 2] >= 0)
+        flags: dict = {}
+        of_owner = np.array([flags.setdefault(x.flags, len(flags)) if isinstance(x, Edge) else 0 for x in owners], np.int64)
+        codes = np.zeros(len(rows) + len(new), np.int64)
+        codes[len(rows) + flagged] = of_owner[own[flagged]] * _VALUES + new[flagged, 2] + 1
+        table = np.concatenate([rows, table])[order]
+        codes = codes[order]
+        met = np.flatnonzero(codes)
+        found, first, number = np.unique(codes[met], return_index=True, return_inverse=True)
+        by_place = np.argsort(first)
+        rank = np.empty(len(found), np.int64)
+        rank[by_place] = np.arange(len(found))
+        table[met, 1] = rank[number]
+        edges = list(flags)
+        keys = [(edges[(code - 1) // _VALUES], (code - 1) % _VALUES) for code in found[by_place].tolist()]
+        return Timeline(trace, table, keys, owners)
+
+
+PHASES = 8
+"""More than there are in a gap."""
+UNKNOWN = 1 << 15
+"""The id of a flag nobody can tell: always the same one."""
+_VALUES = 1 << 16
+"""More than a flag has ids."""
+_NOTHING = np.zeros((0, 5), np.int64)
+
+
+def _added(trace: Trace, owner) -> np.ndarray:
+    """Events that an edge or a barrier adds: place (event of the trace, phase), kind, value of the flag or -1, queue, core."""
+    found = trace.memo.get(owner)
+    if found is None:
+        found = trace.memo[owner] = _of_barrier(trace, owner) if isinstance(owner, Barrier) else _of_edge(trace, owner)
+    return found
+
+
+def _of_barrier(trace: Trace, barrier: Barrier) -> np.ndarray:
+    if barrier.queue is None:
+        return _events(trace, barrier.at, BARRIER_ALL, 0, CORES.index(barrier.core), lambda env: (-1,))
+    return _events(trace, barrier.at, BARRIER, barrier.queue, 0, lambda env: (-1,))
+
+
+def _of_edge(trace: Trace, edge: Edge) -> np.ndarray:
+    ring = edge.ring if not edge.cross else None
+    raised = (CROSS_SET if edge.cross else SET, edge.src, 0)
+    lowered = (CROSS_WAIT, 0, CORES.index(QUEUES[edge.dst][0])) if edge.cross else (WAIT, edge.dst, 0)
+    found = [
+        _events(trace, edge.set_at, *raised, lambda env: (_value(ring and ring.set_form, env),)),
+        _events(trace, edge.wait_at, *lowered, lambda env: (_value(ring and ring.wait_form, env),)),
+    ]
+    if edge.distance:
+        home = edge.home
+        if edge.primed:
+            found.append(_events(trace, Slot(home.parent, home.position, PRIME), *raised, lambda env: values_primed(edge, env)))
+        if edge.drained:
+            found.append(_events(trace, Slot(home.parent, home.position + 1, DRAIN), *lowered, lambda env: values_drained(edge, env)))
+    return np.concatenate(found)
+
+
+def _events(trace: Trace, slot: Slot, kind: int, queue: int, core: int, values) -> np.ndarray:
+    """`values` of the flag each time the trace comes by `slot`."""
+    visits = trace.gaps.get((id(slot.block), slot.gap), ())
+    rows = [
+        (number * PHASES + slot.phase, kind, UNKNOWN if value is None else value, queue, core)
+        for number, env in visits
+        for value in values(env)
+    ]
+    return np.array(rows, np.int64) if rows else _NOTHING
 
 
 def _value(form: Linear | None, env: dict) -> int:
     return 0 if form is None else form.evaluate(env)
-
-
-def _barrier_event(barrier: Barrier):
-    return (BARRIER_ALL, barrier.core, barrier) if barrier.queue is None else (BARRIER, barrier.queue, barrier)
 
 
 __all__ = [

@@ -1,0 +1,320 @@
+"""keep_operands: one operand of a product stays in L1 while a block works through a row of tiles.
+
+Before:  grid(64, 64):
+           fill(c, 0); for k in 256: copy(A[by * 128 : +128, k * 32 : +32], a); copy(B[k * 32 : +32, bx * 128 : +128], b); gemm(a, b, c)
+           copy(c, C[by * 128 : +128, bx * 128 : +128])
+After:   grid(4, 64):
+           for part in 16:
+             copy(A[by * 128 : +128, part * 512 : +512], a)
+             for tile in 16:
+               fill(c, 0)
+               for k in 4: copy(B[part * 512 + k * 128 : +128, (bx * 16 + tile) * 128 : +128], b); gemm(a[:, k * 128 : +128], b, c)
+               if part == 0: copy(c, sums[tile]) else: atomic_add(sums[tile], c)
+           for tile in 16: copy(sums[tile], v); copy(v, C[by * 128 : +128, (bx * 16 + tile) * 128 : +128])
+
+A tile as large as L0C takes two operands for its products, and transfers bring them more slowly than the cube core multiplies. Loaded for
+many tiles, one of them costs next to nothing. L1 does not hold all of K: the parts are added up in GM, by atomic stores of one core, in order.
+Two accumulators fit L0C, so that the next tile's products start while this one is stored.
+
+Only kernels that are a product of tensors they do not write and a store of it; by the same model as coarsen_blocks, if that is faster.
+
+Requires: Tile IR after normalize_clears, before coarsen_blocks. Ensures: same values but for the rounding of sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from ...analysis.tiles.k_steps import KStep, k_dimensions, match_copy
+from ...ir import (
+    AllocBuffer,
+    Evaluate,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    free_vars,
+    full_region,
+    imm,
+    itemsize,
+    loop,
+    region,
+    scope_of,
+    seq,
+    stmts_of,
+    substitute,
+    substitute_expr,
+    tirx,
+)
+from ...ir.functions import fixed_bytes
+from ...isa.base import VECTOR_CORES_PER_BLOCK, Space
+from ...tile import COPY, FILL, is_op, tile_op, with_args
+from ...tile.uses import covers_whole
+from ...tileop.copy.cube import find_obstacles
+from .product_grid import ACCUMULATOR_BYTES, GAIN, VERSIONS, ProductGrid, chain
+
+SUMS = "float32"
+"""Dtype in which parts are added up in GM."""
+STREAMED_VERSIONS = 4
+"""Of the operand that is loaded for every tile: enough for the time in which the other one is."""
+STREAMED_BYTES = 256
+"""Of its rows along K."""
+LEAST_TILES = 2
+PIECE = 32
+"""Rows or columns that the cube core can work on alone, whatever the dtype."""
+SHARE_OF_L2 = 8
+"""One part in so many of L2 may hold sums."""
+
+
+def keep_operands(func: PrimFunc, chip, notes: list, allowed: bool = True) -> PrimFunc:
+    """`func` with rows of tiles that share an operand in L1, if that is faster and `allowed`; what was done is told in `notes`."""
+    grid = ProductGrid.of(func.body, chip) if allowed else None
+    if grid is None or None in grid.extents:
+        return func
+    sizes, obstacles = chain(grid, chip), find_obstacles(func)
+    ways = [way for size in sizes for way in _ways(size, chip, obstacles)]
+    best = min(ways, key=lambda way: way.cycles(chip), default=None)
+    if best is None or best.cycles(chip) > GAIN * sizes[-1].cycles(chip):
+        return func
+    notes.append(best.note())
+    return func.with_body(best.rebuilt().rebuilt(func.body))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A way to do it. `tiles` neighbours along `axis` of the grid become one block, which keeps `kept` for `part` iterations of the loop over K and
+    loads `streamed` for `width` of them at a time, each tile in `pieces` along its dimension `dim`. `store`: the copy of the result."""
+
+    grid: ProductGrid
+    axis: int
+    kept: KStep
+    streamed: KStep
+    store: Evaluate
+    part: int
+    width: int
+    tiles: int
+    dim: int
+    pieces: int
+
+    @property
+    def pieced(self) -> tuple[int, int]:
+        """m and n of a piece."""
+        sizes = list(self.grid.sizes[:2])
+        sizes[self.dim] //= self.pieces
+        return tuple(sizes)
+
+    @property
+    def steps(self) -> int:
+        """Products of a row with a part of K that have an accumulator of their own."""
+        return self.tiles * self.pieces
+
+    @property
+    def parts(self) -> int:
+        return const_int(self.grid.loop.extent) // self.part
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.grid.extents) // self.tiles
+
+    @property
+    def adds(self) -> bool:
+        """True if sums of parts are added up."""
+        return self.parts > 1
+
+    @property
+    def through_sums(self) -> bool:
+        """True if that happens in a workspace, and not in the tensor itself."""
+        return self.adds and dtype_of(self.store.value.args[1].source) != SUMS
+
+    @property
+    def sums_bytes(self) -> int:
+        return self.tiles * fixed_bytes(self.grid.accumulator)
+
+    def cycles(self, chip) -> float:
+        """An estimate for the whole grid: per core and part, products, transfers to L1 and to L0, or stores."""
+        prices, loads = chip.prices, (self.kept, self.streamed)
+        kept, streamed = (prices["gm_to_l1"].busy_cycles(self.part * fixed_bytes(x.tile), "bytes") for x in loads)
+        operands = zip(("a", "b"), (x.source for x in self.grid.gemm.value.args[:2]))
+        l0 = sum(prices[f"l1_to_l0{side}"].busy_cycles(self.part * fixed_bytes(tile), "bytes") for side, tile in operands)
+        written = ACCUMULATOR_BYTES if self.adds else itemsize(dtype_of(self.store.value.args[1].source))
+        m, n, _ = self.grid.sizes
+        store = prices["l0c_to_gm"].busy_cycles(m * n * written, "bytes")
+        each = max(self.part * self.grid.products(chip), l0, streamed, store)
+        longest = prices["gm_to_l1"].latency_cycles + max(self.tiles * each, kept + self.tiles * streamed)
+        return kept + self.grid.rounds(chip, self.blocks) * self.parts * longest + self._end(chip)
+
+    def _end(self, chip) -> float:
+        """Cycles from the last store of sums to the end."""
+        if not self.through_sums:
+            return 0.0
+        there, back = (chip.prices[name] for name in ("gm_to_ub", "ub_to_gm"))
+        size = self.sums_bytes / VECTOR_CORES_PER_BLOCK
+        return chip.cross_core_flag_cycles + there.latency_cycles + back.latency_cycles + there.busy_cycles(size, "bytes")
+
+    def fits(self, chip) -> bool:
+        m, n = self.pieced
+        streamed = self.width * fixed_bytes(self.streamed.tile) // self.pieces
+        operands = VERSIONS * self.part * fixed_bytes(self.kept.tile) + STREAMED_VERSIONS * streamed
+        room = operands <= chip.capacity_bytes(Space.L1) and VERSIONS * m * n * ACCUMULATOR_BYTES <= chip.capacity_bytes(Space.L0C)
+        return room and (not self.through_sums or VERSIONS * self.sums_bytes * chip.num_aic <= chip.l2_bytes // SHARE_OF_L2)
+
+    def note(self) -> str:
+        m, n = self.pieced
+        k = self.part * self.kept.extent
+        sums = f"; sums of {k} products are added up in GM" if self.adds else ""
+        return f"{self.tiles} neighbouring blocks are worked on together: {self.kept.tile.name} stays in L1 for {self.steps} tiles of {m} x {n}{sums}"
+
+    def rebuilt(self) -> ProductGrid:
+        part, span, old = tirx.Var("part", "int32"), self.grid.loop.span, self.grid.accumulator
+        kept, c = self.kept.widened(self.part), decl_buffer(list(self.pieced), dtype_of(old), old.name, scope=scope_of(old))
+        streamed = self._piece_of(self.streamed.widened(self.width), self.streamed.other_dim)
+        workspace = decl_buffer([self.steps, *self.pieced], SUMS, f"{c.name}_sums") if self.through_sums else None
+
+        def sums(block, piece):
+            return region(workspace, [block * self.pieces + piece, 0, 0], [1, *self.pieced])
+
+        def target(block, piece):
+            return self._there(self.store.value.args[1], self.dim - 2, block, piece)
+
+        def tile(block, piece) -> Stmt:
+            zero = tile_op("fill", full_region(c), imm(0, dtype_of(c)), span=span)
+            stored = self._stored(part, full_region(c), (sums if self.through_sums else target)(block, piece))
+            return seq(zero, self._products(part, (block, piece), kept, streamed, c), stored)
+
+        load = substitute(self.kept.load(kept, self.part), {self.grid.loop.loop_var: part * self.part})
+        whole = seq(load, self._for_each(tile))
+        body = [AllocBuffer(x, span=span) for x in (kept, streamed, c)]
+        body.append(loop(part, self.parts, whole, span=span) if self.adds else substitute(whole, {part: imm(0)}))
+        if self.through_sums:
+            out = decl_buffer(list(self.pieced), SUMS, f"{c.name}_out", scope=scope_of(c))
+            body.insert(0, AllocBuffer(workspace, annotations={"workspace": 1}, span=span))
+            body.append(AllocBuffer(out, span=span))
+            body.append(self._for_each(lambda *at: _by_way_of(out, sums(*at), target(*at), self.store.span)))
+        extents = tuple(n // self.tiles if k == self.axis else n for k, n in enumerate(self.grid.extents))
+        return replace(self.grid, extents=extents, body=seq(body))
+
+    def _for_each(self, work) -> Stmt:
+        """`work(block, piece)` for all of a row."""
+        block, piece = (tirx.Var(name, "int32") if n > 1 else imm(0) for name, n in (("tile", self.tiles), ("piece", self.pieces)))
+        done = work(block, piece)
+        for var, n in ((piece, self.pieces), (block, self.tiles)):
+            done = loop(var, n, done, span=self.grid.loop.span) if n > 1 else done
+        return done
+
+    def _piece_of(self, tile, d: int):
+        """A tile for a piece."""
+        shape = [const_int(n) for n in tile.ty.shape]
+        shape[d] //= self.pieces
+        return decl_buffer(shape, dtype_of(tile), tile.name, scope=scope_of(tile))
+
+    def _there(self, whole, d: int, block, piece):
+        """The place of a piece in GM, where `whole` is that of a block; `d`: the dimension along which there are pieces."""
+        mins, extents = ([x for x in side] for side in zip(*((r.min, r.extent) for r in whole.region)))
+        if self.pieces > 1:
+            extents[d] = imm(const_int(extents[d]) // self.pieces)
+            mins[d] = mins[d] + piece * extents[d]
+        var = self.grid.axes[self.axis].loop_var
+        return substitute_expr(region(whole.source, mins, extents), {var: var * self.tiles + block})
+
+    def _products(self, part, at: tuple, kept, streamed, c) -> Stmt:
+        """The loop over what a part has of K, for the piece `at`."""
+        k, every = tirx.Var(self.grid.loop.loop_var.name, "int32"), self.grid.loop.loop_var
+        wide = self.streamed.load(self.streamed.widened(self.width), self.width)
+        there = self._there(wide.value.args[0], self.streamed.other_dim - 2, *at)
+        load = tile_op("copy", substitute_expr(there, {every: part * self.part + k * self.width}), full_region(streamed), span=wide.span)
+        mins, extents = [imm(0) for _ in kept.ty.shape], [const_int(x) for x in kept.ty.shape]
+        d = self.kept.tile_dim
+        mins[d], extents[d] = k * (self.width * self.kept.extent), self.width * self.kept.extent
+        operands = {self.kept.tile: region(kept, mins, extents), self.streamed.tile: full_region(streamed)}
+        args = self.grid.gemm.value.args
+        gemm = with_args(self.grid.gemm, [*(operands[x.source] for x in args[:2]), full_region(c), args[3]])
+        return loop(k, self.part // self.width, seq(load, gemm), span=self.grid.loop.span, num_stages=STREAMED_VERSIONS)
+
+    def _stored(self, part, source, target) -> Stmt:
+        """An accumulator goes to `target`, or is added to what is there."""
+        span = self.store.span
+        first = tile_op("copy", source, target, span=span)
+        if not self.adds:
+            return first
+        return IfThenElse(tirx.EQ(part, imm(0)), first, tile_op("atomic_add", target, source, span=span), span=span)
+
+
+def _by_way_of(tile, source, target, span) -> Stmt:
+    """Sums go where the results belong."""
+    return seq(tile_op("copy", source, full_region(tile), span=span), tile_op("copy", full_region(tile), target, span=span))
+
+
+def _ways(grid: ProductGrid, chip, obstacles: dict) -> list[_Row]:
+    """All that mean the same and fit."""
+    found = _plain(grid, obstacles)
+    if found is None:
+        return []
+    steps, store = found
+    trips = const_int(grid.loop.extent)
+    out = []
+    for axis, extent in enumerate(grid.extents):
+        var = grid.axes[axis].loop_var
+        moving = [any(var in free_vars(r.min) for r in x.stmt.value.args[0].region) for x in steps]
+        if sum(moving) != 1:
+            continue
+        kept, streamed = (steps[moving.index(x)] for x in (False, True))
+        dim = [x.source for x in grid.gemm.value.args[:2]].index(streamed.tile)
+        pieces = _pieces(grid, axis, dim, store, chip)
+        for part in _divisors(trips):
+            width = max(
+                (w for w in _divisors(part) if w * streamed.extent * itemsize(dtype_of(streamed.tile)) <= STREAMED_BYTES), default=part
+            )
+            out += [
+                _Row(grid, axis, kept, streamed, store, part, width, n, dim, pieces) for n in _divisors(extent) if n * pieces >= LEAST_TILES
+            ]
+    exact = dtype_of(grid.accumulator) == SUMS
+    return [way for way in out if way.fits(chip) and (exact or not way.adds)]
+
+
+def _pieces(grid: ProductGrid, axis: int, dim: int, store: Evaluate, chip) -> int:
+    """Into how many pieces a tile has to be cut along `dim`, so that L0C holds two; 1 if it cannot be: pieces lie in the tensor as a whole."""
+    sizes, target, pieces = list(grid.sizes[:2]), store.value.args[1], 1
+    while VERSIONS * math.prod(sizes) * ACCUMULATOR_BYTES > pieces * chip.capacity_bytes(Space.L0C):
+        pieces *= 2
+    lies_within = const_int(target.source.ty.shape[dim - 2]) == grid.extents[axis] * sizes[dim]
+    return pieces if lies_within and sizes[dim] % (pieces * PIECE) == 0 else 1
+
+
+def _plain(grid: ProductGrid, obstacles: dict) -> tuple[list[KStep], Evaluate] | None:
+    """(loads of both operands, store of the result) of a kernel that has nothing else; None for any other."""
+    body = [s for s in stmts_of(grid.body) if not isinstance(s, AllocBuffer)]
+    inner, c = stmts_of(grid.loop.body), grid.accumulator
+    if len(body) != 3 or not body[1].same_as(grid.loop) or len(inner) != 3 or not inner[2].same_as(grid.gemm):
+        return None
+    fill, _, store = body
+    if not (is_op(fill, FILL) and is_op(store, COPY) and all(is_op(s, COPY) for s in inner[:2])) or const_int(grid.loop.extent) is None:
+        return None
+    *operands, product, clear = grid.gemm.value.args
+    if not all(map(covers_whole, (*operands, product, fill.value.args[0], store.value.args[0]))) or const_int(clear) != 0:
+        return None
+    if not all(x.source.same_as(c) for x in (product, fill.value.args[0], store.value.args[0])) or any(
+        s in obstacles for s in (*inner[:2], store)
+    ):
+        return None
+    steps = [match_copy(s, grid.loop.loop_var, k_dimensions([grid.gemm])) for s in inner[:2]]
+    if None in steps or {x.tile for x in steps} != {x.source for x in operands} or len({x.tile for x in steps}) != 2:
+        return None
+    target = store.value.args[1]
+    written, rank = target.source, len(c.ty.shape)
+    if rank != 2 or len(target.region) < 2 or [const_int(r.extent) for r in target.region[-2:]] != list(grid.sizes[:2]):
+        return None
+    if any(len(x.tile.ty.shape) != 2 for x in steps):
+        return None
+    if scope_of(written) not in ("global", "") or any(x.stmt.value.args[0].source.same_as(written) for x in steps):
+        return None
+    return steps, store
+
+
+def _divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+__all__ = ["keep_operands"]
