@@ -121,11 +121,14 @@ class _Merge(StmtMutator):
         rest = self.chip.capacity_bytes(Space.L1) - sum(fixed_bytes(b) for b in operands if b not in keys.dims)
         room = [(self.chip.capacity_bytes(Space.L0C), sum(ACCUMULATOR_BYTES * elements_of(b) for b in scores))]
         room += [(rest, sum(fixed_bytes(b) for b in operands if b in keys.dims))]
-        most, steps = min(have // (VERSIONS * need) for have, need in room), const_int(loop.extent)
+        limits, steps = [have // (VERSIONS * need) for have, need in room], const_int(loop.extent)
+        most = min(limits)
         if steps is None:
             bound = sym.Analyzer().const_int_bound(loop.extent).max_value
             return min(most, MOST_LEFT + 1, bound // (2 * FEWEST_STEPS))  # Half of them, as under a causal mask.
-        if self.merging.in_pieces:
+        if (
+            self.merging.in_pieces and limits[0] <= limits[1]
+        ):  # Where operands fill L1 first, there are few scores, and loads are what counts.
             one = min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
             most = max(most, *(min(n // one, steps // fewest) for n, fewest in LONG_STEPS))
         most = min(most, steps // FEWEST_STEPS)

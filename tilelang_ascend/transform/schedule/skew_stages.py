@@ -25,9 +25,10 @@ from ...tile.jumps import may_leave
 from ...tile.uses import SKEW, is_output, is_parallel, is_scalar_var, loads_in, uses_of
 
 CUBE, VECTOR = "cube", "vector"
-DISTANCE = 3
+DISTANCE, LONG_DISTANCE = 2, 3
 """Iterations between the first stages and the last. The best hand-written kernels use one or two: with one, the way of a value to the other
-core and back (transfers, flags, the work there) takes longer than what the cores have to do meanwhile."""
+core and back (transfers, flags, the work there) takes longer than what the cores have to do meanwhile. Where both products have parts, which alternate
+(`rotate_loops`), the values of one iteration are complete at its end only."""
 
 WORTH_TRIPS = 4
 """An unknown number of trips that is always smaller is not worth the branches."""
@@ -48,8 +49,9 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer) -> list[int] | None:
     for i, j, _ in pairs:
         stages[j] = max(stages[j], stages[i] + ({sides[i], sides[j]} == {CUBE, VECTOR}))
     trips = const_int(loop.extent)
-    # With an unknown number of trips every iteration in between is a branch of its own around the loop, each with its own flags.
-    distance = DISTANCE if trips is None else min(DISTANCE, trips - 1)
+    in_parts = sum(isinstance(s, For) and any(is_op(x, GEMM) for x in statements(s)) for s in body) > 1
+    distance = LONG_DISTANCE if in_parts else DISTANCE
+    distance = distance if trips is None else min(distance, trips - 1)
     late = [distance * (n >= 2) for n in stages]
     if any(is_scalar_var(b) for u in uses for b in u.writes):
         return None  # either core keeps its own
