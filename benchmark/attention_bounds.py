@@ -78,29 +78,31 @@ def least(work: Work, tasks: int | None = None, fixpipe: float | None = None) ->
     return times[unit], unit
 
 
-def softmax_step(rows: int, keys: int, dim: int, scores: int = 4) -> Work:
+def softmax_step(rows: int, keys: int, dim: int, scores: int = 4, crossings: float = 1) -> Work:
     """Vector side of one step of online softmax (CATLASS example 23, "flash attention infer"): maximum, scale minus the maximum (Axpy), exp,
-    convert, sum; the running output times a factor, plus the product. `scores`: bytes of a score on its way (2: one more conversion)."""
+    convert, sum; the running output times a factor, plus the product. `scores`: bytes of a score on its way (2: one more conversion);
+    `crossings`: how often the output crosses."""
     softmax = (scores == 2) + REDUCE + ROW + EXP + 1 + REDUCE
     return Work(
-        fixpipe=rows * keys * scores + rows * dim * 4,
-        to_ub=rows * keys * scores + rows * dim * 4,
+        fixpipe=rows * keys * scores + crossings * rows * dim * 4,
+        to_ub=rows * keys * scores + crossings * rows * dim * 4,
         from_ub=rows * keys * 2,
         to_l1=rows * keys * 2,
-        passes=rows * keys / 64 * softmax + rows * dim / 64 * (ROW + 1),
+        passes=rows * keys / 64 * softmax + crossings * rows * dim / 64 * (ROW + 1),
     )
 
 
 def forward(
     heads: int, seq: int, dim: int, rows: int, keys: int, causal: bool = False, scores: int = 2, sharing: int | None = None
 ) -> Work:
-    """Flash attention in steps of `rows` queries and `keys` keys, `sharing` queries for one load of K and V.
+    """Flash attention in tiles of `rows` queries and `keys` keys, `sharing` queries for one load of K and V.
 
-    Per step: two products, scores and output cross to the vector cores, weights cross back (CATLASS example 23). No step is cut at the diagonal."""
+    Per tile: two products, scores cross to the vector cores, weights cross back; the output crosses once for 512 keys (CATLASS example 23), whatever the
+    source says, because steps may be merged. No tile is cut at the diagonal."""
     blocks = -(-seq // rows)
     steps = sum(-(-min((b + 1) * rows, seq) // keys) for b in range(blocks)) if causal else blocks * -(-seq // keys)
     loads = Work(macs=2 * rows * keys * dim, to_l1=2 * keys * dim * 2 * rows / (sharing or rows))
-    return heads * steps * (softmax_step(rows, keys, dim, scores) + loads) + Work(hbm=3 * heads * seq * dim * 2)
+    return heads * steps * (softmax_step(rows, keys, dim, scores, min(1, keys / 512)) + loads) + Work(hbm=3 * heads * seq * dim * 2)
 
 
 def decode(batch: int, heads: int, kv_heads: int, keys: int, dim: int, step: int = 512) -> Work:
