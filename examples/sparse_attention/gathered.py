@@ -11,8 +11,10 @@ F32 = "float32"
 
 
 @tilelang.jit(out_idx=[3, 4])
-def sparse_mla(batch, seq, seq_kv, heads, dim, tail, topk, *, dtype="float16", BI=32, stages=2):
+def sparse_mla(batch, seq, seq_kv, heads, dim, tail, topk, *, dtype="float16", BI=32, block_H=None, stages=2):
     scale = (1.0 / (dim + tail)) ** 0.5 * LOG2E
+    rows = block_H or heads
+    blocks = heads // rows
 
     @T.prim_func
     def main(
@@ -22,30 +24,31 @@ def sparse_mla(batch, seq, seq_kv, heads, dim, tail, topk, *, dtype="float16", B
         Output: T.Tensor((batch, seq, heads, dim), dtype),
         Lse: T.Tensor((batch, seq, heads), F32),
     ):
-        with T.Kernel(seq, batch, 1, threads=256) as (bx, by, bz):
-            Q_shared = T.alloc_shared([heads, dim], dtype)
-            Q_tail_shared = T.alloc_shared([heads, tail], dtype)
+        with T.Kernel(seq * blocks, batch, 1, threads=256) as (bx, by, bz):
+            Q_shared = T.alloc_shared([rows, dim], dtype)
+            Q_tail_shared = T.alloc_shared([rows, tail], dtype)
             KV_shared = T.alloc_shared([BI, dim], dtype)
             K_tail_shared = T.alloc_shared([BI, tail], dtype)
-            O_shared = T.alloc_shared([heads, dim], dtype)
-            Lse_shared = T.alloc_shared([heads], F32)
+            O_shared = T.alloc_shared([rows, dim], dtype)
+            Lse_shared = T.alloc_shared([rows], F32)
             mask = T.alloc_fragment([BI], "bool")
-            acc_o = T.alloc_fragment([heads, dim], F32)
-            acc_s = T.alloc_fragment([heads, BI], F32)
-            S_shared = T.alloc_shared([heads, BI], dtype)
-            sumexp = T.alloc_fragment([heads], F32)
-            sumexp_i = T.alloc_fragment([heads], F32)
-            alpha = T.alloc_fragment([heads], F32)
-            m_i = T.alloc_fragment([heads], F32)
-            m_i_prev = T.alloc_fragment([heads], F32)
+            acc_o = T.alloc_fragment([rows, dim], F32)
+            acc_s = T.alloc_fragment([rows, BI], F32)
+            S_shared = T.alloc_shared([rows, BI], dtype)
+            sumexp = T.alloc_fragment([rows], F32)
+            sumexp_i = T.alloc_fragment([rows], F32)
+            alpha = T.alloc_fragment([rows], F32)
+            m_i = T.alloc_fragment([rows], F32)
+            m_i_prev = T.alloc_fragment([rows], F32)
 
             T.fill(acc_o, 0)
             T.fill(sumexp, 0)
             T.fill(m_i, -(2**30))
-            b_i, g_i, s_i = by, bz, bx
+            b_i, g_i, s_i = by, bz, bx // blocks
+            h0 = bx % blocks * rows
             max_kv_i = s_i
-            T.copy(Q[b_i, s_i, 0:heads, :dim], Q_shared)
-            T.copy(Q[b_i, s_i, 0:heads, dim:], Q_tail_shared)
+            T.copy(Q[b_i, s_i, h0 : h0 + rows, :dim], Q_shared)
+            T.copy(Q[b_i, s_i, h0 : h0 + rows, dim:], Q_tail_shared)
             for i_i in T.Pipelined(T.ceildiv(topk, BI), num_stages=stages):
                 for bi_i in T.Parallel(BI):
                     mask[bi_i] = Indices[b_i, s_i, g_i, i_i * BI + bi_i] <= max_kv_i
@@ -53,33 +56,33 @@ def sparse_mla(batch, seq, seq_kv, heads, dim, tail, topk, *, dtype="float16", B
                     KV_shared[bi_i, d_i] = KV[b_i, Indices[b_i, s_i, g_i, i_i * BI + bi_i], g_i, d_i]
                 for bi_i, d_i in T.Parallel(BI, tail):
                     K_tail_shared[bi_i, d_i] = KV[b_i, Indices[b_i, s_i, g_i, i_i * BI + bi_i], g_i, dim + d_i]
-                for h_i, bi_i in T.Parallel(heads, BI):
+                for h_i, bi_i in T.Parallel(rows, BI):
                     acc_s[h_i, bi_i] = T.if_then_else(mask[bi_i], 0, -T.infinity(F32))
                 T.gemm(Q_shared, KV_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.gemm(Q_tail_shared, K_tail_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.copy(m_i, m_i_prev)
                 T.reduce_max(acc_s, m_i, dim=1, clear=False)
-                for h_i in T.Parallel(heads):
+                for h_i in T.Parallel(rows):
                     m_i[h_i] = T.max(m_i[h_i], m_i_prev[h_i])
-                for h_i in T.Parallel(heads):
+                for h_i in T.Parallel(rows):
                     alpha[h_i] = T.exp2((m_i_prev[h_i] - m_i[h_i]) * scale)
-                for h_i, bi_i in T.Parallel(heads, BI):
+                for h_i, bi_i in T.Parallel(rows, BI):
                     acc_s[h_i, bi_i] = T.exp2(acc_s[h_i, bi_i] * scale - m_i[h_i] * scale)
                 T.reduce_sum(acc_s, sumexp_i, dim=1)
-                for h_i in T.Parallel(heads):
+                for h_i in T.Parallel(rows):
                     sumexp[h_i] = sumexp[h_i] * alpha[h_i] + sumexp_i[h_i]
-                for h_i, d_i in T.Parallel(heads, dim):
+                for h_i, d_i in T.Parallel(rows, dim):
                     acc_o[h_i, d_i] = acc_o[h_i, d_i] * alpha[h_i]
                 T.copy(acc_s, S_shared)
                 T.gemm(S_shared, KV_shared, acc_o, policy=T.GemmWarpPolicy.FullRow)
-            for h_i, d_i in T.Parallel(heads, dim):
+            for h_i, d_i in T.Parallel(rows, dim):
                 acc_o[h_i, d_i] /= sumexp[h_i]
-            for h_i in T.Parallel(heads):
+            for h_i in T.Parallel(rows):
                 sumexp[h_i] = T.log2(sumexp[h_i]) + m_i[h_i] * scale
             T.copy(acc_o, O_shared)
-            T.copy(O_shared, Output[b_i, s_i, 0:heads, :])
+            T.copy(O_shared, Output[b_i, s_i, h0 : h0 + rows, :])
             T.copy(sumexp, Lse_shared)
-            T.copy(Lse_shared, Lse[b_i, s_i, 0:heads])
+            T.copy(Lse_shared, Lse[b_i, s_i, h0 : h0 + rows])
 
     return main
 

@@ -194,3 +194,35 @@ def test_branches_that_need_a_product_do_not_fetch_it_themselves(both):
     np.testing.assert_allclose(got, o, rtol=2e-3, atol=2e-2)
     skewed = lowered(k, "skew_stages").body
     assert any(isinstance(s, For) and SKEW in s.annotations for s in statements(skewed))
+
+
+def once(leaves):
+    @T.prim_func
+    def k(X: T.Tensor((N,), F32), n: T.int32, Y: T.Tensor((N,), F32)):
+        with T.Kernel(1):
+            x = T.alloc_shared((N,), F32)
+            T.copy(X, x)
+            for step in T.Pipelined(1, num_stages=2):
+                if leaves:
+                    if n > 0:
+                        T.loop_break()
+                for i in T.Parallel(N):
+                    x[i] = x[i] + 1.0 + step
+            for step in T.serial(2, 3):
+                for i in T.Parallel(N):
+                    x[i] = x[i] * step
+            T.copy(x, Y)
+
+    return tilelang.compile(k)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_loop_of_one_iteration_is_its_body(leaves):
+    """Unless it may be left: what leaves it must not leave what is around it."""
+    compiled = once(leaves)
+    lowered = pipeline.lower(compiled.artifact.tile_ir, get_chip(compiled.artifact.chip), keep_stages=True)
+    (stage,) = [ir for name, ir in lowered.stages if name == "fold_conditions"]
+    assert sum(isinstance(s, For) and s.loop_var.name == "step" for s in statements(stage.body)) == leaves
+    x = np.arange(N, dtype=np.float32)
+    y = strict.run(compiled, {"X": x, "Y": np.zeros(N, np.float32)}, {"n": 1}, text=False)["Y"]
+    np.testing.assert_array_equal(y, (x + (not leaves)) * 2)

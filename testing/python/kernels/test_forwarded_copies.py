@@ -154,3 +154,25 @@ def test_reader_stands_behind_a_continue():
 
     a, mask = numbers(4, 64), np.array([1, 0, 1, 0], np.int32)
     check(main, {"A": a, "M": mask, "C": np.zeros((4, 64), np.float32)}, {"C": a * mask[:, None]})
+
+
+def test_a_product_goes_to_a_tensor_of_more_dimensions_without_the_vector_cores():
+    """Numbers of a batch and a head in front of rows: the stage between has two dimensions, the tensor four."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), F16), B: T.Tensor((32, 64), F16), C: T.Tensor((2, 32, 3, 64), F16)):
+        with T.Kernel(2) as b:
+            a, w, s = T.alloc_shared((32, 32), F16), T.alloc_shared((32, 64), F16), T.alloc_shared((32, 64), F16)
+            acc = T.alloc_fragment((32, 64), F32)
+            T.copy(A[b * 32, 0], a)
+            T.copy(B, w)
+            T.gemm(a, w, acc, clear_accum=True)
+            T.copy(acc, s)
+            T.copy(s, C[b, 0:32, 1, :])
+
+    a, w, c = numbers(64, 32, dtype=np.float16), numbers(32, 64, dtype=np.float16), np.zeros((2, 32, 3, 64), np.float16)
+    kernel = tilelang_ascend.compile(main)
+    assert [step.kernel_type for step in kernel.artifact.steps] == ["aic_only"]
+    out = strict.run(kernel, {"A": a, "B": w, "C": c}, text=False)["C"]
+    np.testing.assert_allclose(out[:, :, 1].reshape(64, 64), a.astype(np.float32) @ w.astype(np.float32), rtol=2**-10, atol=2**-10)
+    assert not out[:, :, [0, 2]].any()

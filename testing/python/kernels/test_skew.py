@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+import attention_cases as cases
 import numpy as np
 import pytest
 import strict
@@ -9,8 +10,8 @@ import strict
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import For, statements
-from tilelang_ascend.tile.uses import SKEW
+from tilelang_ascend.ir import For, IfThenElse, statements, stmts_of
+from tilelang_ascend.tile.uses import SKEW, lateness
 from tilelang_ascend.transform import pipeline
 
 F16, F32 = "float16", "float32"
@@ -125,10 +126,14 @@ def check(compiled, a, b, n, want, text=False):
     np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
 
 
-def skewed(compiled) -> bool:
+def skewed_loops(compiled) -> list:
     lowered = pipeline.lower(compiled.artifact.tile_ir, get_chip(compiled.artifact.chip), keep_stages=True)
     (stage,) = [ir for name, ir in lowered.stages if name == "skew_stages"]
-    return any(isinstance(s, For) and SKEW in s.annotations for s in statements(stage.body))
+    return [s for s in statements(stage.body) if isinstance(s, For) and SKEW in s.annotations]
+
+
+def skewed(compiled) -> bool:
+    return bool(skewed_loops(compiled))
 
 
 @pytest.mark.parametrize("trips", [1, 2, 3, 5])
@@ -152,6 +157,55 @@ def test_other_loops(body, blocks):
     compiled = kernel(body)
     assert skewed(compiled) == (body is not left_early)
     check(compiled, *data(4), 2, expected(blocks, *data(4)))
+
+
+@lru_cache(maxsize=None)
+def by_table(promised):
+    """The end of the loop and the blocks it works on are data. `promised`: that blocks exist."""
+
+    @T.prim_func
+    def k(
+        A: T.Tensor((4 * N, N), F16),
+        B: T.Tensor((4 * N, N), F16),
+        length: T.Tensor((1,), "int32"),
+        table: T.Tensor((6,), "int32"),
+        Y: T.Tensor((N, N), F32),
+    ):
+        with T.Kernel(1):
+            a, b, p = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F16)
+            s, o, m = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
+            T.fill(o, 0.0)
+            T.fill(m, 0.0)
+            for j in T.serial(T.ceildiv(length[0], N)):
+                block = table[j]
+                if promised:
+                    T.assume(block >= 0)
+                    T.assume(block < 4)
+                step(A, B, a, b, p, s, o, m, block)
+            T.copy(o, Y)
+
+    return tilelang.compile(k)
+
+
+@pytest.mark.parametrize("promised, blocks", [(True, [2, 0, 3, 3, 1]), (False, [1, 2, 0]), (True, [])])
+def test_lengths_and_tables_are_data(promised, blocks):
+    compiled = by_table(promised)
+    assert skewed(compiled)
+    a, b = data(4)
+    table = np.zeros(6, np.int32)
+    table[: len(blocks)] = blocks
+    length = np.array([len(blocks) * N - (len(blocks) > 0)], np.int32)
+    arrays = {"A": a, "B": b, "length": length, "table": table, "Y": np.zeros((N, N), np.float32)}
+    y = strict.run(compiled, arrays, text=False)["Y"]
+    want = expected(blocks, a, b)
+    np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
+
+
+def test_weights_that_one_vector_core_stores_stay_with_their_scores():
+    """Half of sixteen rows are wanted, so the vector cores do not share them, and one stores the weights: a round later, nothing would overlap."""
+    (loop,) = skewed_loops(tilelang.compile(cases.paged([70, 33], 16, 2, 64, 64)[0]))
+    late = [n for s, n in zip(stmts_of(loop.body), lateness(loop)) if isinstance(s, IfThenElse)]
+    assert late == [0]
 
 
 def half(x):

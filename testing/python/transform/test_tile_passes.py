@@ -5,10 +5,12 @@ from textwrap import dedent
 import pytest
 import tile_samples as samples
 
+import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import UnsupportedConstruct
 from tilelang_ascend.ir import (
     AllocBuffer,
+    Bind,
     BufferStore,
     For,
     PrimFunc,
@@ -343,6 +345,22 @@ def test_stage_globals_cuts_large_nests():
     assert chunks * sizes[0] + (covered - sizes[0]) == 1 << 18
 
 
+def test_a_tile_the_cube_core_gets_from_the_vector_cores_is_not_loaded_there():
+    @T.prim_func
+    def k(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1):
+            a, c = T.alloc_shared((64, 64), "float16"), T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            for i, j in T.Parallel(64, 64):
+                a[i, j] = a[i, j] * T.float16(2.0)
+            T.gemm(a, a, c, clear_accum=True)
+            T.copy(c, C)
+
+    before = placed(k)
+    loads = lambda f: [x for x in calls(f, "copy") if x.value.args[0].source.name == "A"]  # noqa: E731
+    assert len(loads(before)) == 2 and len(loads(drop_dead_fills(before))) == 1
+
+
 # ---- map_grid ------------------------------------------------------------------------------------------------------
 
 
@@ -360,6 +378,35 @@ def test_map_grid_covers_every_tile_once(tiles, blocks):
 
 def test_map_grid_uses_cube_cores_for_cube_work():
     assert int(map_grid(placed(samples.gemm(4096, 4096, 64)), CHIP).attrs["ascend.block_dim"]) == CHIP.num_aic
+
+
+def heads_of_sequences(batch: int, keys: int):
+    """Blocks (sequence, head): each loads the 128 numbers of its head of every key, 256 bytes of a line of L2."""
+
+    @T.prim_func
+    def k(K: T.Tensor((batch, keys, 8, 128), "float16"), Y: T.Tensor((batch, 8, 64, 128), "float16")):
+        with T.Kernel(batch, 8) as (sequence, head):
+            k_shared = T.alloc_shared((64, 128), "float16")
+            for step in T.serial(keys // 64):
+                T.copy(K[sequence, step * 64 : step * 64 + 64, head, :], k_shared)
+            T.copy(k_shared, Y[sequence, head, :, :])
+
+    return k
+
+
+@pytest.mark.parametrize("keys, fastest", [(8192, "head"), (64, "sequence")])
+def test_blocks_that_share_lines_of_l2_have_neighbouring_numbers(keys, fastest):
+    """Where L2 holds the tensor, the order stays what the source says."""
+    out = map_grid(placed(heads_of_sequences(32, keys)), CHIP)
+    axes = [s for s in statements(out.body) if isinstance(s, Bind) and s.var.name in ("sequence", "head")]
+    assert axes[0].var.name == fastest
+    ranges = {"sequence": 32, "head": 8}
+    tile = next(s for s in statements(out.body) if isinstance(s, Bind) and s.var.name == "tile").var
+    from tilelang_ascend.ir import substitute_expr, sym
+
+    at = lambda s, n: const_int(sym.Analyzer().simplify(substitute_expr(s.value, {tile: imm(n)})))  # noqa: E731
+    assert len({tuple(at(s, n) for s in axes) for n in range(256)}) == 256
+    assert all(max(at(s, n) for n in range(256)) == ranges[s.var.name] - 1 for s in axes)
 
 
 # ---- split_rows ----------------------------------------------------------------------------------------------------

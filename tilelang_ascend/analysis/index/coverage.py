@@ -8,6 +8,7 @@ from ...ir import (
     Evaluate,
     For,
     ForKind,
+    IfThenElse,
     SeqStmt,
     Stmt,
     TensorRegion,
@@ -19,6 +20,7 @@ from ...ir import (
     stmts_of,
     substitute_expr,
     sym,
+    tirx,
 )
 from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...tile.uses import COUNT, covers_whole, is_parallel, loads_in, on_chip, work_of
@@ -58,13 +60,24 @@ def whole_store(nest: Stmt) -> BufferStore | None:
 
 def written_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]]]:
     """Boxes of `buffer`, (first, end) for each dimension, that a statement surely overwrites; only what has constant bounds. `core`: the
-    variable with the number of the vector core, all of which run the statement."""
+    variable with the number of the vector core, all of which run the statement; memory they share is filled by what one of them stores."""
     if writes_whole(stmt, buffer):
         return [[(0, const_int(n)) for n in buffer.ty.shape]]
+    if _on_one_core(stmt, core) and not on_chip(buffer):
+        return [box for s in stmts_of(stmt.then_case) for box in written_boxes(s, buffer)]
     if is_parallel(stmt):
         return _nest_boxes(stmt, buffer, {})
     record = work_of(stmt)
     return [] if record is None else [b for b in _region_boxes(stmt, buffer, record.writes, core) if b is not None]
+
+
+def _on_one_core(stmt: Stmt, core) -> bool:
+    """True for what only one of the vector cores does."""
+    if core is None or not isinstance(stmt, IfThenElse) or stmt.else_case is not None or not isinstance(stmt.condition, tirx.EQ):
+        return False
+    sides = stmt.condition.a, stmt.condition.b
+    number = next((const_int(e) for e in sides if const_int(e) is not None), None)
+    return any(e.same_as(core) for e in sides) and number is not None and 0 <= number < VECTOR_CORES_PER_BLOCK
 
 
 def read_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]] | None]:

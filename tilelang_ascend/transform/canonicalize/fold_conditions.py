@@ -3,6 +3,8 @@
 Before:  for i, j in Parallel(64, 64): s[i, j] = if_then_else(k * 64 + j >= 4096, -inf, 0)       # k < 64
 After:   for i, j in Parallel(64, 64): s[i, j] = 0
 
+A loop of one iteration is its body.
+
 GPU kernels guard every access; with sizes that tiles divide, nothing is left to guard. A branch that is always taken and may leave its loop
 keeps its condition: what stands behind a jump is assumed to be reached.
 
@@ -26,13 +28,14 @@ from ...ir import (
     is_choice,
     is_noop,
     map_children,
+    stmts_of,
     sym,
     tirx,
     walk_expr,
 )
 from ...ir.grids import is_grid_axis
 from ...tile.jumps import may_leave
-from ...tile.uses import loads_in
+from ...tile.uses import is_parallel, loads_in
 
 
 class _Fold(StmtMutator):
@@ -42,6 +45,9 @@ class _Fold(StmtMutator):
         self.known = sym.Analyzer()
 
     def visit_For(self, s: For):
+        if const_int(s.extent) == 1 and not is_parallel(s) and not is_grid_axis(s) and not may_leave(s.body):
+            self.known.bind(s.loop_var, s.min, True)
+            return [Bind(s.loop_var, s.min, span=s.span), *stmts_of(self.block(s.body))]
         if not loads_in(s.min) and not loads_in(s.extent):
             self.known.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), True)
         out = self.generic(s)

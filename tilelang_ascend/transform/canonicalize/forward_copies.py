@@ -52,7 +52,8 @@ class _Forward(StmtMutator):
                 return None
             if dtype_of(stage) not in (dtype_of(source.source), dtype_of(out[1].source)):
                 return None
-            if len(source.region) != len(out[1].region) or _sizes(source) != _sizes(out[1]):
+            sizes = _sizes(source)
+            if sizes != _sizes(out[1]) or len(source.region) != len(out[1].region) and None in sizes:
                 return None
             # Through the stage regions may overlap, and what it holds may choose where it goes.
             if out[1].source.same_as(source.source) or any(x.source.same_as(stage) for x in _loads(out[1])):

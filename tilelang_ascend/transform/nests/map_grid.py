@@ -5,6 +5,9 @@ After:   block = get_block_idx()
          for t in range(ceildiv(gx * gy - block, blocks)):
              tile = block + t * blocks; bx = tile % gx; by = tile // gx % gy; body
 
+Blocks whose loads share lines of L2 get neighbouring numbers, and so run at the same time: if a step along an axis stays inside of a line of
+a tensor that L2 cannot hold (heads of 128 numbers behind one another), that axis runs fastest. A GPU says nothing about the order of blocks.
+
 If the first number of a block decides how often a loop runs, as under a causal mask, every other round goes the other way, so that no core
 has the longest block of each: tile = block + t * blocks + t % 2 * (blocks - 1 - 2 * block).
 
@@ -16,6 +19,8 @@ Requires: placed Tile IR with one grid. Ensures: no grid loops; attribute `ascen
 
 from __future__ import annotations
 
+import math
+
 from ...analysis.tiles.core_kinds import uses_cube
 from ...ir import (
     AllocBuffer,
@@ -25,18 +30,21 @@ from ...ir import (
     Stmt,
     call,
     const_int,
+    dtype_of,
     free_vars,
     imm,
     loop,
     seq,
     statements,
     stmts_of,
+    substitute_expr,
     sym,
     tirx,
 )
 from ...ir.grids import is_grid_axis
 from ...ir.visit import drop_allocs
-from ...tile.uses import UNORDERED, on_chip
+from ...isa.base import ITEMSIZE
+from ...tile.uses import UNORDERED, loads_in, moved_regions, on_chip
 
 
 def _grids(body: Stmt) -> tuple[list[Stmt], list[For], list[Stmt]]:
@@ -61,6 +69,32 @@ def _trips_depend(body: Stmt, number) -> bool:
     return False
 
 
+def _shares_lines(body: Stmt, axes: list, chip) -> int:
+    """Position of the axis along which loads of neighbouring blocks share lines of L2; 0, the fastest one, if there is none or any will do."""
+    lets = {s.var: s.value for s in statements(body) if isinstance(s, Bind) and not loads_in(s.value)}
+    analyzer = sym.Analyzer()
+    shared = [0] * len(axes)
+    for s in statements(body):
+        source = (moved_regions(s) or (None,))[0]
+        if source is None or on_chip(source.source):
+            continue
+        shape = [const_int(n) for n in source.source.ty.shape]
+        size = ITEMSIZE[dtype_of(source.source)]
+        row, loaded = const_int(source.region[-1].extent), [const_int(r.extent) for r in source.region]
+        if None in shape or None in loaded or math.prod(shape) * size <= chip.l2_bytes or row * size >= chip.l2_line_bytes:
+            continue
+        offset = imm(0)
+        for r, n in zip(source.region, shape):
+            offset = offset * n + r.min
+        for _ in range(len(lets)):
+            offset = substitute_expr(offset, lets)
+        for k, (var, extent) in enumerate(axes):
+            step = const_int(analyzer.simplify(substitute_expr(offset, {var: imm(1)}) - substitute_expr(offset, {var: imm(0)})))
+            if const_int(extent) != 1 and step is not None and row <= step and step * size < chip.l2_line_bytes:
+                shared[k] += math.prod(loaded)
+    return shared.index(max(shared))
+
+
 def _place(block, step, blocks: int, turns: bool):
     """The place of a block in a round."""
     return block + tirx.floormod(step, imm(2)) * (imm(blocks - 1) - block * 2) if turns else block
@@ -74,6 +108,7 @@ def map_grid(func: PrimFunc, chip) -> PrimFunc:
     while is_grid_axis(body):
         axes.append((body.loop_var, body.extent))
         body = body.body
+    axes.insert(0, axes.pop(_shares_lines(body, axes, chip)))
     analyzer = sym.Analyzer()
     total = imm(1)
     for _, extent in axes:

@@ -207,6 +207,8 @@ def _divides(s: Stmt, plan: SplitPlan) -> bool:
     if is_op(s, FILL):
         return True
     src, dst = moved_regions(s)
+    if scope_of(src.source) == "local.l0c" and scope_of(dst.source) == "shared.l1":
+        return False  # L1 has whole tiles of fractals: what goes there from L0C goes as a whole
     return any(plan.dims.get(src.source) == a or plan.dims.get(dst.source) == b for a, b in copy_dims(src, dst)) and all(
         (plan.dims.get(src.source) == a) == (plan.dims.get(dst.source) == b)
         for a, b in copy_dims(src, dst)

@@ -1,10 +1,12 @@
-"""drop_dead_fills: remove constant fills, and loads of tiles, nobody reads.
+"""drop_dead_fills: remove constant fills and loads whose values nobody reads.
 
-Placement writes a cleared tile on every core that holds it; the instance that is overwritten by a transfer needs no fill. Nor does the start of a
-maximum or minimum that changes none.
+Placement writes a cleared or loaded tile on every core that holds it; the instance that is overwritten by a transfer needs no fill or load. Nor does
+the start of a maximum or minimum that changes none.
 
 Before:  fill(C@ub, 0); copy(ws, C@ub[whole]); fill(m, -inf); reduce(C@ub, m, max, clear=0)
+         copy(A, a@l1); copy(A, a@ub); f(a@ub, b@ub); copy(b@ub, a@l1)
 After:   copy(ws, C@ub[whole]); reduce(C@ub, m, max, clear=1)
+         copy(A, a@ub); f(a@ub, b@ub); copy(b@ub, a@l1)
 
 Requires: placed Tile IR. Ensures: values read are unchanged.
 """
@@ -62,7 +64,8 @@ class _Drop(StmtMutator):
             if j is not None:
                 stmts[j] = tile_op("reduce", *stmts[j].value.args, span=stmts[j].span, **attrs_of(stmts[j]) | {"clear": 1})
             rest = stmts[i + 1 :]
-            if is_op(s, FILL) and on_chip(s.value.args[0].source) and _is_unread(s.value.args[0].source, rest, loop):
+            filled = s.value.args[0 if is_op(s, FILL) else 1].source if is_op(s, FILL) or is_op(s, COPY) else None
+            if filled is not None and on_chip(filled) and _is_unread(filled, rest, loop):
                 continue  # the user sees what is not on chip
             self.next = (s, rest, loop)
             out.append(self.visit(s))

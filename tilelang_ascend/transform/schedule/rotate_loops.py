@@ -41,7 +41,7 @@ from ...ir import (
     substitute,
     tirx,
 )
-from ...tile import COPY, GEMM, is_op
+from ...tile import ASSUME, COPY, GEMM, is_op
 from ...tile.uses import SKEW, conflict, lateness, uses_of
 
 
@@ -66,7 +66,7 @@ class _Rotate(StmtMutator):
         allocs = [x for x in body if isinstance(x, AllocBuffer)]
         parts = [(x, n) for x, n in zip(body, late) if not isinstance(x, AllocBuffer)]
 
-        first, second = ([x for x, n in parts if n == side or isinstance(x, Bind)] for side in (0, distance))
+        first, second = ([x for x, n in parts if n == side or isinstance(x, Bind) or is_op(x, ASSUME)] for side in (0, distance))
         second = stmts_of(renew(_Earlier(k, distance)(seq(second))))
         windows = tuple(partial(_in_window, condition, s.span) for condition in (k < end, k >= s.min + lag))
         both = _side_by_side(stmts_of(seq(first)), second, windows) or [w(x) for w, x in zip(windows, (first, second))]

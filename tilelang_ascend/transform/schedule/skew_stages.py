@@ -16,11 +16,12 @@ iterations each statement of the body is late.
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Callable
 
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
-from ...ir import AllocBuffer, Bind, For, PrimFunc, Stmt, StmtMutator, const_int, dtype_of, scope_of, statements, stmts_of, sym
-from ...tile import GEMM, is_op
+from ...ir import AllocBuffer, Bind, For, PrimFunc, Stmt, StmtMutator, Var, const_int, dtype_of, scope_of, seq, statements, stmts_of, sym
+from ...tile import ASSUME, GEMM, is_op
 from ...tile.jumps import may_leave
 from ...tile.uses import SKEW, is_output, is_parallel, is_scalar_var, loads_in, uses_of
 
@@ -34,11 +35,12 @@ WORTH_TRIPS = 4
 """An unknown number of trips that is always smaller is not worth the branches."""
 
 
-def offsets_of(loop: For, own: set, known: sym.Analyzer) -> list[int] | None:
+def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> list[int] | None:
     """Iterations by which each statement of a loop is late; None if nothing is to be gained or the body does not allow it. `own`: buffers
-    that every iteration overwrites first, and nothing else uses. `known`: what lets are worth."""
+    that every iteration overwrites first, and nothing else uses. `known`: what lets are worth. `constant`: whether an expression reads
+    nothing the function writes."""
     body = stmts_of(loop.body)
-    if not _rotatable(loop, known) or not all(map(_movable, body)):
+    if not _rotatable(loop, known, constant) or not all(_movable(s, constant) for s in body):
         return None
     sides = [_side(s) for s in body]
     if None in sides or not {CUBE, VECTOR} <= set(sides):
@@ -67,22 +69,22 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer) -> list[int] | None:
     return late if products == {0, distance} else None
 
 
-def _rotatable(loop: For, known: sym.Analyzer) -> bool:
+def _rotatable(loop: For, known: sym.Analyzer, constant: Callable) -> bool:
     """True for loops of several iterations whose ends may be asked for again behind them: the body may have written what they read."""
-    if is_parallel(loop) or const_int(loop.extent) in (0, 1) or loads_in(loop.min) or loads_in(loop.extent):
+    if is_parallel(loop) or const_int(loop.extent) in (0, 1) or not constant(loop.min) or not constant(loop.extent):
         return False
     return const_int(loop.extent) is not None or known.const_int_bound(loop.extent).max_value >= WORTH_TRIPS
 
 
-def _movable(s: Stmt) -> bool:
+def _movable(s: Stmt, constant: Callable) -> bool:
     if may_leave(s) or any(is_output(x) for x in statements(s)):
         return False
-    return not isinstance(s, Bind) or not loads_in(s.value)
+    return not isinstance(s, Bind) or constant(s.value)
 
 
 def _side(s: Stmt) -> str | None:
     """The kind of core a statement needs; "" if it needs none, None if both or another one than tile work."""
-    if isinstance(s, (AllocBuffer, Bind)):
+    if isinstance(s, (AllocBuffer, Bind)) or is_op(s, ASSUME):
         return ""
     scopes = {scope_of(b) for b in uses_of(s).all}
     cube, vector = bool(scopes & set(CUBE_SCOPES)), "shared.ub" in scopes
@@ -97,7 +99,7 @@ def _conflicts(a, b) -> set:
 class _Skew(StmtMutator):
     def __init__(self, body: Stmt):
         uses, core = KnownUses(), core_number(body)
-        self.known = sym.Analyzer()
+        self.known, self.written = sym.Analyzer(), uses_of(body).writes
         self.homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body)}
 
     def visit_Bind(self, s: Bind):
@@ -105,12 +107,20 @@ class _Skew(StmtMutator):
             self.known.bind(s.var, s.value)
         return s
 
+    def constant(self, e) -> bool:
+        """True for expressions that read nothing the function writes, such as lengths and tables of pages."""
+        return all(x.source not in self.written for x in loads_in(e))
+
     def visit_For(self, s: For):
-        offsets = offsets_of(s, {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)}, self.known)
+        own = {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)}
+        offsets = offsets_of(s, own, self.known, self.constant)
         if offsets is None:
             return self.generic(s)
         notes = {**dict(s.annotations), SKEW: " ".join(map(str, offsets))}
-        return For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span)
+        if not loads_in(s.extent):
+            return For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span)
+        trips = Var("trips", dtype_of(s.extent))
+        return seq(Bind(trips, s.extent), For(s.loop_var, s.min, trips, s.kind, s.body, annotations=notes, span=s.span))
 
 
 def skew_stages(func: PrimFunc) -> PrimFunc:
