@@ -145,13 +145,13 @@ def test_fold_clears_makes_the_first_mmad_start_from_zero():
     assert isinstance(cond, tirx.EQ) and cond.a.name == "k"
 
 
-def conditional_gemm():
-    """fill(c); for k: if k > 1: gemm — the first accumulation is not known statically."""
+def conditional_gemm(condition=lambda k: tirx.NE(k, tirx.Var("n", "int32"))):
+    """fill(c); for k: if k != n: gemm — the first accumulation is not known statically."""
     a = decl_buffer((32, 32), "float16", "a", scope="shared.l1")
     c = decl_buffer((32, 32), "float32", "c", scope="local.l0c")
     k = tirx.Var("k", "int32")
     step = tile_op("gemm", full_region(a), full_region(a), full_region(c), imm(False, "bool"), transpose_A=0, transpose_B=0)
-    body = seq(tile_op("fill", full_region(c), imm(0.0, "float32")), loop(k, 4, if_then(k > 1, step)))
+    body = seq(tile_op("fill", full_region(c), imm(0.0, "float32")), loop(k, 4, if_then(condition(k), step)))
     return PrimFunc([], seq(AllocBuffer(a), AllocBuffer(c), body))
 
 
@@ -160,6 +160,16 @@ def test_fold_clears_remembers_an_unknown_first_accumulation():
     assert "c_fresh" in buffers(out) and not calls(out, "fill")
     stores = [s for s in statements(out.body) if isinstance(s, BufferStore)]
     assert [const_int(s.value) for s in stores] == [1, 0]
+
+
+@pytest.mark.parametrize("window, first", [(lambda k: k > 1, 2), (lambda k: k < 3, 0), (lambda k: tirx.IntImm("int32", 1) <= k, 1)])
+def test_fold_clears_knows_where_windows_begin(window, first):
+    func = conditional_gemm(window)
+    out = fold_clears(func)
+    (product,) = calls(out, "gemm")
+    assert not any(isinstance(s, BufferStore) for s in statements(out.body))
+    condition = product.value.args[3] if hasattr(product, "value") else product.args[3]
+    assert isinstance(condition, tirx.EQ) and const_int(condition.b) == first
 
 
 def test_fold_clears_guards_readers_of_an_unknown_first_accumulation_once():
