@@ -76,3 +76,32 @@ def test_updates_in_place_count_once(inner):
     got = strict.run(tilelang.compile(counted_in_place(inner)), {"X": x, "Y": y, "Z": np.zeros(2, I32)}, text=False)
     np.testing.assert_array_equal(got["Y"], 2 * np.where(x > 2, y + np.arange(2 * N) % N + 1 + inner, y))
     assert got["Z"].tolist() == [N, N]
+
+
+@tilelang.jit
+def counted_rows(rows):
+    """Elements are numbered row by row, and the last positive one is remembered; `rows`: how many there are, None if that is not known."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((3, 600), I32), m: T.int32, n: T.int32, Y: T.Tensor((3, 600), I32), Z: T.Tensor((1,), I32)):
+        with T.Kernel(1):
+            s = T.alloc_var(I32)
+            last = T.alloc_var(I32)
+            for i, j in T.Parallel(rows or m, n):
+                s = s + 1
+                Y[i, j] = s
+                if X[i, j] > 0:
+                    last = i * 1000 + j
+            Z[0] = last
+
+    return kernel
+
+
+@pytest.mark.parametrize("rows", [None, 3])
+def test_parts_of_rows_run_in_order(rows):
+    x = np.zeros((3, 600), np.int32)
+    x[0, 590] = x[2, 10] = 1
+    arrays = {"X": x, "Y": np.zeros((3, 600), I32), "Z": np.zeros(1, I32)}
+    got = strict.run(counted_rows(rows), arrays, {"m": 3, "n": 600}, text=False)
+    np.testing.assert_array_equal(got["Y"], 1 + np.arange(1800).reshape(3, 600))
+    assert got["Z"][0] == 2010
