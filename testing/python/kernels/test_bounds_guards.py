@@ -325,3 +325,26 @@ def test_limits_of_a_store_whose_tile_other_accesses_share(end):
     want[i + 1] = x[56 - 7 * i] + x[i * 8 + 4] + 2
     out = strict.run(tilelang.compile(main), {"X": x}, text=False)
     np.testing.assert_array_equal(out["X"], want)
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_tiles_end_where_their_guard_ends(chosen):
+    """The transfer of what is stored takes over the guard, not so what the guard says of a tile that is shorter than the nest."""
+
+    @T.prim_func
+    def main(X: T.Tensor((48,), "float32"), Y: T.Tensor((48,), "float32"), Z: T.Tensor((16,), "float32")):
+        with T.Kernel(1):
+            a = T.alloc_shared((16,), "float32")
+            T.copy(X[0:16], a)
+            for i in T.Parallel(48):
+                if i < 32:
+                    if chosen:
+                        Y[i] = X[i] + T.if_then_else(i % 4 > 0, a[i // 2], 7)
+                    else:
+                        Y[i] = X[i] + a[i // 2]
+            T.copy(a, Z)
+
+    x = numbers(48)
+    i = np.arange(48)
+    y = np.where(i < 32, x + np.where((i % 4 > 0) | (not chosen), x[np.minimum(i // 2, 15)], 7), 0)
+    check(main, [({"X": x, "Y": np.zeros_like(x), "Z": np.zeros(16, np.float32)}, {}, {"Y": y, "Z": x[:16]})])

@@ -240,3 +240,48 @@ def test_a_tile_wider_than_its_tensor_at_a_column_known_at_run_time():
     want[:, 3:5] = x[2:6]
     out = strict.run(tilelang.compile(main), {"X": x, "Y": np.ones_like(want)}, {"p": 2, "q": -3}, text=False)
     np.testing.assert_array_equal(out["Y"], want)
+
+
+@tilelang.jit
+def chosen_rows(shift, store, width, cols, dtype="float32"):
+    """Rows that data chooses, moved to the right by `shift`, or by a number known at run time: a load reads zero in front of them."""
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def main(X: T.Tensor((N, width), dtype), I: T.Tensor((N,), "int32"), o: T.int32, Y: T.Tensor((N, width), dtype)):
+        with T.Kernel(T.ceildiv(N, 5)) as b:
+            for i, j in T.Parallel(5, cols):
+                place = j - (o if shift is None else shift)
+                if store:
+                    Y[I[b * 5 + i], place] = X[b * 5 + i, j]
+                else:
+                    Y[b * 5 + i, j] = X[I[b * 5 + i], place]
+
+    return main
+
+
+ROWS = [
+    (1, False, 40, 40, "float32", [0]), (8, False, 40, 40, "uint8", [0]), (13, False, 40, 40, "float16", [0]), (50, False, 40, 40, "int32", [0]),
+    (9, False, 40, 7, "float32", [0]), (-50, False, 40, 40, "float32", [0]), (None, False, 24, 32, "float32", [0, 3, -3, 30, -30]),
+    (1, True, 40, 40, "float32", [0]), (-50, True, 40, 40, "float32", [0]), (None, True, 24, 32, "float16", [0, 3, -3]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shift, store, width, cols, dtype, offsets", ROWS)
+def test_chosen_rows_that_begin_in_front(shift, store, width, cols, dtype, offsets):
+    rng, n = np.random.default_rng(0), 15
+    x, at = rng.integers(1, 9, (n, width)).astype(dtype), rng.permutation(n).astype(np.int32)
+    kernel = chosen_rows(shift, store, width, cols, dtype)
+    for o in offsets:
+        wide, moved = np.zeros((n, 400), dtype), o if shift is None else shift
+        wide[:, 200 : 200 + width] = x
+        want = np.zeros((n, width), dtype)
+        if store:
+            some = wide[:, 200 : 200 + cols].copy()
+            wide[:] = 0
+            wide[at, 200 - moved : 200 - moved + some.shape[1]] = some
+            want = wide[:, 200 : 200 + width]
+        else:
+            want[:, :cols] = wide[at, 200 - moved : 200 - moved + width][:, :cols]
+        got = strict.run(kernel, {"X": x, "I": at, "Y": np.zeros((n, width), dtype)}, {"N": n, "o": o}, text=o == 3)["Y"]
+        np.testing.assert_array_equal(got, want)

@@ -19,6 +19,7 @@ from ...ir import (
     BufferStore,
     For,
     IfThenElse,
+    Range,
     Stmt,
     StmtMutator,
     TensorLoad,
@@ -35,7 +36,7 @@ from ...ir import (
     sym,
     tirx,
 )
-from ...tile.uses import loads_in
+from ...tile.uses import loads_in, on_chip
 from .store_selected import fills_hull
 
 
@@ -49,7 +50,7 @@ class DropBoundsGuards(StmtMutator):
         self.limits: dict = {}
         self.nest = NestIndices(loops, body, stepped, analyzer=analyzer)
         self.stores = [x.buffer for x in statements(body) if isinstance(x, BufferStore)]
-        self.data = _Data(body)
+        self.data = _Data(body, self.nest)
         self.inside = 0
         """How many conditions that stay are around the statement."""
 
@@ -133,16 +134,28 @@ class DropBoundsGuards(StmtMutator):
 
 
 class _Data:
-    """Which values of a nest are read at places that depend on data."""
+    """Which values of a nest are read at places that depend on data, or that may lie outside of a tile."""
 
-    def __init__(self, body: Stmt):
+    def __init__(self, body: Stmt, nest: NestIndices):
         self.values = {s.var: s.value for s in statements(body) if isinstance(s, Bind)}
         """Values of the nest's own variables."""
+        self.analyzer = nest.analyzer
+        for v, n in nest.extents.items():
+            if n:
+                self.analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(n, dtype_of(v))))
 
     def unsafe(self, value, clipped: bool) -> bool:
-        """True if `value` loads from a place that data decides. What lies outside of a tensor reads zero, and the first element is a
-        safe place: with `clipped`, an index that is an element of GM as it is does no harm."""
-        return any(self.decided(i) and not (clipped and self.plain(i)) for x in loads_in(value) for i in x.indices)
+        """True if `value` loads from a place that data decides, or from a tile at a place that may be none of it. What lies outside of a
+        tensor reads zero, and the first element is a safe place: with `clipped`, an index that is an element of GM as it is does no harm."""
+        return any(
+            self.decided(i) and not (clipped and self.plain(i)) or self.leaves(x.source, i, n)
+            for x in loads_in(value)
+            for i, n in zip(x.indices, x.source.ty.shape)
+        )
+
+    def leaves(self, buffer, index, size) -> bool:
+        """True if an index may lie outside of a dimension of a tile in some iteration."""
+        return on_chip(buffer) and not (self.analyzer.can_prove(index >= 0) and self.analyzer.can_prove(index < size))
 
     def decided(self, index) -> bool:
         """True if an index depends on memory."""

@@ -3,7 +3,8 @@
 Before:  Parallel(i, j < 24): y[i, 23 - j] = x[i, j]
 After:   Parallel(i, j < 24): y[i, j] = x[i, 23 - j]
 
-Instructions gather from anywhere, but they store forwards. Iterations are independent, so any order is as good.
+Instructions gather from anywhere, but they store forwards. Iterations are independent, so any order is as good, unless a variable goes from
+one to the next, or out of the last.
 
 Requires: Tile IR. Ensures: a loop variable that all stores of its nest walk backwards is replaced by its mirror image.
 """
@@ -11,9 +12,10 @@ Requires: Tile IR. Ensures: a loop variable that all stores of its nest walk bac
 from __future__ import annotations
 
 from ...analysis.index.affine import affine
+from ...analysis.tiles.carried_scalars import carried_scalars
 from ...ir import BufferStore, For, PrimFunc, Stmt, StmtMutator, Var, const_int, statements, substitute, sym
 from ...tile.nests import inline_index_binds, nest_of, rebuild_nest
-from ...tile.uses import IN_ORDER, is_parallel, is_scalar_var
+from ...tile.uses import IN_ORDER, is_parallel, is_scalar_var, uses_of
 
 
 class _Simplify(StmtMutator):
@@ -25,10 +27,13 @@ class _Simplify(StmtMutator):
 
 
 class _Face(StmtMutator):
+    def __init__(self, carried: set):
+        self.carried = carried
+
     def visit_For(self, s: For):
         if not is_parallel(s):
             return self.generic(s)
-        if IN_ORDER in s.annotations:
+        if IN_ORDER in s.annotations or not self.carried.isdisjoint(uses_of(s).writes):
             return s
         loops, body = nest_of(s)
         body = inline_index_binds(body)
@@ -54,7 +59,7 @@ def _backwards(var: Var, body: Stmt) -> bool:
 
 def reverse_loops(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
-    return func.with_body(_Face()(func.body))
+    return func.with_body(_Face(carried_scalars(func.body))(func.body))
 
 
 __all__ = ["reverse_loops"]

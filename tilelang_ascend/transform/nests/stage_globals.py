@@ -66,6 +66,7 @@ from ...ir import (
     seq,
     statements,
     structural_equal,
+    substitute,
     sym,
     tirx,
     walk_expr,
@@ -583,7 +584,7 @@ class _StageNests(StmtMutator):
         for t, selection in selections.items():
             out += selection.clear(span)
             if t in in_place:
-                out.append(renew(rebuild_nest(nest.stmt, nest.loops, selection.mark(body, alone=True))))
+                out += _on_own_variables(rebuild_nest(nest.stmt, nest.loops, selection.mark(body, alone=True)))
                 out.append(selection.transfer(t.box, span, load=True))
             else:
                 body = selection.mark(body)
@@ -595,6 +596,15 @@ class _StageNests(StmtMutator):
                 source, target = t.store_regions(staged.limits.get(t.source, {}), stager.written_at.get(t.source))
                 out.append(tile_op("copy", source, target, span=span))
         return out
+
+
+def _on_own_variables(nest: For) -> list[Stmt]:
+    """`nest`, which runs once more than the user wrote: what it does to variables is done to copies of them."""
+    own = {s.buffer for s in statements(nest) if isinstance(s, AllocBuffer)}
+    shared = (b for b in uses_of(nest).writes if is_scalar_var(b) and b not in own)
+    copies = {b: decl_buffer((1,), dtype_of(b), b.name, scope="local.var") for b in shared}
+    values = (BufferStore(new, BufferLoad(old, [imm(0)]), [imm(0)], span=nest.span) for old, new in copies.items())
+    return [*map(AllocBuffer, copies.values()), *values, renew(substitute(nest, copies))]
 
 
 def fixed_tile_bytes(body: Stmt) -> int:

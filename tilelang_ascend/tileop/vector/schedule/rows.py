@@ -14,6 +14,7 @@ from ....analysis.index.sums import add, as_sum, constant, is_variable, scale
 from ....ir import (
     Bind,
     BufferLoad,
+    Range,
     TensorLoad,
     Var,
     call,
@@ -25,6 +26,7 @@ from ....ir import (
     reinterpret,
     seq,
     substitute_expr,
+    sym,
     tirx,
     walk_expr,
 )
@@ -154,34 +156,66 @@ def load_rows(values, n: Node, want) -> object:
         words = const_int(out.buffer.ty.shape[-1]) * itemsize(dtype_of(out.buffer)) // 4
         values.emitter.issue("duplicate", reinterpret(BufferLoad(out.buffer, [imm(0), imm(0)]), "int32"), imm(0), words)
 
-    def move(at, address, known):
-        conditions, lanes = _part_inside(rows, open_terms, known, count)
-        pad = () if isinstance(lanes, int) else (1, 0, (imm(0) - lanes) % (BLOCK_BYTES // size), 0)
+    early, unit = _may_begin_early(values, rows, axes), BLOCK_BYTES // size
+
+    def move(at, indices, known):
+        skipped = _in_front(indices[-1]) if early else imm(0)
+        conditions, lanes = _part_inside(rows, open_terms, known, count, skipped)
+        if const_int(lanes) is not None and const_int(lanes) <= 0:
+            return
+        pad: tuple = (0, 0, 0, 0)
+        if early:  # Whole blocks in front of the row stay as they are, the rest of them is padding.
+            at = add(at, scale(as_sum(tirx.floordiv(skipped, imm(unit))), unit))
+            pad = (1, skipped % unit, (imm(0) - lanes - skipped) % unit, 0)
+        elif not isinstance(lanes, int):
+            pad = (1, 0, (imm(0) - lanes) % unit, 0)
         with values.emitter.block() as stmts:
-            values.emitter.issue("copy_gm_to_ub", rows.end(out.head(at)), address, 1, lanes * size, 0, 0, *(pad or (0, 0, 0, 0)))
+            indices = [*indices[:-1], indices[-1] + _as(skipped, dtype_of(indices[-1]))] if early else indices
+            address = element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span)
+            values.emitter.issue("copy_gm_to_ub", rows.end(out.head(at)), address, 1, lanes * size, 0, 0, *pad)
         values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=values.emitter.span)] if conditions else stmts
 
     _each_row(values, rows, axes, out, move)
     return out
 
 
-def _part_inside(rows: Rows, open_terms, known: dict, count: int):
-    """(conditions, lanes) of one row: rows outside of the tensor are left out, rows that leave it are cut; both happen in
-    tails."""
+def _as(e, dtype: str):
+    return e if dtype_of(e) == dtype else tirx.Cast(dtype, e)
+
+
+def _may_begin_early(values, rows: Rows, axes) -> bool:
+    """True if rows may begin in front of the first column."""
+    start, analyzer = rows.indices[-1], values.ctx.analyzer or sym.Analyzer()
+    for v, n in zip(axes, values.extents):
+        analyzer.bind(v, Range.from_min_extent(imm(0), imm(n)))
+    return not reads_memory(start) and not analyzer.can_prove(start >= imm(0, dtype_of(start)))
+
+
+def _in_front(start):
+    """How many elements of a row that begins at column `start` lie in front of the first one."""
+    zero = imm(0, dtype_of(start))
+    return _as(sym.Analyzer().simplify(tirx.max(zero - start, zero)), "int32")
+
+
+def _part_inside(rows: Rows, open_terms, known: dict, count: int, skipped):
+    """(conditions, lanes) of one row without the `skipped` elements in front of the tensor: rows outside of it are left out, rows that
+    leave it are cut; both happen in tails."""
     last = len(rows.indices) - 1
     conditions = [substitute_expr(c, known) for d, c in open_terms if d != last]
     if not any(d == last for d, _ in open_terms):
         return conditions, count
     start = substitute_expr(rows.indices[last], known)
     room = tirx.min(imm(count, dtype_of(start)), rows.buffer.ty.shape[last] - start)
-    conditions += [start >= imm(0, dtype_of(start)), room > imm(0, dtype_of(room))]
-    return conditions, room if dtype_of(room) == "int32" else tirx.Cast("int32", room)
+    room = sym.Analyzer().simplify(_as(room, "int32") - skipped)
+    return [*conditions, room > imm(0)], room
 
 
 def store_rows(values, rows: Rows, axes, value: Node, mask: Node | None, span) -> None:
     """The rows of `value` to their places where `mask` holds; no two rows choose the same."""
     values.emitter.span = span
-    if rows.single or mask is not None and values.extents[-1] > 1 and len(axes) - 1 in mask.axes:
+    apart = mask is not None and values.extents[-1] > 1 and len(axes) - 1 in mask.axes
+    # Transfers start where blocks of UB do: what is left of a row without its first elements does not.
+    if rows.single or apart or _may_begin_early(values, rows, axes):
         store_elements(values, rows, axes, value, mask, span)
         return
     flags = None if mask is None else values.view(values.added(convert(values.graph, mask, "int32")))
@@ -191,8 +225,11 @@ def store_rows(values, rows: Rows, axes, value: Node, mask: Node | None, span) -
     full = Rows(rows.buffer, rows.indices, tuple(a for a in every[:-1] if values.extents[a] > 1))
     open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
 
-    def move(at, address, known):
-        conditions, lanes = _part_inside(rows, open_terms, known, count)
+    def move(at, indices, known):
+        conditions, lanes = _part_inside(rows, open_terms, known, count, imm(0))
+        if const_int(lanes) is not None and const_int(lanes) <= 0:
+            return
+        address = element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span)
         if flags is not None:
             steps = [scale(as_sum(known[axes[a]]), flags.strides[a]) for a in mask.axes]
             conditions = [*conditions, flag_at(values, flags, reduce(add, steps, constant(0)))]
@@ -210,7 +247,8 @@ def store_scattered(values, target: Rows, axes, value: Node, span) -> None:
     source = values.expand(value, every) if value.op == "duplicate" else values.linear_operand(value, every, values.span(every))
     full = Rows(target.buffer, target.indices, every)
 
-    def move(at, address, known):
+    def move(at, indices, known):
+        address = element_address(values.ctx, target.buffer, indices, values.emitter.out, values.emitter.span)
         lane = Var("lane_v", source.dtype)
         values.emitter.out.append(Bind(lane, call("ascend.get_value", [source.head(at)], dtype=source.dtype), span=span))
         values.emitter.issue("set_value", address, lane)
@@ -224,7 +262,7 @@ def scattered(exprs, buffer, indices) -> Rows:
 
 
 def _each_row(values, rows: Rows, axes, view, move) -> None:
-    """`move(offset in view, GM address, values of the axes)` for every row."""
+    """`move(offset in view, indices in GM, values of the axes)` for every row."""
     real = [a for a in rows.outer if values.extents[a] > 1]
 
     def nest(k: int, at, known: dict):
@@ -234,8 +272,7 @@ def _each_row(values, rows: Rows, axes, view, move) -> None:
             values.emitter.repeat(values.extents[a], step, tl__unordered=1)
             return
         known = {**{v: imm(0) for v in axes}, **known}
-        indices = [substitute_expr(i, known) for i in rows.indices]
-        move(at, element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span), known)
+        move(at, [substitute_expr(i, known) for i in rows.indices], known)
 
     nest(0, constant(0), {})
 

@@ -1,0 +1,10 @@
+"""Some of the programs of `python -m testing.fuzz.places`."""
+
+import pytest
+
+from testing.fuzz.places import check
+
+
+@pytest.mark.parametrize("seed", [3, 9, 17, 111, 235])
+def test_seeds(seed):
+    assert check(seed) is None
