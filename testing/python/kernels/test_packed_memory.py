@@ -220,3 +220,57 @@ def test_flags_that_rotate_at_different_speeds_do_not_share_ids(monkeypatch):
     expected = np.where(expected > 0, np.maximum(expected, x), expected)
     np.testing.assert_array_equal(got["C"], expected)
     np.testing.assert_array_equal(got["D"], d + expected)
+
+
+def test_loops_that_took_over_flags_may_need_their_own_again(monkeypatch):
+    """Once two loops share flags, what ordered them is left out; where sharing was not enough after all, it has to come back."""
+    usual, n = ChipSpec.capacity_bytes, 16
+    monkeypatch.setattr(ChipSpec, "capacity_bytes", lambda chip, space: 1024 if space is Space.UB else usual(chip, space))
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((7, n), "int32"), W: T.Tensor((7, n), "int32"), S: T.Tensor((16,), "int32"), m: T.int32,
+        Y: T.Tensor((30, n), "int32"), Z: T.Tensor((30, n), "int32"),
+    ):  # fmt: skip
+        with T.Kernel(3) as bx:
+            t = T.alloc_fragment((n,), "int32")
+            u = T.alloc_shared((n,), "int32")
+            T.copy(X[bx % 7, :], t)
+            for k in T.serial(m):
+                T.copy(X[k % 7, :], u)
+                for q in T.Pipelined(m + 2, num_stages=6):
+                    for i in T.Parallel(n):
+                        if i >= 3:
+                            u[i] = u[i] ^ u[i]
+                    if m > q:
+                        for i in T.Parallel(n):
+                            t[i] = t[i] + 2
+                    T.copy(W[(bx + k + 1 + q * 2) % 7, :], u)
+                T.copy(X[k * 2 % 7, :], u)
+                for i in T.Parallel(n):
+                    t[i] = t[i] ^ t[i]
+            for k in T.Pipelined(S[bx % 16], num_stages=3):
+                T.copy(u, Y[bx * 10 + k, :])
+                for q in T.Pipelined(m, num_stages=2):
+                    T.copy(W[(k * 2 + q) % 7, :], u)
+                    if m > k:
+                        for i in T.Parallel(n):
+                            u[i] = u[i] ^ u[i]
+                T.copy(u, Z[bx * 10 + k, :])
+            for _ in T.serial(2):
+                for i in T.Parallel(n):
+                    t[i] = t[i] * 3 + u[i]
+
+    rng, m = np.random.default_rng(0), 3
+    x, w = rng.integers(-9, 10, (2, 7, n)).astype(np.int32)
+    s = np.full(16, 5, np.int32)
+    y, z = np.zeros((2, 30, n), np.int32)
+    got = strict.run(tilelang.compile(kernel), {"X": x, "W": w, "S": s, "Y": y, "Z": z}, {"m": m})
+    for b in range(3):
+        u = x[(m - 1) * 2 % 7]
+        for k in range(5):
+            y[b * 10 + k] = u
+            u = np.zeros(n, np.int32) if m > k else w[(k * 2 + m - 1) % 7]
+            z[b * 10 + k] = u
+    np.testing.assert_array_equal(got["Y"], y)
+    np.testing.assert_array_equal(got["Z"], z)
