@@ -24,7 +24,7 @@ class _LongPlan(trace._TripPlan):
     def __init__(self, turns: int, full: int, *args):
         super().__init__(*args)
         self.full, self.modulus = full, math.lcm(1, *self.moduli.values())
-        self.enough = max(turns * self.modulus, *self.largest.values(), *self.at_least.values(), 1) + 2
+        self.enough = max(turns * self.modulus, *self.largest.values(), *self.at_least.values(), 1) + 2 + sum(map(sum, self.ends.values()))
 
     def _base_trips(self) -> dict:
         def trips(n: int | None) -> int:
@@ -34,7 +34,7 @@ class _LongPlan(trace._TripPlan):
 
         return {loop: trips(loop.trip) for loop in self.program.loops}
 
-    def _counts(self, extent, at_least: int) -> list[int]:
+    def _counts(self, extent, *_) -> list[int]:
         return list(range(self.enough))
 
 

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "transform"))
 import sync_kernels as K
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1, 4, 103, 135, 170])  # 103, 170: conditions that leave loops; 135: a loop the machine divides
 def test_streams_mean_what_numpy_says(seed, monkeypatch):
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     outcome = streams.check(seed)
