@@ -19,11 +19,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "transform"))
 import sync_kernels as K
 
 
-@pytest.mark.parametrize("seed", [0, 1, 4, 103, 135, 170])  # 103, 170: conditions that leave loops; 135: a loop the machine divides
+# 103, 170: conditions that leave loops; 135: a loop the machine divides; 244: a flag that stays one too many once loops have taken over others
+@pytest.mark.parametrize("seed", [0, 1, 103, 135, 170, 244])
 def test_streams_mean_what_numpy_says(seed, monkeypatch):
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     outcome = streams.check(seed)
-    assert outcome is None or outcome.startswith("refused: "), outcome
+    assert outcome is None, outcome
 
 
 def test_a_seed_gives_one_program():

@@ -117,6 +117,12 @@ class IdAssigner:
         for edge in edges:
             if not edge.cross and self._replace((edge,), [], _fence(edge)):
                 return
+        if (edges[0].src, edges[0].dst) in self.before:
+            return self._separate((edges[0].src, edges[0].dst))
+        if self.plan.ids:
+            # Flags that share ids elsewhere stand in the way: they are shared anew when these are fewer.
+            self._set_plan(SyncPlan(self.plan.edges, self.plan.barriers, {}, self.plan.stopped))
+            return self._shrink(edges)
         edge = edges[0]
         raise CompileError(
             f"the kernel needs {sum(e.count for e in edges)} flags between the cube and the vector core, {self.limit[edge.cross]} exist",
@@ -143,17 +149,20 @@ class IdAssigner:
         return False
 
     def _without_twins(self, edges: list[Edge]) -> list[Edge]:
-        """Those of `edges` that may change alone. If there are none, no loop takes over flags of this pool any more, and the plan is again
-        what it was before one did: what orders two loops may have been left out since."""
+        """Those of `edges` that may change alone. If there are none, the plan is again what it was before a loop took over flags of this pool:
+        what orders two loops may have been left out since."""
         followed = {e.flags for e in self.plan.edges if e.twin is not None}
         alone = [e for e in edges if e not in followed]
         if not alone:
-            pool = edges[0].src, edges[0].dst
-            self.settled.add(pool)
-            self._set_plan(self.before[pool])
-            older = list(self.before)
-            self.before = {p: self.before[p] for p in older[: older.index(pool)]}
+            self._separate((edges[0].src, edges[0].dst))
         return alone
+
+    def _separate(self, pool: tuple) -> None:
+        """No loop takes over flags of a pool any more."""
+        self.settled.add(pool)
+        self._set_plan(self.before[pool])
+        older = list(self.before)
+        self.before = {p: self.before[p] for p in older[: older.index(pool)]}
 
     def _replace(self, old: tuple, new: list, *barriers: Barrier) -> bool:
         edges = [e for e in self.plan.edges if e not in old] + new
