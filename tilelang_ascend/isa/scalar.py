@@ -27,7 +27,7 @@ RECORDS = (
         cost_class="scalar_load",
         footprint_fn=element,
         returns="element",
-        doc="Read one element into a scalar register. GM reads go through the data cache.",
+        doc="Read one element into a scalar register. GM reads go through the data cache, which knows nothing of transfers.",
         reference="GetValue",
     ),
     Intrinsic(
@@ -40,14 +40,15 @@ RECORDS = (
         text="{d}.SetValue(0, {value})",
         cost_class="scalar_store",
         footprint_fn=element,
-        doc="Write one element. GM writes stay in the data cache until `data_cache_clean`.",
+        doc="Write one element. GM writes stay in the data cache until `data_cache_clean` writes all 64 bytes of the line back, also what others "
+        "have written there since: compiled kernels store elements of GM by transfers.",
         reference="SetValue",
     ),
     Intrinsic(
         name="data_cache_clean",
         pipe=Pipe.S,
         api="DataCacheCleanAndInvalid",
-        operands=(Operand("d", "out", (Space.GM,), align_elements=1),),
+        operands=(Operand("d", "in", (Space.GM,), align_elements=1),),
         args=(),
         signatures=ELEMENT,
         text="AscendC::DataCacheCleanAndInvalid<{d.ctype}, AscendC::CacheLine::SINGLE_CACHE_LINE, AscendC::DcciDst::CACHELINE_OUT>({d})",

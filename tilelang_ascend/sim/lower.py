@@ -190,6 +190,8 @@ class _Lowering(StmtMutator):
         self.line = 0
         self.known = Known()
         self.loops = 0
+        self.divided: set[For] = set()
+        """Parts of loops, which have the branches of the whole."""
 
     # ---- statements
 
@@ -218,8 +220,9 @@ class _Lowering(StmtMutator):
     def visit_For(self, s: For):
         self.known.loop(s)
         period = period_of(s)
-        parts = in_windows(s) if period is None else None
+        parts = in_windows(s) if period is None and s not in self.divided else None
         if parts is not None and any(period_of(x) is not None for x in parts[1]):
+            self.divided |= set(parts[1])
             return seq([self.visit(x) for x in (*parts[0], *parts[1])])
         body = seq(_breathe(s.body), self.visit(s.body))
         if period is not None:

@@ -38,6 +38,7 @@ from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
 from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
 from .fit import FIT, STREAMED, TILED, fit
+from .lower.fresh_elements import fresh_elements
 from .memory.separate_stores import separate_stores
 from .memory.version_buffers import DEFAULT_VERSIONS, MANY_VERSIONS
 from .nests.batch_blocks import batch_blocks
@@ -130,6 +131,7 @@ SHARE = (
 )
 """Cores divide the work."""
 SYNCHRONISE = (
+    Pass(fresh_elements, Stage.COMBINED),
     Pass(schedule_vector, Stage.COMBINED, ("chip",)),
     Pass(guard_jumps, Stage.COMBINED),
     Pass(insert_sync, Stage.COMBINED, ("chip",)),
@@ -379,9 +381,9 @@ def _scarcity(found: tuple) -> tuple[int, int]:
 
 
 def _with_sync(mapped: PrimFunc, context: Context):
-    level, guard, sync = SYNCHRONISE
+    fresh, level, guard, sync = SYNCHRONISE
     planned, memory_map = fit(mapped, context)
-    leveled = run((level,), planned, context).with_attr("ascend.chip", context.chip.name)
+    leveled = run((fresh, level), planned, context).with_attr("ascend.chip", context.chip.name)
     try:
         with context.timed(sync.name):
             synced, plan = plan_and_insert_sync(leveled, context.chip)

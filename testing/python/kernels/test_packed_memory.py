@@ -12,8 +12,11 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.analysis.dependence.sync_check import sync_covers
+from tilelang_ascend.arch import get_chip
 from tilelang_ascend.arch.spec import ChipSpec
 from tilelang_ascend.isa.base import Space
+from tilelang_ascend.transform import pipeline
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
@@ -220,3 +223,128 @@ def test_flags_that_rotate_at_different_speeds_do_not_share_ids(monkeypatch):
     expected = np.where(expected > 0, np.maximum(expected, x), expected)
     np.testing.assert_array_equal(got["C"], expected)
     np.testing.assert_array_equal(got["D"], d + expected)
+
+
+def test_loops_that_took_over_flags_may_need_their_own_again(monkeypatch):
+    """Once two loops share flags, what ordered them is left out; where sharing was not enough after all, it has to come back."""
+    usual, n = ChipSpec.capacity_bytes, 16
+    monkeypatch.setattr(ChipSpec, "capacity_bytes", lambda chip, space: 1024 if space is Space.UB else usual(chip, space))
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((7, n), "int32"), W: T.Tensor((7, n), "int32"), S: T.Tensor((16,), "int32"), m: T.int32,
+        Y: T.Tensor((30, n), "int32"), Z: T.Tensor((30, n), "int32"),
+    ):  # fmt: skip
+        with T.Kernel(3) as bx:
+            t = T.alloc_fragment((n,), "int32")
+            u = T.alloc_shared((n,), "int32")
+            T.copy(X[bx % 7, :], t)
+            for k in T.serial(m):
+                T.copy(X[k % 7, :], u)
+                for q in T.Pipelined(m + 2, num_stages=6):
+                    for i in T.Parallel(n):
+                        if i >= 3:
+                            u[i] = u[i] ^ u[i]
+                    if m > q:
+                        for i in T.Parallel(n):
+                            t[i] = t[i] + 2
+                    T.copy(W[(bx + k + 1 + q * 2) % 7, :], u)
+                T.copy(X[k * 2 % 7, :], u)
+                for i in T.Parallel(n):
+                    t[i] = t[i] ^ t[i]
+            for k in T.Pipelined(S[bx % 16], num_stages=3):
+                T.copy(u, Y[bx * 10 + k, :])
+                for q in T.Pipelined(m, num_stages=2):
+                    T.copy(W[(k * 2 + q) % 7, :], u)
+                    if m > k:
+                        for i in T.Parallel(n):
+                            u[i] = u[i] ^ u[i]
+                T.copy(u, Z[bx * 10 + k, :])
+            for _ in T.serial(2):
+                for i in T.Parallel(n):
+                    t[i] = t[i] * 3 + u[i]
+
+    rng, m = np.random.default_rng(0), 3
+    x, w = rng.integers(-9, 10, (2, 7, n)).astype(np.int32)
+    s = np.full(16, 5, np.int32)
+    y, z = np.zeros((2, 30, n), np.int32)
+    got = strict.run(tilelang.compile(kernel), {"X": x, "W": w, "S": s, "Y": y, "Z": z}, {"m": m})
+    for b in range(3):
+        u = x[(m - 1) * 2 % 7]
+        for k in range(5):
+            y[b * 10 + k] = u
+            u = np.zeros(n, np.int32) if m > k else w[(k * 2 + m - 1) % 7]
+            z[b * 10 + k] = u
+    np.testing.assert_array_equal(got["Y"], y)
+    np.testing.assert_array_equal(got["Z"], z)
+
+
+def test_ids_that_are_settled_stay_apart_when_flags_elsewhere_change():
+    """Two flags of V_MTE3 share an id as long as nothing between other pipes becomes less."""
+    n = 16
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((112, n), "float32"), H: T.Tensor((112, n), "float16"), S: T.Tensor((16,), "int32"), m: T.int32,
+        W: T.Tensor((1600, n), "float32"),
+        Y0: T.Tensor((20000, n), "float32"), Y1: T.Tensor((20000, n), "float32"), Y2: T.Tensor((20000, n), "float32"), Y3: T.Tensor((20000, n), "float32"),
+        Y4: T.Tensor((20000, n), "float32"), Y5: T.Tensor((20000, n), "float32"), Y6: T.Tensor((20000, n), "float32"), Y7: T.Tensor((20000, n), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(25) as bx:
+            a = T.alloc_shared((n, n), "float32")
+            t = T.alloc_fragment((n, n), "float32")
+            b = T.alloc_shared((n, n), "float32")
+            c = T.alloc_shared((n, n), "float32")
+            h = T.alloc_shared((n, n), "float16")
+            g = T.alloc_shared((n, n), "float16")
+            T.fill(a, 0)
+            for k1 in T.Pipelined(m // 2, num_stages=6):
+                T.copy(X[((bx * 3 + k1 * 2) % 7) * 16, 0], t)
+                for i, j in T.Parallel(n, n):
+                    t[i, j] = T.min(T.max(t[i, j] * 0.25 + b[i, j], -8), 8)
+                T.copy(t, Y0[(bx * 5 + k1) * 16, 0])
+                for k3 in T.Pipelined(m, num_stages=3):
+                    T.gemm(h, g, b, clear_accum=True)
+                    for i, j in T.Parallel(n, n):
+                        b[i, j] = T.min(T.max(b[i, j] * 0.25, -8), 8)
+                    for i, j in T.Parallel(n, n):
+                        a[i, j] = T.min(T.max(a[i, j] * 0.25, -8), 8)
+                    T.copy(X[((k3 * 2) % 7) * 16, 0], c)
+                    T.copy(X[((bx + k1 + 1) % 7) * 16, 0], t)
+                    T.copy(t, Y1[((bx * 5 + k1) * 10 + k3) * 16, 0])
+                    T.copy(b, Y2[((bx * 5 + k1) * 10 + k3) * 16, 0])
+                    for i, j in T.Parallel(n, n):
+                        c[i, j] = T.min(T.max(c[i, j] + c[i, j] * t[i, j], -8), 8)
+                    T.copy(c, Y3[((bx * 5 + k1) * 10 + k3) * 16, 0])
+            for k7 in T.Pipelined(S[bx % 16], num_stages=6):
+                T.copy(X[((bx * 3 + k7 + 1) % 7) * 16, 0], b)
+                T.copy(b, Y4[(bx * 10 + k7) * 16, 0])
+                T.copy(X[((bx * 3 + k7) % 7) * 16, 0], c)
+                for i, j in T.Parallel(n, n):
+                    c[i, j] = T.min(T.max(c[i, j] + c[i, j] * b[i, j], -8), 8)
+                T.copy(c, Y5[(bx * 10 + k7) * 16, 0])
+            for k10 in T.Pipelined(m, num_stages=4):
+                for k11 in T.Pipelined(5, num_stages=1):
+                    for i, j in T.Parallel(n, n):
+                        h[i, j] = c[i, j] * 0.125
+                    if S[bx % 16] > 4:
+                        T.copy(X[((bx + k10 + k11 * 2) % 7) * 16, 0], t)
+                        T.copy(t, Y6[((bx * 10 + k10) * 5 + k11) * 16, 0])
+                    for i, j in T.Parallel(n, n):
+                        c[i, j] = T.min(T.max(c[i, j] + c[i, j] * t[i, j], -8), 8)
+                T.copy(a, W[(bx * 4 + (k10 + 2) % 4) * 16, 0])
+                T.copy(X[((bx * 3 + k10 * 2) % 7) * 16, 0], t)
+                for i, j in T.Parallel(n, n):
+                    g[i, j] = t[i, j] * 0.125
+                T.gemm(h, h, a, clear_accum=True)
+                for i, j in T.Parallel(n, n):
+                    c[i, j] = T.min(T.max(T.max(c[i, j], c[i, j]) - c[i, j], -8), 8)
+                T.copy(c, Y7[(bx * 10 + k10) * 16, 0])
+                T.gemm(h, g, b, clear_accum=True)
+                for i, j in T.Parallel(n, n):
+                    b[i, j] = T.min(T.max(b[i, j] * 0.25, -8), 8)
+
+    chip = get_chip("a5")
+    with packed_memory():
+        stages = dict(pipeline.lower(kernel, chip, keep_stages=True).stages)
+    assert sync_covers(stages["insert_sync"], chip) == []

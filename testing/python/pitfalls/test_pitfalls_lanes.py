@@ -9,7 +9,7 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.ir import op_name, statements
+from tilelang_ascend.ir import op_name, operand_parts, scope_of, statements
 
 F32 = "float32"
 RNG = np.random.default_rng(7)
@@ -74,11 +74,50 @@ def test_p04_scalar_stores_of_all_cores_are_visible(stride):
     want[::stride] = np.arange(1, 49)
     kernel = tilelang.compile(k)
     np.testing.assert_array_equal(strict.run(kernel, {"Y": before})["Y"], want)
-    # The machine model has no cache of the scalar unit: on the chip the line has to be cleaned right after the store.
+    assert_no_element_stays_in_a_cache(kernel)
+
+
+def assert_no_element_stays_in_a_cache(kernel):
+    """The machine model has no cache of the scalar unit. On the chip it takes and returns lines of 64 bytes: scalar stores of two cores to
+    one line undo each other, and a line that was read is out of date once a transfer has changed it."""
     (function,) = kernel.artifact.ascend_ir.functions.values()
-    names = [op_name(s) for s in statements(function.body)]
-    assert names.count("ascend.set_value") == 1
-    assert names[names.index("ascend.set_value") + 1] == "ascend.data_cache_clean"
+    written, read, before = set(), [], None
+    for s in statements(function.body):
+        call, name = getattr(s, "value", None), op_name(s) or op_name(getattr(s, "value", None)) or ""
+        where = [operand_parts(a)[0].source for a in call.args if operand_parts(a)] if name.startswith("ascend.") else []
+        if name == "ascend.set_value":
+            assert scope_of(where[0]) != "global"
+        elif name == "ascend.get_value" and scope_of(where[0]) == "global":
+            read.append((where[0], before))
+        elif name == "ascend.copy_ub_to_gm":
+            written.add(where[0])
+        before = name
+    assert all(before == "ascend.data_cache_clean" for b, before in read if b in written)
+
+
+def test_p04_elements_are_read_behind_the_transfers_that_wrote_them():
+    """By tiles, by elements in loops, by atomic updates; neighbours were read before."""
+
+    @T.prim_func
+    def k(X: T.Tensor((4, 16), F32), Y: T.Tensor((4, 16), F32), Z: T.Tensor((4, 16), F32)):
+        with T.Kernel(4) as b:
+            t = T.alloc_shared((16,), F32)
+            T.copy(X[b, :], t)
+            Z[b, 0] = Y[b, 0] + 1.0
+            T.copy(t, Y[b, :])
+            Z[b, 1] = Y[b, 1] * 2.0
+            for i in T.serial(2, 16):
+                T.atomic_add(Y[b, i], 3.0)
+                Z[b, i] = Y[b, i] + Z[b, i - 1]
+
+    kernel, x, y = tilelang.compile(k), floats(4, 16), floats(4, 16)
+    out = strict.run(kernel, {"X": x, "Y": y, "Z": np.zeros_like(x)})
+    want = np.zeros_like(x)
+    want[:, 0], want[:, 1] = y[:, 0] + 1, x[:, 1] * 2
+    for i in range(2, 16):
+        want[:, i] = x[:, i] + 3 + want[:, i - 1]
+    np.testing.assert_array_equal(out["Z"], want)
+    assert_no_element_stays_in_a_cache(kernel)
 
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1)])

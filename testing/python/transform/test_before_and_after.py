@@ -996,6 +996,27 @@ PAIRS = {
             T.ascend.copy_ub_to_gm(X[0], b[1, 0], 1, 256, 0, 0)
         """,
     ),
+    "fresh_elements": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "int32"), Y: T.Buffer((64,), "int32")):
+            a = T.alloc_buffer((1, 8), "int32", scope="shared.ub", annotations={"address": 0})
+            i: T.let[T.int32] = T.ascend.get_value(X[3])
+            T.ascend.copy_ub_to_gm(Y[i], a[0, 0], 1, 4, 0, 0)
+            y: T.let[T.int32] = T.ascend.get_value(Y[5])
+            T.ascend.set_value(a[0, 0], y)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((64,), "int32"), Y: T.Buffer((64,), "int32")):
+            a = T.alloc_buffer((1, 8), "int32", scope="shared.ub", annotations={"address": 0})
+            i: T.let[T.int32] = T.ascend.get_value(X[3])
+            T.ascend.copy_ub_to_gm(Y[i], a[0, 0], 1, 4, 0, 0)
+            T.ascend.data_cache_clean(Y[5])
+            y: T.let[T.int32] = T.ascend.get_value(Y[5])
+            T.ascend.set_value(a[0, 0], y)
+        """,
+    ),
     "schedule_vector": (
         """
         @T.prim_func

@@ -171,11 +171,11 @@ def test_a_loop_takes_over_the_flags_of_the_one_before(count, trips, tiles):
 
 
 def test_more_flags_than_loops_can_take_over():
-    """Flags that were to be shared and still are too many: all of their own again."""
+    """Flags that were to be shared and still are too many: all of their own again, and rings of more than there are ids stop."""
     for versions in (5, 6, 7):
         synced, plan = plan_and_insert_sync(K.sweeps(2, versions, 11, 2), CHIP)
         assert sync_covers(synced, CHIP) == []
-        assert bool(plan.notes) == (versions > CHIP.usable_event_ids)
+        assert not plan.notes and bool(plan.stopped) == (versions > CHIP.usable_event_ids)
 
 
 def test_interleaved_pieces_need_no_barriers():

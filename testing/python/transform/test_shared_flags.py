@@ -7,6 +7,7 @@ import pytest
 
 from tilelang_ascend.analysis.dependence.happens_before import CROSS_SET, CROSS_WAIT, Timeline
 from tilelang_ascend.analysis.dependence.program import QUEUE_INDEX
+from tilelang_ascend.transform.sync.ids import _meet_later
 
 EMPTY = SimpleNamespace(needs=[], need_table=np.zeros((0, 2), np.int64), column_table=np.arange(len(QUEUE_INDEX)), forked=False)
 A, B = object(), object()
@@ -35,3 +36,9 @@ def test_two_pipes_do_not_share_a_flag_that_is_up(first, second, safe):
 
 def test_a_wait_the_second_pipe_does_not_know_of_is_not_enough():
     assert run("MTE3", "MTE2", "set a, wait a, set b, wait b", ONE).unsafe == ["one"]
+
+
+@pytest.mark.parametrize("counts, bases, late", [((3, 4), (0, 2), True), ((4, 3), (2, 0), True), ((2, 4), (0, 1), False), ((3, 3), (0, 3), False), ((1, 6), (4, 0), False)])  # fmt: skip
+def test_rings_that_turn_at_different_speeds_meet_late(counts, bases, late):
+    a, b = (SimpleNamespace(count=n) for n in counts)
+    assert _meet_later(a, bases[0], b, bases[1]) == late

@@ -9,7 +9,7 @@ from ..index.linear import LinearForms, upper_bound
 from ..index.windows import window_of
 from .accesses import AccessReader
 from .core_use import CoreUse, call_of, record_of
-from .program import QUEUE_INDEX, Block, Branch, Instr, Jump, Loop, Program, Sync, Window
+from .program import QUEUE_INDEX, Block, Branch, Instr, Jump, Loop, Program, Sync, Window, jumps_of
 
 SYNC_KINDS = {
     "ascend.set_flag": "set",
@@ -148,10 +148,12 @@ class _Builder:
             block.nodes.append(node)
 
     def branch(self, block: Block, position: int, s: IfThenElse) -> None:
-        node = Branch(block, position, s, window=self.window(s))
+        node = Branch(block, position, s)
         node.then = self.block(s.then_case, node)
         if s.else_case is not None:
             node.other = self.block(s.else_case, node)
+        # A jump parts paths, and each of them has to be in the trace.
+        node.window = None if jumps_of(node) else self.window(s)
         if node.then.nodes or (node.other is not None and node.other.nodes):
             block.nodes.append(node)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from .build_program import build_program
@@ -40,7 +41,9 @@ def check_program(program: Program) -> list[Uncovered]:
     credit = max([2, *versions])
     ids = [n.ident for n in _sync_nodes(program.root) if n.ident is not None]
     found: dict[str, Uncovered] = {}
-    for trace in traces(program, deps, ids, credit if versions else 1):
+    # Rings of different length that share flags meet in any iteration of a turn of both.
+    turn = math.lcm(1, *(a.modulus for form in ids for a in form.atoms() if a.kind == "mod"))
+    for trace in traces(program, deps, ids, max(turn, credit if versions else 1)):
         result = Timeline.of(trace, _bind(trace)).run(credit=credit)
         for need in result.uncovered:
             item = _describe(need)

@@ -50,6 +50,7 @@ from ...tile import with_args
 from ...tile.uses import COUNT, is_element_atomic, is_output
 from ..base.atomic import set_atomic
 from ..base.context import VectorContext
+from ..base.elements import move_element, store_element
 from ..base.layout import element_read, element_written, moved_element
 from ..base.tensor_bounds import all_of, unproven
 from ..base.tiles import is_tile
@@ -210,10 +211,8 @@ class _Scalar(StmtMutator):
         update = [
             intrin("set_value", place, value, span=s.span),
             set_atomic(s, dtype),
-            intrin("copy_ub_to_gm", address, place, *(imm(n) for n in (1, itemsize(dtype), 0, 0)), span=s.span),
+            move_element(address, place, dtype, s.span),
             intrin("set_atomic", op="none", dtype="float32", span=s.span),
-            # What the scalar unit has cached of the element is out of date now.
-            intrin("data_cache_clean", address, span=s.span),
         ]
         inside = self.inside(target.source, indices)
         return [*out, *(update if inside is None else [if_then(inside, seq(update), span=s.span)])]
@@ -230,9 +229,10 @@ class _Scalar(StmtMutator):
         if scope_of(s.buffer) == "local.var":
             return [*out, BufferStore(s.buffer, value, indices, span=s.span)]
         address = self.address(s.buffer, indices)
-        stored = [intrin("set_value", *element_written(address, value), span=s.span)]
-        if not is_tile(s.buffer):
-            stored.append(intrin("data_cache_clean", address, span=s.span))
+        if is_tile(s.buffer):
+            stored = [intrin("set_value", *element_written(address, value), span=s.span)]
+        else:
+            stored = store_element(self.ctx, s.buffer.name, address, value, s.span)
         inside = self.inside(s.buffer, indices)
         return [*out, *(stored if inside is None else [if_then(inside, seq(stored), span=s.span)])]
 

@@ -12,7 +12,6 @@ that has an instruction (docs/ir.md section 2); loops, branches and scalars only
 
 from __future__ import annotations
 
-from ...analysis.dependence.build_program import SYNC_KINDS
 from ...analysis.dependence.core_use import AIC, AIV, CoreUse, call_of, core_of_operands
 from ...errors import UnsupportedConstruct
 from ...ir import Bind, Evaluate, IRModule, StmtMutator, call, op_name, operand_parts, statements
@@ -69,7 +68,7 @@ class _OneCore(StmtMutator):
         return super().visit(stmt) if self.core in self.use.of(stmt) else None
 
     def visit_Evaluate(self, s: Evaluate):
-        if op_name(s) not in SYNC_KINDS or "core" not in s.value.attrs:
+        if call_of(s) is None or "core" not in (s.value.attrs or {}):
             return self.generic(s)
         attrs = {key: value for key, value in dict(s.value.attrs).items() if key != "core"}
         return Evaluate(call(str(s.value.op.name), s.value.args, attrs, span=s.value.span), span=s.span)

@@ -55,6 +55,7 @@ from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
 from ...tile.uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
 from ...tileop.base.context import UbLayout, VectorContext
+from ...tileop.base.elements import store_element
 from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, row_major
 from ...tileop.base.output import Output
 from ...tileop.base.placement import Placement, place_tile
@@ -196,10 +197,9 @@ class _Lower(StmtMutator):
             indices.append(index)
             out += more
         address = self.address(s.buffer, indices)
-        store = [*out, intrin("set_value", *element_written(address, value), span=s.span)]
         if s.buffer in self.placement.gms:
-            store.append(intrin("data_cache_clean", address, span=s.span))
-        return store
+            return [*out, *store_element(self.vector_context({}), s.buffer.name, address, value, s.span)]
+        return [*out, intrin("set_value", *element_written(address, value), span=s.span)]
 
     # -- tile ops -----------------------------------------------------------------------------------------------
     def visit_Evaluate(self, s: Evaluate):

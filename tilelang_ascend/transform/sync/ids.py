@@ -27,6 +27,8 @@ class IdAssigner:
         """The trace that refused something last: it is asked first."""
         self.settled: set = set()
         """Pools (queues) in which no loop takes over flags any more."""
+        self.before: dict = {}
+        """Pool -> the plan before loops took over flags there, oldest first."""
         self.limit = {False: chip.usable_event_ids, True: chip.usable_cross_core_flags}
 
     def assign(self) -> SyncPlan:
@@ -79,7 +81,7 @@ class IdAssigner:
         """First fit: give each edge the first ids that no conflicting edge uses. True (and ids set) when that is
         enough."""
         ids: dict[Edge, int] = {}
-        names: dict = {}
+        names = _assigned(self.plan)
         if self._bound is None:
             self._bound = self._timelines(self.plan)
         for edge in edges:
@@ -100,6 +102,8 @@ class IdAssigner:
         if self._take_over(edges[0]):
             return
         edges = self._without_twins(edges)
+        if not edges:
+            return
         alike = defaultdict(list)
         for edge in edges:
             alike[_kind(edge)].append(edge)
@@ -118,6 +122,12 @@ class IdAssigner:
         for edge in edges:
             if not edge.cross and self._replace((edge,), [], _fence(edge)):
                 return
+        if (edges[0].src, edges[0].dst) in self.before:
+            return self._separate((edges[0].src, edges[0].dst))
+        if self.plan.ids:
+            # Flags that share ids elsewhere stand in the way: they are shared anew when these are fewer.
+            self._set_plan(SyncPlan(self.plan.edges, self.plan.barriers, {}, self.plan.stopped))
+            return self._shrink(edges)
         edge = edges[0]
         raise CompileError(
             f"the kernel needs {sum(e.count for e in edges)} flags between the cube and the vector core, {self.limit[edge.cross]} exist",
@@ -131,9 +141,11 @@ class IdAssigner:
         if edge.cross or (edge.src, edge.dst) in self.settled:
             return False
         followed = {e.twin for e in pool}
+        before = SyncPlan(self.plan.edges, self.plan.barriers, dict(self.plan.ids), self.plan.stopped)
         for a, b in permutations(pool, 2):
             pair = _taken_over(a, b) if b not in followed else None
             if pair is not None and (pair[0] is a or a not in followed) and self._replace((a, b), [*pair]):
+                self.before.setdefault((edge.src, edge.dst), before)
                 # What ordered the two loops is needed no more.
                 for e in pool:
                     if e.ring is None:
@@ -142,23 +154,26 @@ class IdAssigner:
         return False
 
     def _without_twins(self, edges: list[Edge]) -> list[Edge]:
-        """Those of `edges` that may change alone. If there are none, no loop takes over flags of this pool any more."""
+        """Those of `edges` that may change alone. If there are none, the plan is again what it was before a loop took over flags of this pool:
+        what orders two loops may have been left out since."""
         followed = {e.flags for e in self.plan.edges if e.twin is not None}
         alone = [e for e in edges if e not in followed]
         if not alone:
-            src, dst = edges[0].src, edges[0].dst
-            self.settled.add((src, dst))
-            pool = [e for e in self.plan.edges if (e.src, e.dst) == (src, dst)]
-            alone = [replace(e, twin=None, primed=True, drained=True) for e in pool]
-            separated = self._replace(tuple(pool), alone)
-            assert separated, "flags of their own order what shared ones do"
+            self._separate((edges[0].src, edges[0].dst))
         return alone
+
+    def _separate(self, pool: tuple) -> None:
+        """No loop takes over flags of a pool any more."""
+        self.settled.add(pool)
+        self._set_plan(self.before[pool])
+        older = list(self.before)
+        self.before = {p: self.before[p] for p in older[: older.index(pool)]}
 
     def _replace(self, old: tuple, new: list, *barriers: Barrier) -> bool:
         edges = [e for e in self.plan.edges if e not in old] + new
         trial = SyncPlan(edges, [*self.plan.barriers, *barriers], self.plan.ids, self.plan.stopped)
         timelines = self._timelines(trial)
-        if not self._clean(timelines):
+        if not self._clean(timelines, _assigned(trial)):
             return False
         self._set_plan(trial, timelines)
         return True
@@ -178,6 +193,11 @@ class _Timelines:
 
 def _in_branch(edge: Edge) -> bool:
     return isinstance(edge.set_at.block.owner, Branch)
+
+
+def _assigned(plan: SyncPlan) -> dict:
+    """Names of the flags of the pools whose ids are settled: whatever changes elsewhere, flags that share ids there must stay apart."""
+    return {key: name for edge in plan.edges if edge in plan.ids for key, name in _names(edge, plan.ids[edge]).items()}
 
 
 def _names(edge: Edge, base: int) -> dict:
