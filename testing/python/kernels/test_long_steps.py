@@ -13,6 +13,13 @@ from tilelang_ascend.tile import GEMM, is_op
 from tilelang_ascend.tile.uses import uses_of
 from tilelang_ascend.transform import pipeline
 
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Long steps are worth it where there are eight of them; four are tested in half of the time."""
+    monkeypatch.setattr("tilelang_ascend.transform.nests.merge_steps.LONG_STEPS", ((512, 4),))
+
+
 FAST = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
 
 

@@ -59,7 +59,7 @@ from .divided_body import DividedBody, LongerBody
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
-LONG_STEPS = ((512, 4), (1024, 16))
+LONG_STEPS = ((512, 8), (1024, 16))
 """(keys of a step whose products are made in parts, steps there have to be of them): as the best hand-written kernels take. What crosses once a step
 costs less with longer ones, filling and draining the pipeline more."""
 FEWEST_STEPS = 4

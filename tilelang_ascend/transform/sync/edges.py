@@ -33,10 +33,11 @@ class JumpsInTheWay(Exception):
 
 
 class EdgeChooser:
-    """Chooses the flags and barriers of `program`. `events` maps a core to the pipe pairs that have hardware events."""
+    """Chooses the flags and barriers of `program`. `events` maps a core to the pipe pairs that have hardware events. `within_cores`: flags between
+    windows may be those of one core, too."""
 
-    def __init__(self, program: Program, events: dict):
-        self.program, self.legal = program, events
+    def __init__(self, program: Program, events: dict, within_cores: bool = True):
+        self.program, self.legal, self.within_cores = program, events, within_cores
         self.deps = dependences(program)
         self.credit = max([2, *(d.version_count for d in self.deps if _cross(d.src.queue, d.dst.queue))])
         crossing = {loop for d in self.deps if _cross(d.src.queue, d.dst.queue) for i in (d.src, d.dst) for loop in i.loops}
@@ -187,7 +188,7 @@ class EdgeChooser:
         later = 0 if level == SAME_ITERATION else d.distances[level]
         distance, cross, ring = later + a.window.first - b.window.first, _cross(d.src.queue, d.dst.queue), None
         if not cross:
-            ring = self._ring(d, loop.body)
+            ring = self._ring(d, loop.body) if self.within_cores else None
             if ring is None or distance != ring.count or not _shifted(ring, loop, later):
                 return None
         elif distance < 0 or any(jumps_of(n) for n in loop.body.nodes):

@@ -15,6 +15,7 @@ the simulation of the pass missing it; sharing ids when they run out may leave m
 from __future__ import annotations
 
 from ...analysis.dependence.build_program import build_program
+from ...analysis.dependence.program import Branch, Program, path_to_root
 from ...isa import CORE_EVENTS
 from .edges import EdgeChooser
 from .ids import IdAssigner
@@ -34,11 +35,24 @@ def plan_and_insert_sync(func, chip) -> tuple[object, SyncPlan]:
 
 
 def plan_sync(func, chip):
-    """(program, plan) of a function without flags."""
+    """(program, plan) of a function without flags. Flags between windows let pipes run ahead, but take ids: where these run out, the plan without
+    them is looked at, too."""
     program = build_program(func, chip)
-    chooser = EdgeChooser(program, CORE_EVENTS)
+    plan = _plan(program, chip, True)
+    if plan.notes and _has_windows(program):
+        plan = min(plan, _plan(program, chip, False), key=lambda p: (len(p.notes), p.stopped))
+    return program, plan
+
+
+def _has_windows(program: Program) -> bool:
+    owners = {b.owner for i in program.instrs for b in path_to_root(i.parent)}
+    return any(isinstance(x, Branch) and x.window is not None for x in owners)
+
+
+def _plan(program: Program, chip, within_cores: bool) -> SyncPlan:
+    chooser = EdgeChooser(program, CORE_EVENTS, within_cores)
     plan = chooser.choose()
-    return program, IdAssigner(plan, chooser.traces, chip, chooser.credit).assign()
+    return IdAssigner(plan, chooser.traces, chip, chooser.credit).assign()
 
 
 __all__ = ["insert_sync", "plan_and_insert_sync", "plan_sync"]
