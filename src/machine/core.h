@@ -190,6 +190,7 @@ class Core final : public ExecContext {
   uint32_t waiting_ = 0;  // eager pipes with items in their queue
   uint32_t issued_ = 0;
   LoopRecorder loop_recorder_;
+  int32_t divided_by_zero_ = -1;  // line of the last integer division by zero: its result may be the undefined bytes
   std::unique_ptr<Hazard> undefined_scalar_;  // the finding, once something happens to the scalar
   AtomicOp atomic_op_ = kAtomicNone;
   uint8_t atomic_dtype_ = 0;

@@ -352,6 +352,9 @@ Hazard Core::undefined(const Instr& instr, uint8_t space, int64_t offset, int64_
   h.hi = h.lo + len;
   if (t != nullptr) h.tensor = t->name;
   h.message = "undefined bytes of " + m_.range_text(space, h.lo, h.hi, t) + " reach " + where;
+  if (divided_by_zero_ >= 0) {
+    h.message += "; an integer was divided by zero on the scalar unit in line " + std::to_string(divided_by_zero_);
+  }
   return h;
 }
 

@@ -108,6 +108,7 @@ void Core::report_scalar() {
 }
 
 void Core::divides_by_zero(int32_t line) {
+  divided_by_zero_ = line;
   if (undefined_scalar_) return;
   Instr nothing;
   nothing.op = -1;

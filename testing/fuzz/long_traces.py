@@ -55,7 +55,7 @@ def unordered(func, chip) -> list[str]:
     found: dict[str, None] = {}
     for env, trips, exits in scenarios:
         unrolled = trace._Unroller(program, deps, env, trips, exits).run()
-        result = Timeline(unrolled, sync_check._bind(unrolled)).run(credit=credit)
+        result = Timeline.of(unrolled, sync_check._bind(unrolled)).run(credit=credit)
         texts = [sync_check._describe(need).text for need in result.uncovered] + result.broken
         texts += [f"{sync_check._flag_name(key)} is set too early" for key in result.unsafe]
         texts += [f"{sync_check._flag_name(key)} is still set at the end" for key in result.leftover]

@@ -1298,7 +1298,7 @@ PAIRS = {
             v = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
             p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
             o = T.alloc_buffer((32, 32), scope="local.l0c")
-            for k in T.serial(4, annotations={"tl.skew": "0 0 0 0 0 3 3"}):
+            for k in T.serial(4, annotations={"tl.skew": "0 0 0 0 0 2 2"}):
                 T.tl.copy(A[k * 32:k * 32 + 32, 0:32], a[0:32, 0:32])
                 T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
                 T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])

@@ -295,22 +295,23 @@ def _plain(grid: ProductGrid, obstacles: dict) -> tuple[list[KStep], Evaluate] |
     *operands, product, clear = grid.gemm.value.args
     if not all(map(covers_whole, (*operands, product, fill.value.args[0], store.value.args[0]))) or const_int(clear) != 0:
         return None
-    if not all(x.source.same_as(c) for x in (product, fill.value.args[0], store.value.args[0])) or any(
-        s in obstacles for s in (*inner[:2], store)
-    ):
+    if not all(x.source.same_as(c) for x in (product, fill.value.args[0], store.value.args[0])):
+        return None
+    if any(s in obstacles for s in (*inner[:2], store)):
         return None
     steps = [match_copy(s, grid.loop.loop_var, k_dimensions([grid.gemm])) for s in inner[:2]]
     if None in steps or {x.tile for x in steps} != {x.source for x in operands} or len({x.tile for x in steps}) != 2:
         return None
+    return (steps, store) if _stores_matrix(grid, steps, store) else None
+
+
+def _stores_matrix(grid: ProductGrid, steps: list[KStep], store: Evaluate) -> bool:
+    """True if matrices are multiplied and the whole result goes to a tensor that is none of the operands."""
     target = store.value.args[1]
-    written, rank = target.source, len(c.ty.shape)
-    if rank != 2 or len(target.region) < 2 or [const_int(r.extent) for r in target.region[-2:]] != list(grid.sizes[:2]):
-        return None
-    if any(len(x.tile.ty.shape) != 2 for x in steps):
-        return None
-    if scope_of(written) not in ("global", "") or any(x.stmt.value.args[0].source.same_as(written) for x in steps):
-        return None
-    return steps, store
+    written, matrices = target.source, [grid.accumulator, *(x.tile for x in steps)]
+    if any(len(x.ty.shape) != 2 for x in matrices) or [const_int(r.extent) for r in target.region[-2:]] != list(grid.sizes[:2]):
+        return False
+    return scope_of(written) in ("global", "") and not any(x.stmt.value.args[0].source.same_as(written) for x in steps)
 
 
 def _divisors(n: int) -> list[int]:

@@ -50,10 +50,7 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> 
     stages = [0] * len(body)
     for i, j, _ in pairs:
         stages[j] = max(stages[j], stages[i] + ({sides[i], sides[j]} == {CUBE, VECTOR}))
-    trips = const_int(loop.extent)
-    in_parts = sum(isinstance(s, For) and any(is_op(x, GEMM) for x in statements(s)) for s in body) > 1
-    distance = LONG_DISTANCE if in_parts else DISTANCE
-    distance = distance if trips is None else min(distance, trips - 1)
+    distance = _distance(loop)
     late = [distance * (n >= 2) for n in stages]
     if any(is_scalar_var(b) for u in uses for b in u.writes):
         return None  # either core keeps its own
@@ -67,6 +64,13 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> 
             break
     products = {late[i] for i, s in enumerate(body) if any(is_op(x, GEMM) for x in statements(s))}
     return late if products == {0, distance} else None
+
+
+def _distance(loop: For) -> int:
+    """Iterations between the first and the last stages of a loop."""
+    in_parts = sum(isinstance(s, For) and any(is_op(x, GEMM) for x in statements(s)) for s in stmts_of(loop.body)) > 1
+    distance, trips = LONG_DISTANCE if in_parts else DISTANCE, const_int(loop.extent)
+    return distance if trips is None else min(distance, trips - 1)
 
 
 def _rotatable(loop: For, known: sym.Analyzer, constant: Callable) -> bool:
