@@ -7,7 +7,9 @@ import strict
 from test_merge_steps import check, merged, tensors
 
 import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
+from tilelang_ascend.errors import OutOfMemory
 from tilelang_ascend.ir import For, ForKind, scope_of, statements
 from tilelang_ascend.tile import GEMM, is_op
 from tilelang_ascend.tile.uses import uses_of
@@ -95,3 +97,75 @@ def test_no_flag_can_be_left_out():
     compiled, arrays = compile("", 32), given(32)
     survivors = strict.surviving_mutants(compiled, {n: x for n, x in arrays.items() if n != "n"}, {"n": arrays["n"]})
     assert [x for x in survivors if "flag" in x] == []
+
+
+def long_tiles(steps, rows=64, block=512, dim=32):
+    """Attention whose own tiles are that long; names of an iteration say where its keys are."""
+
+    @T.prim_func
+    def kernel(
+        Q: T.Tensor((rows, dim), "float16"),
+        K: T.Tensor((steps * block, dim), "float16"),
+        V: T.Tensor((steps * block, dim), "float16"),
+        O: T.Tensor((rows, dim), "float32"),
+        first: T.int32,
+    ):
+        with T.Kernel(1, threads=128) as _:
+            q, k_s = T.alloc_shared((rows, dim), "float16"), T.alloc_shared((block, dim), "float16")
+            v_s, p = T.alloc_shared((block, dim), "float16"), T.alloc_fragment((rows, block), "float16")
+            s, o = T.alloc_fragment((rows, block), "float32"), T.alloc_fragment((rows, dim), "float32")
+            m, before = T.alloc_fragment((rows,), "float32"), T.alloc_fragment((rows,), "float32")
+            total, length = T.alloc_fragment((rows,), "float32"), T.alloc_fragment((rows,), "float32")
+            T.copy(Q, q)
+            T.clear(o)
+            T.clear(length)
+            T.fill(m, -T.infinity("float32"))
+            for k in T.Pipelined(steps, num_stages=2):
+                place = (k + first) % steps
+                row = place * block
+                T.copy(K[row, 0], k_s)
+                T.gemm(q, k_s, s, transpose_B=True, clear_accum=True)
+                T.copy(m, before)
+                T.reduce_max(s, m, dim=1, clear=False)
+                for i, j in T.Parallel(rows, block):
+                    s[i, j] = T.exp(s[i, j] - m[i])
+                T.reduce_sum(s, total, dim=1)
+                for i in T.Parallel(rows):
+                    length[i] = length[i] * T.exp(before[i] - m[i]) + total[i]
+                T.copy(s, p)
+                for i, j in T.Parallel(rows, dim):
+                    o[i, j] *= T.exp(before[i] - m[i])
+                T.copy(V[row, 0], v_s)
+                T.gemm(p, v_s, o)
+            for i, j in T.Parallel(rows, dim):
+                o[i, j] = o[i, j] / length[i]
+            T.copy(o, O)
+
+    return kernel
+
+
+def test_names_of_an_iteration_are_known_in_all_its_parts():
+    steps, rng = 5, np.random.default_rng(2)
+    compiled = tilelang.compile(long_tiles(steps))
+    q, k, v = (rng.standard_normal((n, 32)).astype(np.float16) for n in (64, steps * 512, steps * 512))
+    got = strict.run(compiled, {"Q": q, "K": k, "V": v, "O": np.zeros((64, 32), np.float32)}, {"first": 3}, text=False)["O"]
+    scores = q.astype(np.float64) @ k.astype(np.float64).T
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    weights /= weights.sum(1, keepdims=True)
+    assert (abs(got - weights @ v) <= 2**-9 * (weights @ abs(v.astype(np.float64))) + 1e-6).all()
+
+
+def test_a_tile_multiplied_with_itself_has_no_parts():
+    """A part of its rows needs all of the others."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((4, 256, 64), "float16"), Y: T.Tensor((4, 256, 256), "float32")):
+        with T.Kernel(1):
+            a, s = T.alloc_shared((256, 64), "float16"), T.alloc_fragment((256, 256), "float32")
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[k, 0, 0], a)
+                T.gemm(a, a, s, transpose_B=True, clear_accum=True)
+                T.copy(s, Y[k, 0, 0])
+
+    with pytest.raises(OutOfMemory):
+        tilelang.compile(kernel)

@@ -184,7 +184,7 @@ def _product(body: list[Stmt], buffer, dim: int, outside: set) -> _Product | Non
     """What has to be divided with a dimension of a tile, None if not all that uses it can be."""
     cube = [s for s in body if {scope_of(b) for b in uses_of(s).all} & set(CUBE_SCOPES)]
     plan = plan_along(seq(cube), buffer, dim)
-    if not plan.dims or plan.nest_vars or plan.dims.keys() & outside:
+    if not plan.dims or plan.nest_vars or plan.dims.keys() & outside or _twice(seq(cube), plan):
         return None
     extents = {const_int(b.ty.shape[d]) for b, d in plan.dims.items()}
     positions = tuple(i for i, s in enumerate(body) if uses_of(s).all & plan.dims.keys())
@@ -194,6 +194,12 @@ def _product(body: list[Stmt], buffer, dim: int, outside: set) -> _Product | Non
     if not all(overwritten_first(seq(body), b) for b in plan.dims) or gathered(body, set(positions)) is None:
         return None
     return _Product(plan, group, extents.pop())
+
+
+def _twice(cube: Stmt, plan: SplitPlan) -> bool:
+    """True if another dimension of some tile would have to be divided, too, as where a tile is multiplied with itself."""
+    others = [(b, e) for b, d in plan.dims.items() for e in range(len(b.ty.shape)) if e != d]
+    return any(plan_along(cube, b, e).dims.keys() & plan.dims.keys() - {b} for b, e in others if const_int(b.ty.shape[e]) != 1)
 
 
 def _divides(s: Stmt, plan: SplitPlan) -> bool:

@@ -66,18 +66,26 @@ class _Rotate(StmtMutator):
         allocs = [x for x in body if isinstance(x, AllocBuffer)]
         parts = [(x, n) for x, n in zip(body, late) if not isinstance(x, AllocBuffer)]
 
-        first, second = ([x for x, n in parts if n == side or isinstance(x, Bind) or is_op(x, ASSUME)] for side in (0, distance))
+        first, second = ([x for x, n in parts if n == side or _is_name(x)] for side in (0, distance))
         second = stmts_of(renew(_Earlier(k, distance)(seq(second))))
-        windows = tuple(partial(_in_window, condition, s.span) for condition in (k < end, k >= s.min + lag))
-        both = _side_by_side(stmts_of(seq(first)), second, windows) or [w(x) for w, x in zip(windows, (first, second))]
+        sides = stmts_of(seq(first)), second
+        windows = [partial(_in_window, condition, s.span, side) for condition, side in zip((k < end, k >= s.min + lag), sides)]
+        both = _side_by_side(*sides, windows) or [w(x) for w, x in zip(windows, sides)]
         return seq(allocs, For(k, s.min, s.extent + lag, s.kind, seq(both), annotations=dict(s.annotations), span=s.span))
 
 
-def _in_window(condition, span, body: list) -> Stmt | None:
-    return IfThenElse(condition, seq(body), None, span=span) if body else None
+def _is_name(s: Stmt) -> bool:
+    return isinstance(s, Bind) or is_op(s, ASSUME)
 
 
-def _side_by_side(first: list, second: list, windows: tuple) -> list[Stmt] | None:
+def _in_window(condition, span, side: list, body: list) -> Stmt | None:
+    """Some statements of one side, with names of their own for the values all of the side knows."""
+    work = [x for x in body if not _is_name(x)]
+    inside = renew(seq([x for x in side if _is_name(x)], work))
+    return IfThenElse(condition, inside, None, span=span) if work else None
+
+
+def _side_by_side(first: list, second: list, windows: list) -> list[Stmt] | None:
     """Early and late statements, with a loop over parts of a product from either side made one, so that the cube core works on a part of each in
     turn: what one of them waits for, the other need not. None if there are none.
 
@@ -119,7 +127,7 @@ def _needed_by(body: list, j: int) -> set[int]:
     """Positions in front of `j` of what has to stay there."""
     uses, needed = [uses_of(s) for s in body], {j}
     for n in reversed(range(j)):
-        if isinstance(body[n], Bind) or any(conflict(uses[n], uses[m]) for m in needed if m > n):
+        if any(conflict(uses[n], uses[m]) for m in needed if m > n):
             needed.add(n)
     return needed - {j}
 
