@@ -172,6 +172,18 @@ def test_fold_clears_knows_where_windows_begin(window, first):
     assert isinstance(condition, tirx.EQ) and const_int(condition.b) == first
 
 
+@pytest.mark.parametrize("leave", [tirx.Break, tirx.Continue])
+def test_fold_clears_does_not_count_on_windows_of_loops_that_are_left(leave):
+    """The branch that leaves is taken in all iterations but the first; what stands behind it is not."""
+    func = conditional_gemm(lambda k: k < 3)
+    fill, steps = stmts_of(func.body)[-2:]
+    body = seq(if_then(steps.loop_var >= 1, leave()), steps.body)
+    out = fold_clears(func.with_body(seq(*stmts_of(func.body)[:-2], fill, loop(steps.loop_var, 4, body))))
+    (product,) = calls(out, "gemm")
+    condition = product.value.args[3] if hasattr(product, "value") else product.args[3]
+    assert const_int(condition) != 0
+
+
 def test_fold_clears_guards_readers_of_an_unknown_first_accumulation_once():
     func = conditional_gemm()
     c = buffers(func)["c"]

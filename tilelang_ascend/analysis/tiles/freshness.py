@@ -31,6 +31,7 @@ from ...ir import (
     tirx,
 )
 from ...tile import FILL, is_op
+from ...tile.jumps import may_leave
 from ...tile.uses import loads_in, own_uses
 from ..index.windows import window_of
 
@@ -243,8 +244,8 @@ class Freshness:
         return _joined(back if certain else head, out)
 
     def _surely_runs(self, window: tuple[int, int] | None, loop: For) -> bool:
-        """True for a window of a loop that has one iteration at least."""
-        return window is not None and bool(self._known_here.can_prove(loop.extent >= sum(window) + 1))
+        """True for a window of a loop that comes to one iteration of it at least: the loop is not left before."""
+        return window is not None and not may_leave(loop.body) and bool(self._known_here.can_prove(loop.extent >= sum(window) + 1))
 
     def _begins(self, loop: For) -> dict:
         """Part -> the iteration that is the first to come to the statements that touch it; None where it is not one for all."""
