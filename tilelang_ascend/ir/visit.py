@@ -269,7 +269,21 @@ def drop_allocs(stmt: Stmt, dead: set) -> Stmt:
     return _Drop(dead)(stmt)
 
 
+class _Redeclare(StmtMutator):
+    def __init__(self, new: dict):
+        self.new = new
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        new = self.new.get(s.buffer)
+        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
+
+
+def redeclared(stmt: Stmt, new: dict) -> Stmt:
+    """`stmt` with other buffers declared in place of some: `new[buffer]`; what uses them stays as it is."""
+    return _Redeclare(new)(stmt)
+
+
 __all__ = [
     "StmtMutator", "Substitute", "children", "drop_allocs", "expr_children", "exprs", "free_vars", "map_children",
-    "renew", "statements", "substitute", "substitute_expr", "walk", "walk_expr",
+    "redeclared", "renew", "statements", "substitute", "substitute_expr", "walk", "walk_expr",
 ]  # fmt: skip

@@ -143,9 +143,14 @@ def uses_of(stmt: Stmt) -> Uses:
     return total
 
 
+def conflicts(a: Uses, b: Uses) -> set:
+    """Buffers because of which two statements, of whom these are the uses, must keep their order."""
+    return a.writes & b.all | a.reads & b.writes
+
+
 def conflict(a: Uses, b: Uses) -> bool:
-    """True if two statements, of whom these are the uses, must keep their order."""
-    return bool(a.writes & b.all or a.reads & b.writes)
+    """True if two statements must keep their order."""
+    return bool(conflicts(a, b))
 
 
 def read_with_k_along_rows(body: Stmt) -> set:
@@ -181,6 +186,7 @@ __all__ = [
     "IN_ORDER",
     "Uses",
     "conflict",
+    "conflicts",
     "covers_whole",
     "is_atomic",
     "is_buffer_var",

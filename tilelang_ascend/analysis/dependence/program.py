@@ -173,6 +173,11 @@ def path_to_root(block: Block) -> list[Block]:
     return chain
 
 
+def branches_of(program: Program) -> set[Branch]:
+    """The branches around instructions."""
+    return {b.owner for i in program.instrs for b in path_to_root(i.parent) if isinstance(b.owner, Branch)}
+
+
 def position_in(node: Node, block: Block) -> int:
     """Position in `block` of the statement that is, or contains, `node`."""
     while node.parent is not block:
@@ -201,5 +206,5 @@ def enclosing_loops(block: Block) -> tuple:
 
 __all__ = [
     "Access", "Block", "Branch", "CORES", "Instr", "Jump", "QUEUES", "QUEUE_INDEX", "Loop", "Node", "Program",
-    "Sync", "Window", "common_block", "enclosing_loops", "jumps_of", "path_to_root", "position_in",
+    "Sync", "Window", "branches_of", "common_block", "enclosing_loops", "jumps_of", "path_to_root", "position_in",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ import numpy as np
 from ...ir import Break
 from ..index.linear import Linear
 from .dependence import Dependence
-from .program import QUEUES, Branch, Instr, Jump, Loop, Program, Sync, jumps_of, path_to_root
+from .program import QUEUES, Branch, Instr, Jump, Loop, Program, Sync, branches_of, jumps_of
 
 INSTR, GAP, SYNC, FORK, ELSE, JOIN, JUMP = range(7)
 """Kinds of trace events: the first item of each event tuple."""
@@ -98,11 +98,7 @@ def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), a
 
 
 def _has_forks(program: Program, exits: set) -> bool:
-    return (
-        bool(exits)
-        or any(loop.has_jump for loop in program.loops)
-        or any(isinstance(b.owner, Branch) and b.owner.window is None for i in program.instrs for b in path_to_root(i.parent))
-    )
+    return bool(exits) or any(loop.has_jump for loop in program.loops) or any(b.window is None for b in branches_of(program))
 
 
 class _TripPlan:
@@ -173,7 +169,7 @@ class _TripPlan:
 def _ends(program: Program) -> dict:
     """Loop -> (its first, its last iterations) that are not like those in between."""
     ends: dict = {}
-    for b in {block.owner for i in program.instrs for block in path_to_root(i.parent) if isinstance(block.owner, Branch)}:
+    for b in branches_of(program):
         if b.window is not None:
             first, last = ends.get(b.window.loop, (0, 0))
             ends[b.window.loop] = max(first, b.window.first), max(last, b.window.last)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir import AllocBuffer, Stmt, StmtMutator
+from ...ir import Stmt
 from ...tile.uses import conflict, uses_of
 
 
@@ -33,15 +33,4 @@ def gathered(body: list[Stmt], positions: set[int]) -> tuple[list[Stmt], list[St
     return front, [s for i, s in enumerate(body) if i in behind or i > last and i not in positions]
 
 
-class Redeclared(StmtMutator):
-    """Other tiles in place of some."""
-
-    def __init__(self, new: dict):
-        self.new = new
-
-    def visit_AllocBuffer(self, s: AllocBuffer):
-        new = self.new.get(s.buffer)
-        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
-
-
-__all__ = ["Redeclared", "between", "gathered"]
+__all__ = ["between", "gathered"]

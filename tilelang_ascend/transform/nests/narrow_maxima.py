@@ -11,7 +11,7 @@ Requires: mapped Tile IR. Ensures: the same values.
 from __future__ import annotations
 
 from ...analysis.index.coverage import whole_store
-from ...ir import Evaluate, PrimFunc, SeqStmt, Stmt, StmtMutator, TensorLoad, Var, attrs_of, const_int, dtype_of, seq, tirx
+from ...ir import Evaluate, PrimFunc, SeqStmt, Stmt, StmtMutator, TensorLoad, Var, attrs_of, const_int, dtype_of, seq, stmts_of, tirx
 from ...tile import REDUCE, is_op, tile_op
 from ...tile.uses import covers_whole, uses_of
 
@@ -25,16 +25,12 @@ def narrow_maxima(func: PrimFunc) -> PrimFunc:
 
 class _Narrow(StmtMutator):
     def visit_SeqStmt(self, s: SeqStmt):
-        body = [x for child in s.seq for x in _listed(self.visit(child))]
+        body = list(stmts_of(seq([self.visit(x) for x in s.seq])))
         for i, x in enumerate(body):
             at = _conversion(body, i)
             if at is not None:
                 body = [*body[:at], _of_narrow(x, body[at]), *body[at:i], *body[i + 1 :]]
         return seq(body)
-
-
-def _listed(s) -> list:
-    return [] if s is None else list(s) if isinstance(s, list) else [s]
 
 
 def _converted(s: Stmt):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...analysis.tiles.core_kinds import CUBE_SCOPES
+from ...analysis.tiles.core_kinds import works_on_cube
 from ...analysis.tiles.home_loops import overwritten_first
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims, op_regions, plan_along, spans
 from ...ir import (
@@ -32,6 +32,7 @@ from ...ir import (
     const_int,
     imm,
     loop,
+    redeclared,
     renew,
     scope_of,
     seq,
@@ -46,7 +47,7 @@ from ...tile import COPY, FILL, GEMM, is_op
 from ...tile.clears import gemm_args, with_clear
 from ...tile.uses import covers_whole, is_parallel, moved_regions, own_uses, uses_of
 from .divided_body import DividedBody, SlicedBody
-from .gathered import Redeclared, gathered
+from .gathered import gathered
 
 VERSIONS = 2
 """Of what is divided: one part is loaded or stored while another one is computed."""
@@ -61,7 +62,7 @@ def part_products(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a mapped Tile IR function."""
     part = _Part(func.body, chip)
     body = part(func.body)
-    return func if not part.smaller else func.with_body(Redeclared(part.smaller)(body))
+    return func if not part.smaller else func.with_body(redeclared(body, part.smaller))
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ def _axes(s: Stmt) -> list[tuple]:
 
 def _product(body: list[Stmt], buffer, dim: int, outside: set) -> _Product | None:
     """What has to be divided with a dimension of a tile, None if not all that uses it can be."""
-    cube = [s for s in body if {scope_of(b) for b in uses_of(s).all} & set(CUBE_SCOPES)]
+    cube = [s for s in body if works_on_cube(s)]
     plan = plan_along(seq(cube), buffer, dim)
     if not plan.dims or plan.nest_vars or plan.dims.keys() & outside or _twice(seq(cube), plan):
         return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from ...analysis.tiles.core_kinds import CUBE_SCOPES
+from ...analysis.tiles.core_kinds import works_on_cube
 from ...analysis.tiles.home_loops import overwritten_first
 from ...analysis.tiles.split_axis import SplitPlan, is_ub, plan_along
 from ...ir import (
@@ -30,6 +30,7 @@ from ...ir import (
     dtype_of,
     imm,
     itemsize,
+    redeclared,
     renew,
     scope_of,
     seq,
@@ -42,7 +43,7 @@ from ...isa.units import BLOCK_BYTES
 from ...tile import COPY, REDUCE, is_op
 from ...tile.uses import SKEW, conflict, is_parallel, own_uses, uses_of
 from .divided_body import SlicedBody
-from .gathered import Redeclared, between, gathered
+from .gathered import between, gathered
 
 SLICE_ELEMENTS = 8192
 """Of the largest tile of a slice: enough for the latency of a chain of instructions to be small beside their work."""
@@ -57,16 +58,12 @@ def slice_rows(func: PrimFunc, chip) -> PrimFunc:
         return func
     slices = _Slices(func.body)
     body = slices(func.body)
-    return func if not slices.smaller else func.with_body(Redeclared(slices.smaller)(body))
-
-
-def _of_cube(s: Stmt) -> bool:
-    return any(scope_of(b) in CUBE_SCOPES for b in uses_of(s).all)
+    return func if not slices.smaller else func.with_body(redeclared(body, slices.smaller))
 
 
 def _mixed(s: Stmt) -> bool:
     """True for what needs both kinds of core."""
-    return _of_cube(s) and any(map(is_ub, uses_of(s).all))
+    return works_on_cube(s) and any(map(is_ub, uses_of(s).all))
 
 
 def _needed(tiles: list) -> int:
@@ -87,7 +84,7 @@ class _Slices(StmtMutator):
     def visit_For(self, s: For):
         s = self.generic(s)
         body = list(stmts_of(s.body))
-        if is_parallel(s) or s.kind != ForKind.SERIAL or not any(map(_of_cube, body)) or any(map(_mixed, body)):
+        if is_parallel(s) or s.kind != ForKind.SERIAL or not any(map(works_on_cube, body)) or any(map(_mixed, body)):
             return s
         inside = set(statements(s.body))
         outside = set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))

@@ -26,7 +26,6 @@ from ...ir import (
     PrimFunc,
     SeqStmt,
     Stmt,
-    StmtMutator,
     TensorLoad,
     While,
     decl_buffer,
@@ -35,6 +34,7 @@ from ...ir import (
     exprs,
     is_choice,
     op_name,
+    redeclared,
     scope_of,
     statements,
     substitute,
@@ -64,15 +64,7 @@ def narrow_channels(func: PrimFunc, fast_math: bool) -> PrimFunc:
     every = statements(func.body)
     wide = [s.buffer for s in every if isinstance(s, AllocBuffer) and "workspace" in s.annotations and dtype_of(s.buffer) == "float32"]
     narrow = {ws: decl_buffer(list(ws.ty.shape), "float16", ws.name) for ws in wide if _carries_scores(ws, func.body, every)}
-    return func.with_body(_Redeclare(narrow)(substitute(func.body, narrow))) if narrow else func
-
-
-class _Redeclare(StmtMutator):
-    def __init__(self, instead: dict):
-        self.instead = instead
-
-    def visit_AllocBuffer(self, s: AllocBuffer):
-        return AllocBuffer(self.instead[s.buffer], annotations=dict(s.annotations), span=s.span) if s.buffer in self.instead else s
+    return func.with_body(redeclared(substitute(func.body, narrow), narrow)) if narrow else func
 
 
 def _carries_scores(ws, body: Stmt, every: list) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...analysis.tiles.core_kinds import CUBE_SCOPES
+from ...analysis.tiles.core_kinds import works_on_cube
 from ...analysis.tiles.home_loops import apart
 from ...ir import (
     AllocBuffer,
@@ -58,7 +58,7 @@ class _Rotate(StmtMutator):
         plain = For(s.loop_var, s.min, s.extent, s.kind, seq(inner), annotations=notes, span=s.span)
         if not rotates:
             return plain
-        return self.rotated(plain, inner, late) if any(map(_of_cube, body)) else _peeled(plain, inner, late)
+        return self.rotated(plain, inner, late) if any(map(works_on_cube, body)) else _peeled(plain, inner, late)
 
     def rotated(self, s: For, body: list, late: list):
         distance, kind = max(late), dtype_of(s.loop_var)
@@ -148,10 +148,6 @@ class _Earlier(StmtMutator):
         return map_children(e, self.expr)
 
 
-def _of_cube(s: Stmt) -> bool:
-    return any(scope_of(b) in CUBE_SCOPES for b in uses_of(s).all)
-
-
 def _peeled(s: For, body: list, late: list) -> Stmt:
     """A loop of vector statements, the late ones of which are an iteration behind: side by side with early ones in one list of statements they
     share barriers."""
@@ -191,7 +187,7 @@ def with_less_skew(func: PrimFunc) -> PrimFunc | None:
     skewed = [s for s in statements(func.body) if isinstance(s, For) and SKEW in s.annotations]
     if not skewed:
         return None
-    return func.with_body(_InStep([s for s in skewed if not _of_cube(s)] or skewed)(func.body))
+    return func.with_body(_InStep([s for s in skewed if not works_on_cube(s)] or skewed)(func.body))
 
 
 def rotate_loops(func: PrimFunc) -> PrimFunc:

@@ -23,7 +23,7 @@ from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, ver
 from ...ir import AllocBuffer, Bind, For, PrimFunc, Stmt, StmtMutator, Var, const_int, dtype_of, scope_of, seq, statements, stmts_of, sym
 from ...tile import ASSUME, GEMM, is_op
 from ...tile.jumps import may_leave
-from ...tile.uses import SKEW, is_output, is_parallel, is_scalar_var, loads_in, uses_of
+from ...tile.uses import SKEW, conflicts, is_output, is_parallel, is_scalar_var, loads_in, uses_of
 
 CUBE, VECTOR = "cube", "vector"
 DISTANCE, LONG_DISTANCE = 2, 3
@@ -46,7 +46,7 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> 
     if None in sides or not {CUBE, VECTOR} <= set(sides):
         return None
     uses = [uses_of(s) for s in body]
-    pairs = [(i, j, shared) for i, j in combinations(range(len(body)), 2) if (shared := _conflicts(uses[i], uses[j]))]
+    pairs = [(i, j, shared) for i, j in combinations(range(len(body)), 2) if (shared := conflicts(uses[i], uses[j]))]
     stages = [0] * len(body)
     for i, j, _ in pairs:
         stages[j] = max(stages[j], stages[i] + ({sides[i], sides[j]} == {CUBE, VECTOR}))
@@ -93,11 +93,6 @@ def _side(s: Stmt) -> str | None:
     scopes = {scope_of(b) for b in uses_of(s).all}
     cube, vector = bool(scopes & set(CUBE_SCOPES)), "shared.ub" in scopes
     return None if cube == vector else CUBE if cube else VECTOR
-
-
-def _conflicts(a, b) -> set:
-    """Buffers because of which two statements keep their order."""
-    return a.writes & b.all | a.reads & b.writes
 
 
 class _Skew(StmtMutator):

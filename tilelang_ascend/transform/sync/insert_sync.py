@@ -15,7 +15,7 @@ the simulation of the pass missing it; sharing ids when they run out may leave m
 from __future__ import annotations
 
 from ...analysis.dependence.build_program import build_program
-from ...analysis.dependence.program import Branch, Program, path_to_root
+from ...analysis.dependence.program import Program, branches_of
 from ...isa import CORE_EVENTS
 from .edges import EdgeChooser
 from .ids import IdAssigner
@@ -45,8 +45,7 @@ def plan_sync(func, chip):
 
 
 def _has_windows(program: Program) -> bool:
-    owners = {b.owner for i in program.instrs for b in path_to_root(i.parent)}
-    return any(isinstance(x, Branch) and x.window is not None for x in owners)
+    return any(b.window is not None for b in branches_of(program))
 
 
 def _plan(program: Program, chip, within_cores: bool) -> SyncPlan:
