@@ -32,6 +32,7 @@ class Generator:
         self.blocks, self.short = int(self.rng.integers(1, 4)), int(self.pick((0, 0, 1, 3)))
         self.height, self.width = self.rows * self.blocks - self.short, self.columns - int(self.pick((0, 0, 1, 3)))
         self.n = "n" if self.dynamic else str(self.height)
+        self.index = self.pick(("int32", "int64"))
         self.stored = {name: self.target() for name in "YZ"}
 
     def pick(self, values):
@@ -47,12 +48,12 @@ class Generator:
 
     def target(self) -> str:
         """Where iterations store."""
-        return self.filled(self.pick((SAME, SAME, "{n} - 1 - {g}, j", "{g} + 1, j", "{g}, {w} - 1 - j", "{g}, j - 1", "{g}, j + 2")))
+        return self.filled(self.pick((SAME, SAME, "{n} - 1 - {g}, j", "{g} + 1, j", "{g}, {w} - 1 - j", "{g}, j - 1", "{g}, j + 2", "P[{g}], j")))
 
     def source(self) -> str:
         """Where they read."""
         row = self.pick(
-            ("{g}", "{g}", "{g} + 1", "{g} - 1", "{n} - 1 - {g}", "I[{g}]", "I[{g}]", "T.min(I[{g}] + 1, {n} - 1)", "{g} // 2", "0")
+            ("{g}", "{g}", "{g} + 1", "{g} - 1", "{n} - 1 - {g}", "I[{g}]", "I[{g}]", "P[{g}] + 1", "T.min(I[{g}] + 1, {n} - 1)", "{g} // 2", "0")
         )
         column = self.pick(
             ("j", "j", "j - 1", "j - 9", "j + 1", "j - m", "j + m", "{w} - 1 - j", "T.min(j + 2, {w} - 1)", "j // 2", "j % 3")
@@ -93,7 +94,7 @@ class Generator:
         return out
 
     def text(self) -> str:
-        """The program: X, I and m are read, Y and Z changed, U gets the variable of each block."""
+        """The program: X, I, P and m are read, Y and Z changed, U gets the variable of each block."""
         shape, lines = f"({self.n}, {self.width})", []
         for _ in range(self.rng.integers(1, 4)):
             rows = f"T.min(m + 1, {self.rows})" if self.carried and self.chance(0.3) else str(self.rows)
@@ -101,7 +102,7 @@ class Generator:
         tile = f"({self.rows}, {self.columns})"
         return "\n".join([
             "n = T.dynamic('n')", "@T.prim_func",
-            f"def kernel(X: T.Tensor({shape}, '{self.dtype}'), I: T.Tensor(({self.n},), 'int32'), m: T.int32, Y: T.Tensor({shape}, '{self.dtype}'),",
+            f"def kernel(X: T.Tensor({shape}, '{self.dtype}'), I: T.Tensor(({self.n},), 'int32'), P: T.Tensor(({self.rows * self.blocks},), '{self.index}'), m: T.int32, Y: T.Tensor({shape}, '{self.dtype}'),",
             f"           Z: T.Tensor({shape}, '{self.dtype}'), U: T.Tensor(({self.blocks},), 'int32')):",
             f"    with T.Kernel(T.ceildiv({self.n}, {self.rows})) as bx:",
             f"        t = T.alloc_shared({tile}, '{self.dtype}')", "        u = T.alloc_var('int32')", "        u = 0",
@@ -112,7 +113,8 @@ class Generator:
         """(arrays by name, scalars by name)"""
         numbers = lambda: self.rng.integers(0, 5, (self.height, self.width)).astype(self.dtype)  # noqa: E731
         places = self.rng.integers(0, self.height, self.height).astype(np.int32)
-        arrays = {"X": numbers(), "I": places, "Y": numbers(), "Z": numbers(), "U": np.zeros(self.blocks, np.int32)}
+        moved = self.rng.permutation(self.rows * self.blocks) + int(self.pick((0, 0, -2, 3)))
+        arrays = {"X": numbers(), "I": places + int(self.pick((0, -1, 2))), "P": moved.astype(self.index), "Y": numbers(), "Z": numbers(), "U": np.zeros(self.blocks, np.int32)}
         return arrays, {"m": int(self.pick((0, 1, 3, 11, self.columns)))}
 
 
@@ -132,7 +134,7 @@ def check(seed: int) -> str | None:
     for order in () if made.carried else (0, 1, 2):
         mine = {name: a.copy() for name, a in arrays.items()}
         try:
-            interpret.run(func, *(mine[p] if p in mine else scalars[p] for p in ("X", "I", "m", "Y", "Z", "U")), seed=order)
+            interpret.run(func, *(mine[p] if p in mine else scalars[p] for p in ("X", "I", "P", "m", "Y", "Z", "U")), seed=order)
         except interpret.InterpretError:
             return None  # It reads what has no value.
         if wanted and any(wanted[0][name].tobytes() != a.tobytes() for name, a in mine.items()):

@@ -87,7 +87,7 @@ class Tile:
         if type(place) is Region:
             return place
         x = self.element(place)
-        if x.fault is not None and self._is_clipped(index, place):
+        if x.fault is not None and self._is_clipped(place):
             return Scalar(fit(current().safe_values.get(id(self), 0), self._dtype), self._dtype, False, None, (self, place))
         return x
 
@@ -98,19 +98,14 @@ class Tile:
                 self.store(tuple(place.mins), value)
             else:
                 assign_region(place, value)
-        elif not self._is_clipped(index, place):
+        elif not self._is_clipped(place):
             self.store(place, value)
 
-    def _is_clipped(self, index, place) -> bool:
-        """In `T.Parallel` a tensor in GM is walked as tiles are: what lies outside reads as zero and is not stored. Places that were read
-        from memory are no such walk.
-        """
-        session = current()
-        if self.scope != "global" or session is None or not session.parallel or type(place) is Fault:
+    def _is_clipped(self, place) -> bool:
+        """What lies outside of a tensor in GM reads as zero, or as its safe value, and is not stored."""
+        if self.scope != "global" or current() is None or type(place) is Fault:
             return False
-        items = index if type(index) is tuple else (index,)
-        outside = [k for k, (i, n) in enumerate(zip(place, self._shape)) if not 0 <= i < n]
-        return bool(outside) and not any(isinstance(items[k], Scalar) and items[k].origin is not None for k in outside)
+        return any(not 0 <= i < n for i, n in zip(place, self._shape))
 
     def place(self, index):
         """Element index (a tuple of numbers, or a Fault) or Region for what is in the brackets."""

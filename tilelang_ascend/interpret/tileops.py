@@ -249,8 +249,7 @@ def atomic(kind: str):
             amounts = convert(source.values(what).reshape(tuple(target.extents)), target.tile._dtype)
         else:
             amounts = _filled(target, cast(value, target.tile._dtype))
-        clipped = current().parallel and target.tile.scope == "global"  # as stores are
-        if target.kind == "head" and not clipped or target.tile.scope != "global":
+        if target.tile.scope != "global":
             _check_element(target, what)
         old = target.values(what)
         target.write(_combine(kind, old, amounts))

@@ -321,7 +321,7 @@ class Cells:
         if len(key) != len(self.shape):
             raise Discard("not all indices")
         inside = all(0 <= k < n for k, n in zip(key, self.shape))
-        if not inside and (not self.gm or min(key) < 0 or Run.iteration == NONE):
+        if not inside and not self.gm:
             raise Discard("outside")
         return key, inside
 
@@ -349,13 +349,14 @@ class Cells:
             self.known[key] = True
 
     def box(self, origin, extents):
-        """(the part inside as slices, offset of it in the box)"""
+        """(the part inside as slices of the memory, as slices of the box)"""
         origin = [int(o) for o in origin]
-        if any(o < 0 for o in origin) or any(n <= 0 for n in extents):
-            raise Discard("before the start")
-        if not self.gm and any(o + n > size for o, n, size in zip(origin, extents, self.shape)):
+        if any(n <= 0 for n in extents):
+            raise Discard("an empty box")
+        if not self.gm and any(o < 0 or o + n > size for o, n, size in zip(origin, extents, self.shape)):
             raise Discard("outside")
-        return tuple(slice(min(o, size), min(o + n, size)) for o, n, size in zip(origin, extents, self.shape))
+        inside = tuple(slice(*(min(max(e, 0), size) for e in (o, o + n))) for o, n, size in zip(origin, extents, self.shape))
+        return inside, tuple(slice(s.start - o, s.stop - o) if s.start < s.stop else slice(0, 0) for s, o in zip(inside, origin))
 
 
 class Part:
@@ -363,7 +364,7 @@ class Part:
 
     def __init__(self, memory: Cells, origin, extents):
         self.memory, self.origin, self.extents = memory, origin, tuple(int(n) for n in extents)
-        self.inside = memory.box(origin, self.extents)
+        self.inside, self.part = memory.box(origin, self.extents)
         if Run.iteration != NONE:
             raise Discard("a tile op in T.Parallel")
 
@@ -376,8 +377,7 @@ class Part:
             raise Discard("undefined")
         if m.blocks:
             m.blocks.read(self.inside, Run.block, Run.first_block)
-        v = m.v[self.inside]
-        out[tuple(slice(0, n) for n in v.shape)] = v.astype(out.dtype)
+        out[self.part] = m.v[self.inside].astype(out.dtype)
         return out if shape is None else out.reshape(shape)
 
     def write(self, v: np.ndarray) -> None:
@@ -386,7 +386,7 @@ class Part:
         v = converted(v.reshape(self.extents), m.dtype)
         if m.blocks:
             m.blocks.write(self.inside, Run.block, Run.first_block)
-        m.v[self.inside] = v[tuple(slice(0, s.stop - s.start) for s in self.inside)]
+        m.v[self.inside] = v[self.part]
         m.known[self.inside] = True
 
     def overlaps(self, other: Part) -> bool:
@@ -574,7 +574,8 @@ def atomic_tile(dst, src, kind: str) -> None:
     v = s.read().reshape(d.extents)
     if d.memory.blocks:
         d.memory.blocks.update(d.inside, Run.block, Run.first_block)
-    for offset in np.ndindex(*(s.stop - s.start for s in d.inside)):
+    v = v[d.part]
+    for offset in np.ndindex(*v.shape):
         key = tuple(s.start + o for s, o in zip(d.inside, offset))
         _updated(d.memory, key, num(d.memory.dtype, v[offset].item()), kind)
 

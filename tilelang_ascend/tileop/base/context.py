@@ -47,6 +47,7 @@ class VectorContext:
     options:    `fast_math`: shorter sequences whose error grows with the argument; `widened_bytes`: the most that bytes of a tile may take that
                 are widened to be read in another order, where room is short
     gm_address: (GM buffer, indices) -> operand, for elements of GM that the scalar loops read and write
+    outside:    GM buffer -> number that elements outside of it read as
     pitch_unit: rows of two- and more-dimensional tiles are padded to a multiple of this many elements
     analyzer:   what is known about the ranges of the variables around the statement
     """
@@ -58,4 +59,5 @@ class VectorContext:
     pitch_unit: int
     options: dict = field(default_factory=dict)
     gm_address: Callable[[Any, list], Any] | None = None
+    outside: Callable[[Any], Any] = lambda buffer: 0  # noqa: E731
     analyzer: Any = None

@@ -1,8 +1,8 @@
-"""Single elements on their way to GM."""
+"""Single elements on their way from and to GM."""
 
 from __future__ import annotations
 
-from ...ir import BufferLoad, imm, intrin, itemsize, operand_parts
+from ...ir import AllocBuffer, Bind, BufferLoad, BufferStore, decl_buffer, dtype_of, if_then, imm, intrin, itemsize, operand_parts, seq, tirx
 from ...isa.units import BLOCK_BYTES
 from .context import VectorContext
 from .layout import element_written
@@ -20,9 +20,18 @@ def store_element(ctx: VectorContext, name: str, address, value, span) -> list:
     return [intrin("set_value", place, value, span=span), move_element(address, place, dtype, span)]
 
 
+def guarded_read(inside, read: Bind, outside, out: list):
+    """The element `read` binds, where the condition `inside` holds; elsewhere the number `outside`. Statements are appended to `out`."""
+    dtype, index = dtype_of(read.var), [imm(0)]
+    place = decl_buffer((1,), dtype, "inside", scope="local.var")
+    then = seq(read, BufferStore(place, read.var, index, span=read.span))
+    out += [AllocBuffer(place), BufferStore(place, tirx.const(outside, dtype), index, span=read.span), if_then(inside, then, span=read.span)]
+    return BufferLoad(place, index)
+
+
 def move_element(address, place, dtype: str, span):
     """The transfer of one element from a place in UB to GM."""
     return intrin("copy_ub_to_gm", address, place, *(imm(n) for n in (1, itemsize(dtype), 0, 0)), span=span)
 
 
-__all__ = ["move_element", "store_element"]
+__all__ = ["guarded_read", "move_element", "store_element"]

@@ -1,12 +1,12 @@
-"""Which indices of an access to a GM tensor may lie outside of it: what such an access reads is zero, what it stores is dropped.
-
-Only indices that are arithmetic of loop variables are looked at. An index that is data is the user's word: memcheck reports it when
-it is wrong.
+"""Which indices of an access to a GM tensor may lie outside of it: what such an access reads is zero (or the tensor's safe value), what it
+stores is dropped. That holds for indices that are data, too: tables of blocks or tokens have -1, or their length, where there is none.
 """
 
 from __future__ import annotations
 
-from ...ir import Range, TensorLoad, const_int, dtype_of, imm, sym, tirx, walk_expr
+from dataclasses import dataclass
+
+from ...ir import Range, TensorLoad, const_int, dtype_of, imm, itemsize, sym, tirx, walk_expr
 
 
 def reads_memory(e) -> bool:
@@ -16,24 +16,31 @@ def reads_memory(e) -> bool:
     return bool(found)
 
 
-def unproven(buffer, indices, analyzer, extents: dict | None = None, unknown=reads_memory) -> list[tuple[int, object]]:
-    """(dimension, condition) for every bound of the tensor that is not known to hold.
+@dataclass(frozen=True)
+class Bound:
+    """One end of one dimension of a tensor. `size`: of the dimension, None for its beginning."""
 
-    `extents`: sizes of loop variables the analyzer does not know. `unknown`: tells indices that are data.
-    """
+    dim: int
+    size: object | None
+
+    def holds(self, indices):
+        """The condition that `indices` of an element do not pass this end."""
+        i = indices[self.dim]
+        if itemsize(dtype_of(i)) < 4:  # The size may have no number of that dtype.
+            i = tirx.Cast("int32", i)
+        if self.size is None:
+            return i >= imm(0, dtype_of(i))
+        return i < (self.size if dtype_of(self.size) == dtype_of(i) else tirx.Cast(dtype_of(i), self.size))
+
+
+def unproven(buffer, indices, analyzer, extents: dict | None = None) -> list[Bound]:
+    """The bounds of the tensor that `indices` are not known to keep. `extents`: sizes of loop variables the analyzer does not know."""
     analyzer = analyzer or sym.Analyzer()
     for v, n in (extents or {}).items():
         analyzer.bind(v, Range.from_min_extent(imm(0), imm(n)))
-    terms = []
-    for d, (i, n) in enumerate(zip(indices, buffer.ty.shape)):
-        if isinstance(i, int) or unknown(i):
-            continue
-        size = n if dtype_of(n) == dtype_of(i) else tirx.Cast(dtype_of(i), n)
-        if const_int(i) is None or const_int(n) is None:
-            terms += [(d, c) for c in (i < size, i >= imm(0, dtype_of(i))) if not analyzer.can_prove(c)]
-        elif not 0 <= const_int(i) < const_int(n):
-            terms.append((d, imm(False, "bool")))
-    return terms
+    indices = [imm(i) if isinstance(i, int) else i for i in indices]
+    bounds = [Bound(d, end) for d, n in enumerate(buffer.ty.shape) for end in (n, None)]
+    return [b for b in bounds if not analyzer.can_prove(b.holds(indices))]
 
 
 def all_of(conditions):
@@ -44,4 +51,4 @@ def all_of(conditions):
     return out
 
 
-__all__ = ["all_of", "reads_memory", "unproven"]
+__all__ = ["Bound", "all_of", "reads_memory", "unproven"]

@@ -50,7 +50,7 @@ from ...tile import with_args
 from ...tile.uses import COUNT, is_element_atomic, is_output
 from ..base.atomic import set_atomic
 from ..base.context import VectorContext
-from ..base.elements import move_element, store_element
+from ..base.elements import guarded_read, move_element, store_element
 from ..base.layout import element_read, element_written, moved_element
 from ..base.tensor_bounds import all_of, unproven
 from ..base.tiles import is_tile
@@ -67,10 +67,15 @@ def scalar_loops(stmt: For, ctx: VectorContext, reason: str = "", vector=None) -
     return _Scalar(ctx, reason, vector)(stmt)
 
 
-def element_address(ctx: VectorContext, buffer, indices, out: list, span):
-    """Head address of one element; reads of tiles in its indices are bound by statements appended to `out`."""
+def bound_indices(ctx: VectorContext, indices, out: list, span) -> list:
+    """`indices`, with reads of memory in them bound by statements appended to `out`."""
     scalar = _Scalar(ctx, "an index")
-    return scalar.address(buffer, [scalar.rewrite(i, out, span) for i in indices])
+    return [scalar.rewrite(i, out, span) for i in indices]
+
+
+def element_address(ctx: VectorContext, buffer, indices):
+    """Head address of one element. `indices` read no memory."""
+    return _Scalar(ctx, "an index").address(buffer, indices)
 
 
 def bound_elements(ctx: VectorContext, e, out: list, span):
@@ -82,15 +87,12 @@ class _Scalar(StmtMutator):
     def __init__(self, ctx: VectorContext, reason: str, vector=None):
         self.ctx, self.reason, self.vector = ctx, reason, vector
         self.analyzer = ctx.analyzer or sym.Analyzer()
-        self.data: set = set()
-        """Variables bound to elements of memory."""
 
     def inside(self, buffer, indices):
         """The condition under which an access to GM lies inside of the tensor, as far as that is not known; else None."""
         if is_tile(buffer):
             return None
-        is_data = lambda i: bool(free_vars(i) & self.data) or _has_load(i)  # noqa: E731
-        return all_of(c for _, c in unproven(buffer, indices, self.analyzer, unknown=is_data))
+        return all_of(b.holds(indices) for b in unproven(buffer, indices, self.analyzer))
 
     def where(self, cond):
         """The analyzer knows that `cond` holds inside."""
@@ -114,11 +116,10 @@ class _Scalar(StmtMutator):
             load, dtype = read
             indices = [self.rewrite(i, out, span) for i in load.indices]
             var = Var(load.source.name + "_v", dtype)
-            self.data.add(var)
             place = reinterpret(self.address(load.source, indices), dtype)
             read = Bind(var, call("ascend.get_value", [place], dtype=dtype, span=span), span=span)
             inside = self.inside(load.source, indices)
-            return self._guarded(inside, read, out, span) if inside is not None else out.append(read) or var
+            return guarded_read(inside, read, self.ctx.outside(load.source), out) if inside is not None else out.append(read) or var
         if isinstance(e, Call) and op_name(e).split(".")[-1] not in SCALAR_CALLS:
             return self._function(e, out, span)
         if is_if_then_else(e) and any(_has_load(a) for a in e.args[1:]):
@@ -128,15 +129,6 @@ class _Scalar(StmtMutator):
             decided = imm(isinstance(e, tirx.Or), "bool")
             return self._choose(e.a, *((e.b, decided) if isinstance(e, tirx.And) else (decided, e.b)), out, span)
         return map_children(e, lambda x: self.rewrite(x, out, span))
-
-    def _guarded(self, inside, read: Bind, out: list, span):
-        """An element that may lie outside of its tensor, where it reads as zero."""
-        dtype = dtype_of(read.var)
-        place = decl_buffer((1,), dtype, "inside", scope="local.var")
-        zero, index = tirx.const(0, dtype), [imm(0)]
-        out += [AllocBuffer(place), BufferStore(place, zero, index, span=span),
-                if_then(inside, seq(read, BufferStore(place, read.var, index, span=span)), span=span)]  # fmt: skip
-        return BufferLoad(place, index)
 
     def _function(self, e, out: list, span):
         """A function of scalars, computed on one lane of the vector unit."""

@@ -37,6 +37,7 @@ from ...ir import (
     const_int,
     decl_buffer,
     dtype_of,
+    if_then,
     imm,
     intrin,
     is_buffer_var,
@@ -55,10 +56,11 @@ from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
 from ...tile.uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
 from ...tileop.base.context import UbLayout, VectorContext
-from ...tileop.base.elements import store_element
+from ...tileop.base.elements import guarded_read, store_element
 from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, row_major
 from ...tileop.base.output import Output
 from ...tileop.base.placement import Placement, place_tile
+from ...tileop.base.tensor_bounds import all_of, unproven
 from ...tileop.copy.axes import Copy
 from ...tileop.copy.lower import lower_copy
 from ...tileop.cube.fill_l1 import lower_fill_l1
@@ -158,9 +160,14 @@ class _Lower(StmtMutator):
         def go(x):
             if (read := element_read(x)) is not None:
                 load, dtype = read
-                address = reinterpret(self.address(load.source, [go(i) for i in load.indices]), dtype)
+                indices = [go(i) for i in load.indices]
+                address = reinterpret(self.address(load.source, indices), dtype)
                 var = tirx.Var(self.out.unique(f"{load.source.name}_v"), dtype)
-                out.append(Bind(var, call("ascend.get_value", [address], dtype=dtype, span=span), span=span))
+                value = Bind(var, call("ascend.get_value", [address], dtype=dtype, span=span), span=span)
+                inside = self.inside(load.source, indices)
+                if inside is not None:
+                    return guarded_read(inside, value, self.placement.gms[load.source].outside, out)
+                out.append(value)
                 return var
             if is_function(x):
                 place, computed = on_one_lane(map_children(x, go), self.vector_context({}), span)
@@ -181,6 +188,13 @@ class _Lower(StmtMutator):
             return head(tile.buffer, version, tile.nz.offset(rest[-2], rest[-1]))
         return head(tile.buffer, version, sum((i * n for i, n in zip(rest, tile.strides)), imm(0)))
 
+    def inside(self, buffer, indices):
+        """The condition that an element lies inside of its tensor in GM, as far as that is not known; None if it is."""
+        if buffer not in self.placement.gms:
+            return None
+        open_bounds = (b.holds(indices) for b in unproven(buffer, indices, self.facts.analyzer))
+        return all_of(c for c in open_bounds if not self.facts.proves(c))
+
     def gm_address(self, buffer, indices):
         """Head address of one element of a GM tensor."""
         gm = self.placement.gms[buffer]
@@ -198,7 +212,9 @@ class _Lower(StmtMutator):
             out += more
         address = self.address(s.buffer, indices)
         if s.buffer in self.placement.gms:
-            return [*out, *store_element(self.vector_context({}), s.buffer.name, address, value, s.span)]
+            stored = store_element(self.vector_context({}), s.buffer.name, address, value, s.span)
+            inside = self.inside(s.buffer, indices)
+            return [*out, *(stored if inside is None else [if_then(inside, seq(stored), span=s.span)])]
         return [*out, intrin("set_value", *element_written(address, value), span=s.span)]
 
     # -- tile ops -----------------------------------------------------------------------------------------------
@@ -263,6 +279,7 @@ class _Lower(StmtMutator):
             pitch_unit=self.placement.pitch_unit,
             options=self.placement.vector_options,
             gm_address=self.gm_address,
+            outside=lambda b: self.placement.gms[b].outside,
             analyzer=self.facts.analyzer,
         )
 

@@ -77,7 +77,7 @@ from ...tile import tile_op
 from ...tile.division import even_size, split_nest
 from ...tile.nests import inline_index_binds, nest_of, rebuild_nest
 from ...tile.uses import is_parallel, is_scalar_var, loads_in, moved_regions, uses_of, with_regions
-from ...tileop.base.tensor_bounds import all_of, reads_memory, unproven
+from ...tileop.base.tensor_bounds import all_of, unproven
 from ..budget import TILE_BUDGET_SHARE
 from .bounds_guards import DropBoundsGuards
 from .store_selected import Selection, covers, fills_hull, needs_whole_rows, updates_in_place
@@ -379,9 +379,9 @@ class _Stager(StmtMutator):
         return IfThenElse(cond, then, None if s.else_case is None else self.block(s.else_case), span=s.span)
 
     def inside_table(self, buffer, indices: list, value):
-        """`value`, an element of a tensor staged whole, where arithmetic of loop variables leaves the tensor: the tile ends there, too."""
-        data = lambda i: reads_memory(i) or bool(free_vars(i) & self.nest.local)  # noqa: E731
-        terms = [c for d, c in unproven(buffer, indices, self.ranges, unknown=data) if self.nest.forms([indices[d]]) is None]
+        """`value`, an element of a tensor staged whole, where what is no walk along loop variables leaves the tensor: the tile ends there,
+        too."""
+        terms = [b.holds(indices) for b in unproven(buffer, indices, self.ranges) if self.nest.forms([indices[b.dim]]) is None]
         return tirx.if_then_else(all_of(terms), value, imm(self.launch.outside.get(buffer, 0), dtype_of(value))) if terms else value
 
     def inside(self, buffer, indices: list, value):
@@ -389,7 +389,7 @@ class _Stager(StmtMutator):
         room for it: nobody reads it again, unless for another element that is outside."""
         if buffer not in self.order.boxes:
             return value
-        terms = [c for _, c in unproven(buffer, indices, self.ranges, unknown=lambda _: False)]
+        terms = [b.holds(indices) for b in unproven(buffer, indices, self.ranges)]
         if self.into is not None:
             terms = [c for c in terms if not implied_by_bounds(c, self.into)]
         return tirx.if_then_else(all_of(terms), value, imm(self.launch.outside.get(buffer, 0), dtype_of(value))) if terms else value

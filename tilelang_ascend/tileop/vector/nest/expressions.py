@@ -352,9 +352,11 @@ class ExprLowering:
 
     def _rows(self, buffer, indices) -> Node:
         """Rows of a GM tensor chosen by data."""
+        from ..schedule.elements import outside_word
         from ..schedule.rows import rows_of, tiles_in
 
-        rows = rows_of(self, buffer, indices, clamp=bool(self.guarded or self.guarded_alike))
+        rows = rows_of(self, buffer, indices, load=True)
+        outside_word(self.ctx, buffer)
         read = tiles_in(rows)
         if any(b in self.stored for b in read):
             raise Unsupported(f"`{buffer.name}` or the choice of its rows changes in the same nest", "split the nest")

@@ -255,7 +255,7 @@ class StraightLine:
 
     def store_rows(self, s: BufferStore) -> None:
         """Rows or elements of a GM tensor chosen by data."""
-        rows, mask = rows_of(self.exprs, s.buffer, list(s.indices), clamp=False), self.mask
+        rows, mask = rows_of(self.exprs, s.buffer, list(s.indices), load=False), self.mask
         value, axes, span = self._stored_lanes(s), self.nest.axes, s.span
         roots = [value] if mask is None else [value, mask]
         emit = lambda values: store_rows(values, rows, axes, value, mask, span)  # noqa: E731

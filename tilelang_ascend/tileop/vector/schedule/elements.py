@@ -6,11 +6,16 @@ blocks at a time; one gather brings them together, one `brcb` takes them apart.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....analysis.index.sums import add, constant, scale
-from ....ir import Bind, BufferLoad, IntImm, Var, call, if_then, imm, itemsize, reinterpret, seq, substitute_expr
+from ....ir import Bind, BufferLoad, IntImm, Var, call, dtype_of, if_then, imm, itemsize, reinterpret, seq, substitute_expr
+from ....isa.semantics.number import np_dtype
 from ....isa.units import BLOCK_BYTES, round_up
 from ...base.tensor_bounds import all_of, unproven
-from ...scalar.loops import element_address
+from ...base.tiles import memory_dtype
+from ...base.unsupported import Unsupported
+from ...scalar.loops import bound_indices, element_address
 from ..emit.views import View, offset_by
 from ..graph.convert import convert
 from ..graph.graph import Node
@@ -34,29 +39,42 @@ def load_elements(values, n: Node, want) -> View:
     table = _pair_offsets(values, lane_parts.most) if size == 8 else _offsets(values, lane_parts.most)
     wide = values.temporary_lanes("int16", lane_parts.most, "wide") if size == 1 else None
     halves = values.temporary_lanes("float16", lane_parts.most, "halves") if size == 1 else None
-    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, lane_parts.extents)
+    bounds = unproven(rows.buffer, rows.indices, values.ctx.analyzer, lane_parts.extents)
 
     # What lies behind a byte is read with it.
     padding = (1, 0, BLOCK_BYTES - 1, 0) if size == 1 else (0, 0, 0, 0)
 
     def move(at, count: int, each) -> None:
-        if open_terms:  # what lies outside of the tensor reads as zero
-            values.emitter.issue("duplicate", spread.head(), 0, count * _BLOCK_WORDS)
+        if bounds:
+            fill_outside(values, rows.buffer, spread, count * _BLOCK_WORDS)
 
         def one(k, known):
             indices = [substitute_expr(i, known) for i in rows.indices]
-            address = element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span)
+            indices = bound_indices(values.ctx, indices, values.emitter.out, values.emitter.span)
             with values.emitter.block() as stmts:
                 place = rows.end(spread.head(offset_by(k, _BLOCK_WORDS)))
-                values.emitter.issue("copy_gm_to_ub", place, address, 1, size, 0, 0, *padding)
-            conditions = [substitute_expr(c, known) for _, c in open_terms]
-            values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=values.emitter.span)] if conditions else stmts
+                values.emitter.issue("copy_gm_to_ub", place, element_address(values.ctx, rows.buffer, indices), 1, size, 0, 0, *padding)
+            inside = all_of(b.holds(indices) for b in bounds)
+            values.emitter.out += stmts if inside is None else [if_then(inside, seq(stmts), span=values.emitter.span)]
 
         each(one)
         _together(values, out, at, spread, table, (wide, halves), count)
 
     lane_parts.run(out.strides, move)
     return out
+
+
+def outside_word(ctx, buffer) -> int:
+    """The 32-bit word, repeated, that elements outside of a GM tensor are. Raises `Unsupported` if these take two different words."""
+    bits = np.repeat(np.array(ctx.outside(buffer)).astype(np_dtype(memory_dtype(buffer))), 4).view(np.int32)
+    if len(set(bits[: itemsize(dtype_of(buffer)) // 4 or 1].tolist())) > 1:
+        raise Unsupported(f"elements outside of `{buffer.name}` read as a number of two different words")
+    return int(bits[0])
+
+
+def fill_outside(values, buffer, out: View, words: int) -> None:
+    """All `words` words of a temporary, which elements of a tensor are about to reach, are what lies outside of it."""
+    values.emitter.issue("duplicate", reinterpret(out.head(), "int32"), outside_word(values.ctx, buffer), words)
 
 
 def _together(values, out: View, at, spread: View, table: View, scratch, count: int) -> None:
@@ -113,7 +131,7 @@ def store_elements(values, rows, axes, value: Node, mask: Node | None, span) -> 
     spread = [
         values.temporary_lanes(s.dtype, round_up(lane_parts.most, 16) * (BLOCK_BYTES // itemsize(s.dtype)), "spread") for s in sources
     ]
-    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, lane_parts.extents)
+    bounds = unproven(rows.buffer, rows.indices, values.ctx.analyzer, lane_parts.extents)
 
     def move(at, count: int, each) -> None:
         repeats = round_up(count, 8) // 8
@@ -124,15 +142,16 @@ def store_elements(values, rows, axes, value: Node, mask: Node | None, span) -> 
             values.emitter.issue("copy_mask", low, high, IntImm("int64", 0), IntImm("int64", _ODD_WORDS), repeats, 1, 1, 8, 8)
 
         def one(k, known):
-            conditions = [substitute_expr(c, known) for _, c in open_terms]
-            if flags is not None:
-                conditions.append(flag_at(values, flags, add(at, offset_by(k, 1))))
+            flag = None if flags is None else flag_at(values, flags, add(at, offset_by(k, 1)))
             with values.emitter.block() as stmts:
                 indices = [substitute_expr(i, known) for i in rows.indices]
-                address = element_address(values.ctx, rows.buffer, indices, values.emitter.out, span)
-                head = rows.end(spread[0].head(offset_by(k, spread[0].block)))
-                values.emitter.issue("copy_ub_to_gm", address, head, 1, size, 0, 0)
-            values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=span)] if conditions else stmts
+                indices = bound_indices(values.ctx, indices, values.emitter.out, span)
+                with values.emitter.block() as moved:
+                    head = rows.end(spread[0].head(offset_by(k, spread[0].block)))
+                    values.emitter.issue("copy_ub_to_gm", element_address(values.ctx, rows.buffer, indices), head, 1, size, 0, 0)
+                inside = all_of(b.holds(indices) for b in bounds)
+                values.emitter.out += moved if inside is None else [if_then(inside, seq(moved), span=span)]
+            values.emitter.out += stmts if flag is None else [if_then(flag, seq(stmts), span=span)]
 
         each(one)
 
@@ -209,4 +228,4 @@ def _index(first, k):
     return k if isinstance(first, int) else first + k
 
 
-__all__ = ["flag_at", "load_elements", "store_elements"]
+__all__ = ["fill_outside", "flag_at", "load_elements", "outside_word", "store_elements"]

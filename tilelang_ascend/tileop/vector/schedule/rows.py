@@ -1,8 +1,7 @@
 """Rows of GM tensors chosen by data: ``x[i, j] = W[idx[i], j]`` and ``Y[idx[i], j] = x[i, j]`` as one transfer for each row.
 
 The last index of the access steps through the innermost axis of the nest one by one; the other indices are evaluated by the scalar
-unit, row by row. Under a condition all lanes are read, so what data chooses is clamped into the tensor; where arithmetic leaves it, zero is
-read.
+unit, row by row. Under a condition all lanes are read. What lies outside of the tensor is not transferred.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from functools import reduce
 from ....analysis.index.sums import add, as_sum, constant, is_variable, scale
 from ....ir import (
     Bind,
-    BufferLoad,
-    Range,
     TensorLoad,
     Var,
     call,
@@ -31,13 +28,13 @@ from ....ir import (
     walk_expr,
 )
 from ....isa.units import BLOCK_BYTES
-from ...base.tensor_bounds import all_of, reads_memory, unproven
+from ...base.tensor_bounds import all_of, unproven
 from ...base.unsupported import Unsupported
-from ...scalar.loops import element_address
+from ...scalar.loops import bound_indices, element_address
 from ..emit.views import offset_by
 from ..graph.convert import convert
 from ..graph.graph import Node
-from .elements import flag_at, load_elements, store_elements
+from .elements import fill_outside, flag_at, load_elements, store_elements
 
 _MAX_ROW_BYTES = 65535
 """Length of one block of a padded transfer that every generation takes (doc: DataCopyPad)."""
@@ -63,18 +60,15 @@ class Rows:
         return tuple(a for a in every if extents[a] > 1)
 
 
-def rows_of(exprs, buffer, indices, clamp: bool) -> Rows:
+def rows_of(exprs, buffer, indices, load: bool) -> Rows:
     """The access as rows, or as elements where it does not step through GM contiguously. Raises `Unsupported` when what chooses them
     changes inside the nest."""
     indices = [_inlined(exprs, i) for i in indices]
     inner = len(exprs.axes) - 1
     step, mentioned = exprs.split(indices[-1]), {a for i in indices for a in _axes_in(exprs, i)}
     # Where a condition differs between lanes, some of a row may be inside and others not.
-    if not _contiguous(exprs, buffer, indices, step) or clamp and exprs.guarded and not _stays_inside(exprs, buffer, step):
-        indices = [_clamped(i, n) for i, n in zip(indices, buffer.ty.shape)] if clamp else indices
+    if not _contiguous(exprs, buffer, indices, step) or load and exprs.guarded and not _stays_inside(exprs, buffer, step):
         return Rows(buffer, indices, tuple(sorted(mentioned)), single=True)
-    if clamp:
-        indices = [_clamped(i, n) for i, n in zip(indices[:-1], buffer.ty.shape)] + indices[-1:]
     return Rows(buffer, indices, tuple(sorted(mentioned - {inner})))
 
 
@@ -96,14 +90,6 @@ def _stays_inside(exprs, buffer, step) -> bool:
     """True when rows do not leave the tensor at either end."""
     last = const_int(buffer.ty.shape[-1])
     return last is not None and not step[1].terms and 0 <= step[1].const <= last - exprs.extents[-1]
-
-
-def _clamped(index, extent):
-    if not reads_memory(index):
-        return index
-    dtype = dtype_of(index)
-    top = extent if dtype_of(extent) == dtype else tirx.Cast(dtype, extent)
-    return tirx.Max(tirx.Min(index, top - tirx.const(1, dtype)), tirx.const(0, dtype))
 
 
 def _inlined(exprs, index):
@@ -151,16 +137,15 @@ def load_rows(values, n: Node, want) -> object:
         return load_elements(values, n, want)
     out = values.temporary(n.dtype, n.axes, rows.buffer.name + "_rows")
     size, count = itemsize(n.dtype), values.extents[-1]
-    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
-    if open_terms:  # what lies outside of the tensor reads as zero
-        words = const_int(out.buffer.ty.shape[-1]) * itemsize(dtype_of(out.buffer)) // 4
-        values.emitter.issue("duplicate", reinterpret(BufferLoad(out.buffer, [imm(0), imm(0)]), "int32"), imm(0), words)
+    bounds = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
+    if bounds:
+        fill_outside(values, rows.buffer, out, const_int(out.buffer.ty.shape[-1]) * itemsize(dtype_of(out.buffer)) // 4)
+    early, unit = _may_begin_early(rows, bounds), BLOCK_BYTES // size
 
-    early, unit = _may_begin_early(values, rows, axes), BLOCK_BYTES // size
-
-    def move(at, indices, known):
-        skipped = _in_front(indices[-1]) if early else imm(0)
-        conditions, lanes = _part_inside(rows, open_terms, known, count, skipped)
+    def move(at, indices):
+        indices = bound_indices(values.ctx, indices, values.emitter.out, values.emitter.span)
+        skipped = _in_front(indices[-1], count) if early else imm(0)
+        conditions, lanes = _part_inside(rows, bounds, indices, count, skipped)
         if const_int(lanes) is not None and const_int(lanes) <= 0:
             return
         pad: tuple = (0, 0, 0, 0)
@@ -169,13 +154,14 @@ def load_rows(values, n: Node, want) -> object:
             pad = (1, skipped % unit, (imm(0) - lanes - skipped) % unit, 0)
         elif not isinstance(lanes, int):
             pad = (1, 0, (imm(0) - lanes) % unit, 0)
+        if early:
+            indices = [*indices[:-1], indices[-1] + _as(skipped, dtype_of(indices[-1]))]
         with values.emitter.block() as stmts:
-            indices = [*indices[:-1], indices[-1] + _as(skipped, dtype_of(indices[-1]))] if early else indices
-            address = element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span)
+            address = element_address(values.ctx, rows.buffer, indices)
             values.emitter.issue("copy_gm_to_ub", rows.end(out.head(at)), address, 1, lanes * size, 0, 0, *pad)
         values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=values.emitter.span)] if conditions else stmts
 
-    _each_row(values, rows, axes, out, move)
+    _each_row(values, rows, axes, out, lambda at, indices, _: move(at, indices))
     return out
 
 
@@ -183,29 +169,26 @@ def _as(e, dtype: str):
     return e if dtype_of(e) == dtype else tirx.Cast(dtype, e)
 
 
-def _may_begin_early(values, rows: Rows, axes) -> bool:
+def _may_begin_early(rows: Rows, bounds: list) -> bool:
     """True if rows may begin in front of the first column."""
-    start, analyzer = rows.indices[-1], values.ctx.analyzer or sym.Analyzer()
-    for v, n in zip(axes, values.extents):
-        analyzer.bind(v, Range.from_min_extent(imm(0), imm(n)))
-    return not reads_memory(start) and not analyzer.can_prove(start >= imm(0, dtype_of(start)))
+    return any(b.dim == len(rows.indices) - 1 and b.size is None for b in bounds)
 
 
-def _in_front(start):
-    """How many elements of a row that begins at column `start` lie in front of the first one."""
+def _in_front(start, count: int):
+    """How many of the `count` elements of a row that begins at column `start` lie in front of the first one."""
     zero = imm(0, dtype_of(start))
-    return _as(sym.Analyzer().simplify(tirx.max(zero - start, zero)), "int32")
+    return _as(sym.Analyzer().simplify(tirx.min(tirx.max(zero - start, zero), imm(count, dtype_of(start)))), "int32")
 
 
-def _part_inside(rows: Rows, open_terms, known: dict, count: int, skipped):
+def _part_inside(rows: Rows, bounds: list, indices: list, count: int, skipped):
     """(conditions, lanes) of one row without the `skipped` elements in front of the tensor: rows outside of it are left out, rows that
     leave it are cut; both happen in tails."""
-    last = len(rows.indices) - 1
-    conditions = [substitute_expr(c, known) for d, c in open_terms if d != last]
-    if not any(d == last for d, _ in open_terms):
+    last = len(indices) - 1
+    conditions = [b.holds(indices) for b in bounds if b.dim != last]
+    if not any(b.dim == last for b in bounds):
         return conditions, count
-    start = substitute_expr(rows.indices[last], known)
-    room = tirx.min(imm(count, dtype_of(start)), rows.buffer.ty.shape[last] - start)
+    start = indices[last]
+    room = tirx.min(imm(count, dtype_of(start)), _as(rows.buffer.ty.shape[last], dtype_of(start)) - start)
     room = sym.Analyzer().simplify(_as(room, "int32") - skipped)
     return [*conditions, room > imm(0)], room
 
@@ -213,9 +196,10 @@ def _part_inside(rows: Rows, open_terms, known: dict, count: int, skipped):
 def store_rows(values, rows: Rows, axes, value: Node, mask: Node | None, span) -> None:
     """The rows of `value` to their places where `mask` holds; no two rows choose the same."""
     values.emitter.span = span
+    bounds = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
     apart = mask is not None and values.extents[-1] > 1 and len(axes) - 1 in mask.axes
     # Transfers start where blocks of UB do: what is left of a row without its first elements does not.
-    if rows.single or apart or _may_begin_early(values, rows, axes):
+    if rows.single or apart or _may_begin_early(rows, bounds):
         store_elements(values, rows, axes, value, mask, span)
         return
     flags = None if mask is None else values.view(values.added(convert(values.graph, mask, "int32")))
@@ -223,13 +207,13 @@ def store_rows(values, rows: Rows, axes, value: Node, mask: Node | None, span) -
     source = values.expand(value, every) if value.op == "duplicate" else values.linear_operand(value, every, values.span(every))
     size, count = itemsize(source.dtype), values.extents[-1]
     full = Rows(rows.buffer, rows.indices, tuple(a for a in every[:-1] if values.extents[a] > 1))
-    open_terms = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
 
     def move(at, indices, known):
-        conditions, lanes = _part_inside(rows, open_terms, known, count, imm(0))
+        indices = bound_indices(values.ctx, indices, values.emitter.out, values.emitter.span)
+        conditions, lanes = _part_inside(rows, bounds, indices, count, imm(0))
         if const_int(lanes) is not None and const_int(lanes) <= 0:
             return
-        address = element_address(values.ctx, rows.buffer, indices, values.emitter.out, values.emitter.span)
+        address = element_address(values.ctx, rows.buffer, indices)
         if flags is not None:
             steps = [scale(as_sum(known[axes[a]]), flags.strides[a]) for a in mask.axes]
             conditions = [*conditions, flag_at(values, flags, reduce(add, steps, constant(0)))]
@@ -248,7 +232,7 @@ def store_scattered(values, target: Rows, axes, value: Node, span) -> None:
     full = Rows(target.buffer, target.indices, every)
 
     def move(at, indices, known):
-        address = element_address(values.ctx, target.buffer, indices, values.emitter.out, values.emitter.span)
+        address = element_address(values.ctx, target.buffer, bound_indices(values.ctx, indices, values.emitter.out, values.emitter.span))
         lane = Var("lane_v", source.dtype)
         values.emitter.out.append(Bind(lane, call("ascend.get_value", [source.head(at)], dtype=source.dtype), span=span))
         values.emitter.issue("set_value", address, lane)
