@@ -48,12 +48,26 @@ class Generator:
 
     def target(self) -> str:
         """Where iterations store."""
-        return self.filled(self.pick((SAME, SAME, "{n} - 1 - {g}, j", "{g} + 1, j", "{g}, {w} - 1 - j", "{g}, j - 1", "{g}, j + 2", "P[{g}], j")))
+        return self.filled(
+            self.pick((SAME, SAME, "{n} - 1 - {g}, j", "{g} + 1, j", "{g}, {w} - 1 - j", "{g}, j - 1", "{g}, j + 2", "P[{g}], j"))
+        )
 
     def source(self) -> str:
         """Where they read."""
         row = self.pick(
-            ("{g}", "{g}", "{g} + 1", "{g} - 1", "{n} - 1 - {g}", "I[{g}]", "I[{g}]", "P[{g}] + 1", "T.min(I[{g}] + 1, {n} - 1)", "{g} // 2", "0")
+            (
+                "{g}",
+                "{g}",
+                "{g} + 1",
+                "{g} - 1",
+                "{n} - 1 - {g}",
+                "I[{g}]",
+                "I[{g}]",
+                "P[{g}] + 1",
+                "T.min(I[{g}] + 1, {n} - 1)",
+                "{g} // 2",
+                "0",
+            )
         )
         column = self.pick(
             ("j", "j", "j - 1", "j - 9", "j + 1", "j - m", "j + m", "{w} - 1 - j", "T.min(j + 2, {w} - 1)", "j // 2", "j % 3")
@@ -114,7 +128,14 @@ class Generator:
         numbers = lambda: self.rng.integers(0, 5, (self.height, self.width)).astype(self.dtype)  # noqa: E731
         places = self.rng.integers(0, self.height, self.height).astype(np.int32)
         moved = self.rng.permutation(self.rows * self.blocks) + int(self.pick((0, 0, -2, 3)))
-        arrays = {"X": numbers(), "I": places + int(self.pick((0, -1, 2))), "P": moved.astype(self.index), "Y": numbers(), "Z": numbers(), "U": np.zeros(self.blocks, np.int32)}
+        arrays = {
+            "X": numbers(),
+            "I": places + int(self.pick((0, -1, 2))),
+            "P": moved.astype(self.index),
+            "Y": numbers(),
+            "Z": numbers(),
+            "U": np.zeros(self.blocks, np.int32),
+        }
         return arrays, {"m": int(self.pick((0, 1, 3, 11, self.columns)))}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import DtypeMismatch, InvalidArgument, ShapeMismatch
 from ..tile.factors import factor_dtype
 from .memory import Region, Tile, is_tile_like_many, operand, view
-from .state import current, here
+from .state import here
 from .values import Scalar, cast, integer_range, is_float, numpy_dtype, power_of_two, scalar
 
 

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from ...ir import AllocBuffer, Bind, BufferLoad, BufferStore, decl_buffer, dtype_of, if_then, imm, intrin, itemsize, operand_parts, seq, tirx
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    BufferLoad,
+    BufferStore,
+    decl_buffer,
+    dtype_of,
+    if_then,
+    imm,
+    intrin,
+    itemsize,
+    operand_parts,
+    seq,
+    tirx,
+)
 from ...isa.units import BLOCK_BYTES
 from .context import VectorContext
 from .layout import element_written
@@ -25,7 +39,11 @@ def guarded_read(inside, read: Bind, outside, out: list):
     dtype, index = dtype_of(read.var), [imm(0)]
     place = decl_buffer((1,), dtype, "inside", scope="local.var")
     then = seq(read, BufferStore(place, read.var, index, span=read.span))
-    out += [AllocBuffer(place), BufferStore(place, tirx.const(outside, dtype), index, span=read.span), if_then(inside, then, span=read.span)]
+    out += [
+        AllocBuffer(place),
+        BufferStore(place, tirx.const(outside, dtype), index, span=read.span),
+        if_then(inside, then, span=read.span),
+    ]
     return BufferLoad(place, index)
 
 

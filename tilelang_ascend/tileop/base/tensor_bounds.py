@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir import Range, TensorLoad, const_int, dtype_of, imm, itemsize, sym, tirx, walk_expr
+from ...ir import Range, TensorLoad, dtype_of, imm, itemsize, sym, tirx, walk_expr
 
 
 def reads_memory(e) -> bool:

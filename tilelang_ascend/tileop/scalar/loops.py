@@ -29,7 +29,6 @@ from ...ir import (
     const_int,
     decl_buffer,
     dtype_of,
-    free_vars,
     if_then,
     imm,
     intrin,

@@ -11,11 +11,15 @@ from functools import reduce
 
 from ....analysis.index.sums import add, as_sum, constant, is_variable, scale
 from ....ir import (
+    AllocBuffer,
     Bind,
+    BufferLoad,
+    BufferStore,
     TensorLoad,
     Var,
     call,
     const_int,
+    decl_buffer,
     dtype_of,
     if_then,
     imm,
@@ -135,34 +139,51 @@ def load_rows(values, n: Node, want) -> object:
     (rows, axes) = n.attrs
     if rows.single:
         return load_elements(values, n, want)
-    out = values.temporary(n.dtype, n.axes, rows.buffer.name + "_rows")
-    size, count = itemsize(n.dtype), values.extents[-1]
+    out, emitter = values.temporary(n.dtype, n.axes, rows.buffer.name + "_rows"), values.emitter
     bounds = unproven(rows.buffer, rows.indices, values.ctx.analyzer, dict(zip(axes, values.extents)))
-    if bounds:
-        fill_outside(values, rows.buffer, out, const_int(out.buffer.ty.shape[-1]) * itemsize(dtype_of(out.buffer)) // 4)
-    early, unit = _may_begin_early(rows, bounds), BLOCK_BYTES // size
+    words = const_int(out.buffer.ty.shape[-1]) * itemsize(dtype_of(out.buffer)) // 4
 
-    def move(at, indices):
-        indices = bound_indices(values.ctx, indices, values.emitter.out, values.emitter.span)
-        skipped = _in_front(indices[-1], count) if early else imm(0)
-        conditions, lanes = _part_inside(rows, bounds, indices, count, skipped)
-        if const_int(lanes) is not None and const_int(lanes) <= 0:
-            return
-        pad: tuple = (0, 0, 0, 0)
-        if early:  # Whole blocks in front of the row stay as they are, the rest of them is padding.
-            at = add(at, scale(as_sum(tirx.floordiv(skipped, imm(unit))), unit))
-            pad = (1, skipped % unit, (imm(0) - lanes - skipped) % unit, 0)
-        elif not isinstance(lanes, int):
-            pad = (1, 0, (imm(0) - lanes) % unit, 0)
-        if early:
-            indices = [*indices[:-1], indices[-1] + _as(skipped, dtype_of(indices[-1]))]
-        with values.emitter.block() as stmts:
-            address = element_address(values.ctx, rows.buffer, indices)
-            values.emitter.issue("copy_gm_to_ub", rows.end(out.head(at)), address, 1, lanes * size, 0, 0, *pad)
-        values.emitter.out += [if_then(all_of(conditions), seq(stmts), span=values.emitter.span)] if conditions else stmts
+    def load(outside: list) -> None:
+        _each_row(values, rows, axes, out, lambda at, indices, _: _load_row(values, rows, out, bounds, at, indices, outside))
 
-    _each_row(values, rows, axes, out, lambda at, indices, _: move(at, indices))
+    if any(b.dim == len(rows.indices) - 1 for b in bounds):
+        fill_outside(values, rows.buffer, out, words)
+    if not bounds or any(b.dim == len(rows.indices) - 1 for b in bounds):
+        load([])
+        return out
+    # Hardly any row is missing: transfers do not wait for what fills the temporary, unless one is.
+    missing, index = decl_buffer((1,), "int32", "missing", scope="local.var"), [imm(0)]
+    emitter.out += [AllocBuffer(missing), BufferStore(missing, imm(0), index, span=emitter.span)]
+    load([BufferStore(missing, imm(1), index, span=emitter.span)])
+    with emitter.block() as again:
+        fill_outside(values, rows.buffer, out, words)
+        load([])
+    emitter.out.append(if_then(BufferLoad(missing, index) > imm(0), seq(again), span=emitter.span))
     return out
+
+
+def _load_row(values, rows: Rows, out, bounds: list, at, indices, outside: list) -> None:
+    """One row to its place in `out`; the statements `outside` if it is no row of the tensor."""
+    emitter, size, count = values.emitter, itemsize(dtype_of(rows.buffer)), values.extents[-1]
+    early, unit = _may_begin_early(rows, bounds), BLOCK_BYTES // size
+    indices = bound_indices(values.ctx, indices, emitter.out, emitter.span)
+    skipped = _in_front(indices[-1], count) if early else imm(0)
+    conditions, lanes = _part_inside(rows, bounds, indices, count, skipped)
+    if const_int(lanes) is not None and const_int(lanes) <= 0:
+        return
+    pad: tuple = (0, 0, 0, 0)
+    if early:  # Whole blocks in front of the row stay as they are, the rest of them is padding.
+        at = add(at, scale(as_sum(tirx.floordiv(skipped, imm(unit))), unit))
+        pad = (1, skipped % unit, (imm(0) - lanes - skipped) % unit, 0)
+        indices = [*indices[:-1], indices[-1] + _as(skipped, dtype_of(indices[-1]))]
+    elif not isinstance(lanes, int):
+        pad = (1, 0, (imm(0) - lanes) % unit, 0)
+    with emitter.block() as stmts:
+        emitter.issue(
+            "copy_gm_to_ub", rows.end(out.head(at)), element_address(values.ctx, rows.buffer, indices), 1, lanes * size, 0, 0, *pad
+        )
+    inside, other = all_of(conditions), seq(outside) if outside else None
+    emitter.out += stmts if inside is None else [if_then(inside, seq(stmts), other, span=emitter.span)]
 
 
 def _as(e, dtype: str):
