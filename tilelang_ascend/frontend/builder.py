@@ -69,6 +69,7 @@ class Builder:
         self.lets: dict = {}  # immutable variable -> its value
         self.outputs: list = []  # buffers made by T.empty, in order
         self.loops: list = []
+        self.cleanups: list[int] = []  # for each `try` with a `finally` around this place: how many loops are around that
         self.scalars: list = []  # scalar parameters
         self.nested: list = []  # (loop, depth): parallel loops that stand inside of others
         self.calls: list[Location | None] = []  # where the traced functions being executed were called

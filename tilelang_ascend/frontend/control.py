@@ -66,8 +66,7 @@ class _Statement:
             if before.buffer is None:  # never stored to: bound to buffers, or not at all
                 return self._gone(name)
             before.known = None
-            changed = [a for a in after if a is not before and not isinstance(a, Unavailable)]
-            return self._gone(name) if changed else before
+            return before if all(a is before for a in after) else self._gone(name)
         return before if all(a is before for a in after) else self._gone(name)
 
     def _gone(self, name: str) -> Unavailable:
@@ -147,6 +146,17 @@ class _Loop(_Statement):
             if flags & EXPOSED and not isinstance(value, (ScalarVar, Unavailable)):
                 self.region.carried[name] = value
 
+    def check_carried(self, finals: tuple) -> None:
+        """Refuse what the next iteration would read from a variable that does not hold it."""
+        for name, flags, before, after in zip(self.names, self.flags, self.entry, finals):
+            if flags & EXPOSED and isinstance(before, ScalarVar) and before.buffer is not None and after is not before:
+                if self.builder.evaluations.reads_since(before.buffer, self.region.opened):
+                    raise InvalidKernel(
+                        f"'{name}' is read in the next iteration of this loop, but not assigned as a number that is kept until then",
+                        at=self.where,
+                        hint="use another name for the inner loop, or assign a number to it at the end of the iteration",
+                    )
+
     def leave(self) -> None:
         """Pop this loop, and inner ones that a Python exception or return left behind."""
         loops = self.builder.loops
@@ -206,6 +216,7 @@ class ForLoop(_Loop):
         self.leave()
         if not self.runtime:
             return values
+        self.check_carried(values)
         body, span = self.builder.pop(self.region), span_of(self.where)
         loops = list(zip(self.vars, map(operators.loop_extent, self.spec.extents)))
         if self.kind in ("parallel", "nested"):
@@ -313,6 +324,7 @@ class WhileLoop(_Loop):
         self.leave()
         if not self.runtime:
             return values
+        self.check_carried(values)
         body = self.builder.pop(self.region)
         if constant(self.test) is True and not _has_break(body):
             # No break that depends on run-time values: this is a loop of Python, to be run at compile time.

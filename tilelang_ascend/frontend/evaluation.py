@@ -109,6 +109,11 @@ class Evaluations:
         self.reads[value.__chandle__()] = read
         return value
 
+    def reads_since(self, buffer, time: int) -> bool:
+        """True if an element of `buffer` was read at `time` or later."""
+        latest = self.latest.get(buffer.__chandle__())
+        return latest is not None and latest.time >= time
+
     def _holds(self, read: Read) -> bool:
         """True if evaluating `read` here gives its value, without a doubt."""
         return read.region is self.builder.region and not self._overwritten(read, read.time)

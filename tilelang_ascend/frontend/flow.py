@@ -48,6 +48,8 @@ def _leave(word: str, node) -> bool:
         return True
     if loop.kind == "parallel":
         raise UnsupportedConstruct(f"`{word}` inside T.Parallel", hint="guard the body with `if`, or use T.serial")
+    if builder.cleanups and builder.cleanups[-1] >= len(builder.loops):
+        raise UnsupportedConstruct(f"`{word}` out of a `try` with a `finally`", hint="write what `finally` does in front of it")
     if word == "break":
         check_break(loop)
     builder.emit(node(span=builder.span()))
@@ -74,10 +76,21 @@ def with_(context, names: tuple, kind: str):
     return context
 
 
-def depth():
-    """Where the builder is, for `unwind`."""
+def depth(cleanup: bool):
+    """Where the builder is, for `unwind` and `finally_`: in front of a `try`, which has a `finally` if `cleanup`."""
     builder = Builder.active()
-    return None if builder is None else (builder.region, len(builder.loops), len(builder.pending), len(builder.function_regions))
+    if builder is None:
+        return None
+    mark = (builder.region, len(builder.loops), len(builder.pending), len(builder.function_regions), len(builder.cleanups))
+    if cleanup:
+        builder.cleanups.append(len(builder.loops))
+    return mark
+
+
+def finally_(mark) -> None:
+    """The statements of a `finally` follow."""
+    if mark is not None:
+        del Builder.current().cleanups[mark[4] :]
 
 
 def unwind(mark) -> None:

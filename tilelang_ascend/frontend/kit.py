@@ -46,6 +46,11 @@ def const(value) -> ast.Constant:
     return ast.Constant(value)
 
 
+def unbound() -> ast.Attribute:
+    """What a name without a value holds."""
+    return ast.Attribute(load(OPS), "UNBOUND", ast.Load())
+
+
 def declared(body: list[ast.stmt], kind: type) -> set[str]:
     """Names in the `global` or `nonlocal` statements of this function (not of functions in it)."""
     found: set[str] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ..errors import InvalidArgument, InvalidKernel, KernelSyntaxError, TilelangAscendError, UnsupportedConstruct
-from ..ir import TensorLoad, dtype_of
+from ..ir import TensorLoad, dtype_of, free_vars
 from .annotations import DType, TensorSpec, join_dtypes
 from .builder import Builder, constant, unreadable
 from .containers import made
@@ -106,15 +106,23 @@ def store_scalar(builder: Builder, name: str, var: ScalarVar, value):
 
 
 def _check_parallel(builder: Builder, name: str, var: ScalarVar) -> None:
+    region = _inside_parallel(builder, var)
+    if region is not None:
+        raise InvalidKernel(
+            f"'{name}' is carried from one iteration of T.Parallel to the next, but those have no order",
+            notes=[("the parallel loop is here", region.where)],
+            hint="use T.serial for the loop, or T.reduce_sum / T.reduce_max on a tile",
+        )
+
+
+def _inside_parallel(builder: Builder, var: ScalarVar):
+    """The region of a T.Parallel that `var` was made outside of."""
     region = builder.region
     while region is not None and region is not var.owner:
         if region.kind == "parallel":
-            raise InvalidKernel(
-                f"'{name}' is carried from one iteration of T.Parallel to the next, but those have no order",
-                notes=[("the parallel loop is here", region.where)],
-                hint="use T.serial for the loop, or T.reduce_sum / T.reduce_max on a tile",
-            )
+            return region
         region = region.parent
+    return None
 
 
 def _check_carried(builder: Builder, name: str, value, old) -> None:
@@ -130,9 +138,17 @@ def _check_carried(builder: Builder, name: str, value, old) -> None:
         region = region.parent
 
 
-def target(name: str, value):
-    """A loop or `with` target: always a new binding."""
-    return plain(value) if not isinstance(value, ScalarVar) else value
+def target(name: str, value, old=UNBOUND):
+    """A loop or `with` target, or a name in a pattern: a new binding, but for a value that Python takes from its own objects while the name
+    is carried through run-time control flow. Later iterations and paths that meet again read that from memory."""
+    if isinstance(value, ScalarVar):
+        return value
+    value = plain(value)
+    builder = Builder.active()
+    if builder is None or not isinstance(old, ScalarVar) or not old.implicit or not _is_scalar(value):
+        return value
+    of_the_loop = is_expr(value) and builder.loops and not free_vars(value).isdisjoint(builder.loops[-1].vars)
+    return value if of_the_loop or _inside_parallel(builder, old) else bind(name, value, old)
 
 
 def param(value, name: str, by_reference: bool):

@@ -534,6 +534,8 @@ def _contained(value, container):
     if isinstance(container, range):
         first, last = sorted((container[0], container[-1])) if container else (1, 0)
         inside = compare(("LtE", "LtE"), first, value, last)
+        if is_expr(value) and is_float(dtype_of(value)):
+            inside = logical_and(inside, compare(("Eq",), tirx.floor(value), value))
         step = abs(container.step)
         return inside if step == 1 else logical_and(inside, compare(("Eq",), binop("Mod", binop("Sub", value, first), step), 0))
     result: Any = False

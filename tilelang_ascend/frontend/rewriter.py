@@ -42,7 +42,7 @@ class Rewriter(ast.NodeTransformer):
         self.scopes: list[set] = []  # names whose loads are checked, one set per enclosing function
         self.globals: list[set] = []
         self.nonlocals: list[set] = []
-        self.counter = 0
+        self.counter = self.lambdas = 0
 
     # --- functions ---------------------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ class Rewriter(ast.NodeTransformer):
         out: list[ast.stmt] = []
         fresh = [n for n in own if n not in params]
         if fresh:
-            out.append(ast.Assign([kit.store(n) for n in fresh], ast.Attribute(kit.load(OPS), "UNBOUND", ast.Load())))
+            out.append(ast.Assign([kit.store(n) for n in fresh], kit.unbound()))
         by_reference = {a.arg for a in kit.all_args(node.args) if kit.is_ref(a.annotation)}
         for name in params:
             out.append(
@@ -172,7 +172,7 @@ class Rewriter(ast.NodeTransformer):
         names, c_names, c_flags = self._flow(node)
         state = self._temp("while")
         if isinstance(node.test, ast.Constant) and node.test.value:
-            if not any(isinstance(n, ast.Break) for s in node.body for n in ast.walk(s)):
+            if not any(isinstance(n, (ast.Break, ast.Return, ast.Raise)) for s in node.body for n in ast.walk(s)):
                 self._refuse(node, "a loop that never ends", "add a `break`")
             first = again = ast.Attribute(kit.load(OPS), "FOREVER", ast.Load())
         else:
@@ -229,21 +229,35 @@ class Rewriter(ast.NodeTransformer):
         depth = self._temp("d")
         handlers = []
         for h in node.handlers:
-            unwind = kit.located([ast.Expr(kit.call("unwind", kit.load(depth)))], h)
+            body: list[ast.stmt] = [ast.Expr(kit.call("unwind", kit.load(depth)))]
+            caught = self._temp("e") if h.name else None
+            if h.name:
+                body.append(ast.Assign([kit.store(h.name)], kit.load(caught)))
+            body = kit.located(body, h) + self._block(h.body)
+            if h.name:  # Python unbinds it
+                body += kit.located([ast.Assign([kit.store(h.name)], kit.unbound())], h)
             type_ = self.visit(h.type) if h.type is not None else None
-            handlers.append(ast.copy_location(ast.ExceptHandler(type_, h.name, unwind + self._block(h.body)), h))
+            handlers.append(ast.copy_location(ast.ExceptHandler(type_, caught, body), h))
         block = lambda body: self._block(body) if body else []  # noqa: E731
-        new = type(node)(self._block(node.body), handlers, block(node.orelse), block(node.finalbody))
-        return kit.located([ast.Assign([kit.store(depth)], kit.call("depth")), new], node)
+        always = node.finalbody and kit.located([ast.Expr(kit.call("finally_", kit.load(depth)))], node) + self._block(node.finalbody)
+        new = type(node)(self._block(node.body), handlers, block(node.orelse), always)
+        return kit.located([ast.Assign([kit.store(depth)], kit.call("depth", kit.const(bool(always)))), new], node)
 
     visit_TryStar = visit_Try
 
     def visit_Match(self, node):
+        """Names that a pattern binds are bound by Python, and once more as the kernel binds names."""
+        captured = assigned_names(*(c.pattern for c in node.cases))
+        olds = self._temp("m")
         cases = []
         for c in node.cases:
             guard = self.visit(c.guard) if c.guard is not None else None
-            cases.append(ast.match_case(c.pattern, guard, self._block(c.body)))
-        return ast.Match(kit.call("match_subject", self.visit(node.subject)), cases)
+            old = {n: ast.Subscript(kit.load(olds), kit.const(k), ast.Load()) for k, n in enumerate(captured)}
+            bound = [self._bind_name("target", n, kit.load(n), old[n]) for n in assigned_names(c.pattern)]
+            cases.append(ast.match_case(c.pattern, guard, kit.located(bound, c.pattern) + self._block(c.body)))
+        new = ast.Match(kit.call("match_subject", self.visit(node.subject)), cases)
+        before = [kit.unbound() if n in self.globals[-1] else kit.load(n) for n in captured]
+        return kit.located([ast.Assign([kit.store(olds)], ast.Tuple(before, ast.Load())), new], node) if captured else new
 
     def visit_Return(self, node: ast.Return):
         value = self.visit(node.value) if node.value is not None else kit.const(None)
@@ -256,8 +270,7 @@ class Rewriter(ast.NodeTransformer):
     def visit_Delete(self, node: ast.Delete):
         names = [t.id for t in node.targets if isinstance(t, ast.Name)]
         others = [t for t in node.targets if not isinstance(t, ast.Name)]
-        unbound = ast.Attribute(kit.load(OPS), "UNBOUND", ast.Load())
-        out: list[ast.stmt] = [ast.Assign([kit.store(n)], unbound) for n in names]
+        out: list[ast.stmt] = [ast.Assign([kit.store(n)], kit.unbound()) for n in names]
         for t in others:
             items = isinstance(t, ast.Subscript)
             out.append(ast.Expr(kit.call("delitem", self.visit(t.value), self._index(t.slice))) if items else ast.Delete([t]))
@@ -310,12 +323,18 @@ class Rewriter(ast.NodeTransformer):
         return out
 
     def _bind_target(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
-        """Loop and `with` targets: always a fresh binding, never a store to a mutable scalar of that name."""
+        """Loop and `with` targets."""
         if isinstance(target, ast.Name):
-            return [ast.Assign([kit.store(target.id)], kit.call("target", kit.const(target.id), value))]
+            return [self._bind_name("target", target.id, value)]
         if isinstance(target, (ast.Tuple, ast.List)):
             return self._destructure(target, value, bind_op="target")
         return self._assign(target, value)
+
+    def _bind_name(self, op: str, name: str, value: ast.expr, old: ast.expr | None = None) -> ast.stmt:
+        """``name = _tl_.op('name', value, old)``; `old`: what the name holds, if it is no longer there."""
+        if name in self.globals[-1]:
+            old = kit.unbound()
+        return ast.Assign([kit.store(name)], kit.call(op, kit.const(name), value, old or kit.load(name)))
 
     def visit_AnnAssign(self, node: ast.AnnAssign):
         annotation = kit.thunk(self.visit(node.annotation))
@@ -332,8 +351,13 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(target, ast.Subscript):
             item = kit.call("augitem", op, kit.call("place", self.visit(target.value), self._index(target.slice)), value)
             return kit.located([ast.Expr(item)], node)
+        out: list[ast.stmt] = []
+        if isinstance(target, ast.Attribute):  # whose object is evaluated once
+            temp = self._temp("t")
+            out = [ast.Assign([kit.store(temp)], self.visit(target.value))]
+            target = ast.copy_location(ast.Attribute(ast.copy_location(kit.load(temp), target), target.attr, ast.Store()), target)
         old = self.visit(kit.as_load(target))
-        return kit.located(self._assign(target, kit.header(kit.call("inplace", op, old, value), node)), node)
+        return kit.located(out + self._assign(target, kit.header(kit.call("inplace", op, old, value), node)), node)
 
     # --- expressions -------------------------------------------------------------------------------------------------
 
@@ -347,9 +371,17 @@ class Rewriter(ast.NodeTransformer):
             return self.generic_visit(node)
         return ast.copy_location(ast.Starred(kit.header(kit.call("iterable", self.visit(node.value)), node.value), ast.Load()), node)
 
+    def visit_Lambda(self, node: ast.Lambda):
+        self.lambdas += 1
+        node.body = self.visit(node.body)
+        self.lambdas -= 1
+        node.args = self.visit(node.args)
+        return node
+
     def visit_NamedExpr(self, node: ast.NamedExpr):
         name = node.target.id
-        bound = kit.call("bind", kit.call("hint", kit.const(name)), self.visit(node.value), kit.load(name))
+        old = kit.unbound() if self.lambdas else kit.load(name)  # a name of the lambda
+        bound = kit.call("bind", kit.call("hint", kit.const(name)), self.visit(node.value), old)
         new = ast.NamedExpr(kit.store(name), bound)
         return kit.header(kit.call("get", new, kit.const(name)), node)
 

@@ -42,7 +42,8 @@ class Counter:
         return self._value(self.range[k])
 
     def __contains__(self, value):
-        return int(value) in self.range
+        value = value.get() if isinstance(value, Scalar) else value
+        return (value.item() if hasattr(value, "item") else value) in self.range
 
 
 def serial(start, stop=None, step=None, **_hints) -> Counter:

@@ -16,6 +16,7 @@ from ..errors import InvalidArgument, UnsupportedConstruct
 from ..frontend import calls, operators
 from ..frontend.annotations import dtype_name, is_float
 from ..frontend.builder import constant
+from ..frontend.flow import iterable
 from ..frontend.operators import as_scalar, binop, cast, match, number, plain, promoted_from
 from ..frontend.values import is_expr
 from ..ir import dtype_of, itemsize, same_bits, tirx
@@ -455,14 +456,15 @@ def _replace_python() -> None:
 
 def _many(python: Callable, ours: Callable) -> Callable:
     def choose(*args, **kwargs):
-        values = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
+        picks = len(args) == 1 and python in (builtins.max, builtins.min)
+        values = list(iterable(args[0]) if picks else args)
         if not any(is_expr(plain(v)) for v in values):
-            return python(*map(plain, args), **kwargs)
+            return python(*([list(map(plain, values))] if picks else map(plain, args)), **kwargs)
         if kwargs or python is builtins.round and len(values) > 1:
             name = python.__name__
             what = f"`{next(iter(kwargs))}=`" if kwargs else "a number of digits"
             raise UnsupportedConstruct(f"{what} of `{name}` on values known only when the kernel runs", hint=f"compute with `{name}` alone")
-        return ours(*values) if len(values) > 1 or python not in (builtins.max, builtins.min) else plain(values[0])
+        return plain(values[0]) if picks and len(values) == 1 else ours(*values)
 
     return choose
 

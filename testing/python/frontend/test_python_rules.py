@@ -1,0 +1,134 @@
+"""Python's rules for names, objects and ways out of blocks, where a kernel carries values through run-time control flow."""
+
+import linecache
+import textwrap
+
+import numpy as np
+import pytest
+
+import tilelang_ascend.language as T
+from tilelang_ascend.errors import InvalidKernel, ScopeError, UnsupportedConstruct
+from tilelang_ascend.sim.reference import run
+
+VALUES = [5, 2, 9, 1, 7, 3, 8, 4]
+
+
+class Ranges:
+    serial = range
+
+    @staticmethod
+    def cast(value, dtype):
+        return float(value)
+
+
+def kernel(body: str):
+    text = "@T.prim_func\ndef k(A: T.Tensor((8,), 'int32'), B: T.Tensor((8,), 'int32')):\n    with T.Kernel(1):\n"
+    text += textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8) + "\n"
+    name = f"<rules {hash(text)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    scope = {"T": T}
+    exec(compile(text, name, "exec"), scope)
+    return scope["k"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        """
+        n = 0
+        for i in T.serial(4):
+            B[i] = n
+            for n in [5, 6, A[i]]: pass
+        """,
+        """
+        n = 5
+        if A[0] > 3:
+            for n in [1, 2]: B[n] = n
+        B[7] = n
+        """,
+        """
+        n = 0
+        for i in T.serial(4):
+            B[i] = n
+            match 3:
+                case n if n > 2: pass
+        """,
+        """
+        for i in T.serial(4):
+            try:
+                raise ValueError("x")
+            except ValueError as e:
+                B[i] = A[i]
+        B[7] = 2
+        """,
+        """
+        def halved(n):
+            while True:
+                n = n // 2
+                if n < 3: return n
+        B[0] = halved(100)
+        """,
+        """
+        class Point: pass
+        p = Point(); p.x = 0
+        ways = iter([p, p])
+        next(ways).x += 1
+        B[0] = p.x
+        B[1] = len(list(ways))
+        """,
+        """
+        square = lambda x: (y := x + 1) * y
+        B[0] = square(A[0])
+        """,
+        """
+        for i in T.serial(4):
+            B[i] = 1 if T.cast(A[i], 'float32') * 0.5 in range(10) else 0
+        """,
+        """
+        at = {k: A[k] for k in range(3)}
+        B[0] = max(v for v in at.values())
+        B[1] = min(at.values())
+        B[2] = max([3, 1])
+        """,
+    ],
+)
+def test_names_hold_what_they_hold_in_python(body):
+    out = np.zeros(8, np.int32)
+    run(kernel(body), np.array(VALUES, np.int32), out)
+    scope = {"T": Ranges, "A": VALUES, "B": [0] * 8}
+    exec(textwrap.dedent(body), scope)
+    assert out.tolist() == scope["B"]
+
+
+@pytest.mark.parametrize(
+    "body, error, words",
+    [
+        ("n = 0\nfor i in T.serial(4):\n    B[i] = n\n    for n in T.serial(3): pass", InvalidKernel, "read in the next iteration"),
+        ("n = 5\nif A[0] > 3:\n    for n in T.serial(4): B[n] = n\nB[7] = n", ScopeError, "'n' cannot be read here"),
+        ("for i in T.serial(4):\n    try:\n        if A[i] > 6: break\n    finally:\n        B[i] = 1", UnsupportedConstruct, "`finally`"),
+        (
+            "for i in T.serial(4):\n    try:\n        if A[i] > 6: continue\n    finally:\n        B[i] = 1",
+            UnsupportedConstruct,
+            "`finally`",
+        ),
+    ],
+)
+def test_what_no_variable_holds_is_refused(body, error, words):
+    with pytest.raises(error, match=words):
+        kernel(body)
+
+
+def test_loops_inside_a_finally_and_around_it_are_left():
+    out = np.zeros(8, np.int32)
+    body = """
+    for i in T.serial(4):
+        try:
+            for j in T.serial(4):
+                if A[j] > 6: break
+                B[j] = B[j] + 1
+        finally:
+            B[i + 4] = 1
+        if A[i] > 6: break
+    """
+    run(kernel(body), np.array(VALUES, np.int32), out)
+    assert out.tolist() == [3, 3, 0, 0, 1, 1, 1, 0]
