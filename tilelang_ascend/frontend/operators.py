@@ -405,6 +405,7 @@ def power(a, b):
     """
     exponent = constant(b)
     base = as_scalar(a)
+    base = cast(base, "int32") if dtype_of(base) == "bool" else base
     whole = isinstance(exponent, (int, float)) and math.isfinite(exponent) and exponent == int(exponent) and exponent >= 0
     if whole and (exponent <= 4 or isinstance(exponent, int) and not is_float(dtype_of(base))):
         if isinstance(exponent, float):

@@ -51,6 +51,16 @@ def test_powers_do_not_wrap_where_the_result_is_wider():
     assert call(k, np.array([100_000, 9, 7, 0], np.int32))[:4] == [1e10, float(np.float32(1e15)), 512.0, 7.0**7]
 
 
+def test_powers_of_conditions_are_integers():
+    @T.prim_func
+    def k(A: T.Tensor((N,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            for i in T.Parallel(4):
+                B[i] = (A[i] > 1) ** 2 - (A[i] > 2) ** i
+
+    assert call(k, np.arange(N, dtype=np.float32))[:4] == [-1, 0, 1, 0]
+
+
 def test_int_and_float_keep_what_they_are_given():
     @T.prim_func
     def k(A: T.Tensor((N,), "int64"), B: T.Tensor((8,), "int64")):
