@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir import Evaluate, For, Range, Stmt, const_int, dtype_of, free_vars, imm, substitute_expr, sym, tirx
-from . import GEMM, is_op, tile_op, with_args
+from . import FILL, GEMM, is_op, tile_op, with_args
 
 
 def gemm_args(stmt: Stmt):
@@ -26,6 +26,11 @@ def with_clear(stmt: Stmt, cond) -> Evaluate:
 def zero_fill(region, span) -> Evaluate:
     """`fill(region, 0)`."""
     return tile_op("fill", region, imm(0, dtype_of(region.source)), span=span)
+
+
+def is_zero_fill(stmt: Stmt) -> bool:
+    """True for a fill with the constant 0."""
+    return is_op(stmt, FILL) and getattr(stmt.value.args[1], "value", None) == 0
 
 
 def is_first_iteration(cond, loop: For) -> bool:

@@ -9,6 +9,8 @@ import strict
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
+from tilelang_ascend.ir import statements
+from tilelang_ascend.tile import ATOMIC_ADD, is_op
 from tilelang_ascend.transform.pipeline import lower
 
 RNG = np.random.default_rng(0)
@@ -120,6 +122,66 @@ def test_what_is_left_alone():
     assert not notes_of(narrow)
     assert not notes_of(in_place)
     assert not notes_of(matmul((128, 512, 1024), (128, 128, 32), epilogue=halved))
+
+
+def test_sums_that_start_from_another_number():
+    """What a fill says is not lost."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((128, 1024), "float16"), B: T.Tensor((1024, 512), "float16"), C: T.Tensor((128, 512), "float32")):
+        with T.Kernel(4, threads=128) as bx:
+            a, b, c = T.alloc_shared((128, 32), "float16"), T.alloc_shared((32, 128), "float16"), T.alloc_fragment((128, 128), "float32")
+            T.fill(c, 2.0)
+            for i in T.Pipelined(32, num_stages=2):
+                T.copy(A[0, i * 32], a)
+                T.copy(B[i * 32, bx * 128], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[0, bx * 128])
+
+    a, b = RNG.integers(-3, 4, (128, 1024)).astype("float16"), RNG.integers(-3, 4, (1024, 512)).astype("float16")
+    out = strict.once(kernel, ONE_CORE, {"A": a, "B": b, "C": np.zeros((128, 512), "float32")})[0]["C"]
+    np.testing.assert_array_equal(out, a.astype(np.float64) @ b + 2)
+
+
+def test_pieces_of_a_tile_between_heads():
+    """The rows of a tile are no neighbours of its columns in the tensor."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((512, 3, 1024), "float16"), B: T.Tensor((1024, 128), "float16"), C: T.Tensor((512, 128), "float16")):
+        with T.Kernel(2, threads=128) as by:
+            a, b, c = T.alloc_shared((256, 32), "float16"), T.alloc_shared((32, 128), "float16"), T.alloc_fragment((256, 128), "float32")
+            T.clear(c)
+            for i in T.Pipelined(32, num_stages=2):
+                T.copy(A[by * 256 : by * 256 + 256, 1, i * 32 : i * 32 + 32], a)
+                T.copy(B[i * 32, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 256, 0])
+
+    assert "stays in L1 for 4 tiles of 128 x 128" in notes_of(kernel)[0]
+    a, b = RNG.integers(-3, 4, (512, 3, 1024)).astype("float16"), RNG.integers(-3, 4, (1024, 128)).astype("float16")
+    out = strict.once(kernel, ONE_CORE, {"A": a, "B": b, "C": np.zeros((512, 128), "float16")})[0]["C"]
+    np.testing.assert_array_equal(out, (a[:, 1].astype(np.float64) @ b).astype("float16"))
+
+
+def test_blocks_that_store_the_same_do_not_add_up():
+    """Two blocks of the last axis make every result."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((128, 1024), "float16"), B: T.Tensor((1024, 512), "float16"), C: T.Tensor((128, 512), "float32")):
+        with T.Kernel(4, 1, 2, threads=128) as (bx, _by, _bz):
+            a, b, c = T.alloc_shared((128, 32), "float16"), T.alloc_shared((32, 128), "float16"), T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for i in T.Pipelined(32, num_stages=2):
+                T.copy(A[0, i * 32], a)
+                T.copy(B[i * 32, bx * 128], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[0, bx * 128])
+
+    lowered = lower(kernel, ONE_CORE, keep_stages=True)
+    assert "sums of 512 products" in " ".join(lowered.notes)
+    stage = next(func for name, func in lowered.stages if name == "keep_operands")
+    added = [s.value.args[0].source.name for s in statements(stage.body) if is_op(s, ATOMIC_ADD)]
+    assert added == ["c_sums"]
 
 
 def test_small_products_and_other_chips_take_the_larger_tile():

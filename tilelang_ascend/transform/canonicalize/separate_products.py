@@ -28,8 +28,8 @@ from ...ir import (
     statements,
 )
 from ...ir.grids import rewrite_grid_bodies
-from ...tile import FILL, GEMM, is_op
-from ...tile.clears import gemm_args, multiplies_own
+from ...tile import GEMM, is_op
+from ...tile.clears import gemm_args, is_zero_fill, multiplies_own
 from ...tile.products import separated
 from ...tile.uses import covers_whole, is_parallel, uses_of
 
@@ -63,7 +63,7 @@ class _Origins:
             self.leaving[-1].append(dict(self.of))
         elif is_op(s, GEMM):
             self.gemm(s)
-        elif is_op(s, FILL) and s.value.args[0].source in self.accumulators and _is_zero(s.value.args[1]):
+        elif is_zero_fill(s) and s.value.args[0].source in self.accumulators:
             if covers_whole(s.value.args[0]):
                 self.of[s.value.args[0].source] = frozenset()
         else:
@@ -91,10 +91,6 @@ class _Origins:
 
 def _joined(a: dict, b: dict) -> dict:
     return {c: a.get(c, frozenset()) | b.get(c, frozenset()) for c in a.keys() | b.keys()}
-
-
-def _is_zero(value) -> bool:
-    return getattr(value, "value", None) == 0
 
 
 def products_to_separate(body: Stmt) -> set:

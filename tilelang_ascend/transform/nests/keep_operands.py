@@ -27,6 +27,8 @@ import math
 from dataclasses import dataclass, replace
 
 from ...analysis.tiles.k_steps import KStep, k_dimensions, match_copy
+from ...analysis.tiles.owned_tiles import OwnedTiles
+from ...analysis.tiles.split_axis import copy_dims
 from ...ir import (
     AllocBuffer,
     Evaluate,
@@ -51,7 +53,8 @@ from ...ir import (
 )
 from ...ir.functions import fixed_bytes
 from ...isa.base import VECTOR_CORES_PER_BLOCK, Space
-from ...tile import COPY, FILL, is_op, tile_op, with_args
+from ...tile import COPY, is_op, tile_op, with_args
+from ...tile.clears import is_zero_fill
 from ...tile.uses import covers_whole
 from ...tileop.copy.cube import find_obstacles
 from .product_grid import ACCUMULATOR_BYTES, GAIN, VERSIONS, ProductGrid, chain
@@ -75,7 +78,7 @@ def keep_operands(func: PrimFunc, chip, notes: list, allowed: bool = True) -> Pr
     if grid is None or None in grid.extents:
         return func
     sizes, obstacles = chain(grid, chip), find_obstacles(func)
-    ways = [way for size in sizes for way in _ways(size, chip, obstacles)]
+    ways = [way for size in sizes for way in _ways(size, func, chip, obstacles)]
     best = min(ways, key=lambda way: way.cycles(chip), default=None)
     if best is None or best.cycles(chip) > GAIN * sizes[-1].cycles(chip):
         return func
@@ -86,13 +89,15 @@ def keep_operands(func: PrimFunc, chip, notes: list, allowed: bool = True) -> Pr
 @dataclass(frozen=True)
 class _Row:
     """A way to do it. `tiles` neighbours along `axis` of the grid become one block, which keeps `kept` for `part` iterations of the loop over K and
-    loads `streamed` for `width` of them at a time, each tile in `pieces` along its dimension `dim`. `store`: the copy of the result."""
+    loads `streamed` for `width` of them at a time, each tile in `pieces` along its dimension `dim`. `store`: the copy of the result. `owned`: no
+    other block stores to where it goes."""
 
     grid: ProductGrid
     axis: int
     kept: KStep
     streamed: KStep
     store: Evaluate
+    owned: bool
     part: int
     width: int
     tiles: int
@@ -127,7 +132,7 @@ class _Row:
     @property
     def through_sums(self) -> bool:
         """True if that happens in a workspace, and not in the tensor itself."""
-        return self.adds and dtype_of(self.store.value.args[1].source) != SUMS
+        return self.adds and (dtype_of(self.store.value.args[1].source) != SUMS or not self.owned)
 
     @property
     def sums_bytes(self) -> int:
@@ -211,7 +216,7 @@ class _Row:
         return decl_buffer(shape, dtype_of(tile), tile.name, scope=scope_of(tile))
 
     def _there(self, whole, d: int, block, piece):
-        """The place of a piece in GM, where `whole` is that of a block; `d`: the dimension along which there are pieces."""
+        """The place of a piece in GM, where `whole` is that of a block; `d`: the dimension of the tensor along which there are pieces."""
         mins, extents = ([x for x in side] for side in zip(*((r.min, r.extent) for r in whole.region)))
         if self.pieces > 1:
             extents[d] = imm(const_int(extents[d]) // self.pieces)
@@ -223,7 +228,8 @@ class _Row:
         """The loop over what a part has of K, for the piece `at`."""
         k, every = tirx.Var(self.grid.loop.loop_var.name, "int32"), self.grid.loop.loop_var
         wide = self.streamed.load(self.streamed.widened(self.width), self.width)
-        there = self._there(wide.value.args[0], self.streamed.other_dim - 2, *at)
+        d = next(theirs for theirs, ours in copy_dims(*wide.value.args) if ours == self.streamed.other_dim)
+        there = self._there(wide.value.args[0], d, *at)
         load = tile_op("copy", substitute_expr(there, {every: part * self.part + k * self.width}), full_region(streamed), span=wide.span)
         mins, extents = [imm(0) for _ in kept.ty.shape], [const_int(x) for x in kept.ty.shape]
         d = self.kept.tile_dim
@@ -247,12 +253,14 @@ def _by_way_of(tile, source, target, span) -> Stmt:
     return seq(tile_op("copy", source, full_region(tile), span=span), tile_op("copy", full_region(tile), target, span=span))
 
 
-def _ways(grid: ProductGrid, chip, obstacles: dict) -> list[_Row]:
+def _ways(grid: ProductGrid, func: PrimFunc, chip, obstacles: dict) -> list[_Row]:
     """All that mean the same and fit."""
     found = _plain(grid, obstacles)
     if found is None:
         return []
     steps, store = found
+    place = store.value.args[1].region
+    owned = OwnedTiles(func.with_body(grid.rebuilt(func.body))).apart([r.min for r in place], [const_int(r.extent) for r in place])
     trips = const_int(grid.loop.extent)
     out = []
     for axis, extent in enumerate(grid.extents):
@@ -268,7 +276,9 @@ def _ways(grid: ProductGrid, chip, obstacles: dict) -> list[_Row]:
                 (w for w in _divisors(part) if w * streamed.extent * itemsize(dtype_of(streamed.tile)) <= STREAMED_BYTES), default=part
             )
             out += [
-                _Row(grid, axis, kept, streamed, store, part, width, n, dim, pieces) for n in _divisors(extent) if n * pieces >= LEAST_TILES
+                _Row(grid, axis, kept, streamed, store, owned, part, width, n, dim, pieces)
+                for n in _divisors(extent)
+                if n * pieces >= LEAST_TILES
             ]
     exact = dtype_of(grid.accumulator) == SUMS
     return [way for way in out if way.fits(chip) and (exact or not way.adds)]
@@ -290,7 +300,7 @@ def _plain(grid: ProductGrid, obstacles: dict) -> tuple[list[KStep], Evaluate] |
     if len(body) != 3 or not body[1].same_as(grid.loop) or len(inner) != 3 or not inner[2].same_as(grid.gemm):
         return None
     fill, _, store = body
-    if not (is_op(fill, FILL) and is_op(store, COPY) and all(is_op(s, COPY) for s in inner[:2])) or const_int(grid.loop.extent) is None:
+    if not is_zero_fill(fill) or not all(is_op(s, COPY) for s in (store, *inner[:2])) or const_int(grid.loop.extent) is None:
         return None
     *operands, product, clear = grid.gemm.value.args
     if not all(map(covers_whole, (*operands, product, fill.value.args[0], store.value.args[0]))) or const_int(clear) != 0:
