@@ -376,3 +376,26 @@ def test_a_branch_that_works_and_leaves():
             row = row + 1
         want[b] -= row
     np.testing.assert_allclose(out["Y"], want, rtol=1e-4, atol=1e-3)
+
+
+def test_a_maximum_behind_a_jump():
+    """It is not found in front of it, where the numbers it is the greatest of are converted."""
+
+    @T.prim_func
+    def main(X: T.Tensor((STEPS, 32, N), "float16"), M: T.Tensor((STEPS,), "int32"), C: T.Tensor((32,), "float32")):
+        with T.Kernel(1) as _:
+            raw, x, m = T.alloc_shared((32, N), "float16"), T.alloc_fragment((32, N), "float32"), T.alloc_fragment((32,), "float32")
+            T.clear(m)
+            for k in T.serial(STEPS):
+                T.copy(X[k, 0, 0], raw)
+                for i, j in T.Parallel(32, N):
+                    x[i, j] = T.cast(raw[i, j], "float32")
+                if M[k] == 0:
+                    break
+                T.reduce_max(x, m, dim=1)
+            T.copy(m, C)
+
+    x = np.random.default_rng(0).standard_normal((STEPS, 32, N)).astype(np.float16)
+    flags = np.array([1, 1, 0, 1], np.int32)
+    out = strict.run(tilelang.compile(main), {"X": x, "M": flags, "C": np.zeros(32, np.float32)}, text=False)
+    np.testing.assert_array_equal(out["C"], x[1].max(1).astype(np.float32))

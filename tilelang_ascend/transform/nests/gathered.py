@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir import Stmt
+from ...tile.jumps import may_leave
 from ...tile.uses import conflict, uses_of
 
 
@@ -20,9 +21,9 @@ def between(uses: list, positions: set[int]) -> set[int]:
 
 def gathered(body: list[Stmt], positions: set[int]) -> tuple[list[Stmt], list[Stmt]] | None:
     """(what stays in front, what goes behind) of the statements at `positions`, so that all keep their order where it matters; None if that cannot
-    be."""
+    be. None of them passes a statement that may leave the iteration."""
     uses = [uses_of(s) for s in body]
-    if between(uses, positions) != positions:
+    if between(uses, positions) != positions or any(map(may_leave, body[min(positions) : max(positions)])):
         return None
     behind: set[int] = set()
     for j in range(len(body)):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from ...analysis.index.coverage import whole_store
 from ...ir import Evaluate, PrimFunc, SeqStmt, Stmt, StmtMutator, TensorLoad, Var, attrs_of, const_int, dtype_of, seq, stmts_of, tirx
 from ...tile import REDUCE, is_op, tile_op
+from ...tile.jumps import may_leave
 from ...tile.uses import covers_whole, uses_of
 
 KINDS = ("max", "min")
@@ -53,7 +54,7 @@ def _conversion(body: list[Stmt], i: int) -> int | None:
     src, dst = (a.source for a in s.value.args)
     at = next((j for j in reversed(range(i)) if src in uses_of(body[j]).writes), None)
     found = None if at is None else _converted(body[at])
-    if found is None or dtype_of(dst) != dtype_of(src):
+    if found is None or dtype_of(dst) != dtype_of(src) or any(map(may_leave, body[at:i])):
         return None
     uses = [uses_of(x) for x in body[at:i]]
     return None if any(found[1] in u.writes for u in uses) or any(dst in u.all for u in uses) else at
