@@ -227,7 +227,12 @@ class _Lowering(StmtMutator):
         body = seq(_breathe(s.body), self.visit(s.body))
         if period is not None:
             return self.repeating(s, body, period)
-        return For(s.loop_var, s.min, self.expr(s.extent), s.kind, body, annotations=dict(s.annotations), span=s.span)
+        k = s.loop_var
+        if const_int(s.min) != 0:
+            # The back end simplifies where a loop ends that does not begin at 0, and puts calls in place of the names of their results.
+            k = Var(f"{s.loop_var.name}_from_0", dtype_of(s.loop_var))
+            body = seq(Bind(s.loop_var, self.expr(s.min) + k), body)
+        return For(k, IntImm(dtype_of(k), 0), self.expr(s.extent), s.kind, body, annotations=dict(s.annotations), span=s.span)
 
     def repeating(self, s: For, body, period: int) -> list:
         """A loop of which the machine may be satisfied with the first groups of iterations."""
