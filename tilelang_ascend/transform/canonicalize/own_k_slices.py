@@ -5,6 +5,7 @@ After:   copy(A_s[0:32, 0:24], A_k); copy(B_s[0:24, 0:48], B_k); gemm(A_k, B_k, 
 
 The cube core multiplies whole pieces of 32 bytes along K, whatever the length. Behind the last column of a tile lie zeros; behind the last
 one of a part lies the rest of the tile. Nor does it multiply a single row of A: it takes a whole piece of rows, all of which have to be there.
+Where K runs along the rows, what it takes of the columns begins at a whole piece, too.
 
 Requires: Tile IR without views. Ensures: along K, operands of gemm start at whole pieces of their tiles and end there or with the tile; single
 rows of A are tiles, or lie in front of other rows of tiles that are always written as a whole.
@@ -51,7 +52,7 @@ class _Own(StmtMutator):
         attrs, out, args = attrs_of(s), [], list(s.value.args)
         for k, axis in ((0, -2 if int(attrs["transpose_A"]) else -1), (1, -1 if int(attrs["transpose_B"]) else -2)):
             single = k == 0 and self.lacks_rows(args[k], -3 - axis)
-            if on_chip(args[k].source) and (single or not _whole_pieces(args[k], axis)):
+            if on_chip(args[k].source) and (single or not _whole_pieces(args[k], axis) or axis == -2 and not _enters_whole(args[k])):
                 own = self.tile(args[k])
                 out.append(tile_op("copy", args[k], own, span=s.span))
                 args[k] = own
@@ -89,6 +90,12 @@ def _whole_pieces(part: TensorRegion, axis: int) -> bool:
     # Where K runs along the rows, loads transpose squares.
     starts = whole(r.min, SQUARE_SIDE[bytes_] if axis == -2 else piece)
     return starts and (whole(r.extent, piece) or analyzer.can_prove(tirx.EQ(r.min + r.extent, size)))
+
+
+def _enters_whole(part: TensorRegion) -> bool:
+    """True if the columns of a part, in which K runs along the rows, start at a whole piece."""
+    unit = SQUARE_SIDE[itemsize(dtype_of(part.source))]
+    return sym.Analyzer().can_prove(tirx.EQ(tirx.floormod(part.region[-1].min, imm(unit)), imm(0)))
 
 
 def own_k_slices(func: PrimFunc) -> PrimFunc:
