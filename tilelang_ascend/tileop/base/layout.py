@@ -31,7 +31,7 @@ class NzLayout:
     `(c // c0) * rows_padded * c0 + r * c0 + c % c0`.
 
     With `by_rows` the fractals of 16 rows follow each other first: the two halves of a 16x16 square of 32-bit elements, which
-    transposing loads take together, are then neighbours. Element (r, c) lies at
+    transposing loads take together, are then neighbours, and one load takes several rows to L0. Element (r, c) lies at
     `(r // 16) * cols_padded * 16 + (c // c0) * 16 * c0 + r % 16 * c0 + c % c0`.
 
     `rows_behind`: rows of memory behind the last fractal, which whole fractals from a row inside of one reach into.
@@ -87,9 +87,9 @@ def matrix_shape(shape) -> tuple[int, int]:
     return (sizes[-2], sizes[-1]) if len(sizes) > 1 else (1, sizes[-1])
 
 
-def l1_layout(shape, dtype: str, transposed: bool = False, entered_anywhere: bool = False) -> NzLayout:
+def l1_layout(shape, dtype: str, transposed: bool = False, entered_anywhere: bool = False, by_rows: bool = False) -> NzLayout:
     """Layout of a gemm operand in L1; `transposed` if a gemm reads it with K along the rows, `entered_anywhere` if one may begin at rows
-    inside of a fractal.
+    inside of a fractal, `by_rows` if fractals of 16-bit elements are to follow each other by rows.
 
     Transposing loads work on squares: one-byte types pad rows to 32, four-byte types columns to 16.
     """
@@ -98,7 +98,7 @@ def l1_layout(shape, dtype: str, transposed: bool = False, entered_anywhere: boo
         *matrix_shape(shape),
         c0=BLOCK_BYTES // size,
         row_unit=32 if size == 1 else FRACTAL_ROWS,
-        by_rows=transposed and size == 4,
+        by_rows=by_rows or transposed and size == 4,
         col_unit=FRACTAL_ROWS if size == 4 else 1,
         rows_behind=FRACTAL_ROWS if entered_anywhere else 0,
     )

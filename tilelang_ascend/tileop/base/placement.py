@@ -71,10 +71,10 @@ class Placement:
         return Side(None, self.gms[r.source], None, mins, extents, dtype)
 
 
-def place_tile(buffer, pitch_unit: int, out: Output, span=None, transposed: bool = False, entered_anywhere: bool = False) -> Tile:
+def place_tile(buffer, pitch_unit: int, out: Output, span=None, **read: bool) -> Tile:
     """Choose the layout of a versioned tile buffer `[versions, *shape]` and declare it.
 
-    `transposed`, `entered_anywhere`: how a gemm reads it, see `l1_layout`.
+    `read`: how gemms read it, the options of `l1_layout`.
     """
     versions, shape = const_int(buffer.ty.shape[0]), tuple(const_int(n) for n in buffer.ty.shape[1:])
     dtype, scope = str(buffer.ty.dtype), scope_of(buffer)
@@ -82,7 +82,7 @@ def place_tile(buffer, pitch_unit: int, out: Output, span=None, transposed: bool
     if scope == "shared.ub":
         strides, elements = _ub_layout(shape, dtype, pitch_unit)
     else:
-        nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype, transposed, entered_anywhere)
+        nz = l0c_layout(shape, dtype) if scope == "local.l0c" else l1_layout(shape, dtype, **read)
         elements = nz.elements
     notes = {} if nz else {"elements": (sum((n - 1) * step for n, step in zip(shape, strides)) + 1) * itemsize(dtype)}
     new = out.declare([versions, elements], dtype, buffer.name, scope, span, notes)

@@ -33,9 +33,9 @@ from ...tile.products import ACCUMULATED_IN
 from ...tile.uses import moved_regions, on_chip
 from ..base.layout import GmTensor, head
 from ..base.placement import Side, Tile
+from ..cube.row_fractals import MAX_ND2NZ_STRIDE, units_of
 from .axes import Axis, Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
 
-MAX_ND2NZ_STRIDE = 65535
 FIXPIPE_QUANT = {
     ("float32", "float32"): "none",
     ("int32", "int32"): "none",
@@ -206,9 +206,25 @@ def copy_rows(moved: GmRows, tile: Tile, version, row, col, facts: ValueFacts, s
             span=span,
         )  # fmt: skip
 
+    def by_fractals(step, unit):
+        """Several matrices of 16 rows each, `unit` elements as one."""
+        wide = (lambda x: reinterpret(x, "int32")) if unit > 1 else (lambda x: x)
+        height, width = FRACTAL_ROWS, const_int(moved.cols) // unit
+        return intrin(
+            "copy_gm_to_l1_nd2nz",
+            wide(head(tile.buffer, version, facts.simplify(nz.offset(as_expr(row), as_expr(col))))),
+            wide(head(moved.gm.flat, None, moved.source)),
+            const_int(rows) // height, height, width, height * step // unit, step // unit,
+            nz.group_rows, 1, nz.col_groups * height * nz.c0 // unit,
+            span=span,
+        )  # fmt: skip
+
     def several(step):
         if not nz.by_rows:
             return transfer(None, rows, step)
+        sizes = [const_int(n) for n in (rows, moved.cols)]
+        if isinstance(step, int) and None not in sizes and (unit := units_of(step, *reversed(sizes), itemsize(dtype_of(tile.buffer)))):
+            return by_fractals(step, unit)
         block = tirx.Var("row_block", "int32")
         whole = const_int(rows) is not None and const_int(rows) % FRACTAL_ROWS == 0
         count = FRACTAL_ROWS if whole else tirx.min(imm(FRACTAL_ROWS), rows - block * FRACTAL_ROWS)

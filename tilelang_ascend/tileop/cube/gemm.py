@@ -305,8 +305,8 @@ def load(op: Factor, part: Part, chip, facts: ValueFacts, l0: L0Slots, span) -> 
     origin = facts.simplify(part.first_k * step_k + part.first * step_outer)
     dst_k, dst_outer = part.steps_in_l0(op.side)
     along_outer, along_k = (part.count, step_outer, dst_outer), (part.kt, step_k, dst_k)
-    plans = [_Runs(*along_outer, *along_k), _Runs(*along_k, *along_outer)]
-    runs = min(plans, key=lambda p: (p.repeat > MAX_REPEAT, p.loops)).joined()
+    plans = [_Runs(*along_outer, *along_k).joined(), _Runs(*along_k, *along_outer).joined()]
+    runs = min(plans, key=lambda p: (p.repeat > MAX_REPEAT, p.loops))
     return _load_runs(op, part.slot, runs, base, origin, facts, l0, span)
 
 

@@ -66,6 +66,7 @@ from ...tileop.copy.lower import lower_copy
 from ...tileop.cube.fill_l1 import lower_fill_l1
 from ...tileop.cube.gemm import lower_gemm
 from ...tileop.cube.im2col import lower_im2col
+from ...tileop.cube.row_fractals import laid_by_rows
 from ...tileop.cube.zero_accumulator import lower_zero_accumulator
 from ...tileop.ops import registry
 from ...tileop.vector.nest.expressions import is_function
@@ -324,7 +325,7 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
     out = Output(chip, {p.name for p in func.params} | {s.buffer.name for s in declared if is_scalar_var(s.buffer)})
     facts = facts_about(func)
     flat = _tensors(func, gms, facts)
-    tiles, pitch_unit = _tiles(func.body, declared, out)
+    tiles, pitch_unit = _tiles(func.body, declared, chip, out)
     workspaces, nbytes = _workspaces(func, declared, out)
     placement = Placement(
         chip=chip,
@@ -360,12 +361,13 @@ def _tensors(func: PrimFunc, gms: list, facts: ValueFacts) -> dict:
     return found
 
 
-def _tiles(body: Stmt, declared: list, out: Output) -> tuple[dict, int]:
+def _tiles(body: Stmt, declared: list, chip, out: Output) -> tuple[dict, int]:
     """The tiles of a kernel with a layout each, and elements to which rows in UB are padded: one block of the smallest type in use."""
     buffers = {s.buffer: s.span for s in declared if scope_of(s.buffer) not in ("local.var", "global", "")}
     pitch_unit = BLOCK_BYTES // min((itemsize(dtype_of(b)) for b in buffers if scope_of(b) == "shared.ub"), default=4)
-    transposed, entered_anywhere = read_with_k_along_rows(body), _entered_anywhere(body)
-    return {b: place_tile(b, pitch_unit, out, span, b in transposed, b in entered_anywhere) for b, span in buffers.items()}, pitch_unit
+    read = {"transposed": read_with_k_along_rows(body), "entered_anywhere": _entered_anywhere(body), "by_rows": laid_by_rows(body, chip)}
+    tiles = {b: place_tile(b, pitch_unit, out, span, **{how: b in found for how, found in read.items()}) for b, span in buffers.items()}
+    return tiles, pitch_unit
 
 
 def _entered_anywhere(body: Stmt) -> set:

@@ -5,7 +5,8 @@ After:   for k: copy(A[..], A_s[k % 2, 0:128, 0:32]); gemm(A_s[k % 2, …], …)
 
 A tile is versioned in the innermost loops that contain all its accesses, if every iteration first overwrites the whole tile.
 `num_stages` of `T.Pipelined` is a hint for the number; two versions otherwise, because issue queues are asynchronous: with in-order
-pipes and flags, double buffering is the whole software pipeline, and needs no prologue or epilogue code.
+pipes and flags, double buffering is the whole software pipeline, and needs no prologue or epilogue code. A tile of which every iteration of a loop
+uses a slice of its own is as many tiles already: its slices become versions, which are told apart where offsets would have to be.
 
 Requires: placed Tile IR after split_rows. Ensures: every tile buffer and workspace has a leading version dimension.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from ...analysis.tiles.core_kinds import uses_cube
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
+from ...analysis.tiles.own_slices import OwnSlices, own_slices
 from ...ir import (
     AllocBuffer,
     BufferLoad,
@@ -81,6 +83,10 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
     if uses_cube(body):
         limit = min(limit, MANY_VERSIONS)  # Vector cores that wait for the cube core have nothing to do with more.
     for b in versioned_buffers(body):
+        slices = own_slices(body, b)
+        if slices is not None:
+            out[b] = (slices.count, [loop.loop_var for loop in slices.loops], slices.count)
+            continue
         # What only the vector pipe touches is used in order: a second version would let nothing overlap.
         loops = home_loops(body, b, uses, core)
         if scope_of(b) == "shared.ub" and b not in moved:
@@ -128,7 +134,7 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
     """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly; `temporaries` bytes of
     UB stay free."""
     wanted = wanted_versions(body, limit)
-    sizes = {b: tile_bytes(b) for b in wanted}
+    sizes = {b: tile_bytes(b) // (1 if (slices := own_slices(body, b)) is None else slices.count) for b in wanted}
     room = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
     room["shared.ub"] -= temporaries
     for b in wanted:
@@ -159,10 +165,13 @@ def lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
 
 
 class _AddVersions(StmtMutator):
-    def __init__(self, versions: dict):
-        self.new, self.index, self.numbers = {}, {}, {}
+    def __init__(self, versions: dict, slices: dict[object, OwnSlices]):
+        self.new, self.index, self.numbers, self.slices = {}, {}, {}, slices
         for b, (n, loop_vars) in versions.items():
-            self.new[b] = decl_buffer([n, *b.ty.shape], dtype_of(b), b.name, scope=scope_of(b) or "global")
+            shape = list(b.ty.shape)
+            if b in slices:
+                shape[slices[b].dim] = imm(slices[b].width)
+            self.new[b] = decl_buffer([n, *shape], dtype_of(b), b.name, scope=scope_of(b) or "global")
             self.index[b] = imm(0)
             for var in loop_vars:
                 self.numbers.setdefault(var, []).append((b, n))
@@ -189,6 +198,9 @@ class _AddVersions(StmtMutator):
             ranges = [Range.from_min_extent(self.expr(r.min), self.expr(r.extent)) for r in e.region]
             if e.source in self.new:
                 version = Range.from_min_extent(self.index[e.source], 1)
+                if e.source in self.slices:
+                    d = self.slices[e.source].dim
+                    ranges[d] = Range.from_min_extent(0, ranges[d].extent)
                 return tirx.BufferRegion(self.new[e.source], [version, *ranges])
             return tirx.BufferRegion(e.source, ranges)
         return map_children(e, self.expr)
@@ -215,7 +227,9 @@ def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = 
     `temporaries` bytes in UB (None: an estimate)."""
     if temporaries is None:
         temporaries = estimated_temporaries(func)
-    return func.with_body(_AddVersions(choose_versions(func.body, limit, chip, temporaries))(func.body))
+    versions = choose_versions(func.body, limit, chip, temporaries)
+    slices = {b: found for b in versions if (found := own_slices(func.body, b)) is not None}
+    return func.with_body(_AddVersions(versions, slices)(func.body))
 
 
 __all__ = ["choose_versions", "estimated_temporaries", "lacks_copies", "version_buffers", "versioned_bytes"]

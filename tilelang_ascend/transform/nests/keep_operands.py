@@ -4,17 +4,20 @@ Before:  grid(64, 64):
            fill(c, 0); for k in 256: copy(A[by * 128 : +128, k * 32 : +32], a); copy(B[k * 32 : +32, bx * 128 : +128], b); gemm(a, b, c)
            copy(c, C[by * 128 : +128, bx * 128 : +128])
 After:   grid(4, 64):
-           for part in 16:
-             copy(A[by * 128 : +128, part * 512 : +512], a)
+           for part in 8:
              for tile in 16:
                fill(c, 0)
-               for k in 4: copy(B[part * 512 + k * 128 : +128, (bx * 16 + tile) * 128 : +128], b); gemm(a[:, k * 128 : +128], b, c)
+               for k in 8:
+                 if tile == 0: copy(A[by * 128 : +128, part * 1024 + k * 128 : +128], a[:, k * 128 : +128])
+                 copy(B[part * 1024 + k * 128 : +128, (bx * 16 + tile) * 128 : +128], b)
+                 gemm(a[:, k * 128 : +128], b, c)
                if part == 0: copy(c, sums[tile]) else: atomic_add(sums[tile], c)
            for tile in 16: copy(sums[tile], v); copy(v, C[by * 128 : +128, (bx * 16 + tile) * 128 : +128])
 
 A tile as large as L0C takes two operands for its products, and transfers bring them more slowly than the cube core multiplies. Loaded for
-many tiles, one of them costs next to nothing. L1 does not hold all of K: the parts are added up in GM, by atomic stores of one core, in order.
-Two accumulators fit L0C, so that the next tile's products start while this one is stored.
+many tiles, one of them costs next to nothing. It comes piece by piece, each in front of the first product that needs it: the place of a piece is free
+as soon as the last tile of the part before is past it, so that one copy is enough, and no product waits for more than its own piece.
+L1 does not hold all of K: the parts are added up in GM, by atomic stores of one core, in order. Two accumulators fit L0C, so that the next tile's products start while this one is stored.
 
 Only kernels that are a product of tensors they do not write and a store of it; by the same model as coarsen_blocks, if that is faster.
 
@@ -25,6 +28,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from ...analysis.tiles.k_steps import KStep, k_dimensions, match_copy
 from ...analysis.tiles.owned_tiles import OwnedTiles
@@ -40,6 +44,7 @@ from ...ir import (
     dtype_of,
     free_vars,
     full_region,
+    if_then,
     imm,
     itemsize,
     loop,
@@ -143,13 +148,14 @@ class _Row:
         prices, loads = chip.prices, (self.kept, self.streamed)
         kept, streamed = (prices["gm_to_l1"].busy_cycles(self.part * fixed_bytes(x.tile), "bytes") for x in loads)
         operands = zip(("a", "b"), (x.source for x in self.grid.gemm.value.args[:2]))
-        l0 = sum(prices[f"l1_to_l0{side}"].busy_cycles(self.part * fixed_bytes(tile), "bytes") for side, tile in operands)
+        again = {self.kept.tile: self.pieces}
+        l0 = sum(prices[f"l1_to_l0{side}"].busy_cycles(self.part * fixed_bytes(tile) * again.get(tile, 1), "bytes") for side, tile in operands)
         written = ACCUMULATOR_BYTES if self.adds else itemsize(dtype_of(self.store.value.args[1].source))
         m, n, _ = self.grid.sizes
         store = prices["l0c_to_gm"].busy_cycles(m * n * written, "bytes")
         each = max(self.part * self.grid.products(chip), l0, streamed, store)
-        longest = prices["gm_to_l1"].latency_cycles + max(self.tiles * each, kept + self.tiles * streamed)
-        return kept + self.grid.rounds(chip, self.blocks) * self.parts * longest + self._end(chip)
+        longest = max(self.tiles * each, kept + self.tiles * streamed)
+        return prices["gm_to_l1"].latency_cycles + self.grid.rounds(chip, self.blocks) * self.parts * longest + self._end(chip)
 
     def _end(self, chip) -> float:
         """Cycles from the last store of sums to the end."""
@@ -162,8 +168,8 @@ class _Row:
     def fits(self, chip) -> bool:
         m, n = self.pieced
         streamed = self.width * fixed_bytes(self.streamed.tile) // self.pieces
-        operands = VERSIONS * self.part * fixed_bytes(self.kept.tile) + STREAMED_VERSIONS * streamed
-        room = operands <= chip.capacity_bytes(Space.L1) and VERSIONS * m * n * ACCUMULATOR_BYTES <= chip.capacity_bytes(Space.L0C)
+        operands = self.part * fixed_bytes(self.kept.tile) + STREAMED_VERSIONS * streamed
+        room = self.part // self.width <= STREAMED_VERSIONS and operands <= chip.capacity_bytes(Space.L1) and VERSIONS * m * n * ACCUMULATOR_BYTES <= chip.capacity_bytes(Space.L0C)
         return room and (not self.through_sums or VERSIONS * self.sums_bytes * chip.num_aic <= chip.l2_bytes // SHARE_OF_L2)
 
     def note(self) -> str:
@@ -189,8 +195,7 @@ class _Row:
             stored = self._stored(part, full_region(c), (sums if self.through_sums else target)(block, piece))
             return seq(zero, self._products(part, (block, piece), kept, streamed, c), stored)
 
-        load = substitute(self.kept.load(kept, self.part), {self.grid.loop.loop_var: part * self.part})
-        whole = seq(load, self._for_each(tile))
+        whole = self._for_each(tile)
         body = [AllocBuffer(x, span=span) for x in (kept, streamed, c)]
         body.append(loop(part, self.parts, whole, span=span) if self.adds else substitute(whole, {part: imm(0)}))
         if self.through_sums:
@@ -227,17 +232,22 @@ class _Row:
     def _products(self, part, at: tuple, kept, streamed, c) -> Stmt:
         """The loop over what a part has of K, for the piece `at`."""
         k, every = tirx.Var(self.grid.loop.loop_var.name, "int32"), self.grid.loop.loop_var
+        step = {every: part * self.part + k * self.width}
         wide = self.streamed.load(self.streamed.widened(self.width), self.width)
-        d = next(theirs for theirs, ours in copy_dims(*wide.value.args) if ours == self.streamed.other_dim)
-        there = self._there(wide.value.args[0], d, *at)
-        load = tile_op("copy", substitute_expr(there, {every: part * self.part + k * self.width}), full_region(streamed), span=wide.span)
+        dim = next(theirs for theirs, ours in copy_dims(*wide.value.args) if ours == self.streamed.other_dim)
+        there = self._there(wide.value.args[0], dim, *at)
+        load = tile_op("copy", substitute_expr(there, step), full_region(streamed), span=wide.span)
         mins, extents = [imm(0) for _ in kept.ty.shape], [const_int(x) for x in kept.ty.shape]
         d = self.kept.tile_dim
         mins[d], extents[d] = k * (self.width * self.kept.extent), self.width * self.kept.extent
-        operands = {self.kept.tile: region(kept, mins, extents), self.streamed.tile: full_region(streamed)}
+        slice_ = region(kept, mins, extents)
+        source = substitute_expr(self.kept.load(self.kept.widened(self.width), self.width).value.args[0], step)
+        first = [tirx.EQ(x, imm(0)) for x in at if isinstance(x, tirx.Var)]
+        fetch = if_then(reduce(tirx.And, first), tile_op("copy", source, slice_, span=self.kept.stmt.span), span=self.kept.stmt.span)
+        operands = {self.kept.tile: slice_, self.streamed.tile: full_region(streamed)}
         args = self.grid.gemm.value.args
         gemm = with_args(self.grid.gemm, [*(operands[x.source] for x in args[:2]), full_region(c), args[3]])
-        return loop(k, self.part // self.width, seq(load, gemm), span=self.grid.loop.span, num_stages=STREAMED_VERSIONS)
+        return loop(k, self.part // self.width, seq(load, fetch, gemm), span=self.grid.loop.span, num_stages=STREAMED_VERSIONS)
 
     def _stored(self, part, source, target) -> Stmt:
         """An accumulator goes to `target`, or is added to what is there."""
