@@ -73,6 +73,8 @@ STREAMED_BYTES = 256
 LEAST_TILES = 2
 PIECE = 32
 """Rows or columns that the cube core can work on alone, whatever the dtype."""
+CLOSE = 1.03
+"""As good as the fastest, if it loads less: transfers under way all the time leave nothing to make up for what the model does not know."""
 SHARE_OF_L2 = 8
 """One part in so many of L2 may hold sums."""
 
@@ -84,9 +86,10 @@ def keep_operands(func: PrimFunc, chip, notes: list, allowed: bool = True) -> Pr
         return func
     sizes, obstacles = chain(grid, chip), find_obstacles(func)
     ways = [way for size in sizes for way in _ways(size, func, chip, obstacles)]
-    best = min(ways, key=lambda way: way.cycles(chip), default=None)
-    if best is None or best.cycles(chip) > GAIN * sizes[-1].cycles(chip):
+    least = min((way.cycles(chip) for way in ways), default=math.inf)
+    if least > GAIN * sizes[-1].cycles(chip):
         return func
+    best = min((way for way in ways if way.cycles(chip) <= CLOSE * least), key=lambda way: way.loads(chip))
     notes.append(best.note())
     return func.with_body(best.rebuilt().rebuilt(func.body))
 
@@ -145,8 +148,8 @@ class _Row:
 
     def cycles(self, chip) -> float:
         """An estimate for the whole grid: per core and part, products, transfers to L1 and to L0, or stores."""
-        prices, loads = chip.prices, (self.kept, self.streamed)
-        kept, streamed = (prices["gm_to_l1"].busy_cycles(self.part * fixed_bytes(x.tile), "bytes") for x in loads)
+        prices = chip.prices
+        kept, streamed = self._transfers(chip)
         operands = zip(("a", "b"), (x.source for x in self.grid.gemm.value.args[:2]))
         again = {self.kept.tile: self.pieces}
         l0 = sum(prices[f"l1_to_l0{side}"].busy_cycles(self.part * fixed_bytes(tile) * again.get(tile, 1), "bytes") for side, tile in operands)
@@ -156,6 +159,15 @@ class _Row:
         each = max(self.part * self.grid.products(chip), l0, streamed, store)
         longest = max(self.tiles * each, kept + self.tiles * streamed)
         return prices["gm_to_l1"].latency_cycles + self.grid.rounds(chip, self.blocks) * self.parts * longest + self._end(chip)
+
+    def _transfers(self, chip) -> list[float]:
+        """Cycles in which a part of the kept operand is loaded, and of the streamed one for one tile."""
+        return [chip.prices["gm_to_l1"].busy_cycles(self.part * fixed_bytes(x.tile), "bytes") for x in (self.kept, self.streamed)]
+
+    def loads(self, chip) -> float:
+        """Cycles of all transfers to L1 of the busiest core."""
+        kept, streamed = self._transfers(chip)
+        return self.grid.rounds(chip, self.blocks) * self.parts * (kept + self.tiles * streamed)
 
     def _end(self, chip) -> float:
         """Cycles from the last store of sums to the end."""
