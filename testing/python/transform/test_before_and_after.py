@@ -357,11 +357,12 @@ PAIRS = {
                     b = T.alloc_shared((128, 128), "float16")
                     c = T.alloc_buffer((128, 128), scope="local.fragment")
                     for part in range(2):
-                        T.tl.copy(A[by * 128:by * 128 + 128, part * 8 * 64:part * 8 * 64 + 512], a[0:128, 0:512])
                         for tile in range(8):
                             T.tl.fill(c[0:128, 0:128], T.float32(0.0))
                             for k in T.serial(4, annotations={"num_stages": 4}):
                                 T.tl.copy(B[(part * 8 + k * 2) * 64:(part * 8 + k * 2) * 64 + 128, (bx * 8 + tile) * 128:(bx * 8 + tile) * 128 + 128], b[0:128, 0:128])
+                                if tile == 0:
+                                    T.tl.copy(A[by * 128:by * 128 + 128, (part * 8 + k * 2) * 64:(part * 8 + k * 2) * 64 + 128], a[0:128, k * 128:k * 128 + 128])
                                 T.Call("tl.gemm", [a[0:128, k * 128:k * 128 + 128], b[0:128, 0:128], c[0:128, 0:128], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
                             if part == 0:
                                 T.tl.copy(c[0:128, 0:128], c_sums[tile, 0:128, 0:128])

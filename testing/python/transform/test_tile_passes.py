@@ -490,6 +490,32 @@ def test_version_buffers_numbers_each_loop_by_itself():
     assert not _variables(second.body) & {first.loop_var}
 
 
+SLICES = """
+@T.prim_func
+def main(A: T.Buffer((64, 128), "float16")):
+    a = T.alloc_buffer((64, 128), "float16", scope="shared.l1")
+    b = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+    c = T.alloc_buffer((64, 32), "float32", scope="local.l0c")
+    for t in range(4):
+        for k in range(4):
+            if t == 0:
+                T.tl.copy(A[0:64, k * 32:k * 32 + 32], a[0:64, k * 32:k * 32 + 32])
+            T.Call("tl.gemm", [a[0:64, {slice}], b[0:32, 0:32], c[0:64, 0:32], T.bool(False)], attrs={{"transpose_A": 0, "transpose_B": 0}}, ret_ty="void")
+"""
+
+
+@pytest.mark.parametrize("used, versions", [("k * 32:k * 32 + 32", 4), ("t * 32:t * 32 + 32", 1), ("32:64", 1), ("k * 16:k * 16 + 32", 1)])
+def test_version_buffers_numbers_slices_that_iterations_keep_to(used, versions):
+    """Slices of a loop are versions of a smaller tile, unless somebody looks at another one: of a loop inside of which the first one runs, of no
+    loop, or at parts of two."""
+    out = version_buffers(parse(SLICES.format(slice=used).strip()), 2, CHIP)
+    a = buffers(out)["a"]
+    assert shape(a) == ([4, 64, 32] if versions == 4 else [1, 64, 128])
+    if versions == 4:
+        load, product = calls(out, "copy")[0].value.args[1], calls(out, "gemm")[0].value.args[0]
+        assert [str(r.min) for r in load.region] == [str(r.min) for r in product.region] == ["k % 4", "0", "0"]
+
+
 def _variables(body) -> set:
     return set().union(*(free_vars(e) for s in statements(body) for e in exprs(s)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir import Evaluate, For, ForKind, Stmt, TensorRegion, children, const_int, exprs, scope_of
+from ...ir import Evaluate, For, ForKind, Stmt, TensorRegion, children, const_int, exprs, scope_of, statements
 from ...tile.uses import is_parallel, loads_in, own_uses
 from ..index.affine import affine
 
@@ -28,6 +28,8 @@ def own_slices(body: Stmt, buffer) -> OwnSlices | None:
     loops: list = []
     if not _collect(body, buffer, [], found, loops) or len(found) != 1:
         return None
+    if any(x.same_as(y) for loop in loops for x in statements(loop.body) for y in loops):
+        return None  # Inside of both, either number could be meant.
     ((dim, width, count),) = found
     return OwnSlices(dim, width, count, tuple(loops))
 
@@ -56,7 +58,9 @@ def _slice_of(r: TensorRegion, buffer, around: list) -> tuple:
         count = const_int(loop.extent)
         for d, x in enumerate(r.region):
             width, size = const_int(x.extent), const_int(buffer.ty.shape[d])
-            form = affine(x.min, [loop.loop_var]) if count is not None and count > 1 and width is not None and count * width == size else None
+            form = (
+                affine(x.min, [loop.loop_var]) if count is not None and count > 1 and width is not None and count * width == size else None
+            )
             if form is not None and form.coeffs == {loop.loop_var: width} and const_int(form.base) == 0:
                 return (d, width, count), loop
     return None, None

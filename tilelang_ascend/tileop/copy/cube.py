@@ -33,7 +33,7 @@ from ...tile.products import ACCUMULATED_IN
 from ...tile.uses import moved_regions, on_chip
 from ..base.layout import GmTensor, head
 from ..base.placement import Side, Tile
-from ..cube.row_fractals import MAX_ND2NZ_STRIDE, units_of
+from ..base.row_fractals import MAX_ND2NZ_STRIDE, units_of
 from .axes import Axis, Copy, fixed_in_bounds, guarded, non_empty, pair_axes, paired_dims, tail_condition, tail_or_whole
 
 FIXPIPE_QUANT = {

@@ -60,13 +60,13 @@ from ...tileop.base.elements import guarded_read, store_element
 from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, row_major
 from ...tileop.base.output import Output
 from ...tileop.base.placement import Placement, place_tile
+from ...tileop.base.row_fractals import laid_by_rows
 from ...tileop.base.tensor_bounds import all_of, unproven
 from ...tileop.copy.axes import Copy
 from ...tileop.copy.lower import lower_copy
 from ...tileop.cube.fill_l1 import lower_fill_l1
 from ...tileop.cube.gemm import lower_gemm
 from ...tileop.cube.im2col import lower_im2col
-from ...tileop.cube.row_fractals import laid_by_rows
 from ...tileop.cube.zero_accumulator import lower_zero_accumulator
 from ...tileop.ops import registry
 from ...tileop.vector.nest.expressions import is_function

@@ -152,7 +152,9 @@ class _Row:
         kept, streamed = self._transfers(chip)
         operands = zip(("a", "b"), (x.source for x in self.grid.gemm.value.args[:2]))
         again = {self.kept.tile: self.pieces}
-        l0 = sum(prices[f"l1_to_l0{side}"].busy_cycles(self.part * fixed_bytes(tile) * again.get(tile, 1), "bytes") for side, tile in operands)
+        l0 = sum(
+            prices[f"l1_to_l0{side}"].busy_cycles(self.part * fixed_bytes(tile) * again.get(tile, 1), "bytes") for side, tile in operands
+        )
         written = ACCUMULATOR_BYTES if self.adds else itemsize(dtype_of(self.store.value.args[1].source))
         m, n, _ = self.grid.sizes
         store = prices["l0c_to_gm"].busy_cycles(m * n * written, "bytes")
@@ -181,7 +183,11 @@ class _Row:
         m, n = self.pieced
         streamed = self.width * fixed_bytes(self.streamed.tile) // self.pieces
         operands = self.part * fixed_bytes(self.kept.tile) + STREAMED_VERSIONS * streamed
-        room = self.part // self.width <= STREAMED_VERSIONS and operands <= chip.capacity_bytes(Space.L1) and VERSIONS * m * n * ACCUMULATOR_BYTES <= chip.capacity_bytes(Space.L0C)
+        room = (
+            self.part // self.width <= STREAMED_VERSIONS
+            and operands <= chip.capacity_bytes(Space.L1)
+            and VERSIONS * m * n * ACCUMULATOR_BYTES <= chip.capacity_bytes(Space.L0C)
+        )
         return room and (not self.through_sums or VERSIONS * self.sums_bytes * chip.num_aic <= chip.l2_bytes // SHARE_OF_L2)
 
     def note(self) -> str:

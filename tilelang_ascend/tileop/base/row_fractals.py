@@ -15,8 +15,8 @@ from ...isa.base import Space
 from ...isa.units import BLOCK_BYTES, FRACTAL_BYTES, FRACTAL_ROWS, MAX_REPEAT
 from ...tile import COPY, GEMM, is_op
 from ...tile.uses import own_uses
-from ..base.l0_slots import SLOTS
-from ..base.layout import row_major
+from .l0_slots import SLOTS
+from .layout import row_major
 
 MAX_ND2NZ_STRIDE = 65535
 
@@ -47,7 +47,9 @@ def _suits(s: Stmt, b, chip) -> bool:
     if (b.same_as(left) and flags[0]) or (b.same_as(right) and flags[1]) or left.same_as(right):
         return False
     # A step of A has whole rows of fractals if it has all of K; a step of B has them anyway.
-    return b.same_as(right) or all(_fractals(x) <= chip.capacity_bytes(space) // SLOTS // FRACTAL_BYTES for x, space in ((left, Space.L0A), (right, Space.L0B)))
+    return b.same_as(right) or all(
+        _fractals(x) <= chip.capacity_bytes(space) // SLOTS // FRACTAL_BYTES for x, space in ((left, Space.L0A), (right, Space.L0B))
+    )
 
 
 def _is_whole(r: TensorRegion) -> bool:
