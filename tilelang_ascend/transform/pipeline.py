@@ -56,6 +56,7 @@ from .nests.slice_rows import slice_rows
 from .nests.split_dynamic_nests import split_dynamic_nests
 from .nests.split_rows import split_rows
 from .nests.split_tiles import equal_parts, split_tiles, why_whole
+from .nests.spread_loops import spread_loops
 from .nests.stage_atomics import stage_atomics
 from .nests.stage_globals import stage_globals
 from .nests.stream_reductions import stream_reductions
@@ -103,6 +104,7 @@ PLACE = (
     Pass(narrow_channels, Stage.PLACED, ("fast_math",)),
     Pass(float_integers, Stage.PLACED),
     Pass(refuse_large_tiles, Stage.PLACED, ("chip",), changes=False),
+    Pass(spread_loops, Stage.PLACED, ("chip", "notes", "may_coarsen")),
     Pass(lengthen_tiles, Stage.PLACED, ("chip", "notes", "may_coarsen")),
 )
 """A core for every statement, a memory for every buffer."""

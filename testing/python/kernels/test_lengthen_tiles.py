@@ -74,7 +74,7 @@ def test_may_be_switched_off():
     compiled(softmax(512), together=False, pass_configs={"tl.coarsen_blocks": False})
 
 
-def looped(tile=64, trips=16, shift=0, carried=False, overlap=0, more=False, shared=False):
+def looped(tile=64, trips=16, shift=0, carried=False, overlap=0, more=False, shared=False, copied=False):
     """Y = 2 X + 1, or running sums, in a loop over small tiles. shift: it reads that far in front of what it stores, in the same tensor. shared:
     a tile that is loaded once is added to all."""
     length = trips * tile
@@ -95,14 +95,17 @@ def looped(tile=64, trips=16, shift=0, carried=False, overlap=0, more=False, sha
                 T.copy(y, Y[t * (tile - overlap)])
             if more:
                 T.copy(y, Y[length])
+            if copied:
+                T.copy(X[0], z)
+                T.copy(z, Y[length])
 
     return kernel
 
 
 def test_iterations():
     x = RNG.integers(-9, 10, 1024).astype("float32")
-    out = strict.run(compiled(looped()), {"X": x, "Y": np.zeros(1088, "float32")})["Y"]
-    np.testing.assert_array_equal(out[:1024], 2 * x + 1)
+    out = strict.run(compiled(looped(copied=True)), {"X": x, "Y": np.zeros(1088, "float32")})["Y"]
+    np.testing.assert_array_equal(out, np.concatenate([2 * x + 1, x[:64]]))
 
 
 @pytest.mark.parametrize(

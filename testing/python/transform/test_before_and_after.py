@@ -646,6 +646,26 @@ PAIRS = {
                     P[i] = 128 - T.Cast("int32", place[i])
         """,
     ),
+    "spread_loops": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((16384,), "float32"), Y: T.Buffer((16384,), "float32")):
+            for bx in T.serial(8, annotations={"tl.grid": 0}):
+                x = T.alloc_buffer((128,), "float32", scope="shared.ub")
+                for t in T.serial(16, annotations={"num_stages": 2}):
+                    T.tl.copy(X[(bx * 16 + t) * 128:(bx * 16 + t) * 128 + 128], x[0:128])
+                    T.tl.copy(x[0:128], Y[(bx * 16 + t) * 128:(bx * 16 + t) * 128 + 128])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((16384,), "float32"), Y: T.Buffer((16384,), "float32")):
+            for bx in T.serial(8, annotations={"tl.grid": 0}):
+                for t in T.serial(16, annotations={"tl.grid": 1}):
+                    x = T.alloc_buffer((128,), "float32", scope="shared.ub")
+                    T.tl.copy(X[(bx * 16 + t) * 128:(bx * 16 + t) * 128 + 128], x[0:128])
+                    T.tl.copy(x[0:128], Y[(bx * 16 + t) * 128:(bx * 16 + t) * 128 + 128])
+        """,
+    ),
     "lengthen_tiles": (
         """
         @T.prim_func

@@ -21,40 +21,33 @@ import math
 from dataclasses import dataclass, replace
 
 from ...analysis.index.affine import affine
-from ...analysis.tiles.home_loops import overwritten_first
 from ...analysis.tiles.same_work import same_work
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims, plan_along
-from ...analysis.tiles.split_globals import is_global
 from ...ir import (
     AllocBuffer,
-    Bind,
     Break,
-    BufferStore,
     Continue,
     For,
-    ForKind,
     PrimFunc,
     Stmt,
     StmtMutator,
-    TensorRegion,
     Var,
     While,
     const_int,
     dtype_of,
     imm,
-    scope_of,
     seq,
     statements,
     substitute,
-    substitute_expr,
 )
 from ...ir.functions import fixed_bytes
 from ...ir.grids import Grid
 from ...ir.visit import drop_allocs
 from ...tile import GEMM, IM2COL, is_op
-from ...tile.uses import is_output, loads_in, moved_regions, on_chip, own_uses, uses_of, work_of
+from ...tile.uses import is_output, moved_regions, on_chip, own_uses
 from .core_time import Model, best_times, is_short
 from .divided_body import DividedBody, LongerBody
+from .loose_loops import independent, is_serial, only_in, stores_of
 
 
 def lengthen_tiles(func: PrimFunc, chip, notes: list, allowed: bool = True) -> PrimFunc:
@@ -94,26 +87,22 @@ def _fewer_iterations(grid: Grid, chip, notes: list) -> Grid:
     """The grid with several iterations of innermost loops as one."""
     blocks = math.prod(n or chip.num_aiv for n in grid.extents)
     cores, rounds, body = min(blocks, chip.num_aiv), math.ceil(blocks / chip.num_aiv), grid.body
-    for s in [x for x in statements(body) if _is_serial(x) and not any(map(_is_serial, statements(x.body)))]:
+    for s in [x for x in statements(body) if is_serial(x) and not any(map(is_serial, statements(x.body)))]:
         trips = const_int(s.extent)
-        if trips is None or trips < 2 or not _independent(s, body):
+        if trips is None or trips < 2 or not independent(s, body):
             continue
         for plan in _plans(s.body):
 
             def cycles(times, plan=plan, s=s, n=trips):
                 return Model(chip, cores, plan, times).cycles(s.body, rounds * n // times)
 
-            alone = all(_only_in(b, s, body) for b in plan.dims)
+            alone = all(only_in(b, s, body) for b in plan.dims)
             times = best_times(cycles, lambda n, trips=trips: trips // n, trips, True, plan.dims, chip) if alone else 1
             if times > 1 and (longer := _Longer.of(s.body, s.loop_var, plan, times)) is not None:
                 notes.append(f"{times} iterations of the loop over '{s.loop_var.name}' are worked on together: their tiles are short")
                 body = _Lengthened(s, trips // times, longer)(body)
                 break
     return grid if body is grid.body else replace(grid, body=body)
-
-
-def _is_serial(s: Stmt) -> bool:
-    return isinstance(s, For) and s.kind == ForKind.SERIAL
 
 
 @dataclass(frozen=True)
@@ -183,7 +172,7 @@ def _ends_outside(body: Stmt, var: Var, extent: int) -> bool:
     """True if whatever `body` stores to tensors for values of `var` from `extent` on lies outside of them."""
     loops = {s.loop_var: const_int(s.extent) for s in statements(body) if isinstance(s, For)}
     return all(
-        any(_outside(low, const_int(n), var, extent, loops) for (low, _), n in zip(box, buffer.ty.shape)) for buffer, box in _stores(body)
+        any(_outside(low, const_int(n), var, extent, loops) for (low, _), n in zip(box, buffer.ty.shape)) for buffer, box in stores_of(body)
     )
 
 
@@ -193,52 +182,6 @@ def _outside(index, size: int | None, var: Var, extent: int, loops: dict) -> boo
         return False
     low = const_int(form.hull({**loops, var: 1})[0])
     return low is not None and low >= 0 and form.coeffs.get(var, 0) * extent >= size
-
-
-def _stores(body: Stmt) -> list[tuple]:
-    """(tensor, (first index, number of indices) of each dimension) of all stores of `body` to tensors, without names for indices."""
-    found, known = [], {}
-    for s in statements(body):
-        if isinstance(s, Bind) and not loads_in(s.value):
-            known[s.var] = substitute_expr(s.value, known)
-        if isinstance(s, BufferStore) and is_global(s.buffer):
-            found.append((s.buffer, [(i, 1) for i in s.indices]))
-        record = work_of(s)
-        for i in record.writes if record is not None else ():
-            arg = s.value.args[i]
-            if is_global(arg.source):
-                box = [(r.min, r.extent) for r in arg.region] if isinstance(arg, TensorRegion) else [(x, 1) for x in arg.indices]
-                found.append((arg.source, box))
-    return [(buffer, [(substitute_expr(low, known), n) for low, n in box]) for buffer, box in found]
-
-
-def _independent(loop: For, whole: Stmt) -> bool:
-    """True if iterations of `loop` may run in any order, and side by side: every tile that one changes it fills before, and nobody else looks at
-    it; what they store to tensors lies apart, and none reads it."""
-    uses, stores = uses_of(loop.body), _stores(loop.body)
-    if any(scope_of(b) == "local.var" for b in uses.writes) or any(b in uses.reads for b, _ in stores):
-        return False
-    if len({b for b, _ in stores}) < len(stores):
-        return False
-    inner = {s.loop_var: const_int(s.extent) for s in statements(loop.body) if isinstance(s, For)}
-    apart = all(any(_apart(low, n, loop.loop_var, inner) for low, n in box) for _, box in stores)
-    return apart and all(_only_in(b, loop, whole) for b in uses.writes if on_chip(b))
-
-
-def _apart(low, extent, var: Var, inner: dict) -> bool:
-    """True if the indices from `low` on are others for each value of `var`."""
-    form, extent = affine(low, [var, *inner]), const_int(extent)
-    if form is None or extent is None or any(inner.get(v, 1) is None for v in form.coeffs):
-        return False
-    _, span = form.hull({**inner, var: 1})
-    return abs(form.coeffs.get(var, 0)) >= span - 1 + extent
-
-
-def _only_in(tile, loop: For, whole: Stmt) -> bool:
-    """True if a tile is nobody's but the iterations' of `loop`, each of which fills it first."""
-    inside = list(statements(loop))
-    outside = (s for s in statements(whole) if tile in own_uses(s).all and not any(s.same_as(x) for x in inside))
-    return next(outside, None) is None and overwritten_first(loop.body, tile)
 
 
 __all__ = ["lengthen_tiles"]
