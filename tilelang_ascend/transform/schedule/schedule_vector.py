@@ -7,6 +7,9 @@ A vector instruction that depends on another one waits for it behind a barrier, 
 of an instruction is paid once for each barrier. In a run of instructions the fewest barriers are those of its longest chain of
 dependences: list scheduling, by the place the chain of an instruction gives it.
 
+In front of the loops of a kernel, instructions that need nothing but constants, as lane numbers do, go before the first one that may have to
+wait for a transfer: they take no time while that is on its way.
+
 The first instruction that works on a tile some other pipe reads or writes does not pass instructions before it: it could have to wait
 for a transfer.
 
@@ -18,7 +21,22 @@ from __future__ import annotations
 from ...analysis.dependence.build_program import build_program
 from ...analysis.dependence.dependence import meet
 from ...analysis.dependence.program import QUEUES, Instr, Program
-from ...ir import AllocBuffer, Evaluate, PrimFunc, SeqStmt, StmtMutator, scope_of, statements
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    Evaluate,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    StmtMutator,
+    exprs,
+    free_vars,
+    scope_of,
+    seq,
+    statements,
+    stmts_of,
+)
 
 LEAST = 4
 """Runs shorter than this have next to nothing to gain."""
@@ -29,13 +47,65 @@ def schedule_vector(func: PrimFunc, chip) -> PrimFunc:
     if chip.orders("V") or not any(isinstance(s, AllocBuffer) and scope_of(s.buffer) == "shared.ub" for s in statements(func.body)):
         return func
     program = build_program(func, chip)
+    body = _constants_first(func.body, program)
+    if body is not None:
+        func = func.with_body(body)
+        program = build_program(func, chip)
     moves = _moves(program)
     return func.with_body(_Permute(moves)(func.body)) if moves else func
 
 
+def _constants_first(body: Stmt, program: Program) -> Stmt | None:
+    """`body` with instructions of its outermost list that wait for nobody in front of the first vector instruction that may; None if there are
+    none behind it."""
+    shared = _shared_tiles(program)
+    inside: dict = {}
+    for instr in program.instrs:
+        inside.setdefault(_top(instr).position, []).append(instr)
+    first, passed, early, names = None, [], [], set()
+    for position, s in enumerate(stmts_of(body)):
+        here = inside.get(position, [])
+        if first is None and any(QUEUES[i.queue][1] == "V" and not _waits_for_nobody(i, [], shared, program) for i in here):
+            first = position
+        if first is None:
+            continue
+        named = any(free_vars(e) & names for e in exprs(s))
+        if [i.stmt for i in here] == [s] and not named and _waits_for_nobody(here[0], passed, shared, program):
+            early.append(position)
+        else:
+            passed += here
+            names |= {s.var} if isinstance(s, Bind) else {s.buffer} if isinstance(s, (AllocBuffer, BufferStore)) else set()
+    if not early:
+        return None
+    items = stmts_of(body)
+    late = [s for position, s in enumerate(items) if position >= first and position not in early]
+    return seq(items[:first], [items[position] for position in early], late)
+
+
+def _top(node):
+    """The statement of the outermost list that is, or contains, a node."""
+    while node.parent.owner is not None:
+        node = node.parent.owner
+    return node
+
+
+def _waits_for_nobody(instr: Instr, before: list[Instr], shared: set, program: Program) -> bool:
+    """True for a vector instruction on tiles of the vector unit alone that depends on nothing in `before`."""
+    if QUEUES[instr.queue][1] != "V" or not isinstance(instr.stmt, Evaluate) or instr.parent.owner is not None:
+        return False
+    if any(a.space == "global" or a.buffer in shared for a in instr.accesses):
+        return False
+    return not any(meet(x, instr, program) for x in before)
+
+
+def _shared_tiles(program: Program) -> set:
+    """Tiles that other pipes than the vector unit work on."""
+    return {a.buffer for i in program.instrs if QUEUES[i.queue][1] != "V" for a in i.accesses if a.space != "global"}
+
+
 def _moves(program: Program) -> dict:
     """First statement of a run -> its statements in their new order, for runs that change."""
-    shared = {a.buffer for i in program.instrs if QUEUES[i.queue][1] != "V" for a in i.accesses if a.space != "global"}
+    shared = _shared_tiles(program)
     blocks: dict[int, list[Instr]] = {}
     for instr in program.instrs:
         blocks.setdefault(id(instr.parent), []).append(instr)

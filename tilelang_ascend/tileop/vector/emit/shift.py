@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....analysis.index.sums import Sum, add, constant
 from ....ir import IntImm, itemsize, tirx
-from ....isa.units import MAX_REPEAT, REPEAT_BYTES
+from ....isa.units import MAX_REPEAT, REPEAT_BYTES, round_up
 from ...base.unsupported import Unsupported
 from ..graph.graph import Node
 from .emitter import signed64
@@ -14,8 +14,20 @@ _MAGIC_BITS = 16
 
 
 def store_columns(values, place: View, value: Node, axes) -> None:
-    """One lane in each of many blocks (``y[i, c] = v[i]``): every value fills a block, the copy keeps the lane of column c."""
-    column_copies(values.emitter, place, values.spread(value), values.extents, axes)
+    """One lane in each of many blocks (``y[i, c] = v[i]``): every value fills a block, the copy keeps the lane of column c. Blocks one behind
+    the other in which nothing else lies are filled in place."""
+    if value.op != "duplicate" and _are_blocks_alone(values, place, axes):
+        values.spread(value, place)
+    else:
+        column_copies(values.emitter, place, values.spread(value), values.extents, axes)
+
+
+def _are_blocks_alone(values, place: View, axes) -> bool:
+    """True if a whole tile is a lane in each of its blocks, and padding, to the end of the last eight of them."""
+    real = [a for a in axes if values.extents[a] > 1]
+    if len(real) != 1 or not place.whole or place.base != constant(0) or place.strides[real[0]] != place.block:
+        return False
+    return round_up(values.extents[real[0]], 8) * place.block <= int(place.buffer.ty.shape[1])
 
 
 def column_copies(emitter, place: View, source: View, extents, axes) -> None:

@@ -101,8 +101,10 @@ class Values:
             return self.spread(n)
         return self.view(n)
 
-    def spread(self, n: Node) -> View:
-        """`n` with each lane filling a 32-byte block, to be read with block stride 0."""
+    def spread(self, n: Node, place: View | None = None) -> View:
+        """`n` with each lane filling a 32-byte block, to be read with block stride 0; in a tile of such blocks, `place`, if there is one."""
+        if place is not None:
+            return self._brcb(n, place)
         if n not in self.spreads:
             self.spreads[n] = self._scalar_block(n) if n.op == "duplicate" else self._brcb(n)
         return self.spreads[n]
@@ -110,17 +112,21 @@ class Values:
     def _scalar_block(self, n: Node) -> View:
         return replace(self.view(n), spread=True, strides=(0,) * len(self.extents))
 
-    def _brcb(self, n: Node) -> View:
+    def _brcb(self, n: Node, place: View | None = None) -> View:
         source, low = self._from_lowest(n, self.view(n))
         lanes = linear_span(self.extents, source.strides, n.axes)
         unit = [source.strides[a] for a in n.axes if self.extents[a] > 1][-1:] in ([], [1])
+        unit = unit and (place is None or lanes == self.span(n.axes))
         if not (unit and source.base.multiple_of(source.block) and lanes <= 2 * self.span(n.axes)):
             source, low = self.realign(n), 0
             lanes = self.span(n.axes)
         repeats = round_up(lanes, 8) // 8
-        buffer = self.ctx.new_temp(n.dtype, repeats * 8 * source.block, "spread")
         strides = tuple(s * source.block for s in source.strides)
-        out = View(buffer, 0, constant(0), strides, n.dtype, spread=True)
+        if place is None:
+            buffer = self.ctx.new_temp(n.dtype, repeats * 8 * source.block, "spread")
+            out = View(buffer, 0, constant(0), strides, n.dtype, spread=True)
+        else:
+            out = replace(place, spread=True)
         # Eight elements of 16 bits are half a block: an even number of repeats keeps the next head aligned.
         group = MAX_REPEAT - 1
         for start in range(0, repeats, group):
