@@ -14,6 +14,7 @@ from ...analysis.dependence.program import (
     QUEUES,
     Block,
     Branch,
+    Instr,
     Loop,
     Node,
     Program,
@@ -59,6 +60,7 @@ class EdgeChooser:
         self._prune_guarded()
         self._place_barriers()
         self._prune()
+        self._raise_early()
         for edge in self.plan.edges:
             _check_jumps(edge)
         return self.plan
@@ -363,6 +365,24 @@ class EdgeChooser:
                 timelines.remove(refusing)
                 timelines.insert(0, refusing)
         self.plan = self.plan.without(*out)
+
+    def _raise_early(self) -> None:
+        """Raise the flags of the first loop of the kernel in front of all that comes before it, where that orders as much: a pipe that sets
+        one there would first wait for what it needs itself, such as operands that are loaded once, and so would the loads of the loop."""
+        root = self.program.root
+        first = next((n for n in root.nodes if not isinstance(n, Instr)), None)
+        early = [e for e in self.plan.edges if e.distance and not e.cross and e.primed and e.every_id_primed and e.home is first]
+        if not early or first is root.nodes[0]:
+            return
+        self._move_primes(early, True)
+        if not all(t.run(first_only=True, credit=self.credit).clean for t in self._timelines()):
+            self._move_primes(early, False)
+
+    def _move_primes(self, edges: list[Edge], early: bool) -> None:
+        for edge in edges:
+            edge.early = early
+            for trace in self.traces:
+                trace.memo.pop(edge, None)
 
     def _indispensable_barriers(self, timelines: list[Timeline]) -> set:
         """Barriers that are the only ones between two instructions that nothing else orders. (Trying to remove them takes

@@ -7,7 +7,7 @@ from collections import defaultdict
 from ...analysis.dependence.program import QUEUES, Block, Branch, Loop, Program
 from ...analysis.index.linear import Linear
 from ...ir import For, IfThenElse, While, imm, intrin, seq, stmts_of, substitute_expr
-from .plan import DRAIN, PRIME, Edge, Slot, SyncPlan
+from .plan import DRAIN, Edge, Slot, SyncPlan
 
 SCALAR_SETS = {"aic": "FIX", "aiv": "MTE3"}
 """Which pipe sets flags between cores for the scalar unit."""
@@ -41,7 +41,7 @@ class _Writer:
         if e.distance:
             home = e.home
             if e.primed:
-                self._add(Slot(home.parent, home.position, PRIME), *(s for v in _primes(e) for s in self._set(e, v, e.dst_stmt)))
+                self._add(e.prime_at, *(s for v in _primes(e) for s in self._set(e, v, e.dst_stmt)))
             if e.drained:
                 self._add(Slot(home.parent, home.position + 1, DRAIN), *(self._wait(e, v, e.src_stmt) for v in _drains(e)))
 

@@ -48,7 +48,8 @@ class Edge:
     `distance` > 0: the wait of iteration i of `loop` takes the set of iteration i - distance; `distance` sets before
     the outermost loop ("prime") and as many waits after it ("drain") keep the count right. `cross`: between the two
     cores of a block. `twin`: the edge of an earlier loop whose flags this one takes over as they are, all up: what would take them down
-    behind the earlier loop (not `drained`) and raise them again (not `primed`) is left out.
+    behind the earlier loop (not `drained`) and raise them again (not `primed`) is left out. `early`: raised in front of the first instruction
+    of the kernel instead of right in front of the loop.
     """
 
     src: int
@@ -64,6 +65,7 @@ class Edge:
     twin: Edge | None = None
     primed: bool = True
     drained: bool = True
+    early: bool = False
 
     @property
     def flags(self) -> Edge:
@@ -96,6 +98,12 @@ class Edge:
                     loop = block.owner
                 block = block.owner.parent
         return loop
+
+    @property
+    def prime_at(self) -> Slot:
+        """Where the flag is raised before the loop."""
+        home = self.home
+        return Slot(home.parent, home.parent.nodes[0].position if self.early else home.position, PRIME)
 
     def __repr__(self):
         kind = f"distance {self.distance}" if self.distance else "forward"
@@ -222,7 +230,7 @@ def _of_edge(trace: Trace, edge: Edge) -> np.ndarray:
     if edge.distance:
         home = edge.home
         if edge.primed:
-            found.append(_events(trace, Slot(home.parent, home.position, PRIME), *raised, lambda env: values_primed(edge, env)))
+            found.append(_events(trace, edge.prime_at, *raised, lambda env: values_primed(edge, env)))
         if edge.drained:
             found.append(_events(trace, Slot(home.parent, home.position + 1, DRAIN), *lowered, lambda env: values_drained(edge, env)))
     return np.concatenate(found)
