@@ -10,7 +10,7 @@ from tilelang_ascend import isa
 from tilelang_ascend.analysis.dependence.core_use import call_of
 from tilelang_ascend.analysis.dependence.sync_check import sync_covers
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import const_int, statements, structural_equal
+from tilelang_ascend.ir import const_int, intrin, loop, op_name, seq, statements, structural_equal, tirx
 from tilelang_ascend.isa import CORE_EVENTS
 from tilelang_ascend.transform.sync.edges import EdgeChooser
 from tilelang_ascend.transform.sync.insert_sync import insert_sync, plan_and_insert_sync, plan_sync
@@ -231,3 +231,30 @@ class _Without:
 
     def __call__(self, body):
         return self.mutator(body)
+
+
+def test_flags_are_raised_in_front_of_what_is_loaded_once():
+    """The vector unit waits for the operand of all iterations, and raised behind that its flags would hold up the first load of the loop."""
+    x, gain, z, once, tile, out = (
+        K.gm("x", 1024, "float32"), K.gm("gain", 128, "float32"), K.gm("z", 1024, "float32"),
+        K.ub("once", 128), K.ub("tile", 128, 2), K.ub("out", 128, 2),
+    )  # fmt: skip
+    k = K.var()
+    version = tirx.floormod(k, 2)
+    body = seq(
+        K.load_ub(K.at(once), K.at(gain, 0), 128),
+        intrin("exp", K.at(once), K.at(once), 128),
+        loop(k, 8, seq(
+            K.load_ub(K.at(tile, version), K.at(x, k * 128), 128),
+            intrin("add", K.at(out, version), K.at(tile, version), K.at(once), 128),
+            K.store_ub(K.at(z, k * 128), K.at(out, version), 128),
+        )),
+    )  # fmt: skip
+    func = insert_sync(K.kernel([x, gain, z], [once, tile, out], body), CHIP)
+    assert sync_covers(func, CHIP) == []
+    names = [
+        (op_name(s).removeprefix("ascend."), str((call_of(s).attrs or {}).get("event", "")))
+        for s in statements(func.body)
+        if call_of(s) is not None
+    ]
+    assert names.index(("set_flag", "V_MTE2")) < names.index(("copy_gm_to_ub", "")) < names.index(("exp", ""))

@@ -71,6 +71,19 @@ def test_work_on_transferred_tiles_does_not_pass_what_stands_before():
     assert Chains(make).order() == ["abs", "ln", "sqrt", "exp", "relu"]
 
 
+def test_constants_are_made_while_the_load_is_on_its_way():
+    """What reads neither what is loaded nor what comes of it goes in front; not over a write to the same tile."""
+
+    def make(k):
+        return seq(
+            unary("abs", k.a, k.x),
+            intrin("duplicate", K.at(k.b), 1.0, N), unary("exp", k.b, k.b),
+            unary("ln", k.a, k.a), intrin("add", K.at(k.z), K.at(k.a), K.at(k.b), N), intrin("duplicate", K.at(k.a), 0.0, N),
+        )  # fmt: skip
+
+    assert Chains(make).order() == ["duplicate", "exp", "abs", "ln", "add", "duplicate"]
+
+
 def test_a_function_without_gain_is_returned_as_it_is():
     func, _ = plan_memory(K.vector_add(), CHIP)
     assert schedule_vector(func, CHIP) is func

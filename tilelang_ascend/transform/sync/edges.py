@@ -58,9 +58,9 @@ class EdgeChooser:
         else:
             raise AssertionError("synchronisation does not converge")
         self._prune_guarded()
+        self._raise_early()
         self._place_barriers()
         self._prune()
-        self._raise_early()
         for edge in self.plan.edges:
             _check_jumps(edge)
         return self.plan
@@ -375,7 +375,7 @@ class EdgeChooser:
         if not early or first is root.nodes[0]:
             return
         self._move_primes(early, True)
-        if not all(t.run(first_only=True, credit=self.credit).clean for t in self._timelines()):
+        if not all(self._flags_suffice(t, set()) for t in self._timelines()):
             self._move_primes(early, False)
 
     def _move_primes(self, edges: list[Edge], early: bool) -> None:
