@@ -19,37 +19,38 @@ class OwnSlices:
     loops: tuple
 
 
-def own_slices(body: Stmt, buffer) -> OwnSlices | None:
-    """How `buffer` falls apart: every statement that uses it uses slice k of it in iteration k of a loop of as many iterations as there are slices.
-    None if there is another use. Only tiles in L1, whose slices do not share fractals with anybody else's when they lie apart."""
-    if scope_of(buffer) != "shared.l1":
-        return None
-    found: set = set()
+def own_slices(body: Stmt) -> dict:
+    """The tiles in L1 that fall apart, and how: every statement that uses one uses slice k of it in iteration k of a loop of as many iterations as
+    there are slices. Slices of tiles in L1 do not share fractals with anybody else's when they lie apart."""
+    found: dict = {}
+    _collect(body, [], found)
+    return {b: _alike(uses) for b, uses in found.items() if uses and _alike(uses) is not None}
+
+
+def _alike(uses: list) -> OwnSlices | None:
+    """What all `uses` say, (dimension, width, number of slices) and the loop; None if they disagree."""
     loops: list = []
-    if not _collect(body, buffer, [], found, loops) or len(found) != 1:
-        return None
-    if any(x.same_as(y) for loop in loops for x in statements(loop.body) for y in loops):
-        return None  # Inside of both, either number could be meant.
-    ((dim, width, count),) = found
-    return OwnSlices(dim, width, count, tuple(loops))
+    for _, loop in uses:
+        if not any(loop.same_as(x) for x in loops):
+            loops.append(loop)
+    if len({slice_ for slice_, _ in uses}) != 1 or any(x.same_as(y) for loop in loops for x in statements(loop.body) for y in loops):
+        return None  # Inside of two loops, either number could be meant.
+    return OwnSlices(*uses[0][0], tuple(loops))
 
 
-def _collect(s: Stmt, buffer, around: list, found: set, loops: list) -> bool:
-    """Add what each use in `s` says; False if one of them is no slice. `around`: serial loops around it."""
+def _collect(s: Stmt, around: list, found: dict) -> None:
+    """Add to `found` what each use in `s` says, by tile; an empty list where one is no slice. `around`: serial loops around `s`."""
     if isinstance(s, For) and s.kind == ForKind.SERIAL and not is_parallel(s):
         around = [*around, s]
-    if buffer in own_uses(s).all:
-        regions = [a for a in s.value.args if isinstance(a, TensorRegion) and a.source.same_as(buffer)] if isinstance(s, Evaluate) else []
-        if not regions or any(x.source.same_as(buffer) for e in exprs(s) for x in loads_in(e)):
-            return False
-        for r in regions:
-            slice_, loop = _slice_of(r, buffer, around)
-            if slice_ is None:
-                return False
-            found.add(slice_)
-            if not any(loop.same_as(x) for x in loops):
-                loops.append(loop)
-    return all(_collect(c, buffer, around, found, loops) for c in children(s))
+    for b in own_uses(s).all:
+        if scope_of(b) != "shared.l1" or found.get(b) == []:
+            continue
+        regions = [a for a in s.value.args if isinstance(a, TensorRegion) and a.source.same_as(b)] if isinstance(s, Evaluate) else []
+        elements = any(x.source.same_as(b) for e in exprs(s) for x in loads_in(e))
+        slices = [_slice_of(r, b, around) for r in regions]
+        found[b] = [] if elements or not slices or (None, None) in slices else [*found.get(b, ()), *slices]
+    for c in children(s):
+        _collect(c, around, found)
 
 
 def _slice_of(r: TensorRegion, buffer, around: list) -> tuple:

@@ -13,6 +13,8 @@ Requires: placed Tile IR after split_rows. Ensures: every tile buffer and worksp
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ...analysis.tiles.core_kinds import uses_cube
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...analysis.tiles.own_slices import OwnSlices, own_slices
@@ -76,15 +78,17 @@ def transferred(body: Stmt) -> dict:
     return {b: len(ways) for b, ways in directions.items()}
 
 
+@lru_cache(maxsize=4)
 def wanted_versions(body: Stmt, limit: int) -> dict:
-    """buffer -> (versions that help, loop variables that number them, versions it cannot do without); at most `limit` versions besides."""
+    """buffer -> (versions that help, loop variables that number them, versions it cannot do without); at most `limit` versions besides. Every
+    attempt to fit a function asks again: the answers for a few bodies are kept."""
     out = {}
     moved, uses, core = transferred(body), KnownUses(), core_number(body)
     if uses_cube(body):
         limit = min(limit, MANY_VERSIONS)  # Vector cores that wait for the cube core have nothing to do with more.
+    sliced = own_slices(body)
     for b in versioned_buffers(body):
-        slices = own_slices(body, b)
-        if slices is not None:
+        if (slices := sliced.get(b)) is not None:
             out[b] = (slices.count, [loop.loop_var for loop in slices.loops], slices.count)
             continue
         # What only the vector pipe touches is used in order: a second version would let nothing overlap.
@@ -134,7 +138,8 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
     """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly; `temporaries` bytes of
     UB stay free."""
     wanted = wanted_versions(body, limit)
-    sizes = {b: tile_bytes(b) // (1 if (slices := own_slices(body, b)) is None else slices.count) for b in wanted}
+    sliced = own_slices(body)
+    sizes = {b: tile_bytes(b) // (sliced[b].count if b in sliced else 1) for b in wanted}
     room = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
     room["shared.ub"] -= temporaries
     for b in wanted:
@@ -228,8 +233,7 @@ def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = 
     if temporaries is None:
         temporaries = estimated_temporaries(func)
     versions = choose_versions(func.body, limit, chip, temporaries)
-    slices = {b: found for b in versions if (found := own_slices(func.body, b)) is not None}
-    return func.with_body(_AddVersions(versions, slices)(func.body))
+    return func.with_body(_AddVersions(versions, own_slices(func.body))(func.body))
 
 
 __all__ = ["choose_versions", "estimated_temporaries", "lacks_copies", "version_buffers", "versioned_bytes"]
