@@ -115,6 +115,8 @@ def paired(a: Region, b: Region) -> tuple[Region, Region]:
         return _aligned(a, b.extents), b
     if b.kind == "head":
         return a, _aligned(b, a.extents)
+    if squeeze(a.extents) == squeeze(b.extents):
+        return a, b
     one_a = [e == 1 and not s for e, s in zip(a.extents, a.soft)]
     one_b = [e == 1 and not s for e, s in zip(b.extents, b.soft)]
     ea, eb, sa, sb = list(a.extents), list(b.extents), list(a.soft), list(b.soft)

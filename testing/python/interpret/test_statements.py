@@ -626,6 +626,18 @@ def test_safe_value_and_parts_outside():
     check(k, {"A": a, "B": zeros((32, 32))}, {"B": b})
 
 
+def test_parts_of_one_element_that_begin_anywhere():
+    @T.prim_func
+    def k(A: T.Tensor((8, 3, 33), f32), P: T.Tensor((2,), i32), B: T.Tensor((8, 33), f32)):
+        with T.Kernel(1):
+            s = T.alloc_shared((8, 33), f32)
+            T.copy(A[0:8, P[1] : P[1] + 1, P[0] : P[0] + 33], s)
+            T.copy(s, B)
+
+    a = array((8, 3, 33))
+    check(k, {"A": a, "P": np.array([0, 2], i32), "B": zeros((8, 33))}, {"B": a[:, 2]})
+
+
 def test_im2col():
     @T.prim_func
     def k(A: T.Tensor((1, 6, 6, 4), f16), B: T.Tensor((48, 48), f16)):
