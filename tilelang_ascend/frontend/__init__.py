@@ -15,7 +15,10 @@ collect Tile IR.
 from .annotations import Buffer, DType, Ref, StridedTensor, Tensor, TensorSpec
 from .builder import Builder
 from .eager import Bound, EagerTemplate, is_eager
+from .foreign import install as _install
 from .tracing import inline, macro, prim_func, trace
+
+_install()
 
 __all__ = [
     "Bound",

@@ -1,6 +1,7 @@
 """Python's rules for names, objects and ways out of blocks, where a kernel carries values through run-time control flow."""
 
 import linecache
+import operator
 import textwrap
 
 import numpy as np
@@ -132,3 +133,67 @@ def test_loops_inside_a_finally_and_around_it_are_left():
     """
     run(kernel(body), np.array(VALUES, np.int32), out)
     assert out.tolist() == [3, 3, 0, 0, 1, 1, 1, 0]
+
+
+def two(x):
+    for i in range(2):
+        yield x[i]
+
+
+class Held:
+    """Reads a tensor in methods that Python calls itself."""
+
+    def __init__(self, x):
+        self.x = x
+
+    @property
+    def first(self):
+        return self.x[0]
+
+    def __getitem__(self, i):
+        return self.x[i]
+
+    def __iter__(self):
+        return iter([self.x[0], self.x[1]])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(lambda x: list(two(x)), id="generator"),
+        pytest.param(lambda x: [Held(x).first, Held(x)[1]], id="property and brackets"),
+        pytest.param(lambda x: list(Held(x)), id="iterator"),
+        pytest.param(lambda x: list(map(operator.itemgetter(0, 1), [x]))[0], id="function without source"),
+    ],
+)
+def test_elements_are_read_where_they_are_read_whoever_reads_them(values):
+    @T.prim_func
+    def k(A: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1):
+            B[0], B[1] = A[0], A[1]
+            old = values(B)
+            B[0] = 100
+            B[1] = 200
+            B[2] = old[0]
+            B[3] = old[1]
+
+    out = np.zeros(8, np.int32)
+    run(k, np.array(VALUES, np.int32), out)
+    assert out[:4].tolist() == [100, 200, *VALUES[:2]]
+
+
+def test_numbers_do_not_wrap_in_generators():
+    def sums(x):
+        yield x[0] + x[1]
+        yield 3 - x[0] * x[1]
+        yield -x[0]
+
+    @T.prim_func
+    def k(A: T.Tensor((8,), "int8"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1):
+            for i, v in enumerate(sums(A)):
+                B[i] = v
+
+    out = np.zeros(8, np.int32)
+    run(k, np.full(8, -128, np.int8), out)
+    assert out[:3].tolist() == [-256, 3 - 2**14, 128]

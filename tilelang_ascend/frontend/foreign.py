@@ -1,0 +1,72 @@
+"""Values of a kernel in code of the user that is not rewritten: generators, properties, methods Python calls itself, functions without source.
+
+Brackets and arithmetic of the IR library mean something else than those of a kernel: its elements are read where a statement uses them, and
+its int8 wraps. While a kernel is traced they are those of the kernel, arithmetic for callers outside of this package.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable
+
+from ..ir import Expr, Var, const_int
+from . import operators
+from .builder import Builder
+from .items import getitem
+from .locations import is_user_code
+from .values import ScalarVar, is_buffer, is_expr
+
+_BINARY = {
+    "add": "Add", "sub": "Sub", "mul": "Mult", "truediv": "Div", "floordiv": "FloorDiv", "mod": "Mod", "pow": "Pow", "lshift": "LShift",
+    "rshift": "RShift", "and": "BitAnd", "or": "BitOr", "xor": "BitXor",
+}  # fmt: skip
+_UNARY = {"neg": "USub", "invert": "Invert"}
+
+
+def _subscript(original: Callable) -> Callable:
+    def subscript(self, index):
+        """The end of a buffer is where iteration over it ends."""
+        if Builder.active() is None or not is_buffer(self):
+            return original(self, index)
+        size = const_int(self.ty.shape[0])
+        if isinstance(index, int) and size is not None and index >= size:
+            raise IndexError(f"{self.name} has {size} elements along its first dimension")
+        return getitem(self, index)
+
+    return subscript
+
+
+def _binary(op: str, original: Callable, reflected: bool) -> Callable:
+    def binary(self, other: Any):
+        if Builder.active() is None or not is_user_code(sys._getframe(1).f_code) or not _is_number(other):
+            return original(self, other)
+        return operators.binop(op, other, self) if reflected else operators.binop(op, self, other)
+
+    return binary
+
+
+def _unary(op: str, original: Callable) -> Callable:
+    def unary(self):
+        if Builder.active() is None or not is_user_code(sys._getframe(1).f_code):
+            return original(self)
+        return operators.unop(op, self)
+
+    return unary
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, (bool, int, float, ScalarVar)) or is_expr(value)
+
+
+def install() -> None:
+    """Once, when the front end is imported."""
+    owner = next(c for c in Var.__mro__ if "__add__" in vars(c))
+    Expr.__getitem__ = _subscript(Expr.__getitem__)
+    for name, op in _BINARY.items():
+        for word, reflected in ((f"__{name}__", False), (f"__r{name}__", True)):
+            setattr(owner, word, _binary(op, getattr(owner, word), reflected))
+    for name, op in _UNARY.items():
+        setattr(owner, f"__{name}__", _unary(op, getattr(owner, f"__{name}__")))
+
+
+__all__ = ["install"]
