@@ -11,10 +11,9 @@ from typing import Any, Callable
 
 from ..ir import Expr, Var, const_int
 from . import operators
-from .builder import Builder
 from .items import getitem
 from .locations import is_user_code
-from .values import ScalarVar, is_buffer, is_expr
+from .values import ScalarVar, active, is_buffer, is_expr
 
 _BINARY = {
     "add": "Add", "sub": "Sub", "mul": "Mult", "truediv": "Div", "floordiv": "FloorDiv", "mod": "Mod", "pow": "Pow", "lshift": "LShift",
@@ -26,7 +25,7 @@ _UNARY = {"neg": "USub", "invert": "Invert"}
 def _subscript(original: Callable) -> Callable:
     def subscript(self, index):
         """The end of a buffer is where iteration over it ends."""
-        if Builder.active() is None or not is_buffer(self):
+        if getattr(active, "builder", None) is None or not is_buffer(self):
             return original(self, index)
         size = const_int(self.ty.shape[0])
         if isinstance(index, int) and size is not None and index >= size:
@@ -38,7 +37,7 @@ def _subscript(original: Callable) -> Callable:
 
 def _binary(op: str, original: Callable, reflected: bool) -> Callable:
     def binary(self, other: Any):
-        if Builder.active() is None or not is_user_code(sys._getframe(1).f_code) or not _is_number(other):
+        if getattr(active, "builder", None) is None or not is_user_code(sys._getframe(1).f_code) or not _is_number(other):
             return original(self, other)
         return operators.binop(op, other, self) if reflected else operators.binop(op, self, other)
 
@@ -47,7 +46,7 @@ def _binary(op: str, original: Callable, reflected: bool) -> Callable:
 
 def _unary(op: str, original: Callable) -> Callable:
     def unary(self):
-        if Builder.active() is None or not is_user_code(sys._getframe(1).f_code):
+        if getattr(active, "builder", None) is None or not is_user_code(sys._getframe(1).f_code):
             return original(self)
         return operators.unop(op, self)
 
