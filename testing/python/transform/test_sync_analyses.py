@@ -10,6 +10,7 @@ from tilelang_ascend.analysis.dependence.build_program import build_program
 from tilelang_ascend.analysis.dependence.dependence import dependences
 from tilelang_ascend.analysis.dependence.program import QUEUES
 from tilelang_ascend.analysis.dependence.sync_check import sync_covers
+from tilelang_ascend.analysis.dependence.trace import traces
 from tilelang_ascend.analysis.index.linear import INF, LinearForms, upper_bound
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import Bind, call, if_then, imm, intrin, loop, op_name, seq, statements, tirx
@@ -294,3 +295,15 @@ def random_kernels(draw):
 @given(random_kernels())
 def test_random_kernels_are_ordered(func):
     assert sync_covers(insert_sync(func, CHIP), CHIP) == []
+
+
+def test_loops_with_windows_run_through_all_versions():
+    """Flags may share ids where that is safe in these traces: a rotating flag comes to each of its ids in some of them."""
+    x, n, k = K.gm("x", 1 << 16, "float32"), K.var("n"), K.var("k")
+    ring, out, version = K.ub("ring", 64, 6), K.ub("out", 64), tirx.floormod(k, 6)
+    use = intrin("exp", K.at(out), K.at(ring, version), 64)
+    body = seq(K.load_ub(K.at(ring, version), K.at(x, k * 64), 64), if_then(n > k, use), use)
+    program = build_program(K.kernel([n, x], [ring, out], loop(k, n + 2, body)), CHIP)
+    (found,) = program.loops
+    trips = [len(t.gaps.get((id(found.body), 0), ())) for t in traces(program, dependences(program))]
+    assert {*trips} == {*range(10)}

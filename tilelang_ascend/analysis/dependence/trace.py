@@ -129,7 +129,8 @@ class _TripPlan:
         extents: dict = {}
         for loop in pinned:
             at_least, ends = extents.get(loop.extent, (1, 0))
-            extents[loop.extent] = max(self.at_least[loop], at_least), max(sum(self.ends.get(loop, ())), ends)
+            at_least = max(at_least, self.at_least[loop], self.largest.get(loop.atom, 1))
+            extents[loop.extent] = at_least, max(sum(self.ends.get(loop, ())), ends)
         for counts in itertools.product(*(self._counts(e, *n) for e, n in extents.items())):
             trips, env = dict(base), {}
             for extent, count in zip(extents, counts):
@@ -139,7 +140,7 @@ class _TripPlan:
 
     def _counts(self, extent: Linear, at_least: int, ends: int) -> list[int]:
         """Trip counts that stand for all: none, one, and enough iterations with every residue; where the first and last iterations are others
-        than those in between, all smaller ones, too."""
+        than those in between, all smaller ones, too. `at_least`: iterations in which every version is used."""
         modulus, largest = (max((found.get(a, 1) for a in extent.terms), default=1) for found in (self.moduli, self.largest))
         enough = max(largest, at_least) + 1 + ends
         return [*range(enough if ends else 2), *range(enough, enough + modulus)]
