@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir import AllocBuffer, Bind, Break, Continue, Evaluate, For, IfThenElse, While, const_int, stmts_of
+from ...ir import AllocBuffer, Bind, Break, Continue, Evaluate, For, IfThenElse, While, const_int, stmts_of, tirx
 from ...isa import split_event
 from ...tile.uses import INDEPENDENT, UNORDERED
 from ..index.linear import LinearForms, upper_bound
@@ -19,6 +19,8 @@ SYNC_KINDS = {
     "ascend.cross_core_wait_flag": "cross_wait",
 }
 """Synchronisation intrinsics -> kind of `Sync` node."""
+SELDOM = 4
+"""What is done in one of so many iterations is worth no flag in all of them."""
 ATOMIC_PIPES = ("MTE3", "FIX")
 """Pipes whose writes to GM honour `set_atomic`."""
 
@@ -154,6 +156,7 @@ class _Builder:
             node.other = self.block(s.else_case, node)
         # A jump parts paths, and each of them has to be in the trace.
         node.window = None if jumps_of(node) else self.window(s)
+        node.seldom = s.else_case is None and self.is_seldom(s.condition)
         if node.then.nodes or (node.other is not None and node.other.nodes):
             block.nodes.append(node)
 
@@ -161,6 +164,13 @@ class _Builder:
         """The iterations of a loop in which a branch is taken, if that is all its condition asks for."""
         found = ((loop, window_of(s, loop.stmt)) for loop in self.loop_stack if loop.extent is not None)
         return next((Window(loop, *ends) for loop, ends in found if ends is not None), None)
+
+    def is_seldom(self, condition) -> bool:
+        """True for `k % n == i` with a larger n."""
+        if not isinstance(condition, tirx.EQ):
+            return False
+        terms = self.forms(condition.a - condition.b).terms
+        return len(terms) == 1 and all(a.kind == "mod" and a.modulus >= SELDOM for a in terms)
 
     def jump(self, block: Block, position: int, s) -> None:
         block.nodes.append(Jump(block, position, s))

@@ -259,7 +259,7 @@ class _Comparison:
             return
         if a.version is None and b.version is None:
             return
-        comparable = a.versions == b.versions and a.version_stride == b.version_stride
+        comparable = a.versions == b.versions and a.version_stride == b.version_stride and not _counts_rounds(a, b)
         if comparable and a.version_stride:
             comparable = self._within_windows(a)
         if comparable:
@@ -330,6 +330,11 @@ class _Comparison:
         if carried is None:
             return int(offset % count == 0)
         return next((d for d in range(1, count + 1) if (offset + step * d) % count == 0), 0)
+
+
+def _counts_rounds(a: Access, b: Access) -> bool:
+    """True if a version has the number of a round of several iterations, more than any trace runs."""
+    return any(x.kind == "div" and x.varies for access in (a, b) if access.version is not None for x in access.version.atoms())
 
 
 def _kind(a: Access, b: Access) -> str:

@@ -90,11 +90,13 @@ class Loop(Node):
 
 @dataclass(eq=False, slots=True)
 class Branch(Node):
-    """`if`; `other` is None without an `else`. `window`: in which iterations of a loop it is taken, None if nobody knows."""
+    """`if`; `other` is None without an `else`. `window`: in which iterations of a loop it is taken, None if nobody knows. `seldom`: it is taken in
+    one of several iterations, where its condition is what it looks like."""
 
     then: Block = None
     other: Block | None = None
     window: Window | None = None
+    seldom: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -21,6 +21,7 @@ from ...analysis.dependence.program import (
     common_block,
     enclosing_loops,
     jumps_of,
+    path_to_root,
     position_in,
 )
 from ...analysis.dependence.trace import GAP, SAME_ITERATION, Need, traces
@@ -146,6 +147,9 @@ class EdgeChooser:
 
     def _edge_for(self, d: Dependence, level: int) -> Edge:
         """The direct flag for one dependence: rotating with the versions at first, plain when that was not enough."""
+        inside = self._in_seldom_branch(d)
+        if inside is not None and not self._was_tried(d, level, inside):
+            return inside
         windowed = self._between_windows(d, level)
         if windowed is not None and not self._was_tried(d, level, windowed):
             return windowed
@@ -177,6 +181,24 @@ class EdgeChooser:
         if _cross(d.src.queue, d.dst.queue) and d.distances[-1] != ring.count:
             return None
         return self._make(d, block, i, j, loop, ring.count, ring)
+
+    def _in_seldom_branch(self, d: Dependence) -> Edge | None:
+        """A flag right behind the first or in front of the second instruction, where that one stands in a branch that is seldom taken and the other
+        one does not: elsewhere nobody waits for it."""
+        if _cross(d.src.queue, d.dst.queue):
+            return None
+        for node, other, behind in ((d.dst, d.src, 0), (d.src, d.dst, 1)):
+            around = {b.owner for b in path_to_root(other.parent)}
+            branch = next(
+                (b.owner for b in path_to_root(node.parent) if isinstance(b.owner, Branch) and b.owner.seldom and b.owner not in around),
+                None,
+            )
+            if branch is not None:
+                block, gap = branch.then, position_in(node, branch.then) + behind
+                depth = len(enclosing_loops(block))
+                set_at, wait_at = Slot(block, gap, SETS), Slot(block, gap, WAITS)
+                return Edge(d.src.queue, d.dst.queue, set_at, wait_at, None, 0, None, d.src.stmt, d.dst.stmt, depth)
+        return None
 
     def _between_windows(self, d: Dependence, level: int) -> Edge | None:
         """A flag from one window of a loop to another one, of as many iterations, counted in iterations of the windows: as if both had begun
