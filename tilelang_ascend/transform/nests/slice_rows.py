@@ -47,6 +47,8 @@ from .gathered import between, gathered
 
 SLICE_ELEMENTS = 8192
 """Of the largest tile of a slice: enough for the latency of a chain of instructions to be small beside their work."""
+SHORT_SLICE_ELEMENTS = 4096
+"""The same of tiles no larger than such a slice, in stages that reduce no rows: room they leave keeps slices of other stages from sharing addresses."""
 TEMPORARIES = 2
 """Tiles of a slice or, without slices, of all rows, in float32, for which UB needs room besides."""
 
@@ -91,19 +93,19 @@ class _Slices(StmtMutator):
         stages = _stages(body)
         groups = [[x for x, m in zip(body, stages) if m == n] for n in sorted({n for n in stages if n is not None})]
         for group in groups:
-            body = self.sliced(body, group, outside) or body
+            body = self.sliced(body, group, outside, _slice_elements(group)) or body
         return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
 
-    def sliced(self, body: list[Stmt], stage: list[Stmt], outside: set) -> list[Stmt] | None:
-        """`body` with what works on tiles with too many elements among the statements of one stage in slices; None if there are none, or it
-        cannot be."""
-        large = {b for s in stage for b in uses_of(s).all if is_ub(b) and _elements(b) > SLICE_ELEMENTS}
+    def sliced(self, body: list[Stmt], stage: list[Stmt], outside: set, most: int) -> list[Stmt] | None:
+        """`body` with what works on tiles with more than `most` elements among the statements of one stage in slices; None if there are none, or
+        it cannot be."""
+        large = {b for s in stage for b in uses_of(s).all if is_ub(b) and _elements(b) > most}
         members = between([uses_of(s) for s in body], {i for i, s in enumerate(body) if s in stage and uses_of(s).all & large})
         around = gathered(body, members) if members else None
         group = [body[i] for i in sorted(members)]
         if around is None or not all(s in stage for s in group):
             return None
-        found = _division(group, max(large, key=_elements))
+        found = _division(group, max(large, key=_elements), most)
         if found is None:
             return None
         plan, parts = found
@@ -119,12 +121,19 @@ class _Slices(StmtMutator):
         return [*front, For(part, imm(0), imm(parts), ForKind.SERIAL, new, annotations=notes, span=group[0].span), *behind]
 
 
-def _division(group: list[Stmt], widest) -> tuple[SplitPlan, int] | None:
-    """How rows of a tile, and all that goes with them, are divided, and in how many slices; None if that is not legal."""
+def _slice_elements(stage: list[Stmt]) -> int:
+    """Elements of the largest tile of a slice."""
+    reduces = any(is_op(x, REDUCE) for s in stage for x in statements(s))
+    widest = max(_elements(b) for s in stage for b in uses_of(s).all if is_ub(b))
+    return SHORT_SLICE_ELEMENTS if not reduces and widest <= SLICE_ELEMENTS else SLICE_ELEMENTS
+
+
+def _division(group: list[Stmt], widest, most: int) -> tuple[SplitPlan, int] | None:
+    """How rows of a tile, and all that goes with them, are divided, and in how many slices of `most` elements; None if that is not legal."""
     if len(widest.ty.shape) != 2:
         return None
     rows = const_int(widest.ty.shape[0])
-    parts = next((n for n in range(-(-_elements(widest) // SLICE_ELEMENTS), rows) if rows % n == 0), None)
+    parts = next((n for n in range(-(-_elements(widest) // most), rows) if rows % n == 0), None)
     plan = None if parts is None else plan_along(seq(group), widest, 0, parts)
     if plan is None or plan.refusal or any(_row_bytes(b, d) * rows // parts % BLOCK_BYTES for b, d in plan.dims.items()):
         return None
