@@ -18,6 +18,7 @@ from ..ir import (
     is_buffer_var,
     scope_of,
     statements,
+    stmts_of,
 )
 from ..ir.base import elements
 from .op import Side, TileOp
@@ -176,9 +177,19 @@ def covers_whole(arg) -> bool:
     return all(const_int(r.min) == 0 and const_int(r.extent) == const_int(n) is not None for r, n in zip(arg.region, shape))
 
 
-def lateness(loop: For) -> list[int]:
-    """What `SKEW` says of each statement of the body; empty without it."""
-    return [int(n) for n in str(loop.annotations.get(SKEW, "")).split()]
+def lateness(loop: For, of: str | None = None) -> list[int]:
+    """What `SKEW`, or the annotation `of`, says of each statement of the body; empty without it."""
+    return [int(n) for n in str(loop.annotations.get(of or SKEW, "")).split()]
+
+
+def with_lateness(loop: For) -> list[tuple[Stmt, int]]:
+    """Statements of a loop with `SKEW`, or of one with `CHAINED` and of the loop inside, and how late each of them may be; empty without either."""
+    found = zip(stmts_of(loop.body), lateness(loop) or lateness(loop, CHAINED))
+    return [
+        pair
+        for s, n in found
+        for pair in (with_lateness(s) if CHAINED in loop.annotations and isinstance(s, For) and any(lateness(s)) else [(s, n)])
+    ]
 
 
 __all__ = [
@@ -202,6 +213,7 @@ __all__ = [
     "read_with_k_along_rows",
     "region_buffer",
     "uses_of",
+    "with_lateness",
     "with_regions",
     "work_of",
 ]
@@ -209,6 +221,9 @@ __all__ = [
 
 SKEW = "tl.skew"
 """Annotation of a loop: by how many iterations each statement of its body may be late."""
+
+CHAINED = "tl.chained"
+"""Annotation of a loop over tiles whose body has one loop with `SKEW`: by how many iterations of that each statement of the body may be late."""
 
 INDEPENDENT = "tl.persistent"
 """Annotation of loops whose iterations are different tiles of the user's grid."""

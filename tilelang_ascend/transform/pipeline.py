@@ -65,6 +65,7 @@ from .place.float_integers import float_integers
 from .place.narrow_channels import narrow_channels
 from .place.place_buffers import place_buffers
 from .place.refuse_large_tiles import refuse_large_tiles
+from .schedule.chain_tiles import chain_tiles
 from .schedule.prefetch_loads import prefetch_loads
 from .schedule.schedule_vector import schedule_vector
 from .schedule.skew_stages import skew_stages
@@ -130,6 +131,7 @@ SHARE = (
     Pass(slice_rows, Stage.MAPPED, ("chip",)),
     Pass(separate_stores, Stage.MAPPED),
     Pass(skew_stages, Stage.MAPPED),
+    Pass(chain_tiles, Stage.MAPPED),
 )
 """Cores divide the work."""
 SYNCHRONISE = (

@@ -10,7 +10,7 @@ import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import OutOfMemory
-from tilelang_ascend.ir import For, ForKind, scope_of, statements
+from tilelang_ascend.ir import AllocBuffer, For, ForKind, scope_of, statements
 from tilelang_ascend.tile import GEMM, is_op
 from tilelang_ascend.tile.uses import uses_of
 from tilelang_ascend.transform import pipeline
@@ -142,6 +142,19 @@ def long_tiles(steps, rows=64, block=512, dim=32):
             T.copy(o, O)
 
     return kernel
+
+
+def test_outputs_are_added_in_halves_and_parts_have_four_places():
+    """What stands beside slices leaves them room, and loads of parts go on while a product leaves L0C."""
+    func = long_tiles(8, rows=128, block=1024, dim=128)
+    lowered = pipeline.lower(func, get_chip("Ascend910B1"), keep_stages=True)
+    shapes = {
+        name: {s.buffer.name: [int(n) for n in s.buffer.ty.shape] for s in statements(ir.body) if isinstance(s, AllocBuffer)}
+        for name, ir in lowered.stages
+        if name in ("slice_rows", "version_buffers")
+    }
+    assert shapes["slice_rows"]["o"] == [64, 128] and shapes["slice_rows"]["o_product_ub"] == [32, 128]
+    assert shapes["version_buffers"]["k_s"][0] == shapes["version_buffers"]["v_s"][0] == 4
 
 
 def test_names_of_an_iteration_are_known_in_all_its_parts():

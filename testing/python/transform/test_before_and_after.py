@@ -1329,6 +1329,40 @@ PAIRS = {
                 T.Call("tl.gemm", [p[0:32, 0:32], a[0:32, 0:32], o[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
         """,
     ),
+    "chain_tiles": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 32), "float16"), Y: T.Buffer((64, 32), "float16")):
+            q = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            s = T.alloc_buffer((32, 32), "float32", scope="local.l0c")
+            w = T.alloc_buffer((32, 32), "float32", annotations={"workspace": 1})
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            for t in T.serial(2, annotations={"tl.persistent": 1}):
+                T.tl.copy(A[t * 32:t * 32 + 32, 0:32], q[0:32, 0:32])
+                T.tl.fill(x[0:32, 0:32], T.float16(0.0))
+                for k in T.serial(4, annotations={"tl.skew": "0 0 2"}):
+                    T.Call("tl.gemm", [q[0:32, 0:32], q[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])
+                    T.tl.copy(w[0:32, 0:32], x[0:32, 0:32])
+                T.tl.copy(x[0:32, 0:32], Y[t * 32:t * 32 + 32, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 32), "float16"), Y: T.Buffer((64, 32), "float16")):
+            q = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            s = T.alloc_buffer((32, 32), scope="local.l0c")
+            w = T.alloc_buffer((32, 32), annotations={"workspace": 1})
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            for t in T.serial(2, annotations={"tl.chained": "0 2 0 2", "tl.persistent": 1}):
+                T.tl.copy(A[t * 32:t * 32 + 32, 0:32], q[0:32, 0:32])
+                T.tl.fill(x[0:32, 0:32], T.float16(0.0))
+                for k in T.serial(4, annotations={"tl.skew": "0 0 2"}):
+                    T.Call("tl.gemm", [q[0:32, 0:32], q[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])
+                    T.tl.copy(w[0:32, 0:32], x[0:32, 0:32])
+                T.tl.copy(x[0:32, 0:32], Y[t * 32:t * 32 + 32, 0:32])
+        """,
+    ),
     "rotate_loops": (
         """
         @T.prim_func

@@ -44,7 +44,7 @@ from ...ir import (
 )
 from ...isa.base import SCOPES, Space
 from ...tile import REDUCE, is_op, tile_op
-from ...tile.uses import lateness, moved_regions
+from ...tile.uses import CHAINED, lateness, moved_regions, with_lateness
 from ...tileop.base.layout import tile_bytes
 
 DEFAULT_VERSIONS, MANY_VERSIONS = 2, 4
@@ -87,6 +87,9 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
     if uses_cube(body):
         limit = min(limit, MANY_VERSIONS)  # Vector cores that wait for the cube core have nothing to do with more.
     sliced = own_slices(body)
+    parts = {
+        x.loop_var for s in statements(body) if isinstance(s, For) and any(lateness(s)) for x in stmts_of(s.body) if isinstance(x, For)
+    }
     for b in versioned_buffers(body):
         if (slices := sliced.get(b)) is not None:
             out[b] = (slices.count, [loop.loop_var for loop in slices.loops], slices.count)
@@ -95,8 +98,10 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
         loops = home_loops(body, b, uses, core)
         if scope_of(b) == "shared.ub" and b not in moved:
             loops = [loop for loop in loops if distance(loop, b, uses)]
+        # Tiles that follow each other have versions only where their halves meet.
+        loops = [loop for loop in loops if CHAINED not in loop.annotations or distance(loop, b, uses)]
         required = max((distance(loop, b, uses) + 1 for loop in loops), default=1)
-        n = max(required, max((_versions_in(loop, b, moved, limit) for loop in loops), default=1))
+        n = max(required, max((_versions_in(loop, b, moved, limit, loop.loop_var in parts) for loop in loops), default=1))
         if scope_of(b) in ("global", ""):
             # What goes to the other kind of core and what comes back share the rhythm of the loop, and one wait implies another.
             n = max([n, *(max(late) + 1 for loop in loops if (late := lateness(loop)))])
@@ -106,13 +111,17 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
 
 def distance(loop: For, buffer, uses) -> int:
     """Iterations after which a statement that `rotate_loops` will run late finds in `buffer` what an early one left, 0 if none does."""
-    found = {n for s, n in zip(stmts_of(loop.body), lateness(loop)) if buffer in uses(s).all}
-    return max(found, default=0) - min(found, default=0)
+    found = {n for s, n in with_lateness(loop) if buffer in uses(s).all}
+    late = max(found, default=0) - min(found, default=0)
+    return min(late, 1) if CHAINED in loop.annotations else late
 
 
-def _versions_in(loop: For, buffer, moved: dict, limit: int) -> int:
-    """Versions that help one loop."""
+def _versions_in(loop: For, buffer, moved: dict, limit: int, of_parts: bool) -> int:
+    """Versions that help one loop. `of_parts`: over parts of a product, in a loop with late statements: while what the product adds up to leaves L0C,
+    loads of the next parts go on."""
     wanted = max(int(loop.annotations.get("num_stages", 0)), DEFAULT_VERSIONS)
+    if of_parts and scope_of(buffer) == "shared.l1":
+        wanted = MANY_VERSIONS
     if scope_of(buffer) == "shared.ub":
         if tile_bytes(buffer) <= SMALL_TILE_BYTES and buffer in moved:
             wanted = max(wanted, BYTES_UNDER_WAY // max(1, tile_bytes(buffer)))

@@ -8,9 +8,16 @@ After:   for k in range(n + 1):
 Every statement stands once: iterations before the first late ones and behind the last early ones need no code and no flags of their own, however
 many there are. The conditions are *windows* of iterations (analysis/dependence/program.py), of which synchronisation knows when they hold.
 
+Tiles that follow each other (`chain_tiles`) are iterations of one loop: what stands around the loop inside is done in its first and last iteration.
+
+Before:  for t in range(m) [chained "0 0 2"]: load(q); for k in range(n) [skew "0 2"]: early; late; store(o)
+After:   for t_k in range(m * n + 2):
+             if t_k < m * n: t, k = t_k // n, t_k % n; if k == 0: load(q); early
+             if t_k >= 2: t, k = (t_k - 2) // n, (t_k - 2) % n; late; if k == n - 1: store(o)
+
 What passes from an early statement to one that is d iterations late needs d + 1 versions. A loop whose tiles have not got them stays as it is.
 
-Requires: versioned Tile IR with the annotations of `skew_stages`. Ensures: no loop is annotated.
+Requires: versioned Tile IR with the annotations of `skew_stages` and `chain_tiles`. Ensures: no loop is annotated.
 """
 
 from __future__ import annotations
@@ -22,15 +29,20 @@ from ...analysis.tiles.home_loops import apart
 from ...ir import (
     AllocBuffer,
     Bind,
+    BufferStore,
     For,
     ForKind,
     IfThenElse,
     PrimFunc,
     Stmt,
     StmtMutator,
+    TensorLoad,
+    TensorRegion,
     Var,
     const_int,
     dtype_of,
+    expr_children,
+    exprs,
     imm,
     map_children,
     renew,
@@ -42,15 +54,19 @@ from ...ir import (
     tirx,
 )
 from ...tile import ASSUME, COPY, GEMM, is_op
-from ...tile.uses import SKEW, conflict, lateness, uses_of
+from ...tile.uses import CHAINED, SKEW, conflict, lateness, uses_of, with_lateness
 
 
 class _Rotate(StmtMutator):
     def visit_For(self, s: For):
+        if CHAINED in s.annotations:
+            own = next((x for x in stmts_of(s.body) if isinstance(x, For) and any(lateness(x)) and works_on_cube(x)), None)
+            if own is not None and _enough_versions(own, stmts_of(own.body), lateness(own)) and _enough_for_two(s, own):
+                return self.chained(s, own)
+            s = For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=_without(s, CHAINED), span=s.span)
         if SKEW not in s.annotations:
             return self.generic(s)
-        notes = {k: v for k, v in dict(s.annotations).items() if k != SKEW}
-        late = lateness(s)
+        notes, late = _without(s, SKEW), lateness(s)
         body = stmts_of(s.body)
         assert len(body) == len(late), f"{len(late)} offsets for {len(body)} statements"
         rotates = _enough_versions(s, body, late)
@@ -59,6 +75,30 @@ class _Rotate(StmtMutator):
         if not rotates:
             return plain
         return self.rotated(plain, inner, late) if any(map(works_on_cube, body)) else _peeled(plain, inner, late)
+
+    def chained(self, s: For, own: For):
+        """A loop over tiles and the one inside as one loop, so that late statements of a tile run beside early ones of the next one."""
+        kind, trips, behind = dtype_of(own.loop_var), const_int(own.extent), max(lateness(own))
+        step, n = Var(f"{s.loop_var.name}_{own.loop_var.name}", kind), imm(trips, kind)
+        parts = [(Bind(s.loop_var, tirx.floordiv(step, n)), 0), (Bind(own.loop_var, tirx.floormod(step, n)), 0)]
+        ends: list = [[], [], []]
+        """Early and late statements in front of the loop inside, and late ones behind it."""
+        place = 0
+        for x, late in zip(stmts_of(s.body), lateness(s, CHAINED)):
+            if x.same_as(own):
+                place = 1
+            elif _is_name(x):
+                parts.append((x, 0))
+            else:
+                ends[place + (late > 0)].append(x)
+        first, last = (tirx.EQ(own.loop_var, imm(i, kind)) for i in (0, trips - 1))
+        inside = stmts_of(_Numbered(own.loop_var, step, trips)(own.body))
+        parts += [(IfThenElse(first, seq(xs), None, span=s.span), late) for xs, late in zip(ends, (0, behind)) if xs]
+        parts += [(seq(self.visit(x)), late) for x, late in zip(inside, lateness(own))]
+        parts += [(IfThenElse(last, seq(ends[2]), None, span=s.span), behind)] if ends[2] else []
+        body, late = ([p[i] for p in parts] for i in (0, 1))
+        whole = For(step, imm(0, kind), s.extent * n, s.kind, seq(body), annotations=_without(own, SKEW), span=own.span)
+        return self.rotated(whole, body, late)
 
     def rotated(self, s: For, body: list, late: list):
         distance, kind = max(late), dtype_of(s.loop_var)
@@ -72,6 +112,55 @@ class _Rotate(StmtMutator):
         windows = [partial(_in_window, condition, s.span, side) for condition, side in zip((k < end, k >= s.min + lag), sides)]
         both = _side_by_side(*sides, windows) or [w(x) for w, x in zip(windows, sides)]
         return seq(allocs, For(k, s.min, s.extent + lag, s.kind, seq(both), annotations=dict(s.annotations), span=s.span))
+
+
+def _without(s: For, annotation: str) -> dict:
+    return {k: v for k, v in dict(s.annotations).items() if k != annotation}
+
+
+class _Numbered(StmtMutator):
+    """Versions of a loop that runs `trips` iterations again and again, counted through."""
+
+    def __init__(self, var: Var, step: Var, trips: int):
+        self.var, self.step, self.trips = var, step, trips
+
+    def expr(self, e):
+        if isinstance(e, tirx.FloorMod) and self.var.same_as(e.a) and const_int(e.b) and self.trips % const_int(e.b) == 0:
+            return tirx.floormod(self.step, e.b)
+        return map_children(e, self.expr)
+
+
+def _enough_for_two(loop: For, own: For) -> bool:
+    """True if what early and late statements of a loop over tiles share has versions for two tiles, or is the business of the loop inside, which
+    numbers its versions through."""
+    found = [(uses_of(x), n) for x, n in with_lateness(loop)]
+    written = set().union(*(u.writes for u, _ in found))
+    early, late = (set().union(*(u.all for u, n in found if bool(n) == side)) for side in (False, True))
+    numbers: dict = {}
+    for x in statements(loop):
+        for b, e in _first_indices(x):
+            numbers.setdefault(b, []).append(e)
+    inside, around = ({b for b, found in numbers.items() if all(_rotates(e, x.loop_var) for e in found)} for x in (own, loop))
+    through = all(const_int(own.extent) % const_int(b.ty.shape[0]) == 0 for b in inside)
+    return through and all(b in inside | around and const_int(b.ty.shape[0]) > 1 for b in early & late & written)
+
+
+def _rotates(e, var: Var) -> bool:
+    return isinstance(e, tirx.FloorMod) and var.same_as(e.a)
+
+
+def _first_indices(s: Stmt):
+    """(buffer, first index) of what a statement itself uses."""
+    if isinstance(s, BufferStore):
+        yield s.buffer, s.indices[0]
+    todo = list(exprs(s))
+    while todo:
+        e = todo.pop()
+        todo += expr_children(e)
+        if isinstance(e, TensorLoad):
+            yield e.source, e.indices[0]
+        elif isinstance(e, TensorRegion):
+            yield e.source, e.region[0].min
 
 
 def _is_name(s: Stmt) -> bool:
@@ -171,23 +260,23 @@ def _enough_versions(loop: For, body: list, late: list) -> bool:
 
 
 class _InStep(StmtMutator):
-    def __init__(self, loops: list):
-        self.loops = loops
+    def __init__(self, loops: list, annotation: str):
+        self.loops, self.annotation = loops, annotation
 
     def visit_For(self, s: For):
         new = self.generic(s)
         if s not in self.loops:
             return new
-        notes = {k: v for k, v in dict(s.annotations).items() if k != SKEW}
-        return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=notes, span=s.span)
+        return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=_without(s, self.annotation), span=s.span)
 
 
 def with_less_skew(func: PrimFunc) -> PrimFunc | None:
-    """`func` with the statements of vector loops in step or, if they are, of all loops; None if they are."""
-    skewed = [s for s in statements(func.body) if isinstance(s, For) and SKEW in s.annotations]
-    if not skewed:
-        return None
-    return func.with_body(_InStep([s for s in skewed if not works_on_cube(s)] or skewed)(func.body))
+    """`func` with the statements of vector loops in step or, if they are, with tiles one after the other or, if they are, with the statements of
+    all loops in step; None if they are."""
+    loops = [s for s in statements(func.body) if isinstance(s, For)]
+    skewed, chained = ([s for s in loops if a in s.annotations] for a in (SKEW, CHAINED))
+    ways = ([s for s in skewed if not works_on_cube(s)], SKEW), (chained, CHAINED), (skewed, SKEW)
+    return next((func.with_body(_InStep(*way)(func.body)) for way in ways if way[0]), None)
 
 
 def rotate_loops(func: PrimFunc) -> PrimFunc:

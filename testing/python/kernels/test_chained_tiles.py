@@ -1,0 +1,170 @@
+"""Tiles of one core follow each other without a pause: late statements of one beside early ones of the next."""
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+import strict
+from test_skew import half
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.arch import get_chip
+from tilelang_ascend.ir import For, statements
+from tilelang_ascend.tile.uses import CHAINED
+from tilelang_ascend.transform import pipeline
+
+F16, F32 = "float16", "float32"
+N = 16
+CHIP = "Ascend910B1"
+
+
+@lru_cache(maxsize=None)
+def kernel(tiles, trips, variant=""):
+    """Y_t = o / (1 + l): of tile t and each k, s = max(Q_t @ A_k^T, 0) / 8 + m, o = o / 2 + f16(s) @ B_k, l the sum over all s, and m what a row of s
+    was at most, a sixteenth of it. Q is wanted early only, l on both sides, o late only."""
+
+    @T.prim_func
+    def k(
+        Q: T.Tensor((tiles * N, N), F16),
+        A: T.Tensor((trips * N, N), F16),
+        B: T.Tensor((trips * N, N), F16),
+        n: T.Tensor((1,), "int32"),
+        Y: T.Tensor((tiles * N, N), F32),
+        L: T.Tensor((tiles * N,), F32),
+    ):
+        with T.Kernel(tiles) as t:
+            q, a, b = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16)
+            p, s, o = T.alloc_fragment((N, N), F16), T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32)
+            m, l, total = T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32)
+            T.copy(Q[t * N, 0], q)
+            T.fill(o, 0.0)
+            T.fill(m, 0.0)
+            T.fill(l, 0.0)
+            for k in T.serial(n[0]) if variant == "run time" else T.Pipelined(trips, num_stages=2):
+                T.copy(A[k * N, 0], a)
+                T.clear(s)
+                T.gemm(q, a, s, transpose_B=True)
+                for i, j in T.Parallel(N, N):
+                    s[i, j] = T.max(s[i, j], 0.0) * 0.125 + m[i]
+                T.reduce_max(s, m, dim=1)
+                T.reduce_sum(s, total, dim=1)
+                for i in T.Parallel(N):
+                    m[i] = m[i] * 0.0625
+                    l[i] = l[i] + total[i]
+                T.copy(s, p)
+                if variant != "sums":
+                    for i, j in T.Parallel(N, N):
+                        o[i, j] *= 0.5
+                T.copy(B[k * N, 0], b)
+                T.gemm(p, b, o)
+                if variant == "queries twice":
+                    T.gemm(q, b, o)
+            for i, j in T.Parallel(N, N):
+                o[i, j] = o[i, j] / (1 + l[i])
+            T.copy(o, Y[t * N, 0])
+            if variant == "one more product":
+                T.copy(o, p)
+                T.gemm(p, q, s, clear_accum=True)
+                T.copy(s, Y[t * N, 0])
+            T.copy(l, L[t * N])
+
+    return k
+
+
+def expected(q, a, b, trips, variant=""):
+    """(Y, L) in float64."""
+    tiles = len(q) // N
+    q = q.astype(np.float64).reshape(tiles, N, N)
+    o, m, length = np.zeros((tiles, N, N)), np.zeros((tiles, N)), np.zeros((tiles, N))
+    for k in range(trips):
+        s = np.maximum(q @ a[k * N : k * N + N].astype(np.float64).T, 0) * 0.125 + m[:, :, None]
+        m, length = s.max(axis=2) * 0.0625, length + s.sum(axis=2)
+        values = b[k * N : k * N + N].astype(np.float64)
+        o = o * (1 if variant == "sums" else 0.5) + half(s) @ values + (q @ values if variant == "queries twice" else 0)
+    y = o / (1 + length[:, :, None])
+    if variant == "one more product":
+        y = half(y) @ q
+    return y.reshape(-1, N), length.reshape(-1)
+
+
+def data(tiles, trips):
+    rng = np.random.default_rng(tiles + 100 * trips)
+    return [(rng.standard_normal((n * N, N)) / 2).astype(np.float16) for n in (tiles, trips, trips)]
+
+
+def arrays_of(tiles, trips):
+    q, a, b = data(tiles, trips)
+    return {
+        "Q": q,
+        "A": a,
+        "B": b,
+        "n": np.array([3], np.int32),
+        "Y": np.zeros((tiles * N, N), np.float32),
+        "L": np.zeros(tiles * N, np.float32),
+    }
+
+
+def chained(func) -> bool:
+    lowered = pipeline.lower(func, get_chip(CHIP), keep_stages=True)
+    (stage,) = [ir for name, ir in lowered.stages if name == "chain_tiles"]
+    return any(isinstance(s, For) and CHAINED in s.annotations for s in statements(stage.body))
+
+
+def check(out, tiles, trips, variant=""):
+    y, length = expected(*data(tiles, trips), out["n"][0] if variant == "run time" else trips, variant)
+    # s is rounded to float16 on either side of a tie: one unit of its last place, for each of N products.
+    np.testing.assert_allclose(out["Y"], y, rtol=0, atol=2.0**-10 * max(np.abs(y).max(), 1) * 4)
+    np.testing.assert_allclose(out["L"], length, rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def two_cores():
+    """A chip of which kernels use two cores only."""
+    chip = get_chip(CHIP)
+    cores = chip.num_aic
+    object.__setattr__(chip, "num_aic", 2)
+    yield
+    object.__setattr__(chip, "num_aic", cores)
+
+
+@pytest.mark.parametrize("tiles, trips", [(3, 2), (4, 3), (7, 4), (6, 5), (3, 6), (4, 7), (4, 1), (2, 4)])
+def test_tiles_of_a_core(two_cores, tiles, trips):
+    """One to four tiles a core, as many on both of them or not, of any number of iterations."""
+    func = kernel(tiles, trips)
+    out, _ = strict.once(func, CHIP, arrays_of(tiles, trips))
+    check(out, tiles, trips)
+    assert chained(func) == (tiles > 2 and trips > 1)
+
+
+@pytest.mark.parametrize("variant, fits", [("sums", False), ("queries twice", True), ("one more product", False), ("run time", False)])
+def test_what_is_in_the_way(two_cores, variant, fits):
+    """What both halves read has a version for each of two tiles. Products that end behind the loop, and numbers of iterations nobody knows, are in the way."""
+    func = kernel(5, 4, variant)
+    out, _ = strict.once(func, CHIP, arrays_of(5, 4))
+    check(out, 5, 4, variant)
+    assert chained(func) == fits
+
+
+def test_text_and_flags():
+    """The emitted text does the same, and no flag may be left out."""
+    tiles, trips = get_chip(CHIP).num_aic + 2, 4
+    compiled, arrays = tilelang.compile(kernel(tiles, trips)), arrays_of(tiles, trips)
+    check(strict.run(compiled, arrays), tiles, trips)
+    assert strict.surviving_mutants(compiled, arrays) == []
+
+
+def simulated(tiles, trips) -> float:
+    """us without launch overhead, time only."""
+    arrays = arrays_of(tiles, trips)
+    report = tilelang.compile(kernel(tiles, trips)).simulate(*arrays.values(), values=False, checks=False)
+    return report.simulated_us - report.run.launch_us
+
+
+def test_the_next_tile_does_not_wait_for_the_one_before():
+    """Of three tiles, only the first has to wait for most of its way there and back."""
+    cores = get_chip(CHIP).num_aic
+    one, three = simulated(cores, 4), simulated(3 * cores, 4)
+    way = one - (simulated(cores, 8) - one)
+    assert way > 0
+    assert three < 3 * one - way / 2, (one, three, way)
