@@ -23,7 +23,7 @@ def add(n, tile, num_stages):
     return add
 
 
-@tilelang.jit(out_idx=[-1])
+@tilelang.jit(out_idx=[-1], pass_configs={"tl.coarsen_blocks": False})
 def exponentials(n, tile, num_stages):
     """One core: every tile is loaded, worked on and stored, one after the other when there is one stage."""
 
