@@ -54,6 +54,32 @@ def test_what_has_an_order_stays():
     assert not spread(scaled(48)), "no core is without work"
 
 
+def test_places_that_iterations_load_have_an_order():
+    """`first + t` is the same row again and again where what is loaded counts down."""
+    blocks, width = 4, 64
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((blocks * TRIPS, width), "float32"),
+        I: T.Tensor((blocks * TRIPS,), "int32"),
+        Y: T.Tensor((blocks, TRIPS, width), "float32"),
+    ):
+        with T.Kernel(blocks, threads=128) as bx:
+            x = T.alloc_shared((width,), "float32")
+            for t in T.serial(TRIPS):
+                first = I[bx * TRIPS + t]
+                T.copy(X[bx * TRIPS + t, 0], x)
+                for j in T.Parallel(width):
+                    Y[bx, first + t, j] = x[j] * 2.0
+
+    assert not spread(kernel)
+    x, down = RNG.standard_normal((blocks * TRIPS, width)).astype("float32"), np.tile(np.arange(TRIPS)[::-1], blocks).astype("int32")
+    y = np.zeros((blocks, TRIPS, width), "float32")
+    out, _ = strict.once(kernel, "a2", {"X": x, "I": down, "Y": y})
+    y[:, -1] = 2 * x.reshape(blocks, TRIPS, width)[:, -1]
+    np.testing.assert_array_equal(out["Y"], y)
+
+
 def test_few_blocks_use_all_cores():
     """K01 of the catalogue, simulated: eight blocks take 0.44 us without this."""
     kernel = tilelang.compile(scaled(8))

@@ -14,6 +14,7 @@ from ...ir import (
     TensorRegion,
     Var,
     const_int,
+    free_vars,
     scope_of,
     statements,
     substitute_expr,
@@ -35,14 +36,16 @@ def independent(loop: For, whole: Stmt) -> bool:
     if len({b for b, _ in stores}) < len(stores):
         return False
     inner = {s.loop_var: const_int(s.extent) for s in statements(loop.body) if isinstance(s, For)}
-    apart = all(any(_apart(low, n, loop.loop_var, inner) for low, n in box) for _, box in stores)
+    # What an iteration names itself, as an element it loads, is another one in each.
+    own = uses.writes | {s.var for s in statements(loop.body) if isinstance(s, Bind)}
+    apart = all(any(_apart(low, n, loop.loop_var, inner, own) for low, n in box) for _, box in stores)
     return apart and all(only_in(b, loop, whole) for b in uses.writes if on_chip(b))
 
 
-def _apart(low, extent, var: Var, inner: dict) -> bool:
-    """True if the indices from `low` on are others for each value of `var`."""
+def _apart(low, extent, var: Var, inner: dict, own: set) -> bool:
+    """True if the indices from `low` on are others for each value of `var`, whatever those of `own` are."""
     form, extent = affine(low, [var, *inner]), const_int(extent)
-    if form is None or extent is None or any(inner.get(v, 1) is None for v in form.coeffs):
+    if form is None or extent is None or any(inner.get(v, 1) is None for v in form.coeffs) or free_vars(low) & own:
         return False
     _, span = form.hull({**inner, var: 1})
     return abs(form.coeffs.get(var, 0)) >= span - 1 + extent
