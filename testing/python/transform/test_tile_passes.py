@@ -516,6 +516,14 @@ def test_version_buffers_numbers_slices_that_iterations_keep_to(used, versions):
         assert [str(r.min) for r in load.region] == [str(r.min) for r in product.region] == ["k % 4", "0", "0"]
 
 
+def test_version_buffers_leaves_slices_of_parts_of_fractals_together():
+    """Each of them would be padded to a whole one: sixteen slices of eight columns take twice the room."""
+    narrow = (
+        SLICES.format(slice="k * 8:k * 8 + 8").replace("k * 32:k * 32 + 32", "k * 8:k * 8 + 8").replace("k in range(4)", "k in range(16)")
+    )
+    assert shape(buffers(version_buffers(parse(narrow.strip()), 2, CHIP))["a"]) == [1, 64, 128]
+
+
 def _variables(body) -> set:
     return set().union(*(free_vars(e) for s in statements(body) for e in exprs(s)))
 

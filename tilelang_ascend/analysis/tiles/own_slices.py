@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir import Evaluate, For, ForKind, Stmt, TensorRegion, children, const_int, exprs, scope_of, statements
+from ...ir import Evaluate, For, ForKind, Stmt, TensorRegion, children, const_int, dtype_of, exprs, itemsize, scope_of, statements
+from ...isa.units import FRACTAL_ROWS
 from ...tile.uses import is_parallel, loads_in, own_uses
 from ..index.affine import affine
 
@@ -21,7 +22,7 @@ class OwnSlices:
 
 def own_slices(body: Stmt) -> dict:
     """The tiles in L1 that fall apart, and how: every statement that uses one uses slice k of it in iteration k of a loop of as many iterations as
-    there are slices. Slices of tiles in L1 do not share fractals with anybody else's when they lie apart."""
+    there are slices. Only slices of whole fractals: others would be padded, and need more room than the tile has."""
     found: dict = {}
     _collect(body, [], found)
     return {b: _alike(uses) for b, uses in found.items() if uses and _alike(uses) is not None}
@@ -55,13 +56,13 @@ def _collect(s: Stmt, around: list, found: dict) -> None:
 
 def _slice_of(r: TensorRegion, buffer, around: list) -> tuple:
     """((dimension, width, number of slices), the loop that counts them), None twice for another region."""
+    unit = FRACTAL_ROWS * (2 if itemsize(dtype_of(buffer)) == 1 else 1)  # Squares that transposing loads work on are whole as well.
     for loop in around:
         count = const_int(loop.extent)
         for d, x in enumerate(r.region):
             width, size = const_int(x.extent), const_int(buffer.ty.shape[d])
-            form = (
-                affine(x.min, [loop.loop_var]) if count is not None and count > 1 and width is not None and count * width == size else None
-            )
+            divided = count is not None and count > 1 and width is not None and count * width == size and width % unit == 0
+            form = affine(x.min, [loop.loop_var]) if divided else None
             if form is not None and form.coeffs == {loop.loop_var: width} and const_int(form.base) == 0:
                 return (d, width, count), loop
     return None, None
