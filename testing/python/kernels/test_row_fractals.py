@@ -78,6 +78,44 @@ def test_wide_pitches_move_pairs_of_elements():
     assert "Nd2NzParams{1, 128, 128, 0, 8192, 128, 1, 1}" in text_of(matmul(128, 8192, 128, (128, 128, 128))), "B stays in columns"
 
 
+def test_pairs_of_elements_begin_at_even_ones():
+    """GM is read at multiples of what is moved as one: from column 1 on, elements of 16 bits are."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((32, 64), "float16"), B: T.Tensor((64, 6000), "float16"), C: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((32, 64), "float16"), T.alloc_shared((64, 32), "float16")
+            c = T.alloc_fragment((32, 32), "float32")
+            T.copy(A, a)
+            T.copy(B[0, 1], b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, C)
+
+    assert "ReinterpretCast" not in text_of(kernel)
+    a, b = RNG.integers(-3, 4, (32, 64)).astype("float16"), RNG.integers(-3, 4, (64, 6000)).astype("float16")
+    out, _ = strict.once(kernel, "a2", {"A": a, "B": b, "C": np.zeros((32, 32), "float32")})
+    np.testing.assert_array_equal(out["C"], a.astype(np.float32) @ b[:, 1:33].astype(np.float32))
+
+
+def test_parts_of_a_tile_too_wide_for_the_transfer():
+    """16 rows of the tile are farther apart than a parameter says, those of the parts that are loaded are not."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((2, 16, 2048), "float32"), B: T.Tensor((16, 32), "float32"), C: T.Tensor((64, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((16, 4096), "float32"), T.alloc_shared((16, 32), "float32")
+            c = T.alloc_fragment((64, 32), "float32")
+            T.copy(A[0, :, :], a[:, 0:2048])
+            T.copy(A[1, :, :], a[:, 2048:4096])
+            T.copy(B, b)
+            T.gemm(a[:, 2016:2080], b, c, transpose_A=True, clear_accum=True)
+            T.copy(c, C)
+
+    a, b = RNG.integers(-3, 4, (2, 16, 2048)).astype("float32"), RNG.integers(-3, 4, (16, 32)).astype("float32")
+    out, _ = strict.once(kernel, "a2", {"A": a, "B": b, "C": np.zeros((64, 32), "float32")})
+    np.testing.assert_array_equal(out["C"], np.concatenate([a[0], a[1]], 1)[:, 2016:2080].T @ b)
+
+
 def test_what_lies_right_already_stays():
     """Transposed operands are read along columns of fractals, and a tile of two steps of K has no whole rows of A in either."""
     text = text_of(matmul(128, 128, 512, (128, 128, 64), transposed=(True, True)))

@@ -76,12 +76,13 @@ def one_transfer(pitch: int | None, shape, size: int = 2) -> bool:
     return pitch is not None and units_of(pitch, cols, rows, size) is not None
 
 
-def units_of(pitch: int, cols: int, rows: int, size: int) -> int | None:
-    """Elements moved as one, 1 or 2, so that the strides from 16 rows to the next fit the transfer; None if they do not."""
+def units_of(pitch: int, cols: int, rows: int, size: int, tile_cols: int | None = None) -> int | None:
+    """Elements moved as one, 1 or 2, so that the strides from 16 rows to the next fit the transfer; None if they do not. `tile_cols`: columns of
+    the tile, if those that are moved are not all."""
     if rows % FRACTAL_ROWS or cols * size % BLOCK_BYTES:
         return None
     for unit in (1, 2) if size == 2 else (1,):
-        strides = FRACTAL_ROWS * pitch // unit, FRACTAL_ROWS * cols // unit, pitch // unit
+        strides = FRACTAL_ROWS * pitch // unit, FRACTAL_ROWS * (tile_cols or cols) // unit, pitch // unit
         if pitch % unit == 0 and cols % unit == 0 and max(strides) <= MAX_ND2NZ_STRIDE:
             return unit
     return None

@@ -222,9 +222,13 @@ def copy_rows(moved: GmRows, tile: Tile, version, row, col, facts: ValueFacts, s
     def several(step):
         if not nz.by_rows:
             return transfer(None, rows, step)
-        sizes = [const_int(n) for n in (rows, moved.cols)]
-        if isinstance(step, int) and None not in sizes and (unit := units_of(step, *reversed(sizes), itemsize(dtype_of(tile.buffer)))):
-            return by_fractals(step, unit)
+        count, width = (const_int(n) for n in (rows, moved.cols))
+        if isinstance(step, int) and None not in (count, width):
+            unit = units_of(step, width, count, itemsize(dtype_of(tile.buffer)), nz.col_groups * nz.c0)
+            first = as_expr(moved.source)
+            # Pairs of elements begin at even ones.
+            if unit == 1 or unit and facts.proves(tirx.EQ(tirx.floormod(first, imm(unit, dtype_of(first))), imm(0, dtype_of(first)))):
+                return by_fractals(step, unit)
         block = tirx.Var("row_block", "int32")
         whole = const_int(rows) is not None and const_int(rows) % FRACTAL_ROWS == 0
         count = FRACTAL_ROWS if whole else tirx.min(imm(FRACTAL_ROWS), rows - block * FRACTAL_ROWS)
