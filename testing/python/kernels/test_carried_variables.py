@@ -105,3 +105,37 @@ def test_parts_of_rows_run_in_order(rows):
     got = strict.run(counted_rows(rows), arrays, {"m": 3, "n": 600}, text=False)
     np.testing.assert_array_equal(got["Y"], 1 + np.arange(1800).reshape(3, 600))
     assert got["Z"][0] == 2010
+
+
+@pytest.mark.parametrize("way", ["loop", "branch", "while"])
+def test_a_fill_waits_for_what_is_assigned_inside_of_statements(way):
+    """A fill is no constant because no assignment stands beside it."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((N,), "float32"), I: T.Tensor((4,), I32), Y: T.Tensor((N,), "float32"), Z: T.Tensor((N,), "float32")):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((N,), "float32"), T.alloc_fragment((N,), "float32")
+            filled, z = T.alloc_fragment((N,), "float32"), T.alloc_fragment((N,), "float32")
+            v = T.alloc_var("float32")
+            v = 1.0
+            T.copy(X, x)
+            for j in T.Parallel(N):
+                y[j] = x[j] * 2.0
+            T.copy(y, Y)
+            if way == "loop":
+                for _ in T.serial(3):
+                    v = v * 2.0 + 1.0
+            elif way == "branch":
+                if I[1] > 0:
+                    v = 15.0
+            else:
+                while v < 15.0:
+                    v = v * 2.0 + 1.0
+            T.fill(filled, v)
+            for j in T.Parallel(N):
+                z[j] = filled[j] + y[j]
+            T.copy(z, Z)
+
+    x, zero = RNG.integers(0, 5, N).astype("float32"), np.zeros(N, "float32")
+    got, _ = strict.once(kernel, "a2", {"X": x, "I": np.ones(4, I32), "Y": zero, "Z": zero})
+    np.testing.assert_array_equal(got["Z"], 2 * x + 15)

@@ -74,7 +74,8 @@ def _constants_first(body: Stmt, program: Program) -> Stmt | None:
             early.append(position)
         else:
             passed += here
-            names |= {s.var} if isinstance(s, Bind) else {s.buffer} if isinstance(s, (AllocBuffer, BufferStore)) else set()
+            # A variable may be assigned anywhere below, as in a loop.
+            names |= {x.var if isinstance(x, Bind) else x.buffer for x in statements(s) if isinstance(x, (AllocBuffer, Bind, BufferStore))}
     if not early:
         return None
     items = stmts_of(body)
