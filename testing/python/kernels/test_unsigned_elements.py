@@ -42,3 +42,32 @@ def test_converted_results(chip):
         want = np.array([x + y, x * y, x | y, max(x, y), x + y])[:, None]
     assert (got["F"] == want.astype(np.float32)).all()
     assert (got["L"] == want.astype(np.int64)).all()
+
+
+@pytest.mark.parametrize("unsigned_first", [True, False])
+def test_places_that_differ_by_a_sign_only_may_be_the_same(unsigned_first):
+    """The load and the instruction that reads it take their rows from the same bits (of a float16; of a number that wraps)."""
+
+    @T.prim_func
+    def bits(X: T.Tensor((64,), "float32"), H: T.Tensor((16,), "float16"), K: T.Tensor((16,), "int32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1):
+            rows, y = T.alloc_shared((64, 64), "float32"), T.alloc_fragment((64,), "float32")
+            h, k = T.alloc_shared((16,), "float16"), T.alloc_shared((16,), "int32")
+            T.copy(H, h)
+            T.copy(K, k)
+            T.clear(rows)
+            if unsigned_first:
+                T.copy(X, rows[T.cast(T.reinterpret(h[3], "uint16"), "int32") - 49516, :])
+                for i in T.Parallel(64):
+                    y[i] = rows[T.cast(T.reinterpret(h[3], "int16"), "int32") + 16020, i] * 2
+            else:
+                T.copy(X, rows[T.cast((T.cast(k[3], "uint32") * T.uint32(2654435761)) % T.uint32(13), "int32"), :])
+                for i in T.Parallel(64):
+                    y[i] = rows[T.cast((T.cast(k[3], "int64") * T.int64(2654435761)) % T.int64(13), "int32") + 4, i] * 2
+            T.copy(y, Y)
+
+    x, h, k = np.arange(64, dtype=np.float32), np.zeros(16, np.float16), np.zeros(16, np.int32)
+    h.view(np.int16)[3], k[3] = -16000, -39
+    assert -39 * 2654435761 % 2**32 % 13 == -39 * 2654435761 % 13 + 4
+    out = strict.run(tilelang.compile(bits), {"X": x, "H": h, "K": k, "Y": np.zeros(64, np.float32)})
+    np.testing.assert_array_equal(out["Y"], 2 * x)

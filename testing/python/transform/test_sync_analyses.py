@@ -53,6 +53,21 @@ def test_conversions_that_may_wrap_are_numbers_of_their_own():
     assert all(forms(tirx.Cast(dtype, signed)) != forms(signed) for dtype in ("uint8", "uint16"))
 
 
+def test_numbers_with_and_without_signs_are_different_numbers():
+    forms, k, x, u = LinearForms(), K.var("k"), K.var("x"), tirx.Var("u", "uint32")
+    forms.loop(k)
+    half = tirx.Var("h", "float16")
+    seen = lambda dtype: tirx.Cast("int32", call("ascend.reinterpret", [half], dtype=dtype))  # noqa: E731
+    assert forms(seen("int16")) == forms(seen("int16")) != forms(seen("uint16"))
+    unsigned, wide = tirx.Cast("uint32", x), lambda e: tirx.Cast("int64", e)
+    assert forms(tirx.floormod(unsigned, imm(7, "uint32"))) != forms(tirx.floormod(x, 7))
+    assert forms(unsigned < imm(7, "uint32")) != forms(x < 7) and forms(wide(unsigned)) != forms(wide(x))
+    assert forms(tirx.Cast("uint32", k)) == forms(k)
+    product = u * imm(2654435761, "uint32")
+    assert forms(wide(product)) != forms(tirx.Cast("int64", u) * imm(2654435761, "int64"))
+    assert forms(tirx.floordiv(product - imm(1, "uint32"), imm(1 << 24, "uint32"))).interval({}) == (0, 255)
+
+
 def test_sums_of_bytes_are_numbers_of_their_own():
     forms, k = LinearForms(), K.var("k")
     forms.loop(k)

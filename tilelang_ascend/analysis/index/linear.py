@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from ...ir import Call, IntImm, TensorLoad, Var, expr_children, imm, itemsize, tirx
-from .sums import reader
+from ...ir import Call, IntImm, TensorLoad, Var, dtype_of, expr_children, imm, itemsize, tirx
+from .sums import SUMS, reader
 
 INF = math.inf
 
@@ -59,6 +59,9 @@ class Atom:
             return self.range
         low, high = self.arg.interval(extents)
         if self.kind == "div":
+            bits = _unsigned_bits(self.expr)
+            if bits and not 0 <= low <= high < 1 << bits:
+                return 0, ((1 << bits) - 1) // self.modulus  # The operand may wrap.
             # An infinite bound stays: inf // n is nan.
             return tuple(x if abs(x) == INF else x // self.modulus for x in (low, high))
         return (low, high) if 0 <= low and high < self.modulus else (0, self.modulus - 1)
@@ -162,7 +165,7 @@ class LinearForms:
         self.values: dict = {}
         self._loops: list[Atom] = []
         self._fresh = 0
-        self._read = reader(Linear, self._leaf, _keeps_value)
+        self._read = reader(Linear, self._leaf, self._keeps_value)
 
     def loop(self, var: Var) -> Atom:
         """The atom of a loop variable."""
@@ -196,6 +199,19 @@ class LinearForms:
     def __call__(self, expr) -> Linear:
         return self._read(expr)
 
+    def _keeps_value(self, e: tirx.Cast) -> bool:
+        """True for conversions of integers that change no index: those to less than 32 bits may wrap; negative numbers have no unsigned ones,
+        and of unsigned sums that wrap, more bits show it."""
+        to, of = dtype_of(e), dtype_of(e.value)
+        if "int" not in to or "int" not in of:
+            return False
+        if itemsize(to) < min(4, itemsize(of)):
+            return False
+        if of.startswith("uint"):
+            wraps = itemsize(of) >= 4 and isinstance(e.value, SUMS)
+            return not wraps if itemsize(to) > itemsize(of) else to == of or itemsize(to) >= 4
+        return not to.startswith("uint") or self(e.value).interval({})[0] >= 0
+
     def _leaf(self, expr) -> Linear:
         """The form of what is no sum."""
         if isinstance(expr, Var):
@@ -220,10 +236,12 @@ class LinearForms:
             return self._opaque(("read", self._fresh), expr, frozenset(self._loops))
         parts = [self(c) for c in expr_children(expr)]
         name = expr.op.name if isinstance(expr, Call) else type(expr).__name__
-        # Conversions of one value to different dtypes may differ.
-        literal = str(expr.ty.dtype) if isinstance(expr, tirx.Cast) else "" if parts else str(getattr(expr, "value", ""))
+        literal = "" if parts else str(getattr(expr, "value", ""))
+        attrs = str(expr.attrs) if isinstance(expr, Call) else ""
+        # Operations of equal operands may differ by dtype: conversions, what wraps, comparisons with and without signs.
+        dtypes = (dtype_of(expr), *map(dtype_of, expr_children(expr)))
         varies = frozenset().union(*(p.varies for p in parts)) if parts else frozenset()
-        atom = self._opaque((name, literal, *parts), expr, varies)
+        atom = self._opaque((name, literal, attrs, dtypes, *parts), expr, varies)
         atom.range = RANGE_OF_CALL.get(name, atom.range)
         return atom
 
@@ -235,20 +253,17 @@ class LinearForms:
             return Linear(arg.const % modulus if kind == "mod" else arg.const // modulus)
         if modulus == 1:
             return ZERO if kind == "mod" else arg
-        key = (kind, arg, modulus)
+        key = (kind, arg, modulus, _unsigned_bits(expr))  # Sums without signs wrap before they are divided.
         atom = self._atoms.get(key)
         if atom is None:
             atom = self._atoms[key] = Atom(kind, expr, arg.varies, arg, modulus)
         return Linear(0, {atom: 1})
 
 
-def _keeps_value(e: tirx.Cast) -> bool:
-    """True for conversions of integers that change no index: those to less than 32 bits may wrap, those to no sign, too."""
-    to, of = str(e.ty.dtype), str(e.value.ty.dtype)
-    if "int" not in to or "int" not in of or itemsize(to) >= 4:
-        return "int" in to and "int" in of
-    spare = 1 if of.startswith("u") and not to.startswith("u") else 0
-    return itemsize(to) >= itemsize(of) + spare and (of.startswith("u") or not to.startswith("u"))
+def _unsigned_bits(e) -> int:
+    """Bits of an expression of unsigned integers, 0 for others."""
+    dtype = dtype_of(e)
+    return 8 * itemsize(dtype) if dtype.startswith("uint") else 0
 
 
 _DIVIDED = {tirx.FloorMod: "mod", tirx.FloorDiv: "div"}

@@ -107,7 +107,7 @@ def reader(constant: Callable, leaf: Callable, keeps_value: Callable) -> Callabl
             return constant(int(e.value))
         if kind is tirx.Cast:
             return read(e.value) if keeps_value(e) else leaf(e)
-        if kind not in _SUMS or itemsize(dtype_of(e)) < 4:
+        if kind not in SUMS or itemsize(dtype_of(e)) < 4:
             return leaf(e)
         a, b = read(e.a), read(e.b)
         if kind is not tirx.Mul:
@@ -119,7 +119,7 @@ def reader(constant: Callable, leaf: Callable, keeps_value: Callable) -> Callabl
     return read
 
 
-_SUMS = (tirx.Add, tirx.Sub, tirx.Mul)
+SUMS = (tirx.Add, tirx.Sub, tirx.Mul)
 
 
 def as_sum(e, exact: bool = False) -> Sum:
