@@ -56,14 +56,15 @@ def test_places_that_differ_by_a_sign_only_may_be_the_same(unsigned_first):
             T.copy(H, h)
             T.copy(K, k)
             T.clear(rows)
+            u, v = h[3], k[3]
             if unsigned_first:
-                T.copy(X, rows[T.cast(T.reinterpret(h[3], "uint16"), "int32") - 49516, :])
+                T.copy(X, rows[T.cast(T.reinterpret(u, "uint16"), "int32") - 49516, :])
                 for i in T.Parallel(64):
-                    y[i] = rows[T.cast(T.reinterpret(h[3], "int16"), "int32") + 16020, i] * 2
+                    y[i] = rows[T.cast(T.reinterpret(u, "int16"), "int32") + 16020, i] * 2
             else:
-                T.copy(X, rows[T.cast((T.cast(k[3], "uint32") * T.uint32(2654435761)) % T.uint32(13), "int32"), :])
+                T.copy(X, rows[T.cast((T.cast(v, "uint32") * T.uint32(2654435761)) % T.uint32(13), "int32"), :])
                 for i in T.Parallel(64):
-                    y[i] = rows[T.cast((T.cast(k[3], "int64") * T.int64(2654435761)) % T.int64(13), "int32") + 4, i] * 2
+                    y[i] = rows[T.cast((T.cast(v, "int64") * T.int64(2654435761)) % T.int64(13), "int32") + 4, i] * 2
             T.copy(y, Y)
 
     x, h, k = np.arange(64, dtype=np.float32), np.zeros(16, np.float16), np.zeros(16, np.int32)
