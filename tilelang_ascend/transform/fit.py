@@ -11,6 +11,7 @@ from ..isa.base import SCOPES, Space
 from ..tile.uses import is_parallel, uses_of
 from ..tileop.base.layout import tile_bytes
 from .driver import Context, Options, Pass, left, run
+from .lower.distribute_loops import distribute_loops
 from .lower.expand_lane_numbers import expand_lane_numbers
 from .lower.float8_codes import float8_codes
 from .lower.fold_clears import fold_clears
@@ -33,17 +34,18 @@ TILED = ("local.l0c", "shared.l1", "shared.ub")
 STREAMED = "shared.ub"
 """The one whose tiles may be in GM, but for a part."""
 
-VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries"))
+VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries", "stores"))
 ROTATE = Pass(rotate_loops, Stage.VERSIONED)
 CLEARS = Pass(fold_clears, Stage.VERSIONED)
 PARTS = Pass(split_nests, Stage.VERSIONED, ("lanes",))
 LOWER = Pass(lower_tile_ops, Stage.COMBINED)
 CODES = Pass(float8_codes, Stage.COMBINED, ("chip",))
+DISTRIBUTE = Pass(distribute_loops, Stage.COMBINED, ("chip",))
 HOIST = Pass(hoist_invariants, Stage.COMBINED, ("chip",))
 EXPAND = Pass(expand_lane_numbers, Stage.COMBINED)
 ADDRESSES = Pass(plan_memory, Stage.COMBINED)
-FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, HOIST, EXPAND, ADDRESSES)
-"""`split_nests` only if temporaries do not fit otherwise, `hoist_invariants` only if what it moves does."""
+FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, DISTRIBUTE, HOIST, EXPAND, ADDRESSES)
+"""`split_nests` only if temporaries do not fit otherwise, `distribute_loops` and `hoist_invariants` only if what they move does."""
 
 
 def least_bytes(body: Stmt) -> dict[str, int]:
@@ -96,17 +98,40 @@ def fit(mapped: PrimFunc, context: Context):
             return fit(in_step, context)
         raise suggest_tile(mapped, chip, failure, least[failure.fields["memory"]]) from None
     if lanes is None and widened is None:
-        _, memory_map, versioned, _ = chosen
-        needed = max(0, memory_map.packed.get(Space.UB, 0) - versioned_bytes(versioned))
-        if needed < temporaries and _counts(mapped, versions, chip, needed) != _counts(mapped, versions, chip, temporaries):
-            try:
-                chosen = attempt(mapped, context.attempt(), versions, needed, None)
-            except OutOfMemory:
-                pass
+        chosen = _with_more(mapped, context, chosen, versions, temporaries) or chosen
     planned, memory_map, versioned, found = chosen
     context.adopt(found)
     context.cramped |= lacks_copies(mapped.body, versioned.body, context.options.max_versions)
     return planned, memory_map
+
+
+def _with_more(mapped: PrimFunc, context: Context, chosen: tuple, versions: int, temporaries: int):
+    """A better attempt than `chosen`, now that is known how much room temporaries need: if tiles of different inner loops share addresses or, if that
+    gives no load more copies, if none do. None if there is none."""
+    _, memory_map, versioned, _ = chosen
+    chip, tiles, ub = context.chip, versioned_bytes(versioned), Space.UB
+
+    def counts(needed: int, stores: bool) -> list[int]:
+        return [n for n, _ in choose_versions(mapped.body, versions, chip, needed, stores).values()]
+
+    least, packed = (max(0, n.get(ub, 0) - tiles) for n in (memory_map.least, memory_map.packed))
+    ways = [(packed, True, False)]
+    if sum(counts(least, False)) > sum(counts(packed, False)):
+        ways.insert(0, (least, False, True))
+    before = sum(counts(temporaries, True))
+    while ways:
+        needed, stores, apart = ways.pop(0)
+        if needed >= temporaries or sum(counts(needed, stores)) <= before:
+            continue
+        try:
+            more = attempt(mapped, context.attempt(), versions, needed, None, stores=stores)
+        except OutOfMemory as error:
+            if stores and error.fields["memory"] == ub.name:
+                ways.append((needed + error.fields["needed"] - error.fields["available"], True, True))
+            continue
+        if not apart or more[1].least[ub] <= chip.capacity_bytes(ub):
+            return more
+    return None
 
 
 def _attempts(options: Options, body: Stmt):
@@ -141,16 +166,14 @@ class _Hopeless:
         return [n for b, (n, _) in counts.items() if SCOPES.get(scope_of(b)) is Space[memory]]
 
 
-def _counts(mapped: PrimFunc, versions: int, chip, temporaries: int) -> list[int]:
-    return [n for n, _ in choose_versions(mapped.body, versions, chip, temporaries).values()]
-
-
-def attempt(mapped: PrimFunc, context: Context, versions: int, temporaries: int, lanes: int | None, widened: int | None = None):
+def attempt(
+    mapped: PrimFunc, context: Context, versions: int, temporaries: int, lanes: int | None, widened: int | None = None, stores=True
+):
     """(function with addresses, memory map, function with versions, context) of one choice.
 
     Raises: OutOfMemory.
     """
-    versioned = run((VERSIONS,), mapped, context, versions=versions, temporaries=temporaries)
+    versioned = run((VERSIONS,), mapped, context, versions=versions, temporaries=temporaries, stores=stores)
     tiled = run((ROTATE, CLEARS) if lanes is None else (ROTATE, CLEARS, PARTS), versioned, context, lanes=lanes)
     with context.timed(LOWER.name):
         options = {"fast_math": context.options.fast_math, "widened_bytes": widened}
@@ -158,15 +181,18 @@ def attempt(mapped: PrimFunc, context: Context, versions: int, temporaries: int,
     context.warnings += warnings
     left(LOWER.name, combined, LOWER.stage, context)
     coded = run((CODES,), combined, context)
-    hoisting = context.attempt()
-    hoisted = run((HOIST,), coded, hoisting)
-    if hoisted is not coded:
+    # Without room the loop computes it again in every iteration, and each does all of its work.
+    for passes in ((DISTRIBUTE, HOIST), (HOIST,)):
+        trying = context.attempt()
+        moved = run(passes, coded, trying)
+        if moved is coded:
+            break
         try:
-            planned, memory_map = _planned(hoisted, hoisting)
-            context.adopt(hoisting)
-            return planned, memory_map, versioned, context
+            planned, memory_map = _planned(moved, trying)
         except OutOfMemory:
-            pass  # Without room the loop computes it again in every iteration.
+            continue
+        context.adopt(trying)
+        return planned, memory_map, versioned, context
     planned, memory_map = _planned(coded, context)
     return planned, memory_map, versioned, context
 

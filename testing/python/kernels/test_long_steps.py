@@ -144,8 +144,8 @@ def long_tiles(steps, rows=64, block=512, dim=32):
     return kernel
 
 
-def test_outputs_are_added_in_halves_and_parts_have_four_places():
-    """What stands beside slices leaves them room, and loads of parts go on while a product leaves L0C."""
+def test_outputs_are_added_in_quarters_and_parts_have_four_places():
+    """What stands beside slices leaves them room, and loads go on while they are added, as loads of parts while a product leaves L0C."""
     func = long_tiles(8, rows=128, block=1024, dim=128)
     lowered = pipeline.lower(func, get_chip("Ascend910B1"), keep_stages=True)
     shapes = {
@@ -153,7 +153,8 @@ def test_outputs_are_added_in_halves_and_parts_have_four_places():
         for name, ir in lowered.stages
         if name in ("slice_rows", "version_buffers")
     }
-    assert shapes["slice_rows"]["o"] == [64, 128] and shapes["slice_rows"]["o_product_ub"] == [32, 128]
+    assert shapes["slice_rows"]["o"] == [64, 128] and shapes["slice_rows"]["o_product_ub"] == [16, 128]
+    assert shapes["version_buffers"]["o_product_ub"] == [4, 16, 128]
     assert shapes["version_buffers"]["k_s"][0] == shapes["version_buffers"]["v_s"][0] == 4
 
 

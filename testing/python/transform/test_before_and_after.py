@@ -879,7 +879,7 @@ PAIRS = {
                 T.tl.copy(X[k * 64:k * 64 + 64], a[k % 2, 0:64])
                 T.tl.copy(a[k % 2, 0:64], Y[k * 64:k * 64 + 64])
         """,
-        {"versions": 2, "temporaries": 0},
+        {"versions": 2, "temporaries": 0, "stores": True},
     ),
     "fold_clears": (
         """
@@ -955,6 +955,37 @@ PAIRS = {
             a = T.alloc_buffer((1, 64), "uint8", scope="shared.ub")
             T.ascend.copy_gm_to_ub(a[0, 0], X[0], 1, 64, 0, 0, 0, 0, 0, 0)
             T.ascend.copy_ub_to_gm(Y[0], a[0, 0], 1, 64, 0, 0)
+        """,
+    ),
+    "distribute_loops": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((4096,), "float32"), Y: T.Buffer((64,), "float32")):
+            x = T.alloc_buffer((2, 1024), "float32", scope="shared.ub")
+            b = T.alloc_buffer((1, 128), "float32", scope="shared.ub")
+            c = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            y = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            for k in range(4):
+                T.ascend.copy_gm_to_ub(x[k % 2, 0], X[k * 1024], 1, 4096, 0, 0, 0, 0, 0, 0)
+                T.ascend.block_reduce_sum(b[0, 0], x[k % 2, 0], 16, 64, 1, 1, 8)
+                T.ascend.block_reduce_sum(c[0, 0], b[0, 0], 2, 64, 1, 1, 8)
+                T.ascend.adds(y[0, k * 16], c[0, 0], T.float32(1), 16)
+            T.ascend.copy_ub_to_gm(Y[0], y[0, 0], 1, 256, 0, 0)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((4096,), "float32"), Y: T.Buffer((64,), "float32")):
+            x = T.alloc_buffer((2, 1024), scope="shared.ub")
+            b = T.alloc_buffer((1, 512), scope="shared.ub")
+            c = T.alloc_buffer((1, 64), scope="shared.ub")
+            y = T.alloc_buffer((1, 64), scope="shared.ub")
+            for k in range(4):
+                T.ascend.copy_gm_to_ub(x[k % 2, 0], X[k * 1024], 1, 4096, 0, 0, 0, 0, 0, 0)
+                T.ascend.block_reduce_sum(b[0, k * 128], x[k % 2, 0], 16, 64, 1, 1, 8)
+            T.ascend.block_reduce_sum(c[0, 0], b[0, 0], 8, 64, 1, 1, 8)
+            for k in range(4):
+                T.ascend.adds(y[0, k * 16], c[0, k * 16], T.float32(1.0), 16)
+            T.ascend.copy_ub_to_gm(Y[0], y[0, 0], 1, 256, 0, 0)
         """,
     ),
     "hoist_invariants": (

@@ -46,7 +46,9 @@ def test_tiles_that_cannot_fit_are_not_tried_whole(monkeypatch):
 
     tried, attempt = [], fit.attempt
     monkeypatch.setattr(
-        fit, "attempt", lambda mapped, *rest: tried.append(fit.least_bytes(mapped.body)["shared.ub"]) or attempt(mapped, *rest)
+        fit,
+        "attempt",
+        lambda mapped, *rest, **how: tried.append(fit.least_bytes(mapped.body)["shared.ub"]) or attempt(mapped, *rest, **how),
     )
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     tilelang.compile(exponential)

@@ -29,7 +29,7 @@ class AccessReader:
         bound = record.bind(dtypes, values, None)
         accesses = []
         known = _Values(self, record, args, values, dtypes)
-        exact = all(spec.name == record.anew_if or _leaves_no_gaps(arg, spec) for arg, spec in zip(args, record.args))
+        exact = all(spec.name == record.anew_if or _is_told(arg, spec) for arg, spec in zip(args, record.args))
         for i, direction, low, high in record.footprint(bound):
             access = self._access(loads[i], facts[i], direction, low, high)
             access.piece, access.pitch = strided_footprint(record, i, known) or (0, 0)
@@ -100,11 +100,9 @@ class AccessReader:
         return access
 
 
-def _leaves_no_gaps(arg, spec) -> bool:
-    """False for a size known only as a bound, and for a mask of chosen lanes."""
-    if spec.kind != "int":
-        return True
-    return isinstance(arg, IntImm) and (spec.ctype != "uint64_t" or int(arg.value) in (0, -1, 2**64 - 1))
+def _is_told(arg, spec) -> bool:
+    """False for a size or a mask known only as a bound."""
+    return spec.kind != "int" or isinstance(arg, IntImm)
 
 
 class _Values:

@@ -26,6 +26,7 @@ class LiveBuffer:
         users: instructions that touch it.
         tight: instructions (program order) between which the contents matter.
         wide: `tight` without gaps and extended to whole loops, so that reuse adds no dependences inside them.
+        inner: the same inside the outermost loop.
     """
 
     buffer: object
@@ -51,11 +52,18 @@ class LiveBuffer:
 
     @cached_property
     def wide(self) -> Ranges:
+        return self._extended(0)
+
+    @cached_property
+    def inner(self) -> Ranges:
+        return self._extended(1)
+
+    def _extended(self, depth: int) -> Ranges:
+        """`tight` without gaps and extended to the whole of loops that stand in `depth` others."""
         first, last = self.tight[0][0], self.tight[-1][1]
         for instr in self.users:
-            outermost = next((loop for loop in instr.loops if not loop.independent), None)
-            if outermost is not None:
-                low, high = _orders(outermost)
+            for loop in [loop for loop in instr.loops if not loop.independent][depth : depth + 1]:
+                low, high = _orders(loop)
                 first, last = min(first, low), max(last, high)
         return ((first, last),)
 

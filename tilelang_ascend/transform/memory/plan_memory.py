@@ -4,7 +4,8 @@ Before:  a = alloc_buffer((2, 1024), "float32", scope="shared.ub")
 After:   a = alloc_buffer((2, 1024), "float32", scope="shared.ub", annotations={"address": 0})
 
 Buffers lie side by side as long as they fit: sharing an address costs synchronisation. If they do not fit, buffers whose live ranges are
-disjoint share addresses; first only those that never meet in one loop, then those that are used one behind the other, then all. In UB the
+disjoint share addresses; first only those that never meet in one loop, then in one inside the outermost loop, then those that are used one behind
+the other, then all. In UB the
 sources of one vector instruction are put into different halves of the bank groups, because two reads of one group in one cycle conflict, and
 its destination into another bank than sources it would wait for.
 
@@ -39,12 +40,13 @@ def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
     program = build_program(func, chip)
     live = live_buffers(program)
     declared = {s.buffer: s for s in statements(func.body) if isinstance(s, AllocBuffer)}
-    entries, packed = [], {}
+    entries, packed, least = [], {}, {}
     for scope in dict.fromkeys(b.space for b in live):
-        buffers = [b for b in live if b.space == scope]
-        placed, packed[SCOPES[scope]] = _plan_space(buffers, SCOPES[scope], program, chip)
+        buffers, space = [b for b in live if b.space == scope], SCOPES[scope]
+        placed, packed[space] = _plan_space(buffers, space, program, chip)
+        least[space] = _peak(buffers, _pack(buffers, _inner, chip.memories[space].alignment_bytes, {}))
         entries += [MapEntry.of(b, placed[b.buffer], declared.get(b.buffer)) for b in buffers]
-    memory_map = MemoryMap(chip.name, entries, {s: chip.capacity_bytes(s) for s in chip.memories}, packed)
+    memory_map = MemoryMap(chip.name, entries, {s: chip.capacity_bytes(s) for s in chip.memories}, packed, least)
     over = [space for space in chip.memories if memory_map.peak(space) > chip.capacity_bytes(space)]
     if over:
         raise _out_of_memory(over[0], memory_map, chip)
@@ -61,7 +63,11 @@ def _without_gaps(b: LiveBuffer) -> Ranges:
     return ((b.tight[0][0], b.tight[-1][1]),)
 
 
-LIFETIMES = (_always, lambda b: b.wide, _without_gaps, lambda b: b.tight)
+def _inner(b: LiveBuffer) -> Ranges:
+    return b.inner
+
+
+LIFETIMES = (_always, lambda b: b.wide, _inner, _without_gaps, lambda b: b.tight)
 """Ranges in which a buffer keeps its address to itself, in the order in which they are tried."""
 
 

@@ -44,13 +44,16 @@ from ...ir import (
 )
 from ...isa.base import SCOPES, Space
 from ...tile import REDUCE, is_op, tile_op
-from ...tile.uses import CHAINED, lateness, moved_regions, with_lateness
+from ...tile.uses import CHAINED, is_parallel, lateness, moved_regions, uses_of, with_lateness, work_of
 from ...tileop.base.layout import tile_bytes
 
 DEFAULT_VERSIONS, MANY_VERSIONS = 2, 4
 # Transfers this small take less time than the way to memory and the flags around them: more of them must be under way.
 SMALL_TILE_BYTES, BYTES_UNDER_WAY = 8192, 32768
 MANY_TRIPS = 8
+# Elements of vector work for each byte of a tile beside which its store is through before the next one is computed: some thirty bytes and as many elements
+# go in a cycle (assumed).
+HIDING_WORK = 2
 # Room kept in UB for temporaries of element-wise expressions, in float32 tiles of the largest shape.
 UB_TEMPORARIES = 2
 TEMPORARY_ITEMSIZE = 4
@@ -66,7 +69,7 @@ def versioned_bytes(func: PrimFunc) -> int:
 
 
 def transferred(body: Stmt) -> dict:
-    """UB tiles that transfers to or from GM touch -> number of directions (loads, stores)."""
+    """UB tiles that transfers to or from GM touch -> directions ("load", "store")."""
     directions: dict = {}
     for s in statements(body):
         found = moved_regions(s)
@@ -75,7 +78,7 @@ def transferred(body: Stmt) -> dict:
         for r, other, way in ((found[0], found[1], "store"), (found[1], found[0], "load")):
             if scope_of(other.source) in ("global", ""):
                 directions.setdefault(r.source, set()).add(way)
-    return {b: len(ways) for b, ways in directions.items()}
+    return directions
 
 
 @lru_cache(maxsize=4)
@@ -125,7 +128,7 @@ def _versions_in(loop: For, buffer, moved: dict, limit: int, of_parts: bool) -> 
     if scope_of(buffer) == "shared.ub":
         if tile_bytes(buffer) <= SMALL_TILE_BYTES and buffer in moved:
             wanted = max(wanted, BYTES_UNDER_WAY // max(1, tile_bytes(buffer)))
-        elif moved.get(buffer, 0) > 1:
+        elif len(moved.get(buffer, ())) > 1:
             # Loaded, changed and stored: the next load may start while the tile before is still on its way out.
             wanted = max(wanted, DEFAULT_VERSIONS + 1)
     trips = const_int(loop.extent)
@@ -143,9 +146,9 @@ def estimated_temporaries(func: PrimFunc) -> int:
     return UB_TEMPORARIES * max(tiles, default=0) * TEMPORARY_ITEMSIZE
 
 
-def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
-    """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly; `temporaries` bytes of
-    UB stay free."""
+def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool = True) -> dict:
+    """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly, but first where loops wait for
+    transfers; `temporaries` bytes of UB stay free. `stores`: also where vector work hides a store."""
     wanted = wanted_versions(body, limit)
     sliced = own_slices(body)
     sizes = {b: tile_bytes(b) // (sliced[b].count if b in sliced else 1) for b in wanted}
@@ -164,11 +167,30 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int) -> dict:
             if scope in room:
                 room[scope] -= more
 
+    work, moved = _work_around(body, wanted), transferred(body)
+    hidden = {b for b in wanted if moved.get(b) == {"store"} and work.get(b, 0) >= HIDING_WORK}
+    order = sorted((b for b in wanted if stores or b not in hidden), key=lambda b: (b in hidden, work.get(b, 0)))
     for n in range(2, limit + 1):
-        for b, (most, _, _) in wanted.items():
-            if n <= most and chosen[b] == n - 1:
+        for b in order:
+            if n <= wanted[b][0] and chosen[b] == n - 1:
                 choose(b, n)
     return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
+
+
+def _work_around(body: Stmt, wanted: dict) -> dict:
+    """UB tile -> elements of vector work, for each byte of it, in the loop that numbers its versions: with little of it, transfers of the tile are what
+    the loop waits for."""
+    loops = {s.loop_var: s for s in statements(body) if isinstance(s, For)}
+    tiles = {b: numbers for b, (_, numbers, _) in wanted.items() if scope_of(b) == "shared.ub"}
+    work = {v: sum(map(_elements, statements(loops[v].body))) for v in set().union(*map(set, tiles.values()))}
+    return {b: max((work[v] for v in numbers), default=0) / tile_bytes(b) for b, numbers in tiles.items()}
+
+
+def _elements(s: Stmt) -> int:
+    """Elements of the largest UB tile a statement that moves nothing to or from GM works on."""
+    if not is_parallel(s) and work_of(s) is None or any(scope_of(b) in ("global", "") for b in uses_of(s).all):
+        return 0
+    return max((tile_bytes(b) // itemsize(dtype_of(b)) for b in uses_of(s).all if scope_of(b) == "shared.ub"), default=0)
 
 
 def lacks_copies(body: Stmt, versioned: Stmt, limit: int) -> bool:
@@ -236,12 +258,12 @@ class _AddVersions(StmtMutator):
         return self.generic(s)
 
 
-def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = None) -> PrimFunc:
+def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = None, stores: bool = True) -> PrimFunc:
     """Apply to a placed Tile IR function; no buffer gets more than `limit` versions, and all fit the memories of `chip` together with
-    `temporaries` bytes in UB (None: an estimate)."""
+    `temporaries` bytes in UB (None: an estimate). `stores`: as in `choose_versions`."""
     if temporaries is None:
         temporaries = estimated_temporaries(func)
-    versions = choose_versions(func.body, limit, chip, temporaries)
+    versions = choose_versions(func.body, limit, chip, temporaries, stores)
     return func.with_body(_AddVersions(versions, own_slices(func.body))(func.body))
 
 

@@ -49,6 +49,9 @@ SLICE_ELEMENTS = 8192
 """Of the largest tile of a slice: enough for the latency of a chain of instructions to be small beside their work."""
 SHORT_SLICE_ELEMENTS = 4096
 """The same of tiles no larger than such a slice, in stages that reduce no rows: room they leave keeps slices of other stages from sharing addresses."""
+LOADED_SLICE_ELEMENTS = 2048
+"""The same of larger ones of these in stages that store nothing, where there is next to nothing to do while a slice is on its way: two versions of a
+quarter take the room of half a tile."""
 TEMPORARIES = 2
 """Tiles of a slice or, without slices, of all rows, in float32, for which UB needs room besides."""
 
@@ -123,9 +126,12 @@ class _Slices(StmtMutator):
 
 def _slice_elements(stage: list[Stmt]) -> int:
     """Elements of the largest tile of a slice."""
-    reduces = any(is_op(x, REDUCE) for s in stage for x in statements(s))
+    inside = [x for s in stage for x in statements(s)]
     widest = max(_elements(b) for s in stage for b in uses_of(s).all if is_ub(b))
-    return SHORT_SLICE_ELEMENTS if not reduces and widest <= SLICE_ELEMENTS else SLICE_ELEMENTS
+    if widest > SLICE_ELEMENTS or any(is_op(x, REDUCE) for x in inside):
+        return SLICE_ELEMENTS
+    stores = any(is_op(x, COPY) and scope_of(x.value.args[1].source) in ("global", "") for x in inside)
+    return SHORT_SLICE_ELEMENTS if stores or widest <= SHORT_SLICE_ELEMENTS else LOADED_SLICE_ELEMENTS
 
 
 def _division(group: list[Stmt], widest, most: int) -> tuple[SplitPlan, int] | None:
