@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import linecache
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -326,7 +327,10 @@ def location_in_code(code, last_instruction: int, line: int, positions=None) -> 
     return Location(code.co_filename, line, len(text) - len(text.lstrip()) + 1)
 
 
-_INSTALLED = (str(Path(__file__).resolve().parent), *{sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")})
+_INSTALLED = tuple(
+    f"{folder}{os.sep}"
+    for folder in {Path(__file__).resolve().parent, *(sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib"))}
+)
 
 
 def is_internal(filename: str) -> bool:

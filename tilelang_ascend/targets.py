@@ -21,6 +21,11 @@ def target_rule(rule: Callable[[Any], Any]) -> Iterator[None]:
         _target_rules.remove(rule)
 
 
+def rules() -> tuple[Callable[[Any], Any], ...]:
+    """The rules that hold now."""
+    return tuple(_target_rules)
+
+
 _board: list[Callable[[], str | None]] = []
 
 

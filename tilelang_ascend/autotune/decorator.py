@@ -10,7 +10,7 @@ from .. import interpret
 from ..errors import InvalidArgument, InvalidKernel
 from ..jit import JITImpl
 from ..jit.decorator import RETURN_KERNEL
-from ..jit.fingerprint import call_fingerprint
+from ..jit.fingerprint import call_fingerprint, form_of
 from ..log import get_logger
 from ..runtime.graphs import outside_of_graphs
 from .given import get_autotune_inputs
@@ -162,7 +162,10 @@ class AutoTuneImpl:
         bound = self.signature.bind_partial(*args, **own)
         bound.apply_defaults()
         arguments = {name: value for name, value in bound.arguments.items() if name not in free}
-        return call_fingerprint(self.func, (arguments, constants, get_autotune_inputs(), self.configs), {})
+        if self.mode == "eager":  # tracing does not read the elements of tensors
+            arguments = {name: form_of(value) for name, value in arguments.items()}
+        inputs = [form_of(value) for value in get_autotune_inputs() or ()]
+        return call_fingerprint(self.func, (arguments, constants, inputs, self.configs), {})
 
 
 def autotune(

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterable
 from .. import interpret
 from ..errors import InvalidKernel
 from ..runtime.graphs import outside_of_graphs
+from ..targets import rules
 from . import hooks
 from .compile import compile_prim_func, is_prim_func, par_map
 from .fingerprint import call_fingerprint
@@ -132,6 +133,7 @@ class JITImpl:
         return bound, None if seen is None else (seen, bound.key)
 
     def _remember(self, key: Any, trace: Callable[[], Any]) -> JITKernel:
+        key = None if key is None else (key, rules())
         kernel = self._kernels.get(key) if key is not None else None
         if kernel is None:
             backend, target, options = self.settings

@@ -9,10 +9,13 @@ aliases on its way.
 from __future__ import annotations
 
 import argparse
+import collections
 import dis
 import enum
 import functools
+import hashlib
 import inspect
+import os
 import re
 import sys
 import types
@@ -23,9 +26,11 @@ import numpy as np
 from ..errors import is_internal
 from ..runtime.tensors import HostTensor, is_tensor
 
-_PLAIN = (int, float, complex, str, bytes, bool, type(None))
+_PLAIN: Any = (int, float, complex, str, bytes, bool, type(None))
 _MAX_RECORDS = 10_000
 _MAX_WALKS = 20
+_MAX_TENSOR_BYTES = 1 << 20
+"""Larger ones cost as much to read in every call as tracing does."""
 _PACKAGE = __name__.partition(".")[0]
 _DYNAMIC = frozenset(("getattr", "vars", "eval", "exec", "globals", "__dict__", "attrgetter", "import_module"))
 _ANY_GLOBAL = frozenset(("eval", "exec", "globals"))
@@ -37,33 +42,42 @@ class Unknown(Exception):
 
 
 def call_fingerprint(fn: types.FunctionType, args: tuple, kwargs: dict, skip_tensors: bool = False) -> Hashable | None:
-    """Fingerprint of calling `fn(*args, **kwargs)`: the arguments, and all the code and values it can reach.
+    """Fingerprint of calling `fn(*args, **kwargs)`: the arguments, all the code and values it can reach, and the environment variables.
 
-    Tensors count by dtype, shape and strides, or not at all with `skip_tensors`. None when something is not understood.
+    Tensors count by their elements, too, which tracing may read; those that are arguments not at all with `skip_tensors`. None when
+    something is not understood.
     """
     if skip_tensors:
         args = tuple("tensor" if is_tensor(v) else v for v in args)
         kwargs = {k: "tensor" if is_tensor(v) else v for k, v in kwargs.items()}
     roots = (fn, tuple(args), tuple(sorted(kwargs.items())))
-    known = _scopes.get(id(fn.__code__), _Known(fn.__code__, frozenset(), frozenset()))
+    known = _scopes.get(id(fn.__code__)) or _Known(fn.__code__, frozenset(), frozenset((_package(fn.__globals__),)) - {_PACKAGE})
     try:
         for _ in range(_MAX_WALKS):
             walk = _Walk(known, fn)
             image = walk.image(roots)
             found = _Known(fn.__code__, known.names | walk.names, known.packages | walk.packages)
             if found == known:
-                return image
+                return (image, tuple(os.environ.items()))
             known = _scopes[id(fn.__code__)] = found
     except Unknown:
         pass
     return None
 
 
+def form_of(value: Any) -> Any:
+    """What a tensor that only the running kernel reads counts by; anything else as it is."""
+    if not is_tensor(value):
+        return value
+    tensor = HostTensor(value)
+    return ("tensor", tensor.is_torch, tensor.dtype, tensor.shape, tensor.strides)
+
+
 class _Known(NamedTuple):
     """What earlier walks from a function have met.
 
-    names: names in the code of all reached functions. packages: installed packages whose code counts like the user's,
-    because macros come from them.
+    names: names in the code of all reached functions. packages: those whose code counts like the user's although it is installed,
+    because the function itself or macros come from them.
     """
 
     code: types.CodeType
@@ -109,7 +123,7 @@ class _Walk:
     def __init__(self, known: _Known, root: types.FunctionType):
         self.known = known
         self.root = root
-        self.all_plain = not _DYNAMIC.isdisjoint(known.names)
+        self.computed = not _DYNAMIC.isdisjoint(known.names)
         self.names: set[str] = set()
         self.packages: set[str] = set()
         self.numbers: dict[int, int] = {}
@@ -126,12 +140,9 @@ class _Walk:
 
     def see(self, value: Any) -> Hashable:
         """What stands for `value` in a record; the type is part of it because 1, 1.0 and True are equal but trace differently."""
-        if type(value) in _PLAIN_SET:
-            return (type(value), repr(value))
-        if isinstance(value, enum.Enum):
-            return (type(value), value.name)
-        if isinstance(value, _PLAIN):
-            return (type(value), repr(value))
+        kind = type(value)
+        if kind in _PLAIN_SET or isinstance(value, _PLAIN) and not self.is_users(kind):
+            return (kind, repr(value))
         number = self.numbers.get(id(value))
         if number is None:
             number = self.numbers[id(value)] = len(self.met)
@@ -147,23 +158,41 @@ class _Walk:
             if isinstance(value, kinds):
                 return record(self, value)
         if is_tensor(value):
-            tensor = HostTensor(value)
-            return ("tensor", tensor.is_torch, tensor.dtype, tensor.shape, tensor.strides)
+            return self.tensor(value)
         if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
             return ("torch dtype", repr(value))
         return self.object(value)
 
-    def sequence(self, value) -> Hashable:
-        return (type(value), self.see_all(value))
+    def contents(self, value: Any) -> Hashable:
+        """What a value holds as a list, tuple, set, dict, number or text; None when it is none."""
+        if isinstance(value, _SEQUENCES):
+            return self.see_all((list if isinstance(value, list) else tuple).__iter__(value))
+        if isinstance(value, _SETS):
+            return frozenset(self.see_all((set if isinstance(value, set) else frozenset).__iter__(value)))
+        if isinstance(value, (dict, types.MappingProxyType)):
+            return self.items(dict.items(value) if isinstance(value, dict) else value.items())
+        return next((kind.__repr__(value) for kind in _PLAIN if isinstance(value, kind)), None)
 
-    def set(self, value) -> Hashable:
-        return (type(value), frozenset(self.see_all(value)))
+    def items(self, pairs: Iterable[tuple[Any, Any]]) -> Hashable:
+        return tuple([(self.see(k), self.see(v)) for k, v in pairs])
 
-    def mapping(self, value) -> Hashable:
-        return (type(value), tuple([(self.see(k), self.see(v)) for k, v in value.items()]))
+    def tensor(self, value: Any) -> Hashable:
+        host = HostTensor(value)
+        if value.nbytes > _MAX_TENSOR_BYTES or host.device != "cpu":
+            raise Unknown
+        try:
+            elements = hashlib.sha256(host.tobytes()).digest()
+        except Exception:  # of objects, of records, without memory: every library has kinds of its own
+            raise Unknown from None
+        return (type(value), *form_of(value)[1:], elements, self.items(getattr(value, "__dict__", {}).items()))
 
     def identity(self, value) -> Hashable:
         return ("object", value)
+
+    def builtin(self, value) -> Hashable:
+        """A builtin function, or a method of an object."""
+        owner = value.__self__
+        return ("object", value) if owner is None or isinstance(owner, (types.ModuleType, type)) else (value.__name__, self.see(owner))
 
     def range(self, value) -> Hashable:
         return ("range", value.start, value.stop, value.step)
@@ -175,7 +204,7 @@ class _Walk:
         return ("method", self.see(value.__func__), self.see(value.__self__))
 
     def partial(self, value) -> Hashable:
-        return ("partial", self.see(value.func), self.see_all(value.args), self.mapping(value.keywords))
+        return ("partial", self.see(value.func), self.see_all(value.args), self.items(value.keywords.items()))
 
     def wrapper(self, value) -> Hashable:
         return (type(value), self.see(value.__func__))
@@ -195,16 +224,15 @@ class _Walk:
             return ("macro", self.see(source))
         code = fn.__code__
         if fn is not self.root and self.is_installed(code.co_filename, fn.__globals__):
-            wrapped = getattr(fn, "__wrapped__", None)
-            if not isinstance(wrapped, types.FunctionType):
+            if fn.__closure__ is None or _package(fn.__globals__) == _PACKAGE:
                 return ("installed", fn)
-            # The function a decorator made.
-            return ("decorated", code, self.see(wrapped), self.see_all(_cells(fn)))
+            # What a decorator made, for instance: the code is the installed one, what it holds is not.
+            return ("closure", code, self.see_all(_cells(fn)))
         read, space = _read(code), fn.__globals__
         self.names.update(read.names)
         used = [(n, self.see(space[n])) for n in (*read.names, *_annotated(fn)) if n in space]
         if not _ANY_GLOBAL.isdisjoint(read.names):
-            used += [(n, self.see(v)) for n, v in space.items() if type(v) in _PLAIN_SET and n[:2] != "__"]
+            used += [(n, self.see(space[n])) for n in self.likely(space)]
         for name in read.modules:
             for full in (name, f"{space.get('__package__')}.{name}"):
                 if full in sys.modules:
@@ -221,15 +249,18 @@ class _Walk:
         )
 
     def module(self, value: types.ModuleType) -> Hashable:
-        """A module counts by what the code could read from it as attributes; an installed one by plain values, macros and modules
+        """A module counts by what the code could read from it as attributes; an installed one by plain values, containers, macros and modules
         among it."""
         contents = vars(value)
-        installed = self.is_installed(getattr(value, "__file__", None) or "<built-in>", contents)
-        used = self.used(contents, contents if self.all_plain and not installed else ())
+        file = contents.get("__file__")
+        installed = value.__name__ in sys.builtin_module_names if file is None else self.is_installed(file, contents)
+        used = self.used(contents, self.likely(contents) if self.computed and not installed else (), ("__getattr__",))
         if installed:
-            further = types.ModuleType if _package(contents) != _PACKAGE else ()
+            further = (types.ModuleType, *_CONTAINERS) if _package(contents) != _PACKAGE else ()
             used = [(n, v) for n, v in used if type(v) in _PLAIN_SET or isinstance(v, further) or further and hasattr(v, "_tl_source")]
-        return ("module", value.__name__, tuple([(n, self.see(v)) for n, v in used]))
+        kind = type(value)
+        own = self.see(kind) if kind is not types.ModuleType and self.is_users(kind) else None
+        return ("module", value.__name__, own, tuple([(n, self.see(v)) for n, v in used]))
 
     def class_(self, cls: type) -> Hashable:
         """A class of the user counts by what the code could read from it, and by its special methods."""
@@ -237,29 +268,49 @@ class _Walk:
         for base in (*cls.__mro__, *inspect.getmro(type(cls))):
             if self.is_users(base):
                 contents = vars(base)
-                used = self.used(contents, contents if self.all_plain else (), _special(base))
+                used = self.used(contents, self.likely(contents) if self.computed else (), _special(base))
                 records.append((base, tuple([(n, self.see(v)) for n, v in used])))
         return ("type", cls, tuple(records))
 
-    def used(self, contents, plain: Iterable[str] = (), more: Iterable[str] = ()) -> list[tuple[str, Any]]:
-        """Attributes whose names occur in code, `plain` ones that are numbers or texts, and `more`."""
+    def used(self, contents, likely: Iterable[str] = (), more: Iterable[str] = ()) -> list[tuple[str, Any]]:
+        """Attributes whose names occur in code, `likely` ones, and `more`."""
         names = self.known.names
         found = [n for n in contents if n in names] if len(contents) < len(names) else [n for n in names if n in contents]
         every = dict.fromkeys(sorted(found))
-        every.update(dict.fromkeys(n for n in plain if n[:2] != "__" and type(contents[n]) in _PLAIN_SET))
-        every.update(dict.fromkeys(more))
+        every.update(dict.fromkeys(likely))
+        every.update(dict.fromkeys(n for n in more if n in contents))
         return [(n, contents[n]) for n in every]
 
+    def likely(self, contents) -> list[str]:
+        """What code may read by a name that it computes: values, functions and classes of the user; objects it has names for."""
+        kinds = (*_CONTAINERS, types.FunctionType, type, staticmethod, classmethod, property)
+        return [n for n, v in contents.items() if n[:2] != "__" and (type(v) in _PLAIN_SET or isinstance(v, kinds))]
+
     def object(self, value: Any) -> Hashable:
-        """Objects that wrap a function count as it; plain objects count by their fields and their class."""
+        """Objects of installed classes that wrap a function count as it; other objects by their fields, by what they hold and by their class."""
         kind, fields = type(value), getattr(value, "__dict__", None)
-        wrapped = inspect.getattr_static(value, "__wrapped__", None) or (fields or {}).get("__wrapped__")
-        if isinstance(wrapped, types.FunctionType):
-            return (kind, self.see(wrapped))
         users = self.is_users(kind)
-        if fields is None or not (users or isinstance(value, _NAMESPACES)):
-            raise Unknown
-        return (kind, self.see(kind) if users else None, tuple([(k, self.see(v)) for k, v in fields.items()]))
+        if not users:
+            wrapped = inspect.getattr_static(value, "__wrapped__", None) or (fields or {}).get("__wrapped__")
+            if isinstance(wrapped, types.FunctionType):
+                return (kind, self.see(wrapped))
+            if not isinstance(value, (*_CONTAINERS, *_PLAIN, *_OPEN)):
+                raise Unknown
+        slots = []
+        for base in kind.__mro__:
+            if base in _READABLE:
+                continue
+            members = vars(base)
+            if users and not self.is_users(base) and any(isinstance(m, _OF_C) and m.__objclass__ is base for m in members.values()):
+                raise Unknown
+            slots += [(n, m) for n, m in members.items() if isinstance(m, types.MemberDescriptorType) and hasattr(value, n)]
+        return (
+            kind,
+            self.see(kind) if users else None,
+            self.contents(value),
+            tuple([(n, self.see(m.__get__(value))) for n, m in slots]),
+            self.items((fields or {}).items()),
+        )
 
     def is_installed(self, file: str, space: dict) -> bool:
         return _is_installed_file(file) and _package(space) not in self.known.packages
@@ -277,16 +328,23 @@ class _Number(int):
 
 
 _PLAIN_SET = frozenset(_PLAIN)
-_NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
+_SEQUENCES: Any = (list, tuple)
+_SETS: Any = (set, frozenset)
+_CONTAINERS = (*_SEQUENCES, *_SETS, dict, types.MappingProxyType)
+_OPEN = (types.SimpleNamespace, argparse.Namespace, enum.Enum)
+"""Installed classes whose objects are what is in their fields."""
+_OF_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
+"""Methods of classes written in C, whose objects may have more than fields."""
+_READABLE = {object, type, collections.OrderedDict, *_CONTAINERS, *_PLAIN}
+"""Classes without fields of which `contents` has everything."""
+_FIELD = type(collections.namedtuple("_", "a").a)  # type: ignore[attr-defined]  # a descriptor
 _CASES: tuple[tuple[Any, Callable[[_Walk, Any], Hashable]], ...] = (
-    ((list, tuple), _Walk.sequence),
-    ((set, frozenset), _Walk.set),
-    ((dict, types.MappingProxyType), _Walk.mapping),
     (types.FunctionType, _Walk.function),
     (types.MethodType, _Walk.method),
     (types.ModuleType, _Walk.module),
     (type, _Walk.class_),
-    ((types.BuiltinFunctionType, np.ufunc, np.dtype, types.MemberDescriptorType, types.GetSetDescriptorType), _Walk.identity),
+    (types.BuiltinFunctionType, _Walk.builtin),
+    ((np.ufunc, np.dtype, types.MemberDescriptorType, types.GetSetDescriptorType, _FIELD), _Walk.identity),
     ((staticmethod, classmethod), _Walk.wrapper),
     (property, _Walk.property),
     (functools.cached_property, _Walk.cached_property),

@@ -1,12 +1,16 @@
 """When a second call may reuse a kernel, and when it has to trace again."""
 
+import collections
 import enum
 import functools
 import importlib
 import linecache
+import os
 import sys
 import types
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ import torch
 from tilelang_ascend import errors
 from tilelang_ascend.jit import fingerprint
 from tilelang_ascend.jit.fingerprint import call_fingerprint
+from tilelang_ascend.targets import target_rule
 
 BLOCK = 64
 TABLE = {"a": [1, 2]}
@@ -54,8 +59,13 @@ def test_different_arguments_have_different_keys(a, b):
     assert key(a) is not None and key(a) != key(b)
 
 
-def test_contents_of_tensors_do_not_count():
-    assert key(torch.zeros(2)) == key(torch.ones(2))
+def test_elements_of_tensors_count_where_tracing_may_read_them():
+    for make in (torch.tensor, np.array):
+        assert key(make([1, 2])) == key(make([1, 2])) != key(make([1, 3]))
+        assert call_fingerprint(factory, (make([1, 2]),), {}, skip_tensors=True) == call_fingerprint(
+            factory, (make([1, 3]),), {}, skip_tensors=True
+        )
+    assert key(np.zeros(1 << 20)) is None and key(np.array([object()])) is None
 
 
 @pytest.mark.parametrize("name, value", [("BLOCK", 128), ("TABLE", {"a": [3, 2]}), ("helper", lambda x: x)])
@@ -130,6 +140,143 @@ def test_what_is_not_understood_is_never_reused():
     assert key(object()) is None
     assert key((i for i in range(3))) is None
     assert key(iter([])) is None
+
+
+class Rows(list):
+    def scaled(self):
+        return self[0] * BLOCK
+
+
+class Whole(int):
+    def scaled(self):
+        return self * BLOCK
+
+
+class Pair(NamedTuple):
+    first: int
+
+    @property
+    def scaled(self):
+        return self.first * BLOCK
+
+
+class Kind(enum.IntFlag):
+    PLAIN = 1
+
+    @property
+    def scaled(self):
+        return self.value * BLOCK
+
+
+class Slot:
+    __slots__ = ("x",)
+
+
+class Slotted(Slot):
+    pass
+
+
+class Queue(collections.deque):
+    pass
+
+
+class Wrapper:
+    def __init__(self, fn):
+        functools.update_wrapper(self, fn)
+        self.by = 1
+
+    def __call__(self):
+        return self.by * BLOCK
+
+
+def reaches_a_tensor():
+    places = np.array([1, 2])
+    return (lambda: int(places[0])), (lambda: places.__setitem__(0, 3))
+
+
+def reaches_a_list_with_a_field():
+    rows = Rows([1])
+    rows.step = 1
+    return (lambda: rows.step), (lambda: setattr(rows, "step", 2))
+
+
+def reaches_a_slot():
+    value = Slotted()
+    value.x = 1
+    return (lambda: value.x), (lambda: setattr(value, "x", 2))
+
+
+def reaches_a_queue():
+    value = Queue([1])
+    return (lambda: value[0]), (lambda: value.append(value.popleft() + 1))
+
+
+def reaches_a_table_through_its_method():
+    table = {"a": 1}
+    get = table.get
+    return (lambda: get("a")), (lambda: table.__setitem__("a", 2))
+
+
+def reaches_a_member_without_a_name():
+    box = types.SimpleNamespace(kind=Kind(8))
+    return (lambda: int(box.kind)), (lambda: setattr(box, "kind", Kind(16)))
+
+
+def reaches_a_default_factory():
+    table = collections.defaultdict(lambda: 1)
+    return (lambda: table.copy()["a"]), (lambda: setattr(table, "default_factory", lambda: 2))
+
+
+def reaches_a_decorated_function():
+    wrapped = Wrapper(helper)
+    return (lambda: wrapped()), (lambda: setattr(wrapped, "by", 2))
+
+
+def reaches_a_computed_name():
+    class Table:
+        rows = [1]
+
+    return (lambda: getattr(Table, "".join(("ro", "ws")))[0]), (lambda: Table.rows.__setitem__(0, 2))
+
+
+def reaches_the_environment():
+    return (lambda: os.getenv("A_LIBRARY_BLOCK", "1")), (lambda: os.environ.__setitem__("A_LIBRARY_BLOCK", "2"))
+
+
+def reaches_names_a_module_computes():
+    module = types.ModuleType("module")
+    exec("names = {'block': 1}\ndef __getattr__(name):\n    return names[name]", vars(module))
+    return (lambda: module.block), (lambda: module.names.__setitem__("block", 2))
+
+
+@pytest.mark.parametrize("make", [f for name, f in list(globals().items()) if name.startswith("reaches_")])
+def test_whatever_holds_a_value_a_changed_value_is_noticed(make, monkeypatch):
+    monkeypatch.delenv("A_LIBRARY_BLOCK", raising=False)
+    fn, change = make()
+    result, before = fn(), key(fn=fn)
+    change()
+    assert fn() != result and (before is None or key(fn=fn) != before)
+
+
+@pytest.mark.parametrize("value", [Rows([1]), Whole(2), Pair(1), Kind.PLAIN, Kind(8)], ids=lambda v: type(v).__name__)
+def test_methods_of_lists_numbers_and_members_are_followed(value, monkeypatch):
+    fn = lambda: value.scaled
+    before = key(fn=fn)
+    assert before is not None and key(fn=fn) == before
+    monkeypatch.setitem(globals(), "BLOCK", 128)
+    assert key(fn=fn) != before
+
+
+def test_other_rules_for_targets_make_another_kernel(library, tmp_path):
+    kernel = kernel_with("B[i] = A[i] * o.SCALE", tmp_path)
+    first = kernel(16)
+    with target_rule(lambda target: "a5"):
+        assert kernel(16).artifact.chip != first.artifact.chip
+    assert kernel(16) is first
+
+
+def test_a_folder_whose_name_begins_like_the_package_is_the_users():
+    assert errors.is_internal(errors.__file__) and not errors.is_internal(f"{Path(errors.__file__).parent}_of_mine/kernels.py")
 
 
 LIBRARY = """
