@@ -84,10 +84,13 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
 
 
 def _check_outputs(func, out_idx: tuple[int, ...], written: frozenset[str]) -> None:
-    """What a call allocates and returns has to be written by somebody."""
+    """What a call allocates and returns has to be written by somebody, unless it has no elements."""
+    from .. import ir
+
     for i in out_idx:
         name = str(func.params[i].name)
-        if name not in written:
+        empty = any(ir.const_int(n) == 0 for n in func.params[i].ty.shape)
+        if name not in written and not empty:
             outputs = [f"{k} ('{p.name}')" for k, p in enumerate(func.params) if str(p.name) in written]
             raise InvalidKernel(
                 f"out_idx names parameter {i}, '{name}', which the kernel does not write: a call would return memory nobody has set",

@@ -70,6 +70,10 @@ class JITKernel:
         launch.write_back()
         return launch.result
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What other processes get: all but the Python function, which may be one they cannot import."""
+        return {k: v for k, v in vars(self).items() if k != "_tl_source"}
+
     def __getattr__(self, name: str) -> Any:
         reason = _OF_GPU_KERNELS.get(name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}" + (f"; {reason}" if reason else ""))

@@ -176,11 +176,18 @@ def _check_scalar(p: Parameter, value: Any) -> int | float:
     if not isinstance(value, numbers.Real):
         raise ArgumentTypeError(f"Expected a number of dtype {p.dtype} for parameter {p.name}, got {type(value).__name__}", at=p.location)
     if dtypes.is_float(p.dtype):
-        with np.errstate(over="ignore"):
-            return float(dtypes.numpy_dtype(p.dtype).type(float(value)))
-    if isinstance(value, float) and not value.is_integer():
-        raise ArgumentValueError(f"Scalar dtype mismatch for parameter {p.name}: expected {p.dtype}, got the float {value}", at=p.location)
-    number = int(value)  # type: ignore[call-overload]  # numbers.Real, which int() takes
+        try:
+            with np.errstate(over="ignore"):
+                return float(dtypes.numpy_dtype(p.dtype).type(float(value)))
+        except OverflowError:
+            raise ArgumentValueError(f"Scalar out of range for parameter {p.name}: {p.dtype} does not hold {value}", at=p.location) from None
+    try:
+        number = int(value)  # type: ignore[call-overload]  # numbers.Real, which int() takes
+    except (OverflowError, ValueError):  # infinity, NaN
+        number = None
+    if number is None or number != value:
+        kind = type(value).__name__
+        raise ArgumentValueError(f"Scalar dtype mismatch for parameter {p.name}: expected {p.dtype}, got the {kind} {value}", at=p.location)
     low, high = (0, 1) if p.dtype == "bool" else _int_limits(p.dtype)
     if not low <= number <= high:
         raise ArgumentValueError(f"Scalar out of range for parameter {p.name}: {p.dtype} holds {low}..{high}, got {number}", at=p.location)

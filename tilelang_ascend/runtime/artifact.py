@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Mapping
 
@@ -89,6 +89,10 @@ class Artifact:
     def ascend_ir(self):
         """The lowered program: an `IRModule` with one function for each kind of core of each launch."""
         return load_ir(self.ascend_ir_json)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or another process starts from: what was made of the texts here is made again there."""
+        return {f.name: () if f.name == "programs" else getattr(self, f.name) for f in fields(self)}
 
     def to_files(self) -> dict[str, str]:
         """Name and text of every file of an artifact in a cache entry."""

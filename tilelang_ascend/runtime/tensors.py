@@ -102,7 +102,8 @@ class HostTensor:
     def missing_memory(self) -> str | None:
         """Why there are no elements in memory to read or write; None when there are."""
         if not self.is_torch:
-            return None
+            masked = isinstance(self.value, np.ma.MaskedArray)
+            return "it is a masked array, whose mask says which elements count; pass X.filled(0), or X.data" if masked else None
         import torch
 
         if torch._C._get_tracing_state() is not None:

@@ -1,6 +1,8 @@
 """What a kernel accepts and refuses, and what it does to the caller's memory. No compiler involved."""
 
 import ctypes
+import math
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
@@ -210,12 +212,18 @@ def test_scalars(dtype, value, expected):
 
 @pytest.mark.parametrize("dtype, value, text", [
     ("int8", 128, "int8 holds -128..127, got 128"), ("uint8", -1, "got -1"), ("int32", 0.5, "got the float 0.5"),
-    ("bool", 2, "bool holds 0..1, got 2"),
+    ("bool", 2, "bool holds 0..1, got 2"), ("int32", Fraction(3, 2), "got the Fraction 3/2"), ("int32", math.inf, "got the float inf"),
+    ("int64", 10**400, "int64 holds"), ("float32", 10**400, "float32 does not hold 1000"),
     ("float32", "1", "Expected a number of dtype float32 for parameter s, got str"),
 ])  # fmt: skip
 def test_bad_scalars(dtype, value, text):
     with pytest.raises((ArgumentValueError, ArgumentTypeError), match=text):
         bind(signature(Parameter("s", dtype)), "k", (value,))
+
+
+def test_a_mask_is_not_ignored():
+    with pytest.raises(ArgumentValueError, match="masked array"):
+        bind(signature(buf("A", 8)), "k", (np.ma.masked_array(np.ones(8, np.float32), mask=True),))
 
 
 def test_empty_and_scalar_shaped_tensors():

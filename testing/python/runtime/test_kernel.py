@@ -4,6 +4,7 @@ import copy
 import hashlib
 import inspect
 import json
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -159,6 +160,17 @@ def test_dynamic_extent_scalar_argument_and_write_in_place(n):
     assert kernel(view, 1.5) is None
     ref_view += 1.5
     assert torch.equal(x, ref)
+
+
+def test_an_eager_kernel_of_nothing():
+    assert eager_scale(torch.randn(0, 8)).shape == (0, 8)
+
+
+def test_a_kernel_that_has_run_can_be_copied_and_sent():
+    kernel, a = make_scale(256, 3.0), torch.randn(256)
+    assert torch.equal(kernel(a), a * 3)
+    for other in (copy.deepcopy(kernel), pickle.loads(pickle.dumps(kernel))):
+        assert torch.equal(other(a), a * 3)
 
 
 def test_equal_calls_share_a_kernel_and_changed_globals_do_not(monkeypatch):
