@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from typing import Any, Callable, Hashable, Iterable, Sequence
@@ -105,9 +106,16 @@ class AutoTuneImpl:
         )
         given: Sequence[Any] | None = get_autotune_inputs()
         if given is None and self.mode == "eager":
-            passed = self.jit_impl.launch_inputs(*args, **self.with_config(kwargs, configs[0]))
+            passed = self._launch_inputs(args, kwargs, configs)
             given = None if any(value is None for value in passed) else passed
         return tune(subject, configs, self.signature, self.profile_args, given, derived=self.configs is None)
+
+    def _launch_inputs(self, args: tuple, kwargs: dict, configs: list[dict]) -> tuple:
+        """What the kernel is called with, which every configuration says that can be traced; (None,) when none can."""
+        for config in configs:
+            with contextlib.suppress(Exception):  # of the user's function; the tuning shows it
+                return self.jit_impl.launch_inputs(*args, **self.with_config(kwargs, config))
+        return (None,)
 
     def _space(self, args: tuple, kwargs: dict) -> list[dict]:
         """The configurations for a call; the user's, or, where he gave none, those that suit the kernel and the chip."""
@@ -125,10 +133,11 @@ class AutoTuneImpl:
         if self.configs is None:  # derived spaces are of what the caller leaves open
             return False
         own, _ = self._split_constants(kwargs)
-        if self._tunables is None:
-            self._tunables = tunables(expand(self.configs, self.signature, args, own))
+        names = self._tunables or tunables(expand(self.configs, self.signature, args, own))
+        if not callable(self.configs):  # a function may give every call others
+            self._tunables = names
         passed = self.signature.bind_partial(*args, **own).arguments
-        given = [name for name in self._tunables if name in passed]
+        given = [name for name in names if name in passed]
         if given:
             get_logger().debug("%s: %s given by the caller, not tuned", self.func.__name__, ", ".join(given))
         return bool(given)

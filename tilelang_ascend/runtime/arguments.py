@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
 from dataclasses import dataclass, field
@@ -180,12 +181,13 @@ def _check_scalar(p: Parameter, value: Any) -> int | float:
             with np.errstate(over="ignore"):
                 return float(dtypes.numpy_dtype(p.dtype).type(float(value)))
         except OverflowError:
-            raise ArgumentValueError(f"Scalar out of range for parameter {p.name}: {p.dtype} does not hold {value}", at=p.location) from None
-    try:
+            raise ArgumentValueError(
+                f"Scalar out of range for parameter {p.name}: {p.dtype} does not hold {value}", at=p.location
+            ) from None
+    number = 0
+    with contextlib.suppress(OverflowError, ValueError):  # infinity, NaN
         number = int(value)  # type: ignore[call-overload]  # numbers.Real, which int() takes
-    except (OverflowError, ValueError):  # infinity, NaN
-        number = None
-    if number is None or number != value:
+    if number != value:
         kind = type(value).__name__
         raise ArgumentValueError(f"Scalar dtype mismatch for parameter {p.name}: expected {p.dtype}, got the {kind} {value}", at=p.location)
     low, high = (0, 1) if p.dtype == "bool" else _int_limits(p.dtype)

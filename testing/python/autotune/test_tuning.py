@@ -140,6 +140,14 @@ def test_passing_a_tunable_skips_tuning(inline):
     assert inline.jobs_run == 0
 
 
+def test_every_call_has_tunables_of_its_own(inline):
+    """A value that the caller gives is never replaced by one of a configuration."""
+    kernel = tuned(add_one, lambda n: BLOCKS if n == 256 else [{"block": 64, "skip": True}])
+    assert kernel(256).config is not None
+    x = torch.randn(128)
+    assert torch.equal(kernel(128, block=64, skip=False)(x), x + 1)
+
+
 def test_results_are_remembered(inline):
     kernel = tuned(add_one, lambda n: BLOCKS)
     first = kernel(256)
@@ -168,6 +176,12 @@ def test_do_not_specialize_keeps_the_configuration(inline):
     assert inline.jobs_run - count == 2, "the one configuration is measured and checked"
     with pytest.raises(InvalidArgument, match="do_not_specialize names 'm'"):
         tuned(add_one, BLOCKS, do_not_specialize=["m"])
+
+
+def test_a_first_configuration_that_cannot_be_traced_costs_itself(inline):
+    kernel = tuned(add_one_eager, [{"block": 0}, *BLOCKS], out_idx=None)
+    x = torch.randn(256)
+    assert torch.equal(kernel(x), x + 1)
 
 
 def test_eager_kernels_tune_with_the_tensors_of_the_call(inline):
