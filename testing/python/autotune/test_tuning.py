@@ -142,10 +142,14 @@ def test_passing_a_tunable_skips_tuning(inline):
 
 def test_every_call_has_tunables_of_its_own(inline):
     """A value that the caller gives is never replaced by one of a configuration."""
-    kernel = tuned(add_one, lambda n: BLOCKS if n == 256 else [{"block": 64, "skip": True}])
+
+    def with_defaults(n, block=64, skip=False):
+        return add_one(n, block, skip)
+
+    kernel = tuned(with_defaults, lambda n: BLOCKS if n == 256 else [{"skip": True}])
     assert kernel(256).config is not None
     x = torch.randn(128)
-    assert torch.equal(kernel(128, block=64, skip=False)(x), x + 1)
+    assert torch.equal(kernel(128, skip=False)(x), x + 1)
 
 
 def test_results_are_remembered(inline):
