@@ -328,6 +328,29 @@ def test_a_grid_may_have_no_blocks_at_run_time(rows):
     np.testing.assert_array_equal(out["C"], np.arange(8))
 
 
+@pytest.mark.parametrize("one", [False, True])
+def test_elements_stored_to_a_workspace_outlive_a_launch(one):
+    @T.prim_func
+    def main(A: T.Tensor((32, 64), "float32"), B: T.Tensor((32,), "float32")):
+        W = T.alloc_global((32,), "float32")
+        with T.Kernel(32) as bx:
+            row, total = T.alloc_shared((64,), "float32"), T.alloc_fragment((1,), "float32")
+            T.copy(A[bx, 0], row)
+            T.reduce_sum(row, total, dim=0)
+            if one:
+                W[bx] = total[0]
+            else:
+                for i in T.Parallel(1):
+                    W[bx + i] = total[i]
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(16):
+                B[bx * 16 + i] = W[31 - (bx * 16 + i)]
+
+    a = RNG.integers(-8, 8, (32, 64)).astype(np.float32)
+    out = strict.run(tilelang.compile(main), {"A": a, "B": np.zeros(32, np.float32)})
+    np.testing.assert_array_equal(out["B"], a.sum(1)[::-1])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "bool", "float8_e4m3fn"])
 def test_dtypes_of_shared_workspaces(dtype):
     @T.prim_func

@@ -429,6 +429,14 @@ def test_scalar_loops_select_lazily():
     np.testing.assert_array_equal(out["y"][::-1], np.concatenate([[0], out["x"][:-1]]).astype(np.float32))
 
 
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_subtracted_zeros_have_a_sign(zero):
+    x = np.array([0.0, -0.0, 3.0, np.nan], np.float32)
+    lab = Lab(x=("float32", x), y=("float32", np.ones(4)))
+    got = lab.run(parallel((4,), lambda i: assign(lab.y, lab.x[i] - tirx.const(zero, "float32"), i)))["y"]
+    np.testing.assert_array_equal(np.signbit(got[:3]), np.signbit(x[:3] - np.float32(zero)))
+
+
 def test_a_slope_that_does_not_keep_zeros_is_a_product():
     x = np.array([0.0, -0.0, 3.0, -3.0, np.nan], np.float32)
     for compare, slope in ((tirx.GE, -2.0), (tirx.GT, -2.0), (tirx.GT, np.inf)):

@@ -134,7 +134,7 @@ def _refuse_old_values(s: Stmt, between: list[Stmt], views: dict) -> None:
 
 def _refuse_carried_scalars(grids: list[Stmt], parts: list[list[Stmt]]) -> None:
     for grid, own in zip(grids, parts):
-        outside = {s.buffer for s in own if isinstance(s, AllocBuffer)}
+        outside = {s.buffer for s in own if isinstance(s, AllocBuffer) and is_scalar_var(s.buffer)}
         elsewhere = [x for part in parts for s in part if not s.same_as(grid) for x in statements(s)]
         for s in statements(grid):
             if not isinstance(s, BufferStore) or s.buffer not in outside:

@@ -286,7 +286,8 @@ def _add(g: Graph, a: Node, b: Node) -> Node:
 
 def _sub(g: Graph, a: Node, b: Node) -> Node:
     if b.is_scalar:
-        return a if b.op == "const" and b.value == 0 else _add(g, a, g.neg(b))
+        # x - 0 is x, but x - -0 is x + 0.
+        return a if b.op == "const" and b.value == 0 and math.copysign(1, b.value) > 0 else _add(g, a, g.neg(b))
     return g.with_scalar("adds", g.neg(b), a)
 
 
