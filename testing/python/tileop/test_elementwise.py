@@ -433,7 +433,7 @@ def test_scalar_loops_select_lazily():
 def test_subtracted_zeros_have_a_sign(zero):
     x = np.array([0.0, -0.0, 3.0, np.nan], np.float32)
     lab = Lab(x=("float32", x), y=("float32", np.ones(4)))
-    got = lab.run(parallel((4,), lambda i: assign(lab.y, lab.x[i] - tirx.const(zero, "float32"), i)))["y"]
+    got = lab.run(parallel((4,), lambda i: assign(lab.y, tirx.Sub(lab.x[i], tirx.const(zero, "float32")), i)))["y"]
     np.testing.assert_array_equal(np.signbit(got[:3]), np.signbit(x[:3] - np.float32(zero)))
 
 
