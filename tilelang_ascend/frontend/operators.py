@@ -74,7 +74,7 @@ SYMBOLS = {
 }  # fmt: skip
 
 _COMPARE_NODES = {"Lt": tirx.LT, "LtE": tirx.LE, "Gt": tirx.GT, "GtE": tirx.GE, "Eq": tirx.EQ, "NotEq": tirx.NE}
-_FOLDING = {"Add": tirx.Add, "Mult": tirx.Mul, "Div": tirx.Div}
+_FOLDING = {"Add": tirx.Add, "Sub": tirx.Sub, "Mult": tirx.Mul, "Div": tirx.Div}
 _INT32_MAX = 2**31 - 1
 _BITWISE = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor")
 _PROMOTING = ("Add", "Sub", "Mult", "Div", "FloorDiv", "Mod", "LShift", "USub", "Invert")
@@ -393,9 +393,11 @@ def _fold(op: str, a, b):
 
 
 def _folds_zero(op: str, a, b) -> bool:
-    """True for what TVM's operators make shorter, and some floats tell: zero times NaN is NaN, as zero divided by zero is, and -0 + 0 is 0."""
+    """True for what TVM's operators make shorter, and some floats tell: zero times NaN is NaN, as zero divided by zero is, -0 + 0 is 0, and so is
+    -0 - -0."""
     known = constant(a), constant(b)
-    return None in known and (op in ("Mult", "Add") and 0 in known or op == "Div" and known[0] == 0)
+    below = op == "Sub" and known[1] == 0 and math.copysign(1, known[1]) < 0
+    return None in known and (op in ("Mult", "Add") and 0 in known or op == "Div" and known[0] == 0 or below)
 
 
 def power(a, b):

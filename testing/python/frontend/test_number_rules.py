@@ -38,6 +38,17 @@ def test_typed_constants_are_rounded_to_their_dtype():
     assert call(k, np.zeros(N, ml_dtypes.bfloat16)) == [float(w) for w in want]
 
 
+def test_zeros_of_either_sign_are_subtracted():
+    @T.prim_func
+    def k(A: T.Tensor((N,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            B[0] = A[0] - T.float32(-0.0)
+            B[1] = A[0] - T.float32(0.0)
+            B[2] = A[0] - -0.0
+
+    assert str(call(k, np.full(N, -0.0, np.float32))[:3]) == "[0.0, -0.0, 0.0]"
+
+
 def test_powers_do_not_wrap_where_the_result_is_wider():
     @T.prim_func
     def k(A: T.Tensor((N,), "int32"), B: T.Tensor((8,), "float32")):
