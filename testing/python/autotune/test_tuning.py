@@ -242,6 +242,28 @@ def test_a_winner_of_a_derived_space_computes_what_the_default_does(inline, log,
     assert sum("2 of 4096 elements are not what the default configuration computes, first at (1064,)" in m for m in log) == 2
 
 
+def test_tensors_that_change_are_compared_beside_what_is_returned(inline, log, monkeypatch):
+    from tilelang_ascend.autotune import derive
+
+    @tilelang.jit(out_idx=-1)
+    def counts_tiles(n, block=64):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32"), Places: T.Tensor((n,), "int32"), B: T.Tensor((n,), "float32")):
+            with T.Kernel(T.ceildiv(n, block)) as bx:
+                tile, places = T.alloc_fragment((block,), "float32"), T.alloc_fragment((block,), "int32")
+                T.copy(A[bx * block], tile)
+                for i in T.Parallel(block):
+                    places[i] = i
+                T.copy(places, Places[bx * block])
+                T.copy(tile, B[bx * block])
+
+        return main
+
+    monkeypatch.setattr(derive, "derive", lambda *_: [{"block": 64}, {"block": 256}])
+    assert tilelang.autotune(counts_tiles)(4096).config == {"block": 64}
+    assert any("output 1" in m for m in log)
+
+
 def test_tensors_of_a_device_are_tuned_with_on_the_host(inline):
     class Away(torch.Tensor):
         device = "npu:0"
