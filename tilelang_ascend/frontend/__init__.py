@@ -14,7 +14,7 @@ collect Tile IR.
 
 from .annotations import Buffer, DType, Ref, StridedTensor, Tensor, TensorSpec
 from .builder import Builder
-from .eager import Bound, EagerTemplate, is_eager
+from .eager import Bound, EagerTemplate, is_eager, scalar_parameters
 from .foreign import install as _install
 from .tracing import inline, macro, prim_func, trace
 
@@ -34,5 +34,6 @@ __all__ = [
     "is_eager",
     "macro",
     "prim_func",
+    "scalar_parameters",
     "trace",
 ]

@@ -34,6 +34,11 @@ def is_eager(fn) -> bool:
     return any(_marks_eager(n) for s in node.body for n in _own_nodes(s))
 
 
+def scalar_parameters(fn) -> frozenset[str]:
+    """Names of the parameters whose values the running kernel is given (``s: T.float32``), as far as that can be told without calling `fn`."""
+    return frozenset(name for name, value in fn.__annotations__.items() if isinstance(value, DType))
+
+
 def _own_nodes(node: ast.AST):
     if isinstance(node, FUNCTIONS):
         return

@@ -121,11 +121,15 @@ class JITImpl:
 
     def _bind_eager(self, args: tuple, kwargs: dict, launch: bool = False):
         """The specialisation for a call, and a key that is None when it must not be reused."""
-        from ..frontend import EagerTemplate
+        from ..frontend import EagerTemplate, scalar_parameters
 
         if self.out_idx is not None:
             raise InvalidKernel("out_idx has no meaning for an eager kernel", hint="create the outputs with T.empty and return them")
-        seen = call_fingerprint(self.func, args, kwargs, skip_tensors=True)
+        run_time = scalar_parameters(self.func)
+        names = list(self.signature.parameters)
+        fixed = [None if k < len(names) and names[k] in run_time else v for k, v in enumerate(args)]
+        named = {k: None if k in run_time else v for k, v in kwargs.items()}
+        seen = call_fingerprint(self.func, tuple(fixed), named, skip_tensors=True)
         template = self._templates.get(seen) or EagerTemplate(self.func)
         if seen is not None:
             self._templates[seen] = template

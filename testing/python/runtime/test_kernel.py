@@ -112,6 +112,14 @@ def annotated(A: T.Tensor((ROWS, 16), "float32"), s: T.float32, block: int = 8):
     return B
 
 
+def test_numbers_of_run_time_make_no_kernels_of_their_own():
+    rows = torch.ones(16, 16)
+    kernel, named = annotated.compile(rows, 1.0, K=2), annotated.compile(rows, s=1.0, K=2)
+    for s in (0.5, 2, np.float32(3)):
+        assert annotated.compile(rows, s, K=2) is kernel and annotated.compile(rows, s=s, K=2) is named
+    assert annotated.compile(rows, 2, 16, K=2) is not kernel
+
+
 def test_an_eager_kernel_without_tensors():
     x = torch.randn(20, 16)
     kernels = [annotated.compile(K=3, ROWS=20), *annotated.par_compile([{"K": 3}, {"K": 3, "ROWS": 7, "block": 4}])]
