@@ -161,6 +161,8 @@ class _Walk:
             return self.tensor(value)
         if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
             return ("torch dtype", repr(value))
+        if _is_ir(value):
+            return _Same(value)
         return self.object(value)
 
     def contents(self, value: Any) -> Hashable:
@@ -294,7 +296,8 @@ class _Walk:
             wrapped = inspect.getattr_static(value, "__wrapped__", None) or (fields or {}).get("__wrapped__")
             if isinstance(wrapped, types.FunctionType):
                 return (kind, self.see(wrapped))
-            if not isinstance(value, (*_CONTAINERS, *_PLAIN, *_OPEN)):
+            frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
+            if not (frozen or isinstance(value, (*_CONTAINERS, *_PLAIN, *_OPEN))):
                 raise Unknown
         slots = []
         for base in kind.__mro__:
@@ -325,6 +328,25 @@ class _Walk:
 
 class _Number(int):
     """The number of a container; equal to no plain value's image, which is a tuple."""
+
+
+class _Same:
+    """A value that never changes and is equal to itself alone, whatever its `==` means."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+
+def _is_ir(value: Any) -> bool:
+    """True for nodes of IR, such as the variables of `T.dynamic`; without tvm there are none."""
+    ir = sys.modules.get("tvm.ir")
+    return ir is not None and isinstance(value, ir.Node)
 
 
 _PLAIN_SET = frozenset(_PLAIN)

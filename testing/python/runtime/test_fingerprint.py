@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+import tilelang_ascend.language as T
 from tilelang_ascend import errors
 from tilelang_ascend.jit import fingerprint
 from tilelang_ascend.jit.fingerprint import call_fingerprint
@@ -264,6 +265,19 @@ def test_methods_of_lists_numbers_and_members_are_followed(value, monkeypatch):
     before = key(fn=fn)
     assert before is not None and key(fn=fn) == before
     monkeypatch.setitem(globals(), "BLOCK", 128)
+    assert key(fn=fn) != before
+
+
+def test_dynamic_extents_and_declared_tensors_are_known_by_identity():
+    rows = T.dynamic("rows")
+    spec = T.Tensor((rows, 16), "float32")
+
+    def fn():
+        return rows * 2, spec
+
+    before = key(fn=fn)
+    assert before is not None and key(fn=fn) == before
+    rows = T.dynamic("rows")
     assert key(fn=fn) != before
 
 
