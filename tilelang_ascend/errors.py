@@ -206,6 +206,13 @@ class SourceUnavailable(TilelangAscendError, OSError):
     )
 
 
+class SourceChanged(TilelangAscendError, OSError):
+    """A function is not what its file says now."""
+
+    template = "the source of '{name}' has changed since Python has read it: what is there now is not what Python would run"
+    default_hint = "reload the module, or start again"
+
+
 class InvalidKernel(TilelangAscendError, ValueError):
     """The kernel as a whole is not well formed."""
 

@@ -1,6 +1,7 @@
 """From a Python function to the code object of its rewritten form, cached per function."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import copy
@@ -12,13 +13,13 @@ import threading
 import types
 import weakref
 
-from ..errors import KernelSyntaxError, Location, SourceUnavailable
+from ..errors import KernelSyntaxError, Location, SourceChanged, SourceUnavailable
 from .rewriter import OPS, rewrite
 
 LAMBDA = "<lambda>"
 _LAMBDA_NAME = "_tl_lambda"
-_BODY = "_tl_body"
-GENERATED_NAME = re.compile(rf"_tl_factory\.<locals>\.{_BODY}(\.<locals>\.)?")
+_FACTORY, _BODY = "_tl_factory", "_tl_body"
+GENERATED_NAME = re.compile(rf"{_FACTORY}\.<locals>\.{_BODY}(\.<locals>\.)?")
 """What Python puts in front of the names of functions of a kernel."""
 
 # Keyed by identity: code objects compare equal although they come from different files. The value keeps its key alive.
@@ -30,7 +31,8 @@ is rewritten in place, by the one who finds it first."""
 
 
 def function_ast(fn: types.FunctionType) -> ast.FunctionDef:
-    """AST of `fn` with the line and column numbers of its file. Raises `SourceUnavailable`."""
+    """AST of `fn` with the line and column numbers of its file. Raises `SourceUnavailable`, or `SourceChanged` where the file has another
+    function by now."""
     with _PARSER:
         return _function_ast(fn)
 
@@ -52,14 +54,49 @@ def _function_ast(fn: types.FunctionType) -> ast.FunctionDef:
     try:
         tree = ast.parse("if 1:\n" + block if indented else block)
     except SyntaxError as error:
+        if not block.lstrip().startswith(("@", "def ", "async ")):
+            raise SourceChanged(name=fn.__name__) from None
         where = Location(code.co_filename, code.co_firstlineno)
         raise KernelSyntaxError(f"cannot parse the source of '{fn.__name__}': {error.msg}", at=where) from error
     ast.increment_lineno(tree, code.co_firstlineno - (2 if indented else 1))
     node = tree.body[0].body[0] if indented else tree.body[0]
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        raise SourceUnavailable(name=fn.__name__)
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not _is_source_of(node, code):
+        raise SourceChanged(name=fn.__name__)
     _ast_cache[fn] = node
     return node
+
+
+def _is_source_of(node: ast.FunctionDef | ast.AsyncFunctionDef, code: types.CodeType) -> bool:
+    """True when a function with this code may have been compiled from `node`, as far as its names and constants tell. Tools that rewrite
+    functions, such as the assertions of pytest, may have added to them."""
+    bare = copy.copy(node)
+    bare.decorator_list = bare.type_params = []
+    flags = code.co_flags & functools.reduce(
+        lambda a, b: a | b, (getattr(__future__, f).compiler_flag for f in __future__.all_feature_names)
+    )
+    module = ast.fix_missing_locations(ast.copy_location(ast.Module([_factory(bare, code.co_freevars)], []), node))
+    there = _inner(_inner(compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True), _FACTORY), node.name)
+    if node.name != code.co_name or there.co_varnames[: there.co_argcount] != code.co_varnames[: code.co_argcount]:
+        return False
+    here = _words(code)
+    # Inside of a class names that begin with two underscores have its name in front.
+    longer = lambda w: w.startswith("'__") and any(x.endswith(w[1:]) for x in here)
+    return all(w in here or longer(w) for w in _words(there))
+
+
+def _words(code: types.CodeType) -> set[str]:
+    """The names and constants of a function and of those defined in it."""
+    found = {repr(n) for n in (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars)}
+    consts = list(code.co_consts)
+    for const in consts:  # grows meanwhile
+        if isinstance(const, types.CodeType):
+            found |= _words(const)
+        elif isinstance(const, (tuple, frozenset)):
+            consts += const
+        else:  # what a class inside is called begins with what is around the function
+            const = const.rpartition("<locals>.")[2] if isinstance(const, str) else const
+            found.add(f"{type(const).__name__} {const!r}")
+    return found
 
 
 def _lambda_ast(fn: types.FunctionType) -> ast.FunctionDef:
@@ -116,18 +153,22 @@ def _rewritten_code(fn: types.FunctionType) -> types.CodeType:
     new = rewrite(node, fn.__code__.co_filename)
     # Under a name of its own: in the factory the name of the function would hide a global of that name, which the body may call.
     name, new.name = new.name, _BODY
-    names = [OPS, *fn.__code__.co_freevars]
+    module = ast.fix_missing_locations(ast.copy_location(ast.Module([_factory(new, [OPS, *fn.__code__.co_freevars])], []), new))
+    outer = compile(module, fn.__code__.co_filename, "exec", dont_inherit=True)
+    return _inner(_inner(outer, _FACTORY), _BODY).replace(co_name=name)
+
+
+def _factory(node: ast.FunctionDef | ast.AsyncFunctionDef, names) -> ast.FunctionDef:
+    """A function that makes the function `node`, whose free variables are `names`."""
     factory = ast.FunctionDef(
-        "_tl_factory",
+        _FACTORY,
         ast.arguments(posonlyargs=[], args=[ast.arg(n) for n in names], kwonlyargs=[], kw_defaults=[], defaults=[]),
-        [new, ast.Return(ast.Name(new.name, ast.Load()))],
+        [node, ast.Return(ast.Name(node.name, ast.Load()))],
         [],
         None,
     )
     factory.type_params = []
-    module = ast.fix_missing_locations(ast.copy_location(ast.Module([ast.copy_location(factory, new)], []), new))
-    outer = compile(module, fn.__code__.co_filename, "exec", dont_inherit=True)
-    return _inner(_inner(outer, "_tl_factory"), _BODY).replace(co_name=name)
+    return ast.copy_location(factory, node)
 
 
 def _inner(code: types.CodeType, name: str) -> types.CodeType:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilelang_ascend.language as T
-from tilelang_ascend.errors import SourceUnavailable
+from tilelang_ascend.errors import SourceChanged, SourceUnavailable
 from tilelang_ascend.ir import statements
 from tilelang_ascend.sim.reference import run
 
@@ -50,6 +50,63 @@ def test_exec_without_source():
     with pytest.raises(SourceUnavailable, match="source of 'k' is not available") as info:
         execute("<no such text>", register=False)(4, "float32")
     assert "linecache" in info.value.hint
+
+
+ADDS = """
+import tilelang_ascend.language as T
+
+def before():
+    return 1
+
+def make(n):
+    def helper(x):
+        return x + 2.0
+
+    @T.prim_func
+    def k(A: T.Tensor((n,), "float32")):
+        with T.Kernel(n) as i:
+            A[i] = helper(A[i]) * 3.0
+    return k
+"""
+
+
+@pytest.mark.parametrize("old, new", [
+    ("3.0", "4.0"), ("2.0", "5.0"), ("+ 2.0", "+ A_new"), ("def before", "# a line\n# more\n# lines\ndef before"), ("def k(A", "def k(B"),
+    ("    return 1\n", "    return 1\n\n\n\n\n\n\n"),
+])  # fmt: skip
+def test_a_function_that_is_not_what_its_file_says_is_refused(tmp_path, old, new):
+    """Not compiled as what it would be after the edit, or as what stands at its lines now."""
+    file = tmp_path / "kernels.py"
+    file.write_text(ADDS)
+    scope = {"__name__": "generated"}
+    exec(compile(ADDS, str(file), "exec"), scope)
+    a = np.ones(2, np.float32)
+    run(scope["make"](2), a)
+    assert a.tolist() == [9, 9]
+    exec(compile(ADDS, str(file), "exec"), scope)
+    file.write_text(ADDS.replace(old, new))
+    with pytest.raises(SourceChanged, match="has changed since Python has read it"):
+        scope["make"](2)
+
+
+def test_asserts_and_methods_are_recognized():
+    """pytest has rewritten the first."""
+
+    class Scale:
+        by = 3.0
+
+        def make(self):
+            @T.prim_func
+            def k(A: T.Tensor((2,), "float32")):
+                with T.Kernel(2) as i:
+                    assert i in [0, 1, 2], "a block"
+                    A[i] = A[i] * self.by
+
+            return k
+
+    a = np.ones(2, np.float32)
+    run(Scale().make(), a)
+    assert a.tolist() == [3, 3]
 
 
 def test_every_statement_has_its_line_and_columns():
