@@ -112,9 +112,10 @@ class Library:
     def __call__(self, *given: Any) -> Any:
         signature = self.described["signature"]
         known, made = values(signature, given), results(signature, given)
-        inputs, outputs = iter(given), iter(made)
-        named = {p["name"]: next(outputs if i in signature["out_idx"] else inputs) for i, p in enumerate(signature["parameters"])}
+        named = {p["name"]: value for p, value in zip(_inputs(signature), given)}
+        named |= {signature["parameters"][i]["name"]: t for i, t in zip(signature["out_idx"], made)}
         tensors = {p["name"]: _laid_out(p, named[p["name"]], known) for p in signature["parameters"] if p["shape"] is not None}
+        _refuse_shared_memory(signature, tensors)
         places = {str(t.device) for t in tensors.values()}
         if len(places) > 1:
             raise ValueError(f"The tensors of a call are on several devices: {', '.join(sorted(places))}")
@@ -224,12 +225,26 @@ def _laid_out(p: Mapping[str, Any], tensor: torch.Tensor, known: Mapping[str, An
     shape = tuple(_extent(d, known) for d in p["shape"])
     if _counted(p, tensor) != shape:
         raise ValueError(f"Shape mismatch for parameter {p['name']}: expected {shape}, got {_counted(p, tensor)}")
+    tensor = tensor.resolve_neg()
     if p["strides"] is None:
         return tensor if tensor.is_contiguous() else tensor.contiguous()
     strides = tuple(_extent(s, known) for s in p["strides"])
     if tensor.stride() != strides:
         raise ValueError(f"Stride mismatch for parameter {p['name']}: expected {strides}, got {tensor.stride()}")
     return tensor
+
+
+def _refuse_shared_memory(signature: Signature, tensors: Mapping[str, torch.Tensor]) -> None:
+    """The compiler moves loads across stores of other parameters: what is written needs its memory for itself."""
+    for p in signature["parameters"]:
+        mine = tensors.get(p["name"])
+        if mine is None or not p["writes"]:
+            continue
+        for name, other in tensors.items():
+            apart = mine.device != other.device or not (_nbytes(mine) and _nbytes(other))
+            begin, end = mine.data_ptr(), other.data_ptr()
+            if name != p["name"] and not apart and begin < end + _nbytes(other) and end < begin + _nbytes(mine):
+                raise ValueError(f"Parameter {p['name']} is written by the kernel, but shares memory with the tensor passed for {name}")
 
 
 def _nbytes(t: torch.Tensor) -> int:
@@ -241,7 +256,10 @@ def _scalar(dtype: str, value: Any) -> Any:
     kinds = {"float32": ctypes.c_float, "float64": ctypes.c_double}
     kind = kinds.get(dtype) or getattr(ctypes, f"c_{dtype}", None)
     if kind is not None:
-        return kind(value)
+        word = kind(value)
+        if dtype not in kinds and word.value != value:
+            raise ValueError(f"Scalar out of range: {dtype} does not hold {value}")
+        return word
     narrow = torch.tensor(value, dtype=torch.float64).to(getattr(torch, dtype))  # passed as its bits
     unsigned = {1: (torch.uint8, ctypes.c_uint8), 2: (torch.int16, ctypes.c_uint16)}[narrow.element_size()]
     return unsigned[1](int(narrow.view(unsigned[0])))

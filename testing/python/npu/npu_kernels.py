@@ -79,6 +79,24 @@ def product(activation=False):
     return product
 
 
+def sum_and_difference():
+    """Two results of one shape, plus and minus a whole number."""
+
+    @T.prim_func
+    def sum_and_difference(A: T.Tensor((64,), "float32"), n: T.int32, More: T.Tensor((64,), "float32"), Less: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            a, b = T.alloc_shared((64,), "float32"), T.alloc_shared((64,), "float32")
+            T.copy(A, a)
+            for i in T.Parallel(64):
+                b[i] = a[i] - T.cast(n, "float32")
+            for i in T.Parallel(64):
+                a[i] = a[i] + T.cast(n, "float32")
+            T.copy(a, More)
+            T.copy(b, Less)
+
+    return sum_and_difference
+
+
 def two_launches():
     @T.prim_func
     def two_launches(A: T.Tensor((256,), "float32"), B: T.Tensor((256,), "float32")):

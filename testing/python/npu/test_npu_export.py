@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from npu_kernels import compiled, increment, product, scale, shift, talkative, two_launches
+from npu_kernels import compiled, increment, product, scale, shift, sum_and_difference, talkative, two_launches
 from npu_tensors import to_npu, torch_npu
 from stand_in_cann import use
 
@@ -106,6 +106,26 @@ def test_the_exported_op_writes_in_place_and_takes_any_extent(cann, tmp_path):
         x = torch.arange(float(2 * n))
         op(x[::2], 2.5)
         assert torch.equal(x[::2], 2 * torch.arange(float(n)) + 2.5) and torch.equal(x[1::2], 2 * torch.arange(float(n)) + 1)
+
+
+def test_results_of_the_exported_op_have_the_order_of_out_idx(cann, tmp_path):
+    op = torch_op_of(built(compiled(sum_and_difference(), out_idx=[3, 2]), tmp_path / "exported", cann)).op
+    x = torch.randn(64)
+    less, more = op(x, 2)
+    assert torch.equal(less, x - 2) and torch.equal(more, x + 2)
+    negative = torch.complex(x, x).conj().imag  # a view whose elements are the negatives of what is in memory
+    assert negative.is_neg() and torch.equal(op(negative, 1)[0], -x - 1)
+    with pytest.raises(ValueError, match="int32 does not hold 4294967297"):
+        op(x, 2**32 + 1)
+
+
+def test_what_the_exported_op_writes_has_memory_of_its_own(cann, tmp_path):
+    op = torch_op_of(built(compiled(sum_and_difference(), out_idx=None), tmp_path / "exported", cann, "exported::in_place")).op
+    x, less = torch.randn(128), torch.zeros(64)
+    with pytest.raises(ValueError, match="More is written by the kernel, but shares memory with the tensor passed for A"):
+        op(x[:64], 1, x[32:96], less)
+    op(x[:64], 1, x[64:], less)
+    assert torch.equal(x[64:], x[:64] + 1)
 
 
 def test_the_exported_op_takes_narrow_scalars(cann, tmp_path):
