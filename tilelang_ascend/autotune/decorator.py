@@ -97,7 +97,9 @@ class AutoTuneImpl:
         from .program import Subject
         from .session import tune
 
-        configs = configs or self._space(args, kwargs)
+        if configs is None or self.configs is None:  # what a derived space finds is compared with its first configuration
+            space = self._space(args, kwargs)
+            configs = space if configs is None else [space[0], *configs]
         backend, target, options = self.jit_impl.settings
         subject = Subject(
             self.func.__name__,

@@ -121,6 +121,7 @@ def _assert_same_meaning(ours: list, defaults: list) -> None:
     for i, (mine, theirs) in enumerate(zip(ours, defaults)):
         dtype = tensors.HostTensor(theirs).dtype
         a, b = (_numbers(x) for x in (mine, theirs))
+        assert a.shape == b.shape, f"output {i}: shape {a.shape}, that of the default configuration is {b.shape}"
         finite = np.abs(b[np.isfinite(b)])
         slack = SPREAD.get(dtype, 0.25) * finite.max(initial=0.0) if dtypes.is_float(dtype) else 0.0
         with np.errstate(invalid="ignore"):

@@ -264,6 +264,33 @@ def test_tensors_that_change_are_compared_beside_what_is_returned(inline, log, m
     assert any("output 1" in m for m in log)
 
 
+def test_a_kept_configuration_of_a_derived_space_is_compared_too(inline, log, monkeypatch):
+    from tilelang_ascend.autotune import derive
+
+    @tilelang.jit(out_idx=-1)
+    def leaves_the_tail(n, block=64):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+            with T.Kernel(T.ceildiv(n, block)) as bx:
+                tile = T.alloc_fragment((block,), "float32")
+                T.copy(A[bx * block], tile)
+                for again in T.serial(4096 // block):  # time
+                    for i in T.Parallel(block):
+                        tile[i] = tile[i] + 0.5
+                for i in T.Parallel(block):
+                    tile[i] = tile[i] - 2048.0 / block
+                if (bx + 1) * block > n:
+                    T.fill(tile, 0.0)
+                T.copy(tile, B[bx * block])
+
+        return main
+
+    monkeypatch.setattr(derive, "derive", lambda *_: [{"block": 64}, {"block": 256}])
+    kernel = tilelang.autotune(leaves_the_tail, do_not_specialize=["n"])
+    assert kernel(4096).config == {"block": 256} and kernel(4096 + 64).config == {"block": 64}
+    assert any("64 of 4160 elements" in m for m in log)
+
+
 def test_tensors_of_a_device_are_tuned_with_on_the_host(inline):
     class Away(torch.Tensor):
         device = "npu:0"
