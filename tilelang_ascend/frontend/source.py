@@ -76,7 +76,7 @@ def _is_source_of(node: ast.FunctionDef | ast.AsyncFunctionDef, code: types.Code
     )
     module = ast.fix_missing_locations(ast.copy_location(ast.Module([_factory(bare, code.co_freevars)], []), node))
     there = _inner(_inner(compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True), _FACTORY), node.name)
-    if node.name != code.co_name or there.co_varnames[: there.co_argcount] != code.co_varnames[: code.co_argcount]:
+    if node.name not in (code.co_name, _LAMBDA_NAME) or there.co_varnames[: there.co_argcount] != code.co_varnames[: code.co_argcount]:
         return False
     here = _words(code)
     # Inside of a class names that begin with two underscores have its name in front.
@@ -93,7 +93,7 @@ def _words(code: types.CodeType) -> set[str]:
             found |= _words(const)
         elif isinstance(const, (tuple, frozenset)):
             consts += const
-        else:  # what a class inside is called begins with what is around the function
+        elif const is not None:  # what a class inside is called begins with what is around the function
             const = const.rpartition("<locals>.")[2] if isinstance(const, str) else const
             found.add(f"{type(const).__name__} {const!r}")
     return found
@@ -111,7 +111,10 @@ def _lambda_ast(fn: types.FunctionType) -> ast.FunctionDef:
     body = ast.copy_location(ast.Return(node.body), node.body)
     out = ast.FunctionDef(_LAMBDA_NAME, node.args, [body], [], None)
     out.type_params = []
-    return ast.copy_location(out, node)
+    ast.copy_location(out, node)
+    if not _is_source_of(out, code):
+        raise SourceChanged(name=fn.__name__)
+    return out
 
 
 @functools.lru_cache(maxsize=16)

@@ -62,16 +62,18 @@ def make(n):
     def helper(x):
         return x + 2.0
 
+    less = lambda x: x - 7.0
+
     @T.prim_func
     def k(A: T.Tensor((n,), "float32")):
         with T.Kernel(n) as i:
-            A[i] = helper(A[i]) * 3.0
+            A[i] = less(helper(A[i]) * 3.0 + 7.0)
     return k
 """
 
 
 @pytest.mark.parametrize("old, new", [
-    ("3.0", "4.0"), ("2.0", "5.0"), ("+ 2.0", "+ A_new"), ("def before", "# a line\n# more\n# lines\ndef before"), ("def k(A", "def k(B"),
+    ("3.0", "4.0"), ("2.0", "5.0"), ("- 7.0", "- 8.0"), ("+ 2.0", "+ A_new"), ("def before", "# a line\n# more\n# lines\ndef before"), ("def k(A", "def k(B"),
     ("    return 1\n", "    return 1\n\n\n\n\n\n\n"),
 ])  # fmt: skip
 def test_a_function_that_is_not_what_its_file_says_is_refused(tmp_path, old, new):
