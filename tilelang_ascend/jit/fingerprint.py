@@ -58,7 +58,8 @@ def call_fingerprint(fn: types.FunctionType, args: tuple, kwargs: dict, skip_ten
             image = walk.image(roots)
             found = _Known(fn.__code__, known.names | walk.names, known.packages | walk.packages)
             if found == known:
-                return (image, tuple(os.environ.items()))
+                # As it is kept, where it can be had: decoding takes as long as a small walk.
+                return (image, tuple(getattr(os.environ, "_data", os.environ).items()))
             known = _scopes[id(fn.__code__)] = found
     except Unknown:
         pass
