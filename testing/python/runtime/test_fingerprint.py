@@ -339,6 +339,12 @@ def helper():
 def outer():
     return helper()
 
+def scale():
+    return SCALE
+
+def outer_scale():
+    return scale()
+
 def by_name(name="SCALE"):
     return globals()[name]
 
@@ -441,6 +447,15 @@ def test_macros_of_an_installed_package_and_their_helpers_are_followed(library, 
     before = key(16, fn=kernel.func)
     library.SCALE = 3.0
     assert before is not None and key(16, fn=kernel.func) != before
+    fingerprint._is_installed_file.cache_clear()
+
+
+def test_helpers_of_an_installed_kernel_are_followed(library, monkeypatch):
+    fingerprint._is_installed_file.cache_clear()
+    monkeypatch.setattr(errors, "_INSTALLED", (*errors._INSTALLED, library.__file__))
+    before = key(fn=library.outer_scale)
+    library.SCALE = 3.0
+    assert before is not None and key(fn=library.outer_scale) != before
     fingerprint._is_installed_file.cache_clear()
 
 
