@@ -146,6 +146,46 @@ def test_what_is_in_the_way(two_cores, variant, fits):
     assert chained(func) == fits
 
 
+@lru_cache(maxsize=None)
+def in_turn(tiles, trips):
+    """Steps of all tiles take turns with two blocks of a tensor, of whose number the compiler knows nothing: Y_t = sum max(Q_t @ A_k%2^T, 0) @ A_k%2."""
+    blocks = T.dynamic("blocks")
+
+    @T.prim_func
+    def k(Q: T.Tensor((tiles * N, N), F16), A: T.Tensor((blocks, N, N), F16), Y: T.Tensor((tiles * N, N), F32)):
+        with T.Kernel(tiles) as t:
+            q, a, b = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16)
+            p, s, o = T.alloc_fragment((N, N), F16), T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32)
+            T.copy(Q[t * N, 0], q)
+            T.fill(o, 0.0)
+            for k in T.serial(trips):
+                T.copy(A[k % 2, 0, 0], a)
+                T.gemm(q, a, s, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(N, N):
+                    p[i, j] = T.max(s[i, j], 0.0) * 0.125
+                for i, j in T.Parallel(N, N):
+                    o[i, j] *= 0.5
+                T.copy(A[k % 2, 0, 0], b)
+                T.gemm(p, b, o)
+            T.copy(o, Y[t * N, 0])
+
+    return k
+
+
+def test_remainders_that_number_blocks_of_a_tensor(two_cores):
+    """They are no versions of it."""
+    tiles, trips = 5, 6
+    func = in_turn(tiles, trips)
+    assert chained(func)
+    rng = np.random.default_rng(5)
+    q, a = ((rng.standard_normal(shape) / 2).astype(np.float16) for shape in ((tiles * N, N), (2, N, N)))
+    out = strict.run(tilelang.compile(func), {"Q": q, "A": a, "Y": np.zeros((tiles * N, N), np.float32)}, {"blocks": 2}, text=False)
+    y = np.zeros((tiles * N, N))
+    for k in range(trips):
+        y = y * 0.5 + half(np.maximum(q.astype(np.float64) @ a[k % 2].astype(np.float64).T, 0) * 0.125) @ a[k % 2].astype(np.float64)
+    np.testing.assert_allclose(out["Y"], y, rtol=0, atol=2.0**-10 * np.abs(y).max() * 4)
+
+
 def test_text_and_flags():
     """The emitted text does the same, and no flag may be left out."""
     tiles, trips = get_chip(CHIP).num_aic + 2, 4

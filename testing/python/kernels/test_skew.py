@@ -208,6 +208,55 @@ def test_weights_that_one_vector_core_stores_stay_with_their_scores():
     assert late == [0]
 
 
+@lru_cache(maxsize=None)
+def by_pages(pages):
+    """Both products of a step are made of parts, of which a table says where they are: names of loops that stand beside each other."""
+
+    @T.prim_func
+    def k(
+        A: T.Tensor((8, N, N), F16),
+        B: T.Tensor((8, N, N), F16),
+        table: T.Tensor((2 * pages,), "int32"),
+        Y: T.Tensor((N, N), F32),
+    ):
+        with T.Kernel(1):
+            a, b, q = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16)
+            s, o = T.alloc_fragment((N, 2 * N), F32), T.alloc_fragment((N, N), F32)
+            p = T.alloc_fragment((N, 2 * N), F16)
+            T.copy(A[0, 0, 0], q)
+            T.clear(o)
+            for k in T.Pipelined(pages, num_stages=2):
+                for part in T.serial(2):
+                    page = table[k * 2 + part]
+                    T.copy(A[page, 0, 0], a)
+                    T.gemm(q, a, s[:, part * N : part * N + N], transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(N, 2 * N):
+                    p[i, j] = T.max(s[i, j], 0.0) * 0.125
+                for i, j in T.Parallel(N, N):
+                    o[i, j] *= 0.5
+                for part in T.serial(2):
+                    page = table[k * 2 + part]
+                    T.copy(B[page, 0, 0], b)
+                    T.gemm(p[:, part * N : part * N + N], b, o)
+            T.copy(o, Y)
+
+    return tilelang.compile(k)
+
+
+def test_names_in_parts_of_both_products():
+    rng = np.random.default_rng(3)
+    a, b = ((rng.standard_normal((8, N, N)) / 2).astype(np.float16) for _ in range(2))
+    table = np.array([3, 5, 0, 7, 2, 2, 6, 1], np.int32)
+    compiled = by_pages(len(table) // 2)
+    assert skewed(compiled)
+    y = strict.run(compiled, {"A": a, "B": b, "table": table, "Y": np.zeros((N, N), np.float32)}, text=False)["Y"]
+    want = np.zeros((N, N))
+    for first, second in table.reshape(-1, 2):
+        pages = [half(np.maximum(half(a[0]) @ half(a[n]).T, 0) * 0.125) @ half(b[n]) for n in (first, second)]
+        want = want * 0.5 + sum(pages)
+    np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
+
+
 def half(x):
     return x.astype(np.float16).astype(np.float64)
 

@@ -22,10 +22,10 @@ Requires: versioned Tile IR with the annotations of `skew_stages` and `chain_til
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass, replace
 
 from ...analysis.tiles.core_kinds import works_on_cube
-from ...analysis.tiles.home_loops import apart
+from ...analysis.tiles.home_loops import apart, versioned_buffers
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -58,10 +58,13 @@ from ...tile.uses import CHAINED, SKEW, conflict, lateness, uses_of, with_latene
 
 
 class _Rotate(StmtMutator):
+    def __init__(self, body: Stmt):
+        self.versioned = versioned_buffers(body)
+
     def visit_For(self, s: For):
         if CHAINED in s.annotations:
             own = next((x for x in stmts_of(s.body) if isinstance(x, For) and any(lateness(x)) and works_on_cube(x)), None)
-            if own is not None and _enough_versions(own, stmts_of(own.body), lateness(own)) and _enough_for_two(s, own):
+            if own is not None and _enough_versions(own, stmts_of(own.body), lateness(own)) and _enough_for_two(s, own, self.versioned):
                 return self.chained(s, own)
             s = For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=_without(s, CHAINED), span=s.span)
         if SKEW not in s.annotations:
@@ -109,7 +112,7 @@ class _Rotate(StmtMutator):
         first, second = ([x for x, n in parts if n == side or _is_name(x)] for side in (0, distance))
         second = stmts_of(renew(_Earlier(k, distance)(seq(second))))
         sides = stmts_of(seq(first)), second
-        windows = [partial(_in_window, condition, s.span, side) for condition, side in zip((k < end, k >= s.min + lag), sides)]
+        windows = [_Window(condition, s.span).inside(side) for condition, side in zip((k < end, k >= s.min + lag), sides)]
         both = _side_by_side(*sides, windows) or [w(x) for w, x in zip(windows, sides)]
         return seq(allocs, For(k, s.min, s.extent + lag, s.kind, seq(both), annotations=dict(s.annotations), span=s.span))
 
@@ -130,17 +133,18 @@ class _Numbered(StmtMutator):
         return map_children(e, self.expr)
 
 
-def _enough_for_two(loop: For, own: For) -> bool:
+def _enough_for_two(loop: For, own: For, versioned: list) -> bool:
     """True if what early and late statements of a loop over tiles share has versions for two tiles, or is the business of the loop inside, which
-    numbers its versions through."""
+    numbers its versions through. `versioned`: what has versions at all."""
     found = [(uses_of(x), n) for x, n in with_lateness(loop)]
     written = set().union(*(u.writes for u, _ in found))
     early, late = (set().union(*(u.all for u, n in found if bool(n) == side)) for side in (False, True))
-    numbers: dict = {}
+    numbers: dict = {b: [] for b in versioned}
     for x in statements(loop):
         for b, e in _first_indices(x):
-            numbers.setdefault(b, []).append(e)
-    inside, around = ({b for b, found in numbers.items() if all(_rotates(e, x.loop_var) for e in found)} for x in (own, loop))
+            if b in numbers:
+                numbers[b].append(e)
+    inside, around = ({b for b, found in numbers.items() if found and all(_rotates(e, x.loop_var) for e in found)} for x in (own, loop))
     through = all(const_int(own.extent) % const_int(b.ty.shape[0]) == 0 for b in inside)
     return through and all(b in inside | around and const_int(b.ty.shape[0]) > 1 for b in early & late & written)
 
@@ -167,11 +171,22 @@ def _is_name(s: Stmt) -> bool:
     return isinstance(s, Bind) or is_op(s, ASSUME)
 
 
-def _in_window(condition, span, side: list, body: list) -> Stmt | None:
-    """Some statements of one side, with names of their own for the values all of the side knows."""
-    work = [x for x in body if not _is_name(x)]
-    inside = renew(seq([x for x in side if _is_name(x)], work))
-    return IfThenElse(condition, inside, None, span=span) if work else None
+@dataclass(frozen=True)
+class _Window:
+    """The iterations in which statements of one side run. names: of values all of the side knows."""
+
+    condition: object
+    span: object
+    names: tuple = ()
+
+    def inside(self, body: list) -> _Window:
+        """The window in a statement list, whose names are known there, too."""
+        return replace(self, names=(*self.names, *filter(_is_name, body)))
+
+    def __call__(self, body: list) -> Stmt | None:
+        """Some statements of the side, with names of their own."""
+        work = [x for x in body if not _is_name(x)]
+        return IfThenElse(self.condition, renew(seq(list(self.names), work)), None, span=self.span) if work else None
 
 
 def _side_by_side(first: list, second: list, windows: list) -> list[Stmt] | None:
@@ -186,19 +201,26 @@ def _side_by_side(first: list, second: list, windows: list) -> list[Stmt] | None
     a, b = first[i], second[j]
     before = _needed_by(second, j)
     bodies = stmts_of(a.body), stmts_of(substitute(b.body, {b.loop_var: a.loop_var}))
+    within = [w.inside(body) for w, body in zip(windows, bodies)]
     (loads, work), (late_loads, late_work) = (_loads_first(body) for body in bodies)
-    inner = seq([early(loads), late(late_loads), *(_side_by_side(work, late_work, windows) or [early(work), late(late_work)])])
+    both = _side_by_side(work, late_work, within) or [w(x) for w, x in zip(within, (work, late_work))]
+    inner = seq([w(x) for w, x in zip(within, (loads, late_loads))], both)
     fused = For(a.loop_var, a.min, a.extent, a.kind, inner, annotations=dict(a.annotations), span=a.span)
     rest = [x for n, x in enumerate(second) if n != j and n not in before]
     return [early(first[:i]), late([second[n] for n in sorted(before)]), fused, early(first[i + 1 :]), late(rest)]
 
 
 def _alike(a: Stmt, b: Stmt) -> bool:
-    """True for two loops of the cube core with as many iterations."""
+    """True for two loops of the cube core with as many iterations, whose names may be asked for again: the loops write nothing they read."""
     loops = isinstance(a, For) and isinstance(b, For) and a.kind == b.kind == ForKind.SERIAL
     if not loops or const_int(a.extent) is None or const_int(a.extent) != const_int(b.extent) or const_int(a.min) != const_int(b.min):
         return False
-    return all(any(is_op(x, GEMM) for x in statements(s)) and not any(scope_of(u) == "shared.ub" for u in uses_of(s).all) for s in (a, b))
+    return all(_of_products(s) and not any(conflict(uses_of(x), uses_of(s)) for x in stmts_of(s.body) if _is_name(x)) for s in (a, b))
+
+
+def _of_products(s: Stmt) -> bool:
+    """True for work of the cube core with a product."""
+    return any(is_op(x, GEMM) for x in statements(s)) and not any(scope_of(b) == "shared.ub" for b in uses_of(s).all)
 
 
 def _loads_first(body: list) -> tuple[list, list]:
@@ -281,7 +303,7 @@ def with_less_skew(func: PrimFunc) -> PrimFunc | None:
 
 def rotate_loops(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function with versions."""
-    return func.with_body(_Rotate()(func.body))
+    return func.with_body(_Rotate(func.body)(func.body))
 
 
 __all__ = ["rotate_loops", "with_less_skew"]
