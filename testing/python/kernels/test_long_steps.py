@@ -11,6 +11,7 @@ import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import OutOfMemory
 from tilelang_ascend.ir import AllocBuffer, For, ForKind, scope_of, statements
+from tilelang_ascend.sim.validate import validate
 from tilelang_ascend.tile import GEMM, is_op
 from tilelang_ascend.tile.uses import uses_of
 from tilelang_ascend.transform import pipeline
@@ -167,6 +168,52 @@ def test_names_of_an_iteration_are_known_in_all_its_parts():
     weights = np.exp(scores - scores.max(1, keepdims=True))
     weights /= weights.sum(1, keepdims=True)
     assert (abs(got - weights @ v) <= 2**-9 * (weights @ abs(v.astype(np.float64))) + 1e-6).all()
+
+
+def decayed(rows=128, block=256, dim=256, steps=2):
+    """O = sum over k of 2^(k + 1 - steps) (Q @ K_k^T * exp(D_k) / 16) @ V_k: the outputs decay whatever the scores are."""
+
+    @T.prim_func
+    def kernel(
+        Q: T.Tensor((rows, dim), "float16"),
+        K: T.Tensor((steps * block, dim), "float16"),
+        V: T.Tensor((steps * block, dim), "float16"),
+        D: T.Tensor((rows, steps * block), "float32"),
+        O: T.Tensor((rows, dim), "float32"),
+    ):
+        with T.Kernel(1):
+            q, k_s = T.alloc_shared((rows, dim), "float16"), T.alloc_shared((block, dim), "float16")
+            v_s, p = T.alloc_shared((block, dim), "float16"), T.alloc_fragment((rows, block), "float16")
+            s, d = T.alloc_fragment((rows, block), "float32"), T.alloc_fragment((rows, block), "float32")
+            o = T.alloc_fragment((rows, dim), "float32")
+            T.copy(Q, q)
+            T.clear(o)
+            for k in T.Pipelined(steps, num_stages=2):
+                T.copy(K[k * block, 0], k_s)
+                T.gemm(q, k_s, s, transpose_B=True, clear_accum=True)
+                T.copy(D[0, k * block], d)
+                for i, j in T.Parallel(rows, block):
+                    d[i, j] = T.exp(d[i, j])
+                for i, j in T.Parallel(rows, dim):
+                    o[i, j] *= 0.5
+                for i, j in T.Parallel(rows, block):
+                    p[i, j] = s[i, j] * d[i, j] * 0.0625
+                T.copy(V[k * block, 0], v_s)
+                T.gemm(p, v_s, o)
+            T.copy(o, O)
+
+    return kernel
+
+
+def test_each_slice_works_on_rows_of_its_own():
+    """Outputs have nothing to do with the rows of weights that are loaded beside them: in slices of these they would decay once for each slice."""
+    func, rng = decayed(), np.random.default_rng(4)
+    lowered = pipeline.lower(func, get_chip("Ascend910B1"), keep_stages=True)
+    (sliced,) = [ir for name, ir in lowered.stages if name == "slice_rows"]
+    assert loops_inside(sliced.body)[1] >= 3
+    arrays = [(rng.standard_normal([int(n) for n in p.ty.shape]) / 2).astype(str(p.ty.dtype)) for p in func.params]
+    found = validate([("tile_ir", func), *lowered.stages], arrays)
+    assert found.finding is None, found.finding.text()
 
 
 def test_a_tile_multiplied_with_itself_has_no_parts():

@@ -6,7 +6,8 @@ After:   for part in range(4):
              Parallel(i < 16, j < 512): x[i, j] = exp(x[i, j] - m[i + part * 16]); copy(x, ws_p[part * 16 : +16, :])
 
 Unlike `split_tiles`, which divides a whole block with all its products, this divides what stands between two ways of values from one kind of core to
-the other: products keep all their rows. Tiles that nothing else uses shrink, rows of the others are where they were.
+the other: products keep all their rows. Tiles that nothing else uses shrink, rows of the others are where they were. What works on no rows of the
+tile that is divided is no part of a slice: every slice would do it again.
 
 Requires: mapped Tile IR after split_rows, before skew_stages. Ensures: the same values.
 """
@@ -26,6 +27,7 @@ from ...ir import (
     Stmt,
     StmtMutator,
     Var,
+    children,
     const_int,
     dtype_of,
     imm,
@@ -41,7 +43,7 @@ from ...ir.functions import fixed_bytes
 from ...isa.base import Space
 from ...isa.units import BLOCK_BYTES
 from ...tile import COPY, REDUCE, is_op
-from ...tile.uses import SKEW, conflict, is_parallel, own_uses, uses_of
+from ...tile.uses import SKEW, conflict, is_parallel, is_scalar_var, own_uses, uses_of
 from .divided_body import SlicedBody
 from .gathered import between, gathered
 
@@ -61,7 +63,7 @@ def slice_rows(func: PrimFunc, chip) -> PrimFunc:
     tiles = [s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer) and is_ub(s.buffer)]
     if not tiles or _needed(tiles) <= chip.capacity_bytes(Space.UB):
         return func
-    slices = _Slices(func.body)
+    slices = _Slices(func.body, tiles)
     body = slices(func.body)
     return func if not slices.smaller else func.with_body(redeclared(body, slices.smaller))
 
@@ -81,10 +83,10 @@ def _elements(b) -> int:
 
 
 class _Slices(StmtMutator):
-    """smaller: tile -> what stands for it."""
+    """smaller: tile -> what stands for it. tiles: all of the body, in order."""
 
-    def __init__(self, body: Stmt):
-        self.body, self.smaller = body, {}
+    def __init__(self, body: Stmt, tiles: list):
+        self.body, self.tiles, self.smaller = body, tiles, {}
 
     def visit_For(self, s: For):
         s = self.generic(s)
@@ -96,23 +98,37 @@ class _Slices(StmtMutator):
         stages = _stages(body)
         groups = [[x for x, m in zip(body, stages) if m == n] for n in sorted({n for n in stages if n is not None})]
         for group in groups:
-            body = self.sliced(body, group, outside, _slice_elements(group)) or body
+            most = _slice_elements(group)
+            while (new := self.sliced(body, [x for x in group if x in body], outside, most)) is not None:
+                body = new
         return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
 
     def sliced(self, body: list[Stmt], stage: list[Stmt], outside: set, most: int) -> list[Stmt] | None:
-        """`body` with what works on tiles with more than `most` elements among the statements of one stage in slices; None if there are none, or
-        it cannot be."""
-        large = {b for s in stage for b in uses_of(s).all if is_ub(b) and _elements(b) > most}
-        members = between([uses_of(s) for s in body], {i for i, s in enumerate(body) if s in stage and uses_of(s).all & large})
-        around = gathered(body, members) if members else None
-        group = [body[i] for i in sorted(members)]
-        if around is None or not all(s in stage for s in group):
-            return None
-        found = _division(group, max(large, key=_elements), most)
-        if found is None:
-            return None
+        """`body` with what works on a tile with more than `most` elements among the statements of one stage in slices, and on tiles that go with it;
+        None if there is none, or it cannot be."""
+        large = sorted({b for s in stage for b in uses_of(s).all if is_ub(b) and _elements(b) > most}, key=self.tiles.index)
+        ways = (self.along(widest, body, stage, set(large), outside, most) for widest in sorted(large, key=_elements, reverse=True))
+        return next((way for way in ways if way is not None), None)
+
+    def along(self, widest, body: list[Stmt], stage: list[Stmt], large: set, outside: set, most: int) -> list[Stmt] | None:
+        """The same of the rows of one tile."""
+        uses = [uses_of(s) for s in body]
+        while True:
+            members = between(uses, {i for i, s in enumerate(body) if s in stage and uses[i].all & large})
+            around = gathered(body, members) if members else None
+            group = [body[i] for i in sorted(members)]
+            if around is None or not all(s in stage for s in group):
+                return None
+            found = _division(group, widest, most)
+            if found is None:
+                return None
+            if large <= found[0].dims.keys():
+                break
+            large = large & found[0].dims.keys()
         plan, parts = found
         elsewhere = outside.union(*(uses_of(x).all for i, x in enumerate(body) if i not in members))
+        if not _once_each(group, plan, elsewhere):
+            return None
         own = {b for b in plan.dims if b not in elsewhere and overwritten_first(seq(group), b)}
         part = Var("part", "int32")
         slices = SlicedBody(plan, part, parts, own)
@@ -144,6 +160,28 @@ def _division(group: list[Stmt], widest, most: int) -> tuple[SplitPlan, int] | N
     if plan is None or plan.refusal or any(_row_bytes(b, d) * rows // parts % BLOCK_BYTES for b, d in plan.dims.items()):
         return None
     return plan, parts
+
+
+def _once_each(group: list[Stmt], plan: SplitPlan, elsewhere: set) -> bool:
+    """True if slices do together what the statements do once: each writes to its rows, scalars are those of one nest, and what one stores to a
+    tensor no other statement touches. `elsewhere`: what other statements use."""
+    leaves = [leaf for s in group for leaf in _leaves(s)]
+    uses = [uses_of(leaf) for leaf in leaves]
+    written = [(leaf, b) for leaf, u in zip(leaves, uses) for b in u.writes]
+    if any(b not in plan.dims for _, b in written if is_ub(b)) or any(
+        b in elsewhere or not is_parallel(leaf) for leaf, b in written if is_scalar_var(b)
+    ):
+        return False
+    return all(sum(b in u.all for u in uses) == 1 for _, b in written if not is_ub(b))
+
+
+def _leaves(s: Stmt):
+    """Nests and tile ops, and what scalars do, in order."""
+    inner = [] if is_parallel(s) else children(s)
+    if not inner:
+        yield s
+    for x in inner:
+        yield from _leaves(x)
 
 
 def _behind(group: list[Stmt], own: set) -> list[int] | None:
