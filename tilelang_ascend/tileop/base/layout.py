@@ -127,13 +127,15 @@ def tile_bytes(buffer) -> int:
 
 @dataclass(frozen=True)
 class GmTensor:
-    """A GM tensor: flat Ascend-level buffer, N-D shape, strides and base offset in elements, and what its outside reads as."""
+    """A GM tensor: flat Ascend-level buffer, N-D shape, strides and base offset in elements, and what its outside reads as. `versioned`: the first
+    index numbers versions."""
 
     flat: Var
     shape: tuple
     strides: tuple
     base: object = 0
     outside: object = 0
+    versioned: bool = False
 
     @cached_property
     def wide(self) -> bool:
@@ -147,16 +149,19 @@ class GmTensor:
         return total >= 2**31
 
     def offset(self, indices, analyzer: sym.Analyzer):
-        """Element offset of an index tuple, 64-bit where needed."""
-        total = self.base
+        """Element offset of an index tuple, 64-bit where needed. The number of a version stays what it is: where a loop begins, `k % 3` is `k`, and
+        nobody could tell any more which iterations have the same version."""
+        total, first = self.base, imm(0)
         for i, s in zip(indices, self.strides):
             if self.wide:
                 i = tirx.Cast("int64", i) if not isinstance(i, int) and dtype_of(i) != "int64" else i
                 s = tirx.Cast("int64", s) if not isinstance(s, int) and dtype_of(s) != "int64" else s
-            total = total + i * s
-        if isinstance(total, int):
-            return imm(total)
-        return analyzer.simplify(total)
+            if self.versioned and isinstance(i, tirx.FloorMod) and i is indices[0]:
+                first = i * s
+            else:
+                total = total + i * s
+        rest = imm(total) if isinstance(total, int) else analyzer.simplify(total)
+        return rest if const_int(first) == 0 else first if const_int(rest) == 0 else first + rest
 
 
 def row_major(shape) -> tuple:

@@ -424,7 +424,7 @@ def _workspaces(func: PrimFunc, declared: list, out: Output) -> tuple[dict, list
         total = elements * (blocks if per_block else 1)
         flat = decl_buffer([total], dtype_of(s.buffer), out.unique(s.buffer.name))
         base = block * elements if per_block else 0
-        found[s.buffer] = GmTensor(flat, tuple(shape), row_major(shape), base)
+        found[s.buffer] = GmTensor(flat, tuple(shape), row_major(shape), base, versioned=per_block)
         size = elements * itemsize(dtype_of(s.buffer))
         nbytes.append(size if per_block else -(-size // blocks))
     return found, nbytes
