@@ -29,11 +29,13 @@ from ...analysis.tiles.home_loops import apart, versioned_buffers
 from ...ir import (
     AllocBuffer,
     Bind,
+    BufferLoad,
     BufferStore,
     For,
     ForKind,
     IfThenElse,
     PrimFunc,
+    Range,
     Stmt,
     StmtMutator,
     TensorLoad,
@@ -95,7 +97,7 @@ class _Rotate(StmtMutator):
             else:
                 ends[place + (late > 0)].append(x)
         first, last = (tirx.EQ(own.loop_var, imm(i, kind)) for i in (0, trips - 1))
-        inside = stmts_of(_Numbered(own.loop_var, step, trips)(own.body))
+        inside = stmts_of(_Numbered(step, _numbered_by(own, s, self.versioned))(own.body))
         parts += [(IfThenElse(first, seq(xs), None, span=s.span), late) for xs, late in zip(ends, (0, behind)) if xs]
         parts += [(seq(self.visit(x)), late) for x, late in zip(inside, lateness(own))]
         parts += [(IfThenElse(last, seq(ends[2]), None, span=s.span), behind)] if ends[2] else []
@@ -122,15 +124,38 @@ def _without(s: For, annotation: str) -> dict:
 
 
 class _Numbered(StmtMutator):
-    """Versions of a loop that runs `trips` iterations again and again, counted through."""
+    """Versions of a loop that runs again and again, counted through by `step`: an iteration works on its own, whichever it is. `tiles`: what has
+    versions in no other loop."""
 
-    def __init__(self, var: Var, step: Var, trips: int):
-        self.var, self.step, self.trips = var, step, trips
+    def __init__(self, step: Var, tiles: set):
+        self.step, self.tiles = step, tiles
+
+    def number(self, e):
+        return tirx.floormod(self.step, e.b)
 
     def expr(self, e):
-        if isinstance(e, tirx.FloorMod) and self.var.same_as(e.a) and const_int(e.b) and self.trips % const_int(e.b) == 0:
-            return tirx.floormod(self.step, e.b)
-        return map_children(e, self.expr)
+        e = map_children(e, self.expr)
+        if isinstance(e, TensorLoad) and e.source in self.tiles:
+            return BufferLoad(e.source, [self.number(e.indices[0]), *e.indices[1:]])
+        if isinstance(e, TensorRegion) and e.source in self.tiles:
+            first, *rest = e.region
+            return tirx.BufferRegion(e.source, [Range.from_min_extent(self.number(first.min), first.extent), *rest])
+        return e
+
+    def visit_BufferStore(self, s: BufferStore):
+        s = self.generic(s)
+        first, *rest = s.indices
+        return BufferStore(s.buffer, s.value, [self.number(first), *rest], span=s.span) if s.buffer in self.tiles else s
+
+
+def _numbered_by(loop: For, body: Stmt, versioned: list) -> set:
+    """The tiles and workspaces, of all that have versions, whose versions are numbered by iterations of a loop wherever `body` uses them."""
+    numbers: dict = {b: [] for b in versioned}
+    for x in statements(body):
+        for b, e in _first_indices(x):
+            if b in numbers:
+                numbers[b].append(e)
+    return {b for b, found in numbers.items() if found and all(_rotates(e, loop.loop_var) for e in found)}
 
 
 def _enough_for_two(loop: For, own: For, versioned: list) -> bool:
@@ -139,14 +164,8 @@ def _enough_for_two(loop: For, own: For, versioned: list) -> bool:
     found = [(uses_of(x), n) for x, n in with_lateness(loop)]
     written = set().union(*(u.writes for u, _ in found))
     early, late = (set().union(*(u.all for u, n in found if bool(n) == side)) for side in (False, True))
-    numbers: dict = {b: [] for b in versioned}
-    for x in statements(loop):
-        for b, e in _first_indices(x):
-            if b in numbers:
-                numbers[b].append(e)
-    inside, around = ({b for b, found in numbers.items() if found and all(_rotates(e, x.loop_var) for e in found)} for x in (own, loop))
-    through = all(const_int(own.extent) % const_int(b.ty.shape[0]) == 0 for b in inside)
-    return through and all(b in inside | around and const_int(b.ty.shape[0]) > 1 for b in early & late & written)
+    numbered = _numbered_by(own, loop, versioned) | _numbered_by(loop, loop, versioned)
+    return all(b in numbered and const_int(b.ty.shape[0]) > 1 for b in early & late & written)
 
 
 def _rotates(e, var: Var) -> bool:
