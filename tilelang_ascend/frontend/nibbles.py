@@ -264,23 +264,28 @@ class _Unpack(StmtMutator):
             nest, body = [*nest, body], body.body
         self.loops = {x.loop_var: x.extent for x in nest}
         before, after, read = [], [], set()
+        names, written = {}, uses_of(body).writes
+        for x in stmts_of(body):
+            if isinstance(x, Bind):
+                names[x.var] = substitute_expr(x.value, names)
         for x in reversed(stmts_of(body)):
             if isinstance(x, BufferStore) and x.buffer in self.new and _in_gm(x.buffer) and x.buffer not in read:
-                self.stage(x, before, after)
+                self.stage(x, names, written, before, after)
             read |= uses_of(x).reads
         out = self.generic(s)
         self.loops, self.staged = {}, {}
         return [*before, out, *after]
 
-    def stage(self, s: BufferStore, before: list, after: list) -> None:
+    def stage(self, s: BufferStore, names: dict, written: set, before: list, after: list) -> None:
         """A tile for what iterations of a nest store to a tensor, each one element of a box, and the copy of that behind the nest. Nothing, if
-        they do not, and the store is refused."""
+        they do not, and the store is refused. `names`: values of the names of the nest; `written`: what it stores to."""
         mins, extents, left = [], [], dict(self.loops)
-        for e in s.indices:
+        indices = [substitute_expr(e, names) for e in s.indices]
+        for e in indices:
             var = next((v for v in left if v in free_vars(e)), None)
             start = self.analyzer.simplify(substitute_expr(e, {v: imm(0, dtype_of(v)) for v in self.loops}))
             moved = e if var is None else e - tirx.Cast(dtype_of(e), var)
-            if const_int(self.analyzer.simplify(moved - start)) != 0 or loads_in(start):
+            if const_int(self.analyzer.simplify(moved - start)) != 0 or any(x.source in written for x in loads_in(start)):
                 return
             mins.append(start)
             extents.append(imm(1) if var is None else left.pop(var))
@@ -290,8 +295,8 @@ class _Unpack(StmtMutator):
         dtype = dtype_of(s.buffer)
         tile = decl_buffer(sizes, HELD_IN[dtype], f"{s.buffer.name}_values", scope="shared")
         before.append(AllocBuffer(tile, span=s.span))
-        self.staged[s] = (tile, [e - start if const_int(n) != 1 else imm(0) for e, start, n in zip(s.indices, mins, extents)])
-        copy = tile_op("copy", full_region(tile), region(s.buffer, mins, extents), span=s.span)
+        self.staged[s] = (tile, [self.expr(e - start) if const_int(n) != 1 else imm(0) for e, start, n in zip(indices, mins, extents)])
+        copy = tile_op("copy", full_region(tile), region(s.buffer, [self.expr(e) for e in mins], extents), span=s.span)
         after[:0] = self.values(copy, full_region(tile), dtype, copy.value.args[1])
 
     def visit_BufferStore(self, s: BufferStore):

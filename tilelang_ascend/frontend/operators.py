@@ -182,7 +182,7 @@ def cast(value, dtype):
     if known is not None:
         return number(known, dtype)
     if dtype == "bool":
-        return binary_compare("NotEq", value, number(0, dtype_of(value)))
+        return binary_compare("NotEq", value, 0)
     in_place = dtype in _NARROW_INTEGERS and dtype not in NIBBLES and dtype_of(value) == "int32"
     narrow = _narrowed(value, dtype) if in_place else None
     return tirx.Cast(dtype, value) if narrow is None else narrow
@@ -196,7 +196,12 @@ def promoted(op: str, value):
         return value
     if dtype in _NARROW_INTEGERS and constant(value) is None:
         return tirx.Cast("int32", value)
-    return cast(value, "float32") if dtype == "bfloat16" or dtype.startswith(("float8", "float4")) else value
+    return cast(value, "float32") if computes_as_float32(dtype) else value
+
+
+def computes_as_float32(dtype: str) -> bool:
+    """True for floats whose arithmetic is that of float32."""
+    return dtype == "bfloat16" or dtype.startswith(("float8", "float4"))
 
 
 def _promoted_alone(op: str, value):
@@ -300,7 +305,16 @@ def match(a, b):
     if _is_literal_of(b, da):
         return a, number(int(b.value), da)
     common = join_dtypes(da, db)
+    if any(_is_rounded_by(x, common) for x in (a, b)):
+        common = "float32"
     return cast(a, common), cast(b, common)
+
+
+def _is_rounded_by(value, dtype: str) -> bool:
+    """True for an integer literal that a float which is computed on as float32 does not hold."""
+    if not isinstance(value, IntImm) or dtype_of(value) == "bool" or not computes_as_float32(dtype):
+        return False
+    return round_to(int(value.value), dtype) != int(value.value)
 
 
 def _is_literal_of(value, dtype: str) -> bool:

@@ -32,6 +32,7 @@ from .values import (
     pick_min,
     power,
     power_of_two,
+    promoted,
     scalar,
     select,
 )
@@ -104,8 +105,8 @@ def _unary(name: str, function: Callable, integers: str) -> Callable:
         if not is_float(x.dtype):
             if integers == "same":
                 return x
-            if integers == "float":
-                x = cast(x, "float32")
+            if integers == "float" or x.dtype in NIBBLES:
+                x = cast(x, "float32" if integers == "float" else "int32")
             x = as_number(x)
         if x.fault is not None:
             return Scalar(0, x.dtype, fault=x.fault.computed())
@@ -155,6 +156,8 @@ def _trunc(quotient: bool) -> Callable:
         if _number(a) and _number(b):
             return int(a / b) if quotient else math.fmod(a, b)
         x, y = match(a, b)
+        if not is_float(x.dtype):
+            x, y = match(promoted("//", scalar(a)), promoted("//", scalar(b)))
         fault = x.fault or y.fault
         if fault is None and y.value == 0 and not is_float(x.dtype):
             fault = Fault(f"{x.value} divided by zero")

@@ -247,7 +247,11 @@ def promoted(op: str, x: Scalar) -> Scalar:
         return x
     if x.dtype in ("int4", "uint4", "int8", "uint8", "int16", "uint16"):
         return x if x.literal else _widened(x, "int32")
-    return cast(x, "float32") if x.dtype == "bfloat16" or x.dtype.startswith(("float8", "float4")) else x
+    return cast(x, "float32") if _computes_as_float32(x.dtype) else x
+
+
+def _computes_as_float32(dtype: str) -> bool:
+    return dtype == "bfloat16" or dtype.startswith(("float8", "float4"))
 
 
 def _widened(x: Scalar, dtype: str) -> Scalar:
@@ -347,7 +351,7 @@ def _holds(dtype: str, value: int) -> bool:
 
 
 def match(a: Any, b: Any) -> tuple[Scalar, Scalar]:
-    """Both operands in their common dtype. An int32 literal takes the dtype of an integer it meets."""
+    """Both operands in their common dtype. An int32 literal takes the dtype of an integer it meets, or of a float that holds it."""
     x, y = scalar(a), scalar(b)
     da, db = x.dtype, y.dtype
     if da == db:
@@ -358,6 +362,9 @@ def match(a: Any, b: Any) -> tuple[Scalar, Scalar]:
     if y.literal and db == "int32" and da != "bool" and not is_float(da) and _holds(da, y.value):
         return x, cast(y, da)
     common = join(da, db)
+    # Nor does a literal that such a float does not hold become another number.
+    if _computes_as_float32(common) and any(v.literal and type(v.value) is int and fit(v.value, common) != v.value for v in (x, y)):
+        common = "float32"
     return (cast(a, common) if type(a) is float else _widened(x, common)), (cast(b, common) if type(b) is float else _widened(y, common))
 
 

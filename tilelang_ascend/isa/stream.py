@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 import ml_dtypes
@@ -41,8 +42,19 @@ def operand_base(space: Space, dtype: str, offset: int = 0, tile: int = 0) -> in
     return int(space) << 56 | DTYPE_CODES[word_dtype(dtype)] << 48 | place
 
 
+def exponent_code(value: float) -> int:
+    """Code of a number as a float8_e8m0fnu: its size, halfway up; below the smallest normal float32 the bits count (docs/numbers.md)."""
+    size = min(int(np.array(value, np.float32).view(np.int32)) & 0x7FFFFFFF, 0x7F800000)
+    return size + (0x400000 if size >= 0x800000 else 0x3FFFFF) >> 23
+
+
 def round_to(value: float, dtype: str) -> float:
-    """`value` rounded to a dtype (to nearest even; overflow gives infinity), as a Python float."""
+    """`value` rounded to a dtype (to nearest even; overflow gives infinity, or what the dtype has for it), as a Python float."""
+    if dtype == "float8_e8m0fnu":
+        code = exponent_code(value)
+        return math.nan if code == 255 else 2.0 ** (code - 127)
+    if dtype == "float4_e2m1fn" and value != value:
+        return float(ml_dtypes.finfo(dtype).max)
     kind = _SMALL_FLOATS.get(dtype)
     if kind is None:
         return float(value)

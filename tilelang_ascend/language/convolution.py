@@ -17,7 +17,7 @@ def im2col(img, col, nhw_step, c_step, kernel, stride, dilation, pad, eviction_p
     `img` is a GM tensor of shape (N, H, W, C), `col` a tile of shape (block_M, block_K) of the same dtype. Row m of the matrix is
     the patch of output pixel m (counted over images, rows and columns), column k = (ky * kernel + kx) * C + c its element at kernel
     position (ky, kx) and channel c. The tile starts at row ``nhw_step * block_M`` and column ``c_step * block_K``. What lies
-    outside of the image, or behind the last pixel or column, is zero.
+    outside of the image, in front of the first pixel or column or behind the last one, is zero.
 
     Errors: InvalidArgument for other ranks and for sizes that are no positive constants, ShapeMismatch for different dtypes.
     """

@@ -123,7 +123,7 @@ def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
         if not is_float(dtype_of(x)):
             if integers == "same":
                 return x
-            if integers == "float" or dtype_of(x) == "bool":
+            if integers == "float" or dtype_of(x) == "bool" or dtype_of(x) in NIBBLES:
                 x = cast(x, "float32" if integers == "float" else "int32")
         return ir(x)
 
@@ -184,7 +184,7 @@ def _integers(ir: Callable, python: Callable) -> Callable:
         a, b = (operators.as_integer(v, "an operand of an integer division") for v in (a, b))
         if isinstance(a, int) and isinstance(b, int) and b:
             return python(a, b)
-        a, b = match(a, b)
+        a, b = match(*(operators.promoted("FloorDiv", v) for v in (a, b)))
         operators.check_divisor("FloorDiv", a, b)
         return ir(a, b)
 
@@ -201,6 +201,7 @@ def _fmod(a, b):
     a, b = match(a, b)
     if is_float(dtype_of(a)):
         return tirx.fmod(a, b)
+    a, b = match(*(operators.promoted("Mod", v) for v in (a, b)))
     operators.check_divisor("Mod", a, b)
     return tirx.truncmod(a, b)
 

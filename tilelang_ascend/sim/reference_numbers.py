@@ -175,8 +175,10 @@ def _shift_left(a, n):
 def _shift_right(a, n):
     """The amount counts as unsigned: beyond the width the sign is left."""
     if _many(a, n):
-        return np.right_shift(a, np.where((n < 0) | (n > 63), 63, n))
-    return a >> (n if 0 <= n < 64 else 63)
+        outside = (n < 0) | (n > 63)
+        shifted = np.right_shift(a, np.where(outside, 63, n))
+        return np.where(outside, np.right_shift(shifted, 1), shifted)  # 63 bits leave the upper one of uint64
+    return a >> (n if 0 <= n < 64 else 64)
 
 
 def of_dtype(function: Callable, dtype: np.dtype) -> Callable:

@@ -244,7 +244,7 @@ def _im2col(program, s) -> Callable:
         n, position, c = m // (out_h * out_w), k // channels, k % channels
         h = m // out_w % out_h * stride + position // kernel * dilation - pad
         w = m % out_w * stride + position % kernel * dilation - pad
-        inside = (n >= 0) & (n < batch) & (h >= 0) & (h < height) & (w >= 0) & (w < width) & (position < kernel * kernel)
+        inside = (n >= 0) & (n < batch) & (h >= 0) & (h < height) & (w >= 0) & (w < width) & (position >= 0) & (position < kernel * kernel)
         n, h, w, c = (np.where(inside, x, 0) for x in (n, h, w, np.broadcast_to(c, inside.shape)))
         dst.store(env, np.where(inside, pixels[n, h, w, c], np.zeros((), pixels.dtype)))
 

@@ -72,6 +72,31 @@ def test_convolution(case):
     assert (program.artifact.steps[0].kernel_type == "aic_only") == (shape[3] % 16 == 0)
 
 
+@pytest.mark.parametrize("channels", [16, 3])
+def test_tiles_in_front_of_the_first_row_and_column_are_zero(channels):
+    """Where a kernel counts its steps from -1 on: with transfers of rows of pixels, and element by element."""
+    image = np.random.default_rng(3).integers(-4, 5, (2, 4, 5, channels)).astype(np.float16)
+    rows = patches(image, 2, 1, 1, 1)
+    tiles, steps = 1 - -len(rows) // 16, 1 - -rows.shape[1] // 16
+
+    @T.prim_func
+    def main(data: T.Tensor(image.shape, "float16"), out: T.Tensor((steps * 16, tiles * 16), "float32")):
+        with T.Kernel(tiles) as by:
+            x, w = T.alloc_shared((16, 16), "float16"), T.alloc_shared((16, 16), "float16")
+            acc = T.alloc_fragment((16, 16), "float32")
+            for i, j in T.Parallel(16, 16):
+                w[i, j] = T.if_then_else(i == j, 1, 0)
+            for k in T.serial(steps):
+                T.im2col(data, x, by - 1, k - 1, 2, 1, 1, 1)
+                T.gemm(x, w, acc, clear_accum=True, transpose_A=True)
+                T.copy(acc, out[k * 16, by * 16])
+
+    want = np.zeros((steps * 16, tiles * 16), np.float32)
+    want[16 : 16 + rows.shape[1], 16 : 16 + len(rows)] = rows.T
+    out = strict.run(tilelang.compile(main, target="a2"), {"data": image, "out": np.full_like(want, 7)}, text=False)
+    np.testing.assert_array_equal(out["out"], want)
+
+
 @tilelang.jit
 def patch_matrix(shape, kernel, stride, pad, pixels):
     """The patch matrix itself: the tile is used by the vector cores, too."""

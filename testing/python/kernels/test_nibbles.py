@@ -252,6 +252,28 @@ def test_nests_store_to_tensors(dtype, target):
     np.testing.assert_array_equal(out["Z"], pack(codes_of(np.tile(np.concatenate([s[:32], s[:32] * 2]), (2, 1)), dtype)))
 
 
+@pytest.mark.parametrize("name", [True, False])
+def test_boxes_start_where_elements_of_tensors_say(name):
+    """Read by a name of the nest, in the index itself, or as a number of 4 bits."""
+
+    @T.prim_func
+    def k(I: T.Tensor((2,), "int32"), N: T.Tensor((2,), "int4"), X: T.Tensor((32,), "float32"), Y: T.Tensor((8, 64), "int4")):
+        with T.Kernel(2) as b:
+            for i in T.Parallel(32):
+                if name:
+                    c, n = I[b], N[b]
+                    Y[n + 1, c * 2 + i] = X[i]
+                else:
+                    Y[I[b] + 1, I[b] * 2 + i] = X[i]
+
+    x, at = RNG.integers(-8, 8, 32), np.array([0, 5], np.int32)
+    arrays = {"I": at, "N": pack(at.astype(np.uint8)), "X": x.astype(np.float32), "Y": np.zeros((8, 32), np.uint8)}
+    want = np.zeros((8, 64), np.uint8)
+    for c in at:
+        want[c + 1, 2 * c : 2 * c + 32] = x & 15
+    np.testing.assert_array_equal(strict.run(tilelang.compile(k, target="a2"), arrays)["Y"], pack(want))
+
+
 PRODUCTS = [
     ("float16", "int4", "float32"), ("int4", "int4", "int32"), ("int8", "int4", "int32"), ("uint4", "int4", "int32"),
     ("bfloat16", "float4_e2m1fn", "float32"), ("float4_e2m1fn", "float4_e2m1fn", "float32"), ("uint4", "bfloat16", "float32"),

@@ -64,7 +64,9 @@ class _Gather:
         w, b2 = self.let("w", w)
         left, b3 = self.let("left", tirx.min(tirx.floordiv(tirx.max(imm(0) - w, imm(0)) + (p.stride - 1), p.stride), count))
         end, b4 = self.let("right", tirx.min(tirx.floordiv(tirx.max(width - w, imm(0)) + (p.stride - 1), p.stride), count))
-        inside = [c for c in (n < batch, h >= 0, h < height, position < p.kernel * p.kernel) if not self.facts.proves(c)]
+        starts = [c for c, step in zip((n >= 0, position >= 0), p.steps) if not self.facts.proves(step >= 0)]
+        conds = (*starts, n < batch, h >= 0, h < height, position < p.kernel * p.kernel)
+        inside = [c for c in conds if not self.facts.proves(c)]
         partial = [c for c in (left > 0, end < count) if not self.facts.proves(tirx.Not(c))]
         column = self.facts.simplify(s * p.piece)
         channel = tirx.floormod(k, channels)

@@ -12,7 +12,9 @@ Requires: Tile IR. Ensures: `tl.im2col` fills tiles that only gemm reads, in pie
 from __future__ import annotations
 
 from ...analysis.index.patches import moves_whole_blocks, patches_of
+from ...analysis.index.signs import Known, is_nonnegative
 from ...ir import (
+    Bind,
     BufferLoad,
     BufferStore,
     Evaluate,
@@ -41,16 +43,24 @@ def gemm_operands_only(func: PrimFunc) -> set:
 
 class _Expand(StmtMutator):
     def __init__(self, operands: set):
-        self.operands = operands
+        self.operands, self.known = operands, Known()
+
+    def visit_Bind(self, s: Bind):
+        self.known.bind(s)
+        return s
+
+    def visit_For(self, s: For):
+        self.known.loop(s)
+        return self.generic(s)
 
     def visit_Evaluate(self, s: Evaluate):
         if not is_op(s, IM2COL):
             return s
         p = patches_of(s)
-        return s if p.tile in self.operands and moves_whole_blocks(p, BLOCK_BYTES) else element_nest(p, s.span)
+        return s if p.tile in self.operands and moves_whole_blocks(p, BLOCK_BYTES) else element_nest(p, self.known, s.span)
 
 
-def element_nest(p, span) -> For:
+def element_nest(p, known: Known, span) -> For:
     """The patches as a nest over the elements of the tile."""
     i, j = Var("i", "int32"), Var("j", "int32")
     batch, height, width, channels = p.image.ty.shape
@@ -58,6 +68,9 @@ def element_nest(p, span) -> For:
     position, c = tirx.floordiv(k, channels), tirx.floormod(k, channels)
     n, h, w = p.pixel(tirx.floordiv(m, p.out_size[1]), tirx.floormod(m, p.out_size[1]), position)
     inside = n < batch
+    for start, step in zip((n >= 0, position >= 0), p.steps):
+        if not is_nonnegative(step, known.nonnegative, known.bounds):
+            inside = tirx.And(inside, start)
     for cond in (h >= 0, h < height, w >= 0, w < width, position < p.kernel * p.kernel):
         inside = tirx.And(inside, cond)
     dtype = dtype_of(p.tile)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from ....isa.stream import exponent_code
 from .graph import Graph, Node
 
 
@@ -48,8 +49,7 @@ FORMATS: dict[str, Format | Powers] = {
 def code_of(number: float, dtype: str) -> int:
     """Code of a constant."""
     if isinstance(FORMATS[dtype], Powers):
-        size = np.minimum(np.array(number, np.float32).view(np.int32) & 0x7FFFFFFF, 0x7F800000)
-        return int(size + (0x400000 if size >= 0x800000 else 0x3FFFFF) >> 23)
+        return exponent_code(number)
     return int(np.array(number, np.float32).astype(getattr(ml_dtypes, dtype)).view(np.uint8))
 
 

@@ -15,6 +15,8 @@ _DIGITS = (24, 12, 0)
 """Where the digits of the quotient start: those above count for quotients up to 2**35."""
 
 _LOW_BITS = 11
+_LARGE = 2.0**126
+"""Dividends above it are scaled."""
 
 
 def fmod(o, a, b):
@@ -24,8 +26,14 @@ def fmod(o, a, b):
     if power_of_two(known) and abs(known) >= 1:  # All three operations are exact, and the quotient does not overflow.
         return o.sub(a, o.mul(o.cast(o.div(a, b), "float32", "trunc"), b))
     size, by = o.unary("abs", a), o.unary("abs", b)
-    high, low = _halves(o, by)
+    below = o.cond("lt", size, by)
+    # A multiple of b next to the largest numbers may lie beyond them.
+    large = None if 0 < abs(known) < _LARGE * 2.0**-35 else o.cond("gt", size, _LARGE)
     rest = size
+    if large is not None:
+        scale = o.where(large, 0.25, 1.0)
+        rest, by = o.mul(size, scale), o.mul(by, scale)
+    high, low = _halves(o, by)
     for digit in _DIGITS:
         quotient = o.div(rest, by)
         scaled = o.mul(quotient, 2.0**-digit) if digit else quotient
@@ -33,9 +41,10 @@ def fmod(o, a, b):
         times = o.mul(times, 2.0**digit) if digit else times
         rest = o.sub(o.sub(rest, o.mul(times, high)), o.mul(times, low))
     rest = o.where(o.cond("lt", rest, 0.0), o.add(rest, by), rest)
+    rest = rest if large is None else o.where(large, o.mul(rest, 4.0), rest)
     rest = o.where(o.cond("lt", a, 0.0), o.mul(rest, -1.0), rest)
     # Infinite divisors change nothing, either.
-    return o.where(o.cond("lt", size, by), a, rest)
+    return o.where(below, a, rest)
 
 
 def _halves(o, x):
