@@ -28,6 +28,26 @@ def operands(dtype):
         return a.astype(dtype), b.astype(dtype)
 
 
+def test_multiples_beyond_the_largest_number_are_no_infinities():
+    """The multiple of the divisor next to a dividend may not be a float32; a fourth of it is."""
+    rng = np.random.default_rng(6)
+    most = np.finfo(np.float32).max
+    a = np.concatenate([np.full(N // 2, most), (most * rng.uniform(0.2, 1, N // 2)).astype(np.float32)])
+    b = (most / rng.uniform(1, 2000, N)).astype(np.float32) * rng.choice(np.float32([-1, 1]), N)
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32"), C: T.Tensor((N,), "float32")):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((N,), "float32"), T.alloc_shared((N,), "float32")
+            T.copy(A, x)
+            T.copy(B, y)
+            for i in T.Parallel(N):
+                C[i] = T.fmod(x[i], y[i])
+
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros_like(a)}, text=False)["C"]
+    np.testing.assert_array_equal(out, np.fmod(a, b))
+
+
 @pytest.mark.parametrize("divisor", (None, 2.0, 0.1, -7.3, 0.25, "inf", 0.0))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_remainders_are_exact(dtype, divisor):

@@ -97,6 +97,27 @@ def test_tiles_in_front_of_the_first_row_and_column_are_zero(channels):
     np.testing.assert_array_equal(out["out"], want)
 
 
+@pytest.mark.parametrize("dtype, accum", [("int8", "int32"), ("uint8", "int32")])
+def test_patches_the_cube_core_cannot_take_as_they_are(dtype, accum):
+    """Bytes are turned, and unsigned ones taken apart, by the vector cores, which then gather the patches, too."""
+    image = np.random.default_rng(4).integers(0, 100, (1, 4, 4, 32)).astype(dtype)
+    rows = patches(image, 1, 1, 1, 0)
+
+    @T.prim_func
+    def main(data: T.Tensor(image.shape, dtype), weight: T.Tensor((16, 32), dtype), out: T.Tensor((32, 32), accum)):
+        with T.Kernel(1):
+            x, w = T.alloc_shared((16, 32), dtype), T.alloc_shared((16, 32), dtype)
+            acc = T.alloc_fragment((32, 32), accum)
+            T.im2col(data, x, 0, 0, 1, 1, 1, 0)
+            T.copy(weight, w)
+            T.gemm(x, w, acc, clear_accum=True, transpose_A=True)
+            T.copy(acc, out)
+
+    weight = np.random.default_rng(5).integers(0, 100, (16, 32)).astype(dtype)
+    out = strict.run(tilelang.compile(main, target="a2"), {"data": image, "weight": weight, "out": np.zeros((32, 32), accum)}, text=False)
+    np.testing.assert_array_equal(out["out"], rows.astype(np.int32).T @ weight.astype(np.int32))
+
+
 @tilelang.jit
 def patch_matrix(shape, kernel, stride, pad, pixels):
     """The patch matrix itself: the tile is used by the vector cores, too."""

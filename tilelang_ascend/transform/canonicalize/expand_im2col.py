@@ -6,7 +6,7 @@ After:   Parallel(i, j): x[i, j] = if_then_else(<inside of the image>, img[n, h,
 Only tiles that are nothing but operands of gemm keep the tile op, and only where each kernel position contributes whole blocks of
 32 bytes to a row: then rows of pixels travel straight to L1 (`tileop/cube/im2col.py`).
 
-Requires: Tile IR. Ensures: `tl.im2col` fills tiles that only gemm reads, in pieces of whole blocks.
+Requires: Tile IR without views whose operands of gemm fit the cube core. Ensures: `tl.im2col` fills tiles that only gemm reads, in pieces of whole blocks.
 """
 
 from __future__ import annotations

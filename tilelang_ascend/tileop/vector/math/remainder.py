@@ -31,8 +31,7 @@ def fmod(o, a, b):
     large = None if 0 < abs(known) < _LARGE * 2.0**-35 else o.cond("gt", size, _LARGE)
     rest = size
     if large is not None:
-        scale = o.where(large, 0.25, 1.0)
-        rest, by = o.mul(size, scale), o.mul(by, scale)
+        rest, by = (o.where(large, o.mul(x, 0.25), x) for x in (size, by))
     high, low = _halves(o, by)
     for digit in _DIGITS:
         quotient = o.div(rest, by)
