@@ -341,6 +341,9 @@ def _rounded(value, dtype: str, mode: str, sat) -> Scalar:
     if dtype == "float8_e8m0fnu":
         return Scalar(power_of_two(float(np.float32(v)), mode), dtype)
     near = float(np.float32(v).astype(numpy_dtype(dtype)))
+    if math.isnan(near) and math.isfinite(v) and mode in ("rz", "ru", "rd"):
+        inwards = mode == "rz" or (mode == "rd") == (v > 0)
+        return Scalar(math.copysign(float(ml_dtypes.finfo(dtype).max), v) if inwards else math.nan, dtype)
     if mode in ("", "rn") or math.isnan(v) or math.isinf(v) or near == v:
         return Scalar(near, dtype)
     word = np.float32(v).astype(numpy_dtype(dtype)).view(f"uint{8 * numpy_dtype(dtype).itemsize}")

@@ -6,6 +6,8 @@ side. Steps are steps of the bits: neighbouring floats are neighbouring integers
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 
 from ..errors import InvalidArgument
@@ -63,6 +65,8 @@ def _whole(x, mode: str):
 def _narrowed(x, dtype: str, mode: str):
     if dtype == "float8_e8m0fnu" and mode in ("rz", "rd", "ru"):
         return cast(_power(x, up=mode == "ru"), dtype)
+    if dtype == "float8_e4m3fn" and mode in ("rz", "ru", "rd"):
+        x = _inside(x, number(float(ml_dtypes.finfo(dtype).max), "float32"), mode)
     nearest = cast(x, dtype)
     if mode == "rn" or dtype == "float8_e8m0fnu":  # whose halves go away from zero anyway
         return nearest
@@ -83,6 +87,17 @@ def _narrowed(x, dtype: str, mode: str):
     wrong = back < x if mode == "ru" else back > x
     away = x > zero if mode == "ru" else x < zero
     return select(wrong, select(away, outer, inner), nearest)
+
+
+def _inside(x, most, mode: str):
+    """x, or the largest number where a finite x lies beyond it on the side from which `mode` rounds: there is no infinity to step back from."""
+    infinite = number(math.inf, "float32")
+    cut = x
+    if mode != "ru":
+        cut = select(tirx.And(x > most, x < infinite), most, cut)
+    if mode != "rd":
+        cut = select(tirx.And(x < -most, x > -infinite), -most, cut)
+    return cut
 
 
 def _power(x, up: bool):

@@ -81,6 +81,32 @@ def test_casts_in_a_direction(name):
 
 
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_directions_that_lead_back_to_the_numbers(name):
+    """Beyond the largest number, where e4m3 has no infinity to step back from."""
+
+    @T.prim_func
+    def main(X: T.Tensor((32,), "float32"), Y: T.Tensor((3, 32), name)):
+        with T.Kernel(1):
+            for i in T.Parallel(32):
+                Y[0, i] = T.cast(X[i], name, "rz")
+                Y[1, i] = T.cast(X[i], name, "ru")
+                Y[2, i] = T.cast(X[i], name, "rd")
+
+    most = float(ml_dtypes.finfo(numpy_dtype(name)).max)
+    beyond = np.nan if name == "float8_e4m3fn" else np.inf
+    x = np.resize(np.float32([1, 1.01, 1.06, 1.3, 1e4, 1e30]) * np.float32(most), 32) * np.resize(np.float32([1] * 6 + [-1] * 6), 32)
+    x[-4:] = np.inf, -np.inf, np.nan, 0
+    inside, finite = np.clip(x, -most, most), np.isfinite(x)
+    want = np.stack([np.where(finite, inside, x), np.where(finite & (x < most), inside, x), np.where(finite & (x > -most), inside, x)])
+    want = np.where(np.abs(want) > most, np.copysign(beyond, want), want).astype(np.float32)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((3, 32), numpy_dtype(name))})["Y"]
+    y = np.zeros_like(out)
+    interpret.run(main, x.copy(), y)
+    for got in (out, y):
+        np.testing.assert_array_equal(got.astype(np.float32), want)
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
 def test_saturation(name):
     @T.prim_func
     def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((3, 64), name)):
