@@ -18,6 +18,9 @@ FRACTAL_ROWS = 16
 
 FRACTAL_BYTES = FRACTAL_ROWS * BLOCK_BYTES
 
+CACHE_LINE_BYTES = 64
+"""What the cache of the scalar unit reads and drops at a time (doc: DataCacheCleanAndInvalid)."""
+
 
 def round_up(n: int, unit: int) -> int:
     """Smallest multiple of `unit` that is at least `n`."""

@@ -225,6 +225,10 @@ SKEW = "tl.skew"
 CHAINED = "tl.chained"
 """Annotation of a loop over tiles whose body has one loop with `SKEW`: by how many iterations of that each statement of the body may be late."""
 
+CARRIED = "carried"
+"""Annotation of a workspace: a place through which one scalar goes from vector cores to all cores of a block, made by `carry_elements`. Each
+vector core has its own (`split_rows`); the cube core reads the first one."""
+
 INDEPENDENT = "tl.persistent"
 """Annotation of loops whose iterations are different tiles of the user's grid."""
 

@@ -42,6 +42,7 @@ from .lower.fresh_elements import fresh_elements
 from .memory.separate_stores import separate_stores
 from .memory.version_buffers import DEFAULT_VERSIONS, MANY_VERSIONS
 from .nests.batch_blocks import batch_blocks
+from .nests.carry_elements import carry_elements
 from .nests.coarsen_blocks import coarsen_blocks
 from .nests.hoist_loads import hoist_loads
 from .nests.keep_operands import keep_operands
@@ -125,6 +126,7 @@ TILES = (Pass(split_tiles, Stage.MAPPED, ("parts", "scope")),)
 STREAM = (Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")),)
 """Only if these parts cannot be independent."""
 SHARE = (
+    Pass(carry_elements, Stage.MAPPED),
     Pass(split_rows, Stage.MAPPED, ("notes",)),
     Pass(narrow_maxima, Stage.MAPPED),
     Pass(part_products, Stage.MAPPED, ("chip",)),

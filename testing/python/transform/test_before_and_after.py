@@ -829,6 +829,57 @@ PAIRS = {
         """,
         {"parts": 3, "scope": "shared.ub"},
     ),
+    "carry_elements": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "float16")):
+            a = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+            c = T.alloc_buffer((16, 16), "float32", scope="local.l0c")
+            s = T.alloc_buffer((8,), "float32", scope="shared.ub")
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            at = T.alloc_buffer((1,), "int32", scope="local.var")
+            best = T.alloc_buffer((1,), "float32", scope="local.var")
+            at[0] = 0
+            best[0] = T.float32(0)
+            for i in range(8):
+                v: T.let[T.float32] = s[i]
+                if v > best[0]:
+                    best[0] = v
+                    at[0] = i
+            w: T.let[T.float32] = s[3]
+            T.tl.copy(A[at[0]:at[0] + 16, 0:16], a[0:16, 0:16])
+            if w > T.float32(0):
+                T.Call("tl.gemm", [a[0:16, 0:16], a[0:16, 0:16], c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), "float16")):
+            at_place = T.alloc_buffer((1,), "int32", scope="global", annotations={"workspace": 1, "carried": 1})
+            w_place = T.alloc_buffer((1,), scope="global", annotations={"workspace": 1, "carried": 1})
+            a = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+            c = T.alloc_buffer((16, 16), scope="local.l0c")
+            s = T.alloc_buffer((8,), scope="shared.ub")
+            block: T.let[T.int32] = T.ascend.get_block_idx()
+            at = T.alloc_buffer((1,), "int32", scope="local.var")
+            best = T.alloc_buffer((1,), scope="local.var")
+            at[0] = 0
+            best[0] = T.float32(0.0)
+            at_1 = T.alloc_buffer((1,), "int32", scope="local.var")
+            at_1[0] = at[0]
+            for i in range(8):
+                v: T.let[T.float32] = s[i]
+                if v > best[0]:
+                    best[0] = v
+                    at_1[0] = i
+            at_place[0] = at_1[0]
+            at[0] = at_place[0]
+            w_place[0] = s[3]
+            w: T.let[T.float32] = w_place[0]
+            T.tl.copy(A[at[0]:at[0] + 16, 0:16], a[0:16, 0:16])
+            if w > T.float32(0.0):
+                T.Call("tl.gemm", [a[0:16, 0:16], a[0:16, 0:16], c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+    ),
     "split_rows": (
         """
         @T.prim_func

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...ir import (
+    AllocBuffer,
     Bind,
     BufferStore,
     For,
@@ -27,7 +28,7 @@ from ...ir import (
     walk_expr,
 )
 from ...tile import tile_op_of
-from ...tile.uses import INDEPENDENT, is_atomic, is_parallel, moved_regions
+from ...tile.uses import CARRIED, INDEPENDENT, is_atomic, is_parallel, moved_regions
 from ..index.affine import affine
 from ..index.linear import INF, Linear, LinearForms
 
@@ -62,6 +63,11 @@ class GlobalAccess:
 def is_global(buffer) -> bool:
     """True for tensors and workspaces."""
     return scope_of(buffer) in ("global", "")
+
+
+def carried_places(body: Stmt) -> set:
+    """The places through which scalars go to the cube core; every vector core has its own."""
+    return {s.buffer for s in statements(body) if isinstance(s, AllocBuffer) and CARRIED in s.annotations}
 
 
 class _Collector:
@@ -174,7 +180,8 @@ class GlobalConflicts:
     def __init__(self, body: Stmt, copy_dims, divisible):
         collector = _Collector(copy_dims, divisible)
         collector.walk(body)
-        found = collector.found
+        places = carried_places(body)
+        found = [x for x in collector.found if x.buffer not in places]
         self.pairs = [
             (a, b) for k, a in enumerate(found) for b in found[k:]
             if a.buffer.same_as(b.buffer) and _ordered(a.kind, b.kind) and not _apart(a, b)
@@ -280,4 +287,4 @@ def _moving(form: Linear, fixed: Linear) -> Linear:
     return form.plus(fixed, -1)
 
 
-__all__ = ["GlobalAccess", "GlobalConflicts", "is_global"]
+__all__ = ["GlobalAccess", "GlobalConflicts", "carried_places", "is_global"]

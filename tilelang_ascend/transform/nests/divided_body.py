@@ -6,6 +6,8 @@ outside: that is the first one's.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims
 from ...analysis.tiles.split_globals import is_global
@@ -28,20 +30,23 @@ from ...ir import (
     map_children,
     op_name,
     region,
+    renew,
     scope_of,
+    seq,
     statements,
     tirx,
 )
 from ...tile import with_args
 from ...tile.division import Share, Slice
-from ...tile.uses import COUNT, is_output, is_parallel, moved_regions, uses_of
+from ...tile.uses import COUNT, is_output, is_parallel, moved_regions, on_chip, uses_of
 
 
 class DividedBody(StmtMutator):
     """Part number `which` (an expression) of `parts`. `with_cube`: undivided transfers of the cube core to GM are the
-    first part's alone, too; it is there once for both vector cores."""
+    first part's alone, too; it is there once for both vector cores. `own`: buffers in GM of which every part has its own."""
 
-    def __init__(self, plan: SplitPlan, which, parts: int, with_cube: bool = False):
+    def __init__(self, plan: SplitPlan, which, parts: int, with_cube: bool = False, own: Set = frozenset()):
+        self.own_globals = own
         self.plan, self.which, self.parts, self.in_nest, self.with_cube = plan, which, parts, False, with_cube
         self.buffers = {}
         for b, d in plan.dims.items():
@@ -101,8 +106,10 @@ class DividedBody(StmtMutator):
 
     def guarded(self, s: Stmt) -> Stmt:
         """Work that every part would repeat: harmless on the chip, but GM is written and output is made by the first one only."""
-        if is_output(s) or writes_globals(s, self.with_cube):
-            return IfThenElse(tirx.EQ(self.which, imm(0)), s, None, span=s.span)
+        if any(is_output(x) for x in statements(s)) or writes_globals(s, self.with_cube, self.own_globals):
+            kept = isinstance(s, For) and any(on_chip(b) for b in uses_of(s).writes)
+            other = renew(seq(_OnChipOnly()(s))) if kept else None
+            return IfThenElse(tirx.EQ(self.which, imm(0)), s, other, span=s.span)
         return s
 
     def region(self, r: TensorRegion) -> TensorRegion:
@@ -126,6 +133,16 @@ class DividedBody(StmtMutator):
         extents[g] = part.count
         new[1 - ub] = region(other.source, mins, extents)
         return new
+
+
+class _OnChipOnly(StmtMutator):
+    """What a nest does to tiles and scalars."""
+
+    def visit_BufferStore(self, s: BufferStore):
+        return None if is_global(s.buffer) else s
+
+    def visit_Evaluate(self, s: Evaluate):
+        return None if is_output(s) or writes_globals(s) else s
 
 
 class SlicedBody(DividedBody):
@@ -168,10 +185,10 @@ class LongerBody(DividedBody):
         return s
 
 
-def writes_globals(s: Stmt, with_cube: bool = False) -> bool:
-    """True for vector or scalar work that stores to GM; with the cube core's, if asked for."""
+def writes_globals(s: Stmt, with_cube: bool = False, but: Set = frozenset()) -> bool:
+    """True for vector or scalar work that stores to GM, `but` to these buffers; with the cube core's, if asked for."""
     uses = uses_of(s)
-    return any(is_global(b) for b in uses.writes) and (with_cube or not any(scope_of(b) in CUBE_SCOPES for b in uses.all))
+    return any(is_global(b) for b in uses.writes - but) and (with_cube or not any(scope_of(b) in CUBE_SCOPES for b in uses.all))
 
 
 __all__ = ["DividedBody", "LongerBody", "SlicedBody", "writes_globals"]

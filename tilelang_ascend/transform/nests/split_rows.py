@@ -4,7 +4,8 @@ Before:  copy(ws[0:128, 0:256], C_ub[0:128, 0:256]); Parallel(i < 128, j < 256):
 After:   copy(ws[vid * 64 : +64, 0:256], C_ub[0:64, 0:256]); Parallel(i < 64, j < 256): C_ub[i, j] = f(C_ub[i, j], i + vid * 64)
 
 The axis is proven independent (analysis/tiles/split_axis.py). Odd sizes are exact: the first core takes the larger half, transfers of
-the second are clipped, and loops in which it works on a row too many say so (`tl.count`). Without such an axis the first vector core does all the work.
+the second are clipped, and loops in which it works on a row too many say so (`tl.count`). Without such an axis the first vector core does all the work
+or, where elements of tiles decide about cube work, both do the same: neither can tell the other one what it has found.
 
 Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed kernels depend on `get_sub_block_idx` where they differ.
 """
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 from ...analysis.tiles.carried_scalars import carried_scalars
 from ...analysis.tiles.core_kinds import uses_cube, uses_vector
-from ...analysis.tiles.split_axis import find_split, is_ub
-from ...errors import location_of
+from ...analysis.tiles.split_axis import copy_dims, find_split, is_ub
+from ...analysis.tiles.split_globals import GlobalConflicts, carried_places
+from ...errors import UnsupportedConstruct, location_of
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -26,6 +28,7 @@ from ...ir import (
     PrimFunc,
     Stmt,
     StmtMutator,
+    TensorLoad,
     While,
     call,
     children,
@@ -34,12 +37,15 @@ from ...ir import (
     exprs,
     free_vars,
     imm,
+    itemsize,
+    map_children,
     renew,
     seq,
     stmts_of,
     tirx,
 )
 from ...isa.base import VECTOR_CORES_PER_BLOCK
+from ...isa.units import CACHE_LINE_BYTES
 from ...tile.uses import is_output, is_parallel, is_scalar_var, own_uses, uses_of
 from .divided_body import DividedBody, writes_globals
 
@@ -143,6 +149,45 @@ class _FirstCoreOnly(StmtMutator):
         return s
 
 
+class _OwnPlaces(StmtMutator):
+    """Every vector core has its own of the `places`, in a cache line of its own; on the cube core `sub` is 0, too."""
+
+    def __init__(self, sub, places: set):
+        self.sub = sub
+        self.new = {
+            b: decl_buffer((VECTOR_CORES_PER_BLOCK, CACHE_LINE_BYTES // itemsize(dtype_of(b))), dtype_of(b), b.name) for b in places
+        }
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        return AllocBuffer(self.new[s.buffer], annotations=dict(s.annotations), span=s.span) if s.buffer in self.new else s
+
+    def expr(self, e):
+        if isinstance(e, TensorLoad) and e.source in self.new:
+            return BufferLoad(self.new[e.source], [self.sub, imm(0)])
+        return map_children(e, self.expr)
+
+    def visit_BufferStore(self, s: BufferStore):
+        if s.buffer not in self.new:
+            return self.generic(s)
+        return BufferStore(self.new[s.buffer], self.expr(s.value), [self.sub, imm(0)], span=s.span)
+
+
+def _refuse_written_and_read(body: Stmt) -> None:
+    """Both vector cores do the same to the same tiles, but only one of them stores to GM, and nothing orders the other one behind that."""
+    pair = GlobalConflicts(body, copy_dims, is_ub).between_cores(lambda node: False)
+    if pair is None:
+        return
+    read, other = pair if pair[0].kind == "read" else pair[::-1]
+    name = read.buffer.name
+    raise UnsupportedConstruct(
+        f"'{name}' is read by vector work in the same block that writes it, and elements of tiles decide about matrix products, so that both "
+        "vector cores have to compute them: nothing orders one vector core after the other",
+        at=read.stmt.span,
+        notes=[(f"'{name}' is written here", other.stmt.span)],
+        hint=f"keep the values in a tile instead of reading '{name}' again, or write them to another tensor",
+    )
+
+
 def split_rows(func: PrimFunc, notes: list | None = None) -> PrimFunc:
     """Apply to a placed Tile IR function; functions without cube or without vector work stay as they are. What forbids a division is added
     to `notes`."""
@@ -150,15 +195,17 @@ def split_rows(func: PrimFunc, notes: list | None = None) -> PrimFunc:
     if not (uses_cube(body) and uses_vector(body)):
         return func
     sub = tirx.Var("sub_block", "int32")
-    plan = find_split(body)
-    split = (
-        _FirstCoreOnly(sub, from_ub(body), carried_scalars(body))(body)
-        if plan.refusal
-        else DividedBody(plan, sub, VECTOR_CORES_PER_BLOCK)(body)
-    )
+    plan, places = find_split(body), carried_places(body)
+    if plan.refusal and not places:
+        split = _FirstCoreOnly(sub, from_ub(body), carried_scalars(body))(body)
+    else:
+        if plan.refusal:
+            _refuse_written_and_read(body)
+        split = _OwnPlaces(sub, places)(DividedBody(plan, sub, VECTOR_CORES_PER_BLOCK, own=places)(body))
     if plan.refusal and notes is not None:
         where = location_of(plan.refusal.span)
-        notes.append(f"one of the two vector cores does all vector work: {plan.refusal.reason}" + (f" ({where})" if where else ""))
+        who = "both vector cores do all vector work" if places else "one of the two vector cores does all vector work"
+        notes.append(f"{who}: {plan.refusal.reason}" + (f" ({where})" if where else ""))
     allocs = [s for s in stmts_of(split) if isinstance(s, AllocBuffer)]
     rest = [s for s in stmts_of(split) if not isinstance(s, AllocBuffer)]
     return func.with_body(seq(allocs, Bind(sub, call("ascend.get_sub_block_idx", [], dtype="int32")), rest))

@@ -1,0 +1,195 @@
+"""What vector work computes decides whether, how often and where the cube core works: the value goes to it through a place in GM."""
+
+import numpy as np
+import pytest
+import strict
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+
+N = 32
+
+
+def until_settled(leave_early: bool, limit: int = 6):
+    """x = A @ x until it changes little: the residual is a maximum of the differences."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((N, N), "float16"), X: T.Tensor((2, N, N), "float32"), D: T.Tensor((2, N, N), "float32"), S: T.Tensor((2,), "int32")
+    ):
+        with T.Kernel(2) as bx:
+            a, x16 = T.alloc_shared((N, N), "float16"), T.alloc_shared((N, N), "float16")
+            x, y = T.alloc_fragment((N, N), "float32"), T.alloc_fragment((N, N), "float32")
+            rows, residual = T.alloc_fragment((N,), "float32"), T.alloc_fragment((1,), "float32")
+            steps = T.alloc_fragment((1,), "int32")
+            T.copy(A, a)
+            T.copy(X[bx, 0, 0], x)
+            T.clear(steps)
+            if leave_early:
+                for _ in T.serial(limit):
+                    T.copy(x, x16)
+                    T.gemm(a, x16, y, clear_accum=True)
+                    for i, j in T.Parallel(N, N):
+                        x[i, j] = T.abs(x[i, j] - y[i, j])
+                    T.reduce_max(x, rows, dim=1)
+                    T.reduce_max(rows, residual, dim=0)
+                    T.copy(y, x)
+                    steps[0] = steps[0] + 1
+                    if residual[0] < 4.0:
+                        break
+            else:
+                residual[0] = X[bx, 0, 0]
+                while residual[0] >= 4.0:
+                    T.copy(x, x16)
+                    T.gemm(a, x16, y, clear_accum=True)
+                    for i, j in T.Parallel(N, N):
+                        x[i, j] = T.abs(x[i, j] - y[i, j])
+                    T.reduce_max(x, rows, dim=1)
+                    T.reduce_max(rows, residual, dim=0)
+                    T.copy(y, x)
+                    steps[0] = steps[0] + 1
+            T.copy(x, D[bx, 0, 0])
+            S[bx] = steps[0]
+
+    return kernel
+
+
+def settled(a, x, leave_early, limit=6):
+    """The same in NumPy: all numbers are exact."""
+    out, steps = x.copy(), np.zeros(2, np.int32)
+    for b in range(2):
+        residual = np.inf if leave_early else x[b, 0, 0]
+        while residual >= 4.0 and (not leave_early or steps[b] < limit):
+            y = a.astype(np.float32) @ out[b]
+            residual = np.abs(out[b] - y).max()
+            out[b], steps[b] = y, steps[b] + 1
+    return out, steps
+
+
+@pytest.mark.parametrize("chip", ["a2", "a3", "a5"])
+@pytest.mark.parametrize("leave_early", [True, False])
+def test_loops_until_a_residual_is_small(leave_early, chip):
+    a = (np.eye(N) / 2).astype(np.float16)
+    x = np.stack([np.full((N, N), 64.0), np.full((N, N), 2.0)]).astype(np.float32)
+    x[0, :, 3] = 16
+    kernel = tilelang.compile(until_settled(leave_early), target=chip)
+    got = strict.run(kernel, {"A": a, "X": x.copy(), "D": np.zeros_like(x), "S": np.zeros(2, np.int32)}, text=chip == "a2")
+    want, steps = settled(a, x, leave_early)
+    np.testing.assert_array_equal(got["S"], steps)
+    np.testing.assert_array_equal(got["D"], want)
+    assert len(set(steps)) == 2
+
+
+def picked(stages: int, blocks: int = 4, tile: int = 16, most: int = 3):
+    """Scores of blocks of K choose the one each step multiplies; a score below 0 skips the step."""
+
+    @T.prim_func
+    def kernel(
+        Q: T.Tensor((N, tile), "float16"), K: T.Tensor((blocks * tile, tile), "float16"), W: T.Tensor((most, blocks), "float32"),
+        C: T.Tensor((N, tile), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1):
+            q, k = T.alloc_shared((N, tile), "float16"), T.alloc_shared((tile, tile), "float16")
+            s, c = T.alloc_fragment((N, tile), "float32"), T.alloc_fragment((N, tile), "float32")
+            scores = T.alloc_fragment((blocks,), "float32")
+            T.copy(Q, q)
+            T.clear(c)
+            for step in T.Pipelined(most, num_stages=stages):
+                T.copy(W[step, 0], scores)
+                for i in T.Parallel(blocks):
+                    scores[i] = scores[i] * 2 - 1
+                best = T.alloc_var("float32", -1.0)
+                at = T.alloc_var("int32", 0)
+                for i in T.serial(blocks):
+                    if scores[i] > best:
+                        best = scores[i]
+                        at = i
+                if best > 0:
+                    T.copy(K[at * tile, 0], k)
+                    T.gemm(q, k, s, clear_accum=True)
+                    for i, j in T.Parallel(N, tile):
+                        c[i, j] += T.max(s[i, j], 0) * best
+            T.copy(c, C)
+
+    return kernel
+
+
+@pytest.mark.parametrize("stages", [0, 2])
+def test_a_computed_index_chooses_an_operand(stages):
+    rng = np.random.default_rng(3)
+    q, k = rng.integers(-2, 3, (N, 16)).astype(np.float16), rng.integers(-2, 3, (64, 16)).astype(np.float16)
+    w = np.array([[0, 3, 1, 2], [0, 0, 0.5, 0.25], [5, 1, 1, 5]], np.float32)
+    kernel = tilelang.compile(picked(stages))
+    got = strict.run(kernel, {"Q": q, "K": k, "W": w.copy(), "C": np.zeros((N, 16), np.float32)}, text=True)
+    want = np.zeros((N, 16), np.float32)
+    for scores in w * 2 - 1:
+        at = int(scores.argmax())
+        if scores[at] > 0:
+            want += np.maximum(q.astype(np.float32) @ k[16 * at : 16 * at + 16].astype(np.float32), 0) * scores[at]
+    np.testing.assert_array_equal(got["C"], want)
+
+
+def attention(blocks: int, rows: int = 32, dim: int = 16):
+    """Online softmax that skips the second product of a tile whose scores are all masked."""
+
+    @T.prim_func
+    def kernel(
+        Q: T.Tensor((rows, dim), "float16"), K: T.Tensor((blocks * rows, dim), "float16"), V: T.Tensor((blocks * rows, dim), "float16"),
+        Mask: T.Tensor((rows, blocks * rows), "float32"), O: T.Tensor((rows, dim), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1):
+            q, k, v = (T.alloc_shared((rows, dim), "float16") for _ in range(3))
+            s, p = T.alloc_fragment((rows, rows), "float32"), T.alloc_shared((rows, rows), "float16")
+            mask, o = T.alloc_fragment((rows, rows), "float32"), T.alloc_fragment((rows, dim), "float32")
+            m, m_old, scale, total = (T.alloc_fragment((rows,), "float32") for _ in range(4))
+            row_sum, top = T.alloc_fragment((rows,), "float32"), T.alloc_fragment((1,), "float32")
+            T.copy(Q, q)
+            T.clear(o)
+            T.clear(total)
+            T.fill(m, -1e4)
+            for n in T.Pipelined(blocks, num_stages=2):
+                T.copy(K[n * rows, 0], k)
+                T.copy(Mask[0, n * rows], mask)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(rows, rows):
+                    s[i, j] = s[i, j] + mask[i, j]
+                T.copy(m, m_old)
+                T.reduce_max(s, m, dim=1, clear=False)
+                T.reduce_max(s, row_sum, dim=1)
+                T.reduce_max(row_sum, top, dim=0)
+                if top[0] > -1e4:
+                    for i in T.Parallel(rows):
+                        scale[i] = T.exp(m_old[i] - m[i])
+                    for i, j in T.Parallel(rows, rows):
+                        s[i, j] = T.exp(s[i, j] - m[i])
+                    T.reduce_sum(s, row_sum, dim=1)
+                    for i in T.Parallel(rows):
+                        total[i] = total[i] * scale[i] + row_sum[i]
+                    for i, j in T.Parallel(rows, dim):
+                        o[i, j] = o[i, j] * scale[i]
+                    T.copy(s, p)
+                    T.copy(V[n * rows, 0], v)
+                    T.gemm(p, v, o)
+            for i, j in T.Parallel(rows, dim):
+                o[i, j] = o[i, j] / total[i]
+            T.copy(o, O)
+
+    return kernel
+
+
+@pytest.mark.parametrize("chip", ["a2", "a3", "a5"])
+def test_attention_skips_tiles_without_a_score(chip):
+    rows, dim, blocks = 32, 16, 4
+    rng = np.random.default_rng(7)
+    q, k, v = (rng.standard_normal((n, dim)).astype(np.float16) for n in (rows, blocks * rows, blocks * rows))
+    mask = np.zeros((rows, blocks * rows), np.float32)
+    mask[:, rows : 3 * rows] = -1e5
+    mask[5, 2 * rows] = -1e5
+    kernel = tilelang.compile(attention(blocks), target=chip)
+    got = strict.run(kernel, {"Q": q, "K": k, "V": v, "Mask": mask, "O": np.zeros((rows, dim), np.float32)}, text=chip == "a2")
+    s = q.astype(np.float32) @ k.astype(np.float32).T + mask
+    p = np.exp(s - s.max(1, keepdims=True))
+    # Weights are rounded to float16: by half of a last digit each, and together they are 1.
+    np.testing.assert_allclose(
+        got["O"], p @ v.astype(np.float32) / p.sum(1, keepdims=True), atol=2**-11 * float(np.abs(v).max()), rtol=1e-5
+    )

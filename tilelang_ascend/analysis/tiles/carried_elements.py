@@ -1,0 +1,106 @@
+"""Which scalars that vector work computes the cube core needs: what decides whether, how often and where it works.
+
+A statement that reads elements of tiles and holds no cube work (a let, a store to a variable, a loop that searches a row) stays on the vector
+cores as a whole: the cube core needs only the scalars it leaves behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    Break,
+    BufferStore,
+    Continue,
+    For,
+    IfThenElse,
+    SeqStmt,
+    Stmt,
+    While,
+    children,
+    exprs,
+    free_vars,
+    statements,
+)
+from ...tile.jumps import may_leave
+from ...tile.uses import is_parallel, is_scalar_var, loads_in, uses_of
+from .core_kinds import works_on_cube
+from .split_axis import is_ub
+
+
+def carried_elements(body: Stmt) -> dict:
+    """Statement of a placed body -> the lets and scalar variables, sorted by name, that it computes of elements of tiles for the cube core."""
+    found = _Found()
+    found.see(body, ())
+    names = found.needed()
+    wanted = {s: sorted(sets & names, key=lambda v: v.name) for s, (sets, _) in found.suppliers.items()}
+    return {s: scalars for s, scalars in wanted.items() if scalars}
+
+
+def scalars_set(s: Stmt) -> set:
+    """Names that a statement gives values which are read outside of it."""
+    if isinstance(s, Bind):
+        return {s.var}
+    inside = statements(s)
+    own = {x.buffer for x in inside if isinstance(x, AllocBuffer)}
+    return {x.buffer for x in inside if isinstance(x, BufferStore) and is_scalar_var(x.buffer)} - own
+
+
+def _reads_elements(s: Stmt) -> bool:
+    """True if elements of tiles get into scalars, or decide, in a statement or below."""
+    if is_parallel(s):
+        return bool(scalars_set(s)) and any(is_ub(b) for b in uses_of(s).reads)
+    scalar = isinstance(s, (Bind, For, While, IfThenElse)) or isinstance(s, BufferStore) and is_scalar_var(s.buffer)
+    return scalar and any(is_ub(x.source) for e in exprs(s) for x in loads_in(e)) or any(map(_reads_elements, children(s)))
+
+
+@dataclass
+class _Found:
+    """What a walk finds, each with the loops and branches around it.
+
+    Attributes:
+        work: what runs on the cube core.
+        suppliers: statement of the vector cores -> (names it sets from elements of tiles, around).
+        setters: (name, statement, around) of other scalars, which every core computes.
+        jumps: (loop that is left, what is around the jump).
+    """
+
+    work: list = field(default_factory=list)
+    suppliers: dict = field(default_factory=dict)
+    setters: list = field(default_factory=list)
+    jumps: list = field(default_factory=list)
+
+    def see(self, s: Stmt, around: tuple) -> None:
+        if isinstance(s, SeqStmt):
+            for x in s.seq:
+                self.see(x, around)
+        elif isinstance(s, (Break, Continue)):
+            self.jumps.append((next(x for x in reversed(around) if isinstance(x, (For, While))), around))
+        elif not works_on_cube(s) and not may_leave(s) and _reads_elements(s):
+            self.suppliers[s] = scalars_set(s), around
+        elif isinstance(s, (For, While, IfThenElse)) and not is_parallel(s):
+            for x in children(s):
+                self.see(x, (*around, s))
+        elif works_on_cube(s):
+            self.work.append((s, around))
+        else:
+            self.setters += [(name, s, around) for name in scalars_set(s)]
+
+    def needed(self) -> set:
+        """Names whose values the cube core has to know."""
+        names: set = set()
+        seen: set = set()
+        more = [x for s, around in self.work for x in (s, *around)]
+        while more:
+            seen.update(more)
+            names |= {v for s in more for e in exprs(s) for v in free_vars(e)}
+            more = [x for name, s, around in self.setters if name in names for x in (s, *around)]
+            more += [x for sets, around in self.suppliers.values() if sets & names for x in around]
+            more += [x for loop, around in self.jumps if loop in seen for x in around]
+            more = [x for x in more if x not in seen]
+        return names
+
+
+__all__ = ["carried_elements", "scalars_set"]
