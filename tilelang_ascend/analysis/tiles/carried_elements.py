@@ -6,6 +6,7 @@ cores as a whole: the cube core needs only the scalars it leaves behind.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...ir import (
@@ -30,9 +31,10 @@ from .core_kinds import works_on_cube
 from .split_axis import is_ub
 
 
-def carried_elements(body: Stmt) -> dict:
-    """Statement of a placed body -> the lets and scalar variables, sorted by name, that it computes of elements of tiles for the cube core."""
-    found = _Found()
+def carried_elements(body: Stmt, has_function: Callable[..., bool]) -> dict:
+    """Statement of a placed body -> the lets and scalar variables, sorted by name, that it computes of elements of tiles for the cube core, or by
+    functions; `has_function` tells which expressions call one that only the vector unit has."""
+    found = _Found(has_function)
     found.see(body, ())
     names = found.needed()
     wanted = {s: sorted(sets & names, key=lambda v: v.name) for s, (sets, _) in found.suppliers.items()}
@@ -48,25 +50,19 @@ def scalars_set(s: Stmt) -> set:
     return {x.buffer for x in inside if isinstance(x, BufferStore) and is_scalar_var(x.buffer)} - own
 
 
-def _reads_elements(s: Stmt) -> bool:
-    """True if elements of tiles get into scalars, or decide, in a statement or below."""
-    if is_parallel(s):
-        return bool(scalars_set(s)) and any(is_ub(b) for b in uses_of(s).reads)
-    scalar = isinstance(s, (Bind, For, While, IfThenElse)) or isinstance(s, BufferStore) and is_scalar_var(s.buffer)
-    return scalar and any(is_ub(x.source) for e in exprs(s) for x in loads_in(e)) or any(map(_reads_elements, children(s)))
-
-
 @dataclass
 class _Found:
     """What a walk finds, each with the loops and branches around it.
 
     Attributes:
+        has_function: see `carried_elements`.
         work: what runs on the cube core.
         suppliers: statement of the vector cores -> (names it sets from elements of tiles, around).
         setters: (name, statement, around) of other scalars, which every core computes.
         jumps: (loop that is left, what is around the jump).
     """
 
+    has_function: Callable[..., bool]
     work: list = field(default_factory=list)
     suppliers: dict = field(default_factory=dict)
     setters: list = field(default_factory=list)
@@ -78,7 +74,7 @@ class _Found:
                 self.see(x, around)
         elif isinstance(s, (Break, Continue)):
             self.jumps.append((next(x for x in reversed(around) if isinstance(x, (For, While))), around))
-        elif not works_on_cube(s) and not may_leave(s) and _reads_elements(s):
+        elif not works_on_cube(s) and not may_leave(s) and self.by_vectors(s):
             self.suppliers[s] = scalars_set(s), around
         elif isinstance(s, (For, While, IfThenElse)) and not is_parallel(s):
             for x in children(s):
@@ -87,6 +83,15 @@ class _Found:
             self.work.append((s, around))
         else:
             self.setters += [(name, s, around) for name in scalars_set(s)]
+
+    def by_vectors(self, s: Stmt) -> bool:
+        """True if elements of tiles, or functions, get into scalars, or decide, in a statement or below."""
+        if is_parallel(s):
+            read = any(is_ub(b) for b in uses_of(s).reads)
+            return bool(scalars_set(s)) and (read or any(self.has_function(e) for x in statements(s) for e in exprs(x)))
+        scalar = isinstance(s, (Bind, For, While, IfThenElse)) or isinstance(s, BufferStore) and is_scalar_var(s.buffer)
+        own = scalar and any(self.has_function(e) or any(is_ub(x.source) for x in loads_in(e)) for e in exprs(s))
+        return own or any(map(self.by_vectors, children(s)))
 
     def needed(self) -> set:
         """Names whose values the cube core has to know."""

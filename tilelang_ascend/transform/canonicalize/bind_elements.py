@@ -1,12 +1,13 @@
 """bind_elements: elements of tiles that decide what a kernel does are read into scalars, and only where their conditions hold.
 
-Before:  if s[0] > 0: copy(A[s[1], 0], t); while s[0] > 1: s[0] = s[0] / 2; if i < 5 and w[i] > 0: …
+Before:  if s[0] > 0: copy(A[s[1], 0], t); while s[0] > 1: s[0] = s[0] / 2; if exp(y) < 2: …; if i < 5 and w[i] > 0: …
 After:   a = s[0]; if a > 0: b = s[1]; copy(A[b, 0], t)
          c = s[0]; again = c > 1; while again: s[0] = s[0] / 2; d = s[0]; again = d > 1
+         e = exp(y); if e < 2: …
          both = i < 5; if both: both = w[i] > 0; if both: …
 
-Conditions, bounds of loops and regions and values of tile ops are computed by the scalar unit; what reads a tile has to be a statement of
-its own, so that the tile is current there. The second operand of `and`, `or` and the branches of `T.if_then_else` are evaluated only
+Conditions, bounds of loops and regions and values of tile ops are computed by the scalar unit; what reads a tile, or is computed by the vector
+unit, has to be a statement of its own: the tile is current there, and only vector cores do it. The second operand of `and`, `or` and the branches of `T.if_then_else` are evaluated only
 if they count: an element outside of its buffer is then never read.
 
 Requires: Tile IR. Ensures: elements of tiles are read by stores, lets, element-wise nests and output only; no scalar expression evaluates an
@@ -44,9 +45,9 @@ from ...ir import (
     sym,
     tirx,
 )
-from ...tile import ASSUME, tile_op_of, with_args
+from ...tile import ASSUME, GEMM, IM2COL, is_op, tile_op_of, with_args
 from ...tile.uses import is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip
-from ...tileop.vector.nest.expressions import has_function
+from ...tileop.vector.nest.expressions import has_function, is_function
 
 
 def _elements(e) -> list[TensorLoad]:
@@ -65,13 +66,17 @@ class _Bind(StmtMutator):
         """True if an element `e` reads may lie outside of its buffer."""
         return any(not self.analyzer.can_prove(tirx.And(i >= 0, i < n)) for x in _elements(e) for i, n in zip(x.indices, x.source.ty.shape))
 
-    def scalar(self, e, out: list, span, named=lambda buffer: False):
-        """`e` with elements of the buffers for which `named` holds as variables, and what is evaluated only sometimes in variables that
-        branches set; both defined by statements appended to `out`."""
+    def scalar(self, e, out: list, span, named=lambda buffer: False, functions: bool = False):
+        """`e` with elements of the buffers for which `named` holds as variables, with `functions` their values, too, and what is evaluated only
+        sometimes in variables that branches set; all defined by statements appended to `out`."""
 
         def go(x):
-            if isinstance(x, (int, float)) or not _elements(x):
+            if isinstance(x, (int, float)) or not (_elements(x) or functions and has_function(x)):
                 return x
+            if functions and is_function(x):
+                var = Var("computed", dtype_of(x))
+                out.append(Bind(var, map_children(x, go), span=span))
+                return var
             if isinstance(x, TensorLoad) and not is_scalar_var(x.source):
                 load = BufferLoad(x.source, [go(i) for i in x.indices])
                 if not named(x.source):
@@ -118,7 +123,7 @@ class _Bind(StmtMutator):
     # -- control flow -------------------------------------------------------------------------------------------
     def visit_For(self, s: For):
         out: list = []
-        extent = self.scalar(s.extent, out, s.span, on_chip)
+        extent = self.scalar(s.extent, out, s.span, on_chip, functions=not is_parallel(s))
         self.analyzer.bind(s.loop_var, Range.from_min_extent(imm(0, dtype_of(s.loop_var)), extent))
         if is_parallel(s):
             s = s if extent.same_as(s.extent) else _with(s, extent, s.body)
@@ -139,24 +144,23 @@ class _Bind(StmtMutator):
 
     def visit_IfThenElse(self, s: IfThenElse):
         out: list = []
-        cond = self.scalar(s.condition, out, s.span, on_chip)
+        cond = self.scalar(s.condition, out, s.span, on_chip, functions=True)
         then = self.block(s.then_case)
         other = self.block(s.else_case) if s.else_case is not None else None
         return [*out, IfThenElse(cond, then, other, span=s.span)]
 
     def visit_While(self, s: While):
         found, jumps = _elements(s.condition), _continues(s.body)
-        computed = found or has_function(s.condition)
         lazy: list = []
-        self.scalar(s.condition, lazy, s.span)
-        if not lazy and not any(on_chip(x.source) for x in found) and not (computed and jumps):
+        self.scalar(s.condition, lazy, s.span, functions=True)
+        if not lazy and not any(on_chip(x.source) for x in found) and not (found and jumps):
             return While(s.condition, self.inside(s.body, None), span=s.span)
         declared: list = []
         var, place = self.variable("again", "bool", declared)
 
         def test() -> list:
             out: list = []
-            cond = self.scalar(s.condition, out, s.span, on_chip)
+            cond = self.scalar(s.condition, out, s.span, on_chip, functions=True)
             return [*out, BufferStore(var, cond, [imm(0)], span=s.span)]
 
         return [*declared, *test(), While(place, seq(self.inside(s.body, test), test()), span=s.span)]
@@ -188,9 +192,9 @@ class _Bind(StmtMutator):
         out: list = []
         # Transfers read what they need of GM themselves; output reads tiles.
         wanted = on_chip if moved_regions(s) is not None else lambda b: not is_scalar_var(b)
-        values = (lambda b: False) if is_output(s) else wanted
+        values, functions = (lambda b: False) if is_output(s) else wanted, is_op(s, GEMM, IM2COL)
         args = [
-            self.region(a, out, s.span, wanted) if isinstance(a, TensorRegion) else self.scalar(a, out, s.span, values)
+            self.region(a, out, s.span, wanted) if isinstance(a, TensorRegion) else self.scalar(a, out, s.span, values, functions)
             for a in s.value.args
         ]
         if all(a.same_as(b) for a, b in zip(args, s.value.args)):
@@ -198,10 +202,10 @@ class _Bind(StmtMutator):
         return [*out, with_args(s, args)]
 
     def region(self, r: TensorRegion, out: list, span, named) -> TensorRegion:
-        if not any(_elements(e) for x in r.region for e in (x.min, x.extent)):
+        if not any(_elements(e) or has_function(e) for x in r.region for e in (x.min, x.extent)):
             return r
-        ranges = [Range.from_min_extent(self.scalar(x.min, out, span, named), self.scalar(x.extent, out, span, named)) for x in r.region]
-        return tirx.BufferRegion(r.source, ranges)
+        first, extent = ([self.scalar(e, out, span, named, True) for e in ends] for ends in zip(*((x.min, x.extent) for x in r.region)))
+        return tirx.BufferRegion(r.source, [Range.from_min_extent(a, b) for a, b in zip(first, extent)])
 
 
 def _with(s: For, extent, body: Stmt) -> For:

@@ -12,7 +12,7 @@ decide alike. The place is used again in every iteration: as for every tile in G
 before it has been read.
 
 Requires: mapped Tile IR before split_rows, which gives every vector core a place of its own. Ensures: no scalar of which the cube core needs
-the value is computed from elements of tiles; values are unchanged.
+the value is computed from elements of tiles, or by functions the scalar unit does not have; values are unchanged.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 from ...analysis.tiles.carried_elements import carried_elements
 from ...ir import AllocBuffer, Bind, BufferLoad, BufferStore, PrimFunc, Stmt, StmtMutator, decl_buffer, dtype_of, imm, seq, substitute
 from ...tile.uses import CARRIED
+from ...tileop.vector.nest.expressions import has_function
 
 FIRST = [imm(0)]
 
@@ -56,7 +57,7 @@ class _Carry(StmtMutator):
 
 def carry_elements(func: PrimFunc) -> PrimFunc:
     """Apply to a mapped Tile IR function; those whose cube work depends on no element of a tile stay as they are."""
-    carried = carried_elements(func.body)
+    carried = carried_elements(func.body, has_function)
     if not carried:
         return func
     walk = _Carry(carried)
