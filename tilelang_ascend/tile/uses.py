@@ -229,6 +229,9 @@ CARRIED = "carried"
 """Annotation of a workspace: a place through which one scalar goes from vector cores to all cores of a block, made by `carry_elements`. Each
 vector core has its own (`split_rows`); the cube core reads the first one."""
 
+MET = "met"
+"""Annotation of a place that the first vector core writes and both read: they meet in between."""
+
 INDEPENDENT = "tl.persistent"
 """Annotation of loops whose iterations are different tiles of the user's grid."""
 

@@ -34,6 +34,7 @@ from .canonicalize.stage_operands import stage_operands
 from .canonicalize.wrap_products import wrap_products
 from .cores.check_elements import check_elements
 from .cores.close_cores import close_cores
+from .cores.meet_cores import meet_cores
 from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
 from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
@@ -145,6 +146,7 @@ SYNCHRONISE = (
 """`guard_jumps` only if flags between the cores cannot be kept in step around jumps."""
 CORES = (
     Pass(split_cores, Stage.SPLIT),
+    Pass(meet_cores, Stage.SPLIT),
     Pass(prefetch_loads, Stage.SPLIT, ("queue_depth",)),
     Pass(resolve_block_index, Stage.SPLIT),
     Pass(check_elements, Stage.SPLIT, ("chip",), changes=False),

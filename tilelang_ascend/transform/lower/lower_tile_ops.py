@@ -54,7 +54,7 @@ from ...ir import (
 )
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
-from ...tile.uses import is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
+from ...tile.uses import MET, is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
 from ...tileop.base.context import UbLayout, VectorContext
 from ...tileop.base.elements import guarded_read, store_element
 from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, row_major
@@ -341,6 +341,8 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
     params = [*scalars, *(x.flat for x in (*flat.values(), *workspaces.values()))]
     lowered = PrimFunc(params, seq(out.allocs, slots, body), attrs=func.attrs, span=func.span)
     lowered = lowered.with_attr("ascend.num_workspaces", len(workspaces)).with_attr("ascend.workspace_bytes", nbytes)
+    if met := [workspaces[s.buffer].flat.name for s in declared if MET in s.annotations]:
+        lowered = lowered.with_attr("ascend.met_places", met).with_attr("ascend.meeting_flag", chip.usable_cross_core_flags - 1)
     return lowered, out.warnings
 
 

@@ -5,7 +5,7 @@ After:   copy(ws[vid * 64 : +64, 0:256], C_ub[0:64, 0:256]); Parallel(i < 64, j 
 
 The axis is proven independent (analysis/tiles/split_axis.py). Odd sizes are exact: the first core takes the larger half, transfers of
 the second are clipped, and loops in which it works on a row too many say so (`tl.count`). Without such an axis the first vector core does all the work
-or, where elements of tiles decide about cube work, both do the same: neither can tell the other one what it has found.
+or, where elements of tiles decide about cube work, both do the same, so that both know: unless it reads from GM what it has written there.
 
 Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed kernels depend on `get_sub_block_idx` where they differ.
 """
@@ -16,7 +16,7 @@ from ...analysis.tiles.carried_scalars import carried_scalars
 from ...analysis.tiles.core_kinds import uses_cube, uses_vector
 from ...analysis.tiles.split_axis import copy_dims, find_split, is_ub
 from ...analysis.tiles.split_globals import GlobalConflicts, carried_places
-from ...errors import UnsupportedConstruct, location_of
+from ...errors import location_of
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -46,7 +46,7 @@ from ...ir import (
 )
 from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...isa.units import CACHE_LINE_BYTES
-from ...tile.uses import is_output, is_parallel, is_scalar_var, own_uses, uses_of
+from ...tile.uses import MET, is_output, is_parallel, is_scalar_var, own_uses, uses_of
 from .divided_body import DividedBody, writes_globals
 
 
@@ -172,20 +172,35 @@ class _OwnPlaces(StmtMutator):
         return BufferStore(self.new[s.buffer], self.expr(s.value), [self.sub, imm(0)], span=s.span)
 
 
-def _refuse_written_and_read(body: Stmt) -> None:
-    """Both vector cores do the same to the same tiles, but only one of them stores to GM, and nothing orders the other one behind that."""
-    pair = GlobalConflicts(body, copy_dims, is_ub).between_cores(lambda node: False)
-    if pair is None:
-        return
-    read, other = pair if pair[0].kind == "read" else pair[::-1]
-    name = read.buffer.name
-    raise UnsupportedConstruct(
-        f"'{name}' is read by vector work in the same block that writes it, and elements of tiles decide about matrix products, so that both "
-        "vector cores have to compute them: nothing orders one vector core after the other",
-        at=read.stmt.span,
-        notes=[(f"'{name}' is written here", other.stmt.span)],
-        hint=f"keep the values in a tile instead of reading '{name}' again, or write them to another tensor",
-    )
+class _MetPlaces(StmtMutator):
+    """The first vector core writes the `places`, both read them. `turn` alternates between two cache lines of each: the vector cores meet behind
+    every store, so that nobody reads the one still that is written again two stores later."""
+
+    def __init__(self, places: set):
+        self.turn = decl_buffer((1,), "int32", "turn", scope="local.var")
+        self.places = _OwnPlaces(tirx.floormod(BufferLoad(self.turn, [imm(0)]), imm(VECTOR_CORES_PER_BLOCK)), places)
+
+    def first(self) -> list[Stmt]:
+        """What stands in front of the body."""
+        return [AllocBuffer(self.turn), BufferStore(self.turn, imm(0), [imm(0)])]
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        new = self.places.visit(s)
+        return s if new is s else AllocBuffer(new.buffer, annotations={**new.annotations, MET: 1}, span=s.span)
+
+    def expr(self, e):
+        return self.places.expr(e)
+
+    def visit_BufferStore(self, s: BufferStore):
+        new = self.places.visit(s)
+        if s.buffer not in self.places.new:
+            return new
+        return [BufferStore(self.turn, 1 - BufferLoad(self.turn, [imm(0)]), [imm(0)], span=s.span), new]
+
+
+def _written_and_read(body: Stmt) -> bool:
+    """True if vector work reads from GM what it has written there: a core that does not write alone cannot tell when to read."""
+    return GlobalConflicts(body, copy_dims, is_ub).between_cores(lambda node: False) is not None
 
 
 def split_rows(func: PrimFunc, notes: list | None = None) -> PrimFunc:
@@ -196,19 +211,21 @@ def split_rows(func: PrimFunc, notes: list | None = None) -> PrimFunc:
         return func
     sub = tirx.Var("sub_block", "int32")
     plan, places = find_split(body), carried_places(body)
-    if plan.refusal and not places:
+    alone, first = plan.refusal and (not places or _written_and_read(body)), []
+    if alone and places:
+        met = _MetPlaces(places)
+        body, first = met(body), met.first()
+    if alone:
         split = _FirstCoreOnly(sub, from_ub(body), carried_scalars(body))(body)
     else:
-        if plan.refusal:
-            _refuse_written_and_read(body)
         split = _OwnPlaces(sub, places)(DividedBody(plan, sub, VECTOR_CORES_PER_BLOCK, own=places)(body))
     if plan.refusal and notes is not None:
         where = location_of(plan.refusal.span)
-        who = "both vector cores do all vector work" if places else "one of the two vector cores does all vector work"
-        notes.append(f"{who}: {plan.refusal.reason}" + (f" ({where})" if where else ""))
+        who = "one of the two vector cores does" if alone else "both vector cores do"
+        notes.append(f"{who} all vector work: {plan.refusal.reason}" + (f" ({where})" if where else ""))
     allocs = [s for s in stmts_of(split) if isinstance(s, AllocBuffer)]
     rest = [s for s in stmts_of(split) if not isinstance(s, AllocBuffer)]
-    return func.with_body(seq(allocs, Bind(sub, call("ascend.get_sub_block_idx", [], dtype="int32")), rest))
+    return func.with_body(seq(allocs, Bind(sub, call("ascend.get_sub_block_idx", [], dtype="int32")), first, rest))
 
 
 __all__ = ["split_rows"]

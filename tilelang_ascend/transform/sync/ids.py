@@ -18,9 +18,9 @@ from .plan import BARRIERS, Barrier, Binder, Edge, Slot, SyncPlan
 
 
 class IdAssigner:
-    """Assigns ids to the edges of a plan; `traces` are used to prove that sharing an id is safe."""
+    """Assigns ids to the edges of a plan; `traces` are used to prove that sharing an id is safe. `cross_flags`: ids there are across cores."""
 
-    def __init__(self, plan: SyncPlan, traces: list, chip, credit: int):
+    def __init__(self, plan: SyncPlan, traces: list, chip, credit: int, cross_flags: int):
         self.traces, self.credit = traces, credit
         self._set_plan(plan)
         self.telling = 0
@@ -29,7 +29,7 @@ class IdAssigner:
         """Pools (queues) in which no loop takes over flags any more."""
         self.before: dict = {}
         """Pool -> the plan before loops took over flags there, oldest first."""
-        self.limit = {False: chip.usable_event_ids, True: chip.usable_cross_core_flags}
+        self.limit = {False: chip.usable_event_ids, True: cross_flags}
 
     def assign(self) -> SyncPlan:
         """A plan with `ids`: edge -> first id."""

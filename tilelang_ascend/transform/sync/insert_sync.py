@@ -38,9 +38,10 @@ def plan_sync(func, chip):
     """(program, plan) of a function without flags. Flags between windows let pipes run ahead, but take ids: where these run out, the plan without
     them is looked at, too."""
     program = build_program(func, chip)
-    plan = _plan(program, chip, True)
+    cross_flags = int((func.attrs or {}).get("ascend.meeting_flag", chip.usable_cross_core_flags))  # those in front of that one
+    plan = _plan(program, chip, cross_flags, True)
     if plan.notes and _has_windows(program):
-        plan = min(plan, _plan(program, chip, False), key=lambda p: (len(p.notes), p.stopped))
+        plan = min(plan, _plan(program, chip, cross_flags, False), key=lambda p: (len(p.notes), p.stopped))
     return program, plan
 
 
@@ -48,10 +49,10 @@ def _has_windows(program: Program) -> bool:
     return any(b.window is not None for b in branches_of(program))
 
 
-def _plan(program: Program, chip, within_cores: bool) -> SyncPlan:
+def _plan(program: Program, chip, cross_flags: int, within_cores: bool) -> SyncPlan:
     chooser = EdgeChooser(program, CORE_EVENTS, within_cores)
     plan = chooser.choose()
-    return IdAssigner(plan, chooser.traces, chip, chooser.credit).assign()
+    return IdAssigner(plan, chooser.traces, chip, chooser.credit, cross_flags).assign()
 
 
 __all__ = ["insert_sync", "plan_and_insert_sync", "plan_sync"]
