@@ -15,7 +15,7 @@ from .regions import TileOperand, tile_operand
 
 SCALAR_ELEMENTS = 256
 """Elements of a tile that are looked at one by one; more of them are worth a reduction on the vector unit. What decides is then an element
-that was computed there, which the cube core does not see."""
+that was computed there, which has a way to go to the cube core."""
 
 
 def _quantifier(name: str, kind: str):

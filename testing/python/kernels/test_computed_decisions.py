@@ -193,3 +193,182 @@ def test_attention_skips_tiles_without_a_score(chip):
     np.testing.assert_allclose(
         got["O"], p @ v.astype(np.float32) / p.sum(1, keepdims=True), atol=2**-11 * float(np.abs(v).max()), rtol=1e-5
     )
+
+
+def products(body, values=(1.0, 0.0, 2.0, 3.0), text=False, stored=None):
+    """How often `body(a, b, c, s, Y)` has added a @ b to c (0 at first), steered by s (4,), to which vector work has added 1; Y must become
+    `stored`."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((N, N), "float16"), B: T.Tensor((N, N), "float16"), S: T.Tensor((4,), "float32"), C: T.Tensor((N, N), "float32"),
+        Y: T.Tensor((N, N), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1):
+            a, b = T.alloc_shared((N, N), "float16"), T.alloc_shared((N, N), "float16")
+            c, s = T.alloc_fragment((N, N), "float32"), T.alloc_shared((4,), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(S, s)
+            for i in T.Parallel(4):
+                s[i] = s[i] + 1
+            T.clear(c)
+            body(a, b, c, s, Y)
+            T.copy(c, C)
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, (N, N)).astype(np.float16) for _ in range(2))
+    zeros = np.zeros((N, N), np.float32)
+    compiled = tilelang.compile(kernel)
+    got = strict.run(compiled, {"A": a, "B": b, "S": np.array(values, np.float32), "C": zeros, "Y": zeros.copy()}, text=text)
+    product = a.astype(np.float32) @ b.astype(np.float32)
+    times = got["C"][0, 0] / product[0, 0]
+    np.testing.assert_array_equal(got["C"], times * product)
+    if stored is not None:
+        np.testing.assert_array_equal(got["Y"], stored(product))
+    return times
+
+
+def test_functions_decide():
+    def body(a, b, c, s, Y):
+        n = T.alloc_var("float32", 0.0)
+        if T.exp(s[1]) > 2:
+            T.gemm(a, b, c)
+        while T.exp(n) < 5:
+            T.gemm(a, b, c)
+            n = n + 1
+        for _ in T.serial(T.cast(T.exp(s[0]), "int32")):
+            T.gemm(a, b, c)
+
+    assert products(body) == 1 + 2 + 7
+
+
+def test_elements_of_every_dtype_decide():
+    def body(a, b, c, s, Y):
+        tiles = {dtype: T.alloc_fragment((4,), dtype) for dtype in ("bool", "float16", "bfloat16", "int8", "int64")}
+        for i in T.Parallel(4):
+            for dtype, tile in tiles.items():
+                tile[i] = T.cast(s[i] - 1, dtype) if dtype != "bool" else s[i] > 1
+        for k in T.serial(4):
+            if tiles["bool"][k]:
+                T.gemm(a, b, c)
+            if tiles["float16"][k] > tiles["bfloat16"][3] - 1:
+                T.gemm(a, b, c)
+            for _ in T.serial(tiles["int64"][k] + tiles["int8"][k]):
+                T.gemm(a, b, c)
+
+    assert products(body) == 3 + 1 + 2 * 6
+
+
+def test_jumps_and_loops_inside_of_loops():
+    def body(a, b, c, s, Y):
+        for k in T.serial(4):
+            if s[k] == 1:
+                continue
+            while s[k] > 0:
+                T.gemm(a, b, c)
+                s[k] = s[k] - 1
+                if s[3] > 3:
+                    if s[k] < 2:
+                        break
+            T.gemm(a, b, c, clear_accum=s[k] > 100)
+
+    # 2: one product and one behind the loop; 3: two and one; 4: at 3 the last condition ends to hold.
+    assert products(body, text=True) == 2 + 3 + 5
+
+
+def test_a_nest_counts_products_and_stores():
+    """One nest counts what the cube core has to do, and stores to memory what one vector core alone may store."""
+
+    def body(a, b, c, s, Y):
+        n = T.alloc_var("int32", 0)
+        for i in T.Parallel(4):
+            if s[i] > 1:
+                n += 1
+                Y[i, 0] = s[i]
+        for _ in T.serial(n):
+            T.gemm(a, b, c)
+
+    def stored(product):
+        want = np.zeros((N, N), np.float32)
+        want[:4, 0] = [2, 0, 3, 4]
+        return want
+
+    assert products(body, stored=stored) == 3
+
+
+def test_a_nest_stores_to_a_tile_and_to_memory():
+    """Both vector cores have the tile, as its maximum decides; one of them stores to memory."""
+
+    def body(a, b, c, s, Y):
+        d, rows, most = T.alloc_fragment((N, N), "float32"), T.alloc_fragment((N,), "float32"), T.alloc_fragment((1,), "float32")
+        T.gemm(a, b, d, clear_accum=True)
+        for i, j in T.Parallel(N, N):
+            d[i, j] = d[i, j] * 2
+            Y[j, i] = d[i, j]
+        T.reduce_max(d, rows, dim=1)
+        T.reduce_max(rows, most, dim=0)
+        for _ in T.serial(T.min(T.cast(most[0], "int32"), 3)):
+            T.gemm(a, b, c)
+
+    assert products(body, stored=lambda product: 2 * product.T) == 3
+
+
+def through_memory(blocks: int):
+    """A loop until the maximum of a tile is small; the tile itself goes through memory, which one vector core writes and reads."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((N, N), "float16"), X: T.Tensor((blocks, N, N), "float32"), S: T.Tensor((blocks,), "int32")):
+        with T.Kernel(blocks) as bx:
+            a, x16 = T.alloc_shared((N, N), "float16"), T.alloc_shared((N, N), "float16")
+            x, y = T.alloc_fragment((N, N), "float32"), T.alloc_fragment((N, N), "float32")
+            rows, most = T.alloc_fragment((N,), "float32"), T.alloc_fragment((1,), "float32")
+            n = T.alloc_var("int32", 0)
+            T.copy(A, a)
+            T.copy(X[bx, 0, 0], x)
+            most[0] = x[3, 5]
+            while most[0] >= 4.0:
+                T.copy(X[bx, 0, 0], x)
+                T.copy(x, x16)
+                T.gemm(a, x16, y, clear_accum=True)
+                T.reduce_max(y, rows, dim=1)
+                T.reduce_max(rows, most, dim=0)
+                for i, j in T.Parallel(N, N):
+                    y[i, j] = y[i, j] + rows[0] * 0
+                T.copy(y, X[bx, 0, 0])
+                n = n + 1
+            S[bx] = n
+
+    return kernel
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("blocks", [1, 45])
+def test_vector_cores_meet_where_only_one_can_work(blocks, chip):
+    a = (np.eye(N) / 2).astype(np.float16)
+    x = np.ones((blocks, N, N), np.float32) * np.float32(2) ** (np.arange(blocks, dtype=np.float32) % 5 + 4 * (blocks == 1))[:, None, None]
+    want, steps = x.copy(), np.zeros(blocks, np.int32)
+    for b in range(blocks):
+        while want[b].max() >= 4:
+            want[b], steps[b] = want[b] / 2, steps[b] + 1
+    kernel = tilelang.compile(through_memory(blocks), target=chip)
+    arrays = {"A": a, "X": x, "S": np.zeros(blocks, np.int32)}
+    got = strict.run(kernel, {name: v.copy() for name, v in arrays.items()}, text=(chip, blocks) == ("a2", 1))
+    np.testing.assert_array_equal(got["S"], steps)
+    np.testing.assert_array_equal(got["X"], want)
+    if chip == "a2":
+        assert only_barriers(strict.surviving_mutants(kernel, arrays))
+
+
+def only_barriers(survivors: list) -> bool:
+    """True if all flags are needed. Barriers for all pipes stand where loops are left early and where a flag is raised for the scalar unit, whatever
+    the pipes have to do."""
+    return all("ascend.pipe_barrier" in x for x in survivors)
+
+
+@pytest.mark.parametrize("leave_early", [True, False])
+def test_no_flag_around_a_decision_can_be_left_out(leave_early):
+    a = (np.eye(N) / 2).astype(np.float16)
+    x = np.stack([np.full((N, N), 64.0), np.full((N, N), 2.0)]).astype(np.float32)
+    arrays = {"A": a, "X": x, "D": np.zeros_like(x), "S": np.zeros(2, np.int32)}
+    assert only_barriers(strict.surviving_mutants(tilelang.compile(until_settled(leave_early)), arrays))

@@ -1519,6 +1519,33 @@ PAIRS = {
                         T.tl.copy(s[0:128, 0:128], w[0:128, part * 256 + piece * 128:part * 256 + piece * 128 + 128])
         """,
     ),
+    "meet_cores": (
+        """
+        @T.prim_func
+        def main_aiv(place: T.Buffer((32,), "float32")):
+            T.func_attr({"ascend.core": "aiv", "ascend.met_places": ["place"], "ascend.meeting_flag": 10})
+            v = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            turn: T.let[T.int32] = 1
+            T.ascend.copy_ub_to_gm(place[turn * 16], v[0, 0], 1, 4, 0, 0)
+            T.ascend.data_cache_clean(place[turn * 16])
+            x: T.let[T.float32] = T.Call("ascend.get_value", [place[turn * 16]], ret_ty="float32")
+        """,
+        """
+        @I.ir_module
+        class Module:
+            @T.prim_func
+            def main_aiv(place: T.Buffer((32,), "float32")):
+                T.func_attr({"ascend.core": "aiv", "global_symbol": "main"})
+                v = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+                turn: T.let[T.int32] = 1
+                T.ascend.copy_ub_to_gm(place[turn * 16], v[0, 0], 1, 4, 0, 0)
+                T.Call("ascend.pipe_barrier", [], attrs={"pipe": "ALL"}, ret_ty="void")
+                T.Call("ascend.cross_core_set_flag", [10], attrs={"mode": "1", "pipe": "MTE3"}, ret_ty="void")
+                T.ascend.cross_core_wait_flag(10)
+                T.ascend.data_cache_clean(place[turn * 16])
+                x: T.let[T.float32] = T.Call("ascend.get_value", [place[turn * 16]], ret_ty="float32")
+        """,
+    ),
     "slice_rows": (
         """
         @T.prim_func

@@ -3,8 +3,8 @@
 Before:  copy(Mask[b, 0:8], m); for k: if m[k] != 0: gemm(…)
 After:   copy(Mask[b, 0:8], m); for k: if Mask[b, k] != 0: gemm(…)
 
-Tiles that elements are read from lie in the memory of the vector cores, which the cube core does not see. A tile that a kernel only loads
-holds what lies in GM, and that all cores see.
+Tiles that elements are read from lie in the memory of the vector cores, which the cube core does not see: what is computed there has to be
+carried to it (`carry_elements`). A tile that a kernel only loads holds what lies in GM, and that all cores see.
 
 Requires: Tile IR. Ensures: values are unchanged.
 """

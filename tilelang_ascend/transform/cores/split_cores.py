@@ -52,7 +52,7 @@ def _refuse_foreign_elements(func, use: CoreUse) -> None:
         name = operand_parts(s.value.args[0])[0].source.name
         raise UnsupportedConstruct(
             f"whether or how a matrix product is computed depends on an element of '{name}', which the vector cores have computed: "
-            "the cube core does not see their memory, and nothing carries a scalar to it",
+            "the cube core does not see their memory, and no pass has carried it there",
             at=s.span,
             hint=f"read what decides in a tensor in global memory instead of '{name}', or multiply always and choose between the results in a T.Parallel loop",
         )
