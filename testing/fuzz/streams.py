@@ -84,7 +84,16 @@ class Generator:
     def source(self) -> tuple[str, str]:
         """Some block of an operand."""
         terms = [self.pick(("bx", "bx * 3", "0")), *(v + self.pick(("", " * 2", " + 1")) for v, _ in self.loops if self.chance(0.8))]
-        return self.place(self.pick(("X", "Z")), f"({' + '.join(terms)}) % {ROWS}")
+        computed = [f"({self.computed()})"] if self.gemm and self.chance(0.1) else []
+        tensor = self.pick(("X", "Z"))
+        kernel, numpy = (
+            self.place(tensor, f"({' + '.join(terms + more)}) % {ROWS}") for more in ([f"T.cast({x}, 'int32')" for x in computed], computed)
+        )
+        return kernel[0], numpy[1]
+
+    def computed(self) -> str:
+        """A condition on an element that vector work, or a product, has computed: no number there is near the bound."""
+        return f"{self.pick(self.tiles)}[{self.rng.integers(16)}, {self.rng.integers(16)}] > {self.pick((-1.0123, 0.3123, 2.0123))}"
 
     def own(self) -> tuple[str, int]:
         """(the number of this iteration of this block, how many there are)."""
@@ -228,6 +237,8 @@ class Generator:
 
     def condition(self) -> str:
         v = self.pick(["bx", *(v for v, _ in self.loops)])
+        if self.gemm and self.chance(0.4):
+            return self.computed()
         return self.pick((f"{v} % 3 == 1", f"S[{v} % {STEERING}] > 4", f"{v} > 2", f"m > {v}", f"S[{v} % {STEERING}] == m"))
 
     def statements(self, count: int) -> None:
