@@ -314,6 +314,29 @@ def test_a_nest_stores_to_a_tile_and_to_memory():
     assert products(body, stored=lambda product: 2 * product.T) == 3
 
 
+def test_what_the_block_has_stored_decides():
+    """Scalars that are read from a tensor which vector work writes: one vector core does both, and tells the others."""
+
+    def body(a, b, c, s, Y):
+        n = T.alloc_var("int32", 0)
+        T.copy(s, Y[0, 0:4])
+        if Y[0, 1] > 0.5:
+            T.gemm(a, b, c)
+        while Y[0, 2] > 1:
+            T.gemm(a, b, c)
+            for i in T.Parallel(4):
+                s[i] = s[i] - 1
+            T.copy(s, Y[0, 0:4])
+            n = n + 1
+        for i, j in T.Parallel(N, N):
+            c[i, j] = c[i, j] * n
+        if Y[0, 3] > 1:
+            for i, j in T.Parallel(N, N):
+                c[i, j] = c[i, j] * 2
+
+    assert products(body) == 3 * 2 * 2
+
+
 def through_memory(blocks: int):
     """A loop until the maximum of a tile is small; the tile itself goes through memory, which one vector core writes and reads."""
 

@@ -28,17 +28,24 @@ from ...ir import (
 from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, is_scalar_var, loads_in, uses_of
 from .core_kinds import works_on_cube
-from .split_axis import is_ub
+from .split_axis import copy_dims, is_ub
+from .split_globals import GlobalConflicts
 
 
 def carried_elements(body: Stmt, has_function: Callable[..., bool]) -> dict:
-    """Statement of a placed body -> the lets and scalar variables, sorted by name, that it computes of elements of tiles for the cube core, or by
-    functions; `has_function` tells which expressions call one that only the vector unit has."""
-    found = _Found(has_function)
+    """Statement of a placed body -> the lets and scalar variables, sorted by name, that it computes for the cube core of what only vector cores know:
+    elements of tiles, and of tensors they write (`written_and_read`), or by functions; `has_function` tells which expressions call one that
+    only the vector unit has."""
+    found = _Found(has_function, written_and_read(body))
     found.see(body, ())
     names = found.needed()
     wanted = {s: sorted(sets & names, key=lambda v: v.name) for s, (sets, _) in found.suppliers.items()}
     return {s: scalars for s, scalars in wanted.items() if scalars}
+
+
+def written_and_read(body: Stmt) -> set:
+    """Tensors elements of which scalars are read from, and which vector work writes in the same block: the core that writes can tell when."""
+    return {read.buffer for read, _ in GlobalConflicts(body, copy_dims, is_ub).scalars()}
 
 
 def scalars_set(s: Stmt) -> set:
@@ -55,7 +62,7 @@ class _Found:
     """What a walk finds, each with the loops and branches around it.
 
     Attributes:
-        has_function: see `carried_elements`.
+        has_function, shared: see `carried_elements`, `written_and_read`.
         work: what runs on the cube core.
         suppliers: statement of the vector cores -> (names it sets from elements of tiles, around).
         setters: (name, statement, around) of other scalars, which every core computes.
@@ -63,6 +70,7 @@ class _Found:
     """
 
     has_function: Callable[..., bool]
+    shared: set
     work: list = field(default_factory=list)
     suppliers: dict = field(default_factory=dict)
     setters: list = field(default_factory=list)
@@ -90,7 +98,7 @@ class _Found:
             read = any(is_ub(b) for b in uses_of(s).reads)
             return bool(scalars_set(s)) and (read or any(self.has_function(e) for x in statements(s) for e in exprs(x)))
         scalar = isinstance(s, (Bind, For, While, IfThenElse)) or isinstance(s, BufferStore) and is_scalar_var(s.buffer)
-        own = scalar and any(self.has_function(e) or any(is_ub(x.source) for x in loads_in(e)) for e in exprs(s))
+        own = scalar and any(self.has_function(e) or any(is_ub(x.source) or x.source in self.shared for x in loads_in(e)) for e in exprs(s))
         return own or any(map(self.by_vectors, children(s)))
 
     def needed(self) -> set:
@@ -108,4 +116,4 @@ class _Found:
         return names
 
 
-__all__ = ["carried_elements", "scalars_set"]
+__all__ = ["carried_elements", "scalars_set", "written_and_read"]

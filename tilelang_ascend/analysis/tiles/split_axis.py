@@ -15,7 +15,6 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, NamedTuple
 
-from ...errors import UnsupportedConstruct
 from ...ir import (
     BufferStore,
     For,
@@ -189,8 +188,6 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
     may be shorter, but, with `in_turn`, of all work below `body` into equal parts that run one after the other, so that most bytes of tiles in
     that memory (a scope) are divided. `streamed`: of vector work along one axis, reductions along it included, of which every part continues
     what those before it found (`continued`); who divides sees to it that results are read behind the last part.
-
-    Raises: UnsupportedConstruct if cores side by side would read a scalar at different times, divided or not.
     """
     for s in statements(body):
         if is_parallel(s) and any(is_output(x) or is_atomic(x) for x in statements(s)):
@@ -199,11 +196,10 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
     divisible = on_chip if in_turn and not streamed else is_ub
     groups, facts = _joined_by_statements(body, divisible)
     conflicts = GlobalConflicts(body, copy_dims, divisible)
-    if in_turn and (pair := next(conflicts.scalars(), None)):
+    if pair := next(conflicts.scalars(), None):
         return SplitPlan(
             refusal=Refusal(f"an element of '{pair[0].buffer.name}' that the block writes is read as a scalar", pair[0].stmt.span)
         )
-    _refuse_shared_scalars(conflicts)
     for a, b in conflicts.joined():
         groups.join(a, b)
     buffers = _divisible_buffers(facts, divisible)
@@ -318,19 +314,6 @@ def _divided_work(facts, division: _Division) -> int:
             in_rows = axes[-1][0] and any(n > 1 for _, n in axes[:-1])
             work += runs * math.prod(n for _, n in axes) * (1 if in_rows else 2)
     return work
-
-
-def _refuse_shared_scalars(conflicts: GlobalConflicts) -> None:
-    """A scalar decides what every core does; a tensor that changes meanwhile would let them decide differently."""
-    for read, other in conflicts.scalars():
-        name = read.buffer.name
-        raise UnsupportedConstruct(
-            f"an element of '{name}' is read as a scalar, which both vector cores of a block do, and '{name}' is written in the same block: "
-            "in a kernel with gemm nothing orders one vector core after the other",
-            at=read.stmt.span,
-            notes=[(f"'{name}' is written here", other.stmt.span)],
-            hint=f"write the new values to another tensor than '{name}', or do this in a kernel without gemm",
-        )
 
 
 def _pairs(src, dst, reduced):

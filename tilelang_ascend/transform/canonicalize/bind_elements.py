@@ -7,7 +7,7 @@ After:   a = s[0]; if a > 0: b = s[1]; copy(A[b, 0], t)
          both = i < 5; if both: both = w[i] > 0; if both: …
 
 Conditions, bounds of loops and regions and values of tile ops are computed by the scalar unit; what reads a tile, or is computed by the vector
-unit, has to be a statement of its own: the tile is current there, and only vector cores do it. The second operand of `and`, `or` and the branches of `T.if_then_else` are evaluated only
+unit, has to be a statement of its own: the tile is current there, and only vector cores do it. So has what reads a tensor that the kernel writes. The second operand of `and`, `or` and the branches of `T.if_then_else` are evaluated only
 if they count: an element outside of its buffer is then never read.
 
 Requires: Tile IR. Ensures: elements of tiles are read by stores, lets, element-wise nests and output only; no scalar expression evaluates an
@@ -46,7 +46,7 @@ from ...ir import (
     tirx,
 )
 from ...tile import ASSUME, GEMM, IM2COL, is_op, tile_op_of, with_args
-from ...tile.uses import is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip
+from ...tile.uses import is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, uses_of
 from ...tileop.vector.nest.expressions import has_function, is_function
 
 
@@ -56,10 +56,16 @@ def _elements(e) -> list[TensorLoad]:
 
 
 class _Bind(StmtMutator):
-    def __init__(self):
-        self.analyzer = sym.Analyzer()
+    """`written`: tensors elements of which one core alone may be able to read at the right time, as those of tiles."""
+
+    def __init__(self, written: set):
+        self.written, self.analyzer = written, sym.Analyzer()
         self.tests: list = []
         """For each loop around: statements that evaluate its condition again, None for loops that need none."""
+
+    def named(self, buffer) -> bool:
+        """True if what reads an element has to be a statement of its own."""
+        return on_chip(buffer) or buffer in self.written
 
     # -- expressions --------------------------------------------------------------------------------------------
     def may_miss(self, e) -> bool:
@@ -123,7 +129,7 @@ class _Bind(StmtMutator):
     # -- control flow -------------------------------------------------------------------------------------------
     def visit_For(self, s: For):
         out: list = []
-        extent = self.scalar(s.extent, out, s.span, on_chip, functions=not is_parallel(s))
+        extent = self.scalar(s.extent, out, s.span, self.named, functions=not is_parallel(s))
         self.analyzer.bind(s.loop_var, Range.from_min_extent(imm(0, dtype_of(s.loop_var)), extent))
         if is_parallel(s):
             s = s if extent.same_as(s.extent) else _with(s, extent, s.body)
@@ -144,7 +150,7 @@ class _Bind(StmtMutator):
 
     def visit_IfThenElse(self, s: IfThenElse):
         out: list = []
-        cond = self.scalar(s.condition, out, s.span, on_chip, functions=True)
+        cond = self.scalar(s.condition, out, s.span, self.named, functions=True)
         then = self.block(s.then_case)
         other = self.block(s.else_case) if s.else_case is not None else None
         return [*out, IfThenElse(cond, then, other, span=s.span)]
@@ -153,14 +159,14 @@ class _Bind(StmtMutator):
         found, jumps = _elements(s.condition), _continues(s.body)
         lazy: list = []
         self.scalar(s.condition, lazy, s.span, functions=True)
-        if not lazy and not any(on_chip(x.source) for x in found) and not (found and jumps):
+        if not lazy and not any(self.named(x.source) for x in found) and not (found and jumps):
             return While(s.condition, self.inside(s.body, None), span=s.span)
         declared: list = []
         var, place = self.variable("again", "bool", declared)
 
         def test() -> list:
             out: list = []
-            cond = self.scalar(s.condition, out, s.span, on_chip, functions=True)
+            cond = self.scalar(s.condition, out, s.span, self.named, functions=True)
             return [*out, BufferStore(var, cond, [imm(0)], span=s.span)]
 
         return [*declared, *test(), While(place, seq(self.inside(s.body, test), test()), span=s.span)]
@@ -191,7 +197,7 @@ class _Bind(StmtMutator):
             return s
         out: list = []
         # Transfers read what they need of GM themselves; output reads tiles.
-        wanted = on_chip if moved_regions(s) is not None else lambda b: not is_scalar_var(b)
+        wanted = self.named if moved_regions(s) is not None else lambda b: not is_scalar_var(b)
         values, functions = (lambda b: False) if is_output(s) else wanted, is_op(s, GEMM, IM2COL)
         args = [
             self.region(a, out, s.span, wanted) if isinstance(a, TensorRegion) else self.scalar(a, out, s.span, values, functions)
@@ -225,7 +231,7 @@ def _continues(body: Stmt) -> bool:
 
 def bind_elements(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function; functions whose control flow reads no memory stay as they are."""
-    return func.with_body(_Bind()(func.body))
+    return func.with_body(_Bind(uses_of(func.body).writes)(func.body))
 
 
 __all__ = ["bind_elements"]

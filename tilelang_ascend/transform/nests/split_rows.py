@@ -12,6 +12,7 @@ Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed ker
 
 from __future__ import annotations
 
+from ...analysis.tiles.carried_elements import written_and_read
 from ...analysis.tiles.carried_scalars import carried_scalars
 from ...analysis.tiles.core_kinds import uses_cube, uses_vector
 from ...analysis.tiles.split_axis import copy_dims, find_split, is_ub
@@ -60,9 +61,10 @@ def depends_on_tiles(s: Stmt, tiles_decide: set) -> bool:
     return reads_ub(s) or any(v in tiles_decide for e in exprs(s) for v in free_vars(e))
 
 
-def from_ub(body: Stmt) -> set:
-    """Lets and scalar variables whose value depends on an element of a tile, directly or by the branches that set them."""
-    found: set = set()
+def from_ub(body: Stmt, shared: set) -> set:
+    """Lets and scalar variables whose value depends on an element of a tile, or of the tensors `shared`, directly or by the branches that set
+    them; and these tensors."""
+    found: set = set(shared)
 
     def see(s: Stmt, decided: bool) -> None:
         inner = decided or isinstance(s, (For, While, IfThenElse)) and not is_parallel(s) and depends_on_tiles(s, found)
@@ -103,10 +105,10 @@ class _ScalarsOnly(StmtMutator):
 
 class _FirstCoreOnly(StmtMutator):
     """Guard all vector statements with `sub_block == 0`. `tiles_decide`: scalars that only the core that has the tiles knows; `carried`: those
-    that leave the nests that store to them."""
+    that leave the nests that store to them; `shared`: tensors of which that core alone reads elements."""
 
-    def __init__(self, sub, tiles_decide: set, carried: set):
-        self.sub, self.tiles_decide, self.everywhere = sub, tiles_decide, carried - tiles_decide
+    def __init__(self, sub, tiles_decide: set, carried: set, shared: set):
+        self.sub, self.tiles_decide, self.everywhere, self.shared = sub, tiles_decide, carried - tiles_decide, shared
 
     def control(self, s):
         if depends_on_tiles(s, self.tiles_decide):
@@ -136,7 +138,7 @@ class _FirstCoreOnly(StmtMutator):
 
     def visit_Bind(self, s: Bind):
         """The second core, which has no such tile, sees zero, and no statement of it depends on that."""
-        if not reads_ub(s):
+        if not reads_ub(s) and self.shared.isdisjoint(own_uses(s).reads):
             return s
         place = decl_buffer((1,), dtype_of(s.var), s.var.name, scope="local.var")
         zero, index = BufferStore(place, tirx.const(0, dtype_of(s.var)), [imm(0)], span=s.span), [imm(0)]
@@ -144,7 +146,7 @@ class _FirstCoreOnly(StmtMutator):
         return [AllocBuffer(place), zero, read, Bind(s.var, BufferLoad(place, index), span=s.span)]
 
     def guard(self, s: Stmt):
-        if any(is_ub(b) for b in uses_of(s).all) or is_output(s) or writes_globals(s):
+        if any(is_ub(b) or b in self.shared for b in uses_of(s).all) or is_output(s) or writes_globals(s):
             return IfThenElse(tirx.EQ(self.sub, imm(0)), s, None, span=s.span)
         return s
 
@@ -216,7 +218,8 @@ def split_rows(func: PrimFunc, notes: list | None = None) -> PrimFunc:
         met = _MetPlaces(places)
         body, first = met(body), met.first()
     if alone:
-        split = _FirstCoreOnly(sub, from_ub(body), carried_scalars(body))(body)
+        shared = written_and_read(body)
+        split = _FirstCoreOnly(sub, from_ub(body, shared), carried_scalars(body), shared)(body)
     else:
         split = _OwnPlaces(sub, places)(DividedBody(plan, sub, VECTOR_CORES_PER_BLOCK, own=places)(body))
     if plan.refusal and notes is not None:
