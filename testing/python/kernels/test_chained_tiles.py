@@ -186,6 +186,65 @@ def test_remainders_that_number_blocks_of_a_tensor(two_cores):
     np.testing.assert_allclose(out["Y"], y, rtol=0, atol=2.0**-10 * np.abs(y).max() * 4)
 
 
+@lru_cache(maxsize=None)
+def of_own_length(tiles, rows, most):
+    """Tiles whose numbers of steps are data; q is read by two products of a step, p by one of a later iteration."""
+
+    @T.prim_func
+    def k(
+        Q: T.Tensor((tiles * rows, 32), F16), A: T.Tensor((most * 32, 32), F16), B: T.Tensor((most * 32, 32), F16),
+        n: T.Tensor((tiles,), "int32"), Y: T.Tensor((tiles * rows, 32), F32), Z: T.Tensor((tiles * rows, 32), F32),
+    ):  # fmt: skip
+        with T.Kernel(tiles) as t:
+            q, a, b = T.alloc_shared((rows, 32), F16), T.alloc_shared((32, 32), F16), T.alloc_shared((32, 32), F16)
+            p, s = T.alloc_shared((rows, 32), F16), T.alloc_fragment((rows, 32), F32)
+            e, o = T.alloc_fragment((rows, 32), F32), T.alloc_fragment((rows, 32), F32)
+            T.copy(Q[t * rows, 0], q)
+            T.fill(e, 1.0)
+            T.fill(o, -1.0)
+            T.fill(s, 0.0)
+            for k in T.serial(n[t]):
+                T.copy(A[k * 32, 0], a)
+                T.gemm(q, a, s, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(rows, 32):
+                    s[i, j] = T.max(T.min(s[i, j] * 0.0625, 4.0), -4.0)
+                for i, j in T.Parallel(rows, 32):
+                    p[i, j] = T.cast(e[i, j] * 0.5, F16)
+                T.copy(B[k * 32, 0], b)
+                T.copy(A[(k + 1) % most * 32, 0], a)
+                T.gemm(q, a, s, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(rows, 32):
+                    s[i, j] = T.max(T.min(s[i, j] * 0.0625, 4.0), -4.0)
+                T.gemm(p, b, o, clear_accum=True)
+                for i, j in T.Parallel(rows, 32):
+                    o[i, j] = T.max(T.min(o[i, j] * 0.25, 4.0), -4.0)
+            T.copy(o, Y[t * rows, 0])
+            T.copy(s, Z[t * rows, 0])
+
+    return k
+
+
+@pytest.mark.parametrize("lengths", [(2, 0, 3, 0, 4), (1, 1, 0, 0, 6)])
+def test_tiles_without_steps_between_others(two_cores, lengths):
+    """What the steps of one tile wait for orders nothing of a tile without any: a load into `q` has to wait for products of the tile before that."""
+    rng, rows, most = np.random.default_rng(3), 16, 7
+    q, a, b = (rng.standard_normal((n, 32)).astype(np.float16) for n in (len(lengths) * rows, most * 32, most * 32))
+    arrays = {
+        "Q": q,
+        "A": a,
+        "B": b,
+        "n": np.array(lengths, np.int32),
+        "Y": np.zeros(q.shape, np.float32),
+        "Z": np.zeros(q.shape, np.float32),
+    }
+    out, _ = strict.once(of_own_length(len(lengths), rows, most), CHIP, arrays)
+    for t, steps in enumerate(lengths):
+        here = slice(t * rows, (t + 1) * rows)
+        last = np.full((rows, 32), 0.5) @ b[(steps - 1) * 32 : steps * 32].astype(np.float64) if steps else None
+        want = np.full((rows, 32), -1.0) if last is None else np.clip(last * 0.25, -4, 4)
+        np.testing.assert_allclose(out["Y"][here], want, rtol=0, atol=1e-5)
+
+
 def test_text_and_flags():
     """The emitted text does the same, and no flag may be left out."""
     tiles, trips = get_chip(CHIP).num_aic + 2, 4

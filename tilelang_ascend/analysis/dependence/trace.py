@@ -1,8 +1,8 @@
 """Bounded unrolling of a `Program` into a linear trace that stands for every execution.
 
 Loops with a constant trip count run a small number of iterations with the same residue (so versions like `k % 2` fall
-as in the real loop); loops with an unknown count run that many iterations with an exit before each. Branches contribute
-both arms, or the one that is taken where that is known (`Window`).
+as in the real loop); loops with an unknown count run that many iterations with an exit before each or, where versions need one count, all or none
+of them. Branches contribute both arms, or the one that is taken where that is known (`Window`).
 Every instruction instance knows, for each queue, the latest earlier instance it depends on: `needs`.
 """
 
@@ -98,7 +98,11 @@ def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), a
 
 
 def _has_forks(program: Program, exits: set) -> bool:
-    return bool(exits) or any(loop.has_jump for loop in program.loops) or any(b.window is None for b in branches_of(program))
+    return (
+        bool(exits)
+        or any(loop.trip is None or loop.has_jump for loop in program.loops)
+        or any(b.window is None for b in branches_of(program))
+    )
 
 
 class _TripPlan:
@@ -270,6 +274,10 @@ class _Unroller:
     def loop(self, node: Loop) -> None:
         trip, may_exit = self.trips[node], node in self.exits or any(isinstance(s, Break) for n in node.body.nodes for s in jumps_of(n))
         outer = self.env
+        # A loop that has the same count whenever the trace comes by may have none in some iterations of those around it.
+        skips = not may_exit and node.trip is None and bool(self.iters)
+        if skips:
+            self.events.append((FORK,))
         self.iters.append(0)
         for i in range(trip):
             if may_exit:
@@ -279,6 +287,8 @@ class _Unroller:
             self.block(node.body)
         self.iters.pop()
         self.env = outer
+        if skips:
+            self.events.append((JOIN,))
         if may_exit:
             self.events.extend([(JOIN,)] * trip)
 
