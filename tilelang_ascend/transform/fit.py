@@ -17,7 +17,7 @@ from .lower.float8_codes import float8_codes
 from .lower.fold_clears import fold_clears
 from .lower.hoist_invariants import hoist_invariants
 from .lower.lower_tile_ops import lower_tile_ops
-from .memory.plan_memory import plan_memory
+from .memory.plan_memory import bytes_apart, plan_memory
 from .memory.version_buffers import choose_versions, estimated_temporaries, lacks_copies, version_buffers, versioned_bytes
 from .nests.split_nests import longest_nest, split_nests
 from .schedule.rotate_loops import rotate_loops, with_less_skew
@@ -108,20 +108,22 @@ def fit(mapped: PrimFunc, context: Context):
 def _with_more(mapped: PrimFunc, context: Context, chosen: tuple, versions: int, temporaries: int):
     """A better attempt than `chosen`, now that is known how much room temporaries need: if tiles of different inner loops share addresses or, if that
     gives no load more copies, if none do. None if there is none."""
-    _, memory_map, versioned, _ = chosen
+    planned, memory_map, versioned, _ = chosen
     chip, tiles, ub = context.chip, versioned_bytes(versioned), Space.UB
 
-    def counts(needed: int, stores: bool) -> list[int]:
-        return [n for n, _ in choose_versions(mapped.body, versions, chip, needed, stores).values()]
+    def counts(needed: int, stores: bool) -> int:
+        return sum(n for n, _ in choose_versions(mapped.body, versions, chip, needed, stores).values())
 
-    least, packed = (max(0, n.get(ub, 0) - tiles) for n in (memory_map.least, memory_map.packed))
+    packed = max(0, memory_map.packed.get(ub, 0) - tiles)
     ways = [(packed, True, False)]
-    if sum(counts(least, False)) > sum(counts(packed, False)):
-        ways.insert(0, (least, False, True))
-    before = sum(counts(temporaries, True))
+    if counts(0, False) > (loads := counts(packed, False)):
+        apart = max(0, bytes_apart(planned, ub, chip) - tiles)
+        if counts(apart, False) > loads:
+            ways.insert(0, (apart, False, True))
+    before = counts(temporaries, True)
     while ways:
-        needed, stores, apart = ways.pop(0)
-        if needed >= temporaries or sum(counts(needed, stores)) <= before:
+        needed, stores, shares = ways.pop(0)
+        if needed >= temporaries or counts(needed, stores) <= before:
             continue
         try:
             more = attempt(mapped, context.attempt(), versions, needed, None, stores=stores)
@@ -129,7 +131,7 @@ def _with_more(mapped: PrimFunc, context: Context, chosen: tuple, versions: int,
             if stores and error.fields["memory"] == ub.name:
                 ways.append((needed + error.fields["needed"] - error.fields["available"], True, True))
             continue
-        if not apart or more[1].least[ub] <= chip.capacity_bytes(ub):
+        if not shares or bytes_apart(more[0], ub, chip) <= chip.capacity_bytes(ub):
             return more
     return None
 

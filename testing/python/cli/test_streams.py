@@ -76,8 +76,7 @@ def test_a_reader_that_ends_ends_the_program_quietly(write, tmp_path, how, talka
     assert "Traceback" not in errors.read_text() and "Broken" not in errors.read_text() and "Exception" not in errors.read_text()
 
 
-@pytest.mark.parametrize("closed", [">&-", ">&- 2>&- <&-"])
-@pytest.mark.parametrize("how", COMMANDS)
+@pytest.mark.parametrize("how, closed", [*((how, ">&-") for how in COMMANDS), ("run", ">&- 2>&- <&-")])
 def test_streams_may_be_closed_from_the_start(write, tmp_path, how, closed):
     script = write("print('said to nobody')\n")
     words = " ".join(f"'{w}'" for w in command(how, script, tmp_path))

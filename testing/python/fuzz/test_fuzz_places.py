@@ -5,6 +5,6 @@ import pytest
 from testing.fuzz.places import check
 
 
-@pytest.mark.parametrize("seed", [3, 9, 17, 111, 235])
+@pytest.mark.parametrize("seed", [3, 9, 111, 235])
 def test_seeds(seed):
     assert check(seed) is None

@@ -43,13 +43,12 @@ class MapEntry:
 @dataclass(frozen=True)
 class MemoryMap:
     """All on-chip memories of one kernel. `capacity`: bytes a program may use, by memory; `packed`: bytes the buffers take without the room
-    that keeps them apart; `least`: bytes without which buffers of one inner loop would have to share addresses."""
+    that keeps them apart."""
 
     chip: str
     entries: list[MapEntry]
     capacity: dict[Space, int]
     packed: dict[Space, int] = field(default_factory=dict)
-    least: dict[Space, int] = field(default_factory=dict)
 
     def entries_of(self, space: Space) -> list[MapEntry]:
         """Entries of one memory by address."""

@@ -40,18 +40,23 @@ def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
     program = build_program(func, chip)
     live = live_buffers(program)
     declared = {s.buffer: s for s in statements(func.body) if isinstance(s, AllocBuffer)}
-    entries, packed, least = [], {}, {}
+    entries, packed = [], {}
     for scope in dict.fromkeys(b.space for b in live):
         buffers, space = [b for b in live if b.space == scope], SCOPES[scope]
         placed, packed[space] = _plan_space(buffers, space, program, chip)
-        least[space] = _peak(buffers, _pack(buffers, _inner, chip.memories[space].alignment_bytes, {}))
         entries += [MapEntry.of(b, placed[b.buffer], declared.get(b.buffer)) for b in buffers]
-    memory_map = MemoryMap(chip.name, entries, {s: chip.capacity_bytes(s) for s in chip.memories}, packed, least)
+    memory_map = MemoryMap(chip.name, entries, {s: chip.capacity_bytes(s) for s in chip.memories}, packed)
     over = [space for space in chip.memories if memory_map.peak(space) > chip.capacity_bytes(space)]
     if over:
         raise _out_of_memory(over[0], memory_map, chip)
     addresses = {e.buffer: e.address for e in entries}
     return func.with_body(_Annotate(addresses, _mentioned(func.body))(func.body)), memory_map
+
+
+def bytes_apart(func: PrimFunc, space: Space, chip) -> int:
+    """Bytes of a memory without which buffers that meet in a loop inside another one would have to share addresses."""
+    buffers = [b for b in live_buffers(build_program(func, chip)) if SCOPES[b.space] is space]
+    return _peak(buffers, _pack(buffers, _inner, chip.memories[space].alignment_bytes, {}))
 
 
 def _always(b: LiveBuffer) -> Ranges:
@@ -214,4 +219,4 @@ class _Annotate(StmtMutator):
         return AllocBuffer(s.buffer, annotations={**dict(s.annotations or {}), "address": address}, span=s.span)
 
 
-__all__ = ["plan_memory"]
+__all__ = ["bytes_apart", "plan_memory"]
