@@ -83,7 +83,7 @@ def test_ctrl_c_ends_a_kernel(tmp_path, what):
         process.wait()
     lines = out.splitlines()
     assert process.returncode == 0 and lines[-1] == "goes on", err
-    assert float(lines[0].removeprefix("interrupted at ")) - sent < 1.0
+    assert float(lines[0].removeprefix("interrupted at ")) - sent < 5.0  # a tenth of it on a machine that does nothing else
 
 
 def test_a_handler_that_raises_nothing_does_not_end_it(tmp_path):
