@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...ir import Bind, BufferStore, For, statements
 from ..index.linear import Atom, Linear
 
 CORES = ("aic", "aiv")
@@ -122,6 +123,10 @@ class Instr(Node):
     order: int = 0
     loops: tuple = ()
 
+    def writes(self, buffer) -> bool:
+        """True if it writes to a buffer."""
+        return any(a.write and a.buffer.same_as(buffer) for a in self.accesses)
+
 
 @dataclass(eq=False, slots=True)
 class Sync(Node):
@@ -167,6 +172,22 @@ class Program:
     hulls: dict = field(default_factory=dict)
 
 
+def users_of_buffers(program: Program) -> dict:
+    """Buffer -> instructions that access it, in program order, once for each access."""
+    users: dict = {}
+    for instr in program.instrs:
+        for a in instr.accesses:
+            users.setdefault(a.buffer, []).append(instr)
+    return users
+
+
+def names_inside(stmt) -> set:
+    """Variables that a statement, or one below it, defines or stores to: numbers of loops, lets and scalars."""
+    inner = statements(stmt)
+    found = {s.loop_var for s in inner if isinstance(s, For)} | {s.var for s in inner if isinstance(s, Bind)}
+    return found | {s.buffer for s in inner if isinstance(s, BufferStore)}
+
+
 def path_to_root(block: Block) -> list[Block]:
     """Blocks from `block` outwards."""
     chain = [block]
@@ -208,5 +229,6 @@ def enclosing_loops(block: Block) -> tuple:
 
 __all__ = [
     "Access", "Block", "Branch", "CORES", "Instr", "Jump", "QUEUES", "QUEUE_INDEX", "Loop", "Node", "Program",
-    "Sync", "Window", "branches_of", "common_block", "enclosing_loops", "jumps_of", "path_to_root", "position_in",
+    "Sync", "Window", "branches_of", "common_block", "enclosing_loops", "jumps_of", "names_inside", "path_to_root", "position_in",
+    "users_of_buffers",
 ]  # fmt: skip

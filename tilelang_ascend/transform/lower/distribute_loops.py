@@ -17,13 +17,11 @@ from __future__ import annotations
 from ...analysis.dependence.build_program import build_program
 from ...analysis.dependence.core_use import record_of
 from ...analysis.dependence.liveness import LiveBuffer, live_buffers
-from ...analysis.dependence.program import QUEUES, Instr, Loop, Program
+from ...analysis.dependence.program import QUEUES, Instr, Loop, Program, names_inside, users_of_buffers
 from ...analysis.index.affine import affine
 from ...ir import (
     AllocBuffer,
-    Bind,
     BufferLoad,
-    BufferStore,
     Call,
     Evaluate,
     FloatImm,
@@ -46,7 +44,6 @@ from ...ir import (
     operand_parts,
     scope_of,
     seq,
-    statements,
     stmts_of,
     substitute,
     substitute_expr,
@@ -75,10 +72,7 @@ class _Tails:
     """What loops may leave for later."""
 
     def __init__(self, program: Program):
-        self.users: dict = {}
-        for instr in program.instrs:
-            for a in instr.accesses:
-                self.users.setdefault(a.buffer, []).append(instr)
+        self.program, self.users = program, users_of_buffers(program)
         self.live = {b.buffer: b for b in live_buffers(program)}
 
     def of(self, loop: Loop) -> tuple[list[Stmt], dict] | None:
@@ -86,8 +80,10 @@ class _Tails:
         makes no iteration shorter."""
         if not isinstance(loop.stmt, For) or loop.stmt.kind != ForKind.SERIAL or (loop.trip or 0) < 2 or loop.has_jump:
             return None
-        nodes, inside = loop.body.nodes, {i for users in self.users.values() for i in users if loop in i.loops}
-        changing = _changing(loop.stmt)
+        nodes = loop.body.nodes
+        if not any(map(_is_short, nodes)):
+            return None
+        inside, changing = {i for i in self.program.instrs if loop in i.loops}, names_inside(loop.stmt.body)
         tail: list[Instr] = []
         copies: set = set()
         for node in reversed(nodes):
@@ -109,20 +105,19 @@ class _Tails:
             others = [i for i in users if i not in tail]
             if a.space != "shared.ub":
                 return None
-            if a.write and others or any(_writes(i, a.buffer) and i.order > instr.order for i in others):
+            if a.write and others or any(i.writes(a.buffer) and i.order > instr.order for i in others):
                 return None
-            meets = any(a.write or _writes(i, a.buffer) for i in users)
-            if meets and not self.may_have_copies(a.buffer, loop):
+            meets = any(a.write or i.writes(a.buffer) for i in users)
+            if meets and not self.may_have_copies(a.buffer, loop, min(i.order for i in inside)):
                 return None
             copies |= {a.buffer} if meets else set()
         return copies
 
-    def may_have_copies(self, buffer, loop: Loop) -> bool:
-        """True for a small temporary of one iteration."""
+    def may_have_copies(self, buffer, loop: Loop, first: int) -> bool:
+        """True for a small temporary of one iteration, of which `first` is the first instruction."""
         live: LiveBuffer = self.live[buffer]
         if live.versions != 1 or self.bytes_of(buffer) * loop.trip > MOST_BYTES or any(i.parent is not loop.body for i in live.users):
             return False
-        first = min(i.order for users in self.users.values() for i in users if loop in i.loops)
         return live.tight[0][0] > first
 
     def bytes_of(self, buffer) -> int:
@@ -166,17 +161,6 @@ def _vector_instrs(node) -> list[Instr]:
     if isinstance(node, Loop):
         return [i for n in node.body.nodes for i in _vector_instrs(n)]
     return [node] if isinstance(node, Instr) and QUEUES[node.queue][1] == "V" else []
-
-
-def _writes(instr: Instr, buffer) -> bool:
-    return any(a.write and a.buffer is buffer for a in instr.accesses)
-
-
-def _changing(loop: For) -> set:
-    """Variables that have a value in an iteration only, besides its number."""
-    inner = statements(loop.body)
-    found = {s.loop_var for s in inner if isinstance(s, For)} | {s.var for s in inner if isinstance(s, Bind)}
-    return found | {s.buffer for s in inner if isinstance(s, BufferStore)}
 
 
 class _Distribute(StmtMutator):

@@ -15,8 +15,8 @@ vain.
 from __future__ import annotations
 
 from ...analysis.dependence.build_program import build_program
-from ...analysis.dependence.program import QUEUES, Branch, Instr, Loop, Program
-from ...ir import Bind, BufferStore, Evaluate, For, PrimFunc, Stmt, StmtMutator, exprs, free_vars, statements
+from ...analysis.dependence.program import QUEUES, Branch, Instr, Loop, Program, names_inside, users_of_buffers
+from ...ir import Evaluate, For, PrimFunc, Stmt, StmtMutator, exprs, free_vars
 
 
 def hoist_invariants(func: PrimFunc, chip) -> PrimFunc:
@@ -30,10 +30,7 @@ class _Invariants:
 
     def __init__(self, program: Program):
         self.program = program
-        self.users: dict = {}
-        for instr in program.instrs:
-            for a in instr.accesses:
-                self.users.setdefault(a.buffer, []).append(instr)
+        self.users = users_of_buffers(program)
         self.variables: dict = {}
         self.left: dict = {}
         """instruction -> loops it leaves, innermost first"""
@@ -57,7 +54,7 @@ class _Invariants:
             return None
         (buffer,) = written
         users = list(dict.fromkeys(self.users[buffer]))
-        makers = [u for u in users if _writes(u, buffer)]
+        makers = [u for u in users if u.writes(buffer)]
         alike = all(
             isinstance(m.stmt, Evaluate)
             and QUEUES[m.queue][1] == "V"
@@ -87,16 +84,14 @@ class _Invariants:
             if a.buffer.same_as(made):
                 if not all(loop in u.loops for u in users):
                     return False
-            elif any(_writes(u, a.buffer) and loop in u.loops and loop not in self.left.get(u, ()) for u in users):
+            elif any(u.writes(a.buffer) and loop in u.loops and loop not in self.left.get(u, ()) for u in users):
                 return False
         return True
 
     def variables_of(self, loop: Loop) -> set:
         """Variables that change inside a loop."""
         if loop not in self.variables:
-            inner = statements(loop.stmt)
-            found = {s.loop_var for s in inner if isinstance(s, For)} | {s.var for s in inner if isinstance(s, Bind)}
-            self.variables[loop] = found | {s.buffer for s in inner if isinstance(s, BufferStore)}
+            self.variables[loop] = names_inside(loop.stmt)
         return self.variables[loop]
 
 
@@ -106,10 +101,6 @@ def _around(node):
     while isinstance(owner, Branch) and owner.window is not None:
         owner = owner.parent.owner
     return owner
-
-
-def _writes(instr: Instr, buffer) -> bool:
-    return any(a.write and a.buffer.same_as(buffer) for a in instr.accesses)
 
 
 def _reads(instr: Instr, buffer) -> bool:

@@ -167,14 +167,22 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool
             if scope in room:
                 room[scope] -= more
 
-    work, moved = _work_around(body, wanted), transferred(body)
-    hidden = {b for b in wanted if moved.get(b) == {"store"} and work.get(b, 0) >= HIDING_WORK}
-    order = sorted((b for b in wanted if stores or b not in hidden), key=lambda b: (b in hidden, work.get(b, 0)))
+    urgent, hidden = _in_order(body, limit)
     for n in range(2, limit + 1):
-        for b in order:
+        for b in [*urgent, *hidden] if stores else urgent:
             if n <= wanted[b][0] and chosen[b] == n - 1:
                 choose(b, n)
     return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
+
+
+@lru_cache(maxsize=4)
+def _in_order(body: Stmt, limit: int) -> tuple[list, list]:
+    """Buffers in the order in which they are given versions: those loops wait for most first, and those of which vector work hides the stores."""
+    wanted, moved = wanted_versions(body, limit), transferred(body)
+    work = _work_around(body, wanted)
+    order = sorted(wanted, key=lambda b: work.get(b, 0))
+    hidden = [b for b in order if moved.get(b) == {"store"} and work.get(b, 0) >= HIDING_WORK]
+    return [b for b in order if b not in hidden], hidden
 
 
 def _work_around(body: Stmt, wanted: dict) -> dict:
