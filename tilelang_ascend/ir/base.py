@@ -12,7 +12,7 @@ import tvm
 import tvm_ffi
 from tvm import ir as _ir
 from tvm import tirx
-from tvm.ir import Call, IRModule, Op, Range, SourceName, Span, StringImm, TensorLoad, TensorRegion, Var
+from tvm.ir import Call, IRModule, Op, PrimType, Range, SourceName, Span, StringImm, TensorLoad, TensorRegion, Var
 from tvm.tirx import (
     AllocBuffer,
     AssertStmt,
@@ -70,7 +70,7 @@ def register_op(name: str) -> Op:
 __all__ = [
     "AllocBuffer", "AssertStmt", "Bind", "Break", "BufferLoad", "BufferRegion", "BufferStore", "Call", "Cast",
     "Continue", "Evaluate", "Expr", "FloatImm", "For", "ForKind", "IRModule", "IfThenElse", "IntImm", "LIBRARY_ROOTS",
-    "Op", "PrimFunc", "Range", "SeqStmt", "SourceName", "Span", "Stmt", "StringImm", "TensorLoad", "TensorRegion",
+    "Op", "PrimFunc", "PrimType", "Range", "SeqStmt", "SourceName", "Span", "Stmt", "StringImm", "TensorLoad", "TensorRegion",
     "Var", "While", "decl_buffer", "elements", "is_buffer_var", "load_json", "parse_script", "register_op", "save_json",
     "structural_equal", "structural_hash", "tirx",
 ]  # fmt: skip

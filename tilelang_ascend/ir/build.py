@@ -13,6 +13,7 @@ from .base import (
     ForKind,
     IfThenElse,
     IntImm,
+    PrimType,
     Range,
     SeqStmt,
     Stmt,
@@ -120,8 +121,8 @@ def seq(*stmts) -> Stmt:
         if isinstance(s, (list, tuple)):
             for x in s:
                 add(x)
-        elif isinstance(s, SeqStmt):
-            for x in s.seq:
+        elif type(s) is SeqStmt:
+            for x in elements(s.seq):
                 add(x)
         elif not is_noop(s):
             flat.append(s)
@@ -134,12 +135,12 @@ def seq(*stmts) -> Stmt:
 
 def is_noop(stmt) -> bool:
     """True for `Evaluate(constant)`."""
-    return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
+    return type(stmt) is Evaluate and type(stmt.value) is IntImm
 
 
 def stmts_of(stmt) -> list:
     """The statements of a block as a Python list."""
-    if isinstance(stmt, SeqStmt):
+    if type(stmt) is SeqStmt:
         return elements(stmt.seq)
     return [] if stmt is None or is_noop(stmt) else [stmt]
 
@@ -161,9 +162,12 @@ def const_int(expr) -> int | None:
     """The value of an integer constant (Python int or IntImm), else None."""
     if isinstance(expr, int):
         return int(expr)
-    if isinstance(expr, IntImm):
-        return int(expr.value)
-    return None
+    return int(expr.value) if type(expr) is IntImm else None
+
+
+_dtype_names: dict[int, tuple] = {}
+"""Address of a type of tvm -> its name, which takes tvm long to find, and the type itself: nothing else can have the address meanwhile. Most
+types of a dtype are one object."""
 
 
 def dtype_of(x) -> str:
@@ -172,8 +176,17 @@ def dtype_of(x) -> str:
         return "int32"
     if isinstance(x, float):
         return "float32"
-    dtype = getattr(x.ty, "dtype", None)
-    return str(x.ty if dtype is None else dtype)
+    ty = x.ty
+    dtype = ty if type(ty) is PrimType else getattr(ty, "dtype", None)
+    if type(dtype) is not PrimType:
+        return str(ty if dtype is None else dtype)
+    address = dtype.__chandle__()
+    known = _dtype_names.get(address)
+    if known is None:
+        if len(_dtype_names) >= 1000:
+            _dtype_names.clear()
+        known = _dtype_names[address] = (str(dtype), dtype)
+    return known[0]
 
 
 _BITS = {"bool": 8, "int4": 8, "uint4": 8, "float4_e2m1fn": 8}
@@ -182,7 +195,11 @@ _BITS = {"bool": 8, "int4": 8, "uint4": 8, "float4_e2m1fn": 8}
 
 def itemsize(dtype) -> int:
     """Bytes of one element in memory (`bool` is one byte)."""
-    name = str(dtype)
+    return _bytes(str(dtype))
+
+
+@functools.lru_cache(maxsize=None)
+def _bytes(name: str) -> int:
     if name in _BITS:
         return _BITS[name] // 8
     for prefix in ("float8", "bfloat", "float", "uint", "int"):
@@ -222,7 +239,7 @@ def operand_parts(operand):
     """(BufferLoad, dtype) of an Ascend IR operand, whether or not it is reinterpreted; None if it is no operand."""
     if op_name(operand) == "ascend.reinterpret":
         return operand.args[0], dtype_of(operand)
-    return (operand, dtype_of(operand)) if isinstance(operand, TensorLoad) else None
+    return (operand, dtype_of(operand)) if type(operand) is TensorLoad else None
 
 
 __all__ = [

@@ -71,7 +71,7 @@ def exprs(stmt: Stmt) -> list:
 
 _FIELDS = ("a", "b", "value", "condition", "true_value", "false_value", "var", "body")
 _fields: dict[type, tuple[str, ...]] = {}
-"""Which of `_FIELDS` nodes of a type have: every expression of a kernel is walked many times."""
+"""Which of `_FIELDS` hold sub-expressions in nodes of a type: every expression of a kernel is walked many times."""
 
 
 def expr_children(e) -> list:
@@ -83,16 +83,24 @@ def expr_children(e) -> list:
         return elements(e.indices)
     if kind is TensorRegion:
         return [x for r in elements(e.region) for x in (r.min, r.extent)]
+    return [getattr(e, field) for field in _fields_of(e)]
+
+
+def _fields_of(e) -> tuple[str, ...]:
+    """The fields with direct sub-expressions of a node that is no call, load or region."""
+    kind = type(e)
     fields = _fields.get(kind)
     if fields is None:
         leaf = isinstance(e, (Var, tirx.IntImm, tirx.FloatImm))
-        fields = _fields[kind] = () if leaf else tuple(field for field in _FIELDS if hasattr(e, field))
-    return [x for x in [getattr(e, field) for field in fields] if hasattr(x, "ty")]
+        fields = _fields[kind] = () if leaf else tuple(field for field in _FIELDS if hasattr(getattr(e, field, None), "ty"))
+    return fields
 
 
 def walk_expr(e, fn: Callable) -> None:
     """Call `fn` on every node of an expression, parents first."""
     fn(e)
+    if _fields.get(type(e)) == ():
+        return
     for child in expr_children(e):
         walk_expr(child, fn)
 
@@ -102,10 +110,10 @@ def free_vars(e) -> set:
     found: set = set()
 
     def see(x):
-        if isinstance(x, Var):
-            found.add(x)
-        elif isinstance(x, (TensorLoad, TensorRegion)):
+        if type(x) is TensorLoad or type(x) is TensorRegion:
             found.add(x.source)
+        elif isinstance(x, Var):
+            found.add(x)
 
     walk_expr(e, see)
     return found
@@ -132,32 +140,33 @@ class StmtMutator:
 
     def generic(self, s: Stmt):
         """Rebuild `s` with visited children and expressions."""
-        if isinstance(s, SeqStmt):
-            return [self.visit(x) for x in s.seq]
-        if isinstance(s, For):
+        kind = type(s)
+        if kind is SeqStmt:
+            return [self.visit(x) for x in elements(s.seq)]
+        if kind is For:
             body, extent = self.block(s.body), self.expr(s.extent)
             if body.same_as(s.body) and extent.same_as(s.extent):
                 return s
             return For(s.loop_var, s.min, extent, s.kind, body, annotations=dict(s.annotations), span=s.span)
-        if isinstance(s, While):
+        if kind is While:
             body, cond = self.block(s.body), self.expr(s.condition)
             if body.same_as(s.body) and cond.same_as(s.condition):
                 return s
             return While(cond, body, span=s.span)
-        if isinstance(s, IfThenElse):
+        if kind is IfThenElse:
             cond, then = self.expr(s.condition), self.block(s.then_case)
             other = self.block(s.else_case) if s.else_case is not None else None
             same_else = other is s.else_case or (other is not None and s.else_case is not None and other.same_as(s.else_case))
             if cond.same_as(s.condition) and then.same_as(s.then_case) and same_else:
                 return s
             return IfThenElse(cond, then, other, span=s.span)
-        if isinstance(s, Evaluate):
+        if kind is Evaluate:
             value = self.expr(s.value)
             return s if value.same_as(s.value) else Evaluate(value, span=s.span)
-        if isinstance(s, Bind):
+        if kind is Bind:
             value = self.expr(s.value)
             return s if value.same_as(s.value) else Bind(s.var, value, span=s.span)
-        if isinstance(s, BufferStore):
+        if kind is BufferStore:
             value, indices = self.expr(s.value), [self.expr(i) for i in s.indices]
             if value.same_as(s.value) and all(a.same_as(b) for a, b in zip(indices, s.indices)):
                 return s
@@ -185,32 +194,34 @@ def substitute_expr(e, mapping: dict):
 
 def map_children(x, go: Callable):
     """Rebuild `x` with `go` applied to its direct sub-expressions."""
-    if isinstance(x, (Var, tirx.IntImm, tirx.FloatImm)) or type(x).__name__ == "StringImm":
-        return x
-    if isinstance(x, Call):
-        args = [go(a) for a in x.args]
-        if all(a.same_as(b) for a, b in zip(args, x.args)):
+    kind = type(x)
+    if kind is Call:
+        before = elements(x.args)
+        args = [go(a) for a in before]
+        if all(a.same_as(b) for a, b in zip(args, before)):
             return x
         return Call(x.op, args, attrs=x.attrs, ty_args=list(x.ty_args), span=x.span, ret_ty=x.ty)
-    if isinstance(x, TensorLoad):
-        idx = [go(i) for i in x.indices]
-        return x if all(a.same_as(b) for a, b in zip(idx, x.indices)) else tirx.BufferLoad(x.source, idx)
-    if isinstance(x, TensorRegion):
+    if kind is TensorLoad:
+        before = elements(x.indices)
+        idx = [go(i) for i in before]
+        return x if all(a.same_as(b) for a, b in zip(idx, before)) else tirx.BufferLoad(x.source, idx)
+    if kind is TensorRegion:
         return tirx.BufferRegion(x.source, [Range.from_min_extent(go(r.min), go(r.extent)) for r in x.region])
-    if isinstance(x, tirx.Cast):
+    if not _fields_of(x):
+        return x
+    if kind is tirx.Cast:
         v = go(x.value)
         return x if v.same_as(x.value) else tirx.Cast(x.ty.dtype, v)
-    if isinstance(x, (tirx.Not, tirx.BitwiseNot)):
+    if kind is tirx.Not or kind is tirx.BitwiseNot:
         v = go(x.a)
-        return x if v.same_as(x.a) else type(x)(v)
-    if isinstance(x, tirx.Select):
+        return x if v.same_as(x.a) else kind(v)
+    if kind is tirx.Select:
         c, t, f = go(x.condition), go(x.true_value), go(x.false_value)
         return tirx.Select(c, t, f)
-    if hasattr(x, "a") and hasattr(x, "b"):
-        a, b = go(x.a), go(x.b)
-        return x if a.same_as(x.a) and b.same_as(x.b) else type(x)(a, b)
-    assert not expr_children(x), f"cannot rebuild {type(x).__name__}"
-    return x
+    assert _fields_of(x) == ("a", "b"), f"cannot rebuild {kind.__name__}"
+    old_a, old_b = x.a, x.b
+    a, b = go(old_a), go(old_b)
+    return x if a.same_as(old_a) and b.same_as(old_b) else kind(a, b)
 
 
 class Substitute(StmtMutator):

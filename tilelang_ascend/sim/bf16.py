@@ -12,6 +12,7 @@ from ..ir import (
     BufferLoad,
     BufferStore,
     FloatImm,
+    PrimType,
     Stmt,
     StmtMutator,
     TensorLoad,
@@ -42,7 +43,7 @@ def _uses_bf16(body: Stmt) -> bool:
 
     def see(e):
         nonlocal found
-        found = found or (not is_buffer_var(e) and str(getattr(e.ty, "dtype", "")) == _BF16)
+        found = found or (type(e.ty) is PrimType and dtype_of(e) == _BF16)
 
     for s in statements(body):
         for e in exprs(s):

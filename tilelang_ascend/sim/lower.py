@@ -38,6 +38,7 @@ from ..ir import (
     const_int,
     decl_buffer,
     dtype_of,
+    elements,
     exprs,
     is_buffer_var,
     itemsize,
@@ -283,8 +284,8 @@ class _Lowering(StmtMutator):
         """Attribute codes, operand words and argument words of one call."""
         attrs = call.attrs or {}
         out = [IntImm("int64", self.attr_code(record, name, str(attrs[name]))) for name in record.attrs]
-        count = len(record.operands)
-        operands, args = list(call.args)[:count], list(call.args)[count:]
+        count, args = len(record.operands), elements(call.args)
+        operands, args = args[:count], args[count:]
         assert len(operands) == count and len(args) == len(record.args), f"{record.name}: wrong number of arguments"
         out += [self.operand(load) for load in operands]
         dtypes = [operand_parts(o)[1] for o in operands]
@@ -306,7 +307,7 @@ class _Lowering(StmtMutator):
         """Operand word of a head address, reinterpreted or not."""
         load, dtype = operand_parts(operand)
         buffer = load.source
-        size, indices = itemsize(dtype_of(buffer)), [self.expr(i) for i in load.indices]
+        size, indices = itemsize(dtype_of(buffer)), [self.expr(i) for i in elements(load.indices)]
         if buffer in self.gm:
             base = self.gm[buffer] + IntImm("int64", operand_base(Space.GM, dtype))
             return _offset(base, indices[0], size)

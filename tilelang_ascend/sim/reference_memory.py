@@ -11,6 +11,16 @@ import numpy as np
 from .reference_numbers import convert, is_float, loaded, numpy_dtype, poison
 
 
+def _any(where) -> bool:
+    """`np.any`, of a bool or an array, in a fraction of the time."""
+    return bool(where.any() if isinstance(where, np.ndarray) else where)
+
+
+def _all(where) -> bool:
+    """The same of `np.all`."""
+    return bool(where.all() if isinstance(where, np.ndarray) else where)
+
+
 class InterpreterError(Exception):
     """The program does something Tile IR does not allow (a read or store outside a buffer, an unknown node)."""
 
@@ -44,7 +54,7 @@ class Env:
         """Lanes (an array, or True for all) read an element without a value; inactive ones do not count."""
         if self.mask is not None:
             where = where & self.mask
-        if np.any(where):
+        if _any(where):
             self.undefined = self.undefined | where
 
     def fork(self, lanes: int) -> "Env":
@@ -74,7 +84,7 @@ class Scalar:
             raise NotHere("a variable that this core cannot know")
         if env.lanes and self.home is not env:
             env.trace.setdefault(self, "read")
-        if self.defined is not True and not np.all(self.defined):
+        if self.defined is not True and not _all(self.defined):
             env.saw_undefined(~np.asarray(self.defined))
         return self.value
 
@@ -104,7 +114,7 @@ class Scalar:
 
     def store_region(self, mins: list, extents: list, values, known=None) -> None:
         """As that of `Memory`."""
-        self.value, self.defined = loaded(np.asarray(convert(values, self.dtype)).reshape(())), known is None or bool(np.all(known))
+        self.value, self.defined = loaded(np.asarray(convert(values, self.dtype)).reshape(())), known is None or bool(_all(known))
 
     @property
     def data(self):
@@ -143,10 +153,11 @@ class Memory:
         """Index arrays of all lanes; those of lanes that do not run are moved inside."""
         out = []
         for i, n in zip(index, self.data.shape):
-            bad = (i < 0) | (i >= n)
-            if np.any(bad):
+            # Seen as unsigned, negative numbers are large ones.
+            bad = i.view(np.uint64) >= n if isinstance(i, np.ndarray) and i.dtype == np.int64 else (i < 0) | (i >= n)
+            if _any(bad):
                 active = bad if env.mask is None else bad & env.mask
-                if np.any(active):
+                if _any(active):
                     lane = int(np.argmax(np.broadcast_to(active, (env.lanes,))))
                     at = [int(np.broadcast_to(x, (env.lanes,))[lane]) for x in index]
                     raise InterpreterError(f"{self.name}{at} is outside its shape {self.data.shape}")
@@ -158,8 +169,8 @@ class Memory:
         """Value of an element, or of one for each lane."""
         if self.clipped:
             inside = self._contained(index)
-            if not np.all(inside):
-                if not np.any(inside):
+            if not _all(inside):
+                if not _any(inside):
                     return convert(self.outside, self.data.dtype)
                 env.mask, outer = inside if env.mask is None else inside & env.mask, env.mask
                 found = self._load(env, index)
@@ -183,7 +194,7 @@ class Memory:
             env.trace[self].read(env, index)
         if self.defined is not None:
             known = self.defined[index]
-            if not np.all(known):
+            if not _all(known):
                 env.saw_undefined(~known)
         return loaded(self.data[index])
 
@@ -191,8 +202,8 @@ class Memory:
         """Give an element a value, or one for each active lane."""
         if self.clipped:
             inside = self._contained(index)
-            if not np.all(inside):
-                if np.any(inside):
+            if not _all(inside):
+                if _any(inside):
                     env.mask, outer = inside if env.mask is None else inside & env.mask, env.mask
                     self._store(env, index, value)
                     env.mask = outer
@@ -222,8 +233,8 @@ class Memory:
         """Combine elements with values by `function(old, value)`, lane after lane: several lanes may update one element."""
         if self.clipped:
             inside = self._contained(index)
-            if not np.all(inside):
-                if np.any(inside):
+            if not _all(inside):
+                if _any(inside):
                     env.mask, outer = inside if env.mask is None else inside & env.mask, env.mask
                     self._update(env, index, value, function)
                     env.mask = outer
@@ -268,7 +279,7 @@ class Memory:
 
     def _mark(self, index, known) -> None:
         if self.defined is None:
-            if known is True or np.all(known):
+            if known is True or _all(known):
                 known = None
             else:
                 self.defined = np.ones(self.data.shape, bool)
@@ -345,7 +356,7 @@ class Trace:
             flat, lanes = flat[env.mask], lanes[env.mask]
         if self.writer is not None:
             by = self.writer[flat]
-            if np.any((by >= 0) & (by != lanes)):
+            if _any((by >= 0) & (by != lanes)):
                 raise Conflict
         if self.reader is None:
             self.reader = np.full(self.memory.data.size, -1, np.int64)
@@ -361,11 +372,11 @@ class Trace:
             self.writer = np.full(self.memory.data.size, -1, np.int64)
         before = self.writer[flat]
         self.writer[flat] = lanes
-        if np.any(self.writer[flat] != lanes) or np.any((before >= 0) & (before != lanes)):
+        if _any(self.writer[flat] != lanes) or _any((before >= 0) & (before != lanes)):
             raise Conflict
         if self.reader is not None:
             by = self.reader[flat]
-            if np.any((by != -1) & (by != lanes)):
+            if _any((by != -1) & (by != lanes)):
                 raise Conflict
 
 

@@ -153,9 +153,9 @@ def _gemm(program, s) -> Callable:
             known &= y_known.all(axis=0)[None, :]
         x, y = x.astype(wide), y.astype(wide)
         if x.shape[1] * start.size <= SEQUENTIAL_WORK:
-            product = start
+            product, term = start.copy(), np.empty_like(start)
             for k in range(x.shape[1]):
-                product = product + x[:, k : k + 1] * y[k : k + 1, :]
+                product += np.multiply(x[:, k : k + 1], y[k : k + 1, :], out=term)
         else:
             product = start + x @ y
         c.store(env, product, None if known.all() else known.reshape(-1))

@@ -72,7 +72,8 @@ def problems(ir, stage: Stage) -> list[Problem]:
 
 
 def _statement(s, stage: Stage, rules: Rules):
-    if isinstance(s, AllocBuffer):
+    kind = type(s)
+    if kind is AllocBuffer:
         scope = scope_of(s.buffer)
         if scope not in rules.scopes:
             yield Problem("scope", f"{s.buffer.name} is in {scope!r}; legal: {', '.join(sorted(filter(None, rules.scopes)))}", s.span)
@@ -80,11 +81,11 @@ def _statement(s, stage: Stage, rules: Rules):
             yield Problem("versions", f"{s.buffer.name} has no number of versions", s.span)
         elif rules.instructions and scope in SCOPES and len(s.buffer.ty.shape) != 2:
             yield Problem("shape", f"{s.buffer.name} is not [versions, elements]", s.span)
-    elif isinstance(s, For):
+    elif kind is For:
         unknown = {str(name) for name in s.annotations} - rules.loops
         if unknown:
             yield Problem("annotation", f"the loop over {s.loop_var.name} says {', '.join(sorted(unknown))}", s.span)
-    elif isinstance(s, (Evaluate, Bind)) and (name := op_name(s.value)) is not None:
+    elif (kind is Evaluate or kind is Bind) and (name := op_name(s.value)) is not None:
         record = TABLE.get(name)
         legal = (
             record in rules.ops if record is not None else not name.startswith("ascend.") or rules.instructions or name in _FIRST_OF_BLOCKS

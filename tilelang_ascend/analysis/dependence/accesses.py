@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir import FloatImm, IntImm, TensorLoad, dtype_of, itemsize, operand_parts, scope_of, tirx
+from ...ir import FloatImm, IntImm, TensorLoad, dtype_of, elements, itemsize, operand_parts, scope_of, tirx
 from ...isa.strided import fills_span, strided_footprint
 from ..index.linear import ZERO, Atom, Linear, LinearForms, upper_bound
 from .program import Access
@@ -21,8 +21,8 @@ class AccessReader:
 
     def __call__(self, record, call) -> tuple[Access, ...]:
         """Accesses of one call; footprints the table cannot tell extend to the end of the version."""
-        count = len(record.operands)
-        parts, args = [operand_parts(a) for a in call.args[:count]], call.args[count:]
+        count, args = len(record.operands), elements(call.args)
+        parts, args = [operand_parts(a) for a in args[:count]], args[count:]
         loads, dtypes = [load for load, _ in parts], [dtype for _, dtype in parts]
         facts = [self._facts(load.source) for load in loads]
         values = [self._value(arg, spec) for arg, spec in zip(args, record.args)]
@@ -61,7 +61,7 @@ class AccessReader:
     def _value(self, arg, spec):
         """Known value of a scalar argument; for sizes and strides an upper bound is as good: footprints grow with
         them."""
-        if isinstance(arg, (IntImm, FloatImm)):
+        if type(arg) is IntImm or type(arg) is FloatImm:
             return arg.value
         if spec.kind != "int" or spec.ctype in ("bool", "uint64_t"):
             return None
@@ -69,7 +69,7 @@ class AccessReader:
 
     def _access(self, load: TensorLoad, facts, direction: str, low, high) -> Access:
         scope, _, size, versions, buffer = facts
-        indices = load.indices
+        indices = elements(load.indices)
         offset = self.forms(indices[-1])
         start = offset.scaled(size)
         if low:
@@ -102,7 +102,7 @@ class AccessReader:
 
 def _is_told(arg, spec) -> bool:
     """False for a size or a mask known only as a bound."""
-    return spec.kind != "int" or isinstance(arg, IntImm)
+    return spec.kind != "int" or type(arg) is IntImm
 
 
 class _Values:

@@ -20,6 +20,7 @@ from ...ir import (
     While,
     children,
     const_int,
+    elements,
     expr_children,
     exprs,
     op_name,
@@ -40,7 +41,7 @@ CORE_OF_SCOPE = {
 
 def call_of(stmt):
     """The intrinsic call a leaf statement makes (`Evaluate` or the value of a `Bind`), else None."""
-    name = op_name(stmt.value) if isinstance(stmt, (Evaluate, Bind)) else None
+    name = op_name(stmt.value) if type(stmt) in (Evaluate, Bind) else None
     return stmt.value if name is not None and name.startswith("ascend.") else None
 
 
@@ -51,7 +52,7 @@ def record_of(call):
 
 def core_of_operands(call) -> str | None:
     """The core that owns the local operands of an instruction, None when it has none."""
-    for arg in call.args:
+    for arg in elements(call.args):
         parts = operand_parts(arg)
         if parts is not None:
             core = CORE_OF_SCOPE.get(scope_of(parts[0].source))
@@ -101,10 +102,10 @@ class CoreUse:
         return frozenset(found) or frozenset((AIV,))
 
     def _find_jumps(self, stmt, loop) -> None:
-        if isinstance(stmt, (Break, Continue)):
+        if type(stmt) in (Break, Continue):
             self._loop_of_jump[stmt] = loop
         for child in children(stmt):
-            self._find_jumps(child, stmt if isinstance(stmt, (For, While)) else loop)
+            self._find_jumps(child, stmt if type(stmt) in (For, While) else loop)
 
     def _assign_atomic_modes(self, body) -> None:
         """`set_atomic` belongs to the core whose write to GM it brackets: the nearest one in the same statement
@@ -136,15 +137,16 @@ class CoreUse:
         return changed
 
     def _cores_of(self, s) -> frozenset:
-        if isinstance(s, (Bind, BufferStore)):
-            return self._uses.get(s.var if isinstance(s, Bind) else s.buffer, NOBODY)
-        if isinstance(s, Evaluate):
+        kind = type(s)
+        if kind is Evaluate:
             return self._cores_of_call(s)
-        if isinstance(s, AllocBuffer):
+        if kind is Bind:
+            return self._uses.get(s.var, NOBODY)
+        if kind is BufferStore or kind is AllocBuffer:
             return self._uses.get(s.buffer, NOBODY)
-        if isinstance(s, (Break, Continue)):
+        if kind is Break or kind is Continue:
             return self._cores.get(self._loop_of_jump[s], NOBODY)
-        if isinstance(s, AssertStmt):
+        if kind is AssertStmt:
             return self._everyone
         return frozenset().union(*(self._cores.get(c, NOBODY) for c in children(s)))
 
@@ -179,17 +181,18 @@ def _happens_once(record) -> bool:
 def _collect(e, found: set) -> None:
     """Variables and buffers of an expression. (Written out because most arguments are constants, and this is called
     often.)"""
-    if isinstance(e, (IntImm, FloatImm)):
+    kind = type(e)
+    if kind is IntImm or kind is FloatImm:
         return
-    if isinstance(e, Var):
-        found.add(e)
-    elif isinstance(e, TensorLoad):
+    if kind is TensorLoad:
         found.add(e.source)
-        for index in e.indices:
+        for index in elements(e.indices):
             _collect(index, found)
-    elif isinstance(e, Call):
-        for arg in e.args:
+    elif kind is Call:
+        for arg in elements(e.args):
             _collect(arg, found)
+    elif isinstance(e, Var):
+        found.add(e)
     else:
         for child in expr_children(e):
             _collect(child, found)

@@ -50,13 +50,28 @@ def dependences(program: Program) -> list[Dependence]:
 
 def meet(first: Instr, second: Instr, program: Program) -> bool:
     """Must two instructions keep their order within one iteration of the loops around both? `program` has addresses."""
-    for a in first.accesses:
-        for b in second.accesses:
-            if (a.write or b.write) and a.space == b.space:
-                compare = _Comparison(a, b, program)
-                if compare.possible and compare.distance(None, set()):
+    others = _reach(second, program)
+    for a, a_buffer, a_space, a_write, a_low, a_high in _reach(first, program):
+        for b, b_buffer, b_space, b_write, b_low, b_high in others:
+            if not (a_write or b_write) or a_space != b_space:
+                continue
+            if a_buffer is not b_buffer:
+                if a_low < b_high and b_low < a_high:
                     return True
+                continue
+            compare = _Comparison(a, b, program)
+            if compare.possible and compare.distance(None, set()):
+                return True
     return False
+
+
+def _reach(instr: Instr, program: Program) -> list[tuple]:
+    """(access, buffer, space, writes?, first byte, end) of what an instruction accesses. Kept with the program: runs of instructions ask for all
+    pairs."""
+    known = program.reaches.get(id(instr))
+    if known is None:
+        known = program.reaches[id(instr)] = [(a, a.buffer, a.space, a.write, *hull_of(a, program)) for a in instr.accesses]
+    return known
 
 
 class _Finder:

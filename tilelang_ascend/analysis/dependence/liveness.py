@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ...ir import const_int, dtype_of, itemsize
-from .program import Block, Branch, Instr, Jump, Loop, Program, jumps_of, path_to_root
+from .program import Block, Branch, Instr, Jump, Loop, Program, path_to_root
 
 Ranges = tuple[tuple[int, int], ...]
 """(first, last) of disjoint ranges, both included, ascending: of instructions, or of bytes."""
@@ -122,9 +122,9 @@ class _Walk:
 
     def block(self, block: Block, live: Ranges) -> Ranges:
         """What is live at the start of a block, from what is at its end."""
-        nodes, at = block.nodes, len(block.nodes)
+        nodes, at, jumping = block.nodes, len(block.nodes), self.entry.program.jumping
         for k in range(len(nodes) - 1, -1, -1):
-            if id(nodes[k]) in self.touched or jumps_of(nodes[k]):
+            if id(nodes[k]) in self.touched or id(nodes[k]) in jumping:
                 self.pass_by(nodes[k + 1 : at], live)
                 live, at = self.node(nodes[k], live), k
         self.pass_by(nodes[:at], live)

@@ -7,6 +7,7 @@ branches. A *queue* is one pipe of one core, e.g. `("aiv", "MTE2")`; queues are 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from ...ir import Bind, BufferStore, For, statements
@@ -160,6 +161,7 @@ class Program:
         addresses: local buffer -> byte address, where memory is planned.
         user_tensors: GM parameters that hold the user's data.
         hulls: identity of an access -> byte addresses it may touch, filled by `dependence`.
+        reaches: identity of an instruction -> the same of its accesses.
     """
 
     root: Block
@@ -170,6 +172,24 @@ class Program:
     addresses: dict
     user_tensors: frozenset = frozenset()
     hulls: dict = field(default_factory=dict)
+    reaches: dict = field(default_factory=dict)
+
+    @functools.cached_property
+    def jumping(self) -> set[int]:
+        """Identities of the nodes by which an iteration may be left (`jumps_of`)."""
+        found: set[int] = set()
+
+        def see(block) -> None:
+            for node in block.nodes:
+                if jumps_of(node):
+                    found.add(id(node))
+                arms = [node.body] if isinstance(node, Loop) else [node.then, node.other] if isinstance(node, Branch) else []
+                for arm in arms:
+                    if arm is not None:
+                        see(arm)
+
+        see(self.root)
+        return found
 
 
 def users_of_buffers(program: Program) -> dict:

@@ -26,6 +26,7 @@ from ...ir import (
     call,
     decl_buffer,
     dtype_of,
+    elements,
     exprs,
     imm,
     is_buffer_var,
@@ -201,8 +202,9 @@ class _Codes(StmtMutator):
         if record is None:
             return self.operand(e)
         count = len(record.operands)
-        before = [operand_parts(a)[1] for a in list(e.args)[:count]]
-        operands, args = [self.operand(a) for a in list(e.args)[:count]], [self.expr(a) for a in list(e.args)[count:]]
+        old = elements(e.args)
+        before = [operand_parts(a)[1] for a in old[:count]]
+        operands, args = [self.operand(a) for a in old[:count]], [self.expr(a) for a in old[count:]]
         if record.name in ("get_value", "set_value") and before[0] in FORMATS:
             operands = [reinterpret(operand_parts(operands[0])[0], CODE)]
         if before and before[-1] in FORMATS and operand_parts(operands[-1])[1] == CODE:
