@@ -30,10 +30,11 @@ from ..store import Store, private_folder
 from .twin_rules import isa_table_header, rules_header
 
 FLAGS = (
-    "-std=c++17", "-O1", "-fPIC", "-shared", "-fwrapv", "-ffp-contract=off", "-frounding-math", "-Wl,-Bsymbolic",
+    "-std=c++17", "-Og", "-fPIC", "-shared", "-fwrapv", "-ffp-contract=off", "-frounding-math", "-Wl,-Bsymbolic",
     "-nodefaultlibs", "-Wall", "-Wextra", "-Werror", "-Wno-type-limits",
 )  # fmt: skip
-"""-fwrapv: integers wrap. -ffp-contract=off: scalar floats round as in the host program. -frounding-math: GCC makes `0.0f - float(n)`
+"""-Og: the work is the machine's, and a unit is compiled in half the time -O1 takes, with the warnings that follow values from statement to
+statement. -fwrapv: integers wrap. -ffp-contract=off: scalar floats round as in the host program. -frounding-math: GCC makes `0.0f - float(n)`
 a negation otherwise, which is -0 for n = 0. -Bsymbolic: a unit calls its own kernel, whatever else the process has loaded.
 -nodefaultlibs: the native library brought what a unit may call of the C++ libraries, and looking through them takes longer than all else the
 linker does. Warnings are errors: emitted text has none, except that users may compare an unsigned number with one it cannot pass."""

@@ -17,7 +17,7 @@ SCOPE_OF = {space: scope for scope, space in SCOPES.items()}
 OPTIONS = machine.SimOptions.time_only(time=False, record_stream=True)
 ELEMENTS = 1024
 # Hundreds of calls: optimising them would take most of the time of the test.
-QUICK = tuple("-O0" if flag == "-O1" else flag for flag in twin.FLAGS)
+QUICK = tuple("-O0" if flag == "-Og" else flag for flag in twin.FLAGS)
 
 
 def core_of(record) -> str:
