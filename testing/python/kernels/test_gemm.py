@@ -34,7 +34,13 @@ def check(kernel, m, n, k, dtype="float16", out="float16", trans_a=False, trans_
     np.testing.assert_allclose(got.astype(np.float64) / scale, expected / scale, **limits)
 
 
-@pytest.mark.parametrize("m,n", list(itertools.product(SIZES, SIZES)))
+@pytest.mark.parametrize(
+    "m, n",
+    [
+        pytest.param(m, n, marks=pytest.mark.slow if (i + j) % 2 else [])
+        for (i, m), (j, n) in itertools.product(enumerate(SIZES), enumerate(SIZES))
+    ],
+)
 def test_all_sizes(m, n):
     for k in SIZES:
         check(programs.matmul(m, n, k, 64, 64, 32), m, n, k)

@@ -644,7 +644,9 @@ def test_the_interpreter_of_python_agrees():
         np.testing.assert_array_equal(arrays[-1], expected(a, 32))
 
 
-def test_the_tuner_adds_the_launches_up():
+def test_the_tuner_adds_the_launches_up(monkeypatch):
+    monkeypatch.setenv("TILELANG_AUTO_TUNING_CPU_COUNTS", "1")
+
     @tilelang.autotune(configs=[{"rows": 8}, {"rows": 64}])
     @tilelang.jit(out_idx=[1])
     def kernel(rows=64):

@@ -78,7 +78,7 @@ def test_the_most_promising_are_measured_on_the_board(capsys):
     assert tuned(3, ref_prog=lambda a: a * 2).config == kernel.config and len(measured()) == 3
 
 
-@pytest.mark.parametrize("fault, seconds", [("hang", 15), ("exception", 60)])
+@pytest.mark.parametrize("fault, seconds", [("hang", 8), ("exception", 60)])
 def test_a_fault_costs_one_configuration(home, fault, seconds, capsys):
     (home / "fault").write_text(fault)
     kernel = tuned(3, timeout=seconds)
