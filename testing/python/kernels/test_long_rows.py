@@ -144,8 +144,14 @@ def expected(kind, x, old, dtype):
     return np.asarray(whole).astype(dtype)
 
 
-@pytest.mark.parametrize("source", REDUCTIONS)
-@pytest.mark.parametrize("clear", [True, False])
+QUICK_ADDITIONS = ("float16", "float32", "int8")
+"""Sources whose reductions are also added to what is there by default: results of the same dtype and of a wider one, floats and integers."""
+
+
+@pytest.mark.parametrize(
+    "source, clear",
+    [(s, True) for s in REDUCTIONS] + [pytest.param(s, False, marks=[] if s in QUICK_ADDITIONS else pytest.mark.slow) for s in REDUCTIONS],
+)
 def test_every_reduction(source, clear, small_ub):
     of = numpy_dtype(source)
     n = 110000 // of.itemsize
