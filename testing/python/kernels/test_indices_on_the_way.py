@@ -175,3 +175,36 @@ def test_ranges_between_unsigned_numbers_may_be_empty(dtype, n):
         for i in numbers:
             expected[k] = expected[k] * 10 + i
     agree(main, {"Y": np.zeros(4, np.int32)}, expected, n=n)
+
+
+def test_what_moves_in_front_moves_no_further_than_what_says_where():
+    """A table that begins at a column an element names was loaded before the element; a maximum of converted numbers was found in front of the
+    statement that names or changes its place."""
+
+    @T.prim_func
+    def main(E: T.Tensor((9, 24), "float16"), S: T.Tensor((4,), "int32"), Y: T.Tensor((2, 24), "float32")):
+        with T.Kernel(2) as bx:
+            i, raw, x = T.alloc_shared((4,), "int32"), T.alloc_shared((4, 16), "float16"), T.alloc_fragment((4, 16), "float32")
+            most, k = T.alloc_fragment((24,), "float32"), T.alloc_var("int32")
+            k = 0
+            T.fill(most, 0)
+            T.copy(S, i)
+            for r, j in T.Parallel(4, 16):
+                raw[r, j] = E[i[r] * 2, j + S[bx]]
+            for r, j in T.Parallel(4, 16):
+                x[r, j] = T.cast(raw[r, j], "float32")
+            at = S[2]
+            T.reduce_max(x, most[at * 8 : at * 8 + 4], dim=1)
+            for r, j in T.Parallel(4, 16):
+                x[r, j] = T.cast(raw[r, j], "float32")
+            k = k + S[3]
+            T.reduce_min(x, most[k * 4 : k * 4 + 4], dim=1)
+            T.copy(most, Y[bx, :])
+
+    e, s = RNG.integers(-99, 99, (9, 24)).astype(np.float16), np.array([3, -2, 1, 4], np.int32)
+    expected = np.zeros((2, 24), np.float32)
+    for b, first in enumerate(s[:2]):
+        columns = np.arange(first, first + 16)
+        found = np.where((s[:, None] >= 0) & (columns >= 0), e[np.maximum(s, 0)[:, None] * 2, np.maximum(columns, 0)], 0)
+        expected[b, 8:12], expected[b, 16:20] = found.max(1), found.min(1)
+    agree(main, {"E": e, "S": s, "Y": np.zeros_like(expected)}, expected)

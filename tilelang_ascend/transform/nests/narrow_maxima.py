@@ -11,10 +11,26 @@ Requires: mapped Tile IR. Ensures: the same values.
 from __future__ import annotations
 
 from ...analysis.index.coverage import whole_store
-from ...ir import Evaluate, PrimFunc, SeqStmt, Stmt, StmtMutator, TensorLoad, Var, attrs_of, const_int, dtype_of, seq, stmts_of, tirx
+from ...ir import (
+    Bind,
+    Evaluate,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    StmtMutator,
+    TensorLoad,
+    Var,
+    attrs_of,
+    const_int,
+    dtype_of,
+    free_vars,
+    seq,
+    stmts_of,
+    tirx,
+)
 from ...tile import REDUCE, is_op, tile_op
 from ...tile.jumps import may_leave
-from ...tile.uses import covers_whole, uses_of
+from ...tile.uses import covers_whole, loads_in, uses_of
 
 KINDS = ("max", "min")
 
@@ -56,8 +72,14 @@ def _conversion(body: list[Stmt], i: int) -> int | None:
     found = None if at is None else _converted(body[at])
     if found is None or dtype_of(dst) != dtype_of(src) or any(map(may_leave, body[at:i])):
         return None
-    uses = [uses_of(x) for x in body[at:i]]
-    return None if any(found[1] in u.writes for u in uses) or any(dst in u.all for u in uses) else at
+    uses, named = [uses_of(x) for x in body[at:i]], {x.var for x in body[at:i] if isinstance(x, Bind)}
+    if any(found[1] in u.writes for u in uses) or any(dst in u.all for u in uses):
+        return None
+    # What says where the result goes has to be known in front of the conversion, too.
+    where = [e for r in s.value.args[1].region for e in (r.min, r.extent)]
+    changes = set().union(*(u.writes for u in uses))
+    known = named.isdisjoint(v for e in where for v in free_vars(e)) and changes.isdisjoint(x.source for e in where for x in loads_in(e))
+    return at if known else None
 
 
 def _of_narrow(s: Evaluate, conversion: Stmt) -> Evaluate:

@@ -325,6 +325,12 @@ class _Stager(StmtMutator):
         self.room -= nbytes * (len(self.tables) - before)
         return found
 
+    def loaded(self) -> list[_Tile]:
+        """All tiles in an order in which they can be loaded: a table may begin where an element that a tile holds says."""
+        held = {t.buffer for t in self.tiles}
+        behind = [t for t in self.tables if any(x.source in held for e in t.mins for x in loads_in(e))]
+        return [*(t for t in self.tables if t not in behind), *self.tiles, *behind]
+
     def long_rows(self, buffer, indices) -> bool:
         """True if the innermost index walks along a row and the others choose which."""
         form = self.nest.forms([indices[-1]])
@@ -576,7 +582,7 @@ class _StageNests(StmtMutator):
         span, stager, body = nest.stmt.span, staged.stager, staged.body
         in_place = [t for t in selections if t.read and self.launch.several and updates_in_place(body, t.buffer)]
         out: list = []
-        for t in (*stager.tables, *stager.tiles):
+        for t in stager.loaded():
             if t.read and t not in in_place:
                 out += t.load(span)
             elif t in selections:
