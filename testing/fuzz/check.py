@@ -113,8 +113,8 @@ def packed_memory(lanes: int | None = None):
 
     whole = fit.attempt
 
-    def attempt(mapped, context, versions, temporaries, _, *more):
-        return whole(mapped, context, 1, temporaries, lanes, *more)
+    def attempt(mapped, context, versions, temporaries, _, *more, **how):
+        return whole(mapped, context, 1, temporaries, lanes, *more, **how)
 
     def where_they_are(buffers, placed, *_):
         return placed

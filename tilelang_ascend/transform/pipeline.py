@@ -116,7 +116,7 @@ NESTS = (
     Pass(split_dynamic_nests, Stage.PLACED),
     Pass(stage_atomics, Stage.PLACED, ("chip", "uncut")),
     Pass(reverse_loops, Stage.PLACED),
-    Pass(stage_globals, Stage.PLACED, ("chip", "uncut")),
+    Pass(stage_globals, Stage.PLACED, ("chip", "uncut", "inner")),
     Pass(batch_blocks, Stage.PLACED, ("chip", "notes", "may_coarsen")),
     Pass(map_grid, Stage.MAPPED, ("chip",)),
     Pass(hoist_loads, Stage.MAPPED),
@@ -225,30 +225,36 @@ def _lower_launch(func: PrimFunc, context: Context):
 def _lower_whole(func: PrimFunc, context: Context):
     """The same, with longer steps if they are asked for."""
     placed, inner = run((*CANONICALIZE, *PLACE), func, context), context.attempt()
-    mapped = run(NESTS, placed, inner, uncut=False)
+    mapped = run(NESTS, placed, inner, uncut=False, inner=False)
     try:
         synced, memory_map, attempt = _in_parts(mapped, inner)
     except OutOfMemory as failure:
         inner = context.attempt()
-        synced, memory_map, attempt = _with_whole_nests(placed, mapped, inner, failure)
+        synced, memory_map, attempt = _with_other_nests(placed, mapped, inner, failure)
     context.adopt(inner)
     context.adopt(attempt)
     return run(CORES, synced, context), memory_map
 
 
-def _with_whole_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure: OutOfMemory):
-    """What `_in_parts` makes of `placed` with whole nests on tensors, where `cut` ones do not fit: a nest that works through a long row in
-    steps needs all of the row in each, a whole one may be divided with it.
+def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure: OutOfMemory):
+    """What `_in_parts` makes of `placed` with other nests on tensors, where those of `cut`, which are in parts along their outermost loop, do not fit.
+    A nest that works through a long row in steps needs all of the row in each, a whole one may be divided with it; one whose outermost loop is
+    short, and which reaches far in every iteration, is cut along the next.
 
     Raises: the `failure` of `cut`, if these do not fit either.
     """
-    whole = run(NESTS, placed, context, uncut=True)
-    if failure.fields["memory"] != SCOPES[STREAMED].name or structural_equal(whole, cut):
-        raise failure
-    try:
-        return _in_parts(whole, context)
-    except OutOfMemory:
-        raise failure from None
+    for uncut, inner in ((True, False), (False, True)):
+        trying = context.attempt()
+        other = run(NESTS, placed, trying, uncut=uncut, inner=inner)
+        if failure.fields["memory"] != SCOPES[STREAMED].name or structural_equal(other, cut):
+            continue
+        try:
+            found = _in_parts(other, trying)
+        except OutOfMemory:
+            continue
+        context.adopt(trying)
+        return found
+    raise failure
 
 
 def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):

@@ -6,6 +6,8 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.arch.spec import ChipSpec
+from tilelang_ascend.isa.base import Space
 from tilelang_ascend.tile.nests import nest_of
 from tilelang_ascend.transform.nests import split_nests as split_nests_module
 
@@ -167,3 +169,26 @@ def test_an_extent_that_is_an_element_of_a_tensor(where):
         want[k, : (16 if where == "tile" else n)] = row[: (16 if where == "tile" else n)]
     out = strict.run(tilelang.compile(main), {"A": a, "Count": count, "B": np.zeros((5, 16), np.float32)}, text=False)
     np.testing.assert_array_equal(out["B"], want)
+
+
+def test_a_short_outer_loop_around_a_long_one_that_reaches_far(monkeypatch):
+    """One iteration of the outermost loop, diagonals of matrices and every 40th element of a row, takes more than a small UB."""
+    n, usual = 48, ChipSpec.capacity_bytes
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    monkeypatch.setattr(ChipSpec, "capacity_bytes", lambda chip, space: 8192 if space is Space.UB else usual(chip, space))
+
+    @T.prim_func
+    def main(X: T.Tensor((2, n, n), "float32"), W: T.Tensor((2, 40 * n), "float32"), Y: T.Tensor((2, n), "float32")):
+        with T.Kernel(1):
+            for b, i in T.Parallel(2, n):
+                Y[b, i] = X[b, i, n - 1 - i] - W[b, i * 40]
+                X[b, i, i] = Y[b, i]
+
+    x, w = (np.random.default_rng(k).integers(-99, 99, shape).astype(np.float32) for k, shape in enumerate([(2, n, n), (2, 40 * n)]))
+    out = strict.run(tilelang.compile(main), {"X": x, "W": w, "Y": np.zeros((2, n), np.float32)}, text=False)
+    at = np.arange(n)
+    y = x[:, at, n - 1 - at] - w[:, ::40]
+    np.testing.assert_array_equal(out["Y"], y)
+    expected = x.copy()
+    expected[:, at, at] = y
+    np.testing.assert_array_equal(out["X"], expected)

@@ -1634,6 +1634,7 @@ def applied(name: str, ir, wanted: dict):
         "may_coarsen": True,
         "merging": SimpleNamespace(in_pieces=False),
         "uncut": False,
+        "inner": False,
         "fast_math": True,
         **wanted,
     }

@@ -229,10 +229,11 @@ class _Nest:
         body = inline_index_binds(body)
         return cls(stmt, loops, body, stepped, NestOrder(loops, body, stepped))
 
-    @property
-    def outer(self) -> int:
-        """Iterations of the outermost loop. One whose length is known only at run time is not split."""
-        return const_int(self.loops[0][1]) or 1
+    def cut(self, inner: bool) -> tuple[Var, int]:
+        """(variable, iterations) of the loop along which the nest is split: the outermost one or, with `inner`, the first that has several. One whose
+        length is known only at run time is not split."""
+        var, extent = next((x for x in self.loops if inner and const_int(x[1]) != 1), self.loops[0])
+        return var, const_int(extent) or 1
 
     def of_body(self, body: Stmt) -> For:
         """The same loops around another body."""
@@ -435,13 +436,13 @@ def calls_math(e) -> bool:
 
 
 class _StageNests(StmtMutator):
-    def __init__(self, chip, body: Stmt, owned: OwnedTiles, launch: _Launch, uncut: bool):
+    def __init__(self, chip, body: Stmt, owned: OwnedTiles, launch: _Launch, uncut: bool, inner: bool):
         ub = chip.capacity_bytes(Space.UB)
         self.budget, self.room = int(ub * TILE_BUDGET_SHARE), int(ub * TABLE_SHARE) - fixed_tile_bytes(body)
         self.most = ub - fixed_tile_bytes(body)
         self.written = uses_of(body).writes
         self.allocs: list[Stmt] = []
-        self.owned, self.own, self.launch, self.uncut = owned, set(), launch, uncut
+        self.owned, self.own, self.launch, self.uncut, self.inner = owned, set(), launch, uncut, inner
 
     def visit_For(self, s: For):
         if not is_parallel(s):
@@ -512,7 +513,7 @@ class _StageNests(StmtMutator):
         if not tiles and not tables:
             return nest.of_body(staged.unguarded)
         # What every iteration uses takes its room however short the nest is: only the rest can be split.
-        fixed = sum(t.nbytes for t in tiles if nest.loops[0][0] not in t.walked)
+        fixed = sum(t.nbytes for t in tiles if nest.cut(self.inner)[0] not in t.walked)
         total = sum(t.nbytes for t in tiles)
         selections: dict = {}
         if not self.cuts(nest, fixed, total):
@@ -564,14 +565,15 @@ class _StageNests(StmtMutator):
 
     def cuts(self, nest: _Nest, fixed: int, total: int) -> bool:
         """True if a nest is staged in parts: of its `total` bytes `fixed` do not grow with it."""
-        return total - fixed > self.shares(fixed) and nest.outer > 1 and not self.uncut
+        return total - fixed > self.shares(fixed) and nest.cut(self.inner)[1] > 1 and not self.uncut
 
     def smaller(self, nest: _Nest, staged: _Staged, fixed: int, total: int):
         """The nest staged in parts, or with fewer of its indices, where its tiles take more room than there is; None where they do not. Of
         their `total` bytes `fixed` do not grow with the nest."""
         if self.cuts(nest, fixed, total):
-            rows = even_size(nest.outer, max(1, nest.outer * self.shares(fixed) // (total - fixed)))
-            return split_nest(rebuild_nest(nest.stmt, nest.loops, nest.body), {nest.loops[0][0]: rows}, self.stage, num_stages=2)
+            var, extent = nest.cut(self.inner)
+            rows = even_size(extent, max(1, extent * self.shares(fixed) // (total - fixed)))
+            return split_nest(rebuild_nest(nest.stmt, nest.loops, nest.body), {var: rows}, self.stage, num_stages=2)
         inner = frozenset(s.loop_var for s in statements(staged.unguarded) if isinstance(s, For))
         if total > self.most and inner - nest.stepped:
             return self.stage(rebuild_nest(nest.stmt, nest.loops, nest.body), inner)
@@ -619,13 +621,14 @@ def fixed_tile_bytes(body: Stmt) -> int:
     return sum(math.prod(const_int(n) or 1 for n in b.ty.shape) * itemsize(dtype_of(b)) for b in tiles)
 
 
-def stage_globals(func: PrimFunc, chip, uncut: bool = False) -> PrimFunc:
-    """Apply to a placed Tile IR function. `uncut`: nests stay whole whatever room their tiles take."""
+def stage_globals(func: PrimFunc, chip, uncut: bool = False, inner: bool = False) -> PrimFunc:
+    """Apply to a placed Tile IR function. `uncut`: nests stay whole whatever room their tiles take. `inner`: those of one outermost iteration are cut,
+    too."""
 
     owned, launch = OwnedTiles(func), _Launch.of(func)
 
     def stage(body: Stmt) -> Stmt:
-        stager = _StageNests(chip, body, owned, launch, uncut)
+        stager = _StageNests(chip, body, owned, launch, uncut, inner)
         staged = stager(body)
         return seq(stager.allocs, staged)
 
