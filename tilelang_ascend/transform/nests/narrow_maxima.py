@@ -19,6 +19,7 @@ from ...ir import (
     Stmt,
     StmtMutator,
     TensorLoad,
+    TensorRegion,
     Var,
     attrs_of,
     const_int,
@@ -72,14 +73,18 @@ def _conversion(body: list[Stmt], i: int) -> int | None:
     found = None if at is None else _converted(body[at])
     if found is None or dtype_of(dst) != dtype_of(src) or any(map(may_leave, body[at:i])):
         return None
-    uses, named = [uses_of(x) for x in body[at:i]], {x.var for x in body[at:i] if isinstance(x, Bind)}
+    uses = [uses_of(x) for x in body[at:i]]
     if any(found[1] in u.writes for u in uses) or any(dst in u.all for u in uses):
         return None
-    # What says where the result goes has to be known in front of the conversion, too.
-    where = [e for r in s.value.args[1].region for e in (r.min, r.extent)]
-    changes = set().union(*(u.writes for u in uses))
-    known = named.isdisjoint(v for e in where for v in free_vars(e)) and changes.isdisjoint(x.source for e in where for x in loads_in(e))
-    return at if known else None
+    return at if _known_before(s.value.args[1], body[at:i]) else None
+
+
+def _known_before(r: TensorRegion, stmts: list[Stmt]) -> bool:
+    """True if where a region lies is the same, and has a name, in front of `stmts`."""
+    named = {x.var for x in stmts if isinstance(x, Bind)}
+    changed = set().union(*(uses_of(x).writes for x in stmts))
+    where = [e for x in r.region for e in (x.min, x.extent)]
+    return named.isdisjoint(v for e in where for v in free_vars(e)) and changed.isdisjoint(x.source for e in where for x in loads_in(e))
 
 
 def _of_narrow(s: Evaluate, conversion: Stmt) -> Evaluate:
