@@ -223,3 +223,31 @@ def test_the_division_of_most_work():
     out = strict.run(compiled, {"A": a, "B": b, "X": np.full(n, 2, np.float32), "C": np.zeros((16, n), np.float32)})
     np.testing.assert_array_equal(out["C"], 2 * (a.astype(np.float32) @ b.astype(np.float32)))
     assert f"sub_block * {n // 2}" in compiled.artifact.kernel_source
+
+
+def test_odd_rows_are_reduced_by_instructions():
+    """Each core knows how many rows it has: reductions and scans of a number that only run time tells are element by element."""
+    rows = 17
+
+    @T.prim_func
+    def main(A: T.Tensor((2 * rows, N), "float16"), B: T.Tensor((N, N), "float16"), Y: T.Tensor((2 * rows, N), "float32")):
+        with T.Kernel(2) as bx:
+            a, b = T.alloc_shared((rows, N), "float16"), T.alloc_shared((N, N), "float16")
+            c, sums = T.alloc_fragment((rows, N), "float32"), T.alloc_fragment((rows, N), "float32")
+            most = T.alloc_fragment((rows,), "float32")
+            T.copy(A[bx * rows, 0], a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.reduce_max(c, most, dim=1)
+            T.cumsum(c, sums, dim=1)
+            for i, j in T.Parallel(rows, N):
+                c[i, j] = sums[i, j] - most[i]
+            T.copy(c, Y[bx * rows, 0])
+
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-3, 4, (n, N)).astype(np.float16) for n in (2 * rows, N))
+    compiled = tilelang.compile(main)
+    assert not compiled.artifact.warnings and "sub_block * 9" in compiled.artifact.kernel_source
+    c = a.astype(np.float32) @ b.astype(np.float32)
+    got = strict.run(compiled, {"A": a, "B": b, "Y": np.zeros_like(c)}, text=False)
+    np.testing.assert_array_equal(got["Y"], c.cumsum(1) - c.max(1, keepdims=True))

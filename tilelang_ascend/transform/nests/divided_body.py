@@ -38,7 +38,7 @@ from ...ir import (
 )
 from ...tile import with_args
 from ...tile.division import Share, Slice
-from ...tile.uses import COUNT, is_output, is_parallel, moved_regions, on_chip, uses_of
+from ...tile.uses import COUNT, is_output, is_parallel, moved_regions, on_chip, uses_of, work_of
 
 
 class DividedBody(StmtMutator):
@@ -99,10 +99,26 @@ class DividedBody(StmtMutator):
         args = list(s.value.args) if op_name(s) else []
         if not any(isinstance(a, TensorRegion) and a.source in self.plan.dims for a in args):
             return self.guarded(s)
-        new = [self.region(a) if isinstance(a, TensorRegion) and a.source in self.plan.dims else a for a in args]
+        if work_of(s).whole is not None and (sizes := self.two_sizes(s)) is not None:
+            first, last = (with_args(s, self.regions(args, size)) for size in sizes)
+            return IfThenElse(tirx.EQ(self.which, imm(0)), first, last, span=s.span)
+        new = self.regions(args)
         if moved_regions(s) is not None:
             new = self.match_other_side(args, new)
         return with_args(s, new)
+
+    def regions(self, args: list, count=None) -> list:
+        """Arguments of a tile op for this part, of which `count` rows or iterations are worked on; what it has, unless that is told."""
+        return [self.region(a, count) if isinstance(a, TensorRegion) and a.source in self.plan.dims else a for a in args]
+
+    def two_sizes(self, s: Evaluate) -> tuple[int, int] | None:
+        """What the first and the last of two parts have, where that is not the same. Work on a number of rows that only run time tells would be done
+        element by element."""
+        divided = [a for a in s.value.args if isinstance(a, TensorRegion) and a.source in self.plan.dims]
+        parts = [self.part(const_int(r.source.ty.shape[self.plan.dims[r.source]])) for r in divided]
+        if self.parts != 2 or all(part.even for part in parts):
+            return None
+        return parts[0].size, parts[0].extent - parts[0].size
 
     def guarded(self, s: Stmt) -> Stmt:
         """Work that every part would repeat: harmless on the chip, but GM is written and output is made by the first one only."""
@@ -112,10 +128,10 @@ class DividedBody(StmtMutator):
             return IfThenElse(tirx.EQ(self.which, imm(0)), s, other, span=s.span)
         return s
 
-    def region(self, r: TensorRegion) -> TensorRegion:
+    def region(self, r: TensorRegion, count=None) -> TensorRegion:
         d = self.plan.dims[r.source]
         extents = [x.extent for x in r.region]
-        extents[d] = self.part(const_int(r.source.ty.shape[d])).count
+        extents[d] = self.part(const_int(r.source.ty.shape[d])).count if count is None else imm(count)
         return region(self.buffers[r.source], [x.min for x in r.region], extents)
 
     def match_other_side(self, old, new):
@@ -162,8 +178,8 @@ class SlicedBody(DividedBody):
             return found
         return [i + self.first(buffer) if d == split else i for d, i in enumerate(found)]
 
-    def region(self, r: TensorRegion) -> TensorRegion:
-        new = super().region(r)
+    def region(self, r: TensorRegion, count=None) -> TensorRegion:
+        new = super().region(r, count)
         if r.source in self.own:
             return new
         d = self.plan.dims[r.source]
