@@ -4,8 +4,9 @@ Before:  copy(ws[0:128, 0:256], C_ub[0:128, 0:256]); Parallel(i < 128, j < 256):
 After:   copy(ws[vid * 64 : +64, 0:256], C_ub[0:64, 0:256]); Parallel(i < 64, j < 256): C_ub[i, j] = f(C_ub[i, j], i + vid * 64)
 
 The axis is proven independent (analysis/tiles/split_axis.py). Odd sizes are exact: the first core takes the larger half, transfers of
-the second are clipped, and loops in which it works on a row too many say so (`tl.count`). Without such an axis the first vector core does all the work
-or, where elements of tiles decide about cube work, both do the same, so that both know: unless it reads from GM what it has written there.
+the second are clipped, reductions and scans stand in a branch for each core, and loops in which it works on a row too many say so (`tl.count`).
+Without such an axis the first vector core does all the work or, where elements of tiles decide about cube work, both do the same, so that
+both know: unless it reads from GM what it has written there.
 
 Requires: placed Tile IR after map_grid. Ensures: vector statements of mixed kernels depend on `get_sub_block_idx` where they differ.
 """
