@@ -50,6 +50,18 @@ def is_choice(e) -> bool:
     return isinstance(e, tirx.Select) or is_if_then_else(e)
 
 
+def choice_of(e) -> tuple | None:
+    """(condition, value, other value) of what computes only the one that counts: choices, `and`, `or`. None for other expressions."""
+    if is_if_then_else(e):
+        return tuple(e.args)
+    if isinstance(e, tirx.Select):
+        return e.condition, e.true_value, e.false_value
+    if isinstance(e, (tirx.And, tirx.Or)):
+        known = imm(isinstance(e, tirx.Or), "bool")
+        return (e.a, known, e.b) if isinstance(e, tirx.Or) else (e.a, e.b, known)
+    return None
+
+
 def op_name(node) -> str | None:
     """Name of the operator called by `node` (an `Evaluate` or a `Call`), or None."""
     if type(node) is Evaluate:
@@ -243,7 +255,7 @@ def operand_parts(operand):
 
 
 __all__ = [
-    "as_expr", "attrs_of", "call", "const_int", "dtype_of", "full_region", "if_then", "imm", "intrin", "is_choice",
+    "as_expr", "attrs_of", "call", "choice_of", "const_int", "dtype_of", "full_region", "if_then", "imm", "intrin", "is_choice",
     "is_if_then_else", "is_noop", "itemsize", "loop", "op", "op_name", "operand_parts", "parallel_nest", "region",
     "reinterpret", "same_bits", "scope_of", "seq", "stmts_of",
 ]  # fmt: skip

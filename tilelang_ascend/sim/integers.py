@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..analysis.index.magnitude import magnitude
 from ..analysis.index.signs import Known, is_below, is_nonnegative, is_nonzero
-from ..ir import IntImm, const_int, dtype_of, itemsize, op_name, tirx, walk_expr
+from ..ir import IntImm, choice_of, const_int, dtype_of, itemsize, op_name, tirx, walk_expr
 
 DIVISIONS = {
     tirx.FloorDiv: (tirx.truncdiv, "tla_floor_div"),
@@ -19,6 +19,9 @@ DIVISIONS = {
     tirx.Mod: (tirx.truncmod, "tla_trunc_mod"),
 }
 """node -> (node that rounds towards zero, function of the native library)."""
+
+EAGER = (tirx.Select, tirx.And, tirx.Or)
+"""Nodes all of whose operands LLVM code computes: a quotient in one of them may be there only because another guards it."""
 
 WRAPPING = (tirx.Add, tirx.Sub, tirx.Mul)
 
@@ -32,7 +35,7 @@ def wrapped(value: int, dtype: str) -> int:
 
 def needs_rewrite(e, bounds: dict) -> bool:
     """True for the nodes `rewrite` changes (its operands aside). `bounds`: of the absolute values of variables."""
-    selects = type(e) is tirx.Select and _may_divide(e)
+    selects = isinstance(e, EAGER) and _may_divide(e)
     converts = isinstance(e, tirx.Cast) and "int" in dtype_of(e) and "int" in dtype_of(e.value)
     return _divides(e) or wraps(e, bounds) or _shifts_out(e) or _saturates(e) or selects or converts or _is_zero_as(e)
 
@@ -52,8 +55,8 @@ def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
         unsigned = "_unsigned" if dtype_of(e) == "uint64" else ""
         result = tirx.call_extern("int64", function + unsigned, _i64(e.a), _i64(e.b), IntImm("int32", line))
         return result if dtype_of(e) == "int64" else tirx.Cast(e.ty.dtype, result)
-    if type(e) is tirx.Select and _may_divide(e):  # Both sides of a Select are computed.
-        return tirx.if_then_else(e.condition, e.true_value, e.false_value)
+    if isinstance(e, EAGER) and _may_divide(e):
+        return tirx.if_then_else(*choice_of(e))
     if _saturates(e) and dtype_of(e) == "uint64":
         return tirx.reinterpret("uint64", tirx.call_pure_extern("int64", "tla_to_uint64", tirx.Cast("float64", e.value)))
     if _saturates(e):

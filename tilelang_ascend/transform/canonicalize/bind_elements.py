@@ -94,7 +94,9 @@ class _Bind(StmtMutator):
                 first = go(x.a)
                 return self.chosen("holds", "bool", first, x.b if isinstance(x, tirx.And) else None, x.b, out, span, named)
             if is_if_then_else(x) and any(self.may_miss(a) for a in x.args[1:]):
-                return self.selected(go(x.args[0]), x.args[1], x.args[2], dtype_of(x), out, span, named)
+                # The choice is a branch: its condition is the scalar unit's, wherever its value goes.
+                cond = self.scalar(x.args[0], out, span, self.named, functions=True)
+                return self.selected(cond, x.args[1], x.args[2], dtype_of(x), out, span, named)
             return map_children(x, go)
 
         return go(e)

@@ -3,23 +3,26 @@
 Before:  for i, j in Parallel(64, 64): s[i, j] = if_then_else(k * 64 + j >= 4096, -inf, 0)       # k < 64
 After:   for i, j in Parallel(64, 64): s[i, j] = 0
 
-A loop of one iteration is its body.
+A loop of one iteration is its body. What stands right behind a jump is never reached, and goes.
 
 GPU kernels guard every access; with sizes that tiles divide, nothing is left to guard. A branch that is always taken and may leave its loop
 keeps its condition: what stands behind a jump is assumed to be reached.
 
 Requires: Tile IR after wrap_products (integers of loops do not wrap). Ensures: no condition without loads that the ranges of the loops around it
-decide, but for jumps.
+decide, but for jumps; nothing behind a jump in its block.
 """
 
 from __future__ import annotations
 
 from ...ir import (
     Bind,
+    Break,
+    Continue,
     For,
     IfThenElse,
     PrimFunc,
     Range,
+    SeqStmt,
     StmtMutator,
     const_int,
     dtype_of,
@@ -52,6 +55,10 @@ class _Fold(StmtMutator):
             self.known.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), True)
         out = self.generic(s)
         return None if is_noop(out.body) and not is_grid_axis(s) else out
+
+    def visit_SeqStmt(self, s: SeqStmt):
+        jump = next((n for n, x in enumerate(s.seq) if isinstance(x, (Break, Continue))), len(s.seq))
+        return [self.visit(x) for x in s.seq[: jump + 1]]
 
     def visit_Bind(self, s: Bind):
         out = self.generic(s)

@@ -34,6 +34,7 @@ from ...ir import (
     While,
     attrs_of,
     call,
+    choice_of,
     const_int,
     decl_buffer,
     dtype_of,
@@ -54,7 +55,7 @@ from ...ir import (
 )
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
-from ...tile.uses import MET, is_parallel, is_scalar_var, moved_regions, read_with_k_along_rows, with_regions
+from ...tile.uses import MET, is_parallel, is_scalar_var, loads_in, moved_regions, read_with_k_along_rows, with_regions
 from ...tileop.base.context import UbLayout, VectorContext
 from ...tileop.base.elements import guarded_read, store_element
 from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, row_major
@@ -157,6 +158,10 @@ class _Lower(StmtMutator):
         """`e` with variables for what the scalar unit has no expression for, and the statements that bind them: reads of GM and tiles, and
         functions, which the vector unit computes on one lane."""
         out: list[Stmt] = []
+        return (e, []) if isinstance(e, int) else (self.bound(e, out, span), out)
+
+    def bound(self, e, out: list, span):
+        """`scalar` with the statements appended to `out`."""
 
         def go(x):
             if (read := element_read(x)) is not None:
@@ -175,9 +180,27 @@ class _Lower(StmtMutator):
                 var = tirx.Var(self.out.unique("f_v"), dtype_of(x))
                 out.extend([computed, Bind(var, call("ascend.get_value", [place], dtype=dtype_of(x), span=span), span=span)])
                 return var
+            if (sides := choice_of(x)) is not None and any(map(self.may_miss, sides[1:])):
+                return self.chosen(*sides, go, out, span)
             return map_children(x, go)
 
-        return (e, []) if isinstance(e, int) else (go(e), out)
+        return go(e)
+
+    def chosen(self, condition, yes, no, go, out: list, span):
+        """A choice among elements of tiles that may not be there where they do not count: branches that store to a variable."""
+        place = decl_buffer((1,), dtype_of(yes), self.out.unique("chosen"), scope="local.var")
+        cond, sides = go(condition), []
+        for value in (yes, no):
+            inner: list[Stmt] = []
+            found = self.bound(value, inner, span)
+            sides.append(seq(inner, BufferStore(place, found, [imm(0)], span=span)))
+        out += [AllocBuffer(place), if_then(cond, *sides, span=span)]
+        return BufferLoad(place, [imm(0)])
+
+    def may_miss(self, e) -> bool:
+        """True if an element of a tile that `e` reads may lie outside of it."""
+        tiles = (x for x in loads_in(e) if x.source in self.placement.tiles)
+        return any(all_of(b.holds(x.indices) for b in unproven(x.source, x.indices, self.facts.analyzer)) is not None for x in tiles)
 
     def address(self, buffer, indices):
         """Head address of one element of a GM tensor or a placed tile (indices include the version)."""
