@@ -71,3 +71,26 @@ def test_behind_a_jump_that_always_leaves():
     a[N - 1, 0] = -1
     out = strict.run(tilelang.compile(main), {"A": a, "C": np.zeros(8, np.int32)}, text=False)
     np.testing.assert_array_equal(out["C"], [32, 1, *a[N - 2, 2:]])
+
+
+def test_a_read_nobody_uses_under_a_condition_of_a_tile():
+    """It asks nothing of the cube core, which does not know the condition."""
+
+    @T.prim_func
+    def main(X: T.Tensor((16, 16), "float16"), A: T.Tensor((8,), "int32"), C: T.Tensor((8,), "int32"), Y: T.Tensor((16, 16), "float32")):
+        with T.Kernel(1) as _:
+            x, y, t = T.alloc_shared((16, 16), "float16"), T.alloc_fragment((16, 16), "float32"), T.alloc_shared((8,), "int32")
+            T.copy(A, t)
+            T.copy(X, x)
+            T.gemm(x, x, y, clear_accum=True)
+            T.copy(y, Y)
+            A[0] = 1
+            if t[2] != 0:
+                unused = A[3]  # noqa: F841
+                t[0] = 5
+            T.copy(t, C)
+
+    a, x = np.arange(8, dtype=np.int32), np.eye(16, dtype=np.float16)
+    arrays = {"X": x, "A": a, "C": a.copy(), "Y": np.zeros((16, 16), np.float32)}
+    out = strict.run(tilelang.compile(main), arrays, text=False)
+    np.testing.assert_array_equal(out["C"], [5, *a[1:]])

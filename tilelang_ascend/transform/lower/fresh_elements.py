@@ -50,7 +50,9 @@ class _Clean(StmtMutator):
         if _read(s) not in self.written:
             return s
         readers = self.cores.of(s)
-        attrs = {"core": next(iter(readers))} if len(readers) < len(self.cores.present) == 2 and readers else {}
+        if not readers:
+            return s  # No core needs it, and a clean would ask both for the conditions around it.
+        attrs = {"core": next(iter(readers))} if len(readers) < len(self.cores.present) == 2 else {}
         return [intrin("data_cache_clean", s.value.args[0], span=s.span, **attrs), s]
 
 
