@@ -20,6 +20,7 @@ from .lower.lower_tile_ops import lower_tile_ops
 from .memory.plan_memory import bytes_apart, plan_memory
 from .memory.version_buffers import choose_versions, estimated_temporaries, lacks_copies, version_buffers, versioned_bytes
 from .nests.split_nests import longest_nest, split_nests
+from .schedule.interleave_windows import interleave_windows
 from .schedule.rotate_loops import rotate_loops, with_less_skew
 from .stages import Stage
 from .suggest_tile import suggest_tile
@@ -42,9 +43,10 @@ LOWER = Pass(lower_tile_ops, Stage.COMBINED)
 CODES = Pass(float8_codes, Stage.COMBINED, ("chip",))
 DISTRIBUTE = Pass(distribute_loops, Stage.COMBINED, ("chip",))
 HOIST = Pass(hoist_invariants, Stage.COMBINED, ("chip",))
+INTERLEAVE = Pass(interleave_windows, Stage.COMBINED, ("chip",))
 EXPAND = Pass(expand_lane_numbers, Stage.COMBINED)
 ADDRESSES = Pass(plan_memory, Stage.COMBINED)
-FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, DISTRIBUTE, HOIST, EXPAND, ADDRESSES)
+FIT = (VERSIONS, ROTATE, CLEARS, PARTS, LOWER, CODES, DISTRIBUTE, HOIST, INTERLEAVE, EXPAND, ADDRESSES)
 """`split_nests` only if temporaries do not fit otherwise, `distribute_loops` and `hoist_invariants` only if what they move does."""
 
 
@@ -200,7 +202,7 @@ def attempt(
 
 
 def _planned(ir: PrimFunc, context: Context):
-    expanded = run((EXPAND,), ir, context)
+    expanded = run((INTERLEAVE, EXPAND), ir, context)
     with context.timed(ADDRESSES.name):
         planned, memory_map = plan_memory(expanded, context.chip)
     left(ADDRESSES.name, planned, ADDRESSES.stage, context)

@@ -360,3 +360,31 @@ def test_bytes_that_data_chooses_in_a_large_tile():
     x, index = RNG.integers(-128, 128, (rows, n)).astype(np.int8), RNG.integers(0, rows, 64).astype(np.int32)
     out = run(chosen, divided=False, text=False, X=x, I=index, Y=np.zeros((64, n), np.int8))["Y"]
     np.testing.assert_array_equal(out, x[index, ::-1])
+
+
+def test_parts_that_run_side_by_side_share_the_number_of_the_block():
+    """Two products in two parts, the second one's late: what passes between the cores lies in the workspaces of the block in both."""
+    rows, keys, blocks, dim = 96, 512, 2, 32
+
+    @T.prim_func
+    def kernel(Q: T.Tensor((blocks * rows, dim), "float16"), K: T.Tensor((keys, dim), "float16"), O: T.Tensor((blocks * rows, dim), "float32")):
+        with T.Kernel(blocks, threads=128) as bx:
+            q, k_s = T.alloc_shared((rows, dim), "float16"), T.alloc_shared((keys, dim), "float16")
+            s, p = T.alloc_fragment((rows, keys), "float32"), T.alloc_fragment((rows, keys), "float16")
+            m, o = T.alloc_fragment((rows,), "float32"), T.alloc_fragment((rows, dim), "float32")
+            T.copy(Q[bx * rows, 0], q)
+            T.copy(K, k_s)
+            T.gemm(q, k_s, s, transpose_B=True, clear_accum=True)
+            T.reduce_max(s, m, dim=1)
+            for i, j in T.Parallel(rows, keys):
+                s[i, j] = T.exp(s[i, j] - m[i])
+            T.copy(s, p)
+            T.gemm(p, k_s, o, clear_accum=True)
+            T.copy(o, O[bx * rows, 0])
+
+    rng = np.random.default_rng(0)
+    q, k = ((rng.standard_normal((n, dim)) * 0.3).astype(np.float16) for n in (blocks * rows, keys))
+    got = strict.run(tilelang.compile(kernel), {"Q": q, "K": k, "O": np.zeros((blocks * rows, dim), np.float32)}, {})["O"]
+    scores = q.astype(np.float64) @ k.astype(np.float64).T
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    assert (abs(got - weights @ k) <= 2**-9 * (weights @ abs(k.astype(np.float64)))).all()

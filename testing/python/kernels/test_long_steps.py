@@ -10,7 +10,7 @@ import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import OutOfMemory
-from tilelang_ascend.ir import AllocBuffer, For, ForKind, scope_of, statements
+from tilelang_ascend.ir import AllocBuffer, For, ForKind, IfThenElse, op_name, scope_of, statements, stmts_of
 from tilelang_ascend.sim.validate import validate
 from tilelang_ascend.tile import GEMM, is_op
 from tilelang_ascend.tile.uses import uses_of
@@ -62,6 +62,14 @@ def test_products_have_parts_and_rows_have_slices():
     both = [s for s in statements(rotated) if isinstance(s, For) and sum(is_op(x, GEMM) for x in statements(s.body)) == 2]
     assert both and "shared.ub" not in {scope_of(b) for b in uses_of(both[-1]).all}
     check(compiled, given(), "", text=True)
+
+
+def test_slices_share_barriers():
+    """A slice is added up beside the search for maxima of the next one: of 5 steps of one and 14 of the other those of both wait behind one barrier."""
+    body = stage(compile(), "insert_sync").body
+    (slices,) = [s for s in statements(body) if isinstance(s, For) and sum(isinstance(x, IfThenElse) for x in stmts_of(s.body)) > 4]
+    barriers = [s for s in statements(slices.body) if op_name(s) == "ascend.pipe_barrier"]
+    assert len(barriers) == 13 and sum(s in stmts_of(slices.body) for s in barriers) == 5
 
 
 @pytest.mark.parametrize("variant", ["natural", "two outputs"])

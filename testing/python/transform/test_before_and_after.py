@@ -1039,6 +1039,44 @@ PAIRS = {
             T.ascend.copy_ub_to_gm(Y[0], y[0, 0], 1, 256, 0, 0)
         """,
     ),
+    "interleave_windows": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256,), "float32"), Y: T.Buffer((256,), "float32")):
+            x = T.alloc_buffer((2, 64), "float32", scope="shared.ub")
+            m = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            for k in range(5):
+                if k < 4:
+                    T.ascend.copy_gm_to_ub(x[k % 2, 0], X[k * 64], 1, 256, 0, 0, 0, 0, 0, 0)
+                    T.ascend.adds(m[0, 0], x[k % 2, 0], T.float32(1), 64)
+                    T.ascend.muls(m[0, 0], m[0, 0], T.float32(2), 64)
+                if k >= 1:
+                    y = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+                    T.ascend.adds(y[0, 0], x[(k + 1) % 2, 0], T.float32(3), 64)
+                    for r in range(2):
+                        T.ascend.exp(y[0, r * 32], y[0, r * 32], 32)
+                    T.ascend.copy_ub_to_gm(Y[k * 64 - 64], y[0, 0], 1, 256, 0, 0)
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256,), "float32"), Y: T.Buffer((256,), "float32")):
+            x = T.alloc_buffer((2, 64), "float32", scope="shared.ub")
+            m = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+            for k in range(5):
+                y = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
+                if k >= 1:
+                    T.ascend.adds(y[0, 0], x[(k + 1) % 2, 0], T.float32(3), 64)
+                if k < 4:
+                    T.ascend.copy_gm_to_ub(x[k % 2, 0], X[k * 64], 1, 256, 0, 0, 0, 0, 0, 0)
+                    T.ascend.adds(m[0, 0], x[k % 2, 0], T.float32(1), 64)
+                if k >= 1:
+                    for r in range(2):
+                        T.ascend.exp(y[0, r * 32], y[0, r * 32], 32)
+                    T.ascend.copy_ub_to_gm(Y[k * 64 - 64], y[0, 0], 1, 256, 0, 0)
+                if k < 4:
+                    T.ascend.muls(m[0, 0], m[0, 0], T.float32(2), 64)
+        """,
+    ),
     "hoist_invariants": (
         """
         @T.prim_func
@@ -1458,11 +1496,11 @@ PAIRS = {
         @T.prim_func
         def main(X: T.Buffer((4, 64), "float32"), Y: T.Buffer((4, 64), "float32")):
             a = T.alloc_buffer((2, 64), scope="shared.ub")
-            T.tl.copy(X[0, 0:64], a[T.FloorMod(0, 2), 0:64])
-            for k in range(3):
-                T.tl.copy(X[k + 1, 0:64], a[(k + 1) % 2, 0:64])
-                T.tl.copy(a[k % 2, 0:64], Y[k, 0:64])
-            T.tl.copy(a[T.FloorMod(3, 2), 0:64], Y[3, 0:64])
+            for k in range(5):
+                if k < 4:
+                    T.tl.copy(X[k, 0:64], a[k % 2, 0:64])
+                if k >= 1:
+                    T.tl.copy(a[(k + 1) % 2, 0:64], Y[k - 1, 0:64])
         """,
     ),
     "narrow_maxima": (

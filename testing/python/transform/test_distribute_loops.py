@@ -42,6 +42,11 @@ def chain(k):
     return seq(second(k), third(k))
 
 
+def late(k):
+    """Those of the iteration before, in all but the first."""
+    return if_then(k.k >= 1, seq(second(k), intrin("adds", K.at(k.y, 0, k.k * 16 - 16), K.at(k.c), 2.0, 16)))
+
+
 def names(stmt):
     return [op_name(s).removeprefix("ascend.") for s in stmts_of(stmt) if op_name(s)]
 
@@ -50,6 +55,16 @@ def parts(func):
     """Instructions of each loop, and those that stand beside loops."""
     new = distribute_loops(func, CHIP)
     return [names(s.body) for s in stmts_of(new.body) if isinstance(s, For)], names(new.body)
+
+
+def test_what_a_window_ends_with_goes_behind_without_it():
+    """`c` is made and used in one iteration of the window: it has a copy for each of these."""
+    new = distribute_loops(Kernel(late).func, CHIP)
+    left, behind = (s for s in stmts_of(new.body) if isinstance(s, For))
+    assert (
+        names(left.body) == ["copy_gm_to_ub", "block_reduce_sum"] and [op_name(s) for s in statements(left.body)].count("ascend.adds") == 0
+    )
+    assert (int(behind.min), int(behind.extent)) == (1, TRIPS - 1) and names(behind.body) == ["adds"]
 
 
 def test_the_last_steps_of_a_reduction_go_behind():

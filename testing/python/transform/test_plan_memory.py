@@ -71,6 +71,20 @@ def test_dead_buffers_are_reused_when_space_is_short():
     assert memory_map.total(Space.UB) > CHIP.capacity_bytes(Space.UB) >= memory_map.peak(Space.UB)
 
 
+def test_tiles_of_two_queues_share_with_nobody_while_there_is_room():
+    """Two stores do not wait for each other because what only the vector unit uses found a place first."""
+    z = K.gm("z", 1 << 16, "float32")
+    tiles = [K.ub(f"t{i}", n) for i, n in enumerate((16384, 12288, 12288))]
+    small = [K.ub(f"s{i}", 4000) for i in range(3)]
+    fill = [intrin("duplicate", K.at(b), imm(0.0, "float32"), 1024) for b in (*tiles, *small)]
+    use = [K.store_ub(K.at(z), K.at(b), 1024) for b in tiles]
+    last = [intrin("exp", K.at(b), K.at(b), 1024) for b in small]
+    body = seq(fill[0], use[0], fill[1], use[1], fill[2], use[2], *(x for pair in zip(fill[3:], last) for x in pair))
+    memory_map = placed(K.kernel([z], [*tiles, *small], body))
+    at = sorted((address(memory_map, name), 4 * n) for name, n in (("t0", 16384), ("t1", 12288), ("t2", 12288)))
+    assert all(low + size <= high for (low, size), (high, _) in zip(at, at[1:]))
+
+
 def test_small_buffers_do_not_share_while_there_is_room():
     """Two tiles of 100 KB in turn share; what is loaded beside the second one need not wait for what was used beside the first."""
     x, z = K.gm("x", 65536, "float32"), K.gm("z", 65536, "float32")

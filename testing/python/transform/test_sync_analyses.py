@@ -136,6 +136,15 @@ def test_overlapping_rows_depend_across_iterations():
     assert found == {("copy_ub_to_gm", "duplicate", "WAR", False, (1,))}
 
 
+def test_places_of_a_window_stay_inside_a_version():
+    """Iteration p - 1 of p >= 1 is none in front of the version: versions of a workspace tell how far apart two iterations of `t` are."""
+    ws, x, t, p = K.gm("ws", 3 * 512, "float32"), K.ub("x", 64), K.var("t"), K.var("p")
+    place = K.at(ws, tirx.floormod(t, 3) * 512 + p * 64 - 64)
+    body = loop(p, 9, if_then(p >= 1, seq(K.load_ub(K.at(x), place, 64), K.store_ub(place, K.at(x), 64))))
+    found = dependences(build_program(K.kernel([ws], [x], loop(t, 12, body)), CHIP))
+    assert {d.distances[0] for d in found if d.buffer.name == "ws" and d.kind == "RAW"} == {3}
+
+
 def test_unknown_offsets_overlap():
     found = {p[:2] for p in pairs(row_loop(lambda k: tirx.floormod(k * k, 7) * 64))}
     assert ("copy_ub_to_gm", "duplicate") in found

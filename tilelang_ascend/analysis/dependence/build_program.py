@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ir import AllocBuffer, Bind, Break, Continue, Evaluate, For, IfThenElse, While, const_int, stmts_of, tirx
 from ...isa import split_event
 from ...tile.uses import INDEPENDENT, UNORDERED
-from ..index.linear import LinearForms, upper_bound
+from ..index.linear import INF, LinearForms, upper_bound
 from ..index.windows import window_of
 from .accesses import AccessReader
 from .core_use import CoreUse, call_of, record_of
@@ -40,6 +40,8 @@ class _Builder:
         self.instrs: list[Instr] = []
         self.loops: list[Loop] = []
         self.loop_stack: list[Loop] = []
+        self.within: dict = {}
+        """Loop atom -> its first and last iteration that may come to the statement, where those are not all."""
         self.addresses: dict = {}
         self.atomic: dict = {}
         """Core -> (operation, dtype) of its writes to GM."""
@@ -95,6 +97,8 @@ class _Builder:
         if not accesses:
             return
         pipe = record.pipe.name
+        for access in accesses:
+            access.within = self.within
         for core in sorted(self.cores.of(s)):
             if pipe in ATOMIC_PIPES:
                 for access in accesses:
@@ -151,11 +155,15 @@ class _Builder:
 
     def branch(self, block: Block, position: int, s: IfThenElse) -> None:
         node = Branch(block, position, s)
+        outer, window = self.within, self.window(s)
+        if window is not None:
+            self.within = self.inside(window)
         node.then = self.block(s.then_case, node)
+        self.within = outer
         if s.else_case is not None:
             node.other = self.block(s.else_case, node)
         # A jump parts paths, and each of them has to be in the trace.
-        node.window = None if jumps_of(node) else self.window(s)
+        node.window = None if jumps_of(node) else window
         node.seldom = s.else_case is None and self.is_seldom(s.condition)
         if node.then.nodes or (node.other is not None and node.other.nodes):
             block.nodes.append(node)
@@ -164,6 +172,13 @@ class _Builder:
         """The iterations of a loop in which a branch is taken, if that is all its condition asks for."""
         found = ((loop, window_of(s, loop.stmt)) for loop in self.loop_stack if loop.extent is not None)
         return next((Window(loop, *ends) for loop, ends in found if ends is not None), None)
+
+    def inside(self, window: Window) -> dict:
+        """What is known of the iterations of loops inside a window of one."""
+        atom = window.loop.atom
+        low, high = self.within.get(atom, (0, INF))
+        last = self.extents.get(atom, INF) - 1 - window.last
+        return {**self.within, atom: (max(low, window.first), min(high, last))}
 
     def is_seldom(self, condition) -> bool:
         """True for `k % n == i` with a larger n."""

@@ -50,6 +50,8 @@ def dependences(program: Program) -> list[Dependence]:
 
 def meet(first: Instr, second: Instr, program: Program) -> bool:
     """Must two instructions keep their order within one iteration of the loops around both? `program` has addresses."""
+    common = _common_loops(first, second)
+    inner = {loop.atom for i in (first, second) for loop in i.loops[len(common) :]}
     others = _reach(second, program)
     for a, a_buffer, a_space, a_write, a_low, a_high in _reach(first, program):
         for b, b_buffer, b_space, b_write, b_low, b_high in others:
@@ -60,7 +62,7 @@ def meet(first: Instr, second: Instr, program: Program) -> bool:
                     return True
                 continue
             compare = _Comparison(a, b, program)
-            if compare.possible and compare.distance(None, set()):
+            if compare.possible and compare.distance(None, inner):
                 return True
     return False
 
@@ -224,7 +226,7 @@ def _find_hull(access: Access, program: Program) -> tuple:
         return -INF, INF
     if access.versions > 1 or access.size is None:
         return base, base + fixed_bytes(access.buffer)
-    low, high = access.start.interval(program.extents)
+    low, high = access.start.interval(program.extents, access.within)
     return max(base, base + low), min(base + fixed_bytes(access.buffer), base + high + access.size)
 
 
@@ -260,7 +262,7 @@ class _Comparison:
     """
 
     def __init__(self, a: Access, b: Access, program: Program):
-        self.extents = program.extents
+        self.extents, self.a_within, self.b_within = program.extents, a.within, b.within
         self.a_size = ANY_SIZE if a.size is None else a.size
         self.b_size = ANY_SIZE if b.size is None else b.size
         self.possible, self.versions, self.count = True, None, 1
@@ -323,8 +325,7 @@ class _Comparison:
             return ((cb - ca, (0, last)), (cb, (1, max(last, 1))))
         varies = atom.varies
         if varies & free or (carried is not None and carried in varies):
-            interval = atom.interval(self.extents)
-            return ((cb, interval), (-ca, interval))
+            return ((cb, atom.interval(self.extents, self.b_within)), (-ca, atom.interval(self.extents, self.a_within)))
         return ((cb - ca, atom.interval(self.extents)),)
 
     def _version_distance(self, carried, free: set) -> int:

@@ -8,6 +8,7 @@ branches. A *queue* is one pipe of one core, e.g. `("aiv", "MTE2")`; queues are 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...ir import Bind, BufferStore, For, statements
@@ -36,6 +37,7 @@ class Access:
         exact: every byte is written, not just none outside.
         anew: a loop in whose first iteration it does not read what it writes, None if there is none such.
         atomic: (operation, dtype) of a write to GM that is combined with what is there; equal ones may happen in any order.
+        within: loop atom -> first and last iteration in which the instruction runs, for loops around it of which it stands in a window.
     """
 
     buffer: object
@@ -52,6 +54,7 @@ class Access:
     exact: bool = False
     anew: Atom | None = None
     atomic: tuple | None = None
+    within: Mapping = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)

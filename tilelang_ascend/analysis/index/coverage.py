@@ -108,7 +108,10 @@ def _region_boxes(stmt: Evaluate, buffer, operands, core) -> list:
 
 def _on_core(e, core, number: int) -> int | None:
     """The number an expression is on a vector core, None if it is none."""
-    return const_int(e if core is None else sym.Analyzer().simplify(substitute_expr(e, {core: imm(number)})))
+    known = const_int(e)
+    return (
+        known if known is not None else const_int(sym.Analyzer().simplify(e if core is None else substitute_expr(e, {core: imm(number)})))
+    )
 
 
 def fill_together(boxes: list[list[tuple[int, int]]], shape) -> bool:

@@ -8,11 +8,14 @@ accesses can be compared across iterations without a general solver.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from ...ir import Call, IntImm, TensorLoad, Var, dtype_of, expr_children, imm, itemsize, tirx
 from .sums import SUMS, reader
 
 INF = math.inf
+NOWHERE: Mapping = MappingProxyType({})
 
 RANGE_OF_CALL = {
     "ascend.get_block_idx": (0, INF),
@@ -51,13 +54,14 @@ class Atom:
             return value % self.modulus if self.kind == "mod" else value // self.modulus
         return None
 
-    def interval(self, extents: dict) -> tuple[float, float]:
-        """Lowest and highest value; `extents` gives the largest trip count of loops where it is known."""
+    def interval(self, extents: dict, within: Mapping = NOWHERE) -> tuple[float, float]:
+        """Lowest and highest value; `extents` gives the largest trip count of loops where it is known. `within`: loop atom -> first and last
+        iteration of interest, where those are not all."""
         if self.kind == "loop":
-            return 0, extents.get(self, INF) - 1
+            return within.get(self) or (0, extents.get(self, INF) - 1)
         if self.kind == "opaque":
             return self.range
-        low, high = self.arg.interval(extents)
+        low, high = self.arg.interval(extents, within)
         if self.kind == "div":
             bits = _unsigned_bits(self.expr)
             if bits and not 0 <= low <= high < 1 << bits:
@@ -116,11 +120,11 @@ class Linear:
             total += c * value
         return total
 
-    def interval(self, extents: dict) -> tuple[float, float]:
-        """Lowest and highest value."""
+    def interval(self, extents: dict, within: Mapping = NOWHERE) -> tuple[float, float]:
+        """Lowest and highest value, as of an atom."""
         low = high = self.const
         for atom, c in self.terms.items():
-            a, b = atom.interval(extents)
+            a, b = atom.interval(extents, within)
             low, high = (low + c * a, high + c * b) if c > 0 else (low + c * b, high + c * a)
         return low, high
 

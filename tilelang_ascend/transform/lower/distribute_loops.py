@@ -8,16 +8,20 @@ An instruction that depends on the one before waits until that is through: in a 
 little else. Behind the loop the same step of all iterations is one run of instructions that wait for each other once. What passes from an
 iteration to there has a copy for each: only small temporaries do, which nothing else uses and no iteration finds from one before.
 
+Late statements of a loop (`rotate_loops`) run in a window of its iterations; behind the loop there is no window.
+
 Requires: Ascend IR for both cores together, without addresses. Ensures: values are unchanged. It takes room in UB: without room the caller plans the
 function as it was.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...analysis.dependence.build_program import build_program
 from ...analysis.dependence.core_use import record_of
 from ...analysis.dependence.liveness import LiveBuffer, live_buffers
-from ...analysis.dependence.program import QUEUES, Instr, Loop, Program, names_inside, users_of_buffers
+from ...analysis.dependence.program import QUEUES, Branch, Instr, Loop, Program, names_inside, users_of_buffers
 from ...analysis.index.affine import affine
 from ...ir import (
     AllocBuffer,
@@ -43,8 +47,6 @@ from ...ir import (
     map_children,
     operand_parts,
     scope_of,
-    seq,
-    stmts_of,
     substitute,
     substitute_expr,
     sym,
@@ -64,8 +66,27 @@ def distribute_loops(func: PrimFunc, chip) -> PrimFunc:
     found = {loop.stmt: tail for loop in program.loops if (tail := tails.of(loop))}
     if not found:
         return func
-    copies = {b: (loop, nbytes) for loop, (_, buffers) in found.items() for b, nbytes in buffers.items()}
-    return func.with_body(_Distribute(found, copies)(func.body))
+    return func.with_body(_Distribute(found)(func.body))
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """What a loop leaves for later: statements, the bytes of temporaries that get a copy for each iteration, and how many iterations at either end do
+    without."""
+
+    stmts: list
+    copies: dict
+    first: int = 0
+    last: int = 0
+
+    def number(self, loop: For):
+        """The iteration, counted from the first one that has such statements."""
+        low = const_int(loop.min)
+        begin = loop.min + imm(self.first, dtype_of(loop.loop_var)) if low is None else imm(low + self.first, dtype_of(loop.loop_var))
+        return loop.loop_var if const_int(begin) == 0 else loop.loop_var - begin
+
+    def iterations(self, loop: For) -> int:
+        return const_int(loop.extent) - self.first - self.last
 
 
 class _Tails:
@@ -75,27 +96,28 @@ class _Tails:
         self.program, self.users = program, users_of_buffers(program)
         self.live = {b.buffer: b for b in live_buffers(program)}
 
-    def of(self, loop: Loop) -> tuple[list[Stmt], dict] | None:
-        """(statements of the body that go behind a loop, bytes of temporaries that get a copy for each iteration); None if that is not possible, or
-        makes no iteration shorter."""
+    def of(self, loop: Loop) -> _Tail | None:
+        """What goes behind a loop; None if nothing can, or no iteration is shorter without."""
         if not isinstance(loop.stmt, For) or loop.stmt.kind != ForKind.SERIAL or (loop.trip or 0) < 2 or loop.has_jump:
             return None
-        nodes = loop.body.nodes
+        nodes = [n for node in loop.body.nodes for n in _in_window(node, loop)]
         if not any(map(_is_short, nodes)):
             return None
         inside, changing = {i for i in self.program.instrs if loop in i.loops}, names_inside(loop.stmt.body)
         tail: list[Instr] = []
         copies: set = set()
         for node in reversed(nodes):
-            if not _is_short(node) or any(v in changing for e in exprs(node.stmt) for v in free_vars(e)):
+            elsewhere = tail and node.parent is not tail[0].parent
+            if elsewhere or not _is_short(node) or any(v in changing for e in exprs(node.stmt) for v in free_vars(e)):
                 continue
             more = self.copies_for(node, tail, inside, loop)
             if more is not None:
                 tail.insert(0, node)
                 copies |= more
-        if not tail or not _is_last(tail, [n for n in nodes if n not in tail]):
+        if not tail or not _is_last(tail, nodes):
             return None
-        return [i.stmt for i in tail], {b: self.bytes_of(b) for b in copies}
+        found = _Tail([i.stmt for i in tail], {b: self.bytes_of(b) for b in copies}, *_ends(tail[0], loop))
+        return found if found.iterations(loop.stmt) > 1 else None
 
     def copies_for(self, instr: Instr, tail: list[Instr], inside: set, loop: Loop) -> set | None:
         """Temporaries that need copies if `instr` goes behind the loop in front of `tail`; None if it cannot go there."""
@@ -108,15 +130,16 @@ class _Tails:
             if a.write and others or any(i.writes(a.buffer) and i.order > instr.order for i in others):
                 return None
             meets = any(a.write or i.writes(a.buffer) for i in users)
-            if meets and not self.may_have_copies(a.buffer, loop, min(i.order for i in inside)):
+            if meets and not self.may_have_copies(a.buffer, loop, instr, min(i.order for i in inside)):
                 return None
             copies |= {a.buffer} if meets else set()
         return copies
 
-    def may_have_copies(self, buffer, loop: Loop, first: int) -> bool:
-        """True for a small temporary of one iteration, of which `first` is the first instruction."""
+    def may_have_copies(self, buffer, loop: Loop, instr: Instr, first: int) -> bool:
+        """True for a small temporary of one iteration, of which `first` is the first instruction, that stands in one list with `instr`."""
         live: LiveBuffer = self.live[buffer]
-        if live.versions != 1 or self.bytes_of(buffer) * loop.trip > MOST_BYTES or any(i.parent is not loop.body for i in live.users):
+        copies = loop.trip - sum(_ends(instr, loop))
+        if live.versions != 1 or self.bytes_of(buffer) * copies > MOST_BYTES or any(i.parent is not instr.parent for i in live.users):
             return False
         return live.tight[0][0] > first
 
@@ -135,15 +158,26 @@ def _is_short(node) -> bool:
     return all(a.size is not None and a.size <= MOST_BYTES for a in node.accesses)
 
 
-def _is_last(tail: list[Instr], rest: list) -> bool:
-    """True if an iteration is shorter without `tail`: what of it has to wait longest waits longer than the rest."""
+def _in_window(node, loop: Loop) -> list:
+    """What a window of a loop contains; other nodes as they are."""
+    window = node.window if isinstance(node, Branch) and node.other is None else None
+    return node.then.nodes if window is not None and window.loop is loop else [node]
+
+
+def _ends(instr: Instr, loop: Loop) -> tuple[int, int]:
+    """First and last iterations of a loop without `instr`, which stands in its body or a window of it."""
+    window = None if instr.parent is loop.body else instr.parent.owner.window
+    return (0, 0) if window is None else (window.first, window.last)
+
+
+def _is_last(tail: list[Instr], nodes: list) -> bool:
+    """True if an iteration, of `nodes`, is shorter without `tail`: what of it has to wait longest waits longer than the rest."""
     depth: dict = {}
-    nodes = sorted([*tail, *rest], key=lambda n: n.position)
     for j, node in enumerate(nodes):
         before = [depth[n] for n in nodes[:j] if n in depth and _depend(n, node)]
         if _vector_instrs(node):
             depth[node] = 1 + max(before, default=0)
-    left = [depth[n] for n in rest if n in depth]
+    left = [depth[n] for n in nodes if n in depth and n not in tail]
     return bool(left) and max(depth[i] for i in tail) > max(left)
 
 
@@ -164,15 +198,16 @@ def _vector_instrs(node) -> list[Instr]:
 
 
 class _Distribute(StmtMutator):
-    """`copies`: temporary -> (loop of its iterations, bytes of one copy)."""
+    """`tails`: loop -> what it leaves for later."""
 
-    def __init__(self, tails: dict, copies: dict):
+    def __init__(self, tails: dict[For, _Tail]):
         self.tails, self.number, self.new = tails, {}, {}
-        for b, (loop, nbytes) in copies.items():
-            each = nbytes // itemsize(dtype_of(b))
-            low = const_int(loop.min)
-            self.number[b] = (loop.loop_var if low == 0 else loop.loop_var - loop.min) * imm(each)
-            self.new[b] = decl_buffer([1, each * const_int(loop.extent)], dtype_of(b), b.name, scope=scope_of(b))
+        self.late = {s for tail in tails.values() for s in tail.stmts}
+        for loop, tail in tails.items():
+            for b, nbytes in tail.copies.items():
+                each = nbytes // itemsize(dtype_of(b))
+                self.number[b] = tail.number(loop) * imm(each)
+                self.new[b] = decl_buffer([1, each * tail.iterations(loop)], dtype_of(b), b.name, scope=scope_of(b))
 
     def visit_AllocBuffer(self, s: AllocBuffer):
         return AllocBuffer(self.new[s.buffer], annotations=dict(s.annotations), span=s.span) if s.buffer in self.new else s
@@ -180,10 +215,15 @@ class _Distribute(StmtMutator):
     def visit_For(self, s: For):
         if s not in self.tails:
             return self.generic(s)
-        late, _ = self.tails[s]
-        body = [self.visit(x) for x in stmts_of(s.body) if x not in late]
-        behind = [_of_all(s, self.visit(x)) for x in late]
-        return [For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span), *behind]
+        tail = self.tails[s]
+        runs = For(
+            s.loop_var, s.min + imm(tail.first, dtype_of(s.min)), imm(tail.iterations(s), dtype_of(s.extent)), s.kind, s.body, span=s.span
+        )
+        behind = [_of_all(runs if tail.first or tail.last else s, self.generic(x)) for x in tail.stmts]
+        return [self.generic(s), *behind]
+
+    def visit_Evaluate(self, s: Evaluate):
+        return None if s in self.late else self.generic(s)
 
     def expr(self, e):
         if isinstance(e, TensorLoad) and e.source in self.new:

@@ -31,6 +31,7 @@ from ...ir import (
     StmtMutator,
     TensorLoad,
     TensorRegion,
+    Var,
     While,
     attrs_of,
     call,
@@ -50,6 +51,7 @@ from ...ir import (
     scope_of,
     seq,
     statements,
+    stmts_of,
     sym,
     tirx,
 )
@@ -341,6 +343,7 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
 
     `vector_options`: `VectorContext.options` of every element-wise statement.
     """
+    func = _with_block_number(func)
     declared = [s for s in statements(func.body) if isinstance(s, AllocBuffer)]
     gms = [p for p in func.params if is_buffer_var(p)]
     scalars = [p for p in func.params if not is_buffer_var(p)]
@@ -434,10 +437,25 @@ def _mixed(body: Stmt, tiles: dict) -> frozenset:
     return frozenset(tiles[b] for b, found in forms.items() if len(found) > 1)
 
 
+def _block_number(body: Stmt) -> Bind | None:
+    """The name of the number of the block that is known in all of a body."""
+    return next((s for s in stmts_of(body) if isinstance(s, Bind) and op_name(s.value) == "ascend.get_block_idx"), None)
+
+
+def _with_block_number(func: PrimFunc) -> PrimFunc:
+    """`func` with a name for the number of the block, by which workspaces are told apart, in front of everything: tiles that are worked on in parts, one
+    after the other, have one in each."""
+    if _block_number(func.body) is not None or not any(
+        "workspace" in s.annotations for s in statements(func.body) if isinstance(s, AllocBuffer)
+    ):
+        return func
+    return func.with_body(seq(Bind(Var("block", "int32"), call("ascend.get_block_idx", [], dtype="int32")), func.body))
+
+
 def _workspaces(func: PrimFunc, declared: list, out: Output) -> tuple[dict, list[int]]:
     """Workspaces (one copy per block) and `alloc_global` buffers (one copy per launch) as GM tensors, and bytes of each for a block."""
     found, nbytes, blocks = {}, [], _blocks(func)
-    block = next((s.var for s in statements(func.body) if isinstance(s, Bind) and op_name(s.value) == "ascend.get_block_idx"), None)
+    number = _block_number(func.body)
     for s in declared:
         if scope_of(s.buffer) not in ("global", ""):
             continue
@@ -448,7 +466,7 @@ def _workspaces(func: PrimFunc, declared: list, out: Output) -> tuple[dict, list
             elements *= n
         total = elements * (blocks if per_block else 1)
         flat = decl_buffer([total], dtype_of(s.buffer), out.unique(s.buffer.name))
-        base = block * elements if per_block else 0
+        base = number.var * elements if per_block else 0
         found[s.buffer] = GmTensor(flat, tuple(shape), row_major(shape), base, versioned=per_block)
         size = elements * itemsize(dtype_of(s.buffer))
         nbytes.append(size if per_block else -(-size // blocks))

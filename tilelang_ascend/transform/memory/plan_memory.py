@@ -56,7 +56,7 @@ def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
 def bytes_apart(func: PrimFunc, space: Space, chip) -> int:
     """Bytes of a memory without which buffers that meet in a loop inside another one would have to share addresses."""
     buffers = [b for b in live_buffers(build_program(func, chip)) if SCOPES[b.space] is space]
-    return _peak(buffers, _pack(buffers, _inner, chip.memories[space].alignment_bytes, {}))
+    return _peak(buffers, _pack(_large_first(buffers), _inner, chip.memories[space].alignment_bytes, {}))
 
 
 def _always(b: LiveBuffer) -> Ranges:
@@ -83,41 +83,80 @@ def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip)
     if phases and LIFETIMES[0] is _always:
         banks = chip.ub_banks
         spread = _Banks(banks.groups * banks.bank_bytes, capacity, bank_rivals(program, phases))
-        placed = _pack(buffers, _always, alignment, phases, spread)
+        placed = _pack(_large_first(buffers), _always, alignment, phases, spread)
         if _peak(buffers, placed) <= capacity:
             return placed, min(_peak(buffers, placed), sum(b.total_bytes for b in buffers))
     placed: dict = {}
     for lifetime in LIFETIMES:
         for preferred in (phases, {}) if phases else ({},):
-            placed = _pack(buffers, lifetime, alignment, preferred)
+            placed = _pack(_large_first(buffers), lifetime, alignment, preferred)
             if (peak := _peak(buffers, placed)) <= capacity:
-                return _moved_apart(buffers, placed, lifetime, alignment, preferred, capacity), peak
+                return _least_waits(buffers, placed, lifetime, alignment, preferred, capacity), peak
     return placed, _peak(buffers, placed)
 
 
-def _moved_apart(buffers: list[LiveBuffer], placed: dict, lifetime, alignment: int, phases: dict, capacity: int) -> dict:
-    """`placed`, with buffers moved to other free addresses, one after the other, where fewer queues wait for each other: the fewer
-    instructions are between two that share an address, the longer the second one waits."""
-    placed, queues = dict(placed), {b.buffer: frozenset(i.queue for i in b.users) for b in buffers}
+def _least_waits(buffers: list[LiveBuffer], placed: dict, lifetime, alignment: int, phases: dict, capacity: int) -> dict:
+    """`placed`, moved apart, or what fits if buffers of several queues choose before those of one: whichever lets queues wait less."""
+    waits = _Waits(buffers)
+    ways = [waits.moved_apart(placed, lifetime, alignment, phases, capacity)]
+    if waits.of_all(ways[0]):
+        ways.append(waits.chosen(lifetime, alignment, phases, capacity))
+    return min((way for way in ways if way is not None), key=waits.of_all)
 
-    def cost(b: LiveBuffer, address: int) -> float:
-        end, mine = address + b.total_bytes, queues[b.buffer]
+
+class _Waits:
+    """How long queues wait for each other where buffers share addresses: the fewer instructions are between two that do, the longer the second one
+    waits."""
+
+    def __init__(self, buffers: list[LiveBuffer]):
+        self.buffers, self.queues = buffers, {b.buffer: frozenset(i.queue for i in b.users) for b in buffers}
+
+    def of(self, b: LiveBuffer, address: int, placed: dict) -> float:
+        """Of one buffer, if it lies at `address`."""
+        end, mine = address + b.total_bytes, self.queues[b.buffer]
         return sum(
             1 / (1 + _gap(b.tight, o.tight))
-            for o in buffers
-            if o is not b and placed[o.buffer] < end and address < placed[o.buffer] + o.total_bytes and len(mine | queues[o.buffer]) > 1
+            for o in self.buffers
+            if o is not b
+            and placed.get(o.buffer, end) < end
+            and address < placed[o.buffer] + o.total_bytes
+            and len(mine | self.queues[o.buffer]) > 1
         )
 
-    for b in sorted(buffers, key=lambda b: -b.total_bytes):
-        if not cost(b, placed[b.buffer]):
-            continue
-        others = [(placed[o.buffer], placed[o.buffer] + o.total_bytes, o) for o in buffers if o is not b]
-        mine, place = lifetime(b), phases.get(b.buffer, (alignment, 0))
+    def of_all(self, placed: dict) -> float:
+        return sum(self.of(b, placed[b.buffer], placed) for b in self.buffers)
+
+    def moved_apart(self, placed: dict, lifetime, alignment: int, phases: dict, capacity: int) -> dict:
+        """`placed`, with buffers moved to other free addresses, one after the other, where queues wait less."""
+        placed = dict(placed)
+        for b in _large_first(self.buffers):
+            if self.of(b, placed[b.buffer], placed):
+                free = [placed[b.buffer], *self._free(b, placed, lifetime, phases.get(b.buffer, (alignment, 0)), capacity)]
+                placed[b.buffer] = min(free, key=lambda a: (self.of(b, a, placed), a))
+        return placed
+
+    def chosen(self, lifetime, alignment: int, phases: dict, capacity: int) -> dict | None:
+        """Addresses at which queues wait least, one buffer after the other: first those of several queues, large ones before small ones. None if some
+        find no room."""
+        placed: dict = {}
+        for b in sorted(_large_first(self.buffers), key=lambda b: len(self.queues[b.buffer]) == 1):
+            free = self._free(b, placed, lifetime, phases.get(b.buffer, (alignment, 0)), capacity)
+            if not free:
+                return None
+            placed[b.buffer] = min(free, key=lambda a: (self.of(b, a, placed), a))
+        return placed
+
+    def _free(self, b: LiveBuffer, placed: dict, lifetime, place: tuple[int, int], capacity: int) -> list[int]:
+        """Where a buffer may lie beside others, in front of or behind any of them."""
+        others = [(placed[o.buffer], placed[o.buffer] + o.total_bytes, o) for o in self.buffers if o is not b and o.buffer in placed]
+        mine = lifetime(b)
         busy = sorted((start, end) for start, end, o in others if meet(lifetime(o), mine))
         found = {_first_fit(b, low, busy, *place) for low in {0, *(end for _, end, _ in others)}}
-        free = [placed[b.buffer], *(a for a in found if a + b.total_bytes <= capacity)]
-        placed[b.buffer] = min(free, key=lambda a: (cost(b, a), a))
-    return placed
+        return [a for a in found if a + b.total_bytes <= capacity]
+
+
+def _large_first(buffers: list[LiveBuffer]) -> list[LiveBuffer]:
+    return sorted(buffers, key=lambda b: -b.total_bytes)
 
 
 def _gap(a: Ranges, b: Ranges) -> int:
@@ -144,10 +183,10 @@ class _Banks:
 
 
 def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict, banks: _Banks | None = None) -> dict:
-    """First fit, large buffers first, in each bank if `banks` are given. `phases`: buffer -> (period, offset) its address should have."""
+    """First fit, in the order of `buffers`, in each bank if `banks` are given. `phases`: buffer -> (period, offset) its address should have."""
     placed: dict = {}
     done: list[LiveBuffer] = []
-    for b in sorted(buffers, key=lambda b: -b.total_bytes):
+    for b in buffers:
         mine = lifetime(b)
         busy = sorted((placed[o.buffer], placed[o.buffer] + o.total_bytes) for o in done if meet(lifetime(o), mine))
         place = phases.get(b.buffer, (alignment, 0))

@@ -74,12 +74,12 @@ class _Rotate(StmtMutator):
         notes, late = _without(s, SKEW), lateness(s)
         body = stmts_of(s.body)
         assert len(body) == len(late), f"{len(late)} offsets for {len(body)} statements"
-        rotates = _enough_versions(s, body, late)
+        rotates = _enough_versions(s, body, late) and (any(map(works_on_cube, body)) or _loads_in_time(body, late))
         inner = [seq(self.visit(x)) for x in body]
         plain = For(s.loop_var, s.min, s.extent, s.kind, seq(inner), annotations=notes, span=s.span)
         if not rotates:
             return plain
-        return self.rotated(plain, inner, late) if any(map(works_on_cube, body)) else _peeled(plain, inner, late)
+        return self.rotated(plain, inner, late)
 
     def chained(self, s: For, own: For):
         """A loop over tiles and the one inside as one loop, so that late statements of a tile run beside early ones of the next one."""
@@ -278,18 +278,6 @@ class _Earlier(StmtMutator):
         return map_children(e, self.expr)
 
 
-def _peeled(s: For, body: list, late: list) -> Stmt:
-    """A loop of vector statements, the late ones of which are an iteration behind: side by side with early ones in one list of statements they
-    share barriers."""
-    k, one = s.loop_var, imm(1, dtype_of(s.loop_var))
-
-    def part(side: int, iteration) -> Stmt:
-        return renew(substitute(seq([x for x, n in zip(body, late) if n == side or isinstance(x, Bind)]), {k: iteration}))
-
-    steady = For(k, s.min, s.extent - one, s.kind, seq(part(0, k + one), part(1, k)), annotations=dict(s.annotations), span=s.span)
-    return seq(part(0, s.min), steady, part(1, s.min + s.extent - one))
-
-
 def _enough_versions(loop: For, body: list, late: list) -> bool:
     """True if every tile and workspace that early and late statements share, and some of them write, has a version for each of the
     iterations in between and both ends, or if no two iterations use the same place of it."""
@@ -298,6 +286,20 @@ def _enough_versions(loop: For, body: list, late: list) -> bool:
     written = set().union(*(u.writes for u in uses))
     shared = [b for b in early & behind & written if not (const_int(b.ty.shape[0]) or 0) > max(late)]
     return all(apart(loop, b) for b in shared)
+
+
+def _loads_in_time(body: list, late: list) -> bool:
+    """True if the late statements of a loop of vector work leave what they share with loads as soon as they begin, or have a version of it to spare:
+    else the next load, and early work with it, waits until they are through."""
+    work = [(uses_of(s), n) for s, n in zip(body, late) if not isinstance(s, AllocBuffer) and not _is_name(s)]
+    loaded = {
+        b
+        for s, n in zip(body, late)
+        if not n and is_op(s, COPY) and scope_of(s.value.args[0].source) in ("global", "")
+        for b in uses_of(s).writes
+    }
+    behind = [u for u, n in work if n]
+    return all(const_int(b.ty.shape[0]) > max(late) + 1 or not any(b in u.all for u in behind[1:]) for b in loaded)
 
 
 class _InStep(StmtMutator):

@@ -483,7 +483,8 @@ def _slot_before(need: Need) -> Slot:
 
 
 def _slot_in_branch(need: Need) -> Slot | None:
-    """Right after the first instruction, if that is optional and the second is not."""
+    """Right after the first instruction, if that is optional and the second is not. What almost all iterations do is not: outside of its window a barrier
+    serves other windows, too."""
     d = need.dependence
     if need.level != SAME_ITERATION:
         return None
@@ -491,7 +492,7 @@ def _slot_in_branch(need: Need) -> Slot | None:
     inside, around = None, d.src
     while around.parent is not block:
         inside, around = around, around.parent.owner
-    if inside is None or not isinstance(around, Branch) or around.other is not None:
+    if inside is None or not isinstance(around, Branch) or around.other is not None or around.window is not None:
         return None
     return Slot(inside.parent, inside.position + 1, BARRIERS)
 
