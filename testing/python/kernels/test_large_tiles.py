@@ -367,7 +367,9 @@ def test_parts_that_run_side_by_side_share_the_number_of_the_block():
     rows, keys, blocks, dim = 96, 512, 2, 32
 
     @T.prim_func
-    def kernel(Q: T.Tensor((blocks * rows, dim), "float16"), K: T.Tensor((keys, dim), "float16"), O: T.Tensor((blocks * rows, dim), "float32")):
+    def kernel(
+        Q: T.Tensor((blocks * rows, dim), "float16"), K: T.Tensor((keys, dim), "float16"), O: T.Tensor((blocks * rows, dim), "float32")
+    ):
         with T.Kernel(blocks, threads=128) as bx:
             q, k_s = T.alloc_shared((rows, dim), "float16"), T.alloc_shared((keys, dim), "float16")
             s, p = T.alloc_fragment((rows, keys), "float32"), T.alloc_fragment((rows, keys), "float16")
