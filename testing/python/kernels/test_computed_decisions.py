@@ -337,6 +337,28 @@ def test_what_the_block_has_stored_decides():
     assert products(body) == 3 * 2 * 2
 
 
+def test_a_nest_counts_by_scalars_and_only_the_cube_core_reads_a_place():
+    """What a nest adds up is computed on every core: scalars that it reads are carried, too. Of two places, of which the vector cores read only one,
+    none is written again before the second core has read it."""
+
+    def body(a, b, c, s, Y):
+        x, n = s[2], T.alloc_var("float32", 0.0)
+        for _ in T.Parallel(3):
+            n = n + x
+        for _ in T.serial(T.cast(n, "int32")):
+            T.gemm(a, b, c)
+        for k in T.serial(3):
+            Y[k, 0] = s[k]
+            y = Y[k, 0]
+            if y > 1:
+                T.gemm(a, b, c)
+            Y[0, k + 1] = y + s[k + 1]
+            if Y[0, k + 1] > 4:
+                T.gemm(a, b, c)
+
+    assert products(body) == 3 * 3 + 2 + 1
+
+
 def through_memory(blocks: int):
     """A loop until the maximum of a tile is small; the tile itself goes through memory, which one vector core writes and reads."""
 

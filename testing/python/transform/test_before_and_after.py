@@ -1560,11 +1560,12 @@ PAIRS = {
     "meet_cores": (
         """
         @T.prim_func
-        def main_aiv(place: T.Buffer((32,), "float32")):
-            T.func_attr({"ascend.core": "aiv", "ascend.met_places": ["place"], "ascend.meeting_flag": 10})
+        def main_aiv(first: T.Buffer((32,), "float32"), place: T.Buffer((32,), "float32")):
+            T.func_attr({"ascend.core": "aiv", "ascend.met_places": [1], "ascend.meeting_flag": 10, "ascend.num_workspaces": 2})
             v = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
             turn: T.let[T.int32] = 1
             T.ascend.copy_ub_to_gm(place[turn * 16], v[0, 0], 1, 4, 0, 0)
+            T.ascend.data_cache_clean(first[0])
             T.ascend.data_cache_clean(place[turn * 16])
             x: T.let[T.float32] = T.Call("ascend.get_value", [place[turn * 16]], ret_ty="float32")
         """,
@@ -1572,11 +1573,12 @@ PAIRS = {
         @I.ir_module
         class Module:
             @T.prim_func
-            def main_aiv(place: T.Buffer((32,), "float32")):
-                T.func_attr({"ascend.core": "aiv", "global_symbol": "main"})
+            def main_aiv(first: T.Buffer((32,), "float32"), place: T.Buffer((32,), "float32")):
+                T.func_attr({"ascend.core": "aiv", "ascend.num_workspaces": 2, "global_symbol": "main"})
                 v = T.alloc_buffer((1, 64), "float32", scope="shared.ub")
                 turn: T.let[T.int32] = 1
                 T.ascend.copy_ub_to_gm(place[turn * 16], v[0, 0], 1, 4, 0, 0)
+                T.ascend.data_cache_clean(first[0])
                 T.Call("ascend.pipe_barrier", [], attrs={"pipe": "ALL"}, ret_ty="void")
                 T.Call("ascend.cross_core_set_flag", [10], attrs={"mode": "1", "pipe": "MTE3"}, ret_ty="void")
                 T.ascend.cross_core_wait_flag(10)

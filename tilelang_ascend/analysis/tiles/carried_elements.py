@@ -108,12 +108,17 @@ class _Found:
         more = [x for s, around in self.work for x in (s, *around)]
         while more:
             seen.update(more)
-            names |= {v for s in more for e in exprs(s) for v in free_vars(e)}
+            names |= {v for s in more for x in _spoken_by(s) for e in exprs(x) for v in free_vars(e)}
             more = [x for name, s, around in self.setters if name in names for x in (s, *around)]
             more += [x for sets, around in self.suppliers.values() if sets & names for x in around]
             more += [x for loop, around in self.jumps if loop in seen for x in around]
             more = [x for x in more if x not in seen]
         return names
+
+
+def _spoken_by(s: Stmt) -> list[Stmt]:
+    """Statements whose expressions are those of `s`: what stands in a loop has entries of its own, what stands in a nest has not."""
+    return statements(s) if is_parallel(s) else [s]
 
 
 __all__ = ["carried_elements", "scalars_set", "written_and_read"]

@@ -9,12 +9,14 @@ After:        if sub_block == 0: copy_ub_to_gm(place, …)
 `insert_sync` knows one vector core. The flag is one it has left alone; each vector core raises it behind its stores and reads, and holds until
 both have.
 
-Requires: the module made by split_cores. Ensures: reads of the places that `split_rows` says both vector cores read are ordered behind the stores.
+Requires: the module made by split_cores; `ascend.met_places` has the numbers of the places among the workspaces. Ensures: reads of the
+places that `split_rows` says both vector cores read are ordered behind the stores.
 """
 
 from __future__ import annotations
 
 from ...ir import Evaluate, IRModule, StmtMutator, imm, intrin, op_name, operand_parts
+from ...ir.functions import split_params
 
 
 class _Meet(StmtMutator):
@@ -22,7 +24,7 @@ class _Meet(StmtMutator):
         self.places, self.flag = places, imm(flag)
 
     def visit_Evaluate(self, s: Evaluate):
-        if op_name(s.value) != "ascend.data_cache_clean" or operand_parts(s.value.args[0])[0].source.name not in self.places:
+        if op_name(s.value) != "ascend.data_cache_clean" or operand_parts(s.value.args[0])[0].source not in self.places:
             return s
         meet = [
             intrin("pipe_barrier", pipe="ALL", span=s.span),
@@ -37,7 +39,8 @@ def meet_cores(module: IRModule) -> IRModule:
     functions = {}
     for gv, func in module.functions.items():
         if "ascend.met_places" in func.attrs:
-            places, flag = {str(x) for x in func.attrs["ascend.met_places"]}, int(func.attrs["ascend.meeting_flag"])
+            workspaces = split_params(func)[2]
+            places, flag = {workspaces[int(n)] for n in func.attrs["ascend.met_places"]}, int(func.attrs["ascend.meeting_flag"])
             body = _Meet(places, flag)(func.body) if str(func.attrs["ascend.core"]) == "aiv" else func.body
             func = func.with_body(body).without_attr("ascend.met_places").without_attr("ascend.meeting_flag")
         functions[gv] = func

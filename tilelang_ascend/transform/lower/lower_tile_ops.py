@@ -367,7 +367,8 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
     params = [*scalars, *(x.flat for x in (*flat.values(), *workspaces.values()))]
     lowered = PrimFunc(params, seq(out.allocs, slots, body), attrs=func.attrs, span=func.span)
     lowered = lowered.with_attr("ascend.num_workspaces", len(workspaces)).with_attr("ascend.workspace_bytes", nbytes)
-    if met := [workspaces[s.buffer].flat.name for s in declared if MET in s.annotations]:
+    met_buffers = {s.buffer for s in declared if MET in s.annotations}
+    if met := [n for n, b in enumerate(workspaces) if b in met_buffers]:
         lowered = lowered.with_attr("ascend.met_places", met).with_attr("ascend.meeting_flag", chip.usable_cross_core_flags - 1)
     return lowered, out.warnings
 

@@ -153,52 +153,50 @@ class _FirstCoreOnly(StmtMutator):
 
 
 class _OwnPlaces(StmtMutator):
-    """Every vector core has its own of the `places`, in a cache line of its own; on the cube core `sub` is 0, too."""
+    """`lines`: place -> which of its cache lines is meant. Every vector core has its own; on the cube core its number is 0, too."""
 
-    def __init__(self, sub, places: set):
-        self.sub = sub
-        self.new = {
-            b: decl_buffer((VECTOR_CORES_PER_BLOCK, CACHE_LINE_BYTES // itemsize(dtype_of(b))), dtype_of(b), b.name) for b in places
-        }
+    def __init__(self, lines: dict):
+        self.lines = lines
+        self.new = {b: decl_buffer((VECTOR_CORES_PER_BLOCK, CACHE_LINE_BYTES // itemsize(dtype_of(b))), dtype_of(b), b.name) for b in lines}
 
     def visit_AllocBuffer(self, s: AllocBuffer):
         return AllocBuffer(self.new[s.buffer], annotations=dict(s.annotations), span=s.span) if s.buffer in self.new else s
 
     def expr(self, e):
         if isinstance(e, TensorLoad) and e.source in self.new:
-            return BufferLoad(self.new[e.source], [self.sub, imm(0)])
+            return BufferLoad(self.new[e.source], [self.lines[e.source], imm(0)])
         return map_children(e, self.expr)
 
     def visit_BufferStore(self, s: BufferStore):
         if s.buffer not in self.new:
             return self.generic(s)
-        return BufferStore(self.new[s.buffer], self.expr(s.value), [self.sub, imm(0)], span=s.span)
+        return BufferStore(self.new[s.buffer], self.expr(s.value), [self.lines[s.buffer], imm(0)], span=s.span)
 
 
 class _MetPlaces(StmtMutator):
-    """The first vector core writes the `places`, both read them. `turn` alternates between two cache lines of each: the vector cores meet behind
-    every store, so that nobody reads the one still that is written again two stores later."""
+    """The first vector core writes the `places`, both read them. Stores to a place take its cache lines in turn: the vector cores meet behind every
+    store, so that nobody reads the line still that is written again two stores later. Each place has a turn of its own: of those only the cube
+    core reads, no meeting keeps anybody from being read."""
 
     def __init__(self, places: set):
-        self.turn = decl_buffer((1,), "int32", "turn", scope="local.var")
-        self.places = _OwnPlaces(tirx.floormod(BufferLoad(self.turn, [imm(0)]), imm(VECTOR_CORES_PER_BLOCK)), places)
-
-    def first(self) -> list[Stmt]:
-        """What stands in front of the body."""
-        return [AllocBuffer(self.turn), BufferStore(self.turn, imm(0), [imm(0)])]
+        self.turns = {b: decl_buffer((1,), "int32", "turn", scope="local.var") for b in places}
+        self.places = _OwnPlaces({b: tirx.floormod(BufferLoad(t, [imm(0)]), imm(VECTOR_CORES_PER_BLOCK)) for b, t in self.turns.items()})
 
     def visit_AllocBuffer(self, s: AllocBuffer):
-        new = self.places.visit(s)
-        return s if new is s else AllocBuffer(new.buffer, annotations={**new.annotations, MET: 1}, span=s.span)
+        turn, new = self.turns.get(s.buffer), self.places.visit(s)
+        if turn is None:
+            return s
+        place = AllocBuffer(new.buffer, annotations={**new.annotations, MET: 1}, span=s.span)
+        return [place, AllocBuffer(turn), BufferStore(turn, imm(0), [imm(0)], span=s.span)]
 
     def expr(self, e):
         return self.places.expr(e)
 
     def visit_BufferStore(self, s: BufferStore):
-        new = self.places.visit(s)
-        if s.buffer not in self.places.new:
+        new, turn = self.places.visit(s), self.turns.get(s.buffer)
+        if turn is None:
             return new
-        return [BufferStore(self.turn, 1 - BufferLoad(self.turn, [imm(0)]), [imm(0)], span=s.span), new]
+        return [BufferStore(turn, 1 - BufferLoad(turn, [imm(0)]), [imm(0)], span=s.span), new]
 
 
 def _written_and_read(body: Stmt) -> bool:
@@ -214,22 +212,21 @@ def split_rows(func: PrimFunc, notes: list | None = None) -> PrimFunc:
         return func
     sub = tirx.Var("sub_block", "int32")
     plan, places = find_split(body), carried_places(body)
-    alone, first = plan.refusal and (not places or _written_and_read(body)), []
+    alone = plan.refusal and (not places or _written_and_read(body))
     if alone and places:
-        met = _MetPlaces(places)
-        body, first = met(body), met.first()
+        body = _MetPlaces(places)(body)
     if alone:
         shared = written_and_read(body)
         split = _FirstCoreOnly(sub, from_ub(body, shared), carried_scalars(body), shared)(body)
     else:
-        split = _OwnPlaces(sub, places)(DividedBody(plan, sub, VECTOR_CORES_PER_BLOCK, own=places)(body))
+        split = _OwnPlaces(dict.fromkeys(places, sub))(DividedBody(plan, sub, VECTOR_CORES_PER_BLOCK, own=places)(body))
     if plan.refusal and notes is not None:
         where = location_of(plan.refusal.span)
         who = "one of the two vector cores does" if alone else "both vector cores do"
         notes.append(f"{who} all vector work: {plan.refusal.reason}" + (f" ({where})" if where else ""))
     allocs = [s for s in stmts_of(split) if isinstance(s, AllocBuffer)]
     rest = [s for s in stmts_of(split) if not isinstance(s, AllocBuffer)]
-    return func.with_body(seq(allocs, Bind(sub, call("ascend.get_sub_block_idx", [], dtype="int32")), first, rest))
+    return func.with_body(seq(allocs, Bind(sub, call("ascend.get_sub_block_idx", [], dtype="int32")), rest))
 
 
 __all__ = ["split_rows"]
