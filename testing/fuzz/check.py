@@ -122,7 +122,7 @@ def packed_memory(lanes: int | None = None):
     with (
         mock.patch.object(fit, "attempt", attempt),
         mock.patch.object(plan_memory, "LIFETIMES", plan_memory.LIFETIMES[-1:]),
-        mock.patch.object(plan_memory, "_moved_apart", where_they_are),
+        mock.patch.object(plan_memory, "_least_waits", where_they_are),
     ):
         yield
 
