@@ -128,6 +128,7 @@ class Core final : public ExecContext {
   bool valid(const Instr& instr);
   void record_stream(const Instr& instr, const OpInfo& info);
   void record_time(const Instr& instr, const OpInfo& info);
+  static bool touches_gm(const Instr& instr, const OpInfo& info);
   bool describe_sync(const Instr& instr, TimeKey& d) const;
   void describe_exec(const Instr& instr, const OpInfo& info, TimeKey& d, Cost& c);
   int64_t time_only(const Instr& instr, const OpInfo& info);

@@ -170,6 +170,11 @@ void Core::record_stream(const Instr& instr, const OpInfo& info) {
 }
 
 void Core::record_time(const Instr& instr, const OpInfo& info) {
+  const bool on_chip = info.kind == OpKind::kExec && !touches_gm(instr, info);
+  if (const uint32_t* known = on_chip ? m_.known_items.find(instr) : nullptr) {
+    record.items.push_back(*known);
+    return;
+  }
   TimeKey d;
   Cost cost;
   d.kind = info.kind;
@@ -182,6 +187,14 @@ void Core::record_time(const Instr& instr, const OpInfo& info) {
     return;  // malformed; the value simulation reports it
   }
   record.items.push_back(m_.interner.id(d, cost));
+  if (on_chip) m_.known_items.add(instr, record.items.back());
+}
+
+bool Core::touches_gm(const Instr& instr, const OpInfo& info) {
+  for (int i = 0; i < info.num_operands; ++i) {
+    if (instr.operand(info.first_operand + i).space == GM) return true;
+  }
+  return false;
 }
 
 bool Core::describe_sync(const Instr& instr, TimeKey& d) const {
@@ -226,9 +239,7 @@ void Core::describe_exec(const Instr& instr, const OpInfo& info, TimeKey& d, Cos
     d.assumed = static_cast<float>(c.assumed);
     d.work = static_cast<float>(c.work);
   }
-  bool gm = false;
-  for (int i = 0; i < info.num_operands; ++i) gm |= instr.operand(info.first_operand + i).space == GM;
-  if (!gm || impl.accesses == nullptr) return;
+  if (impl.accesses == nullptr || !touches_gm(instr, info)) return;
   accesses_.clear();
   impl.accesses(nullptr, instr, chip, accesses_);
   for (const Access& a : accesses_) {

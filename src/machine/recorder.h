@@ -3,6 +3,7 @@
 #define TLA_MACHINE_RECORDER_H_
 
 #include <cstdint>
+#include <cstring>
 #include <unordered_map>
 #include <vector>
 
@@ -80,6 +81,46 @@ class Interner {
 
   Cached cache_[kCacheSize];
   std::unordered_map<size_t, std::vector<uint32_t>> buckets_;
+};
+
+/*!
+ * \brief Items of instructions that were issued before, by their words. What works on chip costs as much whenever its
+ * words are the same; counting bank conflicts of every repeat again would take most of the time of a long run.
+ */
+class KnownItems {
+ public:
+  /*! \brief The item of an equal instruction, null where it has to be described. */
+  const uint32_t* find(const Instr& instr) const {
+    const Entry& e = entries_[place(instr)];
+    const bool equal = e.nargs == instr.nargs && e.op == instr.op && e.line == instr.line &&
+                       std::memcmp(e.args, instr.args, sizeof(int64_t) * static_cast<size_t>(instr.nargs)) == 0;
+    return equal ? &e.id : nullptr;
+  }
+  void add(const Instr& instr, uint32_t id) {
+    if (instr.nargs > kMostArgs) return;
+    Entry& e = entries_[place(instr)];
+    e.op = instr.op;
+    e.line = instr.line;
+    e.nargs = instr.nargs;
+    e.id = id;
+    std::memcpy(e.args, instr.args, sizeof(int64_t) * static_cast<size_t>(instr.nargs));
+  }
+
+ private:
+  static constexpr size_t kEntries = 4096;
+  static constexpr int kMostArgs = 24;
+  struct Entry {
+    int32_t op = 0, line = 0, nargs = -1;
+    uint32_t id = 0;
+    int64_t args[kMostArgs];
+  };
+  static size_t place(const Instr& instr) {
+    uint64_t h = static_cast<uint64_t>(instr.op) << 32 ^ static_cast<uint64_t>(instr.line);
+    for (int i = 0; i < instr.nargs; ++i) h = (h ^ static_cast<uint64_t>(instr.args[i])) * 0x9E3779B97F4A7C15ull;
+    return static_cast<size_t>(h >> 40) % kEntries;
+  }
+
+  std::vector<Entry> entries_ = std::vector<Entry>(kEntries);
 };
 
 /*! \brief GM traffic of one instruction: `count` pieces of `len` bytes, `stride` apart, in one tensor. */
