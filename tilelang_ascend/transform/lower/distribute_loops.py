@@ -216,10 +216,9 @@ class _Distribute(StmtMutator):
         if s not in self.tails:
             return self.generic(s)
         tail = self.tails[s]
-        runs = For(
-            s.loop_var, s.min + imm(tail.first, dtype_of(s.min)), imm(tail.iterations(s), dtype_of(s.extent)), s.kind, s.body, span=s.span
-        )
-        behind = [_of_all(runs if tail.first or tail.last else s, self.generic(x)) for x in tail.stmts]
+        # Loops start at 0.
+        runs = For(s.loop_var, s.min, imm(tail.iterations(s), dtype_of(s.extent)), s.kind, s.body, span=s.span)
+        behind = [_of_all(runs, _later(self.generic(x), s.loop_var, tail.first)) for x in tail.stmts]
         return [self.generic(s), *behind]
 
     def visit_Evaluate(self, s: Evaluate):
@@ -229,6 +228,14 @@ class _Distribute(StmtMutator):
         if isinstance(e, TensorLoad) and e.source in self.new:
             return BufferLoad(self.new[e.source], [e.indices[0], self.number[e.source] + self.expr(e.indices[1])])
         return map_children(e, self.expr)
+
+
+def _later(s: Evaluate, var: Var, iterations: int) -> Evaluate:
+    """What an instruction does so many iterations later."""
+    if not iterations:
+        return s
+    call, value = s.value, var + imm(iterations, dtype_of(var))
+    return Evaluate(Call(call.op, [_at(a, var, value) for a in call.args], attrs=call.attrs, ret_ty=call.ty), span=s.span)
 
 
 def _of_all(loop: For, s: Evaluate) -> Stmt:
@@ -271,7 +278,9 @@ def _longer(record, call, loop: For):
 
 
 def _at(operand, var: Var, value):
-    """An operand where a loop variable is `value`."""
+    """An operand, or another argument, where a loop variable is `value`."""
+    if isinstance(operand, Var) and operand.same_as(var):
+        return value
     if not isinstance(operand, TensorLoad):
         return map_children(operand, lambda e: _at(e, var, value))
     simplify = sym.Analyzer().simplify
