@@ -10,7 +10,7 @@ from tilelang_ascend import isa
 from tilelang_ascend.analysis.dependence.core_use import call_of
 from tilelang_ascend.analysis.dependence.sync_check import sync_covers
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import const_int, intrin, loop, op_name, seq, statements, structural_equal, tirx
+from tilelang_ascend.ir import const_int, if_then, intrin, loop, op_name, seq, statements, structural_equal, tirx
 from tilelang_ascend.isa import CORE_EVENTS
 from tilelang_ascend.transform.sync.edges import EdgeChooser
 from tilelang_ascend.transform.sync.insert_sync import insert_sync, plan_and_insert_sync, plan_sync
@@ -231,6 +231,16 @@ class _Without:
 
     def __call__(self, body):
         return self.mutator(body)
+
+
+@pytest.mark.parametrize("late", (0, 1))
+def test_versions_of_tiles_do_not_rotate_in_loops_inside(late):
+    """All iterations of a loop inside use one version: two of them need more than a flag for each version."""
+    x, z, a, y, t, k = K.gm("x", 1 << 16, "float32"), K.gm("z", 1 << 16, "float32"), K.ub("a", 64, 2), K.ub("y", 64), K.var("t"), K.var("k")
+    tile = K.at(a, t % 2)
+    windows = [if_then(k < 7, K.load_ub(tile, K.at(x, k * 64), 64)), if_then(k >= 1, intrin("exp", K.at(y), tile, 64))]
+    body = seq(loop(k, 8, seq(windows[late], windows[1 - late])), K.store_ub(K.at(z), K.at(y), 64))
+    assert sync_covers(insert_sync(K.kernel([x, z], [a, y], loop(t, 4, body)), CHIP), CHIP) == []
 
 
 def test_flags_are_raised_in_front_of_what_is_loaded_once():

@@ -6,6 +6,7 @@ leaves everything ordered is removed.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 
 from ...analysis.dependence.dependence import Dependence, dependences, version_argument
@@ -420,10 +421,13 @@ class EdgeChooser:
 
 
 def _shifted(ring: Ring, loop: Loop, distance: int) -> bool:
-    """Is the id that is set in one iteration the one that is waited for `distance` iterations later?"""
+    """Is the id that is set in one iteration the one that is waited for `distance` iterations later, and no other one of as many iterations as there
+    are ids? Those of a loop further out are the same in all of them."""
     set_at, wait_at = (version_argument(form, ring.count) for form in (ring.set_form, ring.wait_form))
     gap = wait_at.plus(set_at, -1)
     step = wait_at.terms.get(loop.atom, 0)
+    if math.gcd(step, ring.count) != 1:
+        return False
     return all(c % ring.count == 0 for c in gap.terms.values()) and (gap.const + step * distance) % ring.count == 0
 
 
