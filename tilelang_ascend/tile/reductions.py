@@ -12,6 +12,8 @@ def start(kind: str, dtype: str):
         return imm(kind != "max", dtype)
     if kind == "bitand":
         return imm(-1, dtype) if dtype.startswith("int") else neutral("min", dtype)
+    if kind == "absmax" and dtype.startswith("int"):
+        return neutral("max", dtype)  # The magnitude of the lowest number is itself.
     return neutral(kind, dtype) if kind in ("max", "min") else imm(kind == "all", dtype)
 
 
@@ -29,7 +31,14 @@ def carried_in(kind: str, source: str, result: str, clear: bool) -> str | None:
         return result if exact or itemsize(result) >= 4 else "float32"
     if kind in ("sum", "abssum", "bitand", "bitor", "bitxor"):
         return result  # Modulo 2^n.
-    return result if _holds(result, source) else source
+    if kind == "absmax" and source.startswith("int") and itemsize(result) >= itemsize(source):
+        return result  # Holds all magnitudes, or wraps like them.
+    if _holds(result, source):
+        return result
+    if clear or _holds(source, result):
+        return source
+    bits = 16 * max(itemsize(source), itemsize(result))  # Of signed numbers beside unsigned ones.
+    return f"int{bits}" if bits <= 64 else None
 
 
 def _holds(dtype: str, other: str) -> bool:

@@ -188,6 +188,30 @@ def test_every_reduction(source, clear, small_ub):
         assert abs(float(got) - float(want)) <= step * np.abs(x.astype(np.float64)).sum(), (kind, result, got, want)
 
 
+def test_ends_of_integers(small_ub):
+    """The magnitude of the lowest number is itself where neither dtype holds a larger one: it began at 0. What is joined with a result of another
+    sign waits in a dtype that holds both: it wrapped before."""
+    small_ub(49152)
+    n, ways = 90000, [("absmax", "int8", True, 0), ("absmax", "uint8", True, 0), ("max", "uint8", False, 200), ("min", "uint8", False, 200)]
+
+    @T.prim_func
+    def kernel(X: T.Tensor((2, n), "int8"), Y: T.Tensor((2, len(ways)), "int32")):
+        with T.Kernel(2, threads=128) as bx:
+            x = T.alloc_fragment((1, n), "int8")
+            found = [T.alloc_fragment((1,), result) for _, result, _, _ in ways]
+            T.copy(X[bx, 0], x)
+            for (kind, _, clear, old), y in zip(ways, found):
+                T.fill(y, old)
+                getattr(T, f"reduce_{kind}")(x, y, dim=1, clear=clear)
+            for k, y in enumerate(found):
+                T.copy(y, Y[bx, k])
+
+    x = np.full((2, n), -128, np.int8)
+    x[1, 5] = 3
+    got = run(kernel, X=x, Y=np.zeros((2, len(ways)), np.int32), text=False)["Y"]
+    assert got.tolist() == [[-128, 128, 200, 128], [3, 128, 200, 128]]
+
+
 def test_sums_of_halves_are_rounded_once(small_ub):
     n = 4096
 

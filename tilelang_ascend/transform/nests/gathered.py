@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from ...ir import Stmt
+from ...ir import Bind, Stmt, exprs, free_vars, statements
 from ...tile.jumps import may_leave
-from ...tile.uses import conflict, uses_of
+from ...tile.uses import Uses, conflict, uses_of
 
 
-def between(uses: list, positions: set[int]) -> set[int]:
+def _uses_and_names(s: Stmt) -> Uses:
+    """What a statement uses, and names: those it binds are written, those it mentions read, so that none is asked for before it is known."""
+    uses = uses_of(s)
+    inside = list(statements(s))
+    names = {v for x in inside for e in exprs(x) for v in free_vars(e)}
+    return Uses(uses.reads | names, uses.writes | {x.var for x in inside if isinstance(x, Bind)})
+
+
+def between(body: list[Stmt], positions: set[int]) -> set[int]:
     """`positions`, and all that needs one of them and that another one needs."""
+    return _between([_uses_and_names(s) for s in body], positions)
+
+
+def _between(uses: list, positions: set[int]) -> set[int]:
     behind, needed = set(positions), set(positions)
     for j in range(len(uses)):
         if any(i in behind and conflict(uses[i], uses[j]) for i in range(j)):
@@ -22,8 +34,8 @@ def between(uses: list, positions: set[int]) -> set[int]:
 def gathered(body: list[Stmt], positions: set[int]) -> tuple[list[Stmt], list[Stmt]] | None:
     """(what stays in front, what goes behind) of the statements at `positions`, so that all keep their order where it matters; None if that cannot
     be. None of them passes a statement that may leave the iteration."""
-    uses = [uses_of(s) for s in body]
-    if between(uses, positions) != positions or any(map(may_leave, body[min(positions) : max(positions)])):
+    uses = [_uses_and_names(s) for s in body]
+    if _between(uses, positions) != positions or any(map(may_leave, body[min(positions) : max(positions)])):
         return None
     behind: set[int] = set()
     for j in range(len(body)):

@@ -114,7 +114,7 @@ class _Slices(StmtMutator):
         """The same of the rows of one tile."""
         uses = [uses_of(s) for s in body]
         while True:
-            members = between(uses, {i for i, s in enumerate(body) if s in stage and uses[i].all & large})
+            members = between(body, {i for i, s in enumerate(body) if s in stage and uses[i].all & large})
             around = gathered(body, members) if members else None
             group = [body[i] for i in sorted(members)]
             if around is None or not all(s in stage for s in group):
