@@ -10,11 +10,27 @@ import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import OutOfMemory
-from tilelang_ascend.ir import AllocBuffer, For, ForKind, IfThenElse, op_name, scope_of, statements, stmts_of
+from tilelang_ascend.ir import (
+    AllocBuffer,
+    Bind,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    Var,
+    decl_buffer,
+    imm,
+    op_name,
+    scope_of,
+    statements,
+    stmts_of,
+)
 from tilelang_ascend.sim.validate import validate
 from tilelang_ascend.tile import GEMM, is_op
 from tilelang_ascend.tile.uses import uses_of
 from tilelang_ascend.transform import pipeline
+from tilelang_ascend.transform.nests.gathered import gathered
 
 
 @pytest.fixture(autouse=True)
@@ -238,3 +254,12 @@ def test_a_tile_multiplied_with_itself_has_no_parts():
 
     with pytest.raises(OutOfMemory):
         tilelang.compile(kernel)
+
+
+def test_statements_put_together_keep_names_in_order():
+    """A name that reads what one of them writes, and that another one asks for, cannot stand behind both."""
+    x, y = (decl_buffer([8], "int32", n, scope="shared.ub") for n in "xy")
+    n = Var("n", "int32")
+    first, name, last = BufferStore(x, imm(1), [imm(0)]), Bind(n, BufferLoad(x, [imm(0)])), BufferStore(y, n, [imm(0)])
+    assert gathered([first, name, last], {0, 2}) is None
+    assert gathered([first, name, last], {0, 1, 2}) == ([], [])
