@@ -136,14 +136,14 @@ def run(kernel, arrays: dict, scalars: dict | None = None, text: bool = True, fl
     return out
 
 
-def once(func, chip: str, arrays: dict):
-    """A strict run of `func`, lowered once and not cached: (results by name, printed text).
+def once(func, chip: str, arrays: dict, lowered=None):
+    """A strict run of `func`, lowered once and not cached: (results by name, printed text). `lowered`: with all stages, if that has been done.
 
     Every pass validated, the verifier, all checks, the number of writes of every element, and the values Tile IR has by its definition.
     """
     broken = verify_tile(func)
     assert not broken, "\n".join(map(str, broken[:3]))
-    lowered = pipeline.lower(func, arch.get_chip(chip), keep_stages=True)
+    lowered = lowered or pipeline.lower(func, arch.get_chip(chip), keep_stages=True)
     emit(lowered.ascend_ir)
     signature = read_signature(func, (), written_buffers(lowered.ascend_ir))
     program = SimpleNamespace(steps=describe_steps(lowered.ascend_ir), chip=chip, signature=signature)
