@@ -114,7 +114,7 @@ class Scalar:
 
     def store_region(self, mins: list, extents: list, values, known=None) -> None:
         """As that of `Memory`."""
-        self.value, self.defined = loaded(np.asarray(convert(values, self.dtype)).reshape(())), known is None or bool(_all(known))
+        self.value, self.defined = loaded(np.asarray(convert(values, self.dtype)).reshape(())), known is None or _all(known)
 
     @property
     def data(self):

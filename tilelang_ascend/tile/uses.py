@@ -31,6 +31,11 @@ IN_ORDER = "tl.in_order"
 """Annotation of a nest whose iterations have to run one after the other, each from its first to its last statement; its value says why."""
 
 
+def is_load(stmt) -> bool:
+    """True for a copy from a tensor or a workspace."""
+    return tile_op_of(stmt) is COPY and scope_of(stmt.value.args[0].source) in ("global", "")
+
+
 def moved_regions(stmt) -> tuple | None:
     """(source region, destination region) of a copy or of an atomic update by a tile; None for anything else."""
     record = tile_op_of(stmt)
@@ -202,6 +207,7 @@ __all__ = [
     "is_atomic",
     "is_buffer_var",
     "is_element_atomic",
+    "is_load",
     "is_output",
     "is_parallel",
     "is_scalar_var",

@@ -243,10 +243,11 @@ def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure
 
     Raises: the `failure` of `cut`, if these do not fit either.
     """
-    for uncut, inner in ((True, False), (False, True)):
+    ways = ((True, False), (False, True)) if failure.fields["memory"] == SCOPES[STREAMED].name else ()
+    for uncut, inner in ways:
         trying = context.attempt()
         other = run(NESTS, placed, trying, uncut=uncut, inner=inner)
-        if failure.fields["memory"] != SCOPES[STREAMED].name or structural_equal(other, cut):
+        if structural_equal(other, cut):
             continue
         try:
             found = _in_parts(other, trying)

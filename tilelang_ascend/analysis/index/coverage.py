@@ -109,9 +109,9 @@ def _region_boxes(stmt: Evaluate, buffer, operands, core) -> list:
 def _on_core(e, core, number: int) -> int | None:
     """The number an expression is on a vector core, None if it is none."""
     known = const_int(e)
-    return (
-        known if known is not None else const_int(sym.Analyzer().simplify(e if core is None else substitute_expr(e, {core: imm(number)})))
-    )
+    if known is not None:
+        return known
+    return const_int(sym.Analyzer().simplify(e if core is None else substitute_expr(e, {core: imm(number)})))
 
 
 def fill_together(boxes: list[list[tuple[int, int]]], shape) -> bool:

@@ -56,7 +56,7 @@ def plan_memory(func: PrimFunc, chip) -> tuple[PrimFunc, MemoryMap]:
 def bytes_apart(func: PrimFunc, space: Space, chip) -> int:
     """Bytes of a memory without which buffers that meet in a loop inside another one would have to share addresses."""
     buffers = [b for b in live_buffers(build_program(func, chip)) if SCOPES[b.space] is space]
-    return _peak(buffers, _pack(_large_first(buffers), _inner, chip.memories[space].alignment_bytes, {}))
+    return _peak(buffers, _pack(buffers, _inner, chip.memories[space].alignment_bytes, {}))
 
 
 def _always(b: LiveBuffer) -> Ranges:
@@ -83,13 +83,13 @@ def _plan_space(buffers: list[LiveBuffer], space: Space, program: Program, chip)
     if phases and LIFETIMES[0] is _always:
         banks = chip.ub_banks
         spread = _Banks(banks.groups * banks.bank_bytes, capacity, bank_rivals(program, phases))
-        placed = _pack(_large_first(buffers), _always, alignment, phases, spread)
+        placed = _pack(buffers, _always, alignment, phases, spread)
         if _peak(buffers, placed) <= capacity:
             return placed, min(_peak(buffers, placed), sum(b.total_bytes for b in buffers))
     placed: dict = {}
     for lifetime in LIFETIMES:
         for preferred in (phases, {}) if phases else ({},):
-            placed = _pack(_large_first(buffers), lifetime, alignment, preferred)
+            placed = _pack(buffers, lifetime, alignment, preferred)
             if (peak := _peak(buffers, placed)) <= capacity:
                 return _least_waits(buffers, placed, lifetime, alignment, preferred, capacity), peak
     return placed, _peak(buffers, placed)
@@ -183,10 +183,10 @@ class _Banks:
 
 
 def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict, banks: _Banks | None = None) -> dict:
-    """First fit, in the order of `buffers`, in each bank if `banks` are given. `phases`: buffer -> (period, offset) its address should have."""
+    """First fit, large buffers first, in each bank if `banks` are given. `phases`: buffer -> (period, offset) its address should have."""
     placed: dict = {}
     done: list[LiveBuffer] = []
-    for b in buffers:
+    for b in _large_first(buffers):
         mine = lifetime(b)
         busy = sorted((placed[o.buffer], placed[o.buffer] + o.total_bytes) for o in done if meet(lifetime(o), mine))
         place = phases.get(b.buffer, (alignment, 0))

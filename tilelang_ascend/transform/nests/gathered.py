@@ -7,7 +7,7 @@ from ...tile.jumps import may_leave
 from ...tile.uses import Uses, conflict, uses_of
 
 
-def _uses_and_names(s: Stmt) -> Uses:
+def uses_and_names(s: Stmt) -> Uses:
     """What a statement uses, and names: those it binds are written, those it mentions read, so that none is asked for before it is known."""
     uses = uses_of(s)
     inside = list(statements(s))
@@ -17,7 +17,7 @@ def _uses_and_names(s: Stmt) -> Uses:
 
 def between(body: list[Stmt], positions: set[int]) -> set[int]:
     """`positions`, and all that needs one of them and that another one needs."""
-    return _between([_uses_and_names(s) for s in body], positions)
+    return _between([uses_and_names(s) for s in body], positions)
 
 
 def _between(uses: list, positions: set[int]) -> set[int]:
@@ -34,7 +34,7 @@ def _between(uses: list, positions: set[int]) -> set[int]:
 def gathered(body: list[Stmt], positions: set[int]) -> tuple[list[Stmt], list[Stmt]] | None:
     """(what stays in front, what goes behind) of the statements at `positions`, so that all keep their order where it matters; None if that cannot
     be. None of them passes a statement that may leave the iteration."""
-    uses = [_uses_and_names(s) for s in body]
+    uses = [uses_and_names(s) for s in body]
     if _between(uses, positions) != positions or any(map(may_leave, body[min(positions) : max(positions)])):
         return None
     behind: set[int] = set()
@@ -46,4 +46,4 @@ def gathered(body: list[Stmt], positions: set[int]) -> tuple[list[Stmt], list[St
     return front, [s for i, s in enumerate(body) if i in behind or i > last and i not in positions]
 
 
-__all__ = ["between", "gathered"]
+__all__ = ["between", "gathered", "uses_and_names"]

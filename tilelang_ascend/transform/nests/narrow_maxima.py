@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from ...analysis.index.coverage import whole_store
 from ...ir import (
-    Bind,
     Evaluate,
     PrimFunc,
     SeqStmt,
@@ -31,7 +30,8 @@ from ...ir import (
 )
 from ...tile import REDUCE, is_op, tile_op
 from ...tile.jumps import may_leave
-from ...tile.uses import covers_whole, loads_in, uses_of
+from ...tile.uses import covers_whole, uses_of
+from .gathered import uses_and_names
 
 KINDS = ("max", "min")
 
@@ -81,10 +81,8 @@ def _conversion(body: list[Stmt], i: int) -> int | None:
 
 def _known_before(r: TensorRegion, stmts: list[Stmt]) -> bool:
     """True if where a region lies is the same, and has a name, in front of `stmts`."""
-    named = {x.var for x in stmts if isinstance(x, Bind)}
-    changed = set().union(*(uses_of(x).writes for x in stmts))
-    where = [e for x in r.region for e in (x.min, x.extent)]
-    return named.isdisjoint(v for e in where for v in free_vars(e)) and changed.isdisjoint(x.source for e in where for x in loads_in(e))
+    changed = set().union(*(uses_and_names(x).writes for x in stmts))
+    return all(changed.isdisjoint(free_vars(e)) for x in r.region for e in (x.min, x.extent))
 
 
 def _of_narrow(s: Evaluate, conversion: Stmt) -> Evaluate:

@@ -43,7 +43,7 @@ from ...ir.functions import fixed_bytes
 from ...isa.base import Space
 from ...isa.units import BLOCK_BYTES
 from ...tile import COPY, REDUCE, is_op
-from ...tile.uses import SKEW, conflict, is_parallel, is_scalar_var, own_uses, uses_of
+from ...tile.uses import SKEW, conflict, is_load, is_parallel, is_scalar_var, own_uses, uses_of
 from .divided_body import SlicedBody
 from .gathered import between, gathered
 
@@ -187,7 +187,7 @@ def _leaves(s: Stmt):
 def _behind(group: list[Stmt], own: set) -> list[int] | None:
     """0 for statements of a slice that need nothing but what is loaded, and rows all slices share, 1 for those behind them: with the next slice's
     first ones beside them, they share their barriers. None if there are not both."""
-    loaded = {s.value.args[1].source for s in group if is_op(s, COPY) and scope_of(s.value.args[0].source) in ("global", "")}
+    loaded = {s.value.args[1].source for s in group if is_load(s)}
     uses, late = [uses_of(s) for s in group], []
     for j, u in enumerate(uses):
         changed = u.writes & own - loaded or (u.writes & loaded and u.reads & own)

@@ -55,8 +55,8 @@ from ...ir import (
     substitute,
     tirx,
 )
-from ...tile import ASSUME, COPY, GEMM, is_op
-from ...tile.uses import CHAINED, SKEW, conflict, lateness, uses_of, with_lateness
+from ...tile import ASSUME, GEMM, is_op
+from ...tile.uses import CHAINED, SKEW, conflict, is_load, lateness, uses_of, with_lateness
 
 
 class _Rotate(StmtMutator):
@@ -247,9 +247,8 @@ def _loads_first(body: list) -> tuple[list, list]:
     loads: list = []
     rest: list = []
     for s in body:
-        load = is_op(s, COPY) and scope_of(s.value.args[0].source) in ("global", "")
         blocked = any(conflict(uses_of(x), uses_of(s)) for x in rest)
-        (loads if load and not blocked else rest).append(s)
+        (loads if is_load(s) and not blocked else rest).append(s)
     return loads, rest
 
 
@@ -291,14 +290,8 @@ def _enough_versions(loop: For, body: list, late: list) -> bool:
 def _loads_in_time(body: list, late: list) -> bool:
     """True if the late statements of a loop of vector work leave what they share with loads as soon as they begin, or have a version of it to spare:
     else the next load, and early work with it, waits until they are through."""
-    work = [(uses_of(s), n) for s, n in zip(body, late) if not isinstance(s, AllocBuffer) and not _is_name(s)]
-    loaded = {
-        b
-        for s, n in zip(body, late)
-        if not n and is_op(s, COPY) and scope_of(s.value.args[0].source) in ("global", "")
-        for b in uses_of(s).writes
-    }
-    behind = [u for u, n in work if n]
+    loaded = {s.value.args[1].source for s, n in zip(body, late) if not n and is_load(s)}
+    behind = [uses_of(s) for s, n in zip(body, late) if n and not isinstance(s, AllocBuffer) and not _is_name(s)]
     return all(const_int(b.ty.shape[0]) > max(late) + 1 or not any(b in u.all for u in behind[1:]) for b in loaded)
 
 
