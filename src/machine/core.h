@@ -103,10 +103,12 @@ class Core final : public ExecContext {
   int blocked_id = 0;  //!< kCrossFlag: flag id
   PipeQueue queue[kNumSlots];
   int pending_cross_sets = 0;
-  /*! \brief At the end of iteration `k` of `loop`: the iteration the program goes on with (`LoopRecorder`). */
-  int64_t next_iteration(int32_t loop, int64_t k, int64_t end, int32_t period) {
-    return repeats_ ? loop_recorder_.next(loop, k, end, period, record) : k + 1;
+  /*! \brief At the end of iteration `k` of `loop`, which runs to `end` (`LoopRecorder`). */
+  void next_iteration(int32_t loop, int64_t k, int64_t end, int32_t period) {
+    if (repeats_) loop_recorder_.next(loop, k, end, period, record);
   }
+  /*! \brief Whether the program is in an iteration that need only say what it reaches of GM. */
+  bool counting() const { return loop_recorder_.counting(); }
 
   CoreRecord record;
   std::string output;       //!< what the program printed, at most `kOutputBytes`
@@ -128,6 +130,7 @@ class Core final : public ExecContext {
   bool valid(const Instr& instr);
   void record_stream(const Instr& instr, const OpInfo& info);
   void record_time(const Instr& instr, const OpInfo& info);
+  uint32_t record_accesses(const Instr& instr, const OpInfo& info);
   static bool touches_gm(const Instr& instr, const OpInfo& info);
   bool describe_sync(const Instr& instr, TimeKey& d) const;
   void describe_exec(const Instr& instr, const OpInfo& info, TimeKey& d, Cost& c);

@@ -170,6 +170,10 @@ void Core::record_stream(const Instr& instr, const OpInfo& info) {
 }
 
 void Core::record_time(const Instr& instr, const OpInfo& info) {
+  if (counting()) {
+    record_accesses(instr, info);
+    return;
+  }
   const bool on_chip = info.kind == OpKind::kExec && !touches_gm(instr, info);
   if (const uint32_t* known = on_chip ? m_.known_items.find(instr) : nullptr) {
     record.items.push_back(*known);
@@ -239,9 +243,15 @@ void Core::describe_exec(const Instr& instr, const OpInfo& info, TimeKey& d, Cos
     d.assumed = static_cast<float>(c.assumed);
     d.work = static_cast<float>(c.work);
   }
-  if (impl.accesses == nullptr || !touches_gm(instr, info)) return;
+  d.num_accesses = record_accesses(instr, info);
+}
+
+uint32_t Core::record_accesses(const Instr& instr, const OpInfo& info) {
+  const OpImpl& impl = kOpImpls[instr.op];
+  if (impl.accesses == nullptr || !touches_gm(instr, info)) return 0;
   accesses_.clear();
   impl.accesses(nullptr, instr, chip, accesses_);
+  const size_t before = record.accesses.size();
   for (const Access& a : accesses_) {
     if (a.space != GM || a.bytes() == 0) continue;
     const GmTensor* t = m_.gm.find(a.base);
@@ -249,11 +259,10 @@ void Core::describe_exec(const Instr& instr, const OpInfo& info, TimeKey& d, Cos
     const int64_t offset = a.base - (t != nullptr ? t->address : 0);
     const bool gapless = a.stride == a.len;
     const int64_t count = gapless ? 1 : a.count, len = gapless ? a.count * a.len : a.len;
-    for (int64_t j = 0; j < a.outer_count; ++j) {
-      record.accesses.push_back({tensor, a.write, offset + j * a.outer_stride, count, a.stride, len});
-      ++d.num_accesses;
-    }
+    const uint32_t shape = m_.shapes.id({tensor, a.write, count, count > 1 ? a.stride : len, len});
+    for (int64_t j = 0; j < a.outer_count; ++j) record.accesses.push_back({offset + j * a.outer_stride, shape});
   }
+  return static_cast<uint32_t>(record.accesses.size() - before);
 }
 
 void Core::enqueue(int slot, const Item& item) {

@@ -27,10 +27,16 @@ TLA_EXPORT void tla_breathe(void) {
   if (tla::Core* core = tla::Machine::current()) core->breathe();
 }
 
-// At the end of iteration k of a loop that repeats itself every `period` iterations: the iteration to go on with.
+// At the end of iteration k of a loop that repeats itself every `period` iterations: the next iteration.
 TLA_EXPORT int64_t tla_next(int32_t loop, int64_t k, int64_t end, int32_t period) {
-  tla::Core* core = tla::Machine::current();
-  return core != nullptr ? core->next_iteration(loop, k, end, period) : k + 1;
+  if (tla::Core* core = tla::Machine::current()) core->next_iteration(loop, k, end, period);
+  return k + 1;
+}
+
+// Whether the iteration that begins need only issue what reaches GM.
+TLA_EXPORT int32_t tla_counts(void) {
+  const tla::Core* core = tla::Machine::current();
+  return core != nullptr && core->counting() ? 1 : 0;
 }
 
 TLA_EXPORT int32_t tla_core_type(void) {

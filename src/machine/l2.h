@@ -48,36 +48,37 @@ class L2Model {
    */
   bool contested() const { return contested_; }
 
-  /*! \brief Bytes `touch(a)` would read from HBM. */
-  double missing(const GmTraffic& a) const {
+  /*! \brief Bytes `touch(a, offset)` would read from HBM. */
+  double missing(const GmShape& a, int64_t offset) {
     if (a.write) return 0;
-    if (a.tensor < 0 || bypass_[static_cast<size_t>(a.tensor)]) return static_cast<double>(a.count * a.len);
+    if (passes_by(a)) return static_cast<double>(a.bytes());
     int64_t missed = 0;
-    for (int64_t i = 0; i < a.count; ++i) {
-      missed += edges_again(a, i);
-      for_chunks(a.offset + i * a.stride, a.len, [&](size_t chunk, uint64_t mask) {
-        missed += __builtin_popcountll(mask & ~chunks_[static_cast<size_t>(a.tensor)][chunk].present);
-      });
-    }
+    for_parts(
+        a, offset, [&](int64_t edges) { missed += edges; },
+        [&](size_t chunk, uint64_t mask) {
+          const uint64_t fresh = mask & ~chunks_[static_cast<size_t>(a.tensor)][chunk].present;
+          if (fresh != 0) missed += __builtin_popcountll(fresh);
+        });
     return static_cast<double>(missed * line_);
   }
 
   /*! \brief Count bytes written to HBM by tensor in a vector that stays alive; null: do not. */
   void count_write_backs(std::vector<int64_t>* by_tensor) { written_back_ = by_tensor; }
 
-  Traffic touch(const GmTraffic& a) {
+  /*! \brief An access of shape `a` at `offset` of its tensor. */
+  Traffic touch(const GmShape& a, int64_t offset) {
     Traffic out;
-    const auto total = static_cast<double>(a.count * a.len);
-    if (a.tensor < 0 || bypass_[static_cast<size_t>(a.tensor)]) {
+    const auto total = static_cast<double>(a.bytes());
+    if (passes_by(a)) {
       (a.write ? out.hbm_write : out.hbm_read) = total;
-      if (a.write && a.tensor >= 0) wrote_back(a.tensor, a.count * a.len);
+      if (a.write && a.tensor >= 0) wrote_back(a.tensor, a.bytes());
       return out;
     }
     int64_t missed = 0;
-    for (int64_t i = 0; i < a.count; ++i) {
-      missed += edges_again(a, i);
-      missed += touch_piece(a, a.offset + i * a.stride, out);
-    }
+    for_parts(
+        a, offset, [&](int64_t edges) { missed += edges; },
+        [&](size_t chunk, uint64_t mask) { missed += touch_chunk(a, chunk, mask); });
+    while (resident_lines_ > capacity_lines_ && !order_.empty()) evict(out);
     if (a.write) {
       out.l2 = total;
     } else {
@@ -99,6 +100,28 @@ class L2Model {
     uint32_t chunk, stamp;
   };
 
+  bool passes_by(const GmShape& a) const { return a.tensor < 0 || bypass_[static_cast<size_t>(a.tensor)]; }
+
+  /*!
+   * \brief Calls `see(chunk, mask of its lines)` for all chunks an access reaches. Pieces that end off `edge_bytes` are
+   * seen one by one, each behind `edges(lines that are read again)`.
+   */
+  template <typename Edges, typename See>
+  void for_parts(const GmShape& a, int64_t offset, Edges edges, See see) {
+    const auto whole = [&](int64_t n) { return n % edge_bytes_ == 0; };
+    const bool even =
+        edge_bytes_ == 0 || a.write || (whole(offset) && whole(a.len) && (a.count == 1 || whole(a.stride)));
+    if (even && a.count > 1) {
+      const int64_t chunk = offset / chunk_bytes();
+      for (const Part& p : parts(a, offset - chunk * chunk_bytes())) see(static_cast<size_t>(chunk + p.chunk), p.mask);
+      return;
+    }
+    for (int64_t i = 0; i < a.count; ++i) {
+      if (!even) edges(edges_again(a, offset, i));
+      for_chunks(offset + i * a.stride, a.len, see);
+    }
+  }
+
   /*! \brief Calls `see(chunk, mask of its lines)` for all chunks `len` bytes from `offset` on lie in. */
   template <typename See>
   void for_chunks(int64_t offset, int64_t len, See see) const {
@@ -114,23 +137,53 @@ class L2Model {
     }
   }
 
-  int64_t touch_piece(const GmTraffic& a, int64_t offset, Traffic& out) {
-    auto& chunks = chunks_[static_cast<size_t>(a.tensor)];
-    int64_t missed = 0;
-    for_chunks(offset, a.len, [&](size_t index, uint64_t mask) {
-      Chunk& c = chunks[index];
-      const uint64_t fresh = mask & ~c.present;
-      if (fresh != 0) {
-        const int n = __builtin_popcountll(fresh);
-        missed += n;
-        resident_lines_ += n;
-        if (c.present == 0) order_.push_back({a.tensor, static_cast<uint32_t>(index), ++now_});
-        c.present |= fresh;
-      }
-      c.stamp = ++now_;
-      if (a.write) c.dirty |= mask;
-    });
-    while (resident_lines_ > capacity_lines_ && !order_.empty()) evict(out);
+  /*! \brief Lines of one chunk; chunks are counted from the one an access starts in. */
+  struct Part {
+    int64_t chunk;
+    uint64_t mask;
+  };
+  struct Parts {
+    int64_t count = 0, stride = 0, len = 0, phase = 0;
+    std::vector<Part> parts;
+  };
+
+  int64_t chunk_bytes() const { return line_ * kLines; }
+
+  /*! \brief What an access reaches that starts `phase` bytes behind the start of a chunk: programs ask for few of them.
+   */
+  const std::vector<Part>& parts(const GmShape& a, int64_t phase) {
+    uint64_t h = 0;
+    for (const int64_t x : {a.count, a.stride, a.len, phase})
+      h = (h ^ static_cast<uint64_t>(x)) * 0x9E3779B97F4A7C15ull;
+    Parts& p = parts_[h >> 54];
+    if (p.count == a.count && p.stride == a.stride && p.len == a.len && p.phase == phase) return p.parts;
+    p.count = a.count;
+    p.stride = a.stride;
+    p.len = a.len;
+    p.phase = phase;
+    p.parts.clear();
+    for (int64_t i = 0; i < a.count; ++i) {
+      for_chunks(phase + i * a.stride, a.len, [&](size_t chunk, uint64_t mask) {
+        const auto n = static_cast<int64_t>(chunk);
+        if (p.parts.empty() || p.parts.back().chunk != n) p.parts.push_back({n, 0});
+        p.parts.back().mask |= mask;
+      });
+    }
+    return p.parts;
+  }
+
+  int64_t touch_chunk(const GmShape& a, size_t index, uint64_t mask) {
+    Chunk& c = chunks_[static_cast<size_t>(a.tensor)][index];
+    const uint64_t fresh = mask & ~c.present;
+    int missed = 0;
+    if (fresh != 0) {
+      missed = __builtin_popcountll(fresh);
+      resident_lines_ += missed;
+      if (c.present == 0) order_.push_back({a.tensor, static_cast<uint32_t>(index), ++now_});
+      c.present |= fresh;
+    }
+    c.stamp = ++now_;
+    if (a.write) c.dirty |= mask;
     return missed;
   }
 
@@ -138,9 +191,9 @@ class L2Model {
    * \brief Lines at the ends of piece `i` that are read again although they are present: ends off `edge_bytes`. Pieces
    * of one access that meet in a line read it once.
    */
-  int64_t edges_again(const GmTraffic& a, int64_t i) const {
-    if (edge_bytes_ == 0 || a.write || a.len <= 0) return 0;
-    const int64_t start = a.offset + i * a.stride, end = start + a.len;
+  int64_t edges_again(const GmShape& a, int64_t offset, int64_t i) const {
+    if (a.len <= 0) return 0;
+    const int64_t start = offset + i * a.stride, end = start + a.len;
     const int64_t first = start / line_, last = (end - 1) / line_;
     const bool met = i > 0 && (end - a.stride - 1) / line_ == first;
     const bool meets = i + 1 < a.count && (start + a.stride) / line_ == last;
@@ -181,6 +234,7 @@ class L2Model {
   std::vector<int64_t>* written_back_ = nullptr;
   std::vector<bool> bypass_;  // by tensor
   std::vector<std::vector<Chunk>> chunks_;
+  std::vector<Parts> parts_ = std::vector<Parts>(1024);
   std::deque<Resident> order_;
 };
 

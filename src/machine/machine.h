@@ -62,6 +62,7 @@ class Machine {
   HazardLog hazards;
   GmMap gm;
   Interner interner;
+  ShapePool shapes;
   KnownItems known_items;
   std::vector<std::unique_ptr<Core>> cores;
   std::mt19937_64 random;

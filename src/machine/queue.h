@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "clock.h"
 #include "instr.h"
+#include "ring.h"
 
 namespace tla {
 
@@ -27,15 +27,14 @@ struct Item {
   int64_t args[kMaxArgs];
 };
 
-/*! \brief Ring buffer of items. */
+/*! \brief Items in order. */
 class PipeQueue {
  public:
-  bool empty() const { return size_ == 0; }
-  size_t size() const { return size_; }
+  bool empty() const { return items_.empty(); }
+  size_t size() const { return items_.size(); }
   /*! \brief Appends; the arguments behind `item.instr.args` are copied. */
   void push(const Item& item) {
-    if (size_ == ring_.size()) grow();
-    Item& slot = ring_[(head_ + size_++) & (ring_.size() - 1)];
+    Item& slot = items_.push();
     slot.kind = item.kind;
     slot.mode = item.mode;
     slot.event = item.event;
@@ -45,27 +44,18 @@ class PipeQueue {
     for (int i = 0; i < item.instr.nargs; ++i) slot.args[i] = item.instr.args[i];
   }
   Item& at(size_t i) {
-    Item& item = ring_[(head_ + i) & (ring_.size() - 1)];
+    Item& item = items_.at(i);
     item.instr.args = item.args;
     return item;
   }
   Item& front() { return at(0); }
   void pop() {
-    ring_[head_].fence.reset();
-    head_ = (head_ + 1) & (ring_.size() - 1);
-    --size_;
+    items_.front().fence.reset();
+    items_.pop();
   }
 
  private:
-  void grow() {
-    std::vector<Item> bigger(ring_.empty() ? 16 : ring_.size() * 2);
-    for (size_t i = 0; i < size_; ++i) bigger[i] = ring_[(head_ + i) & (ring_.size() - 1)];
-    ring_.swap(bigger);
-    head_ = 0;
-  }
-
-  std::vector<Item> ring_;  // size is a power of two
-  size_t head_ = 0, size_ = 0;
+  Ring<Item> items_;
 };
 
 }  // namespace tla

@@ -2,6 +2,7 @@
 #ifndef TLA_MACHINE_RECORDER_H_
 #define TLA_MACHINE_RECORDER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <unordered_map>
@@ -123,30 +124,65 @@ class KnownItems {
   std::vector<Entry> entries_ = std::vector<Entry>(kEntries);
 };
 
-/*! \brief GM traffic of one instruction: `count` pieces of `len` bytes, `stride` apart, in one tensor. */
-struct GmTraffic {
+/*! \brief What GM accesses have in common that differ by where they are: `count` pieces of `len` bytes, `stride` apart.
+ */
+struct GmShape {
   int32_t tensor = -1;  //!< position in GmMap::tensors(), -1: outside of every tensor
   bool write = false;
-  int64_t offset = 0;  //!< in the tensor
   int64_t count = 0, stride = 0, len = 0;
+
+  int64_t bytes() const { return count * len; }
+  bool operator==(const GmShape& o) const {
+    return tensor == o.tensor && write == o.write && count == o.count && stride == o.stride && len == o.len;
+  }
+};
+
+/*! \brief Pool of distinct shapes: a launch has few of them, and millions of accesses. */
+class ShapePool {
+ public:
+  uint32_t id(const GmShape& shape) {
+    const auto n = static_cast<uint64_t>(shape.tensor) << 1 | static_cast<uint64_t>(shape.write);
+    uint64_t h = n * 0x9E3779B97F4A7C15ull;
+    for (const int64_t x : {shape.count, shape.stride, shape.len})
+      h = (h ^ static_cast<uint64_t>(x)) * 0xC2B2AE3D27D4EB4Full;
+    uint32_t& fast = recent_[h >> 56];
+    if (fast < shapes.size() && shapes[fast] == shape) return fast;
+    auto& bucket = buckets_[h];
+    const auto known = std::find_if(bucket.begin(), bucket.end(), [&](uint32_t i) { return shapes[i] == shape; });
+    fast = known != bucket.end() ? *known : static_cast<uint32_t>(shapes.size());
+    if (known == bucket.end()) {
+      bucket.push_back(fast);
+      shapes.push_back(shape);
+    }
+    return fast;
+  }
+  std::vector<GmShape> shapes;
+
+ private:
+  uint32_t recent_[256] = {};
+  std::unordered_map<uint64_t, std::vector<uint32_t>> buckets_;
+};
+
+/*! \brief GM traffic of one instruction, or a part of it. */
+struct GmAccess {
+  int64_t offset;  //!< in the tensor
+  uint32_t shape;  //!< in the shapes of the launch
 };
 
 /*! \brief Items that the core issues again, `count` times, before it goes on with what follows them. */
 struct Repeat {
-  size_t item, item_end;      //!< first of the items, and the one behind the last
-  size_t access, access_end;  //!< the same of their GM accesses
+  size_t item, item_end;  //!< first of the items, and the one behind the last
+  size_t accesses;        //!< GM accesses of the items
   int64_t count;
   int32_t period;   //!< iterations of the loop they stand for
-  size_t distance;  //!< first of the distances, one an access, in CoreRecord::distances
   uint64_t digest;  //!< of the items: the same for repeats of the same instructions
 };
 
 /*! \brief Record of one core. */
 struct CoreRecord {
-  std::vector<uint32_t> items;  //!< ids of TimeDesc, in order of issue
-  std::vector<GmTraffic> accesses;
+  std::vector<uint32_t> items;     //!< ids of TimeDesc, in order of issue
+  std::vector<GmAccess> accesses;  //!< of all items in order, as often as they are issued
   std::vector<Repeat> repeats;     //!< in order, none inside of another
-  std::vector<int64_t> distances;  //!< bytes an access of a repeat has moved each time
   std::vector<int64_t> stream;     //!< op, line, n, args... with GM addresses as (tensor, offset)
 };
 

@@ -9,7 +9,8 @@ namespace {
 std::vector<TimedCore> timed(const LaunchRecord& launch, const std::vector<TimeDesc>* aic,
                              const std::vector<TimeDesc>* aiv) {
   std::vector<TimedCore> cores;
-  for (const LaunchRecord::Core& c : launch.cores) cores.push_back({c.aic, c.block, &c.record, c.aic ? aic : aiv});
+  for (const LaunchRecord::Core& c : launch.cores)
+    cores.push_back({c.aic, c.block, &c.record, c.aic ? aic : aiv, &launch.shapes});
   return cores;
 }
 
@@ -26,6 +27,7 @@ void Recording::take(Machine& machine) {
     launch.cores.push_back({core->name(), core->aic, core->block, std::move(core->record)});
   }
   launch.descs = std::move(machine.interner.descs);
+  launch.shapes = std::move(machine.shapes.shapes);
   launches_.push_back(std::move(launch));
 }
 

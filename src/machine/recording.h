@@ -26,6 +26,7 @@ struct LaunchRecord {
   };
   std::vector<Core> cores;
   std::vector<TimeDesc> descs;
+  std::vector<GmShape> shapes;
 };
 
 /*! \brief Times of one launch, and why they are what they are. */

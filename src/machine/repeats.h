@@ -1,22 +1,17 @@
 /*
  * What a program issues again and again. Of loops whose iterations repeat in groups (proven by the compiler,
- * tilelang_ascend/sim/repeats.py) a run of times alone issues two groups and counts the others.
+ * tilelang_ascend/sim/repeats.py) a run of times alone issues two groups. Of the others it sees what they reach of GM.
  */
 #ifndef TLA_MACHINE_REPEATS_H_
 #define TLA_MACHINE_REPEATS_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 
 #include "recorder.h"
 
 namespace tla {
-
-/*! \brief GM access number `access` of a record, the `again`-th time that `repeat` issues it. */
-inline GmTraffic repeated(const CoreRecord& r, const Repeat& repeat, size_t access, int64_t again) {
-  GmTraffic a = r.accesses[access];
-  a.offset += again * r.distances[repeat.distance + access - repeat.access];
-  return a;
-}
 
 /*! \brief Calls `see` with all items of a core in order, those of repeats included. */
 template <typename See>
@@ -35,63 +30,33 @@ void for_items(const CoreRecord& r, See see) {
   pass(r.items.size());
 }
 
-/*! \brief All GM accesses of a core in order, those of repeats included. */
-class AccessWalk {
- public:
-  explicit AccessWalk(const CoreRecord& record) : r_(record), size_(static_cast<int64_t>(record.accesses.size())) {
-    for (const Repeat& repeat : r_.repeats) size_ += repeat.count * accesses(repeat);
-  }
-  int64_t size() const { return size_; }
-  GmTraffic next() {
-    while (repeat_ < r_.repeats.size() && at_ == r_.repeats[repeat_].access_end) {
-      const Repeat& repeat = r_.repeats[repeat_];
-      if (again_ < repeat.count && accesses(repeat) > 0) {
-        at_ = repeat.access;
-        ++again_;
-      } else {
-        ++repeat_;
-        again_ = 0;
-      }
-    }
-    const size_t access = at_++;
-    return again_ == 0 ? r_.accesses[access] : repeated(r_, r_.repeats[repeat_], access, again_);
-  }
-
- private:
-  static int64_t accesses(const Repeat& repeat) { return static_cast<int64_t>(repeat.access_end - repeat.access); }
-
-  const CoreRecord& r_;
-  int64_t size_;
-  size_t at_ = 0, repeat_ = 0;
-  int64_t again_ = 0;
-};
-
-/*! \brief Follows the loop a core is in, and tells its program which iterations need not be issued. */
+/*! \brief Follows the loop a core is in, and tells its program which iterations need only say what they reach of GM. */
 class LoopRecorder {
  public:
+  /*! \brief Whether the program is in such an iteration. */
+  bool counting() const { return counting_ > 0; }
+
   /*!
-   * \brief At the end of iteration `k` of `loop`, which runs to `end`: the iteration to go on with. When a group of
-   * `period` iterations has issued what the one before did, it is entered in `record` as a `Repeat`.
+   * \brief At the end of iteration `k` of `loop`, which runs to `end`. When a group of `period` iterations has issued
+   * what the one before did, it is entered in `record` as a `Repeat`, and the groups that are left are counted.
    */
-  int64_t next(int32_t loop, int64_t k, int64_t end, int32_t period, CoreRecord& record) {
+  void next(int32_t loop, int64_t k, int64_t end, int32_t period, CoreRecord& record) {
+    if (counting_ > 0) return count(period, record);
     const int64_t following = k + 1;
-    if (loop != loop_ || k != expected_) {
-      begin(loop, following, record);
-      return following;
-    }
+    if (loop != loop_ || k != expected_) return begin(loop, following, record);
     expected_ = following;
-    if ((following - start_) % period != 0) return following;
+    if ((following - start_) % period != 0) return;
     const Mark now = {record.items.size(), record.accesses.size()};
     if (groups_++ > 0 && same(record, now)) {
       const int64_t left = (end - following) / period;
       loop_ = -1;
-      if (left < kWorth) return following;
+      if (left < kWorth) return;
       enter(record, now, left, period);
-      return following + left * period;
+      counting_ = left * period;
+      return;
     }
     last_ = first_;
     first_ = now;
-    return following;
   }
 
  private:
@@ -107,36 +72,39 @@ class LoopRecorder {
     first_ = {record.items.size(), record.accesses.size()};
   }
 
+  void count(int32_t period, const CoreRecord& record) {
+    if (--counting_ % period != 0) return;
+    const Repeat& repeat = record.repeats.back();
+    const auto groups = static_cast<size_t>(repeat.count - counting_ / period);
+    if (record.accesses.size() != accesses_ + groups * repeat.accesses) {
+      throw std::logic_error("a loop that repeats reaches GM more or less often than before");
+    }
+  }
+
   /*! \brief Whether the group from `first_` to `now` issued what the one from `last_` to `first_` did. */
   bool same(const CoreRecord& r, const Mark& now) const {
     const size_t items = now.item - first_.item, accesses = now.access - first_.access;
     if (first_.item - last_.item != items || first_.access - last_.access != accesses) return false;
-    for (size_t i = 0; i < items; ++i) {
-      if (r.items[first_.item + i] != r.items[last_.item + i]) return false;
-    }
-    for (size_t i = 0; i < accesses; ++i) {
-      const GmTraffic &a = r.accesses[last_.access + i], &b = r.accesses[first_.access + i];
-      if (a.tensor != b.tensor || a.write != b.write || a.count != b.count || a.stride != b.stride || a.len != b.len) {
-        return false;
-      }
-    }
-    return true;
+    const auto item = [&](const Mark& m) { return r.items.begin() + static_cast<int64_t>(m.item); };
+    const auto access = [&](const Mark& m) { return r.accesses.begin() + static_cast<int64_t>(m.access); };
+    return std::equal(item(first_), item(now), item(last_)) &&
+           std::equal(access(first_), access(now), access(last_),
+                      [](const GmAccess& a, const GmAccess& b) { return a.shape == b.shape; });
   }
 
-  void enter(CoreRecord& r, const Mark& now, int64_t count, int32_t period) const {
-    const size_t accesses = now.access - first_.access;
+  void enter(CoreRecord& r, const Mark& now, int64_t count, int32_t period) {
     uint64_t digest = 0;
     for (size_t i = first_.item; i < now.item; ++i) digest = (digest ^ r.items[i]) * 0x9E3779B97F4A7C15ull + 1;
-    r.repeats.push_back({first_.item, now.item, first_.access, now.access, count, period, r.distances.size(), digest});
-    for (size_t i = 0; i < accesses; ++i) {
-      r.distances.push_back(r.accesses[first_.access + i].offset - r.accesses[last_.access + i].offset);
-    }
+    r.repeats.push_back({first_.item, now.item, now.access - first_.access, count, period, digest});
+    accesses_ = now.access;
   }
 
   int32_t loop_ = -1;
   int64_t start_ = 0, expected_ = 0;  // first iteration of the first group; iteration that comes next
   int64_t groups_ = 0;                // complete ones
   Mark last_{}, first_{};             // where the group before the present one starts, and the present one
+  int64_t counting_ = 0;              // iterations still to be counted
+  size_t accesses_ = 0;               // in front of the first of them
 };
 
 }  // namespace tla

@@ -15,7 +15,7 @@
 
 #include "bandwidth.h"
 #include "op_info.h"
-#include "repeats.h"
+#include "ring.h"
 
 namespace tla {
 namespace {
@@ -27,17 +27,18 @@ constexpr double kRounding = 1e-6;  // cycles: what the sums of the bandwidth mo
 template <class S>
 struct Queued {
   uint32_t desc;
-  uint32_t access;  // first of its GM accesses
-  uint32_t repeat;  // of the record, when it is issued again
-  int64_t again;    // how often it has been before
-  S ready;          // when the scalar pipe had issued it
+  size_t access;  // first of its GM accesses
+  S ready;        // when the scalar pipe had issued it
 };
 
 /*! \brief A flag that is up; `by` is the instruction that set it. */
 template <class S>
 struct Flag {
   S set;
-  const TimeDesc* by;
+  const TimeDesc* by = nullptr;
+
+  Flag() = default;
+  Flag(S s, const TimeDesc* d) : set(s), by(d) {}
 };
 
 template <>
@@ -45,39 +46,40 @@ struct Flag<PlainStamp> {
   PlainStamp set;
   static constexpr const TimeDesc* by = nullptr;
 
+  Flag() = default;
   Flag(PlainStamp s, const TimeDesc*) : set(s) {}
 };
 
 /*! \brief Sets of one flag that no wait has taken yet. Waits that wait for nothing take the set that was theirs. */
 template <class S>
 struct FlagQueue {
-  std::deque<Flag<S>> up;
+  Ring<Flag<S>> up;
   int taken = 0;  // sets to come that belong to waits that have not waited
 
   void raise(Flag<S> f) {
     if (taken > 0) {
       --taken;
     } else {
-      up.push_back(f);
+      up.push() = f;
     }
   }
   void skip() {
     if (up.empty()) {
       ++taken;
     } else {
-      up.pop_front();
+      up.pop();
     }
   }
   Flag<S> take() {
     const Flag<S> f = up.front();
-    up.pop_front();
+    up.pop();
     return f;
   }
 };
 
 template <class S>
 struct PipeSim {
-  std::deque<Queued<S>> queue;
+  Ring<Queued<S>> queue;
   S free;                   // may start its next instruction
   S done;                   // all instructions so far are complete
   bool in_flight = false;   // the head moves GM data
@@ -166,7 +168,7 @@ template <class S>
 struct CoreSim {
   TimedCore info;
   size_t next = 0;  // item the scalar pipe issues next
-  uint32_t access = 0;
+  size_t access = 0;
   uint32_t repeat = 0;  // of the record: the one `next` is in, or the first behind it
   int64_t again = 0;
   Rhythm rhythm;       // of this repeat
@@ -308,7 +310,7 @@ class Replay {
       spend(index, kS, c.now.time, chip_.issue_cycles, assumed_issue(), d, false);
       const double end = c.now.time + chip_.issue_cycles;
       c.now = {end, kWhy ? causes_->issues(index, d, c.now, end) : 0};
-      p.queue.push_back({id, c.access, c.repeat, c.again, c.now});
+      p.queue.push() = {id, c.access, c.now};
     } else if (!execute_scalar(index, c, d)) {
       return false;
     }
@@ -334,7 +336,6 @@ class Replay {
     }
     ++c.again;
     c.next = repeat.item;
-    c.access = static_cast<uint32_t>(repeat.access);
     if (!kWhy && !trace_) move_on();
   }
 
@@ -351,6 +352,7 @@ class Replay {
   bool finished(const CoreSim& c) const { return c.next >= c.info.record->items.size(); }
 
   void move_on() {
+    if (--tries_after_ > 0) return;
     int64_t left = std::numeric_limits<int64_t>::max(), step = 1;
     double fastest = std::numeric_limits<double>::infinity(), slowest = 0;
     for (const CoreSim& c : sims_) {
@@ -380,6 +382,7 @@ class Replay {
   /*! \brief Move all cores on by up to `steps` steps, of `step` iterations of their loops each. */
   void skip(int64_t steps, int64_t step, double cycles) {
     steps = pass_traffic(steps, step);
+    tries_after_ = static_cast<int64_t>(sims_.size());
     if (steps == 0) return;
     skipped_ += static_cast<double>(steps * step) * cycles;
     for (size_t i = 0; i < sims_.size(); ++i) {
@@ -387,6 +390,7 @@ class Replay {
       if (finished(c)) continue;
       const int64_t groups = steps * step / c.info.record->repeats[c.repeat].period;
       c.again += groups;
+      c.access += static_cast<size_t>(groups) * c.info.record->repeats[c.repeat].accesses;
       c.rhythm.repeat(groups, report_.cores[i]);
       c.skipped = skipped_;
     }
@@ -398,9 +402,9 @@ class Replay {
     for (int64_t n = 0; n < steps; ++n) {
       breathe();
       double missing = 0, missed = 0, read = 0;
-      for_step(n, step, [&](const GmTraffic& a) {
-        missing += l2_.missing(a);
-        if (!a.write) read += static_cast<double>(a.count * a.len);
+      for_step(n, step, [&](const GmShape& a, int64_t offset) {
+        missing += l2_.missing(a, offset);
+        if (!a.write) read += static_cast<double>(a.bytes());
       });
       for (const CoreSim& c : sims_) {
         if (finished(c)) continue;
@@ -409,7 +413,7 @@ class Replay {
       // What hits in part has no rhythm: it depends on what everything before has left.
       const double some = read * kSameTraffic;
       if (std::abs(missing - missed) > some || (missing > some && missing < read - some)) return n;
-      for_step(n, step, [&](const GmTraffic& a) { touch(a); });
+      for_step(n, step, [&](const GmShape& a, int64_t offset) { touch(a, offset); });
     }
     return steps;
   }
@@ -421,18 +425,18 @@ class Replay {
       if (finished(c)) continue;
       const CoreRecord& record = *c.info.record;
       const Repeat& repeat = record.repeats[c.repeat];
-      const int64_t groups = step / repeat.period, first = c.again + n * groups;
-      for (int64_t again = first; again < first + groups; ++again) {
-        for (size_t i = repeat.access; i < repeat.access_end; ++i) {
-          see(repeated(record, repeat, i, again + (i < c.access ? 1 : 0)));  // of this group some are issued
-        }
+      const size_t all = static_cast<size_t>(step / repeat.period) * repeat.accesses;
+      const size_t first = c.access + static_cast<size_t>(n) * all;
+      for (size_t i = first; i < first + all; ++i) {
+        const GmAccess& a = record.accesses[i];
+        see((*c.info.shapes)[a.shape], a.offset);
       }
     }
   }
 
-  Traffic touch(const GmTraffic& a) {
-    const Traffic t = l2_.touch(a);
-    (a.write ? report_.l2_write_bytes : report_.l2_read_bytes) += a.count * a.len;
+  Traffic touch(const GmShape& a, int64_t offset) {
+    const Traffic t = l2_.touch(a, offset);
+    (a.write ? report_.l2_write_bytes : report_.l2_read_bytes) += a.bytes();
     report_.hbm_read_bytes += static_cast<int64_t>(t.hbm_read);
     report_.hbm_write_bytes += static_cast<int64_t>(t.hbm_write);
     return t;
@@ -573,7 +577,7 @@ class Replay {
   }
 
   void pop(int index, CoreSim& c, int slot, Stamp time) {
-    c.pipe[slot].queue.pop_front();
+    c.pipe[slot].queue.pop();
     // A full queue holds the scalar pipe until its head has left.
     if (static_cast<int>(c.pipe[slot].queue.size()) + 1 >= chip_.queue_depth) {
       last_pop_[static_cast<size_t>(index)][slot] = time;
@@ -589,14 +593,13 @@ class Replay {
     const TimeDesc& d = (*c.info.descs)[q.desc];
     Traffic sum;
     for (uint32_t i = 0; i < d.num_accesses; ++i) {
-      const CoreRecord& record = *c.info.record;
-      const GmTraffic a = q.again == 0 ? record.accesses[q.access + i]
-                                       : repeated(record, record.repeats[q.repeat], q.access + i, q.again);
-      const Traffic t = touch(a);
+      const GmAccess& access = c.info.record->accesses[q.access + i];
+      const GmShape& a = (*c.info.shapes)[access.shape];
+      const Traffic t = touch(a, access.offset);
       sum.hbm_read += t.hbm_read;
       sum.hbm_write += t.hbm_write;
       sum.l2 += t.l2;
-      if constexpr (kWhy) usage_->moves(d, a, t);
+      if constexpr (kWhy) usage_->moves(d, a, access.offset, t);
       p.write = a.write;
     }
     p.second_phase = sum.l2;
@@ -784,8 +787,9 @@ class Replay {
   std::vector<CoreSim> sims_;
   std::priority_queue<Event> events_;
   uint64_t order_ = 0;
-  std::unordered_map<uint64_t, double> rhythms_;        // cycles of a group that was steady, by its items
-  double skipped_ = 0;                                  // cycles all cores were moved on by
+  std::unordered_map<uint64_t, double> rhythms_;  // cycles of a group that was steady, by its items
+  double skipped_ = 0;                            // cycles all cores were moved on by
+  int64_t tries_after_ = 0;                       // groups of all cores until it is worth to look at traffic again
   std::vector<std::array<Stamp, kNumSlots>> last_pop_;  // by core: when a full queue last let an item go
   std::vector<double> phase_start_, phase_alone_;       // by owner
   std::map<std::tuple<int, int, bool, int>, std::map<int, std::deque<Flag>>> arrivals_;
@@ -803,16 +807,15 @@ TimeReport simulate_time(const ChipParams& chip, const std::vector<TimedCore>& c
 }
 
 void warm_l2(const std::vector<TimedCore>& cores, L2Model& l2) {
-  int64_t most = 0;
-  std::vector<AccessWalk> walks;
-  for (const TimedCore& c : cores) {
-    walks.emplace_back(*c.record);
-    most = std::max(most, walks.back().size());
-  }
-  std::vector<int64_t> done(cores.size());
-  for (int64_t step = 1; step <= most; ++step) {
+  size_t most = 0;
+  for (const TimedCore& c : cores) most = std::max(most, c.record->accesses.size());
+  std::vector<size_t> done(cores.size());
+  for (size_t step = 1; step <= most; ++step) {
     for (size_t i = 0; i < cores.size(); ++i) {
-      for (const int64_t end = walks[i].size() * step / most; done[i] < end; ++done[i]) l2.touch(walks[i].next());
+      const std::vector<GmAccess>& all = cores[i].record->accesses;
+      for (const size_t end = all.size() * step / most; done[i] < end; ++done[i]) {
+        l2.touch((*cores[i].shapes)[all[done[i]].shape], all[done[i]].offset);
+      }
     }
   }
 }

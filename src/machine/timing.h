@@ -56,6 +56,7 @@ struct TimedCore {
   int block = 0;
   const CoreRecord* record = nullptr;
   const std::vector<TimeDesc>* descs = nullptr;  //!< of `record`
+  const std::vector<GmShape>* shapes = nullptr;  //!< of its accesses
 };
 
 /*! \brief What a replay notes besides times. */

@@ -31,16 +31,15 @@ int64_t Coverage::bytes() const {
 Usage::Usage(std::vector<int64_t> sizes)
     : tensors(sizes.size()), written_back(sizes.size()), ops(kNumOps), sizes_(std::move(sizes)) {}
 
-void Usage::moves(const TimeDesc& d, const GmTraffic& a, const Traffic& t) {
-  ops[static_cast<size_t>(d.op)].gm_bytes += a.count * a.len;
+void Usage::moves(const TimeDesc& d, const GmShape& a, int64_t offset, const Traffic& t) {
+  ops[static_cast<size_t>(d.op)].gm_bytes += a.bytes();
   if (a.tensor < 0) return;
   const auto i = static_cast<size_t>(a.tensor);
   TensorUsage& u = tensors[i];
-  (a.write ? u.written : u.read) += a.count * a.len;
+  (a.write ? u.written : u.read) += a.bytes();
   u.hbm_read += t.hbm_read;
   Coverage& c = a.write ? u.writes : u.reads;
-  if (a.stride == a.len) return c.add(a.offset, a.count * a.len, sizes_[i]);
-  for (int64_t k = 0; k < a.count; ++k) c.add(a.offset + k * a.stride, a.len, sizes_[i]);
+  for (int64_t k = 0; k < a.count; ++k) c.add(offset + k * a.stride, a.len, sizes_[i]);
 }
 
 }  // namespace tla

@@ -42,7 +42,7 @@ class Usage {
   /*! \brief `sizes`: bytes of each tensor. */
   explicit Usage(std::vector<int64_t> sizes);
 
-  void moves(const TimeDesc& d, const GmTraffic& a, const Traffic& t);
+  void moves(const TimeDesc& d, const GmShape& a, int64_t offset, const Traffic& t);
   void executes(const TimeDesc& d, double cycles) {
     OpUsage& u = ops[static_cast<size_t>(d.op)];
     ++u.count;

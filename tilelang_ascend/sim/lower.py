@@ -30,6 +30,7 @@ from ..ir import (
     Op,
     PrimFunc,
     SeqStmt,
+    Stmt,
     StmtMutator,
     StringImm,
     TensorLoad,
@@ -45,6 +46,7 @@ from ..ir import (
     map_children,
     op_name,
     operand_parts,
+    renew,
     scope_of,
     seq,
     stmts_of,
@@ -60,7 +62,7 @@ from . import compares, integers
 from .bf16 import lower_bf16
 from .exits import lower_exits
 from .program import HostProgram
-from .repeats import period_of
+from .repeats import period_of, reaching_gm
 from .windows import in_windows
 
 MAX_ARGS = 24
@@ -191,6 +193,8 @@ class _Lowering(StmtMutator):
         self.line = 0
         self.known = Known()
         self.loops = 0
+        self.counting = False
+        """In the part of a loop that tells what its iterations reach of GM: loops in there are no others' groups."""
         self.divided: set[For] = set()
         """Parts of loops, which have the branches of the whole."""
 
@@ -220,8 +224,8 @@ class _Lowering(StmtMutator):
 
     def visit_For(self, s: For):
         self.known.loop(s)
-        period = period_of(s)
-        parts = in_windows(s) if period is None and s not in self.divided else None
+        period = None if self.counting else period_of(s)
+        parts = in_windows(s) if period is None and not self.counting and s not in self.divided else None
         if parts is not None and any(period_of(x) is not None for x in parts[1]):
             self.divided |= set(parts[1])
             return seq([self.visit(x) for x in (*parts[0], *parts[1])])
@@ -243,13 +247,21 @@ class _Lowering(StmtMutator):
         end = Var(s.loop_var.name + "_end", dtype)
         loop, k, last, group = IntImm("int32", self.loops), i64(s.loop_var), i64(end), IntImm("int32", period)
         following = Call(_call_extern(), [StringImm("tla_next"), loop, k, last, group], ret_ty="int64")
-        steps = seq(Bind(s.loop_var, BufferLoad(now, [0])), body, BufferStore(now, from_word(following, dtype), [0]))
+        steps = seq(Bind(s.loop_var, BufferLoad(now, [0])), self.counted(s, body), BufferStore(now, from_word(following, dtype), [0]))
         return [
             AllocBuffer(now),
             Bind(end, self.expr(s.min + s.extent)),
             BufferStore(now, self.expr(s.min), [0]),
             While(BufferLoad(now, [0]) < end, steps, span=s.span),
         ]
+
+    def counted(self, s: For, body: Stmt) -> IfThenElse:
+        """The whole body of a loop that repeats, or what it reaches of GM."""
+        some = reaching_gm(s.body)
+        self.counting = True
+        rest = seq(_breathe(some), self.visit(renew(some))) if some is not None else Evaluate(IntImm("int32", 0))
+        self.counting = False
+        return IfThenElse(Call(_call_extern(), [StringImm("tla_counts")], ret_ty="int32") != 0, rest, body)
 
     def visit_While(self, s: While):
         return While(self.expr(s.condition), seq(_breathe(s.body), self.visit(s.body)), span=s.span)
