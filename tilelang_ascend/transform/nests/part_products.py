@@ -8,7 +8,10 @@ After:   for part in range(8): copy(K[k * 512 + part * 64 : +64], k_s); fill(s, 
          copy(o, ws_o)
 
 What crosses to the vector cores stays as long as the step is: it costs a way between the cores for each step, not for each part. A product is
-divided along the columns of its result, or along what it sums up, whose parts the accumulator adds up.
+divided along the columns of its result, or along what it sums up, whose parts the accumulator adds up. Where its operands have to stay whole, as
+keys that are values as well, the result alone is divided, and one part is stored while the next is multiplied:
+    fill(o, 0); gemm(p_s, v_s, o); copy(o, ws_o)  # o: 64 x 512
+->  for part in range(4): fill(o', 0); gemm(p_s, v_s[:, part * 128 : +128], o'); copy(o', ws_o[:, part * 128 : +128])
 
 Requires: mapped Tile IR after split_rows, before skew_stages. Ensures: the same values but for the rounding of sums; two versions of what is
 divided fit.
@@ -74,6 +77,16 @@ class _Product:
     extent: int
 
 
+@dataclass(frozen=True)
+class _Result:
+    """What makes a tile of L0C and stores it; with the plan that divides its columns, and those of the second operand."""
+
+    buffer: Var
+    plan: SplitPlan
+    stmts: list[Stmt]
+    extent: int
+
+
 class _Part(StmtMutator):
     """smaller: tile -> what stands for it."""
 
@@ -86,13 +99,35 @@ class _Part(StmtMutator):
         if is_parallel(s) or s.kind != ForKind.SERIAL or not any(is_op(x, GEMM) for x in stmts_of(s.body)):
             return s
         if all(_bytes(s.body, {}, scope) <= room for scope, room in self.rooms.items()):
-            return s
+            return self.results_parted(s)
         products = self.products(s)
         divided = {b: p.extent for p in products for b in p.plan.dims}
         for parts in range(2, max(divided.values(), default=0) // SMALLEST_PART + 1):
             if all(n % (parts * FRACTAL_ROWS) == 0 for n in divided.values()) and self.fit(s.body, dict.fromkeys(divided, parts)):
                 return self.parted(s, products, parts)
+        return self.results_parted(s)
+
+    def results_parted(self, s: For) -> For:
+        """The loop with results alone divided of which L0C does not hold two: no product would run while one is stored."""
+        outside, room = self.outside(s), self.rooms["local.l0c"]
+        found = [r for x in stmts_of(s.body) if (r := _result(s.body, x)) and r.buffer not in outside]
+        results = [r for r in found if VERSIONS * fixed_bytes(r.buffer) > room]
+        for parts in range(2, min((r.extent for r in results), default=0) // SMALLEST_PART + 1):
+            even = all(r.extent % (parts * FRACTAL_ROWS) == 0 for r in results)
+            if even and self.fit(s.body, {r.buffer: parts for r in results}):
+                return self.stored_in_parts(s, results, parts)
         return s
+
+    def stored_in_parts(self, s: For, results: list[_Result], parts: int) -> For:
+        body = list(stmts_of(s.body))
+        for r in results:
+            front, behind = gathered(body, {body.index(x) for x in r.stmts})
+            part = Var("part", "int32")
+            sliced = SlicedBody(r.plan, part, parts, {r.buffer})
+            inner = renew(sliced(seq(r.stmts)))
+            self.smaller[r.buffer] = sliced.buffers[r.buffer]
+            body = [*front, loop(part, parts, inner, span=r.stmts[0].span), *behind]
+        return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
 
     def fit(self, body: Stmt, parts: dict) -> bool:
         return all(_bytes(body, parts, scope) <= room for scope, room in self.rooms.items())
@@ -107,11 +142,14 @@ class _Part(StmtMutator):
                 best = n if self.fit(body, results | {b: parts // n for b in operands}) else best
         return best
 
+    def outside(self, s: For) -> set:
+        """What statements outside of a loop use."""
+        inside = set(statements(s.body))
+        return set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))
+
     def products(self, s: For) -> list[_Product]:
         """All that can be divided in the body of a loop, each tile once."""
-        body = stmts_of(s.body)
-        inside = set(statements(s.body))
-        outside = set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))
+        body, outside = stmts_of(s.body), self.outside(s)
         out: list[_Product] = []
         for x in body:
             if is_op(x, GEMM):
@@ -195,6 +233,23 @@ def _product(body: list[Stmt], buffer, dim: int, outside: set) -> _Product | Non
     if not all(overwritten_first(seq(body), b) for b in plan.dims) or gathered(body, set(positions)) is None:
         return None
     return _Product(plan, group, extents.pop())
+
+
+def _result(body: Stmt, s: Stmt) -> _Result | None:
+    """The result of a product `s` of which parts can be made and stored one behind the other, from parts of its second operand."""
+    if not is_op(s, GEMM):
+        return None
+    b, c = (r.source for r in s.value.args[1:3])
+    plan = SplitPlan({c: len(c.ty.shape) - 1, b: len(b.ty.shape) - (2 if int(s.value.attrs["transpose_B"]) else 1)})
+    whole = stmts_of(body)
+    group = [x for x in whole if c in uses_of(x).all]
+    if b == c or s.value.args[0].source == b or len({const_int(t.ty.shape[d]) for t, d in plan.dims.items()}) != 1:
+        return None
+    if not all(_divides(x, plan) for x in group) or sum(is_op(x, GEMM) for x in group) != 1 or not _independent(group, plan):
+        return None
+    if not overwritten_first(body, c) or gathered(whole, {whole.index(x) for x in group}) is None:
+        return None
+    return _Result(c, plan, group, const_int(c.ty.shape[-1]))
 
 
 def _twice(cube: Stmt, plan: SplitPlan) -> bool:
