@@ -18,7 +18,9 @@ def latent(steps, rows, keys, read_transposed):
     """Keys that are values, too, as in latent attention; `read_transposed`: values of which columns lie one behind the other."""
 
     @T.prim_func
-    def k(Q: T.Tensor((rows, D), F16), K: T.Tensor((steps * keys, D), F16), V: T.Tensor((steps, D, keys), F16), O: T.Tensor((rows, D), F32)):
+    def k(
+        Q: T.Tensor((rows, D), F16), K: T.Tensor((steps * keys, D), F16), V: T.Tensor((steps, D, keys), F16), O: T.Tensor((rows, D), F32)
+    ):
         with T.Kernel(1):
             q, k_s = T.alloc_shared((rows, D), F16), T.alloc_shared((keys, D), F16)
             v_s = T.alloc_shared((D, keys), F16)
@@ -48,7 +50,9 @@ def test_latent_keys(steps, rows, read_transposed):
     q, k, v = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((rows, D), (steps * keys, D), (steps, D, keys)))
     k *= np.float16(0.125)
     compiled = tilelang.compile(latent(steps, rows, keys, read_transposed))
-    parts = [s for s in statements(core_functions(compiled.artifact.ascend_ir)["aic"].body) if isinstance(s, For) and s.loop_var.name == "part"]
+    parts = [
+        s for s in statements(core_functions(compiled.artifact.ascend_ir)["aic"].body) if isinstance(s, For) and s.loop_var.name == "part"
+    ]
     assert parts
     given = {"Q": q, "K": k, "V": v, "O": np.zeros((rows, D), np.float32)}
     expected = np.zeros((rows, D), np.float32)
