@@ -60,7 +60,7 @@ class LoopRecorder {
   }
 
  private:
-  static constexpr int64_t kWorth = 4;
+  static constexpr int64_t kWorth = 16;
   struct Mark {
     size_t item, access;
   };

@@ -102,14 +102,14 @@ class Rhythm {
   void begin(const Beat& beat, const CoreTime& so_far) {
     beats_.assign(1, beat);
     start_ = so_far;
-    missing_ = missed_ = 0;
+    now_ = last_traffic_ = {};
   }
   void add(const Beat& beat, const CoreTime& so_far) {
     beats_.push_back(beat);
     last_ = so_far;
     add_times(last_, start_, -1);
     start_ = so_far;
-    missed_ = std::exchange(missing_, 0);
+    last_traffic_ = std::exchange(now_, {});
   }
   /*!
    * \brief Mean cycles of the last groups, 0 when there is no rhythm yet. Where `known` cycles are expected one group
@@ -119,19 +119,31 @@ class Rhythm {
     if (known > 0 && beats_.size() > 2 && std::abs(mean(last(), 1) - known) <= known * tolerance) {
       if (keeps_up(1, known * tolerance)) return known;
     }
-    for (size_t window = 2; 2 * window < beats_.size() && window <= kLongest; window *= 2) {
+    for (size_t window = 4; 2 * window < beats_.size() && window <= kLongest; window *= 2) {
       const double now = mean(last(), window), before = mean(last() - window, window);
       if (std::abs(now - before) <= now * tolerance && keeps_up(window, now * tolerance)) return now;
     }
     return 0;
   }
-  void miss(double bytes) { missing_ += bytes; }
-  /*! \brief Bytes the last group read from HBM. */
-  double missed() const { return missed_; }
-  /*! \brief Account for `groups` more like the last. */
-  void repeat(int64_t groups, CoreTime& time) {
-    add_times(time, last_, groups);
-    add_times(start_, last_, groups);
+  void moves(const Traffic& t) {
+    now_.hbm_read += t.hbm_read;
+    now_.hbm_write += t.hbm_write;
+  }
+  /*! \brief Bytes the last group moved from and to HBM. */
+  const Traffic& moved() const { return last_traffic_; }
+  /*! \brief Account for `groups` more like the last, of `counts` instructions: not all of those may have been in it. */
+  void repeat(int64_t groups, const std::array<int64_t, kNumSlots>& counts, CoreTime& time) {
+    CoreTime more;
+    for (size_t slot = 0; slot < kNumSlots; ++slot) {
+      more.count[slot] = counts[slot];
+      const double share =
+          static_cast<double>(counts[slot]) / std::max<double>(1, static_cast<double>(last_.count[slot]));
+      const bool scalar = slot == kS || last_.count[slot] == 0;  // the scalar pipe also issues what is not counted
+      more.busy[slot] = last_.busy[slot] * (scalar ? 1 : share);
+      more.assumed[slot] = last_.assumed[slot] * (scalar ? 1 : share);
+    }
+    add_times(time, more, groups);
+    add_times(start_, more, groups);
   }
 
  private:
@@ -161,7 +173,7 @@ class Rhythm {
 
   std::vector<Beat> beats_;
   CoreTime start_, last_;
-  double missing_ = 0, missed_ = 0;
+  Traffic now_, last_traffic_;
 };
 
 template <class S>
@@ -391,29 +403,48 @@ class Replay {
       const int64_t groups = steps * step / c.info.record->repeats[c.repeat].period;
       c.again += groups;
       c.access += static_cast<size_t>(groups) * c.info.record->repeats[c.repeat].accesses;
-      c.rhythm.repeat(groups, report_.cores[i]);
+      c.rhythm.repeat(groups, executed(c), report_.cores[i]);
       c.skipped = skipped_;
     }
   }
 
-  /*! \brief Pass the traffic of up to `steps` steps through L2, as long as it misses as much as it did. Returns the
-   * steps. */
+  /*! \brief Instructions in a group of the repeat a core is in, by pipe. */
+  static std::array<int64_t, kNumSlots> executed(const CoreSim& c) {
+    std::array<int64_t, kNumSlots> counts{};
+    const CoreRecord& record = *c.info.record;
+    const Repeat& repeat = record.repeats[c.repeat];
+    for (size_t i = repeat.item; i < repeat.item_end; ++i) {
+      const TimeDesc& d = (*c.info.descs)[record.items[i]];
+      counts[d.slot] += d.kind == OpKind::kExec;
+    }
+    return counts;
+  }
+
+  /*!
+   * \brief Pass the traffic of up to `steps` steps through L2, as long as it moves as much from and to HBM as it did.
+   * Returns the steps. What is written back is known when a step has passed: the first one that differs is the last.
+   */
   int64_t pass_traffic(int64_t steps, int64_t step) {
+    Traffic before;
+    for (const CoreSim& c : sims_) {
+      if (finished(c)) continue;
+      const auto groups = static_cast<double>(step / c.info.record->repeats[c.repeat].period);
+      before.hbm_read += c.rhythm.moved().hbm_read * groups;
+      before.hbm_write += c.rhythm.moved().hbm_write * groups;
+    }
     for (int64_t n = 0; n < steps; ++n) {
       breathe();
-      double missing = 0, missed = 0, read = 0;
+      double missing = 0, read = 0, all = 0, written_back = 0;
       for_step(n, step, [&](const GmShape& a, int64_t offset) {
         missing += l2_.missing(a, offset);
-        if (!a.write) read += static_cast<double>(a.bytes());
+        (a.write ? all : read) += static_cast<double>(a.bytes());
       });
-      for (const CoreSim& c : sims_) {
-        if (finished(c)) continue;
-        missed += c.rhythm.missed() * static_cast<double>(step / c.info.record->repeats[c.repeat].period);
-      }
+      all += read;
       // What hits in part has no rhythm: it depends on what everything before has left.
       const double some = read * kSameTraffic;
-      if (std::abs(missing - missed) > some || (missing > some && missing < read - some)) return n;
-      for_step(n, step, [&](const GmShape& a, int64_t offset) { touch(a, offset); });
+      if (std::abs(missing - before.hbm_read) > some || (missing > some && missing < read - some)) return n;
+      for_step(n, step, [&](const GmShape& a, int64_t offset) { written_back += touch(a, offset).hbm_write; });
+      if (std::abs(written_back - before.hbm_write) > all * kSameTraffic) return n + 1;
     }
     return steps;
   }
@@ -605,7 +636,7 @@ class Replay {
     p.second_phase = sum.l2;
     if constexpr (kWhy) p.lost[0] = p.lost[1] = 0;
     const double hbm = sum.hbm_read + sum.hbm_write;
-    c.rhythm.miss(sum.hbm_read);
+    c.rhythm.moves(sum);
     if (hbm > 0) {
       begin_phase(kHbm, owner, now, hbm, d);
     } else {
@@ -771,7 +802,7 @@ class Replay {
   }
 
   static constexpr double kSteady = 0.002;       // of the cycles of a group
-  static constexpr double kSameTraffic = 0.005;  // of the bytes a step reads
+  static constexpr double kSameTraffic = 0.005;  // of the bytes a step moves
   static constexpr int64_t kWorth = 2;           // steps
 
   const ChipParams& chip_;

@@ -56,3 +56,23 @@ def test_times_agree(case):
     few, all_ = (kernel.simulate(*arguments, values=False, checks=False, every_step=every) for every in (False, True))
     assert few.simulated_us == pytest.approx(all_.simulated_us, rel=WITHIN)
     assert few.run.per_core and [c.instructions for c in few.run.per_core] == [c.instructions for c in all_.run.per_core]
+
+
+def test_what_l2_writes_back_has_no_rhythm_at_first():
+    """Outputs larger than L2 find room in it for a while; then every store costs HBM a write."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16384, 4096), "float32"), Y: T.Tensor((16384, 4096), "float32")):
+        with T.Kernel(16384 // 8, 4) as (bx, by):
+            a = T.alloc_shared((8, 1024), "float32")
+            T.copy(A[bx * 8, by * 1024], a)
+            for i, j in T.Parallel(8, 1024):
+                a[i, j] = a[i, j] * 2
+            T.copy(a, Y[bx * 8, by * 1024])
+
+    kernel, arguments = tilelang.compile(main), [torch.empty(16384, 4096), torch.empty(16384, 4096)]
+    few, all_ = (kernel.simulate(*arguments, values=False, checks=False, warm=False, every_step=every) for every in (False, True))
+    assert all_.run.traffic["hbm_write"] > 64 << 20
+    assert few.simulated_us == pytest.approx(all_.simulated_us, rel=WITHIN)
+    assert few.run.traffic == pytest.approx(all_.run.traffic, rel=WITHIN)
+    assert [c.instructions for c in few.run.per_core] == [c.instructions for c in all_.run.per_core]
