@@ -2,9 +2,17 @@
 
 import gc
 import os
+import sys
 import tempfile
 
 import pytest
+
+# A suite that starts a hundred processes does not want each of them to compile the sources of the package again, nor asserts to be
+# rewritten anew with every run.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Until all is collected (`pytest_collection_finish`): imports and collection leave next to no garbage, but a search for it looks through it all.
+gc.disable()
 
 _CACHE = tempfile.TemporaryDirectory(prefix="tilelang-test-cache-")
 # `testing/same_text.py` keeps what the tests compile.
@@ -25,6 +33,7 @@ def pytest_collection_finish():
     """What imports and collection leave stays to the end: full collections of garbage need not look through it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

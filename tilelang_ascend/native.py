@@ -11,6 +11,8 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from .collector import PAUSED_COLLECTOR
+
 LIBRARY = "libtilelang_ascend.so"
 
 
@@ -32,7 +34,8 @@ def load() -> ctypes.CDLL:
     Raises:
         NativeLibraryError: not found, or out of date with the Python side of the package.
     """
-    import tvm_ffi  # the library links against libtvm_ffi, which this loads
+    with PAUSED_COLLECTOR:
+        import tvm_ffi  # the library links against libtvm_ffi, which this loads
 
     path = library_path()
     if path is None:

@@ -22,13 +22,15 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, Callable, Sequence
 
-import tvm_ffi
-from tvm.rpc import base, client
-from tvm.rpc import server as tvm_server
-
+from ..collector import PAUSED_COLLECTOR
 from ..descendants import reap, stop_descendants
 from ..log import get_logger
 from .settings import Address
+
+with PAUSED_COLLECTOR:
+    import tvm_ffi
+    from tvm.rpc import base, client
+    from tvm.rpc import server as tvm_server
 
 RemoteErrors = (RuntimeError, AttributeError, OSError)
 """What TVM raises for a connection that breaks: RPCError and InternalError are RuntimeErrors."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Callable
 
 from ..analysis.tiles.core_kinds import uses_cube
+from ..collector import PAUSED_COLLECTOR
 from ..errors import OutOfMemory, location_of
 from ..ir import AllocBuffer, IRModule, PrimFunc, const_int, scope_of, statements, structural_equal
 from ..ir.functions import launches
@@ -37,7 +38,7 @@ from .cores.close_cores import close_cores
 from .cores.meet_cores import meet_cores
 from .cores.resolve_block_index import resolve_block_index
 from .cores.split_cores import split_cores
-from .driver import PAUSED_COLLECTOR, Context, Options, Pass, left, run
+from .driver import Context, Options, Pass, left, run
 from .fit import FIT, STREAMED, TILED, fit
 from .lower.fresh_elements import fresh_elements
 from .memory.separate_stores import separate_stores
