@@ -19,7 +19,7 @@ Requires: Ascend IR for both cores together, without addresses. Ensures: depende
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...analysis.dependence.build_program import build_program
 from ...analysis.dependence.dependence import meet
@@ -38,9 +38,10 @@ def interleave_windows(func: PrimFunc, chip) -> PrimFunc:
     loops = {loop.stmt: sides for loop in program.loops if (sides := _sides(loop)) is not None}
     if not loops:
         return func
-    at = 0
+    at, addresses = 0, {}
     for b in live_buffers(program):
-        program.addresses[b.buffer], at = at, at + b.total_bytes
+        addresses[b.buffer], at = at, at + b.total_bytes
+    program = replace(program, addresses=addresses, hulls={}, reaches={})
     return func.with_body(_Interleave({s: _order(sides, program) for s, sides in loops.items()})(func.body))
 
 
