@@ -22,6 +22,7 @@ from ..ir import (
     While,
     const_int,
     dtype_of,
+    elements,
     exprs,
     is_buffer_var,
     is_noop,
@@ -98,12 +99,12 @@ class Body:
     def declare(self, s: AllocBuffer, memories: dict[str, str]) -> None:
         """A LocalTensor over all versions of a buffer, and the size of one version where there are several."""
         buffer = s.buffer
-        versions, elements = (const_int(x) for x in buffer.ty.shape)
+        versions, lanes = (const_int(x) for x in buffer.ty.shape)
         name, ctype = self.names.of(buffer), CTYPES[dtype_of(buffer)]
-        count = str(elements)
+        count = str(lanes)
         if versions > 1:
             self.sizes[buffer] = self.names.fresh(name + "_size")
-            self.out.line(f"constexpr uint32_t {self.sizes[buffer]} = {elements};")
+            self.out.line(f"constexpr uint32_t {self.sizes[buffer]} = {lanes};")
             count = f"{versions} * {self.sizes[buffer]}"
         hint, _ = MEMORIES[scope_of(buffer)]
         self.out.line(self.form.local(Local(name, ctype, hint, int(s.annotations["address"]), count), memories[hint]))
@@ -188,7 +189,8 @@ class Body:
         if record.shows:
             self.shows.add(record.api)
         count = len(record.operands)
-        loads, values = list(call.args)[:count], list(call.args)[count:]
+        arguments = elements(call.args)
+        loads, values = arguments[:count], arguments[count:]
         dtypes = [operand_parts(load)[1] for load in loads]
         operands = [(self.operand(load), dtype) for load, dtype in zip(loads, dtypes)]
         args = [self.argument(arg, value, record, dtypes) for arg, value in zip(record.args, values)]
@@ -265,8 +267,8 @@ def _scalar_type(dtype: str) -> str:
 
 def _end(s: AllocBuffer) -> int:
     """One past the last byte of a local buffer, all versions."""
-    versions, elements = (const_int(x) for x in s.buffer.ty.shape)
-    return int(s.annotations["address"]) + versions * elements * itemsize(dtype_of(s.buffer))
+    versions, lanes = (const_int(x) for x in s.buffer.ty.shape)
+    return int(s.annotations["address"]) + versions * lanes * itemsize(dtype_of(s.buffer))
 
 
 def _reads_state(e) -> bool:

@@ -37,12 +37,27 @@ from tvm.tirx import (
     is_buffer_var,
 )
 
+# Whether an object is of a class of tvm would be asked of ABCMeta, in Python, which looks for classes registered elsewhere: there are none.
+type(tvm_ffi.core.Object).__instancecheck__ = type.__instancecheck__
+
 _item, _size = tvm_ffi.get_global_func("ffi.ArrayGetItem"), tvm_ffi.get_global_func("ffi.ArraySize")
 
 
 def elements(array) -> list:
-    """What an array of tvm holds: `list(array)` in a third of the time."""
-    return [_item(array, i) for i in range(_size(array))]
+    """What an array of tvm holds: `list(array)` in a third of the time, and in less where it was asked for before: passes look at the same
+    arrays, which nobody can change, again and again."""
+    address = array.__chandle__()
+    known = _elements.get(address)
+    if known is None:
+        if len(_elements) >= _MOST_ARRAYS:
+            _elements.clear()
+        known = _elements[address] = (tuple([_item(array, i) for i in range(_size(array))]), array)
+    return list(known[0])
+
+
+_MOST_ARRAYS = 5000
+_elements: dict[int, tuple] = {}
+"""Address of an array -> what it holds, and the array itself: nothing else can have the address meanwhile."""
 
 
 structural_equal, structural_hash = tvm_ffi.structural_equal, tvm_ffi.structural_hash

@@ -223,9 +223,19 @@ def _bytes(name: str) -> int:
     raise AssertionError(f"no element size for dtype {name}")
 
 
+_scopes: dict[int, tuple] = {}
+"""Address of a buffer -> its scope, and the buffer itself."""
+
+
 def scope_of(buffer) -> str:
     """Storage scope of a buffer, `global` for parameters."""
-    return buffer.scope() if callable(buffer.scope) else str(buffer.scope)
+    address = buffer.__chandle__()
+    known = _scopes.get(address)
+    if known is None:
+        if len(_scopes) >= 1000:
+            _scopes.clear()
+        known = _scopes[address] = (buffer.scope() if callable(buffer.scope) else str(buffer.scope), buffer)
+    return known[0]
 
 
 def reinterpret(operand, dtype: str):

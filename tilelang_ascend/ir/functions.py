@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ..isa import lookup
-from . import IRModule, PrimFunc, dtype_of, is_buffer_var, itemsize, op_name
+from . import IRModule, PrimFunc, dtype_of, elements, is_buffer_var, itemsize, op_name
 
 
 def core_functions(ascend_ir: IRModule) -> dict[str, PrimFunc]:
@@ -56,7 +56,7 @@ def shared_buffers(func: PrimFunc) -> list:
 
 def fixed_bytes(buffer) -> int:
     """Bytes of a buffer of a constant shape."""
-    return prod(int(n) for n in buffer.ty.shape) * itemsize(dtype_of(buffer))
+    return prod(int(n) for n in elements(buffer.ty.shape)) * itemsize(dtype_of(buffer))
 
 
 def is_core_index(value) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..isa import CORE_EVENTS, CORE_PIPES, ITEMSIZE, SCOPES, TABLE, Intrinsic, Space, rules, split_event
 from ..isa.base import KERNEL_TYPES
-from .base import AllocBuffer, Bind, BufferStore, Call, Evaluate, FloatImm, For, ForKind, IRModule, PrimFunc, TensorLoad
+from .base import AllocBuffer, Bind, BufferStore, Call, Evaluate, FloatImm, For, ForKind, IRModule, PrimFunc, TensorLoad, elements
 from .build import const_int, dtype_of, op_name, operand_parts, scope_of
 from .functions import launches, split_params
 from .visit import walk_expr
@@ -129,7 +129,7 @@ class _AscendVerifier(WellFormed):
             return
         if (record.returns is not None) != isinstance(s, Bind):
             self.report("value", f"{name} {'returns a value that is' if record.returns else 'has no value to be'} bound", s.span)
-        heads = list(call.args)[: len(record.operands)]
+        heads = elements(call.args)[: len(record.operands)]
         parts = [operand_parts(h) for h in heads]
         if None in parts:
             self.report("operand", f"{name}: operands are head addresses, got {heads}", s.span)
@@ -139,7 +139,7 @@ class _AscendVerifier(WellFormed):
 
     def legality(self, record: Intrinsic, call: Call, heads, dtypes, s) -> None:
         attrs = {str(k): str(v) for k, v in dict(call.attrs or {}).items()}
-        values = [_constant(a) for a in list(call.args)[len(record.operands) :]]
+        values = [_constant(a) for a in elements(call.args)[len(record.operands) :]]
         bound = record.bind(dtypes, values, attrs, self.chip.generation)
         problem = rules.check(bound)
         if problem:
@@ -172,7 +172,7 @@ class _AscendVerifier(WellFormed):
         """Bytes from the address of a local buffer to a head, None when it is not constant."""
         if len(head.indices) != 2 or not is_static(head.source):
             return None
-        version, element = (const_int(i) for i in head.indices)
+        version, element = (const_int(i) for i in elements(head.indices))
         if version is None or element is None:
             return None
         return (version * int(head.source.ty.shape[1].value) + element) * ITEMSIZE[dtype_of(head.source)]

@@ -44,8 +44,13 @@ def children(stmt: Stmt) -> list[Stmt]:
 def walk(stmt: Stmt, fn: Callable[[Stmt], None]) -> None:
     """Call `fn` on every statement, parents first."""
     fn(stmt)
-    for child in children(stmt):
-        walk(child, fn)
+    if type(stmt) in _OUTER:
+        for child in children(stmt):
+            walk(child, fn)
+
+
+_OUTER = frozenset((SeqStmt, For, While, IfThenElse))
+"""Statements with others inside."""
 
 
 def statements(stmt: Stmt) -> list[Stmt]:
@@ -94,6 +99,11 @@ def _fields_of(e) -> tuple[str, ...]:
         leaf = isinstance(e, (Var, tirx.IntImm, tirx.FloatImm))
         fields = _fields[kind] = () if leaf else tuple(field for field in _FIELDS if hasattr(getattr(e, field, None), "ty"))
     return fields
+
+
+def is_leaf(e) -> bool:
+    """True for a node surely without sub-expressions."""
+    return _fields.get(type(e)) == ()
 
 
 def walk_expr(e, fn: Callable) -> None:
@@ -295,6 +305,6 @@ def redeclared(stmt: Stmt, new: dict) -> Stmt:
 
 
 __all__ = [
-    "StmtMutator", "Substitute", "children", "drop_allocs", "expr_children", "exprs", "free_vars", "map_children",
+    "StmtMutator", "Substitute", "children", "drop_allocs", "expr_children", "exprs", "free_vars", "is_leaf", "map_children",
     "redeclared", "renew", "statements", "substitute", "substitute_expr", "walk", "walk_expr",
 ]  # fmt: skip

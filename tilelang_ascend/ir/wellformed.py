@@ -20,6 +20,7 @@ from .base import (
     TensorRegion,
     Var,
     While,
+    elements,
     is_buffer_var,
 )
 from .build import const_int, scope_of
@@ -140,13 +141,13 @@ class WellFormed:
 
 def is_static(buffer) -> bool:
     """True when all dimensions of a buffer are constants."""
-    return all(isinstance(extent, IntImm) for extent in buffer.ty.shape)
+    return all(isinstance(extent, IntImm) for extent in elements(buffer.ty.shape))
 
 
 def elements_of(buffer) -> int:
     """Number of elements of a static buffer."""
     product = 1
-    for extent in buffer.ty.shape:
+    for extent in elements(buffer.ty.shape):
         product *= int(extent.value)
     return product
 

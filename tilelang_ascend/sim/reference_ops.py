@@ -6,7 +6,7 @@ from typing import Callable
 
 import numpy as np
 
-from ..ir import TensorRegion, attrs_of
+from ..ir import TensorRegion, attrs_of, elements
 from ..tile import (
     ARGSORT,
     ASSUME,
@@ -37,9 +37,8 @@ class _Region:
 
     def __init__(self, program, r, span):
         self.program, self.span, self.slot = program, span, program.slots(r.source)
-        self.mins, self.extents = (
-            [program.slots.expr(x) for x in part] for part in ([x.min for x in r.region], [x.extent for x in r.region])
-        )
+        ranges = elements(r.region)
+        self.mins, self.extents = ([program.slots.expr(x) for x in part] for part in ([x.min for x in ranges], [x.extent for x in ranges]))
 
     def memory(self, env):
         return self.program.memory(env, self.slot, self.span)

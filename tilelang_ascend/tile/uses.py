@@ -16,6 +16,7 @@ from ..ir import (
     expr_children,
     exprs,
     is_buffer_var,
+    is_leaf,
     scope_of,
     statements,
     stmts_of,
@@ -40,7 +41,7 @@ def moved_regions(stmt) -> tuple | None:
     """(source region, destination region) of a copy or of an atomic update by a tile; None for anything else."""
     record = tile_op_of(stmt)
     if record is COPY:
-        return tuple(stmt.value.args)
+        return tuple(elements(stmt.value.args))
     if is_atomic(stmt) and isinstance(stmt.value.args[1], TensorRegion):
         return stmt.value.args[1], stmt.value.args[0]
     return None
@@ -98,7 +99,7 @@ def is_scalar_var(buffer) -> bool:
 
 def region_buffer(arg):
     """The buffer behind a tile-op argument, or None for a scalar expression."""
-    return arg.source if isinstance(arg, (TensorRegion, TensorLoad)) else None
+    return arg.source if type(arg) in (TensorRegion, TensorLoad) else None
 
 
 def loads_in(expr) -> list[TensorLoad]:
@@ -111,8 +112,9 @@ def loads_in(expr) -> list[TensorLoad]:
 def _find_loads(expr, found: list) -> None:
     if type(expr) is TensorLoad:
         found.append(expr)
-    for child in expr_children(expr):
-        _find_loads(child, found)
+    if not is_leaf(expr):
+        for child in expr_children(expr):
+            _find_loads(child, found)
 
 
 def own_uses(stmt: Stmt) -> Uses:
@@ -123,7 +125,7 @@ def own_uses(stmt: Stmt) -> Uses:
         reads, writes = record.reads, record.writes
         for i, arg in enumerate(elements(stmt.value.args)):
             buffer = region_buffer(arg)
-            if isinstance(arg, TensorRegion):
+            if type(arg) is TensorRegion:
                 uses.reads |= {x.source for e in expr_children(arg) for x in loads_in(e)}
                 if i in reads:
                     uses.reads.add(buffer)

@@ -72,9 +72,10 @@ class CoreUse:
 
     def __init__(self, func):
         self._stmts = statements(func.body)
+        self._cores: dict = {}
+        self._owners: dict = {}
         fixed = (func.attrs or {}).get("ascend.core")
         self._everyone = frozenset((str(fixed),)) if fixed else self._cores_present()
-        self._cores: dict = {}
         self._uses: dict = {}
         self._names: dict = {}
         self._loop_of_jump: dict = {}
@@ -95,11 +96,17 @@ class CoreUse:
     def _cores_present(self) -> frozenset:
         found = set()
         for s in self._stmts:
-            call = call_of(s)
-            core = core_of_operands(call) if call is not None else None
+            core = self._owner(s)
             if core:
                 found.add(core)
         return frozenset(found) or frozenset((AIV,))
+
+    def _owner(self, s) -> str | None:
+        """`core_of_operands` of the call a leaf statement makes, None if it makes none."""
+        if s not in self._owners:
+            call = call_of(s)
+            self._owners[s] = core_of_operands(call) if call is not None else None
+        return self._owners[s]
 
     def _find_jumps(self, stmt, loop) -> None:
         if type(stmt) in (Break, Continue):
@@ -112,11 +119,12 @@ class CoreUse:
         list."""
         for block in [body, *(c for s in self._stmts for c in children(s))]:
             items = children(block)
-            writers = [(i, core_of_operands(call_of(s))) for i, s in enumerate(items) if call_of(s) is not None]
-            writers = [(i, core) for i, core in writers if core]
+            writers = [(i, core) for i, s in enumerate(items) if (core := self._owner(s))]
+            if not writers:
+                continue
             for i, s in enumerate(items):
                 call = call_of(s)
-                if call is None or "op" not in record_of(call).attrs or not writers:
+                if call is None or "op" not in record_of(call).attrs:
                     continue
                 ends = str(call.attrs["op"]) == "none"
                 side = [w for w in writers if (w[0] < i) == ends] or writers
@@ -156,7 +164,7 @@ class CoreUse:
         call = call_of(s)
         if call is None:
             return NOBODY if const_int(s.value) is not None else self._everyone
-        core = core_of_operands(call)
+        core = self._owner(s)
         if core is None and _happens_once(record_of(call)):
             core = AIV if AIV in self._everyone else AIC
         if core is None and call.attrs is not None and "core" in call.attrs:

@@ -11,6 +11,7 @@ from ...ir import (
     Var,
     const_int,
     dtype_of,
+    elements,
     imm,
     itemsize,
     op_name,
@@ -114,7 +115,7 @@ def l0c_layout(shape, dtype: str) -> NzLayout:
 
 def tile_bytes(buffer) -> int:
     """Bytes of one version of a placed tile (UB rows padded to a block, the whole to a repeat)."""
-    shape, size = [const_int(n) for n in buffer.ty.shape], itemsize(dtype_of(buffer))
+    shape, size = [const_int(n) for n in elements(buffer.ty.shape)], itemsize(dtype_of(buffer))
     if scope_of(buffer) == "shared.l1":
         return l1_layout(shape, dtype_of(buffer)).elements * size
     if scope_of(buffer) == "local.l0c":
