@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounterWithBackend
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -61,6 +60,8 @@ def test_what_torch_checks_of_an_op(two_results, in_place):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_one_graph_for_all_extents(two_results, backend):
+    from torch._dynamo.testing import CompileCounterWithBackend  # takes long
+
     graphs = CompileCounterWithBackend(backend)
 
     @torch.compile(backend=graphs, fullgraph=True, dynamic=True)

@@ -61,11 +61,18 @@ class LiveBuffer:
     def _extended(self, depth: int) -> Ranges:
         """`tight` without gaps and extended to the whole of loops that stand in `depth` others."""
         first, last = self.tight[0][0], self.tight[-1][1]
-        for instr in self.users:
-            for loop in [loop for loop in instr.loops if not loop.independent][depth : depth + 1]:
-                low, high = _orders(loop)
+        for loops in {instr.loops for instr in self.users}:
+            for loop in [loop for loop in loops if not loop.independent][depth : depth + 1]:
+                low, high = self._orders_of(loop)
                 first, last = min(first, low), max(last, high)
         return ((first, last),)
+
+    def _orders_of(self, loop: Loop) -> tuple[int, int]:
+        """First and last instruction of a loop around a user; buffers stand in the same loops."""
+        known = self.program.orders.get(id(loop))
+        if known is None:
+            known = self.program.orders[id(loop)] = _orders(loop)
+        return known
 
 
 def live_buffers(program: Program) -> list[LiveBuffer]:
@@ -87,7 +94,11 @@ def live_buffers(program: Program) -> list[LiveBuffer]:
 
 def meet(a: Ranges, b: Ranges) -> bool:
     """True if two live ranges have an instruction in common."""
-    return any(low <= last and first <= high for low, high in a for first, last in b)
+    for low, high in a:
+        for first, last in b:
+            if low <= last and first <= high:
+                return True
+    return False
 
 
 class _Walk:

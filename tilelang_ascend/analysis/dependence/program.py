@@ -165,6 +165,7 @@ class Program:
         user_tensors: GM parameters that hold the user's data.
         hulls: identity of an access -> byte addresses it may touch, filled by `dependence`.
         reaches: identity of an instruction -> the same of its accesses.
+        orders: identity of a loop -> its first and last instruction, filled by `liveness`.
     """
 
     root: Block
@@ -176,6 +177,7 @@ class Program:
     user_tensors: frozenset = frozenset()
     hulls: dict = field(default_factory=dict)
     reaches: dict = field(default_factory=dict)
+    orders: dict = field(default_factory=dict)
 
     @functools.cached_property
     def jumping(self) -> set[int]:

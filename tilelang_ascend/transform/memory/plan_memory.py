@@ -17,6 +17,7 @@ addresses.
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, replace
 
 from ...analysis.dependence.build_program import build_program
@@ -186,9 +187,10 @@ def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict, ban
     """First fit, large buffers first, in each bank if `banks` are given. `phases`: buffer -> (period, offset) its address should have."""
     placed: dict = {}
     done: list[LiveBuffer] = []
+    taken: list[tuple[int, int, Ranges]] = []  # by address
     for b in _large_first(buffers):
         mine = lifetime(b)
-        busy = sorted((placed[o.buffer], placed[o.buffer] + o.total_bytes) for o in done if meet(lifetime(o), mine))
+        busy = [(start, end) for start, end, ranges in taken if meet(ranges, mine)]
         place = phases.get(b.buffer, (alignment, 0))
         address = _first_fit(b, 0, busy, *place)
         if banks is not None and b.buffer in banks.rivals:
@@ -197,16 +199,18 @@ def _pack(buffers: list[LiveBuffer], lifetime, alignment: int, phases: dict, ban
             address = min(inside, key=lambda a: (banks.cost(b, a, placed, done), a))
         placed[b.buffer] = address
         done.append(b)
+        insort(taken, (address, address + b.total_bytes, mine))
     return placed
 
 
 def _first_fit(b: LiveBuffer, low: int, busy: list[tuple[int, int]], period: int, offset: int) -> int:
     """The first address from `low` on that is `offset` modulo `period` and free."""
-    address = _up(low, period, offset)
+    address, size = _up(low, period, offset), b.total_bytes
     for start, end in busy:
-        if address + b.total_bytes <= start:
+        if address + size <= start:
             break
-        address = max(address, _up(end, period, offset))
+        if end > address:
+            address = _up(end, period, offset)
     return address
 
 
