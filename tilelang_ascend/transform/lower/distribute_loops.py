@@ -173,22 +173,20 @@ def _ends(instr: Instr, loop: Loop) -> tuple[int, int]:
 def _is_last(tail: list[Instr], nodes: list) -> bool:
     """True if an iteration, of `nodes`, is shorter without `tail`: what of it has to wait longest waits longer than the rest."""
     depth: dict = {}
-    for j, node in enumerate(nodes):
-        before = [depth[n] for n in nodes[:j] if n in depth and _depend(n, node)]
-        if _vector_instrs(node):
-            depth[node] = 1 + max(before, default=0)
+    touched: dict = {}
+    written: dict = {}  # identity of a buffer -> depth of the deepest node that does so
+    for node in nodes:
+        instrs = _vector_instrs(node)
+        if not instrs:
+            continue
+        accesses = [a for i in instrs for a in i.accesses]
+        before = [(touched if a.write else written).get(id(a.buffer), 0) for a in accesses]
+        depth[node] = deep = 1 + max(before, default=0)
+        for a in accesses:
+            for known in (touched, written) if a.write else (touched,):
+                known[id(a.buffer)] = max(known.get(id(a.buffer), 0), deep)
     left = [depth[n] for n in nodes if n in depth and n not in tail]
     return bool(left) and max(depth[i] for i in tail) > max(left)
-
-
-def _depend(first, second) -> bool:
-    return any(
-        a.buffer is b.buffer and (a.write or b.write)
-        for x in _vector_instrs(first)
-        for y in _vector_instrs(second)
-        for a in x.accesses
-        for b in y.accesses
-    )
 
 
 def _vector_instrs(node) -> list[Instr]:
