@@ -37,9 +37,6 @@ from tvm.tirx import (
     is_buffer_var,
 )
 
-# Whether an object is of a class of tvm would be asked of ABCMeta, in Python, which looks for classes registered elsewhere: there are none.
-type(tvm_ffi.core.Object).__instancecheck__ = type.__instancecheck__
-
 _item, _size = tvm_ffi.get_global_func("ffi.ArrayGetItem"), tvm_ffi.get_global_func("ffi.ArraySize")
 
 
