@@ -100,6 +100,22 @@ def test_rows_that_are_changed():
     assert np.abs(out["Cache"][slot] - k / most[..., None] * 127).max() <= 0.5 + 1e-3
 
 
+def test_rows_a_block_names():
+    """Blocks load rows as far from their own as an element of theirs says: these do not lie one behind the other."""
+
+    @T.prim_func
+    def kernel(K: T.Tensor((2 * ROWS, D), "float32"), Shift: T.Tensor((ROWS,), "int32"), Y: T.Tensor((ROWS, D), "float32")):
+        with T.Kernel(ROWS, threads=128) as bx:
+            row = T.alloc_shared((D,), "float32")
+            shift = Shift[bx]
+            T.copy(K[bx + shift, 0], row)
+            T.copy(row, Y[bx, 0])
+
+    k, shift = RNG.integers(-9, 10, (2 * ROWS, D)).astype("float32"), RNG.integers(0, ROWS, ROWS).astype("int32")
+    out = strict.run(compiled(kernel), {"K": k, "Shift": shift, "Y": np.zeros((ROWS, D), "float32")}, text=False)["Y"]
+    np.testing.assert_array_equal(out, k[np.arange(ROWS) + shift])
+
+
 def norm(rows, shared_gain=True):
     @T.prim_func
     def kernel(X: T.Tensor((rows, D), "float32"), G: T.Tensor((D,), "float32"), Y: T.Tensor((rows, D), "float32")):

@@ -162,3 +162,32 @@ def test_planes_that_are_no_whole_pieces_of_the_cube_core(rows, dtype):
     a, b = small(P, rows, 32, dtype=dtype), small(P, 32, rows, dtype=dtype)
     expected = a.astype(accum) @ b.astype(accum)
     agree(main, {"A": a, "B": b, "C": np.zeros_like(expected)}, expected)
+
+
+@pytest.mark.parametrize("op", ["reduce", "scan", "own scan"])
+def test_ops_on_one_plane_number_its_dimensions(op):
+    """Square planes: nothing but the values tells one dimension from another."""
+
+    @T.prim_func
+    def main(A: T.Tensor((P, M, M), "float16"), B: T.Tensor((M, M), "float16"), C: T.Tensor((P, M, M), "float32")):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((P, M, M), "float16"), T.alloc_shared((M, M), "float16")
+            c, out = T.alloc_fragment((P, M, M), "float32"), T.alloc_fragment((P, M, M), "float32")
+            most = T.alloc_fragment((P, M), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            for p in T.serial(P):
+                T.gemm(a[p, :, :], b, c[p, :, :], clear_accum=True)
+                if op == "reduce":
+                    T.reduce_max(c[p, :, :], most[p, :], dim=1)
+                else:
+                    T.cumsum(c[p, :, :], c[p, :, :] if op == "own scan" else out[p, :, :], dim=1)
+            if op == "reduce":
+                for p, i, j in T.Parallel(P, M, M):
+                    out[p, i, j] = most[p, j]
+            T.copy(c if op == "own scan" else out, C)
+
+    a, b = small(P, M, M), small(M, M)
+    c = a.astype(np.float32) @ b.astype(np.float32)
+    expected = np.broadcast_to(c.max(1, keepdims=True), c.shape) if op == "reduce" else c.cumsum(1)
+    agree(main, {"A": a, "B": b, "C": np.zeros_like(c)}, expected)

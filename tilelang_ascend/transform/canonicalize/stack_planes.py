@@ -39,7 +39,7 @@ from ...ir import (
     sym,
 )
 from ...isa.units import FRACTAL_ROWS, round_up
-from ...tile import FILL, GEMM, is_op, tile_op, with_args
+from ...tile import FILL, GEMM, IM2COL, is_op, tile_op, with_args
 from ...tile.uses import moved_regions, on_chip, with_regions, work_of
 from ...tileop.base.layout import row_major
 from ...tileop.copy.axes import paired_dims
@@ -104,11 +104,12 @@ class _Stack(StmtMutator):
         stacked = [k for k, a in enumerate(args) if isinstance(a, TensorRegion) and a.source in self.stacks]
         if not stacked:
             return s
+        moves = moved_regions(s) is not None
+        if not moves and not is_op(s, FILL, GEMM, IM2COL):
+            return self.unstacked(s, stacked)  # It numbers the dimensions of its operands, or shows them.
         if all(not self.spread(args[k]) for k in stacked):
             return self.replaced(s, {k: self.flat(args[k]) for k in stacked})
-        if is_op(s, FILL):
-            return self.fill(s)
-        return self.move(s) if moved_regions(s) is not None else self.unstacked(s, stacked)
+        return self.move(s) if moves else self.fill(s)
 
     def bounds(self, r: TensorRegion) -> TensorRegion:
         return region(r.source, [self.expr(x.min) for x in r.region], [self.expr(x.extent) for x in r.region])
@@ -140,7 +141,7 @@ class _Stack(StmtMutator):
         return self.planes(lead, s.span, one)
 
     def unstacked(self, s: Evaluate, stacked: list[int]) -> list[Stmt]:
-        """An op on several planes works on a tile of the old shape, filled before and written back after it."""
+        """An op that is neither a product nor a transfer works on a tile of the old shape, filled before and written back after it."""
         record = work_of(s)
         before, after, by = [], [], {}
         for k in stacked:

@@ -199,7 +199,10 @@ class _Batch:
             d for d, f in enumerate(forms) if f is not None and f.coeffs.get(self.var, 0) == 1 and const_int(theirs.region[d].extent) == 1
         ]
         others = [e for r in (*ours.region, *(r for d, r in enumerate(theirs.region) if d not in along)) for e in (r.min, r.extent)]
-        if len(along) != 1 or any(map(self.depends, others)) or loads_in(theirs.region[along[0]].min):
+        if len(along) != 1 or any(map(self.depends, others)):
+            return None
+        first = theirs.region[along[0]].min
+        if loads_in(first) or self.names.keys() & free_vars(first):
             return None
         longer = [d for d, r in enumerate(theirs.region) if const_int(r.extent) != 1]
         return along[0] if len(longer) == sum(const_int(r.extent) != 1 for r in ours.region) and all(d > along[0] for d in longer) else None
