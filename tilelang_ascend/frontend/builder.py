@@ -25,7 +25,7 @@ from ..ir import (
 from .block_scalars import own_scalars
 from .evaluation import Evaluations
 from .locations import span_of, user_frame, user_location
-from .scopes import check_scopes
+from .scopes import check_outside, check_scopes
 from .values import Restart, ScalarVar
 from .values import active as _active
 
@@ -198,6 +198,7 @@ class Builder:
         self.evaluations.finish()
         body = own_scalars(seq(self.root.stmts))
         check_scopes(body, where, params)
+        check_outside(body)
         return body
 
 

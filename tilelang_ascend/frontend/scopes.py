@@ -1,9 +1,11 @@
-"""The last check of the front end: no variable is used outside the region that defines it, and every one has a value."""
+"""The last checks of the front end: no variable is used outside the region that defines it, every one has a value, and only launches store."""
 
 from __future__ import annotations
 
 from ..errors import InvalidKernel, Location
-from ..ir import AllocBuffer, Bind, BufferStore, For, IfThenElse, SeqStmt, Var, While, exprs, free_vars, is_buffer_var
+from ..ir import AllocBuffer, Bind, BufferStore, For, IfThenElse, SeqStmt, Var, While, exprs, free_vars, is_buffer_var, statements, stmts_of
+from ..ir.grids import is_grid_axis
+from ..tile.uses import is_scalar_var, own_uses
 
 
 def check_scopes(body, where: Location | None, params=()) -> None:
@@ -26,6 +28,19 @@ def check_scopes(body, where: Location | None, params=()) -> None:
         at=at,
         hint="values that exist only while the kernel runs cannot leave their block; use T.alloc_var before the block",
     )
+
+
+def check_outside(body) -> None:
+    """Statements out of the launches compute scalars only, each core for itself: all would store to a tensor, and at any time."""
+    for top in stmts_of(body):
+        for s in statements(top) if not is_grid_axis(top) else ():
+            written = next((b for b in own_uses(s).writes if not is_scalar_var(b)), None)
+            if written is not None:
+                raise InvalidKernel(
+                    f"'{written.name}' is changed outside of `with T.Kernel(...)`, where there is no block to do it",
+                    at=s,
+                    hint="put it under a `with T.Kernel(1) as _:` of its own; launches run one after the other",
+                )
 
 
 def _escaped(body, arguments: set):

@@ -496,6 +496,51 @@ def test_how_often_to_launch_is_not_decided_at_run_time(loop):
                 doubled(A, B, 64)
 
 
+@pytest.mark.parametrize("where", ["in front", "between", "behind", "in a branch"])
+def test_nothing_is_stored_outside_of_a_launch(where):
+    with pytest.raises(
+        InvalidKernel, match=r"'B' is changed outside of `with T.Kernel(.|\n)*B\[0, 0\] = A\[1, 1\](.|\n)*`with T.Kernel\(1\) as _:`"
+    ):
+
+        @T.prim_func
+        def main(A: T.Tensor(SHAPE, "float32"), B: T.Tensor(SHAPE, "float32"), n: T.int32):
+            if where == "in front":
+                B[0, 0] = A[1, 1]
+            doubled(A, B, 64)
+            if where == "between":
+                B[0, 0] = A[1, 1]
+            elif where == "in a branch" and n > 3:
+                B[0, 0] = A[1, 1]
+            doubled(B, A, 64)
+            if where == "behind":
+                B[0, 0] = A[1, 1]
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_no_scalar_is_read_while_blocks_change_its_tensor(behind):
+    """Blocks of the first cores may be done when others begin."""
+
+    def scaled(blocks):
+        @T.prim_func
+        def main(A: T.Tensor((64,), "float32")):
+            k = T.alloc_var("float32")
+            if not behind:
+                k = A[0]
+            with T.Kernel(blocks) as bx:
+                for i in T.Parallel(64 // blocks):
+                    A[bx * (64 // blocks) + i] = A[bx * (64 // blocks) + i] * (2 if behind else k)
+            if behind:
+                assert A[0] < 100
+
+        return main
+
+    with pytest.raises(UnsupportedConstruct, match=r"outside of a T.Kernel whose blocks change(.|\n)*is changed here"):
+        tilelang.compile(scaled(8))
+    a = numbers(64)
+    out = strict.run(tilelang.compile(scaled(1)), {"A": a.copy()}, text=False)["A"]
+    np.testing.assert_array_equal(out, a * (2 if behind else a[0]))
+
+
 # ---- around the launches ---------------------------------------------------------------------------------------------
 
 

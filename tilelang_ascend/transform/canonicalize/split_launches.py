@@ -5,8 +5,8 @@ After:   main_1(A, B, W):  k = 2;  for bx in grid(4): W[bx] = A[bx]
          main_2(A, B, W):  k = 2;  for by in grid(8): B[by] = W[by] * k
 
 Launches run one after the other; what one leaves to the next is in global memory. A workspace that several of them use outlives them all
-and becomes a parameter. Scalars in front of a launch are computed again for every later one that needs them; what else stands between
-launches is done by the next launch, by the last one what stands at the end.
+and becomes a parameter. Scalars in front of a launch are computed again for every later one that needs them; assertions and prints between
+launches are done by the next launch, by the last one those at the end.
 
 Requires: Tile IR, first of all passes. Ensures: one grid in each function; a module of functions with the attributes `ascend.launch` and
 `ascend.num_shared` if there are several, else the function as it was.
@@ -24,6 +24,7 @@ from ...ir import (
     PrimFunc,
     Stmt,
     StmtMutator,
+    const_int,
     exprs,
     free_vars,
     scope_of,
@@ -32,18 +33,20 @@ from ...ir import (
     stmts_of,
 )
 from ...ir.functions import LAUNCH, SHARED
-from ...ir.grids import is_grid_axis
+from ...ir.grids import Grid, is_grid_axis
 from ...tile import ASSUME, VIEW, is_op
 from ...tile.uses import is_scalar_var, own_uses, uses_of
 
 
 def split_launches(func: PrimFunc) -> PrimFunc | IRModule:
-    """Apply. Raises `UnsupportedConstruct` for a scalar whose value one launch would have to keep for another."""
+    """Apply. Raises `UnsupportedConstruct` for a scalar whose value one launch would have to keep for another, or for all of its blocks."""
     top = stmts_of(func.body)
     grids = [k for k, s in enumerate(top) if is_grid_axis(s)]
+    parts = [_statements_of(top, grids, n) for n in range(len(grids))]
+    for part in parts:
+        _refuse_moving_values(part, _views(top))
     if len(grids) < 2:
         return func
-    parts = [_statements_of(top, grids, n) for n in range(len(grids))]
     _refuse_carried_scalars([top[k] for k in grids], parts)
     views = _views(top)
     workspaces = [s.buffer for s in top if isinstance(s, AllocBuffer) and scope_of(s.buffer) == "global" and s.buffer not in views]
@@ -118,18 +121,36 @@ def _views(top: list[Stmt]) -> dict:
 
 def _refuse_old_values(s: Stmt, between: list[Stmt], views: dict) -> None:
     """`s` would be computed again after what stands `between`: it must not read what that writes."""
-    if is_op(s, VIEW):
-        return
-    reads = {views.get(b, b) for b in uses_of(s).reads if not is_scalar_var(b)}
-    for other in between:
-        writer = next((x for x in statements(other) if reads & {views.get(b, b) for b in own_uses(x).writes}), None)
+    writer = _writer(s, between, views)
+    if writer is not None:
+        raise UnsupportedConstruct(
+            "this value is read before the tensor changes, and used in a later T.Kernel: scalars do not outlive a launch",
+            at=s.span,
+            notes=[("the tensor is changed here", location_of(writer.span))],
+            hint="read it where it is used, or keep it in a tensor of its own in global memory",
+        )
+
+
+def _refuse_moving_values(part: list[Stmt], views: dict) -> None:
+    """Every core computes the scalars around a launch for itself, when others may be far ahead or behind: what it reads must not change meanwhile.
+    A single block is one core."""
+    (grid,) = (s for s in part if is_grid_axis(s))
+    one = all(const_int(n) == 1 for n in Grid.of(grid).extents)
+    for s in () if one else part:
+        writer = None if s is grid else _writer(s, [grid], views)
         if writer is not None:
             raise UnsupportedConstruct(
-                "this value is read before the tensor changes, and used in a later T.Kernel: scalars do not outlive a launch",
+                "this value is read outside of a T.Kernel whose blocks change the tensor: what each of them finds depends on which one is first",
                 at=s.span,
                 notes=[("the tensor is changed here", location_of(writer.span))],
-                hint="read it where it is used, or keep it in a tensor of its own in global memory",
+                hint="read it under a `with T.Kernel(1) as _:` of its own, and keep it in a tensor of its own in global memory",
             )
+
+
+def _writer(s: Stmt, others: list[Stmt], views: dict) -> Stmt | None:
+    """The first statement below `others` that changes a tensor of which `s` reads elements."""
+    reads = {views.get(b, b) for b in uses_of(s).reads if not is_scalar_var(b)} if not is_op(s, VIEW) else set()
+    return next((x for o in others for x in statements(o) if reads & {views.get(b, b) for b in own_uses(x).writes}), None)
 
 
 def _refuse_carried_scalars(grids: list[Stmt], parts: list[list[Stmt]]) -> None:
