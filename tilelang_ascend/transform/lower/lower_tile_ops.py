@@ -453,6 +453,14 @@ def _with_block_number(func: PrimFunc) -> PrimFunc:
     return func.with_body(seq(Bind(Var("block", "int32"), call("ascend.get_block_idx", [], dtype="int32")), func.body))
 
 
+def _apart(shape: list[int]) -> tuple:
+    """Strides of a workspace, whose first dimension numbers versions. Of an odd number of rows the two vector cores have equal shares for all that
+    reasons about accesses: the row more than there are must not be one of the next version, which would have to wait."""
+    strides = row_major(shape)
+    more = max((stride for n, stride in zip(shape[1:-1], strides[1:-1]) if n % 2 and n > 1), default=0)
+    return strides[0] + more, *strides[1:]
+
+
 def _workspaces(func: PrimFunc, declared: list, out: Output) -> tuple[dict, list[int]]:
     """Workspaces (one copy per block) and `alloc_global` buffers (one copy per launch) as GM tensors, and bytes of each for a block."""
     found, nbytes, blocks = {}, [], _blocks(func)
@@ -462,13 +470,12 @@ def _workspaces(func: PrimFunc, declared: list, out: Output) -> tuple[dict, list
             continue
         shape = [const_int(n) for n in s.buffer.ty.shape]
         per_block = "workspace" in s.annotations
-        elements = 1
-        for n in shape:
-            elements *= n
+        strides = _apart(shape) if per_block else row_major(shape)
+        elements = strides[0] * shape[0]
         total = elements * (blocks if per_block else 1)
         flat = decl_buffer([total], dtype_of(s.buffer), out.unique(s.buffer.name))
         base = number.var * elements if per_block else 0
-        found[s.buffer] = GmTensor(flat, tuple(shape), row_major(shape), base, versioned=per_block)
+        found[s.buffer] = GmTensor(flat, tuple(shape), strides, base, versioned=per_block)
         size = elements * itemsize(dtype_of(s.buffer))
         nbytes.append(size if per_block else -(-size // blocks))
     return found, nbytes

@@ -216,7 +216,7 @@ class EdgeChooser:
             ring = self._ring(d, loop.body) if self.within_cores else None
             if ring is None or distance != ring.count or not _shifted(ring, loop, later):
                 return None
-        elif distance < 0 or any(jumps_of(n) for n in loop.body.nodes):
+        elif not 0 <= distance <= self.credit or any(jumps_of(n) for n in loop.body.nodes):
             return None
         set_at = Slot(a.then, position_in(d.src, a.then) + 1, SETS)
         wait_at = Slot(b.then, position_in(d.dst, b.then), WAITS)
