@@ -226,7 +226,7 @@ class _ReachingGM:
         self.use(s.condition)
         first, *other = parts
         if first is None:
-            return IfThenElse(tirx.Not(s.condition), other[0], span=s.span)
+            return IfThenElse(tirx.Not(s.condition), other[0], None, span=s.span)
         return IfThenElse(s.condition, first, other[0] if other else None, span=s.span)
 
     def use(self, e) -> None:

@@ -5,7 +5,7 @@ import pytest
 from ascend_ir_samples import Builder, at, flag, gm, load, module
 
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.ir import Bind, Break, BufferStore, Var, call, if_then, intrin, loop, seq, tirx
+from tilelang_ascend.ir import Bind, Break, BufferStore, IfThenElse, Var, call, if_then, intrin, loop, seq, tirx
 from tilelang_ascend.sim.lower import host_program
 from tilelang_ascend.sim.machine import SimOptions, Tensor, run
 from tilelang_ascend.sim.repeats import period_of
@@ -61,6 +61,7 @@ QUALIFY = {
     "pages that data names": (2, pages),
     "a scalar of data, read on the way": (1, lambda p, k: [p.get(k * ELEMENTS), scaled(p, element(p, k))]),
     "data where only some iterations look": (2, lambda p, k: [if_then((k % 2).equal(0), scaled(p, element(p, k))), p.get(k * ELEMENTS)]),
+    "GM in the other arm only": (2, lambda p, k: [IfThenElse((k % 2).equal(0), seq([p.add()]), seq([p.get(k * ELEMENTS)])), p.add()]),
     "a loop inside that reaches GM": (1, lambda p, k: [loop(J, 3, seq([p.get((k + J) * ELEMENTS), p.add()])), p.add()]),
     "a branch by turns": (2, lambda p, k: [if_then((k % 2).equal(0), p.add()), p.get(k * ELEMENTS)]),
     "a loop inside": (1, lambda p, k: [loop(Var("j", "int32"), 3, p.add()), p.get(k * ELEMENTS + N * 8)]),
