@@ -27,10 +27,9 @@ TLA_EXPORT void tla_breathe(void) {
   if (tla::Core* core = tla::Machine::current()) core->breathe();
 }
 
-// At the end of iteration k of a loop that repeats itself every `period` iterations: the next iteration.
-TLA_EXPORT int64_t tla_next(int32_t loop, int64_t k, int64_t end, int32_t period) {
+// At the end of iteration k of a loop, which runs to `end` and repeats itself every `period` iterations.
+TLA_EXPORT void tla_next(int32_t loop, int64_t k, int64_t end, int32_t period) {
   if (tla::Core* core = tla::Machine::current()) core->next_iteration(loop, k, end, period);
-  return k + 1;
 }
 
 // Whether the iteration that begins need only issue what reaches GM.

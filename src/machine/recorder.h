@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "instr.h"
@@ -42,35 +43,40 @@ struct TimeDesc : TimeKey {
         peak(static_cast<float>(cost.peak)) {}
 };
 
-/*! \brief Pool of distinct descriptions; the recorded stream of a core is then four bytes an item. */
+/*! \brief Pool of distinct values, numbered in the order in which they come. */
+template <typename T>
+class Pool {
+ public:
+  /*! \brief Number of the value that equals `key`; `make` makes it where it is new. */
+  template <typename Key, typename Make>
+  uint32_t id(const Key& key, uint64_t hash, Make make) {
+    uint32_t& fast = recent_[hash % kRecent];
+    if (fast < all.size() && all[fast] == key) return fast;
+    auto& bucket = buckets_[hash];
+    const auto known = std::find_if(bucket.begin(), bucket.end(), [&](uint32_t i) { return all[i] == key; });
+    if (known != bucket.end()) return fast = *known;
+    bucket.push_back(static_cast<uint32_t>(all.size()));
+    all.push_back(make());
+    return fast = bucket.back();
+  }
+  std::vector<T> all;
+
+ private:
+  static constexpr size_t kRecent = 1024;
+  uint32_t recent_[kRecent] = {};
+  std::unordered_map<uint64_t, std::vector<uint32_t>> buckets_;
+};
+
+/*! \brief Distinct descriptions; the recorded stream of a core is then four bytes an item. */
 class Interner {
  public:
   /*! \brief Of an item; `cost` is what its key does not hold. */
   uint32_t id(const TimeKey& d, const Cost& cost) {
-    const size_t h = hash(d);
-    Cached& fast = cache_[h % kCacheSize];
-    if (fast.valid && descs[fast.id] == d) return fast.id;
-    auto& bucket = buckets_[h];
-    for (uint32_t candidate : bucket) {
-      if (descs[candidate] == d) {
-        fast = {true, candidate};
-        return candidate;
-      }
-    }
-    const auto fresh = static_cast<uint32_t>(descs.size());
-    descs.emplace_back(d, cost);
-    bucket.push_back(fresh);
-    fast = {true, fresh};
-    return fresh;
+    return pool_.id(d, hash(d), [&] { return TimeDesc(d, cost); });
   }
-  std::vector<TimeDesc> descs;
+  std::vector<TimeDesc> take() { return std::move(pool_.all); }
 
  private:
-  static constexpr size_t kCacheSize = 1024;
-  struct Cached {
-    bool valid = false;
-    uint32_t id = 0;
-  };
   static size_t hash(const TimeKey& d) {
     uint32_t busy;
     std::memcpy(&busy, &d.busy, sizeof(busy));
@@ -80,8 +86,7 @@ class Interner {
     return static_cast<size_t>(h ^ h >> 29);
   }
 
-  Cached cache_[kCacheSize];
-  std::unordered_map<size_t, std::vector<uint32_t>> buckets_;
+  Pool<TimeDesc> pool_;
 };
 
 /*!
@@ -137,30 +142,21 @@ struct GmShape {
   }
 };
 
-/*! \brief Pool of distinct shapes: a launch has few of them, and millions of accesses. */
+/*! \brief Distinct shapes: a launch has few of them, and millions of accesses. */
 class ShapePool {
  public:
   uint32_t id(const GmShape& shape) {
     const auto n = static_cast<uint64_t>(shape.tensor) << 1 | static_cast<uint64_t>(shape.write);
     uint64_t h = n * 0x9E3779B97F4A7C15ull;
-    for (const int64_t x : {shape.count, shape.stride, shape.len})
+    for (const int64_t x : {shape.count, shape.stride, shape.len}) {
       h = (h ^ static_cast<uint64_t>(x)) * 0xC2B2AE3D27D4EB4Full;
-    uint32_t& fast = recent_[h >> 56];
-    if (fast < shapes.size() && shapes[fast] == shape) return fast;
-    auto& bucket = buckets_[h];
-    const auto known = std::find_if(bucket.begin(), bucket.end(), [&](uint32_t i) { return shapes[i] == shape; });
-    fast = known != bucket.end() ? *known : static_cast<uint32_t>(shapes.size());
-    if (known == bucket.end()) {
-      bucket.push_back(fast);
-      shapes.push_back(shape);
     }
-    return fast;
+    return pool_.id(shape, h ^ h >> 29, [&] { return shape; });
   }
-  std::vector<GmShape> shapes;
+  std::vector<GmShape> take() { return std::move(pool_.all); }
 
  private:
-  uint32_t recent_[256] = {};
-  std::unordered_map<uint64_t, std::vector<uint32_t>> buckets_;
+  Pool<GmShape> pool_;
 };
 
 /*! \brief GM traffic of one instruction, or a part of it. */

@@ -26,8 +26,8 @@ void Recording::take(Machine& machine) {
     core->record.stream = {};
     launch.cores.push_back({core->name(), core->aic, core->block, std::move(core->record)});
   }
-  launch.descs = std::move(machine.interner.descs);
-  launch.shapes = std::move(machine.shapes.shapes);
+  launch.descs = machine.interner.take();
+  launch.shapes = machine.shapes.take();
   launches_.push_back(std::move(launch));
 }
 

@@ -18,7 +18,6 @@ from ..ir import (
     AllocBuffer,
     Bind,
     Break,
-    BufferLoad,
     BufferStore,
     Call,
     Continue,
@@ -37,7 +36,6 @@ from ..ir import (
     Var,
     While,
     const_int,
-    decl_buffer,
     dtype_of,
     elements,
     exprs,
@@ -229,39 +227,28 @@ class _Lowering(StmtMutator):
         if parts is not None and any(period_of(x) is not None for x in parts[1]):
             self.divided |= set(parts[1])
             return seq([self.visit(x) for x in (*parts[0], *parts[1])])
-        body = seq(_breathe(s.body), self.visit(s.body))
+        body, before = seq(_breathe(s.body), self.visit(s.body)), []
         if period is not None:
-            return self.repeating(s, body, period)
+            end = Var(s.loop_var.name + "_end", dtype_of(s.loop_var))
+            body, before = self.repeating(s, body, end, period), [Bind(end, self.expr(s.min + s.extent))]
         k = s.loop_var
         if const_int(s.min) != 0:
             # The back end simplifies where a loop ends that does not begin at 0, and puts calls in place of the names of their results.
             k = Var(f"{s.loop_var.name}_from_0", dtype_of(s.loop_var))
             body = seq(Bind(s.loop_var, self.expr(s.min) + k), body)
-        return For(k, IntImm(dtype_of(k), 0), self.expr(s.extent), s.kind, body, annotations=dict(s.annotations), span=s.span)
+        new = For(k, IntImm(dtype_of(k), 0), self.expr(s.extent), s.kind, body, annotations=dict(s.annotations), span=s.span)
+        return [*before, new]
 
-    def repeating(self, s: For, body, period: int) -> list:
-        """A loop of which the machine may be satisfied with the first groups of iterations."""
-        self.loops += 1
-        dtype = dtype_of(s.loop_var)
-        now = decl_buffer((1,), dtype, f"{s.loop_var.name}_now_{self.loops}", scope="local.var")
-        end = Var(s.loop_var.name + "_end", dtype)
-        loop, k, last, group = IntImm("int32", self.loops), i64(s.loop_var), i64(end), IntImm("int32", period)
-        following = Call(_call_extern(), [StringImm("tla_next"), loop, k, last, group], ret_ty="int64")
-        steps = seq(Bind(s.loop_var, BufferLoad(now, [0])), self.counted(s, body), BufferStore(now, from_word(following, dtype), [0]))
-        return [
-            AllocBuffer(now),
-            Bind(end, self.expr(s.min + s.extent)),
-            BufferStore(now, self.expr(s.min), [0]),
-            While(BufferLoad(now, [0]) < end, steps, span=s.span),
-        ]
-
-    def counted(self, s: For, body: Stmt) -> IfThenElse:
-        """The whole body of a loop that repeats, or what it reaches of GM."""
+    def repeating(self, s: For, body: Stmt, end: Var, period: int) -> Stmt:
+        """An iteration of a loop up to `end` that repeats: the whole `body`, or what it reaches of GM where the machine counts."""
         some = reaching_gm(s.body)
         self.counting = True
         rest = seq(_breathe(some), self.visit(renew(some))) if some is not None else Evaluate(IntImm("int32", 0))
         self.counting = False
-        return IfThenElse(Call(_call_extern(), [StringImm("tla_counts")], ret_ty="int32") != 0, rest, body)
+        self.loops += 1
+        words = [IntImm("int32", self.loops), i64(s.loop_var), i64(end), IntImm("int32", period)]
+        counts = Call(_call_extern(), [StringImm("tla_counts")], ret_ty="int32")
+        return seq(IfThenElse(counts != 0, rest, body), Evaluate(Call(_call_extern(), [StringImm("tla_next"), *words], ret_ty="void")))
 
     def visit_While(self, s: While):
         return While(self.expr(s.condition), seq(_breathe(s.body), self.visit(s.body)), span=s.span)

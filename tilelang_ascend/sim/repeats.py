@@ -4,12 +4,10 @@ Of a loop that qualifies every group of `period` iterations issues the same inst
 from the program; the machine then sees what a group issues, and of the rest no more than which bytes of GM they reach
 (docs/machine.md, Time). Before -> after::
 
-    for k in range(n):              k_now = 0
-        body                   ->   while k_now < n:
-                                        k = k_now
-                                        if tla_counts(): instructions of body that reach GM
+    for k in range(n):              for k in range(n):
+        body                   ->       if tla_counts(): instructions of body that reach GM
                                         else: body
-                                        k_now = tla_next(loop, k, n, period)
+                                        tla_next(loop, k, n, period)
 """
 
 from __future__ import annotations

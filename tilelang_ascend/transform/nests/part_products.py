@@ -77,16 +77,6 @@ class _Product:
     extent: int
 
 
-@dataclass(frozen=True)
-class _Result:
-    """What makes a tile of L0C and stores it; with the plan that divides its columns, and those of the second operand."""
-
-    buffer: Var
-    plan: SplitPlan
-    stmts: list[Stmt]
-    extent: int
-
-
 class _Part(StmtMutator):
     """smaller: tile -> what stands for it."""
 
@@ -102,30 +92,32 @@ class _Part(StmtMutator):
             return self.results_parted(s)
         products = self.products(s)
         divided = {b: p.extent for p in products for b in p.plan.dims}
-        for parts in range(2, max(divided.values(), default=0) // SMALLEST_PART + 1):
-            if all(n % (parts * FRACTAL_ROWS) == 0 for n in divided.values()) and self.fit(s.body, dict.fromkeys(divided, parts)):
-                return self.parted(s, products, parts)
-        return self.results_parted(s)
+        parts = self.least_parts(s.body, divided, max(divided.values(), default=0) // SMALLEST_PART)
+        return self.results_parted(s) if parts is None else self.parted(s, products, parts)
+
+    def least_parts(self, body: Stmt, divided: dict, most: int) -> int | None:
+        """The least number of equal parts of tiles, of the extents `divided`, with which all fit; None if `most` are not enough."""
+        for parts in range(2, most + 1):
+            if all(n % (parts * FRACTAL_ROWS) == 0 for n in divided.values()) and self.fit(body, dict.fromkeys(divided, parts)):
+                return parts
+        return None
 
     def results_parted(self, s: For) -> For:
         """The loop with results alone divided of which L0C does not hold two: no product would run while one is stored."""
         outside, room = self.outside(s), self.rooms["local.l0c"]
-        found = [r for x in stmts_of(s.body) if (r := _result(s.body, x)) and r.buffer not in outside]
-        results = [r for r in found if VERSIONS * fixed_bytes(r.buffer) > room]
-        for parts in range(2, min((r.extent for r in results), default=0) // SMALLEST_PART + 1):
-            even = all(r.extent % (parts * FRACTAL_ROWS) == 0 for r in results)
-            if even and self.fit(s.body, {r.buffer: parts for r in results}):
-                return self.stored_in_parts(s, results, parts)
-        return s
-
-    def stored_in_parts(self, s: For, results: list[_Result], parts: int) -> For:
+        found = {c: r for x in stmts_of(s.body) if is_op(x, GEMM) and (r := _result(s.body, x)) for c in (x.value.args[2].source,)}
+        results = {c: r for c, r in found.items() if c not in outside and VERSIONS * fixed_bytes(c) > room}
+        divided = {c: r.extent for c, r in results.items()}
+        parts = self.least_parts(s.body, divided, min(divided.values(), default=0) // SMALLEST_PART)
+        if parts is None:
+            return s
         body = list(stmts_of(s.body))
-        for r in results:
+        for c, r in results.items():
             front, behind = gathered(body, {body.index(x) for x in r.stmts})
             part = Var("part", "int32")
-            sliced = SlicedBody(r.plan, part, parts, {r.buffer})
+            sliced = SlicedBody(r.plan, part, parts, {c})
             inner = renew(sliced(seq(r.stmts)))
-            self.smaller[r.buffer] = sliced.buffers[r.buffer]
+            self.smaller[c] = sliced.buffers[c]
             body = [*front, loop(part, parts, inner, span=r.stmts[0].span), *behind]
         return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
 
@@ -235,10 +227,8 @@ def _product(body: list[Stmt], buffer, dim: int, outside: set) -> _Product | Non
     return _Product(plan, group, extents.pop())
 
 
-def _result(body: Stmt, s: Stmt) -> _Result | None:
-    """The result of a product `s` of which parts can be made and stored one behind the other, from parts of its second operand."""
-    if not is_op(s, GEMM):
-        return None
+def _result(body: Stmt, s: Stmt) -> _Product | None:
+    """What makes and stores the result of a product `s`, if parts of it can be one behind the other, from parts of its second operand."""
     b, c = (r.source for r in s.value.args[1:3])
     plan = SplitPlan({c: len(c.ty.shape) - 1, b: len(b.ty.shape) - (2 if int(s.value.attrs["transpose_B"]) else 1)})
     whole = stmts_of(body)
@@ -249,7 +239,7 @@ def _result(body: Stmt, s: Stmt) -> _Result | None:
         return None
     if not overwritten_first(body, c) or gathered(whole, {whole.index(x) for x in group}) is None:
         return None
-    return _Result(c, plan, group, const_int(c.ty.shape[-1]))
+    return _Product(plan, group, const_int(c.ty.shape[-1]))
 
 
 def _twice(cube: Stmt, plan: SplitPlan) -> bool:
