@@ -3,28 +3,28 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace tla {
 namespace {
 
-/*! \brief Positions by column: half as wide as elsewhere, since copies and comparisons of clocks are all the work there
- * is. */
-using Clock = std::vector<int32_t>;
-
-/*! \brief Clocks of one simulation, all of the same size. Those nobody has any more are used again. */
+/*! \brief Clocks of one simulation, all of the same width: positions by column, half as wide as elsewhere, since
+ * copies and comparisons of clocks are all the work there is. Those nobody has any more are used again. */
 class Pool {
  public:
   struct Node {
-    Clock clock;
-    Pool* pool;
+    int32_t* clock;
     Node* next;
-    int32_t users;
+    int64_t users;
   };
+  void set_width(size_t width) { width_ = width; }
+  size_t width() const { return width_; }
   Node* take() {
     if (free_ == nullptr) {
-      nodes_.emplace_back();
-      nodes_.back().pool = this;
+      clocks_.push_back(std::make_unique<int32_t[]>(width_));
+      nodes_.push_back({clocks_.back().get(), nullptr, 0});
       return &nodes_.back();
     }
     return std::exchange(free_, free_->next);
@@ -35,46 +35,56 @@ class Pool {
   }
 
  private:
+  size_t width_ = 0;
   std::deque<Node> nodes_;
+  std::vector<std::unique_ptr<int32_t[]>> clocks_;
   Node* free_ = nullptr;
 };
 
-/*! \brief A clock that copies of a state share; never changed in place. Of one thread: its users are counted without a
- * lock. */
+/*! \brief A clock that copies of a state share; changed only while it is made. Of one thread: its users are counted
+ * without a lock. */
 class Row {
  public:
   Row() = default;
-  Row(std::nullptr_t) {}
-  Row(Pool& pool, const Clock& clock) : node_(pool.take()) {
-    node_->clock = clock;
-    node_->users = 1;
-  }
-  Row(const Row& other) : node_(other.node_) {
+  /*! \brief A clock in the making; what it holds is not known. */
+  explicit Row(Pool& pool) : node_(pool.take()), pool_(&pool) { node_->users = 1; }
+  Row(const Row& other) : node_(other.node_), pool_(other.pool_) {
     if (node_ != nullptr) ++node_->users;
   }
-  Row(Row&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+  Row(Row&& other) noexcept : node_(std::exchange(other.node_, nullptr)), pool_(other.pool_) {}
   Row& operator=(Row other) noexcept {
     std::swap(node_, other.node_);
+    std::swap(pool_, other.pool_);
     return *this;
   }
   ~Row() {
-    if (node_ != nullptr && --node_->users == 0) node_->pool->give(node_);
+    if (node_ != nullptr && --node_->users == 0) pool_->give(node_);
   }
-  const Clock& operator*() const { return node_->clock; }
+  int32_t* clock() const { return node_->clock; }
+  int32_t operator[](size_t column) const { return node_->clock[column]; }
   explicit operator bool() const { return node_ != nullptr; }
   bool operator==(const Row& other) const { return node_ == other.node_; }
 
  private:
   Pool::Node* node_ = nullptr;
+  Pool* pool_ = nullptr;
 };
 
 /*! \brief Clocks and raised flags at one point of the trace. Not `alive` after a jump. */
 struct State {
   std::vector<Row> clock;                   // by queue
   std::vector<Row> flags;                   // by key; null: not set
-  std::vector<std::vector<Row>> open_sets;  // by key: sets of cross-core flags that nobody has waited for
-  std::vector<int64_t> waits;               // by key: waits of cross-core flags
+  std::vector<std::vector<Row>> open_sets;  // by counter: sets of cross-core flags that nobody has waited for
+  std::vector<int64_t> waits;               // by counter: waits of cross-core flags
   bool alive = true;
+};
+
+using Clock = std::vector<int32_t>;
+
+/*! \brief What a fork leaves for the other path. */
+struct Saved {
+  State state;
+  Clock last;
 };
 
 class Simulation {
@@ -85,12 +95,13 @@ class Simulation {
     columns_of_.resize(queues);
     for (size_t c = 0; c < queue_of_.size(); ++c) columns_of_[queue_of_[c]].push_back(c);
     make_wait_columns();
-    const Row zero = make_row(Clock(queue_of_.size(), 0));
-    news_.resize(queue_of_.size());
+    pool_.set_width(queue_of_.size());
+    Row zero(pool_);
+    std::fill_n(zero.clock(), pool_.width(), 0);
     state_.clock.assign(queues, zero);
     state_.flags.resize(trace.num_keys);
-    state_.open_sets.resize(trace.num_keys);
-    state_.waits.assign(trace.num_keys, 0);
+    state_.open_sets.resize(counters_);
+    state_.waits.assign(counters_, 0);
     last_.assign(queue_of_.size(), 0);
     waited_.assign(trace.num_keys, -1);
   }
@@ -104,14 +115,13 @@ class Simulation {
         return found_;
     }
     for (int64_t key = 0; key < trace_.num_keys; ++key) {
-      if (state_.flags[key] || !state_.open_sets[key].empty()) found_.leftover.push_back(key);
+      const int64_t counter = counter_of_[key];
+      if (state_.flags[key] || (counter >= 0 && !state_.open_sets[counter].empty())) found_.leftover.push_back(key);
     }
     return found_;
   }
 
  private:
-  Row make_row(const Clock& clock) { return Row(pool_, clock); }
-
   bool exists(const HbEvent& e) const {
     if (e.owner >= 0 && options_.left_out[e.owner]) return false;
     return !(options_.without_barriers && e.kind == static_cast<int64_t>(HbKind::kBarrier));
@@ -124,9 +134,12 @@ class Simulation {
    */
   void make_wait_columns() {
     wait_column_.assign(trace_.num_keys, -1);
+    counter_of_.assign(trace_.num_keys, -1);
     for (int64_t i = 0; i < trace_.num_events; ++i) {
       const HbEvent& e = trace_.events[i];
       const HbKind kind = static_cast<HbKind>(e.kind);
+      if ((kind == HbKind::kCrossSet || kind == HbKind::kCrossWait) && counter_of_[e.key] < 0)
+        counter_of_[e.key] = counters_++;
       if ((kind != HbKind::kWait && kind != HbKind::kCrossWait) || wait_column_[e.key] >= 0) continue;
       if (kind == HbKind::kWait && !trace_.forked) {
         wait_column_[e.key] = e.queue;  // without control flow a queue is a column
@@ -141,12 +154,12 @@ class Simulation {
         const std::vector<int64_t> queues = queues_of(e.core);
         queue_of_.push_back(queues.front());
         for (const int64_t queue : queues) columns_of_[queue].push_back(column);
-        counters_.emplace_back(column, e.key);
+        counting_.emplace_back(column, counter_of_[e.key]);
       }
     }
     find_shared();
     counted_.assign(queue_of_.size(), -1);
-    for (const auto& [column, key] : counters_) counted_[column] = key;
+    for (const auto& [column, counter] : counting_) counted_[column] = counter;
   }
 
   /*! \brief Cross-core flags that several queues set: which of two such sets comes first is nobody's order. */
@@ -179,7 +192,7 @@ class Simulation {
       case HbKind::kInstr:
         return instruction(e);
       case HbKind::kFork:
-        return saved_.push_back({state_, last_});
+        return fork();
       case HbKind::kElse:
         return other_arm();
       case HbKind::kJoin:
@@ -209,7 +222,7 @@ class Simulation {
     missing_.clear();  // for each source queue, the latest need that is not met
     for (int64_t n = e.first_need; n < e.end_need; ++n) {
       const HbNeed& need = trace_.needs[n];
-      if ((*row)[need.column] >= need.position) continue;
+      if (row[need.column] >= need.position) continue;
       const int64_t source = queue_of_[need.column];
       auto it = std::find_if(missing_.begin(), missing_.end(), [&](const auto& m) { return m.first == source; });
       if (it == missing_.end()) {
@@ -221,24 +234,32 @@ class Simulation {
     for (const auto& [source, n] : missing_) {
       found_.uncovered.push_back(n);
       if (options_.assume_barriers && source == e.queue)
-        state_.clock[e.queue] = completed(*row, e.queue, e.position - 1);
+        state_.clock[e.queue] = completed(row, e.queue, e.position - 1);
     }
     last_[e.column] = static_cast<int32_t>(e.position);
   }
 
   /*! \brief `clock` plus: all of `queue` up to `position` is complete. */
-  Row completed(const Clock& clock, int64_t queue, int64_t position) {
-    news_ = clock;
-    for (const int64_t column : columns_of_[queue]) news_[column] = all_of(column, position);
-    return make_row(news_);
+  Row completed(const Row& clock, int64_t queue, int64_t position) {
+    Row row(pool_);
+    std::copy_n(clock.clock(), pool_.width(), row.clock());
+    for (const int64_t column : columns_of_[queue]) row.clock()[column] = all_of(column, position);
+    return row;
   }
 
-  Row snapshot(int64_t queue) { return completed(*state_.clock[queue], queue, now_); }
+  Row snapshot(int64_t queue) { return completed(state_.clock[queue], queue, now_); }
 
-  void learn(int64_t queue, const Clock& news) {
-    news_ = *state_.clock[queue];
-    for (size_t c = 0; c < news_.size(); ++c) news_[c] = std::max(news_[c], news[c]);
-    state_.clock[queue] = make_row(news_);
+  void learn(int64_t queue, const Row& news) {
+    Row row(pool_);
+    combine<true>(state_.clock[queue].clock(), news.clock(), row.clock());
+    state_.clock[queue] = std::move(row);
+  }
+
+  /*! \brief The greater or the lesser of two clocks, column by column. */
+  template <bool greater>
+  void combine(const int32_t* a, const int32_t* b, int32_t* out) const {
+    const size_t width = pool_.width();
+    for (size_t c = 0; c < width; ++c) out[c] = greater ? std::max(a[c], b[c]) : std::min(a[c], b[c]);
   }
 
   void broken(HbBroken what, int64_t key) {
@@ -249,49 +270,56 @@ class Simulation {
   void set(const HbEvent& e) {
     if (state_.flags[e.key]) broken(kSetTwice, e.key);
     const int64_t column = wait_column_[e.key];
-    if (waited_[e.key] >= 0 && waited_[e.key] > (*state_.clock[e.queue])[column]) found_.unsafe.push_back(e.key);
+    if (waited_[e.key] >= 0 && waited_[e.key] > state_.clock[e.queue][column]) found_.unsafe.push_back(e.key);
     state_.flags[e.key] = snapshot(e.queue);
   }
 
   void wait(const HbEvent& e) {
-    const Row news = std::exchange(state_.flags[e.key], nullptr);
+    const Row news = std::exchange(state_.flags[e.key], Row());
     if (!news) return broken(kWaitWithoutSet, e.key);
     ++now_;
     waited_[e.key] = now_;
     last_[wait_column_[e.key]] = static_cast<int32_t>(now_);
     // A wait of the scalar pipe teaches only the scalar pipe: nobody documents that issue order alone is an ordering.
-    learn(e.queue, *news);
+    learn(e.queue, news);
   }
 
   void barrier_all(const HbEvent& e) {
     const std::vector<int64_t> queues = queues_of(e.core);
-    Clock merged = *state_.clock[queues.front()];
+    Row merged(pool_);
+    std::copy_n(state_.clock[queues.front()].clock(), pool_.width(), merged.clock());
+    for (const int64_t queue : queues) combine<true>(merged.clock(), state_.clock[queue].clock(), merged.clock());
     for (const int64_t queue : queues) {
-      const Clock& clock = *state_.clock[queue];
-      for (size_t c = 0; c < merged.size(); ++c) merged[c] = std::max(merged[c], clock[c]);
+      for (const int64_t column : columns_of_[queue]) merged.clock()[column] = all_of(column, now_);
     }
-    for (const int64_t queue : queues) {
-      for (const int64_t column : columns_of_[queue]) merged[column] = all_of(column, now_);
-    }
-    const Row row = make_row(merged);
-    for (const int64_t queue : queues) state_.clock[queue] = row;
+    for (const int64_t queue : queues) state_.clock[queue] = merged;
   }
 
   void cross_set(const HbEvent& e) {
     const int64_t column = wait_column_[e.key];
-    const int64_t unknown = column < 0 ? 0 : state_.waits[e.key] - (*state_.clock[e.queue])[column];
-    const int64_t ahead = static_cast<int64_t>(state_.open_sets[e.key].size()) + unknown;
+    const int64_t counter = counter_of_[e.key];
+    const int64_t unknown = column < 0 ? 0 : state_.waits[counter] - state_.clock[e.queue][column];
+    const int64_t ahead = static_cast<int64_t>(state_.open_sets[counter].size()) + unknown;
     if (ahead >= (shared_[e.key] ? 1 : options_.credit)) found_.unsafe.push_back(e.key);
-    state_.open_sets[e.key].push_back(snapshot(e.queue));
+    state_.open_sets[counter].push_back(snapshot(e.queue));
   }
 
   void cross_wait(const HbEvent& e) {
-    std::vector<Row>& sets = state_.open_sets[e.key];
+    const int64_t counter = counter_of_[e.key];
+    std::vector<Row>& sets = state_.open_sets[counter];
     if (sets.empty()) return broken(kCrossWaitWithoutSet, e.key);
-    ++state_.waits[e.key];
+    ++state_.waits[counter];
     const Row news = sets.front();
     sets.erase(sets.begin());
-    for (const int64_t queue : queues_of(e.core)) learn(queue, *news);
+    for (const int64_t queue : queues_of(e.core)) learn(queue, news);
+  }
+
+  /*! \brief States are copied into those of earlier forks: memory is there already. */
+  void fork() {
+    if (depth_ == saved_.size()) saved_.emplace_back();
+    Saved& saved = saved_[depth_++];
+    saved.state = state_;
+    saved.last = last_;
   }
 
   /*!
@@ -305,21 +333,23 @@ class Simulation {
       for (size_t c = 0; c < before.size(); ++c) {
         if (before[c] != s.last_[c]) changed_.push_back(c);
       }
-      for (const auto& [column, key] : s.counters_) {
-        const int64_t more = s.state_.waits[key] - waits[key];
+      for (const auto& [column, counter] : s.counting_) {
+        const int64_t more = s.state_.waits[counter] - waits[counter];
         if (more != 0) more_.emplace_back(column, more);
         lowers_ |= more < 0;
       }
     }
     /*! \brief True if a clock may become less. */
     bool lowers() const { return lowers_; }
-    Clock operator()(const Row& row) const {
-      Clock clock = *row;
+    Row operator()(const Row& row, Pool& pool) const {
+      Row lifted(pool);
+      int32_t* clock = lifted.clock();
+      std::copy_n(row.clock(), pool.width(), clock);
       for (const size_t c : changed_) {
         if (clock[c] >= before_[c]) clock[c] = static_cast<int32_t>(now_);
       }
       for (const auto& [column, more] : more_) clock[column] += static_cast<int32_t>(more);
-      return clock;
+      return lifted;
     }
 
    private:
@@ -331,56 +361,58 @@ class Simulation {
   };
 
   void other_arm() {
-    auto [other, last] = std::move(saved_.back());
-    saved_.back() = {std::move(state_), last_};
-    state_.waits = other.waits;
-    const Lifter lift(*this, last, other.waits);
-    for (Row& row : other.clock) row = make_row(lift(row));
-    for (Row& row : other.flags) {
-      if (row) row = make_row(lift(row));
+    Saved& saved = saved_[depth_ - 1];
+    std::swap(saved.state, state_);
+    const Lifter lift(*this, saved.last, state_.waits);
+    for (Row& row : state_.clock) row = lift(row, pool_);
+    for (Row& row : state_.flags) {
+      if (row) row = lift(row, pool_);
     }
-    for (auto& sets : other.open_sets) {
-      for (Row& row : sets) row = make_row(lift(row));
+    for (auto& sets : state_.open_sets) {
+      for (Row& row : sets) row = lift(row, pool_);
     }
-    state_ = std::move(other);
+    saved.last = last_;
   }
 
   void join() {
-    const auto [other, last] = std::move(saved_.back());
-    saved_.pop_back();
+    const auto& [other, last] = saved_[--depth_];
     if (!state_.alive || !other.alive) {
       if (!state_.alive) state_ = other;
       return;
     }
     const Lifter lift(*this, last, other.waits);
-    const auto meet = [&lift, this](const Row& a, const Row& b) {
-      if (a == b && !lift.lowers()) return a;
-      Clock low = lift(b);
-      for (size_t c = 0; c < low.size(); ++c) low[c] = std::min(low[c], (*a)[c]);
-      return make_row(low);
+    const auto meet = [&lift, this](Row& here, const Row& there) {
+      if (here == there && !lift.lowers()) return;
+      Row low = lift(there, pool_);
+      combine<false>(low.clock(), here.clock(), low.clock());
+      here = std::move(low);
     };
     bool differ = false;
     for (size_t key = 0; key < state_.flags.size(); ++key) {
       Row& here = state_.flags[key];
       const Row& there = other.flags[key];
       differ |= !here != !there;
-      here = here && there ? meet(here, there) : Row();
-      std::vector<Row>& sets = state_.open_sets[key];
-      const std::vector<Row>& sets_there = other.open_sets[key];
+      if (here && there) {
+        meet(here, there);
+      } else if (here) {
+        here = Row();
+      }
+    }
+    for (size_t counter = 0; counter < state_.open_sets.size(); ++counter) {
+      std::vector<Row>& sets = state_.open_sets[counter];
+      const std::vector<Row>& sets_there = other.open_sets[counter];
       differ |= sets.size() != sets_there.size();
       sets.resize(std::min(sets.size(), sets_there.size()));
-      for (size_t i = 0; i < sets.size(); ++i) sets[i] = meet(sets[i], sets_there[i]);
+      for (size_t i = 0; i < sets.size(); ++i) meet(sets[i], sets_there[i]);
     }
     if (differ) broken(kPathsDiffer, -1);
-    for (size_t queue = 0; queue < state_.clock.size(); ++queue)
-      state_.clock[queue] = meet(state_.clock[queue], other.clock[queue]);
+    for (size_t queue = 0; queue < state_.clock.size(); ++queue) meet(state_.clock[queue], other.clock[queue]);
   }
 
   const HbTrace& trace_;
   const HbOptions& options_;
   HbFindings found_;
-  Pool pool_;   // in front of all that holds its rows
-  Clock news_;  // a clock in the making
+  Pool pool_;  // in front of all that holds its rows
   std::vector<int64_t> queue_of_;
   std::vector<std::vector<int64_t>> columns_of_;
   std::vector<int64_t> wait_column_;
@@ -388,10 +420,13 @@ class Simulation {
   State state_;
   Clock last_;  // latest instance of each column
   int64_t now_ = 0;
-  std::vector<std::pair<State, Clock>> saved_;
+  std::vector<Saved> saved_;  // of open forks, `depth_` of them; the rest is memory
+  size_t depth_ = 0;
   std::vector<int64_t> waited_;
-  std::vector<std::pair<int64_t, int64_t>> counters_;  // columns that count waits, and their keys
-  std::vector<int64_t> counted_;                       // by column: the key whose waits it counts, -1 for others
+  std::vector<int64_t> counter_of_;  // by key: the number of a cross-core flag, -1 for others
+  int64_t counters_ = 0;
+  std::vector<std::pair<int64_t, int64_t>> counting_;  // columns that count waits, and their counters
+  std::vector<int64_t> counted_;                       // by column: the counter whose waits it counts, -1 for others
   std::vector<std::pair<int64_t, int64_t>> missing_;
 };
 

@@ -9,7 +9,7 @@ from tilelang_ascend.analysis.dependence.happens_before import CROSS_SET, CROSS_
 from tilelang_ascend.analysis.dependence.program import QUEUE_INDEX
 from tilelang_ascend.transform.sync.ids import _meet_later
 
-EMPTY = SimpleNamespace(needs=[], need_table=np.zeros((0, 2), np.int64), column_table=np.arange(len(QUEUE_INDEX)), forked=False)
+EMPTY = SimpleNamespace(ends=[], need_table=np.zeros((0, 2), np.int64), column_table=np.arange(len(QUEUE_INDEX)), forked=False)
 A, B = object(), object()
 ONE = {"a": "one", "b": "one"}
 

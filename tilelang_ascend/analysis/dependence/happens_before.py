@@ -6,12 +6,12 @@ The simulation itself is native (src/analysis/happens_before.cc): choosing flags
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ... import native
-from ...ir.base import elements
 from .program import CORES, QUEUES
 from .trace import ELSE, FORK, GAP, INSTR, JOIN, JUMP, STEP, Need, Trace
 
@@ -37,21 +37,35 @@ class Findings:
     """What a simulation of one trace found.
 
     Attributes:
-        uncovered: dependence instances nothing orders.
+        trace: the execution.
+        missing: numbers of the needs that nothing orders.
         unsafe: keys of flags that may be set again before their last wait has completed.
         broken: texts about flags that are set twice, waited for without a set, or differ between paths.
         leftover: flags still up, counters not zero, at the end.
     """
 
-    uncovered: list[Need] = field(default_factory=list)
-    unsafe: list = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
-    leftover: list = field(default_factory=list)
+    trace: Trace
+    missing: np.ndarray
+    unsafe: list
+    broken: list[str]
+    leftover: list
 
     @property
     def clean(self) -> bool:
         """True when everything is ordered and every flag is used correctly."""
-        return not (self.uncovered or self.unsafe or self.broken or self.leftover)
+        return not (len(self.missing) or self.unsafe or self.broken or self.leftover)
+
+    @cached_property
+    def uncovered(self) -> list[Need]:
+        """Dependence instances nothing orders."""
+        return [self.trace.need(n) for n in self.missing]
+
+    @cached_property
+    def kinds(self) -> list[Need]:
+        """The first of them of each dependence and level, in the order of the trace."""
+        of_kind = self.trace.needs[self.missing, 2] * (1 << 32) + self.trace.needs[self.missing, 3]
+        first = np.sort(np.unique(of_kind, return_index=True)[1])
+        return [self.trace.need(n) for n in self.missing[first]]
 
 
 class Timeline:
@@ -76,8 +90,7 @@ class Timeline:
     def of(trace: Trace, events: list) -> Timeline:
         """`events`: those of the trace and synchronisation, as tuples."""
         numbers = _Numbers()
-        rows = [_ROWS[event[0]](numbers, event) for event in events]
-        return Timeline(trace, np.array(rows, np.int64).reshape(-1, WIDTH), list(numbers.keys), list(numbers.owners))
+        return Timeline(trace, _rows(trace, events, numbers), list(numbers.keys), list(numbers.owners))
 
     def barriers(self) -> tuple[list, list]:
         """Trace positions and owners of the barriers of single queues, in order."""
@@ -111,16 +124,16 @@ class Timeline:
             table, names = self._renamed(rename)
         left_out = np.zeros(max(1, len(self._owners)), np.uint8)
         left_out[[self._owners[owner] for owner in without if owner in self._owners]] = 1
-        uncovered, unsafe, broken, leftover = native.function("analysis.happens_before")(
+        missing, unsafe, broken, leftover = native.function("analysis.happens_before")(
             table, self.trace.need_table, self.trace.column_table, _QUEUE_CORE, len(names), self.trace.forked, left_out,
             without_barriers, first_only, assume_barriers, credit,
         )  # fmt: skip
-        uncovered, unsafe, broken, leftover = map(elements, (uncovered, unsafe, broken, leftover))
         return Findings(
-            [self.trace.needs[n] for n in uncovered],
-            [names[k] for k in unsafe],
-            [_BROKEN[what].format(names[k]) for what, k in zip(broken[::2], broken[1::2])],
-            [names[k] for k in leftover],
+            self.trace,
+            np.frombuffer(missing, np.int64),
+            [names[k] for k in np.frombuffer(unsafe, np.int64).tolist()],
+            [_BROKEN[what].format(names[k]) for what, k in np.frombuffer(broken, np.int64).reshape(-1, 2).tolist()],
+            [names[k] for k in np.frombuffer(leftover, np.int64).tolist()],
         )
 
     def _renamed(self, rename: Mapping) -> tuple[np.ndarray, list]:
@@ -153,15 +166,25 @@ def rows_of(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """(rows, numbers of the events) of a trace that has no synchronisation."""
     if rows_of not in trace.memo:
         events = [(n, event) for n, event in enumerate(trace.events) if event[0] != GAP]
-        rows = [_ROWS[event[0]](None, event) for _, event in events]
-        trace.memo[rows_of] = np.array(rows, np.int64).reshape(-1, WIDTH), np.array([n for n, _ in events], np.int64)
+        rows = _rows(trace, [event for _, event in events], None)
+        trace.memo[rows_of] = rows, np.array([n for n, _ in events], np.int64)
     return trace.memo[rows_of]
+
+
+def _rows(trace: Trace, events: list, numbers: _Numbers | None) -> np.ndarray:
+    """`events` as rows of the native table."""
+    rows = np.array([_ROWS[event[0]](numbers, event) for event in events], np.int64).reshape(-1, WIDTH)
+    here = np.flatnonzero(rows[:, 0] == INSTR)
+    ends = np.array([0, *trace.ends], np.int64)
+    rows[here, 7] = ends[rows[here, 6] + 1]
+    rows[here, 6] = ends[rows[here, 6]]
+    return rows
 
 
 # Rows of the native table: kind, key, queue, core, column, position, first need, end of needs, owner.
 WIDTH = 9
 _ROWS = {
-    INSTR: lambda t, e: (INSTR, 0, e[1], 0, e[2], e[3], e[4], e[5], -1),
+    INSTR: lambda t, e: (INSTR, 0, e[1], 0, e[2], e[3], e[4], 0, -1),  # the number of the instance, until `_rows` knows its needs
     FORK: lambda t, e: (FORK, 0, 0, 0, 0, 0, 0, 0, -1),
     ELSE: lambda t, e: (ELSE, 0, 0, 0, 0, 0, 0, 0, -1),
     JOIN: lambda t, e: (JOIN, 0, 0, 0, 0, 0, 0, 0, -1),

@@ -45,7 +45,7 @@ def check_program(program: Program) -> list[Uncovered]:
     turn = math.lcm(1, *(a.modulus for form in ids for a in form.atoms() if a.kind == "mod"))
     for trace in traces(program, deps, ids, max(turn, credit if versions else 1)):
         result = Timeline.of(trace, _bind(trace)).run(credit=credit)
-        for need in result.uncovered:
+        for need in result.kinds:
             item = _describe(need)
             found.setdefault(item.text, item)
         for text in result.broken:

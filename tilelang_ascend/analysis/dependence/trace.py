@@ -3,7 +3,8 @@
 Loops with a constant trip count run a small number of iterations with the same residue (so versions like `k % 2` fall
 as in the real loop); loops with an unknown count run that many iterations with an exit before each or, where versions need one count, all or none
 of them. Branches contribute both arms, or the one that is taken where that is known (`Window`).
-Every instruction instance knows, for each queue, the latest earlier instance it depends on: `needs`.
+Every instruction instance knows, for each column, the latest earlier instance it depends on: `Trace.need`. They are found by the native part
+(src/analysis/trace_needs.cc): every dependence is compared with every instance of its source.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ... import native
 from ...ir import Break
 from ..index.linear import Linear
 from .dependence import Dependence
@@ -47,10 +49,11 @@ class Need:
 class Trace:
     """One unrolled execution. `events` are tuples:
 
-    (INSTR, queue, column, position, first need, end of needs) · (GAP, block, statement position, env) · (SYNC, node, env) ·
+    (INSTR, queue, column, position, number of the instance) · (GAP, block, statement position, env) · (SYNC, node, env) ·
     (FORK,) · (ELSE,) · (JOIN,) · (JUMP,)
 
-    `needs` holds the needs of all instructions, one behind the other.
+    `needs` holds the needs of all instructions, one behind the other: column, position, number of the dependence in `dependences`, level, and
+    position of the consumer. Those of instance i begin where those of the one before end, and end at `ends[i]`.
 
     Instances are grouped in columns, the units in which a clock knows what is complete. Without control flow a queue is
     a column: queues complete as a prefix. With control flow, instances of one instruction on one set of versions form a
@@ -58,9 +61,16 @@ class Trace:
     """
 
     events: list
-    needs: list
+    needs: np.ndarray
+    ends: list
+    dependences: list
     columns: list
     forked: bool
+
+    def need(self, number: int) -> Need:
+        """One row of `needs`."""
+        column, position, dependence, level, at = self.needs[number].tolist()
+        return Need(column, position, self.dependences[dependence], level, at)
 
     @cached_property
     def gaps(self) -> dict:
@@ -84,7 +94,7 @@ class Trace:
     @cached_property
     def need_table(self) -> np.ndarray:
         """Column and position of each need."""
-        return np.array([(n.column, n.position) for n in self.needs], np.int64).reshape(-1, 2)
+        return self.needs[:, :2].copy()
 
 
 def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), at_least: int = 1, often: set | None = None) -> list[Trace]:
@@ -93,8 +103,8 @@ def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), a
     `extra`: further linear forms (flag ids) whose value must be known in the trace. The loops `often` (None: all) run more than `at_least`
     iterations (unless they have fewer).
     """
-    plan = _TripPlan(program, deps, extra, at_least, often)
-    return [_Unroller(program, deps, env, trips, exits).run() for env, trips, exits in plan.scenarios()]
+    plan, dependent = _TripPlan(program, deps, extra, at_least, often), _Dependences(program, deps)
+    return [_Unroller(program, dependent, env, trips, exits).run() for env, trips, exits in plan.scenarios()]
 
 
 def _has_forks(program: Program, exits: set) -> bool:
@@ -186,30 +196,65 @@ def _clamp(trip: int, enough: int, modulus: int) -> int:
     return trip if trip <= enough else enough + (trip - enough) % modulus
 
 
+class _Dependences:
+    """Dependences as tables for the native part."""
+
+    def __init__(self, program: Program, deps):
+        self.number = {instr: n for n, instr in enumerate(program.instrs)}
+        """Of each instruction."""
+        self.forms = _versions_by_instr(program.instrs, deps)
+        """Of each instruction: the forms that number versions in its dependences."""
+        self.deps = sorted(deps, key=lambda d: self.number[d.dst])
+        self.depth = max((len(i.loops) for i in program.instrs), default=0)
+        self.most_forms = max(map(len, self.forms.values()), default=0)
+        self.table = _table([self._row(d) for d in self.deps], 6)
+        self.carried = _table([_padded([bool(x) for x in d.distances], self.depth) for d in self.deps], self.depth)
+
+    def _row(self, d: Dependence) -> tuple:
+        places = [self.forms[i].index(f) for i, f in zip((d.src, d.dst), d.versions)] if d.versions else (-1, -1)
+        return (self.number[d.src], self.number[d.dst], *places, len(d.common), d.same_iteration)
+
+    def needs(self, instances: list, versions: list, iterations: list) -> tuple[np.ndarray, list]:
+        """(needs, ends) of instances: (number of the instruction, column, position), values of its forms, and iterations of the loops around."""
+        known = [_padded([_UNKNOWN if v is None else v for v in own], self.most_forms) for own in versions]
+        around = [_padded(own, self.depth) for own in iterations]
+        needs, ends = native.function("analysis.trace_needs")(
+            _table(instances, 3), _table(known, self.most_forms), _table(around, self.depth), self.table, self.carried, len(self.number)
+        )  # fmt: skip
+        return np.frombuffer(needs, np.int64).reshape(-1, 5), np.frombuffer(ends, np.int64).tolist()
+
+
+_UNKNOWN = -(1 << 63)
+"""A version nobody can tell, as the native part knows it."""
+
+
+def _padded(values, length: int) -> tuple:
+    return (*values, *(0,) * (length - len(values)))
+
+
+def _table(rows: list, width: int) -> np.ndarray:
+    return np.array(rows, np.int64).reshape(len(rows), width)
+
+
 class _Unroller:
-    def __init__(self, program: Program, deps, env: dict, trips: dict, exits: set):
-        self.program, self.trips, self.exits = program, trips, exits
+    def __init__(self, program: Program, dependent: _Dependences, env: dict, trips: dict, exits: set):
+        self.program, self.dependent, self.trips, self.exits = program, dependent, trips, exits
         self.env = env
         self.iters: list[int] = []
         self.events: list = []
-        self.needs: list[Need] = []
-        self.position = 0
-        self.instances: dict[Instr, dict] = {i: {} for i in program.instrs}
-        """Of each instruction: (column, values of its version forms) -> (position, iterations of the loops around) of its instances."""
-        self.forms = _versions_by_instr(program.instrs, deps)
-        self.incoming: dict[Instr, list] = {i: [] for i in program.instrs}
-        """Of each instruction: (dependence, instances of its source, places of both version forms, or None)."""
-        for d in deps:
-            places = [self.forms[i].index(f) for i, f in zip((d.src, d.dst), d.versions)] if d.versions else (None, None)
-            self.incoming[d.dst].append((d, self.instances[d.src], *places))
+        self.instances: list = []
+        self.versions: list = []
+        self.iterations: list = []
+        """Of each instance, for `_Dependences.needs`."""
         self.forked = _has_forks(program, exits)
         self.columns = list(range(len(QUEUES)))
         self.column_of: dict = {}
 
     def run(self) -> Trace:
         self.block(self.program.root)
-        assert self.position <= MOST_INSTANCES * STEP, f"{self.position // STEP} instructions in one trace"
-        return Trace(self.events, self.needs, self.columns, self.forked)
+        assert len(self.instances) <= MOST_INSTANCES, f"{len(self.instances)} instructions in one trace"
+        needs, ends = self.dependent.needs(self.instances, self.versions, self.iterations)
+        return Trace(self.events, needs, ends, self.dependent.deps, self.columns, self.forked)
 
     def column(self, node: Instr, versions: tuple) -> int:
         """Column of an instance."""
@@ -239,37 +284,13 @@ class _Unroller:
         self.events.extend([(JOIN,)] * skipped)
 
     def instr(self, node: Instr) -> None:
-        versions = tuple([f.evaluate(self.env) for f in self.forms[node]])
-        iters = tuple(self.iters)
-        needs: dict[int, Need] = {}
-        self.position += STEP
-        for incoming in self.incoming[node]:
-            self._need(*incoming, iters, versions, needs)
-        column = self.column(node, versions)
-        first = len(self.needs)
-        self.needs += needs.values()
-        self.events.append((INSTR, node.queue, column, self.position, first, len(self.needs)))
-        self.instances[node].setdefault((column, *versions), []).append((self.position, iters))
-
-    def _need(self, d: Dependence, sources: dict, src_form, dst_form, iters: tuple, versions: tuple, needs: dict) -> None:
-        """Add what `d` demands of an instance: for each column, the latest instance of the source that it conflicts
-        with."""
-        mine = versions[dst_form] if dst_form is not None else None
-        for key, found in sources.items():
-            if mine is not None:
-                theirs = key[src_form + 1]
-                if theirs is not None and theirs != mine:
-                    continue
-            column = key[0]
-            best = needs.get(column)
-            floor = best.position if best is not None else 0
-            for position, other in reversed(found):
-                if position <= floor:
-                    break
-                level = _first_difference(other, iters, len(d.common))
-                if d.same_iteration if level == SAME_ITERATION else d.distances[level]:
-                    needs[column] = Need(column, position, d, level, self.position)
-                    break
+        env = self.env
+        versions = tuple([f.evaluate(env) for f in self.dependent.forms[node]])
+        column, position = self.column(node, versions), (len(self.instances) + 1) * STEP
+        self.events.append((INSTR, node.queue, column, position, len(self.instances)))
+        self.instances.append((self.dependent.number[node], column, position))
+        self.versions.append(versions)
+        self.iterations.append(tuple(self.iters))
 
     def loop(self, node: Loop) -> None:
         trip, may_exit = self.trips[node], node in self.exits or any(isinstance(s, Break) for n in node.body.nodes for s in jumps_of(n))
@@ -310,14 +331,6 @@ class _Unroller:
 
     def jump(self, node: Jump) -> None:
         self.events.append((JUMP,))
-
-
-def _first_difference(a: tuple, b: tuple, depth: int) -> int:
-    """Outermost of `depth` common loops in which two instances are in different iterations."""
-    for level in range(depth):
-        if a[level] != b[level]:
-            return level
-    return SAME_ITERATION
 
 
 def _versions_by_instr(instrs, deps) -> dict:

@@ -100,7 +100,7 @@ class EdgeChooser:
             if found.broken or found.leftover:
                 self._give_up_jumps()
                 raise AssertionError((found.broken, found.leftover, self.plan.edges))
-            needs += [n for n in found.uncovered if n.dependence.src.queue != n.dependence.dst.queue]
+            needs += [n for n in found.kinds if n.dependence.src.queue != n.dependence.dst.queue]
             unsafe += found.unsafe
         proposals: dict = {}
         fenced = False
@@ -328,7 +328,7 @@ class EdgeChooser:
             binder = Binder(self.plan)
             for trace in self.traces:
                 found = binder.bind(trace).run(assume_barriers=True)
-                for need in found.uncovered:
+                for need in found.kinds:
                     dst, slot = need.dependence.dst, _slot_in_branch(need)
                     # One branch is enough to wait in: with more of them, a barrier right before the second instruction serves all.
                     if slot is None or branches.setdefault(dst.order, slot) != slot:
@@ -365,7 +365,7 @@ class EdgeChooser:
         """True if nothing but barriers of single queues is missing."""
         found = timeline.run(without=without, credit=self.credit)
         return not (found.unsafe or found.broken or found.leftover) and all(
-            need.dependence.src.queue == need.dependence.dst.queue for need in found.uncovered
+            need.dependence.src.queue == need.dependence.dst.queue for need in found.kinds
         )
 
     def _prune(self) -> None:
