@@ -13,9 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
+from math import prod
 from typing import Any
 
 from ..ir import For, Stmt, Var, const_int, dtype_of, if_then, imm, loop, renew, seq, substitute, tirx
+from ..isa.units import REPEAT_BYTES, round_up
 from .nests import nest_of, rebuild_nest
 
 
@@ -71,6 +73,20 @@ def split_nest(nest: For, sizes: dict, finish=None, **notes) -> list[Stmt]:
             part = part if p.outer is None else loop(p.outer, p.trips, part, span=nest.span, **notes)
         out.append(part)
     return out
+
+
+def short_nests(nest: For, lanes: int) -> list[Stmt]:
+    """A `Parallel` nest in parts of at most `lanes` iterations, split along the outermost loop that has more than one; as it is if nobody knows
+    how many it has."""
+    loops, _ = nest_of(nest)
+    sizes = [const_int(e) for _, e in loops]
+    if None in sizes or prod(sizes) <= lanes:
+        return [nest]
+    axis = next(k for k, n in enumerate(sizes) if n > 1)
+    inner = prod(sizes[axis + 1 :])
+    # Parts of a row start where instructions can: at whole repeats. Rows start aligned anyway.
+    rows = even_size(sizes[axis], max(1, lanes // inner)) if axis < len(sizes) - 1 else round_up(lanes, REPEAT_BYTES)
+    return split_nest(nest, {loops[axis][0]: rows}, lambda part: short_nests(part, lanes))
 
 
 def even_size(extent: int, limit: int) -> int:

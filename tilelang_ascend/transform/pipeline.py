@@ -57,6 +57,7 @@ from .nests.part_products import part_products
 from .nests.reverse_loops import reverse_loops
 from .nests.slice_rows import slice_rows
 from .nests.split_dynamic_nests import split_dynamic_nests
+from .nests.split_masks import split_masks
 from .nests.split_rows import split_rows
 from .nests.split_tiles import equal_parts, split_tiles, why_whole
 from .nests.spread_loops import spread_loops
@@ -136,6 +137,7 @@ SHARE = (
     Pass(separate_stores, Stage.MAPPED),
     Pass(skew_stages, Stage.MAPPED),
     Pass(chain_tiles, Stage.MAPPED),
+    Pass(split_masks, Stage.MAPPED),
 )
 """Cores divide the work."""
 SYNCHRONISE = (

@@ -97,6 +97,20 @@ def test_shapes(steps, rows, block):
     check(compiled, given(steps, rows, block), "")
 
 
+def test_numbers_of_steps_of_run_time():
+    """The steps left over take turns with the long ones, in the same memory."""
+    compiled = compile("lengths", 32, 128, 128)
+    assert any("512 keys" in note for note in compiled.artifact.notes)
+    for n in (0, 300, 512, 1664, 4095):
+        check(compiled, given(32, 128, 128) | {"n": n}, "lengths", text=n == 1664)
+
+
+def test_flags_of_a_number_of_steps_of_run_time():
+    compiled, arrays = compile("lengths", 32, 128, 128), given(32, 128, 128) | {"n": 1664}
+    survivors = strict.surviving_mutants(compiled, {n: x for n, x in arrays.items() if n != "n"}, {"n": arrays["n"]})
+    assert [x for x in survivors if "flag" in x] == []
+
+
 def test_bfloat16():
     check(compile(dtype="bfloat16"), given(dtype="bfloat16"), "", dtype="bfloat16")
 

@@ -951,6 +951,35 @@ PAIRS = {
                 T.Call("tl.gemm", [a[0, 0:32, 0:32], a[0, 0:32, 0:32], c[0, 0:32, 0:32], k == 0], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
         """,
     ),
+    "split_masks": (
+        """
+        @T.prim_func
+        def main(n: T.int32):
+            a = T.alloc_buffer((8, 512), "float32", scope="shared.ub")
+            for k in T.serial(n, annotations={"tl.skew": "0 1"}):
+                if not n >= k * 512:
+                    for i in T.parallel(8, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(512):
+                            a[i, j] = a[i, j] + T.if_then_else(n >= k * 512 + j, T.float32(0), T.float32("-inf"))
+                for i in T.parallel(8, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(512):
+                        a[i, j] = T.exp(a[i, j])
+        """,
+        """
+        @T.prim_func
+        def main(n: T.int32):
+            a = T.alloc_buffer((8, 512), scope="shared.ub")
+            for k in T.serial(n, annotations={"tl.skew": "0 1"}):
+                if not n >= k * 512:
+                    for i_part in range(2):
+                        for i in T.parallel(4, annotations={"tl.parallel": 2}):
+                            for j in T.parallel(512):
+                                a[i_part * 4 + i, j] = a[i_part * 4 + i, j] + T.if_then_else(n >= k * 512 + j, T.float32(0), T.float32("-inf"))
+                for i in T.parallel(8, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(512):
+                        a[i, j] = T.exp(a[i, j])
+        """,
+    ),
     "split_nests": (
         """
         @T.prim_func

@@ -7,12 +7,14 @@ A tile is versioned in the innermost loops that contain all its accesses, if eve
 `num_stages` of `T.Pipelined` is a hint for the number; two versions otherwise, because issue queues are asynchronous: with in-order
 pipes and flags, double buffering is the whole software pipeline, and needs no prologue or epilogue code. A tile of which every iteration of a loop
 uses a slice of its own is as many tiles already: its slices become versions, which are told apart where offsets would have to be.
+Loops one behind the other, of which one is pipelined, do not divide memory between them: tiles of one take the room that those of another had.
 
 Requires: placed Tile IR after split_rows. Ensures: every tile buffer and workspace has a leading version dimension.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 
 from ...analysis.tiles.core_kinds import uses_cube
@@ -44,7 +46,7 @@ from ...ir import (
 )
 from ...isa.base import SCOPES, Space
 from ...tile import REDUCE, is_op, tile_op
-from ...tile.uses import CHAINED, is_parallel, lateness, moved_regions, uses_of, with_lateness, work_of
+from ...tile.uses import CHAINED, is_parallel, lateness, moved_regions, own_uses, uses_of, with_lateness, work_of
 from ...tileop.base.layout import tile_bytes
 
 DEFAULT_VERSIONS, MANY_VERSIONS = 2, 4
@@ -60,12 +62,11 @@ TEMPORARY_ITEMSIZE = 4
 
 
 def versioned_bytes(func: PrimFunc) -> int:
-    """Bytes of UB that all versions of all tiles take side by side, after `version_buffers`."""
-    return sum(
-        tile_bytes(decl_buffer(list(b.ty.shape[1:]), dtype_of(b), b.name, scope="shared.ub")) * const_int(b.ty.shape[0])
-        for b in versioned_buffers(func.body)
-        if scope_of(b) == "shared.ub"
-    )
+    """Bytes of UB that all versions of all tiles take, after `version_buffers`: side by side, but for loops that take turns."""
+    room = _Room({"shared.ub": 0}, _turns(func.body))
+    for b in versioned_buffers(func.body):
+        room.take(b, tile_bytes(decl_buffer(list(b.ty.shape[1:]), dtype_of(b), b.name, scope=scope_of(b))) * const_int(b.ty.shape[0]), True)
+    return room.taken("shared.ub")
 
 
 def transferred(body: Stmt) -> dict:
@@ -152,27 +153,69 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool
     wanted = wanted_versions(body, limit)
     sliced = own_slices(body)
     sizes = {b: tile_bytes(b) // (sliced[b].count if b in sliced else 1) for b in wanted}
-    room = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
-    room["shared.ub"] -= temporaries
-    for b in wanted:
-        if scope_of(b) in room:
-            room[scope_of(b)] -= sizes[b] * wanted[b][2]
+    capacities = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
+    capacities["shared.ub"] -= temporaries
+    room = _Room(capacities, _turns(body))
     chosen = {b: required for b, (_, _, required) in wanted.items()}
-
-    def choose(b, n: int) -> None:
-        """Give `b` n versions, if there is room."""
-        scope, more = scope_of(b), (n - chosen[b]) * sizes[b]
-        if scope not in room or more <= room[scope]:
-            chosen[b] = n
-            if scope in room:
-                room[scope] -= more
+    for b, n in chosen.items():
+        room.take(b, sizes[b] * n, True)
 
     urgent, hidden = _in_order(body, limit)
     for n in range(2, limit + 1):
         for b in [*urgent, *hidden] if stores else urgent:
-            if n <= wanted[b][0] and chosen[b] == n - 1:
-                choose(b, n)
+            if n <= wanted[b][0] and chosen[b] == n - 1 and room.take(b, sizes[b]):
+                chosen[b] = n
     return {b: (n, wanted[b][1] if n > 1 else []) for b, n in chosen.items()}
+
+
+class _Room:
+    """What is left of memories of so many bytes. `turns`: of some buffers, which loop of those that take turns has them."""
+
+    def __init__(self, capacities: dict, turns: dict):
+        self.capacities, self.turns = capacities, turns
+        self.always = dict.fromkeys(capacities, 0)
+        self.of_turn: dict = {}
+
+    def take(self, b, size: int, whatever: bool = False) -> bool:
+        """Give `size` bytes to `b`. False if they are not there; `whatever`: they have to be."""
+        scope, turn = scope_of(b), self.turns.get(b)
+        if scope not in self.capacities:
+            return True
+        others = self._most(scope) if turn is None else self.of_turn.get((scope, turn), 0)
+        if not whatever and self.always[scope] + others + size > self.capacities[scope]:
+            return False
+        if turn is None:
+            self.always[scope] += size
+        else:
+            self.of_turn[scope, turn] = others + size
+        return True
+
+    def taken(self, scope: str) -> int:
+        """Bytes that have been given away."""
+        return self.always[scope] + self._most(scope)
+
+    def _most(self, scope: str) -> int:
+        return max((n for (where, _), n in self.of_turn.items() if where == scope), default=0)
+
+
+@lru_cache(maxsize=4)
+def _turns(body: Stmt) -> dict:
+    """Buffer -> the loop that alone uses it, of loops one behind the other of which one has late statements."""
+    if not any(isinstance(s, For) and any(lateness(s)) for s in statements(body)):
+        return {}
+    everywhere = _users(body)
+    out: dict = {}
+    for around in (body, *(s.body for s in statements(body) if isinstance(s, For))):
+        loops = [s for s in stmts_of(around) if isinstance(s, For) and not is_parallel(s)]
+        if len(loops) > 1 and any(any(lateness(s)) for s in loops):
+            for loop in loops:
+                out.update((b, loop.loop_var) for b, n in _users(loop).items() if n == everywhere[b])
+    return out
+
+
+def _users(body: Stmt) -> Counter:
+    """Buffer -> how many statements use it."""
+    return Counter(b for s in statements(body) if not isinstance(s, AllocBuffer) for b in own_uses(s).all)
 
 
 @lru_cache(maxsize=4)

@@ -123,14 +123,16 @@ class _Merge(StmtMutator):
         room += [(rest, sum(fixed_bytes(b) for b in operands if b in keys.dims))]
         limits, steps = [have // (VERSIONS * need) for have, need in room], const_int(loop.extent)
         most = min(limits)
-        if steps is None:
-            bound = sym.Analyzer().const_int_bound(loop.extent).max_value
-            return min(most, MOST_LEFT + 1, bound // (2 * FEWEST_STEPS))  # Half of them, as under a causal mask.
+        known = steps is not None
+        # Half of them, as under a causal mask.
+        expected = steps if known else sym.Analyzer().const_int_bound(loop.extent).max_value // 2
         if (
             self.merging.in_pieces and limits[0] <= limits[1]
         ):  # Where operands fill L1 first, there are few scores, and loads are what counts.
             one = min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
-            most = max(most, *(min(n // one, steps // fewest) for n, fewest in LONG_STEPS))
+            most = max(most, *(min(n // one, expected // fewest) for n, fewest in LONG_STEPS))
+        if not known:
+            return min(most, MOST_LEFT + 1, expected // FEWEST_STEPS)
         most = min(most, steps // FEWEST_STEPS)
         return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
 

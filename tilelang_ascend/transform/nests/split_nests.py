@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ...ir import For, PrimFunc, Stmt, StmtMutator, const_int, seq, statements
-from ...isa.units import REPEAT_BYTES, round_up
-from ...tile.division import even_size, split_nest
+from ...ir import For, PrimFunc, Stmt, StmtMutator, const_int, statements
+from ...tile.division import short_nests
 from ...tile.nests import nest_of
 from ...tile.uses import is_parallel
 
@@ -25,19 +24,7 @@ class _Split(StmtMutator):
         self.lanes = lanes
 
     def visit_For(self, s: For):
-        return self.split(s) if is_parallel(s) else self.generic(s)
-
-    def split(self, nest: For) -> Stmt:
-        """`nest` in parts of at most `lanes` iterations, split along the outermost loop that has more than one."""
-        loops, _ = nest_of(nest)
-        sizes = [const_int(e) for _, e in loops]
-        if None in sizes or prod(sizes) <= self.lanes:
-            return nest
-        axis = next(k for k, n in enumerate(sizes) if n > 1)
-        inner = prod(sizes[axis + 1 :])
-        # Parts of a row start where instructions can: at whole repeats. Rows start aligned anyway.
-        rows = even_size(sizes[axis], max(1, self.lanes // inner)) if axis < len(sizes) - 1 else round_up(self.lanes, REPEAT_BYTES)
-        return seq(split_nest(nest, {loops[axis][0]: rows}, self.split))
+        return short_nests(s, self.lanes) if is_parallel(s) else self.generic(s)
 
 
 def longest_nest(body: Stmt) -> int:

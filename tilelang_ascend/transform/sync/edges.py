@@ -50,6 +50,8 @@ class EdgeChooser:
         self.tried: set = set()
         self.guards: dict[Edge, Edge] = {}
         self.unsafe: set = set()
+        self.between_windows = False
+        """A flag of one core, from one window to another, was thought of."""
 
     def choose(self) -> SyncPlan:
         """The plan. Flag ids are not assigned yet."""
@@ -216,6 +218,7 @@ class EdgeChooser:
             ring = self._ring(d, loop.body) if self.within_cores else None
             if ring is None or distance != ring.count or not _shifted(ring, loop, later):
                 return None
+            self.between_windows = True
         elif not 0 <= distance <= self.credit or any(jumps_of(n) for n in loop.body.nodes):
             return None
         set_at = Slot(a.then, position_in(d.src, a.then) + 1, SETS)

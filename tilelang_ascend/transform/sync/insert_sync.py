@@ -15,7 +15,7 @@ the simulation of the pass missing it; sharing ids when they run out may leave m
 from __future__ import annotations
 
 from ...analysis.dependence.build_program import build_program
-from ...analysis.dependence.program import Program, branches_of
+from ...analysis.dependence.program import Program
 from ...isa import CORE_EVENTS
 from .edges import EdgeChooser
 from .ids import IdAssigner
@@ -39,20 +39,18 @@ def plan_sync(func, chip):
     them is looked at, too."""
     program = build_program(func, chip)
     cross_flags = int((func.attrs or {}).get("ascend.meeting_flag", chip.usable_cross_core_flags))  # those in front of that one
-    plan = _plan(program, chip, cross_flags, True)
-    if plan.notes and _has_windows(program):
-        plan = min(plan, _plan(program, chip, cross_flags, False), key=lambda p: (len(p.notes), p.stopped))
+    plan, between_windows = _plan(program, chip, cross_flags, True)
+    if plan.notes and between_windows:
+        without, _ = _plan(program, chip, cross_flags, False)
+        plan = min(plan, without, key=lambda p: (len(p.notes), p.stopped))
     return program, plan
 
 
-def _has_windows(program: Program) -> bool:
-    return any(b.window is not None for b in branches_of(program))
-
-
-def _plan(program: Program, chip, cross_flags: int, within_cores: bool) -> SyncPlan:
+def _plan(program: Program, chip, cross_flags: int, within_cores: bool) -> tuple[SyncPlan, bool]:
+    """The plan, and whether it might be another one without flags between windows of one core."""
     chooser = EdgeChooser(program, CORE_EVENTS, within_cores)
     plan = chooser.choose()
-    return IdAssigner(plan, chooser.traces, chip, chooser.credit, cross_flags).assign()
+    return IdAssigner(plan, chooser.traces, chip, chooser.credit, cross_flags).assign(), chooser.between_windows
 
 
 __all__ = ["insert_sync", "plan_and_insert_sync", "plan_sync"]
