@@ -415,7 +415,7 @@ def _folds_zero(op: str, a, b) -> bool:
 
 
 def power(a, b):
-    """``a ** b``: products for small whole exponents and for integers, `sqrt` for 0.5, else `pow` in floating point.
+    """``a ** b``: products for small whole exponents and for integers, else `pow` in floating point.
 
     An integer to an integer power is an integer; exponents known only at run time give the nearest integer to the float32 power.
     """
@@ -429,7 +429,7 @@ def power(a, b):
         return _product(promoted("Mult", base), int(exponent))
     a, b = match(promoted("Mult", base), promoted("Mult", b))
     if is_float(dtype_of(a)):
-        return tirx.sqrt(a) if exponent == 0.5 else tirx.pow(a, b)
+        return tirx.pow(a, b)
     nearest = tirx.nearbyint(tirx.pow(cast(a, "float32"), cast(b, "float32")))
     return cast(nearest, dtype_of(a))
 

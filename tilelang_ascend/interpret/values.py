@@ -444,7 +444,8 @@ def power(a: Any, b: Any):
     """``a ** b``: products for whole constant exponents up to 4, integers for integers, else floating point."""
     x, e = scalar(a), scalar(b)
     known = b if type(b) in (int, float) else e.value if e.literal else None
-    if known is not None and known == int(known) and known >= 0 and (known <= 4 or (type(known) is int and not is_float(x.dtype))):
+    whole = known is not None and math.isfinite(known) and known == int(known) and known >= 0
+    if whole and (known <= 4 or (type(known) is int and not is_float(x.dtype))):
         if isinstance(known, float) and not is_float(x.dtype):
             x = cast(x, "float32")
         result = Scalar(fit(1, x.dtype), x.dtype, True)
@@ -456,7 +457,7 @@ def power(a: Any, b: Any):
     if fault is not None:
         return Scalar(0, x.dtype, fault=fault.computed())
     with np.errstate(all="ignore"):
-        value = float(np.power(np.float64(x.value), np.float64(y.value)))
+        value = float(np.float_power(x.value, y.value))  # `np.power` to 0.5 is a root
     if not is_float(x.dtype):
         value = fit(value, "float32")
         value = float(round(value)) if math.isfinite(value) else value

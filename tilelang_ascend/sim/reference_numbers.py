@@ -252,7 +252,7 @@ FUNCTIONS: dict[str, Callable] = {
     "atan2": np.arctan2,
     "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
     "erf": lambda x: np.asarray(_erf(x), np.float64),
-    "pow": np.power,
+    "pow": np.float_power,
     "fabs": np.abs,
     "floor": np.floor,
     "ceil": np.ceil,

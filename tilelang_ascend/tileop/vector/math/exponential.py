@@ -75,36 +75,52 @@ def exp10(o, x):
 
 
 def power(o, a, b):
-    """a ** b. A constant exponent that is a small integer or a half becomes products and roots."""
+    """a ** b. A constant exponent that is a small integer or a half becomes products and roots. Zeros, infinities and NaN give what they give in C."""
     exponent = o.constant(b)
     if exponent is not None:
         special = _constant_power(o, a, exponent)
-        if special is not None:
-            return special
-    size = o.unary("abs", a)
-    magnitude = o.unary("exp", o.mul(o.unary("ln", size), b))
-    # 1 to any power is 1: the product above is NaN for infinite exponents.
-    magnitude = o.where(o.cond("eq", size, 1.0), 1.0, magnitude)
-    return o.where(o.cond("eq", b, 0.0), 1.0, _signed_power(o, a, b, magnitude))
-
-
-def _signed_power(o, a, b, magnitude):
-    """Sign of a negative base: defined for integer exponents, negative for odd ones."""
-    half = o.mul(b, 0.5)
-    is_odd = o.cond("gt", o.unary("abs", o.sub(half, o.cast(half, "float32", "floor"))), 0.25)
+        return _power_of(o, a, exponent) if special is None else special
     is_integer = o.cond("eq", o.cast(b, "float32", "floor"), b)
-    signed = o.where(is_odd, o.mul(magnitude, -1.0), magnitude)
-    negative = o.where(is_integer, signed, math.nan)
-    return o.where(o.cond("lt", a, 0.0), negative, magnitude)
+    base = o.where(is_integer, o.unary("abs", a), _unless_minus_infinity(o, a))
+    magnitude = _of_one(o, base, o.unary("exp", o.mul(o.unary("ln", base), b)))
+    half = o.mul(b, 0.5)
+    is_odd = o.cond("eq", o.unary("abs", o.sub(half, o.cast(half, "float32", "trunc"))), 0.5)
+    return o.where(o.cond("eq", b, 0.0), 1.0, o.where(is_odd, _with_sign(o, magnitude, a), magnitude))
+
+
+def _power_of(o, a, exponent: float):
+    """a ** exponent: with an integer the sign counts for odd ones only, with a fraction a negative number has no logarithm and no power."""
+    is_integer = math.isinf(exponent) or exponent % 1 == 0
+    base = o.unary("abs", a) if is_integer else _unless_minus_infinity(o, a)
+    magnitude = o.unary("exp", o.mul(o.unary("ln", base), exponent))
+    if not math.isfinite(exponent):
+        return _of_one(o, base, magnitude)
+    return _with_sign(o, magnitude, a) if exponent % 2 == 1 else magnitude
+
+
+def _unless_minus_infinity(o, a):
+    """a, and +inf for -inf, whose powers are those of +inf but for the sign."""
+    return o.where(o.cond("eq", a, -math.inf), math.inf, a)
+
+
+def _of_one(o, base, magnitude):
+    """1 to any power is 1: the logarithm times an infinite exponent, or NaN, is NaN."""
+    return o.where(o.cond("eq", base, 1.0), 1.0, magnitude)
+
+
+def _with_sign(o, magnitude, a):
+    """A number without a sign, with the sign bit of `a`, which -0 has as well."""
+    sign = o.shift_left(o.shift_right(o.bits(a, "int32"), 31), 31)
+    return o.bits(o.add(o.bits(magnitude, "int32"), sign), "float32")
 
 
 def _constant_power(o, a, exponent: float):
     if exponent == 0:
         return o.splat(1.0, a)
-    if exponent == 0.5:
-        return o.unary("sqrt", a)
-    if exponent == -0.5:
-        return o.div(1.0, o.unary("sqrt", a))
+    if abs(exponent) == 0.5:
+        # The root of -0 is -0, a power of it is not.
+        root = o.unary("sqrt", o.add(_unless_minus_infinity(o, a), 0.0))
+        return root if exponent > 0 else o.div(1.0, root)
     if not abs(exponent) <= _MAX_POWER or exponent != int(exponent):
         return None
     n = int(abs(exponent))
