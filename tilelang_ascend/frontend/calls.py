@@ -186,7 +186,7 @@ def _print(*values, **kwargs):
 
 REPLACEMENTS.update(
     {
-        builtins.abs: on_ir(abs, operators.tirx.abs),
+        builtins.abs: on_ir(abs, operators.magnitude),
         builtins.pow: on_ir(pow, operators.power),
         builtins.divmod: on_ir(divmod, _divmod),
         builtins.len: _buffer_len,

@@ -204,6 +204,28 @@ def computes_as_float32(dtype: str) -> bool:
     return dtype == "bfloat16" or dtype.startswith(("float8", "float4"))
 
 
+def widened(value):
+    """The operand of a function whose results bfloat16 and the 8-bit floats do not hold: these give float32. Functions of 4 bits there are none."""
+    value = as_scalar(value)
+    dtype = dtype_of(value)
+    return cast(value, "float32") if computes_as_float32(dtype) and dtype not in NIBBLES else value
+
+
+def with_zero(value):
+    """The operand of a function that rounds to whole numbers, or gives a remainder: powers of two have no 0 and give float32."""
+    value = as_scalar(value)
+    return cast(value, "float32") if dtype_of(value) == "float8_e8m0fnu" else value
+
+
+def magnitude(value):
+    """``abs(value)`` in the dtype of the operand; of booleans it is an int32."""
+    value = as_scalar(value)
+    dtype = dtype_of(value)
+    if dtype == "bool":
+        return cast(value, "int32")
+    return cast(tirx.abs(cast(value, "float32")), dtype) if dtype.startswith("float8") else tirx.abs(value)
+
+
 def _promoted_alone(op: str, value):
     """The only operand of an operator, in the dtype it computes in."""
     value = promoted(op, value)

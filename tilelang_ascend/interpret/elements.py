@@ -35,6 +35,7 @@ from .values import (
     promoted,
     scalar,
     select,
+    widened,
 )
 
 
@@ -77,7 +78,7 @@ FLOAT: dict[str, Callable] = {
     "reciprocal": _reciprocal, "fast_rcp": _reciprocal, "ieee_frcp": _reciprocal, "ieee_fsqrt": _sqrt, "ieee_frsqrt": _rsqrt,
     "silu": _silu, "gelu": _gelu,
 }  # fmt: skip
-"""Float functions: computed in float64, rounded once to the dtype of the argument (integers: float32)."""
+"""Float functions: computed in float64, rounded once to the dtype of the argument (integers and narrow floats: float32)."""
 
 ANY: dict[str, Callable] = {"abs": builtins.abs, "fabs": builtins.abs, "relu": lambda x: x if x != x or x > 0 else type(x)(0)}
 """Functions that keep integers."""
@@ -87,6 +88,10 @@ ROUNDING: dict[str, Callable] = {
     "nearbyint": _numpy(np.rint),
 }  # fmt: skip
 """Rounding: integers stay what they are."""
+
+
+_POWERS_OF_TWO = "float8_e8m0fnu"
+"""They have no 0: numbers rounded to whole ones and remainders are float32."""
 
 
 def _python(name: str, function: Callable) -> Callable:
@@ -108,6 +113,8 @@ def _unary(name: str, function: Callable, integers: str) -> Callable:
             if integers == "float" or x.dtype in NIBBLES:
                 x = cast(x, "float32" if integers == "float" else "int32")
             x = as_number(x)
+        if integers == "float" or (integers == "same" and x.dtype == _POWERS_OF_TWO):
+            x = widened(x)
         if x.fault is not None:
             return Scalar(0, x.dtype, fault=x.fault.computed())
         return Scalar(fit(function(x.value), x.dtype), x.dtype, x.literal)
@@ -148,7 +155,7 @@ def _float2(function: Callable, python: Callable) -> Callable:
 
 
 def _as_floats(a, b) -> list:
-    return [x if is_float(x.dtype) else cast(x, "float32") for x in match(a, b)]
+    return [widened(x) if is_float(x.dtype) else cast(x, "float32") for x in match(a, b)]
 
 
 def _trunc(quotient: bool) -> Callable:
@@ -156,6 +163,8 @@ def _trunc(quotient: bool) -> Callable:
         if _number(a) and _number(b):
             return int(a / b) if quotient else math.fmod(a, b)
         x, y = match(a, b)
+        if x.dtype == _POWERS_OF_TWO:
+            x, y = widened(x), widened(y)
         if not is_float(x.dtype):
             x, y = match(promoted("//", scalar(a)), promoted("//", scalar(b)))
         fault = x.fault or y.fault

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..frontend.annotations import DType, dtype_name
+from ..runtime.dtypes import NIBBLES
 from .state import InterpretError, here
 
 FLOAT_BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
@@ -252,6 +253,11 @@ def promoted(op: str, x: Scalar) -> Scalar:
 
 def _computes_as_float32(dtype: str) -> bool:
     return dtype == "bfloat16" or dtype.startswith(("float8", "float4"))
+
+
+def widened(x: Scalar) -> Scalar:
+    """The operand of a function whose results bfloat16 and the 8-bit floats do not hold."""
+    return cast(x, "float32") if _computes_as_float32(x.dtype) and x.dtype not in NIBBLES else x
 
 
 def _widened(x: Scalar, dtype: str) -> Scalar:

@@ -95,8 +95,8 @@ _UNARY: dict[str, tuple[Callable, Callable, str]] = {
 """name -> (IR builder for a float operand, Python function, one-line doc)."""
 
 _UNARY_ANY: dict[str, tuple[Callable, Callable, str]] = {
-    "abs": (tirx.abs, builtins.abs, "Absolute value."),
-    "fabs": (tirx.abs, builtins.abs, "Absolute value."),
+    "abs": (operators.magnitude, builtins.abs, "Absolute value."),
+    "fabs": (operators.magnitude, builtins.abs, "Absolute value."),
     "relu": (_relu, lambda x: builtins.max(x, 0), "max(x, 0)."),
 }
 """Functions that also take integers (and give integers back)."""
@@ -112,7 +112,8 @@ _ROUNDING: dict[str, tuple[Callable, Callable, str]] = {
 
 
 def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
-    """`integers`: "float" converts them to float32, "keep" applies the function, "same" returns them unchanged."""
+    """`integers`: "float" converts them to float32, "keep" applies the function, "same" returns them unchanged. With "float" narrow floats give
+    float32, too; what the others give of a bfloat16 is one."""
 
     def apply(x):
         x = plain(x)
@@ -125,7 +126,8 @@ def _scalar_unary(ir: Callable, python: Callable, integers: str) -> Callable:
                 return x
             if integers == "float" or dtype_of(x) == "bool" or dtype_of(x) in NIBBLES:
                 x = cast(x, "float32" if integers == "float" else "int32")
-        return ir(x)
+        prepared = {"float": operators.widened, "same": operators.with_zero}.get(integers)
+        return ir(x if prepared is None else prepared(x))
 
     return apply
 
@@ -192,15 +194,15 @@ def _integers(ir: Callable, python: Callable) -> Callable:
 
 
 def _of_floats(ir: Callable) -> Callable:
-    """`ir` for two numbers; integers become float32."""
-    return lambda a, b: ir(*(x if is_float(dtype_of(x)) else cast(x, "float32") for x in match(a, b)))
+    """`ir` for two numbers; integers and narrow floats become float32."""
+    return lambda a, b: ir(*(operators.widened(x) if is_float(dtype_of(x)) else cast(x, "float32") for x in match(a, b)))
 
 
 def _fmod(a, b):
     """Of integers it is the remainder of `truncdiv`, exactly."""
     a, b = match(a, b)
     if is_float(dtype_of(a)):
-        return tirx.fmod(a, b)
+        return tirx.fmod(operators.with_zero(a), operators.with_zero(b))
     a, b = match(*(operators.promoted("Mod", v) for v in (a, b)))
     operators.check_divisor("Mod", a, b)
     return tirx.truncmod(a, b)

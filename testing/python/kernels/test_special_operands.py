@@ -1,6 +1,8 @@
 """Functions and casts of zeros, infinities and NaN: the same in nests, on scalars, as plain Python, and as NumPy has it."""
 
+import ml_dtypes
 import numpy as np
+import pytest
 import strict
 
 import tilelang_ascend as tilelang
@@ -44,3 +46,35 @@ def test_powers():
     y = np.zeros_like(want)
     interpret.run(main, SPECIAL.copy(), e, y)
     same(y, want)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
+def test_functions_of_narrow_floats_are_rounded_where_that_is_written(dtype):
+    """The result is a float32; rounding it to the dtype of the operand is no conversion from that to itself."""
+    n = 64
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), dtype), Y: T.Tensor((6, n), "float32")):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((n,), dtype), T.alloc_shared((6, n), "float32")
+            T.copy(X, x)
+            for i in T.Parallel(n):
+                y[0, i] = T.exp(x[i])
+                y[1, i] = T.cast(T.exp(x[i]), dtype)
+                y[2, i] = T.cast(T.cast(T.reciprocal(x[i]), dtype), "float32") * 3.0
+                y[3, i] = T.abs(x[i]) + abs(x[i])
+            T.exp(x, y[4, :])
+            for i in range(n):
+                root = T.cast(T.sqrt(x[i]), dtype)
+                y[5, i] = root
+            T.copy(y, Y)
+
+    kind = getattr(ml_dtypes, dtype)
+    x = np.linspace(-2, 4, n).astype(np.float32).astype(kind)
+    v, rounded = x.astype(np.float32), lambda a: a.astype(kind).astype(np.float32)
+    with np.errstate(all="ignore"):
+        want = np.stack([np.exp(v), rounded(np.exp(v)), rounded(1 / v) * 3, 2 * np.abs(v), np.exp(v), rounded(np.sqrt(v))])
+    y = np.zeros_like(want)
+    np.testing.assert_allclose(strict.run(tilelang.compile(main), {"X": x, "Y": y}, text=False)["Y"], want, rtol=3e-7)
+    interpret.run(main, x.copy(), y)
+    np.testing.assert_allclose(y, want, rtol=3e-7)
