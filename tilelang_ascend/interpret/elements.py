@@ -83,9 +83,14 @@ FLOAT: dict[str, Callable] = {
 ANY: dict[str, Callable] = {"abs": builtins.abs, "fabs": builtins.abs, "relu": lambda x: x if x != x or x > 0 else type(x)(0)}
 """Functions that keep integers."""
 
+
+def _whole(function: Callable) -> Callable:
+    """Conversions between floats make 0 of -0."""
+    return _numpy(lambda x: function(x) + 0.0)
+
+
 ROUNDING: dict[str, Callable] = {
-    "floor": _numpy(np.floor), "ceil": _numpy(np.ceil), "trunc": _numpy(np.trunc), "round": _numpy(np.rint),
-    "nearbyint": _numpy(np.rint),
+    "floor": _whole(np.floor), "ceil": _whole(np.ceil), "trunc": _whole(np.trunc), "round": _whole(np.rint), "nearbyint": _whole(np.rint),
 }  # fmt: skip
 """Rounding: integers stay what they are."""
 

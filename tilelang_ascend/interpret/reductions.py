@@ -69,19 +69,27 @@ def _reduced(kind: str, v: np.ndarray, axis: int, dtype: str) -> np.ndarray:
         if v.shape[axis] == 0:  # the number that changes no other
             ends = (-np.inf, np.inf) if v.dtype.kind == "f" else integer_range(dtype)
             return np.full([n for k, n in enumerate(v.shape) if k != axis], {"max": ends[0], "min": ends[1], "absmax": 0}[kind], v.dtype)
-        return v.min(axis) if kind == "min" else v.max(axis)
+        return _signed_zeros(kind, v, axis)
     if kind in ("any", "all"):
         return getattr(np, kind)(v != 0, axis=axis).astype(np.int64)
     return {"bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor}[kind].reduce(v, axis=axis)
 
 
+def _signed_zeros(kind: str, v: np.ndarray, axis: int) -> np.ndarray:
+    """Maxima or minima along an axis; NumPy takes -0 and 0 for equal, here -0 lies below."""
+    out = v.min(axis) if kind == "min" else v.max(axis)
+    if v.dtype.kind != "f" or (out != 0).all():
+        return out
+    other = 0.0 if kind != "min" else -0.0
+    found = ((v == 0) & (np.signbit(v) == np.signbit(other))).any(axis)
+    return np.where(out == 0, np.where(found, other, -other), out).astype(v.dtype)
+
+
 def _joined(kind: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     if kind in ("sum", "abssum"):
         return old + new
-    if kind in ("max", "absmax"):
-        return np.maximum(old, new)
-    if kind == "min":
-        return np.minimum(old, new)
+    if kind in ("max", "absmax", "min"):
+        return _signed_zeros(kind, np.stack([old, new]), 0)
     if kind == "any":
         return ((old != 0) | (new != 0)).astype(np.int64)
     if kind == "all":
@@ -99,6 +107,15 @@ def reduction(kind: str):
     return apply
 
 
+def _running_maxima(v: np.ndarray, axis: int) -> np.ndarray:
+    """The largest element so far; of zeros 0 as soon as there is one."""
+    out = np.maximum.accumulate(v, axis)
+    if v.dtype.kind != "f":
+        return out
+    found = np.logical_or.accumulate((v == 0) & ~np.signbit(v), axis)
+    return np.where(out == 0, np.where(found, 0.0, -0.0), out).astype(v.dtype)
+
+
 def scan(op: str):
     """`T.cumsum`, `T.cummax`."""
 
@@ -110,7 +127,7 @@ def scan(op: str):
             raise ShapeMismatch(f"T.{op}: {source.describe()} and {target.describe()} have different shapes", at=here())
         values = _wide(source.values(f"T.{op}"))
         turned = np.flip(values, axis) if bool(reverse) else values
-        turned = np.cumsum(turned, axis, dtype=values.dtype) if op == "cumsum" else np.maximum.accumulate(turned, axis)
+        turned = np.cumsum(turned, axis, dtype=values.dtype) if op == "cumsum" else _running_maxima(turned, axis)
         target.write(convert(np.ascontiguousarray(np.flip(turned, axis) if bool(reverse) else turned), target.tile._dtype))
 
     return apply

@@ -254,11 +254,12 @@ FUNCTIONS: dict[str, Callable] = {
     "erf": lambda x: np.asarray(_erf(x), np.float64),
     "pow": np.float_power,
     "fabs": np.abs,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "round": np.rint,
-    "nearbyint": np.rint,
+    # Conversions from float to float make 0 of -0.
+    "floor": lambda x: np.floor(x) + 0.0,
+    "ceil": lambda x: np.ceil(x) + 0.0,
+    "trunc": lambda x: np.trunc(x) + 0.0,
+    "round": lambda x: np.rint(x) + 0.0,
+    "nearbyint": lambda x: np.rint(x) + 0.0,
     "fmod": np.fmod,
     "copysign": np.copysign,
     "isnan": np.isnan,
@@ -268,11 +269,16 @@ FUNCTIONS: dict[str, Callable] = {
 
 
 def _picked(pick: Callable, changes_nothing: Callable) -> Callable:
-    """The largest or smallest number along an axis; of none the one that changes no other."""
+    """The largest or smallest number along an axis, where -0 lies below 0; of none the one that changes no other."""
+    first = 0.0 if pick is np.max else -0.0
 
     def apply(x, d):
         if x.shape[d]:
-            return pick(x, axis=d)
+            out = pick(x, axis=d)
+            if x.dtype.kind != "f" or np.all(out):
+                return out
+            found = ((x == 0) & (np.signbit(x) == np.signbit(first))).any(axis=d)
+            return np.where(out == 0, np.where(found, first, -first), out).astype(x.dtype)
         return np.full(np.delete(x.shape, d), changes_nothing(x.dtype), x.dtype)
 
     return apply
@@ -299,10 +305,20 @@ REDUCTIONS: dict[str, Callable] = {
     "bitxor": lambda x, d: np.bitwise_xor.reduce(x, axis=d),
 }
 
+
+def running_maxima(x, d):
+    """The largest number so far along an axis."""
+    out = np.maximum.accumulate(x, axis=d)
+    if x.dtype.kind != "f":
+        return out
+    found = np.logical_or.accumulate((x == 0) & ~np.signbit(x), axis=d)
+    return np.where(out == 0, np.where(found, 0.0, -0.0), out).astype(x.dtype)
+
+
 COMBINE: dict[str, Callable] = {
     "sum": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
+    "max": _larger,
+    "min": _smaller,
     "abssum": np.add,
     "absmax": np.maximum,
     "any": np.logical_or,

@@ -26,7 +26,7 @@ from ..tile import (
     TileOp,
 )
 from .reference_memory import InterpreterError
-from .reference_numbers import COMBINE, REDUCTIONS, convert, is_float
+from .reference_numbers import COMBINE, REDUCTIONS, convert, is_float, running_maxima
 
 SEQUENTIAL_WORK = 2**25
 """Multiplications up to which a gemm adds its products one after the other in the order of K, so that cutting K changes nothing."""
@@ -334,7 +334,7 @@ SEMANTICS: dict[TileOp, Callable] = {
     IM2COL: _im2col,
     REDUCE: _reduce,
     CUMSUM: _scan(lambda x, d: np.cumsum(x, axis=d, dtype=x.dtype)),
-    CUMMAX: _scan(lambda x, d: np.maximum.accumulate(x, axis=d)),
+    CUMMAX: _scan(running_maxima),
     ARGSORT: _argsort,
     PRINT: _print,
     PRINTF: _printf,

@@ -78,3 +78,45 @@ def test_functions_of_narrow_floats_are_rounded_where_that_is_written(dtype):
     np.testing.assert_allclose(strict.run(tilelang.compile(main), {"X": x, "Y": y}, text=False)["Y"], want, rtol=3e-7)
     interpret.run(main, x.copy(), y)
     np.testing.assert_allclose(y, want, rtol=3e-7)
+
+
+def test_zeros_have_an_order_and_rounding_takes_their_sign():
+    """The sign of a zero is seen in its reciprocal. Plain Python and Tile IR have the same zeros as the compiled kernel."""
+    n = 16
+
+    @T.prim_func
+    def main(X: T.Tensor((4, n), "float32"), Y: T.Tensor((5, 4), "float32"), Z: T.Tensor((8, n), "float32")):
+        with T.Kernel(1):
+            x, y, z = T.alloc_fragment((4, n), "float32"), T.alloc_fragment((4,), "float32"), T.alloc_fragment((8, n), "float32")
+            T.copy(X, x)
+            for k, (kind, clear) in enumerate((("max", True), ("min", True), ("max", False), ("min", False), ("absmax", True))):
+                T.fill(y, -0.0)
+                getattr(T, f"reduce_{kind}")(x, y, dim=1, clear=clear)
+                for i in T.Parallel(4):
+                    Y[k, i] = 1.0 / y[i]
+            T.cummax(x, z[0:4, :], dim=1)
+            for i in T.Parallel(n):
+                z[4, i] = T.floor(x[1, i] * 0.25)
+                z[5, i] = T.ceil(x[1, i] * 0.25)
+                z[6, i] = T.trunc(x[1, i] * 0.25)
+                z[7, i] = T.round(x[1, i] * 0.25)
+            for i, j in T.Parallel(8, n):
+                Z[i, j] = 1.0 / z[i, j]
+
+    x = np.full((4, n), -0.0, np.float32)
+    x[0, 3] = x[2] = 0.0
+    x[2, 5] = -0.0
+    x[3, 0], x[3, 7] = -1, 0.0
+    below = np.array([[1, -1, 1, 1], [-1, -1, -1, -1]], np.float32) * np.inf
+    below[1, 3] = -1
+    maxima = np.where((np.arange(n) >= [[3], [n], [0], [7]]), np.inf, -np.inf).astype(np.float32)
+    maxima[3, 0] = -1
+    y = np.stack([*below, *below, [np.inf, np.inf, np.inf, 1]]).astype(np.float32)
+    z = np.concatenate([maxima, np.full((4, n), np.inf, np.float32)])
+    arrays = {"X": x, "Y": np.zeros_like(y), "Z": np.zeros_like(z)}
+    out = strict.run(tilelang.compile(main), arrays, text=False)
+    with np.errstate(all="ignore"):
+        interpret.run(main, *arrays.values())
+    for got in (out, arrays):
+        np.testing.assert_array_equal(got["Y"], y)
+        np.testing.assert_array_equal(got["Z"], z)
