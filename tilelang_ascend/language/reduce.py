@@ -7,14 +7,14 @@ from ..frontend.annotations import is_float
 from ..frontend.builder import Builder, Region, constant
 from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, binop, cast, number, plain
-from ..ir import BufferLoad, TensorLoad, dtype_of, tirx
+from ..ir import BufferLoad, TensorLoad, dtype_of, itemsize, tirx
 from ..tile import tile_op
 from ..tile.table import REDUCTIONS
 from .alloc import alloc_fragment
 from .copy import copy, fill
 from .math import max_value, min_value
 from .regions import TileOperand, same, shape_text, tile_operand
-from .tiles import parallel
+from .tiles import elementwise, parallel
 
 
 def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: Ignored = 1, annotations: Ignored = None) -> None:
@@ -30,6 +30,13 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: I
     _check_shape(src, dst, axis, reduce_type)
     if reduce_type.startswith("bit") and is_float(src.dtype):
         raise InvalidArgument(f"T.reduce_{reduce_type} needs integers, {src.describe()} is {src.dtype}")
+    if dst.dtype == "bool" and reduce_type not in _OF_FLAGS and not (src.dtype == "bool" and reduce_type in ("max", "min")):
+        numbers = _numbers(dst, src.dtype, f"T.reduce_{reduce_type}")
+        if not bool(plain(clear)):
+            elementwise("cast", lambda v: cast(v, dtype_of(numbers.source)), [out], numbers)
+        reduce(buffer, numbers, reduce_type, axis, clear)
+        elementwise("cast", lambda v: cast(v, "bool"), [numbers], out)
+        return
     builder = Builder.current(f"T.reduce_{reduce_type}")
     op = tile_op(
         "reduce",
@@ -41,6 +48,22 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: I
         clear=int(bool(plain(clear))),
     )
     builder.emit(op)
+
+
+_OF_FLAGS = ("any", "all")
+
+
+def _numbers(dst: TileOperand, dtype: str, what: str):
+    """A tile of the shape of `dst` for the numbers of which that is told whether they are 0: a byte has no room for a sum of the numbers of `dtype`,
+    and what it has room for is no flag yet."""
+    known = [constant(e) for e in dst.extents]
+    shape = known if None not in known else [constant(n) for n in dst.buffer.ty.shape]
+    if None in shape:
+        raise InvalidArgument(
+            f"{what} into {dst.describe()}", hint="reduce to a tile of numbers, whose size is constant, and compare it with 0"
+        )
+    wide = "float32" if is_float(dtype) else "int32" if dtype == "bool" or itemsize(dtype) < 4 else dtype
+    return _corner(alloc_fragment(tuple(shape), wide), dst)
 
 
 def _axis(op: TileOperand, dim, what: str) -> int:
@@ -138,11 +161,17 @@ def _scan(op: str):
         source = tile_operand(src, f"the source of T.{op}")
         target = source if dst is None else tile_operand(dst, f"the destination of T.{op}")
         axis = _axis(source, dim, f"T.{op}")
+        numbers = None
+        if target.dtype == "bool" and not (source.dtype == "bool" and op == "cummax"):
+            flags, numbers = target, _numbers(target, source.dtype, f"T.{op}")
+            target = tile_operand(numbers, f"the destination of T.{op}")
         if len(source.extents) != len(target.extents) or not all(same(a, b) for a, b in zip(source.extents, target.extents)):
             raise ShapeMismatch(f"T.{op}: {source.describe()} and {target.describe()} have different shapes")
         builder = Builder.current(f"T.{op}")
         attrs = {"dim": axis, "reverse": int(bool(plain(reverse)))}
         builder.emit(tile_op(op, source.region(), target.region(), span=builder.span(), **attrs))
+        if numbers is not None:
+            elementwise("cast", lambda v: cast(v, "bool"), [numbers], flags.region())
 
     scan.__name__ = op
     scan.__doc__ = f"Running {op[3:]} along `dim`, in place if `dst` is None; from the end with `reverse`."

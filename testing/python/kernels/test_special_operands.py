@@ -120,3 +120,39 @@ def test_zeros_have_an_order_and_rounding_takes_their_sign():
     for got in (out, arrays):
         np.testing.assert_array_equal(got["Y"], y)
         np.testing.assert_array_equal(got["Z"], z)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "bool"])
+def test_reductions_and_scans_of_numbers_into_flags(dtype):
+    """A flag says whether a number is 0: a byte does not, of a sum of 256 or of 0.25."""
+    n = 300
+
+    @T.prim_func
+    def main(X: T.Tensor((8, n), dtype), Y: T.Tensor((4, 8), "bool"), S: T.Tensor((8, n), "bool"), k: T.int32):
+        with T.Kernel(1):
+            x, y, s = T.alloc_fragment((8, n), dtype), T.alloc_fragment((8,), "bool"), T.alloc_fragment((8, n), "bool")
+            T.copy(X, x)
+            T.reduce_sum(x, y, dim=1)
+            T.copy(y, Y[0, :])
+            T.reduce_max(x, y, dim=1, clear=False)
+            T.copy(y, Y[1, :])
+            T.reduce_min(x, y, dim=1)
+            T.copy(y, Y[2, :])
+            T.reduce_abssum(x[:, 0:k], y, dim=1)
+            T.copy(y, Y[3, :])
+            T.cumsum(x, s, dim=1)
+            T.copy(s, S)
+
+    x = np.zeros((8, n), np.float32)
+    x[1], x[2, :256], x[3, 5], x[4] = 1, 1, 2, 0.25
+    x = x.astype(dtype)
+    v = x.astype(np.float64)
+    first = v.sum(1) != 0
+    y = np.stack([first, first | (v.max(1) != 0), v.min(1) != 0, np.abs(v[:, :256]).sum(1) != 0])
+    want = {"Y": y, "S": np.cumsum(v, 1) != 0}
+    arrays = {"X": x, "Y": np.zeros_like(y), "S": np.zeros((8, n), bool)}
+    out = strict.run(tilelang.compile(main), arrays, {"k": 256}, text=False)
+    interpret.run(main, *arrays.values(), 256)
+    for got in (out, arrays):
+        for name in want:
+            np.testing.assert_array_equal(got[name].view(np.uint8), want[name].view(np.uint8))
