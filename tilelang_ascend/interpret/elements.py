@@ -59,7 +59,7 @@ def _reciprocal(x):
 
 
 def _gelu(x):
-    return 0.5 * x * (1 + math.erf(x / math.sqrt(2.0))) if math.isfinite(x) else (x if x > 0 else -0.0 if x < 0 else x)
+    return 0.5 * x * (1 + math.erf(x / math.sqrt(2.0)))
 
 
 def _silu(x):

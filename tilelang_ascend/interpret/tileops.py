@@ -8,7 +8,7 @@ from ..errors import DtypeMismatch, InvalidArgument, ShapeMismatch
 from ..tile.factors import factor_dtype
 from .memory import Region, Tile, is_tile_like_many, operand, view
 from .state import here
-from .values import Scalar, cast, integer_range, is_float, numpy_dtype, power_of_two, scalar
+from .values import FLOAT_LIMITS, Scalar, cast, integer_range, is_float, numpy_dtype, power_of_two, scalar
 
 
 def convert(values: np.ndarray, dtype: str) -> np.ndarray:
@@ -32,12 +32,12 @@ def convert(values: np.ndarray, dtype: str) -> np.ndarray:
         return values.astype(target)
     if floating:
         wide = values.astype(np.float64)
-        least, most = integer_range(dtype)
+        least, most = FLOAT_LIMITS.get(dtype, integer_range(dtype))
         out = np.trunc(np.nan_to_num(wide, nan=0.0, posinf=np.inf, neginf=-np.inf))
         low, high = out <= float(least), out >= float(most)
-        out = np.where(low | high, 0, out).astype(np.int64 if least < 0 else np.uint64).astype(target)
+        out = np.where(low | high, 0, out).astype(np.int64 if least < 0 else np.uint64)
         out[low], out[high] = least, most
-        return out
+        return out.astype(target)
     return values.astype(target)
 
 

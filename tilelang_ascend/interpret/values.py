@@ -23,7 +23,7 @@ from ..runtime.dtypes import NIBBLES
 from .state import InterpretError, here
 
 FLOAT_BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
-_FLOAT_LIMITS = {"uint16": (-(2**31), 2**31 - 1), "uint32": (-(2**31), 2**32 - 1)}
+FLOAT_LIMITS = {"uint16": (-(2**31), 2**31 - 1), "uint32": (-(2**31), 2**32 - 1)}
 """Ends of the range of conversions from floats where they are not those of the dtype."""
 _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "uint": "uint32", "long": "int64"}
 
@@ -96,7 +96,7 @@ def fit(value, dtype: str):
         return value
     if isinstance(value, float):
         # Negative numbers wrap in unsigned integers of 16 and 32 bits, down to the end of int32.
-        least, most = _FLOAT_LIMITS.get(dtype, (low, high))
+        least, most = FLOAT_LIMITS.get(dtype, (low, high))
         value = 0 if value != value else least if value <= least else most if value >= most else int(value)
     value = int(value)
     if low <= value <= high:

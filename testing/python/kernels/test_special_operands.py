@@ -156,3 +156,28 @@ def test_reductions_and_scans_of_numbers_into_flags(dtype):
     for got in (out, arrays):
         for name in want:
             np.testing.assert_array_equal(got[name].view(np.uint8), want[name].view(np.uint8))
+
+
+def test_plain_python_converts_tiles_and_infinities_as_compiled_kernels_do():
+    n = 8
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "float32"), H: T.Tensor((n,), "uint16"), W: T.Tensor((n,), "uint32"), G: T.Tensor((n,), "float32")):
+        with T.Kernel(1):
+            x, h, w, g = (T.alloc_fragment((n,), d) for d in ("float32", "uint16", "uint32", "float32"))
+            T.copy(X, x)
+            T.copy(x, h)
+            T.copy(h, H)
+            T.copy(x, w)
+            T.copy(w, W)
+            T.gelu(x, g)
+            T.copy(g, G)
+
+    x = np.array([-1.5, 65537.5, -3e9, 3e9, 1e30, np.inf, -np.inf, np.nan], np.float32)
+    arrays = [x, np.zeros(n, np.uint16), np.zeros(n, np.uint32), np.zeros(n, np.float32)]
+    out = strict.run(tilelang.compile(main), dict(zip("XHWG", arrays)), text=False)
+    interpret.run(main, *arrays)
+    for name, got in zip("HWG", arrays[1:]):
+        np.testing.assert_allclose(got, out[name], rtol=1e-6)
+    np.testing.assert_array_equal(out["H"], np.array([2**16 - 1, 1, 0, 2**16 - 1, 2**16 - 1, 2**16 - 1, 0, 0]))
+    np.testing.assert_array_equal(out["W"], np.array([2**32 - 1, 65537, 2**31, 3 * 10**9, 2**32 - 1, 2**32 - 1, 2**31, 0]))
