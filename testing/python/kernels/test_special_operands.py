@@ -181,3 +181,19 @@ def test_plain_python_converts_tiles_and_infinities_as_compiled_kernels_do():
         np.testing.assert_allclose(got, out[name], rtol=1e-6)
     np.testing.assert_array_equal(out["H"], np.array([2**16 - 1, 1, 0, 2**16 - 1, 2**16 - 1, 2**16 - 1, 0, 0]))
     np.testing.assert_array_equal(out["W"], np.array([2**32 - 1, 65537, 2**31, 3 * 10**9, 2**32 - 1, 2**32 - 1, 2**31, 0]))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_magnitude_of_the_lowest_number_is_a_float(dim):
+    @T.prim_func
+    def main(X: T.Tensor((16, 16), "int16"), Y: T.Tensor((16,), "float32")):
+        with T.Kernel(1):
+            x, y = T.alloc_fragment((16, 16), "int16"), T.alloc_fragment((16,), "float32")
+            T.copy(X, x)
+            T.reduce_absmax(x, y, dim=dim)
+            T.copy(y, Y)
+
+    x = np.ones((16, 16), np.int16)
+    x[3, 4] = x[8] = -(2**15)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros(16, np.float32)}, text=False)
+    np.testing.assert_array_equal(out["Y"], np.abs(x.astype(np.float32)).max(dim))

@@ -136,6 +136,8 @@ class _Reduce(Fold):
     def _wraps_alike(self, dtype: str, result: str) -> bool:
         """False for integers that are wrapped on the way to the result where conversions would saturate: of sums `_finish` takes care, the
         magnitude of the lowest number is what a dtype of its width makes of it."""
+        if self.kind.prepare and self.kind.combine == "max" and dtype in ("int16", "int32") and not is_integer(result):
+            return False  # A float holds the magnitude of the lowest number, lanes of the source do not.
         if self.kind.combine == "add" or not (is_integer(dtype) and is_integer(result)):
             return True
         if self.kind.prepare and dtype.startswith("int"):
