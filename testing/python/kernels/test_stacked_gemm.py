@@ -191,3 +191,30 @@ def test_ops_on_one_plane_number_its_dimensions(op):
     c = a.astype(np.float32) @ b.astype(np.float32)
     expected = np.broadcast_to(c.max(1, keepdims=True), c.shape) if op == "reduce" else c.cumsum(1)
     agree(main, {"A": a, "B": b, "C": np.zeros_like(c)}, expected)
+
+
+@pytest.mark.parametrize("op", ["reduce", "scan"])
+def test_ops_on_as_much_of_a_plane_as_a_number_of_run_time_says(op):
+    @T.prim_func
+    def main(A: T.Tensor((P, M, M), "float16"), B: T.Tensor((M, M), "float16"), n: T.int32, C: T.Tensor((P, M, M), "float32")):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((P, M, M), "float16"), T.alloc_shared((M, M), "float16")
+            c, most = T.alloc_fragment((P, M, M), "float32"), T.alloc_fragment((P, M), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            for p in T.serial(P):
+                T.gemm(a[p, :, :], b, c[p, :, :], clear_accum=True)
+            if op == "reduce":
+                T.reduce_max(c[:, :, 0:n], most, dim=2)
+                for p, i, j in T.Parallel(P, M, M):
+                    c[p, i, j] = most[p, i]
+            else:
+                T.cumsum(c[:, 0:n, :], dim=1)
+            T.copy(c, C)
+
+    a, b = small(P, M, M), small(M, M)
+    c = a.astype(np.float32) @ b.astype(np.float32)
+    expected = np.broadcast_to(c[:, :, :5].max(2, keepdims=True), c.shape) if op == "reduce" else c.copy()
+    if op == "scan":
+        expected[:, :5] = c[:, :5].cumsum(1)
+    agree(main, {"A": a, "B": b, "C": np.zeros_like(c)}, expected, n=5)

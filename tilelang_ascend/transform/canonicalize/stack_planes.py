@@ -146,9 +146,11 @@ class _Stack(StmtMutator):
         before, after, by = [], [], {}
         for k in stacked:
             r = s.value.args[k]
-            shape = [const_int(x.extent) for x in r.region]
-            tile = decl_buffer(shape, dtype_of(r.source), f"{r.source.name}_p", scope=scope_of(r.source))
-            by[k] = full_region(tile)
+            extents = [x.extent for x in r.region]
+            # What is known only at run time is no more than the tile has.
+            shape = [n if const_int(e) is None else e for e, n in zip(extents, r.source.ty.shape)]
+            tile = decl_buffer([const_int(n) for n in shape], dtype_of(r.source), f"{r.source.name}_p", scope=scope_of(r.source))
+            by[k] = region(tile, [imm(0)] * len(extents), extents)
             before.append(AllocBuffer(tile))
             if k in record.reads:
                 before.append(self.visit(tile_op("copy", r, by[k], span=s.span)))
