@@ -295,3 +295,16 @@ def test_8_bit_floats_are_alike_if_they_are_neighbours(dtype, codes):
     for k in range(8, len(numbers) - 4):
         few = numbers[k : k + 1]
         assert not close(few, numbers[k + 4 : k + 5]).any() and not close(few, numbers[k - 4 : k - 3]).any()
+
+
+def test_kernels_that_do_nothing():
+    """Lowered, they have no instruction either; scalars stand before tensors there."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((64,), "float32"), n: T.int32):
+        with T.Kernel(1):
+            unread = T.alloc_shared((64,), "float32")
+            T.copy(A, unread)
+
+    found = validate([("tile_ir", kernel), *lower_stages(tilelang.compile(kernel).artifact)], [np.zeros(64, np.float32), 3])
+    assert found.finding is None and found.last is not None
