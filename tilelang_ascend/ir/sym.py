@@ -2,7 +2,7 @@
 
 There `x != x` is false, `not x < y` is `y <= x`, and `int8(i)` is not negative where i is not. Here comparisons and arithmetic of floats,
 and integers that may wrap, are unknown numbers to it: the same one wherever the same expression stands. int32 and int64 arithmetic is
-indices, which do not wrap (`wrap_products` sees to what does).
+indices, which do not wrap (`wrap_products` sees to what does), except for bits that are shifted out.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import tvm_ffi
 from tvm import sym as _sym
 
-from .base import Call, FloatImm, IntImm, Range, Var, tirx
-from .build import dtype_of, itemsize, op_name
+from .base import FloatImm, IntImm, Range, Var, tirx
+from .build import dtype_of, itemsize
 from .visit import map_children, substitute_expr
 
 ProofStrength = _sym.ProofStrength
@@ -79,13 +79,9 @@ class Analyzer:
         out = map_children(e, self._told)
         if isinstance(e, tirx.Cast):
             return out if _is_float(dtype_of(e.value)) or self._fits(out.value, dtype) else self._unknown(e)
-        if (
-            _wraps(dtype)
-            and (isinstance(e, _GROWING) or isinstance(e, Call) and op_name(e).endswith("shift_left"))
-            and not self._fits(out, dtype)
-        ):
-            return self._unknown(e)
-        return out
+        if isinstance(e, tirx.LShift):
+            return out if self._shift_fits(out, dtype) else self._unknown(e)
+        return self._unknown(e) if _wraps(dtype) and isinstance(e, _GROWING) and not self._fits(out, dtype) else out
 
     def _fits(self, e, dtype: str) -> bool:
         """True if the integer `e`, taken for a number without end, surely is one `dtype` holds."""
@@ -95,6 +91,15 @@ class Analyzer:
             return True
         bound = self._analyzer.const_int_bound(e)
         return low <= int(bound.min_value) and int(bound.max_value) <= high
+
+    def _shift_fits(self, e, dtype: str) -> bool:
+        """True if `e`, a shift to the left, surely loses no bit: bits that leave an int32 are gone, whatever it counts."""
+        low, high = _ends(dtype)
+        value, amount = self._analyzer.const_int_bound(e.a), self._analyzer.const_int_bound(e.b)
+        most = int(amount.max_value)
+        if int(amount.min_value) < 0 or most >= 8 * itemsize(dtype):
+            return False
+        return low <= int(value.min_value) << most and int(value.max_value) << most <= high
 
     def _unknown(self, e) -> Var:
         key = tvm_ffi.StructuralKey(e)

@@ -51,6 +51,12 @@ CHOICES = {
         lambda k, i, n, x: np.where((k * N + i).astype(np.int8) >= 0, x, -1),
         1,
     ),
+    "shifted": (lambda k, i, n, x: T.if_then_else((1 << k) + i > 0, x, -1.0), lambda k, i, n, x: x, 0),
+    "shifted out": (
+        lambda k, i, n, x: T.if_then_else((k * N + i) << 25 >= 0, x, -1.0),
+        lambda k, i, n, x: np.where(((k * N + i) & 64) != 0, -1, x),
+        1,
+    ),
     "unsigned": (
         lambda k, i, n, x: T.if_then_else(T.cast(i - 1, "uint32") >= T.uint32(63), -1.0, x),
         lambda k, i, n, x: np.where(i == 0, -1, x),
