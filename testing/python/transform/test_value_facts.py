@@ -60,6 +60,22 @@ def shrinks(see):
     return main, [False, False]
 
 
+def bits(see):
+    @T.prim_func
+    def main(A: T.Tensor((4096,), "float32"), n: T.int32, m: T.int32):
+        with T.Kernel(4) as bx:
+            found = T.alloc_var("int32", init=0)
+            for i in T.serial(31):
+                found = found | (T.int32(1) << (30 - i))
+                see(A, found >> i)
+                see(A, n | (1 << (30 - i)))
+                see(A, (n & i) + (bx ^ i))
+                see(A, n ^ m)
+                see(A, (n >> i) - 1)
+
+    return main, [True, False, True, False, False]
+
+
 def two_that_hold_each_other(see):
     @T.prim_func
     def main(A: T.Tensor((4096,), "float32"), n: T.int32):
@@ -182,6 +198,7 @@ def divisions(see):
     [
         grows,
         shrinks,
+        bits,
         two_that_hold_each_other,
         one_that_spoils_the_other,
         guards,

@@ -208,7 +208,8 @@ class ValueFacts:
             return False
         if self.analyzer.can_prove(e >= low) or self._by_structure(e, low):
             return True
-        return self._solve(self._expand(e) >= low)
+        # The signs of the operands decide: a solver would spend its steps on every bit of an unknown number to find no more.
+        return not isinstance(e, _OF_BITS) and self._solve(self._expand(e) >= low)
 
     def _solve(self, cond) -> bool:
         """Ask the solver. It knows numbers as ranges of variables, and the guards: sizes that are products of unknowns as the
@@ -241,6 +242,7 @@ class ValueFacts:
         return rule is not None and rule(e, low, self._at_least)
 
 
+_OF_BITS = (tirx.BitwiseOr, tirx.BitwiseXor, tirx.BitwiseAnd, tirx.RShift)
 _FROM_PARTS = {
     # Indices are no larger than int32; what is converted to less may wrap.
     tirx.Cast: lambda e, low, at: (
@@ -253,6 +255,11 @@ _FROM_PARTS = {
     tirx.Mul: lambda e, low, at: at(e.a, low) and at(e.b, low),
     tirx.FloorMod: lambda e, low, at: low == 0 and at(e.b, 1),
     tirx.FloorDiv: lambda e, low, at: low == 0 and at(e.a, 0) and at(e.b, 1),
+    # The sign of the result is that operation on the signs of the operands.
+    tirx.BitwiseOr: lambda e, low, at: at(e.a, 0) and at(e.b, 0) and (low == 0 or at(e.a, low) or at(e.b, low)),
+    tirx.BitwiseXor: lambda e, low, at: low == 0 and at(e.a, 0) and at(e.b, 0),
+    tirx.BitwiseAnd: lambda e, low, at: low == 0 and (at(e.a, 0) or at(e.b, 0)),
+    tirx.RShift: lambda e, low, at: low == 0 and at(e.a, 0),
 }
 """Whether `e >= low`, low 0 or 1, follows from its parts: ``at(part, n)`` tells whether a part is at least n."""
 
