@@ -61,3 +61,30 @@ def test_latent_keys(steps, rows, read_transposed):
         p = (q.astype(np.float32) @ here.T).astype(np.float16).astype(np.float32)
         expected = expected * 0.5 + p @ (v[step].astype(np.float32).T if read_transposed else here)
     np.testing.assert_allclose(strict.run(compiled, given)["O"], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_results_whose_stores_wait_for_each_other():
+    """What makes one of them can stand together, what makes the other one not any more."""
+
+    @T.prim_func
+    def k(A: T.Tensor((192, 64), F16), B: T.Tensor((64, 256), F16), X: T.Tensor((192, 256), F32), Y: T.Tensor((192, 256), F32)):
+        with T.Kernel(1):
+            for step in T.serial(2):
+                a, b = T.alloc_shared((96, 64), F16), T.alloc_shared((64, 256), F16)
+                first, second = T.alloc_fragment((96, 256), F32), T.alloc_fragment((96, 256), F32)
+                T.copy(A[step * 96, 0], a)
+                T.copy(B, b)
+                T.gemm(a, b, first, clear_accum=True)
+                T.gemm(a, b, second, clear_accum=True)
+                T.copy(first, X[step * 96, 0])
+                T.copy(second, X[step * 96, 0])
+                T.copy(second, Y[step * 96, 0])
+                T.copy(first, Y[step * 96, 0])
+
+    rng = np.random.default_rng(7)
+    a, b = rng.integers(-2, 3, (192, 64)).astype(np.float16), rng.integers(-2, 3, (64, 256)).astype(np.float16)
+    zero = np.zeros((192, 256), np.float32)
+    out = strict.run(tilelang.compile(k, target="a2"), {"A": a, "B": b, "X": zero, "Y": zero.copy()}, text=False)
+    product = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(out["X"], product)
+    np.testing.assert_array_equal(out["Y"], product)

@@ -105,15 +105,18 @@ class _Part(StmtMutator):
     def results_parted(self, s: For) -> For:
         """The loop with results alone divided of which L0C does not hold two: no product would run while one is stored."""
         outside, room = self.outside(s), self.rooms["local.l0c"]
-        found = {c: r for x in stmts_of(s.body) if is_op(x, GEMM) and (r := _result(s.body, x)) for c in (x.value.args[2].source,)}
-        results = {c: r for c, r in found.items() if c not in outside and VERSIONS * fixed_bytes(c) > room}
+        made = {c: r for x in stmts_of(s.body) if is_op(x, GEMM) and (r := _result(s.body, x)) for c in (x.value.args[2].source,)}
+        results = {c: r for c, r in made.items() if c not in outside and VERSIONS * fixed_bytes(c) > room}
         divided = {c: r.extent for c, r in results.items()}
         parts = self.least_parts(s.body, divided, min(divided.values(), default=0) // SMALLEST_PART)
         if parts is None:
             return s
         body = list(stmts_of(s.body))
         for c, r in results.items():
-            front, behind = gathered(body, {body.index(x) for x in r.stmts})
+            found = gathered(body, {body.index(x) for x in r.stmts})
+            if found is None:  # What was gathered before stands between its statements now.
+                continue
+            front, behind = found
             part = Var("part", "int32")
             sliced = SlicedBody(r.plan, part, parts, {c})
             inner = renew(sliced(seq(r.stmts)))
@@ -153,7 +156,10 @@ class _Part(StmtMutator):
     def parted(self, s: For, products: list[_Product], parts: int) -> Stmt:
         body, together = list(stmts_of(s.body)), self.together(s.body, products, parts)
         for p in products:
-            front, behind = gathered(body, {body.index(x) for x in p.stmts})
+            found = gathered(body, {body.index(x) for x in p.stmts})
+            if found is None:  # What was gathered before stands between its statements now.
+                continue
+            front, behind = found
             part = Var("part", "int32")
             front, stmts = _starting_anew(front, p, part)
             divided = DividedBody(p.plan, part, parts // together, with_cube=True)
