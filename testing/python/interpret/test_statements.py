@@ -704,3 +704,21 @@ def test_the_seed_orders_blocks_and_iterations():
         assert c[0] == again[0]
         seen.add(int(c[0]))
     assert len(seen) > 1
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+def test_copies_of_negative_floats_into_unsigned_integers_wrap(dtype):
+    @T.prim_func
+    def k(A: T.Tensor((32,), "float32"), B: T.Tensor((32,), dtype), C: T.Tensor((32,), dtype)):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((32,), "float32"), T.alloc_shared((32,), dtype)
+            T.copy(A, a)
+            T.copy(a, b)
+            T.copy(b, B)
+            for i in T.Parallel(32):
+                b[i] = a[i]
+            T.copy(b, C)
+
+    a = np.arange(-16, 16, dtype=np.float32) * 1.25
+    want = a.astype(np.int64).astype(dtype)
+    check(k, {"A": a, "B": np.zeros(32, dtype), "C": np.zeros(32, dtype)}, {"B": want, "C": want})
