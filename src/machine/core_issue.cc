@@ -248,7 +248,8 @@ void Core::describe_exec(const Instr& instr, const OpInfo& info, TimeKey& d, Cos
 
 uint32_t Core::record_accesses(const Instr& instr, const OpInfo& info) {
   const OpImpl& impl = kOpImpls[instr.op];
-  if (impl.accesses == nullptr || !touches_gm(instr, info)) return 0;
+  // Elements that scalars read and write have their price in cycles; the bandwidth they take is next to nothing.
+  if (info.slot == kS || impl.accesses == nullptr || !touches_gm(instr, info)) return 0;
   accesses_.clear();
   impl.accesses(nullptr, instr, chip, accesses_);
   const size_t before = record.accesses.size();

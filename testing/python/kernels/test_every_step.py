@@ -76,3 +76,20 @@ def test_what_l2_writes_back_has_no_rhythm_at_first():
     assert few.simulated_us == pytest.approx(all_.simulated_us, rel=WITHIN)
     assert few.run.traffic == pytest.approx(all_.run.traffic, rel=WITHIN)
     assert [c.instructions for c in few.run.per_core] == [c.instructions for c in all_.run.per_core]
+
+
+def test_elements_that_scalars_read_are_no_traffic():
+    """Of counted iterations neither."""
+
+    @T.prim_func
+    def main(A: T.Tensor((512,), "int32"), Y: T.Tensor((64, 256), "float32")):
+        with T.Kernel(2):
+            y = T.alloc_shared((4, 256), "float32")
+            T.fill(y, 1)
+            for k in T.serial(200):
+                T.atomic_add(Y[A[k // 4] % 60, 0], y)
+
+    kernel, arguments = tilelang.compile(main, target="a5"), [torch.arange(512).int(), torch.zeros(64, 256)]
+    few, all_ = (kernel.simulate(*arguments, values=False, checks=False, every_step=every) for every in (False, True))
+    assert few.run.traffic == all_.run.traffic
+    assert few.run.traffic["l2_read"] == 0
