@@ -7,7 +7,6 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.errors import UnsupportedConstruct
 
 KINDS = ("rows", "row loop", "first rows", "rows anew", "row loop anew", "columns", "columns backwards", "clear rows", "clear columns",
          "clear columns in a loop")  # fmt: skip
@@ -108,18 +107,30 @@ def test_all_parts(shape):
             check(*case)
 
 
-def test_less_than_a_piece_says_so():
+@pytest.mark.parametrize("first, rows, columns", [(8, 8, 32), (0, 17, 48), (5, 20, 20)])
+def test_parts_that_begin_or_end_between_pieces(first, rows, columns):
+    """Behind a product for all of the tile, and added up in a loop over its planes."""
+
     @T.prim_func
-    def main(A: T.Tensor((32, 32), "float16"), C: T.Tensor((32, 32), "float32")):
-        with T.Kernel(1) as _:
-            a, c = T.alloc_shared((32, 32), "float16"), T.alloc_fragment((32, 32), "float32")
+    def main(A: T.Tensor((2, 32, 32), "float16"), B: T.Tensor((32, 48), "float16"), C: T.Tensor((2, 32, 48), "float32")):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((2, 32, 32), "float16"), T.alloc_shared((32, 48), "float16")
+            c = T.alloc_fragment((2, 32, 48), "float32")
             T.copy(A, a)
+            T.copy(B, b)
             T.clear(c)
-            T.gemm(a[0:8, :], a, c[8:16, :])
+            T.gemm(a[1, :, :], b, c[1, :, :])
+            for p in T.serial(2):
+                T.gemm(a[p, 0:rows, :], b[:, 0:columns], c[p, first : first + rows, 48 - columns : 48])
             T.copy(c, C)
 
-    with pytest.raises(UnsupportedConstruct, match="not whole pieces of 16"):
-        tilelang.compile(main)
+    rng = np.random.default_rng(first)
+    a, b = rng.integers(-3, 4, (2, 32, 32)).astype(np.float16), rng.integers(-3, 4, (32, 48)).astype(np.float16)
+    want = np.zeros((2, 32, 48), np.float32)
+    want[1] = a[1].astype(np.float32) @ b.astype(np.float32)
+    want[:, first : first + rows, 48 - columns :] += a[:, :rows].astype(np.float32) @ b[:, :columns].astype(np.float32)
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros_like(want)}, text=False)
+    np.testing.assert_array_equal(out["C"], want)
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3])

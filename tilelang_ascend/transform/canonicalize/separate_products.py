@@ -9,11 +9,17 @@ a gemm is taken apart if on some way to it the last writer of its accumulator wa
 Products that follow each other without a look at the accumulator in between share one tile and one addition, and so do those of a loop
 that does nothing else with it.
 
-Requires: Tile IR without views, clears as fills where they can be. Ensures: no gemm accumulates on what a vector statement may have written.
+A product is whole pieces of 16 x 16 in L0C. One for a part of an accumulator that begins or ends between them is a product of its own, too.
+
+Requires: Tile IR without views, clears as fills where they can be. Ensures: no gemm accumulates on what a vector statement may have written, nor
+into a part of a tile that is no whole pieces.
 """
 
 from __future__ import annotations
 
+from typing import Collection
+
+from ...analysis.index.value_facts import ValueFacts, facts_about, walk_with_facts
 from ...ir import (
     Break,
     Continue,
@@ -23,11 +29,15 @@ from ...ir import (
     PrimFunc,
     SeqStmt,
     Stmt,
+    TensorRegion,
     While,
     const_int,
+    imm,
     statements,
+    tirx,
 )
 from ...ir.grids import rewrite_grid_bodies
+from ...isa.units import FRACTAL_ROWS
 from ...tile import GEMM, is_op
 from ...tile.clears import gemm_args, is_zero_fill, multiplies_own
 from ...tile.products import separated
@@ -93,9 +103,9 @@ def _joined(a: dict, b: dict) -> dict:
     return {c: a.get(c, frozenset()) | b.get(c, frozenset()) for c in a.keys() | b.keys()}
 
 
-def products_to_separate(body: Stmt) -> set:
-    """The gemms that may find the work of a vector statement in their accumulators, if those found already are taken apart."""
-    apart: set = set()
+def products_to_separate(body: Stmt, between: Collection = ()) -> set:
+    """Those of `between` and the gemms that may find the work of a vector statement in their accumulators, if those found already are taken apart."""
+    apart = set(between) & set(statements(body))
     while True:
         origins = _Origins(body, apart)
         origins.visit(body)
@@ -104,11 +114,39 @@ def products_to_separate(body: Stmt) -> set:
         apart |= origins.found
 
 
+def _between_pieces(func: PrimFunc) -> set:
+    """The gemms for parts of accumulators that are not known to be whole pieces."""
+    found: set = set()
+    if any(is_op(s, GEMM) and not _whole_pieces(s.value.args[2], None) for s in statements(func.body)):
+        facts = facts_about(func)
+
+        def see(s):
+            if is_op(s, GEMM) and not _whole_pieces(s.value.args[2], facts):
+                found.add(s)
+
+        walk_with_facts(func.body, facts, see)
+    return found
+
+
+def _whole_pieces(c: TensorRegion, facts: ValueFacts | None) -> bool:
+    """True if a part of an accumulator surely begins and ends with pieces of it, or with the tile; numbers suffice where there are no `facts`."""
+
+    def holds(cond) -> bool:
+        return facts.proves(cond) if facts is not None and const_int(cond) is None else const_int(cond) == 1
+
+    for r, size in zip(c.region[-2:], c.source.ty.shape[-2:]):
+        starts = holds(tirx.EQ(tirx.floormod(r.min, imm(FRACTAL_ROWS)), imm(0)))
+        if not starts or const_int(r.extent) % FRACTAL_ROWS and not holds(r.min + r.extent >= size):
+            return False
+    return True
+
+
 def separate_products(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
+    between = _between_pieces(func)
 
     def rewrite(body):
-        apart = products_to_separate(body)
+        apart = products_to_separate(body, between)
         if not apart:
             return body
         return separated(body, apart)
