@@ -517,3 +517,31 @@ def test_elements_between_in_a_nest_that_stays_whole():
     np.testing.assert_array_equal(got["Y"], x * 2)
     np.testing.assert_array_equal(got["Z"][:, ::2], x + 1)
     assert (got["Z"][:, 1::2] == 7).all()
+
+
+@pytest.mark.parametrize("form", ["alone", "bounded", "both sides"])
+def test_elements_between_those_of_other_blocks_that_decide_for_themselves(form):
+    """No block reads what another one stores."""
+
+    @T.prim_func
+    def main(X: T.Tensor((100,), "int32")):
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(64):
+                if form == "alone":
+                    if i < 50:
+                        if X[2 * i + bx] > 0:
+                            X[2 * i + bx] = X[2 * i + bx] - 1
+                elif form == "bounded":
+                    if i < 50 and X[2 * i + bx] > 0:
+                        X[2 * i + bx] = X[2 * i + bx] - 1
+                elif i < 50:
+                    old = X[2 * i + bx]
+                    if old > 0:
+                        X[2 * i + bx] = old - 1
+                    elif old < -1:
+                        X[2 * i + bx] = 7
+
+    x = np.random.default_rng(5).integers(-3, 4, 100).astype(np.int32)
+    out = strict.run(tilelang.compile(main), {"X": x}, text=False)
+    want = np.where(x > 0, x - 1, np.where((x < -1) & (form == "both sides"), 7, x))
+    np.testing.assert_array_equal(out["X"], want)

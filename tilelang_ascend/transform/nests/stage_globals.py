@@ -80,7 +80,7 @@ from ...tile.uses import is_parallel, is_scalar_var, loads_in, moved_regions, us
 from ...tileop.base.tensor_bounds import all_of, unproven
 from ..budget import TILE_BUDGET_SHARE
 from .bounds_guards import DropBoundsGuards
-from .store_selected import Selection, covers, fills_hull, needs_whole_rows, updates_in_place
+from .store_selected import Selection, all_it_may_store, covers, fills_hull, needs_whole_rows, updates_in_place
 
 # All tiles of a kernel and tensors staged whole together may take this share: the rest is for versions and temporaries.
 TABLE_SHARE = 1 / 2
@@ -579,13 +579,20 @@ class _StageNests(StmtMutator):
             return self.stage(rebuild_nest(nest.stmt, nest.loops, nest.body), inner)
         return None
 
+    @staticmethod
+    def decided(nest: _Nest, body: Stmt, selections: dict) -> dict:
+        """Tiles whose elements decide whether they are stored, with the nest that stores all it may store, where this leaves some between them."""
+        found = {t: all_it_may_store(body, t.buffer) for t in selections if t.read}
+        return {t: more for t, more in found.items() if more is not None and not covers(nest.loops, more, t.buffer)}
+
     def with_transfers(self, nest: _Nest, staged: _Staged, selections: dict) -> list:
         """Transfers to the tiles, the nest, and transfers from the tiles."""
         span, stager, body = nest.stmt.span, staged.stager, staged.body
         in_place = [t for t in selections if t.read and self.launch.several and updates_in_place(body, t.buffer)]
+        decided = {} if in_place or not self.launch.several else self.decided(nest, body, selections)
         out: list = []
         for t in stager.loaded():
-            if t.read and t not in in_place:
+            if t.read and t not in in_place and t not in decided:
                 out += t.load(span)
             elif t in selections:
                 out.append(tile_op("fill", full_region(t.buffer), imm(0, dtype_of(t.buffer)), span=span))
@@ -594,8 +601,11 @@ class _StageNests(StmtMutator):
             if t in in_place:
                 out += _on_own_variables(rebuild_nest(nest.stmt, nest.loops, selection.mark(body, alone=True)))
                 out.append(selection.transfer(t.box, span, load=True))
-            else:
-                body = selection.mark(body)
+                continue
+            if t in decided:
+                out += _on_own_variables(rebuild_nest(nest.stmt, nest.loops, selection.mark(decided[t], alone=True)))
+                out += [selection.transfer(t.box, span, load=True), *selection.clear(span)]
+            body = selection.mark(body)
         out.append(nest.of_body(body))
         for t in stager.tiles:
             if t in selections:

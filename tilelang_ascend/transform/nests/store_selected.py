@@ -5,16 +5,19 @@ from the loops that a nest stores to every element of its tile, the nest also wr
 transferred: whole rows if the innermost index does not matter, otherwise runs of elements, which the scalar unit finds.
 
 Where a nest updates elements in place, and what it reads of them does not decide which, the mask comes first and only what it selects is
-loaded: the others may be those of blocks that are storing to them.
+loaded: the others may be those of blocks that are storing to them. Where an element decides whether it is stored itself, what may be stored is
+loaded, and another mask says what is.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
 from ...analysis.index.affine import affine
+from ...analysis.index.nest_indices import conjuncts
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -251,19 +254,52 @@ class _Mark(StmtMutator):
 def updates_in_place(body: Stmt, buffer) -> bool:
     """True if all that a nest stores are elements of `buffer`, each iteration one, and all it reads of `buffer` is this element, which
     decides neither whether it is stored nor where."""
+    found = _updated(body, buffer)
+    return found is not None and not any(_depend(s.condition, found) for s in statements(body) if isinstance(s, IfThenElse))
+
+
+def all_it_may_store(body: Stmt, buffer) -> Stmt | None:
+    """Where each iteration updates one element of `buffer` in place, and this element may decide whether it does: the nest that stores whenever an
+    element might have it so, which are all elements that are read. None elsewhere."""
+    found = _updated(body, buffer)
+    return None if found is None else _Undecided(found)(body)
+
+
+def _updated(body: Stmt, buffer) -> set | None:
+    """Elements of `buffer` and the scalars that are computed from them, if all that a nest stores are elements of `buffer`, each iteration one, and
+    all it reads of `buffer` is this element, which does not decide where it is. None elsewhere."""
     inside = list(statements(body))
     if any(isinstance(s, (Break, Continue, While, Evaluate)) for s in inside):
-        return False
+        return None
     stores = [s for s in inside if isinstance(s, BufferStore) and not is_scalar_var(s.buffer)]
     loads = [x for s in inside for e in exprs(s) for x in loads_in(e) if x.source.same_as(buffer)]
     if not all(s.buffer.same_as(buffer) for s in stores):
-        return False
+        return None
     places = [list(x.indices) for x in (*stores, *loads)]
     if not all(all(map(structural_equal, places[0], p)) for p in places[1:]):
-        return False
+        return None
     elements = {buffer} | _scalars_from(buffer, inside)
-    decide = [s.condition if isinstance(s, IfThenElse) else s.extent for s in inside if isinstance(s, (IfThenElse, For))]
-    return all(elements.isdisjoint(free_vars(e)) for e in (*decide, *places[0]))
+    where = [*places[0], *(s.extent for s in inside if isinstance(s, For))]
+    return None if any(_depend(e, elements) for e in where) else elements
+
+
+def _depend(e, elements: set) -> bool:
+    return not elements.isdisjoint(free_vars(e))
+
+
+class _Undecided(StmtMutator):
+    """Both sides of conditions that `elements` decide, as far as the rest of them holds."""
+
+    def __init__(self, elements: set):
+        self.elements = elements
+
+    def visit_IfThenElse(self, s: IfThenElse):
+        if not _depend(s.condition, self.elements):
+            return self.generic(s)
+        rest = [c for c in conjuncts(s.condition) if not _depend(c, self.elements)]
+        first = self.block(s.then_case)
+        first = if_then(reduce(tirx.And, rest), first, span=s.span) if rest else first
+        return seq(first, self.block(s.else_case) if s.else_case is not None else None)
 
 
 def _scalars_from(buffer, inside: list[Stmt]) -> set:
@@ -278,4 +314,4 @@ def _scalars_from(buffer, inside: list[Stmt]) -> set:
     return found - {buffer}
 
 
-__all__ = ["Selection", "covers", "fills_hull", "needs_whole_rows", "updates_in_place"]
+__all__ = ["Selection", "all_it_may_store", "covers", "fills_hull", "needs_whole_rows", "updates_in_place"]
