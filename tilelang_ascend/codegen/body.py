@@ -212,7 +212,7 @@ class Body:
         """An integer argument; where a bool is wanted, a comparison that became a number is printed as itself."""
         if ctype == "bool" and isinstance(value, tirx.Cast) and dtype_of(value.value) == "bool":
             value = value.value
-        if isinstance(value, IntImm) and itemsize(dtype_of(value)) < 4:
+        if isinstance(value, IntImm) and itemsize(dtype_of(value)) != 4:
             # A literal is an int, whatever its dtype says.
             return self.scalar(value)
         return TypedText(self.scalar(value), _scalar_type(dtype_of(value)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 
 from . import cube, debug, dma, fixpipe, scalar, sync, vector_convert, vector_elementwise, vector_shuffle
@@ -29,6 +30,12 @@ def lookup(name: str) -> Intrinsic:
         close = difflib.get_close_matches(short, TABLE, n=3)
         raise KeyError(f"no intrinsic {short!r}" + (f"; close: {', '.join(close)}" if close else ""))
     return TABLE[short]
+
+
+@functools.cache
+def instructions_of(dtype: str, generation: str) -> frozenset[str]:
+    """Names of the records all of whose operands may have this dtype on a generation."""
+    return frozenset(name for name, r in TABLE.items() if (dtype,) * len(r.operands) in r.signatures.get(generation, ()))
 
 
 def shape_text(record: Intrinsic) -> str:

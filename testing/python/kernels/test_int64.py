@@ -1,6 +1,7 @@
 """int64 on the vector unit: pairs of 32-bit words, in every kind of access a nest may make."""
 
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -245,3 +246,66 @@ def test_large_unsigned_sums_become_small_floats(dtype):
     convert, kind = reference_numbers.convert, reference_numbers.numpy_dtype(dtype)
     want = np.array([2**63 + 2**40]).astype(np.uint64).astype(np.float32).astype(kind)
     assert convert(2**63 + 2**40, kind).tobytes() == want.tobytes()
+
+
+LONG_OPERATIONS = {
+    "add": (lambda a, b, s: a + b, "Add"),
+    "sub": (lambda a, b, s: a - b, "Sub"),
+    "mul": (lambda a, b, s: a * b, "Mul"),
+    "max": (lambda a, b, s: T.max(a, b), "Max"),
+    "min": (lambda a, b, s: T.min(a, b), "Min"),
+    "numbers": (lambda a, b, s: s - T.min(T.max(a * s, -(2**62) - 1) + (2**62 + 1), s), "Muls"),
+    "shifts": (lambda a, b, s: ((a >> 33) << 7) + b, "ShiftRight"),
+}
+
+
+@pytest.mark.parametrize("name", LONG_OPERATIONS)
+def test_a5_has_instructions_for_lanes_of_64_bits(name, no_scalar_loops):
+    """In tiles, in rows that start anywhere, with parts that are broadcast, and next to conditions."""
+    m, n = 5, 37
+    operation, api = LONG_OPERATIONS[name]
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, n), I64),
+        B: T.Tensor((m, n), I64),
+        Y: T.Tensor((m, n), I64),
+        Z: T.Tensor((m, n), I64),
+        W: T.Tensor((n,), I64),
+        s: T.int64,
+    ):
+        with T.Kernel(1, threads=32):
+            a, b, w = T.alloc_shared((m, n), I64), T.alloc_shared((m, n), I64), T.alloc_shared((n,), I64)
+            y, z = T.alloc_fragment((m, n), I64), T.alloc_fragment((m, n), I64)
+            T.copy(A, a)
+            T.copy(B, b)
+            for i, j in T.Parallel(m, n):
+                y[i, j] = operation(a[i, j], b[i, j], s)
+                z[i, j] = T.if_then_else(y[i, j] > b[i, j], operation(b[i, 0], a[i, j], s), operation(a[i, j], a[0, j], s) + i)
+            for j in T.Parallel(n - 1):
+                w[j + 1] = operation(a[0, j], b[0, j + 1], s)
+            w[0] = 0
+            T.copy(y, Y)
+            T.copy(z, Z)
+            T.copy(w, W)
+
+    def numpy_of(a, b, s):
+        with np.errstate(over="ignore"):
+            return {
+                "add": a + b, "sub": a - b, "mul": a * b, "max": np.maximum(a, b), "min": np.minimum(a, b), "shifts": ((a >> 33) << 7) + b,
+                "numbers": s - np.minimum(np.maximum(a * s, -(2**62) - 1) + (2**62 + 1), s),
+            }[name]  # fmt: skip
+
+    a, b, s = values(m, n), values(m, n), np.int64(2**61 + 12345)
+    kernel = tilelang.compile(main, target="a5")
+    text = kernel.get_kernel_source()
+    longs = "|".join(re.findall(r"LocalTensor<int64_t> (\w+)", text))
+    assert re.search(rf"AscendC::{api}\(({longs})(\[[^\]]*\])?, ", text), "no instruction on lanes of 64 bits"
+    zeros = {"Y": np.zeros_like(a), "Z": np.zeros_like(a), "W": np.zeros(n, np.int64)}
+    out = strict.run(kernel, {"A": a, "B": b, **zeros}, {"s": int(s)})
+    want = numpy_of(a, b, s)
+    with np.errstate(over="ignore"):
+        other = np.where(want > b, numpy_of(b[:, :1], a, s), numpy_of(a, a[:1], s) + np.arange(m)[:, None])
+    np.testing.assert_array_equal(out["Y"], want)
+    np.testing.assert_array_equal(out["Z"], other)
+    np.testing.assert_array_equal(out["W"], np.concatenate(([0], numpy_of(a[0, :-1], b[0, 1:], s))))

@@ -18,6 +18,9 @@ from .views import Axis, View, dtype_width, merged_axes, offset_by
 _LOGIC = ("and", "or", "not")
 """Instructions on 16-bit lanes (doc: And, Or, Not of C220): wider lanes are several words."""
 
+_LONG = 8
+"""Bytes of lanes that no high-dimension form has."""
+
 UNROLL_LIMIT = 4
 """Loops of up to this many instructions are written out."""
 
@@ -122,7 +125,7 @@ class _Plan:
             rows *= a.extent
         if self.name in isa.TABLE and not self.spread:
             yield rows, lambda: self.rows(self.outer, self._count_form)
-        if self.name + "_mask" not in isa.TABLE:
+        if self.name + "_mask" not in isa.TABLE or (self.words is None and max(map(dtype_width, self.views)) == _LONG):
             return
         yield rows * self._inner_cost(), lambda: self.rows(self.outer, self._repeat_inner, self._inner_cost())
         for k, axis in enumerate(self.outer):

@@ -107,11 +107,12 @@ def expr_key(e):
 
 class Graph:
     """Builder of nodes. Every method takes and returns nodes; legality of dtypes is the business of `VectorOps`. `casts`: conversions the chip
-    has, (source, destination), beyond those of all chips."""
+    has, (source, destination), beyond those of all chips. `longs`: instructions it has for lanes of int64."""
 
-    def __init__(self, casts=frozenset()):
+    def __init__(self, casts=frozenset(), longs=frozenset()):
         self.known: dict = {}
         self.casts = casts
+        self.longs = longs
 
     def __len__(self) -> int:
         return len(self.known)

@@ -1,4 +1,8 @@
-"""int64 arithmetic on pairs of 32-bit words (see vector_pair). Results wrap, as on every other integer dtype."""
+"""int64 arithmetic on pairs of 32-bit words (see vector_pair). Results wrap, as on every other integer dtype.
+
+Where the chip has the instruction for 64-bit lanes (3510: sums, products, maxima, minima, shifts), and the operands vary along the same axes, that
+is one instruction. It has a count form only, which broadcasts nothing, so operands of fewer axes go through words.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,27 @@ _LOW_HALF = 0xFFFF
 
 def arithmetic(o, name: str, a: Node, b: Node) -> Node:
     """``add sub mul max min``; `o` are the typed operations."""
+    if _in_one(o.g, name, a, b):
+        return o.g.binary(name, a, b)
     if name in ("max", "min"):
         return o.select(compare(o.g, "ge" if name == "max" else "le", a, b), a, b)
     return {"add": _add, "sub": _sub, "mul": _mul}[name](o.g, a, b)
+
+
+_WITH_NUMBER = {"add": ("adds",), "sub": ("adds", "muls"), "mul": ("muls",), "max": ("maxs",), "min": ("mins",)}
+"""Operation -> the instructions it becomes when an operand is a scalar (`Graph.binary`)."""
+
+
+def _in_one(g: Graph, name: str, a: Node, b: Node) -> bool:
+    """Whether an operation is one of the chip's instructions on 64-bit lanes, or two."""
+    if any(x.op in _HALVES for x in (a, b)):
+        return False
+    names = _WITH_NUMBER[name] if a.is_scalar or b.is_scalar else (name,)
+    return g.longs.issuperset(names) and (a.is_scalar or b.is_scalar or a.axes == b.axes)
+
+
+_HALVES = ("pair", "duplicate")
+"""Values whose words are at hand."""
 
 
 def _add(g: Graph, a: Node, b: Node) -> Node:
@@ -86,10 +108,12 @@ def bitwise(g: Graph, name: str, args: list[Node]) -> Node:
 
 def shift(g: Graph, name: str, a: Node, amount: int) -> Node:
     """A shift by a number; by 64 or more, bits are gone and the sign (or 0) remains."""
-    low, high = words(g, a)
-    zero = g.const(0, "int32")
     if amount <= 0:
         return a
+    if name in g.longs and amount < 64 and not a.is_scalar and a.op not in _HALVES:
+        return g.with_scalar(name, a, g.const(amount, "int64"))
+    low, high = words(g, a)
+    zero = g.const(0, "int32")
     if name == "shift_left":
         if amount >= 32:
             return pair(g, zero, zero if amount >= 64 else _left(g, low, amount - 32))

@@ -8,7 +8,7 @@ float8          float32 (rounded where it is stored or cast explicitly)
 int8, uint8     int16, wrapped to 8 bits after every operation that can leave the range
 int16           int16
 int32           int32
-int64           int64, as pairs of int32 words
+int64           int64, as pairs of int32 words where the chip has no instruction for them (`Graph.longs`)
 uint16          int32, wrapped to 16 bits
 uint32          int32: equal bits for + - *, orders and right shifts flip or shift the top bit
 bool            mask

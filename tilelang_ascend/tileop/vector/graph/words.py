@@ -1,6 +1,6 @@
 """64-bit values as two 32-bit words.
 
-No instruction of C220 computes on 64-bit lanes. A `word` node is one half of an int64 value, a `pair` node is the int64 value of two
+No instruction of C220 computes on 64-bit lanes, and few of 3510 do. A `word` node is one half of an int64 value, a `pair` node is the int64 value of two
 halves, so that chains of operations stay in halves; `vector_pair` takes the words from memory and puts them there. Bit operations on
 words live here, too.
 """

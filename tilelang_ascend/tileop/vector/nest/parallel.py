@@ -36,6 +36,7 @@ from ....ir import (
     statements,
     stmts_of,
 )
+from ....isa.table import instructions_of
 from ....isa.units import BLOCK_BYTES
 from ....isa.vector_convert import CASTS
 from ....tile.uses import IN_ORDER, is_output
@@ -132,7 +133,8 @@ class StraightLine:
 
     def __init__(self, ctx: VectorContext, nest: Nest, env: dict, mask: Node | None, variables=None):
         self.ctx, self.nest, self.env, self.mask = ctx, nest, dict(env), mask
-        self.graph = Graph(frozenset(CASTS[ctx.chip.generation]))
+        generation = ctx.chip.generation
+        self.graph = Graph(frozenset(CASTS[generation]), instructions_of("int64", generation))
         self.exprs = ExprLowering(ctx, self.graph, nest.axes, nest.extents, self.env)
         self.exprs.variables.update(variables or {})
         self.effects: list[Effect] = []

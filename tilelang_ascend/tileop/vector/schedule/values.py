@@ -143,7 +143,11 @@ class Values:
         """`n` copied to a canonical temporary by a gather (its present place cannot be addressed by vector instructions)."""
         from ..emit.gather import gather_view
 
-        view = gather_view(self, self.view(n), n.axes)
+        if n.dtype == "int64":
+            view = self.temporary(n.dtype, n.axes, "aligned")
+            copy_pair(self, view, n, n.axes)
+        else:
+            view = gather_view(self, self.view(n), n.axes)
         self.settle(n, view)
         return view
 
