@@ -77,6 +77,8 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
         return convert_unsigned(g, a, dtype)
     if a.op == "cast" and a.args[0].dtype == dtype and _lossless(dtype, a.dtype):
         return a.args[0]
+    if (a.dtype, dtype) == ("float32", "bfloat16") and (narrow := _in_bfloat16(g, a)) is not None:
+        return narrow
     if a.dtype in _FLOATS and dtype in _BITS:
         return _float_to_integer(g, a, dtype)
     way = (*ROUTES.get((a.dtype, dtype), ()), dtype)
@@ -129,6 +131,27 @@ def _native(g: Graph, a: Node, dtype: str) -> Node | None:
     if through is None or not {(a.dtype, through), (through, dtype)} & g.casts & DIRECT.keys():
         return None
     return convert(g, convert(g, a, through), dtype)
+
+
+_CHOICES = ("max", "min", "maxs", "mins")
+_ROUNDED = ("add", "sub", "mul", "adds", "muls")
+
+
+def _in_bfloat16(g: Graph, a: Node, rounds: bool = True) -> Node | None:
+    """The float32 value `a`, rounded to bfloat16, by an instruction of the chip on bfloat16 lanes; None where that may differ or is none.
+
+    Maxima and minima of bfloat16 numbers are such numbers. One sum or product (`rounds`) of them is rounded to float32 and then to bfloat16 in
+    the sequence and once by the instruction: the same, as 24 digits are at least 2 * 8 + 2, and sums of denormal numbers and products above half of
+    the smallest one are exact in float32. The operands of that have to be exact.
+    """
+    if _is_cast(a, "bfloat16", "float32"):
+        return a.args[0]
+    if a.op == "const" and g.const(a.value, "bfloat16").value == a.value:
+        return g.const(a.value, "bfloat16")
+    if a.op not in g.bfloats or a.op not in (*_CHOICES, *(_ROUNDED if rounds else ())):
+        return None
+    args = [_in_bfloat16(g, x, rounds=False) for x in a.args]
+    return None if None in args else g.node(a.op, "bfloat16", args)
 
 
 UNSIGNED = ("uint16", "uint32")

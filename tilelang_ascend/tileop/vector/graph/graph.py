@@ -107,12 +107,13 @@ def expr_key(e):
 
 class Graph:
     """Builder of nodes. Every method takes and returns nodes; legality of dtypes is the business of `VectorOps`. `casts`: conversions the chip
-    has, (source, destination), beyond those of all chips. `longs`: instructions it has for lanes of int64."""
+    has, (source, destination), beyond those of all chips. `longs` and `bfloats`: instructions it has for lanes of int64 and bfloat16."""
 
-    def __init__(self, casts=frozenset(), longs=frozenset()):
+    def __init__(self, casts=frozenset(), longs=frozenset(), bfloats=frozenset()):
         self.known: dict = {}
         self.casts = casts
         self.longs = longs
+        self.bfloats = bfloats
 
     def __len__(self) -> int:
         return len(self.known)

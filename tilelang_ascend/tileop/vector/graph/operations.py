@@ -2,7 +2,7 @@
 
 logical dtype   compute dtype
 float16         float16
-bfloat16        float32 (rounded to bfloat16 where it is stored or cast explicitly)
+bfloat16        float32 (rounded to bfloat16 where it is stored or cast explicitly; one instruction where that is the same, `Graph.bfloats`)
 float32         float32
 float8          float32 (rounded where it is stored or cast explicitly)
 int8, uint8     int16, wrapped to 8 bits after every operation that can leave the range

@@ -134,7 +134,7 @@ class StraightLine:
     def __init__(self, ctx: VectorContext, nest: Nest, env: dict, mask: Node | None, variables=None):
         self.ctx, self.nest, self.env, self.mask = ctx, nest, dict(env), mask
         generation = ctx.chip.generation
-        self.graph = Graph(frozenset(CASTS[generation]), instructions_of("int64", generation))
+        self.graph = Graph(frozenset(CASTS[generation]), *(instructions_of(d, generation) for d in ("int64", "bfloat16")))
         self.exprs = ExprLowering(ctx, self.graph, nest.axes, nest.extents, self.env)
         self.exprs.variables.update(variables or {})
         self.effects: list[Effect] = []
