@@ -53,8 +53,9 @@ def unordered(func, chip) -> list[str]:
     else:
         return []
     found: dict[str, None] = {}
+    dependent = trace._Dependences(program, deps)
     for env, trips, exits in scenarios:
-        unrolled = trace._Unroller(program, deps, env, trips, exits).run()
+        unrolled = trace._Unroller(program, dependent, env, trips, exits).run()
         result = Timeline.of(unrolled, sync_check._bind(unrolled)).run(credit=credit)
         texts = [sync_check._describe(need).text for need in result.uncovered] + result.broken
         texts += [f"{sync_check._flag_name(key)} is set too early" for key in result.unsafe]

@@ -75,10 +75,8 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
         return convert(g, words(g, a)[0], dtype)
     if a.dtype in UNSIGNED or dtype in UNSIGNED:
         return convert_unsigned(g, a, dtype)
-    if a.op == "cast" and a.args[0].dtype == dtype and _lossless(dtype, a.dtype):
-        return a.args[0]
-    if (a.dtype, dtype) == ("float32", "bfloat16") and (narrow := _in_bfloat16(g, a)) is not None:
-        return narrow
+    if (known := _in_narrow_lanes(g, a, dtype)) is not None:
+        return known
     if a.dtype in _FLOATS and dtype in _BITS:
         return _float_to_integer(g, a, dtype)
     way = (*ROUTES.get((a.dtype, dtype), ()), dtype)
@@ -131,6 +129,13 @@ def _native(g: Graph, a: Node, dtype: str) -> Node | None:
     if through is None or not {(a.dtype, through), (through, dtype)} & g.casts & DIRECT.keys():
         return None
     return convert(g, convert(g, a, through), dtype)
+
+
+def _in_narrow_lanes(g: Graph, a: Node, dtype: str) -> Node | None:
+    """`a` in `dtype` if it comes from there, or can be computed there, with no other result; else None."""
+    if a.op == "cast" and a.args[0].dtype == dtype and _lossless(dtype, a.dtype):
+        return a.args[0]
+    return _in_bfloat16(g, a) if (a.dtype, dtype) == ("float32", "bfloat16") else None
 
 
 _CHOICES = ("max", "min", "maxs", "mins")
