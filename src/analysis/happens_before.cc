@@ -15,16 +15,16 @@ namespace {
 class Pool {
  public:
   struct Node {
-    int32_t* clock;
+    std::unique_ptr<int32_t[]> clock;
+    Pool* pool;
     Node* next;
-    int64_t users;
+    int32_t users;
   };
   void set_width(size_t width) { width_ = width; }
   size_t width() const { return width_; }
   Node* take() {
     if (free_ == nullptr) {
-      clocks_.push_back(std::make_unique<int32_t[]>(width_));
-      nodes_.push_back({clocks_.back().get(), nullptr, 0});
+      nodes_.push_back({std::make_unique<int32_t[]>(width_), this, nullptr, 0});
       return &nodes_.back();
     }
     return std::exchange(free_, free_->next);
@@ -37,7 +37,6 @@ class Pool {
  private:
   size_t width_ = 0;
   std::deque<Node> nodes_;
-  std::vector<std::unique_ptr<int32_t[]>> clocks_;
   Node* free_ = nullptr;
 };
 
@@ -47,27 +46,31 @@ class Row {
  public:
   Row() = default;
   /*! \brief A clock in the making; what it holds is not known. */
-  explicit Row(Pool& pool) : node_(pool.take()), pool_(&pool) { node_->users = 1; }
-  Row(const Row& other) : node_(other.node_), pool_(other.pool_) {
+  explicit Row(Pool& pool) : node_(pool.take()) { node_->users = 1; }
+  Row(const Row& other) : node_(other.node_) {
     if (node_ != nullptr) ++node_->users;
   }
-  Row(Row&& other) noexcept : node_(std::exchange(other.node_, nullptr)), pool_(other.pool_) {}
+  Row(Row&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
   Row& operator=(Row other) noexcept {
     std::swap(node_, other.node_);
-    std::swap(pool_, other.pool_);
     return *this;
   }
   ~Row() {
-    if (node_ != nullptr && --node_->users == 0) pool_->give(node_);
+    if (node_ != nullptr && --node_->users == 0) node_->pool->give(node_);
   }
-  int32_t* clock() const { return node_->clock; }
+  /*! \brief Another clock in the making, which begins like this one. */
+  Row copy() const {
+    Row row(*node_->pool);
+    std::copy_n(clock(), node_->pool->width(), row.clock());
+    return row;
+  }
+  int32_t* clock() const { return node_->clock.get(); }
   int32_t operator[](size_t column) const { return node_->clock[column]; }
   explicit operator bool() const { return node_ != nullptr; }
   bool operator==(const Row& other) const { return node_ == other.node_; }
 
  private:
   Pool::Node* node_ = nullptr;
-  Pool* pool_ = nullptr;
 };
 
 /*! \brief Clocks and raised flags at one point of the trace. Not `alive` after a jump. */
@@ -241,8 +244,7 @@ class Simulation {
 
   /*! \brief `clock` plus: all of `queue` up to `position` is complete. */
   Row completed(const Row& clock, int64_t queue, int64_t position) {
-    Row row(pool_);
-    std::copy_n(clock.clock(), pool_.width(), row.clock());
+    Row row = clock.copy();
     for (const int64_t column : columns_of_[queue]) row.clock()[column] = all_of(column, position);
     return row;
   }
@@ -286,8 +288,7 @@ class Simulation {
 
   void barrier_all(const HbEvent& e) {
     const std::vector<int64_t> queues = queues_of(e.core);
-    Row merged(pool_);
-    std::copy_n(state_.clock[queues.front()].clock(), pool_.width(), merged.clock());
+    Row merged = state_.clock[queues.front()].copy();
     for (const int64_t queue : queues) combine<true>(merged.clock(), state_.clock[queue].clock(), merged.clock());
     for (const int64_t queue : queues) {
       for (const int64_t column : columns_of_[queue]) merged.clock()[column] = all_of(column, now_);
@@ -341,10 +342,9 @@ class Simulation {
     }
     /*! \brief True if a clock may become less. */
     bool lowers() const { return lowers_; }
-    Row operator()(const Row& row, Pool& pool) const {
-      Row lifted(pool);
+    Row operator()(const Row& row) const {
+      Row lifted = row.copy();
       int32_t* clock = lifted.clock();
-      std::copy_n(row.clock(), pool.width(), clock);
       for (const size_t c : changed_) {
         if (clock[c] >= before_[c]) clock[c] = static_cast<int32_t>(now_);
       }
@@ -364,12 +364,12 @@ class Simulation {
     Saved& saved = saved_[depth_ - 1];
     std::swap(saved.state, state_);
     const Lifter lift(*this, saved.last, state_.waits);
-    for (Row& row : state_.clock) row = lift(row, pool_);
+    for (Row& row : state_.clock) row = lift(row);
     for (Row& row : state_.flags) {
-      if (row) row = lift(row, pool_);
+      if (row) row = lift(row);
     }
     for (auto& sets : state_.open_sets) {
-      for (Row& row : sets) row = lift(row, pool_);
+      for (Row& row : sets) row = lift(row);
     }
     saved.last = last_;
   }
@@ -383,7 +383,7 @@ class Simulation {
     const Lifter lift(*this, last, other.waits);
     const auto meet = [&lift, this](Row& here, const Row& there) {
       if (here == there && !lift.lowers()) return;
-      Row low = lift(there, pool_);
+      Row low = lift(there);
       combine<false>(low.clock(), here.clock(), low.clock());
       here = std::move(low);
     };
