@@ -13,6 +13,8 @@ from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import const_int, if_then, intrin, loop, op_name, seq, statements, structural_equal, tirx
 from tilelang_ascend.isa import CORE_EVENTS
 from tilelang_ascend.transform.sync.edges import EdgeChooser
+from tilelang_ascend.transform.sync.executions import Executions
+from tilelang_ascend.transform.sync.ids import IdAssigner, refusing
 from tilelang_ascend.transform.sync.insert_sync import insert_sync, plan_and_insert_sync, plan_sync
 from tilelang_ascend.transform.sync.place import place_sync
 from tilelang_ascend.transform.sync.plan import Binder
@@ -72,12 +74,24 @@ def test_every_flag_and_barrier_is_needed(func):
 
 def test_what_is_remembered_of_a_trace_is_what_a_plan_adds(func):
     program, plan = plan_sync(func, CHIP)
-    fresh, used = (EdgeChooser(program, CORE_EVENTS).traces for _ in range(2))
+    fresh, used = (Executions(program).traces for _ in range(2))
     for a, b in zip(fresh, used, strict=True):
         for item in [*plan.edges, *plan.barriers]:
             Binder(plan.without(item)).bind(b)
         one, other = (Binder(plan).bind(trace) for trace in (a, b))
         assert one.run().clean and np.array_equal(one._table, other._table)
+
+
+def test_short_executions_count():
+    """A plan is made for the longest trace first: what only shorter ones need is found when it is tried in them."""
+    program, plan = plan_sync(KERNELS["flash unknown trips"](), CHIP)
+    executions = Executions(program)
+    longest = [max(executions.traces, key=lambda trace: len(trace.events))]
+    alone = IdAssigner(
+        EdgeChooser(executions, CORE_EVENTS, seen=longest).choose(), longest, CHIP, executions.credit, CHIP.usable_cross_core_flags
+    ).assign()
+    assert not refusing(alone, longest, executions.credit) and refusing(alone, executions.traces, executions.credit)
+    assert not refusing(plan, executions.traces, executions.credit)
 
 
 def test_every_single_flag_statement_is_needed(func):

@@ -20,7 +20,7 @@ from ... import native
 from ...ir import Break
 from ..index.linear import Linear
 from .dependence import Dependence
-from .program import QUEUES, Branch, Instr, Jump, Loop, Program, Sync, branches_of, jumps_of
+from .program import QUEUES, Branch, Instr, Jump, Loop, Node, Program, Sync, branches_of, jumps_of
 
 INSTR, GAP, SYNC, FORK, ELSE, JOIN, JUMP = range(7)
 """Kinds of trace events: the first item of each event tuple."""
@@ -101,7 +101,7 @@ def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), a
     """Traces for `program`; one when all that matters is constant, several when versions depend on unknown trip counts.
 
     `extra`: further linear forms (flag ids) whose value must be known in the trace. The loops `often` (None: all) run more than `at_least`
-    iterations (unless they have fewer).
+    iterations (unless they have fewer); of a loop around others of them, an iteration counts as often as these run in it.
     """
     plan, dependent = _TripPlan(program, deps, extra, at_least, often), _Dependences(program, deps)
     return [_Unroller(program, dependent, env, trips, exits).run() for env, trips, exits in plan.scenarios()]
@@ -121,8 +121,10 @@ class _TripPlan:
     def __init__(self, program: Program, deps, extra, at_least: int, often: set | None):
         self.program = program
         self.at_least = {loop: at_least if often is None or loop in often else 1 for loop in program.loops}
+        self.often = often or set()
         forms = {v for d in deps if d.versions for v in d.versions} | set(extra)
-        self.ends = _ends(program)
+        self.windows = [b for b in branches_of(program) if b.window is not None]
+        self.ends = _ends(self.windows)
         self.atoms = set()
         self.moduli: dict = {}
         self.largest: dict = {}
@@ -142,22 +144,36 @@ class _TripPlan:
         base = self._base_trips()
         extents: dict = {}
         for loop in pinned:
-            at_least, ends = extents.get(loop.extent, (1, 0))
+            at_least, ends, residues = extents.get(loop.extent, (1, 0, 1))
             at_least = max(at_least, self.at_least[loop], self.largest.get(loop.atom, 1))
-            extents[loop.extent] = at_least, max(sum(self.ends.get(loop, ())), ends)
+            ends = max(ends, sum(self.ends.get(loop, ())))
+            extents[loop.extent] = at_least, ends, math.lcm(residues, self.moduli.get(loop.atom, 1))
         for counts in itertools.product(*(self._counts(e, *n) for e, n in extents.items())):
             trips, env = dict(base), {}
             for extent, count in zip(extents, counts):
                 self._solve(extent, count, env)
                 trips.update((loop, count) for loop in pinned if loop.extent == extent)
+            trips.update((loop, self._fewer_trips(loop, trips, pinned)) for loop in self.often if loop.trip is not None)
             yield env, trips, exits
 
-    def _counts(self, extent: Linear, at_least: int, ends: int) -> list[int]:
+    def _counts(self, extent: Linear, at_least: int, ends: int, residues: int) -> list[int]:
         """Trip counts that stand for all: none, one, and enough iterations with every residue; where the first and last iterations are others
-        than those in between, all smaller ones, too. `at_least`: iterations in which every version is used."""
+        than those in between, all smaller ones that have few or almost enough in between, too. `at_least`: iterations in which every version is
+        used; `residues`: what numbers versions in such loops has the same value after so many."""
         modulus, largest = (max((found.get(a, 1) for a in extent.terms), default=1) for found in (self.moduli, self.largest))
         enough = max(largest, at_least) + 1 + ends
-        return [*range(enough if ends else 2), *range(enough, enough + modulus)]
+        short = [n for n in range(enough) if n < ends + residues or n > enough - residues] if ends else range(2)
+        return [*short, *range(enough, enough + modulus)]
+
+    def _fewer_trips(self, loop: Loop, trips: dict, pinned: list[Loop]) -> int:
+        """Iterations of a loop in the trace in which those inside of it have these `trips`: the fewer steps an iteration consists of, the more iterations
+        may be under way, as what the cores may be apart is counted in steps. With one step in each, all are there."""
+        steps = max((trips[inner] - self._late(inner) for inner in loop.body.nodes if inner in pinned and inner in self.often), default=1)
+        return self._trips(loop, max(2, -(-self.at_least[loop] // max(1, steps))))
+
+    def _late(self, loop: Loop) -> int:
+        """Iterations in which a window of `loop` is closed."""
+        return max((b.window.first + b.window.last for b in self.windows if b.window.loop is loop), default=0)
 
     def _pinned(self, loop: Loop) -> bool:
         """Versions, or what the last iterations do, depend on the trip count, so the trace must use one count."""
@@ -173,21 +189,20 @@ class _TripPlan:
                 env[atom] = (count - extent.const) * c
 
     def _base_trips(self) -> dict:
-        trips = {}
-        for loop in self.program.loops:
-            # One more than the distance of the farthest dependence; what happens later is a shifted copy.
-            enough = max(self.largest.get(loop.atom, 1), self.at_least[loop]) + 1 + sum(self.ends.get(loop, ()))
-            trips[loop] = enough if loop.trip is None else max(0, _clamp(loop.trip, enough, self.moduli.get(loop.atom, 1)))
-        return trips
+        return {loop: self._trips(loop, self.at_least[loop]) for loop in self.program.loops}
+
+    def _trips(self, loop: Loop, at_least: int) -> int:
+        # One more than the distance of the farthest dependence; what happens later is a shifted copy.
+        enough = max(self.largest.get(loop.atom, 1), at_least) + 1 + sum(self.ends.get(loop, ()))
+        return enough if loop.trip is None else max(0, _clamp(loop.trip, enough, self.moduli.get(loop.atom, 1)))
 
 
-def _ends(program: Program) -> dict:
+def _ends(windows: list[Branch]) -> dict:
     """Loop -> (its first, its last iterations) that are not like those in between."""
     ends: dict = {}
-    for b in branches_of(program):
-        if b.window is not None:
-            first, last = ends.get(b.window.loop, (0, 0))
-            ends[b.window.loop] = max(first, b.window.first), max(last, b.window.last)
+    for w in (b.window for b in windows):
+        first, last = ends.get(w.loop, (0, 0))
+        ends[w.loop] = max(first, w.first), max(last, w.last)
     return ends
 
 
@@ -202,6 +217,7 @@ class _Dependences:
     def __init__(self, program: Program, deps):
         self.number = {instr: n for n, instr in enumerate(program.instrs)}
         """Of each instruction."""
+        self._leaving: dict[Node, bool] = {}
         self.forms = _versions_by_instr(program.instrs, deps)
         """Of each instruction: the forms that number versions in its dependences."""
         self.deps = sorted(deps, key=lambda d: self.number[d.dst])
@@ -209,6 +225,12 @@ class _Dependences:
         self.most_forms = max(map(len, self.forms.values()), default=0)
         self.table = _table([self._row(d) for d in self.deps], 6)
         self.carried = _table([_padded([bool(x) for x in d.distances], self.depth) for d in self.deps], self.depth)
+
+    def may_leave(self, node: Node) -> bool:
+        """True if an iteration of the loop around `node` may end there. Traces come by again and again."""
+        if node not in self._leaving:
+            self._leaving[node] = bool(jumps_of(node))
+        return self._leaving[node]
 
     def _row(self, d: Dependence) -> tuple:
         places = [self.forms[i].index(f) for i, f in zip((d.src, d.dst), d.versions)] if d.versions else (-1, -1)
@@ -276,7 +298,7 @@ class _Unroller:
             _VISIT[type(node)](self, node)
             last = node.position + 1
             if following is None or following.position != node.position:
-                if following is not None and jumps_of(node):
+                if following is not None and self.dependent.may_leave(node):
                     # What is left of the iteration exists on one path only.
                     self.events.append((FORK,))
                     skipped += 1

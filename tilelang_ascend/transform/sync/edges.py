@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 
-from ...analysis.dependence.dependence import Dependence, dependences, version_argument
+from ...analysis.dependence.dependence import Dependence, version_argument
 from ...analysis.dependence.happens_before import Timeline
 from ...analysis.dependence.program import (
     QUEUES,
@@ -18,14 +18,14 @@ from ...analysis.dependence.program import (
     Instr,
     Loop,
     Node,
-    Program,
     common_block,
     enclosing_loops,
     jumps_of,
     path_to_root,
     position_in,
 )
-from ...analysis.dependence.trace import GAP, SAME_ITERATION, Need, traces
+from ...analysis.dependence.trace import SAME_ITERATION, Need, Trace
+from .executions import Executions, is_cross
 from .plan import BARRIERS, GUARD_SET, GUARD_WAIT, SETS, WAITS, Barrier, Binder, Edge, Ring, Slot, SyncPlan
 
 MAX_ROUNDS = 40
@@ -36,16 +36,13 @@ class JumpsInTheWay(Exception):
 
 
 class EdgeChooser:
-    """Chooses the flags and barriers of `program`. `events` maps a core to the pipe pairs that have hardware events. `within_cores`: flags between
-    windows may be those of one core, too."""
+    """Chooses flags and barriers. `events` maps a core to the pipe pairs that have hardware events. `within_cores`: flags between windows may be
+    those of one core, too. `seen`: the traces that are looked at (None: all)."""
 
-    def __init__(self, program: Program, events: dict, within_cores: bool = True):
-        self.program, self.legal, self.within_cores = program, events, within_cores
-        self.deps = dependences(program)
-        self.credit = max([2, *(d.version_count for d in self.deps if _cross(d.src.queue, d.dst.queue))])
-        crossing = {loop for d in self.deps if _cross(d.src.queue, d.dst.queue) for i in (d.src, d.dst) for loop in i.loops}
-        self.traces = traces(program, self.deps, at_least=self.credit, often=crossing)
-        self.solved = set.intersection(*(_values_outside_of_loops(trace) for trace in self.traces))
+    def __init__(self, executions: Executions, events: dict, within_cores: bool = True, seen: list[Trace] | None = None):
+        self.program, self.legal, self.within_cores = executions.program, events, within_cores
+        self.credit, self.solved = executions.credit, executions.solved
+        self.traces = executions.traces if seen is None else seen
         self.plan = SyncPlan()
         self.tried: set = set()
         self.guards: dict[Edge, Edge] = {}
@@ -181,14 +178,14 @@ class EdgeChooser:
         ring = self._ring(d, block)
         if ring is None or ring.set_form != ring.wait_form or i < j:
             return None
-        if _cross(d.src.queue, d.dst.queue) and d.distances[-1] != ring.count:
+        if is_cross(d.src.queue, d.dst.queue) and d.distances[-1] != ring.count:
             return None
         return self._make(d, block, i, j, loop, ring.count, ring)
 
     def _in_seldom_branch(self, d: Dependence) -> Edge | None:
         """A flag right behind the first or in front of the second instruction, where that one stands in a branch that is seldom taken and the other
         one does not: elsewhere nobody waits for it."""
-        if _cross(d.src.queue, d.dst.queue):
+        if is_cross(d.src.queue, d.dst.queue):
             return None
         for node, other, behind in ((d.dst, d.src, 0), (d.src, d.dst, 1)):
             around = {b.owner for b in path_to_root(other.parent)}
@@ -213,7 +210,7 @@ class EdgeChooser:
         if a is None or b is None or a is b or a.window.first + a.window.last != b.window.first + b.window.last:
             return None
         later = 0 if level == SAME_ITERATION else d.distances[level]
-        distance, cross, ring = later + a.window.first - b.window.first, _cross(d.src.queue, d.dst.queue), None
+        distance, cross, ring = later + a.window.first - b.window.first, is_cross(d.src.queue, d.dst.queue), None
         if not cross:
             ring = self._ring(d, loop.body) if self.within_cores else None
             if ring is None or distance != ring.count or not _shifted(ring, loop, later):
@@ -234,7 +231,7 @@ class EdgeChooser:
         loop = d.common[level]
         block, distance = loop.body, d.distances[level]
         i, j = position_in(d.src, block), position_in(d.dst, block)
-        if _cross(d.src.queue, d.dst.queue):
+        if is_cross(d.src.queue, d.dst.queue):
             return self._make(d, block, i, j, loop, distance, None)
         ring = self._ring(d, block)
         in_flight = distance + (1 if i < j else 0)
@@ -251,7 +248,7 @@ class EdgeChooser:
         if enclosing_loops(block)[-1] is not loop:
             block = loop.body
         i, j = position_in(d.src, block), position_in(d.dst, block)
-        if i < j and not _cross(d.src.queue, d.dst.queue):
+        if i < j and not is_cross(d.src.queue, d.dst.queue):
             return self._forward(d, block, plain=True)
         return self._make(d, block, i, j, loop, 1, None)
 
@@ -262,7 +259,7 @@ class EdgeChooser:
         return self._make(d, block, position_in(d.src, block), position_in(d.dst, block), None, 0, ring)
 
     def _make(self, d: Dependence, block: Block, i: int, j: int, loop, distance: int, ring) -> Edge:
-        cross = _cross(d.src.queue, d.dst.queue)
+        cross = is_cross(d.src.queue, d.dst.queue)
         ring, set_gap = None if cross else ring, i + 1
         if cross and distance and _jump_between(block, j, set_gap) is not None:
             # Who leaves the iteration does not come to the set: at the start of the next one it tells of all before.
@@ -444,15 +441,6 @@ def _window_in(node: Node, block: Block) -> Branch | None:
 
 def _shape(edge: Edge) -> tuple:
     return edge.src, edge.dst, edge.set_at, edge.wait_at, edge.distance, edge.ring
-
-
-def _cross(a: int, b: int) -> bool:
-    return QUEUES[a][0] != QUEUES[b][0]
-
-
-def _values_outside_of_loops(trace) -> set:
-    """Atoms that have a value all through a trace."""
-    return set(next((event[3] for event in trace.events if event[0] == GAP), ()))
 
 
 def _jump_between(block: Block, first: int, end: int) -> int | None:

@@ -13,6 +13,7 @@ from itertools import permutations
 
 from ...analysis.dependence.happens_before import Timeline
 from ...analysis.dependence.program import QUEUES, Branch
+from ...analysis.dependence.trace import Trace
 from ...errors import CompileError
 from .plan import BARRIERS, Barrier, Binder, Edge, Slot, SyncPlan
 
@@ -179,6 +180,12 @@ class IdAssigner:
         return True
 
 
+def refusing(plan: SyncPlan, traces: list[Trace], credit: int) -> list[Trace]:
+    """Those of `traces` in which a plan with ids leaves something unordered, or a flag is misused."""
+    binder, names = Binder(plan), _assigned(plan)
+    return [t for t in traces if not binder.bind(t).run(first_only=True, credit=credit, rename=names).clean]
+
+
 class _Timelines:
     """Traces with a plan in place, each made when somebody asks for it: one is enough to refuse a plan."""
 
@@ -251,4 +258,4 @@ def _fence(edge: Edge) -> Barrier:
     return Barrier(core, None, slot, edge.dst_stmt, note=note)
 
 
-__all__ = ["IdAssigner"]
+__all__ = ["IdAssigner", "refusing"]

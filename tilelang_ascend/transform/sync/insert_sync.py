@@ -14,11 +14,13 @@ the simulation of the pass missing it; sharing ids when they run out may leave m
 
 from __future__ import annotations
 
+import math
+
 from ...analysis.dependence.build_program import build_program
-from ...analysis.dependence.program import Program
 from ...isa import CORE_EVENTS
 from .edges import EdgeChooser
-from .ids import IdAssigner
+from .executions import Executions
+from .ids import IdAssigner, refusing
 from .place import place_sync
 from .plan import SyncPlan
 
@@ -38,19 +40,30 @@ def plan_sync(func, chip):
     """(program, plan) of a function without flags. Flags between windows let pipes run ahead, but take ids: where these run out, the plan without
     them is looked at, too."""
     program = build_program(func, chip)
+    executions = Executions(program)
     cross_flags = int((func.attrs or {}).get("ascend.meeting_flag", chip.usable_cross_core_flags))  # those in front of that one
-    plan, between_windows = _plan(program, chip, cross_flags, True)
+    plan, between_windows = _plan(executions, chip, cross_flags, True)
     if plan.notes and between_windows:
-        without, _ = _plan(program, chip, cross_flags, False)
-        plan = min(plan, without, key=lambda p: (len(p.notes), p.stopped))
+        plan = min(plan, _plan(executions, chip, cross_flags, False, plan.scarcity)[0], key=lambda p: p.scarcity)
     return program, plan
 
 
-def _plan(program: Program, chip, cross_flags: int, within_cores: bool) -> tuple[SyncPlan, bool]:
-    """The plan, and whether it might be another one without flags between windows of one core."""
-    chooser = EdgeChooser(program, CORE_EVENTS, within_cores)
-    plan = chooser.choose()
-    return IdAssigner(plan, chooser.traces, chip, chooser.credit, cross_flags).assign(), chooser.between_windows
+def _plan(executions: Executions, chip, cross_flags: int, within_cores: bool, best: tuple = (math.inf,)) -> tuple[SyncPlan, bool]:
+    """The plan, and whether it might be another one without flags between windows of one core.
+
+    It is made for the longest trace, tried in all, and made anew for those that refuse it, too. What one trace needs cannot be left out
+    for the sake of others. A plan that is not better than `best` is not tried.
+    """
+    seen = [max(executions.traces, key=lambda trace: len(trace.events))]
+    while True:
+        chooser = EdgeChooser(executions, CORE_EVENTS, within_cores, seen)
+        plan = IdAssigner(chooser.choose(), seen, chip, executions.credit, cross_flags).assign()
+        if plan.scarcity >= best:
+            return plan, chooser.between_windows
+        refused = refusing(plan, [trace for trace in executions.traces if trace not in seen], executions.credit)
+        if not refused:
+            return plan, chooser.between_windows
+        seen = [trace for trace in executions.traces if trace in seen or trace in refused]
 
 
 __all__ = ["insert_sync", "plan_and_insert_sync", "plan_sync"]

@@ -143,6 +143,11 @@ class SyncPlan:
         """Why there are barriers for all pipes."""
         return [b.note for b in self.barriers if b.note]
 
+    @property
+    def scarcity(self) -> tuple[int, int]:
+        """Barriers for all pipes with a note, and rings that became single flags."""
+        return len(self.notes), self.stopped
+
 
 def values_primed(edge: Edge, env: dict) -> list:
     """Ids (without base) that are raised before the loop."""
