@@ -51,6 +51,7 @@ from .nests.keep_operands import keep_operands
 from .nests.lengthen_tiles import lengthen_tiles
 from .nests.map_grid import map_grid
 from .nests.merge_steps import merge_steps
+from .nests.narrow_masks import narrow_masks
 from .nests.narrow_maxima import narrow_maxima
 from .nests.narrow_nests import narrow_nests
 from .nests.part_products import part_products
@@ -131,6 +132,7 @@ STREAM = (Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")),)
 SHARE = (
     Pass(carry_elements, Stage.MAPPED),
     Pass(split_rows, Stage.MAPPED, ("notes",)),
+    Pass(narrow_masks, Stage.MAPPED),
     Pass(narrow_maxima, Stage.MAPPED),
     Pass(part_products, Stage.MAPPED, ("chip",)),
     Pass(slice_rows, Stage.MAPPED, ("chip",)),

@@ -1532,6 +1532,36 @@ PAIRS = {
                     T.tl.copy(a[(k + 1) % 2, 0:64], Y[k - 1, 0:64])
         """,
     ),
+    "narrow_masks": (
+        """
+        @T.prim_func
+        def main(S: T.Buffer((64, 512), "float16"), n: T.int32):
+            raw = T.alloc_buffer((64, 512), "float16", scope="shared.ub")
+            x = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
+            T.tl.copy(S[0:64, 0:512], raw[0:64, 0:512])
+            for i in T.parallel(64, annotations={"tl.parallel": 2}):
+                for j in T.parallel(512):
+                    x[i, j] = T.Cast("float32", raw[i, j])
+            if n < 512:
+                for i in T.parallel(64, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(512):
+                        x[i, j] = x[i, j] + T.if_then_else(j < n, T.float32(0), T.float32("-inf"))
+        """,
+        """
+        @T.prim_func
+        def main(S: T.Buffer((64, 512), "float16"), n: T.int32):
+            raw = T.alloc_buffer((64, 512), "float16", scope="shared.ub")
+            x = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
+            T.tl.copy(S[0:64, 0:512], raw[0:64, 0:512])
+            if n < 512:
+                for i in T.parallel(64, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(512):
+                        raw[i, j] = raw[i, j] + T.if_then_else(j < n, T.float16(0), T.float16("-inf"))
+            for i in T.parallel(64, annotations={"tl.parallel": 2}):
+                for j in T.parallel(512):
+                    x[i, j] = T.Cast("float32", raw[i, j])
+        """,
+    ),
     "narrow_maxima": (
         """
         @T.prim_func

@@ -188,10 +188,11 @@ def _behind(group: list[Stmt], own: set) -> list[int] | None:
     """0 for statements of a slice that need nothing but what is loaded, and rows all slices share, 1 for those behind them: with the next slice's
     first ones beside them, they share their barriers. None if there are not both."""
     loaded = {s.value.args[1].source for s in group if is_load(s)}
-    uses, late = [uses_of(s) for s in group], []
+    uses, late, made = [uses_of(s) for s in group], [], set()
     for j, u in enumerate(uses):
-        changed = u.writes & own - loaded or (u.writes & loaded and u.reads & own)
+        changed = u.writes & own - loaded or (u.writes & loaded and u.reads & made)
         late.append(int(bool(changed) or any(late[i] and conflict(uses[i], u) for i in range(j))))
+        made |= u.writes - loaded
     reduces = any(is_op(s, REDUCE) for s, n in zip(group, late) if not n)
     return late if reduces and any(late) else None
 

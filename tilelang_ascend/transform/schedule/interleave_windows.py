@@ -47,7 +47,7 @@ def interleave_windows(func: PrimFunc, chip) -> PrimFunc:
 
 @dataclass(frozen=True, eq=False)
 class _Item:
-    """A statement of a window that works: an instruction, or a loop of vector instructions."""
+    """A statement of a window that works: an instruction, or a loop or branch of vector instructions."""
 
     branch: Branch
     stmt: Stmt
@@ -79,7 +79,7 @@ def _is_plain(s: Stmt) -> bool:
 
 
 def _items(branch: Branch) -> list[_Item]:
-    """The work of a window; empty if some of it is more than an instruction or a loop of vector instructions."""
+    """The work of a window; empty if some of it is more than an instruction or a loop or branch of vector instructions."""
     at = {n.position: n for n in branch.then.nodes}
     out = []
     for position, s in enumerate(stmts_of(branch.stmt.then_case)):
@@ -92,14 +92,20 @@ def _items(branch: Branch) -> list[_Item]:
 
 
 def _instrs(node) -> tuple[Instr, ...]:
-    """The instructions of one, or of a loop of nothing but vector ones; empty for anything else."""
+    """The instructions of one, or of a loop or branch of nothing but vector ones; empty for anything else."""
     if isinstance(node, Instr):
         # A scalar that is read from a tile is no operand of the instruction.
         plain = isinstance(node.stmt, Evaluate) and not any(map(loads_in, node.stmt.value.args[len(lookup(op_name(node.stmt)).operands) :]))
         return (node,) if plain else ()
-    if not isinstance(node, Loop) or not isinstance(node.stmt, For) or len(node.body.nodes) != len(stmts_of(node.stmt.body)):
+    if isinstance(node, Loop) and isinstance(node.stmt, For):
+        nodes, work = node.body.nodes, stmts_of(node.stmt.body)
+    elif isinstance(node, Branch) and node.other is None and not loads_in(node.stmt.condition):
+        nodes, work = node.then.nodes, [s for s in stmts_of(node.stmt.then_case) if not _is_plain(s)]
+    else:
         return ()
-    inner = [_instrs(n) for n in node.body.nodes]
+    if len(nodes) != len(work):
+        return ()
+    inner = [_instrs(n) for n in nodes]
     vector = all(found and all(QUEUES[i.queue][1] == "V" for i in found) for found in inner)
     return tuple(i for found in inner for i in found) if vector else ()
 
