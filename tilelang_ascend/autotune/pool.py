@@ -1,17 +1,14 @@
 """Worker processes that may crash or hang.
 
-A worker is a fresh Python process (not a fork: tvm has threads) that shares nothing with this one but a socket and the
-files sent through it, so the user's script is never imported again, and code in `__main__`, notebooks and closures
-does not matter. Workers die with this process, whatever ends it.
+A worker is no fork of this process (tvm has threads) but of a template that has imported what it needs (`warm`). It shares nothing
+with this one but a socket and the files sent through it, so the user's script is never imported again, and code in `__main__`,
+notebooks and closures does not matter. Workers die with this process, whatever ends it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import deque
@@ -20,13 +17,10 @@ from dataclasses import dataclass, field
 from multiprocessing import Pipe, connection, reduction
 from typing import Any
 
+from .. import warm
 from ..errors import TilelangAscendError
 
-_BOOT = (
-    "import json, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = json.loads(sys.argv[2]); "
-    "from tilelang_ascend.autotune.worker import main; main(int(sys.argv[1]), sys.argv[3], int(sys.argv[4]), sys.argv[5:])"
-)
-"""Ctrl-C reaches the whole foreground group; the parent ends its workers itself, without their tracebacks."""
+_SERVE = "tilelang_ascend.autotune.worker:serve"
 
 _START_SECONDS = 120
 """A worker that has not loaded the compiler by then never will."""
@@ -65,11 +59,11 @@ class WorkerPool:
     """Runs ``function(payload, files)`` for every job, in processes that start when there is work for them.
 
     Args:
-        function: ``"module:name"``; the module is imported in each worker.
+        function: ``"module:name"``; workers have imported the module before the clock of their first job starts.
         size: processes at a time.
         timeout: seconds a job may take before its worker is killed.
         env: environment variables of the workers besides this process's own.
-        preload: modules that workers import besides, before the clock of their first job starts.
+        preload: modules that workers have imported besides.
     """
 
     def __init__(self, function: str, size: int, timeout: float, env: Mapping[str, str] | None = None, preload: Sequence[str] = ()):
@@ -133,13 +127,14 @@ class _Worker:
         self.ready = self.gone = False
         self.deadline: float | None = time.monotonic() + _START_SECONDS
         self._known_files: set[str] = set()
-        socket = theirs.fileno()
-        arguments = [str(socket), json.dumps(sys.path), function, str(os.getpid()), *preload]
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, *arguments],
-            pass_fds=[socket], stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output, env=env,
-        )  # fmt: skip
-        theirs.close()
+        module = function.partition(":")[0]
+        with theirs, open(os.devnull, "rb") as nothing:
+            streams = nothing.fileno(), self.output.fileno(), self.output.fileno()
+            try:
+                self._template = warm.template([*preload, module], env)
+                self.process = self._template.fork(_SERVE, [function], [theirs.fileno()], streams, env)
+            except OSError as error:
+                raise WorkerStartError(f"a worker process cannot start: {error}") from error
 
     @property
     def idle(self) -> bool:
@@ -175,16 +170,15 @@ class _Worker:
         """Kill the worker if its time is over."""
         if self.deadline is None or time.monotonic() < self.deadline:
             return None
-        self.process.kill()
         if self.job is None:
             raise WorkerStartError(f"a worker process did not start in {_START_SECONDS} s\n{self._end()}")
         self._end()
         return Reply("timed out")
 
     def dispose(self) -> None:
-        """Release everything of a process that is dead or dying."""
+        """Release everything of a process that is dead or is to die."""
         self.gone = True
-        self.process.wait()
+        self.process.end()
         self.connection.close()
         self.output.close()
 
@@ -193,15 +187,15 @@ class _Worker:
         output = self._end()
         how = f"killed by {_signal_name(-code)}" if code < 0 else f"ended with status {code}"
         if not was_ready:
-            raise WorkerStartError(f"a worker process was {how} before it could take a job\n{output}")
+            raise WorkerStartError(f"a worker process was {how} before it could take a job\n{self._template.output()}{output}")
         if self.job is None:
             return None
         last = output.strip().splitlines()[-1:]
         return Reply("crashed", ": ".join([how, *last]))
 
     def _end(self) -> str:
-        """Output of the dying process, which is then disposed of."""
-        self.process.wait()
+        """Output of the process, which is disposed of."""
+        self.process.end()
         self.output.seek(0)
         text = self.output.read().decode("utf-8", "replace")
         self.dispose()

@@ -1,26 +1,19 @@
-"""The other end of `pool`: a loop that takes jobs from a socket and never outlives its parent."""
+"""The other end of `pool`: a loop that takes jobs from a socket and is a fork of a template (`warm`)."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import traceback
-from collections.abc import Sequence
 from multiprocessing import connection, reduction
 from pathlib import Path
-
-from ..descendants import die_with
 
 _OOM_SCORE_ADJ = Path("/proc/self/oom_score_adj")
 
 
-def main(socket: int, function: str, parent: int, preload: Sequence[str] = ()) -> None:
+def serve(function: str, socket: int) -> None:
     """Serve jobs until the parent closes the socket or dies."""
-    die_with(parent)
     _be_the_first_to_lack_memory()
-    for name in preload:
-        with contextlib.suppress(ImportError):  # a job that needs it says so
-            importlib.import_module(name)
     module, _, name = function.partition(":")
     work = getattr(importlib.import_module(module), name)
     channel = connection.Connection(socket)

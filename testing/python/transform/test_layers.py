@@ -8,7 +8,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[3] / "tilelang_ascend"
 ORDER = """
-    version collector errors env knobs log store descendants isa arch targets stand_in arith native ir tile
+    version collector errors env knobs log store descendants warm isa arch targets stand_in arith native ir tile
     analysis analysis.index analysis.tiles analysis.dependence
     tileop tileop.base tileop.copy tileop.cube tileop.scalar
     tileop.vector tileop.vector.graph tileop.vector.math tileop.vector.emit tileop.vector.schedule
