@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testing import warm_python
 from tilelang_ascend import descendants
 from tilelang_ascend.autotune.records import Records, RecordsError
 from tilelang_ascend.store import Store
@@ -57,7 +58,7 @@ def test_it_runs_once_and_unchanged(tmp_path):
     script.write_text(SCRIPT)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "tilelang_ascend", "run", str(script)]
-    result = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
+    result = warm_python.run(command, env=env, timeout=300)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("running") == 1 and "True True" in result.stdout
     assert "simulated time on" in result.stderr and "Traceback" not in result.stderr
@@ -92,7 +93,7 @@ def test_what_was_measured_survives_the_end_of_the_process(tmp_path, how):
     script.write_text(MANY)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TILELANG_CACHE_DIR": str(folder)}
     command = [sys.executable, "-m", "tilelang_ascend", "run", str(script)]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = warm_python.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     path = Store(folder, "measurements").section / "records.sqlite"
     try:
         wait_until(lambda: measured(path) >= 3 or process.poll() is not None, seconds=120)
@@ -110,7 +111,7 @@ def test_what_was_measured_survives_the_end_of_the_process(tmp_path, how):
     assert 3 <= known < 199
     if how == signal.SIGKILL:  # it goes on where it stopped
         script.write_text(MANY.replace("200", str(known)))
-        again = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+        again = warm_python.run(command, env=env, timeout=300)
         assert again.returncode == 0 and "tuned all of them" in again.stdout, again.stderr
         assert measured(path) < known + 3, "what was known has not been measured again"
 

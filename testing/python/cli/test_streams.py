@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testing import warm_python
 from tilelang_ascend.tools import processes, streams
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -68,7 +69,7 @@ def test_a_reader_that_ends_ends_the_program_quietly(write, tmp_path, how, talka
     reader, writer = os.pipe()
     errors = tmp_path / "stderr"
     with open(errors, "w") as file:
-        process = subprocess.Popen(command(how, script, tmp_path), env=environment(), stdout=writer, stderr=writer if both else file)
+        process = warm_python.Popen(command(how, script, tmp_path), env=environment(), stdout=writer, stderr=writer if both else file)
     os.close(writer)
     os.read(reader, 1)
     os.close(reader)
@@ -88,14 +89,14 @@ def test_streams_may_be_closed_from_the_start(write, tmp_path, how, closed):
 
 def test_a_broken_pipe_of_the_scripts_own_is_an_error(write, tmp_path):
     script = write("import os\nr, w = os.pipe()\nos.close(r)\nos.write(w, b'x')\n")
-    done = subprocess.run(command("run", script, tmp_path), env=environment(), capture_output=True, text=True, timeout=120)
+    done = warm_python.run(command("run", script, tmp_path), env=environment(), timeout=120)
     assert done.returncode == 1 and "BrokenPipeError" in done.stderr
 
 
 def test_the_exit_code_of_a_failed_script_counts_more_than_that_of_the_pipe(write, tmp_path):
     script = write("print('x' * 10, end='')\nsys.exit(3)\n")
     reader, writer = os.pipe()
-    process = subprocess.Popen(command("run", script, tmp_path), env=environment(), stdout=writer, stderr=subprocess.PIPE, text=True)
+    process = warm_python.Popen(command("run", script, tmp_path), env=environment(), stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     os.close(reader)
     _, err = process.communicate(timeout=120)
@@ -105,10 +106,9 @@ def test_the_exit_code_of_a_failed_script_counts_more_than_that_of_the_pipe(writ
 @pytest.mark.parametrize("how", ["inspect", "run"])
 def test_ctrl_c_has_the_exit_code_of_an_interrupt(write, tmp_path, how):
     script = write("print('start', flush=True)\nadd_one(1024, 200_000_000)(np.zeros(1024, np.float32))\n")
-    process = subprocess.Popen(
-        command(how, script, tmp_path), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    process = warm_python.Popen(
+        command(how, script, tmp_path), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
     try:
         assert process.stdout.readline() == "start\n"
         time.sleep(1.5)

@@ -2,13 +2,13 @@
 
 import importlib
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import tilelang_ascend
+from testing import warm_python
 from tilelang_ascend.compat import aliases, session
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -110,7 +110,7 @@ def test_a_script_may_ask_for_the_aliases_itself(target, ours):
     text = "import tilelang_ascend.compat.tilelang\nimport tilelang\nassert tilelang.cdiv(3, 2) == 2"
     variables = {k: v for k, v in os.environ.items() if k != "TILELANG_DEFAULT_TARGET"}
     variables |= {"TILELANG_DEFAULT_TARGET": target} if target else {}
-    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, env=variables, capture_output=True, text=True)
+    done = warm_python.run([sys.executable, "-c", text], cwd=ROOT, env=variables)
     assert (done.returncode == 0) is ours, done.stderr
     assert ours or "No module named 'tilelang'" in done.stderr
 

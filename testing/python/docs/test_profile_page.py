@@ -2,10 +2,11 @@
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from testing import warm_python
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "profile.md"
@@ -16,7 +17,9 @@ def printed(source: str, folder: Path) -> str:
     """What a program prints that lies in a file of its own: reports quote its lines."""
     (folder / "gelu.py").write_text(source)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "gelu.py"], cwd=folder, env=env, capture_output=True, text=True, check=True).stdout
+    done = warm_python.run([sys.executable, "gelu.py"], cwd=folder, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_the_example_prints_what_the_page_says(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testing import warm_python
 from tilelang_ascend.transform import gen_docs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,4 +59,4 @@ def test_the_architecture_page_shows_every_pass():
 
 def _run(words, cwd):
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return subprocess.run(words, cwd=cwd, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    return warm_python.run(words, cwd=cwd, env={**os.environ, "PYTHONPATH": path})

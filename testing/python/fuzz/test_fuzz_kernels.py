@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
+from testing import warm_python
 from testing.fuzz import memory, numbers, shrink, workers
 from testing.fuzz.check import Failure, check, interpret, trace
 from testing.fuzz.coverage import MUST_OCCUR, SINCE_10000, count
@@ -229,7 +229,7 @@ def test_a_failure_is_printed_as_a_script(monkeypatch, tmp_path):
 
 def run_script(path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, str(path)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return warm_python.run([sys.executable, path], cwd=ROOT, env=environment)
 
 
 def test_reduction_keeps_what_fails(monkeypatch):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from testing import warm_python
+
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 import sys, time
@@ -68,9 +70,9 @@ print("goes on")
 def test_ctrl_c_ends_a_kernel(tmp_path, what):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    process = subprocess.Popen(
-        [sys.executable, str(script), what], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    process = warm_python.Popen(
+        [sys.executable, script, what], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
         assert process.stdout.readline() == "start\n"
@@ -92,9 +94,7 @@ def test_a_handler_that_raises_nothing_does_not_end_it(tmp_path):
         "small = ", "import signal\nsignal.signal(signal.SIGINT, lambda *_: print('asked', flush=True))\nsmall = "
     )
     script.write_text(text)
-    process = subprocess.Popen(
-        [sys.executable, str(script), "call"], env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
-    )
+    process = warm_python.Popen([sys.executable, script, "call"], env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "start\n"
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
