@@ -6,6 +6,7 @@ from typing import Callable
 
 import numpy as np
 
+from .. import native
 from ..ir import TensorRegion, attrs_of, elements
 from ..tile import (
     ARGSORT,
@@ -152,9 +153,9 @@ def _gemm(program, s) -> Callable:
             known &= y_known.all(axis=0)[None, :]
         x, y = x.astype(wide), y.astype(wide)
         if x.shape[1] * start.size <= SEQUENTIAL_WORK:
-            product, term = start.copy(), np.empty_like(start)
-            for k in range(x.shape[1]):
-                product += np.multiply(x[:, k : k + 1], y[k : k + 1, :], out=term)
+            product = start.copy()
+            bits = np.uint32 if wide is np.int32 else wide  # sums of integers wrap
+            native.function("reference.add_products")(product.view(bits), *(np.ascontiguousarray(m).view(bits) for m in (x, y)))
         else:
             product = start + x @ y
         c.store(env, product, None if known.all() else known.reshape(-1))

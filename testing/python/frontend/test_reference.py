@@ -73,3 +73,31 @@ def test_device_assert_stops_the_run():
     for n, text in ((3, "too large"), (0, "too small")):
         with pytest.raises(InterpreterError, match=text):
             run(k, np.zeros(4, np.float32), n)
+
+
+@pytest.mark.parametrize("dtype, wide", [("float32", np.float32), ("int8", np.int32)])
+@pytest.mark.parametrize("m, k, n", [(17, 100, 33), (16, 1, 16)])
+def test_products_are_added_one_after_the_other(dtype, wide, m, k, n):
+    """In the order of K, rounded each time, whatever instructions this machine has: cutting K changes nothing."""
+
+    @T.prim_func
+    def main(A: T.Tensor((m, k), dtype), B: T.Tensor((n, k), dtype), C: T.Tensor((m, n), np.dtype(wide).name)):
+        with T.Kernel(1):
+            a, b, c = T.alloc_shared((m, k), dtype), T.alloc_shared((n, k), dtype), T.alloc_fragment((m, n), np.dtype(wide).name)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(C, c)
+            T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C)
+
+    rng = np.random.default_rng(0)
+    if wide is np.float32:
+        a, b, c = (rng.standard_normal(shape).astype(wide) * 1e4 for shape in ((m, k), (n, k), (m, n)))
+    else:
+        a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((m, k), (n, k)))
+        c = rng.integers(2**31 - 9999, 2**31, (m, n)).astype(wide)  # sums leave int32
+    expected = c.copy()
+    for i in range(k):
+        expected += a[:, i : i + 1].astype(wide) * b[:, i].astype(wide)
+    run(main, a, b, c)
+    assert c.tobytes() == expected.tobytes()
