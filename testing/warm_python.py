@@ -24,10 +24,10 @@ _OURS = ("PYTHONPATH", "PYTHONUNBUFFERED")
 """Variables of Python that `_become` obeys."""
 
 
-def run(words, cwd=None, env=None, timeout=None):
+def run(words, cwd=None, env=None, timeout=None, closed=()):
     """As `subprocess.run` with ``capture_output=True, text=True``."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = Popen(words, cwd, env, out, err)
+        process = Popen(words, cwd, env, out, err, closed=closed)
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -46,9 +46,10 @@ class Popen:
     Args:
         words: `sys.executable`, and what it takes: a script, ``-m`` and a module, or ``-c`` and a text; then arguments.
         stdout: `subprocess.PIPE`, a descriptor, or a file; so is stderr.
+        closed: standard streams (0, 1, 2) that are closed from the start.
     """
 
-    def __init__(self, words, cwd=None, env=None, stdout=None, stderr=None, start_new_session=False):
+    def __init__(self, words, cwd=None, env=None, stdout=None, stderr=None, start_new_session=False, closed=()):
         first, *arguments = map(str, words)
         assert first == sys.executable, f"{first} is not this Python"
         env = dict(os.environ if env is None else env)
@@ -58,7 +59,7 @@ class Popen:
             self.stdout, out = _stream(stdout, 1, stack)
             self.stderr, err = _stream(stderr, 2, stack)
             nothing = stack.enter_context(open(os.devnull, "rb")).fileno()
-            request = arguments, str(cwd or os.getcwd()), _standard_path(), start_new_session
+            request = arguments, str(cwd or os.getcwd()), _standard_path(), start_new_session, list(closed)
             self._process = template.fork(entry, request, [], (nothing, out, err), env)
         self.args = words
         self.pid, self.poll, self.wait, self.kill = self._process.pid, self._process.poll, self._process.wait, self._process.kill
@@ -108,7 +109,7 @@ def _standard_path():
     return text.stdout.splitlines()
 
 
-def _become(arguments, folder, standard_path, new_session):
+def _become(arguments, folder, standard_path, new_session, closed):
     """In the fork: the program."""
     if new_session:
         os.setsid()
@@ -116,6 +117,10 @@ def _become(arguments, folder, standard_path, new_session):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.environ.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)
+    for number in closed:
+        os.close(number)
+        name = ("stdin", "stdout", "stderr")[number]
+        vars(sys).update({name: None, f"__{name}__": None})
     kind, first = (arguments[0], arguments[1]) if arguments[0] in ("-c", "-m") else (None, arguments[0])
     sys.argv[:] = [first if kind is None else kind, *arguments[1 if kind is None else 2 :]]
     home = os.path.dirname(os.path.abspath(first)) if kind is None else folder if kind == "-m" else ""

@@ -77,13 +77,20 @@ def test_a_reader_that_ends_ends_the_program_quietly(write, tmp_path, how, talka
     assert "Traceback" not in errors.read_text() and "Broken" not in errors.read_text() and "Exception" not in errors.read_text()
 
 
-@pytest.mark.parametrize("how, closed", [*((how, ">&-") for how in COMMANDS), ("run", ">&- 2>&- <&-")])
+@pytest.mark.parametrize("how, closed", [("python", ">&-"), ("run", ">&- 2>&- <&-")])
 def test_streams_may_be_closed_from_the_start(write, tmp_path, how, closed):
     script = write("print('said to nobody')\n")
     words = " ".join(f"'{w}'" for w in command(how, script, tmp_path))
     done = subprocess.run(["sh", "-c", f"{words} {closed}"], env=environment(), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
-    if how in ("inspect", "compile"):
+
+
+@pytest.mark.parametrize("how", ["inspect", "compile", "run"])
+def test_standard_output_may_be_closed_from_the_start(write, tmp_path, how):
+    script = write("print('said to nobody')\n")
+    done = warm_python.run(command(how, script, tmp_path), env=environment(), timeout=120, closed=[1])
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    if how != "run":
         assert (tmp_path / "out/main/kernel.cpp").read_text().count("__global__") == 1
 
 

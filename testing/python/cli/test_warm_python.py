@@ -32,3 +32,12 @@ def test_they_are_interrupted_and_read():
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert out == "" and "KeyboardInterrupt" in err and process.returncode == -signal.SIGINT
+
+
+def test_closed_streams_are_none(tmp_path):
+    file = tmp_path / "file"
+    code = f"import sys; file = open('{file}', 'w'); print(sys.stdin, sys.stdout, file.fileno(), file=file)"
+    assert warm_python.run([sys.executable, "-c", code], closed=[0, 1]).returncode == 0
+    warm = file.read_text()
+    subprocess.run(["sh", "-c", f'{sys.executable} -c "{code}" <&- >&-'], check=True)
+    assert warm == file.read_text() == "None None 0\n"

@@ -82,9 +82,7 @@ def differences(dtype, chip, table, text) -> list[str]:
     x, y, a = operands(dtype)
     with np.errstate(all="ignore"):
         want = {c.name: np.asarray(c.reference(x, y, a)).astype(bool if c.predicate else x.dtype) for c in table}
-    kernel = tilelang.compile(operations(dtype, table))
-    if chip != "a2":
-        kernel = kernel.retarget(chip)
+    kernel = tilelang.compile(operations(dtype, table), target=chip)
     results, predicates = [[c for c in table if c.predicate == p] for p in (False, True)]
     arrays = {"X": x, "Y": y, "A": a, "Z": np.zeros((len(results), N), x.dtype), "P": np.zeros((len(predicates), N), bool)}
     out = strict.run(kernel, arrays, text=text)
@@ -145,9 +143,9 @@ def test_conversions(source, chip):
     wrong = []
     for start in range(0, len(targets), 4):
         names = targets[start : start + 4]
-        kernel = tilelang.compile(conversions(source, names))
+        kernel = tilelang.compile(conversions(source, names), target=chip)
         outs = {n: np.zeros(N, cases.numpy_dtype(t)) for n, t in zip("ABCD", names)}
-        out = strict.run(kernel if chip == "a2" else kernel.retarget(chip), {"X": x, **outs}, text=False)
+        out = strict.run(kernel, {"X": x, **outs}, text=False)
         for n, t in zip("ABCD", names):
             with np.errstate(all="ignore"):
                 want = converted(x, t)
