@@ -43,7 +43,7 @@ _OBEDIENCE_SECONDS = 30.0
 """For a template to kill a fork, or to get to it."""
 
 _TICK_SECONDS = 1.0
-_LONGEST_REQUEST = 1 << 17
+_LONGEST_REQUEST = 1 << 20
 _MOST_FILES = 16
 
 
@@ -304,4 +304,6 @@ def _settle(request: dict[str, Any], files: list[int]) -> list[int]:
         os.environ.pop(name, None)
     os.environ.update(request["set"])
     sys.path[:] = request["path"]
+    if numpy_random := sys.modules.get("numpy.random"):  # `random` does so by itself
+        numpy_random.seed()
     return files[3:]

@@ -62,6 +62,13 @@ def test_folder_path_and_variables_are_those_of_the_request(template, tmp_path, 
     assert said(template, code, env=env).split() == [str(tmp_path), "/nowhere/in/particular", "x", "False"]
 
 
+def test_forks_draw_numbers_of_their_own():
+    template = warm.Template(["random", "numpy.random"], os.environ)
+    drawn = {said(template, f"import {module} as m; print(m.random())") for module in ("random", "numpy.random") for _ in range(2)}
+    template.close()
+    assert len(drawn) == 4
+
+
 @pytest.mark.parametrize("code, expected", [("raise SystemExit(7)", 7), ("x = 1 / 0", 1), ("import os; os.kill(os.getpid(), 11)", -11)])
 def test_exit_codes(template, code, expected):
     process = fork(template, code)
