@@ -7,6 +7,7 @@ import operator
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
+from ..tile.atomics import outermost
 from ..tile.table import REDUCTIONS
 from .memory import Region, operand
 from .state import here
@@ -44,8 +45,8 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints,
     if reduce_type.startswith("bit") and is_float(src.tile._dtype):
         raise InvalidArgument(f"{what} needs integers, {src.describe()} is {src.tile._dtype}", at=here())
     values = _wide(src.values(what))
-    if skips and values.dtype.kind == "f":
-        values = np.where(np.isnan(values), {"max": -np.inf, "min": np.inf, "absmax": 0}[reduce_type], values).astype(values.dtype)
+    if skips:
+        values = _without_nan(reduce_type, values, src.tile._dtype)
     if reduce_type in ("abssum", "absmax"):
         if values.dtype == np.int64 and not is_float(dst.tile._dtype):
             # The magnitude of the lowest number is itself where neither dtype holds a larger one.
@@ -54,12 +55,19 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints,
     result = _reduced(reduce_type, values, axis, src.tile._dtype).reshape(tuple(dst.extents))
     if not bool(clear):
         old = _wide(dst.values(f"{what} with clear=False"))
-        if skips and old.dtype.kind == "f":
-            old = np.where(np.isnan(old), {"max": -np.inf, "min": np.inf, "absmax": 0}[reduce_type], old).astype(old.dtype)
+        if skips:
+            old = _without_nan(reduce_type, old, dst.tile._dtype)
         if old.dtype != result.dtype:
             old, result = (x.astype(np.float64 if np.float64 in (old.dtype, result.dtype) else np.float32) for x in (old, result))
         result = _joined(reduce_type, old, result)
     dst.write(convert(result, dst.tile._dtype))
+
+
+def _without_nan(kind: str, v: np.ndarray, dtype: str) -> np.ndarray:
+    """`v`, of elements of `dtype`, with what changes no result in the place of NaN."""
+    if v.dtype.kind != "f":
+        return v
+    return np.where(np.isnan(v), 0 if kind == "absmax" else outermost(kind, dtype), v).astype(v.dtype)
 
 
 def _reduced(kind: str, v: np.ndarray, axis: int, dtype: str) -> np.ndarray:
@@ -152,7 +160,7 @@ def reducer_init(reducer, init=None) -> None:
         elif op == "bitand":
             init = integer_range(dtype)[1] if dtype.startswith("uint") else -1
         elif is_float(dtype):
-            init = float("-inf" if op == "max" else "inf")
+            init = outermost(op, dtype)
         else:
             init = integer_range(dtype)[0 if op == "max" else 1]
     fill(reducer, init)

@@ -9,6 +9,7 @@ from ..frontend.keywords import Ignored
 from ..frontend.operators import as_scalar, binop, cast, number, plain
 from ..ir import BufferLoad, TensorLoad, dtype_of, itemsize, tirx
 from ..tile import tile_op
+from ..tile.atomics import outermost
 from ..tile.table import REDUCTIONS
 from .alloc import alloc_fragment
 from .copy import copy, fill
@@ -111,8 +112,8 @@ def _reduction(kind: str):
     return reduction
 
 
-_SKIPPING = {"max": "-inf", "min": "inf", "absmax": "0"}
-"""What a NaN counts as in a reduction that skips it."""
+_SKIPPING = ("max", "min", "absmax")
+"""Reductions that may skip NaN."""
 
 
 def _without_nan(buffer, kind: str):
@@ -143,7 +144,7 @@ def _corner(tile, src: TileOperand):
 def _replace_nan(op: TileOperand, kind: str) -> None:
     if not is_float(op.dtype):
         return
-    neutral = number(float(_SKIPPING[kind]), "float32")
+    neutral = number(0.0 if kind == "absmax" else outermost(kind, op.dtype), "float32")
 
     def store(index):
         place = [as_scalar(binop("Add", m, i)) for m, i in zip(op.mins, index)]
@@ -216,7 +217,7 @@ def _neutral(op: str, dtype: str):
     if op == "bitand":
         return max_value(dtype) if dtype.startswith("uint") else -1
     if is_float(dtype):
-        return float("-inf" if op == "max" else "inf")
+        return outermost(op, dtype)
     return min_value(dtype) if op == "max" else max_value(dtype)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ml_dtypes
+import numpy as np
+
 from ..ir import (
     BufferLoad,
     BufferStore,
@@ -16,6 +19,7 @@ from ..ir import (
     region,
     tirx,
 )
+from ..isa.semantics.memory import np_dtype
 from . import tile_op_of, with_args
 from .uses import is_atomic
 
@@ -26,7 +30,16 @@ def neutral(kind: str, dtype: str):
         return imm(0, dtype)
     if "int" in dtype:
         return tirx.min_value(dtype) if kind == "max" else tirx.max_value(dtype)
-    return imm(float("-inf" if kind == "max" else "inf"), dtype)
+    return imm(outermost(kind, dtype), dtype)
+
+
+def outermost(kind: str, dtype: str) -> float:
+    """What no maximum (`kind`) of floats of `dtype` is below, or no minimum above: an infinity, the last number of a dtype that has none."""
+    end = np.float32("-inf" if kind == "max" else "inf")
+    if np.isnan(end.astype(np_dtype(dtype))):
+        info = ml_dtypes.finfo(np_dtype(dtype))
+        return float(info.min if kind == "max" else info.max)
+    return float(end)
 
 
 def updated(s: Evaluate, old, value):
