@@ -360,10 +360,18 @@ class Simulation {
     bool lowers_ = false;
   };
 
+  /*! \brief Where the arm just traced was left by a jump, nothing is lifted: who comes by behind the loop may have
+   * taken it. */
   void other_arm() {
     Saved& saved = saved_[depth_ - 1];
     std::swap(saved.state, state_);
-    const Lifter lift(*this, saved.last, state_.waits);
+    if (saved.state.alive) skip_arm(saved.last);
+    saved.last = last_;
+  }
+
+  /*! \brief `state_` becomes that of a path without what was traced since `before`. */
+  void skip_arm(const Clock& before) {
+    const Lifter lift(*this, before, state_.waits);
     for (Row& row : state_.clock) row = lift(row);
     for (Row& row : state_.flags) {
       if (row) row = lift(row);
@@ -371,7 +379,6 @@ class Simulation {
     for (auto& sets : state_.open_sets) {
       for (Row& row : sets) row = lift(row);
     }
-    saved.last = last_;
   }
 
   void join() {

@@ -399,3 +399,52 @@ def test_a_maximum_behind_a_jump():
     flags = np.array([1, 1, 0, 1], np.int32)
     out = strict.run(tilelang.compile(main), {"X": x, "M": flags, "C": np.zeros(32, np.float32)}, text=False)
     np.testing.assert_array_equal(out["C"], x[1].max(1).astype(np.float32))
+
+
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize("jump", ["continue", "break"])
+def test_work_in_front_of_a_jump_beside_another_branch(jump, reads):
+    """What follows the loop waits for a store that left the last iteration. A branch beside the jump made the plan of flags forget it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), M: T.Tensor((STEPS,), "int32"), W: T.Tensor((2, N), "float32"), C: T.Tensor((N,), "float32")):
+        with T.Kernel(1):
+            a, b, c = (T.alloc_shared((N,), "float32") for _ in range(3))
+            T.copy(A, a)
+            T.fill(b, 0)
+            T.fill(c, 0)
+            for k in T.serial(STEPS):
+                if M[k] > 0:
+                    T.copy(a, W[k % 2, 0])
+                    if jump == "continue":
+                        continue
+                    else:
+                        break
+                else:
+                    for i in T.Parallel(N):
+                        b[i] = b[i] + k
+            if reads:
+                T.copy(W[1, 0], c)
+            else:
+                for i in T.Parallel(N):
+                    a[i] = a[i] + 1
+            for i in T.Parallel(N):
+                c[i] = c[i] + a[i] + b[i]
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main)
+    a, w = np.arange(N, dtype=np.float32), np.full((2, N), 5, np.float32)
+    for flags in itertools.product([0, 1], repeat=STEPS):
+        want, steps, rows = a + (0 if reads else 1), 0, w.copy()
+        for k, flag in enumerate(flags):
+            if flag:
+                rows[k % 2] = a
+                if jump == "break":
+                    break
+            else:
+                steps += k
+        want = want + steps + (rows[1] if reads else 0)
+        arrays = {"A": a.copy(), "M": np.array(flags, np.int32), "W": w.copy(), "C": np.zeros(N, np.float32)}
+        out = strict.run(kernel, arrays, text=flags == (0, 1, 0, 1))
+        np.testing.assert_array_equal(out["W"], rows)
+        np.testing.assert_array_equal(out["C"], want)
