@@ -360,18 +360,10 @@ class Simulation {
     bool lowers_ = false;
   };
 
-  /*! \brief Where the arm just traced was left by a jump, nothing is lifted: who comes by behind the loop may have
-   * taken it. */
   void other_arm() {
     Saved& saved = saved_[depth_ - 1];
     std::swap(saved.state, state_);
-    if (saved.state.alive) skip_arm(saved.last);
-    saved.last = last_;
-  }
-
-  /*! \brief `state_` becomes that of a path without what was traced since `before`. */
-  void skip_arm(const Clock& before) {
-    const Lifter lift(*this, before, state_.waits);
+    const Lifter lift(*this, saved.last, state_.waits);
     for (Row& row : state_.clock) row = lift(row);
     for (Row& row : state_.flags) {
       if (row) row = lift(row);
@@ -379,14 +371,15 @@ class Simulation {
     for (auto& sets : state_.open_sets) {
       for (Row& row : sets) row = lift(row);
     }
+    saved.last = last_;
   }
 
+  /*!
+   * \brief Who goes on knows no more than who left by a jump: behind the loop, at the latest, nobody can tell one from
+   * the other.
+   */
   void join() {
     const auto& [other, last] = saved_[--depth_];
-    if (!state_.alive || !other.alive) {
-      if (!state_.alive) state_ = other;
-      return;
-    }
     const Lifter lift(*this, last, other.waits);
     const auto meet = [&lift, this](Row& here, const Row& there) {
       if (here == there && !lift.lowers()) return;
@@ -398,21 +391,28 @@ class Simulation {
     for (size_t key = 0; key < state_.flags.size(); ++key) {
       Row& here = state_.flags[key];
       const Row& there = other.flags[key];
-      differ |= !here != !there;
       if (here && there) {
         meet(here, there);
-      } else if (here) {
+      } else if (state_.alive == other.alive) {
+        differ |= !here != !there;
         here = Row();
+      } else if (other.alive) {
+        here = there ? lift(there) : Row();
       }
     }
     for (size_t counter = 0; counter < state_.open_sets.size(); ++counter) {
       std::vector<Row>& sets = state_.open_sets[counter];
       const std::vector<Row>& sets_there = other.open_sets[counter];
-      differ |= sets.size() != sets_there.size();
-      sets.resize(std::min(sets.size(), sets_there.size()));
-      for (size_t i = 0; i < sets.size(); ++i) meet(sets[i], sets_there[i]);
+      const size_t both = std::min(sets.size(), sets_there.size());
+      differ |= state_.alive == other.alive && sets.size() != sets_there.size();
+      for (size_t i = 0; i < both; ++i) meet(sets[i], sets_there[i]);
+      if (state_.alive == other.alive || other.alive) sets.resize(both);
+      if (other.alive && !state_.alive) {
+        for (size_t i = both; i < sets_there.size(); ++i) sets.push_back(lift(sets_there[i]));
+      }
     }
     if (differ) broken(kPathsDiffer, -1);
+    state_.alive |= other.alive;
     for (size_t queue = 0; queue < state_.clock.size(); ++queue) meet(state_.clock[queue], other.clock[queue]);
   }
 

@@ -448,3 +448,31 @@ def test_work_in_front_of_a_jump_beside_another_branch(jump, reads):
         out = strict.run(kernel, arrays, text=flags == (0, 1, 0, 1))
         np.testing.assert_array_equal(out["W"], rows)
         np.testing.assert_array_equal(out["C"], want)
+
+
+@pytest.mark.parametrize("jump", ["continue", "break"])
+def test_flags_of_a_branch_tell_nothing_of_the_one_that_leaves(jump):
+    """A flag of the other branch is raised behind the load only where that is not the last thing done."""
+
+    @T.prim_func
+    def main(M: T.Tensor((STEPS,), "int32"), W: T.Tensor((2, N), "float32"), C: T.Tensor((N,), "float32")):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((N,), "float32"), T.alloc_shared((N,), "float32")
+            T.copy(W[0, 0], b)
+            for k in T.serial(STEPS):
+                if M[k] > 0:
+                    T.copy(W[1, 0], b)
+                    if jump == "continue":
+                        continue
+                    else:
+                        break
+                else:
+                    T.copy(W[0, 0], a)
+                    T.copy(a, W[0, 0])
+            T.copy(b, C)
+
+    kernel = tilelang.compile(main)
+    w = np.arange(2 * N, dtype=np.float32).reshape(2, N)
+    for flags in itertools.product([0, 1], repeat=STEPS):
+        arrays = {"M": np.array(flags, np.int32), "W": w.copy(), "C": np.zeros(N, np.float32)}
+        np.testing.assert_array_equal(strict.run(kernel, arrays, text=False)["C"], w[int(any(flags))])
