@@ -188,6 +188,58 @@ def test_every_reduction(source, clear, small_ub):
         assert abs(float(got) - float(want)) <= step * np.abs(x.astype(np.float64)).sum(), (kind, result, got, want)
 
 
+@pytest.mark.parametrize("source", ["int8", "uint8", "int16", "int32"])
+def test_integers_as_floats(source, small_ub):
+    """Sums are whole before they are rounded; the largest and smallest, of which rounding keeps the order, are met as floats."""
+    small_ub(98304)
+    of = numpy_dtype(source)
+    n = 120000 // of.itemsize
+    ways = [("sum", True, 0), ("max", True, 0), ("min", True, 0), ("absmax", True, 0), ("max", False, 2.0**31), ("min", False, -0.5)]
+
+    @T.prim_func
+    def kernel(X: T.Tensor((1, n), source), Y: T.Tensor((len(ways),), F32)):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((1, n), source)
+            found = [T.alloc_fragment((1,), F32) for _ in ways]
+            T.copy(X, x)
+            for (kind, clear, old), y in zip(ways, found):
+                T.fill(y, old)
+                getattr(T, f"reduce_{kind}")(x, y, dim=1, clear=clear)
+            for k, y in enumerate(found):
+                T.copy(y, Y[k])
+
+    info, less = np.iinfo(of), 40000 if of.itemsize > 2 else 1
+    x = RNG.integers(info.min // less, info.max // less, (1, n)).astype(of)
+    x[0, 7], x[0, n - 2] = (info.min, info.max) if of.itemsize < 4 else (-(2**28) - 1, 2**29 + 3)
+    whole = x.astype(np.int64)
+    want = [whole.sum(), whole.max(), whole.min(), np.abs(whole).max(), 2.0**31, min(-0.5, whole.min())]
+    got = run(kernel, X=x, Y=np.zeros(len(ways), np.float32), text=False)["Y"]
+    np.testing.assert_array_equal(got, np.array(want, np.float32))
+
+
+@pytest.mark.parametrize("source", ["bool", "int8", F16, F32])
+def test_flags_beside_what_was_known(source, small_ub):
+    small_ub(49152)
+    n = 60000
+
+    @T.prim_func
+    def kernel(X: T.Tensor((3, n), source), Y: T.Tensor((3, 4), "bool")):
+        with T.Kernel(3, threads=128) as bx:
+            x = T.alloc_fragment((1, n), source)
+            found = [T.alloc_fragment((1,), "bool") for _ in range(4)]
+            T.copy(X[bx, 0], x)
+            for k, y in enumerate(found):
+                T.fill(y, k % 2)
+                (T.reduce_any if k < 2 else T.reduce_all)(x, y, dim=1, clear=False)
+            for k, y in enumerate(found):
+                T.copy(y, Y[bx, k])
+
+    x = np.zeros((3, n), numpy_dtype(source))
+    x[1], x[2, n - 3] = 1, 1
+    got = run(kernel, X=x, Y=np.zeros((3, 4), bool), text=False)["Y"]
+    assert got.tolist() == [[False, True, False, False], [True, True, False, True], [True, True, False, False]]
+
+
 def test_ends_of_integers(small_ub):
     """The magnitude of the lowest number is itself where neither dtype holds a larger one: it began at 0. What is joined with a result of another
     sign waits in a dtype that holds both: it wrapped before."""
