@@ -1,7 +1,8 @@
 """Values of a kernel in code of the user that is not rewritten: generators, properties, methods Python calls itself, functions without source.
 
-Brackets and arithmetic of the IR library mean something else than those of a kernel: its elements are read where a statement uses them, and
-its int8 wraps. While a kernel is traced they are those of the kernel, arithmetic for callers outside of this package.
+Brackets, arithmetic and comparisons of the IR library mean something else than those of a kernel: its elements are read where a statement uses
+them, its int8 wraps, and what it says of two values, if asked whether they are equal, is whether they are the same object. While a kernel is traced
+they are those of the kernel, arithmetic and comparisons for callers outside of this package.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable
 
-from ..ir import Expr, Var, const_int
+from ..ir import EqualOp, Expr, NotEqualOp, Var, const_int
 from . import operators
+from .builder import constant
 from .items import getitem
 from .locations import is_user_code
 from .values import ScalarVar, active, is_buffer, is_expr
@@ -19,6 +21,7 @@ _BINARY = {
     "add": "Add", "sub": "Sub", "mul": "Mult", "truediv": "Div", "floordiv": "FloorDiv", "mod": "Mod", "pow": "Pow", "lshift": "LShift",
     "rshift": "RShift", "and": "BitAnd", "or": "BitOr", "xor": "BitXor",
 }  # fmt: skip
+_COMPARISONS = {"lt": "Lt", "le": "LtE", "gt": "Gt", "ge": "GtE"}
 _UNARY = {"neg": "USub", "invert": "Invert"}
 
 
@@ -44,6 +47,27 @@ def _binary(op: str, original: Callable, reflected: bool) -> Callable:
     return binary
 
 
+def _comparison(op: str, original: Callable) -> Callable:
+    def comparison(self, other: Any):
+        if getattr(active, "builder", None) is None or not is_user_code(sys._getframe(1).f_code) or not _is_number(other):
+            return original(self, other)
+        return operators.compare((op,), self, other)
+
+    return comparison
+
+
+def _truth(original: Callable) -> Callable:
+    def truth(self) -> bool:
+        """Of an equality that Python itself asks for: an error unless it is known."""
+        if getattr(active, "builder", None) is None or not is_user_code(sys._getframe(1).f_code):
+            return original(self)
+        result = operators.plain(self)
+        known = constant(result) if is_expr(result) else result
+        return bool(result if known is None else known)
+
+    return truth
+
+
 def _unary(op: str, original: Callable) -> Callable:
     def unary(self):
         if getattr(active, "builder", None) is None or not is_user_code(sys._getframe(1).f_code):
@@ -64,6 +88,10 @@ def install() -> None:
     for name, op in _BINARY.items():
         for word, reflected in ((f"__{name}__", False), (f"__r{name}__", True)):
             setattr(owner, word, _binary(op, getattr(owner, word), reflected))
+    for name, op in _COMPARISONS.items():
+        setattr(owner, f"__{name}__", _comparison(op, getattr(owner, f"__{name}__")))
+    for equality in (EqualOp, NotEqualOp):
+        equality.__bool__ = _truth(equality.__bool__)
     for name, op in _UNARY.items():
         setattr(owner, f"__{name}__", _unary(op, getattr(owner, f"__{name}__")))
 

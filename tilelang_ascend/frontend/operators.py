@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
-from ..ir import FloatImm, IntImm, Var, dtype_of, expr_children, itemsize, op_name, tirx
+from ..ir import EqualOp, FloatImm, IntImm, NotEqualOp, Var, dtype_of, expr_children, itemsize, op_name, tirx
 from ..isa.stream import round_to
 from ..runtime.dtypes import NIBBLES
 from .annotations import DType, dtype_name, is_float, join_dtypes, known_to_kernels
@@ -84,10 +84,16 @@ _MODULAR = (tirx.Add, tirx.Sub, tirx.Mul)
 """Operators whose low bits depend on the low bits of their operands alone."""
 
 
+_EQUALITIES = {EqualOp: "Eq", NotEqualOp: "NotEq"}
+"""What `==` and `!=` are in code that is not rewritten (`foreign`) -> what they mean."""
+
+
 def plain(value: Any) -> Any:
     """Mutable scalars become loads, NumPy and one-element torch scalars Python numbers, IR constants Python numbers."""
     if isinstance(value, ScalarVar):
         return value.load()
+    if type(value) in _EQUALITIES:
+        return compare((_EQUALITIES[type(value)],), value.a, value.b)
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
     return value

@@ -36,6 +36,7 @@ from tvm.tirx import (
     decl_buffer,
     is_buffer_var,
 )
+from tvm.tirx.expr import EqualOp, NotEqualOp
 
 _item, _size = tvm_ffi.get_global_func("ffi.ArrayGetItem"), tvm_ffi.get_global_func("ffi.ArraySize")
 
@@ -81,8 +82,8 @@ def register_op(name: str) -> Op:
 
 __all__ = [
     "AllocBuffer", "AssertStmt", "Bind", "Break", "BufferLoad", "BufferRegion", "BufferStore", "Call", "Cast",
-    "Continue", "Evaluate", "Expr", "FloatImm", "For", "ForKind", "IRModule", "IfThenElse", "IntImm", "LIBRARY_ROOTS",
-    "Op", "PrimFunc", "PrimType", "Range", "SeqStmt", "SourceName", "Span", "Stmt", "StringImm", "TensorLoad", "TensorRegion",
+    "Continue", "EqualOp", "Evaluate", "Expr", "FloatImm", "For", "ForKind", "IRModule", "IfThenElse", "IntImm", "LIBRARY_ROOTS",
+    "NotEqualOp", "Op", "PrimFunc", "PrimType", "Range", "SeqStmt", "SourceName", "Span", "Stmt", "StringImm", "TensorLoad", "TensorRegion",
     "Var", "While", "decl_buffer", "elements", "is_buffer_var", "load_json", "parse_script", "register_op", "save_json",
     "structural_equal", "structural_hash", "tirx",
 ]  # fmt: skip

@@ -197,3 +197,57 @@ def test_numbers_do_not_wrap_in_generators():
     out = np.zeros(8, np.int32)
     run(k, np.full(8, -128, np.int8), out)
     assert out[:3].tolist() == [-256, 3 - 2**14, 128]
+
+
+def comparisons(a, b):
+    yield a == b
+    yield a != b
+    yield a < 300
+    yield a > -129
+
+
+def decided(a, b):
+    yield 1 if a == b else 2
+
+
+class Pair:
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    @property
+    def agree(self):
+        return self.a == self.b
+
+
+def test_comparisons_by_python_are_those_of_the_kernel():
+    """Equal in generators, properties and functions without source were values that are one object: hardly any."""
+    own = eval("lambda a, b: a == b")  # without source
+
+    @T.prim_func
+    def k(A: T.Tensor((8,), "int8"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1):
+            x = T.alloc_var("int32", init=0)
+            for i, v in enumerate(comparisons(A[0], A[1])):
+                B[i] = T.if_then_else(v, 1, 0)
+            x = A[0]
+            B[4] = T.if_then_else(Pair(x, A[1]).agree, 1, 0)
+            same = operator.eq(A[0], A[1])
+            A[0] = 7
+            if same:
+                B[5] = 1
+            B[6] = T.if_then_else(not own(A[0], 7) or any(map(operator.ne, (A[1], A[2]), (A[2], A[3]))), 1, 0)
+            B[7] = T.Select(all([own(v, A[1]) for v in (A[1], A[2])]), 1, 0)
+
+    for a, b in ((-128, -128), (5, 6)):
+        out = np.zeros(8, np.int32)
+        run(k, np.array([a, b, b, b, 0, 0, 0, 0], np.int8), out)
+        assert out.tolist() == [a == b, a != b, 1, 1, a == b, a == b, 0, 1]
+
+
+def test_equality_does_not_decide_in_python():
+    with pytest.raises(UnsupportedConstruct, match="used as a Python condition"):
+
+        @T.prim_func
+        def k(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                A[2] = next(decided(A[0], A[1]))
