@@ -5,7 +5,8 @@
     T.argsort(x, place)                               only where they are
 
 Rows are sorted along the last dimension, of any length that fits UB, those of another dimension through a transposed tile. Equal elements keep their order (the smaller index first, both
-ways). NaN counts as larger than every number, equal to +inf. Values come out bit by bit as they went in.
+ways). NaN counts as larger than every number, equal to +inf. Values come out bit by bit as they went in, but for the sign and payload of NaN
+of 8 bits.
 """
 
 from __future__ import annotations
