@@ -85,6 +85,8 @@ def fn(function):
     if isinstance(function, ScalarVar) or is_expr(function) or is_buffer(function):
         raise UnsupportedConstruct(f"'{function}' is a value and cannot be called", hint="index with brackets: A[i, j]")
     called(function)
+    if isinstance(function, types.BuiltinMethodType) and isinstance(function.__self__, dict) and function.__name__ in _LOOKUPS:
+        return _lookup(function)
     try:
         return REPLACEMENTS.get(function, function)
     except TypeError:  # not hashable
@@ -137,6 +139,26 @@ def _guard(python: Callable) -> Callable:
             if isinstance(a, LoopSpec) or is_expr(a) or is_buffer(a) or is_region(a):
                 iterable(a)
         return python(*args, **kwargs)
+
+    return call
+
+
+_LOOKUPS = ("get", "pop", "setdefault")
+"""Methods of dictionaries that take a key and give another value where there is none."""
+
+
+def _lookup(method: Callable) -> Callable:
+    """One of these of a dictionary, in which a value of the kernel finds itself only: whether it equals another key is known when the kernel runs."""
+
+    def call(key, *default):
+        key, known = plain(key), method.__self__
+        key = constant(key) if is_expr(key) and constant(key) is not None else key
+        if key not in known and any(is_expr(k) and constant(k) is None for k in (key, *known)):
+            raise UnsupportedConstruct(
+                f"`.{method.__name__}` of a dictionary compares keys with a value known only when the kernel runs",
+                hint="choose with T.if_then_else, or read the numbers from a tensor",
+            )
+        return method(key, *default)
 
     return call
 

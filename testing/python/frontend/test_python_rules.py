@@ -251,3 +251,27 @@ def test_equality_does_not_decide_in_python():
         def k(A: T.Tensor((8,), "int32")):
             with T.Kernel(1):
                 A[2] = next(decided(A[0], A[1]))
+
+
+@pytest.mark.parametrize("looked_up", [lambda d, k: d.get(k, 9), lambda d, k: d.pop(k, 9), lambda d, k: {k: 5}.get(0, 9)])
+def test_a_dictionary_is_not_asked_for_keys_of_run_time(looked_up):
+    """It gave the other value, whatever the key would be."""
+    with pytest.raises(UnsupportedConstruct, match="known only when the kernel runs"):
+
+        @T.prim_func
+        def k(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                A[2] = looked_up({0: 5, 1: 6}, A[0])
+
+
+def test_a_value_of_the_kernel_finds_itself_in_a_dictionary():
+    @T.prim_func
+    def k(A: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(8):
+                found = {i: A[i]}
+                B[i] = found.get(i, 0) + {0: 5}.get(0, 9) + {0: 5}.get(1, 9)
+
+    out = np.zeros(8, np.int32)
+    run(k, np.array(VALUES, np.int32), out)
+    assert out.tolist() == [v + 14 for v in VALUES]
