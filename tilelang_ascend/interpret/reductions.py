@@ -45,6 +45,8 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints,
     if reduce_type.startswith("bit") and is_float(src.tile._dtype):
         raise InvalidArgument(f"{what} needs integers, {src.describe()} is {src.tile._dtype}", at=here())
     values = _wide(src.values(what))
+    if reduce_type in ("sum", "abssum") and is_float(dst.tile._dtype) and values.dtype.kind in "iu":
+        values = values.astype(np.float64)
     if skips:
         values = _without_nan(reduce_type, values, src.tile._dtype)
     if reduce_type in ("abssum", "absmax"):
@@ -55,6 +57,8 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints,
     result = _reduced(reduce_type, values, axis, src.tile._dtype).reshape(tuple(dst.extents))
     if not bool(clear):
         old = _wide(dst.values(f"{what} with clear=False"))
+        if result.dtype.kind == "f" and old.dtype.kind in "iu":  # Integers are what an accumulator of integers adds up.
+            result = _wide(convert(result, dst.tile._dtype))
         if skips:
             old = _without_nan(reduce_type, old, dst.tile._dtype)
         if old.dtype != result.dtype:

@@ -175,6 +175,8 @@ def _reduce(program, s) -> Callable:
         known = np.ones(shape, bool) if known is None else known.all(axis=dim).reshape(shape)
         if not clear:
             old, before = dst.load(env)
+            if is_float(result.dtype) and old.dtype.kind in "iu":
+                result = convert(result, old.dtype)
             # What the destination holds keeps its own precision and range.
             both = (
                 np.promote_types(result.dtype, old.dtype) if not (is_float(old.dtype) and old.dtype.itemsize < 4) else np.dtype(np.float32)
@@ -193,6 +195,8 @@ def _computed_in(kind: str, source: np.dtype, target: np.dtype) -> np.dtype:
         return np.dtype(np.float32) if source.itemsize < 4 else source
     if kind not in ("sum", "abssum", "absmax"):
         return source
+    if kind != "absmax" and is_float(target) and source.itemsize >= 4:
+        return np.dtype(np.float32)
     both = np.promote_types(source, target) if target.kind in "iub" else np.dtype(np.int64)
     return both if both.kind in "iu" else np.dtype(np.int64)
 

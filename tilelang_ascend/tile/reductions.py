@@ -24,9 +24,9 @@ def carried_in(kind: str, source: str, result: str, clear: bool) -> str | None:
         return source if clear or source == result else result if result == "bool" else None
     floats = ["float" in dtype for dtype in (source, result)]
     if floats[1] and not floats[0]:
-        return _as_floats(kind, source, result, clear)
+        return None if kind.startswith("bit") else "float32"
     if floats[0] and not floats[1]:
-        return None  # Floats as integers are cut off.
+        return "float32" if clear else None  # The sum of all parts is cut off, before what the destination holds is added.
     if floats[0]:
         holds = itemsize(result) >= max(2, itemsize(source)) and {source, result} != {"float16", "bfloat16"}
         exact = kind in ("max", "min", "absmax") and holds
@@ -41,15 +41,6 @@ def carried_in(kind: str, source: str, result: str, clear: bool) -> str | None:
         return source
     bits = 16 * max(itemsize(source), itemsize(result))  # Of signed numbers beside unsigned ones.
     return f"int{bits}" if bits <= 64 else None
-
-
-def _as_floats(kind: str, source: str, result: str, clear: bool) -> str | None:
-    """The same for integers whose reduction is a float: rounding keeps their order, sums have to be whole before they are rounded."""
-    if result != "float32":
-        return None
-    if kind in ("max", "min", "absmax"):
-        return result
-    return "int32" if kind == "sum" and clear and source in ("bool", "int8", "uint8", "int16", "int32") else None
 
 
 def _holds(dtype: str, other: str) -> bool:

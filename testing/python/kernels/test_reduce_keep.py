@@ -162,3 +162,89 @@ def test_every_named_reduction_keeps_what_the_destination_holds():
     mine = np.zeros_like(got)
     interpret.run(k, x, mine)
     assert (mine == got).all()
+
+
+SUMS = [("int32", "float32", "sum"), ("int32", "float16", "sum"), ("int32", "bfloat16", "abssum"), ("uint32", "float32", "sum"), ("int64", "float32", "sum"),
+        ("uint32", "float32", "max"), ("uint32", "float16", "min"), ("uint32", "bfloat16", "max"), ("int32", "float32", "absmax")]  # fmt: skip
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("src, dst, kind", SUMS)
+def test_integers_are_reduced_into_floats_in_the_range_of_floats(src, dst, kind, dim):
+    """Compiled, in the interpreter of Tile IR, and as plain Python."""
+    shape = (9, 40)
+
+    @T.prim_func
+    def main(X: T.Tensor(shape, src), Y: T.Tensor((shape[1 - dim],), dst)):
+        with T.Kernel(1):
+            x, y = T.alloc_shared(shape, src), T.alloc_fragment((shape[1 - dim],), dst)
+            T.copy(X, x)
+            T.reduce(x, y, kind, dim)
+            T.copy(y, Y)
+
+    info = np.iinfo(src)
+    x = RNG.integers(info.max // 2, info.max, shape, dtype=src, endpoint=True)
+    x[:, 5], x[4] = info.min, info.min // 2
+    wide = np.abs(x.astype(np.float64)) if kind.startswith("abs") else x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        want = getattr(wide, kind.removeprefix("abs"))(dim).astype(numpy_dtype(dst)).astype(np.float64)
+    zeros = np.zeros(shape[1 - dim], numpy_dtype(dst))
+    plain = zeros.copy()
+    interpret.run(main, x.copy(), plain)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": zeros}, text=False)
+    limits = {"rtol": 2 * float(ml_dtypes.finfo(numpy_dtype(dst)).eps), "atol": 1e-6 * np.abs(wide).sum(dim).max()}
+    for got in (plain, out["Y"]):
+        np.testing.assert_allclose(got.astype(np.float64), want, **limits)
+
+
+@pytest.mark.parametrize("dst", ["int32", "int16", "int8", "uint8", "uint32", "int64"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_floats_are_whole_before_they_meet_integers_of_the_destination(dst, dim):
+    """An accumulator of integers adds up integers, and wraps like them: 5 + int(-0.5) is 5."""
+    rows = 4
+    shape = (rows, 2) if dim else (2, rows)
+
+    @T.prim_func
+    def main(X: T.Tensor(shape, "float32"), M: T.Tensor((rows,), dst), Y: T.Tensor((rows,), dst)):
+        with T.Kernel(1):
+            x, y = T.alloc_shared(shape, "float32"), T.alloc_fragment((rows,), dst)
+            T.copy(X, x)
+            T.copy(M, y)
+            T.reduce_sum(x, y, dim=dim, clear=False)
+            T.copy(y, Y)
+
+    most = np.iinfo(dst).max
+    x = np.array([[-0.25, -0.25], [1.5, 1.25], [2.5, -0.75], [0.5, 1.5]], np.float32)
+    old = np.array([5, 7, most - 1, most], dst)
+    want = old + np.array([0, 2, 1, 2], dst)
+    x = x if dim else np.ascontiguousarray(x.T)
+    plain = np.zeros(rows, dst)
+    interpret.run(main, x.copy(), old.copy(), plain)
+    np.testing.assert_array_equal(plain, want)
+    out = strict.run(tilelang.compile(main), {"X": x, "M": old, "Y": np.zeros(rows, dst)}, text=False)
+    np.testing.assert_array_equal(out["Y"], want)
+
+
+@pytest.mark.parametrize("src, dst", [("int32", "float32"), ("int8", "float16"), ("float32", "int32"), ("float16", "int8")])
+def test_long_rows_are_reduced_in_parts_between_integers_and_floats(src, dst):
+    length = 150_000
+
+    @T.prim_func
+    def main(X: T.Tensor((2, length), src), Y: T.Tensor((2, 2), dst)):
+        with T.Kernel(2) as bx:
+            x, y = T.alloc_shared((1, length), src), T.alloc_fragment((1,), dst)
+            T.copy(X[bx, 0], x)
+            T.reduce_sum(x, y, dim=1)
+            T.copy(y, Y[bx, 0:1])
+            T.reduce_max(x, y, dim=1)
+            T.copy(y, Y[bx, 1:2])
+
+    x = np.zeros((2, length), numpy_dtype(src))
+    x[:, ::1000] = (
+        np.array([[0.375], [0.75]]) if src in FLOATS else np.array([[3], [-2]]) if src == "int8" else np.array([[2**30], [-(2**29)]])
+    )
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((2, 2), numpy_dtype(dst))}, text=False)
+    sums = x[:, ::1000].astype(np.float64).sum(1)
+    with np.errstate(invalid="ignore"):
+        want = np.stack([sums, x.max(1).astype(np.float64)], 1).astype(numpy_dtype(dst))
+    np.testing.assert_array_equal(out["Y"], want)

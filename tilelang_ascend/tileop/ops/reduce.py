@@ -100,6 +100,7 @@ class _Reduce(Fold):
         dim = int(attrs["dim"]) % len(shape)
         dtypes = [dtype_of(r.source) for r in (source, target)]
         super().__init__(ctx, shape, dim, self._compute_dtype(*dtypes), self.kind.combine, s.span)
+        self.cut = not self.clear and not self.kind.boolean and is_integer(dtypes[1]) and not is_integer(dtypes[0])
         self.joined_in = self._join_dtype(dtypes[1])
         self.unsigned = dtypes[0].startswith("uint")
         self.flip = dtypes[0] in _SIGNED and self.kind.combine in ("max", "min") and not self.kind.boolean
@@ -128,6 +129,8 @@ class _Reduce(Fold):
             return _SIGNED[dtype]
         elif not self._wraps_alike(dtype, result):
             raise Unsupported(f"{result} does not hold all results of this reduction of {dtype}")
+        if self.kind.combine == "add" and dtype == "int32" and not is_integer(result):
+            return "float32"  # The range of the result, as in every sum.
         table = _FLAG_DTYPE if self.kind.boolean else FOLD_DTYPE[self.kind.combine]
         if dtype not in table:
             raise Unsupported(f"reductions of {dtype}")
@@ -146,7 +149,7 @@ class _Reduce(Fold):
 
     def _join_dtype(self, result: str) -> str:
         """dtype in which the result meets what the destination holds, without loss for that."""
-        if self.clear or self.kind.boolean or result in _SIGNED or result in _HOLDS[self.dtype]:
+        if self.clear or self.kind.boolean or result in _SIGNED or result in _HOLDS[self.dtype] and not self.cut:
             return self.dtype
         if result not in FOLD_DTYPE[self.kind.combine]:
             raise Unsupported(f"reductions into {result}")
@@ -241,6 +244,8 @@ class _Reduce(Fold):
     def _with_old(self, view: View, axes, extents) -> View:
         """The result joined with what the destination holds."""
         old, dtype = self._cast(self.dst, self.joined_in, "old", axes, extents), self.joined_in
+        if self.cut:  # Integers are what an accumulator of the destination's dtype adds up.
+            view = self._cast(view, self.dst.dtype, "cut", axes, extents)
         view = self._cast(view, dtype, "found", axes, extents)
         if self.flip:
             old = self._flipped(old, axes, extents)

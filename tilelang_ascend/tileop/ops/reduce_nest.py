@@ -56,8 +56,9 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
 
     def stored(n: Node) -> Node:
         # Integers that are folded as floats wrap like integers.
-        floats = is_integer(carrier) and not is_integer(dtype) and carrier != result
-        return block.as_stored(convert(block.graph, n, "int16") if floats else flip(n), result)
+        if is_integer(carrier) and not is_integer(dtype) and carrier != result:
+            return block.as_stored(convert(block.graph, n, "int16"), result)
+        return block.as_stored(block.graph.reinterpret(flip(n), carrier) if carrier == "uint32" else flip(n), result)
 
     block.fold(store, place, value, old, Update(operation, None), missing, stored)
     return block.emit()
