@@ -25,6 +25,8 @@
 
 namespace tla {
 
+struct GmTensor;
+
 class Machine;
 
 /*! \brief Output a device keeps for one core (doc: printing of the tilelang port for this device, 1 MB a core). */
@@ -172,6 +174,8 @@ class Core final : public ExecContext {
   void prime(int space, int64_t end);
   bool check_global(const Access& a, int64_t lo, int64_t hi, const Instr& instr, int slot);
   void check_races(const Access& a, const Instr& instr, const Accessor& who, bool look = false);
+  /*! \brief After an instruction: what it wrote again before an earlier write was complete conflicts if it changed. */
+  void check_rewritten(const Instr& instr, int slot);
   Epoch tick(int slot, const Instr& instr);
   void complete(int slot, const Instr& instr);
   Clock finished_clock(int slot) const;
@@ -209,6 +213,14 @@ class Core final : public ExecContext {
   std::unique_ptr<RaceShadow> race_[kNumSpaces];
   int64_t primed_[kNumSpaces] = {};  // bytes of each memory that hold the fresh pattern or data
   AccessList accesses_;
+  /*! \brief Bytes of a tensor that an instruction writes while an earlier write of them may not be complete. */
+  struct Rewritten {
+    GmTensor* tensor;
+    Access access;
+    Rewrite what;
+    std::vector<uint8_t> before;
+  };
+  std::vector<Rewritten> rewritten_;
   std::vector<Tile> tiles_;                   // number - 1
   static constexpr int64_t kOwnedBytes = 32;  //!< tiles start and end at multiples of this
   /*! \brief A block of memory that an instruction of another tile reads. */

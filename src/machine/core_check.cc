@@ -298,6 +298,8 @@ void Core::check_races(const Access& access, const Instr& instr, const Accessor&
                     : a.write  ? RaceShadow::kWrite
                                : RaceShadow::kRead;
   Conflict conflict;
+  std::vector<Rewrite> rewrites;
+  if (tensor != nullptr && a.write && !a.atomic && m_.options.values) conflict.rewrites = &rewrites;
   for (int64_t j = 0; j < a.outer_count; ++j) {
     for (int64_t i = 0; i < a.count; ++i) {
       const int64_t lo = base + j * a.outer_stride + i * a.stride;
@@ -305,6 +307,22 @@ void Core::check_races(const Access& access, const Instr& instr, const Accessor&
     }
   }
   if (conflict.found) m_.report_race(a, instr, who, conflict, tensor);
+  for (const Rewrite& r : rewrites) {
+    const auto* at = reinterpret_cast<const uint8_t*>(tensor->address + r.offset);
+    rewritten_.push_back({tensor, a, r, {at, at + r.bytes}});
+  }
+}
+
+void Core::check_rewritten(const Instr& instr, int slot) {
+  const Accessor who{index, {agent_of(index, slot), time_[slot]}, &clock_[slot]};
+  for (const Rewritten& r : rewritten_) {
+    // Iterations of one statement may store the same number: whichever comes last, that is what is there.
+    const auto* at = reinterpret_cast<const uint8_t*>(r.tensor->address + r.what.offset);
+    const bool iteration = site_at(slot, r.what.other.time).line == instr.line;
+    if (iteration && std::equal(r.before.begin(), r.before.end(), at)) continue;
+    m_.report_race(r.access, instr, who, {true, r.what.other, true, r.what.offset, nullptr}, r.tensor);
+  }
+  rewritten_.clear();
 }
 
 uint8_t* Core::gm_shadow(int64_t address) {

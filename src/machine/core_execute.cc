@@ -129,7 +129,9 @@ int64_t Core::run(int slot, const Instr& instr) {
     fault(kInvalid, "is not implemented by the simulator", instr, slot);
     return 0;
   }
-  return impl.exec(*this, instr);
+  const int64_t result = impl.exec(*this, instr);
+  if (!rewritten_.empty()) check_rewritten(instr, slot);
+  return result;
 }
 
 void Core::set_flag(int slot, const Item& item) {

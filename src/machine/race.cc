@@ -11,6 +11,15 @@ void RaceShadow::check(uint64_t word, bool other_write, int64_t offset, const Ac
   conflict = {true, e, other_write, offset};
 }
 
+void RaceShadow::check_write(uint64_t word, int64_t offset, int64_t bytes, const Accessor& who, Conflict& conflict) {
+  const Epoch e = unpack(word);
+  if (conflict.rewrites == nullptr || e.agent != who.epoch.agent) {
+    check(word, true, offset, who, conflict);
+  } else if (e.time != who.epoch.time && !who.clock->knows(who.core, e)) {
+    conflict.rewrites->push_back({offset, bytes, e});
+  }
+}
+
 void RaceShadow::drop_reads(Cell& cell) {
   if (cell.reads & kMark) {
     const auto index = static_cast<uint32_t>(cell.reads);
@@ -54,8 +63,8 @@ void RaceShadow::add_read(Cell& cell, uint64_t word, const Accessor& who) {
   set.push_back(word);
 }
 
-void RaceShadow::touch(Cell& cell, int64_t offset, Kind kind, const Accessor& who, Conflict& conflict) {
-  if (cell.write != 0) check(cell.write, true, offset, who, conflict);
+void RaceShadow::touch(Cell& cell, int64_t offset, int64_t bytes, Kind kind, const Accessor& who, Conflict& conflict) {
+  if (cell.write != 0) check_write(cell.write, offset, bytes, who, conflict);
   const bool read = kind == kRead || kind == kLook;
   if (!read || (cell.reads & (kMark | kAtomicBit))) {
     // Reads do not conflict with reads, nor atomic updates with atomic updates.
@@ -106,7 +115,7 @@ void RaceShadow::touch_bytes(Cell& cell, int64_t base, int64_t lo, int64_t hi, K
     cell.write = kMark | index;
   }
   const auto index = static_cast<uint32_t>(cell.write);
-  for (int64_t b = lo; b < hi; ++b) touch(split_[index].cell[b - base], b, kind, who, conflict);
+  for (int64_t b = lo; b < hi; ++b) touch(split_[index].cell[b - base], b, 1, kind, who, conflict);
   if (kind == kWrite && hi - lo == kGranule) {  // all bytes agree again
     cell.write = pack(who.epoch, false);
     cell.reads = 0;
@@ -120,7 +129,7 @@ void RaceShadow::access(int64_t lo, int64_t hi, Kind kind, const Accessor& who, 
     const int64_t end = std::min(hi, base + kGranule);
     Cell& cell = cells_[static_cast<size_t>(granule)];
     if (end - lo == kGranule && !(cell.write & kMark)) {
-      touch(cell, lo, kind, who, conflict);
+      touch(cell, lo, kGranule, kind, who, conflict);
     } else {
       touch_bytes(cell, base, lo, end, kind, who, conflict);
     }

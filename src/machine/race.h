@@ -14,12 +14,19 @@
 
 namespace tla {
 
+/*! \brief Bytes an access writes while an earlier write of them, by its own agent, may not be complete. */
+struct Rewrite {
+  int64_t offset, bytes;
+  Epoch other;
+};
+
 /*! \brief The first conflict an access found. */
 struct Conflict {
   bool found = false;
   Epoch other;  //!< the earlier access
   bool other_write = false;
-  int64_t offset = 0;  //!< first conflicting byte
+  int64_t offset = 0;                        //!< first conflicting byte
+  std::vector<Rewrite>* rewrites = nullptr;  //!< where bytes written again go instead: they conflict if they change
 };
 
 /*! \brief Who is accessing. */
@@ -53,7 +60,7 @@ class RaceShadow {
     Cell cell[kGranule];
   };
 
-  void touch(Cell& cell, int64_t offset, Kind kind, const Accessor& who, Conflict& conflict);
+  void touch(Cell& cell, int64_t offset, int64_t bytes, Kind kind, const Accessor& who, Conflict& conflict);
   void touch_bytes(Cell& cell, int64_t base, int64_t lo, int64_t hi, Kind kind, const Accessor& who,
                    Conflict& conflict);
   void add_read(Cell& cell, uint64_t word, const Accessor& who);
@@ -63,6 +70,7 @@ class RaceShadow {
     return {static_cast<uint32_t>((w & ~kMark & ~kAtomicBit) >> 32), static_cast<uint32_t>(w)};
   }
   static void check(uint64_t word, bool other_write, int64_t offset, const Accessor& who, Conflict& conflict);
+  static void check_write(uint64_t word, int64_t offset, int64_t bytes, const Accessor& who, Conflict& conflict);
 
   std::vector<Cell> cells_;
   std::vector<Bytes> split_;

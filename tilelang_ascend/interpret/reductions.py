@@ -52,17 +52,15 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints,
     if reduce_type in ("abssum", "absmax"):
         if values.dtype == np.int64 and not is_float(dst.tile._dtype):
             # The magnitude of the lowest number is itself where neither dtype holds a larger one.
-            values = values.astype(np.promote_types(src.tile._dtype, dst.tile._dtype))
+            wide = np.promote_types(src.tile._dtype, dst.tile._dtype)
+            values = values.astype(wide if wide.kind in "iu" else np.int64)
         values = _wide(np.abs(values))
     result = _reduced(reduce_type, values, axis, src.tile._dtype).reshape(tuple(dst.extents))
     if not bool(clear):
         old = _wide(dst.values(f"{what} with clear=False"))
-        if result.dtype.kind == "f" and old.dtype.kind in "iu":  # Integers are what an accumulator of integers adds up.
-            result = _wide(convert(result, dst.tile._dtype))
         if skips:
             old = _without_nan(reduce_type, old, dst.tile._dtype)
-        if old.dtype != result.dtype:
-            old, result = (x.astype(np.float64 if np.float64 in (old.dtype, result.dtype) else np.float32) for x in (old, result))
+        old, result = _meeting(old, result, dst.tile._dtype)
         result = _joined(reduce_type, old, result)
     dst.write(convert(result, dst.tile._dtype))
 
@@ -72,6 +70,19 @@ def _without_nan(kind: str, v: np.ndarray, dtype: str) -> np.ndarray:
     if v.dtype.kind != "f":
         return v
     return np.where(np.isnan(v), 0 if kind == "absmax" else outermost(kind, dtype), v).astype(v.dtype)
+
+
+def _meeting(old: np.ndarray, new: np.ndarray, target: str) -> tuple[np.ndarray, np.ndarray]:
+    """What a destination of dtype `target` holds and a result, in the dtype in which they are joined: what no dtype holds together meets as an
+    accumulator of the destination's dtype would have it."""
+    if old.dtype == new.dtype:
+        return old, new
+    if old.dtype.kind == "f":
+        wide = np.float64 if np.float64 in (old.dtype, new.dtype) else np.float32
+        return old.astype(wide), new.astype(wide)
+    if new.dtype == np.uint64 and target.startswith("uint"):
+        return old.astype(np.uint64), new
+    return old, _wide(convert(new, target))
 
 
 def _reduced(kind: str, v: np.ndarray, axis: int, dtype: str) -> np.ndarray:

@@ -175,8 +175,8 @@ def _reduce(program, s) -> Callable:
         known = np.ones(shape, bool) if known is None else known.all(axis=dim).reshape(shape)
         if not clear:
             old, before = dst.load(env)
-            if is_float(result.dtype) and old.dtype.kind in "iu":
-                result = convert(result, old.dtype)
+            if old.dtype.kind in "iu" and is_float(np.promote_types(result.dtype, old.dtype)):
+                result = convert(result, old.dtype)  # No integer holds both: an accumulator of the destination's dtype.
             # What the destination holds keeps its own precision and range.
             both = (
                 np.promote_types(result.dtype, old.dtype) if not (is_float(old.dtype) and old.dtype.itemsize < 4) else np.dtype(np.float32)
@@ -193,7 +193,7 @@ def _computed_in(kind: str, source: np.dtype, target: np.dtype) -> np.dtype:
     """What values of `source` are reduced in: small floats in float32, sums and magnitudes of integers in the range of the result."""
     if is_float(source):
         return np.dtype(np.float32) if source.itemsize < 4 else source
-    if kind not in ("sum", "abssum", "absmax"):
+    if kind not in ("sum", "abssum", "absmax") or kind == "absmax" and source.kind == "u":
         return source
     if kind != "absmax" and is_float(target) and source.itemsize >= 4:
         return np.dtype(np.float32)

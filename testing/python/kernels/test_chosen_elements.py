@@ -189,3 +189,27 @@ def test_arithmetic_that_leaves_a_tensor_under_a_condition(width):
     at, runs = i // 2 + size - 9, (i % 3 != 1)[:, None]
     np.testing.assert_array_equal(out["Y"], np.where(runs, np.where((at < size)[:, None], x[np.minimum(at, size - 1)], 0), 5))
     np.testing.assert_array_equal(out["Z"], np.where(runs, x[np.maximum(chosen, 0)], 5))
+
+
+@pytest.mark.parametrize("how", ["number", "condition", "data", "number of the place"])
+def test_iterations_that_store_the_same_number_to_one_element_are_no_race(how):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), F: T.Tensor((64,), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(64):
+                if how == "number":
+                    F[i // 2] = 3
+                elif how == "condition":
+                    if X[i] > 30:
+                        F[i // 2] = 3
+                elif how == "data":
+                    F[X[i] // 4] = 3
+                else:
+                    F[X[i] // 4] = X[i] // 4
+
+    x = RNG.permutation(64).astype(np.int32)
+    want = np.zeros(64, np.int32)
+    places = np.arange(64) // 2 if how in ("number", "condition") else x // 4
+    want[places[x > 30] if how == "condition" else places] = 3
+    out = strict.run(tilelang.compile(main), {"X": x, "F": np.zeros(64, np.int32)})
+    np.testing.assert_array_equal(out["F"], np.where(np.arange(64) < 16, np.arange(64), 0) if how == "number of the place" else want)

@@ -248,3 +248,38 @@ def test_long_rows_are_reduced_in_parts_between_integers_and_floats(src, dst):
     with np.errstate(invalid="ignore"):
         want = np.stack([sums, x.max(1).astype(np.float64)], 1).astype(numpy_dtype(dst))
     np.testing.assert_array_equal(out["Y"], want)
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "absmax", "bitor"])
+@pytest.mark.parametrize("src, dst", [("int8", "uint64"), ("int64", "uint64"), ("uint64", "int64"), ("uint64", "int16")])
+def test_uint64_meets_signed_numbers_in_the_dtype_of_the_destination(src, dst, kind):
+    """No integer dtype holds both: the result is converted first, and what the destination holds keeps all its digits."""
+    out_of = kernel(src, dst, [kind])
+    x = RNG.integers(0, 100, (ROWS, WIDTH)).astype(src)
+    old = np.array([np.iinfo(dst).max, 5, np.iinfo(dst).max // 2 + 2, 0, 98, 1234], np.uint64).astype(dst)[None]
+    want = {"sum": np.add, "bitor": np.bitwise_or}.get(kind, np.maximum)(
+        {"sum": np.sum, "bitor": np.bitwise_or.reduce}.get(kind, np.max)(x, axis=1).astype(dst), old
+    )
+    plain = np.zeros((1, ROWS), dst)
+    interpret.run(out_of, x.copy(), old.copy(), plain)
+    np.testing.assert_array_equal(plain, want)
+    out = strict.run(tilelang.compile(out_of), {"X": x, "M": old, "Y": np.zeros((1, ROWS), dst)}, text=False)
+    np.testing.assert_array_equal(out["Y"], want)
+
+
+@pytest.mark.parametrize("dst", ["int8", "int64"])
+def test_magnitudes_of_unsigned_numbers_are_these_numbers(dst):
+    @T.prim_func
+    def main(X: T.Tensor((ROWS, WIDTH), "uint64"), Y: T.Tensor((ROWS,), dst)):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((ROWS, WIDTH), "uint64"), T.alloc_fragment((ROWS,), dst)
+            T.copy(X, x)
+            T.reduce_absmax(x, y, dim=1)
+            T.copy(y, Y)
+
+    x = RNG.integers(0, 2**64 - 1, (ROWS, WIDTH), np.uint64)
+    plain = np.zeros(ROWS, dst)
+    interpret.run(main, x.copy(), plain)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros(ROWS, dst)}, text=False)
+    for got in (plain, out["Y"]):
+        np.testing.assert_array_equal(got, x.max(1).astype(dst))

@@ -125,3 +125,17 @@ def test_a_wait_does_not_complete_the_instructions_in_front_of_it():
 
     assert checks(launch({}, aic=program(lambda p: p.sync("MTE1_M", 1)), checks=("racecheck",))) == {"racecheck"}
     assert launch({}, aic=program(lambda p: p.op("pipe_barrier", pipe="M")), checks=("racecheck",)).ok
+
+
+@pytest.mark.parametrize("same_line, same_value, found", [(True, True, False), (True, False, True), (False, True, True)])
+def test_iterations_of_one_statement_may_write_the_same_bytes(same_line, same_value, found):
+    """Whichever comes last, that is what is there."""
+    a, out = np.zeros(128, np.float32), np.zeros(64, np.float32)
+    a[64:] = 0 if same_value else 1
+    p = Program().load(ub(0), gm(a), 512).sync("MTE2_MTE3").store(gm(out), ub(0), 256).store(gm(out, 32), ub(256), 128)
+    if same_line:
+        (_, line, _), (op, _, words) = p.items[-2:]
+        p.items[-1] = (op, line, words)
+    result = launch({"a": (a, "in"), "out": out}, p, checks=("racecheck",))
+    assert result.ok is not found, result.text()
+    assert not found or "write after write" in result.hazards[0].message

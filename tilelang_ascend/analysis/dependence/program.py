@@ -81,7 +81,7 @@ class Loop(Node):
     """`for` (with the atom of its variable and its trip count) or `while` (atom only, no count).
 
     `independent`: iterations are different tiles of the user's grid, which no program may order through GM.
-    `unordered`: iterations are iterations of a parallel nest, of which no two may store to the same element of a user's tensor.
+    `unordered`: iterations are iterations of a parallel nest, of which no two may store different numbers to an element of a user's tensor.
     """
 
     atom: Atom = None

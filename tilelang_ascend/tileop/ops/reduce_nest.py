@@ -11,7 +11,7 @@ from ..vector.graph.convert import convert
 from ..vector.graph.graph import Node
 from ..vector.nest.nest import Nest
 from ..vector.nest.parallel import StraightLine
-from .reduce_scalar import BOOLEAN, carrier_of, is_float, prepared
+from .reduce_scalar import BOOLEAN, carrier_of, is_float, nothing_holds, prepared
 
 _OPERATIONS = {
     "sum": "add", "abssum": "add", "max": "max", "absmax": "max", "min": "min", "any": "max", "all": "min", "bitand": "and",
@@ -35,6 +35,8 @@ def reduce_nest(s: Evaluate, ctx: VectorContext) -> Stmt:
     result, carrier = dtype_of(target.source), carrier_of(source.source, target.source, kind, clear)
     if not clear and is_float(dtype_of(source.source)) and not is_float(carrier) and kind not in BOOLEAN:
         raise Unsupported(f"floats that are folded first and then joined with {result}")
+    if not clear and nothing_holds(dtype_of(source.source), result):
+        raise Unsupported(f"{dtype_of(source.source)} that is folded first and then joined with {result}")
     block = StraightLine(ctx, Nest(axes, extents, seq(), s.span), {}, None)
 
     operation, dtype = _OPERATIONS[kind], "float16" if kind in BOOLEAN else fold_dtype(_OPERATIONS[kind], carrier)

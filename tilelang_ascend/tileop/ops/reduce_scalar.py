@@ -39,7 +39,7 @@ def carrier_of(source, target, kind: str, clear: bool = True) -> str:
     if kind in BOOLEAN:
         return "bool"
     src, dst = dtype_of(source), dtype_of(target)
-    if not clear or kind in ("sum", "abssum", "absmax"):
+    if not clear or kind in ("sum", "abssum") or kind == "absmax" and not src.startswith("uint"):
         return _common(src, dst, clear)
     return "float32" if is_float(src) else src
 
@@ -48,7 +48,7 @@ def _common(src: str, dst: str, clear: bool) -> str:
     """The dtype in which values of `src` meet results of `dst`."""
     if is_float(dst) or is_float(src) and clear:
         return "float32"
-    if is_float(src):
+    if is_float(src) or not clear and nothing_holds(src, dst):
         return dst
     src, dst = ("uint8" if d == "bool" else d for d in (src, dst))
     wide = max(src, dst, key=itemsize)
@@ -56,6 +56,11 @@ def _common(src: str, dst: str, clear: bool) -> str:
     if alike or wide.startswith("int") and itemsize(src) != itemsize(dst):
         return wide
     return f"int{min(64, 16 * itemsize(wide))}"  # Signed numbers beside unsigned ones of at least their width.
+
+
+def nothing_holds(src: str, dst: str) -> bool:
+    """True for uint64 beside signed numbers, which meet as an accumulator of the destination's dtype would have them."""
+    return "uint64" in (src, dst) and any(d.startswith("int") for d in (src, dst))
 
 
 def is_float(dtype: str) -> bool:
@@ -130,4 +135,4 @@ def scalar_reduce(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
     return scalar_loops(body, ctx, reason)
 
 
-__all__ = ["BOOLEAN", "carrier_of", "is_float", "prepared", "scalar_reduce"]
+__all__ = ["BOOLEAN", "carrier_of", "is_float", "nothing_holds", "prepared", "scalar_reduce"]
