@@ -545,3 +545,42 @@ def test_elements_between_those_of_other_blocks_that_decide_for_themselves(form)
     out = strict.run(tilelang.compile(main), {"X": x}, text=False)
     want = np.where(x > 0, x - 1, np.where((x < -1) & (form == "both sides"), 7, x))
     np.testing.assert_array_equal(out["X"], want)
+
+
+@pytest.mark.parametrize("form", ["assigned on both sides", "by way of another", "counts a loop", "extent"])
+def test_elements_between_those_of_other_blocks_that_decide_by_way_of_variables(form):
+    """What a condition on the element assigns depends on it as what is computed from it does."""
+
+    @T.prim_func
+    def main(X: T.Tensor((101,), "int32")):
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(50):
+                if form == "extent":
+                    for k in T.serial(T.max(X[2 * i + bx], 0)):
+                        X[2 * i + bx] = X[2 * i + bx] + k
+                else:
+                    v = T.alloc_var("int32")
+                    w = T.alloc_var("int32")
+                    if X[2 * i + bx] > 0:
+                        v = 1
+                    else:
+                        v = 0
+                    w = v
+                    if form == "assigned on both sides":
+                        if v > 0:
+                            X[2 * i + bx] = X[2 * i + bx] - 1
+                    elif form == "by way of another":
+                        if w == 0:
+                            X[2 * i + bx] = X[2 * i + bx] + 5
+                    else:
+                        for _ in T.serial(3 * w):
+                            X[2 * i + bx] = X[2 * i + bx] + 1
+
+    x = np.random.default_rng(5).integers(-3, 4, 101).astype(np.int32)
+    out = strict.run(tilelang.compile(main), {"X": x}, text=False)
+    want = {
+        "assigned on both sides": np.where(x > 0, x - 1, x), "by way of another": np.where(x > 0, x, x + 5),
+        "counts a loop": np.where(x > 0, x + 3, x), "extent": np.where(x > 0, x + x * (x - 1) // 2, x),
+    }[form]  # fmt: skip
+    want[100] = x[100]
+    np.testing.assert_array_equal(out["X"], want)

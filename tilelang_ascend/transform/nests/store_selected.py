@@ -255,7 +255,7 @@ def updates_in_place(body: Stmt, buffer) -> bool:
     """True if all that a nest stores are elements of `buffer`, each iteration one, and all it reads of `buffer` is this element, which
     decides neither whether it is stored nor where."""
     found = _updated(body, buffer)
-    return found is not None and not any(_depend(s.condition, found) for s in statements(body) if isinstance(s, IfThenElse))
+    return found is not None and not any(_depend(e, found) for s in statements(body) for e in _decides(s))
 
 
 def all_it_may_store(body: Stmt, buffer) -> Stmt | None:
@@ -279,7 +279,7 @@ def _updated(body: Stmt, buffer) -> set | None:
     if not all(all(map(structural_equal, places[0], p)) for p in places[1:]):
         return None
     elements = {buffer} | _scalars_from(buffer, inside)
-    where = [*places[0], *(s.extent for s in inside if isinstance(s, For))]
+    where = [*places[0], *(s.extent for s in inside if isinstance(s, For) and any(s.loop_var in free_vars(i) for i in places[0]))]
     return None if any(_depend(e, elements) for e in where) else elements
 
 
@@ -287,11 +287,22 @@ def _depend(e, elements: set) -> bool:
     return not elements.isdisjoint(free_vars(e))
 
 
+def _decides(s: Stmt) -> list:
+    """What tells whether statements inside of `s` run."""
+    return [s.condition] if isinstance(s, IfThenElse) else [s.extent] if isinstance(s, For) else []
+
+
 class _Undecided(StmtMutator):
-    """Both sides of conditions that `elements` decide, as far as the rest of them holds."""
+    """Both sides of conditions that `elements` decide, as far as the rest of them holds, and one iteration of loops."""
 
     def __init__(self, elements: set):
         self.elements = elements
+
+    def visit_For(self, s: For):
+        new = self.generic(s)
+        if not _depend(s.extent, self.elements):
+            return new
+        return For(s.loop_var, s.min, imm(1, dtype_of(s.loop_var)), s.kind, new.body, annotations=dict(s.annotations), span=s.span)
 
     def visit_IfThenElse(self, s: IfThenElse):
         if not _depend(s.condition, self.elements):
@@ -303,14 +314,15 @@ class _Undecided(StmtMutator):
 
 
 def _scalars_from(buffer, inside: list[Stmt]) -> set:
-    """Scalars that the statements `inside` compute from elements of `buffer`, directly or not."""
+    """Scalars whose value in one of the statements `inside` depends on elements of `buffer`: computed from them, or assigned where they decide."""
     found: set = {buffer}
     before = 0
     while before != len(found):
         before = len(found)
-        found |= {s.var for s in inside if isinstance(s, Bind) and not found.isdisjoint(free_vars(s.value))}
+        found |= {s.var for s in inside if isinstance(s, Bind) and _depend(s.value, found)}
+        decided = {x for s in inside if any(_depend(e, found) for e in _decides(s)) for x in statements(s)}
         assigned = (s for s in inside if isinstance(s, BufferStore) and is_scalar_var(s.buffer))
-        found |= {s.buffer for s in assigned if not found.isdisjoint(free_vars(s.value))}
+        found |= {s.buffer for s in assigned if s in decided or _depend(s.value, found)}
     return found - {buffer}
 
 
