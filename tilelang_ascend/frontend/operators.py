@@ -612,6 +612,15 @@ def select(cond, a, b):
     cond = as_bool(cond)
     known = constant(cond)
     if known is not None or not is_expr(cond):
-        return a if (known if known is not None else cond) else b
+        return _beside(*((a, b) if (known if known is not None else cond) else (b, a)))
     a, b = match(a, b)
     return choice(tirx.if_then_else(cond, a, b))
+
+
+def _beside(chosen, other):
+    """`chosen` in the dtype it has where it is not known that `other` is not."""
+    chosen, other = plain(chosen), plain(other)
+    if not (is_expr(chosen) or is_expr(other)) or not all(is_expr(x) or isinstance(x, (int, float)) for x in (chosen, other)):
+        return chosen
+    matched = match(chosen, other)[0]
+    return chosen if dtype_of(matched) == dtype_of(as_scalar(chosen)) else matched

@@ -496,16 +496,24 @@ Scalar.__divmod__ = lambda self, other: (self // other, self % other)
 def select(cond: Any, a: Any, b: Any):
     """`a` where `cond` holds, else `b`, in the dtype both meet in; the other one may be faulty."""
     if not isinstance(cond, Scalar) and not hasattr(cond, "load_scalar"):
-        return a if cond else b
+        return _beside(*((a, b) if cond else (b, a)))
     cond = scalar(cond)
     if cond.literal:
-        return a if cond else b
+        return _beside(*((a, b) if cond else (b, a)))
     if cond.fault is not None:
         x, _ = match(a, b)
         return Scalar(0, x.dtype, fault=cond.fault.computed())
     x, y = match(a, b)
     chosen = x if cond.value else y
     return Scalar(chosen.value, chosen.dtype, False, chosen.fault, None)
+
+
+def _beside(chosen: Any, other: Any):
+    """`chosen` in the dtype it has where it is not known that `other` is not."""
+    if not any(isinstance(x, Scalar) for x in (chosen, other)) or not all(isinstance(x, (Scalar, int, float)) for x in (chosen, other)):
+        return chosen
+    matched, _ = match(chosen, other)
+    return chosen if matched.dtype == scalar(chosen).dtype else matched
 
 
 def pick_max(a: Any, b: Any):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tilelang_ascend.language as T
-from tilelang_ascend import arch
+from tilelang_ascend import arch, interpret
 from tilelang_ascend.errors import UnsupportedConstruct
 from tilelang_ascend.sim.reference import run
 from tilelang_ascend.transform.pipeline import lower
@@ -164,3 +164,24 @@ def test_functions_of_two_floats_take_integers():
 
     assert call(k, np.array([3, 4, -7, 0], np.int32))[:4] == [5.0, -3.0, -3.0, 5.0]
     assert lower(k, arch.get_chip("Ascend910B1")).ascend_ir is not None
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_choices_that_are_known_have_the_dtype_of_both_sides(flag):
+    """What decides may be a number of Python, or a comparison that always holds."""
+
+    @T.prim_func
+    def k(A: T.Tensor((N,), "int8"), B: T.Tensor((8,), "uint8"), C: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            B[0] = T.if_then_else(A[0] == A[0], A[0], C[0])
+            B[1] = T.if_then_else(flag, A[0], C[0])
+            C[1] = T.if_then_else(flag, A[1], C[0]) / 2
+            C[2] = T.if_then_else(flag, 7, C[0]) / 2
+            C[3] = T.if_then_else(flag, A[1], 1.0) / 2
+
+    a, zero, three = np.array([-4, 3, 0, 0], np.int8), 0.0, 3.0
+    for execute in (run, interpret.run):
+        b, c = np.ones(8, np.uint8), np.full(8, three, np.float32)
+        execute(k, a, b, c)
+        assert b[:2].tolist() == [zero, zero if flag else three]
+        assert c[1:4].tolist() == ([1.5, 3.5, 1.5] if flag else [1.5, 1.5, 0.5])
