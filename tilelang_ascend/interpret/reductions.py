@@ -149,6 +149,7 @@ def scan(op: str):
         if list(source.extents) != list(target.extents):
             raise ShapeMismatch(f"T.{op}: {source.describe()} and {target.describe()} have different shapes", at=here())
         values = _wide(source.values(f"T.{op}"))
+        values = values.astype(np.float64) if values.dtype == np.uint64 and is_float(target.tile._dtype) else values
         turned = np.flip(values, axis) if bool(reverse) else values
         turned = np.cumsum(turned, axis, dtype=values.dtype) if op == "cumsum" else _running_maxima(turned, axis)
         target.write(convert(np.ascontiguousarray(np.flip(turned, axis) if bool(reverse) else turned), target.tile._dtype))

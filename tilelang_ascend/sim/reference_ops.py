@@ -208,8 +208,10 @@ def _scan(function) -> Callable:
 
         def run(env):
             values, known = src.load(env)
-            # Small floats in float32, sums of integers in the range of the result.
-            wide = values.astype(np.float32 if is_float(values.dtype) else np.uint64 if values.dtype == np.uint64 else np.int64)
+            # Small floats in float32, sums of integers in the range of the result, but for int64, whose numbers are exact as long as they are.
+            into_float = is_float(dst.memory(env).data.dtype) and values.dtype.name in ("int32", "uint32", "uint64")
+            floats = is_float(values.dtype) or into_float
+            wide = values.astype(np.float32 if floats else np.uint64 if values.dtype == np.uint64 else np.int64)
             turn = (lambda x: np.flip(x, dim)) if backwards else (lambda x: x)
             result = turn(function(turn(wide), dim))
             if known is not None:

@@ -271,6 +271,39 @@ def test_scans(dtype, shape, dim, reverse):
         np.testing.assert_allclose(out[k], np.flip(want, dim) if reverse else want, **limits)
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize(
+    "source, target",
+    [("int32", "float32"), ("int32", "float16"), ("uint64", "float32"), ("float32", "int64"), ("float16", "uint64"), ("float32", "uint32"), ("float32", "uint16")],
+)  # fmt: skip
+def test_sums_of_scans_have_the_range_of_the_result_and_become_integers_at_the_end(source, target, dim):
+    """Compiled, in the interpreter of Tile IR, and as plain Python."""
+    shape = (9, 40)
+
+    @T.prim_func
+    def main(X: T.Tensor(shape, source), Y: T.Tensor(shape, target)):
+        with T.Kernel(1):
+            x, y = T.alloc_shared(shape, source), T.alloc_shared(shape, target)
+            T.copy(X, x)
+            T.cumsum(x, y, dim=dim)
+            T.copy(y, Y)
+
+    if source in FLOATS:
+        x = (RNG.integers(0, 8, shape) / 4).astype(source)
+        x[0, 0] = 3e9 if target == "uint32" else 40000 if target == "uint16" else 0
+    else:
+        x = RNG.integers(np.iinfo(source).max // 2, np.iinfo(source).max, shape, source)
+    with np.errstate(over="ignore"):
+        want = np.cumsum(x, axis=dim, dtype=np.float32 if target == "uint32" else np.float64).astype(target)
+    arrays = {"X": x, "Y": np.zeros(shape, target)}
+    mine = {name: a.copy() for name, a in arrays.items()}
+    interpret.run(main, *mine.values())
+    out = strict.run(tilelang.compile(main), arrays, text=False)
+    step = {"float32": 1e-5, "float16": 2e-3}.get(target, 0)
+    for got in (mine["Y"], out["Y"]):
+        np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=step, atol=512 if target == "uint32" else 0)
+
+
 @pytest.mark.parametrize(
     "op, dtype, replication",
     [

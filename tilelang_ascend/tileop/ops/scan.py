@@ -25,6 +25,7 @@ from ..vector.emit.emitter import Emitter, Unreadable, Unwritable
 from ..vector.emit.views import View, offset_by
 from ..vector.graph.convert import HOPS
 from .reduce import WRAPPED, as_signed, conversion, region_view, wrapped
+from .reduce_scalar import is_float
 from .scan_pairs import scan_pairs
 from .scan_scalar import scalar_scan
 from .scan_turned import ROWS, TurnedScan, can_turn, is_contiguous
@@ -67,12 +68,15 @@ class _Scan:
         self.flip = dtype == result in _UNSIGNED and self.combine == "max"
         self.emitter = Emitter(self.shape, s.span)
         self.wide = "int64" in (dtype, result)
+        if is_float(dtype) and (result in _UNSIGNED or self.wide and self.combine == "add"):
+            raise Unsupported(f"scans of {dtype} that end as {result}")
         if self.wide:
             return
         table = {**_COMPUTE, **_UNSIGNED} if dtype == result else _COMPUTE
         if dtype not in table:
             raise Unsupported(f"scans of {dtype} into {result}")
-        self.dtype = table[dtype]
+        # Sums have the range of the result.
+        self.dtype = "float32" if self.combine == "add" and dtype == "int32" and is_float(result) else table[dtype]
         self.src, self.dst = as_signed(self.src), as_signed(self.dst)
 
     def lower(self) -> Stmt:

@@ -23,6 +23,7 @@ from ...ir import (
 from ...tile import CUMSUM, is_op
 from ..base.context import VectorContext
 from ..scalar.loops import scalar_loops
+from .reduce_scalar import is_float
 
 
 def scalar_scan(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
@@ -34,8 +35,9 @@ def scalar_scan(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
     loops = [Var(f"r{d}", "int32") for d in range(len(source.region))]
     extent = source.region[dim].extent
     result = dtype_of(target.source)
-    carrier = result if total_of is tirx.Add else dtype_of(source.source)
-    carrier = "float32" if carrier.startswith(("float", "bfloat")) else carrier
+    # Sums are taken in the range of the result; floats are whole only there.
+    carrier = result if total_of is tirx.Add and not is_float(dtype_of(source.source)) else dtype_of(source.source)
+    carrier = "float32" if is_float(carrier) else carrier
     total = decl_buffer((1,), carrier, "total", scope="local.var")
     held = BufferLoad(total, [imm(0)])
 
