@@ -211,10 +211,9 @@ def computes_as_float32(dtype: str) -> bool:
 
 
 def widened(value):
-    """The operand of a function whose results bfloat16 and the 8-bit floats do not hold: these give float32. Functions of 4 bits there are none."""
+    """The operand of a function whose results bfloat16 and the floats of 8 and 4 bits do not hold: these give float32."""
     value = as_scalar(value)
-    dtype = dtype_of(value)
-    return cast(value, "float32") if computes_as_float32(dtype) and dtype not in NIBBLES else value
+    return cast(value, "float32") if computes_as_float32(dtype_of(value)) else value
 
 
 def with_zero(value):
@@ -229,7 +228,7 @@ def magnitude(value):
     dtype = dtype_of(value)
     if dtype == "bool":
         return cast(value, "int32")
-    return cast(tirx.abs(cast(value, "float32")), dtype) if dtype.startswith("float8") else tirx.abs(value)
+    return cast(tirx.abs(cast(value, "float32")), dtype) if dtype.startswith(("float8", "float4")) else tirx.abs(value)
 
 
 def _promoted_alone(op: str, value):

@@ -14,10 +14,11 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from ..errors import ArgumentTypeError, ArgumentValueError, InvalidArgument, InvalidKernel
+from ..errors import ArgumentTypeError, ArgumentValueError, InvalidKernel
 from ..frontend.annotations import DType, PointerSpec, TensorSpec
 from ..runtime import dtypes, tensors
 from . import elements, loops
+from .halves import Halves
 from .memory import Tile, allocate
 from .names import last_name, parse, prepared
 from .scopes import names_in
@@ -99,7 +100,7 @@ def parameters(function, annotations: dict) -> list[tuple[str, Any]]:
 
 
 def as_numpy(value: Any, dtype: str, name: str) -> np.ndarray:
-    """A view of the memory of a torch tensor or NumPy array; of dtypes of 4 bits, the numbers that are in it."""
+    """A view of the memory of a torch tensor or NumPy array; of dtypes of 4 bits, its bytes."""
     if not tensors.is_tensor(value):
         raise ArgumentTypeError(f"Expected a tensor for parameter {name}, got {type(value).__name__}; pass a torch tensor or a numpy array")
     host = tensors.HostTensor(value)
@@ -108,7 +109,7 @@ def as_numpy(value: Any, dtype: str, name: str) -> np.ndarray:
     if host.device != "cpu":
         raise ArgumentValueError(f"Buffer device mismatch for parameter {name}: expected cpu, got {host.device}")
     if dtype in dtypes.NIBBLES:
-        return _unpacked(_bytes_of(value), dtype)
+        return _bytes_of(value)
     if not host.is_torch:
         return value
     import torch
@@ -124,27 +125,6 @@ def _bytes_of(value: Any) -> np.ndarray:
     import torch
 
     return value.detach().view(torch.uint8).numpy()
-
-
-def _unpacked(raw: np.ndarray, dtype: str) -> np.ndarray:
-    codes = np.stack((raw & 15, raw >> 4), axis=-1).reshape(*raw.shape[:-1], 2 * raw.shape[-1])
-    if dtype == "int4":
-        return ((codes ^ 8) - 8).astype(np.uint8).view(np.int8)
-    return codes.view(numpy_dtype(dtype))
-
-
-def _packed(array: np.ndarray) -> np.ndarray:
-    codes = np.ascontiguousarray(array).view(np.uint8)
-    return (codes[..., ::2] & 15) | (codes[..., 1::2] << 4)
-
-
-def write_back(values: dict[str, Any], kinds: dict[str, str], arrays: dict[str, np.ndarray]) -> None:
-    """Numbers of 4 bits that the kernel changed go to the tensors they are from."""
-    for name, array in arrays.items():
-        if kinds[name] in dtypes.NIBBLES:
-            memory, new = _bytes_of(values[name]), _packed(array)
-            if (memory != new).any():
-                memory[...] = new
 
 
 def number(value: Any, dtype: str, name: str) -> Scalar:
@@ -174,19 +154,17 @@ def bind_dimensions(session: Session, specs: dict[str, TensorSpec], arrays: dict
                 f"Buffer rank mismatch for parameter {name}: expected {len(spec.shape)} dimensions, got {array.ndim} (shape {array.shape})"
             )
         strides = [s // array.itemsize for s in array.strides]
-        for dim, size in [*zip(spec.shape, array.shape), *zip(spec.strides or (), strides)]:
+        for dim, size in [*zip(spec.shape, dtypes.counted(spec.dtype, array.shape)), *zip(spec.strides or (), strides)]:
             if type(dim).__name__ == "Var":
                 session.symbols.setdefault(dim.name, Scalar(int(size), str(dim.ty.dtype)))
     for name, spec in specs.items():
-        if spec.dtype in dtypes.NIBBLES and isinstance(spec.shape[-1], int) and spec.shape[-1] % 2:
-            raise InvalidArgument(f"the last dimension of {name} is {spec.shape[-1]}: two numbers of {spec.dtype} share a byte")
         if name in arrays:
-            wanted = shape_of(spec, session, name)
-            if wanted != arrays[name].shape:
-                axis = next(k for k, (a, b) in enumerate(zip(wanted, arrays[name].shape)) if a != b)
+            wanted, given = shape_of(spec, session, name), dtypes.counted(spec.dtype, arrays[name].shape)
+            if dtypes.stored(spec.dtype, wanted) != arrays[name].shape:
+                axis = next(k for k, (a, b) in enumerate(zip(wanted, given)) if a != b)
                 kind = "Static" if isinstance(spec.shape[axis], int) else "Dynamic"
                 raise ArgumentValueError(
-                    f"{kind} shape mismatch for parameter {name}: expected {wanted[axis]} at index {axis}, got {arrays[name].shape[axis]}"
+                    f"{kind} shape mismatch for parameter {name}: expected {wanted[axis]} at index {axis}, got {given[axis]}"
                 )
 
 
@@ -213,7 +191,15 @@ def in_gm(name: str, spec: TensorSpec, array: np.ndarray | None, session: Sessio
     dims = dims_of(spec, session, name)
     if array is None:
         return allocate(tuple(int(d) for d in dims), spec.dtype, name, "global", dims, True)
-    return Tile(array, None, name, spec.dtype, "global", dims, True)
+    return argument(array, name, spec.dtype, dims)
+
+
+def argument(array: np.ndarray, name: str, dtype: str, dims=None) -> Tile:
+    """The tile of an array a call passes. dims: the shape as the program sees it."""
+    if dtype in dtypes.NIBBLES:
+        shape = dtypes.counted(dtype, array.shape) if dims is None else tuple(int(d) for d in dims)
+        return Tile(Halves(array, shape, dtype, True), None, name, dtype, "global", dims, True)
+    return Tile(array, None, name, dtype, "global", dims, True)
 
 
 class Memory:
@@ -225,12 +211,13 @@ class Memory:
 
     def tensor(self, dims, dtype: str) -> Tile | None:
         """All of it as a tensor. None for another shape or dtype once there is a tensor: it is a view of that."""
-        shape = tuple(int(d) for d in dims)
-        if self.made is not None and (self.dtype != dtype or self.array.shape != shape):
+        shape = dtypes.stored(dtype, tuple(int(d) for d in dims))
+        same = self.dtype == dtype or self.dtype in dtypes.packed(dtype, True)
+        if self.made is not None and (self.made.dtype != dtype or self.array.shape != shape):
             return None
-        if self.dtype != dtype or self.array.shape != shape:
+        if not same or self.array.shape != shape:
             raise ArgumentValueError(f"parameter {self.name} is {self.dtype} {self.array.shape}, the kernel makes {dtype} {shape} of it")
-        self.made = Tile(self.array, None, self.name, dtype, "global", dims, True)
+        self.made = argument(self.array, self.name, dtype, dims)
         return self.made
 
 
@@ -238,7 +225,7 @@ def returned(tile: Tile, torch_like: bool):
     """A tile as the caller's library knows it."""
     array = tile.array
     if tile._dtype in dtypes.NIBBLES:
-        array = _packed(array).view(dtypes.numpy_dtype(tile._dtype))
+        array = array.raw.view(dtypes.numpy_dtype(tile._dtype))
     if not torch_like:
         return array
     out = tensors.empty(tuple(array.shape), tile._dtype, True)

@@ -143,7 +143,6 @@ def launch(function, parameters: dict[str, Any], values: dict[str, Any], outputs
         for n, k in parameters.items()
     }
     result = execute(function, arguments, session)
-    bind.write_back(values, {n: specs[n].dtype for n in arrays}, arrays)
     made = [arguments[n] for n in outputs]
     if result is not None:
         made += list(result) if isinstance(result, (tuple, list)) else [result]
@@ -180,12 +179,11 @@ def call_eager(function, args: tuple, kwargs: dict, seed: int | None = None) -> 
     session.constants = bind.read_constants(function, values, extra)
     declared = bind.eager_declarations(function)[0]
     specs = {n: k for n, k in annotations.items() if isinstance(k, TensorSpec)}
-    arrays, kinds, given = {}, {n: s.dtype for n, s in specs.items()}, {}
+    arrays, kinds = {}, {n: s.dtype for n, s in specs.items()}
     for name in (*specs, *declared):
         if name in values:
             if name in declared:
                 kinds[name] = bind.declared_dtype(function, declared[name], values) or tensors.HostTensor(values[name]).dtype
-            given[name] = values[name]
             arrays[name] = bind.as_numpy(values[name], kinds[name], name)
     session.torch = any(tensors.is_torch(values[n]) for n in arrays) or (not arrays and tensors.have_torch())
     for name, kind in annotations.items():
@@ -196,13 +194,12 @@ def call_eager(function, args: tuple, kwargs: dict, seed: int | None = None) -> 
         if name in specs:
             values[name] = bind.in_gm(name, specs[name], array, session)
         else:
-            values[name] = Tile(array, None, name, kinds[name], "global", None, True)
+            values[name] = bind.argument(array, name, kinds[name])
     for name, kind in annotations.items():
         if isinstance(kind, PointerSpec) and name in values:
             session.torch = session.torch or tensors.is_torch(values[name])
             values[name] = bind.Memory(name, values[name])
     result = execute(function, values, session)
-    bind.write_back(given, kinds, arrays)
     made = [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
     for tile in made:
         _tell_unwritten(tile)

@@ -13,6 +13,7 @@ from ..errors import InvalidArgument, ShapeMismatch
 from ..language.npu import ON_TILES
 from ..runtime.dtypes import NIBBLES
 from . import directed
+from .halves import Halves
 from .memory import Region, is_tile_like_many, operand
 from .state import here
 from .values import (
@@ -342,9 +343,9 @@ def _rounded(value, dtype: str, mode: str, sat) -> Scalar:
     x = scalar(value)
     if x.fault is not None or not is_float(x.dtype) or (not mode and not sat):
         return cast(value, dtype)
-    if dtype == "float4_e2m1fn" and mode not in ("", "rn"):
-        raise InvalidArgument(f"T.cast to {dtype} with {mode!r}: it rounds to nearest", at=here())
     v = float(x.value)
+    if dtype == "float4_e2m1fn":
+        return cast(value, dtype) if mode in ("", "rn") else Scalar(_in_4_bits(v, mode), dtype)
     if sat and dtype.startswith("float8") and not math.isnan(v):
         most = float(ml_dtypes.finfo(dtype).max)
         v = min(max(v, -most), most)
@@ -370,6 +371,16 @@ def _rounded(value, dtype: str, mode: str, sat) -> Scalar:
     return Scalar(high if up else low, dtype)
 
 
+def _in_4_bits(v: float, mode: str) -> float:
+    """The float4_e2m1fn next to a number in a direction; the largest one if it lies beyond that, and for NaN."""
+    numbers = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+    v = numbers[-1] if math.isnan(v) else v
+    size = min(abs(v), numbers[-1])
+    low, high = max(n for n in numbers if n <= size), min(n for n in numbers if n >= size)
+    up = 2 * size >= low + high if mode == "rna" else mode == ("ru" if v > 0 else "rd")
+    return math.copysign(high if up else low, v)
+
+
 _WHOLE = {
     "rn": lambda v: float(np.rint(v)), "rz": math.trunc, "ru": math.ceil, "rd": math.floor,
     "rna": lambda v: math.copysign(math.floor(abs(v)) + (abs(v) - math.floor(abs(v)) >= 0.5), v),
@@ -386,10 +397,15 @@ def reinterpret(value, dtype, span=None):
     if isinstance(value, (str, type)):
         value, dtype = dtype, value
     x, name = scalar(value), dtype_of(dtype)
-    if NIBBLES & {x.dtype, name}:
-        raise InvalidArgument(f"T.reinterpret of a {x.dtype} as {name}", at=here(), hint="T.cast converts; a uint8 tensor has the bytes")
     if x.fault is not None:
         return Scalar(0, name, fault=x.fault.computed())
+    if (x.dtype in NIBBLES) != (name in NIBBLES):
+        raise InvalidArgument(f"T.reinterpret of {x.dtype} as {name}, which has another size", at=here())
+    if name in NIBBLES:
+        memory = np.zeros(1, np.uint8)
+        Halves(memory, (1,), x.dtype, False)[(0,)] = x.value
+        seen = Halves(memory, (1,), name, False)[(0,)]
+        return Scalar(float(seen) if is_float(name) else int(seen), name)
     if x.narrow is not None and bits(x.dtype) != bits(name) == bits(x.narrow):
         x = cast(x, x.narrow)
     raw = np.array([x.value]).astype(np.float32 if numpy_dtype(x.dtype).kind == "V" else numpy_dtype(x.dtype)).astype(numpy_dtype(x.dtype))

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
 from ..frontend.annotations import DType
 from ..runtime.dtypes import NIBBLES
+from .halves import Halves
 from .state import InterpretError, current, here
 from .values import Fault, Scalar, binary, cast, compare, fit, is_scalar, numpy_dtype, power, scalar
 
@@ -20,7 +21,7 @@ class Tile:
 
     Attributes:
         array: the elements.
-        written: None if all are defined, else an array of words with all bits set where the element was written.
+        written: None if all are defined, else an array of words with all bits set where the element was written; `all_bits` is such a word.
         name, dtype, scope: as in the program; scope is "global" or "chip".
         dims: the shape as the program sees it (dimensions known at launch are scalars of the kernel).
         argument: the caller sees it, so it must not receive undefined elements.
@@ -57,18 +58,18 @@ class Tile:
         return self._shape[0]
 
     def __repr__(self):
-        shown = self.array if self.written is None else np.ma.array(_printable(self.array), mask=~self.defined())
+        shown = np.asarray(self.array) if self.written is None else np.ma.array(_printable(self.array), mask=~self.defined())
         return f"{self.name}: {self._dtype}{list(self._shape)} =\n{shown}"
 
     def __str__(self):
-        return str(self.array if self.written is None else np.ma.array(_printable(self.array), mask=~self.defined()))
+        return str(np.asarray(self.array) if self.written is None else np.ma.array(_printable(self.array), mask=~self.defined()))
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self.array, dtype)
 
     def numpy(self) -> np.ndarray:
         """The elements; those nobody wrote hold anything."""
-        return self.array
+        return np.asarray(self.array)
 
     def describe(self) -> str:
         """`A (128x32 float16)`"""
@@ -78,7 +79,12 @@ class Tile:
         """Where elements were written."""
         if self.written is None:
             return np.ones(self._shape, bool)
-        return self.written == _full(self.written)
+        return np.asarray(self.written) == self.all_bits
+
+    @property
+    def all_bits(self) -> np.unsignedinteger:
+        """What is in `written` where an element was."""
+        return np.uint8(15) if self._dtype in NIBBLES else _full(self.written)
 
     # -- elements and regions
 
@@ -173,7 +179,7 @@ class Tile:
         for i, n in zip(index, self._shape):
             if not 0 <= i < n:
                 return Scalar(0, self._dtype, fault=self._outside(index, "a read"), origin=(self, index))
-        if self.written is not None and self.written[index] != _FULL[self.written.dtype.itemsize]:
+        if self.written is not None and self.written[index] != self.all_bits:
             return Scalar(0, self._dtype, fault=self._undefined(index), origin=(self, index))
         value = self.array[index]
         value = value.item() if self.array.dtype.kind != "V" else float(value)
@@ -203,7 +209,7 @@ class Tile:
             return
         self.array[index] = x.value
         if self.written is not None:
-            self.written[index] = _FULL[self.written.dtype.itemsize]
+            self.written[index] = self.all_bits
 
 
 _FULL = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF, 8: 0xFFFF_FFFF_FFFF_FFFF}
@@ -214,7 +220,7 @@ def _full(words: np.ndarray):
 
 
 def _printable(array):
-    return array if array.dtype.kind in "fiub" else array.astype(np.float32)
+    return np.asarray(array) if array.dtype.kind in "fiub" else array.astype(np.float32)
 
 
 def _checked(number):
@@ -324,8 +330,7 @@ class Region:
         return out, defined
 
     def _defined(self, inner):
-        words = self.tile.written[inner]
-        return words == _full(words)
+        return self.tile.written[inner] == self.tile.all_bits
 
     def values(self, what: str) -> np.ndarray:
         """The elements, all of which must be defined."""
@@ -353,7 +358,7 @@ class Region:
             raise InterpretError(f"an undefined element is stored to {tile.name}{index}", at=here())
         tile.array[inner] = values[outer]
         if tile.written is not None:
-            full = _full(tile.written)
+            full = tile.all_bits
             tile.written[inner] = full if defined is None else np.where(defined[outer], full, 0).astype(tile.written.dtype)
 
 
@@ -468,6 +473,11 @@ for _name, _op in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), (
 def allocate(shape, dtype: str, name: str, scope: str, dims=None, argument: bool = False) -> Tile:
     """Fresh memory: NaN, or a pattern of bits where there is none, and nothing written."""
     shape = tuple(shape)
+    if dtype in NIBBLES:
+        by_rows = scope == "global"
+        size = (*shape[:-1], (shape[-1] + 1) // 2) if by_rows else ((int(np.prod(shape)) + 1) // 2,)
+        raw, written = np.full(size, 0x5A, np.uint8), np.zeros(size, np.uint8)
+        return Tile(Halves(raw, shape, dtype, by_rows), Halves(written, shape, None, by_rows), name, dtype, scope, dims, argument)
     kind = numpy_dtype(dtype)
     raw = np.empty(shape, kind)
     raw.reshape(-1).view(np.uint8)[...] = 0xFF if kind.kind == "f" or dtype.startswith(("bfloat", "float8")) else 0x5A
@@ -478,18 +488,31 @@ def allocate(shape, dtype: str, name: str, scope: str, dims=None, argument: bool
 
 def view(tile: Tile, shape, dtype: str, name: str) -> Tile:
     """The same memory in another shape, as another dtype."""
+    _check_view(tile, shape, dtype)
     kind = numpy_dtype(dtype)
-    if NIBBLES & {dtype, tile._dtype} and (dtype != tile._dtype or tile.scope == "global"):
-        raise InvalidArgument(
-            f"a view of {tile._dtype} as {dtype}: numbers of 4 bits are no whole bytes",
-            at=here(),
-            hint="T.copy and T.cast convert; a kernel that wants the bytes declares the tensor as uint8",
-        )
-    if not tile.array.flags.c_contiguous:
-        raise InvalidArgument(f"{tile.name} has strides: it cannot be seen with another shape", at=here())
-    array = tile.array.reshape(-1).view(kind).reshape(shape)
-    written = None if tile.written is None else tile.written.reshape(-1).view(_WORDS[kind.itemsize]).reshape(shape)
+    array = _seen(tile, tile.array, shape, dtype, kind, dtype)
+    written = None if tile.written is None else _seen(tile, tile.written, shape, dtype, _WORDS[kind.itemsize], None)
     return Tile(array, written, name, dtype, tile.scope, argument=tile.argument)
+
+
+def _check_view(tile: Tile, shape, dtype: str) -> None:
+    """Memory that is one element after the other."""
+    memory = tile.array.raw if isinstance(tile.array, Halves) else tile.array
+    if not memory.flags.c_contiguous:
+        raise InvalidArgument(f"{tile.name} has strides: it cannot be seen with another shape", at=here())
+    for name, length, kind in ((tile.name, tile._shape[-1], tile._dtype), (f"a view of {tile.name}", shape[-1], dtype)):
+        if tile.scope == "global" and kind in NIBBLES and length % 2:
+            raise InvalidArgument(
+                f"{name} seen in another form: its rows of {length} {kind} end with half a byte of padding",
+                at=here(),
+                hint="views are of rows with an even length; copy it to a tile",
+            )
+
+
+def _seen(tile: Tile, array, shape, dtype: str, kind, halves: str | None):
+    """An array of a tile in another shape: of `kind`, or of halves of bytes that hold `halves`."""
+    memory = array.raw.reshape(-1) if isinstance(array, Halves) else array.reshape(-1).view(np.uint8)
+    return Halves(memory, shape, halves, tile.scope == "global") if dtype in NIBBLES else memory.view(kind).reshape(shape)
 
 
 def whole(tile: Tile) -> Region:

@@ -7,12 +7,13 @@ import operator
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
+from ..runtime.dtypes import NIBBLES
 from ..tile.atomics import outermost
 from ..tile.table import REDUCTIONS
 from .memory import Region, operand
 from .state import here
 from .tileops import convert, copy, fill
-from .values import Scalar, cast, integer_range, is_float, pick_max, pick_min, scalar
+from .values import Scalar, cast, integer_range, is_float, numpy_dtype, pick_max, pick_min, scalar
 
 
 def _axis(op: Region, dim, what: str) -> int:
@@ -50,9 +51,9 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, *_hints,
     if skips:
         values = _without_nan(reduce_type, values, src.tile._dtype)
     if reduce_type in ("abssum", "absmax"):
-        if values.dtype == np.int64 and not is_float(dst.tile._dtype):
+        if values.dtype == np.int64 and not is_float(dst.tile._dtype) and src.tile._dtype not in NIBBLES:
             # The magnitude of the lowest number is itself where neither dtype holds a larger one.
-            wide = np.promote_types(src.tile._dtype, dst.tile._dtype)
+            wide = np.promote_types(src.tile._dtype, numpy_dtype(dst.tile._dtype))
             values = values.astype(wide if wide.kind in "iu" else np.int64)
         values = _wide(np.abs(values))
     result = _reduced(reduce_type, values, axis, src.tile._dtype).reshape(tuple(dst.extents))

@@ -8,7 +8,7 @@ from ..errors import DtypeMismatch, InvalidArgument, ShapeMismatch
 from ..tile.factors import factor_dtype
 from .memory import Region, Tile, is_tile_like_many, operand, view
 from .state import here
-from .values import FLOAT_LIMITS, Scalar, cast, integer_range, is_float, numpy_dtype, power_of_two, scalar
+from .values import FLOAT_LIMITS, Scalar, bits, cast, integer_range, is_float, numpy_dtype, power_of_two, scalar
 
 
 def convert(values: np.ndarray, dtype: str) -> np.ndarray:
@@ -254,7 +254,7 @@ def atomic(kind: str):
         if target.tile.scope != "global":
             _check_element(target, what)
         old = target.values(what)
-        target.write(_combine(kind, old, amounts))
+        target.write(convert(_combine(kind, old, amounts), target.tile._dtype))
         return scalar(old.reshape(-1)[0].item()) if return_prev else None
 
     return update
@@ -272,7 +272,15 @@ def _combine(kind: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return _combine(kind, a, b) != 0
     if a.dtype.kind == "V":
         return convert(_combine(kind, a.astype(np.float32), b.astype(np.float32)), a.dtype.name)
-    return {"add": np.add, "max": np.maximum, "min": np.minimum}[kind](a, b)
+    if kind == "add":
+        return a + b
+    out = np.maximum(a, b) if kind == "max" else np.minimum(a, b)
+    if a.dtype.kind != "f":
+        return out
+    # NumPy takes -0 and 0 for equal, here -0 lies below.
+    other = kind == "min"
+    found = ((a == 0) & (np.signbit(a) == other)) | ((b == 0) & (np.signbit(b) == other))
+    return np.where(out == 0, np.where(found == other, -0.0, 0.0), out).astype(a.dtype)
 
 
 def atomic_pair(count: int):
@@ -315,13 +323,13 @@ def view_of(src, shape=None, dtype=None, strides=None) -> Tile:
     if not isinstance(src, Tile):
         raise InvalidArgument(f"T.view takes a whole buffer, got {src!r}", at=here())
     new = src._dtype if dtype is None else dtype_of(dtype)
-    have = src.array.size * src.array.dtype.itemsize
+    have = src.array.size * bits(src._dtype)
     if shape is None:
-        shape = (*src._shape[:-1], src._shape[-1] * src.array.dtype.itemsize // numpy_dtype(new).itemsize)
+        shape = (*src._shape[:-1], src._shape[-1] * bits(src._dtype) // bits(new))
     dims = tuple(int(scalar(s).get()) for s in (shape if isinstance(shape, (tuple, list)) else (shape,)))
-    want = int(np.prod(dims, dtype=np.int64)) * numpy_dtype(new).itemsize
+    want = int(np.prod(dims, dtype=np.int64)) * bits(new)
     if have != want:
-        raise ShapeMismatch(f"{src.name} has {have} bytes, the view needs {want} ({'x'.join(map(str, dims))} {new})", at=here())
+        raise ShapeMismatch(f"{src.name} has {have / 8:g} bytes, the view needs {want / 8:g} ({'x'.join(map(str, dims))} {new})", at=here())
     return view(src, dims, new, f"{src.name}_view")
 
 

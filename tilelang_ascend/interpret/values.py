@@ -54,7 +54,7 @@ def is_float(dtype: str) -> bool:
 @functools.lru_cache(maxsize=None)
 def bits(dtype: str) -> int:
     """Bits of one element."""
-    return 4 if dtype in _HELD_IN else numpy_dtype(dtype).itemsize * 8
+    return 4 if dtype in NIBBLES else numpy_dtype(dtype).itemsize * 8
 
 
 @functools.lru_cache(maxsize=None)
@@ -256,8 +256,8 @@ def _computes_as_float32(dtype: str) -> bool:
 
 
 def widened(x: Scalar) -> Scalar:
-    """The operand of a function whose results bfloat16 and the 8-bit floats do not hold."""
-    return cast(x, "float32") if _computes_as_float32(x.dtype) and x.dtype not in NIBBLES else x
+    """The operand of a function whose results bfloat16 and the floats of 8 and 4 bits do not hold."""
+    return cast(x, "float32") if _computes_as_float32(x.dtype) else x
 
 
 def _widened(x: Scalar, dtype: str) -> Scalar:

@@ -24,7 +24,7 @@ _BINARY = {
 def read_signature(func, out_idx: tuple[int, ...] = (), written: frozenset[str] | None = None) -> Signature:
     """Parameters of the Tile IR `func`; `written` names the buffers the lowered program writes (None: all of them)."""
     places = declarations(location_of(func))
-    nibbles = {int(k): str(dtype) for k, dtype in func.attrs.get("tl.nibbles", [])} if func.attrs else {}
+    nibbles = {int(k): (str(dtype), int(odd)) for k, dtype, odd in func.attrs.get("tl.nibbles", [])} if func.attrs else {}
     parameters = tuple(_parameter(p, written, places.get(p.name), nibbles.get(k)) for k, p in enumerate(func.params))
     names = {p.name for p in parameters}
     symbols: dict[str, str] = {}
@@ -35,16 +35,16 @@ def read_signature(func, out_idx: tuple[int, ...] = (), written: frozenset[str] 
     return Signature(parameters, tuple(symbols.items()), out_idx)
 
 
-def _parameter(p, written: frozenset[str] | None, place: Location | None, nibble: str | None) -> Parameter:
-    """`nibble`: the dtype of 4 bits the tensor was declared with, if it was."""
+def _parameter(p, written: frozenset[str] | None, place: Location | None, nibble: tuple[str, int] | None) -> Parameter:
+    """`nibble`: the dtype of 4 bits the tensor was declared with, if it was, and how many numbers of padding end its rows."""
     if not ir.is_buffer_var(p):
         return Parameter(p.name, ir.dtype_of(p), location=place)
     shape = tuple(dim_text(d) for d in p.ty.shape)
     strides = tuple(dim_text(s) for s in p.ty.strides) if len(p.ty.strides) else None
     if nibble is not None:
         known = ir.const_int(p.ty.shape[-1])
-        shape = (*shape[:-1], dim_text(p.ty.shape[-1].a) if known is None else 2 * known)
-    return Parameter(p.name, nibble or ir.dtype_of(p), shape, strides, written is None or p.name in written, place)
+        shape = (*shape[:-1], dim_text(p.ty.shape[-1].a) if known is None else 2 * known - nibble[1])
+    return Parameter(p.name, ir.dtype_of(p) if nibble is None else nibble[0], shape, strides, written is None or p.name in written, place)
 
 
 def declarations(function: Location | None) -> dict[str, Location]:

@@ -358,11 +358,7 @@ def cast_(value, dtype, round: str = "", sat: bool | None = None, rbits=None, sp
         v = float(v) if exact else v
         if sat and to.startswith("float8") and is_float(dtype_of(as_scalar(v))):
             v = saturated(v, to)
-        if mode and to == "float4_e2m1fn" and mode != "rn":
-            raise InvalidArgument(
-                f"T.cast to {to} with {mode!r}: it rounds to nearest", hint="choose the number yourself with T.if_then_else"
-            )
-        if mode and to != "float4_e2m1fn":
+        if mode:
             v = rounded_cast(v, to, mode)
         return cast(v, to)
 
@@ -376,8 +372,11 @@ def reinterpret(value, dtype, span=None):
     if isinstance(value, str) or (isinstance(value, type) and not is_expr(value)):
         value, dtype = dtype, value
     value, dtype = as_scalar(value), dtype_name(dtype)
-    if NIBBLES & {dtype_of(value), dtype}:
-        raise InvalidArgument(f"T.reinterpret of a {dtype_of(value)} as {dtype}", hint="T.cast converts; a uint8 tensor has the bytes")
+    if (dtype_of(value) in NIBBLES) != (dtype in NIBBLES):
+        raise InvalidArgument(
+            f"T.reinterpret of a {dtype_of(value)} as {dtype}, which has another size",
+            hint="T.cast converts; T.view sees the bytes of two numbers of 4 bits",
+        )
     if itemsize(dtype_of(value)) != itemsize(dtype):
         narrow = promoted_from(value)
         if narrow is not None and itemsize(narrow) == itemsize(dtype):

@@ -40,6 +40,8 @@ def rounded_cast(value, dtype: str, mode: str):
         return cast(x, dtype)
     if not is_float(dtype):
         return cast(_whole(cast(x, "float32"), mode), dtype)
+    if dtype == "float4_e2m1fn":
+        return cast(_in_4_bits(cast(x, "float32"), mode), dtype)
     if itemsize(dtype) >= itemsize(dtype_of(x)) and not itemsize(dtype) == itemsize(dtype_of(x)) == 2:
         return cast(x, dtype)
     return _narrowed(cast(x, "float32"), dtype, mode)
@@ -98,6 +100,24 @@ def _inside(x, most, mode: str):
     if mode != "rd":
         cut = select(tirx.And(x < -most, x > -infinite), -most, cut)
     return cut
+
+
+def _in_4_bits(x, mode: str):
+    """The float4_e2m1fn next to a float32, as one; 6 if there is none, and for NaN."""
+    x = select(tirx.EQ(x, x), x, number(6, "float32"))
+    size = tirx.min(tirx.abs(x), number(6, "float32"))
+
+    def among(whole):
+        two, half = number(2, "float32"), number(0.5, "float32")
+        return select(size < two, whole(size * two) * half, select(size < number(4, "float32"), whole(size), whole(size * half) * two))
+
+    if mode in ("ru", "rd"):
+        zero = number(0, "float32")
+        size = select(x > zero if mode == "ru" else x < zero, among(tirx.ceil), among(tirx.floor))
+    else:
+        size = among(lambda v: _whole(v, mode))
+    sign = tirx.bitwise_and(tirx.reinterpret("int32", x), -(2**31))
+    return tirx.reinterpret("float32", tirx.bitwise_or(tirx.reinterpret("int32", size), sign))
 
 
 def _power(x, up: bool):

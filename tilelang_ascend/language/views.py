@@ -24,26 +24,22 @@ def view(src, shape=None, dtype=None, strides=None):
         raise InvalidArgument(f"T.view takes a whole buffer, got {src!r}")
     if strides is not None:
         raise InvalidArgument("T.view with strides", hint="index the original buffer instead")
-    other = dtype_of(src) if dtype is None else dtype_name(dtype)
-    if other != dtype_of(src) or scope_of(src) == "global":
-        _whole_bytes(dtype_of(src), other)
     old = [const_int(s) for s in src.ty.shape]
     if scope_of(src) == "global":
         if shape is None:
             shape = _as_dtype(src, dtype_name(dtype) if dtype is not None else dtype_of(src))
         return tensor_view(Storage(src), make_spec(shape, dtype if dtype is not None else dtype_of(src)))
     new_dtype = dtype_name(dtype) if dtype is not None else str(src.ty.dtype)
-    have = math.prod(old) * itemsize(src.ty.dtype)
+    have = _bits(dtype_of(src)) * math.prod(old)
     if shape is None:
-        last = old[-1] * itemsize(src.ty.dtype) // itemsize(new_dtype)
-        shape = (*old[:-1], last)
+        shape = (*old[:-1], old[-1] * _bits(dtype_of(src)) // _bits(new_dtype))
     builder = Builder.current("T.view")
     name = builder.hinted_name(f"{src.name}_view")
     dims = _static([plain(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,))], f"'{name}'")
-    want = math.prod(dims) * itemsize(new_dtype)
+    want = math.prod(dims) * _bits(new_dtype)
     if have != want:
         raise ShapeMismatch(
-            f"{src.name} has {have} bytes ({'x'.join(map(str, old))} {src.ty.dtype}), the view needs {want} "
+            f"{src.name} has {_in_bytes(have)} ({'x'.join(map(str, old))} {src.ty.dtype}), the view needs {_in_bytes(want)} "
             f"({'x'.join(map(str, dims))} {new_dtype})"
         )
     buffer = builder.alloc(dims, new_dtype, scope_of(src), name)
@@ -51,21 +47,30 @@ def view(src, shape=None, dtype=None, strides=None):
     return buffer
 
 
-def _whole_bytes(dtype: str, other: str) -> None:
-    """Refuse a view between two dtypes if numbers of one are not whole bytes: tiles hold them in another form than tensors."""
-    small = next((d for d in (dtype, other) if d in NIBBLES), None)
-    if small is not None:
-        raise InvalidArgument(
-            f"a view of {dtype} as {other}: numbers of {small} are no whole bytes",
-            hint="T.copy and T.cast convert; a kernel that wants the bytes declares the tensor as uint8",
-            at=user_location(),
-        )
+def _bits(dtype: str) -> int:
+    """Bits of one number in memory."""
+    return 4 if dtype in NIBBLES else 8 * itemsize(dtype)
+
+
+def _in_bytes(bits: int) -> str:
+    return f"{bits // 8} bytes" if bits % 8 == 0 else f"{bits / 8} bytes"
 
 
 def _as_dtype(src, dtype: str) -> tuple:
     """The shape of a tensor whose last dimension is counted in elements of `dtype`."""
     *rest, last = src.ty.shape
-    return (*rest, binop("FloorDiv", binop("Mult", last, itemsize(src.ty.dtype)), itemsize(dtype)))
+    return (*rest, binop("FloorDiv", binop("Mult", last, _bits(dtype_of(src))), _bits(dtype)))
+
+
+def _whole_rows(name: str, shape, dtype: str) -> None:
+    """Refuse numbers of 4 bits in rows of an odd length that other rows follow: these begin with a byte of their own, so no view has them."""
+    last = constant(shape[-1])
+    if dtype in NIBBLES and last is not None and last % 2:
+        raise InvalidArgument(
+            f"{name} seen in another form: its rows of {last} {dtype} end with half a byte of padding",
+            hint="views are of rows with an even length; copy it to a tile",
+            at=user_location(),
+        )
 
 
 def tensor_view(data, spec: TensorSpec):
@@ -81,7 +86,8 @@ def tensor_view(data, spec: TensorSpec):
     if not isinstance(data, Storage):
         raise InvalidArgument(f"the data of T.Tensor is {data!r}", hint="give the storage of a tensor: T.Tensor(shape, dtype, X.data)")
     src = data.buffer
-    _whole_bytes(dtype_of(src), spec.dtype)
+    _whole_rows(src.name, src.ty.shape, dtype_of(src))
+    _whole_rows(f"a view of {src.name}", spec.shape, spec.dtype)
     if len(src.ty.strides) or spec.strides is not None:
         raise InvalidArgument(f"{src.name} seen with strides", hint="index the tensor as it is declared")
     if (
@@ -91,17 +97,19 @@ def tensor_view(data, spec: TensorSpec):
         or builder.region.inside("while")
     ):
         raise InvalidArgument(f"{src.name} is given another shape inside run-time control flow", hint="do so at the start of the kernel")
-    have, want = (_bytes(shape, dtype) for shape, dtype in ((src.ty.shape, dtype_of(src)), (spec.shape, spec.dtype)))
+    have, want = (_size(shape, dtype) for shape, dtype in ((src.ty.shape, dtype_of(src)), (spec.shape, spec.dtype)))
     if not same(have, want) and (constant(have) is not None and constant(want) is not None):
-        raise ShapeMismatch(f"{src.name} has {have} bytes, T.Tensor of shape {shape_text(spec.shape)} {spec.dtype} needs {want}")
+        have, want = (_in_bytes(int(constant(n) or 0)) for n in (have, want))
+        raise ShapeMismatch(f"{src.name} has {have}, T.Tensor of shape {shape_text(spec.shape)} {spec.dtype} needs {want}")
     name = builder.hinted_name(f"{src.name}_view")
     buffer = builder.alloc([as_scalar(d) for d in spec.shape], spec.dtype, "global", name)
     builder.emit(tile_op("view", full_region(buffer), full_region(src), span=builder.span()))
     return buffer
 
 
-def _bytes(shape, dtype: str):
-    total = itemsize(dtype)
+def _size(shape, dtype: str):
+    """Bits of a tensor."""
+    total = _bits(dtype)
     for d in shape:
         d = d if (known := const_int(d)) is None else known
         total = binop("Mult", total, d)

@@ -49,7 +49,7 @@ def counted(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def stored(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Shape of the tensor that holds a shape of numbers of `name`; reverses `counted`."""
-    return (*shape[:-1], shape[-1] // 2) if name in NIBBLES else shape
+    return (*shape[:-1], (shape[-1] + 1) // 2) if name in NIBBLES else shape
 
 
 def dtype_name(dtype) -> str:

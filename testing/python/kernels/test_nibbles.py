@@ -8,7 +8,7 @@ import strict
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend import interpret
-from tilelang_ascend.errors import ArgumentValueError, InvalidArgument, UnsupportedConstruct
+from tilelang_ascend.errors import ArgumentValueError, InvalidArgument, ShapeMismatch
 from tilelang_ascend.runtime import dtypes
 
 torch = pytest.importorskip("torch")
@@ -461,9 +461,9 @@ def test_ops_of_torch_know_them():
     torch.library.opcheck(op, (x,))
 
 
-def refusal(body, dtype="int4", columns=64):
+def refusal(body, dtype):
     @T.prim_func
-    def k(X: T.Tensor((8, columns), dtype), Y: T.Tensor((8, 64), "float16")):
+    def k(X: T.Tensor((8, 64), dtype), Y: T.Tensor((8, 64), "float16")):
         with T.Kernel(2) as b:
             x = T.alloc_shared((8, 32), dtype)
             y = T.alloc_shared((8, 32), "float16")
@@ -471,40 +471,6 @@ def refusal(body, dtype="int4", columns=64):
             T.copy(y, Y[0, b * 32])
 
     return k
-
-
-def odd_store(X, x, y, b):
-    T.copy(x, X[0, b * 32 + 1])
-
-
-def unknown_store(X, x, y, b):
-    T.copy(x, X[0, b * 31])
-
-
-def read_behind(X, x, y, b):
-    for i, j in T.Parallel(8, 32):
-        X[i, b * 32 + j] = y[i, j]
-        y[i, j] = X[i, b * 32 + j]
-
-
-def masked(X, x, y, b):
-    for i, j in T.Parallel(8, 32):
-        if y[i, j] > 0:
-            X[i, b * 32 + j] = y[i, j]
-
-
-def apart(X, x, y, b):
-    for i, j in T.Parallel(8, 16):
-        X[i, b * 32 + 2 * j] = y[i, j]
-
-
-def alone(X, x, y, b):
-    X[0, 0] = 1
-
-
-def all_to_one(X, x, y, b):
-    for i, j in T.Parallel(8, 32):
-        X[0, b * 32 + j] = y[i, j]
 
 
 def whole_view(X, x, y, b):
@@ -516,53 +482,18 @@ def bits(X, x, y, b):
         y[i, j] = T.reinterpret(x[i, j], "uint8")
 
 
-def sums(X, x, y, b):
-    T.cumsum(x, x, dim=1)
-
-
-def atomics(X, x, y, b):
-    T.atomic_add(X[0, 0], x)
-
-
-def directed(X, x, y, b):
-    for i, j in T.Parallel(8, 32):
-        x[i, j] = T.cast(y[i, j], "float4_e2m1fn", "ru")
-
-
-def function(X, x, y, b):
-    for i, j in T.Parallel(8, 32):
-        y[i, j] = T.exp(x[i, j])
-
-
 @pytest.mark.parametrize(
     "body, dtype, text",
     [
-        (odd_store, "int4", "whole byte"),
-        (unknown_store, "int4", "whole byte"),
-        (read_behind, "int4", "single elements of X"),
-        (masked, "int4", "single elements of X"),
-        (apart, "int4", "single elements of X"),
-        (alone, "int4", "single elements of X"),
-        (all_to_one, "int4", "single elements of X"),
-        (whole_view, "int4", "view of int4"),
+        (whole_view, "int4", "x has 128 bytes"),
         (bits, "int4", "reinterpret of a int4"),
-        (sums, "int4", "T.cumsum"),
-        (atomics, "int4", "T.atomic_add"),
-        (directed, "float4_e2m1fn", "rounds to nearest"),
-        (function, "float4_e2m1fn", "exp of float4_e2m1fn"),
     ],
 )
 def test_what_has_no_meaning_is_refused_with_its_line(body, dtype, text):
-    with pytest.raises((UnsupportedConstruct, InvalidArgument), match=text) as info:
+    with pytest.raises((ShapeMismatch, InvalidArgument), match=text) as info:
         refusal(body, dtype)
     first = body.__code__.co_firstlineno
     assert first < info.value.location.line <= first + 3 and info.value.location.file == __file__
-    assert info.value.hint
-
-
-def test_rows_have_whole_bytes():
-    with pytest.raises(InvalidArgument, match="the last dimension of X is 63"):
-        refusal(lambda X, x, y, b: None, columns=63)
 
 
 def test_numbers_of_4_bits_choose_rows():
@@ -596,7 +527,7 @@ def test_only_bytes_and_wide_tiles_are_left():
 
     shapes = [(str(p.ty.dtype), [int(n) for n in p.ty.shape]) for p in k.params]
     assert shapes == [("uint8", [8, 32])] * 3
-    assert [[int(i), str(d)] for i, d in k.attrs["tl.nibbles"]] == [[0, "int4"], [1, "int4"], [2, "float4_e2m1fn"]]
+    assert [[int(i), str(d), int(o)] for i, d, o in k.attrs["tl.nibbles"]] == [[0, "int4", 0], [1, "int4", 0], [2, "float4_e2m1fn", 0]]
     text = k.script()
     assert "T.tl.copy(X[0:8, 0:32], Y[0:8, 0:32])" in text, "whole bytes are copied as they are"
     body = text[text.index("func_attr") :].split("\n", 1)[1]

@@ -1,0 +1,601 @@
+"""Numbers of 4 bits where they share bytes with others: views, single elements, odd rows, parts, and what computes on tiles of them."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import strict
+from test_nibbles import codes_of, numbers, pack, random_codes
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend import interpret
+
+NIBBLES = ("int4", "uint4", "float4_e2m1fn")
+TARGETS = ("a2", "a5")
+RNG = np.random.default_rng(44)
+
+
+def codes_in(raw):
+    """Codes of bytes, row by row."""
+    raw = np.asarray(raw).view(np.uint8)
+    return np.stack((raw & 15, raw >> 4), -1).reshape(*raw.shape[:-1], 2 * raw.shape[-1])
+
+
+def both(k, target, arrays, scalars=None):
+    """Results of a strict run, with which the kernel as plain Python agrees."""
+    python = {name: a.copy() for name, a in arrays.items()}
+    interpret.run(k, *python.values(), *(scalars or {}).values())
+    out = strict.run(tilelang.compile(k, target=target), arrays, scalars)
+    for name in arrays:
+        np.testing.assert_array_equal(out[name].view(np.uint8), python[name].view(np.uint8), err_msg=name)
+    return out
+
+
+def both_chips(k, arrays, scalars=None):
+    """The same on both kinds of chips."""
+    first, second = (both(k, target, {n: a.copy() for n, a in arrays.items()}, scalars) for target in TARGETS)
+    for name in arrays:
+        np.testing.assert_array_equal(first[name].view(np.uint8), second[name].view(np.uint8))
+    return first
+
+
+# --- views
+
+
+@pytest.mark.parametrize("dtype", NIBBLES)
+def test_bytes_of_a_tensor_are_numbers(dtype):
+    """A packed weight, declared as bytes or words, seen as numbers, and numbers seen as bytes."""
+
+    @T.prim_func
+    def k(B: T.Tensor((8, 32), "uint8"), W: T.Tensor((8, 8), "int32"), N: T.Tensor((8, 64), dtype), Y: T.Tensor((8, 64), "float32"),
+          Z: T.Tensor((8, 64), "float32"), R: T.Tensor((8, 32), "uint8")):  # fmt: skip
+        x = T.view(B, (8, 64), dtype)
+        w = T.Tensor((8, 64), dtype, W.data)
+        n = T.view(N, (8, 32), "uint8")
+        with T.Kernel(2) as b:
+            t = T.alloc_shared((8, 32), dtype)
+            T.copy(x[0:8, b * 32 : b * 32 + 32], t)
+            T.copy(t, Y[0, b * 32])
+            for i, j in T.Parallel(8, 32):
+                Z[i, b * 32 + j] = T.cast(w[i, b * 32 + j], "float32") * 2
+            r = T.alloc_shared((8, 16), "uint8")
+            T.copy(n[0, b * 16], r)
+            T.copy(r, R[0, b * 16])
+
+    a, c, d = (RNG.integers(0, 256, (8, 32)).astype(np.uint8) for _ in range(3))
+    arrays = {
+        "B": a, "W": c.view(np.int32), "N": d, "Y": np.zeros((8, 64), np.float32), "Z": np.zeros((8, 64), np.float32),
+        "R": np.zeros((8, 32), np.uint8),
+    }  # fmt: skip
+    out = both_chips(k, arrays)
+    np.testing.assert_array_equal(out["Y"], numbers(codes_in(a), dtype))
+    np.testing.assert_array_equal(out["Z"], numbers(codes_in(c), dtype) * 2)
+    np.testing.assert_array_equal(out["R"], d)
+
+
+@pytest.mark.parametrize("dtype", NIBBLES)
+def test_bytes_of_a_tile_are_numbers(dtype):
+    """Read and changed under both names, in nests, by tile ops and element by element."""
+
+    @T.prim_func
+    def k(B: T.Tensor((8, 32), "uint8"), Y: T.Tensor((8, 64), "float32"), C: T.Tensor((8, 32), "uint8"), E: T.Tensor((4,), "float32")):
+        with T.Kernel(1):
+            raw = T.alloc_shared((8, 32), "uint8")
+            T.copy(B, raw)
+            x = T.view(raw, (8, 64), dtype)
+            y = T.alloc_fragment((8, 64), "float32")
+            for i, j in T.Parallel(8, 64):
+                y[i, j] = T.cast(x[i, j], "float32")
+            T.copy(y, Y)
+            e = T.alloc_fragment((4,), "float32")
+            for i in T.serial(4):
+                e[i] = T.cast(x[i, 5 * i], "float32")
+            T.copy(e, E)
+            for i, j in T.Parallel(8, 64):
+                x[i, j] = x[i, j] + 1
+            x[2, 7] = 3
+            x[2, 8] = 2
+            for i, j in T.Parallel(1, 32):
+                raw[i, j] = 0x21
+            T.copy(raw, C)
+
+    a = RNG.integers(0, 256, (8, 32)).astype(np.uint8)
+    arrays = {"B": a, "Y": np.zeros((8, 64), np.float32), "C": np.zeros((8, 32), np.uint8), "E": np.zeros(4, np.float32)}
+    out = both_chips(k, arrays)
+    x = numbers(codes_in(a), dtype)
+    np.testing.assert_array_equal(out["Y"], x)
+    np.testing.assert_array_equal(out["E"], x[np.arange(4), 5 * np.arange(4)])
+    changed = codes_of(x + 1 if dtype == "float4_e2m1fn" else x.astype(np.int32) + 1, dtype)
+    changed[2, 7:9] = codes_of(np.float32([3, 2]), dtype)
+    changed[0] = np.tile([1, 2], 32)
+    np.testing.assert_array_equal(codes_in(out["C"]), changed)
+
+
+def test_numbers_of_a_tile_are_bytes_words_and_other_numbers():
+    @T.prim_func
+    def k(X: T.Tensor((8, 64), "int4"), B: T.Tensor((8, 32), "uint8"), W: T.Tensor((64,), "int32"), U: T.Tensor((8, 64), "int32"),
+          Z: T.Tensor((8, 64), "int4")):  # fmt: skip
+        with T.Kernel(1):
+            x = T.alloc_shared((8, 64), "int4")
+            T.copy(X, x)
+            raw = T.view(x, (8, 32), "uint8")
+            words = T.view(x, (64,), "int32")
+            unsigned = T.view(x, (8, 64), "uint4")
+            T.copy(raw, B)
+            T.copy(words, W)
+            T.copy(unsigned, U)
+            for i, j in T.Parallel(8, 32):
+                raw[i, j] = raw[i, j] ^ 0x0F
+            T.copy(x, Z)
+
+    codes = random_codes(8, 64)
+    arrays = {
+        "X": pack(codes), "B": np.zeros((8, 32), np.uint8), "W": np.zeros(64, np.int32), "U": np.zeros((8, 64), np.int32),
+        "Z": np.zeros((8, 32), np.uint8),
+    }  # fmt: skip
+    out = both_chips(k, arrays)
+    np.testing.assert_array_equal(out["B"], pack(codes))
+    np.testing.assert_array_equal(out["W"], pack(codes).reshape(-1).view(np.int32))
+    np.testing.assert_array_equal(out["U"], codes)
+    np.testing.assert_array_equal(out["Z"], pack(codes) ^ 15)
+
+
+def test_tensors_of_numbers_have_other_shapes():
+    @T.prim_func
+    def k(X: T.Tensor((5, 64), "int4"), Y: T.Tensor((320,), "int4")):
+        x = T.reshape(X, (320,))
+        with T.Kernel(5) as b:
+            t = T.alloc_shared((64,), "int4")
+            T.copy(x[b * 64], t)
+            T.copy(t, Y[b * 64])
+
+    codes = random_codes(5, 64)
+    out = both_chips(k, {"X": pack(codes), "Y": np.zeros(160, np.uint8)})
+    np.testing.assert_array_equal(out["Y"], pack(codes).reshape(-1))
+
+
+# --- single elements of tensors
+
+
+@pytest.mark.parametrize("dtype", NIBBLES)
+def test_single_elements_are_stored(dtype):
+    """At places known and not known before, in a loop, and guarded: the other half of a byte stays."""
+
+    @T.prim_func
+    def k(I: T.Tensor((4,), "int32"), V: T.Tensor((4,), "float32"), Y: T.Tensor((4, 64), dtype)):
+        with T.Kernel(4) as b:
+            Y[b, 3] = V[b]
+            Y[b, I[b]] = V[b] + 1
+            for j in T.serial(5):
+                Y[b, 20 + 3 * j] = j
+            if b == 2:
+                Y[0, 63] = 2
+                Y[1, 62] = 2
+
+    codes, at, v = random_codes(4, 64), np.int32([10, 11, 60, 5]), np.float32([1, 2, -1, 0])
+    want = codes.copy()
+    want[:, 3] = codes_of(v, dtype)
+    want[np.arange(4), at] = codes_of(v + 1, dtype)
+    want[:, 20:35:3] = codes_of(np.arange(5), dtype)
+    want[0, 63] = want[1, 62] = codes_of(np.int32(2), dtype)
+    # Block 2 stores to rows of others: which comes first does not matter, as they store elsewhere.
+    out = both_chips(k, {"I": at, "V": v, "Y": pack(codes)})
+    np.testing.assert_array_equal(codes_in(out["Y"]), want)
+
+
+def blocks_of(k):
+    """Extents of the grid of a kernel."""
+    from tilelang_ascend.ir import const_int, statements
+
+    return [const_int(s.extent) for s in statements(k.body) if "tl.grid" in getattr(s, "annotations", {})]
+
+
+@pytest.mark.parametrize("count", [64, 63])
+def test_blocks_that_share_bytes_become_one(count):
+    """One element for each block: two of them are a byte."""
+
+    @T.prim_func
+    def k(X: T.Tensor((count, 32), "float32"), Y: T.Tensor((64,), "int4")):
+        with T.Kernel(count) as b:
+            x, m = T.alloc_shared((1, 32), "float32"), T.alloc_fragment((1,), "float32")
+            T.copy(X[b, 0], x)
+            T.reduce_max(x, m, dim=1)
+            Y[b] = m[0]
+
+    x, codes = RNG.uniform(-8, 7, (count, 32)).astype(np.float32), random_codes(64)
+    codes[:count] = codes_of(x.max(1), "int4")
+    out = both_chips(k, {"X": x, "Y": pack(np.concatenate([np.zeros(count, np.uint8), codes[count:]]))})
+    np.testing.assert_array_equal(codes_in(out["Y"]), codes)
+    assert blocks_of(k) == [32]
+
+
+def test_blocks_with_bytes_of_their_own_stay():
+    @T.prim_func
+    def k(X: T.Tensor((8, 64), "float32"), Y: T.Tensor((8, 64), "int4"), Z: T.Tensor((512,), "int4")):
+        with T.Kernel(2, 8) as (c, r):
+            for j in T.serial(32):
+                if X[r, c * 32 + j] > 0:
+                    Y[r, c * 32 + j] = X[r, c * 32 + j]
+                Z[(r * 2 + c) * 32 + j] = X[r, c * 32 + j]
+
+    x = RNG.uniform(-8, 7, (8, 64)).astype(np.float32)
+    out = both(k, "a2", {"X": x, "Y": np.zeros((8, 32), np.uint8), "Z": np.zeros(256, np.uint8)})
+    np.testing.assert_array_equal(codes_in(out["Y"]), codes_of(np.maximum(x, 0), "int4"))
+    np.testing.assert_array_equal(codes_in(out["Z"]), codes_of(x.reshape(-1), "int4"))
+    assert blocks_of(k) == [2, 8]
+
+
+def test_blocks_that_may_store_anywhere_run_one_after_the_other():
+    @T.prim_func
+    def k(I: T.Tensor((8,), "int32"), Y: T.Tensor((64,), "int4")):
+        with T.Kernel(8) as b:
+            Y[I[b]] = b - 4
+
+    at = RNG.permutation(16)[:8].astype(np.int32)
+    codes = random_codes(64)
+    want = codes.copy()
+    want[at] = (np.arange(8) - 4) & 15
+    out = both_chips(k, {"I": at, "Y": pack(codes)})
+    np.testing.assert_array_equal(codes_in(out["Y"]), want)
+    assert blocks_of(k) == [1]
+
+
+# --- nests
+
+
+@pytest.mark.parametrize("dtype", NIBBLES)
+def test_nests_store_what_they_choose(dtype):
+    """Under conditions, with gaps, to one row, transposed into odd columns, and reading what they stored."""
+
+    @T.prim_func
+    def k(X: T.Tensor((8, 64), "float32"), A: T.Tensor((8, 64), dtype), B: T.Tensor((8, 128), dtype), C: T.Tensor((8, 64), dtype),
+          D: T.Tensor((8, 64), dtype), E: T.Tensor((8, 32), "float32")):  # fmt: skip
+        with T.Kernel(2) as b:
+            x = T.alloc_shared((8, 32), "float32")
+            T.copy(X[0, b * 32], x)
+            for i, j in T.Parallel(8, 32):
+                if x[i, j] > 0:
+                    A[i, b * 32 + j] = x[i, j]
+                else:
+                    A[i, b * 32 + j] = 1
+            for i, j in T.Parallel(8, 32):
+                B[i, b * 64 + 2 * j] = x[i, j]
+            for i, j in T.Parallel(8, 31):
+                if x[i, j] > 1:
+                    C[i, b * 32 + j + 1] = x[i, j]
+            if b == 0:
+                for i, j in T.Parallel(8, 32):
+                    D[i, j] = x[i, j]
+                    E[i, j] = T.cast(D[i, j], "float32") + 1
+
+    x = RNG.uniform(-6, 7, (8, 64)).astype(np.float32)
+    a, b, c, d = (random_codes(8, n) for n in (64, 128, 64, 64))
+    out = both_chips(k, {"X": x, "A": pack(a), "B": pack(b), "C": pack(c), "D": pack(d), "E": np.zeros((8, 32), np.float32)})
+    code = codes_of(x, dtype)
+    b[:, ::2] = code
+    moved = np.pad(x, ((0, 0), (1, 0)))[:, :-1]
+    moved[:, 32] = 0
+    np.testing.assert_array_equal(codes_in(out["A"]), np.where(x > 0, code, codes_of(np.int32(1), dtype)))
+    np.testing.assert_array_equal(codes_in(out["B"]), b)
+    np.testing.assert_array_equal(codes_in(out["C"]), np.where(moved > 1, codes_of(moved, dtype), c))
+    d[:, :32] = code[:, :32]
+    np.testing.assert_array_equal(codes_in(out["D"]), d)
+    np.testing.assert_array_equal(out["E"], numbers(code[:, :32], dtype) + 1)
+
+
+# --- parts of rows
+
+
+@pytest.mark.parametrize("start, size", [(1, 32), (1, 31), (2, 31), (7, 5), (6, 1), (7, 1)])
+@pytest.mark.parametrize("dtype", ["uint4", "float4_e2m1fn"])
+def test_parts_begin_and_end_anywhere(dtype, start, size):
+    @T.prim_func
+    def k(X: T.Tensor((8, 64), "float32"), Y: T.Tensor((8, 64), dtype), Z: T.Tensor((8, 64), dtype)):
+        with T.Kernel(2) as b:
+            x = T.alloc_shared((4, size), "float32")
+            y = T.alloc_shared((4, size), dtype)
+            T.copy(X[b * 4 : b * 4 + 4, 0:size], x)
+            T.copy(x, Y[b * 4 : b * 4 + 4, start : start + size])
+            T.copy(x, y)
+            T.copy(y, Z[b * 4, b + start])
+
+    x, y, z = RNG.uniform(0, 7, (8, 64)).astype(np.float32), random_codes(8, 64), random_codes(8, 64)
+    out = both_chips(k, {"X": x, "Y": pack(y), "Z": pack(z)})
+    y[:, start : start + size] = codes_of(x, dtype)[:, :size]
+    for r in range(8):
+        z[r, start + r // 4 : start + r // 4 + size] = codes_of(x, dtype)[r, :size]
+    np.testing.assert_array_equal(codes_in(out["Y"]), y)
+    np.testing.assert_array_equal(codes_in(out["Z"]), z)
+    assert blocks_of(k) == [2]
+
+
+@pytest.mark.parametrize("width", [31, 33])
+def test_blocks_whose_parts_meet_inside_of_bytes(width):
+    @T.prim_func
+    def k(X: T.Tensor((8 * width,), "int8"), Y: T.Tensor((512,), "int4")):
+        with T.Kernel(8) as b:
+            x = T.alloc_shared((width,), "int8")
+            T.copy(X[b * width], x)
+            T.copy(x, Y[b * width : b * width + width])
+
+    x, codes = RNG.integers(-128, 128, 8 * width).astype(np.int8), random_codes(512)
+    out = both_chips(k, {"X": x, "Y": pack(codes)})
+    codes[: 8 * width] = x & 15
+    np.testing.assert_array_equal(codes_in(out["Y"]), codes)
+    assert blocks_of(k) == [4]
+
+
+@pytest.mark.parametrize("first, count", [(0, 64), (3, 17), (4, 9), (5, 1), (2, 0)])
+def test_sizes_of_parts_are_known_at_run_time(first, count):
+    @T.prim_func
+    def k(X: T.Tensor((4, 128), "int4"), Y: T.Tensor((4, 128), "float16"), Z: T.Tensor((4, 128), "int4"), a: T.int32, n: T.int32):
+        with T.Kernel(4) as b:
+            x, y = T.alloc_shared((64,), "int4"), T.alloc_shared((64,), "float16")
+            T.fill(y, 9)
+            T.copy(X[b, a : a + n], x[0:n])
+            T.copy(X[b, a : a + n], y[0:n])
+            T.copy(y, Y[b, 0:64])
+            T.copy(x[0:n], Z[b, a + 1 : a + 1 + n])
+
+    codes, z = random_codes(4, 128), random_codes(4, 128)
+    arrays = {"X": pack(codes), "Y": np.zeros((4, 128), np.float16), "Z": pack(z)}
+    out = both_chips(k, arrays, {"a": first, "n": count})
+    want = np.full((4, 64), 9, np.float16)
+    want[:, :count] = numbers(codes[:, first : first + count], "int4")
+    np.testing.assert_array_equal(out["Y"][:, :64], want)
+    z[:, first + 1 : first + 1 + count] = codes[:, first : first + count]
+    np.testing.assert_array_equal(codes_in(out["Z"]), z)
+
+
+# --- rows of an odd length
+
+
+@pytest.mark.parametrize("dtype", NIBBLES)
+def test_rows_of_odd_length_end_with_padding(dtype):
+    @T.prim_func
+    def k(X: T.Tensor((5, 63), dtype), Y: T.Tensor((5, 63), dtype), V: T.Tensor((5, 70), "float32"), L: T.Tensor((7,), dtype)):
+        with T.Kernel(5) as b:
+            x = T.alloc_shared((1, 64), dtype)
+            T.copy(X[b, 0], x)
+            for i, j in T.Parallel(1, 63):
+                x[i, j] = -x[i, j]
+            T.copy(x, Y[b, 0])
+            for j in T.Parallel(70):
+                V[b, j] = X[b, j]
+            if b == 0:
+                for j in T.serial(7):
+                    L[j] = X[0, 60 + j]
+
+    codes = random_codes(5, 63)
+    padded = np.pad(codes, ((0, 0), (0, 1)), constant_values=5)
+    x = numbers(codes, dtype)
+    arrays = {
+        "X": pack(padded), "Y": np.zeros((5, 32), np.uint8), "V": np.ones((5, 70), np.float32), "L": np.zeros(4, np.uint8),
+    }  # fmt: skip
+    python = {name: a.copy() for name, a in arrays.items()}
+    interpret.run(k, *python.values())
+    for target in TARGETS:
+        for out in (python, strict.run(tilelang.compile(k, target=target), arrays)):
+            np.testing.assert_array_equal(codes_in(out["Y"])[:, :63], codes_of(-x if dtype == "float4_e2m1fn" else -x.astype(int), dtype))
+            np.testing.assert_array_equal(out["V"], np.pad(x, ((0, 0), (0, 7))))
+            np.testing.assert_array_equal(codes_in(out["L"])[:7], np.pad(codes[0, 60:], (0, 4)))
+
+
+# --- what computes
+
+
+@pytest.mark.parametrize("dtype", NIBBLES)
+def test_reductions_and_scans_give_numbers_of_4_bits(dtype):
+    kinds = ("sum", "max", "min", "abssum", "absmax")
+
+    @T.prim_func
+    def k(X: T.Tensor((8, 32), dtype), F: T.Tensor((8, 32), "float32"), R: T.Tensor((7, 8), dtype), S: T.Tensor((4, 8, 32), dtype),
+          W: T.Tensor((8, 32), "float32")):  # fmt: skip
+        with T.Kernel(1):
+            x, f = T.alloc_shared((8, 32), dtype), T.alloc_shared((8, 32), "float32")
+            r, s, w = T.alloc_fragment((8,), dtype), T.alloc_fragment((8, 32), dtype), T.alloc_fragment((8, 32), "float32")
+            T.copy(X, x)
+            T.copy(F, f)
+            for n, kind in enumerate(kinds):
+                T.reduce(x, r, kind, 1)
+                T.copy(r, R[n, 0])
+            T.reduce_sum(x, r, dim=1, clear=False)
+            T.copy(r, R[5, 0])
+            T.reduce_max(f, r, dim=1)
+            T.copy(r, R[6, 0])
+            T.cumsum(x, s, dim=1)
+            T.copy(s, S[0, 0, 0])
+            T.cumsum(x, s, dim=0, reverse=True)
+            T.copy(s, S[1, 0, 0])
+            T.cumsum(x, w, dim=1)
+            T.copy(w, W)
+            if dtype == "float4_e2m1fn":
+                T.copy(x, S[2, 0, 0])
+            else:
+                T.cummax(x, s, dim=1)
+                T.copy(s, S[2, 0, 0])
+            T.cumsum(x, dim=1)
+            T.copy(x, S[3, 0, 0])
+
+    codes, f = random_codes(8, 32), RNG.uniform(-9, 9, (8, 32)).astype(np.float32)
+    if dtype == "float4_e2m1fn":
+        codes[codes == 8] = 0  # the sign of a sum of nothing but -0 is not defined
+    x = numbers(codes, dtype)
+    arrays = {
+        "X": pack(codes), "F": f, "R": np.zeros((7, 4), np.uint8), "S": np.zeros((4, 8, 16), np.uint8), "W": np.zeros((8, 32), np.float32),
+    }  # fmt: skip
+    out = both_chips(k, arrays)
+
+    def stored(v):
+        return codes_of(v if dtype == "float4_e2m1fn" else v.astype(np.int64), dtype)
+
+    results = [x.sum(1), x.max(1), x.min(1), np.abs(x).sum(1), np.abs(x).max(1)]
+    last = numbers(stored(results[4]), dtype)
+    want = [*map(stored, results), stored(last + x.sum(1)), codes_of(f.max(1), dtype)]
+    np.testing.assert_array_equal(codes_in(out["R"]), np.stack(want))
+    np.testing.assert_array_equal(out["W"], x.cumsum(1))
+    scans = [x.cumsum(1), x[::-1].cumsum(0)[::-1], x if dtype == "float4_e2m1fn" else np.maximum.accumulate(x, 1), x.cumsum(1)]
+    np.testing.assert_array_equal(codes_in(out["S"]), np.stack([stored(v) for v in scans]))
+
+
+@pytest.mark.parametrize("dtype", NIBBLES)
+def test_updates_of_tiles_and_tensors(dtype):
+    @T.prim_func
+    def k(I: T.Tensor((32,), "int32"), X: T.Tensor((4, 32), dtype), H: T.Tensor((4, 16), dtype), Y: T.Tensor((32,), dtype),
+          Z: T.Tensor((4, 32), dtype), M: T.Tensor((4,), dtype)):  # fmt: skip
+        with T.Kernel(4) as b:
+            x, h = T.alloc_shared((32,), dtype), T.alloc_shared((16,), dtype)
+            T.copy(X[b, 0], x)
+            T.clear(h)
+            for i in T.Parallel(32):
+                T.atomic_add(h[I[i]], x[i])
+            T.copy(h, H[b, 0])
+            T.atomic_add(Y, x)
+            T.atomic_max(Z[b, 0], x)
+            for i in T.Parallel(32):
+                T.atomic_min(M[b], x[i])
+
+    at = RNG.integers(0, 16, 32).astype(np.int32)
+    x, y, z = random_codes(4, 32), random_codes(32), random_codes(4, 32)
+    if dtype == "float4_e2m1fn":  # sums that need no rounding, in any order
+        x, y = x & 9, y & 9
+        x[:, 8:], y[:] = 0, 0
+        at[:8] = np.arange(8)
+    out = both_chips(k, {"I": at, "X": pack(x), "H": np.zeros((4, 8), np.uint8), "Y": pack(y), "Z": pack(z), "M": np.zeros(2, np.uint8)})
+    v = numbers(x, dtype)
+    h = np.zeros((4, 16))
+    for r in range(4):
+        np.add.at(h[r], at, v[r])
+    exact = (lambda w: w) if dtype == "float4_e2m1fn" else (lambda w: w.astype(np.int64))
+    np.testing.assert_array_equal(numbers(codes_in(out["H"]), dtype), numbers(codes_of(exact(h), dtype), dtype))
+    np.testing.assert_array_equal(numbers(codes_in(out["Y"]), dtype), numbers(codes_of(exact(numbers(y, dtype) + v.sum(0)), dtype), dtype))
+    np.testing.assert_array_equal(numbers(codes_in(out["Z"]), dtype), np.maximum(numbers(z, dtype), v))
+    np.testing.assert_array_equal(numbers(codes_in(out["M"]), dtype), np.minimum(0, v.min(1)))
+
+
+def test_tile_ops_work_on_tensors_and_products_end_in_4_bits():
+    @T.prim_func
+    def k(A: T.Tensor((16, 32), "int4"), B: T.Tensor((16, 32), "int4"), C: T.Tensor((16, 16), "int4"), F: T.Tensor((4, 64), "uint4"),
+          G: T.Tensor((4, 64), "uint4"), S: T.Tensor((16,), "int32")):  # fmt: skip
+        with T.Kernel(1):
+            a, b = T.alloc_shared((16, 32), "int4"), T.alloc_shared((16, 32), "int4")
+            s = T.alloc_fragment((16,), "int32")
+            T.copy(A, a)
+            T.copy(B, b)
+            c = T.alloc_fragment((16, 16), "int4")
+            T.clear(c)
+            T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C)
+            T.fill(F, 11)
+            T.fill(G[0:4, 3:20], 9)
+            T.reduce_sum(A, s, dim=1)
+            T.copy(s, S)
+
+    a, b, g = random_codes(16, 32), random_codes(16, 32), random_codes(4, 64)
+    arrays = {
+        "A": pack(a), "B": pack(b), "C": np.zeros((16, 8), np.uint8), "F": np.zeros((4, 32), np.uint8), "G": pack(g), "S": np.zeros(16, np.int32),
+    }  # fmt: skip
+    out = both_chips(k, arrays)
+    x, y = (numbers(v, "int4").astype(np.int64) for v in (a, b))
+    np.testing.assert_array_equal(codes_in(out["C"]), (x @ y.T) & 15)
+    np.testing.assert_array_equal(out["F"], np.full((4, 32), 0xBB))
+    g[:, 3:20] = 9
+    np.testing.assert_array_equal(codes_in(out["G"]), g)
+    np.testing.assert_array_equal(out["S"], x.sum(1))
+
+
+def test_workspaces_hold_numbers_of_4_bits():
+    @T.prim_func
+    def k(X: T.Tensor((8, 64), "float32"), Y: T.Tensor((8, 64), "float32")):
+        with T.Kernel(4) as b:
+            w = T.alloc_global((8, 64), "float4_e2m1fn")
+            x = T.alloc_shared((2, 64), "float32")
+            T.copy(X[b * 2, 0], x)
+            T.copy(x, w[b * 2, 0])
+            T.copy(w[b * 2, 0], x)
+            T.copy(x, Y[b * 2, 0])
+
+    x = RNG.uniform(-7, 7, (8, 64)).astype(np.float32)
+    out = both_chips(k, {"X": x, "Y": np.zeros((8, 64), np.float32)})
+    np.testing.assert_array_equal(out["Y"], x.astype(ml_dtypes.float4_e2m1fn).astype(np.float32))
+
+
+# --- expressions
+
+
+def test_functions_of_float4_are_float32_and_what_rounds_stays():
+    @T.prim_func
+    def k(X: T.Tensor((64,), "float4_e2m1fn"), E: T.Tensor((64,), "float32"), A: T.Tensor((64,), "float4_e2m1fn"),
+          C: T.Tensor((64,), "float4_e2m1fn")):  # fmt: skip
+        with T.Kernel(1):
+            x, e = T.alloc_shared((64,), "float4_e2m1fn"), T.alloc_fragment((64,), "float32")
+            a, c = T.alloc_fragment((64,), "float4_e2m1fn"), T.alloc_fragment((64,), "float4_e2m1fn")
+            T.copy(X, x)
+            for i in T.Parallel(64):
+                e[i] = T.exp(x[i])
+                a[i] = T.abs(x[i])
+                c[i] = T.ceil(x[i])
+            T.copy(e, E)
+            T.copy(a, A)
+            T.copy(c, C)
+
+    codes = random_codes(64)
+    codes[:16] = np.arange(16)
+    x = numbers(codes, "float4_e2m1fn")
+    arrays = {"X": pack(codes), "E": np.zeros(64, np.float32), "A": np.zeros(32, np.uint8), "C": np.zeros(32, np.uint8)}
+    for target in TARGETS:
+        out = strict.run(tilelang.compile(k, target=target), arrays)
+        np.testing.assert_allclose(out["E"], np.exp(x), rtol=1e-6)
+        np.testing.assert_array_equal(codes_in(out["A"]), codes & 7)
+        np.testing.assert_array_equal(numbers(codes_in(out["C"]), "float4_e2m1fn"), np.ceil(x))
+
+
+def test_codes_are_seen_as_other_numbers_of_4_bits():
+    @T.prim_func
+    def k(X: T.Tensor((64,), "int4"), U: T.Tensor((64,), "uint4"), F: T.Tensor((64,), "float32"), I: T.Tensor((64,), "int4")):
+        with T.Kernel(1):
+            x, u = T.alloc_shared((64,), "int4"), T.alloc_fragment((64,), "uint4")
+            f, i4 = T.alloc_fragment((64,), "float32"), T.alloc_fragment((64,), "int4")
+            T.copy(X, x)
+            for i in T.Parallel(64):
+                u[i] = T.reinterpret(x[i], "uint4")
+                f[i] = T.cast(T.reinterpret(x[i], "float4_e2m1fn"), "float32")
+                i4[i] = T.reinterpret(T.cast(f[i], "float4_e2m1fn"), "int4")
+            T.copy(u, U)
+            T.copy(f, F)
+            T.copy(i4, I)
+
+    codes = random_codes(64)
+    out = both_chips(k, {"X": pack(codes), "U": np.zeros(32, np.uint8), "F": np.zeros(64, np.float32), "I": np.zeros(32, np.uint8)})
+    np.testing.assert_array_equal(codes_in(out["U"]), codes)
+    np.testing.assert_array_equal(out["F"], numbers(codes, "float4_e2m1fn"))
+    np.testing.assert_array_equal(codes_in(out["I"]), codes)
+
+
+FLOAT4 = np.float32([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+@pytest.mark.parametrize("mode", ["rz", "ru", "rd", "rna"])
+def test_casts_to_float4_have_a_direction(mode):
+    @T.prim_func
+    def k(X: T.Tensor((128,), "float32"), Y: T.Tensor((128,), "float4_e2m1fn")):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((128,), "float32"), T.alloc_fragment((128,), "float4_e2m1fn")
+            T.copy(X, x)
+            for i in T.Parallel(128):
+                y[i] = T.cast(x[i], "float4_e2m1fn", mode)
+            T.copy(y, Y)
+
+    halves = (FLOAT4[1:] + FLOAT4[:-1]) / 2
+    x = np.concatenate([FLOAT4, halves, np.float32([6.5, 1e30, np.inf, 0.2, 1e-40])])
+    x = np.concatenate([x, -x, np.float32([np.nan])])
+    x = np.concatenate([x, RNG.uniform(-7, 7, 128 - x.size).astype(np.float32)])
+    out = both_chips(k, {"X": x, "Y": np.zeros(64, np.uint8)})
+    size = np.minimum(np.abs(np.nan_to_num(x, nan=6, posinf=np.inf, neginf=-np.inf)), 6)
+    low = np.array([FLOAT4[FLOAT4 <= v].max() for v in size])
+    high = np.array([FLOAT4[FLOAT4 >= v].min() for v in size])
+    outwards = {"rz": size < 0, "ru": ~(x < 0), "rd": x < 0, "rna": 2 * size >= low + high}[mode]
+    want = np.where(outwards, high, low) * np.where(x < 0, -1, 1)
+    found = numbers(codes_in(out["Y"]), "float4_e2m1fn")
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(np.nan_to_num(x)))
