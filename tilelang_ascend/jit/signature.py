@@ -38,7 +38,7 @@ def read_signature(func, out_idx: tuple[int, ...] = (), written: frozenset[str] 
 def _parameter(p, written: frozenset[str] | None, place: Location | None, nibble: tuple[str, int] | None) -> Parameter:
     """`nibble`: the dtype of 4 bits the tensor was declared with, if it was, and how many numbers of padding end its rows."""
     if not ir.is_buffer_var(p):
-        return Parameter(p.name, ir.dtype_of(p), location=place)
+        return Parameter(p.name, ir.dtype_of(p) if nibble is None else nibble[0], location=place)
     shape = tuple(dim_text(d) for d in p.ty.shape)
     strides = tuple(dim_text(s) for s in p.ty.strides) if len(p.ty.strides) else None
     if nibble is not None:

@@ -16,6 +16,7 @@ from ..frontend.annotations import is_float
 from ..frontend.builder import Builder, constant
 from ..frontend.operators import as_scalar, binop, cast, plain
 from ..ir import BufferLoad, dtype_of, full_region, itemsize
+from ..runtime.dtypes import NIBBLES
 from ..tile import tile_op
 from . import math
 from .copy import fill
@@ -26,7 +27,10 @@ from .tiles import parallel
 _GROUP = 32
 """The sorter takes rows of a multiple of this many scores."""
 
-_EXACT = ("float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
+_EXACT = (
+    "float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu",
+    *NIBBLES,
+)  # fmt: skip
 """dtypes whose values float32 holds."""
 
 _LOW_BITS = 16

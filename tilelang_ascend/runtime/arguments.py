@@ -197,6 +197,8 @@ def _check_scalar(p: Parameter, value: Any) -> int | float:
 
 
 def _int_limits(dtype: str) -> tuple[int, int]:
+    if dtype in dtypes.NIBBLES:
+        return (-8, 7) if dtype == "int4" else (0, 15)
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)
 

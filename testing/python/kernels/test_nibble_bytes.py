@@ -9,6 +9,7 @@ from test_nibbles import codes_of, numbers, pack, random_codes
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend import interpret
+from tilelang_ascend.errors import ArgumentValueError
 
 NIBBLES = ("int4", "uint4", "float4_e2m1fn")
 TARGETS = ("a2", "a5")
@@ -21,19 +22,19 @@ def codes_in(raw):
     return np.stack((raw & 15, raw >> 4), -1).reshape(*raw.shape[:-1], 2 * raw.shape[-1])
 
 
-def both(k, target, arrays, scalars=None):
+def both(k, target, arrays, scalars=None, sizes=None):
     """Results of a strict run, with which the kernel as plain Python agrees."""
     python = {name: a.copy() for name, a in arrays.items()}
     interpret.run(k, *python.values(), *(scalars or {}).values())
-    out = strict.run(tilelang.compile(k, target=target), arrays, scalars)
+    out = strict.run(tilelang.compile(k, target=target), arrays, {**(scalars or {}), **(sizes or {})})
     for name in arrays:
         np.testing.assert_array_equal(out[name].view(np.uint8), python[name].view(np.uint8), err_msg=name)
     return out
 
 
-def both_chips(k, arrays, scalars=None):
+def both_chips(k, arrays, scalars=None, sizes=None):
     """The same on both kinds of chips."""
-    first, second = (both(k, target, {n: a.copy() for n, a in arrays.items()}, scalars) for target in TARGETS)
+    first, second = (both(k, target, {n: a.copy() for n, a in arrays.items()}, scalars, sizes) for target in TARGETS)
     for name in arrays:
         np.testing.assert_array_equal(first[name].view(np.uint8), second[name].view(np.uint8))
     return first
@@ -225,6 +226,36 @@ def test_blocks_with_bytes_of_their_own_stay():
     assert blocks_of(k) == [2, 8]
 
 
+def test_blocks_of_a_grid_in_one_axis_stay():
+    @T.prim_func
+    def k(X: T.Tensor((4, 8, 32), "float32"), Y: T.Tensor((4, 8, 32), "int4")):
+        with T.Kernel(32) as b:
+            for j in T.serial(31):
+                Y[b // 8, b % 8, j] = X[b // 8, b % 8, j]
+
+    x = RNG.uniform(-8, 8, (4, 8, 32)).astype(np.float32)
+    out = both(k, "a2", {"X": x, "Y": np.zeros((4, 8, 16), np.uint8)})
+    np.testing.assert_array_equal(codes_in(out["Y"])[..., :31], codes_of(x, "int4")[..., :31])
+    assert blocks_of(k) == [32]
+
+
+def test_elements_change_places():
+    """What was stored to the other half of a byte is read again."""
+
+    @T.prim_func
+    def k(X: T.Tensor((63,), "uint4")):
+        with T.Kernel(1):
+            for i in T.serial(31):
+                a = T.alloc_var("uint4")
+                a = X[i]
+                X[i] = X[62 - i]
+                X[62 - i] = a
+
+    codes = random_codes(63)
+    out = both_chips(k, {"X": pack(np.append(codes, 0).astype(np.uint8))})
+    np.testing.assert_array_equal(codes_in(out["X"])[:63], codes[::-1])
+
+
 def test_blocks_that_may_store_anywhere_run_one_after_the_other():
     @T.prim_func
     def k(I: T.Tensor((8,), "int32"), Y: T.Tensor((64,), "int4")):
@@ -345,6 +376,34 @@ def test_sizes_of_parts_are_known_at_run_time(first, count):
     np.testing.assert_array_equal(out["Y"][:, :64], want)
     z[:, first + 1 : first + 1 + count] = codes[:, first : first + count]
     np.testing.assert_array_equal(codes_in(out["Z"]), z)
+
+
+def test_shapes_and_parts_are_known_at_run_time():
+    m, n = T.dynamic("m"), T.dynamic("n")
+
+    @T.prim_func
+    def k(X: T.Tensor((m, n), "int4"), F: T.Tensor((m, n), "float32"), A: T.Tensor((m, n), "int4"), B: T.Tensor((m, n), "int4"),
+          C: T.Tensor((m, n), "int4"), D: T.Tensor((m, n), "uint4"), E: T.Tensor((m,), "uint4")):  # fmt: skip
+        with T.Kernel(m) as b:
+            T.copy(X[b, 1 : n - 2], A[b, 2 : n - 1])
+            T.copy(F[b, 0:n], B[b, 0:n])
+            for j in T.Parallel(n - 1):
+                if F[b, j] > 0:
+                    C[b, j + 1] = F[b, j]
+            T.fill(D[b, 1:n], 3)
+            E[b] = b + 1
+
+    x, f = random_codes(4, 1030), RNG.uniform(-8, 7, (4, 1030)).astype(np.float32)
+    a, c, d = (random_codes(4, 1030) for _ in range(3))
+    arrays = {
+        "X": pack(x), "F": f, "A": pack(a), "B": np.zeros((4, 515), np.uint8), "C": pack(c), "D": pack(d), "E": np.zeros(2, np.uint8),
+    }  # fmt: skip
+    out = both_chips(k, arrays, sizes={"m": 4, "n": 1030})
+    a[:, 2:-1] = x[:, 1:-2]
+    c[:, 1:] = np.where(f[:, :-1] > 0, codes_of(f, "int4")[:, :-1], c[:, 1:])
+    d[:, 1:] = 3
+    for name, want in (("A", a), ("B", codes_of(f, "int4")), ("C", c), ("D", d), ("E", np.arange(1, 5))):
+        np.testing.assert_array_equal(codes_in(out[name]), want, err_msg=name)
 
 
 # --- rows of an odd length
@@ -502,6 +561,94 @@ def test_tile_ops_work_on_tensors_and_products_end_in_4_bits():
     g[:, 3:20] = 9
     np.testing.assert_array_equal(codes_in(out["G"]), g)
     np.testing.assert_array_equal(out["S"], x.sum(1))
+
+
+def test_numbers_are_sorted_and_accumulated():
+    @T.prim_func
+    def k(X: T.Tensor((4, 64), "int4"), V: T.Tensor((4, 8), "int4"), I: T.Tensor((4, 8), "int32"), S: T.Tensor((4,), "int4"),
+          M: T.Tensor((4,), "int4"), a: T.int4):  # fmt: skip
+        with T.Kernel(1):
+            x, v, i = T.alloc_shared((4, 64), "int4"), T.alloc_fragment((4, 8), "int4"), T.alloc_fragment((4, 8), "int32")
+            T.copy(X, x)
+            T.topk(x, v, i)
+            T.copy(v, V)
+            T.copy(i, I)
+            s, m = T.alloc_reducer((4,), "int4", "sum"), T.alloc_reducer((4,), "int4", "max")
+            T.reducer_init(s)
+            T.reducer_init(m)
+            for r, j in T.Parallel(4, 64):
+                T.reducer_update(s[r], x[r, j] * a)
+                T.reducer_update(m[r], x[r, j])
+            T.finalize_reducer(s)
+            T.finalize_reducer(m)
+            T.copy(s, S)
+            T.copy(m, M)
+
+    codes = random_codes(4, 64)
+    x = numbers(codes, "int4").astype(np.int32)
+    zeros = np.zeros(2, np.uint8)
+    arrays = {"X": pack(codes), "V": np.zeros((4, 4), np.uint8), "I": np.zeros((4, 8), np.int32), "S": zeros, "M": zeros}
+    out = both_chips(k, arrays, {"a": -3})
+    order = np.argsort(-x, axis=1, kind="stable")[:, :8]
+    np.testing.assert_array_equal(out["I"], order)
+    np.testing.assert_array_equal(codes_in(out["V"]), np.take_along_axis(codes, order, 1))
+    np.testing.assert_array_equal(codes_in(out["S"]), x.sum(1) * -3 & 15)
+    np.testing.assert_array_equal(codes_in(out["M"]), x.max(1) & 15)
+    with pytest.raises(ArgumentValueError, match="int4 holds -8..7, got 8"):
+        tilelang.compile(k, target="a2")(*arrays.values(), 8)
+
+
+def test_a_kernel_with_cube_work_stores_halves_of_bytes():
+    """Both vector cores of a block store to rows whose last byte is padded, and to elements of one vector."""
+
+    @T.prim_func
+    def k(A: T.Tensor((32, 64), "float16"), B: T.Tensor((32, 64), "float16"), S: T.Tensor((32,), "float32"), C: T.Tensor((32, 33), "int4"),
+          M: T.Tensor((32,), "uint4")):  # fmt: skip
+        with T.Kernel(2) as b:
+            x, y, z = T.alloc_shared((16, 64), "float16"), T.alloc_shared((32, 64), "float16"), T.alloc_fragment((16, 32), "float32")
+            T.copy(A[b * 16, 0], x)
+            T.copy(B, y)
+            T.gemm(x, y, z, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(16, 32):
+                z[i, j] = z[i, j] * S[b * 16 + i]
+            T.copy(z, C[b * 16, 1])
+            m = T.alloc_fragment((16,), "float32")
+            T.reduce_max(z, m, dim=1)
+            for i in T.Parallel(16):
+                if m[i] > 3:
+                    M[b * 16 + i] = m[i]
+
+    a, b = (RNG.integers(-2, 3, (32, 64)).astype(np.float16) for _ in range(2))
+    c, m = random_codes(32, 34), random_codes(32)
+    out = both_chips(k, {"A": a, "B": b, "S": np.full(32, 0.25, np.float32), "C": pack(c), "M": pack(m)})
+    z = a.astype(np.float32) @ b.astype(np.float32).T * 0.25
+    c[:, 1:33] = codes_of(z, "int4")
+    np.testing.assert_array_equal(codes_in(out["C"])[:, :33], c[:, :33])
+    np.testing.assert_array_equal(codes_in(out["M"]), np.where(z.max(1) > 3, codes_of(z.max(1), "uint4"), m))
+
+
+def test_packed_weights_are_seen_in_a_pipeline():
+    @T.prim_func
+    def k(
+        A: T.Tensor((32, 128), "float16"), B: T.Tensor((32, 64), "uint8"), S: T.Tensor((32,), "float16"), C: T.Tensor((32, 32), "float32")
+    ):
+        with T.Kernel(1):
+            total = T.alloc_fragment((32, 32), "float32")
+            T.clear(total)
+            for step in T.Pipelined(4, num_stages=2):
+                a, raw = T.alloc_shared((32, 32), "float16"), T.alloc_shared((32, 16), "uint8")
+                weights, w = T.view(raw, (32, 32), "int4"), T.alloc_shared((32, 32), "float16")
+                T.copy(A[0, step * 32], a)
+                T.copy(B[0, step * 16], raw)
+                for i, j in T.Parallel(32, 32):
+                    w[i, j] = T.cast(weights[i, j], "float16") * S[i]
+                T.gemm(a, w, total, transpose_B=True)
+            T.copy(total, C)
+
+    a, codes = RNG.integers(-3, 4, (32, 128)).astype(np.float16), random_codes(32, 128)
+    s = RNG.choice([0.5, 1, 2], 32).astype(np.float16)
+    out = both_chips(k, {"A": a, "B": pack(codes), "S": s, "C": np.zeros((32, 32), np.float32)})
+    np.testing.assert_array_equal(out["C"], a.astype(np.float32) @ (numbers(codes, "int4") * s[:, None]).T)
 
 
 def test_workspaces_hold_numbers_of_4_bits():

@@ -10,7 +10,7 @@ loop of one block.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...analysis.index.affine import affine
 from ...ir import (
@@ -26,9 +26,12 @@ from ...ir import (
     Var,
     const_int,
     dtype_of,
+    expr_children,
     free_vars,
     if_then,
     imm,
+    is_leaf,
+    map_children,
     stmts_of,
     substitute,
     substitute_expr,
@@ -104,9 +107,41 @@ class _Writes:
 def _kept(writes: list, axes: dict, together: dict) -> set:
     """Axes along which blocks store to bytes of their own. `axes`: extents, None if not known; `together`: blocks that are one, None: all."""
     kept = {a for a in axes if all(a in w.pinned for w in writes) and len({w.pinned[a] for w in writes}) == 1}
+    divided = {a: k for a in axes if together[a] == 1 and (k := _divisor(writes, a)) is not None}
+    parts = {a: (Var(f"{a.name}_high", dtype_of(a)), Var(f"{a.name}_low", dtype_of(a))) for a in divided}
+    writes = [replace(w, mins=[_divided(e, divided, parts) for e in w.mins]) for w in writes]
+    for a, k in divided.items():
+        axes = {**axes, parts[a][0]: None if axes[a] is None else -(-axes[a] // k), parts[a][1]: k}
+    together = {a: together.get(a, 1) for a in axes}
     for d in range(len(writes[0].mins)):
         kept |= _apart(writes, axes, together, d, d == len(writes[0].mins) - 1)
-    return kept
+    return kept | {a for a, halves in parts.items() if kept.issuperset(halves)}
+
+
+def _quotients(e, axis) -> list:
+    """Divisors of an axis of the grid in an expression, None for what is no quotient or remainder of it."""
+    if isinstance(e, (tirx.FloorDiv, tirx.FloorMod)) and e.a.same_as(axis):
+        return [const_int(e.b)]
+    if isinstance(e, Var):
+        return [None] if e.same_as(axis) else []
+    return [] if is_leaf(e) else [k for child in expr_children(e) for k in _quotients(child, axis)]
+
+
+def _divisor(writes: list, axis) -> int | None:
+    """The number by which an axis is divided wherever it is used: a grid of several axes that was made one."""
+    found = {k for w in writes for e in w.mins for k in _quotients(e, axis)}
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _divided(e, divisors: dict, parts: dict):
+    """An expression in quotients and remainders of axes."""
+
+    def go(x):
+        if isinstance(x, (tirx.FloorDiv, tirx.FloorMod)) and x.a in parts and const_int(x.b) == divisors[x.a]:
+            return parts[x.a][isinstance(x, tirx.FloorMod)]
+        return map_children(x, go)
+
+    return go(e)
 
 
 def _apart(writes: list, axes: dict, together: dict, d: int, halves: bool) -> set:

@@ -17,6 +17,7 @@ from ...ir import (
     IntImm,
     PrimFunc,
     SeqStmt,
+    Stmt,
     StmtMutator,
     TensorLoad,
     TensorRegion,
@@ -31,6 +32,7 @@ from ...ir import (
     imm,
     is_buffer_var,
     is_if_then_else,
+    loop,
     map_children,
     op_name,
     parallel_nest,
@@ -49,6 +51,8 @@ from .codes import BYTE, HELD_IN, byte_of, code_of, held, number_of, value_of
 from .views import PACKED
 from .wide import in_gm
 
+PART = 1024
+"""Numbers that are copied at a time where nothing says how many there are."""
 _STAYS = ("Max", "Min", "Select", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "RShift")
 _STAYS_AS_CALL = ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_right", "fabs", "floor", "ceil", "trunc", "nearbyint")
 """Operations whose result has 4 bits if their operands have."""
@@ -71,6 +75,8 @@ class Unpack(StmtMutator):
         """Why the iterations of the nest around run one after the other."""
         self.staged: dict = {}
         """Stores of the nest around to elements of a tensor -> (a tile, indices there)."""
+        self.part: int | None = None
+        """The most numbers a region of run-time size has, in the loops of `in_parts`."""
         self.outside = {func.params[int(k)]: v for k, v in (func.attrs.get("tl.safe_values", []) if func.attrs else [])}
         self.params = [self.parameter(p) for p in func.params]
 
@@ -82,7 +88,12 @@ class Unpack(StmtMutator):
         if dtype not in NIBBLES:
             return p
         if not is_buffer_var(p):
-            raise self.refuse(f"a scalar parameter of {dtype} ({p.name})", "declare it as T.int32 and convert it: T.cast(x, 'int4')")
+            if dtype == "float4_e2m1fn":
+                raise self.refuse(
+                    f"a scalar parameter of {dtype} ({p.name})", f"declare it as T.float32 and convert it: T.cast(x, '{dtype}')"
+                )
+            self.new[p] = Var(p.name, HELD_IN[dtype])
+            return self.new[p]
         if len(p.ty.strides):
             raise self.refuse(
                 f"a tensor of {dtype} with strides ({p.name})", "declare it contiguous, or as uint8 and unpack it with shifts"
@@ -107,8 +118,8 @@ class Unpack(StmtMutator):
 
     @staticmethod
     def odd_row(buffer) -> int | None:
-        """The length of the rows of a tensor if it is odd: half of their last byte is padding."""
-        known = const_int(buffer.ty.shape[-1])
+        """The length of the rows of a tensor if it is odd: half of their last byte is padding. None for scalars."""
+        known = const_int(buffer.ty.shape[-1]) if is_buffer_var(buffer) else None
         return known if known is not None and known % 2 else None
 
     def even(self, e) -> bool | None:
@@ -333,6 +344,8 @@ class Unpack(StmtMutator):
         known, value = self.named(s.value.args[1])
         if self.whole(dst):
             return [*known, tile_op("fill", self.bytes(dst), byte_of(value, value, dtype), span=s.span)]
+        if None in self.most(dst, dst):
+            return self.in_parts([dst], lambda dst: self.fill(s, dst), s.span)
         tile = self.tile(dst, HELD_IN[dtype], f"{dst.source.name}_values", known, dst)
         return [*known, tile_op("fill", tile, value, span=s.span), *self.values(s, tile, dtype, dst)]
 
@@ -354,6 +367,8 @@ class Unpack(StmtMutator):
         from_bytes, to_bytes = src.source in self.packed, dst.source in self.packed
         if from_bytes and to_bytes and a == b and self.whole(src) and self.whole(dst):
             return tile_op("copy", self.bytes(src), self.bytes(dst), span=s.span)
+        if None in self.most(src, dst):
+            return self.in_parts([src, dst], lambda src, dst: self.copy(s, src, dst), s.span)
         out: list = []
         if from_bytes:
             if in_gm(dst.source) or to_bytes:
@@ -407,8 +422,40 @@ class Unpack(StmtMutator):
         out.append(AllocBuffer(tile, span=self.span))
         return region(tile, [0] * len(kept), [extents[d] for d in kept])
 
-    def most(self, r: TensorRegion, other: TensorRegion) -> list[int]:
-        """The sizes of a region, or what they are at most if they are known at run time only."""
+    def in_parts(self, regions: list, whole, span) -> Stmt:
+        """A loop over parts of regions of which nothing says how large they are, `PART` numbers or one row at a time; `whole` of each part."""
+        wide = [[d for d, x in enumerate(r.region) if const_int(x.extent) != 1] for r in regions]
+        self.check_alike(wide)
+        sizes, loops, boxes = self.most(regions[0], regions[-1]), [], [[[x.min, x.extent] for x in r.region] for r in regions]
+        for k, d in enumerate(wide[0]):
+            if sizes[d] is not None:
+                continue
+            extent, several = regions[0].region[d].extent, k == len(wide[0]) - 1
+            dtype = dtype_of(extent)
+            var, part = Var("part", dtype), imm(PART, dtype)
+            for box, dims in zip(boxes, wide):
+                start = box[dims[k]][0]
+                first = var * part if several else var
+                box[dims[k]] = [start + tirx.Cast(dtype_of(start), first), tirx.min(part, extent - first) if several else imm(1)]
+            loops.append((var, tirx.floordiv(extent + part - imm(1, dtype), part) if several else extent))
+        self.part = PART
+        body = tirx.stmt_seq(*self.flat(whole(*(region(r.source, *zip(*box)) for r, box in zip(regions, boxes)))))
+        self.part = None
+        for var, extent in reversed(loops):
+            body = loop(var, extent, body, span=span)
+        return body
+
+    @staticmethod
+    def flat(out) -> list:
+        """Statements as a list."""
+        return out if isinstance(out, list) else [out]
+
+    def check_alike(self, wide: list) -> None:
+        if len({len(w) for w in wide}) > 1:
+            raise self.refuse("T.copy between tiles of different shapes", "give both sides the same number of dimensions")
+
+    def most(self, r: TensorRegion, other: TensorRegion) -> list[int | None]:
+        """The sizes of a region, or what they are at most if they are known at run time only; None if nothing says."""
         sizes = [const_int(x.extent) for x in r.region]
         wide = [d for d, n in enumerate(sizes) if n != 1]
         others = [d for d, x in enumerate(other.region) if const_int(x.extent) != 1]
@@ -416,17 +463,12 @@ class Unpack(StmtMutator):
             for d, place in zip(wide, dims) if len(wide) == len(dims) else ():
                 known = const_int(box.region[place].extent)
                 sizes[d] = sizes[d] or (const_int(box.source.ty.shape[place]) if known is None else known)
-        if None in sizes:
-            raise self.refuse(
-                f"T.copy of a part of {r.source.name} whose size is known at run time only", "copy a tile of constant size: X[i, j]"
-            )
-        return sizes
+        return [self.part if n is None else n for n in sizes]
 
     def walk(self, *regions: TensorRegion) -> tuple:
         """(loops, indices of each region) of a nest over regions of the same sizes but for ones."""
         wide = [[d for d, x in enumerate(r.region) if const_int(x.extent) != 1] for r in regions]
-        if len({len(w) for w in wide}) > 1:
-            raise self.refuse("T.copy between tiles of different shapes", "give both sides the same number of dimensions")
+        self.check_alike(wide)
         loops = [(Var(f"i{n}", "int32"), regions[0].region[d].extent) for n, d in enumerate(wide[0])] or [(Var("i0", "int32"), imm(1))]
         places = []
         for r, dims in zip(regions, wide):

@@ -16,7 +16,7 @@ from . import build, export_texts
 
 _C_TYPES = (
     BITS
-    | {"bool": "bool", "float32": "float", "float64": "double"}
+    | {"bool": "bool", "float32": "float", "float64": "double", "int4": "int8_t", "uint4": "int8_t"}
     | {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 """dtype of a scalar -> its type in C."""
