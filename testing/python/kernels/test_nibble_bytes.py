@@ -1,5 +1,7 @@
 """Numbers of 4 bits where they share bytes with others: views, single elements, odd rows, parts, and what computes on tiles of them."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -192,8 +194,8 @@ def blocks_of(k):
 
 
 @pytest.mark.parametrize("count", [64, 63])
-def test_blocks_that_share_bytes_become_one(count):
-    """One element for each block: two of them are a byte."""
+def test_blocks_that_share_bytes_become_one(count, capfd):
+    """One element for each block: two of them are a byte, and a warning says so."""
 
     @T.prim_func
     def k(X: T.Tensor((count, 32), "float32"), Y: T.Tensor((64,), "int4")):
@@ -203,11 +205,14 @@ def test_blocks_that_share_bytes_become_one(count):
             T.reduce_max(x, m, dim=1)
             Y[b] = m[0]
 
+    told = capfd.readouterr().err
     x, codes = RNG.uniform(-8, 7, (count, 32)).astype(np.float32), random_codes(64)
     codes[:count] = codes_of(x.max(1), "int4")
     out = both_chips(k, {"X": x, "Y": pack(np.concatenate([np.zeros(count, np.uint8), codes[count:]]))})
     np.testing.assert_array_equal(codes_in(out["Y"]), codes)
     assert blocks_of(k) == [32]
+    text = "blocks may store to halves of the same byte of Y: 2 blocks along b are one"
+    assert re.search(rf"{re.escape(__file__)}:\d+: {text}$", told, re.MULTILINE)
 
 
 def test_blocks_with_bytes_of_their_own_stay():

@@ -206,7 +206,16 @@ class _Join(StmtMutator):
         if all(n == 1 for n in together.values()):
             return s
         self.changed = True
+        self.tell(writes, together)
         return self.joined(grid, body, together)
+
+    def tell(self, writes: _Writes, together: dict) -> None:
+        """A warning of what becomes slower."""
+        names = [b.name for b, found in writes.found.items() if found]
+        at = next(self.buffers[b] for b, found in writes.found.items() if found)
+        blocks = ", ".join(f"{'all' if n is None else n} blocks along {a.name} are one" for a, n in together.items() if n != 1)
+        where = "" if at is None else f"{at.source_name.name}:{at.line}: "
+        get_logger().warning("%sblocks may store to halves of the same byte of %s: %s", where, ", ".join(names), blocks)
 
     @staticmethod
     def together(stores: list, axes: dict) -> dict:
@@ -249,11 +258,7 @@ def one_block_for_each_byte(func: PrimFunc, buffers: dict) -> PrimFunc:
         return func
     join = _Join(buffers)
     body = join(func.body)
-    if not join.changed:
-        return func
-    names = ", ".join(b.name for b in buffers)
-    get_logger().warning("blocks that store to halves of the same bytes of %s run one after the other", names)
-    return func.with_body(body)
+    return func.with_body(body) if join.changed else func
 
 
 __all__ = ["one_block_for_each_byte"]
