@@ -261,6 +261,39 @@ def test_elements_change_places():
     np.testing.assert_array_equal(codes_in(out["X"])[:63], codes[::-1])
 
 
+@pytest.mark.parametrize("second", [0, 1])
+def test_blocks_whose_indices_make_up_for_each_other(second):
+    """Rows are sums of two block numbers: one alone does not tell blocks apart, both do together with columns of their own."""
+
+    step = (16, 32)[second]
+
+    @T.prim_func
+    def k(Y: T.Tensor((8, 160), "uint4")):
+        with T.Kernel(4, 3) as (a, b):
+            for j in T.Parallel(3):
+                Y[a + b, 1 + 17 * a + step * b + j] = (1 + 17 * a + step * b + j) % 16
+
+    y = np.zeros((8, 160), np.uint8)
+    for a in range(4):
+        for b in range(3):
+            columns = 1 + 17 * a + step * b + np.arange(3)
+            y[a + b, columns] = columns % 16
+    out = both_chips(k, {"Y": np.zeros((8, 80), np.uint8)})
+    np.testing.assert_array_equal(codes_in(out["Y"]), y)
+
+
+def test_blocks_that_store_under_two_names_run_one_after_the_other():
+    @T.prim_func
+    def k(B: T.Tensor((64,), "uint8")):
+        x, y = T.view(B, (4, 32), "uint4"), T.view(B, (128,), "uint4")
+        with T.Kernel(4) as b:
+            x[b, 0] = b + 1
+            y[32 * (3 - b) + 1] = b + 8
+
+    out = both_chips(k, {"B": np.zeros(64, np.uint8)})
+    np.testing.assert_array_equal(out["B"][::16], (np.arange(4) + 1) | (11 - np.arange(4)) << 4)
+
+
 def test_blocks_that_may_store_anywhere_run_one_after_the_other():
     @T.prim_func
     def k(I: T.Tensor((8,), "int32"), Y: T.Tensor((64,), "int4")):

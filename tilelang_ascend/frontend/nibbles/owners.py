@@ -10,6 +10,7 @@ loop of one block.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from ...analysis.index.affine import affine
@@ -32,6 +33,7 @@ from ...ir import (
     imm,
     is_leaf,
     map_children,
+    statements,
     stmts_of,
     substitute,
     substitute_expr,
@@ -40,7 +42,7 @@ from ...ir import (
 )
 from ...ir.grids import is_grid_axis
 from ...log import get_logger
-from ...tile import tile_op_of
+from ...tile import VIEW, is_op, tile_op_of
 from ...tile.uses import loads_in
 
 _MOST = 64
@@ -112,10 +114,12 @@ def _kept(writes: list, axes: dict, together: dict) -> set:
     writes = [replace(w, mins=[_divided(e, divided, parts) for e in w.mins]) for w in writes]
     for a, k in divided.items():
         axes = {**axes, parts[a][0]: None if axes[a] is None else -(-axes[a] // k), parts[a][1]: k}
-    together = {a: together.get(a, 1) for a in axes}
-    for d in range(len(writes[0].mins)):
-        kept |= _apart(writes, axes, together, d, d == len(writes[0].mins) - 1)
-    return kept | {a for a, halves in parts.items() if kept.issuperset(halves)}
+    together, last = {a: together.get(a, 1) for a in axes}, len(writes[0].mins) - 1
+    while True:
+        more = set().union(*(_apart(writes, axes, together, kept, d, d == last) for d in range(last + 1))) - kept
+        if not more:
+            return kept | {a for a, halves in parts.items() if kept.issuperset(halves)}
+        kept |= more
 
 
 def _quotients(e, axis) -> list:
@@ -144,8 +148,8 @@ def _divided(e, divisors: dict, parts: dict):
     return go(e)
 
 
-def _apart(writes: list, axes: dict, together: dict, d: int, halves: bool) -> set:
-    """Axes that dimension `d` tells apart; `halves`: two numbers of it share a byte."""
+def _apart(writes: list, axes: dict, together: dict, kept: set, d: int, halves: bool) -> set:
+    """Axes that dimension `d` tells apart, of blocks that do not differ along those `kept`; `halves`: two numbers of it share a byte."""
     steps, low, high, first = None, 0, 0, None
     analyzer = sym.Analyzer()
     for w in writes:
@@ -176,21 +180,19 @@ def _apart(writes: list, axes: dict, together: dict, d: int, halves: bool) -> se
     if halves:
         whole = offset is not None and all(c % 2 == 0 for c in steps.values())
         need = (offset + high) // 2 * 2 - (offset + low) // 2 * 2 + 2 if whole else need + 1
-    found = set()
-    for a, c in sorted(steps.items(), key=lambda x: abs(x[1])):
-        if abs(c) >= need:
-            found.add(a)
-        if axes[a] is None:
-            break
-        need += abs(c) * (-(-axes[a] // together[a]) - 1)
+    found: set = set()
+    for a, c in sorted(((a, c) for a, c in steps.items() if a not in kept), key=lambda x: abs(x[1])):
+        # What a longer step does not tell apart may make up for a shorter one.
+        found = found | {a} if abs(c) >= need else set()
+        need = math.inf if axes[a] is None else need + abs(c) * (-(-axes[a] // together[a]) - 1)
     return found
 
 
 class _Join(StmtMutator):
     """Gives every launch the blocks its tensors allow."""
 
-    def __init__(self, buffers: dict):
-        self.buffers = buffers
+    def __init__(self, buffers: dict, roots: dict):
+        self.buffers, self.roots = buffers, roots
         self.changed = False
 
     def visit_For(self, s: For):
@@ -202,7 +204,11 @@ class _Join(StmtMutator):
         axes = {a.loop_var: const_int(a.extent) for a in grid if const_int(a.extent) != 1}
         writes = _Writes(self.buffers, axes)
         writes.see(body, {})
-        together = self.together([w for w in writes.found.values() if w], axes)
+        names = [self.roots.get(b, b) for b, found in writes.found.items() if found]
+        if len(set(names)) < len(names):  # indices under two names say nothing of each other
+            together: dict = dict.fromkeys(axes)
+        else:
+            together = self.together([w for w in writes.found.values() if w], axes)
         if all(n == 1 for n in together.values()):
             return s
         self.changed = True
@@ -256,7 +262,12 @@ def one_block_for_each_byte(func: PrimFunc, buffers: dict) -> PrimFunc:
     """Apply to a function with dtypes of 4 bits; `buffers`: tensors of which halves of bytes are stored, and where that is done."""
     if not buffers:
         return func
-    join = _Join(buffers)
+    roots: dict = {}
+    for s in statements(func.body):
+        if is_op(s, VIEW):
+            view, source = (r.source for r in s.value.args)
+            roots[view] = roots.get(source, source)
+    join = _Join(buffers, roots)
     body = join(func.body)
     return func.with_body(body) if join.changed else func
 
