@@ -38,6 +38,12 @@ def instructions_of(dtype: str, generation: str) -> frozenset[str]:
     return frozenset(name for name, r in TABLE.items() if (dtype,) * len(r.operands) in r.signatures.get(generation, ()))
 
 
+@functools.cache
+def ordered_on(generation: str) -> frozenset[str]:
+    """dtypes that Compare takes in every mode on a generation."""
+    return frozenset(dtypes[1] for dtypes in TABLE["compare"].signatures[generation]) - vector_convert.EQUALITY_ONLY[generation]
+
+
 def shape_text(record: Intrinsic) -> str:
     """One line that says what a stream of this record looks like; two tables with equal lines are compatible."""
     attrs = ",".join(f"{name}={'|'.join(values)}" for name, values in record.attrs.items())

@@ -124,6 +124,8 @@ def _duplicate_records():
 MODES = ("lt", "gt", "eq", "le", "ge", "ne")
 _COMPARE_C220 = (*FLOATS, "int32")
 _COMPARE_3510 = (*B16_B32, "int8", "uint8", "int64", "uint64")
+EQUALITY_ONLY = {"c220": frozenset(("int32",)), "3510": frozenset()}
+"""dtypes that Compare takes with one mode only."""
 
 
 def _bit_signatures(operands: int) -> dict:
@@ -161,8 +163,8 @@ def _check_compare(call: Call):
 
 def _check_int32_mode(call: Call):
     mode = call.attrs.get("mode", "eq")
-    if call.generation == "c220" and call.dtypes[1] == "int32" and mode != "eq":
-        return f"C220 compares int32 for eq only, not {mode}"
+    if call.dtypes[1] in EQUALITY_ONLY[call.generation] and mode != "eq":
+        return f"{call.generation.upper()} compares {call.dtypes[1]} for eq only, not {mode}"
     return None
 
 

@@ -309,3 +309,79 @@ def test_a5_has_instructions_for_lanes_of_64_bits(name, no_scalar_loops):
     np.testing.assert_array_equal(out["Y"], want)
     np.testing.assert_array_equal(out["Z"], other)
     np.testing.assert_array_equal(out["W"], np.concatenate(([0], numpy_of(a[0, :-1], b[0, 1:], s))))
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+def test_bits_and_orders_of_64_bit_lanes(target, no_scalar_loops):
+    """Bits of lanes of any size are one instruction, on A5 comparisons, too."""
+    m, n = 5, 37
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, n), I64), B: T.Tensor((m, n), I64), Y: T.Tensor((4, m, n), I64), Z: T.Tensor((6, m, n), "int32"), W: T.Tensor((6, m, n), "int32"), s: T.int64,
+    ):  # fmt: skip
+        with T.Kernel(1, threads=32):
+            a, b = T.alloc_shared((m, n), I64), T.alloc_shared((m, n), I64)
+            y, z, w = T.alloc_fragment((4, m, n), I64), T.alloc_fragment((6, m, n), "int32"), T.alloc_fragment((6, m, n), "int32")
+            T.copy(A, a)
+            T.copy(B, b)
+            for i, j in T.Parallel(m, n):
+                y[0, i, j] = a[i, j] & b[i, j]
+                y[1, i, j] = a[i, j] | b[i, 0]
+                y[2, i, j] = a[i, j] ^ (b[i, j] >> 5)
+                y[3, i, j] = ~a[i, j] ^ b[i, j]
+                for k, (x, v) in enumerate(((a[i, j], b[i, j]), (a[i, j], s))):
+                    out = (z, w)[k]
+                    out[0, i, j] = T.if_then_else(x < v, 1, 0)
+                    out[1, i, j] = T.if_then_else(x <= v, 1, 0)
+                    out[2, i, j] = T.if_then_else(x > v, 1, 0)
+                    out[3, i, j] = T.if_then_else(x >= v, 1, 0)
+                    out[4, i, j] = T.if_then_else(x == v, 1, 0)
+                    out[5, i, j] = T.if_then_else(x != v, 1, 0)
+            T.copy(y, Y)
+            T.copy(z, Z)
+            T.copy(w, W)
+
+    a, b = values(m, n), values(m, n)
+    b[:, ::3] = a[:, ::3]
+    b[:, 1::3] = a[:, 1::3] + 1
+    s = np.int64(a[2, 5])
+    kernel = tilelang.compile(main, target=target)
+    text = kernel.get_kernel_source()
+    longs = "|".join(re.findall(r"LocalTensor<int64_t> (\w+)", text))
+    found = re.search(rf"AscendC::Compare\(\w+(\[[^\]]*\])?, ({longs})(\[[^\]]*\])?, .*CMPMODE::LT", text)
+    assert bool(found) == (target == "a5"), "comparisons of lanes of 64 bits"
+    zeros = {"Y": np.zeros((4, m, n), np.int64), "Z": np.zeros((6, m, n), np.int32), "W": np.zeros((6, m, n), np.int32)}
+    out = strict.run(kernel, {"A": a, "B": b, **zeros}, {"s": int(s)})
+    np.testing.assert_array_equal(out["Y"], np.stack([a & b, a | b[:, :1], a ^ (b >> 5), ~a ^ b]))
+    for name, v in (("Z", b), ("W", s)):
+        np.testing.assert_array_equal(out[name], np.stack([a < v, a <= v, a > v, a >= v, a == v, a != v]))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int16"])
+def test_a5_compares_integers_in_every_order(dtype, no_scalar_loops):
+    n = 200
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), dtype), B: T.Tensor((n,), dtype), Y: T.Tensor((6, n), dtype), s: T.int32):
+        with T.Kernel(1, threads=32):
+            a, b, y = T.alloc_shared((n,), dtype), T.alloc_shared((n,), dtype), T.alloc_fragment((6, n), dtype)
+            T.copy(A, a)
+            T.copy(B, b)
+            for i in T.Parallel(n):
+                y[0, i] = T.if_then_else(a[i] < b[i], a[i], 7)
+                y[1, i] = T.if_then_else(a[i] <= b[i], a[i], 7)
+                y[2, i] = T.if_then_else(a[i] > b[i], a[i], 7)
+                y[3, i] = T.if_then_else(a[i] >= b[i], a[i], 7)
+                y[4, i] = T.if_then_else(a[i] > T.cast(s, dtype), a[i], 7)
+                y[5, i] = T.if_then_else(3 >= a[i], a[i], 7)
+            T.copy(y, Y)
+
+    ends = np.iinfo(dtype)
+    a, b = (np.concatenate([[ends.min, ends.max, ends.min, 0], RNG.integers(-5, 6, n - 4)]).astype(dtype) for _ in range(2))
+    b[:4] = ends.max, ends.min, ends.min, -1
+    kernel = tilelang.compile(main, target="a5")
+    text = kernel.get_kernel_source()
+    assert {"LT", "LE", "GT", "GE"} <= set(re.findall(r"CMPMODE::(\w+)", text)) and "AscendC::Max(" not in text
+    out = strict.run(kernel, {"A": a, "B": b, "Y": np.zeros((6, n), dtype)}, {"s": -2})
+    np.testing.assert_array_equal(out["Y"], np.stack([np.where(c, a, 7) for c in (a < b, a <= b, a > b, a >= b, a > -2, a <= 3)]))

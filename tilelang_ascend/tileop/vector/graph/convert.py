@@ -243,9 +243,9 @@ def _from_mask(g: Graph, m: Node, dtype: str) -> Node:
 
 
 def compare_exact(g: Graph, mode: str, a: Node, b: Node) -> Node:
-    """Compare of float16, float32 or int32 values, exact. C220 compares int32 for equality only, so the order modes
+    """Compare of float16, float32 or integer values, exact. C220 compares int32 for equality only, so the order modes
     go through max / min: ``a >= b`` is ``max(a, b) == a``."""
-    if a.is_scalar and b.is_scalar:
+    if (a.is_scalar and b.is_scalar) or (a.dtype in g.orders and "int" in a.dtype):
         return g.compare(mode, a, b)
     if a.dtype != "int32":
         # The hardware says NaN != x is false; IEEE says true.

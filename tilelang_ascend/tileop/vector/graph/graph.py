@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from ....ir import FloatImm, IntImm, Var, dtype_of, itemsize, structural_hash, tirx
 from ....isa.stream import round_to
+from ....isa.table import instructions_of, ordered_on
+from ....isa.vector_convert import CASTS
 
 MASK = "mask"
 SCALAR_OPS = ("const", "scalar", "element")
@@ -107,13 +109,21 @@ def expr_key(e):
 
 class Graph:
     """Builder of nodes. Every method takes and returns nodes; legality of dtypes is the business of `VectorOps`. `casts`: conversions the chip
-    has, (source, destination), beyond those of all chips. `longs` and `bfloats`: instructions it has for lanes of int64 and bfloat16."""
+    has, (source, destination), beyond those of all chips. `longs` and `bfloats`: instructions it has for lanes of int64 and bfloat16. `orders`:
+    dtypes it compares in every mode."""
 
-    def __init__(self, casts=frozenset(), longs=frozenset(), bfloats=frozenset()):
+    def __init__(self, casts=frozenset(), longs=frozenset(), bfloats=frozenset(), orders=frozenset()):
         self.known: dict = {}
         self.casts = casts
         self.longs = longs
         self.bfloats = bfloats
+        self.orders = orders
+
+    @staticmethod
+    def of(generation: str) -> Graph:
+        """A graph for chips of a generation."""
+        instructions = (instructions_of(d, generation) for d in ("int64", "bfloat16"))
+        return Graph(frozenset(CASTS[generation]), *instructions, ordered_on(generation))
 
     def __len__(self) -> int:
         return len(self.known)

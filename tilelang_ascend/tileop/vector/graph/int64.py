@@ -29,10 +29,14 @@ _WITH_NUMBER = {"add": ("adds",), "sub": ("adds", "muls"), "mul": ("muls",), "ma
 
 def _in_one(g: Graph, name: str, a: Node, b: Node) -> bool:
     """Whether an operation is one of the chip's instructions on 64-bit lanes, or two."""
-    if any(x.op in _HALVES for x in (a, b)):
-        return False
     names = _WITH_NUMBER[name] if a.is_scalar or b.is_scalar else (name,)
-    return g.longs.issuperset(names) and (a.is_scalar or b.is_scalar or a.axes == b.axes)
+    return g.longs.issuperset(names) and _alike(a, b)
+
+
+def _alike(*args: Node) -> bool:
+    """Whether tiles among the operands vary along the same axes, and none is at hand as words."""
+    tiles = [x for x in args if not x.is_scalar]
+    return all(x.op not in _HALVES and x.axes == tiles[0].axes for x in tiles)
 
 
 _HALVES = ("pair", "duplicate")
@@ -77,7 +81,10 @@ def _long_product(g: Graph, a: Node, b: Node) -> tuple[Node, Node]:
 
 
 def compare(g: Graph, mode: str, a: Node, b: Node) -> Node:
-    """Mask of a <mode> b: the high words decide, equal high words leave it to the low words as unsigned numbers."""
+    """Mask of a <mode> b: the high words decide, equal high words leave it to the low words as unsigned numbers. One instruction where the chip
+    has it."""
+    if "int64" in g.orders and _alike(a, b):
+        return g.compare(mode, a, b)
     if mode in ("gt", "le"):
         a, b, mode = b, a, {"gt": "lt", "le": "ge"}[mode]
     (al, ah), (bl, bh) = words(g, a), words(g, b)
@@ -99,7 +106,12 @@ def select(o, m: Node, a: Node, b: Node) -> Node:
 
 
 def bitwise(g: Graph, name: str, args: list[Node]) -> Node:
-    """``bitwise_and`` … ``bitwise_not``."""
+    """``bitwise_and`` … ``bitwise_not``: instructions on bits take lanes of any size, but broadcast nothing."""
+    if not any(x.is_scalar for x in args) and _alike(*args):
+        if name != "bitwise_xor":
+            return {"bitwise_and": bit_and, "bitwise_or": bit_or, "bitwise_not": bit_not}[name](g, *args)
+        if "sub" in g.longs:
+            return bit_xor(g, *args)
     if name == "bitwise_not":
         return pair(g, *(bit_not(g, w) for w in words(g, args[0])))
     build = {"bitwise_and": bit_and, "bitwise_or": bit_or, "bitwise_xor": bit_xor}[name]

@@ -107,8 +107,8 @@ class VectorOps:
         return self.g.binary("add", a, self.g.const(-(2**31), "int32"))
 
     def compare(self, mode: str, a: Node, b: Node) -> Node:
-        """Mask of a <mode> b; int16 goes through float32, where it is exact."""
-        if a.dtype == "int16" and not (a.is_scalar and b.is_scalar):
+        """Mask of a <mode> b; int16 goes through float32, where it is exact, unless the chip compares it."""
+        if a.dtype == "int16" and "int16" not in self.g.orders and not (a.is_scalar and b.is_scalar):
             a, b = (self.converted(x, "float32") for x in (a, b))
         if a.dtype == MASK or b.dtype == MASK:
             return self._compare_masks(mode, a, b)

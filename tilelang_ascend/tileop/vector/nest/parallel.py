@@ -36,9 +36,7 @@ from ....ir import (
     statements,
     stmts_of,
 )
-from ....isa.table import instructions_of
 from ....isa.units import BLOCK_BYTES
-from ....isa.vector_convert import CASTS
 from ....tile.uses import IN_ORDER, is_output
 from ...base.context import VectorContext
 from ...base.tensor_bounds import all_of
@@ -133,8 +131,7 @@ class StraightLine:
 
     def __init__(self, ctx: VectorContext, nest: Nest, env: dict, mask: Node | None, variables=None):
         self.ctx, self.nest, self.env, self.mask = ctx, nest, dict(env), mask
-        generation = ctx.chip.generation
-        self.graph = Graph(frozenset(CASTS[generation]), *(instructions_of(d, generation) for d in ("int64", "bfloat16")))
+        self.graph = Graph.of(ctx.chip.generation)
         self.exprs = ExprLowering(ctx, self.graph, nest.axes, nest.extents, self.env)
         self.exprs.variables.update(variables or {})
         self.effects: list[Effect] = []
