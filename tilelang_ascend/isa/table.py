@@ -34,8 +34,14 @@ def lookup(name: str) -> Intrinsic:
 
 @functools.cache
 def instructions_of(dtype: str, generation: str) -> frozenset[str]:
-    """Names of the records all of whose operands may have this dtype on a generation."""
-    return frozenset(name for name, r in TABLE.items() if (dtype,) * len(r.operands) in r.signatures.get(generation, ()))
+    """Names of the records all of whose operands, but for bit masks of lanes, may have this dtype on a generation."""
+    masked = {"compare": ("uint8",), "compare_scalar": ("uint8",), "select": (dtype, "uint8"), "select_scalar": (dtype, "uint8")}
+
+    def operands(name: str, count: int) -> tuple:
+        first = masked.get(name, ())
+        return (*first, *(dtype,) * (count - len(first)))
+
+    return frozenset(name for name, r in TABLE.items() if operands(name, len(r.operands)) in r.signatures.get(generation, ()))
 
 
 @functools.cache

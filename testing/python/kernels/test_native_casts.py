@@ -53,6 +53,10 @@ BFLOAT_OPERATIONS = {
     "mul": (lambda a, b: a * b, lambda a, b: a * b, "Mul"),
     "max": (lambda a, b: T.max(a, b), np.maximum, "Max"),
     "scaled": (lambda a, b: T.min(a, b) * 0.75, lambda a, b: np.minimum(a, b) * np.float32(0.75), "Muls"),
+    "abs": (lambda a, b: T.abs(a - b), lambda a, b: np.abs(a - b), "Abs"),
+    "choice": (lambda a, b: T.if_then_else(a > b, a * b, b), lambda a, b: np.where(a > b, a * b, b), "Select"),
+    "number": (lambda a, b: T.if_then_else(a < 0.5, T.bfloat16(2), b), lambda a, b: np.where(a < 0.5, np.float32(2), b), "Select"),
+    "unequal": (lambda a, b: T.if_then_else(a != T.max(a, b), a, -b), lambda a, b: np.where(a != np.maximum(a, b), a, -b), "Compare"),
     "two roundings": (lambda a, b: a * b + a, lambda a, b: a * b + a, None),
     "no bfloat16": (lambda a, b: a * T.float32(0.1), lambda a, b: a * np.float32(0.1), None),
 }

@@ -140,6 +140,8 @@ def _in_narrow_lanes(g: Graph, a: Node, dtype: str) -> Node | None:
 
 _CHOICES = ("max", "min", "maxs", "mins")
 _ROUNDED = ("add", "sub", "mul", "adds", "muls")
+_MOVES = ("abs", "select", "select_scalar")
+"""What may be done to a number before or after it is rounded."""
 
 
 def _in_bfloat16(g: Graph, a: Node, rounds: bool = True) -> Node | None:
@@ -147,12 +149,15 @@ def _in_bfloat16(g: Graph, a: Node, rounds: bool = True) -> Node | None:
 
     Maxima and minima of bfloat16 numbers are such numbers. One sum or product (`rounds`) of them is rounded to float32 and then to bfloat16 in
     the sequence and once by the instruction: the same, as 24 digits are at least 2 * 8 + 2, and sums of denormal numbers and products above half of
-    the smallest one are exact in float32. The operands of that have to be exact.
+    the smallest one are exact in float32. The operands of that have to be exact. Magnitudes and choices are those of what is rounded.
     """
     if _is_cast(a, "bfloat16", "float32"):
         return a.args[0]
     if a.op == "const" and g.const(a.value, "bfloat16").value == a.value:
         return g.const(a.value, "bfloat16")
+    if a.op in _MOVES and a.op in g.bfloats:
+        moved = [x if x.dtype == MASK else _in_bfloat16(g, x, rounds) for x in a.args]
+        return None if None in moved else g.node(a.op, "bfloat16", moved)
     if a.op not in g.bfloats or a.op not in (*_CHOICES, *(_ROUNDED if rounds else ())):
         return None
     args = [_in_bfloat16(g, x, rounds=False) for x in a.args]
@@ -247,6 +252,9 @@ def compare_exact(g: Graph, mode: str, a: Node, b: Node) -> Node:
     go through max / min: ``a >= b`` is ``max(a, b) == a``."""
     if (a.is_scalar and b.is_scalar) or (a.dtype in g.orders and "int" in a.dtype):
         return g.compare(mode, a, b)
+    if a.dtype == "float32" and "compare" in g.bfloats:
+        exact = [_in_bfloat16(g, x, rounds=False) for x in (a, b)]
+        a, b = (a, b) if None in exact else exact
     if a.dtype != "int32":
         # The hardware says NaN != x is false; IEEE says true.
         return g.mask_not(g.compare("eq", a, b)) if mode == "ne" else g.compare(mode, a, b)
