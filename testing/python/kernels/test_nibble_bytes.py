@@ -570,6 +570,22 @@ def test_updates_of_tiles_and_tensors(dtype):
     np.testing.assert_array_equal(numbers(codes_in(out["M"]), dtype), np.minimum(0, v.min(1)))
 
 
+def test_pairs_are_updated_in_nests():
+    @T.prim_func
+    def k(X: T.Tensor((64,), "int4"), Y: T.Tensor((65,), "int4")):
+        with T.Kernel(1):
+            x = T.alloc_shared((64,), "int4")
+            T.copy(X, x)
+            for i in T.Parallel(32):
+                T.atomic_addx2(Y[2 * i + 1], x[2 * i])
+
+    x, y = random_codes(64), random_codes(66)
+    y[65] = 0
+    out = both_chips(k, {"X": pack(x), "Y": pack(y)})
+    y[1:65] = (y[1:65] + x) & 15
+    np.testing.assert_array_equal(codes_in(out["Y"])[:65], y[:65])
+
+
 def test_tile_ops_work_on_tensors_and_products_end_in_4_bits():
     @T.prim_func
     def k(A: T.Tensor((16, 32), "int4"), B: T.Tensor((16, 32), "int4"), C: T.Tensor((16, 16), "int4"), F: T.Tensor((4, 64), "uint4"),

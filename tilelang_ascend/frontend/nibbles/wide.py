@@ -136,9 +136,9 @@ class _Widen(StmtMutator):
             return [*out, tile_op("copy", value, tile, span=s.span), with_args(s, (target, tile))]
         if in_gm(target.source):
             self.updated.setdefault(target.source, s.span)
-        if isinstance(value, TensorRegion):
+        if isinstance(value, TensorRegion) and not self.in_nest:
             return self.tiles(s, target, value)
-        if any(const_int(x.extent) != 1 for x in target.region):
+        if isinstance(value, TensorRegion) or any(const_int(x.extent) != 1 for x in target.region):
             return self.visit(AtomicElements()(s))
         if self.in_nest:
             self.in_order = f"it updates `{target.source.name}`, whose numbers of {dtype} have no atomic updates"
