@@ -478,6 +478,32 @@ def test_rows_of_odd_length_end_with_padding(dtype):
             np.testing.assert_array_equal(codes_in(out["L"])[:7], np.pad(codes[0, 60:], (0, 4)))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_of_a_larger_tensor(target):
+    """What lies behind an odd row there belongs to others."""
+
+    @T.prim_func
+    def k(X: T.StridedTensor((8, 31), (96, 1), "int4"), Y: T.Tensor((8, 31), "float32"), Z: T.StridedTensor((8, 31), (64, 1), "int4"),
+          W: T.StridedTensor((8, 31), (64, 1), "int4")):  # fmt: skip
+        with T.Kernel(4) as b:
+            x = T.alloc_shared((2, 31), "int4")
+            T.copy(X[b * 2, 0], x)
+            T.copy(x, Y[b * 2, 0])
+            for i, j in T.Parallel(2, 30):
+                Z[b * 2 + i, j + 1] = x[i, j]
+            T.copy(X[b * 2 : b * 2 + 2, 0:31], W[b * 2 : b * 2 + 2, 0:31])
+
+    codes, z, w = random_codes(8, 96), random_codes(8, 64), random_codes(8, 64)
+    want, other = z.copy(), w.copy()
+    want[:, 1:31], other[:, :31] = codes[:, :30], codes[:, :31]
+    for run in (tilelang.compile(k, target=target), lambda *args: interpret.run(k, *args)):
+        x, y, found, copied = pack(codes), np.zeros((8, 31), np.float32), pack(z), pack(w)
+        run(x[:, :16], y, found[:, :16], copied[:, :16])
+        np.testing.assert_array_equal(y, numbers(codes, "int4")[:, :31])
+        np.testing.assert_array_equal(codes_in(found), want)
+        np.testing.assert_array_equal(codes_in(copied), other)
+
+
 # --- what computes
 
 

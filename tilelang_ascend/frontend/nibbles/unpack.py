@@ -94,9 +94,11 @@ class Unpack(StmtMutator):
                 )
             self.new[p] = Var(p.name, HELD_IN[dtype])
             return self.new[p]
-        if len(p.ty.strides):
+        *outer, step = [const_int(n) for n in p.ty.strides] or [1]
+        if step != 1 or any(n is None or n % 2 for n in outer):
             raise self.refuse(
-                f"a tensor of {dtype} with strides ({p.name})", "declare it contiguous, or as uint8 and unpack it with shifts"
+                f"a tensor of {dtype} whose rows do not begin with a byte ({p.name}, strides {', '.join(map(str, p.ty.strides))})",
+                "declare it with 1 and even numbers, or as uint8 and unpack it with shifts",
             )
         return self.in_bytes(p)
 
@@ -104,7 +106,8 @@ class Unpack(StmtMutator):
         """The bytes of a tensor, or of a packed tile."""
         *rest, last = buffer.ty.shape
         half = tirx.FloorDiv(last, imm(2, dtype_of(last))) if const_int(last) is None else (const_int(last) + 1) // 2
-        self.packed[buffer] = decl_buffer([*rest, half], BYTE, buffer.name, scope=scope_of(buffer))
+        strides = [int(n) // 2 for n in buffer.ty.strides[:-1]] + [1] if len(buffer.ty.strides) else None
+        self.packed[buffer] = decl_buffer([*rest, half], BYTE, buffer.name, strides=strides, scope=scope_of(buffer))
         return self.packed[buffer]
 
     def attrs(self, func: PrimFunc) -> dict:
@@ -400,7 +403,9 @@ class Unpack(StmtMutator):
         return self.whole_row(r) or bool(self.even(last.min)) and bool(self.even(last.extent))
 
     def whole_row(self, r: TensorRegion) -> bool:
-        """True for regions of whole rows."""
+        """True for regions of whole rows, padding included where it is no part of a larger tensor."""
+        if self.odd_row(r.source) is not None and len(r.source.ty.strides):
+            return False
         last, length = r.region[-1], r.source.ty.shape[-1]
         return const_int(last.min) == 0 and self.analyzer.can_prove_equal(last.extent, length)
 
