@@ -476,7 +476,7 @@ def allocate(shape, dtype: str, name: str, scope: str, dims=None, argument: bool
     if dtype in NIBBLES:
         by_rows = scope == "global"
         size = (*shape[:-1], (shape[-1] + 1) // 2) if by_rows else ((int(np.prod(shape)) + 1) // 2,)
-        raw, written = np.full(size, 0x5A, np.uint8), np.zeros(size, np.uint8)
+        raw, written = np.full(size, 0 if argument else 0x5A, np.uint8), np.zeros(size, np.uint8)
         return Tile(Halves(raw, shape, dtype, by_rows), Halves(written, shape, None, by_rows), name, dtype, scope, dims, argument)
     kind = numpy_dtype(dtype)
     raw = np.empty(shape, kind)

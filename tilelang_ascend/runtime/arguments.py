@@ -248,7 +248,19 @@ def _allocate(signature: Signature, inputs: dict[str, HostTensor], values: dict[
     for p in signature.outputs:
         shape = dtypes.stored(p.dtype, tuple(evaluate(dim, values) for dim in p.extents))
         made[p.name] = like.empty(shape, p.dtype) if like else HostTensor(tensors.empty(shape, p.dtype, torch_like))
+        if p.dtype in dtypes.NIBBLES:
+            _clear(made[p.name].value)
     return made
+
+
+def _clear(value: Any) -> None:
+    """Zero in all bytes of a new tensor."""
+    if tensors.is_torch(value):
+        import torch
+
+        value.view(torch.uint8).zero_()
+    else:
+        value.view(np.uint8).fill(0)
 
 
 def _check_aliasing(signature: Signature, inputs: dict[str, HostTensor]) -> None:
@@ -275,8 +287,9 @@ def _assemble(signature, inputs, outputs, values) -> Launch:
     for p in signature.parameters:
         if not p.is_buffer:
             continue
-        fresh = p.name in outputs
-        tensor = outputs[p.name] if fresh else inputs[p.name]
+        # Bytes of two numbers of 4 bits have contents from the start: a store to one half keeps the other.
+        fresh = p.name in outputs and p.dtype not in dtypes.NIBBLES
+        tensor = outputs[p.name] if p.name in outputs else inputs[p.name]
         launch.buffers[p.name] = _place(p, tensor, values, launch, fresh)
     return launch
 

@@ -79,11 +79,17 @@ def values(signature: Signature, given: Sequence[Any]) -> dict[str, Any]:
 
 
 def results(signature: Signature, given: Sequence[Any]) -> list[torch.Tensor]:
-    """Fresh, undefined tensors for the results of a call, on the device of its first tensor."""
+    """Fresh tensors for the results of a call, on the device of its first tensor: undefined, or zeros where a byte is two numbers."""
     known = values(signature, given)
     like = next((t for t in given if isinstance(t, torch.Tensor)), torch.empty(0))
     made = [signature["parameters"][i] for i in signature["out_idx"]]
-    return [like.new_empty(_stored(p, known), dtype=getattr(torch, PACKED.get(p["dtype"], (p["dtype"],))[0])) for p in made]
+    return [_result(p, like, _stored(p, known)) for p in made]
+
+
+def _result(p: Mapping[str, Any], like: torch.Tensor, shape: tuple) -> torch.Tensor:
+    if p["dtype"] in PACKED:
+        return like.new_zeros(shape, dtype=torch.uint8).view(getattr(torch, PACKED[p["dtype"]][0]))
+    return like.new_empty(shape, dtype=getattr(torch, p["dtype"]))
 
 
 def load(folder: Path) -> Any:
@@ -217,13 +223,13 @@ def _counted(p: Mapping[str, Any], tensor: torch.Tensor) -> tuple:
 def _stored(p: Mapping[str, Any], known: Mapping[str, Any]) -> tuple:
     """Shape of the tensor that holds a parameter."""
     shape = tuple(_extent(d, known) for d in p["shape"])
-    return (*shape[:-1], shape[-1] // 2) if p["dtype"] in PACKED else shape
+    return (*shape[:-1], (shape[-1] + 1) // 2) if p["dtype"] in PACKED else shape
 
 
 def _laid_out(p: Mapping[str, Any], tensor: torch.Tensor, known: Mapping[str, Any]) -> torch.Tensor:
     """The tensor, or a copy whose elements lie as the kernel expects them."""
     shape = tuple(_extent(d, known) for d in p["shape"])
-    if _counted(p, tensor) != shape:
+    if tuple(tensor.shape) != _stored(p, known):
         raise ValueError(f"Shape mismatch for parameter {p['name']}: expected {shape}, got {_counted(p, tensor)}")
     tensor = tensor.resolve_neg()
     if p["strides"] is None:

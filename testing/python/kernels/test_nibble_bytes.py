@@ -143,6 +143,21 @@ def test_numbers_of_a_tile_are_bytes_words_and_other_numbers():
     np.testing.assert_array_equal(out["Z"], pack(codes) ^ 15)
 
 
+def test_elements_of_a_new_tile_are_bytes():
+    @T.prim_func
+    def k(X: T.Tensor((32,), "int32"), B: T.Tensor((16,), "uint8")):
+        with T.Kernel(1):
+            x = T.alloc_shared((32,), "int4")
+            raw = T.view(x, (16,), "uint8")
+            for i in T.serial(32):
+                x[i] = X[i]
+            T.copy(raw, B)
+
+    x = RNG.integers(-8, 8, 32).astype(np.int32)
+    out = both_chips(k, {"X": x, "B": np.zeros(16, np.uint8)})
+    np.testing.assert_array_equal(codes_in(out["B"]), x & 15)
+
+
 def test_tensors_of_numbers_have_other_shapes():
     @T.prim_func
     def k(X: T.Tensor((5, 64), "int4"), Y: T.Tensor((320,), "int4")):
@@ -242,6 +257,23 @@ def test_blocks_of_a_grid_in_one_axis_stay():
     out = both(k, "a2", {"X": x, "Y": np.zeros((4, 8, 16), np.uint8)})
     np.testing.assert_array_equal(codes_in(out["Y"])[..., :31], codes_of(x, "int4")[..., :31])
     assert blocks_of(k) == [32]
+
+
+def test_halves_of_results_the_call_allocates():
+    """What is stored counts, whatever is in the other half; what is not stored is 0."""
+
+    @T.prim_func
+    def k(X: T.Tensor((16,), "int32"), Y: T.Tensor((4, 15), "uint4")):
+        with T.Kernel(4) as b:
+            for j in T.serial(9):
+                Y[b, j] = X[b + j]
+
+    x = RNG.integers(0, 16, 16).astype(np.int32)
+    want = np.zeros((4, 16), np.uint8)
+    for b in range(4):
+        want[b, :9] = x[b : b + 9]
+    for target in TARGETS:
+        np.testing.assert_array_equal(codes_in(tilelang.compile(k, target=target, out_idx=-1)(x)), want)
 
 
 def test_elements_change_places():

@@ -459,6 +459,8 @@ def test_ops_of_torch_know_them():
     x = torch.from_numpy(pack(random_codes(4, 16))).view(torch.int8)
     assert torch.equal(op(x), x)
     torch.library.opcheck(op, (x,))
+    odd = tilelang.register_op(copied("int4", -1, (4, 15)), "tilelang_nibbles::copy_odd_rows")
+    assert torch.equal(odd(x) & 15, x & 15) and torch.equal(odd(x)[:, :7], x[:, :7])
 
 
 def refusal(body, dtype):

@@ -124,7 +124,10 @@ class _Resolve(StmtMutator):
     def visit_AllocBuffer(self, s: AllocBuffer):
         if s.buffer not in self.own:
             return s
-        return [s, AllocBuffer(self.own[s.buffer], span=s.span), *self.named(s.buffer, s.span)]
+        data = self.own[s.buffer]
+        # A store to one half keeps the other, which has to have a value.
+        clear = tile_op("fill", full_region(data), imm(0, BYTE), span=s.span)
+        return [s, AllocBuffer(data, span=s.span), *self.named(s.buffer, s.span), clear]
 
     def visit_Bind(self, s: Bind):
         return Bind(s.var, self.expr(s.value), span=s.span)
