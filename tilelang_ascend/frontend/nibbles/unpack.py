@@ -67,6 +67,8 @@ class Unpack(StmtMutator):
         self.packed: dict = {}
         """Tensors, and tiles of which two numbers are a byte -> their bytes."""
         self.shared: dict = {}
+        self.views = {s.value.args[0].source for s in statements(func.body) if is_op(s, VIEW) and in_gm(s.value.args[0].source)}
+        """Other names of tensors; a workspace, which nobody else sees, has a number in each element."""
         self.analyzer = sym.Analyzer()
         self.span = func.span
         self.loops: dict = {}
@@ -207,7 +209,7 @@ class Unpack(StmtMutator):
         if dtype not in NIBBLES:
             return s
         notes = dict(s.annotations)
-        if in_gm(s.buffer) or notes.pop(PACKED, None):
+        if s.buffer in self.views or notes.pop(PACKED, None):
             return AllocBuffer(self.in_bytes(s.buffer), annotations=notes, span=s.span)
         self.new[s.buffer] = decl_buffer(list(s.buffer.ty.shape), HELD_IN[dtype], s.buffer.name, scope=scope_of(s.buffer))
         return AllocBuffer(self.new[s.buffer], annotations=notes, span=s.span)
