@@ -3,6 +3,8 @@
 Importing torch and tvm takes seconds of processor time; a fork of a process that has them is there in milliseconds. The template
 is a fresh process (not a fork of this one, which may have threads) and ends with this process, its forks end with the template.
 Nothing that it imports starts a thread of its own that a fork would lack.
+
+The fork server of `multiprocessing` would import the user's script again in every child, and give all of them one environment and one set of streams.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ MASKS = {
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     """Also where it takes no less time."""
-    monkeypatch.setattr("tilelang_ascend.transform.nests.narrow_masks.FEWEST_SLICES", 1)
+    monkeypatch.setattr("tilelang_ascend.transform.nests.narrow_masks.LEAST_ELEMENTS", 1)
 
 
 def kernel(mask):

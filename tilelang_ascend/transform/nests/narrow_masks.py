@@ -38,12 +38,11 @@ from ...ir import (
 from ...ir.wellformed import elements_of
 from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, loads_in, own_uses, uses_of
-from .narrow_maxima import conversion_of
-from .slice_rows import SLICE_ELEMENTS
+from .conversions import conversion_of
 
 NARROW = "float16"
-FEWEST_SLICES = 4
-"""Of a tile, with which it is worth it: rows of float16 take longer to be reduced to their maximum, 7 cycles for each of them and no less."""
+LEAST_ELEMENTS = 32768
+"""Of a tile, which has four slices of rows then. With fewer it takes longer: rows of float16 need 7 cycles each to be reduced to their maximum."""
 
 
 def narrow_masks(func: PrimFunc) -> PrimFunc:
@@ -77,7 +76,7 @@ class _Narrow(StmtMutator):
         if (
             found is None
             or dtype_of(found[1]) != NARROW
-            or elements_of(found[1]) < FEWEST_SLICES * SLICE_ELEMENTS
+            or elements_of(found[1]) < LEAST_ELEMENTS
             or self.readers[found[1]] != 1
             or any(map(may_leave, body[at:i]))
         ):

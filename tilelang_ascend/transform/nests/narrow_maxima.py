@@ -11,18 +11,14 @@ Requires: mapped Tile IR. Ensures: the same values.
 
 from __future__ import annotations
 
-from ...analysis.index.coverage import whole_store
 from ...ir import (
     Evaluate,
     PrimFunc,
     SeqStmt,
     Stmt,
     StmtMutator,
-    TensorLoad,
     TensorRegion,
-    Var,
     attrs_of,
-    const_int,
     dtype_of,
     free_vars,
     seq,
@@ -32,6 +28,7 @@ from ...ir import (
 from ...tile import REDUCE, is_op, tile_op
 from ...tile.jumps import may_leave
 from ...tile.uses import covers_whole, uses_of
+from .conversions import conversion_of
 from .gathered import uses_and_names
 
 KINDS = ("max", "min")
@@ -52,18 +49,6 @@ class _Narrow(StmtMutator):
                 both = [*between, new, body[at]] if _passes(body[at], between) else [new, body[at], *between]
                 body = [*body[:at], *both, *body[i + 1 :]]
         return seq(body)
-
-
-def conversion_of(s: Stmt):
-    """(tile, the narrower one whose elements a nest converts to it), None for other statements."""
-    store = whole_store(s)
-    if store is None or not isinstance(store.value, tirx.Cast) or not isinstance(store.value.value, TensorLoad):
-        return None
-    load, wide, narrow = store.value.value, dtype_of(store.buffer), dtype_of(store.value.value.source)
-    same = len(load.indices) == len(store.indices) and all(isinstance(i, Var) and i.same_as(j) for i, j in zip(load.indices, store.indices))
-    if not same or [const_int(n) for n in load.source.ty.shape] != [const_int(n) for n in store.buffer.ty.shape]:
-        return None
-    return (store.buffer, load.source) if wide == "float32" and narrow in ("float16", "bfloat16") else None
 
 
 def _conversion(body: list[Stmt], i: int) -> int | None:
@@ -101,4 +86,4 @@ def _of_narrow(s: Evaluate, conversion: Stmt) -> Evaluate:
     return tile_op("reduce", tirx.BufferRegion(narrow, list(src.region)), dst, span=s.span, **attrs_of(s))
 
 
-__all__ = ["conversion_of", "narrow_maxima"]
+__all__ = ["narrow_maxima"]
