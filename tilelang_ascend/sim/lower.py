@@ -83,7 +83,8 @@ def host_program(ascend_ir: IRModule) -> HostProgram:
     for func in functions.values():
         refuse_foreign_code(func)
     lowered = {core: lower_function(func, core) for core, func in functions.items()}
-    entries, module = build_llvm(IRModule(lowered), list(functions))
+    module = build_llvm(IRModule(lowered))
+    entries = {core: module.get_function(core) for core in functions}
     return HostProgram(entries, len(next(iter(functions.values())).params), keep_alive=module)
 
 
