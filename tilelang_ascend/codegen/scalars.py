@@ -275,7 +275,7 @@ class ScalarText:
     def binary(self, e, symbol: str, precedence: int):
         dtype = dtype_of(e.a)
         if dtype in _SMALL_FLOATS and precedence in _ARITHMETIC:
-            a, b = (cast_text(self(x), dtype, "float32") for x in (e.a, e.b))
+            a, b = (self.widened(x, dtype) for x in (e.a, e.b))
             return cast_text(f"({a}) {symbol} ({b})", "float32", dtype), ATOM
         b = const_int(e.b)
         if symbol == "+" and b is not None and -(1 << 31) < b < 0:
@@ -292,6 +292,12 @@ class ScalarText:
             return f"static_cast<{CTYPES[dtype]}>({text})", ATOM
         return text, precedence
 
+    def widened(self, e, dtype: str) -> str:
+        """An operand of `dtype` as float32."""
+        if isinstance(e, FloatImm):
+            return float_literal(round_to(float(e.value), dtype), "float32")
+        return cast_text(self(e), dtype, "float32")
+
     def division(self, e, helper: str, plain: str, truncates: bool):
         by = const_int(e.b)
         nonnegative = all(is_nonnegative(x, self.known.nonnegative, self.known.bounds) for x in (e.a, e.b))
@@ -304,7 +310,7 @@ class ScalarText:
         dtype = dtype_of(e)
         if dtype == "float32" or dtype in _SMALL_FLOATS:
             self.helpers.add("Float" + helper)
-            a, b = (cast_text(self(x), dtype, "float32") for x in (e.a, e.b))
+            a, b = (self.widened(x, dtype) for x in (e.a, e.b))
             return cast_text(f"Float{helper}({a}, {b})", "float32", dtype), ATOM
         self.helpers.add(helper)
         return f"{helper}<{CTYPES[dtype_of(e)]}>({self(e.a)}, {self(e.b)})", ATOM
