@@ -190,5 +190,10 @@ class Soup(Writer):
             test = f"{k} < {self.pick(('2', '3', 'bx'))}"
             return [*start, block(f"while {test}:", [*body, line(f"{k} = {k} + 1")], f"while going({test}):", tags={"while in a soup"})]
         if kind == "exit":
-            return [block(f"if {self.test()}:", [line(self.pick(("break", "continue")))], kind="if", tags={"early exit"})]
+            jump = line(self.pick(("break", "continue")))
+            if self.chance(0.5):
+                return [block(f"if {self.test()}:", [jump], kind="if", tags={"early exit"})]
+            work = self.some(self.number(1, 2), 2)
+            other = self.some(1, 2) if self.chance(0.6) else ()
+            return [block(f"if {self.test()}:", [*work, jump], orelse=other, kind="if", tags={"early exit", "work in front of a jump"})]
         return []

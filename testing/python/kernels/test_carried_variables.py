@@ -139,3 +139,32 @@ def test_a_fill_waits_for_what_is_assigned_inside_of_statements(way):
     x, zero = RNG.integers(0, 5, N).astype("float32"), np.zeros(N, "float32")
     got, _ = strict.once(kernel, "a2", {"X": x, "I": np.ones(4, I32), "Y": zero, "Z": zero})
     np.testing.assert_array_equal(got["Z"], 2 * x + 15)
+
+
+def test_elements_are_read_before_they_are_updated_by_one_core():
+    """Both vector cores compute the scalar that goes to the cube core; neither may read what the other one has updated."""
+
+    @T.prim_func
+    def kernel(
+        C: T.Tensor((48,), "float32"), D: T.Tensor((48,), "float32"), X: T.Tensor((48,), "float32"),
+        A: T.Tensor((32, 32), "float16"), B: T.Tensor((16, 16), "float16"), O: T.Tensor((32, 16), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(2, threads=128) as bx:
+            a, b = T.alloc_shared((16, 16), "float16"), T.alloc_shared((16, 16), "float16")
+            c, at = T.alloc_fragment((16, 16), "float32"), T.alloc_fragment((1,), "int32")
+            for i in T.Parallel(24):
+                D[bx * 24 + i] = C[bx * 24 + i]
+                T.atomic_add(C[bx * 24 + i], X[bx * 24 + i])
+            at[0] = T.min(bx * 2, 4)
+            T.copy(A[(at[0] // 2) * 16, 16], a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, O[bx * 16, 0])
+
+    rng = np.random.default_rng(3)
+    given = {n: rng.integers(-3, 4, 48).astype(np.float32) for n in "CDX"}
+    given |= {"A": rng.integers(-2, 3, (32, 32)).astype(np.float16), "B": rng.integers(-2, 3, (16, 16)).astype(np.float16)}
+    out = strict.run(tilelang.compile(kernel), {**given, "O": np.zeros((32, 16), np.float32)})
+    np.testing.assert_array_equal(out["D"], given["C"])
+    np.testing.assert_array_equal(out["C"], given["C"] + given["X"])
+    np.testing.assert_array_equal(out["O"], (given["A"][:, 16:].astype(np.float32) @ given["B"].astype(np.float32)))

@@ -123,6 +123,8 @@ class _Collector:
             walk_expr(e, load)
         if isinstance(s, BufferStore) and is_global(s.buffer):
             self.element(s, "write", s.buffer, s.indices)
+        if moved_regions(s) is None and (updated := _updated(s)) is not None:
+            self.element(s, *updated)
 
     def element(self, s: Stmt, kind: str, buffer, indices) -> None:
         lows = [self.forms(i) for i in indices]
@@ -171,6 +173,15 @@ class _Collector:
                 walk_expr(e, load)
             if isinstance(s, BufferStore) and is_global(s.buffer):
                 see(s, "write", s.buffer, s.indices)
+            if (updated := _updated(s)) is not None:
+                see(s, *updated)
+
+
+def _updated(s: Stmt) -> tuple | None:
+    """(kind, tensor, indices) of the element that an atomic update of one changes; None for other statements."""
+    if not is_atomic(s) or not is_global((target := s.value.args[0]).source):
+        return None
+    return tile_op_of(s).op, target.source, [x.min for x in target.region]
 
 
 class GlobalConflicts:
