@@ -94,6 +94,11 @@ def as_expr(value, dtype: str = "int32"):
     return value
 
 
+def as_dtype(e, dtype: str):
+    """An expression as one of `dtype`, converted if it is another one."""
+    return e if dtype_of(e) == dtype else tirx.Cast(dtype, e)
+
+
 def call(name: str, args: Iterable, attrs: dict | None = None, dtype: str = "void", span=None) -> Call:
     """`Call(name, args, attrs)`; a `void` call is a statement, any other dtype a value."""
     return Call(op(name), [as_expr(a) for a in args], attrs=attrs or None, ret_ty=dtype, span=span)
@@ -265,7 +270,7 @@ def operand_parts(operand):
 
 
 __all__ = [
-    "as_expr", "attrs_of", "call", "choice_of", "const_int", "dtype_of", "full_region", "if_then", "imm", "intrin", "is_choice",
+    "as_dtype", "as_expr", "attrs_of", "call", "choice_of", "const_int", "dtype_of", "full_region", "if_then", "imm", "intrin", "is_choice",
     "is_if_then_else", "is_noop", "itemsize", "loop", "op", "op_name", "operand_parts", "parallel_nest", "region",
     "reinterpret", "same_bits", "scope_of", "seq", "stmts_of",
 ]  # fmt: skip

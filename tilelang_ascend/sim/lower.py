@@ -35,6 +35,7 @@ from ..ir import (
     TensorLoad,
     Var,
     While,
+    as_dtype,
     const_int,
     dtype_of,
     elements,
@@ -177,8 +178,7 @@ def float_word(value, dtype: str):
         return i64(value) if not isinstance(value, tirx.FloatImm) else IntImm("int64", int(value.value))
     if isinstance(value, (tirx.FloatImm, IntImm)):
         return IntImm("int64", float_bits(round_to(float(value.value), dtype)))
-    rounded = value if dtype_of(value) == dtype else tirx.Cast(dtype, value)
-    return tirx.reinterpret("int64", tirx.Cast("float64", rounded))
+    return tirx.reinterpret("int64", tirx.Cast("float64", as_dtype(value, dtype)))
 
 
 class _Lowering(StmtMutator):

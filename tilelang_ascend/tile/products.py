@@ -16,6 +16,7 @@ from ..ir import (
     StmtMutator,
     TensorRegion,
     While,
+    as_dtype,
     const_int,
     decl_buffer,
     dtype_of,
@@ -58,15 +59,11 @@ class _Product:
         axes = [(tirx.Var(f"i{k}", "int32"), imm(n)) for k, n in enumerate(int(n) for n in self.buffer.ty.shape)]
         inner = [v for v, _ in axes]
         outer = [r.min + v for r, v in zip(self.target.region, inner)]
-        old, new = _as(BufferLoad(c, outer), dtype), BufferLoad(self.buffer, inner)
+        old, new = as_dtype(BufferLoad(c, outer), dtype), BufferLoad(self.buffer, inner)
         if const_int(self.start) is None:
             old = tirx.if_then_else(self.start, imm(0, dtype), old)
-        value = _as(new if const_int(self.start) else old + new, dtype_of(c))
+        value = as_dtype(new if const_int(self.start) else old + new, dtype_of(c))
         return parallel_nest(axes, BufferStore(c, value, outer), span)
-
-
-def _as(e, dtype: str):
-    return e if dtype_of(e) == dtype else tirx.Cast(dtype, e)
 
 
 class _Separate(StmtMutator):

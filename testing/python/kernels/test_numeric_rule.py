@@ -5,7 +5,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
-from strict import run
+from strict import bits, run
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -232,14 +232,6 @@ def test_conversions_to_integers(source, targets):
         expected = np.array(as_integers(a, target))
         for form in "PS":
             np.testing.assert_array_equal(out[form][k], expected, f"{target} in form {form}")
-
-
-def bits(array: np.ndarray) -> np.ndarray:
-    """Bits, with one NaN."""
-    if array.dtype.kind in "iub":
-        return array
-    clean = np.where(np.isnan(array.astype("float32")), array.dtype.type(np.nan), array)
-    return clean.view(f"u{array.dtype.itemsize}")
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int8", "uint8"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir import const_int, dtype_of, imm, tirx
+from ...ir import as_dtype, const_int, dtype_of, imm, tirx
 
 HELD_IN = {"int4": "int8", "uint4": "int8", "float4_e2m1fn": "float16"}
 """What tiles and variables have instead."""
@@ -29,16 +29,12 @@ def number_of(code, dtype: str):
     """The value, in `HELD_IN[dtype]`, of a code from 0 to 15."""
     if dtype == "uint4":
         return tirx.Cast("int8", code)
-    signed = tirx.shift_right(tirx.shift_left(_word(code), imm(12, "int16")), imm(12, "int16"))
+    signed = tirx.shift_right(tirx.shift_left(as_dtype(code, "int16"), imm(12, "int16")), imm(12, "int16"))
     if dtype == "int4":
         return tirx.Cast("int8", signed)
     size = tirx.shift_left(tirx.bitwise_and(signed, imm(7, "int16")), imm(9, "int16"))
     bits = tirx.bitwise_or(size, tirx.bitwise_and(signed, imm(-(2**15), "int16")))
     return tirx.reinterpret("float16", bits) * imm(_SCALE, "float16")
-
-
-def _word(code):
-    return code if dtype_of(code) == "int16" else tirx.Cast("int16", code)
 
 
 def code_of(value, dtype: str):
@@ -60,12 +56,12 @@ def held(value, dtype: str):
     """A number of any other dtype converted to 4 bits, in `HELD_IN[dtype]`."""
     source = dtype_of(value)
     if dtype == "float4_e2m1fn":
-        return _nearest(value if source == "float32" else tirx.Cast("float32", value))
+        return _nearest(as_dtype(value, "float32"))
     if "float" in source:
         low, high = (0, 15) if dtype == "uint4" else (-8, 7)
         return tirx.max(tirx.min(tirx.Cast("int8", value), imm(high, "int8")), imm(low, "int8"))
     word = "int16" if source in ("int8", "uint8", "int16", "bool") else "int32"
-    low_bits = tirx.bitwise_and(value if source == word else tirx.Cast(word, value), imm(15, word))
+    low_bits = tirx.bitwise_and(as_dtype(value, word), imm(15, word))
     if dtype == "int4":
         low_bits = tirx.bitwise_xor(low_bits, imm(8, word)) - imm(8, word)
     return tirx.Cast("int8", low_bits)

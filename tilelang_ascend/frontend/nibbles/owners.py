@@ -33,7 +33,6 @@ from ...ir import (
     imm,
     is_leaf,
     map_children,
-    statements,
     stmts_of,
     substitute,
     substitute_expr,
@@ -42,8 +41,9 @@ from ...ir import (
 )
 from ...ir.grids import is_grid_axis
 from ...log import get_logger
-from ...tile import VIEW, is_op, tile_op_of
+from ...tile import tile_op_of
 from ...tile.uses import loads_in
+from .views import storages
 
 _MOST = 64
 """Blocks that are made one before an axis is given up."""
@@ -262,12 +262,7 @@ def one_block_for_each_byte(func: PrimFunc, buffers: dict) -> PrimFunc:
     """Apply to a function with dtypes of 4 bits; `buffers`: tensors of which halves of bytes are stored, and where that is done."""
     if not buffers:
         return func
-    roots: dict = {}
-    for s in statements(func.body):
-        if is_op(s, VIEW):
-            view, source = (r.source for r in s.value.args)
-            roots[view] = roots.get(source, source)
-    join = _Join(buffers, roots)
+    join = _Join(buffers, storages(func.body))
     body = join(func.body)
     return func.with_body(body) if join.changed else func
 

@@ -22,6 +22,7 @@ from ...ir import (
     TensorLoad,
     TensorRegion,
     Var,
+    as_dtype,
     children,
     const_int,
     decl_buffer,
@@ -48,7 +49,7 @@ from ...runtime.dtypes import NIBBLES
 from ...tile import COPY, FILL, GEMM, VIEW, is_op, tile_op, tile_op_of, with_args
 from ...tile.uses import IN_ORDER, loads_in, uses_of
 from .codes import BYTE, HELD_IN, byte_of, code_of, held, number_of, value_of
-from .views import PACKED
+from .views import PACKED, storages
 from .wide import in_gm
 
 PART = 1024
@@ -67,7 +68,7 @@ class Unpack(StmtMutator):
         self.packed: dict = {}
         """Tensors, and tiles of which two numbers are a byte -> their bytes."""
         self.shared: dict = {}
-        self.views = {s.value.args[0].source for s in statements(func.body) if is_op(s, VIEW) and in_gm(s.value.args[0].source)}
+        self.views = {view for view in storages(func.body) if in_gm(view)}
         """Other names of tensors; a workspace, which nobody else sees, has a number in each element."""
         self.analyzer = sym.Analyzer()
         self.span = func.span
@@ -149,7 +150,7 @@ class Unpack(StmtMutator):
             value, dtype = self.expr(e.value), dtype_of(e)
             if dtype in NIBBLES:
                 return value if dtype_of(e.value) == dtype else held(value, dtype)
-            return value if dtype_of(value) == dtype else tirx.Cast(dtype, value)
+            return as_dtype(value, dtype)
         dtype = str(getattr(e.ty, "dtype", ""))
         if dtype not in NIBBLES:
             return map_children(e, self.expr)

@@ -133,14 +133,20 @@ class _Resolve(StmtMutator):
         return Bind(s.var, self.expr(s.value), span=s.span)
 
 
+def storages(body: Stmt) -> dict:
+    """View -> the tensor or tile it is another name of, which is no view itself."""
+    found: dict = {}
+    for s in statements(body):
+        if is_op(s, VIEW):
+            view, source = (r.source for r in s.value.args)
+            found[view] = found.get(source, source)
+    return found
+
+
 def resolve_byte_views(func: PrimFunc) -> PrimFunc:
     """Apply to a function with dtypes of 4 bits."""
-    pairs = [tuple(r.source for r in s.value.args) for s in statements(func.body) if is_op(s, VIEW)]
-    pairs = [(view, source) for view, source in pairs if not in_gm(view)]
-    root: dict = {}
-    for view, source in pairs:
-        root[view] = root.get(source, source)
-    mixed = {root[view] for view, _ in pairs if dtype_of(view) != dtype_of(root[view]) and NIBBLES & {dtype_of(view), dtype_of(root[view])}}
+    root = {view: storage for view, storage in storages(func.body).items() if not in_gm(view)}
+    mixed = {b for view, b in root.items() if dtype_of(view) != dtype_of(b) and NIBBLES & {dtype_of(view), dtype_of(b)}}
     if not mixed:
         return func
     own = {
@@ -149,8 +155,8 @@ def resolve_byte_views(func: PrimFunc) -> PrimFunc:
         if dtype_of(b) in NIBBLES
     }
     bytes_of = dict(own)
-    bytes_of |= {view: own.get(root[view], root[view]) for view, _ in pairs if root[view] in mixed and dtype_of(view) in NIBBLES}
+    bytes_of |= {view: own.get(b, b) for view, b in root.items() if b in mixed and dtype_of(view) in NIBBLES}
     return func.with_body(_Resolve(bytes_of, own)(func.body))
 
 
-__all__ = ["PACKED", "resolve_byte_views"]
+__all__ = ["PACKED", "resolve_byte_views", "storages"]

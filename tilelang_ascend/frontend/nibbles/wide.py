@@ -19,6 +19,7 @@ from ...ir import (
     StmtMutator,
     TensorRegion,
     Var,
+    as_dtype,
     attrs_of,
     const_int,
     decl_buffer,
@@ -46,11 +47,6 @@ def in_gm(buffer) -> bool:
 def wide_dtype(dtype: str) -> str:
     """What numbers of a dtype of 4 bits are computed in."""
     return "float32" if dtype.startswith("float") else "int32"
-
-
-def converted(value, dtype: str):
-    """`value` as another dtype."""
-    return value if dtype_of(value) == dtype else tirx.Cast(dtype, value)
 
 
 class _Widen(StmtMutator):
@@ -150,7 +146,7 @@ class _Widen(StmtMutator):
         """What an update makes of a number, in its dtype."""
         dtype = dtype_of(old)
         wide = wide_dtype(dtype)
-        return tirx.Cast(dtype, updated(s, tirx.Cast(wide, old), tirx.Cast(wide, converted(value, dtype))))
+        return tirx.Cast(dtype, updated(s, tirx.Cast(wide, old), tirx.Cast(wide, as_dtype(value, dtype))))
 
     def tiles(self, s: Evaluate, target: TensorRegion, value: TensorRegion) -> list:
         """An update of a part of a tensor by a tile."""

@@ -11,6 +11,7 @@ from ...ir import (
     ForKind,
     Stmt,
     Var,
+    as_dtype,
     attrs_of,
     const_int,
     decl_buffer,
@@ -44,9 +45,6 @@ def scalar_scan(s: Evaluate, ctx: VectorContext, reason: str) -> Stmt:
     def at(region, step) -> list:
         place = extent - imm(1) - step if int(attrs.get("reverse", 0)) else step
         return [r.min + (place if d == dim else loops[d]) for d, r in enumerate(region.region)]
-
-    def as_dtype(e, dtype: str):
-        return e if dtype_of(e) == dtype else tirx.Cast(dtype, e)
 
     def put(value, step) -> Stmt:
         kept = BufferStore(total, value, [imm(0)], span=span)

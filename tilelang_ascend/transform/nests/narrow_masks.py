@@ -62,8 +62,8 @@ class _Narrow(StmtMutator):
         for i in range(len(body)):
             at = self.conversion(body, i)
             if at is not None:
-                wide, narrow = conversion_of(body[at])
-                body = [*body[:at], *body[at + 1 : i], _of_narrow(body[i], wide, narrow), body[at], *body[i + 1 :]]
+                _, narrow = conversion_of(body[at])
+                body = [*body[:at], *body[at + 1 : i], _OfNarrow(narrow)(body[i]), body[at], *body[i + 1 :]]
         return seq(body)
 
     def conversion(self, body: list[Stmt], i: int) -> int | None:
@@ -100,7 +100,7 @@ def _masked(s: Stmt) -> BufferStore | None:
         return None
     (store,) = stores
     others = sum(isinstance(x, IfThenElse) for x in inside) > branches
-    if others or branches and any(x.source.same_as(store.buffer) for x in loads_in(s.condition)):
+    if others or branches and not _is_free(s.condition, store):
         return None
     return store if _keeps(store.value, store) else None
 
@@ -141,14 +141,11 @@ def _is_narrow(value: float) -> bool:
         return float(np.dtype(NARROW).type(value)) == value
 
 
-def _of_narrow(s: Stmt, wide, narrow) -> Stmt:
-    """A mask on the elements of `narrow` instead of those of `wide`."""
-    return _OfNarrow(wide, narrow)(s)
-
-
 class _OfNarrow(StmtMutator):
-    def __init__(self, wide, narrow):
-        self.wide, self.narrow = wide, narrow
+    """A mask on the elements of `narrow` instead of those it works on."""
+
+    def __init__(self, narrow):
+        self.narrow = narrow
 
     def visit_BufferStore(self, s: BufferStore):
         return BufferStore(self.narrow, self.value(s.value), list(s.indices), span=s.span)

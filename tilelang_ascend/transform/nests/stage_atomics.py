@@ -52,6 +52,7 @@ from ...ir import (
     StmtMutator,
     TensorLoad,
     While,
+    as_dtype,
     const_int,
     decl_buffer,
     dtype_of,
@@ -198,7 +199,7 @@ class _Nest(StmtMutator):
         tiles = [(update.values, s.value.args[1])]
         if update.row:
             return BufferStore(update.values, s.value.args[1], list(update.order), span=s.span)
-        tiles += [(t, _as(site.indices[d], dtype_of(t))) for d, t in update.index_tiles.items()]
+        tiles += [(t, as_dtype(site.indices[d], dtype_of(t))) for d, t in update.index_tiles.items()]
         if self.conditions:
             start = [neutral(tile_op_of(s).combine, dtype_of(update.values))]
             start += [tirx.const(NOWHERE, dtype_of(t)) for t in update.index_tiles.values()]
@@ -264,10 +265,6 @@ class _Nest(StmtMutator):
 
 def _index_dtype(index) -> str:
     return "int64" if dtype_of(index) in ("int64", "uint32", "uint64") else "int32"
-
-
-def _as(e, dtype: str):
-    return e if dtype_of(e) == dtype else tirx.Cast(dtype, e)
 
 
 def _distinct(site: _Site, loops: list, local: set) -> bool:
@@ -424,7 +421,9 @@ class _Stage(StmtMutator):
         steps = {v: tirx.Var(v.name, "int32") for v in u.steps}
         at = list(steps.values()) or [single]
         tiles = u.index_tiles.items()
-        body: Stmt = seq([BufferStore(t, _as(substitute_expr(u.site.indices[d], steps), dtype_of(t)), at, span=span) for d, t in tiles])
+        body: Stmt = seq(
+            [BufferStore(t, as_dtype(substitute_expr(u.site.indices[d], steps), dtype_of(t)), at, span=span) for d, t in tiles]
+        )
         for condition, holds in reversed(u.conditions):
             condition = substitute_expr(condition, steps)
             body = if_then(condition if holds else tirx.Not(condition), body, span=span)

@@ -17,6 +17,7 @@ from ....ir import (
     BufferStore,
     TensorLoad,
     Var,
+    as_dtype,
     call,
     const_int,
     decl_buffer,
@@ -175,7 +176,7 @@ def _load_row(values, rows: Rows, out, bounds: list, at, indices, outside: list)
     if early:  # Whole blocks in front of the row stay as they are, the rest of them is padding.
         at = add(at, scale(as_sum(tirx.floordiv(skipped, imm(unit))), unit))
         pad = (1, skipped % unit, (imm(0) - lanes - skipped) % unit, 0)
-        indices = [*indices[:-1], indices[-1] + _as(skipped, dtype_of(indices[-1]))]
+        indices = [*indices[:-1], indices[-1] + as_dtype(skipped, dtype_of(indices[-1]))]
     elif not isinstance(lanes, int):
         pad = (1, 0, (imm(0) - lanes) % unit, 0)
     with emitter.block() as stmts:
@@ -186,10 +187,6 @@ def _load_row(values, rows: Rows, out, bounds: list, at, indices, outside: list)
     emitter.out += stmts if inside is None else [if_then(inside, seq(stmts), other, span=emitter.span)]
 
 
-def _as(e, dtype: str):
-    return e if dtype_of(e) == dtype else tirx.Cast(dtype, e)
-
-
 def _may_begin_early(rows: Rows, bounds: list) -> bool:
     """True if rows may begin in front of the first column."""
     return any(b.dim == len(rows.indices) - 1 and b.size is None for b in bounds)
@@ -198,7 +195,7 @@ def _may_begin_early(rows: Rows, bounds: list) -> bool:
 def _in_front(start, count: int):
     """How many of the `count` elements of a row that begins at column `start` lie in front of the first one."""
     zero = imm(0, dtype_of(start))
-    return _as(sym.Analyzer().simplify(tirx.min(tirx.max(zero - start, zero), imm(count, dtype_of(start)))), "int32")
+    return as_dtype(sym.Analyzer().simplify(tirx.min(tirx.max(zero - start, zero), imm(count, dtype_of(start)))), "int32")
 
 
 def _part_inside(rows: Rows, bounds: list, indices: list, count: int, skipped):
@@ -209,8 +206,8 @@ def _part_inside(rows: Rows, bounds: list, indices: list, count: int, skipped):
     if not any(b.dim == last for b in bounds):
         return conditions, count
     start = indices[last]
-    room = tirx.min(imm(count, dtype_of(start)), _as(rows.buffer.ty.shape[last], dtype_of(start)) - start)
-    room = sym.Analyzer().simplify(_as(room, "int32") - skipped)
+    room = tirx.min(imm(count, dtype_of(start)), as_dtype(rows.buffer.ty.shape[last], dtype_of(start)) - start)
+    room = sym.Analyzer().simplify(as_dtype(room, "int32") - skipped)
     return [*conditions, room > imm(0)], room
 
 
