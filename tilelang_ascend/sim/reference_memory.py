@@ -297,16 +297,20 @@ class Memory:
 
     # --- regions -----------------------------------------------------------------------------------------------------
 
-    def _inside(self, mins: list, extents: list) -> list[tuple[int, int]]:
+    def _inside(self, mins: list, extents: list, end: tuple | None = None) -> list[tuple[int, int]]:
         box = [(max(m, 0), min(m + e, n)) for m, e, n in zip(mins, extents, self.data.shape)]
         if self.on_chip and any((lo, hi) != (m, m + e) for (lo, hi), m, e in zip(box, mins, extents)):
             if all(e > 0 for e in extents):
                 raise InterpreterError(f"region {mins} + {extents} is outside {self.name} of shape {self.data.shape}")
+        if end is not None:
+            d, n = end
+            box[d] = (box[d][0], max(box[d][0], min(box[d][1], n)))
         return box
 
-    def load_region(self, mins: list, extents: list) -> tuple:
-        """(elements, which are defined or None for all) of a region. What lies outside of a tensor is defined."""
-        box = self._inside(mins, extents)
+    def load_region(self, mins: list, extents: list, end: tuple | None = None) -> tuple:
+        """(elements, which are defined or None for all) of a region. What lies outside of a tensor is defined. `end`: a dimension of a tensor, and
+        the index from which on everything is outside."""
+        box = self._inside(mins, extents, end)
         sizes = [max(e, 0) for e in extents]
         if all((lo, hi) == (m, m + e) for (lo, hi), m, e in zip(box, mins, extents)):
             here = tuple(slice(lo, hi) for lo, hi in box)
@@ -324,9 +328,9 @@ class Memory:
             out, known = out[0], None if known is None else known[0]
         return out, (None if known is None or known.all() else known)
 
-    def store_region(self, mins: list, extents: list, values, known=None) -> None:
-        """Write a region (same number of elements); parts outside of a tensor are dropped."""
-        box, sizes = self._inside(mins, extents), [max(e, 0) for e in extents]
+    def store_region(self, mins: list, extents: list, values, known=None, end: tuple | None = None) -> None:
+        """Write a region (same number of elements); parts outside of a tensor, or behind its `end` as above, are dropped."""
+        box, sizes = self._inside(mins, extents, end), [max(e, 0) for e in extents]
         if not all(hi > lo for lo, hi in box):
             return
         values = np.array(convert(values, self.data.dtype)).reshape(sizes)

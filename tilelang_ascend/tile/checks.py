@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..ir import const_int, dtype_of, itemsize
+from ..ir import const_int, dtype_of, itemsize, scope_of
 
 
 def _extents(r) -> list:
@@ -31,6 +31,19 @@ def moves(args, attrs) -> str | None:
     if None in a or None in b or a == b:
         return None
     return f"{_shape(regions[0])} and {_shape(regions[1])} have different shapes"
+
+
+def copies(args, attrs) -> str | None:
+    """As `moves`; an end belongs to a dimension of a tensor, of which one side is a region."""
+    if len(args) == 2:
+        return moves(args, attrs)
+    if len(args) != 4:
+        return "an end is a dimension and an index"
+    outside = [r for r in args[:2] if scope_of(r.source) in ("global", "")]
+    d = const_int(args[2])
+    if len(outside) != 1 or d is None or not 0 <= d < len(outside[0].region):
+        return "an end belongs to a dimension of the one side in global memory"
+    return moves(args, attrs)
 
 
 def product(args, attrs) -> str | None:

@@ -33,7 +33,10 @@ def _along(attrs, rank: int) -> int:
     return int(attrs["dim"]) % rank
 
 
-COPY = TileOp("copy", "dst = src, converted", (_in(), _out()), side=Side.ANY, independent=True, check=checks.moves)
+COPY = TileOp(
+    "copy", "dst = src, converted; the values: a dimension of the side in GM, and an index from which on nothing of it is there", (_in(), _out()),
+    (0, 2), side=Side.ANY, independent=True, check=checks.copies,
+)  # fmt: skip
 FILL = TileOp("fill", "dst = value", (_out(),), (1, 1), side=Side.ANY, independent=True)
 ZERO_ACCUMULATOR = TileOp(
     "zero_accumulator", "dst = 0: whole fractals of an accumulator in L0C; made by `fold_clears` only", (_out(),), side=Side.CUBE

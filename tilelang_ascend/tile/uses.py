@@ -41,7 +41,7 @@ def moved_regions(stmt) -> tuple | None:
     """(source region, destination region) of a copy or of an atomic update by a tile; None for anything else."""
     record = tile_op_of(stmt)
     if record is COPY:
-        return tuple(elements(stmt.value.args))
+        return tuple(elements(stmt.value.args)[:2])
     if is_atomic(stmt) and isinstance(stmt.value.args[1], TensorRegion):
         return stmt.value.args[1], stmt.value.args[0]
     return None
@@ -71,8 +71,14 @@ def is_element_atomic(stmt) -> bool:
 
 
 def with_regions(stmt: Evaluate, src, dst) -> Evaluate:
-    """The same copy or atomic update between other regions."""
-    return with_args(stmt, (src, dst) if is_op(stmt, COPY) else (dst, src))
+    """The same copy or atomic update between other regions; those of a tensor have the same dimensions."""
+    return with_args(stmt, (src, dst, *elements(stmt.value.args)[2:]) if is_op(stmt, COPY) else (dst, src))
+
+
+def end_of(stmt: Evaluate) -> tuple | None:
+    """(dimension, index) of the side in GM from which on nothing is there for a copy; None without one."""
+    args = elements(stmt.value.args)
+    return (const_int(args[2]), args[3]) if is_op(stmt, COPY) and len(args) == 4 else None
 
 
 @dataclass
@@ -206,6 +212,7 @@ __all__ = [
     "conflict",
     "conflicts",
     "covers_whole",
+    "end_of",
     "is_atomic",
     "is_buffer_var",
     "is_element_atomic",

@@ -38,7 +38,7 @@ def _suits(s: Stmt, b, chip) -> bool:
     if not isinstance(s, Evaluate) or any(isinstance(a, TensorRegion) and a.source.same_as(b) and not _is_whole(a) for a in s.value.args):
         return False
     if is_op(s, COPY):
-        source, target = s.value.args
+        source, target = s.value.args[:2]
         return target.source.same_as(b) and scope_of(source.source) in ("global", "") and one_transfer(_pitch(source), b.ty.shape[-2:])
     if not is_op(s, GEMM):
         return False

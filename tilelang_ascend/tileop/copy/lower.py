@@ -6,9 +6,12 @@ filled with zeros first where a clipped load leaves part of it untouched.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...errors import UnsupportedConstruct
-from ...ir import Stmt, seq
-from ...tile.uses import moved_regions
+from ...ir import Stmt, const_int, dtype_of, imm, seq, tirx
+from ...tile.uses import end_of, moved_regions
+from ..base.layout import GmTensor
 from .axes import Copy
 from .cube import gm_to_l1, l0c_to_gm, l0c_to_l1
 from .ub import gm_to_gm, gm_to_ub, ub_to_gm, ub_to_ub
@@ -18,6 +21,8 @@ def lower_copy(c: Copy) -> Stmt:
     """Lower `tl.copy(src, dst)` or the tile form of `tl.atomic_*`."""
     s = c.stmt
     src, dst = (c.placement.side(x) for x in moved_regions(s))
+    if (end := end_of(s)) is not None:
+        src, dst = (x if x.gm is None else replace(x, gm=_shorter(x.gm, *end)) for x in (src, dst))
     key = (src.scope, dst.scope)
     routes = {
         ("global", "shared.l1"): gm_to_l1,
@@ -34,6 +39,13 @@ def lower_copy(c: Copy) -> Stmt:
         )
     body = routes[key](src, dst, c)
     return seq(c.binds, body)
+
+
+def _shorter(gm: GmTensor, dim: int, end) -> GmTensor:
+    """A tensor of which nothing is there from index `end` on along a dimension."""
+    shape = list(gm.shape)
+    shape[dim] = tirx.min(shape[dim], end) if const_int(shape[dim]) is None else tirx.min(end, imm(const_int(shape[dim]), dtype_of(end)))
+    return replace(gm, shape=tuple(shape))
 
 
 __all__ = ["lower_copy"]

@@ -57,7 +57,7 @@ from ...ir import (
 )
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
-from ...tile.uses import MET, is_parallel, is_scalar_var, loads_in, moved_regions, read_with_k_along_rows, with_regions
+from ...tile.uses import MET, end_of, is_parallel, is_scalar_var, loads_in, moved_regions, read_with_k_along_rows, with_regions
 from ...tileop.base.context import UbLayout, VectorContext
 from ...tileop.base.elements import guarded_read, store_element
 from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, row_major
@@ -250,6 +250,10 @@ class _Lower(StmtMutator):
             regions = [self.resolve(a, s.span) for a in moved_regions(s)]
             binds = [b for _, bs in regions for b in bs]
             stmt = with_regions(s, *(r for r, _ in regions))
+            if (end := end_of(s)) is not None:
+                last, more = self.scalar(end[1], s.span)
+                binds += more
+                stmt = with_args(stmt, [*stmt.value.args[:3], last])
             return [*binds, lower_copy(Copy(stmt, *self.around, self.vector))]
         if record is GEMM:
             clear, out = self.scalar(s.value.args[3], s.span)

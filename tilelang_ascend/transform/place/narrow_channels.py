@@ -153,7 +153,7 @@ class _Walk:
     def _op(self, s: Evaluate, held: frozenset) -> frozenset:
         uses = own_uses(s)
         if is_op(s, COPY):
-            source, target = (x.source for x in s.value.args)
+            source, target = (x.source for x in s.value.args[:2])
             if source in held or source.same_as(self.ws):
                 return self._hold(target, held)
         elif uses.reads & held:
