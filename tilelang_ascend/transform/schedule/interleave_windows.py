@@ -98,7 +98,7 @@ def _instrs(node) -> tuple[Instr, ...]:
         plain = isinstance(node.stmt, Evaluate) and not any(map(loads_in, node.stmt.value.args[len(lookup(op_name(node.stmt)).operands) :]))
         return (node,) if plain else ()
     if isinstance(node, Loop) and isinstance(node.stmt, For):
-        nodes, work = node.body.nodes, stmts_of(node.stmt.body)
+        nodes, work = node.body.nodes, [s for s in stmts_of(node.stmt.body) if not _is_plain(s)]
     elif isinstance(node, Branch) and node.other is None and not loads_in(node.stmt.condition):
         nodes, work = node.then.nodes, [s for s in stmts_of(node.stmt.then_case) if not _is_plain(s)]
     else:

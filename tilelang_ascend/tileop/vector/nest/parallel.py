@@ -52,6 +52,7 @@ from ..graph.graph import MASK, Graph, Node, in_memory
 from ..schedule.rows import rows_of, scattered, store_rows, store_scattered
 from ..schedule.store import store
 from ..schedule.values import Values, source
+from .columns import lower_last_columns
 from .expressions import ExprLowering
 from .nest import Nest, read_nest, scalar_vars
 from .reach import reach_conditions
@@ -69,7 +70,9 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
         nest = read_nest(stmt)
         if any(n == 0 for n in nest.extents):
             return seq()
-        return _kept_inside(stmt, nest, ctx, StraightLine(ctx, nest, {}, None).lower(stmts_of(nest.body)))
+        block = StraightLine(ctx, nest, {}, None)
+        lowered = lower_last_columns(nest, ctx, block.exprs)
+        return _kept_inside(stmt, nest, ctx, block.lower(stmts_of(nest.body)) if lowered is None else lowered)
     except Unsupported as e:
         reason, hint = e.reason, f"; {e.hint}" if e.hint else ""
     except (Unreadable, Unwritable):
