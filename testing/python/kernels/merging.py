@@ -14,9 +14,15 @@ LOG2E = 1.44269504
 C = 0.25
 
 
+def split(variant: str) -> tuple[bool, str]:
+    """(is the number of steps known at run time only, what is left of the name): "numbers bias" is "bias" with the steps of `n` keys."""
+    return variant.startswith("numbers"), variant.removeprefix("numbers").strip()
+
+
 def forward(variant="", keys=KEYS, dtype="float16", rows=M, block=N):
     """O, L, X (rows, DIM), (rows), (rows): the output before the division, its weights, and the last maximum; Q (rows, DIM), K and V (keys, DIM),
     W (rows, keys) a factor or bias of each score, S (keys / block) of each step; n: how many keys there are, for `lengths`."""
+    numbers, variant = split(variant)
     exp = T.exp2 if "natural" not in variant else T.exp
 
     @T.prim_func
@@ -56,7 +62,7 @@ def forward(variant="", keys=KEYS, dtype="float16", rows=M, block=N):
             T.clear(total)
             T.clear(safe)
             T.fill(m, -T.infinity(F32) if variant != "least" else T.infinity(F32))
-            steps = T.ceildiv(n, block) if "lengths" in variant else keys // block
+            steps = T.ceildiv(n, block) if numbers or "lengths" in variant else keys // block
             for k in T.Pipelined(steps, num_stages=2):
                 if variant == "tiles of a step":
                     s = T.alloc_fragment((rows, block), F32)
@@ -267,9 +273,13 @@ def plain_sum(keys=KEYS, dtype="float16"):
     return kernel
 
 
-def reference(given: dict, variant: str) -> dict:
+def reference(given: dict, variant: str, block=N) -> dict:
     """What the variants that may be merged compute, in float64: O and L relative to the maximum X."""
     q, k, v, w = (given[name].astype(np.float64) for name in "QKVW")
+    numbers, variant = split(variant)
+    if numbers:
+        there = -(-given["n"] // block) * block
+        k, v, w = k[:there], v[:there], w[:, :there]
     scores = q @ k.T
     if variant == "bias":
         scores = np.tanh(scores / 8) * 8 + w

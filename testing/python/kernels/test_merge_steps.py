@@ -7,6 +7,7 @@ import pytest
 import strict
 
 import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
 
 RNG = np.random.default_rng(0)
 EPS = {"float16": 2**-11, "bfloat16": 2**-8}
@@ -88,28 +89,43 @@ def test_nothing_is_read_behind_the_last_step():
     assert all((got[name] == expected[name]).all() for name in "OLX")
 
 
+@pytest.mark.parametrize("variant", SAME)
+def test_the_last_step_has_fewer_keys(variant):
+    """Nobody sees what is behind them: not even its NaN, in what is combined for all keys, nor in what has an element for each."""
+    variant = f"numbers {variant}"
+    compiled = tilelang.compile(merging.forward(variant))
+    assert merged(compiled)
+    for n in (16, 32, 80, 144, 240):
+        given = tensors(n=n)
+        for name in "KVW":
+            given[name][(slice(None),) * (name == "W") + (slice(n, None),)] = np.nan
+        check(compiled, given, variant, text=n == 80)
+
+
 def test_negative_lengths_are_no_steps():
     compiled = tilelang.compile(merging.forward("lengths"))
     got = run(compiled, tensors(n=-40))
     assert (got["L"] == 0).all() and (got["X"] == -np.inf).all()
 
 
-def test_keys_along_rows():
-    compiled = tilelang.compile(merging.transposed())
+@pytest.mark.parametrize("keys", [merging.KEYS, merging.KEYS + merging.N])
+def test_keys_along_rows(keys):
+    compiled = tilelang.compile(merging.transposed(keys))
     assert merged(compiled)
-    given = {name: x for name, x in tensors().items() if name in "QKVL"} | {"O": np.zeros((merging.DIM, merging.M), np.float32)}
+    given = {name: x for name, x in tensors(keys).items() if name in "QKVL"} | {"O": np.zeros((merging.DIM, merging.M), np.float32)}
     got, expected = run(compiled, given), merging.reference(given | {"W": given["Q"]}, "")
     assert (abs(got["L"] - expected["L"]) <= 1e-5 * expected["L"]).all()
     assert (abs(got["O"].T - expected["O"]) <= (EPS["float16"] + 2**-16) * expected["size"]).all()
 
 
-def test_sums_without_a_maximum():
-    compiled = tilelang.compile(merging.plain_sum())
+@pytest.mark.parametrize("keys", [merging.KEYS, merging.KEYS + merging.N])
+def test_sums_without_a_maximum(keys):
+    compiled = tilelang.compile(merging.plain_sum(keys))
     assert merged(compiled)
-    given = {name: x for name, x in tensors().items() if name in "QKVO"}
+    given = {name: x for name, x in tensors(keys).items() if name in "QKVO"}
     got = run(compiled, given)["O"]
     q, k, v = (given[name].astype(np.float64) for name in "QKV")
-    weights = np.tril(np.ones((merging.M * 8, merging.KEYS)))[::8] * (q @ k.T) ** 2 / 64
+    weights = np.tril(np.ones((merging.M * 8, keys)))[::8] * (q @ k.T) ** 2 / 64
     assert (abs(got - weights @ v) <= (EPS["float16"] + 2**-16) * (abs(weights) @ abs(v)) + 1e-6).all()
 
 
@@ -134,3 +150,65 @@ def test_switched_off():
 
 def test_few_steps_stay():
     assert not merged(tilelang.compile(merging.forward(keys=4 * merging.N)))
+
+
+def quantised(keys=merging.KEYS):
+    """Keys and values of 8 bits, scaled by row: what is behind the last key is no zero when it is converted."""
+    M, N, DIM = merging.M, merging.N, merging.DIM
+
+    @T.prim_func
+    def kernel(
+        Q: T.Tensor((M, DIM), "float16"),
+        K: T.Tensor((keys, DIM), "int8"),
+        V: T.Tensor((keys, DIM), "int8"),
+        O: T.Tensor((M, DIM), "float32"),
+        n: T.int32,
+    ):
+        with T.Kernel(1, threads=128) as _:
+            q, k8, v8 = T.alloc_shared((M, DIM), "float16"), T.alloc_shared((N, DIM), "int8"), T.alloc_shared((N, DIM), "int8")
+            k_s, v_s = T.alloc_shared((N, DIM), "float16"), T.alloc_shared((N, DIM), "float16")
+            s, p = T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M, N), "float16")
+            o, m, before = T.alloc_fragment((M, DIM), "float32"), T.alloc_fragment((M,), "float32"), T.alloc_fragment((M,), "float32")
+            total, length = T.alloc_fragment((M,), "float32"), T.alloc_fragment((M,), "float32")
+            T.copy(Q, q)
+            T.clear(o)
+            T.clear(length)
+            T.fill(m, -T.infinity("float32"))
+            for k in T.Pipelined(T.ceildiv(n, N), num_stages=2):
+                T.copy(K[k * N, 0], k8)
+                for i, j in T.Parallel(N, DIM):
+                    k_s[i, j] = T.cast(k8[i, j], "float16") / 64 + 1
+                T.gemm(q, k_s, s, transpose_B=True, clear_accum=True)
+                T.copy(m, before)
+                T.reduce_max(s, m, dim=1, clear=False)
+                for i, j in T.Parallel(M, N):
+                    s[i, j] = T.exp2(s[i, j] * 0.25 - m[i] * 0.25)
+                T.reduce_sum(s, total, dim=1)
+                for i in T.Parallel(M):
+                    length[i] = length[i] * T.exp2(before[i] * 0.25 - m[i] * 0.25) + total[i]
+                T.copy(s, p)
+                for i, j in T.Parallel(M, DIM):
+                    o[i, j] *= T.exp2(before[i] * 0.25 - m[i] * 0.25)
+                T.copy(V[k * N, 0], v8)
+                for i, j in T.Parallel(N, DIM):
+                    v_s[i, j] = T.if_then_else(v8[i, j] == 0, T.infinity("float16"), T.cast(v8[i, j], "float16") / 64)
+                T.gemm(p, v_s, o)
+            for i, j in T.Parallel(M, DIM):
+                o[i, j] /= length[i]
+            T.copy(o, O)
+
+    return kernel
+
+
+def test_operands_that_are_computed():
+    """A zero that is loaded may become an infinity."""
+    compiled = tilelang.compile(quantised())
+    assert merged(compiled)
+    for n in (16, 144, 256):
+        q = RNG.standard_normal((merging.M, merging.DIM)).astype(np.float16)
+        k, v = (RNG.integers(1, 100, (merging.KEYS, merging.DIM)).astype(np.int8) for _ in range(2))
+        got = strict.run(compiled, {"Q": q, "K": k, "V": v, "O": np.zeros((merging.M, merging.DIM), np.float32)}, {"n": n}, text=False)["O"]
+        keys, values = (x[:n].astype(np.float64) / 64 for x in (k, v))
+        scores = q.astype(np.float64) @ (keys + 1).T * 0.25
+        weights = np.exp2(scores - scores.max(1, keepdims=True))
+        np.testing.assert_allclose(got, weights @ values / weights.sum(1, keepdims=True), rtol=4e-3, atol=4e-3)

@@ -199,6 +199,10 @@ class ValueFacts:
         """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""
         return e >= 0 if isinstance(e, int) else self._at_least(self.now(e), 0)
 
+    def positive(self, e) -> bool:
+        """True if `e` is surely at least 1 here, found in the same way."""
+        return e >= 1 if isinstance(e, int) else self._at_least(self.now(e), 1)
+
     def _at_least(self, e, low: int) -> bool:
         """`e >= low` for low 0 or 1."""
         value = const_int(e)

@@ -11,7 +11,8 @@ crosses once a step, whatever the number of keys. Tiles and loops of nests that 
 * if what goes from step to step is a running maximum and sums relative to it (analysis/tiles/running_sums.py): several steps that follow each
   other, and one with the keys of all, then leave the same but for rounding.
 
-Steps that are left over, also of a number known at run time only, stay as they are, in a loop behind.
+Where the number of steps is no multiple, or known at run time only, the last long step has fewer keys than it has room for (fewer_keys.py). Where
+something would see that, steps that are left over stay as they are, in a loop behind.
 
 Requires: Tile IR after coarsen_blocks, before separate_products. Ensures: same values but for the rounding of sums; unless products may be made in
 parts, two accumulators of scores fit L0C, and two versions of every longer operand L1.
@@ -19,6 +20,9 @@ parts, two accumulators of scores fit L0C, and two versions of every longer oper
 
 from __future__ import annotations
 
+from functools import cached_property
+
+from ...analysis.index.value_facts import facts_about, walk_with_facts
 from ...analysis.tiles.running_sums import NoRunningSum, check_running_sums
 from ...analysis.tiles.same_work import same_work
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims, plan_along, spans
@@ -46,7 +50,6 @@ from ...ir import (
     statements,
     stmts_of,
     substitute,
-    sym,
     tirx,
     walk_expr,
 )
@@ -56,6 +59,7 @@ from ...isa.base import Space
 from ...tile import COPY, FILL, GEMM, REDUCE, is_op
 from ...tile.uses import is_parallel, loads_in, on_chip, own_uses
 from .divided_body import DividedBody, LongerBody
+from .fewer_keys import with_fewer_keys
 
 VERSIONS = 2
 """Of accumulators of scores in L0C and of operands in L1, that have to fit."""
@@ -66,6 +70,13 @@ FEWEST_STEPS = 4
 """A loop with fewer has nothing that could go on beside each other on both kinds of core."""
 MOST_LEFT = 3
 """Steps behind a loop with an unknown number of steps: they are worth no schedule of their own."""
+AT_LEAST = 3
+"""Long steps of a loop whose last one may have fewer keys, if it has one at all: a step without any changes nothing, and loops that surely have so many
+may follow each other without a pause (`chain_tiles`)."""
+WORTH = 8
+"""The longest of such loops has so many long steps: then few of them have fewer than `AT_LEAST`."""
+NOBODY_KNOWS = 1 << 24
+"""Steps that no kernel has: nothing but a dtype limits their number."""
 ACCUMULATOR_BYTES = 4
 
 
@@ -74,7 +85,7 @@ def merge_steps(func: PrimFunc, chip, notes: list, merging=None) -> PrimFunc:
     then, and whose `in_pieces` says whether products may be longer than fits (`part_products`); None: nothing is done."""
     if merging is None:
         return func
-    merge = _Merge(func.body, chip, notes, merging)
+    merge = _Merge(func, chip, notes, merging)
     body = merge(func.body)
     if not merge.longer:
         return func
@@ -85,8 +96,21 @@ def merge_steps(func: PrimFunc, chip, notes: list, merging=None) -> PrimFunc:
 class _Merge(StmtMutator):
     """longer: tile -> (the longer one, is the old one still used?)."""
 
-    def __init__(self, body: Stmt, chip, notes: list, merging):
-        self.body, self.chip, self.notes, self.merging, self.longer = body, chip, notes, merging, {}
+    def __init__(self, func: PrimFunc, chip, notes: list, merging):
+        self.func, self.body, self.chip, self.notes, self.merging, self.longer = func, func.body, chip, notes, merging, {}
+
+    @cached_property
+    def numbers(self) -> dict:
+        """Loop -> (does it surely have a step whenever the kernel comes by, the most steps it has)."""
+        found: dict = {}
+        facts = facts_about(self.func)
+
+        def see(s: Stmt) -> None:
+            if isinstance(s, For) and not is_parallel(s):
+                found[s] = facts.positive(s.extent), facts.analyzer.const_int_bound(s.extent).max_value
+
+        walk_with_facts(self.body, facts, see)
+        return found
 
     def visit_For(self, s: For):
         if s.kind != ForKind.SERIAL or loads_in(s.min) or sum(is_op(x, GEMM) for x in stmts_of(s.body)) < 2:
@@ -125,16 +149,22 @@ class _Merge(StmtMutator):
         most = min(limits)
         known = steps is not None
         # Half of them, as under a causal mask.
-        expected = steps if known else sym.Analyzer().const_int_bound(loop.extent).max_value // 2
+        expected = steps if known else self.numbers[loop][1] // 2
         if (
             self.merging.in_pieces and limits[0] <= limits[1]
         ):  # Where operands fill L1 first, there are few scores, and loads are what counts.
             one = min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
-            most = max(most, *(min(n // one, expected // fewest) for n, fewest in LONG_STEPS))
+            most = max(most, *(self.long(n // one, expected, fewest, most < VERSIONS and not known) for n, fewest in LONG_STEPS))
+        most = min(most, expected // FEWEST_STEPS)
         if not known:
-            return min(most, MOST_LEFT + 1, expected // FEWEST_STEPS)
-        most = min(most, steps // FEWEST_STEPS)
+            return most if expected < NOBODY_KNOWS else min(most, MOST_LEFT + 1)
         return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
+
+    @staticmethod
+    def long(times: int, expected: int, fewest: int, follow: bool) -> int:
+        """How many of `expected` steps become a long one, `times` at most, of which there have to be `fewest`. Loops that `follow` each other without
+        filling and draining anything (`at_least`), and have parts in any case, are content with half as many of the longest."""
+        return times if follow and expected * 2 >= times * fewest else min(times, expected // fewest)
 
     def merged(self, loop: For, keys: SplitPlan, times: int) -> Stmt | None:
         """The loop with `times` steps in one, and one for the steps that are left over; None if a longer statement does not surely do what the
@@ -149,29 +179,66 @@ class _Merge(StmtMutator):
         part = DividedBody(again, which, times)(wide)
         if not same_work(substitute(body, {k: step(k * times + which)}), part):
             return None
-        known, kind = const_int(loop.extent), dtype_of(k)
         whole = seq(stmts_of(wide)[len(keys.dims) :])
-        if known is None:
-            # Names of their own: what is numbered by one of them does not depend on the other.
-            number, some, zero = Var("steps", kind), Var("steps_left", kind), imm(0, kind)
-            rest = tirx.min(tirx.max(loop.extent - number * times, zero), imm(times - 1, kind))
-            out = [
-                Bind(number, tirx.max(tirx.floordiv(loop.extent, imm(times, kind)), zero), span=loop.span),
-                Bind(some, rest, span=loop.span),
-            ]
-        else:
-            number, some, out = imm(known // times, kind), imm(known % times, kind), []
-        out.append(For(k, imm(0, kind), number, loop.kind, whole, annotations=dict(loop.annotations), span=loop.span))
-        left = known is None or known % times != 0
-        if left:
-            out.append(_behind(loop, step(number * times), some))
-        self.longer |= {b: (new, left) for b, new in longer.buffers.items()}
         b, d = next(iter(keys.dims.items()))
         n = const_int(b.ty.shape[d])
+        if const_int(loop.extent) is not None and const_int(loop.extent) % times == 0:
+            out, left = [_steps(loop, imm(const_int(loop.extent) // times, dtype_of(k)), whole)], False
+        elif (out := _last_shorter(loop, whole, again, n, times, self.at_least(loop, times))) is not None:
+            left = False
+        elif const_int(loop.extent) is None and times > MOST_LEFT + 1:
+            return self.merged(loop, keys, MOST_LEFT + 1)
+        else:
+            out, left = _some_left(loop, whole, step, times), True
+        self.longer |= {b: (new, left) for b, new in longer.buffers.items()}
         self.notes.append(
             f"steps of a loop are worked on together: {times * n} keys in one instead of {n} cross less often between the cores"
         )
         return seq(out)
+
+    def at_least(self, loop: For, times: int) -> int:
+        """Steps that a loop has in any case when `times` of them are one and the last one may have fewer keys."""
+        if const_int(loop.extent) is not None:
+            return 0
+        runs, most = self.numbers[loop]
+        return AT_LEAST if runs and most // times >= WORTH else 0
+
+
+def _steps(loop: For, number, body: Stmt) -> For:
+    """The loop with `number` steps of another body."""
+    return For(loop.loop_var, imm(0, dtype_of(loop.loop_var)), number, loop.kind, body, annotations=dict(loop.annotations), span=loop.span)
+
+
+def _last_shorter(loop: For, whole: Stmt, keys: SplitPlan, n: int, times: int, least: int) -> list[Stmt] | None:
+    """The loop with long steps (`whole`, whose keys are `keys`), of which the last one may have fewer than `times` times `n` keys, and further ones up
+    to `least` none; None if something would see more."""
+    k, kind = loop.loop_var, dtype_of(loop.loop_var)
+    total, here = Var("steps", kind), Var("steps_here", kind)
+    body = with_fewer_keys(stmts_of(whole), keys, n * times, here * n)
+    if body is None:
+        return None
+    left = Bind(here, tirx.max(tirx.min(total - k * times, imm(times, kind)), imm(0, kind)), span=loop.span)
+    number = tirx.max(tirx.floordiv(total + (times - 1), imm(times, kind)), imm(least, kind))
+    return [Bind(total, tirx.max(loop.extent, imm(0, kind)), span=loop.span), _steps(loop, number, seq(left, body))]
+
+
+def _some_left(loop: For, whole: Stmt, step, times: int) -> list[Stmt]:
+    """The loop with long steps (`whole`), and one for the steps that are left over. step: number of a step -> what the loop variable was."""
+    known, kind = const_int(loop.extent), dtype_of(loop.loop_var)
+    if known is not None:
+        return [
+            _steps(loop, imm(known // times, kind), whole),
+            _behind(loop, step(imm(known // times * times, kind)), imm(known % times, kind)),
+        ]
+    # Names of their own: what is numbered by one of them does not depend on the other.
+    number, some, zero = Var("steps", kind), Var("steps_left", kind), imm(0, kind)
+    rest = tirx.min(tirx.max(loop.extent - number * times, zero), imm(times - 1, kind))
+    return [
+        Bind(number, tirx.max(tirx.floordiv(loop.extent, imm(times, kind)), zero), span=loop.span),
+        Bind(some, rest, span=loop.span),
+        _steps(loop, number, whole),
+        _behind(loop, step(number * times), some),
+    ]
 
 
 def _behind(loop: For, first, steps) -> Stmt:

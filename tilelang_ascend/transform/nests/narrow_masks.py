@@ -83,7 +83,7 @@ class _Narrow(StmtMutator):
             return None
         wide, narrow = found
         between = [uses_of(x) for x in body[at + 1 : i]]
-        fresh = next((writes_whole(x, narrow) for x in reversed(body[:at]) if narrow in uses_of(x).writes), False)
+        fresh = any(writes_whole(x, narrow) for x in body[:at] if narrow in uses_of(x).writes)
         return at if fresh and not any(wide in u.all or narrow in u.writes for u in between) else None
 
 
