@@ -15,8 +15,17 @@ from tilelang_ascend.tile.uses import CHAINED
 from tilelang_ascend.transform import pipeline
 
 F16, F32 = "float16", "float32"
+LOG2E = 1.44269504
 N = 16
 CHIP = "Ascend910B1"
+
+
+OWN = ("run time", "of its own", "few of its own")
+
+
+def steps(t, trips, n, variant):
+    """The number of steps of a tile where it has a variable one."""
+    return n[0] if variant == "run time" else (t * 3) % trips + (2 if variant == "of its own" else 1)
 
 
 @lru_cache(maxsize=None)
@@ -27,8 +36,8 @@ def kernel(tiles, trips, variant=""):
     @T.prim_func
     def k(
         Q: T.Tensor((tiles * N, N), F16),
-        A: T.Tensor((trips * N, N), F16),
-        B: T.Tensor((trips * N, N), F16),
+        A: T.Tensor(((trips + 2 * (variant in OWN)) * N, N), F16),
+        B: T.Tensor(((trips + 2 * (variant in OWN)) * N, N), F16),
         n: T.Tensor((1,), "int32"),
         Y: T.Tensor((tiles * N, N), F32),
         L: T.Tensor((tiles * N,), F32),
@@ -41,7 +50,7 @@ def kernel(tiles, trips, variant=""):
             T.fill(o, 0.0)
             T.fill(m, 0.0)
             T.fill(l, 0.0)
-            for k in T.serial(n[0]) if variant == "run time" else T.Pipelined(trips, num_stages=2):
+            for k in T.serial(steps(t, trips, n, variant)) if variant in OWN else T.Pipelined(trips, num_stages=2):
                 T.copy(A[k * N, 0], a)
                 T.clear(s)
                 T.gemm(q, a, s, transpose_B=True)
@@ -73,8 +82,11 @@ def kernel(tiles, trips, variant=""):
 
 
 def expected(q, a, b, trips, variant=""):
-    """(Y, L) in float64."""
+    """(Y, L) in float64. trips: of all tiles, or of each."""
     tiles = len(q) // N
+    if not isinstance(trips, int):
+        parts = [expected(q[t * N : t * N + N], a, b, n, variant) for t, n in enumerate(trips)]
+        return tuple(map(np.concatenate, zip(*parts)))
     q = q.astype(np.float64).reshape(tiles, N, N)
     o, m, length = np.zeros((tiles, N, N)), np.zeros((tiles, N)), np.zeros((tiles, N))
     for k in range(trips):
@@ -93,8 +105,8 @@ def data(tiles, trips):
     return [(rng.standard_normal((n * N, N)) / 2).astype(np.float16) for n in (tiles, trips, trips)]
 
 
-def arrays_of(tiles, trips):
-    q, a, b = data(tiles, trips)
+def arrays_of(tiles, trips, variant=""):
+    q, a, b = data(tiles, trips + 2 * (variant in OWN))
     return {
         "Q": q,
         "A": a,
@@ -115,7 +127,8 @@ def chained(lowered) -> bool:
 
 
 def check(out, tiles, trips, variant=""):
-    y, length = expected(*data(tiles, trips), out["n"][0] if variant == "run time" else trips, variant)
+    number = trips if variant not in OWN else [int(steps(t, trips, out["n"], variant)) for t in range(tiles)]
+    y, length = expected(*data(tiles, trips + 2 * (variant in OWN)), number, variant)
     # s is rounded to float16 on either side of a tie: one unit of its last place, for each of N products.
     np.testing.assert_allclose(out["Y"], y, rtol=0, atol=2.0**-10 * max(np.abs(y).max(), 1) * 4)
     np.testing.assert_allclose(out["L"], length, rtol=1e-5, atol=1e-5)
@@ -141,14 +154,35 @@ def test_tiles_of_a_core(two_cores, tiles, trips):
     assert chained(lowered) == (tiles > 2 and trips > 1)
 
 
-@pytest.mark.parametrize("variant, fits", [("sums", False), ("queries twice", True), ("one more product", False), ("run time", False)])
+@pytest.mark.parametrize(
+    "variant, fits", [("sums", False), ("queries twice", True), ("one more product", False), ("run time", False), ("few of its own", False)]
+)
 def test_what_is_in_the_way(two_cores, variant, fits):
     """What both halves read has a version for each of two tiles. Products that end behind the loop, and numbers of iterations nobody knows, are in the way."""
     func = kernel(5, 4, variant)
     lowered = lower(func)
-    out, _ = strict.once(func, CHIP, arrays_of(5, 4), lowered)
+    out, _ = strict.once(func, CHIP, arrays_of(5, 4, variant), lowered)
     check(out, 5, 4, variant)
     assert chained(lowered) == fits
+
+
+@pytest.mark.parametrize("tiles, trips", [(7, 5), (6, 7), (3, 4)])
+def test_numbers_of_steps_of_their_own(two_cores, tiles, trips):
+    """Tiles need not have as many steps as the one before, only two or more, so that never more than two are under way."""
+    func = kernel(tiles, trips, "of its own")
+    lowered = lower(func)
+    out, _ = strict.once(func, CHIP, arrays_of(tiles, trips, "of its own"), lowered)
+    check(out, tiles, trips, "of its own")
+    assert chained(lowered)
+
+
+def test_flags_of_numbers_of_steps_of_their_own(two_cores, monkeypatch):
+    """Loads of one tile and the next wait for each other: which of two places a tile has is known at run time only."""
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    variant, tiles, trips = "of its own", 5, 4
+    compiled, arrays = tilelang.compile(kernel(tiles, trips, variant)), arrays_of(tiles, trips, variant)
+    check(strict.run(compiled, arrays), tiles, trips, variant)
+    assert [x for x in strict.surviving_mutants(compiled, arrays) if "flag" in x] == []
 
 
 @lru_cache(maxsize=None)
@@ -274,3 +308,67 @@ def test_the_next_tile_does_not_wait_for_the_one_before(trips):
     way = one - (simulated(cores, 2 * trips) - one)
     assert way > 0
     assert three < 3 * one - way, (one, three, way)
+
+
+def causal(chip, fast, length=512, dim=32, block=32):
+    """(compiled causal attention, of one head, its inputs and outputs, the result in float64)."""
+    scale = LOG2E / np.sqrt(dim)
+
+    @T.prim_func
+    def k(
+        Q: T.Tensor((length, dim), F16), K: T.Tensor((length, dim), F16), V: T.Tensor((length, dim), F16), O: T.Tensor((length, dim), F32)
+    ):  # fmt: skip
+        with T.Kernel(length // block) as t:
+            q, k_s, v_s = T.alloc_shared((block, dim), F16), T.alloc_shared((block, dim), F16), T.alloc_shared((block, dim), F16)
+            s, p = T.alloc_fragment((block, block), F32), T.alloc_fragment((block, block), F16)
+            o, m, before = T.alloc_fragment((block, dim), F32), T.alloc_fragment((block,), F32), T.alloc_fragment((block,), F32)
+            total, weights = T.alloc_fragment((block,), F32), T.alloc_fragment((block,), F32)
+            T.copy(Q[t * block, 0], q)
+            T.clear(o)
+            T.clear(weights)
+            T.fill(m, -T.infinity(F32))
+            for k in T.Pipelined(t + 1, num_stages=2):
+                T.copy(K[k * block, 0], k_s)
+                for i, j in T.Parallel(block, block):
+                    s[i, j] = T.if_then_else(t * block + i >= k * block + j, 0, -T.infinity(F32))
+                T.gemm(q, k_s, s, transpose_B=True)
+                T.copy(m, before)
+                T.reduce_max(s, m, dim=1, clear=False)
+                for i, j in T.Parallel(block, block):
+                    s[i, j] = T.exp2(s[i, j] * scale - m[i] * scale)
+                T.reduce_sum(s, total, dim=1)
+                for i in T.Parallel(block):
+                    weights[i] = weights[i] * T.exp2(before[i] * scale - m[i] * scale) + total[i]
+                T.copy(s, p)
+                for i, j in T.Parallel(block, dim):
+                    o[i, j] *= T.exp2(before[i] * scale - m[i] * scale)
+                T.copy(V[k * block, 0], v_s)
+                T.gemm(p, v_s, o)
+            for i, j in T.Parallel(block, dim):
+                o[i, j] /= weights[i]
+            T.copy(o, O[t * block, 0])
+
+    rng = np.random.default_rng(1)
+    q, keys, v = (rng.standard_normal((length, dim)).astype(np.float16) for _ in range(3))
+    scores = np.where(np.tri(length, dtype=bool), q.astype(np.float64) @ keys.astype(np.float64).T * scale, -np.inf)
+    p = np.exp2(scores - scores.max(1, keepdims=True))
+    compiled = tilelang.compile(k, target=chip, pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: fast})
+    arrays = {"Q": q, "K": keys, "V": v, "O": np.zeros((length, dim), np.float32)}
+    return compiled, arrays, p @ v.astype(np.float64) / p.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("chip, fast", [(CHIP, False), (CHIP, True), ("a3", True), ("a5", False)])
+def test_causal_attention(chip, fast, monkeypatch):
+    """Long steps, of which the last one of a tile may have fewer keys; a tile has three of them or more, some of which may have none."""
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    spec = get_chip(chip)
+    cores = spec.num_aic
+    object.__setattr__(spec, "num_aic", 3)
+    try:
+        compiled, arrays, expected = causal(chip, fast)
+        lowered = pipeline.lower(compiled.artifact.tile_ir, spec, keep_stages=True)
+        assert chained(lowered) and any("64 keys" in note for note in compiled.artifact.notes)
+        got = strict.run(compiled, arrays, text=not fast)["O"]
+        np.testing.assert_allclose(got, expected, rtol=0, atol=4e-3 if fast else 2e-3)
+    finally:
+        object.__setattr__(spec, "num_aic", cores)

@@ -15,6 +15,8 @@ After:   for t_k in range(m * n + 2):
              if t_k < m * n: t, k = t_k // n, t_k % n; if k == 0: load(q); early
              if t_k >= 2: t, k = (t_k - 2) // n, (t_k - 2) % n; late; if k == n - 1: store(o)
 
+Where tiles have different numbers of steps, either side counts: it has two scalars for its tile and its step, and a loop in front adds up the steps.
+
 What passes from an early statement to one that is d iterations late needs d + 1 versions. A loop whose tiles have not got them stays as it is.
 
 Requires: versioned Tile IR with the annotations of `skew_stages` and `chain_tiles`. Ensures: no loop is annotated.
@@ -42,6 +44,7 @@ from ...ir import (
     TensorRegion,
     Var,
     const_int,
+    decl_buffer,
     dtype_of,
     expr_children,
     exprs,
@@ -55,7 +58,7 @@ from ...ir import (
     substitute,
     tirx,
 )
-from ...tile import ASSUME, GEMM, is_op
+from ...tile import ASSUME, GEMM, is_op, tile_op
 from ...tile.uses import CHAINED, SKEW, conflict, is_load, lateness, uses_of, with_lateness
 
 
@@ -83,10 +86,10 @@ class _Rotate(StmtMutator):
 
     def chained(self, s: For, own: For):
         """A loop over tiles and the one inside as one loop, so that late statements of a tile run beside early ones of the next one."""
-        kind, trips, behind = dtype_of(own.loop_var), const_int(own.extent), max(lateness(own))
-        step, n = Var(f"{s.loop_var.name}_{own.loop_var.name}", kind), imm(trips, kind)
-        parts = [(Bind(s.loop_var, tirx.floordiv(step, n)), 0), (Bind(own.loop_var, tirx.floormod(step, n)), 0)]
-        ends: list = [[], [], []]
+        kind, behind = dtype_of(own.loop_var), max(lateness(own))
+        step = Var(f"{s.loop_var.name}_{own.loop_var.name}", kind)
+        numbers = _Known(s, own, step) if const_int(own.extent) is not None else _Counted(s, own)
+        parts, ends = [(x, 0) for x in numbers.names], ([], [], [])
         """Early and late statements in front of the loop inside, and late ones behind it."""
         place = 0
         for x, late in zip(stmts_of(s.body), lateness(s, CHAINED)):
@@ -96,27 +99,81 @@ class _Rotate(StmtMutator):
                 parts.append((x, 0))
             else:
                 ends[place + (late > 0)].append(x)
-        first, last = (tirx.EQ(own.loop_var, imm(i, kind)) for i in (0, trips - 1))
+        parts += [(x, 0) for x in numbers.own_names]
+        first, last = tirx.EQ(own.loop_var, imm(0, kind)), tirx.EQ(own.loop_var, numbers.last)
         inside = stmts_of(_Numbered(step, _numbered_by(own, s, self.versioned))(own.body))
         parts += [(IfThenElse(first, seq(xs), None, span=s.span), late) for xs, late in zip(ends, (0, behind)) if xs]
         parts += [(seq(self.visit(x)), late) for x, late in zip(inside, lateness(own))]
         parts += [(IfThenElse(last, seq(ends[2]), None, span=s.span), behind)] if ends[2] else []
         body, late = ([p[i] for p in parts] for i in (0, 1))
-        whole = For(step, imm(0, kind), s.extent * n, s.kind, seq(body), annotations=_without(own, SKEW), span=own.span)
-        return self.rotated(whole, body, late)
+        whole = For(step, imm(0, kind), numbers.steps, s.kind, seq(body), annotations=_without(own, SKEW), span=own.span)
+        return seq(numbers.before, self.rotated(whole, body, late, numbers))
 
-    def rotated(self, s: For, body: list, late: list):
+    def rotated(self, s: For, body: list, late: list, numbers: _Counted | _Known | None = None):
         distance, kind = max(late), dtype_of(s.loop_var)
         k, end, lag = s.loop_var, s.min + s.extent, imm(distance, kind)
         allocs = [x for x in body if isinstance(x, AllocBuffer)]
         parts = [(x, n) for x, n in zip(body, late) if not isinstance(x, AllocBuffer)]
 
         first, second = ([x for x, n in parts if n == side or _is_name(x)] for side in (0, distance))
-        second = stmts_of(renew(_Earlier(k, distance)(seq(second))))
-        sides = stmts_of(seq(first)), second
+        further = [] if numbers is None else numbers.further
+        second = _Earlier(k, distance)(seq(second, further))
+        late_side = stmts_of(renew(second if numbers is None else substitute(second, numbers.late)))
+        late_side, late_further = late_side[: len(late_side) - len(further)], late_side[len(late_side) - len(further) :]
+        sides = stmts_of(seq(first)), late_side
         windows = [_Window(condition, s.span).inside(side) for condition, side in zip((k < end, k >= s.min + lag), sides)]
         both = _side_by_side(*sides, windows) or [w(x) for w, x in zip(windows, sides)]
+        both += [w(x) for w, x in zip(windows, (further, late_further)) if x]
         return seq(allocs, For(k, s.min, s.extent + lag, s.kind, seq(both), annotations=dict(s.annotations), span=s.span))
+
+
+class _Known:
+    """Which step of which tile an iteration of the loop over all steps is, where tiles have the same number of them.
+
+    names, own_names: statements that name both, and what depends on them. last: number of the last step of a tile. steps: of all tiles. before: statements
+    in front of the loop. further: those that end an iteration, about the early side; `late`: what the late one has in place of it.
+    """
+
+    def __init__(self, loop: For, own: For, step: Var):
+        kind, trips = dtype_of(own.loop_var), const_int(own.extent)
+        n = imm(trips, kind)
+        self.names = [Bind(loop.loop_var, tirx.floordiv(step, n)), Bind(own.loop_var, tirx.floormod(step, n))]
+        self.last, self.steps = imm(trips - 1, kind), loop.extent * n
+        self.own_names, self.before, self.further, self.late = [], [], [], {}
+
+
+class _Counted:
+    """The same where only run time tells how many steps a tile has: both sides count, and a loop in front adds up the steps of all tiles."""
+
+    def __init__(self, loop: For, own: For):
+        kind, (t, k) = dtype_of(own.loop_var), (loop.loop_var, own.loop_var)
+        (tile, late_tile), (step, late_step) = ([_counter(f"{v.name}_{side}", kind) for side in ("now", "late")] for v in (t, k))
+        total = _counter("all_steps", kind)
+        zero, one, trips = imm(0, kind), imm(1, kind), Var("trips", kind)
+        around = stmts_of(loop.body)
+        known = [x for x in around[: next(i for i, x in enumerate(around) if x.same_as(own))] if _is_name(x)]
+        named = [*known, Bind(trips, own.extent)]
+        sums = For(t, zero, loop.extent, ForKind.SERIAL, seq(named, _set(total, _value(total) + trips)), span=loop.span)
+        counters = [tile, late_tile, step, late_step, total]
+        all_steps = Var("all_steps", kind)
+        self.before = [AllocBuffer(b) for b in counters] + [_set(b, zero) for b in counters] + [renew(sums), Bind(all_steps, _value(total))]
+        self.steps, self.last, self.late = all_steps, trips - 1, {tile: late_tile, step: late_step}
+        self.names = [Bind(t, _value(tile)), Bind(k, _value(step)), tile_op("assume", t < loop.extent)]
+        self.own_names = [Bind(trips, own.extent), tile_op("assume", k < trips)]
+        more = IfThenElse(tirx.EQ(k, self.last), seq(_set(tile, t + one), _set(step, zero)), _set(step, k + one), span=loop.span)
+        self.further = [more]
+
+
+def _counter(name: str, dtype: str):
+    return decl_buffer((1,), dtype, name, scope="local.var")
+
+
+def _value(counter):
+    return BufferLoad(counter, [imm(0)])
+
+
+def _set(counter, value) -> Stmt:
+    return BufferStore(counter, value, [imm(0)])
 
 
 def _without(s: For, annotation: str) -> dict:
