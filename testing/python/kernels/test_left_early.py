@@ -476,3 +476,60 @@ def test_flags_of_a_branch_tell_nothing_of_the_one_that_leaves(jump):
     for flags in itertools.product([0, 1], repeat=STEPS):
         arrays = {"M": np.array(flags, np.int32), "W": w.copy(), "C": np.zeros(N, np.float32)}
         np.testing.assert_array_equal(strict.run(kernel, arrays, text=False)["C"], w[int(any(flags))])
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+@pytest.mark.parametrize("jump", ["continue", "break"])
+def test_a_store_behind_a_jump_between_two_cores(jump, target):
+    """The cube core stores again, with or without the store behind the jump, what the vector cores have read."""
+    steps, f16 = 2, "float16"
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((steps, 16, 16), f16),
+        B: T.Tensor((16, 16), f16),
+        M: T.Tensor((steps,), "int32"),
+        W: T.Tensor((16, 16), "float32"),
+        C: T.Tensor((16,), "float32"),
+    ):
+        with T.Kernel(1):
+            a, b, d = (T.alloc_shared((16, 16), f16) for _ in range(3))
+            c, e = (T.alloc_fragment((16, 16), "float32") for _ in range(2))
+            u, w = (T.alloc_fragment((16,), "float32") for _ in range(2))
+            T.copy(B, b)
+            T.clear(u)
+            for k in T.serial(steps):
+                T.copy(A[k, 0, 0], a)
+                T.gemm(a, b, c, clear_accum=True)
+                T.copy(c, W)
+                T.copy(W[0, 0:16], w)
+                for j in T.Parallel(16):
+                    u[j] = u[j] + w[j]
+                if M[k] > 0:
+                    if jump == "continue":
+                        continue
+                    else:
+                        break
+                for i, j in T.Parallel(16, 16):
+                    d[i, j] = T.cast(u[j], f16)
+                T.gemm(d, b, e, clear_accum=True)
+                T.copy(e, W)
+            T.copy(u, C)
+
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-1, 2, shape).astype(np.float32) for shape in ((steps, 16, 16), (16, 16)))
+    kernel = tilelang.compile(main, target=target)
+    for flags in itertools.product([0, 1], repeat=steps):
+        total, rows = np.zeros(16, np.float32), None
+        for k, flag in enumerate(flags):
+            rows = x[k] @ y
+            total = total + rows[0]
+            if flag and jump == "break":
+                break
+            if not flag:
+                rows = np.tile(total, (16, 1)) @ y
+        arrays = {"A": x.astype(f16), "B": y.astype(f16), "M": np.array(flags, np.int32)}
+        arrays |= {"W": np.zeros((16, 16), np.float32), "C": np.zeros(16, np.float32)}
+        out = strict.run(kernel, arrays, text=flags == (1, 0))
+        np.testing.assert_array_equal(out["W"], rows)
+        np.testing.assert_array_equal(out["C"], total)

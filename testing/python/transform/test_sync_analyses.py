@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import sync_kernels as K
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -216,6 +217,34 @@ def test_a_short_write_does_not_stand_for_a_longer_one_at_a_place_that_moves():
     )
     found = {p[:2] for p in pairs(K.kernel([x, z], [a], loop(k, 8, body))) if p[4] == (1,)}
     assert {("copy_gm_to_ub", "copy_gm_to_ub"), ("copy_ub_to_gm", "copy_gm_to_ub")} <= found
+
+
+@pytest.mark.parametrize("jump", [tirx.Break, tirx.Continue])
+def test_a_write_behind_a_jump_does_not_stand_between_iterations(jump):
+    """What is stored at the end may be left out: the first store of the next iteration waits for the load itself."""
+    x, m, a, k, first = K.gm("x", 64, "float32"), K.gm("m", 64, "int32"), K.ub("a", 64), K.var(), K.var("first")
+    stored = K.store_ub(K.at(x), K.at(a), 64)
+    ends = [stored, K.load_ub(K.at(a), K.at(x), 64), Bind(first, call("ascend.get_value", [K.at(m, 0, k)], dtype="int32"))]
+    between = {seq(*ends, stored): False, seq(*ends, if_then(first > 0, jump()), stored): True}
+    for body, needed in between.items():
+        program = build_program(K.kernel([x, m], [a], loop(k, 2, body)), CHIP)
+        load = next(i for i in program.instrs if i.name == "copy_gm_to_ub")
+        found = [d for d in dependences(program) if d.src is load and d.dst is program.instrs[0] and d.buffer.name == "x"]
+        assert bool(found) == needed
+
+
+def test_operands_of_one_instruction_that_walk_through_a_tile():
+    """The next iteration stores what this one reads."""
+    x, z, a, k = K.gm("x", 65536, "float32"), K.gm("z", 65536, "float32"), K.ub("a", 1024), K.var()
+    row = lambda n: K.at(a, 0, k * 64 + n * 64)  # noqa: E731
+    func = K.kernel(
+        [x, z],
+        [a],
+        K.load_ub(K.at(a), K.at(x), 1024),
+        loop(k, 8, intrin("add", row(0), row(0), row(1), 64)),
+        K.store_ub(K.at(z), K.at(a), 1024),
+    )
+    assert ("add", "add", "WAR", False, (1,)) in pairs(func)
 
 
 def test_lanes_of_instructions():

@@ -85,12 +85,12 @@ class _Finder:
         for group in self._groups():
             if all(not a.write for _, a in group):
                 continue
-            pairs = _Pairs(group, [hull_of(a, self.program) for _, a in group])
+            pairs = _Pairs(group, self.program)
             for i, (x, a) in enumerate(group):
                 for j, between, around, back in pairs.later(i):
                     y, b = group[j]
                     self._pair(x, a, y, b, x is not y and not between, not around)
-                    if x is not y:
+                    if i != j:
                         self._pair(y, b, x, a, False, not back)
         return list(self.found.values())
 
@@ -144,9 +144,11 @@ class _Pairs:
     equal first byte) are compared: they always meet, so the pair is ordered when the pairs with the write in the middle are. A place that
     moves with a loop is another one in the next iteration, where the bytes of the longer access may meet and those of the write do not:
     there only accesses of equal length are compared. Atomic updates do not stand between others: they need not wait for each other.
+    An iteration that is left by a jump does not come to what is written behind it.
     """
 
-    def __init__(self, group: list, hulls: list):
+    def __init__(self, group: list, program: Program):
+        hulls = [hull_of(a, program) for _, a in group]
         self.write = np.array([a.write for _, a in group])
         self.queue = np.array([x.queue for x, _ in group])
         self.kept = np.array([x.ordered for x, _ in group])
@@ -157,14 +159,11 @@ class _Pairs:
         self.mode = _numbered(a.atomic for _, a in group)
         self.parting = self.write & ~self.atomic
         """Writes that order what stands on either side of them."""
-        written = np.zeros(self.place.max() + 1, int)
-        self.before = np.empty(len(group), int)
+        self.before = _seen_before(self.place, self.parting)
         """Writes to the place in front of an access."""
-        for k, place in enumerate(self.place):
-            self.before[k] = written[place]
-            written[place] += self.parting[k]
-        self.after = written[self.place] - self.before - self.parting
-        """Writes to the place behind an access."""
+        stretch = _numbered((p, program.jumps_before(x)) for p, (x, _) in zip(self.place, group))
+        self.after = _seen_before(stretch[::-1], self.parting[::-1])[::-1]
+        """Writes to the place behind an access, which follow whenever it has happened."""
 
     def later(self, i: int):
         """(j, a write between i and j, one after i or before j of the next iteration, one after j or before i of the next), j >= i."""
@@ -190,6 +189,16 @@ def _numbered(keys) -> np.ndarray:
     """Equal keys as equal numbers."""
     numbers: dict = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+
+
+def _seen_before(places: np.ndarray, writes: np.ndarray) -> np.ndarray:
+    """Of each access: how many writes to its place stand in front of it."""
+    written = np.zeros(places.max() + 1, int)
+    found = np.empty(len(places), int)
+    for k, place in enumerate(places):
+        found[k] = written[place]
+        written[place] += writes[k]
+    return found
 
 
 def _merge_overlapping(by_buffer: dict, addresses: dict) -> list:

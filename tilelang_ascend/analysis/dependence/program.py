@@ -8,6 +8,7 @@ branches. A *queue* is one pipe of one core, e.g. `("aiv", "MTE2")`; queues are 
 from __future__ import annotations
 
 import functools
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -195,6 +196,19 @@ class Program:
 
         see(self.root)
         return found
+
+    def jumps_before(self, node: Node) -> int:
+        """How many statements in front of `node`, in its block, may leave the iteration."""
+        block = node.parent
+        places = self._leaving.get(id(block))
+        if places is None:
+            places = self._leaving[id(block)] = [n.position for n in block.nodes if jumps_of(n)]
+        return bisect_left(places, node.position)
+
+    @functools.cached_property
+    def _leaving(self) -> dict:
+        """Identity of a block -> positions of its statements that may leave the iteration."""
+        return {}
 
 
 def users_of_buffers(program: Program) -> dict:
