@@ -533,3 +533,35 @@ def test_a_store_behind_a_jump_between_two_cores(jump, target):
         out = strict.run(kernel, arrays, text=flags == (1, 0))
         np.testing.assert_array_equal(out["W"], rows)
         np.testing.assert_array_equal(out["C"], total)
+
+
+@pytest.mark.parametrize("jump", ["continue", "break"])
+def test_a_jump_in_a_branch_that_is_seldom_taken(jump):
+    """What orders its store stands beside it, in front of the jump: not at the end of the branch, where who leaves does not come by."""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), M: T.Tensor((8,), "int32"), W: T.Tensor((N,), "float32"), C: T.Tensor((N,), "float32")):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((N,), "float32"), T.alloc_shared((N,), "float32")
+            T.copy(A, a)
+            for k in T.serial(8):
+                for i in T.Parallel(N):
+                    a[i] = a[i] + 1
+                if k % 4 == 1:
+                    if M[k] > 0:
+                        T.copy(a, W)
+                        if jump == "continue":
+                            continue
+                        else:
+                            break
+            T.copy(W, b)
+            T.copy(b, C)
+
+    kernel = tilelang.compile(main)
+    a = np.arange(N, dtype=np.float32)
+    for flags in itertools.product([0, 1], repeat=2):
+        m = np.array([0, flags[0], 0, 0, 0, flags[1], 0, 0], np.int32)
+        left = [k for k in (1, 5) if m[k]]
+        want = a + 1 + (left[0] if jump == "break" else left[-1]) if left else np.zeros(N, np.float32)
+        arrays = {"A": a.copy(), "M": m, "W": np.zeros(N, np.float32), "C": np.ones(N, np.float32)}
+        np.testing.assert_array_equal(strict.run(kernel, arrays, text=flags == (1, 0))["C"], want)

@@ -298,8 +298,8 @@ class _Unroller:
             _VISIT[type(node)](self, node)
             last = node.position + 1
             if following is None or following.position != node.position:
-                if following is not None and self.dependent.may_leave(node):
-                    # What is left of the iteration exists on one path only.
+                if self.dependent.may_leave(node):
+                    # What is left of the iteration exists on one path only, be it only a flag.
                     self.events.append((FORK,))
                     skipped += 1
                 self.events.append((GAP, block, last, env))
