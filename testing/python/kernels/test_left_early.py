@@ -565,3 +565,57 @@ def test_a_jump_in_a_branch_that_is_seldom_taken(jump):
         want = a + 1 + (left[0] if jump == "break" else left[-1]) if left else np.zeros(N, np.float32)
         arrays = {"A": a.copy(), "M": m, "W": np.zeros(N, np.float32), "C": np.ones(N, np.float32)}
         np.testing.assert_array_equal(strict.run(kernel, arrays, text=flags == (1, 0))["C"], want)
+
+
+@pytest.mark.parametrize("how", ["store", "load"])
+def test_a_product_leaves_an_iteration_for_the_vector_cores_of_the_next(how):
+    """The set in front of the jump is at the start of the next iteration: no flag behind the branch tells of it."""
+    f16 = "float16"
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((STEPS, 16, 16), f16),
+        B: T.Tensor((16, 16), f16),
+        M: T.Tensor((STEPS,), "int32"),
+        W: T.Tensor((2, 16, 16), "float32"),
+        C: T.Tensor((16, 16), "float32"),
+    ):
+        with T.Kernel(1):
+            a, b = T.alloc_shared((16, 16), f16), T.alloc_shared((16, 16), f16)
+            c, w = T.alloc_fragment((16, 16), "float32"), T.alloc_fragment((16, 16), "float32")
+            T.copy(B, b)
+            T.fill(w, 3)
+            for k in T.serial(STEPS):
+                if M[k] > 0:
+                    T.copy(A[k, 0, 0], a)
+                    T.gemm(a, b, c, clear_accum=True)
+                    T.copy(c, W[k % 2, 0, 0])
+                    continue
+                if how == "store":
+                    T.copy(w, W[(k + 1) % 2, 0, 0])
+                else:
+                    T.copy(W[(k + 1) % 2, 0, 0], w)
+            T.copy(w, C)
+
+    rng = np.random.default_rng(0)
+    a, b, w = (rng.integers(-1, 2, shape).astype(np.float32) for shape in ((STEPS, 16, 16), (16, 16), (2, 16, 16)))
+    kernel = tilelang.compile(main)
+    for flags in itertools.product([0, 1], repeat=STEPS):
+        rows, last = w.copy(), np.full((16, 16), 3, np.float32)
+        for k, flag in enumerate(flags):
+            if flag:
+                rows[k % 2] = a[k] @ b
+            elif how == "store":
+                rows[(k + 1) % 2] = last
+            else:
+                last = rows[(k + 1) % 2].copy()
+        arrays = {
+            "A": a.astype(f16),
+            "B": b.astype(f16),
+            "M": np.array(flags, np.int32),
+            "W": w.copy(),
+            "C": np.zeros((16, 16), np.float32),
+        }
+        out = strict.run(kernel, arrays, text=flags == (1, 0, 1, 0))
+        np.testing.assert_array_equal(out["W"], rows)
+        np.testing.assert_array_equal(out["C"], last)

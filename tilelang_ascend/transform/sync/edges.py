@@ -57,6 +57,7 @@ class EdgeChooser:
             if not self._improve():
                 break
         else:
+            self._give_up_jumps()
             raise AssertionError("synchronisation does not converge")
         self._prune_guarded()
         self._raise_early()
@@ -261,7 +262,7 @@ class EdgeChooser:
     def _make(self, d: Dependence, block: Block, i: int, j: int, loop, distance: int, ring) -> Edge:
         cross = is_cross(d.src.queue, d.dst.queue)
         ring, set_gap = None if cross else ring, i + 1
-        if cross and distance and _jump_between(block, j, set_gap) is not None:
+        if cross and distance and _jump_between(block, min(i, j), set_gap) is not None:
             # Who leaves the iteration does not come to the set: at the start of the next one it tells of all before.
             set_gap, loop, distance = block.nodes[0].position, None, 0
         jump = _jump_between(block, set_gap, j) if cross and not distance else None
