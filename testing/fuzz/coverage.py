@@ -53,6 +53,8 @@ PROGRAMS_MUST_HAVE = (
     "condition on elements", "while on an element", "swap of elements", "condition on a reduction", "condition on a count",
     "serial loop over elements", "region from a variable", "macro", "macro with a value", "recursive macro", "condition in a soup",
     "loop in a soup", "while in a soup", "row of a tile", "store and load of a tensor", "store under a condition", "element of a tile stored",
+    "rows around a jump", "break behind a store", "continue behind a store", "else beside a jump", "jump in a branch in a branch",
+    "jump in a loop in a loop", "product beside a jump",
     "variable as an index", "grid of rank 1", "grid of rank 2", "grid of rank 3", "several blocks", "two launches", "tail", "dynamic shape", "chip a2", "chip a5",
 )  # fmt: skip
 """Features of which every thousand programs (seeds from 100 000 on) must hold some."""

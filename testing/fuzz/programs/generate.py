@@ -9,6 +9,7 @@ import numpy as np
 from . import cells
 from .atomics import Atomics
 from .carried import Carried
+from .jumps import Jumps
 from .products import Products
 from .scalars import Scalars
 from .soup import Soup
@@ -37,10 +38,11 @@ SCENES = {
     "soup_scene": 0.14,
     "stream_scene": 0.03,
     "online_scene": 0.05,
+    "jump_scene": 0.05,
 }
 
 
-class Generator(Products, Carried, Atomics, TileOps, Scalars, Soup):
+class Generator(Products, Carried, Atomics, TileOps, Scalars, Soup, Jumps):
     """All scenes."""
 
     def case(self) -> Program:
