@@ -17,6 +17,8 @@ from .visit import map_children, substitute_expr
 ProofStrength = _sym.ProofStrength
 
 COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+_ORDERS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+"""Those TVM adds 1 to a side of, which no bool holds."""
 _GROWING = (tirx.Add, tirx.Sub, tirx.Mul)
 _LEAVES = (int, Var, IntImm, FloatImm)
 
@@ -71,7 +73,7 @@ class Analyzer:
         """`e` with unknown numbers for what TVM would be wrong about."""
         if isinstance(e, _LEAVES):
             return e
-        if isinstance(e, COMPARISONS) and _is_float(dtype_of(e.a)):
+        if isinstance(e, COMPARISONS) and (_is_float(dtype_of(e.a)) or isinstance(e, _ORDERS) and dtype_of(e.a) == "bool"):
             return self._unknown(e)
         dtype = dtype_of(e)
         if _is_float(dtype):

@@ -226,3 +226,24 @@ def test_a_difference_that_may_be_anything_has_no_upper_end():
     for bx, trips in enumerate((4, 5)):
         expected[bx, :trips] = x[np.arange(trips) % 2]
     np.testing.assert_array_equal(strict.run(tilelang.compile(kernel), arrays)["Y"], expected)
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+def test_bools_are_ordered(target):
+    """`b > True` is never true: nothing is added to the constant."""
+
+    @T.prim_func
+    def main(B: T.Tensor((8,), "bool"), C: T.Tensor((8,), "int32")):
+        with T.Kernel(1):
+            for k in T.serial(8):
+                if B[k] > T.cast(1, "bool"):
+                    C[k] = 1
+                else:
+                    if B[k] < T.cast(1, "bool"):
+                        C[k] = 2
+                    else:
+                        C[k] = 3
+
+    flags = np.arange(8) % 3 == 0
+    out = strict.run(tilelang.compile(main, target=target), {"B": flags, "C": np.zeros(8, np.int32)}, text=False)
+    np.testing.assert_array_equal(out["C"], np.where(flags, 3, 2))
