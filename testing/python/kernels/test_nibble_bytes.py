@@ -384,6 +384,43 @@ def test_nests_store_what_they_choose(dtype):
     np.testing.assert_array_equal(out["E"], numbers(code[:, :32], dtype) + 1)
 
 
+@pytest.mark.parametrize("condition", ["b == 0", "x[i] > 2 and b == n"])
+def test_blocks_that_store_nothing_leave_bytes_alone(condition):
+    """What a condition on the block in a nest excludes is neither read nor written back."""
+    first = condition == "b == 0"
+
+    @T.prim_func
+    def k(X: T.Tensor((16,), "int32"), Y: T.Tensor((16,), "uint4"), n: T.uint4):
+        with T.Kernel(4) as b:
+            x = T.alloc_shared((16,), "int32")
+            T.copy(X, x)
+            for i in T.Parallel(16):
+                if b == 0 if first else x[i] > 2 and b == n:
+                    Y[i] = x[i]
+
+    x, y = RNG.integers(0, 6, 16).astype(np.int32), random_codes(16)
+    out = both_chips(k, {"X": x, "Y": pack(y)}, {"n": 2})
+    np.testing.assert_array_equal(codes_in(out["Y"]), x if first else np.where(x > 2, x, y))
+    assert blocks_of(k) == ([4] if first else [1])
+
+
+def test_names_of_branches_place_what_nests_store():
+    @T.prim_func
+    def k(X: T.Tensor((16,), "int32"), P: T.Tensor((2,), "int32"), Y: T.Tensor((40,), "uint4")):
+        with T.Kernel(2) as b:
+            for i in T.Parallel(8):
+                if X[b * 8 + i] > 2:
+                    start = P[b] + 1
+                    Y[start + i] = X[b * 8 + i]
+
+    x, p, y = RNG.integers(0, 6, 16).astype(np.int32), np.int32([20, 3]), random_codes(40)
+    out = both_chips(k, {"X": x, "P": p, "Y": pack(y)})
+    for b in range(2):
+        for i in range(8):
+            y[p[b] + 1 + i] = x[b * 8 + i] if x[b * 8 + i] > 2 else y[p[b] + 1 + i]
+    np.testing.assert_array_equal(codes_in(out["Y"]), y)
+
+
 # --- parts of rows
 
 

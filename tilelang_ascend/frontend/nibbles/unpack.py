@@ -239,17 +239,15 @@ class Unpack(StmtMutator):
 
     def stage_all(self, body) -> tuple[list, list]:
         """Statements before and after the nest around `body` that give what it stores to tensors a tile, tensor by tensor."""
-        before, after, names, uses, plain = [], [], {}, uses_of(body), []
+        before, after, names, uses, plain = [], [], _names(body), uses_of(body), []
         read: set = set()
-        for x in stmts_of(body):
-            if isinstance(x, Bind):
-                names[x.var] = substitute_expr(x.value, names)
         for x in reversed(stmts_of(body)):
             if isinstance(x, BufferStore) and x.buffer in self.packed and x.buffer not in read:
                 plain.append(x)
             read |= uses_of(x).reads
         stores = [x for x in statements(body) if isinstance(x, BufferStore) and x.buffer in self.packed]
-        conditional = [x for x in _guarded_stores(body) if x in stores and x.buffer not in uses.reads]
+        guards = {x: conditions for x, conditions in _guarded_stores(body) if x in stores and x.buffer not in uses.reads}
+        conditional = list(guards)
         boxes = {x: self.box_of_store(x, names, uses.writes) for x in [*plain, *conditional]}
         for buffer in dict.fromkeys(x.buffer for x in [*plain, *conditional]):
             mine = [x for x in stores if x.buffer.same_as(buffer)]
@@ -257,10 +255,22 @@ class Unpack(StmtMutator):
                 continue
             if not any(x in conditional for x in mine):
                 for x in reversed(mine):
-                    self.stage([x], boxes, False, before, after)
+                    self.stage([x], boxes, None, before, after)
             elif all(_same_box(boxes[x], boxes[mine[0]]) for x in mine[1:]):
-                self.stage(mine, boxes, True, before, after)
+                self.stage(mine, boxes, self.anywhere([guards.get(x, []) for x in mine], names), before, after)
         return before, after
+
+    def anywhere(self, guards: list, names: dict):
+        """The condition, of what is known in front of the nest, without which none of some stores happens in any iteration. `guards`: conditions of
+        each of them."""
+        out = imm(False, "bool")
+        for conditions in guards:
+            here = imm(True, "bool")
+            for c in (substitute_expr(c, names) for c in conditions):
+                if not free_vars(c) & self.loops.keys() and not loads_in(c):
+                    here = tirx.And(here, c)
+            out = tirx.Or(out, here)
+        return self.analyzer.simplify(self.expr(out))
 
     def box_of_store(self, s: BufferStore, names: dict, written: set) -> tuple | None:
         """(minimums, sizes) of what iterations of a nest store to a tensor, each one element of a box; None if they do not. `names`: values of
@@ -276,21 +286,26 @@ class Unpack(StmtMutator):
             extents.append(1 if var is None else const_int(left.pop(var)))
         return None if left or None in extents else (mins, extents, [substitute_expr(e, names) for e in s.indices])
 
-    def stage(self, stores: list, boxes: dict, guarded: bool, before: list, after: list) -> None:
-        """A tile for what iterations of a nest store to a box of a tensor. Where they may store to parts of it only, what is there is read."""
+    def stage(self, stores: list, boxes: dict, guard, before: list, after: list) -> None:
+        """A tile for what iterations of a nest store to a box of a tensor. `guard`: where they may store to parts of it only, so that what is there is
+        read, what has to hold for any store; other blocks leave the box alone."""
         first = stores[0]
         (mins, sizes, _), dtype = boxes[first], dtype_of(first.buffer)
         tile = decl_buffer(sizes, HELD_IN[dtype], f"{first.buffer.name}_values", scope="shared")
         before.append(AllocBuffer(tile, span=first.span))
         place = region(first.buffer, [self.expr(e) for e in mins], sizes)
         copy = tile_op("copy", full_region(tile), place, span=first.span)
-        if guarded:
+        stored = self.values(copy, full_region(tile), dtype, place)
+        if guard is not None:
             self.shared.setdefault(first.buffer, first.span)
-            before.append(self.unpack(copy, place, full_region(tile)))
+            load = self.flat(self.unpack(copy, place, full_region(tile)))
+            if const_int(guard) != 1:
+                load, stored = ([if_then(guard, tirx.stmt_seq(*x), span=first.span)] for x in (load, stored))
+            before += load
         for s in stores:
             indices = zip(boxes[s][2], mins, sizes)
             self.staged[s] = (tile, [self.expr(e - start) if n != 1 else imm(0) for e, start, n in indices])
-        after[:0] = self.values(copy, full_region(tile), dtype, place)
+        after[:0] = stored
 
     def visit_BufferStore(self, s: BufferStore):
         known, value = self.named(s.value)
@@ -605,18 +620,41 @@ def _same_box(a: tuple, b: tuple) -> bool:
     return a[1] == b[1] and all(map(analyzer.can_prove_equal, a[0], b[0]))
 
 
+def _names(body) -> dict:
+    """Values of the names of a nest that are bound in no loop of it."""
+    found: dict = {}
+
+    def see(s) -> None:
+        if isinstance(s, Bind):
+            found[s.var] = substitute_expr(s.value, found)
+        for x in stmts_of(s) if isinstance(s, SeqStmt) else children(s) if isinstance(s, IfThenElse) else ():
+            see(x)
+
+    see(body)
+    return found
+
+
 def _guarded_stores(body) -> list:
-    """Stores of a nest under conditions, and in no loop."""
+    """(store, conditions that hold there) of stores of a nest under conditions, and in no loop."""
     found: list = []
 
-    def see(s, guarded: bool) -> None:
+    def see(s, guarded: bool, conditions: list) -> None:
         if isinstance(s, BufferStore) and guarded:
-            found.append(s)
-        for x in stmts_of(s) if isinstance(s, SeqStmt) else children(s) if isinstance(s, IfThenElse) else ():
-            see(x, guarded or isinstance(s, IfThenElse))
+            found.append((s, conditions))
+        elif isinstance(s, IfThenElse):
+            see(s.then_case, True, [*conditions, *_conjuncts(s.condition)])
+            if s.else_case is not None:
+                see(s.else_case, True, conditions)
+        elif isinstance(s, SeqStmt):
+            for x in stmts_of(s):
+                see(x, guarded, conditions)
 
-    see(body, False)
+    see(body, False, [])
     return found
+
+
+def _conjuncts(e) -> list:
+    return [*_conjuncts(e.a), *_conjuncts(e.b)] if isinstance(e, tirx.And) else [e]
 
 
 def _safe_byte(dtype: str, value):
