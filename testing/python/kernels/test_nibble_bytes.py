@@ -421,6 +421,82 @@ def test_names_of_branches_place_what_nests_store():
     np.testing.assert_array_equal(codes_in(out["Y"]), y)
 
 
+BYTES_AND_NUMBERS = {
+    "numbers behind bytes": lambda x, y, raw, u, s, i: (put(raw, i, T.cast(x[i] * 5, "uint8")), put(y, i, u[2 * i + 1])),
+    "bytes behind numbers": lambda x, y, raw, u, s, i: (put(u, 2 * i, T.cast(x[i], "uint4")), put(y, i, raw[i])),
+    "two kinds of numbers": lambda x, y, raw, u, s, i: (put(u, i, T.cast(x[i], "uint4")), put(s, i + 8, T.cast(x[i + 8], "int4"))),
+    "signed behind unsigned": lambda x, y, raw, u, s, i: (put(u, 2 * i, T.cast(x[i], "uint4")), put(y, i, s[2 * i])),
+    "both are stored": lambda x, y, raw, u, s, i: (put(raw, i, T.cast(x[i] * 5, "uint8")), put(u, 2 * i + 1, T.cast(3, "uint4"))),
+    "signed into unsigned": lambda x, y, raw, u, s, i: (put(u, i, T.cast(s[i] + 1, "uint4")),),
+}
+
+
+def put(buffer, i, value):
+    buffer[i] = value
+
+
+@pytest.mark.parametrize("name", BYTES_AND_NUMBERS)
+def test_nests_use_bytes_under_several_names(name):
+    """An iteration sees under one name what it has stored under another, in tiles and in tensors."""
+    work = BYTES_AND_NUMBERS[name]
+
+    @T.prim_func
+    def k(X: T.Tensor((16,), "int32"), B: T.Tensor((8,), "uint8"), Y: T.Tensor((8,), "int32"), C: T.Tensor((8,), "uint8"), D: T.Tensor((8,), "uint8"),
+          Z: T.Tensor((8,), "int32")):  # fmt: skip
+        d, e = T.view(D, (16,), "uint4"), T.view(D, (16,), "int4")
+        with T.Kernel(1):
+            raw = T.alloc_shared((8,), "uint8")
+            x, y = T.alloc_fragment((16,), "int32"), T.alloc_fragment((8,), "int32")
+            T.copy(B, raw)
+            T.copy(X, x)
+            T.clear(y)
+            u, s = T.view(raw, (16,), "uint4"), T.view(raw, (16,), "int4")
+            for i in T.Parallel(8):
+                work(x, y, raw, u, s, i)
+            T.copy(y, Y)
+            T.copy(raw, C)
+            for i in T.Parallel(8):
+                work(x, Z, D, d, e, i)
+
+    x, b = RNG.integers(0, 16, 16).astype(np.int32), RNG.integers(0, 256, 8).astype(np.uint8)
+    zero = np.zeros(8, np.int32)
+    out = both_chips(k, {"X": x, "B": b, "Y": zero, "C": np.zeros(8, np.uint8), "D": b, "Z": zero})
+    np.testing.assert_array_equal(out["Y"], out["Z"])
+    np.testing.assert_array_equal(out["C"], out["D"])
+    low, high = b & 15, b >> 4
+    five = (x[:8] * 5).astype(np.uint8)
+    y, c = {
+        "numbers behind bytes": (five >> 4, five),
+        "bytes behind numbers": (x[:8] | high << 4, x[:8] | high << 4),
+        "two kinds of numbers": (zero, pack(x.astype(np.uint8))),
+        "signed behind unsigned": ((x[:8] ^ 8) - 8, x[:8] | high << 4),
+        "both are stored": (zero, five & 15 | 48),
+        "signed into unsigned": (zero, np.concatenate([((low + 1) & 15 | ((high + 1) & 15) << 4)[:4], b[4:]])),
+    }[name]
+    np.testing.assert_array_equal(out["Y"], y)
+    np.testing.assert_array_equal(out["C"], c)
+
+
+def test_workspaces_have_several_names():
+    @T.prim_func
+    def k(X: T.Tensor((8, 16), "int4"), Y: T.Tensor((8, 8), "uint8"), Z: T.Tensor((4, 32), "int4")):
+        W = T.alloc_global((8, 16), "int4")
+        with T.Kernel(8) as b:
+            x = T.alloc_shared((16,), "int4")
+            T.copy(X[b, :], x)
+            T.copy(x, W[b, :])
+        in_bytes, longer = T.view(W, (8, 8), "uint8"), T.view(W, (4, 32), "int4")
+        with T.Kernel(4) as b:
+            T.copy(in_bytes[b * 2 : b * 2 + 2, :], Y[b * 2 : b * 2 + 2, :])
+            for i in T.Parallel(32):
+                Z[b, i] = longer[b, 31 - i]
+
+    x = random_codes(8, 16)
+    out = both_chips(k, {"X": pack(x), "Y": np.zeros((8, 8), np.uint8), "Z": np.zeros((4, 16), np.uint8)})
+    np.testing.assert_array_equal(out["Y"], pack(x))
+    np.testing.assert_array_equal(codes_in(out["Z"]), x.reshape(4, 32)[:, ::-1])
+
+
 # --- parts of rows
 
 

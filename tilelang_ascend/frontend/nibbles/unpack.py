@@ -68,8 +68,9 @@ class Unpack(StmtMutator):
         self.packed: dict = {}
         """Tensors, and tiles of which two numbers are a byte -> their bytes."""
         self.shared: dict = {}
-        self.views = {view for view in storages(func.body) if in_gm(view)}
-        """Other names of tensors; a workspace, which nobody else sees, has a number in each element."""
+        self.views = {view: storage for view, storage in storages(func.body).items() if in_gm(view)}
+        """Other names of tensors, and what they name; a workspace without other names, which nobody else sees, has a number in each element."""
+        self.in_memory = {*self.views, *self.views.values()}
         self.analyzer = sym.Analyzer()
         self.span = func.span
         self.loops: dict = {}
@@ -210,7 +211,7 @@ class Unpack(StmtMutator):
         if dtype not in NIBBLES:
             return s
         notes = dict(s.annotations)
-        if s.buffer in self.views or notes.pop(PACKED, None):
+        if s.buffer in self.in_memory or notes.pop(PACKED, None):
             return AllocBuffer(self.in_bytes(s.buffer), annotations=notes, span=s.span)
         self.new[s.buffer] = decl_buffer(list(s.buffer.ty.shape), HELD_IN[dtype], s.buffer.name, scope=scope_of(s.buffer))
         return AllocBuffer(self.new[s.buffer], annotations=notes, span=s.span)
@@ -242,16 +243,17 @@ class Unpack(StmtMutator):
         before, after, names, uses, plain = [], [], _names(body), uses_of(body), []
         read: set = set()
         for x in reversed(stmts_of(body)):
-            if isinstance(x, BufferStore) and x.buffer in self.packed and x.buffer not in read:
+            if self.stores_numbers(x) and self.tensor(x.buffer) not in read:
                 plain.append(x)
-            read |= uses_of(x).reads
-        stores = [x for x in statements(body) if isinstance(x, BufferStore) and x.buffer in self.packed]
-        guards = {x: conditions for x, conditions in _guarded_stores(body) if x in stores and x.buffer not in uses.reads}
+            read |= set(map(self.tensor, uses_of(x).reads))
+        stores = [x for x in statements(body) if self.stores_numbers(x)]
+        guards = {x: conditions for x, conditions in _guarded_stores(body) if x in stores and self.tensor(x.buffer) not in read}
         conditional = list(guards)
         boxes = {x: self.box_of_store(x, names, uses.writes) for x in [*plain, *conditional]}
         for buffer in dict.fromkeys(x.buffer for x in [*plain, *conditional]):
             mine = [x for x in stores if x.buffer.same_as(buffer)]
-            if any(boxes.get(x) is None for x in mine):
+            others = [b for b in uses.writes if not b.same_as(buffer) and self.tensor(b).same_as(self.tensor(buffer))]
+            if others or any(boxes.get(x) is None for x in mine):
                 continue
             if not any(x in conditional for x in mine):
                 for x in reversed(mine):
@@ -259,6 +261,14 @@ class Unpack(StmtMutator):
             elif all(_same_box(boxes[x], boxes[mine[0]]) for x in mine[1:]):
                 self.stage(mine, boxes, self.anywhere([guards.get(x, []) for x in mine], names), before, after)
         return before, after
+
+    def stores_numbers(self, s: Stmt) -> bool:
+        """True for a store to a tensor of 4 bits."""
+        return isinstance(s, BufferStore) and s.buffer in self.packed and in_gm(s.buffer)
+
+    def tensor(self, buffer):
+        """What a buffer is a name of."""
+        return self.views.get(buffer, buffer)
 
     def anywhere(self, guards: list, names: dict):
         """The condition, of what is known in front of the nest, without which none of some stores happens in any iteration. `guards`: conditions of
@@ -280,7 +290,8 @@ class Unpack(StmtMutator):
             var = next((v for v in left if v in free_vars(e)), None)
             start = self.analyzer.simplify(substitute_expr(e, {v: imm(0, dtype_of(v)) for v in self.loops}))
             moved = e if var is None else e - tirx.Cast(dtype_of(e), var)
-            if const_int(self.analyzer.simplify(moved - start)) != 0 or any(x.source in written for x in loads_in(start)):
+            loaded = {self.tensor(x.source) for x in loads_in(start)}
+            if const_int(self.analyzer.simplify(moved - start)) != 0 or loaded & set(map(self.tensor, written)):
                 return None
             mins.append(start)
             extents.append(1 if var is None else const_int(left.pop(var)))

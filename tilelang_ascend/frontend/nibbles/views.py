@@ -5,8 +5,9 @@ Before:  v: int4 (16, 64); view(v, a)                             # a: uint8 (16
 After:   p: int4 (1024,), packed; view(p, a); v: int4 (16, 64); f: int4 (1024,); view(f, v)
          copy(p, f); Parallel(i, j): v[i, j] = v[i, j] + 1; copy(f, p); n = p[3]
 
-Every statement gets the numbers it uses from the bytes, and leaves there what it changes. A tile of 4 bits that is seen as something else has
-its bytes in a tile of its own. What is packed has two numbers in a byte, as tensors have (`unpack`).
+Every statement gets the numbers it uses from the bytes, and leaves there what it changes. A nest that uses bytes under one name behind a change under
+another works on the packed numbers. A tile of 4 bits that is seen as something else has its bytes in a tile of its own. What is packed has two numbers
+in a byte, as tensors have (`unpack`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ...ir import (
     Stmt,
     StmtMutator,
     TensorLoad,
+    While,
     decl_buffer,
     dtype_of,
     full_region,
@@ -36,7 +38,7 @@ from ...ir import (
 )
 from ...runtime.dtypes import NIBBLES
 from ...tile import VIEW, is_op, tile_op
-from ...tile.uses import uses_of
+from ...tile.uses import own_uses, uses_of
 from ...tileop.base.layout import row_major
 from .codes import BYTE
 from .wide import in_gm
@@ -55,7 +57,10 @@ class _Storage:
 
 
 class _Resolve(StmtMutator):
-    def __init__(self, bytes_of: dict, own: dict):
+    def __init__(self, bytes_of: dict, own: dict, root: dict):
+        self.root = root
+        """Name of a tile -> the tile that is allocated."""
+        self.in_nest = False
         self.own = own
         """Tile of 4 bits that is allocated as such -> the tile of its bytes."""
         self.bytes_of = bytes_of
@@ -96,7 +101,25 @@ class _Resolve(StmtMutator):
         return [*before, s, *after]
 
     def visit_For(self, s: For):
-        return self.synchronized(s) if s.kind == ForKind.PARALLEL else self.generic(s)
+        if s.kind != ForKind.PARALLEL or self.in_nest:
+            return self.generic(s)
+        if not self.mixes_names(s):
+            return self.synchronized(s)
+        self.in_nest = True
+        out = self.generic(s)
+        self.in_nest = False
+        return out
+
+    def mixes_names(self, nest: For) -> bool:
+        """True if iterations of a nest use a tile under one name behind a change under another."""
+        inside, changed = statements(nest), {}
+        again = any(isinstance(s, While) or isinstance(s, For) and s.kind != ForKind.PARALLEL for s in inside)
+        for s in [*inside, *inside] if again else inside:
+            uses = own_uses(s)
+            if any(not changed.get(self.root.get(b, b), b).same_as(b) for b in uses.all):
+                return True
+            changed.update((self.root.get(b, b), b) for b in uses.writes)
+        return False
 
     def visit_Evaluate(self, s: Evaluate):
         if not is_op(s, VIEW):
@@ -156,7 +179,7 @@ def resolve_byte_views(func: PrimFunc) -> PrimFunc:
     }
     bytes_of = dict(own)
     bytes_of |= {view: own.get(b, b) for view, b in root.items() if b in mixed and dtype_of(view) in NIBBLES}
-    return func.with_body(_Resolve(bytes_of, own)(func.body))
+    return func.with_body(_Resolve(bytes_of, own, root)(func.body))
 
 
 __all__ = ["PACKED", "resolve_byte_views", "storages"]
