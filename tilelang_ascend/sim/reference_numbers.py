@@ -68,7 +68,9 @@ def convert(value, dtype: np.dtype):
     if dtype.kind == "b":
         return bool(value)
     if dtype.kind in "iu":
-        if not isinstance(value, (int, bool)):
+        if isinstance(value, np.integer):
+            value = int(value)
+        elif not isinstance(value, (int, bool)):
             number, (low, high) = float(value), _float_limits(dtype)
             value = 0 if number != number else low if number <= low else high if number >= high else int(number)
         bits = 8 * dtype.itemsize

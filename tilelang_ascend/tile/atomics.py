@@ -26,6 +26,8 @@ from .uses import is_atomic
 
 def neutral(kind: str, dtype: str):
     """The value whose combination changes nothing."""
+    if dtype == "bool":
+        return imm(kind == "min", dtype)
     if kind == "sum":
         return imm(0, dtype)
     if "int" in dtype:

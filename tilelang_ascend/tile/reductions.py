@@ -8,8 +8,6 @@ from .atomics import neutral
 
 def start(kind: str, dtype: str):
     """The value of `dtype` that changes no reduction of this kind."""
-    if kind in ("max", "min", "bitand") and dtype == "bool":
-        return imm(kind != "max", dtype)
     if kind == "bitand":
         return imm(-1, dtype) if dtype.startswith("int") else neutral("min", dtype)
     if kind == "absmax" and dtype.startswith("int"):

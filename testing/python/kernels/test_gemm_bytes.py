@@ -65,3 +65,28 @@ def test_an_operand_of_several_matrices():
     a, b = RNG.integers(-128, 128, (2, 32, 16)).astype(np.int8), RNG.integers(-128, 128, (32, 32)).astype(np.int8)
     expected = a.swapaxes(1, 2).astype(np.int32) @ b.astype(np.int32)
     np.testing.assert_array_equal(strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros_like(expected)})["C"], expected)
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("dtype, clear", [("uint8", False), ("uint8", True), ("int8", None)])
+def test_unsigned_accumulators(dtype, clear, chip):
+    """Sums of products modulo 2^32: with what is there, from zero, and from zero in the first of several steps."""
+    n, k, steps = 48, 32, 3
+
+    @T.prim_func
+    def main(A: T.Tensor((n, steps * k), dtype), B: T.Tensor((steps * k, n), dtype), C: T.Tensor((n, n), "uint32")):
+        with T.Kernel(1, threads=128):
+            a, b, c = T.alloc_shared((n, k), dtype), T.alloc_shared((k, n), dtype), T.alloc_fragment((n, n), "uint32")
+            T.fill(c, 2**32 - 5000)
+            for s in T.Pipelined(steps, num_stages=2):
+                T.copy(A[0, s * k], a)
+                T.copy(B[s * k, 0], b)
+                T.gemm(a, b, c, clear_accum=s == 0 if clear is None else clear)
+            T.copy(c, C)
+
+    info = np.iinfo(dtype)
+    a, b = (RNG.integers(info.min, info.max, s, dtype=dtype, endpoint=True) for s in ((n, steps * k), (steps * k, n)))
+    x, y = a.astype(np.int64), b.astype(np.int64)
+    want = x[:, -k:] @ y[-k:] if clear else x @ y + (2**32 - 5000 if clear is False else 0)
+    out = strict.run(tilelang.compile(main, target=chip), {"A": a, "B": b, "C": np.zeros((n, n), np.uint32)})["C"]
+    np.testing.assert_array_equal(out, (want % 2**32).astype(np.uint32))

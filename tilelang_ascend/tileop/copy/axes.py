@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from ...analysis.index.value_facts import ValueFacts
 from ...errors import UnsupportedConstruct
-from ...ir import Bind, Evaluate, Range, Stmt, const_int, if_then, imm, intrin, renew, seq, tirx
-from ...isa.sync import ATOMIC_DTYPES
+from ...ir import Bind, Evaluate, Range, Stmt, const_int, if_then, imm, renew, seq, tirx
 from ...tile.uses import is_atomic
-from ..base.atomic import set_atomic
+from ..base.atomic import atomic_operand, atomically
+from ..base.layout import moved
 from ..base.output import Output
 from ..base.placement import Placement, Side, Tile, temporary_tile
 
@@ -50,12 +50,11 @@ class Copy:
 
     def store(self, transfer: Stmt, dtype: str) -> Stmt:
         """A transfer to GM of elements of `dtype`, inside the atomic mode the statement asks for."""
-        if not is_atomic(self.stmt):
-            return transfer
-        if dtype not in ATOMIC_DTYPES:
-            self.refuse(f"no atomic updates of {dtype} in global memory", "use one of: " + ", ".join(ATOMIC_DTYPES))
-        start = set_atomic(self.stmt, dtype)
-        return seq(start, transfer, intrin("set_atomic", op="none", dtype="float32", span=self.span))
+        return atomically(self.stmt, transfer, dtype) if is_atomic(self.stmt) else transfer
+
+    def stored(self, operand):
+        """An operand of a transfer to GM, as a dtype that transfer knows."""
+        return atomic_operand(self.stmt, operand) if is_atomic(self.stmt) else moved(operand)
 
     def refuse(self, message: str, hint: str):
         """Raise a located error."""

@@ -248,7 +248,8 @@ def _burst(gm: Side, ub: Side, rows: _Rows, c: Copy, load: bool, pad: bool) -> S
     def emit(first, n):
         far = gm_offset if const_int(first) == 0 else facts.simplify(gm_offset + first * gm_pitch)
         near = ub_offset if const_int(first) == 0 else ub_offset + first * ub_pitch
-        local, remote = (moved(x) for x in (head(ub.tile.buffer, ub.version, facts.simplify(near)), head(gm.gm.flat, None, far)))
+        ends = head(ub.tile.buffer, ub.version, facts.simplify(near)), head(gm.gm.flat, None, far)
+        local, remote = (moved(x) if load else c.stored(x) for x in ends)
         if not load:
             return intrin("copy_ub_to_gm", remote, local, n, nbytes, ub_gap, gm_gap, span=c.span)
         right = facts.simplify(_per(filled - nbytes, size) - left) if pad else 0

@@ -43,11 +43,10 @@ from ...ir import (
     tirx,
     walk_expr,
 )
-from ...isa.sync import ATOMIC_DTYPES
 from ...isa.units import BLOCK_BYTES
 from ...tile import with_args
 from ...tile.uses import COUNT, is_element_atomic, is_output
-from ..base.atomic import set_atomic
+from ..base.atomic import atomic_operand, atomically
 from ..base.context import VectorContext
 from ..base.elements import guarded_read, move_element, store_element
 from ..base.layout import element_read, element_written, moved_element
@@ -191,19 +190,13 @@ class _Scalar(StmtMutator):
         """An atomic update of one element of GM: a transfer from a place of its own in UB."""
         target, value = s.value.args
         dtype, out = dtype_of(target.source), []
-        if dtype not in ATOMIC_DTYPES:
-            raise UnsupportedConstruct(
-                f"no atomic updates of {dtype} in global memory", at=s.span, hint="use one of: " + ", ".join(ATOMIC_DTYPES)
-            )
         value = self.rewrite(value, out, s.span)
         indices = [self.rewrite(r.min, out, s.span) for r in target.region]
         place = BufferLoad(self.ctx.new_temp(dtype, BLOCK_BYTES // itemsize(dtype), f"{target.source.name}_v"), [imm(0), imm(0)])
-        address = self.address(target.source, indices)
+        ends = (atomic_operand(s, x) for x in (self.address(target.source, indices), place))
         update = [
             intrin("set_value", place, value, span=s.span),
-            set_atomic(s, dtype),
-            move_element(address, place, dtype, s.span),
-            intrin("set_atomic", op="none", dtype="float32", span=s.span),
+            atomically(s, move_element(*ends, dtype, s.span), dtype),
         ]
         inside = self.inside(target.source, indices)
         return [*out, *(update if inside is None else [if_then(inside, seq(update), span=s.span)])]

@@ -10,9 +10,13 @@ After:   Parallel: a[0:32] = A & 127; Parallel: a[32:64] = (A >> 7) * 64; …   
          gemm(A, B, C)                                                    # float8 where there is no product for it, or float16 and int8
 After:   Parallel: a = cast(A); Parallel: b = cast(B); gemm(a, b, C)      # a dtype that holds both exactly
 
+         gemm(A, B, C)                                                    # bytes, C uint32
+After:   gemm(A, B, c, clear_accum=True); Parallel: C = C + cast(c)       # c int32, whose sums have the same bits
+
 A byte is the first part and twice the second one, and sums of integers wrap: the products of the parts add up to the product.
 
-Requires: Tile IR without views. Ensures: operands of gemm have one dtype, int8 where they were uint8, and the chip has a load for each.
+Requires: Tile IR without views. Ensures: operands of gemm have one dtype, int8 where they were uint8, accumulators of integers are int32, and the
+chip has a load for each.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ from ...ir import (
 )
 from ...isa import lookup
 from ...isa.units import round_up
-from ...tile import GEMM, is_op, tile_op
+from ...tile import GEMM, is_op, tile_op, with_args
 from ...tile.factors import BYTES, factors
 from ...tileop.cube.gemm import SQUARE_SIDE
 
@@ -69,9 +73,12 @@ class _Fit(StmtMutator):
     def visit_Evaluate(self, s: Evaluate):
         if not is_op(s, GEMM):
             return s
+        a, b, c = (dtype_of(r.source) for r in s.value.args[:3])
+        if c == "uint32" and {a, b} <= BYTES:
+            return self.signed(s)
         attrs, regions = attrs_of(s), s.value.args[:3]
         flags, out = {"transpose_A": int(attrs["transpose_A"]), "transpose_B": int(attrs["transpose_B"])}, []
-        args, clear, dtype = list(regions), s.value.args[3], self.dtype(*(dtype_of(r.source) for r in regions))
+        args, clear, dtype = list(regions), s.value.args[3], self.dtype(a, b, c)
         loops = {}
         for k, (name, r) in enumerate(zip(flags, regions)):
             turn = self.turns(r, k, bool(flags[name]) == (k == 0), dtype)
@@ -91,6 +98,21 @@ class _Fit(StmtMutator):
         for part in reversed(loops.values()):
             product = loop(part, imm(3), product, span=s.span)
         return [*out, product]
+
+    def signed(self, s: Evaluate) -> list:
+        """A product in an accumulator of its own, of int32, which is added to the unsigned one."""
+        a, b, c, clear = s.value.args
+        sizes = [r.extent for r in c.region[-2:]]
+        whole = decl_buffer(sizes, "int32", f"{c.source.name}_fit", scope=scope_of(c.source))
+        product = with_args(s, [a, b, full_region(whole), imm(True, "bool")])
+        loops = [Var("i", "int32"), Var("j", "int32")]
+        at = [*(x.min for x in c.region[:-2]), *(x.min + i for x, i in zip(c.region[-2:], loops))]
+        added = BufferLoad(c.source, at) + tirx.Cast("uint32", BufferLoad(whole, loops))
+        nest = parallel_nest(list(zip(loops, sizes)), BufferStore(c.source, added, at, span=s.span), s.span)
+        zero = tile_op("fill", c, imm(0, "uint32"), span=s.span)
+        first = [] if const_int(clear) == 0 else [zero if const_int(clear) is not None else if_then(clear, zero, span=s.span)]
+        product = self.visit_Evaluate(product)
+        return [AllocBuffer(whole, span=s.span), *first, *(product if isinstance(product, list) else [product]), nest]
 
     def dtype(self, a: str, b: str, c: str) -> str:
         """The dtype the operands are given: their own if the cube core has products of it, else one that holds both."""
