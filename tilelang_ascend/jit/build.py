@@ -79,6 +79,7 @@ def _compile(func, tile_ir_json: str, chip, out_idx: tuple[int, ...], options: d
     if announce:
         get_logger().info("completes to compile kernel %s", name)
     if lowered.stages:
+        artifact.tile_ir = func  # The stages have its variables: read back from its text, it would have others.
         _recent.append((artifact, lowered.stages))
     return artifact
 

@@ -173,3 +173,24 @@ def test_an_element_that_a_view_writes_is_not_the_loaded_one(written):
     out = strict.run(tilelang.compile(main), {"Mask": mask, "A": a, "B": b, "C": np.zeros((16, 16), np.float32)}, text=False)
     chosen = (1 - mask if written else mask) != 0
     np.testing.assert_array_equal(out["C"], sum(a[chosen].astype(np.float32)) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_reshaped_tensor_of_a_size_of_run_time(cached, monkeypatch):
+    """Also of a kernel that was just compiled, whose stages are those that were made then."""
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", str(int(not cached)))
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(X: T.Tensor((n, 16), "float32"), Y: T.Tensor((n, 16), "float32")):
+        with T.Kernel(T.ceildiv(n, 4)) as b:
+            x, V, W = T.alloc_shared((64,), "float32"), T.reshape(X, (n * 16,)), T.Tensor((n * 16,), "float32", Y.data)
+            T.copy(V[b * 64], x)
+            for i in T.Parallel(64):
+                x[i] = x[i] + 1
+            T.copy(x, W[b * 64])
+
+    x = np.arange(160, dtype=np.float32).reshape(10, 16)
+    for _ in range(2):
+        out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(x)}, {"n": 10})["Y"]
+        np.testing.assert_array_equal(out, x + 1)
