@@ -232,3 +232,48 @@ def test_a_loop_of_one_iteration_is_its_body(leaves):
     x = np.arange(N, dtype=np.float32)
     y = strict.run(compiled, {"X": x, "Y": np.zeros(N, np.float32)}, {"n": 1}, text=False)["Y"]
     np.testing.assert_array_equal(y, (x + (not leaves)) * 2)
+
+
+OPERATORS = (lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda a, b: a >= b, lambda a, b: a == b, lambda a, b: a != b)
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "int16", "int32", "int64", "float32"])
+def test_comparisons_with_itself(dtype, chip):
+    """Of an argument, a variable, an element, what is computed of them, in branches, choices, numbers and jumps: the text of none is a tautology.
+    NaN is not itself."""
+
+    @T.prim_func
+    def kernel(c: getattr(T, dtype), E: T.Tensor((8,), dtype), Y: T.Tensor((6, 8), F32)):
+        with T.Kernel(1):
+            y, e, v = T.alloc_shared((6, 8), F32), T.alloc_shared((8,), dtype), T.alloc_var(dtype, init=c)
+            T.copy(E, e)
+            T.clear(y)
+            for k, op in enumerate(OPERATORS):
+                if op(c, c):
+                    y[k, 0] = 1
+                if op(v, v):
+                    y[k, 1] = 1
+                else:
+                    v = v + T.cast(1, dtype)
+                y[k, 2] = T.cast(op(c + v, c + v), F32)
+                for i in T.serial(3, 5):
+                    y[k, i] = T.if_then_else(op(e[i], e[i]), 1.0, 0.0)
+                for i in T.Parallel(2):
+                    y[k, 5 + i] = T.if_then_else(op(c * e[i], c * e[i]), 1.0, y[k, 5 + i])
+                for i in T.serial(3):
+                    if op(c, c):
+                        break
+                    y[k, 7] = y[k, 7] + 1
+            T.copy(y, Y)
+
+    def wanted(number):
+        with np.errstate(invalid="ignore"):
+            return np.array([float(op(number, number)) for op in OPERATORS], np.float32)
+
+    cases = [np.float32(3), np.float32("nan")] if dtype == F32 else [np.dtype(dtype).type(3)]
+    compiled = tilelang.compile(kernel, target=chip)
+    for number in cases:
+        e = np.full(8, number)
+        out = strict.run(compiled, {"E": e, "Y": np.zeros((6, 8), np.float32)}, {"c": number})["Y"]
+        np.testing.assert_array_equal(out, np.stack([*[wanted(number)] * 7, 3 * (1 - wanted(number))], 1))

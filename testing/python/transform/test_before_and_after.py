@@ -260,8 +260,10 @@ PAIRS = {
     "fold_conditions": (
         """
         @T.prim_func
-        def main(A: T.Buffer((60,), "float32")):
+        def main(A: T.Buffer((60,), "float32"), c: T.uint32):
             s = T.alloc_buffer((16,), "float32", scope="local.fragment")
+            if c > c:
+                T.tl.fill(s[0:16], T.float32(0))
             for k in range(4):
                 for i in T.parallel(16, annotations={"tl.parallel": 1}):
                     s[i] = T.if_then_else(k * 16 + i >= 64, T.float32(-1), T.float32(0))
@@ -274,7 +276,7 @@ PAIRS = {
         """,
         """
         @T.prim_func
-        def main(A: T.Buffer((60,), "float32")):
+        def main(A: T.Buffer((60,), "float32"), c: T.uint32):
             s = T.alloc_buffer((16,), "float32", scope="local.fragment")
             for k in range(4):
                 for i in T.parallel(16, annotations={"tl.parallel": 1}):

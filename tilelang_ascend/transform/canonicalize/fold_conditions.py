@@ -3,6 +3,8 @@
 Before:  for i, j in Parallel(64, 64): s[i, j] = if_then_else(k * 64 + j >= 4096, -inf, 0)       # k < 64
 After:   for i, j in Parallel(64, 64): s[i, j] = 0
 
+Integers are what they are: `c < c` is false, `c == c` true. Floats may be NaN.
+
 A loop of one iteration is its body. What stands right behind a jump is never reached, and goes.
 
 GPU kernels guard every access; with sizes that tiles divide, nothing is left to guard. A branch that is always taken and may leave its loop
@@ -32,6 +34,7 @@ from ...ir import (
     is_noop,
     map_children,
     stmts_of,
+    structural_equal,
     sym,
     tirx,
     walk_expr,
@@ -79,12 +82,13 @@ class _Fold(StmtMutator):
     def expr(self, e):
         """`e` without choices that are decided."""
         found: list = []
-        walk_expr(e, lambda x: found.append(x) if is_choice(x) else None)
+        walk_expr(e, lambda x: found.append(x) if is_choice(x) or _with_itself(x) is not None else None)
         return self.chosen(e) if found else e
 
     def chosen(self, e):
         if not is_choice(e):
-            return map_children(e, self.chosen)
+            told = _with_itself(e)
+            return map_children(e, self.chosen) if told is None else told
         condition, yes, no = expr_children(e)
         told = self.decided(self.chosen(condition))
         taken = const_int(told)
@@ -108,11 +112,21 @@ class _Fold(StmtMutator):
             inner = self.decided(e.a)
             known = const_int(inner)
             return (e if inner.same_as(e.a) else tirx.Not(inner)) if known is None else imm(not known, "bool")
+        told = _with_itself(e)
+        if told is not None:
+            return told
         if not isinstance(e, sym.COMPARISONS) or loads_in(e):
             return e
         if self.known.can_prove(e):
             return imm(True, "bool")
         return imm(False, "bool") if self.known.can_prove(tirx.Not(e)) else e
+
+
+def _with_itself(e):
+    """The constant that a comparison of an integer with itself is, None for everything else."""
+    if not isinstance(e, sym.COMPARISONS) or "float" in dtype_of(e.a) or not structural_equal(e.a, e.b):
+        return None
+    return imm(isinstance(e, (tirx.EQ, tirx.LE, tirx.GE)), "bool")
 
 
 def fold_conditions(func: PrimFunc) -> PrimFunc:
