@@ -88,7 +88,7 @@ def _meeting(old: np.ndarray, new: np.ndarray, target: str) -> tuple[np.ndarray,
 
 def _reduced(kind: str, v: np.ndarray, axis: int, dtype: str) -> np.ndarray:
     if kind in ("sum", "abssum"):
-        return v.sum(axis)
+        return v.sum(axis, initial=-0.0 if v.dtype.kind == "f" and v.shape[axis] else 0)
     if kind in ("max", "absmax", "min"):
         if v.shape[axis] == 0:  # the number that changes no other
             ends = (-np.inf, np.inf) if v.dtype.kind == "f" else integer_range(dtype)

@@ -295,7 +295,7 @@ def _most(dtype):
 
 
 REDUCTIONS: dict[str, Callable] = {
-    "sum": lambda x, d: np.sum(x, axis=d, dtype=x.dtype),
+    "sum": lambda x, d: np.sum(x, axis=d, dtype=x.dtype, initial=-0.0 if x.dtype.kind == "f" and x.shape[d] else 0),
     "max": _picked(np.max, _least),
     "min": _picked(np.min, _most),
     "abssum": lambda x, d: np.sum(np.abs(x), axis=d, dtype=x.dtype),

@@ -25,11 +25,11 @@ from .uses import is_atomic
 
 
 def neutral(kind: str, dtype: str):
-    """The value whose combination changes nothing."""
+    """The value whose combination changes nothing: of float sums -0, as 0 would make 0 of -0."""
     if dtype == "bool":
         return imm(kind == "min", dtype)
     if kind == "sum":
-        return imm(0, dtype)
+        return imm(0 if "int" in dtype else -0.0, dtype)
     if "int" in dtype:
         return tirx.min_value(dtype) if kind == "max" else tirx.max_value(dtype)
     return imm(outermost(kind, dtype), dtype)

@@ -12,7 +12,7 @@ def start(kind: str, dtype: str):
         return imm(-1, dtype) if dtype.startswith("int") else neutral("min", dtype)
     if kind == "absmax" and dtype.startswith("int"):
         return neutral("max", dtype)  # The magnitude of the lowest number is itself.
-    return neutral(kind, dtype) if kind in ("max", "min") else imm(kind == "all", dtype)
+    return neutral(kind, dtype) if kind in ("max", "min", "sum") else imm(kind == "all", dtype)
 
 
 def carried_in(kind: str, source: str, result: str, clear: bool) -> str | None:

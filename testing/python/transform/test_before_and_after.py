@@ -811,7 +811,7 @@ PAIRS = {
                 T.Call("tl.reduce", [x[0:1, 0:384], most[0:1]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
             T.tl.copy(X[0:1, 768:1000], x_rest[0:1, 0:232])
             T.Call("tl.reduce", [x_rest[0:1, 0:232], most[0:1]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
-            T.tl.fill(total_total[0:1], T.float32(0))
+            T.tl.fill(total_total[0:1], T.float32(-0.0))
             for part in range(2):
                 T.tl.copy(X[0:1, part * 384:part * 384 + 384], x[0:1, 0:384])
                 T.Call("tl.reduce", [x[0:1, 0:384], total_total[0:1]], attrs={"clear": 0, "dim": 1, "kind": "sum"}, ret_ty="void")

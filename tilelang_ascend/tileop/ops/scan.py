@@ -37,9 +37,10 @@ _UNSIGNED = {"uint32": "int32", "uint16": "int16"}
 """Unsigned lanes are scanned as signed ones: sums have equal bits, orders are equal after flipping the top bit."""
 
 _NEUTRAL = {
-    ("add", "float32"): 0.0, ("add", "int32"): 0, ("add", "int16"): 0,
+    ("add", "float32"): -0.0, ("add", "int32"): 0, ("add", "int16"): 0,
     ("max", "float32"): -math.inf, ("max", "int32"): -(2**31), ("max", "int16"): -(2**15),
 }  # fmt: skip
+"""What changes nothing: 0 would make 0 of -0."""
 
 
 def lower_scan(s: Evaluate, ctx: VectorContext) -> Stmt:

@@ -71,10 +71,12 @@ def _reads(e, s: BufferStore) -> bool:
     return bool(found)
 
 
-def neutral(operation: str, dtype: str):
-    """The number that does not change a result."""
-    if operation in ("add", "mul"):
-        return int(operation == "mul")
+def neutral(operation: str, dtype: str, negate: bool = False):
+    """The number that does not change a result it is joined with or, with `negate`, that is subtracted from it."""
+    if operation == "add":
+        return 0 if "int" in dtype or negate else -0.0
+    if operation == "mul":
+        return 1
     if operation in _BITS:
         return 0 if operation != "and" else np.iinfo(dtype).max if dtype.startswith("uint") else -1
     if dtype.startswith("float"):

@@ -297,7 +297,7 @@ class StraightLine:
 
         old, value = as_folded(old), self.graph.tile(as_folded(self.exprs.value(update.value)))
         if self.mask is not None:
-            value = ops.select(self.mask, value, self.graph.const(neutral(update.operation, fold_type), fold_type))
+            value = ops.select(self.mask, value, self.graph.const(neutral(update.operation, fold_type, update.negate), fold_type))
         self.fold(s, place, value, old, update, missing, lambda n: self.as_stored(flip(n), dtype))
 
     def fold(self, s, place, value: Node, old: Node | None, update: Update, missing: tuple[int, ...], finish) -> None:
