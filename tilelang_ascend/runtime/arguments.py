@@ -176,6 +176,8 @@ def _check_scalar(p: Parameter, value: Any) -> int | float:
         value = value.item()
     if not isinstance(value, numbers.Real):
         raise ArgumentTypeError(f"Expected a number of dtype {p.dtype} for parameter {p.name}, got {type(value).__name__}", at=p.location)
+    if p.dtype == "float4_e2m1fn":
+        return dtypes.nearest_float4(float(value))
     if dtypes.is_float(p.dtype):
         try:
             with np.errstate(over="ignore"):

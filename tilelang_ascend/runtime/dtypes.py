@@ -42,6 +42,13 @@ def packed(name: str, is_torch: bool) -> tuple[str, ...]:
     return names if is_torch else tuple(n for n in names if not n.endswith("_x2"))
 
 
+def nearest_float4(value: float) -> float:
+    """The float4_e2m1fn next to a number, halves to the even code; 6 or -6 where it is too large, and 6 for NaN (docs/numbers.md)."""
+    import ml_dtypes
+
+    return 6.0 if value != value else float(ml_dtypes.float4_e2m1fn(value))
+
+
 def counted(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Shape in numbers of `name` of a tensor of this shape that holds them."""
     return (*shape[:-1], 2 * shape[-1]) if name in NIBBLES else shape

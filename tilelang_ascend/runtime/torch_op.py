@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
@@ -258,7 +259,20 @@ def _nbytes(t: torch.Tensor) -> int:
     return 0 if t.numel() == 0 else (1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride()))) * t.element_size()
 
 
+_FLOAT4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+"""Sizes of the codes of float4_e2m1fn."""
+
+
 def _scalar(dtype: str, value: Any) -> Any:
+    if dtype in ("int4", "uint4"):  # in a byte
+        word = _scalar("int8", value)
+        if not (-8 <= value <= 7 if dtype == "int4" else 0 <= value <= 15):
+            raise ValueError(f"Scalar out of range: {dtype} does not hold {value}")
+        return word
+    if dtype == "float4_e2m1fn":  # rounded, halves to the even code, as float16
+        size = 6.0 if value != value else min(abs(value), 6.0)
+        nearest = _FLOAT4[min(range(8), key=lambda k: (abs(_FLOAT4[k] - size), k % 2))]
+        return _scalar("float16", math.copysign(nearest, 1.0 if value != value else value))
     kinds = {"float32": ctypes.c_float, "float64": ctypes.c_double}
     kind = kinds.get(dtype) or getattr(ctypes, f"c_{dtype}", None)
     if kind is not None:

@@ -534,3 +534,50 @@ def test_only_bytes_and_wide_tiles_are_left():
     assert "T.tl.copy(X[0:8, 0:32], Y[0:8, 0:32])" in text, "whole bytes are copied as they are"
     body = text[text.index("func_attr") :].split("\n", 1)[1]
     assert "int4" not in body and "float4" not in body
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_scalar_parameters(target):
+    """A number is rounded to a float4_e2m1fn where it is passed, and goes on as one: into tiles, variables, tensors, conditions."""
+
+    @T.prim_func
+    def k(X: T.Tensor((64,), "float32"), s: T.float4_e2m1fn, Y: T.Tensor((64,), "float32"), Z: T.Tensor((64,), "float4_e2m1fn")):
+        with T.Kernel(1):
+            x, z, v = T.alloc_shared((64,), "float32"), T.alloc_shared((64,), "float4_e2m1fn"), T.alloc_var("float4_e2m1fn", init=s)
+            T.copy(X, x)
+            for i in T.Parallel(64):
+                x[i] = x[i] * s + v
+                z[i] = s
+            if s > 1:
+                x[0] = T.cast(T.max(s, v), "float32") * 10
+            T.copy(x, Y)
+            T.copy(z, Z)
+
+    kernel = tilelang.compile(k, target=target)
+    x = np.arange(64, dtype=np.float32)
+    for number in (0.25, 2.5, -7.0, float("nan"), 1.75, -0.0, 5, np.float32(3.5)):
+        code = codes_of(np.float32(number), "float4_e2m1fn")
+        held = numbers(np.array([code]), "float4_e2m1fn")[0]
+        want = x * held + held
+        want[0] = held * 10 if held > 1 else want[0]
+        for run in (kernel, lambda *a: interpret.run(k, *a)):
+            y, z = np.zeros(64, np.float32), np.zeros(32, np.uint8)
+            run(x.copy(), number, y, z)
+            same(y, want)
+            assert (z == code * 17).all()
+        out = strict.run(kernel, {"X": x, "Y": y, "Z": z}, {"s": held}, text=number == 2.5)
+        same(out["Y"], want)
+
+
+def test_scalars_of_exported_ops():
+    """They are passed as the kernel takes them: integers in a byte, a float4_e2m1fn as the bits of a float16."""
+    from tilelang_ascend.runtime import torch_op
+
+    for number in (*np.linspace(-7, 7, 113), -0.0, float("nan"), float("inf")):
+        bits = np.uint16(torch_op._scalar("float4_e2m1fn", float(number)).value).view(np.float16)
+        same(np.float32(bits), np.float32(dtypes.nearest_float4(float(number))))
+    for dtype, (low, high) in INTEGERS.items():
+        assert [torch_op._scalar(dtype, v).value for v in (low, high)] == [low, high]
+        for v in (low - 1, high + 1):
+            with pytest.raises(ValueError, match="does not hold"):
+                torch_op._scalar(dtype, v)

@@ -92,10 +92,6 @@ class Unpack(StmtMutator):
         if dtype not in NIBBLES:
             return p
         if not is_buffer_var(p):
-            if dtype == "float4_e2m1fn":
-                raise self.refuse(
-                    f"a scalar parameter of {dtype} ({p.name})", f"declare it as T.float32 and convert it: T.cast(x, '{dtype}')"
-                )
             self.new[p] = Var(p.name, HELD_IN[dtype])
             return self.new[p]
         *outer, step = [const_int(n) for n in p.ty.strides] or [1]

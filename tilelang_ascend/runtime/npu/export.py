@@ -16,7 +16,7 @@ from . import build, export_texts
 
 _C_TYPES = (
     BITS
-    | {"bool": "bool", "float32": "float", "float64": "double", "int4": "int8_t", "uint4": "int8_t"}
+    | {"bool": "bool", "float32": "float", "float64": "double", "int4": "int8_t", "uint4": "int8_t", "float4_e2m1fn": BITS["float16"]}
     | {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 """dtype of a scalar -> its type in C."""
@@ -112,7 +112,8 @@ def _pointer(p: Parameter) -> str:
 def _meaning(p: Parameter) -> str:
     """A parameter in words, such as ``float16[32, n], written``."""
     if not p.is_buffer:
-        return f"{p.dtype}, as its bits" if p.dtype in BITS else p.dtype
+        bits = {**dict.fromkeys(BITS, "its bits"), "float4_e2m1fn": "the bits of a float16"}.get(p.dtype)
+        return f"{p.dtype}, as {bits}" if bits else p.dtype
     strides = f" with strides [{', '.join(map(str, p.strides))}]" if p.strides is not None else ""
     halves = ", two in each byte" if p.dtype in NIBBLES else ""
     return f"{p.dtype}[{', '.join(map(str, p.extents))}]{strides}{halves}{', written' if p.writes else ''}"
