@@ -256,13 +256,12 @@ class Memory:
         env.undo.append((self, index, self.data[index], None if self.defined is None else self.defined[index]))
         places = np.ravel_multi_index(index, self.data.shape)
         where, first, lane = np.unique(places, return_index=True, return_inverse=True)
-        # Sums of narrow floats are rounded once: in which order lanes meet is open.
-        wide = np.float32 if is_float(self.data.dtype) and self.data.itemsize < 4 else self.data.dtype
-        total = self.data[tuple(i[first] for i in index)].astype(wide)
+        # Sums of 16-bit floats are rounded once, as in which order lanes meet is open; each update of an 8-bit float is.
+        narrow = is_float(self.data.dtype) and self.data.itemsize < 4
+        total = self.data[tuple(i[first] for i in index)].astype(np.float32 if self.data.itemsize == 2 and narrow else self.data.dtype)
+        value = value.astype(np.float32) if narrow else value
         for turn in _turns(places):
-            total[lane[turn]] = convert(
-                function(loaded(total[lane[turn]]), value[turn].astype(wide) if wide is np.float32 else value[turn]), total.dtype
-            )
+            total[lane[turn]] = convert(function(loaded(total[lane[turn]]), value[turn]), total.dtype)
         self.data[tuple(i[first] for i in index)] = convert(total, self.data.dtype)
         if not known.all() and self.defined is None:
             self.defined = np.ones(self.data.shape, bool)

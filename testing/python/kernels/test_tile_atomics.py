@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import nest_cases
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import strict
 
 import tilelang_ascend
 import tilelang_ascend.language as T
+from tilelang_ascend import interpret
+from tilelang_ascend.sim import reference
 
 F32, I32 = "float32", "int32"
 
@@ -310,3 +313,48 @@ def test_column_of_a_tensor(n):
     want = c.copy()
     want[:, 3] += 2 * x
     check(main, {"X": x, "C": c}, {"C": want})
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_every_update_of_a_small_float_is_rounded(dtype, chip):
+    """Whatever the index is: by the program, in the order of the iterations, by Tile IR, and by Python, which has an order of its own."""
+    kind = np.dtype(getattr(ml_dtypes, dtype))
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), dtype), I: T.Tensor((64,), I32), Y: T.Tensor((4, 8), dtype)):  # noqa: E741
+        with T.Kernel(1):
+            x, at, h = T.alloc_shared((64,), dtype), T.alloc_shared((64,), I32), T.alloc_shared((4, 8), dtype)
+            T.copy(X, x)
+            T.copy(I, at)
+            T.copy(Y, h)
+            for i in T.Parallel(64):
+                T.atomic_add(h[0, at[i]], x[i])
+            for i, j in T.Parallel(8, 8):
+                T.atomic_add(h[1, j], x[i * 8 + j])
+            for j in T.Parallel(8):
+                for i in T.serial(8):
+                    T.atomic_add(h[2, j], x[i * 8 + j])
+            for i, j in T.Parallel(8, 8):
+                if at[i * 8 + j] > 2:
+                    T.atomic_add(h[3, j], x[i * 8 + j])
+            T.copy(h, Y)
+
+    rng = np.random.default_rng(5)
+    x, at = rng.choice([0.5, 1, 1.25, -0.75, 3], 64).astype(kind), rng.integers(0, 8, 64).astype(np.int32)
+    y = rng.choice([8, 16, 24, -16], (4, 8)).astype(kind)
+    want = y.copy()
+    for i in range(64):
+        for row, column in ((0, at[i]), (1, i % 8), (2, i % 8), (3, i % 8)):
+            if row < 3 or at[i] > 2:
+                want[row, column] = np.float32(want[row, column]) + np.float32(x[i])
+    arrays = {"X": x, "I": at, "Y": y}
+    found = [strict.run(tilelang_ascend.compile(main, target=chip), {k: v.copy() for k, v in arrays.items()})["Y"]]
+    own = {k: v.copy() for k, v in arrays.items()}
+    reference.run(main, *own.values())
+    for got in (*found, own["Y"]):
+        np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
+    # One number that is less than half of a step away: rounded once, the sum would be another.
+    own = {"X": np.full(64, 1, kind), "I": np.arange(64, dtype=np.int32) % 8, "Y": np.full((4, 8), 32, kind)}
+    interpret.run(main, *own.values())
+    assert (own["Y"] == 32).all()
