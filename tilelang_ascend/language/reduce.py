@@ -31,6 +31,11 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: I
     _check_shape(src, dst, axis, reduce_type)
     if reduce_type.startswith("bit") and is_float(src.dtype):
         raise InvalidArgument(f"T.reduce_{reduce_type} needs integers, {src.describe()} is {src.dtype}")
+    if reduce_type.startswith("bit") and is_float(dst.dtype) and not bool(plain(clear)):
+        raise InvalidArgument(
+            f"T.reduce_{reduce_type} with clear=False combines bits of integers, {dst.describe()} is {dst.dtype}",
+            hint="reduce into a tile of integers, and add that to the floats",
+        )
     if dst.dtype == "bool" and reduce_type not in _OF_FLAGS and not (src.dtype == "bool" and reduce_type in ("max", "min")):
         numbers = _numbers(dst, src.dtype, f"T.reduce_{reduce_type}")
         if not bool(plain(clear)):

@@ -1,4 +1,4 @@
-"""Reductions in parts: what each part is combined with, and in which dtype, so that the result is that of the whole."""
+"""Reductions and scans in parts: what each part is combined with, and in which dtype, so that the result is that of the whole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def carried_in(kind: str, source: str, result: str, clear: bool) -> str | None:
         return source if clear or source == result else result if result == "bool" else None
     floats = ["float" in dtype for dtype in (source, result)]
     if floats[1] and not floats[0]:
-        return None if kind.startswith("bit") else "float32"
+        return "float32" if not kind.startswith("bit") else source if clear else None
     if floats[0] and not floats[1]:
         return "float32" if clear else None  # The sum of all parts is cut off, before what the destination holds is added.
     if floats[0]:
@@ -41,6 +41,22 @@ def carried_in(kind: str, source: str, result: str, clear: bool) -> str | None:
     return f"int{bits}" if bits <= 64 else None
 
 
+def scan_carried_in(maximum: bool, source: str, result: str, count: int) -> str | None:
+    """dtype in which a running sum or maximum of some parts of `count` elements waits for the next; None where none would give what the whole
+    gives."""
+    if "float64" in (source, result):
+        return None
+    if maximum:
+        return source
+    if "float" in source:
+        return "float32"
+    if "float" not in result:
+        return result  # Modulo 2^n.
+    if itemsize(source) < 4:
+        return "int32" if count << 8 * itemsize(source) <= 2**31 else "int64"
+    return source if source == "int64" else "float32"
+
+
 def _holds(dtype: str, other: str) -> bool:
     """True if integers of `dtype` are enough for all of `other`."""
     signed, other_signed = dtype.startswith("int"), other.startswith("int")
@@ -49,4 +65,4 @@ def _holds(dtype: str, other: str) -> bool:
     return signed and itemsize(dtype) > itemsize(other)
 
 
-__all__ = ["carried_in", "start"]
+__all__ = ["carried_in", "scan_carried_in", "start"]

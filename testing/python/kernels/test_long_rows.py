@@ -430,3 +430,152 @@ def test_nests_on_tensors_stay_whole(small_ub):
     x, w, b = (a.astype(np.float64) for a in (x, w, b))
     np.testing.assert_allclose(out["Y"].astype(np.float64), (x - x.mean(1, keepdims=True)) * w + b, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(out["D"], (x * x.sum(1, keepdims=True)).sum(0), rtol=1e-3, atol=1e-3)
+
+
+SCANS = [
+    (kind, source, result)
+    for kind, pairs in {
+        "cumsum": [
+            *((F32, d) for d in (F32, F16, "int32")), (F16, F16), (F16, F32), ("bfloat16", "bfloat16"), ("float8_e4m3fn", F32), ("int8", "int8"),
+            ("int8", "int32"), ("int16", F32), ("int16", "int16"), ("int32", "int32"), ("int32", "int64"), ("int32", F32), ("uint8", "uint8"),
+            ("uint16", "uint16"), ("uint32", "uint32"), ("int64", "int64"), ("int64", F32), ("int8", "bool"),
+        ],
+        "cummax": [
+            (F32, F32), (F32, F16), (F16, F16), ("bfloat16", F32), ("int8", "int8"), ("int32", "int32"), ("int32", F32), ("uint8", "int32"),
+            ("uint32", "uint32"), ("int64", "int64"),
+        ],
+    }.items()
+    for source, result in pairs
+]  # fmt: skip
+
+
+def scanned(kind, x, dim, reverse, result):
+    """The scan by NumPy: of integers without a wrap, of floats exact."""
+    turned = np.flip(x, dim) if reverse else x
+    wide = turned.astype(np.float64 if "float" in str(x.dtype) else np.int64)
+    found = np.cumsum(wide, dim) if kind == "cumsum" else np.maximum.accumulate(wide, dim)
+    found = np.flip(found, dim) if reverse else found
+    if "int" in result and found.dtype.kind == "f":
+        found = np.trunc(found)
+    return (found != 0) if result == "bool" else found.astype(numpy_dtype(result))
+
+
+@pytest.mark.parametrize("case", range(len(SCANS)), ids=["-".join(case) for case in SCANS])
+def test_every_scan(case, small_ub):
+    """Whole rows and columns, forwards and backwards, in parts that are not equal; numbers whose sums floats hold exactly."""
+    (kind, source, result), chip = SCANS[case], "a5" if case % 3 == 2 else "a2"
+    small_ub(65536 if "64" in source + result or "bool" in result else 24576)
+    rows, n, dim, reverse = [(1, 9011, 1, False), (3, 3203, 1, True), (1201, 8, 0, True), (1501, 8, 0, False)][case % 4]
+    shape = (rows, n)
+
+    @T.prim_func
+    def kernel(X: T.Tensor(shape, source), Y: T.Tensor(shape, result)):
+        with T.Kernel(1, threads=128):
+            x, y = T.alloc_fragment(shape, source), T.alloc_fragment(shape, result)
+            T.copy(X, x)
+            getattr(T, kind)(x, y, dim=dim, reverse=reverse)
+            T.copy(y, Y)
+
+    few = source in ("float8_e4m3fn", "bfloat16") or result in (F16, "bfloat16")
+    x = (RNG.integers(-3, 4, shape) * (RNG.random(shape) < (0.01 if few else 1))).astype(numpy_dtype(source))
+    if "int" in source:
+        info = np.iinfo(source)
+        wide = RNG.integers(
+            info.min >> 20 if "64" in source else info.min, info.max >> 20 if "64" in source else info.max, shape, dtype=source
+        )
+        x = x if source == "int32" and result == F32 and kind == "cumsum" else wide
+    compiled = tilelang.compile(kernel, target=chip)
+    assert any("as often as" in note for note in compiled.artifact.notes), compiled.artifact.notes
+    got = strict.run(compiled, {"X": x, "Y": np.zeros(shape, numpy_dtype(result))}, text=case % 8 == 0)["Y"]
+    np.testing.assert_array_equal(got.astype(np.float64), scanned(kind, x, dim, reverse, result).astype(np.float64))
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+def test_scans_beside_other_work(chip, small_ub):
+    """Forwards and backwards, in place, of what another scan gave, before and behind a reduction, in a loop and under a condition; -0 stays."""
+    small_ub(24576)
+    rows, n = 2, 2500
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, n), F32), Y: T.Tensor((rows, n), F32), Z: T.Tensor((rows, n), F32), L: T.Tensor((rows,), F32)):
+        with T.Kernel(1, threads=128):
+            x, y, last = T.alloc_fragment((rows, n), F32), T.alloc_fragment((rows, n), F32), T.alloc_fragment((rows,), F32)
+            most = T.alloc_fragment((rows,), F32)
+            T.copy(X, x)
+            T.cumsum(x, y, dim=1)
+            T.copy(y, Z)
+            T.reduce_max(y, most, dim=1)
+            for i, j in T.Parallel(rows, n):
+                y[i, j] = most[i] - y[i, j]
+            T.cummax(y, dim=1, reverse=True)
+            for i, j in T.Parallel(rows, n):
+                if x[i, j] == 2:
+                    last[i] = y[i, j]
+            for r in T.serial(3):
+                if r != 1:
+                    T.cumsum(x, dim=1, reverse=True)
+                for i, j in T.Parallel(rows, n):
+                    x[i, j] = (x[i, j] - y[i, j]) * 0.125
+                for i, j in T.Parallel(rows, n):
+                    x[i, j] = T.floor(x[i, j]) * 0.25
+            for i, j in T.Parallel(rows, n):
+                y[i, j] = x[i, j] + y[i, j]
+            T.copy(y, Y)
+            T.copy(last, L)
+
+    x = RNG.integers(-2, 3, (rows, n)).astype(np.float32)
+    x[:, :100] = -0.0
+    out = run_on(kernel, chip, X=x, Y=np.zeros_like(x), Z=np.zeros_like(x), L=np.zeros(rows, np.float32))
+    v = x.astype(np.float64)
+    z = np.cumsum(v, 1)
+    y = np.maximum.accumulate((z.max(1, keepdims=True) - z)[:, ::-1], 1)[:, ::-1]
+    last = [y[i, np.flatnonzero(x[i] == 2)[-1]] for i in range(rows)]
+    for r in range(3):
+        v = np.cumsum(v[:, ::-1], 1)[:, ::-1] if r != 1 else v
+        v = np.floor((v - y) * 0.125) * 0.25
+    np.testing.assert_array_equal(out["Z"], z)
+    assert np.signbit(out["Z"][:, :100]).all()
+    np.testing.assert_array_equal(out["L"], last)
+    np.testing.assert_allclose(out["Y"], v + y, rtol=1e-5, atol=1e-2)
+
+
+def run_on(kernel, chip, **arrays):
+    compiled = tilelang.compile(kernel, target=chip)
+    assert any("as often as" in note for note in compiled.artifact.notes), compiled.artifact.notes
+    return strict.run(compiled, arrays)
+
+
+@pytest.mark.parametrize("source", ["int32", *(pytest.param(s, marks=pytest.mark.slow) for s in ("int8", "uint8", "int16", "int64"))])
+@pytest.mark.parametrize("kind", ["bitand", "bitor", "bitxor"])
+def test_bits_as_other_dtypes(kind, source, small_ub):
+    """Met in the dtype of the source before they are floats, modulo 2^n in other integers, also with what is there."""
+    small_ub(49152)
+    of = numpy_dtype(source)
+    n = 60000 // of.itemsize
+    ways = [(F32, True), ("int32", True), ("uint8", False)]
+
+    @T.prim_func
+    def kernel(X: T.Tensor((1, n), source), Y: T.Tensor((len(ways),), "int64")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((1, n), source)
+            found = [T.alloc_fragment((1,), result) for result, _ in ways]
+            T.copy(X, x)
+            for (_, clear), y in zip(ways, found):
+                T.fill(y, 99)
+                getattr(T, f"reduce_{kind}")(x, y, dim=1, clear=clear)
+            for k, y in enumerate(found):
+                T.copy(y, Y[k])
+
+    one = {"bitand": -1, "bitor": 0, "bitxor": 0}[kind]
+    x = np.full((1, n), one).astype(of)
+    for bit, at in ((3, 5), (6, n // 2), (of.itemsize * 8 - 1, n - 2), (0, n // 3)):
+        if bit < 24 or kind == "bitxor":
+            x.view(f"u{of.itemsize}")[0, at] ^= np.uint64(1 << bit).astype(f"u{of.itemsize}")
+    whole = {"bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor}[kind]
+    found = whole.reduce(x[0])
+    want = []
+    for result, clear in ways:
+        as_result = np.array(found).astype(np.float32 if result == F32 else result)
+        want.append(int(as_result if clear else whole(as_result, as_result.dtype.type(99))))
+    got = run(kernel, X=x, Y=np.zeros(len(ways), np.int64), text=False)["Y"]
+    np.testing.assert_array_equal(got, want)

@@ -39,8 +39,8 @@ from ...ir import (
 from ...ir.functions import fixed_bytes
 from ...isa.base import VECTOR_CORES_PER_BLOCK
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS
-from ...tile import COPY, FILL, GEMM, REDUCE, is_op
-from ...tile.reductions import carried_in
+from ...tile import COPY, CUMMAX, CUMSUM, FILL, GEMM, REDUCE, is_op
+from ...tile.reductions import carried_in, scan_carried_in
 from ...tile.uses import is_atomic, is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, own_uses, uses_of, work_of
 from ..index.affine import affine
 from .carried_scalars import carried_scalars
@@ -186,8 +186,8 @@ class _Division:
 def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | None = None, streamed: bool = False) -> SplitPlan:
     """The legal division of the vector work below `body` that divides most, or why there is none; not on cores side by side, where the last part
     may be shorter, but, with `in_turn`, of all work below `body` into equal parts that run one after the other, so that most bytes of tiles in
-    that memory (a scope) are divided. `streamed`: of vector work along one axis, reductions along it included, of which every part continues
-    what those before it found (`continued`); who divides sees to it that results are read behind the last part.
+    that memory (a scope) are divided. `streamed`: of vector work along one axis, reductions and scans along it included, of which every part
+    continues what those before it found (`continued`, `scanned`); who divides sees to it that results are read behind the last part.
     """
     for s in statements(body):
         if is_parallel(s) and any(is_output(x) or is_atomic(x) for x in statements(s)):
@@ -447,7 +447,8 @@ def _legal_operands(s: Stmt, regions: list[TensorRegion], division: _Division) -
         return _whole_dimension(s) not in dims and bool(dims) == bool(division.dims(dst.source))
     if _whole_dimension(s) is not None:
         dims = [division.dims(r.source) for r in regions]
-        return _whole_dimension(s) not in dims[0] and all(d == dims[0] for d in dims)
+        on_parts = _whole_dimension(s) not in dims[0] or division.streamed and scanned(s, division.dims) is not None
+        return on_parts and all(d == dims[0] for d in dims)
     if moved_regions(s) is not None and len(regions) == 2:
         src, dst = (division.dims(r.source) for r in regions)
         return all((a in src) == (b in dst) for a, b in copy_dims(*regions))
@@ -467,6 +468,16 @@ def continued(s: Stmt, dims: Callable[[Any], list[int]]) -> str | None:
         return None
     attrs, (src, dst) = attrs_of(s), (dtype_of(x.source) for x in s.value.args)
     return carried_in(str(attrs["kind"]), src, dst, bool(int(attrs.get("clear", 1))))
+
+
+def scanned(s: Stmt, dims: Callable[[Any], list[int]]) -> str | None:
+    """dtype in which a scan along a divided dimension goes on from part to part; None if `s` is something else."""
+    if not is_op(s, CUMSUM, CUMMAX) or _whole_dimension(s) not in dims(s.value.args[0].source):
+        return None
+    src, dst = s.value.args[:2]
+    if any(const_int(r.extent) is None for r in dst.region):
+        return None
+    return scan_carried_in(is_op(s, CUMMAX), dtype_of(src.source), dtype_of(dst.source), const_int(dst.region[_whole_dimension(s)].extent))
 
 
 def _holds_one_more(buffer, d: int, index, uneven: list, extents: dict) -> bool:
@@ -492,4 +503,4 @@ def _plan(facts, division: _Division, buffers) -> SplitPlan:
     return plan
 
 
-__all__ = ["Refusal", "SplitPlan", "continued", "copy_dims", "find_split", "is_ub", "op_regions", "plan_along", "spans"]
+__all__ = ["Refusal", "SplitPlan", "continued", "copy_dims", "find_split", "is_ub", "op_regions", "plan_along", "scanned", "spans"]

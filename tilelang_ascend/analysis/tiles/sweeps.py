@@ -1,7 +1,8 @@
 """Sweeps over tiles that are too large for their memory: which statements work on a part together before the next part's turn comes, and what of
 a tile one sweep leaves to another.
 
-A statement that reads what a reduction along the divided axis finds has to wait until all parts are through: a new sweep starts there. What a
+A statement that reads what a reduction along the divided axis finds has to wait until all parts are through: a new sweep starts there, as it does
+where the parts have to come in the other order, as those of a scan from the end. What a
 sweep finds in a tile is made again if that is cheap, from tensors nobody writes (`reloaded`); else it comes from a workspace that holds the tile
 between sweeps (`kept`).
 """
@@ -24,6 +25,7 @@ from ...ir import (
     TensorLoad,
     Var,
     While,
+    attrs_of,
     statements,
     stmts_of,
     walk_expr,
@@ -32,7 +34,7 @@ from ...tile import COPY, is_op
 from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, uses_of
 from ..index.coverage import writes_whole
-from .split_axis import SplitPlan, continued
+from .split_axis import SplitPlan, continued, scanned
 from .split_globals import is_global
 
 CHEAP = 12
@@ -43,7 +45,8 @@ long as some 12 vector instructions for 256 bytes, which are at most 2 cycles ea
 @dataclass(eq=False)
 class Sweep:
     """Statements all of which work on one part before any works on the next. reloaded: statements that bring what it finds in tiles from tensors;
-    kept: tiles whose content it finds in their workspaces; stored: tiles it has to leave there."""
+    kept: tiles whose content it finds in their workspaces; stored: tiles it has to leave there. backwards: the parts come from the last to the
+    first; None if any order will do."""
 
     plan: SplitPlan
     stmts: list[Stmt] = field(default_factory=list)
@@ -54,15 +57,20 @@ class Sweep:
     writes: set = field(default_factory=set)
     results: set = field(default_factory=set)
     """What is right behind the last part only: of reductions along the divided axis, and undivided tiles that nests store to."""
+    backwards: bool | None = None
 
     def takes(self, s: Stmt) -> bool:
         """True if `s` may work on a part although others of the statements before have not seen all parts."""
-        uses = uses_of(s)
+        uses, order = uses_of(s), self._order(s)
+        if order is not None and self.backwards not in (None, order):
+            return False
         return not uses.all & self.results and not (self._result(s) & (self.reads | self.writes))
 
     def add(self, s: Stmt) -> None:
         uses = uses_of(s)
         self.stmts.append(s)
+        order = self._order(s)
+        self.backwards = self.backwards if order is None else order
         self.reads |= uses.reads
         self.writes |= uses.writes
         self.results |= self._result(s)
@@ -71,6 +79,12 @@ class Sweep:
         if is_parallel(s):
             return {b for b in uses_of(s).writes if b not in self.plan.dims and not is_global(b)}
         return {s.value.args[1].source} if continues(s, self.plan) else set()
+
+    def _order(self, s: Stmt) -> bool | None:
+        """Whether `s` needs the parts backwards: scans say so; what a nest stores to an undivided tile is what its last iteration does."""
+        if scans(s, self.plan):
+            return bool(int(attrs_of(s).get("reverse", 0)))
+        return False if is_parallel(s) and self._result(s) else None
 
     def may_follow(self, s: Stmt) -> bool:
         """True if the undivided statement `s`, which stands behind the sweep, may run in front of it."""
@@ -103,6 +117,11 @@ class Around:
 def continues(s: Stmt, plan: SplitPlan) -> str | None:
     """dtype in which a reduction along the divided axis goes on from part to part; None if `s` is something else."""
     return continued(s, lambda b: [plan.dims[b]] if b in plan.dims else [])
+
+
+def scans(s: Stmt, plan: SplitPlan) -> str | None:
+    """dtype in which a scan along the divided axis goes on from part to part; None if `s` is something else."""
+    return scanned(s, lambda b: [plan.dims[b]] if b in plan.dims else [])
 
 
 def find_sweeps(body: Stmt, plan: SplitPlan) -> list:
@@ -258,4 +277,4 @@ def _drop_unused(sweep: Sweep) -> None:
     sweep.kept = [b for b in sweep.kept if b in needed]
 
 
-__all__ = ["Around", "Sweep", "continues", "find_sweeps"]
+__all__ = ["Around", "Sweep", "continues", "find_sweeps", "scans"]
