@@ -357,7 +357,7 @@ def causal(chip, fast, length=512, dim=32, block=32):
     return compiled, arrays, p @ v.astype(np.float64) / p.sum(1, keepdims=True)
 
 
-@pytest.mark.parametrize("chip, fast", [(CHIP, False), (CHIP, True), ("a3", True), ("a5", False)])
+@pytest.mark.parametrize("chip, fast", [(CHIP, False), ("a5", True)])
 def test_causal_attention(chip, fast, monkeypatch):
     """Long steps, of which the last one of a tile may have fewer keys; a tile has three of them or more, some of which may have none."""
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")

@@ -95,7 +95,7 @@ def test_the_last_step_has_fewer_keys(variant):
     variant = f"numbers {variant}"
     compiled = tilelang.compile(merging.forward(variant))
     assert merged(compiled)
-    for n in (16, 32, 80, 144, 240):
+    for n in (16, 80, 240):
         given = tensors(n=n)
         for name in "KVW":
             given[name][(slice(None),) * (name == "W") + (slice(n, None),)] = np.nan

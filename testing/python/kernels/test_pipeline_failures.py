@@ -606,7 +606,7 @@ def test_atomics_of_a_loop_with_copies():
     assert strict.surviving_mutants(compiled, given, *({"n": n} for n in (0, 1, 8, 12))) == []
 
 
-def reductions(rows, columns, dims, scans=False):
+def reductions(rows, columns, dims, scans=False, places=False):
     @T.prim_func
     def main(X: T.Tensor((rows, columns), F32), Y: T.Tensor((rows,), F32), Z: T.Tensor((columns,), F32)):
         with T.Kernel(1):
@@ -621,6 +621,9 @@ def reductions(rows, columns, dims, scans=False):
                 T.copy(y, Y)
             for dim in (0, 1) if scans else ():
                 T.cumsum(x, x, dim=dim)
+            if places:
+                for i in T.serial(rows):
+                    x[T.cast(x[i, 0], "int32") % rows, i] = x[i, 1]
             T.copy(x, X)
 
     return main
@@ -638,10 +641,18 @@ def test_a_reduction_takes_memory_behind_the_planner(rows, columns, dims):
     np.testing.assert_array_equal(out["Z"], x.sum(0) if 0 in dims else f32(columns))
 
 
+def test_scans_both_ways_behind_reductions():
+    """Each of them goes from part to part."""
+    compiled, x = tilelang.compile(reductions(40, 1024, (0, 1), scans=True)), whole(40, 1024, low=-9, high=9, dtype=np.float32)
+    out = strict.run(compiled, {"X": x.copy(), "Y": f32(40), "Z": f32(1024)}, text=False)
+    for name, expected in (("X", x.cumsum(0).cumsum(1)), ("Y", x.max(1)), ("Z", x.sum(0))):
+        np.testing.assert_array_equal(out[name], expected)
+
+
 def test_what_a_reduction_takes_is_in_the_message():
-    """Neither rows nor columns can be worked on alone, and there is no room: an error, which names the temporary and its line."""
+    """Data says which elements change: all of the tile is wanted at once, and there is no room. The error names the temporary and its line."""
     with pytest.raises(OutOfMemory) as caught:
-        tilelang.compile(reductions(40, 1024, (0, 1), scans=True))
+        tilelang.compile(reductions(40, 1024, (0, 1), places=True))
     line = reductions.__code__.co_firstlineno + 8
     assert re.search(rf"fold +{line} +1 x 81920", str(caught.value)), str(caught.value)
 

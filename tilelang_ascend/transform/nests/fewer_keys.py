@@ -56,11 +56,11 @@ class _SeesAll(Exception):
     """Some statement would see what is behind the last key."""
 
 
-def with_fewer_keys(body: list[Stmt], keys: SplitPlan, size: int, count) -> Stmt | None:
+def with_fewer_keys(body: list[Stmt], keys: SplitPlan, size: int, count, outside: dict) -> Stmt | None:
     """The statements of a step with room for `size` keys (`keys`: dimensions of its tiles, loops of its nests), of which only the first `count`
-    (an expression of the type of loop variables) are there; None if that is not all it takes."""
+    (an expression of the type of loop variables) are there; None if that is not all it takes. outside: tensor -> what its outside reads as, if not 0."""
     try:
-        return _Step(keys, size, count).block(seq(body))
+        return _Step(keys, size, count, outside).block(seq(body))
     except _SeesAll:
         return None
 
@@ -69,8 +69,10 @@ class _Step:
     """behind: tile -> the number that is known to be behind the last key, nothing if none is. maxima: tile -> tiles with keys, as they are now, of whose
     rows it holds the greatest number of the keys that are there, or one that is greater."""
 
-    def __init__(self, keys: SplitPlan, size: int, count):
-        self.keys, self.size, self.count, self.behind, self.maxima = keys, size, count, {}, {}
+    def __init__(self, keys: SplitPlan, size: int, count, outside: dict):
+        self.keys, self.size, self.count, self.outside = keys, size, count, outside
+        self.behind: dict = {}
+        self.maxima: dict = {}
 
     def block(self, s: Stmt) -> Stmt:
         return seq([self.statement(x) for x in stmts_of(s)])
@@ -197,7 +199,7 @@ class _Step:
         known = self.behind.get(dst.source)
         self.written(dst.source)
         if self.mine([dst.source]):
-            if outside and covers_whole(dst):
+            if outside and covers_whole(dst) and src.source not in self.outside:
                 self.behind[dst.source] = 0
             elif self.behind.get(src.source) == 0 and (covers_whole(dst) or known == 0):
                 self.behind[dst.source] = 0

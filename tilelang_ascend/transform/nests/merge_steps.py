@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from ...analysis.index.safe_values import safe_values
 from ...analysis.index.value_facts import facts_about, walk_with_facts
 from ...analysis.tiles.running_sums import NoRunningSum, check_running_sums
 from ...analysis.tiles.same_work import same_work
@@ -184,7 +185,7 @@ class _Merge(StmtMutator):
         n = const_int(b.ty.shape[d])
         if const_int(loop.extent) is not None and const_int(loop.extent) % times == 0:
             out, left = [_steps(loop, imm(const_int(loop.extent) // times, dtype_of(k)), whole)], False
-        elif (out := _last_shorter(loop, whole, again, n, times, self.at_least(loop, times))) is not None:
+        elif (out := self.last_shorter(loop, whole, again, n, times)) is not None:
             left = False
         elif const_int(loop.extent) is None and times > MOST_LEFT + 1:
             return self.merged(loop, keys, MOST_LEFT + 1)
@@ -195,6 +196,18 @@ class _Merge(StmtMutator):
             f"steps of a loop are worked on together: {times * n} keys in one instead of {n} cross less often between the cores"
         )
         return seq(out)
+
+    def last_shorter(self, loop: For, whole: Stmt, keys: SplitPlan, n: int, times: int) -> list[Stmt] | None:
+        """The loop with long steps (`whole`, whose keys are `keys`), of which the last one may have fewer than `times` times `n` keys, and further ones
+        none; None if something would see more."""
+        k, kind = loop.loop_var, dtype_of(loop.loop_var)
+        total, here = Var("steps", kind), Var("steps_here", kind)
+        body = with_fewer_keys(stmts_of(whole), keys, n * times, here * n, safe_values(self.func))
+        if body is None:
+            return None
+        left = Bind(here, tirx.max(tirx.min(total - k * times, imm(times, kind)), imm(0, kind)), span=loop.span)
+        number = tirx.max(tirx.floordiv(total + (times - 1), imm(times, kind)), imm(self.at_least(loop, times), kind))
+        return [Bind(total, tirx.max(loop.extent, imm(0, kind)), span=loop.span), _steps(loop, number, seq(left, body))]
 
     def at_least(self, loop: For, times: int) -> int:
         """Steps that a loop has in any case when `times` of them are one and the last one may have fewer keys."""
@@ -207,19 +220,6 @@ class _Merge(StmtMutator):
 def _steps(loop: For, number, body: Stmt) -> For:
     """The loop with `number` steps of another body."""
     return For(loop.loop_var, imm(0, dtype_of(loop.loop_var)), number, loop.kind, body, annotations=dict(loop.annotations), span=loop.span)
-
-
-def _last_shorter(loop: For, whole: Stmt, keys: SplitPlan, n: int, times: int, least: int) -> list[Stmt] | None:
-    """The loop with long steps (`whole`, whose keys are `keys`), of which the last one may have fewer than `times` times `n` keys, and further ones up
-    to `least` none; None if something would see more."""
-    k, kind = loop.loop_var, dtype_of(loop.loop_var)
-    total, here = Var("steps", kind), Var("steps_here", kind)
-    body = with_fewer_keys(stmts_of(whole), keys, n * times, here * n)
-    if body is None:
-        return None
-    left = Bind(here, tirx.max(tirx.min(total - k * times, imm(times, kind)), imm(0, kind)), span=loop.span)
-    number = tirx.max(tirx.floordiv(total + (times - 1), imm(times, kind)), imm(least, kind))
-    return [Bind(total, tirx.max(loop.extent, imm(0, kind)), span=loop.span), _steps(loop, number, seq(left, body))]
 
 
 def _some_left(loop: For, whole: Stmt, step, times: int) -> list[Stmt]:
