@@ -460,7 +460,11 @@ def scanned(kind, x, dim, reverse, result):
     return (found != 0) if result == "bool" else found.astype(numpy_dtype(result))
 
 
-@pytest.mark.parametrize("case", range(len(SCANS)), ids=["-".join(case) for case in SCANS])
+@pytest.mark.parametrize(
+    "case",
+    # Numbers of 64 bits are pairs of words, one after the other where they carry.
+    [pytest.param(n, id="-".join(case), marks=pytest.mark.slow if "int64" in case else []) for n, case in enumerate(SCANS)],
+)
 def test_every_scan(case, small_ub):
     """Whole rows and columns, forwards and backwards, in parts that are not equal; numbers whose sums floats hold exactly."""
     (kind, source, result), chip = SCANS[case], "a5" if case % 3 == 2 else "a2"
