@@ -55,17 +55,17 @@ class _Region:
         extents = tuple(max(n, 0) for n in self.box(env)[1])
         return extents[1:] if self.memory(env).versions else extents
 
-    def load(self, env, *end) -> tuple:
+    def load(self, env, end: tuple | None = None) -> tuple:
         """(elements, which are defined or None). `end`: of a tensor, as for `Memory`."""
         mins, extents = self.box(env)
-        values, known = self.memory(env).load_region([int(m) for m in mins], extents, *end)
+        values, known = self.memory(env).load_region([int(m) for m in mins], extents, end)
         self.program.budget.spend(values.size)
         return values, known
 
-    def store(self, env, values, known=None, *end) -> None:
+    def store(self, env, values, known=None, end: tuple | None = None) -> None:
         mins, extents = self.box(env)
         memory = self.memory(env)
-        memory.store_region([int(m) for m in mins], extents, values, known, *end)
+        memory.store_region([int(m) for m in mins], extents, values, known, end)
         self.program.budget.spend(int(np.size(values)))
         self.program.note(self.span, memory, lambda: np.asarray(values))
 
@@ -77,19 +77,12 @@ def _regions(program, s, count: int) -> list[_Region]:
 def _copy(program, s) -> Callable:
     (src, dst), end = _regions(program, s, 2), end_of(s)
 
-    def plain(env):
-        values, known = src.load(env)
-        dst.store(env, np.array(values), known if known is None else known.reshape(-1))
-
-    if end is None:
-        return plain
-    (d, last), outside = end, src if on_chip(s.value.args[1].source) else dst
-    index = program.slots.expr(last)
+    loads, last = on_chip(s.value.args[1].source), None if end is None else program.slots.expr(end[1])
 
     def run(env):
-        ends = (d, int(program.value(env, index, s.span)))
-        values, known = src.load(env, *[ends] * (outside is src))
-        dst.store(env, np.array(values), known if known is None else known.reshape(-1), *[ends] * (outside is dst))
+        ends = None if last is None else (end[0], int(program.value(env, last, s.span)))
+        values, known = src.load(env, ends if loads else None)
+        dst.store(env, np.array(values), known if known is None else known.reshape(-1), None if loads else ends)
 
     return run
 

@@ -40,7 +40,7 @@ from ...ir import (
     tirx,
 )
 from ...tile import ASSUME, is_op
-from ...tile.uses import is_scalar_var
+from ...tile.uses import is_parallel, is_scalar_var
 
 MAX_NODES = 400
 """Values of lets larger than this stay names: proofs about them take longer than they are worth."""
@@ -292,6 +292,18 @@ def walk_with_facts(body: Stmt, facts: ValueFacts, see) -> None:
             assume_rest(s, facts, stack)
 
 
+def at_loops(func: PrimFunc, ask) -> dict:
+    """Loop of `func` (`Parallel` ones aside) -> what ``ask(facts, loop)`` says in front of it."""
+    facts, found = facts_about(func), {}
+
+    def see(s: Stmt) -> None:
+        if isinstance(s, For) and not is_parallel(s):
+            found[s] = ask(facts, s)
+
+    walk_with_facts(func.body, facts, see)
+    return found
+
+
 def _walk_branch(s: IfThenElse, facts: ValueFacts, see) -> None:
     with facts.assume(s.condition):
         walk_with_facts(s.then_case, facts, see)
@@ -375,4 +387,4 @@ def _stores_left_open(body: Stmt, facts: ValueFacts, scalars: set) -> set:
     return failed
 
 
-__all__ = ["ValueFacts", "assume_rest", "facts_about", "leaves", "shape_vars", "sizes_of", "tell_sizes", "walk_with_facts"]
+__all__ = ["ValueFacts", "assume_rest", "at_loops", "facts_about", "leaves", "shape_vars", "sizes_of", "tell_sizes", "walk_with_facts"]

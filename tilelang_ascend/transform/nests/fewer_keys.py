@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import inf
 
-from ...analysis.index.coverage import writes_whole
+from ...analysis.index.coverage import whole_store
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims
 from ...ir import (
     AllocBuffer,
@@ -116,9 +116,8 @@ class _Step:
                 raise _SeesAll
             for e in exprs(x):
                 walk_expr(e, lambda e: self.element(e, counting))
-        store = _only_store(s)
-        left = None
-        if store is not None and self.mine([store.buffer]) and writes_whole(s, store.buffer):
+        store, left = whole_store(s), None
+        if store is not None and self.mine([store.buffer]):
             left = self.left_by(store.value, list(store.indices)[self.keys.dims[store.buffer]])
         self.written(*uses_of(s).writes)
         if left is not None:
@@ -134,8 +133,8 @@ class _Step:
 
     def keep_maxima(self, s: Stmt) -> None:
         """Follows maxima through a statement that has nothing to do with keys."""
-        found, store = None, _only_store(s)
-        if store is not None and writes_whole(s, store.buffer):
+        found, store = None, whole_store(s)
+        if store is not None:
             found = self.maximum(store.value, _places(store.indices))
         elif is_op(s, COPY) and all(map(covers_whole, s.value.args[:2])):
             found = self.maxima.get(s.value.args[0].source)
@@ -258,15 +257,6 @@ class _Step:
         chosen = tirx.if_then_else(as_dtype(there, dtype_of(self.count)) < self.count, kept, value)
         nest = parallel_nest(loops, BufferStore(tile, chosen, index, span=s.span), s.span)
         return [IfThenElse(self.count < imm(self.size, dtype_of(self.count)), nest, None, span=s.span)]
-
-
-def _only_store(s: Stmt) -> BufferStore | None:
-    """The store of a nest that does nothing else, in all of its iterations."""
-    if not is_parallel(s):
-        return None
-    while isinstance(s, For):
-        s = s.body
-    return s if isinstance(s, BufferStore) else None
 
 
 def _places(indices) -> list:

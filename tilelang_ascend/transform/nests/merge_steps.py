@@ -23,7 +23,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...analysis.index.safe_values import safe_values
-from ...analysis.index.value_facts import facts_about, walk_with_facts
+from ...analysis.index.value_facts import at_loops
 from ...analysis.tiles.running_sums import NoRunningSum, check_running_sums
 from ...analysis.tiles.same_work import same_work
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims, plan_along, spans
@@ -103,15 +103,7 @@ class _Merge(StmtMutator):
     @cached_property
     def numbers(self) -> dict:
         """Loop -> (does it surely have a step whenever the kernel comes by, the most steps it has)."""
-        found: dict = {}
-        facts = facts_about(self.func)
-
-        def see(s: Stmt) -> None:
-            if isinstance(s, For) and not is_parallel(s):
-                found[s] = facts.positive(s.extent), facts.analyzer.const_int_bound(s.extent).max_value
-
-        walk_with_facts(self.body, facts, see)
-        return found
+        return at_loops(self.func, lambda facts, s: (facts.positive(s.extent), facts.analyzer.const_int_bound(s.extent).max_value))
 
     def visit_For(self, s: For):
         if s.kind != ForKind.SERIAL or loads_in(s.min) or sum(is_op(x, GEMM) for x in stmts_of(s.body)) < 2:
@@ -151,9 +143,8 @@ class _Merge(StmtMutator):
         known = steps is not None
         # Half of them, as under a causal mask.
         expected = steps if known else self.numbers[loop][1] // 2
-        if (
-            self.merging.in_pieces and limits[0] <= limits[1]
-        ):  # Where operands fill L1 first, there are few scores, and loads are what counts.
+        # Where operands fill L1 first, there are few scores, and loads are what counts.
+        if self.merging.in_pieces and limits[0] <= limits[1]:
             one = min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
             most = max(most, *(self.long(n // one, expected, fewest, most < VERSIONS and not known) for n, fewest in LONG_STEPS))
         most = min(most, expected // FEWEST_STEPS)

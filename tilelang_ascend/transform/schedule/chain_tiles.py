@@ -15,9 +15,9 @@ the loop inside each statement of the body is late.
 
 from __future__ import annotations
 
-from typing import Callable
+from functools import cached_property
 
-from ...analysis.index.value_facts import facts_about, walk_with_facts
+from ...analysis.index.value_facts import at_loops
 from ...analysis.tiles.core_kinds import works_on_cube
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import AllocBuffer, Bind, For, IfThenElse, PrimFunc, Stmt, StmtMutator, While, const_int, exprs, scope_of, statements, stmts_of
@@ -26,16 +26,17 @@ from ...tile.jumps import may_leave
 from ...tile.uses import CHAINED, INDEPENDENT, Uses, conflict, is_output, lateness, loads_in, on_chip, uses_of
 
 
-def lateness_around(loop: For, homes: dict, workspaces: set, long_enough: Callable) -> list[int] | None:
+def lateness_around(loop: For, homes: dict, workspaces: set, long_enough: dict) -> list[int] | None:
     """Iterations of the loop inside by which each statement of a persistent loop may be late; None if tiles cannot be chained. `homes`: the
-    loops that number versions of a buffer. long_enough: whether a loop surely has some number of iterations."""
+    loops that number versions of a buffer. long_enough: loop -> has it surely as many
+    iterations as its late statements are behind?"""
     body = stmts_of(loop.body)
     inner = [s for s in body if isinstance(s, For) and any(lateness(s)) and works_on_cube(s)]
     if const_int(loop.extent) == 1 or const_int(loop.min) != 0 or loads_in(loop.extent) or len(inner) != 1:
         return None
     (own,) = inner
     late = max(lateness(own))
-    if not long_enough(own, late) or const_int(own.min) != 0 or not all(_plain(s, s is own) for s in body):
+    if not long_enough[own] or const_int(own.min) != 0 or not all(_plain(s, s is own) for s in body):
         return None
     uses = {s: uses_of(s) for s in body}
     sides = _sides(stmts_of(own.body), lateness(own))
@@ -112,18 +113,13 @@ class _Chain(StmtMutator):
         self.homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body)}
         self.workspaces = {b for b in self.homes if not on_chip(b)}
 
-    def long_enough(self, loop: For, trips: int) -> bool:
-        """True if a loop has `trips` iterations whenever the program comes by, so that two tiles at most are under way; not fewer than known."""
-        if const_int(loop.extent) is not None:
-            return True
-        facts, found = facts_about(self.func), []
-
-        def see(s: Stmt) -> None:
-            if s.same_as(loop):
-                found.append(facts.proves(s.extent >= trips))
-
-        walk_with_facts(self.func.body, facts, see)
-        return found == [True]
+    @cached_property
+    def long_enough(self) -> dict:
+        """Loop -> does it have as many iterations as its late statements are behind, whenever the program comes by? Then two tiles at most are under
+        way; known numbers are no smaller."""
+        return at_loops(
+            self.func, lambda facts, s: any(lateness(s)) and (const_int(s.extent) is not None or facts.proves(s.extent >= max(lateness(s))))
+        )
 
     def visit_For(self, s: For):
         offsets = lateness_around(s, self.homes, self.workspaces, self.long_enough) if INDEPENDENT in s.annotations else None

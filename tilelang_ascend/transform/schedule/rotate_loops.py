@@ -24,7 +24,7 @@ Requires: versioned Tile IR with the annotations of `skew_stages` and `chain_til
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...analysis.tiles.core_kinds import works_on_cube
 from ...analysis.tiles.home_loops import apart, versioned_buffers
@@ -88,7 +88,7 @@ class _Rotate(StmtMutator):
         """A loop over tiles and the one inside as one loop, so that late statements of a tile run beside early ones of the next one."""
         kind, behind = dtype_of(own.loop_var), max(lateness(own))
         step = Var(f"{s.loop_var.name}_{own.loop_var.name}", kind)
-        numbers = _Known(s, own, step) if const_int(own.extent) is not None else _Counted(s, own)
+        numbers = _known(s, own, step) if const_int(own.extent) is not None else _counted(s, own)
         parts, ends = [(x, 0) for x in numbers.names], ([], [], [])
         """Early and late statements in front of the loop inside, and late ones behind it."""
         place = 0
@@ -109,16 +109,15 @@ class _Rotate(StmtMutator):
         whole = For(step, imm(0, kind), numbers.steps, s.kind, seq(body), annotations=_without(own, SKEW), span=own.span)
         return seq(numbers.before, self.rotated(whole, body, late, numbers))
 
-    def rotated(self, s: For, body: list, late: list, numbers: _Counted | _Known | None = None):
+    def rotated(self, s: For, body: list, late: list, numbers: _Numbers | None = None):
         distance, kind = max(late), dtype_of(s.loop_var)
         k, end, lag = s.loop_var, s.min + s.extent, imm(distance, kind)
         allocs = [x for x in body if isinstance(x, AllocBuffer)]
         parts = [(x, n) for x, n in zip(body, late) if not isinstance(x, AllocBuffer)]
 
         first, second = ([x for x, n in parts if n == side or _is_name(x)] for side in (0, distance))
-        further = [] if numbers is None else numbers.further
-        second = _Earlier(k, distance)(seq(second, further))
-        late_side = stmts_of(renew(second if numbers is None else substitute(second, numbers.late)))
+        further, counters = (numbers.further, numbers.late) if numbers is not None else ([], {})
+        late_side = stmts_of(renew(substitute(_Earlier(k, distance)(seq(second, further)), counters)))
         late_side, late_further = late_side[: len(late_side) - len(further)], late_side[len(late_side) - len(further) :]
         sides = stmts_of(seq(first)), late_side
         windows = [_Window(condition, s.span).inside(side) for condition, side in zip((k < end, k >= s.min + lag), sides)]
@@ -127,41 +126,52 @@ class _Rotate(StmtMutator):
         return seq(allocs, For(k, s.min, s.extent + lag, s.kind, seq(both), annotations=dict(s.annotations), span=s.span))
 
 
-class _Known:
-    """Which step of which tile an iteration of the loop over all steps is, where tiles have the same number of them.
+@dataclass(frozen=True)
+class _Numbers:
+    """Which step of which tile an iteration of the loop over all steps is.
 
     names, own_names: statements that name both, and what depends on them. last: number of the last step of a tile. steps: of all tiles. before: statements
     in front of the loop. further: those that end an iteration, about the early side; `late`: what the late one has in place of it.
     """
 
-    def __init__(self, loop: For, own: For, step: Var):
-        kind, trips = dtype_of(own.loop_var), const_int(own.extent)
-        n = imm(trips, kind)
-        self.names = [Bind(loop.loop_var, tirx.floordiv(step, n)), Bind(own.loop_var, tirx.floormod(step, n))]
-        self.last, self.steps = imm(trips - 1, kind), loop.extent * n
-        self.own_names, self.before, self.further, self.late = [], [], [], {}
+    names: list
+    last: object
+    steps: object
+    own_names: list = field(default_factory=list)
+    before: list = field(default_factory=list)
+    further: list = field(default_factory=list)
+    late: dict = field(default_factory=dict)
 
 
-class _Counted:
-    """The same where only run time tells how many steps a tile has: both sides count, and a loop in front adds up the steps of all tiles."""
+def _known(loop: For, own: For, step: Var) -> _Numbers:
+    """Where tiles have the same number of steps."""
+    kind, trips = dtype_of(own.loop_var), const_int(own.extent)
+    n = imm(trips, kind)
+    names = [Bind(loop.loop_var, tirx.floordiv(step, n)), Bind(own.loop_var, tirx.floormod(step, n))]
+    return _Numbers(names, imm(trips - 1, kind), loop.extent * n)
 
-    def __init__(self, loop: For, own: For):
-        kind, (t, k) = dtype_of(own.loop_var), (loop.loop_var, own.loop_var)
-        (tile, late_tile), (step, late_step) = ([_counter(f"{v.name}_{side}", kind) for side in ("now", "late")] for v in (t, k))
-        total = _counter("all_steps", kind)
-        zero, one, trips = imm(0, kind), imm(1, kind), Var("trips", kind)
-        around = stmts_of(loop.body)
-        known = [x for x in around[: next(i for i, x in enumerate(around) if x.same_as(own))] if _is_name(x)]
-        named = [*known, Bind(trips, own.extent)]
-        sums = For(t, zero, loop.extent, ForKind.SERIAL, seq(named, _set(total, _value(total) + trips)), span=loop.span)
-        counters = [tile, late_tile, step, late_step, total]
-        all_steps = Var("all_steps", kind)
-        self.before = [AllocBuffer(b) for b in counters] + [_set(b, zero) for b in counters] + [renew(sums), Bind(all_steps, _value(total))]
-        self.steps, self.last, self.late = all_steps, trips - 1, {tile: late_tile, step: late_step}
-        self.names = [Bind(t, _value(tile)), Bind(k, _value(step)), tile_op("assume", t < loop.extent)]
-        self.own_names = [Bind(trips, own.extent), tile_op("assume", k < trips)]
-        more = IfThenElse(tirx.EQ(k, self.last), seq(_set(tile, t + one), _set(step, zero)), _set(step, k + one), span=loop.span)
-        self.further = [more]
+
+def _counted(loop: For, own: For) -> _Numbers:
+    """Where only run time tells how many steps a tile has: both sides count, and a loop in front adds up the steps of all tiles."""
+    kind, (t, k) = dtype_of(own.loop_var), (loop.loop_var, own.loop_var)
+    (tile, late_tile), (step, late_step) = ([_counter(f"{v.name}_{side}", kind) for side in ("now", "late")] for v in (t, k))
+    total, all_steps = _counter("all_steps", kind), Var("all_steps", kind)
+    zero, one, trips = imm(0, kind), imm(1, kind), Var("trips", kind)
+    around = stmts_of(loop.body)
+    known = [x for x in around[: next(i for i, x in enumerate(around) if x.same_as(own))] if _is_name(x)]
+    named = [*known, Bind(trips, own.extent)]
+    sums = For(t, zero, loop.extent, ForKind.SERIAL, seq(named, _set(total, _value(total) + trips)), span=loop.span)
+    counters = [tile, late_tile, step, late_step, total]
+    next_tile = IfThenElse(tirx.EQ(k, trips - 1), seq(_set(tile, t + one), _set(step, zero)), _set(step, k + one), span=loop.span)
+    return _Numbers(
+        names=[Bind(t, _value(tile)), Bind(k, _value(step)), tile_op("assume", t < loop.extent)],
+        last=trips - 1,
+        steps=all_steps,
+        own_names=[Bind(trips, own.extent), tile_op("assume", k < trips)],
+        before=[*map(AllocBuffer, counters), *(_set(b, zero) for b in counters), renew(sums), Bind(all_steps, _value(total))],
+        further=[next_tile],
+        late={tile: late_tile, step: late_step},
+    )
 
 
 def _counter(name: str, dtype: str):
