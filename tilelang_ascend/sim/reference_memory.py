@@ -106,14 +106,14 @@ class Scalar:
     def restore(self, _, value, defined) -> None:
         self.value, self.defined = value, defined
 
-    def load_region(self, mins: list, extents: list) -> tuple:
-        """As that of `Memory`: a variable is a tile of one element."""
+    def load_region(self, mins: list, extents: list, end: tuple | None = None) -> tuple:
+        """As that of `Memory`: a variable is a tile of one element. `end` is for tensors."""
         return np.asarray(self.value, self.dtype).reshape([1] * len(extents)), None if self.defined is True else np.zeros(
             [1] * len(extents), bool
         )
 
-    def store_region(self, mins: list, extents: list, values, known=None) -> None:
-        """As that of `Memory`."""
+    def store_region(self, mins: list, extents: list, values, known=None, end: tuple | None = None) -> None:
+        """As that of `Memory`. `end` is for tensors."""
         self.value, self.defined = loaded(np.asarray(convert(values, self.dtype)).reshape(())), known is None or _all(known)
 
     @property
