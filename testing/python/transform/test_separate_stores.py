@@ -15,6 +15,9 @@ def nest(*stores, lanes=64, notes=""):
     return f'for i in T.parallel({lanes}, annotations={{"tl.parallel": 1{notes}}}):\n{body}'
 
 
+TWICE = nest("for j in T.parallel(3):", "    a[i] = T.max(a[i], b[j])")
+
+
 def tiles_after(*body, before="", elements=64):
     """Names of the tiles of a loop over k after the pass."""
     loop = indent("\n".join(body), " " * 8)
@@ -38,6 +41,7 @@ def test_the_last_change_goes_elsewhere():
     "another statement reads the result": (LOAD, nest("a[i] = a[i] * a[i]"), STORE, nest("b[i] = a[i]"), STORE.replace("a[", "b[")),
     "two stores in one nest": (LOAD, nest("a[i] = a[i] * a[i]", "b[i] = a[i]"), STORE),
     "other lanes are read": (LOAD, nest("a[i] = a[63 - i]"), STORE),
+    "several iterations store to an element": (LOAD, TWICE, STORE),
     "some lanes stay": (LOAD, nest("a[i] = a[i] * a[i]", lanes=32), STORE),
     "some iterations count": (LOAD, nest("a[i] = a[i] * a[i]", notes=', "tl.count": 32'), STORE),
     "not loaded": (nest("a[i] = b[i]"), nest("a[i] = a[i] * a[i]"), STORE),

@@ -50,12 +50,19 @@ def writes_whole(stmt: Stmt, buffer) -> bool:
 
 
 def whole_store(nest: Stmt) -> BufferStore | None:
-    """The store that a `Parallel` nest is: to all of a tile on chip, beside nothing but names for values. None for other statements."""
+    """The store that a `Parallel` nest is: to each element of a tile on chip once, beside nothing but names for values. None for other
+    statements."""
     rest = [s for s in statements(nest) if not isinstance(s, (For, SeqStmt, Bind))] if is_parallel(nest) else []
     if len(rest) != 1 or not isinstance(rest[0], BufferStore):
         return None
     (s,) = rest
-    return s if on_chip(s.buffer) and writes_whole(nest, s.buffer) else None
+    return s if on_chip(s.buffer) and writes_whole(nest, s.buffer) and not _repeats(nest, s) else None
+
+
+def _repeats(nest: Stmt, store: BufferStore) -> bool:
+    """Do several iterations store to one element, so that each finds what the one before has left?"""
+    loops = [s for s in statements(nest) if isinstance(s, For) and const_int(s.extent) != 1]
+    return any(not any(i.same_as(s.loop_var) for i in store.indices) for s in loops)
 
 
 def written_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]]]:

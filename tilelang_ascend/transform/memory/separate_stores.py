@@ -12,7 +12,7 @@ Requires: mapped Tile IR, tiles without versions. Ensures: nothing else reads wh
 
 from __future__ import annotations
 
-from ...analysis.index.coverage import writes_whole
+from ...analysis.index.coverage import whole_store
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import (
     AllocBuffer,
@@ -21,17 +21,17 @@ from ...ir import (
     PrimFunc,
     Stmt,
     StmtMutator,
-    TensorLoad,
     decl_buffer,
     dtype_of,
+    exprs,
     scope_of,
     seq,
+    statements,
     stmts_of,
     structural_equal,
     substitute,
-    walk_expr,
 )
-from ...tile.uses import COUNT, IN_ORDER, is_parallel, moved_regions
+from ...tile.uses import COUNT, IN_ORDER, loads_in, moved_regions
 from ...tileop.base.layout import tile_bytes
 
 MOST_BYTES = 4096
@@ -72,18 +72,13 @@ def _moves(s: Stmt, b, side: int) -> bool:
 
 
 def _in_place(s: Stmt, b) -> bool:
-    """Is the statement a nest that does nothing but write all of `b`, each element from the one in its place?"""
-    if not writes_whole(s, b) or not isinstance(s, For):
+    """Is the statement a nest that does nothing but write all of `b`, each element once and from the one in its place?"""
+    store = whole_store(s)
+    loops = [x for x in statements(s) if isinstance(x, For)]
+    if store is None or not store.buffer.same_as(b) or any(note in x.annotations for x in loops for note in (COUNT, IN_ORDER)):
         return False
-    while isinstance(s, For):
-        if not is_parallel(s) or COUNT in s.annotations or IN_ORDER in s.annotations:
-            return False
-        s = s.body
-    if not isinstance(s, BufferStore):
-        return False
-    found: list = []
-    walk_expr(s.value, lambda e: found.append(e) if isinstance(e, TensorLoad) and e.source.same_as(b) else None)
-    return bool(found) and all(structural_equal(i, j) for e in found for i, j in zip(e.indices, s.indices))
+    found = [e for x in statements(s) for v in exprs(x) for e in loads_in(v) if e.source.same_as(b)]
+    return bool(found) and all(structural_equal(i, j) for e in found for i, j in zip(e.indices, store.indices))
 
 
 class _Rename(StmtMutator):
