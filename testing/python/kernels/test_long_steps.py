@@ -1,5 +1,6 @@
 """Attention with steps of more keys than L0C and UB hold: products in parts, vector work in slices of rows, early and late products in one loop."""
 
+import attention_cases as cases
 import merging
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tilelang_ascend.ir import (
     ForKind,
     IfThenElse,
     Var,
+    const_int,
     decl_buffer,
     imm,
     op_name,
@@ -27,7 +29,7 @@ from tilelang_ascend.ir import (
     stmts_of,
 )
 from tilelang_ascend.sim.validate import validate
-from tilelang_ascend.tile import GEMM, is_op
+from tilelang_ascend.tile import COPY, GEMM, is_op
 from tilelang_ascend.tile.uses import uses_of
 from tilelang_ascend.transform import pipeline
 from tilelang_ascend.transform.nests.gathered import gathered
@@ -223,6 +225,21 @@ def test_outputs_are_added_in_quarters_and_parts_have_four_places():
     assert shapes["slice_rows"]["o"] == [64, 128] and shapes["slice_rows"]["o_product_ub"] == [16, 128]
     assert shapes["version_buffers"]["o_product_ub"] == [4, 16, 128]
     assert shapes["version_buffers"]["k_s"][0] == shapes["version_buffers"]["v_s"][0] == 4
+
+
+@pytest.mark.parametrize("chip, heads", [("a2", 32), ("a5", 16)])
+def test_keys_that_are_values_are_loaded_for_either_product(chip, heads):
+    """Latent attention: 512 keys of 512 numbers do not fit L1, parts of them for scores, and other parts for the output, do."""
+    case = cases.mla(1, heads, 2048, 512, 64, bN=64, bH=heads)
+
+    def run(kernel, arrays):
+        compiled = tilelang.compile(kernel, target=chip)
+        assert any("512 keys" in note for note in compiled.artifact.notes)
+        loads = [s for s in statements(stage(compiled, "part_products").body) if is_op(s, COPY) and s.value.args[0].source.name == "KV"]
+        assert [[const_int(r.extent) for r in s.value.args[1].region] for s in loads] == [[64, 512], [512, 64]]
+        return strict.run(compiled, arrays)
+
+    cases.check(case, run)
 
 
 def test_names_of_an_iteration_are_known_in_all_its_parts():

@@ -154,6 +154,35 @@ def gemm(tiles=None, k_trips=8, stages=2, l0=2, l0_versions=2, m=128, n=128, kk=
     return kernel([n_t, n_k, A, B, C], [a1, b1, a0, b0, c0], tile)
 
 
+def products(trips=6, first=4, second=2, most=None, places=2):
+    """Two products in each step, of `first` and `second` pieces, that share `places` of L0; no second one from step `most` on."""
+    trips, n = extent(trips)
+    A, B, C, D = gm("A", 1 << 20), gm("B", 1 << 20), gm("C", 1 << 20, "float32"), gm("D", 1 << 20, "float32")
+    a1, b1 = local("a_l1", "shared.l1", 8192), local("b_l1", "shared.l1", 8192)
+    a0, b0 = local("a_l0", "local.l0a", 2048, places), local("b_l0", "local.l0b", 2048, places)
+    c0, d0 = (local(name, "local.l0c", 16384, 1, "float32") for name in ("c_l0", "d_l0"))
+    k = var("k")
+
+    def product(to, out, before, pieces):
+        j = var("j")
+        place = tirx.floormod(k * (first + second) + before + j, places)
+        inner = seq(
+            load_l0("a", at(a0, place), at(a1, 0, j * 2048), 8),
+            load_l0("b", at(b0, place), at(b1, 0, j * 2048), 8),
+            mmad(at(to), at(a0, place), at(b0, place), 128, 128, 16, tirx.Select(j == 0, imm(1), imm(0))),
+        )
+        return seq(loop(j, pieces, inner), fixpipe(at(out, k * 16384), at(to), 128, 128))
+
+    behind = product(d0, D, first, second)
+    body = seq(
+        load_l1(at(a1), at(A, k * 8192), 128, 64),
+        load_l1(at(b1), at(B, k * 8192), 64, 128),
+        product(c0, C, 0, first),
+        behind if most is None else if_then(k < most, behind),
+    )
+    return kernel([n, A, B, C, D], [a1, b1, a0, b0, c0, d0], loop(k, trips, body))
+
+
 def mix(trips=8, versions=2):
     """Cube product to a workspace, vector exp of it to D (each vector core half)."""
     A, B, D = gm("A", 1 << 20), gm("B", 1 << 20), gm("D", 1 << 20, "float32")

@@ -1686,6 +1686,54 @@ PAIRS = {
                 x: T.let[T.float32] = T.Call("ascend.get_value", [place[turn * 16]], ret_ty="float32")
         """,
     ),
+    "part_products, of keys that are values": (
+        """
+        @T.prim_func
+        def main(K: T.Buffer((4096, 512), "float16")):
+            q = T.alloc_buffer((64, 512), "float16", scope="shared.l1")
+            p = T.alloc_buffer((64, 512), "float16", scope="shared.l1")
+            k_s = T.alloc_buffer((512, 512), "float16", scope="shared.l1")
+            s = T.alloc_buffer((64, 512), "float32", scope="local.l0c")
+            o = T.alloc_buffer((64, 512), "float32", scope="local.l0c")
+            w = T.alloc_buffer((64, 512), "float32", annotations={"workspace": 1})
+            x = T.alloc_buffer((64, 512), "float16", annotations={"workspace": 1})
+            v = T.alloc_buffer((64, 512), "float32", annotations={"workspace": 1})
+            for k in range(8):
+                T.tl.copy(K[k * 512:k * 512 + 512, 0:512], k_s[0:512, 0:512])
+                T.tl.fill(s[0:64, 0:512], T.float32(0))
+                T.Call("tl.gemm", [q[0:64, 0:512], k_s[0:512, 0:512], s[0:64, 0:512], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                T.tl.copy(s[0:64, 0:512], w[0:64, 0:512])
+                T.tl.copy(x[0:64, 0:512], p[0:64, 0:512])
+                T.tl.fill(o[0:64, 0:512], T.float32(0))
+                T.Call("tl.gemm", [p[0:64, 0:512], k_s[0:512, 0:512], o[0:64, 0:512], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(o[0:64, 0:512], v[0:64, 0:512])
+        """,
+        """
+        @T.prim_func
+        def main(K: T.Buffer((4096, 512), "float16")):
+            q = T.alloc_buffer((64, 512), "float16", scope="shared.l1")
+            p = T.alloc_buffer((64, 512), "float16", scope="shared.l1")
+            k_s = T.alloc_buffer((64, 512), "float16", scope="shared.l1")
+            k_s_own = T.alloc_buffer((512, 64), "float16", scope="shared.l1")
+            s = T.alloc_buffer((64, 64), scope="local.l0c")
+            o = T.alloc_buffer((64, 64), scope="local.l0c")
+            w = T.alloc_buffer((64, 512), annotations={"workspace": 1})
+            x = T.alloc_buffer((64, 512), "float16", annotations={"workspace": 1})
+            v = T.alloc_buffer((64, 512), annotations={"workspace": 1})
+            for k in range(8):
+                for part in range(8):
+                    T.tl.copy(K[k * 512 + part * 64:k * 512 + part * 64 + 64, 0:512], k_s[0:64, 0:512])
+                    T.tl.fill(s[0:64, 0:64], T.float32(0.0))
+                    T.Call("tl.gemm", [q[0:64, 0:512], k_s[0:64, 0:512], s[0:64, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                    T.tl.copy(s[0:64, 0:64], w[0:64, part * 64:part * 64 + 64])
+                T.tl.copy(x[0:64, 0:512], p[0:64, 0:512])
+                for part in range(8):
+                    T.tl.fill(o[0:64, 0:64], T.float32(0.0))
+                    T.tl.copy(K[k * 512:k * 512 + 512, part * 64:part * 64 + 64], k_s_own[0:512, 0:64])
+                    T.Call("tl.gemm", [p[0:64, 0:512], k_s_own[0:512, 0:64], o[0:64, 0:64], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(o[0:64, 0:64], v[0:64, part * 64:part * 64 + 64])
+        """,
+    ),
     "slice_rows": (
         """
         @T.prim_func
@@ -1713,6 +1761,58 @@ PAIRS = {
                     T.tl.copy(w[part * 8:part * 8 + 8, 0:1024], x[0:8, 0:1024])
                     T.Call("tl.reduce", [x[0:8, 0:1024], m[part * 8:part * 8 + 8]], attrs={"clear": 0, "dim": 1, "kind": "max"}, ret_ty="void")
                     T.tl.copy(x[0:8, 0:1024], v[part * 8:part * 8 + 8, 0:1024])
+        """,
+    ),
+    "slice_rows, of sums and what is added to them": (
+        """
+        @T.prim_func
+        def main(w: T.Buffer((32, 1024), "float32"), v: T.Buffer((32, 1024), "float32"), y: T.Buffer((32, 1024), "float32")):
+            a = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+            c = T.alloc_buffer((16, 16), "float32", scope="local.l0c")
+            x = T.alloc_buffer((32, 1024), "float32", scope="shared.ub")
+            z = T.alloc_buffer((32, 1024), "float32", scope="shared.ub")
+            o = T.alloc_buffer((32, 1024), "float32", scope="shared.ub")
+            m = T.alloc_buffer((32,), "float32", scope="shared.ub")
+            for k in range(4):
+                T.tl.copy(w[0:32, 0:1024], x[0:32, 0:1024])
+                T.Call("tl.reduce", [x[0:32, 0:1024], m[0:32]], attrs={"clear": 1, "dim": 1, "kind": "max"}, ret_ty="void")
+                T.tl.copy(x[0:32, 0:1024], v[0:32, 0:1024])
+                for i in T.parallel(32, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(1024):
+                        o[i, j] = o[i, j] * m[i]
+                T.tl.copy(v[0:16, 0:16], a[0:16, 0:16])
+                T.Call("tl.gemm", [a[0:16, 0:16], a[0:16, 0:16], c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(c[0:16, 0:16], y[0:16, 0:16])
+                T.tl.copy(y[0:32, 0:1024], z[0:32, 0:1024])
+                for i in T.parallel(32, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(1024):
+                        o[i, j] = o[i, j] + z[i, j]
+        """,
+        """
+        @T.prim_func
+        def main(w: T.Buffer((32, 1024), "float32"), v: T.Buffer((32, 1024), "float32"), y: T.Buffer((32, 1024), "float32")):
+            a = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+            c = T.alloc_buffer((16, 16), scope="local.l0c")
+            x = T.alloc_buffer((8, 1024), scope="shared.ub")
+            z = T.alloc_buffer((8, 1024), scope="shared.ub")
+            o = T.alloc_buffer((32, 1024), scope="shared.ub")
+            m = T.alloc_buffer((32,), scope="shared.ub")
+            for k in range(4):
+                for part in range(4):
+                    T.tl.copy(w[part * 8:part * 8 + 8, 0:1024], x[0:8, 0:1024])
+                    T.Call("tl.reduce", [x[0:8, 0:1024], m[part * 8:part * 8 + 8]], attrs={"clear": 1, "dim": 1, "kind": "max"}, ret_ty="void")
+                    T.tl.copy(x[0:8, 0:1024], v[part * 8:part * 8 + 8, 0:1024])
+                T.tl.copy(v[0:16, 0:16], a[0:16, 0:16])
+                T.Call("tl.gemm", [a[0:16, 0:16], a[0:16, 0:16], c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                T.tl.copy(c[0:16, 0:16], y[0:16, 0:16])
+                for part in range(4):
+                    for i in T.parallel(8, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(1024):
+                            o[i + part * 8, j] = o[i + part * 8, j] * m[i + part * 8]
+                    T.tl.copy(y[part * 8:part * 8 + 8, 0:1024], z[0:8, 0:1024])
+                    for i in T.parallel(8, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(1024):
+                            o[i + part * 8, j] = o[i + part * 8, j] + z[i, j]
         """,
     ),
 }

@@ -8,6 +8,7 @@ import sync_kernels as K
 
 from tilelang_ascend import isa
 from tilelang_ascend.analysis.dependence.core_use import call_of
+from tilelang_ascend.analysis.dependence.program import QUEUES
 from tilelang_ascend.analysis.dependence.sync_check import sync_covers
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import const_int, if_then, intrin, loop, op_name, seq, statements, structural_equal, tirx
@@ -35,6 +36,10 @@ KERNELS = {
     "gemm three stages": lambda: K.gemm(tiles=5, stages=3, k_trips=10),
     "gemm unknown trips": lambda: K.gemm(tiles="tiles", k_trips="trips"),
     "gemm small": lambda: K.gemm(tiles=5, m=16, n=16),
+    "products": lambda: K.products(),
+    "products odd pieces": lambda: K.products(trips=7, first=3, second=4),
+    "products of some steps": lambda: K.products(most=4),
+    "products unknown trips": lambda: K.products("n"),
     "mix": lambda: K.mix(),
     "mix one version": lambda: K.mix(versions=1),
     "mix unknown trips": lambda: K.mix("n"),
@@ -130,6 +135,23 @@ def test_double_buffering_keeps_loads_ahead():
     """Two versions: a load waits for the work of two iterations before, not of the last one."""
     _, plan = plan_sync(K.vector_add(), CHIP)
     assert sorted(e.distance for e in plan.edges) == [0, 0, 2, 2]
+
+
+@pytest.mark.parametrize("case", [dict(), dict(first=3, second=4), dict(most=4), dict(trips="n")], ids=str)
+def test_products_use_places_in_turn(case):
+    """A place that is free again is filled, whichever product used it: two flags for all of them, each set and waited for inside of the loops over pieces."""
+    synced, plan = plan_and_insert_sync(K.products(**case), CHIP)
+    back = [e for e in plan.edges if (QUEUES[e.src][1], QUEUES[e.dst][1]) == ("M", "MTE1")]
+    assert len(back) == 2 and {plan.ids[e.flags] for e in back} == {0} and not plan.barriers
+    calls = [call_of(s) for s in statements(synced.body)]
+    both = [c for c in calls if c is not None and c.op.name.endswith("_flag") and str(c.attrs.get("event")) == "M_MTE1"]
+    assert [const_int(c.args[0]) for c in both].count(None) == 4 and len(both) == 8
+
+
+def test_more_places_than_flags_are_used_without_turns():
+    """Where there are fewer ids than places, a flag from product to product stays."""
+    synced, plan = plan_and_insert_sync(K.products(first=8, second=8, places=8), CHIP)
+    assert sync_covers(synced, CHIP) == [] and all(e.twin is None for e in plan.edges)
 
 
 def test_gemm_has_the_textbook_flags():

@@ -143,8 +143,8 @@ class _Merge(StmtMutator):
         known = steps is not None
         # Half of them, as under a causal mask.
         expected = steps if known else self.numbers[loop][1] // 2
-        # Where operands fill L1 first, there are few scores, and loads are what counts.
-        if self.merging.in_pieces and limits[0] <= limits[1]:
+        # Where operands fill L1 first, there are few scores, and loads are what counts; keys that are values, too, fill it until the last product.
+        if self.merging.in_pieces and (limits[0] <= limits[1] or _shared(products, keys)):
             one = min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
             most = max(most, *(self.long(n // one, expected, fewest, most < VERSIONS and not known) for n, fewest in LONG_STEPS))
         most = min(most, expected // FEWEST_STEPS)
@@ -251,6 +251,15 @@ def key_plans(loop: For):
                 seen.append(plan.dims)
                 if any(_sums_over(x, plan) for x in products):
                     yield plan
+
+
+def _shared(products: list[Evaluate], keys: SplitPlan) -> bool:
+    """Do products into several accumulators have an operand with keys in common? Each may load it for itself (own_loads.py)."""
+    into: dict = {}
+    for s in products:
+        for x in s.value.args[:2]:
+            into.setdefault(x.source, set()).add(s.value.args[2].source)
+    return any(len(into.get(b, ())) > 1 for b in keys.dims)
 
 
 def _sums_over(s: Evaluate, keys: SplitPlan) -> bool:

@@ -8,8 +8,9 @@ After:   for part in range(8): copy(K[k * 512 + part * 64 : +64], k_s); fill(s, 
          copy(o, ws_o)
 
 What crosses to the vector cores stays as long as the step is: it costs a way between the cores for each step, not for each part. A product is
-divided along the columns of its result, or along what it sums up, whose parts the accumulator adds up. Where its operands have to stay whole, as
-keys that are values as well, the result alone is divided, and one part is stored while the next is multiplied:
+divided along the columns of its result, or along what it sums up, whose parts the accumulator adds up. Keys that are values as well have to stay whole
+for that; where L1 does not hold them, each product loads its own (own_loads.py). Where it does, the result alone is divided, and one part is stored
+while the next is multiplied:
     fill(o, 0); gemm(p_s, v_s, o); copy(o, ws_o)  # o: 64 x 512
 ->  for part in range(4): fill(o', 0); gemm(p_s, v_s[:, part * 128 : +128], o'); copy(o', ws_o[:, part * 128 : +128])
 
@@ -51,6 +52,7 @@ from ...tile.clears import gemm_args, with_clear
 from ...tile.uses import covers_whole, is_parallel, moved_regions, own_uses, uses_of
 from .divided_body import DividedBody, SlicedBody
 from .gathered import gathered
+from .own_loads import shared_tiles, with_own_loads
 
 VERSIONS = 2
 """Of what is divided: one part is loaded or stored while another one is computed."""
@@ -65,7 +67,7 @@ def part_products(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a mapped Tile IR function."""
     part = _Part(func.body, chip)
     body = part(func.body)
-    return func if not part.smaller else func.with_body(redeclared(body, part.smaller))
+    return func if not part.smaller else func.with_body(redeclared(_Declare(part.beside)(body), part.smaller))
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ class _Product:
 
 
 class _Part(StmtMutator):
-    """smaller: tile -> what stands for it."""
+    """smaller: tile -> what stands for it. beside: tile -> further ones of its kind."""
 
     def __init__(self, body: Stmt, chip):
-        self.body, self.smaller = body, {}
+        self.body, self.smaller, self.beside = body, {}, {}
         self.rooms = {scope: chip.capacity_bytes(SCOPES[scope]) for scope in MEMORIES}
 
     def visit_For(self, s: For):
@@ -90,10 +92,17 @@ class _Part(StmtMutator):
             return s
         if all(_bytes(s.body, {}, scope) <= room for scope, room in self.rooms.items()):
             return self.results_parted(s)
-        products = self.products(s)
-        divided = {b: p.extent for p in products for b in p.plan.dims}
-        parts = self.least_parts(s.body, divided, max(divided.values(), default=0) // SMALLEST_PART)
-        return self.results_parted(s) if parts is None else self.parted(s, products, parts)
+        outside, scope = self.outside(s), "shared.l1"
+        shared = shared_tiles(stmts_of(s.body), outside) if _bytes(s.body, {}, scope) > self.rooms[scope] else {}
+        for body, beside in ((stmts_of(s.body), {}), *([with_own_loads(stmts_of(s.body), shared)] if shared else [])):
+            products = _products(body, outside)
+            divided = {b: p.extent for p in products for b in p.plan.dims}
+            parts = self.least_parts(seq(body), divided, max(divided.values(), default=0) // SMALLEST_PART)
+            if parts is not None:
+                for new, old in beside.items():
+                    self.beside.setdefault(old, []).append(new)
+                return self.parted(s, body, products, parts)
+        return self.results_parted(s)
 
     def least_parts(self, body: Stmt, divided: dict, most: int) -> int | None:
         """The least number of equal parts of tiles, of the extents `divided`, with which all fit; None if `most` are not enough."""
@@ -142,19 +151,9 @@ class _Part(StmtMutator):
         inside = set(statements(s.body))
         return set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))
 
-    def products(self, s: For) -> list[_Product]:
-        """All that can be divided in the body of a loop, each tile once."""
-        body, outside = stmts_of(s.body), self.outside(s)
-        out: list[_Product] = []
-        for x in body:
-            if is_op(x, GEMM):
-                taken = {b for p in out for b in p.plan.dims}
-                ways = [found for b, d in _axes(x) if (found := _product(body, b, d, outside)) and not taken & found.plan.dims.keys()]
-                out += sorted(ways, key=lambda p: sum(map(fixed_bytes, p.plan.dims)))[-1:]
-        return out
-
-    def parted(self, s: For, products: list[_Product], parts: int) -> Stmt:
-        body, together = list(stmts_of(s.body)), self.together(s.body, products, parts)
+    def parted(self, s: For, body: list[Stmt], products: list[_Product], parts: int) -> Stmt:
+        """The loop `s` with `body`, whose products are divided."""
+        together = self.together(seq(body), products, parts)
         for p in products:
             found = gathered(body, {body.index(x) for x in p.stmts})
             if found is None:  # What was gathered before stands between its statements now.
@@ -182,6 +181,27 @@ class _Part(StmtMutator):
         new = renew(sliced(seq(work)))
         self.smaller |= {old: sliced.buffers[b] for old, b in buffers.items() if b in own}
         return seq(loads, loop(piece, pieces, new, span=stmts[0].span))
+
+
+class _Declare(StmtMutator):
+    """Further tiles of their kind beside some."""
+
+    def __init__(self, beside: dict):
+        self.beside = beside
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        return [s, *(AllocBuffer(b, annotations=dict(s.annotations or {}), span=s.span) for b in self.beside.get(s.buffer, ()))]
+
+
+def _products(body: list[Stmt], outside: set) -> list[_Product]:
+    """All that can be divided in the body of a loop, each tile once. outside: buffers that statements out of it use."""
+    out: list[_Product] = []
+    for x in body:
+        if is_op(x, GEMM):
+            taken = {b for p in out for b in p.plan.dims}
+            ways = [found for b, d in _axes(x) if (found := _product(body, b, d, outside)) and not taken & found.plan.dims.keys()]
+            out += sorted(ways, key=lambda p: sum(map(fixed_bytes, p.plan.dims)))[-1:]
+    return out
 
 
 def _clearing_once(s: Stmt, plan: SplitPlan, piece: Var) -> Stmt:

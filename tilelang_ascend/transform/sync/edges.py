@@ -27,6 +27,7 @@ from ...analysis.dependence.program import (
 from ...analysis.dependence.trace import SAME_ITERATION, Need, Trace
 from .executions import Executions, is_cross
 from .plan import BARRIERS, GUARD_SET, GUARD_WAIT, SETS, WAITS, Barrier, Binder, Edge, Ring, Slot, SyncPlan
+from .turns import turns
 
 MAX_ROUNDS = 40
 
@@ -37,11 +38,13 @@ class JumpsInTheWay(Exception):
 
 class EdgeChooser:
     """Chooses flags and barriers. `events` maps a core to the pipe pairs that have hardware events. `within_cores`: flags between windows may be
-    those of one core, too. `seen`: the traces that are looked at (None: all)."""
+    those of one core, too. `seen`: the traces that are looked at (None: all). `in_turn`: statements may use the same flags in turn."""
 
-    def __init__(self, executions: Executions, events: dict, within_cores: bool = True, seen: list[Trace] | None = None):
-        self.program, self.legal, self.within_cores = executions.program, events, within_cores
-        self.credit, self.solved = executions.credit, executions.solved
+    def __init__(
+        self, executions: Executions, events: dict, within_cores: bool = True, seen: list[Trace] | None = None, in_turn: bool = True
+    ):
+        self.program, self.legal, self.within_cores, self.in_turn = executions.program, events, within_cores, in_turn
+        self.credit, self.solved, self.dependences = executions.credit, executions.solved, executions.deps
         self.traces = executions.traces if seen is None else seen
         self.plan = SyncPlan()
         self.tried: set = set()
@@ -53,6 +56,8 @@ class EdgeChooser:
     def choose(self) -> SyncPlan:
         """The plan. Flag ids are not assigned yet."""
         self._fence_jumps(self.program.root)
+        if self.in_turn:
+            self._hand_on()
         for _ in range(MAX_ROUNDS):
             if not self._improve():
                 break
@@ -90,6 +95,14 @@ class EdgeChooser:
                     self._fence_jumps(node.other)
 
     # ---- flags
+
+    def _hand_on(self) -> None:
+        """Add flags of places that statements use in turn (`turns`), where no statement waits for a place that it has itself."""
+        for group in turns(self.dependences, lambda d: self._rotating(d, len(d.common) - 1)):
+            binder = Binder(SyncPlan([*self.plan.edges, *group], self.plan.barriers))
+            found = [binder.bind(trace).run(credit=self.credit) for trace in self.traces]
+            if not any(x.broken or x.leftover for x in found):
+                self.plan.edges += group
 
     def _improve(self) -> bool:
         """Add flags for what one simulation finds missing; False when nothing is missing."""

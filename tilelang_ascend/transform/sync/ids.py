@@ -18,6 +18,10 @@ from ...errors import CompileError
 from .plan import BARRIERS, Barrier, Binder, Edge, Slot, SyncPlan
 
 
+class TurnsInTheWay(Exception):
+    """There are too few ids, and flags that several statements use in turn cannot do with fewer."""
+
+
 class IdAssigner:
     """Assigns ids to the edges of a plan; `traces` are used to prove that sharing an id is safe. `cross_flags`: ids there are across cores."""
 
@@ -165,6 +169,8 @@ class IdAssigner:
 
     def _separate(self, pool: tuple) -> None:
         """No loop takes over flags of a pool any more."""
+        if pool not in self.before:
+            raise TurnsInTheWay
         self.settled.add(pool)
         self._set_plan(self.before[pool])
         older = list(self.before)
@@ -258,4 +264,4 @@ def _fence(edge: Edge) -> Barrier:
     return Barrier(core, None, slot, edge.dst_stmt, note=note)
 
 
-__all__ = ["IdAssigner", "refusing"]
+__all__ = ["IdAssigner", "TurnsInTheWay", "refusing"]

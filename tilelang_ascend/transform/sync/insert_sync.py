@@ -20,7 +20,7 @@ from ...analysis.dependence.build_program import build_program
 from ...isa import CORE_EVENTS
 from .edges import EdgeChooser
 from .executions import Executions
-from .ids import IdAssigner, refusing
+from .ids import IdAssigner, TurnsInTheWay, refusing
 from .place import place_sync
 from .plan import SyncPlan
 
@@ -49,15 +49,29 @@ def plan_sync(func, chip):
 
 
 def _plan(executions: Executions, chip, cross_flags: int, within_cores: bool, best: tuple = (math.inf,)) -> tuple[SyncPlan, bool]:
-    """The plan, and whether it might be another one without flags between windows of one core.
+    """The plan, and whether it might be another one without flags between windows of one core. A plan that is not better than `best` is not tried.
+    Where ids run out, one whose statements use no flags in turn is looked at, too."""
+    found = [_plan_of(executions, chip, cross_flags, within_cores, True, best)]
+    if found[0] is None or any(found[0][0].scarcity) and any(e.twin is not None for e in found[0][0].edges):
+        found.append(_plan_of(executions, chip, cross_flags, within_cores, False, best))
+    return min((x for x in found if x is not None), key=lambda x: x[0].scarcity)
+
+
+def _plan_of(
+    executions: Executions, chip, cross_flags: int, within_cores: bool, in_turn: bool, best: tuple
+) -> tuple[SyncPlan, bool] | None:
+    """The same with flags that are used in turn, or without; None if these stand in the way.
 
     It is made for the longest trace, tried in all, and made anew for those that refuse it, too. What one trace needs cannot be left out
-    for the sake of others. A plan that is not better than `best` is not tried.
+    for the sake of others.
     """
     seen = [max(executions.traces, key=lambda trace: len(trace.events))]
     while True:
-        chooser = EdgeChooser(executions, CORE_EVENTS, within_cores, seen)
-        plan = IdAssigner(chooser.choose(), seen, chip, executions.credit, cross_flags).assign()
+        chooser = EdgeChooser(executions, CORE_EVENTS, within_cores, seen, in_turn)
+        try:
+            plan = IdAssigner(chooser.choose(), seen, chip, executions.credit, cross_flags).assign()
+        except TurnsInTheWay:
+            return None
         if plan.scarcity >= best:
             return plan, chooser.between_windows
         refused = refusing(plan, [trace for trace in executions.traces if trace not in seen], executions.credit)
