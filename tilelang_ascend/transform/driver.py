@@ -39,7 +39,7 @@ class Context:
     keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
     transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: such steps may be longer than their
-    products fit. in_parts: tiles are worked on one part after the other.
+    products fit. parts: tiles are worked on in so many of them, one after the other.
     """
 
     chip: Any
@@ -53,7 +53,7 @@ class Context:
     cramped: bool = False
     merged: bool = False
     in_pieces: bool = False
-    in_parts: bool = False
+    parts: int = 1
 
     def attempt(self) -> Context:
         """A context of its own for something that may fail or lose against another attempt."""
@@ -66,7 +66,7 @@ class Context:
         self.warnings += other.warnings
         self.cramped |= other.cramped
         self.merged |= other.merged
-        self.in_parts |= other.in_parts
+        self.parts *= other.parts
 
     @contextmanager
     def timed(self, name: str):

@@ -207,7 +207,8 @@ def lower(
 
 def _lower_launch(func: PrimFunc, context: Context):
     """(functions of the cores, memory map) of a function with one grid. Steps as long as products in parts allow, as fit whole, or as they are: what
-    does not fit without dividing tiles is not worth it."""
+    fits only in more parts of tiles than shorter steps need is not worth it."""
+    divided = []
     for longer in (True, False) if context.options.merge_steps else ():
         attempt = context.attempt()
         attempt.in_pieces = longer
@@ -217,13 +218,14 @@ def _lower_launch(func: PrimFunc, context: Context):
             if not attempt.merged:
                 raise
             continue
-        if not (attempt.merged and attempt.in_parts):
+        if not attempt.merged or attempt.parts == 1:
             context.adopt(attempt)
             return lowered
+        divided.append((lowered, attempt))
     attempt = context.attempt()
     attempt.options = replace(context.options, merge_steps=False)
-    lowered = _lower_whole(func, attempt)
-    context.adopt(attempt)
+    lowered, best = min([*divided, (_lower_whole(func, attempt), attempt)], key=lambda found: found[1].parts)
+    context.adopt(best)
     return lowered
 
 
@@ -313,7 +315,7 @@ def _ways(passes: tuple, mapped: PrimFunc, context: Context, numbers: list[int],
         divided = run(passes, mapped, inner, parts=parts, scope=scope)
         if divided is not mapped:
             how = "one after the other" + (", as often as a result of all of them is waited for" if passes is STREAM else "")
-            inner.in_parts = True
+            inner.parts = parts
             inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, {how}")
             ways.append((divided, inner, parts))
     return ways

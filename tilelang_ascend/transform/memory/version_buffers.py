@@ -200,12 +200,13 @@ class _Room:
 
 @lru_cache(maxsize=4)
 def _turns(body: Stmt) -> dict:
-    """Buffer -> the loop that alone uses it, of loops one behind the other of which one has late statements."""
+    """Buffer -> the loop that alone uses it, of loops one behind the other of which one has late statements. Those inside of a loop with late ones
+    stand side by side with those of other iterations."""
     if not any(isinstance(s, For) and any(lateness(s)) for s in statements(body)):
         return {}
     everywhere = _users(body)
     out: dict = {}
-    for around in (body, *(s.body for s in statements(body) if isinstance(s, For))):
+    for around in (body, *(s.body for s in statements(body) if isinstance(s, For) and not any(lateness(s)))):
         loops = [s for s in stmts_of(around) if isinstance(s, For) and not is_parallel(s)]
         if len(loops) > 1 and any(any(lateness(s)) for s in loops):
             for loop in loops:
