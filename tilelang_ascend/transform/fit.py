@@ -35,7 +35,7 @@ TILED = ("local.l0c", "shared.l1", "shared.ub")
 STREAMED = "shared.ub"
 """The one whose tiles may be in GM, but for a part."""
 
-VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries", "stores"))
+VERSIONS = Pass(version_buffers, Stage.VERSIONED, ("versions", "chip", "temporaries", "stores", "turns"))
 ROTATE = Pass(rotate_loops, Stage.VERSIONED)
 CLEARS = Pass(fold_clears, Stage.VERSIONED)
 PARTS = Pass(split_nests, Stage.VERSIONED, ("lanes",))
@@ -77,16 +77,16 @@ def fit(mapped: PrimFunc, context: Context):
     temporaries, failure, least, hopeless = estimated_temporaries(mapped), None, {}, _Hopeless()
     hopeless_anyway = any(n > chip.capacity_bytes(SCOPES[scope]) for scope, n in least_bytes(mapped.body).items())
     # One plan is for the error.
-    ways = [(1, None, None)] if hopeless_anyway else _attempts(context.options, mapped.body)
-    for versions, lanes, widened in ways:
+    ways = [(1, None, None, True)] if hopeless_anyway else _attempts(context.options, mapped.body)
+    for versions, lanes, widened, turns in ways:
         if (lanes or widened) is not None and failure.fields["memory"] != Space.UB.name:
             continue
         beside = temporaries if lanes is None else 0
-        counts = choose_versions(mapped.body, versions, chip, beside)
+        counts = choose_versions(mapped.body, versions, chip, beside, turns=turns)
         if widened is None and hopeless.covers(counts, lanes):
             continue
         try:
-            chosen = attempt(mapped, context.attempt(), versions, beside, lanes, widened)
+            chosen = attempt(mapped, context.attempt(), versions, beside, lanes, widened, turns=turns)
             break
         except OutOfMemory as error:
             hopeless.add(error.fields["memory"], counts, lanes)
@@ -139,15 +139,15 @@ def _with_more(mapped: PrimFunc, context: Context, chosen: tuple, versions: int,
 
 
 def _attempts(options: Options, body: Stmt):
-    """(versions of tiles, iterations of a nest or None, most bytes of widened tiles or None) in the order in which they are tried until
-    everything fits: whole statements with fewer and fewer versions, then smaller and smaller parts of statements, with double buffering
-    first, then such parts without large widened tiles."""
+    """(versions of tiles, iterations of a nest or None, most bytes of widened tiles or None, do loops take turns in memory) in the order in which
+    they are tried until everything fits: whole statements with fewer and fewer versions, then smaller and smaller parts of statements, with
+    double buffering first, then such parts without large widened tiles."""
     most, longest = max(1, options.max_versions), longest_nest(body)
-    yield from ((versions, None, None) for versions in range(most, 0, -1))
+    yield from ((versions, None, None, turns) for versions in range(most, 0, -1) for turns in (True, False))
     parts = [lanes for lanes in NEST_LANES if lanes < longest]
-    yield from ((versions, lanes, None) for lanes in parts for versions in sorted({min(2, most), 1}, reverse=True))
+    yield from ((versions, lanes, None, True) for lanes in parts for versions in sorted({min(2, most), 1}, reverse=True))
     if any(itemsize(dtype_of(s.buffer)) == 1 for s in statements(body) if isinstance(s, AllocBuffer)):
-        yield 1, parts[-1] if parts else None, WIDENED_BYTES
+        yield 1, parts[-1] if parts else None, WIDENED_BYTES, True
 
 
 class _Hopeless:
@@ -171,13 +171,20 @@ class _Hopeless:
 
 
 def attempt(
-    mapped: PrimFunc, context: Context, versions: int, temporaries: int, lanes: int | None, widened: int | None = None, stores=True
+    mapped: PrimFunc,
+    context: Context,
+    versions: int,
+    temporaries: int,
+    lanes: int | None,
+    widened: int | None = None,
+    stores=True,
+    turns=True,
 ):
     """(function with addresses, memory map, function with versions, context) of one choice.
 
     Raises: OutOfMemory.
     """
-    versioned = run((VERSIONS,), mapped, context, versions=versions, temporaries=temporaries, stores=stores)
+    versioned = run((VERSIONS,), mapped, context, versions=versions, temporaries=temporaries, stores=stores, turns=turns)
     tiled = run((ROTATE, CLEARS) if lanes is None else (ROTATE, CLEARS, PARTS), versioned, context, lanes=lanes)
     with context.timed(LOWER.name):
         options = {"fast_math": context.options.fast_math, "widened_bytes": widened}

@@ -242,6 +242,19 @@ def test_keys_that_are_values_are_loaded_for_either_product(chip, heads):
     cases.check(case, run)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", ["a2", "a3"])
+def test_steps_of_divided_tiles_are_long(chip):
+    """128 rows of 512 numbers do not fit UB: with short steps they would be divided as well."""
+
+    def run(kernel, arrays):
+        compiled = tilelang.compile(kernel, target=chip)
+        assert {"512 keys", "2 parts"} <= {found for note in compiled.artifact.notes for found in ("512 keys", "2 parts") if found in note}
+        return strict.run(compiled, arrays)
+
+    cases.check(cases.mla(1, 128, 2048, 512, 64, bN=64, bH=128), run)
+
+
 def test_names_of_an_iteration_are_known_in_all_its_parts():
     steps, rng = 5, np.random.default_rng(2)
     compiled = tilelang.compile(long_tiles(steps))

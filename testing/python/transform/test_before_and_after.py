@@ -779,6 +779,38 @@ PAIRS = {
         """,
         {"parts": 4, "scope": "shared.ub"},
     ),
+    "split_tiles, with a workspace": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 512), "float32"), C: T.Buffer((64, 512), "float32")):
+            a = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
+            b = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
+            v = T.alloc_buffer((64, 512), "float32", annotations={"workspace": 1})
+            w = T.alloc_buffer((64, 512), "float32", annotations={"workspace": 1})
+            for k in range(4):
+                T.tl.copy(A[0:64, 0:512], a[0:64, 0:512])
+                T.tl.copy(a[0:64, 0:512], w[0:64, 0:512])
+                T.tl.copy(w[0:64, 0:512], b[0:64, 0:512])
+                T.tl.copy(b[0:64, 0:256], v[0:64, 0:256])
+                T.tl.copy(b[0:64, 0:512], C[0:64, 0:512])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 512), "float32"), C: T.Buffer((64, 512), "float32")):
+            a = T.alloc_buffer((16, 512), scope="shared.ub")
+            b = T.alloc_buffer((16, 512), scope="shared.ub")
+            v = T.alloc_buffer((64, 512), annotations={"workspace": 1})
+            w = T.alloc_buffer((16, 512), annotations={"workspace": 1})
+            for part in range(4):
+                for k in range(4):
+                    T.tl.copy(A[part * 16:part * 16 + 16, 0:512], a[0:16, 0:512])
+                    T.tl.copy(a[0:16, 0:512], w[0:16, 0:512])
+                    T.tl.copy(w[0:16, 0:512], b[0:16, 0:512])
+                    T.tl.copy(b[0:16, 0:256], v[part * 16:part * 16 + 16, 0:256])
+                    T.tl.copy(b[0:16, 0:512], C[part * 16:part * 16 + 16, 0:512])
+        """,
+        {"parts": 4, "scope": "shared.ub"},
+    ),
     "stream_reductions": (
         """
         @T.prim_func
@@ -932,7 +964,7 @@ PAIRS = {
                 T.tl.copy(X[k * 64:k * 64 + 64], a[k % 2, 0:64])
                 T.tl.copy(a[k % 2, 0:64], Y[k * 64:k * 64 + 64])
         """,
-        {"versions": 2, "temporaries": 0, "stores": True},
+        {"versions": 2, "temporaries": 0, "stores": True, "turns": True},
     ),
     "fold_clears": (
         """

@@ -147,15 +147,16 @@ def estimated_temporaries(func: PrimFunc) -> int:
     return UB_TEMPORARIES * max(tiles, default=0) * TEMPORARY_ITEMSIZE
 
 
-def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool = True) -> dict:
+def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool = True, turns: bool = True) -> dict:
     """buffer -> (versions, loop variables that number them) that fit the memories of `chip`, shared out evenly, but first where loops wait for
-    transfers; `temporaries` bytes of UB stay free. `stores`: also where vector work hides a store."""
+    transfers; `temporaries` bytes of UB stay free. `stores`: also where vector work hides a store. `turns`: tiles of loops one behind the other have the same
+    room; inside of a loop with late statements such loops may stand side by side, and share less."""
     wanted = wanted_versions(body, limit)
     sliced = own_slices(body)
     sizes = {b: tile_bytes(b) // (sliced[b].count if b in sliced else 1) for b in wanted}
     capacities = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
     capacities["shared.ub"] -= temporaries
-    room = _Room(capacities, _turns(body))
+    room = _Room(capacities, _turns(body) if turns else {})
     chosen = {b: required for b, (_, _, required) in wanted.items()}
     for b, n in chosen.items():
         room.take(b, sizes[b] * n, True)
@@ -200,13 +201,12 @@ class _Room:
 
 @lru_cache(maxsize=4)
 def _turns(body: Stmt) -> dict:
-    """Buffer -> the loop that alone uses it, of loops one behind the other of which one has late statements. Those inside of a loop with late ones
-    stand side by side with those of other iterations."""
+    """Buffer -> the loop that alone uses it, of loops one behind the other of which one has late statements."""
     if not any(isinstance(s, For) and any(lateness(s)) for s in statements(body)):
         return {}
     everywhere = _users(body)
     out: dict = {}
-    for around in (body, *(s.body for s in statements(body) if isinstance(s, For) and not any(lateness(s)))):
+    for around in (body, *(s.body for s in statements(body) if isinstance(s, For))):
         loops = [s for s in stmts_of(around) if isinstance(s, For) and not is_parallel(s)]
         if len(loops) > 1 and any(any(lateness(s)) for s in loops):
             for loop in loops:
@@ -310,12 +310,12 @@ class _AddVersions(StmtMutator):
         return self.generic(s)
 
 
-def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = None, stores: bool = True) -> PrimFunc:
+def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = None, stores: bool = True, turns: bool = True) -> PrimFunc:
     """Apply to a placed Tile IR function; no buffer gets more than `limit` versions, and all fit the memories of `chip` together with
-    `temporaries` bytes in UB (None: an estimate). `stores`: as in `choose_versions`."""
+    `temporaries` bytes in UB (None: an estimate). `stores`, `turns`: as in `choose_versions`."""
     if temporaries is None:
         temporaries = estimated_temporaries(func)
-    versions = choose_versions(func.body, limit, chip, temporaries, stores)
+    versions = choose_versions(func.body, limit, chip, temporaries, stores, turns)
     return func.with_body(_AddVersions(versions, own_slices(func.body))(func.body))
 
 

@@ -6,7 +6,8 @@ outside: that is the first one's.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
+from types import MappingProxyType
 
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims
@@ -36,20 +37,23 @@ from ...ir import (
     statements,
     tirx,
 )
-from ...tile import with_args
+from ...tile import COPY, is_op, with_args
 from ...tile.division import Share, Slice
-from ...tile.uses import COUNT, is_output, is_parallel, moved_regions, on_chip, uses_of, work_of
+from ...tile.uses import COUNT, covers_whole, is_output, is_parallel, moved_regions, on_chip, own_uses, uses_of, work_of
 
 
 class DividedBody(StmtMutator):
     """Part number `which` (an expression) of `parts`. `with_cube`: undivided transfers of the cube core to GM are the
-    first part's alone, too; it is there once for both vector cores. `own`: buffers in GM of which every part has its own."""
+    first part's alone, too; it is there once for both vector cores. `own`: buffers in GM of which every part has its own. `spaces`: workspaces
+    that have room for a part alone, with the dimension that is divided (`divided_spaces`)."""
 
-    def __init__(self, plan: SplitPlan, which, parts: int, with_cube: bool = False, own: Set = frozenset()):
-        self.own_globals = own
+    def __init__(
+        self, plan: SplitPlan, which, parts: int, with_cube: bool = False, own: Set = frozenset(), spaces: Mapping = MappingProxyType({})
+    ):
+        self.own_globals, self.spaces = own, spaces
         self.plan, self.which, self.parts, self.in_nest, self.with_cube = plan, which, parts, False, with_cube
         self.buffers = {}
-        for b, d in plan.dims.items():
+        for b, d in {**plan.dims, **spaces}.items():
             shape = [const_int(n) for n in b.ty.shape]
             shape[d] = self.part(shape[d]).size
             self.buffers[b] = decl_buffer(shape, dtype_of(b), b.name, scope=scope_of(b))
@@ -145,10 +149,34 @@ class DividedBody(StmtMutator):
         pairs = copy_dims(old[0], old[1])
         g = next(p[1 - ub] for p in pairs if p[ub] == d)
         mins, extents = [x.min for x in other.region], [x.extent for x in other.region]
-        mins[g] = mins[g] + part.first
+        if other.source not in self.spaces:
+            mins[g] = mins[g] + part.first
         extents[g] = part.count
-        new[1 - ub] = region(other.source, mins, extents)
+        new[1 - ub] = region(self.buffers.get(other.source, other.source), mins, extents)
         return new
+
+
+def divided_spaces(body: Stmt, plan: SplitPlan) -> dict:
+    """Workspace -> dimension, of those that nothing but copies of whole divided tiles use, along the dimension that is divided: what one part leaves there
+    no other one sees."""
+    spaces = {s.buffer for s in statements(body) if isinstance(s, AllocBuffer) and "workspace" in s.annotations}
+    found: dict = {b: set() for b in spaces}
+    for s in statements(body):
+        for b in own_uses(s).all & spaces:
+            found[b].add(_divided_dim(s, b, plan))
+    return {b: dims.pop() for b, dims in found.items() if len(dims) == 1 and None not in dims}
+
+
+def _divided_dim(s: Stmt, space, plan: SplitPlan) -> int | None:
+    """The dimension of a workspace that a copy of a divided tile from or to all of it divides, None for other statements."""
+    ends = moved_regions(s) if is_op(s, COPY) else None
+    if ends is None:
+        return None
+    mine = 0 if ends[0].source.same_as(space) else 1
+    other = ends[1 - mine]
+    if other.source not in plan.dims or not all(map(covers_whole, ends)):
+        return None
+    return next((pair[mine] for pair in copy_dims(*ends) if pair[1 - mine] == plan.dims[other.source]), None)
 
 
 class _OnChipOnly(StmtMutator):
@@ -207,4 +235,4 @@ def writes_globals(s: Stmt, with_cube: bool = False, but: Set = frozenset()) -> 
     return any(is_global(b) for b in uses.writes - but) and (with_cube or not any(scope_of(b) in CUBE_SCOPES for b in uses.all))
 
 
-__all__ = ["DividedBody", "LongerBody", "SlicedBody", "writes_globals"]
+__all__ = ["DividedBody", "divided_spaces", "LongerBody", "SlicedBody", "writes_globals"]

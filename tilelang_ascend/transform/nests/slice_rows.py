@@ -207,8 +207,8 @@ def _row_bytes(b, d: int) -> int:
 
 def _stages(body: list) -> list[int | None]:
     """How often a value has changed sides when a vector statement uses it; None for other statements. What is done to a tile that goes from iteration
-    to iteration, as to a sum to which something is added later, belongs to what comes later, where nothing else waits for it and it takes no more than
-    a factor for each row: the values to add are on their way until then."""
+    to iteration, as to a sum to which something is added later, belongs to what comes later, where slices would hold it with what is on its way
+    before, nothing else waits for it, and it takes no more than a factor for each row."""
     uses = [uses_of(s) for s in body]
     vector = [any(map(is_ub, u.all)) for u in uses]
     stages = [0] * len(body)
@@ -220,7 +220,8 @@ def _stages(body: list) -> list[int | None]:
         behind, sums = [j for first, j in pairs if first == i], uses[i].writes
         if not behind or not vector[i] or not sums <= carried or not all(vector[j] and sums & uses[j].all for j in behind):
             continue
-        if all(_elements(b) < min(map(_elements, sums)) for b in uses[i].reads - carried):
+        least = min(map(_elements, sums))
+        if least > SLICE_ELEMENTS and all(_elements(b) < least for b in uses[i].reads - carried):
             stages[i] = max(stages[i], min(stages[j] for j in behind))
     return [n if v and not isinstance(s, AllocBuffer) else None for n, v, s in zip(stages, vector, body)]
 

@@ -6,6 +6,8 @@ After:   for part in range(4): copy(A[bx * 128 + part * 32 : +32, 0:256], a[0:32
 GPU kernels come in the sizes of GPUs. The axis is proven independent as for two vector cores (analysis/tiles/split_axis.py), through products
 too, which are divided along M or N; what it does not divide every part does again.
 
+Workspaces through which such a tile goes as a whole have room for a part.
+
 Requires: mapped Tile IR before split_rows. Ensures: the same, with smaller tiles.
 """
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from ...analysis.tiles.split_axis import Refusal, find_split
 from ...ir import AllocBuffer, PrimFunc, Var, const_int, loop, scope_of, seq, statements, stmts_of
-from .divided_body import DividedBody
+from .divided_body import DividedBody, divided_spaces
 
 
 def split_tiles(func: PrimFunc, parts: int, scope: str) -> PrimFunc:
@@ -22,7 +24,8 @@ def split_tiles(func: PrimFunc, parts: int, scope: str) -> PrimFunc:
     if plan.refusal:
         return func
     part = Var("part", "int32")
-    body = stmts_of(DividedBody(plan, part, parts, with_cube=True)(func.body))
+    spaces = divided_spaces(func.body, plan)
+    body = stmts_of(DividedBody(plan, part, parts, with_cube=True, spaces=spaces)(func.body))
     allocs = [s for s in body if isinstance(s, AllocBuffer)]
     rest = [s for s in body if not isinstance(s, AllocBuffer)]
     return func.with_body(seq(allocs, loop(part, parts, seq(rest))))
