@@ -65,6 +65,86 @@ def test_iterations_that_share_an_element(source):
     np.testing.assert_array_equal(out["Y"], CASES[source](x))
 
 
+def counted(h, x, y, i, at):
+    n = h[at] + 1.0
+    h[at] = n
+
+
+def greatest(h, x, y, i, at):
+    m = T.max(h[at], x)
+    h[at] = m
+
+
+def place_of_its_own(h, x, y, i, at):
+    h[at] = x * 2.0
+    y[i] = h[at] + 1.0
+
+
+def place_of_a_loop(h, x, y, i, at):
+    for _ in T.serial(2):
+        h[at] = x
+    y[i] = h[at]
+
+
+CHOSEN = (counted, greatest, place_of_its_own, place_of_a_loop)
+
+
+@tilelang.jit
+def chosen(source, by):
+    body = T.macro(source)
+
+    @T.prim_func
+    def main(X: T.Tensor((32,), "float32"), P: T.Tensor((32,), "int32"), H: T.Tensor((8,), "float32"), Y: T.Tensor((32,), "float32")):
+        with T.Kernel(1):
+            x = T.alloc_shared((32,), "float32")
+            y = T.alloc_shared((32,), "float32")
+            h = T.alloc_shared((8,), "float32")
+            T.copy(X, x)
+            T.clear(y)
+            T.clear(h)
+            for i in T.Parallel(32):
+                body(h, x[i], y, i, P[i] if by == "data" else i % 8)
+            T.copy(y, Y)
+            T.copy(h, H)
+
+    return main
+
+
+@pytest.mark.parametrize("by", ["data", "remainder"])
+@pytest.mark.parametrize("source", CHOSEN, ids=lambda f: f.__name__)
+def test_iterations_that_share_an_element_they_choose(source, by):
+    """What they leave in it is what the last one stored; each reads what it has stored itself, or the ones before it."""
+    rng = np.random.default_rng(4)
+    x, p = rng.integers(-4, 5, 32).astype(np.float32), rng.integers(0, 8, 32).astype(np.int32)
+    h, y = np.zeros(8, np.float32), np.zeros(32, np.float32)
+    out = strict.run(chosen(source, by), {"X": x, "P": p, "H": h.copy(), "Y": y.copy()}, text=False)
+    for i, at in enumerate(p if by == "data" else np.arange(32) % 8):
+        source_of = {counted: h[at] + 1, greatest: max(h[at], x[i]), place_of_its_own: x[i] * 2, place_of_a_loop: x[i]}
+        h[at] = source_of[source]
+        y[i] = {place_of_its_own: h[at] + 1, place_of_a_loop: h[at]}.get(source, 0)
+    np.testing.assert_array_equal(out["H"], h)
+    np.testing.assert_array_equal(out["Y"], y)
+
+
+def test_a_nest_none_of_whose_conditions_holds():
+    @T.prim_func
+    def main(X: T.Tensor((1, 17), "float32"), Y: T.Tensor((1,), "float32")):
+        with T.Kernel(1):
+            x = T.alloc_shared((1, 17), "float32")
+            v = T.alloc_var("float32")
+            T.copy(X, x)
+            v = 3
+            for f in T.Parallel(17):
+                i = f // 17
+                j = f % 17
+                if i > 0:
+                    v = T.min(x[i, j], v)
+            Y[0] = v
+
+    arrays = {"X": np.ones((1, 17), np.float32), "Y": np.zeros(1, np.float32)}
+    assert strict.run(tilelang.compile(main), arrays, text=False)["Y"][0] == 3
+
+
 @tilelang.jit
 def windows(m, step, dtype, kind):
     """Rows of X into windows of Y that overlap."""

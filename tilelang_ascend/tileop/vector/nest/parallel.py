@@ -68,8 +68,8 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
         return scalar_loops(stmt, ctx, str(in_order), lambda value, span: on_one_lane(value, ctx, span))
     try:
         nest = read_nest(stmt)
-        if any(n == 0 for n in nest.extents):
-            return seq()
+        if any(n == 0 for n in nest.extents) or not stmts_of(nest.body):
+            return seq()  # Conditions that never hold leave nests without statements.
         block = StraightLine(ctx, nest, {}, None)
         lowered = lower_last_columns(nest, ctx, block.exprs)
         return _kept_inside(stmt, nest, ctx, block.lower(stmts_of(nest.body)) if lowered is None else lowered)
@@ -269,6 +269,9 @@ class StraightLine:
         reason = f"the index of the store to `{s.buffer.name}` is data"
         if self.mask is not None or update_of(s) is not None or dtype_of(s.buffer) == "bool":
             raise Unsupported(reason, "store to an affine index")
+        if _reads(self.nest.body, s.buffer):
+            # Iterations may share elements: one that reads has to see what those before it, and it itself, have stored.
+            raise Unsupported(f"{reason}, and iterations read elements of it", _OF_ITS_OWN)
         target = scattered(self.exprs, s.buffer, list(s.indices))
         value, axes, span = self._stored_lanes(s), self.nest.axes, s.span
 
@@ -492,10 +495,12 @@ def _used_besides(body: Stmt, buffer, operation: str) -> bool:
     return False
 
 
+def _reads(s: Stmt, buffer) -> bool:
+    return any(buffer in scalar_vars(e) for x in statements(s) for e in exprs(x))
+
+
 def _mentions(s: Stmt, buffer) -> bool:
-    return any(buffer in scalar_vars(e) for x in statements(s) for e in exprs(x)) or any(
-        isinstance(x, BufferStore) and x.buffer.same_as(buffer) for x in statements(s)
-    )
+    return _reads(s, buffer) or any(isinstance(x, BufferStore) and x.buffer.same_as(buffer) for x in statements(s))
 
 
 __all__ = ["StraightLine", "lower_parallel", "on_one_lane"]
