@@ -145,6 +145,50 @@ def test_a_nest_none_of_whose_conditions_holds():
     assert strict.run(tilelang.compile(main), arrays, text=False)["Y"][0] == 3
 
 
+@pytest.mark.parametrize("count", [0, 3])
+def test_elements_that_no_iteration_may_store_to_keep_their_value(count):
+    @T.prim_func
+    def main(X: T.Tensor((4, 8), "float32"), m: T.int32, Y: T.Tensor((4,), "float32")):
+        with T.Kernel(1):
+            x = T.alloc_shared((4, 8), "float32")
+            y = T.alloc_shared((4,), "float32")
+            T.copy(X, x)
+            T.fill(y, 5)
+            for i, j in T.Parallel(4, T.min(m, 8)):
+                y[i] = x[i, 0]
+            T.copy(y, Y)
+
+    x = np.random.default_rng(4).integers(-4, 5, (4, 8)).astype(np.float32)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros(4, np.float32)}, {"m": count}, text=False)
+    np.testing.assert_array_equal(out["Y"], x[:, 0] if count else 5)
+
+
+def test_an_element_of_all_iterations_in_a_nest_longer_than_its_tiles():
+    """Each iteration reads what it has stored, though the nest is as long as two tiles."""
+
+    @T.prim_func
+    def main(X: T.Tensor((8,), "float32"), Y: T.Tensor((8,), "float32"), Z: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            x = T.alloc_shared((8,), "float32")
+            y = T.alloc_shared((8,), "float32")
+            z = T.alloc_shared((8,), "float32")
+            own = T.alloc_shared((1,), "float32")
+            T.copy(X, x)
+            for i in T.Parallel(16):
+                if i < 8:
+                    own[0] = x[i] * 2.0
+                    y[i] = own[0] + 1.0
+                else:
+                    z[i - 8] = x[i - 8]
+            T.copy(y, Y)
+            T.copy(z, Z)
+
+    x = np.arange(8, dtype=np.float32)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros_like(x), "Z": np.zeros_like(x)}, text=False)
+    np.testing.assert_array_equal(out["Y"], x * 2 + 1)
+    np.testing.assert_array_equal(out["Z"], x)
+
+
 @tilelang.jit
 def windows(m, step, dtype, kind):
     """Rows of X into windows of Y that overlap."""

@@ -138,7 +138,7 @@ def fill_together(boxes: list[list[tuple[int, int]]], shape) -> bool:
 def _nest_boxes(stmt: Stmt, buffer, extents: dict) -> list[list[tuple[int, int]]]:
     """Boxes that unconditional stores of a nest fill, whose indices are its loops, each shifted by a constant."""
     if isinstance(stmt, For):
-        if stmt.kind != ForKind.PARALLEL or COUNT in stmt.annotations:
+        if not _runs(stmt):
             return []
         inner = {**extents, stmt.loop_var: const_int(stmt.extent)}
         return [box for s in stmts_of(stmt.body) for box in _nest_boxes(s, buffer, inner)]
@@ -155,9 +155,14 @@ def _nest_boxes(stmt: Stmt, buffer, extents: dict) -> list[list[tuple[int, int]]
     return [box]
 
 
+def _runs(loop: For) -> bool:
+    """Does a loop of a nest run all of its iterations, of which there is one at least? Those of run time may be none."""
+    return loop.kind == ForKind.PARALLEL and COUNT not in loop.annotations and bool(const_int(loop.extent))
+
+
 def _nest_covers(stmt: Stmt, buffer, extents: dict) -> bool:
     if isinstance(stmt, For):
-        if stmt.kind != ForKind.PARALLEL:
+        if not _runs(stmt):
             return False
         return any(_nest_covers(s, buffer, {**extents, stmt.loop_var: const_int(stmt.extent)}) for s in stmts_of(stmt.body))
     if isinstance(stmt, BufferStore) and stmt.buffer.same_as(buffer):

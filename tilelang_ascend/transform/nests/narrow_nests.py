@@ -68,7 +68,7 @@ class _Narrow(StmtMutator):
         inner = {x.loop_var: const_int(x.extent) for x in statements(body) if isinstance(x, For)}
         if not any(_leaves(*a, {**extents, **inner}) for a in _accesses(body)):
             return s
-        parts = _parts(body)
+        parts = _parts(body, extents)
         ranges = None if parts is None else [_range(p, extents) for p in parts]
         if parts is None or None in ranges or any(_runs_outside(p, r, extents) for p, r in zip(parts, ranges)):
             return rebuild_nest(s, loops, body, REASON)
@@ -102,9 +102,15 @@ class _Part:
     conditions: tuple
     store: BufferStore
 
+    @property
+    def reads(self) -> set:
+        """Buffers its value, its place or its conditions are made of."""
+        return {x.source for e in (*self.conditions, self.store.value, *self.store.indices) for x in loads_in(e)}
 
-def _parts(body: Stmt) -> list[_Part] | None:
-    """The stores of a body in order, None if they cannot be taken apart: other statements, variables, or conditions that earlier stores change."""
+
+def _parts(body: Stmt, extents: dict) -> list[_Part] | None:
+    """The stores of a body in order, None if they cannot be taken apart: other statements, variables, conditions that earlier stores change, or an
+    element that several iterations store one after the other and other statements of each read."""
     out: list[_Part] = []
 
     def take(s: Stmt, conditions: tuple) -> bool:
@@ -125,7 +131,15 @@ def _parts(body: Stmt) -> list[_Part] | None:
         if any(x.source in written for c in part.conditions for x in loads_in(c)):
             return None
         written.add(part.store.buffer)
-    return out
+    shared = [p for p in out if _repeats(p.store, extents)]
+    return None if any(p is not q and p.store.buffer in q.reads for p in shared for q in out) else out
+
+
+def _repeats(store: BufferStore, extents: dict) -> bool:
+    """May several iterations store to one element? Not if each of their numbers is in an index of its own."""
+    forms = [affine(i, list(extents)) for i in store.indices]
+    own = {v for f in forms if f is not None and len(f.coeffs) == 1 for v in f.coeffs}
+    return any(n != 1 and v not in own for v, n in extents.items())
 
 
 def _range(part: _Part, extents: dict) -> dict | None:
