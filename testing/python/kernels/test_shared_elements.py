@@ -145,6 +145,26 @@ def test_a_nest_none_of_whose_conditions_holds():
     assert strict.run(tilelang.compile(main), arrays, text=False)["Y"][0] == 3
 
 
+@pytest.mark.parametrize("place", ["quotient", "remainder", "data"])
+def test_elements_of_tensors_that_iterations_surely_share(place):
+    at = {"quotient": lambda p, i: i // 4, "remainder": lambda p, i: i % 8, "data": lambda p, i: T.cast(p[i], "int32") % 8}[place]
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), P: T.Tensor((32,), "int32"), Y: T.Tensor((16,), "float32")):
+        with T.Kernel(2) as bx:
+            x = T.alloc_shared((32,), "float32")
+            T.copy(X[bx * 32], x)
+            for i in T.Parallel(32):
+                Y[bx * 8 + at(P, i)] = Y[bx * 8 + at(P, i)] + x[i]
+
+    rng = np.random.default_rng(4)
+    x, p, want = (rng.integers(low, 8, n) for low, n in ((-4, 64), (0, 32), (-4, 16)))
+    arrays = {"X": x.astype(np.float32), "P": p.astype(np.int32), "Y": want.astype(np.float32)}
+    for k in range(64):
+        want[k // 32 * 8 + {"quotient": k % 32 // 4, "remainder": k % 8, "data": p[k % 32]}[place]] += x[k]
+    np.testing.assert_array_equal(strict.run(tilelang.compile(main), arrays, text=False)["Y"], want)
+
+
 @pytest.mark.parametrize("count", [0, 3])
 def test_elements_that_no_iteration_may_store_to_keep_their_value(count):
     @T.prim_func

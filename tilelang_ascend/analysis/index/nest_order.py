@@ -2,10 +2,13 @@
 
 Iterations are independent, so what an iteration reads before it stores anything may be loaded before the nest, and what it stores may go
 back behind it. A *conflict* is an access that follows a store to the same tensor in program order, or shares a loop inside of the nest with
-one: the two have to use one tile, or both the tensor itself.
+one: the two have to use one tile, or both the tensor itself. So have a load and a store at places of which there are surely fewer than
+iterations (`y[i // 4] = y[i // 4] + x[i]`): those that share one are not independent.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 from ...ir import (
     BufferStore,
@@ -16,10 +19,12 @@ from ...ir import (
     Stmt,
     While,
     const_int,
+    dtype_of,
     exprs,
     imm,
     scope_of,
     structural_equal,
+    substitute_expr,
     sym,
 )
 from ...tile.uses import is_atomic, loads_in
@@ -45,7 +50,7 @@ class NestOrder:
         for buffer, found in self._found.items():
             if any(a.atomic for a in found):
                 self.unstaged.add(buffer)
-            elif any(a.conflicts(b) for n, a in enumerate(found) for b in found[n + 1 :]):
+            elif any(a.conflicts(b) for n, a in enumerate(found) for b in found[n + 1 :]) or self._crowded(buffer, found):
                 obstacle = self._solve(buffer, found)
                 if obstacle is None:
                     continue
@@ -80,6 +85,20 @@ class NestOrder:
     def _see(self, buffer, indices: list, inside: tuple, store: bool = False, atomic: bool = False) -> None:
         if scope_of(buffer) in ("global", ""):
             self._found.setdefault(buffer, []).append(_Access(indices, inside, store, atomic))
+
+    def _crowded(self, buffer, found: list) -> bool:
+        """Is there a load beside a store that is no sum of loop variables and has surely fewer places than the nest has iterations? The tile of a
+        sum shows by itself which iterations share elements."""
+        stores = [a for a in found if a.store and self.indices.forms(a.indices) is None]
+        trips = prod(n or 1 for n in self.indices.extents.values())
+        return len(stores) < len(found) and any(prod(map(self._places, a.indices, buffer.ty.shape)) < trips for a in stores)
+
+    def _places(self, index, size) -> int:
+        """As many values as an index has at most, of those that lie inside of a dimension."""
+        first = substitute_expr(index, {v: imm(0, dtype_of(v)) for v in self.indices.extents})
+        bound = self.analyzer.const_int_bound(self.analyzer.simplify(index - first))
+        span, n = int(bound.max_value) - int(bound.min_value) + 1, const_int(size)
+        return span if n is None else min(span, n)
 
     # -- tiles ------------------------------------------------------------------------------------------------------
 
