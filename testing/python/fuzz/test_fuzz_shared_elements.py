@@ -1,0 +1,10 @@
+"""Some of the programs of `python -m testing.fuzz.shared_elements`."""
+
+import pytest
+
+from testing.fuzz.shared_elements import check
+
+
+@pytest.mark.parametrize("seed", [8, 110, 126, 1034])
+def test_seeds(seed):
+    assert check(seed, text=False) in (None, "order")
