@@ -55,6 +55,9 @@ class Generator:
         self.where = {name: self.pick(("shared", "fragment")) for name in self.tiles}
         self.views: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
+        self.reducing = False
+        self.passing: dict[str, str] = {}
+        """Declarations of tiles of one place."""
         self.pool = {"r", self.pick("rrscqzh"), self.pick("rscqzh"), *"GC"}
         self.names, self.variable = 0, self.chance(0.3)
         self.in_tensors = self.chance(0.3)
@@ -209,7 +212,7 @@ class Generator:
             return [f"for {k} in T.serial({bound}):", *self.indented(self.updated(self.shared(i, other), self.value(i, other)))]
         if kind == "out" and self.in_tensors:
             return [f"Y[bx * {self.rows} + {i}, {j}] = {self.cast(self.value(i, j))}"]
-        if self.reducer and self.chance(0.5):
+        if self.reducing and self.chance(0.5):
             return [f"T.reducer_update(w[{i}], {self.cast(self.value(i, j).replace('w', 'x'))})"]
         return self.updated(self.shared(i, j), self.value(i, j))
 
@@ -298,6 +301,16 @@ class Generator:
         low = self.pick((0, 0, 1) if self.unsigned else (0, 0, 1, -3))
         return [f"T.fill({self.pick([t for t in sorted(self.pool) if t in self.tiles])}, {low})"]
 
+    def passing_through(self) -> list[str]:
+        """A tile that an iteration loads, changes and stores, and nobody else knows."""
+        t, n = self.fresh("p"), self.rows
+        self.passing[t] = f"{t} = T.alloc_{self.pick(('shared', 'fragment'))}(({n},), '{self.dtype}')"
+        self.tiles[t], self.dtypes[t] = (n,), self.dtype
+        load, store = f"T.copy(R[(bx * {self.steps} + k) * {n}], {t})", self.store(t)
+        del self.tiles[t]
+        nest = [f"for i, j in T.Parallel({n}, {self.columns}):", *self.indented(self.updated(f"{t}[i]", self.value("i", "j", 1)))]
+        return [load, *nest, *store]
+
     def products(self) -> list[str]:
         if not self.product:
             return self.nest()
@@ -324,6 +337,9 @@ class Generator:
                 case "branch":
                     out += [f"if {self.pick(('L[bx] > 2', 'bx > 0', 'q[0] > 1', 'r[0] > 0'))}:", *self.indented(self.nest())]
                 case _:
+                    if self.loop and self.chance(0.6):
+                        out += self.passing_through()
+                        continue
                     t = self.pick(("r", "s", "x", "x", "z", "c"))
                     n, step = self.rows, "k" if self.loop else "0"
                     load = {"x": f"T.copy(X[(bx * {self.steps} + {step}) * {n}, 0], x)", "z": f"T.copy(Z[bx * {n}, 0], z)",
@@ -337,7 +353,9 @@ class Generator:
         low = {t: 0 if self.unsigned or self.chance(0.7) else self.pick((-5, 1)) for t in self.tiles}
         head = self.part(self.number(0, 1))
         self.loop = self.chance(0.8)
+        self.reducing = bool(self.reducer)
         body = self.part(self.number(1, 3))
+        self.reducing = False
         if self.loop:
             loop = self.pick(
                 (
@@ -376,7 +394,7 @@ class Generator:
         }  # fmt: skip
         declared = [f"{name}: T.Tensor({text})" for name, text in params.items() if name in used]
         declared += [f"{name}: {text}" for name, text in self.outputs.items() if name in used]
-        alloc = [f"{t} = T.alloc_{self.where[t]}({self.tiles[t]}, '{self.dtypes[t]}')" for t in tiles] + views
+        alloc = [f"{t} = T.alloc_{self.where[t]}({self.tiles[t]}, '{self.dtypes[t]}')" for t in tiles] + views + list(self.passing.values())
         alloc += [f"v = T.alloc_var('{self.dtype}')"] if "v" in used else []
         alloc += [f"w = T.alloc_reducer(({n},), '{self.dtype}', '{self.reducer}')"] if "w" in used else []
         if "acc" in used:
