@@ -111,3 +111,33 @@ def test_functions_inside_of_integers(what):
     want = {"cast": np.floor(np.sqrt(x)), "bits": x.view(np.int32), "class": np.zeros(64)}[what]
     out = strict.run(tilelang.compile(main), {"X": x, "Y": np.full(64, -1, np.int32)}, text=False)
     np.testing.assert_array_equal(out["Y"], want.astype(np.int32))
+
+
+@pytest.mark.parametrize("place", ["tensor", "tile", "let"])
+def test_functions_that_choose_an_element_for_each_lane(place):
+    """Where the scalar unit finds the element, which were errors: `T.Parallel` stores to a place that a function gives, and loads by a let."""
+    size = T.dynamic("size")
+
+    @T.prim_func
+    def main(X: T.Tensor((N,), "float32"), W: T.Tensor((size,), "float32"), Y: T.Tensor((N,), "float32")):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((N,), "float32"), T.alloc_shared((N,), "float32")
+            T.copy(X, x)
+            T.clear(y)
+            for i in T.Parallel(N):
+                if place == "tensor":
+                    Y[T.cast(T.floor(x[i]), "int32")] = x[i]
+                elif place == "tile":
+                    y[T.cast(T.floor(x[i]), "int32")] = x[i]
+                else:
+                    first = T.cast(T.floor(x[i]), "int32")
+                    y[i] = W[first] + W[first + 1]
+            if place != "tensor":
+                T.copy(y, Y)
+
+    rng = np.random.default_rng(5)
+    x, w = (rng.permutation(N) + 0.75).astype(np.float32), rng.integers(-9, 9, N).astype(np.float32)
+    at = x.astype(int)
+    want = w[at] + np.append(w, 0)[at + 1] if place == "let" else x[np.argsort(at)]
+    out = strict.run(tilelang.compile(main), {"X": x, "W": w, "Y": np.full(N, -7, np.float32)}, {"size": N}, text=place == "let")
+    np.testing.assert_array_equal(out["Y"], want)

@@ -59,6 +59,11 @@ SCALAR_CALLS = ("if_then_else", "likely", "reinterpret", *BITWISE)
 """Calls the scalar unit can evaluate."""
 
 
+def is_function(e) -> bool:
+    """True for a call of a function the scalar unit does not have (exp, tanh, …)."""
+    return isinstance(e, Call) and not op_name(e).startswith("ascend.") and op_name(e).split(".")[-1] not in SCALAR_CALLS
+
+
 def scalar_loops(stmt: For, ctx: VectorContext, reason: str = "", vector=None) -> Stmt:
     """`stmt` element by element, in order. Functions the scalar unit does not have are computed by `vector`, which lowers a
     statement on one lane; without it they raise `UnsupportedConstruct`."""
@@ -118,7 +123,7 @@ class _Scalar(StmtMutator):
             read = Bind(var, call("ascend.get_value", [place], dtype=dtype, span=span), span=span)
             inside = self.inside(load.source, indices)
             return guarded_read(inside, read, self.ctx.outside(load.source), out) if inside is not None else out.append(read) or var
-        if isinstance(e, Call) and op_name(e).split(".")[-1] not in SCALAR_CALLS:
+        if is_function(e):
             return self._function(e, out, span)
         if is_if_then_else(e) and any(_has_load(a) for a in e.args[1:]):
             return self._choose(*e.args, out, span)

@@ -47,7 +47,8 @@ from ...ir import (
 )
 from ...tile import ASSUME, GEMM, IM2COL, is_op, tile_op_of, with_args
 from ...tile.uses import is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, uses_of
-from ...tileop.vector.nest.expressions import has_function, is_function
+from ...tileop.scalar.loops import is_function
+from ...tileop.vector.nest.expressions import has_function
 
 
 def _elements(e) -> list[TensorLoad]:

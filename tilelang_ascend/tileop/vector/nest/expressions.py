@@ -31,7 +31,7 @@ from ....tile.uses import loads_in
 from ...base.context import VectorContext
 from ...base.tiles import is_tile, memory_dtype
 from ...base.unsupported import Unsupported
-from ...scalar.loops import BITWISE, SCALAR_CALLS, bound_elements
+from ...scalar.loops import BITWISE, bound_elements, is_function
 from ..emit.views import View
 from ..graph import integers as vector_int
 from ..graph.convert import convert
@@ -47,11 +47,6 @@ _EXACT_F32 = 1 << 24
 """Integers below this magnitude are exact in float32."""
 
 _INT32_END = 1 << 31
-
-
-def is_function(e) -> bool:
-    """True for a call of a function the scalar unit does not have (exp, tanh, …)."""
-    return isinstance(e, Call) and not op_name(e).startswith("ascend.") and op_name(e).split(".")[-1] not in SCALAR_CALLS
 
 
 def has_function(e) -> bool:

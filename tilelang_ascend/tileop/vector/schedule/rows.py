@@ -25,6 +25,7 @@ from ....ir import (
     if_then,
     imm,
     itemsize,
+    op_name,
     reinterpret,
     seq,
     substitute_expr,
@@ -35,7 +36,7 @@ from ....ir import (
 from ....isa.units import BLOCK_BYTES
 from ...base.tensor_bounds import all_of, unproven
 from ...base.unsupported import Unsupported
-from ...scalar.loops import bound_indices, element_address
+from ...scalar.loops import bound_indices, element_address, is_function
 from ..emit.views import offset_by
 from ..graph.convert import convert
 from ..graph.graph import Node
@@ -68,7 +69,7 @@ class Rows:
 def rows_of(exprs, buffer, indices, load: bool) -> Rows:
     """The access as rows, or as elements where it does not step through GM contiguously. Raises `Unsupported` when what chooses them
     changes inside the nest."""
-    indices = [_inlined(exprs, i) for i in indices]
+    indices = _chosen(exprs, buffer, indices)
     inner = len(exprs.axes) - 1
     step, mentioned = exprs.split(indices[-1]), {a for i in indices for a in _axes_in(exprs, i)}
     # Where a condition differs between lanes, some of a row may be inside and others not.
@@ -95,6 +96,19 @@ def _stays_inside(exprs, buffer, step) -> bool:
     """True when rows do not leave the tensor at either end."""
     last = const_int(buffer.ty.shape[-1])
     return last is not None and not step[1].terms and 0 <= step[1].const <= last - exprs.extents[-1]
+
+
+def _chosen(exprs, buffer, indices) -> list:
+    """`indices` as the scalar unit evaluates them, lane by lane. Raises `Unsupported` for those that call a function it does not have."""
+    indices = [_inlined(exprs, i) for i in indices]
+    called: list = []
+    for i in indices:
+        walk_expr(i, lambda x: called.append(op_name(x).split(".")[-1]) if is_function(x) else None)
+    if called:
+        raise Unsupported(
+            f"an index of `{buffer.name}` calls {called[0]}, a function of the vector unit", "compute the index in a nest of its own"
+        )
+    return indices
 
 
 def _inlined(exprs, index):
@@ -260,7 +274,7 @@ def store_scattered(values, target: Rows, axes, value: Node, span) -> None:
 
 def scattered(exprs, buffer, indices) -> Rows:
     """The elements a store with data in its indices chooses."""
-    return Rows(buffer, [_inlined(exprs, i) for i in indices], ())
+    return Rows(buffer, _chosen(exprs, buffer, indices), ())
 
 
 def _each_row(values, rows: Rows, axes, view, move) -> None:
