@@ -265,13 +265,16 @@ def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure
     raise failure
 
 
-def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):
+def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2, known: OutOfMemory | None = None, outer: OutOfMemory | None = None):
     """(function with addresses and synchronisation, memory map, the context it was found in): tiles as they are if they fit, else in as few
-    parts as do, along one axis or, if that is not enough, along up to `axes` of them.
+    parts as do, along one axis or, if that is not enough, along up to `axes` of them. `known`: why they do not fit as they are, if that is known;
+    `outer`: why what they are parts of did not.
 
     Raises: OutOfMemory if tiles do not fit even with single copies and in small parts.
     """
     try:
+        if known is not None:
+            raise known
         return _shared(mapped, context.attempt())
     except OutOfMemory as error:
         failure = error
@@ -282,14 +285,17 @@ def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2):
     several = range(least, TRIED_PARTS * least)
     numbers = equal_parts(mapped, several, scope)
     independent = _ways(TILES, mapped, context, numbers, scope)
-    found = _first_with_room(independent, _Trial(failure))
+    trial = _Trial(failure, outer)
+    found = _first_with_room(independent, trial)
     if found is None and axes > 1 and independent:
-        found = _Trial(failure)(independent[0], partial(_in_parts, axes=axes - 1))
+        fewest = trial.failed.get(independent[0][2])
+        found = _Trial(failure)(independent[0], partial(_in_parts, axes=axes - 1, known=fewest, outer=failure))
     if found is None and scope == STREAMED:
-        trial = _Trial(failure)
+        trial = _Trial(failure, outer)
         found = _first_with_room(_ways(STREAM, mapped, context, numbers, scope), trial)
         if found is None and not trial.in_vain:
-            found = _first_with_room(_ways(STREAM, mapped, context, _apart(several), scope), trial)
+            left_over = [n for n in _apart(several) if n not in trial.failed]
+            found = _first_with_room(_ways(STREAM, mapped, context, left_over, scope), trial)
     if found is not None:
         return found
     reason = why_whole(mapped, next(iter(numbers), least), scope)
@@ -322,21 +328,26 @@ def _ways(passes: tuple, mapped: PrimFunc, context: Context, numbers: list[int],
 
 
 class _Trial:
-    """Tries one way after the other, until parts need as much room as the whole, `failure`: more of them will, too."""
+    """Tries one way after the other, until parts need as much room as the whole, `failure`, or as what that is a part of, `outer`: more of them
+    will, too."""
 
-    def __init__(self, failure: OutOfMemory):
-        self.failure, self.in_vain = failure, False
+    def __init__(self, failure: OutOfMemory, outer: OutOfMemory | None = None):
+        self.memory, self.in_vain = failure.fields["memory"], False
+        whole = [f.fields["needed"] for f in (failure, outer) if f is not None and f.fields["memory"] == self.memory]
+        self.needed = min(whole)
+        self.failed: dict[int, OutOfMemory] = {}
+        """Number of parts -> why they do not fit."""
 
     def __call__(self, way, lowered=None):
         """What `lowered` makes of a way of `_ways`, None if it does not fit."""
-        divided, inner, _ = way
+        divided, inner, parts = way
         if self.in_vain:
             return None
         try:
             synced, memory_map, found = (lowered or _shared)(divided, inner.attempt())
         except OutOfMemory as error:
-            memory, needed = (self.failure.fields[name] for name in ("memory", "needed"))
-            self.in_vain = error.fields["memory"] == memory and error.fields["needed"] >= needed
+            self.failed[parts] = error
+            self.in_vain = error.fields["memory"] == self.memory and error.fields["needed"] >= self.needed
             return None
         inner.adopt(found)
         return synced, memory_map, inner
