@@ -14,8 +14,6 @@ class Stub:
     def attempt(self):
         return self
 
-    in_parts, notes = False, ()
-
 
 @pytest.fixture
 def tried(monkeypatch):
