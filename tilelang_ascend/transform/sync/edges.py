@@ -97,8 +97,10 @@ class EdgeChooser:
     # ---- flags
 
     def _hand_on(self) -> None:
-        """Add flags of places that statements use in turn (`turns`), where no statement waits for a place that it has itself."""
+        """Add flags of places that statements use in turn (`turns`), where no statement waits for a place that it has itself, or leaves with one."""
         for group in turns(self.dependences, lambda d: self._rotating(d, len(d.common) - 1)):
+            if any(_jump_between(e.set_at.block, e.wait_at.gap, e.set_at.gap) is not None for e in group):
+                continue
             binder = Binder(SyncPlan([*self.plan.edges, *group], self.plan.barriers))
             found = [binder.bind(trace).run(credit=self.credit) for trace in self.traces]
             if not any(x.broken or x.leftover for x in found):
@@ -389,8 +391,12 @@ class EdgeChooser:
         order += [b for b in self.plan.barriers if not b.fixed]
         timelines = self._timelines()
         needed, out = self._indispensable_barriers(timelines), set()
-        # A guard exists for the sake of one flag: try them together before the guard starts to stand in for others.
-        groups = [{edge, guard} for edge, guard in self.guards.items()] + [{item} for item in order]
+        # A guard exists for the sake of one flag: try them together before the guard starts to stand in for others. So do flags used in turn.
+        together: dict = {}
+        for edge in self.plan.edges:
+            together.setdefault(edge.flags, set()).add(edge)
+        groups = [{edge, guard} for edge, guard in self.guards.items()]
+        groups += [edges for edges in together.values() if len(edges) > 1] + [{item} for item in order]
         for group in groups:
             if group & needed or group & out:
                 continue
