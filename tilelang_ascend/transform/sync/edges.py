@@ -138,7 +138,12 @@ class EdgeChooser:
         return bool(unsafe) or fenced
 
     def _make_safe(self, unsafe: list[Edge]) -> None:
-        """Guard flags that could be set again too early; where a guard is not enough, use another kind of flag."""
+        """Guard flags that could be set again too early; where a guard is not enough, use another kind of flag. Flags used in turn are
+        dropped by all statements together, which get flags of their own in the next round."""
+        shared = {edge.flags for edge in self.plan.edges if edge.twin is not None}.intersection(unsafe)
+        if shared:
+            self.plan.edges = [edge for edge in self.plan.edges if edge.flags not in shared]
+            return
         guarded = {guard: edge for edge, guard in self.guards.items()}
         hopeless = [guarded.get(edge, edge) for edge in unsafe if edge in self.guards or edge in guarded]
         hopeless = list(dict.fromkeys(hopeless))

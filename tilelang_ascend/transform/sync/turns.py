@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ...analysis.dependence.dependence import Dependence
-from ...analysis.dependence.program import QUEUES, Block, Instr, path_to_root, position_in
+from ...analysis.dependence.program import Block, Instr, path_to_root, position_in
 from .plan import Edge, Slot
 
 
@@ -51,8 +51,7 @@ def turns(dependences: list[Dependence], rotating: Callable[[Dependence], Edge |
     """Groups of edges with the same flags, of statements that use the same places in turn. rotating: a flag for each version, from one use to the next one
     by the same statement, or None."""
     carried = [d for d in dependences if d.src.queue != d.dst.queue and d.version_count > 1 and d.versions is not None and d.common]
-    # The scalar unit waits for what it reads: it uses nothing beside loads of the next.
-    in_order = [d for d in carried if d.src.ordered and QUEUES[d.src.queue][1] != "S"]
+    in_order = [d for d in carried if d.src.ordered]
     uses = _uses([(edge, d.buffer) for d in in_order if (edge := rotating(d)) is not None and edge.every_id_primed and not edge.cross])
     groups: list[list[_Use]] = [[u] for u in uses]
     for d in carried:
