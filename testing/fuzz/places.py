@@ -10,12 +10,12 @@ of iterations and another, or, where a variable is carried, what its Tile IR say
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 import numpy as np
 
 from .check import located_refusal, trace
+from .command import run
 
 DTYPES = ("float32", "float32", "float16", "int32", "int8", "uint8", "int64")
 SAME = "{g}, j"
@@ -171,28 +171,5 @@ def check(seed: int) -> str | None:
     return f"{wrong[0]} is not what the interpreter says" if wrong else None
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m testing.fuzz.places", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("first", type=int)
-    parser.add_argument("last", type=int)
-    parser.add_argument("--source", action="store_true", help="print the programs only")
-    args = parser.parse_args()
-    failed = []
-    for seed in range(args.first, args.last):
-        if args.source:
-            print(f"# {seed}\n{Generator(seed).text()}")
-            continue
-        outcome = check(seed)
-        if outcome is not None and outcome.startswith("refused: "):
-            print(f"{seed} {outcome[:200]}", flush=True)
-        elif outcome is not None:
-            failed.append(seed)
-            print(f"--- {seed}: {outcome}\n{Generator(seed).text()}", flush=True)
-    print(f"failed: {failed or 'none'}")
-    return int(bool(failed))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("places", __doc__, check, lambda seed: Generator(seed).text()))

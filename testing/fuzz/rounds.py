@@ -9,10 +9,11 @@ program is what the interpreter of its Python text says. Numbers stay small: wha
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 import numpy as np
+
+from .command import run
 
 SIZES = (16, 32, 32, 48)
 WIDE = 1_000_000
@@ -203,29 +204,5 @@ def check(seed: int) -> str | None:
     return None
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m testing.fuzz.rounds", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("first", type=int)
-    parser.add_argument("last", type=int)
-    parser.add_argument("--source", action="store_true", help="print the programs only")
-    args = parser.parse_args()
-    refused, failed = 0, []
-    for seed in range(args.first, args.last):
-        if args.source:
-            print(f"# {seed}\n{Generator(seed).source()}")
-            continue
-        outcome = check(seed)
-        if outcome is not None and outcome.startswith("refused: "):
-            refused += 1
-            print(f"{seed} {outcome[:200]}", flush=True)
-        elif outcome is not None:
-            failed.append(seed)
-            print(f"--- {seed}: {outcome}\n{Generator(seed).source()}", flush=True)
-    print(f"{args.last - args.first - refused - len(failed)} right, {refused} refused, failed: {failed or 'none'}")
-    return int(bool(failed))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("rounds", __doc__, check, lambda seed: Generator(seed).source()))

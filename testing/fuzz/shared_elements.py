@@ -10,7 +10,6 @@ all of them is compared ("order"). Memories are scarce for some seeds.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from contextlib import nullcontext
@@ -18,6 +17,7 @@ from contextlib import nullcontext
 import numpy as np
 
 from .check import located_refusal, packed_memory, trace
+from .command import run
 
 DTYPES = ("float32", "float32", "float32", "float16", "int32", "int32", "int16", "bfloat16", "int8", "uint8", "uint32", "int64", "uint16")
 ORDERS = (0, 1, 2)
@@ -514,31 +514,5 @@ def check(seed: int, text: bool | None = None) -> str | None:
     return None if definite else "order"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m testing.fuzz.shared_elements", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("first", type=int)
-    parser.add_argument("last", type=int)
-    parser.add_argument("--source", action="store_true", help="print the programs only")
-    args = parser.parse_args()
-    failed, counts = [], {"right": 0, "refused": 0, "nothing": 0, "order": 0}
-    for seed in range(args.first, args.last):
-        if args.source:
-            print(f"# {seed}\n{Generator(seed).text()}")
-            continue
-        outcome = check(seed)
-        kind = "right" if outcome is None else outcome.split(":")[0]
-        if kind in counts:
-            counts[kind] += 1
-            if kind == "refused":
-                print(f"{seed} {outcome[:200]}", flush=True)
-        else:
-            failed.append(seed)
-            print(f"--- {seed}: {outcome}\n{Generator(seed).text()}", flush=True)
-    print(f"{', '.join(f'{n} {kind}' for kind, n in counts.items())}; failed: {failed or 'none'}")
-    return int(bool(failed))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("shared_elements", __doc__, check, lambda seed: Generator(seed).text(), others=("nothing", "order")))

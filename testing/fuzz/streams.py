@@ -10,7 +10,6 @@ program runs. The meaning of a program is the NumPy text beside it.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from contextlib import ExitStack, contextmanager
@@ -18,6 +17,8 @@ from dataclasses import replace
 from unittest import mock
 
 import numpy as np
+
+from .command import run
 
 SIZES = (8, 16, 24, 32, 64, 100, 256)
 TRIPS, FEW_TRIPS = (1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 16, 25, 61), (1, 2, 3, 5)
@@ -390,28 +391,5 @@ def check(seed: int) -> str | None:
     return None
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m testing.fuzz.streams", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("first", type=int)
-    parser.add_argument("last", type=int)
-    parser.add_argument("--source", action="store_true", help="print the programs only")
-    args = parser.parse_args()
-    refused, failed = 0, []
-    for seed in range(args.first, args.last):
-        outcome = "\n" + Generator(seed).program()[1] if args.source else check(seed)
-        if outcome is None:
-            continue
-        if outcome.startswith("refused: "):
-            refused += 1
-            print(f"{seed} {outcome[:200]}", flush=True)
-            continue
-        failed += [] if args.source else [seed]
-        print(f"--- {seed}: {outcome}\n{Generator(seed).program()[0]}", flush=True)
-    print(f"{args.last - args.first - refused - len(failed)} right, {refused} refused, failed: {failed or 'none'}")
-    return int(bool(failed))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("streams", __doc__, check, lambda seed: Generator(seed).program()[0], lambda seed: "\n".join(Generator(seed).program())))
