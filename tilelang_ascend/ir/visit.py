@@ -296,11 +296,13 @@ class _Redeclare(StmtMutator):
 
     def visit_AllocBuffer(self, s: AllocBuffer):
         new = self.new.get(s.buffer)
-        return s if new is None else AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
+        if new is None:
+            return s
+        return [AllocBuffer(b, annotations=dict(s.annotations or {}), span=s.span) for b in (new if isinstance(new, list) else [new])]
 
 
 def redeclared(stmt: Stmt, new: dict) -> Stmt:
-    """`stmt` with other buffers declared in place of some: `new[buffer]`; what uses them stays as it is."""
+    """`stmt` with other buffers declared in place of some: `new[buffer]`, one or a list of them; what uses them stays as it is."""
     return _Redeclare(new)(stmt)
 
 

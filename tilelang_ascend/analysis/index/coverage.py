@@ -56,13 +56,16 @@ def whole_store(nest: Stmt) -> BufferStore | None:
     if len(rest) != 1 or not isinstance(rest[0], BufferStore):
         return None
     (s,) = rest
-    return s if on_chip(s.buffer) and writes_whole(nest, s.buffer) and not _repeats(nest, s) else None
+    extents = {x.loop_var: const_int(x.extent) for x in statements(nest) if isinstance(x, For)}
+    return s if on_chip(s.buffer) and writes_whole(nest, s.buffer) and not repeats(s, extents) else None
 
 
-def _repeats(nest: Stmt, store: BufferStore) -> bool:
-    """Do several iterations store to one element, so that each finds what the one before has left?"""
-    loops = [s for s in statements(nest) if isinstance(s, For) and const_int(s.extent) != 1]
-    return any(not any(i.same_as(s.loop_var) for i in store.indices) for s in loops)
+def repeats(store: BufferStore, extents: dict) -> bool:
+    """May several iterations of loops (variable -> extent) store to one element, so that each finds what the one before has left? Not if each of their
+    numbers is in an index of its own."""
+    forms = [affine(i, list(extents)) for i in store.indices]
+    own = {v for f in forms if f is not None and len(f.coeffs) == 1 for v in f.coeffs}
+    return any(n != 1 and v not in own for v, n in extents.items())
 
 
 def written_boxes(stmt: Stmt, buffer, core=None) -> list[list[tuple[int, int]]]:
@@ -177,4 +180,4 @@ def _nest_covers(stmt: Stmt, buffer, extents: dict) -> bool:
     return False
 
 
-__all__ = ["fill_together", "read_boxes", "whole_store", "writes_whole", "written_boxes"]
+__all__ = ["fill_together", "read_boxes", "repeats", "whole_store", "writes_whole", "written_boxes"]

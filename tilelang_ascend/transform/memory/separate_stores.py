@@ -15,7 +15,6 @@ from __future__ import annotations
 from ...analysis.index.coverage import whole_store
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import (
-    AllocBuffer,
     BufferStore,
     For,
     PrimFunc,
@@ -24,6 +23,7 @@ from ...ir import (
     decl_buffer,
     dtype_of,
     exprs,
+    redeclared,
     scope_of,
     seq,
     statements,
@@ -51,7 +51,7 @@ def separate_stores(func: PrimFunc) -> PrimFunc:
             if change is not None:
                 new.setdefault(b, decl_buffer(list(b.ty.shape), dtype_of(b), f"{b.name}_out", scope="shared.ub"))
                 moves.setdefault(home, {})[b] = change
-    return func.with_body(_Separate(moves, new)(func.body)) if moves else func
+    return func.with_body(redeclared(_Separate(moves, new)(func.body), {b: [b, own] for b, own in new.items()})) if moves else func
 
 
 def _change_of(body: list[Stmt], b, uses) -> int | None:
@@ -94,10 +94,6 @@ class _Rename(StmtMutator):
 class _Separate(StmtMutator):
     def __init__(self, moves: dict, new: dict):
         self.moves, self.new = moves, new
-
-    def visit_AllocBuffer(self, s: AllocBuffer):
-        new = self.new.get(s.buffer)
-        return s if new is None else [s, AllocBuffer(new, annotations=dict(s.annotations or {}), span=s.span)]
 
     def visit_For(self, s: For):
         changes = self.moves.get(s)

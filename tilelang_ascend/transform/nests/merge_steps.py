@@ -46,6 +46,7 @@ from ...ir import (
     free_vars,
     imm,
     op_name,
+    redeclared,
     renew,
     seq,
     statements,
@@ -91,7 +92,7 @@ def merge_steps(func: PrimFunc, chip, notes: list, merging=None) -> PrimFunc:
     if not merge.longer:
         return func
     merging.merged = True
-    return func.with_body(_Declare(merge.longer)(body))
+    return func.with_body(redeclared(body, {b: [b, new] if both else new for b, (new, both) in merge.longer.items()}))
 
 
 class _Merge(StmtMutator):
@@ -343,20 +344,6 @@ def _reduction_otherwise(s: Evaluate, regions: list, keys: SplitPlan) -> bool:
     kept = [d for d in range(len(src.region)) if d != dim]
     targets = kept if len(dst.region) == len(src.region) else range(len(dst.region))
     return _differ(src, dst, zip(kept, targets), keys) or not any(_counts(src, a, keys) for a in kept)
-
-
-class _Declare(StmtMutator):
-    """Longer tiles, in place of the old ones or beside them."""
-
-    def __init__(self, longer: dict):
-        self.longer = longer
-
-    def visit_AllocBuffer(self, s: AllocBuffer):
-        new, both = self.longer.get(s.buffer, (None, True))
-        if new is None:
-            return s
-        declared = AllocBuffer(new, annotations=dict(s.annotations), span=s.span)
-        return [s, declared] if both else declared
 
 
 __all__ = ["merge_steps"]

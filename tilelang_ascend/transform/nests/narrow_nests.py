@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from ...analysis.index.affine import affine, affine_limits
+from ...analysis.index.coverage import repeats
 from ...analysis.index.nest_indices import conjuncts
 from ...ir import (
     BufferStore,
@@ -131,15 +132,8 @@ def _parts(body: Stmt, extents: dict) -> list[_Part] | None:
         if any(x.source in written for c in part.conditions for x in loads_in(c)):
             return None
         written.add(part.store.buffer)
-    shared = [p for p in out if _repeats(p.store, extents)]
+    shared = [p for p in out if repeats(p.store, extents)]
     return None if any(p is not q and p.store.buffer in q.reads for p in shared for q in out) else out
-
-
-def _repeats(store: BufferStore, extents: dict) -> bool:
-    """May several iterations store to one element? Not if each of their numbers is in an index of its own."""
-    forms = [affine(i, list(extents)) for i in store.indices]
-    own = {v for f in forms if f is not None and len(f.coeffs) == 1 for v in f.coeffs}
-    return any(n != 1 and v not in own for v, n in extents.items())
 
 
 def _range(part: _Part, extents: dict) -> dict | None:

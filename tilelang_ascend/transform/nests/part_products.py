@@ -67,7 +67,10 @@ def part_products(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a mapped Tile IR function."""
     part = _Part(func.body, chip)
     body = part(func.body)
-    return func if not part.smaller else func.with_body(redeclared(_Declare(part.beside)(body), part.smaller))
+    if not part.smaller:
+        return func
+    tiles = {b: [part.smaller.get(x, x) for x in (b, *part.beside.get(b, ()))] for b in part.smaller | part.beside}
+    return func.with_body(redeclared(body, tiles))
 
 
 @dataclass(frozen=True)
@@ -181,16 +184,6 @@ class _Part(StmtMutator):
         new = renew(sliced(seq(work)))
         self.smaller |= {old: sliced.buffers[b] for old, b in buffers.items() if b in own}
         return seq(loads, loop(piece, pieces, new, span=stmts[0].span))
-
-
-class _Declare(StmtMutator):
-    """Further tiles of their kind beside some."""
-
-    def __init__(self, beside: dict):
-        self.beside = beside
-
-    def visit_AllocBuffer(self, s: AllocBuffer):
-        return [s, *(AllocBuffer(b, annotations=dict(s.annotations or {}), span=s.span) for b in self.beside.get(s.buffer, ()))]
 
 
 def _products(body: list[Stmt], outside: set) -> list[_Product]:
