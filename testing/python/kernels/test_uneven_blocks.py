@@ -48,7 +48,7 @@ def test_sizes_known(n, chip):
     check(strict.run(sums(n, chip), arrays), arrays["A"])
 
 
-@pytest.mark.parametrize("n", [1, 5, 16, 31, 32, 33, 48, 64])
+@pytest.mark.parametrize("n", [1, 31, 33, 64])
 def test_sizes_of_run_time(n):
     arrays = given(n)
     check(strict.run(sums(None, "a2"), arrays, {"n": n}, text=False), arrays["A"])
