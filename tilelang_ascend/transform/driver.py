@@ -39,7 +39,7 @@ class Context:
     keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
     transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: such steps may be longer than their
-    products fit. parts: tiles are worked on in so many of them, one after the other.
+    products fit. parts: tiles are worked on in so many of them.
     """
 
     chip: Any

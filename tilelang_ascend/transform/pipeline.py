@@ -121,13 +121,16 @@ NESTS = (
     Pass(reverse_loops, Stage.PLACED),
     Pass(stage_globals, Stage.PLACED, ("chip", "uncut", "inner")),
     Pass(batch_blocks, Stage.PLACED, ("chip", "notes", "may_coarsen")),
+)
+"""Element-wise loops work on tiles."""
+TILES = (Pass(split_tiles, Stage.PLACED, ("parts", "scope")),)
+"""Only if tiles do not fit otherwise."""
+MAP = (
     Pass(map_grid, Stage.MAPPED, ("chip",)),
     Pass(hoist_loads, Stage.MAPPED),
 )
-"""Element-wise loops work on tiles; blocks divide the work."""
-TILES = (Pass(split_tiles, Stage.MAPPED, ("parts", "scope")),)
-"""Only if tiles do not fit otherwise."""
-STREAM = (Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")),)
+"""Blocks divide the work."""
+STREAM = (*MAP, Pass(stream_reductions, Stage.MAPPED, ("parts", "scope")))
 """Only if these parts cannot be independent."""
 SHARE = (
     Pass(carry_elements, Stage.MAPPED),
@@ -232,12 +235,12 @@ def _lower_launch(func: PrimFunc, context: Context):
 def _lower_whole(func: PrimFunc, context: Context):
     """The same, with longer steps if they are asked for."""
     placed, inner = run((*CANONICALIZE, *PLACE), func, context), context.attempt()
-    mapped = run(NESTS, placed, inner, uncut=False, inner=False)
+    nested = run(NESTS, placed, inner, uncut=False, inner=False)
     try:
-        synced, memory_map, attempt = _in_parts(mapped, inner)
+        synced, memory_map, attempt = _in_parts(nested, inner)
     except OutOfMemory as failure:
         inner = context.attempt()
-        synced, memory_map, attempt = _with_other_nests(placed, mapped, inner, failure)
+        synced, memory_map, attempt = _with_other_nests(placed, nested, inner, failure)
     context.adopt(inner)
     context.adopt(attempt)
     return run(CORES, synced, context), memory_map
@@ -265,7 +268,7 @@ def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure
     raise failure
 
 
-def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2, known: OutOfMemory | None = None, outer: OutOfMemory | None = None):
+def _in_parts(nested: PrimFunc, context: Context, axes: int = 2, known: OutOfMemory | None = None, outer: OutOfMemory | None = None):
     """(function with addresses and synchronisation, memory map, the context it was found in): tiles as they are if they fit, else in as few
     parts as do, along one axis or, if that is not enough, along up to `axes` of them. `known`: why they do not fit as they are, if that is known;
     `outer`: why what they are parts of did not.
@@ -275,7 +278,7 @@ def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2, known: OutOfMem
     try:
         if known is not None:
             raise known
-        return _shared(mapped, context.attempt())
+        return _shared(nested, context.attempt())
     except OutOfMemory as error:
         failure = error
     scope = next((scope for scope in TILED if SCOPES[scope].name == failure.fields["memory"]), None)
@@ -283,8 +286,8 @@ def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2, known: OutOfMem
         raise failure
     least = max(2, -(-failure.fields["needed"] // failure.fields["available"]))
     several = range(least, TRIED_PARTS * least)
-    numbers = equal_parts(mapped, several, scope)
-    independent = _ways(TILES, mapped, context, numbers, scope)
+    numbers = equal_parts(nested, several, scope)
+    independent = _ways(TILES, nested, context, numbers, scope)
     trial = _Trial(failure, outer)
     found = _first_with_room(independent, trial)
     if found is None and axes > 1 and independent:
@@ -292,13 +295,13 @@ def _in_parts(mapped: PrimFunc, context: Context, axes: int = 2, known: OutOfMem
         found = _Trial(failure)(independent[0], partial(_in_parts, axes=axes - 1, known=fewest, outer=failure))
     if found is None and scope == STREAMED:
         trial = _Trial(failure, outer)
-        found = _first_with_room(_ways(STREAM, mapped, context, numbers, scope), trial)
+        found = _first_with_room(_ways(STREAM, nested, context, numbers, scope), trial)
         if found is None and not trial.in_vain:
             left_over = [n for n in _apart(several) if n not in trial.failed]
-            found = _first_with_room(_ways(STREAM, mapped, context, left_over, scope), trial)
+            found = _first_with_room(_ways(STREAM, nested, context, left_over, scope), trial)
     if found is not None:
         return found
-    reason = why_whole(mapped, next(iter(numbers), least), scope)
+    reason = why_whole(nested, next(iter(numbers), least), scope)
     if reason is not None:
         failure.notes.append((f"no part of the rows can be worked on alone: {reason.reason}", location_of(reason.span)))
     raise failure
@@ -313,14 +316,16 @@ def _apart(numbers) -> list[int]:
     return out
 
 
-def _ways(passes: tuple, mapped: PrimFunc, context: Context, numbers: list[int], scope: str) -> list:
-    """(`mapped` in parts by `passes`, a context of its own, the number) for those of `numbers` of parts for which that is legal."""
+def _ways(passes: tuple, nested: PrimFunc, context: Context, numbers: list[int], scope: str) -> list:
+    """(`nested` in parts by the last of `passes`, a context of its own, the number) for those of `numbers` of parts for which that is legal."""
     ways = []
     for parts in numbers:
         inner = context.attempt()
-        divided = run(passes, mapped, inner, parts=parts, scope=scope)
-        if divided is not mapped:
-            how = "one after the other" + (", as often as a result of all of them is waited for" if passes is STREAM else "")
+        whole = run(passes[:-1], nested, inner)
+        divided = run(passes[-1:], whole, inner, parts=parts, scope=scope)
+        if divided is not whole:
+            streamed = "one after the other, as often as a result of all of them is waited for"
+            how = streamed if passes is STREAM else "each of which is a block"
             inner.parts = parts
             inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, {how}")
             ways.append((divided, inner, parts))
@@ -381,8 +386,9 @@ def _first(ways: list, attempt: Callable):
     return best
 
 
-def _shared(mapped: PrimFunc, context: Context):
-    """The same for tiles as they are, shared out between the cores of a block."""
+def _shared(func: PrimFunc, context: Context):
+    """The same for tiles as they are, shared out between the cores."""
+    mapped = func if "ascend.block_dim" in func.attrs else run(MAP, func, context)
     shared = run(SHARE, mapped, context)
     synced, memory_map, found = _synchronise(shared, context)
     context.adopt(found)

@@ -35,6 +35,7 @@ _ANYWHERE = frozenset({"local.var", "global", ""})
 _OPS = frozenset(TABLE.values())
 _LOOPS = frozenset({"tl.parallel", "tl.count", "tl.in_order", "num_stages", "tl.slow"})
 _GRID = frozenset({"tl.grid"})
+_PART = frozenset({"tl.part"})
 _UNORDERED = frozenset({"tl.unordered"})
 _BLOCKS = _UNORDERED | {"tl.persistent"}
 
@@ -51,7 +52,7 @@ class Rules:
 
 RULES = {
     Stage.TILE: Rules(_USER | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR}, False, _LOOPS | _GRID),
-    Stage.PLACED: Rules(_TILES | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR, VIEW}, False, _LOOPS | _GRID | _UNORDERED),
+    Stage.PLACED: Rules(_TILES | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR, VIEW}, False, _LOOPS | _GRID | _PART | _UNORDERED),
     Stage.MAPPED: Rules(_TILES | _ANYWHERE, _OPS - {ZERO_ACCUMULATOR, VIEW}, False, _LOOPS | _BLOCKS | {SKEW, CHAINED}),
     Stage.VERSIONED: Rules(_TILES | _ANYWHERE, _OPS - {VIEW}, False, _LOOPS | _BLOCKS | {SKEW, CHAINED}),
     Stage.COMBINED: Rules(frozenset(SCOPES) | _ANYWHERE, frozenset(), True, _BLOCKS | {"num_stages"}),

@@ -232,8 +232,8 @@ def test_inspect_validates_every_pass_on_the_arguments_of_the_first_call(add, tm
     def forgetful(func, chip, real=pipeline.map_grid):
         return real(_without_stores(func), chip)
 
-    wrong = tuple(dataclasses.replace(p, run=forgetful) if p.name == "map_grid" else p for p in pipeline.NESTS)
-    monkeypatch.setattr(pipeline, "NESTS", wrong)
+    wrong = tuple(dataclasses.replace(p, run=forgetful) if p.name == "map_grid" else p for p in pipeline.MAP)
+    monkeypatch.setattr(pipeline, "MAP", wrong)
     result = invoke("inspect", "--validate", "-o", tmp_path / "o", add())
     assert result.exit_code == 1 and "after map_grid: B[0] is not written any more" in result.output
 

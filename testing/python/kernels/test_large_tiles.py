@@ -1,4 +1,4 @@
-"""Tiles in the sizes of GPUs, larger than UB: rows are worked on in parts, one after the other, where that means the same."""
+"""Tiles in the sizes of GPUs, larger than UB: rows are worked on in parts, where that means the same."""
 
 import ml_dtypes
 import numpy as np
@@ -7,6 +7,7 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.arch import get_chip
 from tilelang_ascend.errors import OutOfMemory
 
 RNG = np.random.default_rng(0)
@@ -19,7 +20,7 @@ def random(*shape):
 def run(kernel, divided=True, text=True, scalars=None, **arrays):
     """The strict run of a kernel, which has to be divided (or not)."""
     compiled = tilelang.compile(kernel)
-    assert any("parts, one after the other" in note for note in compiled.artifact.notes) == divided, compiled.artifact.notes
+    assert any("parts, each of which is a block" in note for note in compiled.artifact.notes) == divided, compiled.artifact.notes
     return strict.run(compiled, arrays, scalars, text=text)
 
 
@@ -390,3 +391,46 @@ def test_parts_that_run_side_by_side_share_the_number_of_the_block():
     scores = q.astype(np.float64) @ k.astype(np.float64).T
     weights = np.exp(scores - scores.max(1, keepdims=True))
     assert (abs(got - weights @ k) <= 2**-9 * (weights @ abs(k.astype(np.float64)))).all()
+
+
+def test_parts_are_blocks():
+    """Fewer blocks than cores: parts of one block are on different cores."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((6, 64, 4096), "float32"), Y: T.Tensor((6, 64, 4096), "float32"), S: T.Tensor((6, 64), "float32")):
+        with T.Kernel(6, threads=128) as b:
+            x, s = T.alloc_shared((64, 4096), "float32"), T.alloc_fragment((64,), "float32")
+            T.copy(X[b, 0, 0], x)
+            T.reduce_max(x, s, dim=1)
+            T.copy(s, S[b, 0])
+            for i, j in T.Parallel(64, 4096):
+                x[i, j] = x[i, j] - s[i]
+            T.copy(x, Y[b, 0, 0])
+
+    x = random(6, 64, 4096)
+    compiled = tilelang.compile(kernel)
+    assert compiled.artifact.steps[0].block_dim == get_chip(compiled.artifact.chip).num_aiv
+    out = run(kernel, text=False, X=x, Y=np.zeros_like(x), S=np.zeros((6, 64), np.float32))
+    np.testing.assert_array_equal(out["S"], x.max(2))
+    np.testing.assert_array_equal(out["Y"], x - x.max(2, keepdims=True))
+
+
+def test_parts_of_blocks_with_products_follow_each_other():
+    """Each block has more rows than L0C and UB hold: what its parts have in common is loaded by each, and one begins before another has ended."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((3, 256, 64), "float16"), B: T.Tensor((3, 64, 512), "float16"), C: T.Tensor((3, 256, 512), "float32")):
+        with T.Kernel(3, threads=128) as b:
+            x, y, c = T.alloc_shared((256, 64), "float16"), T.alloc_shared((64, 512), "float16"), T.alloc_fragment((256, 512), "float32")
+            T.copy(A[b, 0, 0], x)
+            T.copy(B[b, 0, 0], y)
+            T.clear(c)
+            T.gemm(x, y, c)
+            for i, j in T.Parallel(256, 512):
+                c[i, j] = T.max(c[i, j], 0.0) + i
+            T.copy(c, C[b, 0, 0])
+
+    a, b = RNG.integers(-4, 5, (3, 256, 64)).astype(np.float16), RNG.integers(-4, 5, (3, 64, 512)).astype(np.float16)
+    out = run(kernel, text=False, A=a, B=b, C=np.zeros((3, 256, 512), np.float32))
+    expected = np.maximum(a.astype(np.float32) @ b.astype(np.float32), 0) + np.arange(256)[:, None]
+    np.testing.assert_array_equal(out["C"], expected)

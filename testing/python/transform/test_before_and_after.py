@@ -754,28 +754,30 @@ PAIRS = {
     "split_tiles": (
         """
         @T.prim_func
-        def main(A: T.Buffer((64, 512), "float32"), W: T.Buffer((512,), "float32"), C: T.Buffer((64, 512), "float32")):
-            a = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
-            w = T.alloc_buffer((512,), "float32", scope="shared.ub")
-            T.tl.copy(W[0:512], w[0:512])
-            T.tl.copy(A[0:64, 0:512], a[0:64, 0:512])
-            for i in T.parallel(64, annotations={"tl.parallel": 2}):
-                for j in T.parallel(512):
-                    a[i, j] = a[i, j] * w[j] + T.Cast("float32", i)
-            T.tl.copy(a[0:64, 0:512], C[0:64, 0:512])
+        def main(A: T.Buffer((512, 512), "float32"), W: T.Buffer((512,), "float32"), C: T.Buffer((512, 512), "float32")):
+            for bx in T.serial(8, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
+                w = T.alloc_buffer((512,), "float32", scope="shared.ub")
+                T.tl.copy(W[0:512], w[0:512])
+                T.tl.copy(A[bx * 64:bx * 64 + 64, 0:512], a[0:64, 0:512])
+                for i in T.parallel(64, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(512):
+                        a[i, j] = a[i, j] * w[j] + T.Cast("float32", i)
+                T.tl.copy(a[0:64, 0:512], C[bx * 64:bx * 64 + 64, 0:512])
         """,
         """
         @T.prim_func
-        def main(A: T.Buffer((64, 512), "float32"), W: T.Buffer((512,), "float32"), C: T.Buffer((64, 512), "float32")):
-            a = T.alloc_buffer((16, 512), scope="shared.ub")
-            w = T.alloc_buffer((512,), scope="shared.ub")
-            for part in range(4):
-                T.tl.copy(W[0:512], w[0:512])
-                T.tl.copy(A[part * 16:part * 16 + 16, 0:512], a[0:16, 0:512])
-                for i in T.parallel(16, annotations={"tl.parallel": 2}):
-                    for j in T.parallel(512):
-                        a[i, j] = a[i, j] * w[j] + T.Cast("float32", i + part * 16)
-                T.tl.copy(a[0:16, 0:512], C[part * 16:part * 16 + 16, 0:512])
+        def main(A: T.Buffer((512, 512), "float32"), W: T.Buffer((512,), "float32"), C: T.Buffer((512, 512), "float32")):
+            for part in T.serial(4, annotations={"tl.grid": 1, "tl.part": 1}):
+                for bx in T.serial(8, annotations={"tl.grid": 0}):
+                    a = T.alloc_buffer((16, 512), scope="shared.ub")
+                    w = T.alloc_buffer((512,), scope="shared.ub")
+                    T.tl.copy(W[0:512], w[0:512])
+                    T.tl.copy(A[bx * 64 + part * 16:bx * 64 + part * 16 + 16, 0:512], a[0:16, 0:512])
+                    for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                        for j in T.parallel(512):
+                            a[i, j] = a[i, j] * w[j] + T.Cast("float32", i + part * 16)
+                    T.tl.copy(a[0:16, 0:512], C[bx * 64 + part * 16:bx * 64 + part * 16 + 16, 0:512])
         """,
         {"parts": 4, "scope": "shared.ub"},
     ),
@@ -783,31 +785,33 @@ PAIRS = {
         """
         @T.prim_func
         def main(A: T.Buffer((64, 512), "float32"), C: T.Buffer((64, 512), "float32")):
-            a = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
-            b = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
             v = T.alloc_buffer((64, 512), "float32", annotations={"workspace": 1})
             w = T.alloc_buffer((64, 512), "float32", annotations={"workspace": 1})
-            for k in range(4):
-                T.tl.copy(A[0:64, 0:512], a[0:64, 0:512])
-                T.tl.copy(a[0:64, 0:512], w[0:64, 0:512])
-                T.tl.copy(w[0:64, 0:512], b[0:64, 0:512])
-                T.tl.copy(b[0:64, 0:256], v[0:64, 0:256])
-                T.tl.copy(b[0:64, 0:512], C[0:64, 0:512])
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
+                b = T.alloc_buffer((64, 512), "float32", scope="shared.ub")
+                for k in range(4):
+                    T.tl.copy(A[0:64, 0:512], a[0:64, 0:512])
+                    T.tl.copy(a[0:64, 0:512], w[0:64, 0:512])
+                    T.tl.copy(w[0:64, 0:512], b[0:64, 0:512])
+                    T.tl.copy(b[0:64, 0:256], v[0:64, 0:256])
+                    T.tl.copy(b[0:64, 0:512], C[0:64, 0:512])
         """,
         """
         @T.prim_func
         def main(A: T.Buffer((64, 512), "float32"), C: T.Buffer((64, 512), "float32")):
-            a = T.alloc_buffer((16, 512), scope="shared.ub")
-            b = T.alloc_buffer((16, 512), scope="shared.ub")
             v = T.alloc_buffer((64, 512), annotations={"workspace": 1})
             w = T.alloc_buffer((16, 512), annotations={"workspace": 1})
-            for part in range(4):
-                for k in range(4):
-                    T.tl.copy(A[part * 16:part * 16 + 16, 0:512], a[0:16, 0:512])
-                    T.tl.copy(a[0:16, 0:512], w[0:16, 0:512])
-                    T.tl.copy(w[0:16, 0:512], b[0:16, 0:512])
-                    T.tl.copy(b[0:16, 0:256], v[part * 16:part * 16 + 16, 0:256])
-                    T.tl.copy(b[0:16, 0:512], C[part * 16:part * 16 + 16, 0:512])
+            for part in T.serial(4, annotations={"tl.grid": 1, "tl.part": 1}):
+                for bx in T.serial(1, annotations={"tl.grid": 0}):
+                    a = T.alloc_buffer((16, 512), scope="shared.ub")
+                    b = T.alloc_buffer((16, 512), scope="shared.ub")
+                    for k in range(4):
+                        T.tl.copy(A[part * 16:part * 16 + 16, 0:512], a[0:16, 0:512])
+                        T.tl.copy(a[0:16, 0:512], w[0:16, 0:512])
+                        T.tl.copy(w[0:16, 0:512], b[0:16, 0:512])
+                        T.tl.copy(b[0:16, 0:256], v[part * 16:part * 16 + 16, 0:256])
+                        T.tl.copy(b[0:16, 0:512], C[part * 16:part * 16 + 16, 0:512])
         """,
         {"parts": 4, "scope": "shared.ub"},
     ),
