@@ -55,6 +55,7 @@ from .nests.narrow_masks import narrow_masks
 from .nests.narrow_maxima import narrow_maxima
 from .nests.narrow_nests import narrow_nests
 from .nests.part_products import part_products
+from .nests.pick_elements import pick_elements
 from .nests.reverse_loops import reverse_loops
 from .nests.slice_rows import slice_rows
 from .nests.split_dynamic_nests import split_dynamic_nests
@@ -114,6 +115,8 @@ PLACE = (
     Pass(lengthen_tiles, Stage.PLACED, ("chip", "notes", "may_coarsen")),
 )
 """A core for every statement, a memory for every buffer."""
+PICK = (Pass(pick_elements, Stage.PLACED, ("chip",)),)
+"""Only if tiles do not fit otherwise."""
 NESTS = (
     Pass(narrow_nests, Stage.PLACED),
     Pass(split_dynamic_nests, Stage.PLACED),
@@ -161,7 +164,7 @@ CORES = (
     Pass(close_cores, Stage.SPLIT),
 )
 """One program for each kind of core."""
-PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *NESTS, *TILES, *STREAM, *SHARE, *FIT, *SYNCHRONISE, *CORES)
+PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *PICK, *NESTS, *TILES, *STREAM, *SHARE, *FIT, *SYNCHRONISE, *CORES)
 """All of them, in the order in which they run."""
 
 
@@ -249,16 +252,24 @@ def _lower_whole(func: PrimFunc, context: Context):
 def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure: OutOfMemory):
     """What `_in_parts` makes of `placed` with other nests on tensors, where those of `cut`, which are in parts along their outermost loop, do not fit.
     A nest that works through a long row in steps needs all of the row in each, a whole one may be divided with it; one whose outermost loop is
-    short, and which reaches far in every iteration, is cut along the next.
+    short, and which reaches far in every iteration, is cut along the next. Elements read one by one are picked by nests, which may be divided.
 
     Raises: the `failure` of `cut`, if these do not fit either.
     """
-    ways = ((True, False), (False, True)) if failure.fields["memory"] == SCOPES[STREAMED].name else ()
-    for uncut, inner in ways:
+    tried = [cut]
+    if failure.fields["memory"] != SCOPES[STREAMED].name:
+        raise failure
+    for passes, uncut, inner in (
+        (NESTS, True, False),
+        (NESTS, False, True),
+        ((*PICK, *NESTS), False, False),
+        ((*PICK, *NESTS), True, False),
+    ):
         trying = context.attempt()
-        other = run(NESTS, placed, trying, uncut=uncut, inner=inner)
-        if structural_equal(other, cut):
+        other = run(passes, placed, trying, uncut=uncut, inner=inner)
+        if any(structural_equal(other, mapped) for mapped in tried):
             continue
+        tried.append(other)
         try:
             found = _in_parts(other, trying)
         except OutOfMemory:

@@ -583,3 +583,129 @@ def test_bits_as_other_dtypes(kind, source, small_ub):
         want.append(int(as_result if clear else whole(as_result, as_result.dtype.type(99))))
     got = run(kernel, X=x, Y=np.zeros(len(ways), np.int64), text=False)["Y"]
     np.testing.assert_array_equal(got, want)
+
+
+PICKED = [
+    pytest.param("variable", F32, "a2"), pytest.param("late", F16, "a5"), pytest.param("probability", F32, "a2"),
+    pytest.param("tile", "bfloat16", "a2"), pytest.param("guarded", F32, "a5"), pytest.param("serial", F16, "a2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way, dtype, chip", PICKED)
+def test_an_element_chosen_by_data(way, dtype, chip, small_ub):
+    """The logit of a label in a row that is worked on in parts: read into a variable, late, after it has been overwritten, or in a nest."""
+    rows, n = 2, 1501
+
+    @T.prim_func
+    def kernel(X: T.Tensor((4, n), dtype), L: T.Tensor((4,), "int32"), Loss: T.Tensor((4,), F32)):
+        with T.Kernel(2, threads=128) as bx:
+            x, e = T.alloc_shared((rows, n), dtype), T.alloc_fragment((rows, n), F32)
+            most, total = T.alloc_fragment((rows,), F32), T.alloc_fragment((rows,), F32)
+            label = T.alloc_fragment((rows,), "int32")
+            T.copy(X[bx * rows, 0], x)
+            T.copy(L[bx * rows], label)
+            T.copy(x, e)
+            T.reduce_max(e, most, dim=1)
+            first = T.alloc_var(F32, init=0)
+            if way == "variable":
+                first = e[0, L[bx * rows]]
+            for i, j in T.Parallel(rows, n):
+                e[i, j] = T.exp(e[i, j] - most[i])
+            T.reduce_sum(e, total, dim=1)
+            if way == "variable":
+                Loss[bx * rows] = T.log(total[0]) + most[0] - first
+            if way == "variable" or way == "late":
+                if way == "late":
+                    Loss[bx * rows] = T.log(total[0]) + most[0] - x[0, L[bx * rows]]
+                at = L[bx * rows + 1]
+                Loss[bx * rows + 1] = T.log(total[1]) + most[1] - x[1, at]
+            if way == "serial":
+                for r in T.serial(rows):
+                    if L[bx * rows + r] >= 0:
+                        Loss[bx * rows + r] = T.log(total[r]) + most[r] - x[r, L[bx * rows + r]]
+            if way == "probability":
+                for i, j in T.Parallel(rows, n):
+                    e[i, j] = e[i, j] / total[i]
+                for i in T.Parallel(rows):
+                    Loss[bx * rows + i] = -T.log(e[i, L[bx * rows + i]])
+            if way == "tile":
+                for i in T.Parallel(rows):
+                    Loss[bx * rows + i] = T.log(total[i]) + most[i] - x[i, label[i]]
+            if way == "guarded":
+                for i in T.Parallel(rows):
+                    logit = T.if_then_else(label[i] >= 0, x[i, label[i]], 0.0)
+                    Loss[bx * rows + i] = T.log(total[i]) + most[i] - logit
+
+    x = RNG.standard_normal((4, n)).astype(numpy_dtype(dtype))
+    label = np.array([1500, 0, 767, -100 if way == "guarded" else 1], np.int32)
+    out = run_on(kernel, chip, X=x, L=label, Loss=np.zeros(4, np.float32))
+    x = x.astype(np.float64)
+    logit = np.where(label >= 0, x[np.arange(4), label], 0)
+    np.testing.assert_allclose(out["Loss"], np.log(np.exp(x).sum(1)) - logit, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [F32, "int32", "int8"])
+def test_elements_picked_as_they_are(dtype, small_ub):
+    """-0, NaN, infinities and the ends of integers; several of one row, whose places a tile holds."""
+    n, k = 12001, 4
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((n,), dtype), P: T.Tensor((k,), "int32"), Y: T.Tensor((k,), dtype), Z: T.Tensor((n,), dtype), S: T.Tensor((1,), dtype)
+    ):
+        with T.Kernel(1, threads=128):
+            x, s, p = T.alloc_fragment((n,), dtype), T.alloc_fragment((1,), dtype), T.alloc_fragment((k,), "int32")
+            T.copy(X, x)
+            T.copy(P, p)
+            T.reduce_max(x, s, dim=0)
+            for j in T.Parallel(n):
+                Z[j] = x[j] - s[0]
+            for i in T.Parallel(k):
+                Y[i] = x[p[i]]
+            T.copy(s, S)
+
+    small_ub(16384)
+    places = np.array([n - 1, 0, 5000, 3], np.int32)
+    x = RNG.integers(-100, 100, n).astype(numpy_dtype(dtype))
+    x[places] = [-0.0, np.nan, -np.inf, np.inf] if dtype == F32 else [np.iinfo(dtype).min, np.iinfo(dtype).max, -1, 0]
+    out = run_on(kernel, "a2", X=x, P=places, Y=np.zeros(k, x.dtype), Z=np.zeros_like(x), S=np.zeros(1, x.dtype))
+    np.testing.assert_array_equal(out["Y"], x[places])
+    assert dtype != F32 or np.signbit(out["Y"][0])
+
+
+@pytest.mark.parametrize("way, chip", [("sum", "a2"), ("max", "a5"), ("atomic", "a2"), ("variable", "a2")])
+def test_nests_that_gather_along_a_row(way, chip, small_ub):
+    """A nest reduces rows that are worked on in parts: each part goes on from what those before it have come to."""
+    rows, n = 2, 1501
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, n), F32), S: T.Tensor((rows,), F32), Y: T.Tensor((rows, n), F32)):
+        with T.Kernel(1, threads=128):
+            x, s = T.alloc_shared((rows, n), F32), T.alloc_fragment((rows,), F32)
+            most = T.alloc_var(F32, init=-1)
+            T.copy(X, x)
+            T.fill(s, 3)
+            if way == "sum":
+                for i, j in T.Parallel(rows, n):
+                    s[i] += x[i, j]
+            if way == "max":
+                for i, j in T.Parallel(rows, n):
+                    s[i] = T.max(s[i], x[i, j])
+            if way == "atomic":
+                for i, j in T.Parallel(rows, n):
+                    T.atomic_add(s[i], x[i, j])
+            if way == "variable":
+                for j in T.Parallel(n):
+                    most = T.max(most, x[0, j])
+                for i in T.Parallel(rows):
+                    s[i] = most
+            for i, j in T.Parallel(rows, n):
+                Y[i, j] = x[i, j] * s[i]
+            T.copy(s, S)
+
+    x = RNG.integers(-3, 4, (rows, n)).astype(np.float32)
+    small_ub(16384 if way != "variable" else 6144)
+    out = run_on(kernel, chip, X=x, S=np.zeros(rows, np.float32), Y=np.zeros_like(x))
+    s = {"max": np.maximum(x.max(1), 3), "variable": np.full(rows, x[0].max())}.get(way, 3 + x.sum(1))
+    np.testing.assert_array_equal(out["S"], s)
+    np.testing.assert_array_equal(out["Y"], x * s[:, None])

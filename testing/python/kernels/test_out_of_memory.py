@@ -13,7 +13,7 @@ from tilelang_ascend.errors import OutOfMemory, TilelangAscendError
 
 
 def expression(size):
-    """Three tiles of 3 rows, and temporaries beside them. Every element needs the first one: there is no work on a part."""
+    """Three tiles of 3 rows, and temporaries beside them. Every element needs the one at the other end: there is no work on a part."""
 
     @T.prim_func
     def main(A: T.Tensor((24, size), "float32"), B: T.Tensor((24, size), "float32"), C: T.Tensor((24, size), "float32")):
@@ -23,14 +23,14 @@ def expression(size):
             T.copy(A[bx * 3, 0], a)
             T.copy(B[bx * 3, 0], b)
             for i, j in T.Parallel(3, size):
-                c[i, j] = T.tanh(a[i, j] * b[i, j]) + T.erf(a[i, j]) + a[0, 0]
+                c[i, j] = T.tanh(a[i, j] * b[i, j]) + T.erf(a[i, j]) + a[2 - i, size - 1 - j]
             T.copy(c, C[bx * 3, 0])
 
     return tilelang.compile(main)
 
 
 def compared(size):
-    """Two tiles, and each element of one compared with the first of the other."""
+    """Two tiles, and each element of one compared with that at the other end of the other."""
 
     @T.prim_func
     def main(A: T.Tensor((4 * size,), "float32"), C: T.Tensor((4 * size,), "float32")):
@@ -38,7 +38,7 @@ def compared(size):
             a, c = T.alloc_shared((size,), "float32"), T.alloc_shared((size,), "float32")
             T.copy(A[bx * size], a)
             for i in T.Parallel(size):
-                c[i] = T.max(a[i], a[0])
+                c[i] = T.max(a[i], a[size - 1 - i])
             T.copy(c, C[bx * size])
 
     return tilelang.compile(main)

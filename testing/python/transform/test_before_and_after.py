@@ -525,6 +525,28 @@ PAIRS = {
                 T.tl.copy(s[0:16, 0:16], P[0:16, 0:16])
         """,
     ),
+    "pick_elements": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((60000,), "float32"), L: T.Buffer((1,), "int32"), Y: T.Buffer((1,), "float32")):
+            x = T.alloc_buffer((60000,), "float32", scope="shared.ub")
+            T.tl.copy(X[0:60000], x[0:60000])
+            Y[0] = T.float32(2) - x[L[0]]
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((60000,), "float32"), L: T.Buffer((1,), "int32"), Y: T.Buffer((1,), "float32")):
+            x = T.alloc_buffer((60000,), "float32", scope="shared.ub")
+            T.tl.copy(X[0:60000], x[0:60000])
+            at: T.let[T.int32] = L[0]
+            x_row = T.alloc_buffer((60000,), "float32", scope="shared.ub")
+            x_picked = T.alloc_buffer((1,), "float32", scope="shared.ub")
+            for j in T.parallel(60000, annotations={"tl.parallel": 1}):
+                x_row[j] = T.if_then_else(j == at, x[j], T.float32("-inf"))
+            T.Call("tl.reduce", [x_row[0:60000], x_picked[0:1]], attrs={"kind": "max", "dim": 0, "clear": 1}, ret_ty="void")
+            Y[0] = T.float32(2) - x_picked[0]
+        """,
+    ),
     "narrow_nests": (
         """
         @T.prim_func

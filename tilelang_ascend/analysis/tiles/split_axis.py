@@ -34,6 +34,7 @@ from ...ir import (
     op_name,
     scope_of,
     statements,
+    structural_equal,
     walk_expr,
 )
 from ...ir.functions import fixed_bytes
@@ -150,6 +151,11 @@ class _Accesses:
                     self.scalars.add(s.buffer)
                 elif scope_of(s.buffer) in ("global", ""):
                     self.writes_gm = True
+
+    def updates(self, buffer, indices) -> bool:
+        """True if all accesses to elements of a tile have the same `indices`."""
+        found = [i for b, i in self.reads + self.writes if b.same_as(buffer)]
+        return all(structural_equal(a, b) for i in found for a, b in zip(i, indices))
 
     def _see(self, e):
         if isinstance(e, TensorLoad):
@@ -386,10 +392,12 @@ def _nest_needs_all(acc: _Accesses, division: _Division) -> str | None:
 
 
 def _stays(acc: _Accesses, buffer, indices, split_vars: list, division: _Division) -> bool:
-    """True if parts one after the other leave in an undivided tile, or variable, what the whole nest leaves: none reads it meanwhile, and
-    iterations that store to one element differ in the divided loop only, so that the last of them stays the last."""
+    """True if parts one after the other leave in an undivided tile, or variable, what the whole nest leaves: iterations that store to one element
+    differ in the divided loop only, so that the last of them stays the last, and those that read it store to it, too: what they find was left by
+    those before them."""
     others = [v for v, n in acc.vars.items() if v not in split_vars and n != 1]
-    return division.streamed and buffer not in acc.found and all(any(v.same_as(i) for i in indices) for v in others)
+    alone = buffer not in acc.found or is_scalar_var(buffer) or acc.updates(buffer, indices)
+    return division.streamed and alone and all(any(v.same_as(i) for i in indices) for v in others)
 
 
 def _loops_stay_whole(acc: _Accesses, split_vars: list, division: _Division) -> str | None:
