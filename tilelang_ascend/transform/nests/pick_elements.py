@@ -90,10 +90,14 @@ class _Pick(StmtMutator):
         value, indices = self.picked(s.value, before, s.span), [self.picked(i, before, s.span) for i in s.indices]
         return [*before, BufferStore(s.buffer, value, indices, span=s.span)] if before else s
 
-    def picked(self, e, before: list, span):
-        """`e` with elements of the tiles from tiles of one element, which `before` fills."""
+    def picked(self, e, before: list, span, certain: bool = True):
+        """`e` with elements of the tiles from tiles of one element, which `before` fills. certain: `e` is evaluated whenever its statement runs; elsewhere
+        what is loaded to choose an element may not be there."""
         if not isinstance(e, TensorLoad) or e.source not in self.tiles or self.runs > FEW:
-            return map_children(e, lambda x: self.picked(x, before, span))
+            chosen = (choice_of(e) or ())[1:]
+            return map_children(e, lambda x: self.picked(x, before, span, certain and not any(x.same_as(c) for c in chosen)))
+        if not certain and any(map(loads_in, e.indices)):
+            return e
         at = []
         for i in e.indices:
             i = self.picked(i, before, span)
