@@ -709,3 +709,36 @@ def test_nests_that_gather_along_a_row(way, chip, small_ub):
     s = {"max": np.maximum(x.max(1), 3), "variable": np.full(rows, x[0].max())}.get(way, 3 + x.sum(1))
     np.testing.assert_array_equal(out["S"], s)
     np.testing.assert_array_equal(out["Y"], x * s[:, None])
+
+
+@pytest.mark.parametrize("dtype, index", [(F32, "int64"), ("int32", "int32")])
+def test_stores_to_elements_chosen_by_data(dtype, index, small_ub):
+    """Of what was computed from the row, with what is there, from a tensor, in a branch and in a loop."""
+    n = 10000
+
+    @T.prim_func
+    def kernel(X: T.Tensor((3, n), dtype), L: T.Tensor((3,), index), G: T.Tensor((3,), dtype), Y: T.Tensor((3, n), dtype)):
+        with T.Kernel(3, threads=128) as b:
+            x, most = T.alloc_fragment((n,), dtype), T.alloc_fragment((1,), dtype)
+            T.copy(X[b, 0], x)
+            T.reduce_max(x, most, dim=0)
+            for j in T.Parallel(n):
+                x[j] = x[j] - most[0]
+            x[L[b]] = x[L[b]] - T.cast(1, dtype)
+            if b > 0:
+                x[n - 1 - b] = G[b] + x[5]
+            for t in T.serial(3):
+                x[L[t] + t + 7] = T.cast(t, dtype)
+            T.copy(x, Y[b, 0])
+
+    x, g = RNG.integers(-9, 9, (3, n)).astype(dtype), RNG.integers(0, 9, 3).astype(dtype)
+    at = np.array([5, 4000, 1234], index)
+    small_ub(16384)
+    out = run(kernel, X=x, L=at, G=g, Y=np.zeros_like(x))
+    expected = x - x.max(1, keepdims=True)
+    for b in range(3):
+        expected[b, at[b]] -= 1
+        if b > 0:
+            expected[b, n - 1 - b] = g[b] + expected[b, 5]
+        expected[b, at + np.arange(7, 10)] = np.arange(3)
+    np.testing.assert_array_equal(out["Y"], expected)

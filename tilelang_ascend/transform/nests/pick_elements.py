@@ -5,10 +5,10 @@ After:   copy(X[b, 0:65536], x); …; at = Label[b]; Parallel(j < 65536): r[j] =
          reduce(r, p, max); Loss[b] = log(total[0]) - p[0]
 
 A row that is worked on in parts has no place from which one element can be read, but each part can tell whether it holds it. So do
-nests that choose few elements (`Parallel(i < 4): y[i] = x[i, at[i]]`).
+nests that choose few elements (`Parallel(i < 4): y[i] = x[i, at[i]]`). Stores to one element (`x[Label[b]] -= 1`) are nests of which one iteration stores.
 
-Requires: placed Tile IR. Ensures: values are unchanged; a tile that is long along one of its dimensions is read along this by nests only, unless what chooses
-an element cannot be told in front of the statement that reads it, or many are read. Worth it only for rows that do not fit.
+Requires: placed Tile IR. Ensures: values are unchanged; a tile that is long along one of its dimensions is read and stored to along this by nests only, unless
+what chooses an element cannot be told in front of the statement, or there are many. Worth it only for rows that do not fit.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from ...ir import (
     dtype_of,
     free_vars,
     full_region,
+    if_then,
     imm,
     map_children,
     parallel_nest,
@@ -87,8 +88,18 @@ class _Pick(StmtMutator):
 
     def visit_BufferStore(self, s: BufferStore):
         before: list = []
-        value, indices = self.picked(s.value, before, s.span), [self.picked(i, before, s.span) for i in s.indices]
+        value = self.picked(s.value, before, s.span)
+        if s.buffer in self.tiles and self.runs <= FEW:
+            at = self.named(s.indices, before, s.span)
+            return [*before, self.placed(s.buffer, at, value, s.span)]
+        indices = [self.picked(i, before, s.span) for i in s.indices]
         return [*before, BufferStore(s.buffer, value, indices, span=s.span)] if before else s
+
+    def placed(self, tile, at: list, value, span) -> For:
+        """A nest that stores to one element of `tile`."""
+        d, j = self.tiles[tile], Var("j", "int32")
+        store = BufferStore(tile, value, [j if k == d else i for k, i in enumerate(at)], span=span)
+        return parallel_nest([(j, tile.ty.shape[d])], if_then(_is(j, at[d]), store), span)
 
     def picked(self, e, before: list, span, certain: bool = True):
         """`e` with elements of the tiles from tiles of one element, which `before` fills. certain: `e` is evaluated whenever its statement runs; elsewhere
@@ -98,15 +109,19 @@ class _Pick(StmtMutator):
             return map_children(e, lambda x: self.picked(x, before, span, certain and not any(x.same_as(c) for c in chosen)))
         if not certain and any(map(loads_in, e.indices)):
             return e
+        return self.pick(e.source, self.named(e.indices, before, span), [], [], before, span)
+
+    def named(self, indices, before: list, span) -> list:
+        """Indices whose values `before` gives names to."""
         at = []
-        for i in e.indices:
+        for i in indices:
             i = self.picked(i, before, span)
             if const_int(i) is None:
                 var = Var("at", dtype_of(i))
                 before.append(Bind(var, i, span=span))
                 i = var
             at.append(i)
-        return self.pick(e.source, at, [], [], before, span)
+        return at
 
     def pick(self, tile, at: list, loops: list, conditions: list, before: list, span):
         """The element `at` of `tile` for each iteration of `loops` in which the `conditions` hold, in a tile with an element for each of them."""
@@ -116,7 +131,7 @@ class _Pick(StmtMutator):
         own = {v: Var(v.name, dtype_of(v)) for v, _ in loops}
         at, conditions = ([substitute_expr(x, own) for x in xs] for xs in (at, conditions))
         j = Var("j", "int32")
-        here = reduce(lambda there, cond: tirx.And(cond, there), reversed(conditions), tirx.EQ(as_dtype(j, dtype_of(at[d])), at[d]))
+        here = reduce(lambda there, cond: tirx.And(cond, there), reversed(conditions), _is(j, at[d]))
         value = tirx.if_then_else(here, BufferLoad(tile, [j if k == d else i for k, i in enumerate(at)]), start("max", dtype))
         axes = [*((own[v], n) for v, n in loops), (j, tile.ty.shape[d])]
         before += [
@@ -142,6 +157,11 @@ class _Pick(StmtMutator):
         before, self.runs = self.runs, self.runs * times
         new, self.runs = self.generic(s), before
         return new
+
+
+def _is(j, at):
+    """The condition that an iteration is the one `at` tells."""
+    return tirx.EQ(as_dtype(j, dtype_of(at)), at)
 
 
 class _Nest:
