@@ -65,6 +65,36 @@ def test_rows_to_addresses_of_run_time(form, target):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_rows_that_only_some_blocks_load(known):
+    """Every block loads the same row beside one of its own; some load another one on top of it, which is the same for these, too."""
+
+    @T.prim_func
+    def kernel(
+        K: T.Tensor((2, D), "int8"),
+        Own: T.Tensor((ROWS, D), "int8"),
+        Late: T.Tensor((ROWS,), "int32"),
+        Slot: T.Tensor((ROWS,), "int32"),
+        Cache: T.Tensor((2 * ROWS, 2, D), "int8"),
+    ):
+        with T.Kernel(ROWS, threads=128) as bx:
+            row, own = T.alloc_shared((D,), "int8"), T.alloc_shared((D,), "int8")
+            T.copy(Own[bx, 0], own)
+            T.copy(K[0, 0], row)
+            if bx > 500 if known else Late[bx] > 0:
+                T.copy(K[1, 0], row)
+            T.copy(own, Cache[Slot[bx], 0, 0])
+            T.copy(row, Cache[Slot[bx], 1, 0])
+
+    k, slot = RNG.integers(-9, 10, (2, D)).astype("int8"), RNG.permutation(2 * ROWS)[:ROWS].astype("int32")
+    own, late = RNG.integers(-9, 10, (ROWS, D)).astype("int8"), RNG.integers(0, 2, ROWS) > 0
+    late = np.arange(ROWS) > 500 if known else late
+    expected = np.full((2 * ROWS, 2, D), 3, "int8")
+    expected[slot] = np.stack([own, k[late.astype(int)]], 1)
+    arrays = {"K": k, "Own": own, "Late": late.astype("int32"), "Slot": slot, "Cache": np.full((2 * ROWS, 2, D), 3, "int8")}
+    np.testing.assert_array_equal(strict.run(tilelang.compile(kernel), arrays, text=False)["Cache"], expected)
+
+
 def quantised(rows, heads=1):
     """Rows scaled to bytes, to places of run time, with the scales beside them."""
 

@@ -33,6 +33,7 @@ from ...ir import (
     Continue,
     Evaluate,
     For,
+    IfThenElse,
     PrimFunc,
     SeqStmt,
     Stmt,
@@ -304,15 +305,26 @@ class _Together(StmtMutator):
 
 
 def _different(body: Stmt, names: set) -> set:
-    """Tiles that hold something else in each block, by what is written to them: `names` are what differs otherwise."""
-    work = [s for s in statements(body) if isinstance(s, (Evaluate, BufferStore)) or is_parallel(s)]
-    known = [(uses_of(s), any(names & free_vars(e) for x in statements(s) for e in exprs(x))) for s in work]
+    """Tiles that hold something else in each block, by what is written to them and whether it is: `names` are what differs otherwise."""
+    known = []
+    for s, conditions in _work(body):
+        read = {x.source for c in conditions for x in loads_in(c)}
+        named = any(names & free_vars(e) for e in (*conditions, *(e for x in statements(s) for e in exprs(x))))
+        known.append((uses_of(s), read, named))
     found: set = set()
     while True:
-        more = {b for uses, named in known if named or uses.all & found for b in uses.writes if on_chip(b)} - found
+        more = {b for uses, read, named in known if named or (uses.all | read) & found for b in uses.writes if on_chip(b)} - found
         if not more:
             return found
         found |= more
+
+
+def _work(s: Stmt, conditions: tuple = ()) -> list[tuple[Stmt, tuple]]:
+    """Statements that do something, nests as one, each with the conditions it stands under."""
+    if isinstance(s, (Evaluate, BufferStore)) or is_parallel(s):
+        return [(s, conditions)]
+    inside = (*conditions, s.condition) if isinstance(s, IfThenElse) else conditions
+    return [x for c in children(s) for x in _work(c, inside)]
 
 
 def _leaves(s: Stmt) -> list[Stmt]:
