@@ -76,10 +76,10 @@ def test_a_crash_and_a_hang_cost_one_configuration_each(monkeypatch, capsys):
 
     monkeypatch.setattr(TracedProgram, "payload", payload)
     monkeypatch.setattr(measure, "WORK", "faulty_jobs:work")
-    kernel = tuned(add_one, space, ref_prog=reference, timeout=6)(1024)
+    kernel = tuned(add_one, space, ref_prog=reference, timeout=12)(1024)
     assert kernel.config == {"block": 256}
     shown = capsys.readouterr().err
-    assert "crashed: killed by SIGSEGV" in shown and "timed out: not done after 6 s" in shown
+    assert "crashed: killed by SIGSEGV" in shown and "timed out: not done after 12 s" in shown
     with records.Records(records.path_of_user()) as known:
         assert [r.outcome.status for r in known.select()] == [Status.OK], "what may end differently next time is not remembered"
 
