@@ -267,7 +267,7 @@ def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure
     ):
         trying = context.attempt()
         other = run(passes, placed, trying, uncut=uncut, inner=inner)
-        if any(structural_equal(other, mapped) for mapped in tried):
+        if any(structural_equal(other, nested) for nested in tried):
             continue
         tried.append(other)
         try:
@@ -329,14 +329,15 @@ def _apart(numbers) -> list[int]:
 
 def _ways(passes: tuple, nested: PrimFunc, context: Context, numbers: list[int], scope: str) -> list:
     """(`nested` in parts by the last of `passes`, a context of its own, the number) for those of `numbers` of parts for which that is legal."""
-    ways = []
+    ways, ground = [], context.attempt()
+    whole = run(passes[:-1], nested, ground)
+    streamed = "one after the other, as often as a result of all of them is waited for"
+    how = streamed if passes is STREAM else "each of which is a block"
     for parts in numbers:
         inner = context.attempt()
-        whole = run(passes[:-1], nested, inner)
+        inner.adopt(ground)
         divided = run(passes[-1:], whole, inner, parts=parts, scope=scope)
         if divided is not whole:
-            streamed = "one after the other, as often as a result of all of them is waited for"
-            how = streamed if passes is STREAM else "each of which is a block"
             inner.parts = parts
             inner.notes.append(f"tiles are larger than {SCOPES[scope].name}: they are worked on in {parts} parts, {how}")
             ways.append((divided, inner, parts))

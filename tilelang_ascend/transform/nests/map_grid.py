@@ -104,10 +104,10 @@ def map_grid(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a placed Tile IR function; `chip` gives the numbers of cores."""
     before, grids, after = _grids(func.body)
     assert len(grids) == 1, f"{len(grids)} grids in one function"
-    axes, of_user, body = [], [], grids[0]
+    axes, parts, body = [], set(), grids[0]
     while is_grid_axis(body):
         axes.append((body.loop_var, body.extent))
-        of_user += [] if "tl.part" in body.annotations else [body.loop_var]
+        parts |= {body.loop_var} if "tl.part" in body.annotations else set()
         body = body.body
     axes.insert(0, axes.pop(_shares_lines(body, axes, chip)))
     analyzer = sym.Analyzer()
@@ -124,7 +124,7 @@ def map_grid(func: PrimFunc, chip) -> PrimFunc:
     step = tirx.Var("t", "int32")
     tile = tirx.Var("tile", "int32")
     single = tiles is not None and tiles <= blocks
-    first = next(var for var, _ in axes if var in of_user)
+    first = next(var for var, _ in axes if var not in parts)
     turns = not single and _trips_depend(body, first)
     inner: list[Stmt] = [] if single else [Bind(tile, _place(block, step, blocks, turns) + step * blocks)]
     rest = block if single else tile

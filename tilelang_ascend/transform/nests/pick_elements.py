@@ -61,7 +61,7 @@ FEW = 64
 """Elements that a block may choose: for each it looks at all of a row."""
 
 
-def long_tiles(func: PrimFunc, chip) -> dict:
+def _long_tiles(func: PrimFunc, chip) -> dict:
     """Tile in UB that is long -> its longest dimension."""
     room = LONG_SHARE * chip.capacity_bytes(Space.UB)
     found = {}
@@ -217,8 +217,8 @@ class _Nest:
 
 def pick_elements(func: PrimFunc, chip) -> PrimFunc:
     """Apply to a placed Tile IR function; one without long tiles stays as it is."""
-    tiles = long_tiles(func, chip)
+    tiles = _long_tiles(func, chip)
     return func.with_body(_Pick(tiles)(func.body)) if tiles else func
 
 
-__all__ = ["long_tiles", "pick_elements"]
+__all__ = ["pick_elements"]
