@@ -15,11 +15,12 @@ from unittest import mock
 
 import numpy as np
 
-from .blocks import few_cores
 from .command import run
+from .dice import Dice
+from .few_cores import outcome
 
 
-class Generator:
+class Generator(Dice):
     """State of one random program."""
 
     def __init__(self, seed: int):
@@ -31,12 +32,6 @@ class Generator:
         self.turned = self.chance(0.15)
         """Keys are the rows of scores."""
         self.params: dict[str, tuple] = {}
-
-    def pick(self, values):
-        return values[int(self.rng.integers(len(values)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
 
     def tensor(self, name: str, shape: tuple, dtype: str = "float16", kind: str = "number") -> str:
         self.params[name] = shape, dtype, kind
@@ -210,29 +205,9 @@ def random_models(seed: int):
 
 def check(seed: int, notes: list | None = None) -> str | None:
     """None if the program of a seed is compiled as it means, "refused: …" if it is refused, else what is wrong."""
-    from tilelang_ascend import errors
-    from tilelang_ascend.transform import pipeline
-
-    from .check import located_refusal, trace
-
-    sys.path[:0] = [p for p in ("testing/python/kernels",) if p not in sys.path]
-    import strict
-
-    made, rng = Generator(seed), random.Random(seed)
+    made = Generator(seed)
     text = made.program()
-    name = rng.choice(("a2", "a2", "a3", "a5"))
-    try:
-        func = trace(text, f"<attention {seed}>")
-        with random_models(seed):
-            lowered = pipeline.lower(func, few_cores(name, rng.choice((2, 4))), keep_stages=True)
-        if notes is not None:
-            notes += lowered.notes
-        strict.once(func, name, made.arrays(np.random.default_rng(seed)), lowered)
-    except errors.TilelangAscendError as error:
-        return f"refused: {error.message if located_refusal(error) else repr(error)}"
-    except Exception as error:  # noqa: BLE001  any error is a finding
-        return f"{type(error).__name__}: {str(error)[:1500]}"
-    return None
+    return outcome(seed, f"<attention {seed}>", text, random_models, made.arrays(np.random.default_rng(seed)), notes=notes)[1]
 
 
 if __name__ == "__main__":

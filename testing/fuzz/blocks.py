@@ -13,12 +13,13 @@ import math
 import random
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from unittest import mock
 
 import numpy as np
 
 from .command import run
+from .dice import Writer, differs
+from .few_cores import outcome
 
 SIZES = (8, 16, 24, 32, 40, 64, 100)
 GRIDS = ((5,), (6,), (8,), (9,), (12,), (13,), (16,), (4, 3), (3, 4), (5, 2), (1, 7), (2, 2, 3))
@@ -50,10 +51,11 @@ def put(a, at, t, add=False):
 """
 
 
-class Generator:
+class Generator(Writer):
     """State of one random program: lines of it, and of what it means."""
 
     def __init__(self, seed: int):
+        super().__init__()
         self.rng = np.random.default_rng(seed)
         self.dtype = self.pick(("int32", "int32", "float32", "float32", "float16"))
         self.n = int(self.pick(SIZES))
@@ -65,29 +67,12 @@ class Generator:
         self.params: dict[str, np.ndarray] = {}
         self.results: list[str] = []
         self.loops: list[tuple[str, int]] = []
-        self.text: list[str] = []
-        self.meaning: list[str] = []
-        self.depth = self.names = 0
         self.short = self.chance(0.3)
         """Tensors end before the last block does."""
         self.plain = self.chance(0.5)
         """Most places are those of the block: what may become longer tiles."""
         self.layout = self.pick(("flat", "flat", "rows") if not self.rows else ("rows", "rows", "planes", "columns"))
         self.turned, self.loops_last, self.dim = self.chance(0.5), self.chance(0.7), int(self.pick((0, 1, 1, -1)))
-
-    def pick(self, values):
-        return values[int(self.rng.integers(len(values)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
-
-    def fresh(self, letter: str) -> str:
-        self.names += 1
-        return f"{letter}{self.names}"
-
-    def say(self, lines, meaning) -> None:
-        for out, more in ((self.text, lines), (self.meaning, meaning)):
-            out += ["    " * self.depth + line for line in ([more] if isinstance(more, str) else more)]
 
     def same(self, *lines: str) -> None:
         self.say(list(lines), list(lines))
@@ -455,53 +440,13 @@ def random_models(seed: int):
         yield
 
 
-def few_cores(name: str, cores: int):
-    """A chip with so many vector cores."""
-    from tilelang_ascend import arch
-
-    chip = arch.get_chip(name)
-    numbers = {
-        "num_aiv": replace(chip.quantities["num_aiv"], value=cores),
-        "num_aic": replace(chip.quantities["num_aic"], value=cores // 2),
-    }
-    return replace(chip, quantities={**chip.quantities, **numbers})
-
-
 def check(seed: int, notes: list | None = None) -> str | None:
     """None if the program of a seed is compiled as it means, "refused: …" if it is refused, else what is wrong."""
-    from tilelang_ascend import errors
-    from tilelang_ascend.transform import pipeline
-
-    from .check import located_refusal, trace
-
-    sys.path[:0] = [p for p in ("testing/python/kernels",) if p not in sys.path]
-    import strict
-
-    made, rng = Generator(seed), random.Random(seed)
+    made = Generator(seed)
     text, meaning = made.program()
-    name, arrays = rng.choice(("a2", "a2", "a3", "a5")), {k: a.copy() for k, a in made.params.items()}
-    try:
-        func = trace(text, f"<blocks {seed}>")
-        with random_models(seed):
-            lowered = pipeline.lower(func, few_cores(name, rng.choice((2, 4))), keep_stages=True)
-        if notes is not None:
-            notes += lowered.notes
-        found, _ = strict.once(func, name, arrays, lowered)
-    except errors.TilelangAscendError as error:
-        return f"refused: {error.message if located_refusal(error) else repr(error)}"
-    except Exception as error:  # noqa: BLE001  any error is a finding
-        return f"{type(error).__name__}: {str(error)[:1500]}"
-    scope: dict = {"np": np}
-    exec(compile(meaning, f"<meaning {seed}>", "exec"), scope)  # noqa: S102
-    with np.errstate(all="ignore"):
-        scope["reference"](*arrays.values())
-    for result, want in arrays.items():
-        have = found[result]
-        bad = ~np.isclose(have.astype(float), want.astype(float), TOLERANCE[made.dtype], TOLERANCE[made.dtype]) & (have != want)
-        if bad.any():
-            at = tuple(int(i) for i in np.argwhere(bad)[0])
-            return f"{result}{list(at)} is {have[at]}, not {want[at]} ({bad.sum()} elements differ)"
-    return None
+    arrays = {k: a.copy() for k, a in made.params.items()}
+    found, wrong = outcome(seed, f"<blocks {seed}>", text, random_models, arrays, notes=notes)
+    return wrong or differs(meaning, found, arrays, {}, TOLERANCE[made.dtype])
 
 
 if __name__ == "__main__":

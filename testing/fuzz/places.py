@@ -16,13 +16,14 @@ import numpy as np
 
 from .check import located_refusal, trace
 from .command import run
+from .dice import Dice
 
 DTYPES = ("float32", "float32", "float16", "int32", "int8", "uint8", "int64")
 SAME = "{g}, j"
 """The place of an iteration."""
 
 
-class Generator:
+class Generator(Dice):
     """State of one random program."""
 
     def __init__(self, seed: int):
@@ -34,12 +35,6 @@ class Generator:
         self.n = "n" if self.dynamic else str(self.height)
         self.index = self.pick(("int32", "int64"))
         self.stored = {name: self.target() for name in "YZ"}
-
-    def pick(self, values):
-        return values[int(self.rng.integers(len(values)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
 
     def filled(self, text: str) -> str:
         return text.format(g=f"(bx * {self.rows} + i)", n=self.n, w=self.width)

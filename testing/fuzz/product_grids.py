@@ -14,13 +14,16 @@ import sys
 from contextlib import ExitStack, contextmanager
 from unittest import mock
 
+import ml_dtypes
 import numpy as np
 
-from .blocks import HELPERS, few_cores
+from .blocks import HELPERS
 from .command import run
+from .dice import Dice, differs
+from .few_cores import outcome
 
 
-class Generator:
+class Generator(Dice):
     """State of one random program."""
 
     def __init__(self, seed: int):
@@ -39,12 +42,6 @@ class Generator:
         )
         self.ta, self.tb = self.chance(0.3), self.chance(0.4)
         self.params: dict[str, np.ndarray] = {}
-
-    def pick(self, values):
-        return values[int(self.rng.integers(len(values)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
 
     def numbers(self, *shape) -> np.ndarray:
         return self.rng.integers(-3, 4, shape).astype(self.dtype if self.dtype != "bfloat16" else "float32")
@@ -169,56 +166,13 @@ def random_models(seed: int):
 
 def check(seed: int, notes: list | None = None) -> str | None:
     """None if the program of a seed is compiled as it means, "refused: …" if it is refused, else what is wrong."""
-    from types import SimpleNamespace
-
-    from tilelang_ascend import errors
-    from tilelang_ascend.jit.build import describe_steps, written_buffers
-    from tilelang_ascend.jit.signature import read_signature
-    from tilelang_ascend.sim.validate import validate, write_difference
-    from tilelang_ascend.transform import pipeline
-
-    from .check import located_refusal, trace
-
-    sys.path[:0] = [p for p in ("testing/python/kernels",) if p not in sys.path]
-    import strict
-
-    made, rng = Generator(seed), random.Random(seed)
+    made = Generator(seed)
     text, meaning = made.program()
-    name, arrays, m = rng.choice(("a2", "a2", "a3", "a5")), {k: a.copy() for k, a in made.params.items()}, rng.randint(0, made.steps)
+    arrays, scalars = {k: a.copy() for k, a in made.params.items()}, {"m": random.Random(seed).randint(0, made.steps)}
     if made.dtype == "bfloat16":
-        import ml_dtypes
-
         arrays.update({k: arrays[k].astype(ml_dtypes.bfloat16) for k in "AB"})
-    try:
-        func = trace(text, f"<product_grids {seed}>")
-        with random_models(seed):
-            lowered = pipeline.lower(func, few_cores(name, rng.choice((2, 4))), keep_stages=True)
-        if notes is not None:
-            notes += lowered.notes
-        found = validate([("tile_ir", func), *lowered.stages], [arrays.get(p.name, m) for p in func.params])
-        if found.finding is not None:
-            return found.finding.text()
-        program = SimpleNamespace(
-            steps=describe_steps(lowered.ascend_ir), chip=name, signature=read_signature(func, (), written_buffers(lowered.ascend_ir))
-        )
-        out, result = strict.launch(program, strict.module_entries(lowered.ascend_ir), arrays, {"m": m})
-        if result.hazards:
-            return "\n".join(h.text() for h in result.hazards[:3])
-        if (difference := write_difference(found.last, result.writes)) is not None:
-            return difference
-    except errors.TilelangAscendError as error:
-        return f"refused: {error.message if located_refusal(error) else repr(error)}"
-    except Exception as error:  # noqa: BLE001  any error is a finding
-        return f"{type(error).__name__}: {str(error)[:1500]}"
-    scope: dict = {"np": np}
-    exec(compile(meaning, f"<meaning {seed}>", "exec"), scope)  # noqa: S102
-    scope["reference"](m, *arrays.values())
-    for result, want in arrays.items():
-        have, want = out[result].astype(float), want.astype(float)
-        if (have != want).any():
-            at = tuple(int(i) for i in np.argwhere(have != want)[0])
-            return f"{result}{list(at)} is {have[at]}, not {want[at]} ({(have != want).sum()} elements differ; m = {m})"
-    return None
+    found, wrong = outcome(seed, f"<product_grids {seed}>", text, random_models, arrays, scalars, notes)
+    return wrong or differs(meaning, found, arrays, scalars, 0.0)
 
 
 if __name__ == "__main__":

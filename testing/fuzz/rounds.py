@@ -14,6 +14,7 @@ import sys
 import numpy as np
 
 from .command import run
+from .dice import Dice
 
 SIZES = (16, 32, 32, 48)
 WIDE = 1_000_000
@@ -25,7 +26,7 @@ TOLERANCE = 2.0**-7
 """Of the largest number of a tensor. Sums are of at most 48 products of numbers a 16-bit float holds to 2^-11, rounded again in each step."""
 
 
-class Generator:
+class Generator(Dice):
     """State of one random program."""
 
     def __init__(self, seed: int):
@@ -35,12 +36,6 @@ class Generator:
         self.c = [f"c{k}" for k in range(self.rng.integers(2, 5))]
         self.p = [f"p{k}" for k in range(self.rng.integers(1, 3))]
         self.a = [f"a{k}" for k in range(self.rng.integers(1, 3))]
-
-    def pick(self, values):
-        return values[int(self.rng.integers(len(values)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
 
     def number(self) -> str:
         return self.pick(("0.5", "0.25", "1.0", "-0.5"))

@@ -18,13 +18,14 @@ import numpy as np
 
 from .check import located_refusal, packed_memory, trace
 from .command import run
+from .dice import Dice
 
 DTYPES = ("float32", "float32", "float32", "float16", "int32", "int32", "int16", "bfloat16", "int8", "uint8", "uint32", "int64", "uint16")
 ORDERS = (0, 1, 2)
 INDENT = "    "
 
 
-class Generator:
+class Generator(Dice):
     """State of one random program."""
 
     def __init__(self, seed: int):
@@ -71,18 +72,8 @@ class Generator:
 
     # -- choices --------------------------------------------------------------------------------------------------------
 
-    def pick(self, values):
-        return values[int(self.rng.integers(len(values)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
-
     def number(self, low: int, high: int) -> int:
         return int(self.rng.integers(low, high + 1))
-
-    def fresh(self, letter: str) -> str:
-        self.names += 1
-        return f"{letter}{self.names}"
 
     @property
     def unsigned(self) -> bool:

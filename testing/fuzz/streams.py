@@ -19,6 +19,7 @@ from unittest import mock
 import numpy as np
 
 from .command import run
+from .dice import Writer, differs
 
 SIZES = (8, 16, 24, 32, 64, 100, 256)
 TRIPS, FEW_TRIPS = (1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 16, 25, 61), (1, 2, 3, 5)
@@ -32,10 +33,11 @@ SCARCE = ("nothing", "ub", "ub", "memories", "packed", "flags", "flags and ub")
 TOLERANCE = {"float32": 1e-3, "float16": 0.06, "int32": 0.0}
 
 
-class Generator:
+class Generator(Writer):
     """State of one random program: lines of it, and of what it means."""
 
     def __init__(self, seed: int):
+        super().__init__()
         self.rng = np.random.default_rng(seed)
         self.gemm = self.chance(0.3)
         self.dtype = "float32" if self.gemm else self.pick(("float32", "float32", "int32", "float16"))
@@ -48,25 +50,8 @@ class Generator:
         """Tensor that is written -> blocks of rows."""
         self.elements: dict[str, int] = {}
         self.loops: list[tuple[str, int]] = []
-        self.text: list[str] = []
-        self.meaning: list[str] = []
-        self.depth = self.names = 0
-
-    def pick(self, values):
-        return values[int(self.rng.integers(len(values)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
-
-    def fresh(self, letter: str) -> str:
-        self.names += 1
-        return f"{letter}{self.names}"
 
     # -- text -----------------------------------------------------------------------------------------------------
-
-    def say(self, lines, meaning) -> None:
-        for out, more in ((self.text, lines), (self.meaning, meaning)):
-            out += ["    " * self.depth + line for line in ([more] if isinstance(more, str) else more)]
 
     def nest(self, *lines: str) -> list[str]:
         head = f"for i, j in T.Parallel({self.rows}, {self.n}):" if self.rows else f"for i in T.Parallel({self.n}):"
@@ -378,17 +363,7 @@ def check(seed: int) -> str | None:
         return f"{type(error).__name__}: {str(error)[:1500]}"
     if result.hazards:
         return "\n".join(h.text() for h in result.hazards[:3])
-    scope: dict = {"np": np}
-    exec(compile(meaning, f"<meaning {seed}>", "exec"), scope)  # noqa: S102
-    with np.errstate(all="ignore"):
-        scope["reference"](m, *arrays.values())
-    for name, want in arrays.items():
-        have = found[name]
-        bad = ~np.isclose(have.astype(float), want.astype(float), TOLERANCE[made.dtype], TOLERANCE[made.dtype]) & (have != want)
-        if bad.any():
-            at = tuple(int(i) for i in np.argwhere(bad)[0])
-            return f"{name}{list(at)} is {have[at]}, not {want[at]} ({bad.sum()} elements differ; m = {m})"
-    return None
+    return differs(meaning, found, arrays, {"m": m}, TOLERANCE[made.dtype])
 
 
 if __name__ == "__main__":

@@ -145,22 +145,23 @@ def bits(array: np.ndarray) -> np.ndarray:
     return clean.view(f"u{array.dtype.itemsize}")
 
 
-def once(func, chip: str, arrays: dict, lowered=None):
+def once(func, chip: str, arrays: dict, lowered=None, scalars: dict | None = None):
     """A strict run of `func`, lowered once and not cached: (results by name, printed text). `lowered`: with all stages, if that has been done.
 
     Every pass validated, the verifier, all checks, the number of writes of every element, and the values Tile IR has by its definition.
     """
+    scalars = scalars or {}
     broken = verify_tile(func)
     assert not broken, "\n".join(map(str, broken[:3]))
     lowered = lowered or pipeline.lower(func, arch.get_chip(chip), keep_stages=True)
     emit(lowered.ascend_ir)
     signature = read_signature(func, (), written_buffers(lowered.ascend_ir))
     program = SimpleNamespace(steps=describe_steps(lowered.ascend_ir), chip=chip, signature=signature)
-    found = validate([("tile_ir", func), *lowered.stages], [arrays[p.name] for p in func.params])
+    found = validate([("tile_ir", func), *lowered.stages], [{**arrays, **scalars}[p.name] for p in func.params])
     assert found.finding is None, found.finding.text()
     problems = verify_ascend(lowered.ascend_ir, arch.get_chip(chip))
     assert not problems, "the program breaks a rule: " + "\n".join(map(str, problems[:3]))
-    out, result = launch(program, module_entries(lowered.ascend_ir), arrays, {}, STRICT)
+    out, result = launch(program, module_entries(lowered.ascend_ir), arrays, scalars, STRICT)
     assert not result.hazards, "\n".join(h.text() for h in result.hazards[:3])
     difference = write_difference(found.last, result.writes) or value_difference(func, found.last, out)
     assert difference is None, difference

@@ -1,0 +1,54 @@
+"""Strict runs of random programs on chips with few cores, where passes do to small programs what they do to large ones elsewhere."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+
+def few_cores(name: str, cores: int):
+    """A chip with so many vector cores."""
+    from tilelang_ascend import arch
+
+    chip = arch.get_chip(name)
+    numbers = {
+        "num_aiv": replace(chip.quantities["num_aiv"], value=cores),
+        "num_aic": replace(chip.quantities["num_aic"], value=cores // 2),
+    }
+    return replace(chip, quantities={**chip.quantities, **numbers})
+
+
+def outcome(seed: int, where: str, text: str, models: Callable, arrays: dict, scalars: dict | None = None, notes: list | None = None):
+    """(results by name, None) of a strict run of a program, (None, "refused: …" or what is wrong) if there is none.
+
+    Args:
+        where: the name of its source.
+        models: seed -> the context in which it is lowered.
+        notes: is given what the compiler tells.
+    """
+    from tilelang_ascend import errors
+    from tilelang_ascend.transform import pipeline
+
+    from .check import located_refusal, trace
+
+    sys.path[:0] = [p for p in ("testing/python/kernels",) if p not in sys.path]
+    import strict
+
+    rng = random.Random(seed)
+    name, cores = rng.choice(("a2", "a2", "a3", "a5")), rng.choice((2, 4))
+    try:
+        func = trace(text, where)
+        with models(seed):
+            lowered = pipeline.lower(func, few_cores(name, cores), keep_stages=True)
+        if notes is not None:
+            notes += lowered.notes
+        return strict.once(func, name, arrays, lowered, scalars)[0], None
+    except errors.TilelangAscendError as error:
+        return None, f"refused: {error.message if located_refusal(error) else repr(error)}"
+    except Exception as error:  # noqa: BLE001  any error is a finding
+        return None, f"{type(error).__name__}: {str(error)[:1500]}"
+
+
+__all__ = ["few_cores", "outcome"]
