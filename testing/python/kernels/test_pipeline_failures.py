@@ -623,7 +623,8 @@ def reductions(rows, columns, dims, scans=False, places=False):
                 T.cumsum(x, x, dim=dim)
             if places:
                 for i in T.serial(rows):
-                    x[T.cast(x[i, 0], "int32") % rows, i] = x[i, 1]
+                    for j in T.Parallel(columns):
+                        x[T.cast(x[i, 0], "int32") % rows, j] = x[i, j] + 1.0
             T.copy(x, X)
 
     return main
@@ -650,7 +651,7 @@ def test_scans_both_ways_behind_reductions():
 
 
 def test_what_a_reduction_takes_is_in_the_message():
-    """Data says which elements change: all of the tile is wanted at once, and there is no room. The error names the temporary and its line."""
+    """Data says which rows change: all of the tile is wanted at once, and there is no room. The error names the temporary and its line."""
     with pytest.raises(OutOfMemory) as caught:
         tilelang.compile(reductions(40, 1024, (0, 1), places=True))
     line = reductions.__code__.co_firstlineno + 8
