@@ -38,8 +38,9 @@ class Context:
 
     keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
-    transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: such steps may be longer than their
-    products fit. parts: tiles are worked on in so many of them.
+    transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: whether
+    such steps may be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. narrow: products are made in parts of few
+    columns. parts: tiles are worked on in so many of them.
     """
 
     chip: Any
@@ -52,7 +53,8 @@ class Context:
     times: dict[str, float] | None = None
     cramped: bool = False
     merged: bool = False
-    in_pieces: bool = False
+    in_pieces: int = 0
+    narrow: bool = False
     parts: int = 1
 
     def attempt(self) -> Context:
@@ -66,6 +68,7 @@ class Context:
         self.warnings += other.warnings
         self.cramped |= other.cramped
         self.merged |= other.merged
+        self.narrow |= other.narrow
         self.parts *= other.parts
 
     @contextmanager
@@ -90,6 +93,11 @@ class Context:
     def merging(self) -> Context | None:
         """Who is told that steps have been merged; None if they must not be."""
         return self if self.options.merge_steps else None
+
+    @property
+    def parting(self) -> Context:
+        """Who is told that parts of products have few columns."""
+        return self
 
     @property
     def fast_math(self) -> bool:

@@ -140,7 +140,7 @@ SHARE = (
     Pass(split_rows, Stage.MAPPED, ("notes",)),
     Pass(narrow_masks, Stage.MAPPED),
     Pass(narrow_maxima, Stage.MAPPED),
-    Pass(part_products, Stage.MAPPED, ("chip",)),
+    Pass(part_products, Stage.MAPPED, ("chip", "parting")),
     Pass(slice_rows, Stage.MAPPED, ("chip",)),
     Pass(separate_stores, Stage.MAPPED),
     Pass(skew_stages, Stage.MAPPED),
@@ -213,24 +213,24 @@ def lower(
 
 def _lower_launch(func: PrimFunc, context: Context):
     """(functions of the cores, memory map) of a function with one grid. Steps as long as products in parts allow, as fit whole, or as they are: what
-    fits only in more parts of tiles than shorter steps need is not worth it."""
-    divided = []
-    for longer in (True, False) if context.options.merge_steps else ():
+    fits only in more parts of tiles than shorter steps need is not worth it, nor is what fits in parts of products with few columns only."""
+    found = []
+    for pieces in (1, 2, 0) if context.options.merge_steps else ():
         attempt = context.attempt()
-        attempt.in_pieces = longer
+        attempt.in_pieces = pieces
         try:
             lowered = _lower_whole(func, attempt)
         except OutOfMemory:
             if not attempt.merged:
                 raise
             continue
-        if not attempt.merged or attempt.parts == 1:
+        if not attempt.merged or attempt.parts == 1 and not attempt.narrow:
             context.adopt(attempt)
             return lowered
-        divided.append((lowered, attempt))
+        found.append((lowered, attempt))
     attempt = context.attempt()
     attempt.options = replace(context.options, merge_steps=False)
-    lowered, best = min([*divided, (_lower_whole(func, attempt), attempt)], key=lambda found: found[1].parts)
+    lowered, best = min([*found, (_lower_whole(func, attempt), attempt)], key=lambda way: (way[1].parts, not way[1].merged, way[1].narrow))
     context.adopt(best)
     return lowered
 

@@ -103,7 +103,7 @@ def test_numbers_of_steps_of_run_time():
     """The steps left over take turns with the long ones, in the same memory."""
     compiled = compile("lengths", 32, 128, 128)
     assert any("512 keys" in note for note in compiled.artifact.notes)
-    for n in (0, 300, 1664, 4095):
+    for n in (0, 1664, 2047):
         check(compiled, given(32, 128, 128) | {"n": n}, "lengths", text=n == 1664)
 
 
@@ -244,12 +244,13 @@ def test_keys_that_are_values_are_loaded_for_either_product(chip, heads):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chip", ["a2", "a3"])
-def test_steps_of_divided_tiles_are_long(chip):
-    """128 rows of 512 numbers do not fit UB: with short steps they would be divided as well."""
+def test_steps_are_shorter_where_parts_of_long_ones_were_narrow(chip):
+    """128 rows of 512 numbers fill most of UB: what is stored behind the loop goes through it in slices. L1 would hold parts of 32 keys of a step of
+    512."""
 
     def run(kernel, arrays):
         compiled = tilelang.compile(kernel, target=chip)
-        assert {"512 keys", "2 parts"} <= {found for note in compiled.artifact.notes for found in ("512 keys", "2 parts") if found in note}
+        assert any("256 keys" in note for note in compiled.artifact.notes) and not any("parts" in note for note in compiled.artifact.notes)
         return strict.run(compiled, arrays)
 
     cases.check(cases.mla(1, 128, 2048, 512, 64, bN=64, bH=128), run)

@@ -17,7 +17,7 @@ def inputs(m, n, k, scale=0.25, seed=3):
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-@pytest.mark.parametrize("m,n,k,bm,bn", [(1024, 1024, 512, 128, 256), (100, 129, 48, 32, 64), (33, 17, 16, 33, 32)])
+@pytest.mark.parametrize("m,n,k,bm,bn", [(512, 512, 256, 128, 256), (100, 129, 48, 32, 64), (33, 17, 16, 33, 32)])
 def test_minicv(m, n, k, bm, bn, parallel):
     a, b, expected = inputs(m, n, k)
     empty = np.full((m, n), 7, np.float32)
@@ -30,7 +30,7 @@ def test_minicv(m, n, k, bm, bn, parallel):
     np.testing.assert_allclose(out["D"], np.exp(expected), rtol=limits["atol"] + limits["rtol"] * abs(expected).max() + 2**-22)
 
 
-@pytest.mark.parametrize("m,n,k", [(1024, 640, 256), (100, 129, 65)])
+@pytest.mark.parametrize("m,n,k", [(512, 640, 128), (100, 129, 65)])
 def test_gemm_bias_leaky(m, n, k):
     a, b, product = inputs(m, n, k, scale=1.0)
     bias = np.random.default_rng(5).standard_normal(n).astype(np.float32)

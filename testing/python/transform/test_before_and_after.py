@@ -1873,6 +1873,37 @@ PAIRS = {
                             o[i + part * 8, j] = o[i + part * 8, j] + z[i, j]
         """,
     ),
+    "slice_rows, behind products": (
+        """
+        @T.prim_func
+        def main(w: T.Buffer((32, 1024), "float32"), y: T.Buffer((32, 1024), "float16")):
+            a = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+            c = T.alloc_buffer((16, 16), "float32", scope="local.l0c")
+            x = T.alloc_buffer((32, 1024), "float32", scope="shared.ub")
+            z = T.alloc_buffer((32, 1024), "float16", scope="shared.ub")
+            T.Call("tl.gemm", [a[0:16, 0:16], a[0:16, 0:16], c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            T.tl.copy(w[0:32, 0:1024], x[0:32, 0:1024])
+            for i in T.parallel(32, annotations={"tl.parallel": 2}):
+                for j in T.parallel(1024):
+                    z[i, j] = T.Cast("float16", x[i, j])
+            T.tl.copy(z[0:32, 0:1024], y[0:32, 0:1024])
+        """,
+        """
+        @T.prim_func
+        def main(w: T.Buffer((32, 1024), "float32"), y: T.Buffer((32, 1024), "float16")):
+            a = T.alloc_buffer((16, 16), "float16", scope="shared.l1")
+            c = T.alloc_buffer((16, 16), scope="local.l0c")
+            x = T.alloc_buffer((8, 1024), scope="shared.ub")
+            z = T.alloc_buffer((8, 1024), "float16", scope="shared.ub")
+            T.Call("tl.gemm", [a[0:16, 0:16], a[0:16, 0:16], c[0:16, 0:16], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+            for part in range(4):
+                T.tl.copy(w[part * 8:part * 8 + 8, 0:1024], x[0:8, 0:1024])
+                for i in T.parallel(8, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(1024):
+                        z[i, j] = T.Cast("float16", x[i, j])
+                T.tl.copy(z[0:8, 0:1024], y[part * 8:part * 8 + 8, 0:1024])
+        """,
+    ),
 }
 """Pass -> (before, after, what it asks for beyond the context)."""
 
@@ -1931,7 +1962,8 @@ def applied(name: str, ir, wanted: dict):
         "notes": [],
         "may_keep": True,
         "may_coarsen": True,
-        "merging": SimpleNamespace(in_pieces=False),
+        "merging": SimpleNamespace(in_pieces=0),
+        "parting": SimpleNamespace(narrow=False),
         "uncut": False,
         "inner": False,
         "fast_math": True,

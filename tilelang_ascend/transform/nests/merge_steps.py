@@ -84,7 +84,8 @@ ACCUMULATOR_BYTES = 4
 
 def merge_steps(func: PrimFunc, chip, notes: list, merging=None) -> PrimFunc:
     """`func` with fewer and longer steps where that is legal; what was done is told in `notes`. merging: an object whose `merged` becomes true
-    then, and whose `in_pieces` says whether products may be longer than fits (`part_products`); None: nothing is done."""
+    then, and whose `in_pieces` says how much longer than fits products may be (`part_products`): 1: `LONG_STEPS`, n: an n-th of that, 0: not at all;
+    None: nothing is done."""
     if merging is None:
         return func
     merge = _Merge(func, chip, notes, merging)
@@ -147,7 +148,8 @@ class _Merge(StmtMutator):
         # Where operands fill L1 first, there are few scores, and loads are what counts; keys that are values, too, fill it until the last product.
         if self.merging.in_pieces and (limits[0] <= limits[1] or _shared(products, keys)):
             one = min(const_int(b.ty.shape[d]) for b, d in keys.dims.items())
-            most = max(most, *(self.long(n // one, expected, fewest, most < VERSIONS and not known) for n, fewest in LONG_STEPS))
+            long = max(self.long(n // one, expected, fewest, most < VERSIONS and not known) for n, fewest in LONG_STEPS)
+            most = max(most, long // self.merging.in_pieces)
         most = min(most, expected // FEWEST_STEPS)
         if not known:
             return most if expected < NOBODY_KNOWS else min(most, MOST_LEFT + 1)

@@ -58,15 +58,22 @@ VERSIONS = 2
 """Of what is divided: one part is loaded or stored while another one is computed."""
 SMALLEST_PART = 32
 """Columns: what L0C gives to the vector cores in one transfer has rows of at least 64 bytes."""
+WIDE_PART = 64
+"""Columns: loading the first operand of fewer takes as long as multiplying them."""
+HELD_VERSIONS = 3
+"""Of a tile that products on either side of vector work share: loops keep it while two more iterations begin (`skew_stages`)."""
 LOAD_BYTES = 32768
 """Of a tile in L1, at least: with smaller loads, one that waits for its tile to be free comes too late for the next product."""
 MEMORIES = ("local.l0c", "shared.l1")
 
 
-def part_products(func: PrimFunc, chip) -> PrimFunc:
-    """Apply to a mapped Tile IR function."""
+def part_products(func: PrimFunc, chip, parting=None) -> PrimFunc:
+    """Apply to a mapped Tile IR function. parting: an object whose `narrow` becomes true if all products of a loop are made in parts of less than
+    `WIDE_PART` columns; None: nobody asks."""
     part = _Part(func.body, chip)
     body = part(func.body)
+    if parting is not None:
+        parting.narrow |= part.narrow
     if not part.smaller:
         return func
     tiles = {b: [part.smaller.get(x, x) for x in (b, *part.beside.get(b, ()))] for b in part.smaller | part.beside}
@@ -81,29 +88,35 @@ class _Product:
     stmts: list[Stmt]
     extent: int
 
+    def is_narrow(self, parts: int) -> bool:
+        """True if each of its parts makes few columns of a result."""
+        return any(scope_of(b) == "local.l0c" for b in self.plan.dims) and self.extent // parts < WIDE_PART
+
 
 class _Part(StmtMutator):
-    """smaller: tile -> what stands for it. beside: tile -> further ones of its kind."""
+    """smaller: tile -> what stands for it. beside: tile -> further ones of its kind. narrow: see `part_products`."""
 
     def __init__(self, body: Stmt, chip):
-        self.body, self.smaller, self.beside = body, {}, {}
+        self.body, self.smaller, self.beside, self.narrow = body, {}, {}, False
         self.rooms = {scope: chip.capacity_bytes(SCOPES[scope]) for scope in MEMORIES}
 
     def visit_For(self, s: For):
         s = self.generic(s)
         if is_parallel(s) or s.kind != ForKind.SERIAL or not any(is_op(x, GEMM) for x in stmts_of(s.body)):
             return s
-        if all(_bytes(s.body, {}, scope) <= room for scope, room in self.rooms.items()):
-            return self.results_parted(s)
-        outside, scope = self.outside(s), "shared.l1"
-        shared = shared_tiles(stmts_of(s.body), outside) if _bytes(s.body, {}, scope) > self.rooms[scope] else {}
-        for body, beside in ((stmts_of(s.body), {}), *([with_own_loads(stmts_of(s.body), shared)] if shared else [])):
+        body, outside = stmts_of(s.body), self.outside(s)
+        fits = all(_bytes(s.body, {}, scope) <= room for scope, room in self.rooms.items())
+        shared = shared_tiles(body, outside)
+        if _bytes(s.body, {}, "shared.l1") + (HELD_VERSIONS - 1) * sum(map(fixed_bytes, shared)) <= self.rooms["shared.l1"]:
+            shared = {}
+        for body, beside in (*([] if fits else [(body, {})]), *([with_own_loads(body, shared)] if shared else [])):
             products = _products(body, outside)
             divided = {b: p.extent for p in products for b in p.plan.dims}
             parts = self.least_parts(seq(body), divided, max(divided.values(), default=0) // SMALLEST_PART)
             if parts is not None:
                 for new, old in beside.items():
                     self.beside.setdefault(old, []).append(new)
+                self.narrow |= all(p.is_narrow(parts) for p in products)
                 return self.parted(s, body, products, parts)
         return self.results_parted(s)
 

@@ -7,14 +7,15 @@ After:   for part in range(4):
 
 Unlike `split_tiles`, which divides a whole block with all its products, this divides what stands between two ways of values from one kind of core to
 the other: products keep all their rows. Tiles that nothing else uses shrink, rows of the others are where they were. What works on no rows of the
-tile that is divided is no part of a slice: every slice would do it again.
+tile that is divided is no part of a slice: every slice would do it again. Work in front of and behind loops with products goes the same way, where UB
+has no room for all it works on.
 
 Requires: mapped Tile IR after split_rows, before skew_stages. Ensures: the same values.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, groupby
 
 from ...analysis.tiles.core_kinds import works_on_cube
 from ...analysis.tiles.home_loops import overwritten_first
@@ -54,6 +55,9 @@ SHORT_SLICE_ELEMENTS = 4096
 LOADED_SLICE_ELEMENTS = 2048
 """The same of larger ones of these in stages that store nothing, where there is next to nothing to do while a slice is on its way: two versions of a
 quarter take the room of half a tile."""
+SLICE_BYTES = 8
+"""For each of these elements, about: a tile in float32, and as much again for what is loaded, stored or folded beside it. Where tiles that keep all
+their rows leave less room, slices are half as large."""
 TEMPORARIES = 2
 """Tiles of a slice or, without slices, of all rows, in float32, for which UB needs room besides."""
 
@@ -63,8 +67,8 @@ def slice_rows(func: PrimFunc, chip) -> PrimFunc:
     tiles = [s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer) and is_ub(s.buffer)]
     if not tiles or _needed(tiles) <= chip.capacity_bytes(Space.UB):
         return func
-    slices = _Slices(func.body, tiles)
-    body = slices(func.body)
+    slices = _Slices(func.body, tiles, chip.capacity_bytes(Space.UB))
+    body = slices.whole(func.body)
     return func if not slices.smaller else func.with_body(redeclared(body, slices.smaller))
 
 
@@ -83,25 +87,56 @@ def _elements(b) -> int:
 
 
 class _Slices(StmtMutator):
-    """smaller: tile -> what stands for it. tiles: all of the body, in order."""
+    """smaller: tile -> what stands for it. tiles: all of the body, in order; room: bytes of UB."""
 
-    def __init__(self, body: Stmt, tiles: list):
-        self.body, self.tiles, self.smaller = body, tiles, {}
+    def __init__(self, body: Stmt, tiles: list, room: int):
+        self.body, self.tiles, self.room, self.smaller = body, tiles, room, {}
+
+    def whole(self, body: Stmt) -> Stmt:
+        """`body`, which is all there is, in slices."""
+        return self._around(self(body), set(statements(body)))
 
     def visit_For(self, s: For):
-        s = self.generic(s)
+        inside, s = set(statements(s.body)), self.generic(s)
         body = list(stmts_of(s.body))
-        if is_parallel(s) or s.kind != ForKind.SERIAL or not any(map(works_on_cube, body)) or any(map(_mixed, body)):
+        if is_parallel(s) or s.kind != ForKind.SERIAL or not any(map(works_on_cube, body)):
             return s
-        inside = set(statements(s.body))
-        outside = set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))
-        stages = _stages(body)
-        groups = [[x for x, m in zip(body, stages) if m == n] for n in sorted({n for n in stages if n is not None})]
+        if any(map(_mixed, body)):
+            new = self._around(s.body, inside)
+        else:
+            stages = _stages(body)
+            groups = [[x for x, m in zip(body, stages) if m == n] for n in sorted({n for n in stages if n is not None})]
+            new = self._divided(body, groups, self._outside(inside))
+        return For(s.loop_var, s.min, s.extent, s.kind, new, annotations=dict(s.annotations), span=s.span)
+
+    def _around(self, body: Stmt, inside: set) -> Stmt:
+        """`body` with what stands in front of and behind its work on the cube core in slices, where UB has no room for all it works on."""
+        all_of_it = list(stmts_of(body))
+        if not any(map(works_on_cube, all_of_it)):
+            return body
+        runs = [list(run) for plain, run in groupby(all_of_it, lambda s: not works_on_cube(s) and any(map(is_ub, uses_of(s).all))) if plain]
+        large = [run for run in runs if sum(fixed_bytes(b) for b in set().union(*(uses_of(s).all for s in run)) if is_ub(b)) > self.room]
+        return self._divided(all_of_it, large, self._outside(inside)) if large else body
+
+    def _outside(self, inside: set) -> set:
+        """What statements that are not `inside` use."""
+        return set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))
+
+    def _divided(self, body: list[Stmt], groups: list[list[Stmt]], outside: set) -> Stmt:
+        """`body` with each of `groups` of its statements in slices."""
+        held = sum(fixed_bytes(b) for b in uses_of(seq(body)).all if is_ub(b) and (b in outside or not overwritten_first(seq(body), b)))
         for group in groups:
             most = _slice_elements(group)
-            while (new := self.sliced(body, [x for x in group if x in body], outside, most)) is not None:
-                body = new
-        return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
+            less = most // 2 if self.room - held < SLICE_BYTES * most else most
+            # Rows in slices half as large may be too few to begin where transfers can.
+            body = next((new for n in (less, most) if (new := self._stage_divided(body, group, outside, n)) is not body), body)
+        return seq(body)
+
+    def _stage_divided(self, body: list[Stmt], group: list[Stmt], outside: set, most: int) -> list[Stmt]:
+        """`body` with what can be of a group in slices of `most` elements."""
+        while (new := self.sliced(body, [x for x in group if x in body], outside, most)) is not None:
+            body = new
+        return body
 
     def sliced(self, body: list[Stmt], stage: list[Stmt], outside: set, most: int) -> list[Stmt] | None:
         """`body` with what works on a tile with more than `most` elements among the statements of one stage in slices, and on tiles that go with it;
