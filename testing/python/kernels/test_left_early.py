@@ -619,3 +619,30 @@ def test_a_product_leaves_an_iteration_for_the_vector_cores_of_the_next(how):
         out = strict.run(kernel, arrays, text=flags == (1, 0, 1, 0))
         np.testing.assert_array_equal(out["W"], rows)
         np.testing.assert_array_equal(out["C"], last)
+
+
+@pytest.mark.parametrize("leave", ["break", "continue"])
+def test_parts_a_loop_that_is_left_does_not_load(leave):
+    """All of a tile is loaded in the first iteration, part by part; later ones leave the loop over parts, and keep what it had."""
+
+    @T.prim_func
+    def main(A: T.Tensor((STEPS * 4, N), "float32"), M: T.Tensor((STEPS,), "int32"), C: T.Tensor((STEPS * 4, N), "float32")):
+        with T.Kernel(1) as _:
+            t = T.alloc_shared((4, N), "float32")
+            for k in T.serial(STEPS):
+                for j in T.serial(4):
+                    if j >= M[k]:
+                        if leave == "break":
+                            break
+                        else:
+                            continue
+                    T.copy(A[k * 4 + j, 0], t[j : j + 1, :])
+                T.copy(t, C[k * 4, 0])
+
+    count, a = np.array([4, 0, 2, 1], np.int32), np.random.default_rng(0).standard_normal((STEPS * 4, N)).astype(np.float32)
+    want, t = np.zeros_like(a), np.zeros((4, N), np.float32)
+    for k, n in enumerate(count):
+        t[:n] = a[k * 4 : k * 4 + n]
+        want[k * 4 : k * 4 + 4] = t
+    got = strict.run(tilelang.compile(main), {"A": a, "M": count, "C": np.zeros_like(a)}, text=False)["C"]
+    np.testing.assert_array_equal(got, want)

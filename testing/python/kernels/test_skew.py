@@ -341,3 +341,36 @@ def test_no_flag_could_be_left_out():
     a, b = data(5)
     survivors = strict.surviving_mutants(kernel(constant, 5), {"A": a, "B": b, "Y": np.zeros((N, N), np.float32)}, {"n": 0})
     assert not [label for label in survivors if "flag" in label], survivors
+
+
+@pytest.mark.parametrize("trips, parts", [(5, 4), (2, 2)])
+def test_slices_of_a_tile_that_late_products_share(trips, parts):
+    """Keys that are values as well, loaded in as many slices as the loop would need versions: a slice is no version of the tile."""
+    width, rows = 16 * parts, 16 * trips
+
+    @T.prim_func
+    def main(A: T.Tensor((16, width), F16), B: T.Tensor((rows, width), F16), Y: T.Tensor((16, width), F32)):
+        with T.Kernel(1):
+            a, b, p = T.alloc_shared((16, width), F16), T.alloc_shared((16, width), F16), T.alloc_shared((16, 16), F16)
+            s, o = T.alloc_fragment((16, 16), F32), T.alloc_fragment((16, width), F32)
+            T.copy(A, a)
+            T.clear(o)
+            for k in T.Pipelined(trips, num_stages=2):
+                T.clear(s)
+                for j in T.serial(parts):
+                    T.copy(B[k * 16, j * 16], b[:, j * 16 : j * 16 + 16])
+                    T.gemm(a[:, j * 16 : j * 16 + 16], b[:, j * 16 : j * 16 + 16], s, transpose_B=True)
+                for i, j in T.Parallel(16, 16):
+                    s[i, j] = T.max(T.min(s[i, j], 2.0), -2.0)
+                T.copy(s, p)
+                for j in T.serial(parts):
+                    T.gemm(p, b[:, j * 16 : j * 16 + 16], o[:, j * 16 : j * 16 + 16])
+            T.copy(o, Y)
+
+    rng = np.random.default_rng(trips)
+    a, b = ((rng.integers(-2, 3, shape) / 2).astype(F16) for shape in ((16, width), (rows, width)))
+    compiled = tilelang.compile(main)
+    assert skewed(compiled)
+    y = strict.run(compiled, {"A": a, "B": b, "Y": np.zeros((16, width), F32)}, text=False)["Y"]
+    steps = [x.astype(np.float32) for x in np.split(b, trips)]
+    np.testing.assert_array_equal(y, sum(np.clip(a.astype(np.float32) @ x.T, -2, 2) @ x for x in steps))

@@ -20,6 +20,7 @@ from ...ir import (
     substitute,
     sym,
 )
+from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, uses_of
 from ..index.coverage import fill_together, read_boxes, written_boxes
 
@@ -116,11 +117,11 @@ def _all_written(s: Stmt, buffer) -> list:
 
 def _known_to_run(s: Stmt):
     """What runs of a loop over parts, iteration by iteration, or of a branch whose condition is known, and a last None if that is not all; None
-    for other statements."""
+    for other statements, such as loops that may be left early."""
     if isinstance(s, IfThenElse):
         holds = const_int(sym.Analyzer().simplify(s.condition))
         return None if holds is None else [stmts_of(s.then_case if holds else s.else_case)]
-    if not isinstance(s, For) or s.kind != ForKind.SERIAL or const_int(s.min) != 0:
+    if not isinstance(s, For) or s.kind != ForKind.SERIAL or const_int(s.min) != 0 or may_leave(s.body):
         return None
     trips = const_int(s.extent)
     return None if trips is None else _iterations(s, trips)

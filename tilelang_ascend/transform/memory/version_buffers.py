@@ -6,7 +6,8 @@ After:   for k: copy(A[..], A_s[k % 2, 0:128, 0:32]); gemm(A_s[k % 2, …], …)
 A tile is versioned in the innermost loops that contain all its accesses, if every iteration first overwrites the whole tile.
 `num_stages` of `T.Pipelined` is a hint for the number; two versions otherwise, because issue queues are asynchronous: with in-order
 pipes and flags, double buffering is the whole software pipeline, and needs no prologue or epilogue code. A tile of which every iteration of a loop
-uses a slice of its own is as many tiles already: its slices become versions, which are told apart where offsets would have to be.
+uses a slice of its own is as many tiles already: its slices become versions, which are told apart where offsets would have to be. Not so where late
+statements find in it what an iteration before has left, which needs versions for iterations.
 Loops one behind the other, of which one is pipelined, do not divide memory between them: tiles of one take the room that those of another had.
 
 Requires: placed Tile IR after split_rows. Ensures: every tile buffer and workspace has a leading version dimension.
@@ -88,9 +89,9 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
     attempt to fit a function asks again: the answers for a few bodies are kept."""
     out = {}
     moved, uses, core = transferred(body), KnownUses(), core_number(body)
+    sliced = slices_of(body)
     if uses_cube(body):
         limit = min(limit, MANY_VERSIONS)  # Vector cores that wait for the cube core have nothing to do with more.
-    sliced = own_slices(body)
     parts = {
         x.loop_var for s in statements(body) if isinstance(s, For) and any(lateness(s)) for x in stmts_of(s.body) if isinstance(x, For)
     }
@@ -111,6 +112,13 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
             n = max([n, *(max(late) + 1 for loop in loops if (late := lateness(loop)))])
         out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required)
     return out
+
+
+@lru_cache(maxsize=4)
+def slices_of(body: Stmt) -> dict[object, OwnSlices]:
+    """Tile -> its slices, of those whose versions these are: not of tiles that late statements share with early ones of an iteration behind."""
+    uses, core = KnownUses(), core_number(body)
+    return {b: x for b, x in own_slices(body).items() if not any(distance(loop, b, uses) for loop in home_loops(body, b, uses, core))}
 
 
 def distance(loop: For, buffer, uses) -> int:
@@ -152,7 +160,7 @@ def choose_versions(body: Stmt, limit: int, chip, temporaries: int, stores: bool
     transfers; `temporaries` bytes of UB stay free. `stores`: also where vector work hides a store. `turns`: tiles of loops one behind the other have the same
     room; inside of a loop with late statements such loops may stand side by side, and share less."""
     wanted = wanted_versions(body, limit)
-    sliced = own_slices(body)
+    sliced = slices_of(body)
     sizes = {b: tile_bytes(b) // (sliced[b].count if b in sliced else 1) for b in wanted}
     capacities = {scope: chip.capacity_bytes(space) for scope, space in SCOPES.items() if space in (Space.L1, Space.L0C, Space.UB)}
     capacities["shared.ub"] -= temporaries
@@ -316,7 +324,7 @@ def version_buffers(func: PrimFunc, limit: int, chip, temporaries: int | None = 
     if temporaries is None:
         temporaries = estimated_temporaries(func)
     versions = choose_versions(func.body, limit, chip, temporaries, stores, turns)
-    return func.with_body(_AddVersions(versions, own_slices(func.body))(func.body))
+    return func.with_body(_AddVersions(versions, slices_of(func.body))(func.body))
 
 
 __all__ = ["choose_versions", "estimated_temporaries", "lacks_copies", "version_buffers", "versioned_bytes"]
