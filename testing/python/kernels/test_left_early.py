@@ -646,3 +646,28 @@ def test_parts_a_loop_that_is_left_does_not_load(leave):
         want[k * 4 : k * 4 + 4] = t
     got = strict.run(tilelang.compile(main), {"A": a, "M": count, "C": np.zeros_like(a)}, text=False)["C"]
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_as_many_trips_as_the_number_of_a_version(stages):
+    """The loop inside has `k % stages` iterations, which is the number of the version of the tile as well."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8, N), "float32"), C: T.Tensor((8, N), "float32")):
+        with T.Kernel(1) as _:
+            t, u = T.alloc_shared((N,), "float32"), T.alloc_shared((N,), "float32")
+            for k in T.Pipelined(8, num_stages=stages):
+                T.copy(A[k, 0], t)
+                for j in T.serial(k % stages):
+                    T.copy(A[j, 0], u)
+                    for i in T.Parallel(N):
+                        t[i] = t[i] * 0.5 + u[i]
+                T.copy(t, C[k, 0])
+
+    a = np.random.default_rng(0).integers(-4, 5, (8, N)).astype(np.float32)
+    want = a.copy()
+    for k in range(8):
+        for j in range(k % stages):
+            want[k] = want[k] * 0.5 + a[j]
+    got = strict.run(tilelang.compile(main), {"A": a, "C": np.zeros_like(a)}, text=False)["C"]
+    np.testing.assert_array_equal(got, want)

@@ -179,13 +179,13 @@ class _TripPlan:
         """Versions, or what the last iterations do, depend on the trip count, so the trace must use one count."""
         if self.ends.get(loop, (0, 0))[1]:
             return True
-        return loop.extent is not None and any(a in self.atoms and a.kind != "loop" for a in loop.extent.atoms())
+        return loop.extent is not None and any(a in self.atoms and _is_open(a) for a in loop.extent.atoms())
 
     def _solve(self, extent: Linear, count: int, env: dict) -> None:
         """Give the one atom of `extent` the value that makes it `count`."""
         if len(extent.terms) == 1:
             ((atom, c),) = extent.terms.items()
-            if abs(c) == 1 and atom.kind != "loop":
+            if abs(c) == 1 and _is_open(atom):
                 env[atom] = (count - extent.const) * c
 
     def _base_trips(self) -> dict:
@@ -195,6 +195,11 @@ class _TripPlan:
         # One more than the distance of the farthest dependence; what happens later is a shifted copy.
         enough = max(self.largest.get(loop.atom, 1), at_least) + 1 + sum(self.ends.get(loop, ()))
         return enough if loop.trip is None else max(0, _clamp(loop.trip, enough, self.moduli.get(loop.atom, 1)))
+
+
+def _is_open(atom) -> bool:
+    """True for what a trace may choose a value for: not numbers of iterations, nor their remainders (`k % 2`), which it counts."""
+    return atom.kind == "opaque" or not atom.varies
 
 
 def _ends(windows: list[Branch]) -> dict:
