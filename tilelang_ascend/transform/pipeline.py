@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Callable
 
+from ..analysis.dependence.trace import TooManyTraces
 from ..analysis.tiles.core_kinds import uses_cube
 from ..collector import PAUSED_COLLECTOR
 from ..errors import OutOfMemory, location_of
@@ -73,6 +74,7 @@ from .place.place_buffers import place_buffers
 from .place.refuse_large_tiles import refuse_large_tiles
 from .schedule.chain_tiles import chain_tiles
 from .schedule.prefetch_loads import prefetch_loads
+from .schedule.rotate_loops import with_less_skew
 from .schedule.schedule_vector import schedule_vector
 from .schedule.skew_stages import skew_stages
 from .stages import Stage
@@ -168,6 +170,8 @@ PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *PICK, *NESTS, *TILES, *STREAM, *SHAR
 """All of them, in the order in which they run."""
 
 
+MOST_TRACES = 64
+"""Executions of a kernel with skewed loops that are looked at for its flags: two such loops of unknown trip counts have a hundred, and take a minute."""
 TRIED_PARTS = 8
 """The number of parts of tiles is at most this many times what tiles without temporaries need."""
 
@@ -432,16 +436,25 @@ def _scarcity(found: tuple) -> tuple[int, int]:
 
 
 def _with_sync(mapped: PrimFunc, context: Context):
+    """The same for one limit of versions. Loops with unknown trip counts one behind the other, of which each is skewed, can be executed in too many
+    ways to look at: they stay in step."""
     fresh, level, guard, sync = SYNCHRONISE
-    planned, memory_map = fit(mapped, context)
-    leveled = run((fresh, level), planned, context).with_attr("ascend.chip", context.chip.name)
+    in_step = with_less_skew(mapped)
+    most = None if in_step is None else MOST_TRACES
+    inner = context.attempt()
+    planned, memory_map = fit(mapped, inner)
+    leveled = run((fresh, level), planned, inner).with_attr("ascend.chip", context.chip.name)
     try:
-        with context.timed(sync.name):
-            synced, plan = plan_and_insert_sync(leveled, context.chip)
-    except JumpsInTheWay:
-        guarded = run((guard,), leveled, context)
-        with context.timed(sync.name):
-            synced, plan = plan_and_insert_sync(guarded, context.chip)
+        try:
+            with context.timed(sync.name):
+                synced, plan = plan_and_insert_sync(leveled, context.chip, most)
+        except JumpsInTheWay:
+            guarded = run((guard,), leveled, inner)
+            with context.timed(sync.name):
+                synced, plan = plan_and_insert_sync(guarded, context.chip, most)
+    except TooManyTraces:
+        return _with_sync(in_step, context)
+    context.adopt(inner)
     left(sync.name, synced, sync.stage, context)
     context.notes += plan.notes
     return synced, memory_map, context, plan.stopped

@@ -9,12 +9,14 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.analysis.dependence.trace import traces
 from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import For, IfThenElse, statements, stmts_of
 from tilelang_ascend.tile.uses import SKEW, lateness
 from tilelang_ascend.tileop.base.layout import row_major
 from tilelang_ascend.transform import pipeline
 from tilelang_ascend.transform.lower import lower_tile_ops
+from tilelang_ascend.transform.sync import executions
 
 F16, F32 = "float16", "float32"
 N = 32
@@ -68,6 +70,13 @@ def run_time(A, B, a, b, p, s, o, m, trips, n):
 def from_one(A, B, a, b, p, s, o, m, trips, n):
     for k in T.serial(1, trips):
         step(A, B, a, b, p, s, o, m, k)
+
+
+def three_behind_each_other(A, B, a, b, p, s, o, m, trips, n):
+    """Of n, n // 2 and n // 3 trips."""
+    for d in (1, 2, 3):
+        for k in T.serial(n // d):
+            step(A, B, a, b, p, s, o, m, k)
 
 
 def left_early(A, B, a, b, p, s, o, m, trips, n):
@@ -159,6 +168,16 @@ def test_other_loops(body, blocks):
     compiled = kernel(body)
     assert skewed(compiled) == (body is not left_early)
     check(compiled, *data(4), 2, expected(blocks, *data(4)))
+
+
+def test_loops_of_unknown_trips_behind_each_other(monkeypatch):
+    """Each number of trips of one would meet each of the others, a thousand in all, if all were skewed."""
+    seen = []
+    monkeypatch.setattr(executions, "traces", lambda *args, **kwargs: seen.append(traces(*args, **kwargs)) or seen[-1])
+    compiled = kernel(three_behind_each_other)
+    assert skewed(compiled) and max(map(len, seen)) <= pipeline.MOST_TRACES
+    for n in (0, 1, 4):
+        check(compiled, *data(4), n, expected([k for d in (1, 2, 3) for k in range(n // d)], *data(4)))
 
 
 @lru_cache(maxsize=None)

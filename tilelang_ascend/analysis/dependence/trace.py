@@ -97,13 +97,28 @@ class Trace:
         return self.needs[:, :2].copy()
 
 
-def traces(program: Program, deps: list[Dependence], extra: list[Linear] = (), at_least: int = 1, often: set | None = None) -> list[Trace]:
+class TooManyTraces(Exception):
+    """Loops with unknown trip counts, in which versions depend on them, one behind the other: all counts of one meet all of the next."""
+
+
+def traces(
+    program: Program,
+    deps: list[Dependence],
+    extra: list[Linear] = (),
+    at_least: int = 1,
+    often: set | None = None,
+    most: int | None = None,
+) -> list[Trace]:
     """Traces for `program`; one when all that matters is constant, several when versions depend on unknown trip counts.
 
     `extra`: further linear forms (flag ids) whose value must be known in the trace. The loops `often` (None: all) run more than `at_least`
     iterations (unless they have fewer); of a loop around others of them, an iteration counts as often as these run in it.
+
+    Raises: TooManyTraces if there were more than `most`.
     """
     plan, dependent = _TripPlan(program, deps, extra, at_least, often), _Dependences(program, deps)
+    if most is not None and sum(1 for _ in itertools.islice(plan.scenarios(), most + 1)) > most:
+        raise TooManyTraces
     return [_Unroller(program, dependent, env, trips, exits).run() for env, trips, exits in plan.scenarios()]
 
 
@@ -377,4 +392,4 @@ _VISIT = {
     Jump: _Unroller.jump,
 }
 
-__all__ = ["ELSE", "FORK", "GAP", "INSTR", "JOIN", "JUMP", "Need", "SAME_ITERATION", "SYNC", "Trace", "traces"]
+__all__ = ["ELSE", "FORK", "GAP", "INSTR", "JOIN", "JUMP", "Need", "SAME_ITERATION", "SYNC", "TooManyTraces", "Trace", "traces"]

@@ -13,10 +13,13 @@ from ...analysis.dependence.trace import GAP, Trace, traces
 class Executions:
     """Dependences of `program`, and traces that stand for all ways to execute it.
 
-    credit: how many sets a flag between the cores may be ahead of its waits. solved: atoms that have a value in all traces.
+    most: of these traces; None: however many there are. credit: how many sets a flag between the cores may be ahead of its waits. solved: atoms that have a value in all traces.
+
+    Raises: TooManyTraces.
     """
 
     program: Program
+    most: int | None = None
     deps: list[Dependence] = field(init=False)
     credit: int = field(init=False)
     traces: list[Trace] = field(init=False)
@@ -27,7 +30,7 @@ class Executions:
         crossing = [d for d in self.deps if is_cross(d.src.queue, d.dst.queue)]
         self.credit = max([2, *(d.version_count for d in crossing)])
         often = {loop for d in crossing for i in (d.src, d.dst) for loop in i.loops}
-        self.traces = traces(self.program, self.deps, at_least=self.credit, often=often)
+        self.traces = traces(self.program, self.deps, at_least=self.credit, often=often, most=self.most)
         self.solved = set.intersection(*(_values_outside_of_loops(trace) for trace in self.traces))
 
 

@@ -30,17 +30,20 @@ def insert_sync(func, chip):
     return plan_and_insert_sync(func, chip)[0]
 
 
-def plan_and_insert_sync(func, chip) -> tuple[object, SyncPlan]:
-    """Like `insert_sync`; also the plan, whose `notes` say where a barrier for all pipes was unavoidable."""
-    program, plan = plan_sync(func, chip)
+def plan_and_insert_sync(func, chip, most_traces: int | None = None) -> tuple[object, SyncPlan]:
+    """Like `insert_sync`; also the plan, whose `notes` say where a barrier for all pipes was unavoidable.
+
+    Raises: TooManyTraces if more than `most_traces` executions had to be looked at.
+    """
+    program, plan = plan_sync(func, chip, most_traces)
     return place_sync(func, program, plan), plan
 
 
-def plan_sync(func, chip):
+def plan_sync(func, chip, most_traces: int | None = None):
     """(program, plan) of a function without flags. Flags between windows let pipes run ahead, but take ids: where these run out, the plan without
     them is looked at, too."""
     program = build_program(func, chip)
-    executions = Executions(program)
+    executions = Executions(program, most_traces)
     cross_flags = int((func.attrs or {}).get("ascend.meeting_flag", chip.usable_cross_core_flags))  # those in front of that one
     plan, between_windows = _plan(executions, chip, cross_flags, True)
     if plan.notes and between_windows:
