@@ -742,3 +742,37 @@ def test_stores_to_elements_chosen_by_data(dtype, index, small_ub):
             expected[b, n - 1 - b] = g[b] + expected[b, 5]
         expected[b, at + np.arange(7, 10)] = np.arange(3)
     np.testing.assert_array_equal(out["Y"], expected)
+
+
+@pytest.mark.parametrize("way", ["label", "changed", "loop"])
+def test_elements_of_tensors_are_stored_and_read_between_sweeps(way, small_ub):
+    """By the scalar unit and by nests, in the order of the statements: a loss that is stored, and added to later on."""
+    n, steps = 2000, 3 if way == "loop" else 1
+
+    @T.prim_func
+    def kernel(X: T.Tensor((2, n), F32), L: T.Tensor((2,), "int32"), Z: T.Tensor((2, 4), F32), Y: T.Tensor((2, n), F32)):
+        with T.Kernel(2, threads=128) as b:
+            x, m, s = T.alloc_shared((n,), F32), T.alloc_fragment((1,), F32), T.alloc_fragment((1,), F32)
+            T.copy(X[b, 0], x)
+            for k in T.serial(steps):
+                T.reduce_max(x, m, dim=0)
+                if way == "label":
+                    Z[b, k] = m[0] - x[L[b]]
+                else:
+                    Z[b, k] = Z[b, k] * 2.0 + m[0]
+                for j in T.Parallel(n):
+                    x[j] = x[j] * 0.5 - Z[b, k]
+                T.reduce_sum(x, s, dim=0)
+                Z[b, 3] = Z[b, 3] + s[0]
+            T.copy(x, Y[b, 0])
+
+    x, z = RNG.integers(-8, 9, (2, n)).astype(np.float32), RNG.integers(-8, 9, (2, 4)).astype(np.float32)
+    label = np.array([n - 1, 3], np.int32)
+    out = run(kernel, text=way == "label", X=x.copy(), L=label, Z=z.copy(), Y=np.zeros_like(x))
+    for k in range(steps):
+        m = x.max(1)
+        z[:, k] = m - x[[0, 1], label] if way == "label" else z[:, k] * 2 + m
+        x = x * np.float32(0.5) - z[:, k : k + 1]
+        z[:, 3] += x.sum(1)
+    np.testing.assert_array_equal(out["Y"], x)
+    np.testing.assert_array_equal(out["Z"], z)

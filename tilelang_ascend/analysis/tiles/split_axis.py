@@ -202,7 +202,8 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
     divisible = on_chip if in_turn and not streamed else is_ub
     groups, facts = _joined_by_statements(body, divisible)
     conflicts = GlobalConflicts(body, copy_dims, divisible)
-    if pair := next(conflicts.scalars(), None):
+    # Parts one after the other on one core leave in order what is not divided, all that the scalar unit does.
+    if not streamed and (pair := next(conflicts.scalars(), None)):
         return SplitPlan(
             refusal=Refusal(f"an element of '{pair[0].buffer.name}' that the block writes is read as a scalar", pair[0].stmt.span)
         )
@@ -214,7 +215,7 @@ def find_split(body: Stmt, parts: int = VECTOR_CORES_PER_BLOCK, in_turn: str | N
     if not division.chosen:
         return SplitPlan(refusal=refusal or Refusal("there is no tile with more than one row"))
     # The divisions of several groups may only together be one of a tensor.
-    pair = conflicts.between_cores(division.__contains__)
+    pair = conflicts.between_cores(division.__contains__, streamed)
     if pair is not None:
         name = pair[0].buffer.name
         return SplitPlan(

@@ -212,9 +212,14 @@ class GlobalConflicts:
                 if x.scalar and x.kind == "read":
                     yield x, y
 
-    def between_cores(self, is_divided) -> tuple[GlobalAccess, GlobalAccess] | None:
-        """Accesses that leave an element to both cores, None if there are none; `is_divided` tells which nodes are divided."""
-        return next(((a, b) for a, b in self.pairs if not _agree(a, b, is_divided)), None)
+    def between_cores(self, is_divided, streamed: bool = False) -> tuple[GlobalAccess, GlobalAccess] | None:
+        """Accesses that leave an element to both cores, None if there are none; `is_divided` tells which nodes are divided. streamed: parts are
+        worked on one after the other by one core, on which what is not divided keeps its order."""
+
+        def in_order(a: GlobalAccess, b: GlobalAccess) -> bool:
+            return streamed and not any(_divided(x, is_divided)[1] for x in (a, b))
+
+        return next(((a, b) for a, b in self.pairs if not in_order(a, b) and not _agree(a, b, is_divided)), None)
 
 
 def _ordered(a: str, b: str) -> bool:
