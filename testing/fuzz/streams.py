@@ -343,8 +343,8 @@ def check(seed: int) -> str | None:
     text, meaning = made.program()
     func, insert = trace(text, f"<streams {seed}>"), pipeline.plan_and_insert_sync
 
-    def looked_at(ir, chip):
-        synced, plan = insert(ir, chip)
+    def looked_at(ir, chip, most_traces):
+        synced, plan = insert(ir, chip, most_traces)
         late.extend(unordered(synced, chip))
         return synced, plan
 

@@ -143,8 +143,8 @@ def dropped(op, **wanted):
             def visit_Evaluate(self, s):
                 return None if op_name(s) == op and wanted.items() <= dict(attrs_of(s)).items() else s
 
-        def without(func, chip):
-            synced, plan = insert_sync.plan_and_insert_sync(func, chip)
+        def without(func, chip, most_traces):
+            synced, plan = insert_sync.plan_and_insert_sync(func, chip, most_traces)
             return synced.with_body(Drop()(synced.body)), plan
 
         setattr(pipeline, "plan_and_insert_sync", without)
