@@ -16,14 +16,15 @@ from unittest import mock
 import numpy as np
 
 from .command import run
-from .dice import Dice
+from .dice import Operands
 from .few_cores import outcome
 
 
-class Generator(Dice):
+class Generator(Operands):
     """State of one random program."""
 
     def __init__(self, seed: int):
+        super().__init__()
         self.rng = np.random.default_rng(seed)
         self.bm, self.bn, self.d = int(self.pick((16, 16, 32))), int(self.pick((16, 16, 32))), int(self.pick((16, 32)))
         self.blocks, self.steps = int(self.pick((1, 2, 3, 5))), int(self.pick((3, 4, 5, 6, 7, 8, 9, 11, 13)))
@@ -31,11 +32,6 @@ class Generator(Dice):
         self.n -= int(self.rng.integers(0, self.bn)) if self.chance(0.3) else 0
         self.turned = self.chance(0.15)
         """Keys are the rows of scores."""
-        self.params: dict[str, tuple] = {}
-
-    def tensor(self, name: str, shape: tuple, dtype: str = "float16", kind: str = "number") -> str:
-        self.params[name] = shape, dtype, kind
-        return name
 
     @property
     def head(self) -> str:
@@ -181,11 +177,11 @@ class Generator(Dice):
 
     def arrays(self, rng) -> dict[str, np.ndarray]:
         """Operands and results by name."""
-        made = {
+        kinds = {
             "number": lambda shape: rng.integers(-2, 3, shape) / 2, "length": lambda shape: rng.integers(0, self.n + 1 if self.chance(0.5) else self.steps + 1, shape),
             "result": np.zeros,
         }  # fmt: skip
-        return {name: np.asarray(made[kind](shape)).astype(dtype) for name, (shape, dtype, kind) in self.params.items()}
+        return self.made(kinds)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 
 from .command import run
-from .dice import Writer, differs
+from .dice import RowWriter, differs
 from .few_cores import outcome
 
 SIZES = (8, 16, 24, 32, 40, 64, 100)
@@ -51,7 +51,7 @@ def put(a, at, t, add=False):
 """
 
 
-class Generator(Writer):
+class Generator(RowWriter):
     """State of one random program: lines of it, and of what it means."""
 
     def __init__(self, seed: int):
@@ -210,14 +210,6 @@ class Generator(Writer):
         else:
             lines = [f"T.atomic_add({kernel}, {t})"]
         self.say(lines, f"put({name}, {python}, {t}, True)")
-
-    def nest(self, *lines: str) -> list[str]:
-        head = f"for i, j in T.Parallel({self.rows}, {self.n}):" if self.rows else f"for i in T.Parallel({self.n}):"
-        return [head, *(f"    {line}" for line in lines)]
-
-    @property
-    def at(self) -> str:
-        return "i, j" if self.rows else "i"
 
     def change(self) -> None:
         t, u, v = (self.pick(self.tiles) for _ in range(3))

@@ -37,6 +37,37 @@ class Writer(Dice):
             out += ["    " * self.depth + line for line in ([more] if isinstance(more, str) else more)]
 
 
+class RowWriter(Writer):
+    """Writes about tiles of `rows` rows (0: they have one dimension) of `n` elements."""
+
+    rows: int
+    n: int
+
+    def nest(self, *lines: str) -> list[str]:
+        """A nest over the elements of a tile."""
+        head = f"for i, j in T.Parallel({self.rows}, {self.n}):" if self.rows else f"for i in T.Parallel({self.n}):"
+        return [head, *(f"    {line}" for line in lines)]
+
+    @property
+    def at(self) -> str:
+        return "i, j" if self.rows else "i"
+
+
+class Operands(Dice):
+    """Tensors of a program by name, in `params`: (shape, dtype, kind of its numbers)."""
+
+    def __init__(self):
+        self.params: dict[str, tuple] = {}
+
+    def tensor(self, name: str, shape: tuple, dtype: str = "float16", kind: str = "number") -> str:
+        self.params[name] = shape, dtype, kind
+        return name
+
+    def made(self, kinds: dict) -> dict[str, np.ndarray]:
+        """Arrays for the tensors; kinds: kind -> an array for a shape."""
+        return {name: np.asarray(kinds[kind](shape)).astype(dtype) for name, (shape, dtype, kind) in self.params.items()}
+
+
 def differs(meaning: str, found: dict, arrays: dict, scalars: dict, tolerance: float) -> str | None:
     """The first element of `found` that is not what the function `reference` of the text `meaning` leaves in `arrays`; None if there is none.
     `scalars` are its first arguments."""
@@ -54,4 +85,4 @@ def differs(meaning: str, found: dict, arrays: dict, scalars: dict, tolerance: f
     return None
 
 
-__all__ = ["Dice", "Writer", "differs"]
+__all__ = ["Dice", "Operands", "RowWriter", "Writer", "differs"]

@@ -16,21 +16,21 @@ from unittest import mock
 import numpy as np
 
 from .command import run
-from .dice import Dice
+from .dice import Operands
 from .few_cores import outcome
 
 TABLE = 64
 """Elements of the tables."""
 
 
-class Generator(Dice):
+class Generator(Operands):
     """State of one random program."""
 
     def __init__(self, seed: int):
+        super().__init__()
         self.rng = np.random.default_rng(seed)
         self.n = int(self.pick((16, 16, 32)))
         self.blocks, self.steps = int(self.pick((1, 2, 3, 5, 8))), int(self.pick((1, 2, 3, 4, 5, 6, 7, 8, 9)))
-        self.params: dict[str, tuple] = {}
         self.operands = [f"h{i}" for i in range(int(self.rng.integers(3, 6)))]
         self.numbers = [f"f{i}" for i in range(int(self.rng.integers(2, 5)))]
         self.rows = [f"v{i}" for i in range(int(self.rng.integers(1, 4)))]
@@ -39,10 +39,6 @@ class Generator(Dice):
         self.stored: list[str] = []
         self.left_early = self.chance(0.15)
         self.depth = 0
-
-    def tensor(self, name: str, shape: tuple, dtype: str = "float16", kind: str = "number") -> str:
-        self.params[name] = shape, dtype, kind
-        return name
 
     def table(self, kind: str, at: str) -> str:
         """An element of a table of numbers of steps ("trips") or of tiles ("page")."""
@@ -269,11 +265,11 @@ class Generator(Dice):
 
     def arrays(self, rng) -> dict[str, np.ndarray]:
         """Operands and results by name."""
-        made = {
+        kinds = {
             "number": lambda shape: rng.integers(-2, 3, shape) / 2, "trips": lambda shape: rng.integers(0, self.steps + 1, shape),
             "page": lambda shape: rng.integers(0, self.steps, shape), "result": np.zeros,
         }  # fmt: skip
-        return {name: np.asarray(made[kind](shape)).astype(dtype) for name, (shape, dtype, kind) in self.params.items()}
+        return self.made(kinds)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 
 from .command import run
-from .dice import Writer, differs
+from .dice import RowWriter, differs
 
 SIZES = (8, 16, 24, 32, 64, 100, 256)
 TRIPS, FEW_TRIPS = (1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 16, 25, 61), (1, 2, 3, 5)
@@ -33,7 +33,7 @@ SCARCE = ("nothing", "ub", "ub", "memories", "packed", "flags", "flags and ub")
 TOLERANCE = {"float32": 1e-3, "float16": 0.06, "int32": 0.0}
 
 
-class Generator(Writer):
+class Generator(RowWriter):
     """State of one random program: lines of it, and of what it means."""
 
     def __init__(self, seed: int):
@@ -52,14 +52,6 @@ class Generator(Writer):
         self.loops: list[tuple[str, int]] = []
 
     # -- text -----------------------------------------------------------------------------------------------------
-
-    def nest(self, *lines: str) -> list[str]:
-        head = f"for i, j in T.Parallel({self.rows}, {self.n}):" if self.rows else f"for i in T.Parallel({self.n}):"
-        return [head, *(f"    {line}" for line in lines)]
-
-    @property
-    def at(self) -> str:
-        return "i, j" if self.rows else "i"
 
     def place(self, tensor: str, block: str) -> tuple[str, str]:
         """A block of rows in TileLang and in NumPy."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..ir import (
+    AllocBuffer,
     BufferStore,
     Evaluate,
     For,
@@ -123,6 +124,11 @@ def _find_loads(expr, found: list) -> None:
             _find_loads(child, found)
 
 
+def used_outside(body: Stmt, inside: set) -> set:
+    """What statements of `body` use that are not `inside`."""
+    return set().union(*(own_uses(s).all for s in statements(body) if s not in inside and not isinstance(s, AllocBuffer)))
+
+
 def own_uses(stmt: Stmt) -> Uses:
     """Uses of the statement itself, without its children."""
     uses = Uses()
@@ -227,6 +233,7 @@ __all__ = [
     "own_uses",
     "read_with_k_along_rows",
     "region_buffer",
+    "used_outside",
     "uses_of",
     "with_lateness",
     "with_regions",

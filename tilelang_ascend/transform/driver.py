@@ -38,9 +38,9 @@ class Context:
 
     keep: keep the IR after every pass, as (name, IR) in `stages`. verify: check it against the table of its stage. times: name of a pass ->
     seconds it took, all attempts together, those that lost too; None: nobody asked. cramped: there was no room for a second copy of a tile that
-    transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: whether
-    such steps may be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. narrow: products are made in parts of few
-    columns. parts: tiles are worked on in so many of them.
+    transfers could fill while the first is in use. merged: steps of a loop are worked on together. in_pieces: whether such steps may
+    be longer than their products fit: 1: as long as is best, n: an n-th of that, 0: not. narrow: products are made in parts of few columns. parts:
+    tiles are worked on in so many of them.
     """
 
     chip: Any

@@ -444,14 +444,16 @@ def _with_sync(mapped: PrimFunc, context: Context):
     inner = context.attempt()
     planned, memory_map = fit(mapped, inner)
     leveled = run((fresh, level), planned, inner).with_attr("ascend.chip", context.chip.name)
+
+    def with_flags(ir: PrimFunc):
+        with context.timed(sync.name):
+            return plan_and_insert_sync(ir, context.chip, most)
+
     try:
         try:
-            with context.timed(sync.name):
-                synced, plan = plan_and_insert_sync(leveled, context.chip, most)
+            synced, plan = with_flags(leveled)
         except JumpsInTheWay:
-            guarded = run((guard,), leveled, inner)
-            with context.timed(sync.name):
-                synced, plan = plan_and_insert_sync(guarded, context.chip, most)
+            synced, plan = with_flags(run((guard,), leveled, inner))
     except TooManyTraces:
         return _with_sync(in_step, context)
     context.adopt(inner)

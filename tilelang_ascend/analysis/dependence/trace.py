@@ -117,9 +117,10 @@ def traces(
     Raises: TooManyTraces if there were more than `most`.
     """
     plan, dependent = _TripPlan(program, deps, extra, at_least, often), _Dependences(program, deps)
-    if most is not None and sum(1 for _ in itertools.islice(plan.scenarios(), most + 1)) > most:
+    scenarios = list(itertools.islice(plan.scenarios(), None if most is None else most + 1))
+    if most is not None and len(scenarios) > most:
         raise TooManyTraces
-    return [_Unroller(program, dependent, env, trips, exits).run() for env, trips, exits in plan.scenarios()]
+    return [_Unroller(program, dependent, env, trips, exits).run() for env, trips, exits in scenarios]
 
 
 def _has_forks(program: Program, exits: set) -> bool:

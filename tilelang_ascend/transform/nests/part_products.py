@@ -26,7 +26,6 @@ from ...analysis.tiles.core_kinds import works_on_cube
 from ...analysis.tiles.home_loops import overwritten_first
 from ...analysis.tiles.split_axis import SplitPlan, copy_dims, op_regions, plan_along, spans
 from ...ir import (
-    AllocBuffer,
     For,
     ForKind,
     PrimFunc,
@@ -49,7 +48,7 @@ from ...isa.base import SCOPES
 from ...isa.units import FRACTAL_ROWS
 from ...tile import COPY, FILL, GEMM, is_op
 from ...tile.clears import gemm_args, with_clear
-from ...tile.uses import covers_whole, is_parallel, moved_regions, own_uses, uses_of
+from ...tile.uses import covers_whole, is_parallel, moved_regions, used_outside, uses_of
 from .divided_body import DividedBody, SlicedBody
 from .gathered import gathered
 from .own_loads import shared_tiles, with_own_loads
@@ -109,7 +108,9 @@ class _Part(StmtMutator):
         shared = shared_tiles(body, outside)
         if _bytes(s.body, {}, "shared.l1") + (HELD_VERSIONS - 1) * sum(map(fixed_bytes, shared)) <= self.rooms["shared.l1"]:
             shared = {}
-        for body, beside in (*([] if fits else [(body, {})]), *([with_own_loads(body, shared)] if shared else [])):
+        ways = [] if fits else [(body, {})]
+        ways += [with_own_loads(body, shared)] if shared else []
+        for body, beside in ways:
             products = _products(body, outside)
             divided = {b: p.extent for p in products for b in p.plan.dims}
             parts = self.least_parts(seq(body), divided, max(divided.values(), default=0) // SMALLEST_PART)
@@ -164,8 +165,7 @@ class _Part(StmtMutator):
 
     def outside(self, s: For) -> set:
         """What statements outside of a loop use."""
-        inside = set(statements(s.body))
-        return set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))
+        return used_outside(self.body, set(statements(s.body)))
 
     def parted(self, s: For, body: list[Stmt], products: list[_Product], parts: int) -> Stmt:
         """The loop `s` with `body`, whose products are divided."""

@@ -44,7 +44,7 @@ from ...ir.functions import fixed_bytes
 from ...isa.base import Space
 from ...isa.units import BLOCK_BYTES
 from ...tile import COPY, REDUCE, is_op
-from ...tile.uses import SKEW, conflict, is_load, is_parallel, is_scalar_var, own_uses, uses_of
+from ...tile.uses import SKEW, conflict, is_load, is_parallel, is_scalar_var, used_outside, uses_of
 from .divided_body import SlicedBody
 from .gathered import between, gathered
 
@@ -94,7 +94,8 @@ class _Slices(StmtMutator):
 
     def whole(self, body: Stmt) -> Stmt:
         """`body`, which is all there is, in slices."""
-        return self._around(self(body), set(statements(body)))
+        new = self(body)
+        return self._around(new, set(statements(body))) if any(map(works_on_cube, stmts_of(new))) else new
 
     def visit_For(self, s: For):
         inside, s = set(statements(s.body)), self.generic(s)
@@ -106,25 +107,20 @@ class _Slices(StmtMutator):
         else:
             stages = _stages(body)
             groups = [[x for x, m in zip(body, stages) if m == n] for n in sorted({n for n in stages if n is not None})]
-            new = self._divided(body, groups, self._outside(inside))
+            new = self._divided(body, groups, used_outside(self.body, inside))
         return For(s.loop_var, s.min, s.extent, s.kind, new, annotations=dict(s.annotations), span=s.span)
 
     def _around(self, body: Stmt, inside: set) -> Stmt:
         """`body` with what stands in front of and behind its work on the cube core in slices, where UB has no room for all it works on."""
         all_of_it = list(stmts_of(body))
-        if not any(map(works_on_cube, all_of_it)):
-            return body
         runs = [list(run) for plain, run in groupby(all_of_it, lambda s: not works_on_cube(s) and any(map(is_ub, uses_of(s).all))) if plain]
-        large = [run for run in runs if sum(fixed_bytes(b) for b in set().union(*(uses_of(s).all for s in run)) if is_ub(b)) > self.room]
-        return self._divided(all_of_it, large, self._outside(inside)) if large else body
-
-    def _outside(self, inside: set) -> set:
-        """What statements that are not `inside` use."""
-        return set().union(*(own_uses(x).all for x in statements(self.body) if x not in inside and not isinstance(x, AllocBuffer)))
+        large = [run for run in runs if sum(fixed_bytes(b) for b in uses_of(seq(run)).all if is_ub(b)) > self.room]
+        return self._divided(all_of_it, large, used_outside(self.body, inside)) if large else body
 
     def _divided(self, body: list[Stmt], groups: list[list[Stmt]], outside: set) -> Stmt:
         """`body` with each of `groups` of its statements in slices."""
-        held = sum(fixed_bytes(b) for b in uses_of(seq(body)).all if is_ub(b) and (b in outside or not overwritten_first(seq(body), b)))
+        whole = seq(body)
+        held = sum(fixed_bytes(b) for b in uses_of(whole).all if is_ub(b) and (b in outside or not overwritten_first(whole, b)))
         for group in groups:
             most = _slice_elements(group)
             less = most // 2 if self.room - held < SLICE_BYTES * most else most

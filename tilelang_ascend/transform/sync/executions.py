@@ -13,7 +13,8 @@ from ...analysis.dependence.trace import GAP, Trace, traces
 class Executions:
     """Dependences of `program`, and traces that stand for all ways to execute it.
 
-    most: of these traces; None: however many there are. credit: how many sets a flag between the cores may be ahead of its waits. solved: atoms that have a value in all traces.
+    most: of these traces; None: however many there are. credit: how many sets a flag between the cores may be ahead of its waits. solved: atoms
+    that have a value in all traces.
 
     Raises: TooManyTraces.
     """
