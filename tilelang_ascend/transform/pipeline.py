@@ -47,6 +47,7 @@ from .memory.version_buffers import DEFAULT_VERSIONS, MANY_VERSIONS
 from .nests.batch_blocks import batch_blocks
 from .nests.carry_elements import carry_elements
 from .nests.coarsen_blocks import coarsen_blocks
+from .nests.gather_loads import gather_loads
 from .nests.hoist_loads import hoist_loads
 from .nests.keep_operands import keep_operands
 from .nests.lengthen_tiles import lengthen_tiles
@@ -73,6 +74,7 @@ from .place.narrow_channels import narrow_channels
 from .place.place_buffers import place_buffers
 from .place.refuse_large_tiles import refuse_large_tiles
 from .schedule.chain_tiles import chain_tiles
+from .schedule.expand_workspaces import expand_workspaces
 from .schedule.prefetch_loads import prefetch_loads
 from .schedule.rotate_loops import with_less_skew
 from .schedule.schedule_vector import schedule_vector
@@ -145,8 +147,10 @@ SHARE = (
     Pass(part_products, Stage.MAPPED, ("chip", "parting")),
     Pass(slice_rows, Stage.MAPPED, ("chip",)),
     Pass(separate_stores, Stage.MAPPED),
+    Pass(gather_loads, Stage.MAPPED),
     Pass(skew_stages, Stage.MAPPED),
     Pass(chain_tiles, Stage.MAPPED),
+    Pass(expand_workspaces, Stage.MAPPED),
     Pass(split_masks, Stage.MAPPED),
 )
 """Cores divide the work."""

@@ -1498,6 +1498,42 @@ PAIRS = {
                 T.tl.copy(a_out[0:64], Y[k * 64:k * 64 + 64])
         """,
     ),
+    "gather_loads": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 32), "float32"), B: T.Buffer((64, 32), "float32"), Y: T.Buffer((64, 32), "float32")):
+            a = T.alloc_buffer((32, 32), "float32", scope="shared.ub")
+            b = T.alloc_buffer((32, 32), "float32", scope="shared.ub")
+            c = T.alloc_buffer((32, 32), "float32", scope="shared.ub")
+            w = T.alloc_buffer((32, 32), "float32", annotations={"workspace": 1})
+            for k in range(2):
+                T.tl.copy(A[k * 32:k * 32 + 32, 0:32], a[0:32, 0:32])
+                T.tl.fill(c[0:32, 0:32], T.float32(0.0))
+                n: T.let[T.int32] = k * 32
+                T.tl.copy(B[n:n + 32, 0:32], b[0:32, 0:32])
+                T.tl.copy(B[k * 32:k * 32 + 32, 0:32], b[0:32, 0:32])
+                T.tl.copy(w[0:32, 0:32], a[0:32, 0:32])
+                T.tl.copy(B[k * 32:k * 32 + 32, 0:32], c[0:32, 0:32])
+                T.tl.copy(a[0:32, 0:32], Y[k * 32:k * 32 + 32, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((64, 32), "float32"), B: T.Buffer((64, 32), "float32"), Y: T.Buffer((64, 32), "float32")):
+            a = T.alloc_buffer((32, 32), scope="shared.ub")
+            b = T.alloc_buffer((32, 32), scope="shared.ub")
+            c = T.alloc_buffer((32, 32), scope="shared.ub")
+            w = T.alloc_buffer((32, 32), annotations={"workspace": 1})
+            for k in range(2):
+                T.tl.copy(A[k * 32:k * 32 + 32, 0:32], a[0:32, 0:32])
+                T.tl.fill(c[0:32, 0:32], T.float32(0.0))
+                n: T.let[T.int32] = k * 32
+                T.tl.copy(B[n:n + 32, 0:32], b[0:32, 0:32])
+                T.tl.copy(B[k * 32:k * 32 + 32, 0:32], b[0:32, 0:32])
+                T.tl.copy(B[k * 32:k * 32 + 32, 0:32], c[0:32, 0:32])
+                T.tl.copy(w[0:32, 0:32], a[0:32, 0:32])
+                T.tl.copy(a[0:32, 0:32], Y[k * 32:k * 32 + 32, 0:32])
+        """,
+    ),
     "skew_stages": (
         """
         @T.prim_func
@@ -1538,6 +1574,58 @@ PAIRS = {
                 T.Call("tl.gemm", [p[0:32, 0:32], a[0:32, 0:32], o[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
         """,
     ),
+    "skew_stages, an accumulator": (
+        """
+        @T.prim_func
+        def main(Y: T.Buffer((128, 32), "float32")):
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            y = T.alloc_buffer((32, 32), "float32", scope="shared.ub")
+            p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            s = T.alloc_buffer((32, 32), "float32", scope="local.l0c")
+            o = T.alloc_buffer((32, 32), "float32", scope="local.l0c")
+            u = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            v = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            w = T.alloc_buffer((32, 32), "float32", annotations={"workspace": 1})
+            T.tl.fill(x[0:32, 0:32], T.float16(0.0))
+            for t in T.serial(4, annotations={"tl.persistent": 1}):
+                T.tl.fill(o[0:32, 0:32], T.float32(0.0))
+                for k in range(3):
+                    T.tl.copy(x[0:32, 0:32], u[0:32, 0:32])
+                    T.tl.copy(u[0:32, 0:32], p[0:32, 0:32])
+                    T.Call("tl.gemm", [p[0:32, 0:32], p[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.Call("tl.gemm", [p[0:32, 0:32], p[0:32, 0:32], o[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(s[0:32, 0:32], v[0:32, 0:32])
+                    T.tl.copy(v[0:32, 0:32], x[0:32, 0:32])
+                T.tl.copy(o[0:32, 0:32], w[0:32, 0:32])
+                T.tl.copy(w[0:32, 0:32], y[0:32, 0:32])
+                T.tl.copy(y[0:32, 0:32], Y[t * 32:t * 32 + 32, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(Y: T.Buffer((128, 32), "float32")):
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            y = T.alloc_buffer((32, 32), scope="shared.ub")
+            p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            s = T.alloc_buffer((32, 32), scope="local.l0c")
+            o = T.alloc_buffer((32, 32), scope="local.l0c")
+            u = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            v = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            w = T.alloc_buffer((32, 32), annotations={"workspace": 1})
+            T.tl.fill(x[0:32, 0:32], T.float16(0.0))
+            for t in T.serial(4, annotations={"tl.persistent": 1, "tl.skew": "0 0 0 1 1"}):
+                T.tl.fill(o[0:32, 0:32], T.float32(0.0))
+                for k in range(3):
+                    T.tl.copy(x[0:32, 0:32], u[0:32, 0:32])
+                    T.tl.copy(u[0:32, 0:32], p[0:32, 0:32])
+                    T.Call("tl.gemm", [p[0:32, 0:32], p[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.Call("tl.gemm", [p[0:32, 0:32], p[0:32, 0:32], o[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(s[0:32, 0:32], v[0:32, 0:32])
+                    T.tl.copy(v[0:32, 0:32], x[0:32, 0:32])
+                T.tl.copy(o[0:32, 0:32], w[0:32, 0:32])
+                T.tl.copy(w[0:32, 0:32], y[0:32, 0:32])
+                T.tl.copy(y[0:32, 0:32], Y[t * 32:t * 32 + 32, 0:32])
+        """,
+    ),
     "chain_tiles": (
         """
         @T.prim_func
@@ -1569,6 +1657,40 @@ PAIRS = {
                     T.Call("tl.gemm", [q[0:32, 0:32], q[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
                     T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])
                     T.tl.copy(w[0:32, 0:32], x[0:32, 0:32])
+                T.tl.copy(x[0:32, 0:32], Y[t * 32:t * 32 + 32, 0:32])
+        """,
+    ),
+    "expand_workspaces": (
+        """
+        @T.prim_func
+        def main(n: T.int32, A: T.Buffer((64, 32), "float16"), Y: T.Buffer((64, 32), "float16")):
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            w = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            v = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            for t in T.serial(2, annotations={"tl.persistent": 1, "tl.skew": "0 0 1"}):
+                for k in T.serial(T.min(n, 3)):
+                    T.tl.copy(x[0:32, 0:32], w[0:32, 0:32])
+                    T.tl.copy(w[0:32, 0:32], p[0:32, 0:32])
+                for k in T.serial(n):
+                    T.tl.copy(x[0:32, 0:32], v[0:32, 0:32])
+                    T.tl.copy(v[0:32, 0:32], p[0:32, 0:32])
+                T.tl.copy(x[0:32, 0:32], Y[t * 32:t * 32 + 32, 0:32])
+        """,
+        """
+        @T.prim_func
+        def main(n: T.int32, A: T.Buffer((64, 32), "float16"), Y: T.Buffer((64, 32), "float16")):
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            w = T.alloc_buffer((2, 3, 32, 32), "float16", annotations={"workspace": 1})
+            v = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            for t in T.serial(2, annotations={"tl.persistent": 1, "tl.skew": "0 0 1"}):
+                for k in T.serial(T.min(n, 3)):
+                    T.tl.copy(x[0:32, 0:32], w[t % 2, k, 0:32, 0:32])
+                    T.tl.copy(w[t % 2, k, 0:32, 0:32], p[0:32, 0:32])
+                for k in T.serial(n):
+                    T.tl.copy(x[0:32, 0:32], v[0:32, 0:32])
+                    T.tl.copy(v[0:32, 0:32], p[0:32, 0:32])
                 T.tl.copy(x[0:32, 0:32], Y[t * 32:t * 32 + 32, 0:32])
         """,
     ),

@@ -74,7 +74,7 @@ class L0Slots:
         return reinterpret(head(buffer, slot, offset), dtype)
 
     def take(self, count: int = 1, index=None):
-        """The slot of the next step; of step `index` of the next `count` ones, if they are a loop."""
+        """The slot of the next step; of step `index` of the next `count` ones, if they are a loop. A `count` of 0: the one behind it has the same."""
         body, slot = self._bodies[-1], tirx.Var("slot", "int32")
         self._steps.append(_Step(slot, body, body.steps, imm(0) if index is None else index))
         body.steps += count

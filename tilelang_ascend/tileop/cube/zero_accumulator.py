@@ -33,7 +33,8 @@ def lower_zero_accumulator(s: Evaluate, placement: Placement, facts: ValueFacts,
     # The fill knows no 8-bit types; zero bytes are zero in any.
     filled = reinterpret(head(zeros, imm(0), 0), "int16")
     stmts = [intrin("fill_l1", filled, 1, fractals * FRACTAL_BYTES // BLOCK_BYTES, 0, 0, span=s.span)]
-    sources, slot = [], out.l0.take()
+    # Zeros are made once in many iterations, or never: they do not decide whose turn it is in the others.
+    sources, slot = [], out.l0.take(0)
     for side, count in (("a", mt), ("b", nt)):
         out.l0.reserve(side, count, dtype)
         heads = [out.l0.operand(side, slot, 0, dtype), head(zeros, imm(0), 0)]

@@ -47,7 +47,7 @@ from ...ir import (
 )
 from ...isa.base import SCOPES, Space
 from ...tile import REDUCE, is_op, tile_op
-from ...tile.uses import CHAINED, is_parallel, lateness, moved_regions, own_uses, uses_of, with_lateness, work_of
+from ...tile.uses import CHAINED, is_parallel, lateness, moved_regions, on_chip, own_uses, uses_of, with_lateness, work_of
 from ...tileop.base.layout import tile_bytes
 
 DEFAULT_VERSIONS, MANY_VERSIONS = 2, 4
@@ -107,7 +107,7 @@ def wanted_versions(body: Stmt, limit: int) -> dict:
         loops = [loop for loop in loops if CHAINED not in loop.annotations or distance(loop, b, uses)]
         required = max((distance(loop, b, uses) + 1 for loop in loops), default=1)
         n = max(required, max((_versions_in(loop, b, moved, limit, loop.loop_var in parts) for loop in loops), default=1))
-        if scope_of(b) in ("global", ""):
+        if not on_chip(b):
             # What goes to the other kind of core and what comes back share the rhythm of the loop, and one wait implies another.
             n = max([n, *(max(late) + 1 for loop in loops if (late := lateness(loop)))])
         out[b] = (n, [loop.loop_var for loop in loops] if n > 1 else [], required)
@@ -133,6 +133,9 @@ def _versions_in(loop: For, buffer, moved: dict, limit: int, of_parts: bool) -> 
     loads of the next parts go on."""
     wanted = max(int(loop.annotations.get("num_stages", 0)), DEFAULT_VERSIONS)
     if of_parts and scope_of(buffer) == "shared.l1":
+        wanted = MANY_VERSIONS
+    if not on_chip(buffer) and not any(lateness(loop)):
+        # There is room in GM, and the way to the other kind of core and back takes longer than some iterations.
         wanted = MANY_VERSIONS
     if scope_of(buffer) == "shared.ub":
         if tile_bytes(buffer) <= SMALL_TILE_BYTES and buffer in moved:

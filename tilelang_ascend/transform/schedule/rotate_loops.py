@@ -58,7 +58,7 @@ from ...ir import (
     substitute,
     tirx,
 )
-from ...tile import ASSUME, GEMM, is_op, tile_op
+from ...tile import ASSUME, COPY, GEMM, is_op, tile_op
 from ...tile.uses import CHAINED, SKEW, conflict, is_load, lateness, uses_of, with_lateness
 
 
@@ -119,9 +119,9 @@ class _Rotate(StmtMutator):
         further, counters = (numbers.further, numbers.late) if numbers is not None else ([], {})
         late_side = stmts_of(renew(substitute(_Earlier(k, distance)(seq(second, further)), counters)))
         late_side, late_further = late_side[: len(late_side) - len(further)], late_side[len(late_side) - len(further) :]
-        sides = stmts_of(seq(first)), late_side
+        sides = stmts_of(seq(first)), _arrived_first(late_side)
         windows = [_Window(condition, s.span).inside(side) for condition, side in zip((k < end, k >= s.min + lag), sides)]
-        both = _side_by_side(*sides, windows) or [w(x) for w, x in zip(windows, sides)]
+        both = _side_by_side(*sides, windows) or _while_results_leave(*sides, windows)
         both += [w(x) for w, x in zip(windows, (further, late_further)) if x]
         return seq(allocs, For(k, s.min, s.extent + lag, s.kind, seq(both), annotations=dict(s.annotations), span=s.span))
 
@@ -296,6 +296,20 @@ def _side_by_side(first: list, second: list, windows: list) -> list[Stmt] | None
     return [early(first[:i]), late([second[n] for n in sorted(before)]), fused, early(first[i + 1 :]), late(rest)]
 
 
+def _while_results_leave(first: list, second: list, windows: list) -> list[Stmt]:
+    """Early and late statements: these are behind the others, or in front of the first product that waits for a result of its iteration to leave L0C, if
+    they have products themselves."""
+    early, late = windows
+    leaving: list = []
+    for n, s in enumerate(first):
+        uses = uses_of(s)
+        if _of_products(s) and any(conflict(x, uses) for x in leaving) and any(map(_of_products, second)):
+            return [x for x in (early(first[:n]), late(second), early.inside(first[:n])(first[n:])) if x]
+        if is_op(s, COPY) and scope_of(s.value.args[0].source) == "local.l0c":
+            leaving.append(uses)
+    return [w(x) for w, x in zip(windows, (first, second))]
+
+
 def _alike(a: Stmt, b: Stmt) -> bool:
     """True for two loops of the cube core with as many iterations, whose names may be asked for again: the loops write nothing they read."""
     loops = isinstance(a, For) and isinstance(b, For) and a.kind == b.kind == ForKind.SERIAL
@@ -309,14 +323,22 @@ def _of_products(s: Stmt) -> bool:
     return any(is_op(x, GEMM) for x in statements(s)) and not any(scope_of(b) == "shared.ub" for b in uses_of(s).all)
 
 
-def _loads_first(body: list) -> tuple[list, list]:
-    """Loads from GM, where nothing in front of them is in their way, and the rest."""
+def _loads_first(body: list, to: str | None = None) -> tuple[list, list]:
+    """Loads from GM, to memories of one scope or (None) of all, where nothing in front of them is in their way, and the rest."""
     loads: list = []
     rest: list = []
     for s in body:
         blocked = any(conflict(uses_of(x), uses_of(s)) for x in rest)
-        (loads if is_load(s) and not blocked else rest).append(s)
+        first = is_load(s) and to in (None, scope_of(s.value.args[1].source)) and not blocked
+        (loads if first else rest).append(s)
     return loads, rest
+
+
+def _arrived_first(body: list) -> list:
+    """Late statements with loads to UB in front: what they bring has been there for some iterations."""
+    names, work = ([s for s in body if _is_name(s) == is_name] for is_name in (True, False))
+    loads, rest = _loads_first(work, "shared.ub")
+    return [*names, *loads, *rest] if loads else body
 
 
 def _needed_by(body: list, j: int) -> set[int]:

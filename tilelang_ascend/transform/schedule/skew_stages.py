@@ -9,21 +9,42 @@ changes sides begins a new stage. What stands in stages 2 and later (behind a wa
 stages 0 and 1 of a later one, if no value makes the round in the other direction: buffers that every iteration overwrites first get a version
 for each iteration, and statements around any other buffer stay together, at the later place. `rotate_loops` does it when versions are known.
 
+The same of values that begin on the vector cores: what these do with a product of what they have sent runs behind. A loop inside that is work of both kinds
+of core is one statement; vector work that waits for the cube core, and that nothing early needs, then runs late as well. In loops of the cube core alone,
+products that need a result of this iteration which has left L0C run one iteration behind.
+
 Requires: mapped Tile IR; no pass may change loops between this one and `rotate_loops`. Ensures: annotation `tl.skew` on loops: by how many
 iterations each statement of the body is late.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 from typing import Callable
 
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
-from ...ir import AllocBuffer, Bind, For, PrimFunc, Stmt, StmtMutator, Var, const_int, dtype_of, scope_of, seq, statements, stmts_of, sym
-from ...tile import ASSUME, GEMM, is_op
+from ...ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    For,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    Var,
+    const_int,
+    dtype_of,
+    exprs,
+    scope_of,
+    seq,
+    statements,
+    stmts_of,
+    sym,
+)
+from ...tile import ASSUME, COPY, GEMM, is_op
 from ...tile.jumps import may_leave
-from ...tile.uses import SKEW, conflicts, is_output, is_parallel, is_scalar_var, loads_in, uses_of
+from ...tile.uses import SKEW, Uses, conflict, conflicts, is_output, is_parallel, is_scalar_var, lateness, loads_in, own_uses, uses_of
 
 CUBE, VECTOR = "cube", "vector"
 DISTANCE, LONG_DISTANCE = 2, 3
@@ -42,32 +63,94 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> 
     body = stmts_of(loop.body)
     if not _rotatable(loop, known, constant) or not all(_movable(s, constant) for s in body):
         return None
-    sides = [_side(s) for s in body]
-    if None in sides or not {CUBE, VECTOR} <= set(sides):
+    sides = [_by_core(s, constant) for s in body]
+    if None in sides or CUBE not in set().union(*sides):
         return None
     uses = [uses_of(s) for s in body]
     pairs = [(i, j, shared) for i, j in combinations(range(len(body)), 2) if (shared := conflicts(uses[i], uses[j]))]
-    stages = [0] * len(body)
-    for i, j, _ in pairs:
-        stages[j] = max(stages[j], stages[i] + ({sides[i], sides[j]} == {CUBE, VECTOR}))
-    distance = _distance(loop)
-    late = [distance * (n >= 2) for n in stages]
-    if any(is_scalar_var(b) for u in uses for b in u.writes):
-        return None  # either core keeps its own
+    if VECTOR in set().union(*sides):
+        distance = _distance(loop, sides)
+        stages = _stages(sides, pairs)
+        late = [distance * (n >= 2) for n in stages]
+        if any(len(cores) > 1 for cores in sides):
+            late = _as_late_as_possible(_as_accumulators(late, uses, pairs), stages, sides, pairs)
+    else:
+        late = _behind_results(body, pairs)
     while True:
         before = list(late)
         for i, j, shared in pairs:
             late[j] = max(late[j], late[i])
-            if shared - own or any(scope_of(b) == "local.l0c" for b in uses[i].writes & uses[j].writes):
-                late[i] = late[j]  # also a fill and the product it is for: zero by agreement is no value one could keep a version of
+            if shared - own or any(scope_of(b) == "local.l0c" for b in shared):
+                late[i] = late[
+                    j
+                ]  # also a fill, the product it is for, and who reads it: zero by agreement is no value one could keep a version of
         if late == before:
             break
-    products = {late[i] for i, s in enumerate(body) if any(is_op(x, GEMM) for x in statements(s))}
-    return late if products == {0, distance} else None
+    products = [any(is_op(x, GEMM) for x in statements(s)) for s in body]
+    early = any(is_product and not n for is_product, n in zip(products, late))
+    worth = any(n and (is_product or VECTOR in cores) for is_product, n, cores in zip(products, late, sides))
+    return late if early and worth else None
 
 
-def _distance(loop: For) -> int:
-    """Iterations between the first and the last stages of a loop."""
+def _as_accumulators(late: list[int], uses: list[Uses], pairs: list) -> list[int]:
+    """`late`, and who reads an accumulator no later than who adds to it: work of both kinds of core that begins early ends in an early statement."""
+    late = list(late)
+    for j, found in enumerate(uses):
+        writers = [i for i, k, shared in pairs if k == j and any(scope_of(b) == "local.l0c" for b in shared)]
+        if writers and not any(scope_of(b) == "local.l0c" for b in found.writes):
+            late[j] = max(late[i] for i in writers)
+    return late
+
+
+def _as_late_as_possible(late: list[int], stages: list[int], sides: list, pairs: list) -> list[int]:
+    """`late`, and vector work that waits for the other kind of core, if nothing but late vector work needs it, behind long work of both."""
+    late = list(late)
+    for i in reversed(range(len(late))):
+        behind = [j for k, j, _ in pairs if k == i]
+        if stages[i] and set(sides[i]) == {VECTOR} and behind and all(late[j] and set(sides[j]) == {VECTOR} for j in behind):
+            late[i] = max(late)
+    return late
+
+
+def _behind_results(body: list[Stmt], pairs: list) -> list[int]:
+    """Lateness of statements of the cube core alone: by one iteration what needs a result of this one that has left L0C."""
+    left = {b for s in body if is_op(s, COPY) and scope_of(s.value.args[0].source) == "local.l0c" for b in uses_of(s).writes}
+    return [int(any(k == j and shared & left & uses_of(s).reads for _, k, shared in pairs)) for j, s in enumerate(body)]
+
+
+def _stages(sides: list, pairs: list) -> list[int]:
+    """The number of times that what a statement begins with has changed sides. `sides`: of each statement, uses by core. pairs: (i, j, …) of statements
+    that must keep their order."""
+    begins, ends = [0] * len(sides), [dict.fromkeys(cores, 0) for cores in sides]
+    for j, cores in enumerate(sides):
+        begin = dict.fromkeys(cores, 0)
+        for i in (i for i, k, _ in pairs if k == j):
+            for a, b in product(ends[i], cores):
+                if conflict(sides[i][a], cores[b]):
+                    begin[b] = max(begin[b], ends[i][a] + ({a, b} == {CUBE, VECTOR}))
+        begins[j] = min(begin.values())
+        ends[j] = _within(begin, cores)
+    return begins
+
+
+def _within(begin: dict, cores: dict) -> dict:
+    """How often what a statement leaves behind has changed sides. `begin`: the same of what it begins with; both by core."""
+    if len(begin) == 1:
+        return begin
+    there, back = (cores[a].writes & cores[b].reads for a, b in ((VECTOR, CUBE), (CUBE, VECTOR)))
+    if there and back:
+        return dict.fromkeys(begin, max(begin.values()) + 2)
+    end = dict(begin)
+    for a, b, crosses in ((VECTOR, CUBE, there), (CUBE, VECTOR, back)):
+        if crosses:
+            end[b] = max(end[b], end[a] + 1)
+    return end
+
+
+def _distance(loop: For, sides: list) -> int:
+    """Iterations between the first and the last stages of a loop. Where a statement is work of both kinds of core, as a loop is, it takes long enough."""
+    if any(len(cores) > 1 for cores in sides):
+        return 1
     in_parts = sum(isinstance(s, For) and any(is_op(x, GEMM) for x in statements(s)) for s in stmts_of(loop.body)) > 1
     distance, trips = LONG_DISTANCE if in_parts else DISTANCE, const_int(loop.extent)
     return distance if trips is None else min(distance, trips - 1)
@@ -86,13 +169,39 @@ def _movable(s: Stmt, constant: Callable) -> bool:
     return not isinstance(s, Bind) or constant(s.value)
 
 
-def _side(s: Stmt) -> str | None:
-    """The kind of core a statement needs; "" if it needs none, None if both or another one than tile work."""
-    if isinstance(s, (AllocBuffer, Bind)) or is_op(s, ASSUME):
-        return ""
-    scopes = {scope_of(b) for b in uses_of(s).all}
+def _by_core(s: Stmt, constant: Callable) -> dict | None:
+    """What a statement uses, by the kind of core; "" stands for either, which a statement is alone that needs none. None for other work than that of
+    tiles, and for work of both kinds that a skewed loop does, or one that decides by what it finds in tiles."""
+    if isinstance(s, (AllocBuffer, Bind)) or is_op(s, ASSUME) or _sets_scalar(s, constant):
+        return {"": uses_of(s)}
+    side = _side(uses_of(s))
+    if side != "both":
+        return {side: uses_of(s)} if side else None
+    by_core: dict = {}
+    for x in statements(s):
+        if isinstance(x, For) and any(lateness(x)) or isinstance(x, BufferStore) and is_scalar_var(x.buffer):
+            return None
+        found = own_uses(x)
+        side = _side(found)
+        if side == "both" or not side and (found.writes or not all(map(constant, exprs(x)))):
+            return None
+        if side:
+            uses = by_core.setdefault(side, Uses())
+            uses.reads |= found.reads
+            uses.writes |= found.writes
+    return by_core
+
+
+def _side(uses: Uses) -> str:
+    """The kind of core that works on such tiles, "both", or "" if either may."""
+    scopes = {scope_of(b) for b in uses.all}
     cube, vector = bool(scopes & set(CUBE_SCOPES)), "shared.ub" in scopes
-    return None if cube == vector else CUBE if cube else VECTOR
+    return "both" if cube and vector else CUBE if cube else VECTOR if vector else ""
+
+
+def _sets_scalar(s: Stmt, constant: Callable) -> bool:
+    """True for a scalar variable that is set to what either core knows."""
+    return isinstance(s, BufferStore) and is_scalar_var(s.buffer) and constant(s.value)
 
 
 class _Skew(StmtMutator):
@@ -111,15 +220,16 @@ class _Skew(StmtMutator):
         return all(x.source not in self.written for x in loads_in(e))
 
     def visit_For(self, s: For):
+        new = self.generic(s)
         own = {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)}
-        offsets = offsets_of(s, own, self.known, self.constant)
+        offsets = offsets_of(new, own, self.known, self.constant)
         if offsets is None:
-            return self.generic(s)
+            return new
         notes = {**dict(s.annotations), SKEW: " ".join(map(str, offsets))}
         if not loads_in(s.extent):
-            return For(s.loop_var, s.min, s.extent, s.kind, s.body, annotations=notes, span=s.span)
+            return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=notes, span=s.span)
         trips = Var("trips", dtype_of(s.extent))
-        return seq(Bind(trips, s.extent), For(s.loop_var, s.min, trips, s.kind, s.body, annotations=notes, span=s.span))
+        return seq(Bind(trips, s.extent), For(s.loop_var, s.min, trips, s.kind, new.body, annotations=notes, span=s.span))
 
 
 def skew_stages(func: PrimFunc) -> PrimFunc:

@@ -251,9 +251,10 @@ class EdgeChooser:
         2`)."""
         loop = d.common[level]
         block, distance = loop.body, d.distances[level]
-        i, j = position_in(d.src, block), position_in(d.dst, block)
         if is_cross(d.src.queue, d.dst.queue):
-            return self._make(d, block, i, j, loop, distance, None)
+            block = _block_around(d, loop)
+            return self._make(d, block, position_in(d.src, block), position_in(d.dst, block), loop, distance, None)
+        i, j = position_in(d.src, block), position_in(d.dst, block)
         ring = self._ring(d, block)
         in_flight = distance + (1 if i < j else 0)
         if ring is None or in_flight > ring.count or not _shifted(ring, loop, distance):
@@ -263,11 +264,11 @@ class EdgeChooser:
         return self._make(d, block, i, j, loop, distance, ring)
 
     def _plain(self, d: Dependence, level: int) -> Edge:
-        """One flag, from each iteration to the next. In a branch when both sides stand in the same arm."""
+        """One flag, from each iteration to the next. In a branch when both sides stand in the same arm or, in whatever it contains, in the same window."""
         loop = d.common[level]
         block = common_block(d.src, d.dst)
         if enclosing_loops(block)[-1] is not loop:
-            block = loop.body
+            block = _block_around(d, loop)
         i, j = position_in(d.src, block), position_in(d.dst, block)
         if i < j and not is_cross(d.src.queue, d.dst.queue):
             return self._forward(d, block, plain=True)
@@ -462,6 +463,12 @@ def _window_in(node: Node, block: Block) -> Branch | None:
         node = node.parent.owner
     window = node.window if isinstance(node, Branch) else None
     return node if window is not None and window.loop is block.owner else None
+
+
+def _block_around(d: Dependence, loop: Loop) -> Block:
+    """The body of a loop, or of the window that both sides stand in."""
+    window = _window_in(d.src, loop.body)
+    return loop.body if window is None or window is not _window_in(d.dst, loop.body) else window.then
 
 
 def _shape(edge: Edge) -> tuple:

@@ -1,0 +1,59 @@
+"""gather_loads: loads from tensors to UB stand together, in front of the work between them.
+
+Before:  copy(A[k], a); f(a);            copy(B[k], b); g(a, b)
+After:   copy(A[k], a); copy(B[k], b);   f(a);          g(a, b)
+
+Each transfer the vector unit waits for by itself needs flags of its own, of which there are few; transfers right after each other may have one together
+(`transform/sync/ids.py`), and wait in the queue while the work between them is done.
+
+Requires: mapped Tile IR. Ensures: statements that share what one of them writes keep their order.
+"""
+
+from __future__ import annotations
+
+from ...ir import AllocBuffer, Bind, PrimFunc, SeqStmt, Stmt, StmtMutator, exprs, free_vars, scope_of, seq, statements
+from ...tile.jumps import may_leave
+from ...tile.uses import conflict, is_load, is_output, on_chip, uses_of
+
+
+def gathered(body: list[Stmt], workspaces: set) -> list[Stmt]:
+    """Statements of one list with each load from a tensor behind the one before it, if nothing in between is in its way."""
+    out: list[Stmt] = []
+    for s in body:
+        place = (
+            next((n + 1 for n in reversed(range(len(out))) if _from_tensor(out[n], workspaces)), None)
+            if _from_tensor(s, workspaces)
+            else None
+        )
+        if place is not None and all(_may_pass(s, x) for x in out[place:]):
+            out.insert(place, s)
+        else:
+            out.append(s)
+    return out
+
+
+def _from_tensor(s: Stmt, workspaces: set) -> bool:
+    return is_load(s) and scope_of(s.value.args[1].source) == "shared.ub" and s.value.args[0].source not in workspaces
+
+
+def _may_pass(load: Stmt, s: Stmt) -> bool:
+    if may_leave(s) or is_output(s) or conflict(uses_of(load), uses_of(s)):
+        return False
+    return not (isinstance(s, Bind) and any(s.var in free_vars(e) for e in exprs(load)))
+
+
+class _Gather(StmtMutator):
+    def __init__(self, workspaces: set):
+        self.workspaces = workspaces
+
+    def visit_SeqStmt(self, s: SeqStmt):
+        return seq(gathered([self.visit(x) for x in s.seq], self.workspaces))
+
+
+def gather_loads(func: PrimFunc) -> PrimFunc:
+    """Apply to a mapped Tile IR function."""
+    workspaces = {s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer) and not on_chip(s.buffer)}
+    return func.with_body(_Gather(workspaces)(func.body))
+
+
+__all__ = ["gather_loads"]
