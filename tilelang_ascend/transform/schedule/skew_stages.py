@@ -76,20 +76,25 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> 
             late = _as_late_as_possible(_as_accumulators(late, uses, pairs), stages, sides, pairs)
     else:
         late = _behind_results(body, pairs)
+    late = _together(late, own, uses, pairs)
+    products = [any(is_op(x, GEMM) for x in statements(s)) for s in body]
+    early = any(is_product and not n for is_product, n in zip(products, late))
+    worth = any(n and (is_product or VECTOR in cores) for is_product, n, cores in zip(products, late, sides))
+    return late if early and worth else None
+
+
+def _together(late: list[int], own: set, uses: list[Uses], pairs: list) -> list[int]:
+    """`late`, where nobody is earlier than what it needs, and as late as everybody it shares another buffer with than `own` ones. Nor are a fill of an
+    accumulator, the product it is for, and who reads it, apart: zero by agreement is no value one could keep a version of."""
+    late = list(late)
     while True:
         before = list(late)
         for i, j, shared in pairs:
             late[j] = max(late[j], late[i])
             if shared - own or any(scope_of(b) == "local.l0c" for b in shared):
-                late[i] = late[
-                    j
-                ]  # also a fill, the product it is for, and who reads it: zero by agreement is no value one could keep a version of
+                late[i] = late[j]
         if late == before:
-            break
-    products = [any(is_op(x, GEMM) for x in statements(s)) for s in body]
-    early = any(is_product and not n for is_product, n in zip(products, late))
-    worth = any(n and (is_product or VECTOR in cores) for is_product, n, cores in zip(products, late, sides))
-    return late if early and worth else None
+            return late
 
 
 def _as_accumulators(late: list[int], uses: list[Uses], pairs: list) -> list[int]:
