@@ -12,6 +12,7 @@ Requires: mapped Tile IR. Ensures: statements that share what one of them writes
 from __future__ import annotations
 
 from ...ir import AllocBuffer, Bind, PrimFunc, SeqStmt, Stmt, StmtMutator, exprs, free_vars, scope_of, seq, statements
+from ...tile import ASSUME, is_op
 from ...tile.jumps import may_leave
 from ...tile.uses import conflict, is_load, is_output, on_chip, uses_of
 
@@ -37,7 +38,8 @@ def _from_tensor(s: Stmt, workspaces: set) -> bool:
 
 
 def _may_pass(load: Stmt, s: Stmt) -> bool:
-    if may_leave(s) or is_output(s) or conflict(uses_of(load), uses_of(s)):
+    """True if a load may stand in front of a statement, which says nothing of where it loads from."""
+    if may_leave(s) or is_output(s) or is_op(s, ASSUME) or conflict(uses_of(load), uses_of(s)):
         return False
     return not (isinstance(s, Bind) and any(s.var in free_vars(e) for e in exprs(load)))
 
