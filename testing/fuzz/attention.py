@@ -159,8 +159,8 @@ class Generator(Operands):
         if kind in ("softmax", "running") and self.chance(0.9):
             out += [f"for i, j in T.Parallel({bm}, {d}):", "    o[i, j] *= r[i]"]
         if self.chance(0.1):
-            self.tensor("E", (self.blocks * self.n + 64,), "float32", "result")
-            out += [f"T.reduce_sum(s, e, dim={1 - dim})", f"T.copy(e, E[bx * {self.n} + ({k}) * {bn}])"] if self.n % bn == 0 else []
+            self.tensor("E", (self.blocks, self.n), "float32", "result")
+            out += [f"T.reduce_sum(s, e, dim={1 - dim})", f"T.copy(e, E[bx, ({k}) * {bn}])"] if self.n % bn == 0 else []
         if self.chance(0.1):
             shape = (self.n, self.m) if self.turned else (self.m, self.n)
             self.tensor("P", shape, "float32", "result")
