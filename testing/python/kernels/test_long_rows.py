@@ -776,3 +776,43 @@ def test_elements_of_tensors_are_stored_and_read_between_sweeps(way, small_ub):
         z[:, 3] += x.sum(1)
     np.testing.assert_array_equal(out["Y"], x)
     np.testing.assert_array_equal(out["Z"], z)
+
+
+@pytest.mark.parametrize("chip", ["a2", "a5"])
+def test_elements_of_tensors_that_rows_are_stored_to(chip, small_ub):
+    """The scalar unit reads elements of a row that was stored in parts, and stores some in front of it, behind it and before it is loaded again."""
+    n = 1501
+
+    @T.prim_func
+    def kernel(X: T.Tensor((2, n), F32), L: T.Tensor((2,), "int32"), Y: T.Tensor((2, n), F32), Z: T.Tensor((2, 4), F32)):
+        with T.Kernel(2, threads=128) as bx:
+            x, most = T.alloc_shared((n,), F32), T.alloc_fragment((1,), F32)
+            T.copy(X[bx, 0:n], x)
+            Y[bx, L[bx]] = -50.0
+            Z[bx, 0] = Y[bx, L[bx]]
+            T.copy(x, Y[bx, 0:n])
+            Z[bx, 1] = Y[bx, L[bx]]
+            Y[bx, L[bx]] = 99.0
+            T.copy(Y[bx, 0:n], x)
+            T.reduce_max(x, most)
+            Z[bx, 2] = most[0]
+            for k in T.serial(2):
+                if Y[bx, L[bx]] > 3.0:
+                    for j in T.Parallel(n):
+                        x[j] = x[j] - most[0]
+                    T.copy(x, Y[bx, 0:n])
+                    Y[bx, 3] = Y[bx, 2] + 1.0
+            Z[bx, 3] = Y[bx, L[bx]] + Y[bx, 3]
+
+    x = RNG.integers(-8, 9, (2, n)).astype(np.float32)
+    label = np.array([1200, 0], np.int32)
+    arrays = {"X": x, "L": label, "Y": np.zeros_like(x), "Z": np.zeros((2, 4), np.float32)}
+    compiled = tilelang.compile(kernel, target=chip)
+    assert any("as often as" in note for note in compiled.artifact.notes), compiled.artifact.notes
+    out = strict.run(compiled, arrays)
+    y, rows = x.copy(), np.arange(2)
+    y[rows, label] = 99
+    y -= 99
+    y[:, 3] = y[:, 2] + 1
+    np.testing.assert_array_equal(out["Y"], y)
+    np.testing.assert_array_equal(out["Z"], np.stack([np.full(2, -50), x[rows, label], np.full(2, 99), y[rows, label] + y[:, 3]], 1))

@@ -28,7 +28,7 @@ from ...ir import (
     walk_expr,
 )
 from ...tile import tile_op_of
-from ...tile.uses import CARRIED, INDEPENDENT, is_atomic, is_parallel, moved_regions
+from ...tile.uses import CARRIED, INDEPENDENT, is_atomic, is_parallel, moved_regions, own_uses, uses_of
 from ..index.affine import affine
 from ..index.linear import INF, Linear, LinearForms
 
@@ -214,10 +214,10 @@ class GlobalConflicts:
 
     def between_cores(self, is_divided, streamed: bool = False) -> tuple[GlobalAccess, GlobalAccess] | None:
         """Accesses that leave an element to both cores, None if there are none; `is_divided` tells which nodes are divided. streamed: parts are
-        worked on one after the other by one core, on which what is not divided keeps its order."""
+        worked on one after the other by one core, on which what works on no part keeps its order with what does: it stands between sweeps."""
 
         def in_order(a: GlobalAccess, b: GlobalAccess) -> bool:
-            return streamed and not any(_divided(x, is_divided)[1] for x in (a, b))
+            return streamed and (any(not _on_parts(x, is_divided) for x in (a, b)) or not any(_divided(x, is_divided)[1] for x in (a, b)))
 
         return next(((a, b) for a, b in self.pairs if not in_order(a, b) and not _agree(a, b, is_divided)), None)
 
@@ -231,6 +231,13 @@ def _divided(x: GlobalAccess, is_divided) -> tuple[list[int], bool]:
     """(dimensions along which the access is divided, whether its statement is)."""
     dims = [d for d, node in x.nodes.items() if is_divided(node)]
     return dims, bool(dims) or any(is_divided(v) for v in x.vars)
+
+
+def _on_parts(x: GlobalAccess, is_divided) -> bool:
+    """True if the statement of an access is divided, whatever it does with the tensor: it uses a divided tile, or has a divided loop."""
+    used = own_uses(x.stmt).all if not is_parallel(x.stmt) else uses_of(x.stmt).all
+    loops = [s.loop_var for s in statements(x.stmt) if is_parallel(s)] if is_parallel(x.stmt) else []
+    return any(map(is_divided, loops)) or any(is_divided((b, d)) for b in used if b.ty.shape for d in range(len(b.ty.shape)))
 
 
 def _agree(a: GlobalAccess, b: GlobalAccess, is_divided) -> bool:
