@@ -255,6 +255,11 @@ class Generator(Operands):
                 self.filled.setdefault(x, "0")
             self.tensor(f"O{x}", (self.blocks * n, n), "float32", "result")
             lines += [f"T.copy({x}, O{x}[bx * {n}, 0])"]
+        return self.written(lines)
+
+    def written(self, lines: list[str]) -> str:
+        """The program of statements, with its tiles and tensors."""
+        n = self.n
         start = [f"{x} = T.alloc_{self.pick(('shared', 'shared', 'fragment'))}(({n}, {n}), 'float16')" for x in self.operands]
         start += [f"{x} = T.alloc_fragment(({n}, {n}), 'float32')" for x in self.numbers]
         start += [f"{x} = T.alloc_fragment(({n},), 'float32')" for x in self.rows]
