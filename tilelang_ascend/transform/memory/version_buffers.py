@@ -135,8 +135,8 @@ def _versions_in(loop: For, buffer, moved: dict, limit: int, of_parts: bool) -> 
     if of_parts and scope_of(buffer) == "shared.l1":
         wanted = MANY_VERSIONS
     if not on_chip(buffer) and not any(lateness(loop)):
-        # There is room in GM, and the way to the other kind of core and back takes longer than some iterations.
-        wanted = MANY_VERSIONS
+        # The way to the other kind of core and back takes longer than work on little.
+        wanted = max(wanted, min(MANY_VERSIONS, BYTES_UNDER_WAY // max(1, tile_bytes(buffer))))
     if scope_of(buffer) == "shared.ub":
         if tile_bytes(buffer) <= SMALL_TILE_BYTES and buffer in moved:
             wanted = max(wanted, BYTES_UNDER_WAY // max(1, tile_bytes(buffer)))
