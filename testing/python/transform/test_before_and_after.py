@@ -1505,6 +1505,7 @@ PAIRS = {
             a = T.alloc_buffer((32, 32), "float32", scope="shared.ub")
             b = T.alloc_buffer((32, 32), "float32", scope="shared.ub")
             c = T.alloc_buffer((32, 32), "float32", scope="shared.ub")
+            p = T.alloc_buffer((32, 32), scope="local.l0c")
             w = T.alloc_buffer((32, 32), "float32", annotations={"workspace": 1})
             for k in range(2):
                 T.tl.copy(A[k * 32:k * 32 + 32, 0:32], a[0:32, 0:32])
@@ -1522,6 +1523,7 @@ PAIRS = {
             a = T.alloc_buffer((32, 32), scope="shared.ub")
             b = T.alloc_buffer((32, 32), scope="shared.ub")
             c = T.alloc_buffer((32, 32), scope="shared.ub")
+            p = T.alloc_buffer((32, 32), scope="local.l0c")
             w = T.alloc_buffer((32, 32), annotations={"workspace": 1})
             for k in range(2):
                 T.tl.copy(A[k * 32:k * 32 + 32, 0:32], a[0:32, 0:32])

@@ -6,11 +6,14 @@ After:   copy(A[k], a); copy(B[k], b);   f(a);          g(a, b)
 Each transfer the vector unit waits for by itself needs flags of its own, of which there are few; transfers right after each other may have one together
 (`transform/sync/ids.py`), and wait in the queue while the work between them is done.
 
+Kernels of the vector cores alone stay as they are: nothing holds their loads up but what these wait for themselves.
+
 Requires: mapped Tile IR. Ensures: statements that share what one of them writes keep their order.
 """
 
 from __future__ import annotations
 
+from ...analysis.tiles.core_kinds import uses_cube
 from ...ir import AllocBuffer, Bind, PrimFunc, SeqStmt, Stmt, StmtMutator, exprs, free_vars, scope_of, seq, statements
 from ...tile import ASSUME, is_op
 from ...tile.jumps import may_leave
@@ -54,6 +57,8 @@ class _Gather(StmtMutator):
 
 def gather_loads(func: PrimFunc) -> PrimFunc:
     """Apply to a mapped Tile IR function."""
+    if not uses_cube(func.body):
+        return func
     workspaces = {s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer) and not on_chip(s.buffer)}
     return func.with_body(_Gather(workspaces)(func.body))
 
