@@ -291,10 +291,14 @@ def random_models(seed: int):
 
 def check(seed: int, notes: list | None = None) -> str | None:
     """None if the program of a seed is compiled as it means, "refused: …" if it is refused, else what is wrong."""
-    made = Generator(seed)
+    return checked(Generator(seed), seed, "mixed_loops", notes)
+
+
+def checked(made: Generator, seed: int, name: str, notes: list | None) -> str | None:
+    """What `check` says of the program of a generator called `name`."""
     text = made.program()
     scalars = {"m": random.Random(seed).randint(0, made.steps)}
-    return outcome(seed, f"<mixed_loops {seed}>", text, random_models, made.arrays(np.random.default_rng(seed)), scalars, notes)[1]
+    return outcome(seed, f"<{name} {seed}>", text, random_models, made.arrays(np.random.default_rng(seed)), scalars, notes)[1]
 
 
 if __name__ == "__main__":

@@ -6,14 +6,10 @@ around it. `mixed_loops` seldom writes such kernels: whose loops may become one 
 
 from __future__ import annotations
 
-import random
 import sys
-
-import numpy as np
 
 from . import mixed_loops
 from .command import run
-from .few_cores import outcome
 
 
 class Generator(mixed_loops.Generator):
@@ -72,11 +68,7 @@ class Generator(mixed_loops.Generator):
 
 def check(seed: int, notes: list | None = None) -> str | None:
     """None if the program of a seed is compiled as it means, "refused: …" if it is refused, else what is wrong."""
-    made = Generator(seed)
-    text = made.program()
-    scalars = {"m": random.Random(seed).randint(0, made.steps)}
-    arrays = made.arrays(np.random.default_rng(seed))
-    return outcome(seed, f"<tiles_in_turn {seed}>", text, mixed_loops.random_models, arrays, scalars, notes)[1]
+    return mixed_loops.checked(Generator(seed), seed, "tiles_in_turn", notes)
 
 
 if __name__ == "__main__":

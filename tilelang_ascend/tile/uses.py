@@ -38,6 +38,11 @@ def is_load(stmt) -> bool:
     return tile_op_of(stmt) is COPY and scope_of(stmt.value.args[0].source) in ("global", "")
 
 
+def leaves_l0c(stmt) -> bool:
+    """True for a copy of a result of the cube core, to a tensor, a workspace or another tile."""
+    return tile_op_of(stmt) is COPY and scope_of(stmt.value.args[0].source) == "local.l0c"
+
+
 def moved_regions(stmt) -> tuple | None:
     """(source region, destination region) of a copy or of an atomic update by a tile; None for anything else."""
     record = tile_op_of(stmt)
@@ -227,6 +232,7 @@ __all__ = [
     "is_parallel",
     "is_scalar_var",
     "lateness",
+    "leaves_l0c",
     "loads_in",
     "moved_regions",
     "on_chip",

@@ -117,8 +117,8 @@ def arrays_of(tiles, trips, variant=""):
     }
 
 
-def lower(func):
-    return pipeline.lower(func, get_chip(CHIP), keep_stages=True)
+def lower(func, chip=CHIP):
+    return pipeline.lower(func, get_chip(chip), keep_stages=True)
 
 
 def chained(lowered) -> bool:

@@ -5,18 +5,16 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import strict
-from test_chained_tiles import two_cores  # noqa: F401
+from test_chained_tiles import CHIP, lower, two_cores  # noqa: F401
 from test_skew import half
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
-from tilelang_ascend.arch import get_chip
 from tilelang_ascend.ir import AllocBuffer, For, const_int, statements
 from tilelang_ascend.tile.uses import INDEPENDENT, lateness
-from tilelang_ascend.transform import pipeline
 
 F16, F32 = "float16", "float32"
-N, CHIP = 16, "Ascend910B1"
+N = 16
 STEPS = ("constant", "of its own", "none for some", "data")
 
 
@@ -108,10 +106,6 @@ def expected(x, tiles, trips, steps, variant):
             y[t] += half(x["A"][part].astype(np.float32) * w.astype(np.float32) * np.float32(0.25)) @ x["B"][part].astype(np.float64)
         y[t] += x["R"][rows].astype(np.float64) * x["D"][t] + (variant == "stored and read again")
     return y.reshape(-1, N)
-
-
-def lower(func, chip=CHIP):
-    return pipeline.lower(func, get_chip(chip), keep_stages=True)
 
 
 def late_tiles(lowered) -> bool:

@@ -235,9 +235,13 @@ def _divided(x: GlobalAccess, is_divided) -> tuple[list[int], bool]:
 
 def _on_parts(x: GlobalAccess, is_divided) -> bool:
     """True if the statement of an access is divided, whatever it does with the tensor: it uses a divided tile, or has a divided loop."""
-    used = own_uses(x.stmt).all if not is_parallel(x.stmt) else uses_of(x.stmt).all
-    loops = [s.loop_var for s in statements(x.stmt) if is_parallel(s)] if is_parallel(x.stmt) else []
-    return any(map(is_divided, loops)) or any(is_divided((b, d)) for b in used if b.ty.shape for d in range(len(b.ty.shape)))
+    nest = is_parallel(x.stmt)
+    used = (uses_of if nest else own_uses)(x.stmt).all
+    return (
+        nest
+        and any(is_divided(s.loop_var) for s in statements(x.stmt) if is_parallel(s))
+        or any(is_divided((b, d)) for b in used if b.ty.shape for d in range(len(b.ty.shape)))
+    )
 
 
 def _agree(a: GlobalAccess, b: GlobalAccess, is_divided) -> bool:

@@ -14,25 +14,24 @@ Requires: mapped Tile IR. Ensures: statements that share what one of them writes
 from __future__ import annotations
 
 from ...analysis.tiles.core_kinds import uses_cube
-from ...ir import AllocBuffer, Bind, PrimFunc, SeqStmt, Stmt, StmtMutator, exprs, free_vars, scope_of, seq, statements
+from ...analysis.tiles.home_loops import versioned_buffers
+from ...ir import PrimFunc, SeqStmt, Stmt, StmtMutator, scope_of, seq
 from ...tile import ASSUME, is_op
 from ...tile.jumps import may_leave
-from ...tile.uses import conflict, is_load, is_output, on_chip, uses_of
+from ...tile.uses import conflict, is_load, is_output, on_chip
+from .gathered import uses_and_names
 
 
-def gathered(body: list[Stmt], workspaces: set) -> list[Stmt]:
+def _behind_each_other(body: list[Stmt], workspaces: set) -> list[Stmt]:
     """Statements of one list with each load from a tensor behind the one before it, if nothing in between is in its way."""
     out: list[Stmt] = []
     for s in body:
-        place = (
-            next((n + 1 for n in reversed(range(len(out))) if _from_tensor(out[n], workspaces)), None)
-            if _from_tensor(s, workspaces)
-            else None
-        )
-        if place is not None and all(_may_pass(s, x) for x in out[place:]):
-            out.insert(place, s)
-        else:
-            out.append(s)
+        place = len(out)
+        if _from_tensor(s, workspaces):
+            behind_last = next((n for n in range(len(out), 0, -1) if _from_tensor(out[n - 1], workspaces)), place)
+            if all(_may_pass(s, x) for x in out[behind_last:]):
+                place = behind_last
+        out.insert(place, s)
     return out
 
 
@@ -42,9 +41,7 @@ def _from_tensor(s: Stmt, workspaces: set) -> bool:
 
 def _may_pass(load: Stmt, s: Stmt) -> bool:
     """True if a load may stand in front of a statement, which says nothing of where it loads from."""
-    if may_leave(s) or is_output(s) or is_op(s, ASSUME) or conflict(uses_of(load), uses_of(s)):
-        return False
-    return not (isinstance(s, Bind) and any(s.var in free_vars(e) for e in exprs(load)))
+    return not (may_leave(s) or is_output(s) or is_op(s, ASSUME) or conflict(uses_and_names(load), uses_and_names(s)))
 
 
 class _Gather(StmtMutator):
@@ -52,14 +49,14 @@ class _Gather(StmtMutator):
         self.workspaces = workspaces
 
     def visit_SeqStmt(self, s: SeqStmt):
-        return seq(gathered([self.visit(x) for x in s.seq], self.workspaces))
+        return seq(_behind_each_other([self.visit(x) for x in s.seq], self.workspaces))
 
 
 def gather_loads(func: PrimFunc) -> PrimFunc:
     """Apply to a mapped Tile IR function."""
     if not uses_cube(func.body):
         return func
-    workspaces = {s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer) and not on_chip(s.buffer)}
+    workspaces = {b for b in versioned_buffers(func.body) if not on_chip(b)}
     return func.with_body(_Gather(workspaces)(func.body))
 
 

@@ -11,9 +11,9 @@ Requires: mapped Tile IR with the annotations of `skew_stages`. Ensures: workspa
 
 from __future__ import annotations
 
+from ...analysis.index.known_lets import known_lets
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import (
-    Bind,
     For,
     PrimFunc,
     Range,
@@ -29,7 +29,6 @@ from ...ir import (
     redeclared,
     statements,
     stmts_of,
-    sym,
     tirx,
 )
 from ...tile.uses import is_parallel, lateness, loads_in, on_chip
@@ -38,36 +37,25 @@ MOST_PLACES = 16
 """Of one workspace: as many versions as synchronisation tells apart."""
 
 
-class _Find(StmtMutator):
-    def __init__(self, body: Stmt):
-        uses, core = KnownUses(), core_number(body)
-        self.known = sym.Analyzer()
-        by_element = {x.source for s in statements(body) for e in exprs(s) for x in loads_in(e)}
-        self.homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body) if not on_chip(b) and b not in by_element}
-        self.new: dict = {}
-        """Workspace -> the one with more places, and its numbers."""
-
-    def visit_Bind(self, s: Bind):
-        if dtype_of(s.var) in ("int32", "int64") and not loads_in(s.value):
-            self.known.bind(s.var, s.value)
-        return s
-
-    def visit_For(self, s: For):
-        self.generic(s)  # What lets in it are worth.
-        if any(late := lateness(s)):
-            for loop in stmts_of(s.body):
-                if isinstance(loop, For) and not is_parallel(loop) and const_int(loop.min) == 0:
-                    self._places(s, loop, max(late) + 1)
-        return s
-
-    def _places(self, around: For, loop: For, rounds: int) -> None:
-        most = const_int(loop.extent) or self.known.const_int_bound(loop.extent).max_value
-        if not 1 < most * rounds <= MOST_PLACES:
-            return
-        for b, homes in self.homes.items():
-            if len(homes) == 1 and homes[0].same_as(loop):
-                more = decl_buffer([rounds, most, *b.ty.shape], dtype_of(b), b.name, scope="global")
-                self.new[b] = more, (tirx.floormod(around.loop_var, imm(rounds, dtype_of(around.loop_var))), loop.loop_var)
+def _places(body: Stmt) -> dict:
+    """Workspace -> the one with more places, and its numbers."""
+    uses, core, known = KnownUses(), core_number(body), known_lets(body)
+    by_element = {x.source for s in statements(body) for e in exprs(s) for x in loads_in(e)}
+    homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body) if not on_chip(b) and b not in by_element}
+    found: dict = {}
+    for around in (s for s in statements(body) if isinstance(s, For) and any(lateness(s))):
+        rounds = max(lateness(around)) + 1
+        for loop in stmts_of(around.body):
+            if not isinstance(loop, For) or is_parallel(loop) or const_int(loop.min) != 0:
+                continue
+            most = const_int(loop.extent) or known.const_int_bound(loop.extent).max_value
+            if not 1 < most * rounds <= MOST_PLACES:
+                continue
+            for b, (home, *others) in ((b, h) for b, h in homes.items() if h):
+                if not others and home.same_as(loop):
+                    more = decl_buffer([rounds, most, *b.ty.shape], dtype_of(b), b.name, scope="global")
+                    found[b] = more, (tirx.floormod(around.loop_var, imm(rounds, dtype_of(around.loop_var))), loop.loop_var)
+    return found
 
 
 class _Expand(StmtMutator):
@@ -83,11 +71,8 @@ class _Expand(StmtMutator):
 
 def expand_workspaces(func: PrimFunc) -> PrimFunc:
     """Apply to a mapped Tile IR function."""
-    find = _Find(func.body)
-    find(func.body)
-    if not find.new:
-        return func
-    return func.with_body(redeclared(_Expand(find.new)(func.body), {b: more for b, (more, _) in find.new.items()}))
+    new = _places(func.body)
+    return func.with_body(redeclared(_Expand(new)(func.body), {b: more for b, (more, _) in new.items()})) if new else func
 
 
 __all__ = ["expand_workspaces"]

@@ -58,8 +58,8 @@ from ...ir import (
     substitute,
     tirx,
 )
-from ...tile import ASSUME, COPY, GEMM, is_op, tile_op
-from ...tile.uses import CHAINED, SKEW, conflict, is_load, lateness, uses_of, with_lateness
+from ...tile import ASSUME, GEMM, is_op, tile_op
+from ...tile.uses import CHAINED, SKEW, conflict, is_load, lateness, leaves_l0c, uses_of, with_lateness
 
 
 class _Rotate(StmtMutator):
@@ -301,11 +301,11 @@ def _while_results_leave(first: list, second: list, windows: list) -> list[Stmt]
     they have products themselves."""
     early, late = windows
     leaving: list = []
-    for n, s in enumerate(first):
+    for n, s in enumerate(first if any(map(_of_products, second)) else ()):
         uses = uses_of(s)
-        if _of_products(s) and any(conflict(x, uses) for x in leaving) and any(map(_of_products, second)):
+        if _of_products(s) and any(conflict(x, uses) for x in leaving):
             return [x for x in (early(first[:n]), late(second), early.inside(first[:n])(first[n:])) if x]
-        if is_op(s, COPY) and scope_of(s.value.args[0].source) == "local.l0c":
+        if leaves_l0c(s):
             leaving.append(uses)
     return [w(x) for w, x in zip(windows, (first, second))]
 

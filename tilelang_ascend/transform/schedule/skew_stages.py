@@ -22,6 +22,7 @@ from __future__ import annotations
 from itertools import combinations, product
 from typing import Callable
 
+from ...analysis.index.known_lets import known_lets
 from ...analysis.tiles.core_kinds import CUBE_SCOPES
 from ...analysis.tiles.home_loops import KnownUses, core_number, home_loops, versioned_buffers
 from ...ir import (
@@ -42,9 +43,22 @@ from ...ir import (
     stmts_of,
     sym,
 )
-from ...tile import ASSUME, COPY, GEMM, is_op
+from ...tile import ASSUME, GEMM, is_op
 from ...tile.jumps import may_leave
-from ...tile.uses import SKEW, Uses, conflict, conflicts, is_output, is_parallel, is_scalar_var, lateness, loads_in, own_uses, uses_of
+from ...tile.uses import (
+    SKEW,
+    Uses,
+    conflict,
+    conflicts,
+    is_output,
+    is_parallel,
+    is_scalar_var,
+    lateness,
+    leaves_l0c,
+    loads_in,
+    own_uses,
+    uses_of,
+)
 
 CUBE, VECTOR = "cube", "vector"
 DISTANCE, LONG_DISTANCE = 2, 3
@@ -77,7 +91,7 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> 
     else:
         late = _behind_results(body, pairs)
     late = _together(late, own, uses, pairs)
-    products = [any(is_op(x, GEMM) for x in statements(s)) for s in body]
+    products = [_has_product(s) for s in body]
     early = any(is_product and not n for is_product, n in zip(products, late))
     worth = any(n and (is_product or VECTOR in cores) for is_product, n, cores in zip(products, late, sides))
     return late if early and worth else None
@@ -91,18 +105,22 @@ def _together(late: list[int], own: set, uses: list[Uses], pairs: list) -> list[
         before = list(late)
         for i, j, shared in pairs:
             late[j] = max(late[j], late[i])
-            if shared - own or any(scope_of(b) == "local.l0c" for b in shared):
+            if shared - own or _in_l0c(shared):
                 late[i] = late[j]
         if late == before:
             return late
+
+
+def _in_l0c(buffers: set) -> bool:
+    return any(scope_of(b) == "local.l0c" for b in buffers)
 
 
 def _as_accumulators(late: list[int], uses: list[Uses], pairs: list) -> list[int]:
     """`late`, and who reads an accumulator no later than who adds to it: work of both kinds of core that begins early ends in an early statement."""
     late = list(late)
     for j, found in enumerate(uses):
-        writers = [i for i, k, shared in pairs if k == j and any(scope_of(b) == "local.l0c" for b in shared)]
-        if writers and not any(scope_of(b) == "local.l0c" for b in found.writes):
+        writers = [i for i, k, shared in pairs if k == j and _in_l0c(shared)]
+        if writers and not _in_l0c(found.writes):
             late[j] = max(late[i] for i in writers)
     return late
 
@@ -119,7 +137,7 @@ def _as_late_as_possible(late: list[int], stages: list[int], sides: list, pairs:
 
 def _behind_results(body: list[Stmt], pairs: list) -> list[int]:
     """Lateness of statements of the cube core alone: by one iteration what needs a result of this one that has left L0C."""
-    left = {b for s in body if is_op(s, COPY) and scope_of(s.value.args[0].source) == "local.l0c" for b in uses_of(s).writes}
+    left = {b for s in body if leaves_l0c(s) for b in uses_of(s).writes}
     return [int(any(k == j and shared & left & uses_of(s).reads for _, k, shared in pairs)) for j, s in enumerate(body)]
 
 
@@ -156,9 +174,13 @@ def _distance(loop: For, sides: list) -> int:
     """Iterations between the first and the last stages of a loop. Where a statement is work of both kinds of core, as a loop is, it takes long enough."""
     if any(len(cores) > 1 for cores in sides):
         return 1
-    in_parts = sum(isinstance(s, For) and any(is_op(x, GEMM) for x in statements(s)) for s in stmts_of(loop.body)) > 1
+    in_parts = sum(isinstance(s, For) and _has_product(s) for s in stmts_of(loop.body)) > 1
     distance, trips = LONG_DISTANCE if in_parts else DISTANCE, const_int(loop.extent)
     return distance if trips is None else min(distance, trips - 1)
+
+
+def _has_product(s: Stmt) -> bool:
+    return any(is_op(x, GEMM) for x in statements(s))
 
 
 def _rotatable(loop: For, known: sym.Analyzer, constant: Callable) -> bool:
@@ -212,13 +234,8 @@ def _sets_scalar(s: Stmt, constant: Callable) -> bool:
 class _Skew(StmtMutator):
     def __init__(self, body: Stmt):
         uses, core = KnownUses(), core_number(body)
-        self.known, self.written = sym.Analyzer(), uses_of(body).writes
+        self.known, self.written = known_lets(body), uses_of(body).writes
         self.homes = {b: home_loops(body, b, uses, core) for b in versioned_buffers(body)}
-
-    def visit_Bind(self, s: Bind):
-        if dtype_of(s.var) in ("int32", "int64") and not loads_in(s.value):
-            self.known.bind(s.var, s.value)
-        return s
 
     def constant(self, e) -> bool:
         """True for expressions that read nothing the function writes, such as lengths and tables of pages."""
