@@ -105,10 +105,11 @@ def located_refusal(error: Exception) -> bool:
 
 
 @contextmanager
-def packed_memory(lanes: int | None = None):
-    """Inside, memory is used as if it were scarce: one version of each tile, addresses shared wherever live ranges allow it, and with
-    `lanes` nests split into parts of so many iterations. Kernels small enough to be run by the thousand never have to."""
-    from tilelang_ascend.transform import fit
+def packed_memory(lanes: int | None = None, room: float | None = None):
+    """Inside, memory is used as if it were scarce: one version of each tile, addresses shared wherever live ranges allow it, with `lanes` nests
+    split into parts of so many iterations, and with `room` tiles in GM but for this share of UB. Kernels small enough to be run by the thousand
+    never have to."""
+    from tilelang_ascend.transform import fit, pipeline
     from tilelang_ascend.transform.memory import plan_memory
 
     whole = fit.attempt
@@ -119,7 +120,14 @@ def packed_memory(lanes: int | None = None):
     def where_they_are(buffers, placed, *_):
         return placed
 
+    def run(passes, *args, **wanted):
+        if passes is pipeline.NESTS and room is not None:
+            passes, wanted = pipeline.SPILL + passes, {**wanted, "room": room, "placed": True}
+        return usual(passes, *args, **wanted)
+
+    usual = pipeline.run
     with (
+        mock.patch.object(pipeline, "run", run),
         mock.patch.object(fit, "attempt", attempt),
         mock.patch.object(plan_memory, "LIFETIMES", plan_memory.LIFETIMES[-1:]),
         mock.patch.object(plan_memory, "_least_waits", where_they_are),

@@ -73,6 +73,7 @@ from .place.float_integers import float_integers
 from .place.narrow_channels import narrow_channels
 from .place.place_buffers import place_buffers
 from .place.refuse_large_tiles import refuse_large_tiles
+from .place.spill_tiles import spill_tiles
 from .schedule.chain_tiles import chain_tiles
 from .schedule.expand_workspaces import expand_workspaces
 from .schedule.prefetch_loads import prefetch_loads
@@ -121,6 +122,11 @@ PLACE = (
 """A core for every statement, a memory for every buffer."""
 PICK = (Pass(pick_elements, Stage.PLACED, ("chip",)),)
 """Only if tiles do not fit otherwise."""
+SPILL = (
+    Pass(spill_tiles, Stage.PLACED, ("chip", "notes", "room")),
+    Pass(stage_operands, Stage.PLACED, ("chip", "placed")),
+)
+"""Only if they do not fit in parts either: ops on what was a tile get tiles of their own, as those on tensors did before."""
 NESTS = (
     Pass(narrow_nests, Stage.PLACED),
     Pass(split_dynamic_nests, Stage.PLACED),
@@ -170,12 +176,14 @@ CORES = (
     Pass(close_cores, Stage.SPLIT),
 )
 """One program for each kind of core."""
-PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *PICK, *NESTS, *TILES, *STREAM, *SHARE, *FIT, *SYNCHRONISE, *CORES)
-"""All of them, in the order in which they run."""
+PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *PICK, *SPILL[:1], *NESTS, *TILES, *STREAM, *SHARE, *FIT, *SYNCHRONISE, *CORES)
+"""All of them, in the order in which they run, the first time."""
 
 
 MOST_TRACES = 64
 """Executions of a kernel with skewed loops that are looked at for its flags: two such loops of unknown trip counts have a hundred, and take a minute."""
+SPILLED_ROOM = (1 / 4, 1 / 16)
+"""Shares of UB that tiles may take which are not spilled: the rest is for parts of the others, and for temporaries."""
 TRIED_PARTS = 8
 """The number of parts of tiles is at most this many times what tiles without temporaries need."""
 
@@ -260,21 +268,19 @@ def _lower_whole(func: PrimFunc, context: Context):
 def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure: OutOfMemory):
     """What `_in_parts` makes of `placed` with other nests on tensors, where those of `cut`, which are in parts along their outermost loop, do not fit.
     A nest that works through a long row in steps needs all of the row in each, a whole one may be divided with it; one whose outermost loop is
-    short, and which reaches far in every iteration, is cut along the next. Elements read one by one are picked by nests, which may be divided.
+    short, and which reaches far in every iteration, is cut along the next. Elements read one by one are picked by nests, which may be divided. What
+    still does not fit is kept in GM.
 
     Raises: the `failure` of `cut`, if these do not fit either.
     """
     tried = [cut]
     if failure.fields["memory"] != SCOPES[STREAMED].name:
         raise failure
-    for passes, uncut, inner in (
-        (NESTS, True, False),
-        (NESTS, False, True),
-        ((*PICK, *NESTS), False, False),
-        ((*PICK, *NESTS), True, False),
-    ):
+    ways = [(NESTS, True, False, 0), (NESTS, False, True, 0), ((*PICK, *NESTS), False, False, 0), ((*PICK, *NESTS), True, False, 0)]
+    ways += [((*SPILL, *NESTS), False, inner, room) for inner, room in zip((False, True), SPILLED_ROOM)]
+    for passes, uncut, inner, room in ways:
         trying = context.attempt()
-        other = run(passes, placed, trying, uncut=uncut, inner=inner)
+        other = run(passes, placed, trying, uncut=uncut, inner=inner, room=room, placed=True)
         if any(structural_equal(other, nested) for nested in tried):
             continue
         tried.append(other)

@@ -8,7 +8,6 @@ import strict
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.arch import get_chip
-from tilelang_ascend.errors import OutOfMemory
 
 RNG = np.random.default_rng(0)
 
@@ -158,23 +157,6 @@ def test_what_is_added_to_global_memory_is_added_once():
     out = run(add, X=x, Y=np.ones_like(x), Z=np.zeros(16, np.float32))
     np.testing.assert_array_equal(out["Y"], 1 + 2 * x)
     np.testing.assert_array_equal(out["Z"], np.full(16, 2))
-
-
-def test_rows_in_another_order_are_not_divided():
-    """A row of the result comes from another part of the source."""
-    n = 256
-
-    @T.prim_func
-    def turned(X: T.Tensor((n, n), "float32"), Y: T.Tensor((n, n), "float32")):
-        with T.Kernel(1, threads=128):
-            x, y = T.alloc_shared((n, n), "float32"), T.alloc_fragment((n, n), "float32")
-            T.copy(X, x)
-            for i, j in T.Parallel(n, n):
-                y[i, j] = x[n - 1 - i, n - 1 - j]
-            T.copy(y, Y)
-
-    with pytest.raises(OutOfMemory):
-        tilelang.compile(turned)
 
 
 def test_rows_that_are_read_again_leave_columns_to_divide():

@@ -137,6 +137,42 @@ PAIRS = {
             T.tl.copy(Y_p[0:9], Y[0:9])
         """,
     ),
+    "stage_operands, a row in parts": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((3000, 16), "float16"), Y: T.Buffer((16,), "float16"), Z: T.Buffer((3000, 16), "int32")):
+            T.Call("tl.reduce", [X[0:3000, 0:16], Y[0:16]], attrs={"clear": 0, "dim": 0, "kind": "sum"}, ret_ty="void")
+            T.Call("tl.cumsum", [Z[0:3000, 0:16], Z[0:3000, 0:16]], attrs={"dim": 0, "reverse": 1}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((3000, 16), "float16"), Y: T.Buffer((16,), "float16"), Z: T.Buffer((3000, 16), "int32")):
+            Y_p = T.alloc_shared((16,), "float16")
+            T.tl.copy(Y[0:16], Y_p[0:16])
+            Y_p_total = T.alloc_shared((16,))
+            T.tl.copy(Y_p[0:16], Y_p_total[0:16])
+            for part in T.serial(4, annotations={"num_stages": 2}):
+                X_p = T.alloc_shared((750, 16), "float16")
+                T.tl.copy(X[part * 750:part * 750 + 750, 0:16], X_p[0:750, 0:16])
+                T.Call("tl.reduce", [X_p[0:750, 0:16], Y_p_total[0:16]], attrs={"clear": 0, "dim": 0, "kind": "sum"}, ret_ty="void")
+            T.tl.copy(Y_p_total[0:16], Y_p[0:16])
+            T.tl.copy(Y_p[0:16], Y[0:16])
+            Z_so_far = T.alloc_shared((1, 16), "int32")
+            T.tl.fill(Z_so_far[0, 0:16], 0)
+            for part in T.serial(20, annotations={"num_stages": 2}):
+                Z_p = T.alloc_shared((150, 16), "int32")
+                T.tl.copy(Z[(19 - part) * 150:(19 - part) * 150 + 150, 0:16], Z_p[0:150, 0:16])
+                Z_p_1 = T.alloc_shared((150, 16), "int32")
+                T.Call("tl.cumsum", [Z_p[0:150, 0:16], Z_p_1[0:150, 0:16]], attrs={"dim": 0, "reverse": 1}, ret_ty="void")
+                for i0 in T.parallel(150, annotations={"tl.parallel": 2}):
+                    for i1 in T.parallel(16):
+                        Z_p_1[i0, i1] = Z_p_1[i0, i1] + Z_so_far[0, i1]
+                for i0 in T.parallel(1, annotations={"tl.parallel": 2}):
+                    for i1 in T.parallel(16):
+                        Z_so_far[0, i1] = Z_p_1[0, i1]
+                T.tl.copy(Z_p_1[0:150, 0:16], Z[(19 - part) * 150:(19 - part) * 150 + 150, 0:16])
+        """,
+    ),
     "expand_im2col": (
         """
         @T.prim_func
@@ -545,6 +581,36 @@ PAIRS = {
                 x_row[j] = T.if_then_else(j == at, x[j], T.float32("-inf"))
             T.Call("tl.reduce", [x_row[0:60000], x_picked[0:1]], attrs={"kind": "max", "dim": 0, "clear": 1}, ret_ty="void")
             Y[0] = T.float32(2) - x_picked[0]
+        """,
+    ),
+    "spill_tiles": (
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256, 256), "float32"), Y: T.Buffer((256, 256), "float32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                x = T.alloc_buffer((256, 256), "float32", scope="shared.ub")
+                y = T.alloc_buffer((256, 256), "float32", scope="shared.ub")
+                s = T.alloc_buffer((256,), "float32", scope="shared.ub")
+                T.tl.copy(X[0:256, 0:256], x[0:256, 0:256])
+                T.Call("tl.reduce", [x[0:256, 0:256], s[0:256]], attrs={"kind": "sum", "dim": 1, "clear": 1}, ret_ty="void")
+                for i in T.parallel(256, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(256):
+                        y[i, j] = x[j, i] + s[j]
+                T.tl.copy(y[0:256, 0:256], Y[0:256, 0:256])
+        """,
+        """
+        @T.prim_func
+        def main(X: T.Buffer((256, 256), "float32"), Y: T.Buffer((256, 256), "float32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                x_ws = T.alloc_buffer((256, 256), "float32", annotations={"workspace": 1})
+                y_ws = T.alloc_buffer((256, 256), "float32", annotations={"workspace": 1})
+                s = T.alloc_buffer((256,), "float32", scope="shared.ub")
+                T.tl.copy(X[0:256, 0:256], x_ws[0:256, 0:256])
+                T.Call("tl.reduce", [x_ws[0:256, 0:256], s[0:256]], attrs={"kind": "sum", "dim": 1, "clear": 1}, ret_ty="void")
+                for i in T.parallel(256, annotations={"tl.parallel": 2}):
+                    for j in T.parallel(256):
+                        y_ws[i, j] = x_ws[j, i] + s[j]
+                T.tl.copy(y_ws[0:256, 0:256], Y[0:256, 0:256])
         """,
     ),
     "narrow_nests": (
@@ -2090,6 +2156,8 @@ def applied(name: str, ir, wanted: dict):
         "parting": SimpleNamespace(narrow=False),
         "uncut": False,
         "inner": False,
+        "placed": False,
+        "room": 1 / 4,
         "fast_math": True,
         **wanted,
     }

@@ -1,8 +1,9 @@
-"""Tensors of which a nest may write back what it has read: no other block and no other statement touches these elements."""
+"""Tensors of which a nest may write back what it has read: no other block touches these elements, and no other statement does if that is not known."""
 
 from __future__ import annotations
 
 from ...ir import (
+    AllocBuffer,
     Bind,
     BufferStore,
     For,
@@ -33,13 +34,15 @@ class OwnedTiles:
         for s in everything:
             if isinstance(s, Bind):
                 self.lets[s.var] = substitute_expr(s.value, self.lets)
+        self.private = {s.buffer for s in everything if isinstance(s, AllocBuffer) and "workspace" in s.annotations}
+        """Workspaces: each block has its own."""
         self.users: dict = {}
         for s in everything:
             for buffer in own_uses(s).all:
                 self.users[buffer] = self.users.get(buffer, 0) + 1
 
     def of_nest(self, nest: Stmt) -> set:
-        """Buffers that only this nest uses, each iteration at one place, blocks at places of their own."""
+        """Buffers that only this nest uses, or only its block, each iteration at one place, blocks at places of their own."""
         inside = list(statements(nest))
         stored = {s.buffer for s in inside if isinstance(s, BufferStore) and scope_of(s.buffer) in ("global", "")}
         owned = set()
@@ -47,14 +50,15 @@ class OwnedTiles:
             places = [list(s.indices) for s in inside if isinstance(s, BufferStore) and s.buffer.same_as(buffer)]
             places += [list(x.indices) for s in inside for e in exprs(s) for x in loads_in(e) if x.source.same_as(buffer)]
             same = all(all(map(structural_equal, places[0], p)) for p in places[1:])
-            if same and self.alone(buffer, inside) and self.apart(places[0]):
+            if same and (buffer in self.private or self.alone(buffer, inside) and self.apart(places[0])):
                 owned.add(buffer)
         return owned
 
     def of_boxes(self, nest: Stmt, boxes: dict) -> set:
-        """Buffers that only this nest uses, all of it inside of one box: `boxes` is {buffer: [(minimums, extents)]}."""
+        """Buffers that only this nest uses, or only its block, all of it inside of one box: `boxes` is {buffer: [(minimums, extents)]}."""
         inside = list(statements(nest))
-        return {b for b, found in boxes.items() if len(found) == 1 and self.alone(b, inside) and self.apart(*found[0])}
+        single = {b: found[0] for b, found in boxes.items() if len(found) == 1}
+        return {b for b, box in single.items() if b in self.private or self.alone(b, inside) and self.apart(*box)}
 
     def alone(self, buffer, inside: list) -> bool:
         """True if no statement but those `inside` use a buffer."""

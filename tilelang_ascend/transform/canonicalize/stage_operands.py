@@ -7,9 +7,14 @@ After:   fill(t, 1); for c in range(12): copy(t, C[c * 8192 : +8192]); copy(t[0:
          for c in range(…): copy(A[…], u); copy(u, B[…])
 
 What an op reads is copied in, what it writes is copied out; the copies clip what hangs over the edge of a tensor. Regions too large for a
-tile are worked off in parts: copies and fills along all dimensions, other ops along those whose elements do not meet.
+tile are worked off in parts: copies and fills along all dimensions, other ops along those whose elements do not meet. Where a row is too long,
+reductions and scans go on from part to part:
 
-Requires: Tile IR. Ensures: operands in GM and scalar variables occur in copies and atomic updates whose other side is a tile, and in output.
+Before:  reduce(A[b, 0:100000], R[b : +1], sum)
+After:   fill(r, 0); for c in range(3): copy(A[b, c * 32768 : +32768], a); reduce(a, r, sum, clear=0)
+         copy(A[b, 98304 : +1696], a); reduce(a[0:1696], r, sum, clear=0); copy(r, R[b : +1])
+
+Requires: Tile IR, placed or not. Ensures: operands in GM and scalar variables occur in copies and atomic updates whose other side is a tile, and in output.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ...analysis.tiles.split_axis import continued, scanned
 from ...errors import UnsupportedConstruct
 from ...ir import (
     AllocBuffer,
@@ -46,12 +52,16 @@ from ...ir import (
 from ...isa.base import Space
 from ...isa.units import BLOCK_BYTES, round_up
 from ...tile import FILL, REDUCE, TileOp, is_op, tile_op, with_args
+from ...tile.continued import reduction_in_parts, scan_of_part, scan_so_far
 from ...tile.uses import is_atomic, is_parallel, is_scalar_var, moved_regions, on_chip, with_regions, work_of
 
 COPIED_SHARE = 1 / 8
 """Share of UB of the tile of a copy or fill in parts: several versions of it are under way at the same time."""
 WORKED_SHARE = 1 / 4
 """Share of UB of the tiles of another op; it has temporaries, too."""
+SHORTEST_ROW = 64
+"""Elements of a row below which columns that are reduced are cut rather than rows: transfers of less take as long."""
+WIDE = itemsize("float32")
 OPEN_ROW = 512
 """Elements of a part along a dimension whose extent is known at run time, unless it is the outermost one."""
 
@@ -62,14 +72,14 @@ def _free_dimensions(record: TileOp, attrs: dict, rank: int) -> list[int]:
     return [d for d in range(rank) if d != along]
 
 
-def _bytes(shape, dtype: str) -> int:
-    """Bytes of a tile in UB."""
-    return math.prod(shape[:-1]) * round_up(shape[-1] * itemsize(dtype), BLOCK_BYTES)
+def _bytes(shape, dtype: str, least: int = 1) -> int:
+    """Bytes of a tile in UB, of elements of at least `least` bytes."""
+    return math.prod(shape[:-1]) * round_up(shape[-1] * max(least, itemsize(dtype)), BLOCK_BYTES)
 
 
-def part_sizes(extents: list, free: list[int], fits) -> list[int | None]:
-    """For every dimension the constant extent of one part, such that `fits(sizes)`; dimensions that are not `free` stay whole. None where
-    a dimension that stays whole is known at run time only."""
+def part_sizes(extents: list, free: list[int], fits, shortest: int = 1) -> list[int | None]:
+    """For every dimension the constant extent of one part, such that `fits(sizes)`; dimensions that are not `free` stay whole, and so does the last
+    one if it is not longer than `shortest`. None where a dimension that stays whole is known at run time only."""
     sizes = [const_int(e) for e in extents]
     open_ = [d for d in free if sizes[d] is None]
     for d in open_:
@@ -77,7 +87,7 @@ def part_sizes(extents: list, free: list[int], fits) -> list[int | None]:
     if None in sizes:
         return sizes
     for d in free:
-        while not fits(sizes) and sizes[d] > 1:
+        while not fits(sizes) and sizes[d] > (shortest if d == len(sizes) - 1 else 1):
             sizes[d] = _smaller(sizes[d], const_int(extents[d]))
     if open_ and open_[0] == free[-1] and len(extents) == 1:
         # Alone, such a dimension takes what there is.
@@ -94,8 +104,9 @@ def _smaller(n: int, whole: int | None) -> int:
     return next((k for k in range(half, half // 2, -1) if whole % k == 0), half)
 
 
-def in_parts(extents: list, sizes: list[int], span, body) -> Stmt:
-    """Loops over parts of `sizes` of a box; `body(offsets, counts)` is the work on one part, whose counts are at most its sizes."""
+def in_parts(extents: list, sizes: list[int], span, body, backwards: bool = False) -> Stmt:
+    """Loops over parts of `sizes` of a box; `body(offsets, counts)` is the work on one part, whose counts are at most its sizes. backwards: from the
+    last part on."""
 
     def over(d: int, offsets: list, counts: list) -> Stmt:
         if d == len(extents):
@@ -109,9 +120,10 @@ def in_parts(extents: list, sizes: list[int], span, body) -> Stmt:
             count = imm(1) if size == 1 else tirx.min(imm(size), wide - var * size)
             trips = wide if size == 1 else tirx.floordiv(wide + (size - 1), imm(size))
             return loop(var, trips, over(d + 1, [*offsets, var * size], [*counts, count]), span=span, num_stages=2)
-        whole = loop(var, n // size, over(d + 1, [*offsets, var * size], [*counts, size]), span=span, num_stages=2)
+        at = (imm(n // size - 1) - var if backwards else var) * size
+        whole = loop(var, n // size, over(d + 1, [*offsets, at], [*counts, size]), span=span, num_stages=2)
         rest = over(d + 1, [*offsets, n // size * size], [*counts, n % size]) if n % size else None
-        return seq(whole, rest)
+        return seq(rest, whole) if backwards else seq(whole, rest)
 
     return over(0, [], [])
 
@@ -167,8 +179,8 @@ def _matched(s: Evaluate, src: _Operand, dst: _Operand) -> _Matched:
 
 
 class _Stage(StmtMutator):
-    def __init__(self, ub_bytes: int):
-        self.copied, self.worked = int(ub_bytes * COPIED_SHARE), int(ub_bytes * WORKED_SHARE)
+    def __init__(self, ub_bytes: int, scope: str):
+        self.copied, self.worked, self.scope = int(ub_bytes * COPIED_SHARE), int(ub_bytes * WORKED_SHARE), scope
 
     def visit_For(self, s: For):
         return s if is_parallel(s) else self.generic(s)
@@ -262,44 +274,132 @@ class _Stage(StmtMutator):
         record, attrs = work_of(s), attrs_of(s)
         source, target = s.value.args[:2]
         src, dst = _Operand(source, whole_rank=True), _Operand(target, whole_rank=True)
-        match = _matched(s, src, dst)
+        match, dtype = _matched(s, src, dst), _goes_on(s, source, target)
+        if dtype is not None and record is not REDUCE:
+            w = record.whole(attrs, len(src.kept))
+            match = _Matched(match.free, match.source_of | {w: w})  # Each part has results of its own.
+        # Scans of small elements are computed in float32 or int32.
+        least = 1 if record is REDUCE else WIDE
 
         def fits(n):
             shapes = [(n, source), ([const_int(x) or 1 for x in match.of_target(n, dst.shape)], target)]
-            return sum(_bytes(shape, dtype_of(r.source)) for shape, r in shapes if not on_chip(r.source)) <= self.worked
+            return sum(_bytes(shape, dtype_of(r.source), least) for shape, r in shapes if not on_chip(r.source)) <= self.worked
 
-        sizes = part_sizes(src.shape, match.free, fits)
+        sizes = part_sizes(src.shape, match.free, fits, 1 if dtype is None else SHORTEST_ROW)
         if None in sizes or any(const_int(e) is None for k, e in enumerate(dst.shape) if k not in match.source_of):
             raise UnsupportedConstruct(
                 f"T.{_language_name(record, attrs)} of a part of a tensor in global memory whose size is known only at run time",
                 at=s.span, hint="load a tile of constant size (T.copy fills what hangs over the edge with zeros) and work on that",
             )  # fmt: skip
 
+        if dtype is not None and not fits(sizes):
+            w = record.whole(attrs, len(sizes))
+            while not fits(sizes) and sizes[w] > 1:
+                sizes[w] = _smaller(sizes[w], const_int(src.shape[w]))
+            rows = _Rows(self, s, src, dst, match, sizes)
+            whole = [n if d == w else size for d, (n, size) in enumerate(zip(map(const_int, src.shape), sizes))]
+            return in_parts(src.shape, whole, s.span, lambda offsets, counts: rows.on(offsets, counts, w, dtype))
+
         def one(offsets, counts):
             known = [n if isinstance(n, int) else size for n, size in zip(counts, sizes)]
-            zero = [0] * len(dst.shape)
             before, after, args = [], [], list(s.value.args)
             if not on_chip(source.source):
-                tile = self.tile(known, dtype_of(source.source), source.source.name, before)
-                before.append(tile_op("copy", src.part(offsets, known), full_region(tile), span=s.span))
-                args[0] = full_region(tile)
+                args[0] = self.loaded(src, offsets, known, before, s.span)
             if not on_chip(target.source):
-                starts, most, number = (match.of_target(*x) for x in ((offsets, zero), (known, dst.shape), (counts, dst.shape)))
-                tile = self.tile([const_int(n) for n in most], dtype_of(target.source), target.source.name, before)
-                if "clear" in attrs and not int(attrs["clear"]):
-                    before.append(tile_op("copy", dst.part(starts, most), full_region(tile), span=s.span))
-                after.append(tile_op("copy", region(tile, zero, number), dst.part(starts, number), span=s.span))
-                args[1] = full_region(tile)
+                args[1] = self.target(s, dst, match, (offsets, known, counts), before, after)
             return seq(before, with_args(s, args), after)
 
         return in_parts(src.shape, sizes, s.span, one)
 
-    @staticmethod
-    def tile(shape, dtype: str, name: str, out: list):
+    def loaded(self, src: _Operand, offsets: list, counts: list, before: list, span) -> TensorRegion:
+        """A tile with a part of `src`."""
+        tile = self.tile(counts, dtype_of(src.source), src.source.name, before)
+        before.append(tile_op("copy", src.part(offsets, counts), full_region(tile), span=span))
+        return full_region(tile)
+
+    def target(self, s: Evaluate, dst: _Operand, match: _Matched, part: tuple, before: list, after: list) -> TensorRegion:
+        """A tile for the results of a `part` of the source (where it begins, the size of its tile, how much of it there is), which `after` stores."""
+        zero, attrs = [0] * len(dst.shape), attrs_of(s)
+        starts, most, number = (match.of_target(along, others) for along, others in zip(part, (zero, dst.shape, dst.shape)))
+        tile = self.tile([const_int(n) for n in most], dtype_of(dst.source), dst.source.name, before)
+        if "clear" in attrs and not int(attrs["clear"]):
+            before.append(tile_op("copy", dst.part(starts, most), full_region(tile), span=s.span))
+        after.append(tile_op("copy", region(tile, zero, number), dst.part(starts, number), span=s.span))
+        return full_region(tile)
+
+    def tile(self, shape, dtype: str, name: str, out: list):
         """A tile of its own, declared by a statement appended to `out`."""
-        tile = decl_buffer(list(shape), dtype, f"{name}_p", scope="shared")
+        tile = decl_buffer(list(shape), dtype, f"{name}_p", scope=self.scope)
         out.append(AllocBuffer(tile))
         return tile
+
+
+class _Rows:
+    """A reduction or scan `s` of rows of which not even one fits, in parts of `sizes`."""
+
+    def __init__(self, stage: _Stage, s: Evaluate, src: _Operand, dst: _Operand, match: _Matched, sizes: list[int]):
+        self.stage, self.s, self.src, self.dst, self.match, self.sizes = stage, s, src, dst, match, sizes
+
+    def on(self, offsets: list, counts: list, w: int, dtype: str) -> Stmt:
+        """On the rows at `offsets`: along dimension `w` of the source each part goes on, in `dtype`, where the one before it has stopped."""
+        before: list = []
+        after: list = []
+
+        def declare(shape, dtype: str, name: str):
+            before.append(AllocBuffer(decl_buffer(list(shape), dtype, name, scope=self.stage.scope)))
+            return before[-1].buffer
+
+        of_rows = self.reduced if is_op(self.s, REDUCE) else self.scanned
+        known = [n if isinstance(n, int) else size for n, size in zip(counts, self.sizes)]
+        work = of_rows(dtype, declare, (offsets, known, counts), before, after)
+
+        def one(offset, count):
+            at, size = ([mine[0] if d == w else n for d, n in enumerate(rows)] for mine, rows in ((offset, offsets), (count, known)))
+            loads: list = []
+            source = self.stage.loaded(self.src, at, size, loads, self.s.span)
+            return seq(loads, work(source, at, size))
+
+        backwards = bool(int(attrs_of(self.s).get("reverse", 0)))
+        return seq(before, in_parts([self.src.shape[w]], [self.sizes[w]], self.s.span, one, backwards), after)
+
+    def reduced(self, dtype: str, declare, part: tuple, before: list, after: list):
+        """What the reduction does with a part of the source."""
+        source, target = self.s.value.args
+        if not on_chip(target.source):
+            target = self.stage.target(self.s, self.dst, self.match, part, before, after)
+        first, work, last = reduction_in_parts(with_args(self.s, [source, target]), dtype, declare)
+        before += first
+        after[:0] = last
+        return lambda loaded, *_: with_args(work, [loaded, work.value.args[1]])
+
+    def scanned(self, dtype: str, declare, part: tuple, before: list, after: list):
+        """What the scan does with one: sums of its own, which are stored at once."""
+        so_far, nothing = scan_so_far(self.s, dtype, declare)
+        before.append(nothing)
+
+        def work(loaded, offsets, counts):
+            target, inside, behind = self.dst.part(offsets, counts), [], []
+            if not on_chip(target.source):
+                tile = full_region(self.stage.tile(counts, dtype_of(target.source), target.source.name, inside))
+                behind.append(tile_op("copy", tile, target, span=self.s.span))
+                target = tile
+            return seq(inside, scan_of_part(with_args(self.s, [loaded, target]), so_far, declare), behind)
+
+        return work
+
+
+def _goes_on(s: Evaluate, source: TensorRegion, target: TensorRegion) -> str | None:
+    """dtype in which a reduction or scan of a tensor goes on from part to part of its rows; None if it is something else, or if the results of a part may
+    stand where later parts are."""
+    whole = work_of(s).whole
+    if whole is None or on_chip(source.source) or any(const_int(r.extent) is None for r in (*source.region, *target.region)):
+        return None
+    along = whole(attrs_of(s), len(source.region))
+    if source.source.same_as(target.source):
+        same = all(structural_equal(a.min, b.min) for a, b in zip(source.region, target.region))
+        return scanned(s, lambda b: [along]) if same else None
+    dims = {source.source: [along]} | ({} if is_op(s, REDUCE) else {target.source: [along]})
+    return continued(s, lambda b: dims.get(b, [])) or scanned(s, lambda b: dims.get(b, []))
 
 
 def _overlap(record: TileOp, attrs: dict, source: TensorRegion, target: TensorRegion) -> bool:
@@ -320,9 +420,9 @@ def _language_name(record: TileOp, attrs: dict) -> str:
     return f"reduce_{attrs['kind']}" if record is REDUCE else record.name
 
 
-def stage_operands(func: PrimFunc, chip) -> PrimFunc:
-    """Apply to a Tile IR function. Raises `UnsupportedConstruct` for parts of tensors whose size no tile can have."""
-    return func.with_body(_Stage(chip.capacity_bytes(Space.UB))(func.body))
+def stage_operands(func: PrimFunc, chip, placed: bool = False) -> PrimFunc:
+    """Apply to a Tile IR function; `placed`: its tiles have places. Raises `UnsupportedConstruct` for parts of tensors whose size no tile can have."""
+    return func.with_body(_Stage(chip.capacity_bytes(Space.UB), "shared.ub" if placed else "shared")(func.body))
 
 
 __all__ = ["stage_operands"]

@@ -21,15 +21,11 @@ Requires: mapped Tile IR before split_rows. Ensures: the same, with smaller tile
 
 from __future__ import annotations
 
-from typing import Callable
-
 from ...analysis.tiles.split_axis import SplitPlan, find_split
 from ...analysis.tiles.sweeps import Around, Sweep, continues, find_sweeps
 from ...analysis.tiles.sweeps import scans as scanning
 from ...ir import (
     AllocBuffer,
-    BufferLoad,
-    BufferStore,
     Evaluate,
     For,
     IfThenElse,
@@ -37,24 +33,20 @@ from ...ir import (
     Stmt,
     Var,
     While,
-    as_dtype,
-    attrs_of,
     const_int,
     decl_buffer,
     dtype_of,
     full_region,
     imm,
-    itemsize,
     loop,
-    parallel_nest,
     renew,
     seq,
     tirx,
 )
 from ...isa.units import round_up
-from ...tile import CUMMAX, tile_op, tile_op_of, with_args
+from ...tile import tile_op
+from ...tile.continued import reduction_in_parts, scan_of_part, scan_so_far
 from ...tile.division import Slice
-from ...tile.reductions import start
 from .divided_body import DividedBody
 
 REPEAT = 64
@@ -129,7 +121,7 @@ class _Streamed:
 
         def on(parts: _Slices) -> Stmt:
             # A statement may stand in several sweeps, with loops of its own in each.
-            return renew(seq([self.scan(parts(s), scans[s]) if s in scans else parts(s) for s in body]))
+            return renew(seq([scan_of_part(parts(s), scans[s], self.declare) if s in scans else parts(s) for s in body]))
 
         part, span = Var("part", "int32"), sweep.stmts[0].span
         self.slices.first = (imm(self.times - 1) - part if sweep.backwards else part) * self.slices.size
@@ -139,60 +131,23 @@ class _Streamed:
             parts.insert(0 if sweep.backwards else 1, on(self.rest))
         return [*before, *parts, *behind]
 
-    def so_far(self, s: Evaluate, dtype: str, before: list):
-        """A tile of `dtype` for what a scan has come to, which is nothing before the first part."""
-        dst, dim = s.value.args[1], int(attrs_of(s)["dim"])
-        shape = [imm(1) if d == dim else r.extent for d, r in enumerate(dst.region)]
-        tile = decl_buffer(shape, dtype, f"{dst.source.name}_so_far", scope="shared.ub")
-        self.totals.append(tile)
-        before.append(tile_op("fill", full_region(tile), start(tile_op_of(s).name.removeprefix("cum"), dtype), span=s.span))
-        return tile
-
-    def scan(self, s: Evaluate, so_far) -> Stmt:
-        """The scan `s` of one of the parts, and all of them joined with what those before it have come to."""
-        src, dst = s.value.args
-        attrs, dtype, result = attrs_of(s), dtype_of(so_far), dst
-        dim, join = int(attrs["dim"]), _joined_by(tile_op_of(s))
-        sizes = [const_int(r.extent) for r in dst.region]
-        if dtype != dtype_of(dst.source):
-            tile = decl_buffer(sizes, dtype, f"{dst.source.name}_scan", scope="shared.ub")
-            self.totals.append(tile)
-            result = full_region(tile)
-        every = [Var(f"i{d}", "int32") for d in range(len(sizes))]
-
-        def element(r, at: list):
-            return BufferLoad(r.source, [x.min + i for x, i in zip(r.region, at)])
-
-        def nest(target, value, at: list, over: list) -> Stmt:
-            body = BufferStore(target.source, as_dtype(value, dtype_of(target.source)), element(target, at).indices, span=s.span)
-            return parallel_nest([(every[d], imm(sizes[d] if d in over else 1)) for d in range(len(sizes))], body, s.span)
-
-        before = element(full_region(so_far), [imm(0) if d == dim else v for d, v in enumerate(every)])
-        last = imm(0 if int(attrs.get("reverse", 0)) else sizes[dim] - 1)
-        ends = element(result, [last if d == dim else v for d, v in enumerate(every)])
-        others, all_of = [d for d in range(len(sizes)) if d != dim], range(len(sizes))
-        return seq(
-            with_args(s, [src, result]),
-            nest(dst, join(element(result, every), before), every, all_of),
-            nest(full_region(so_far), ends if result is dst else join(ends, before), list(before.indices), others),
-        )
+    def declare(self, shape: list, dtype: str, name: str):
+        """A tile in UB, declared in front of everything."""
+        self.totals.append(decl_buffer(shape, dtype, name, scope="shared.ub"))
+        return self.totals[-1]
 
     def reduction(self, s: Evaluate, dtype: str, before: list, behind: list) -> Stmt:
         """`s` in one of the parts, of which each continues what those before it found."""
-        src, dst = s.value.args
-        attrs = attrs_of(s)
-        clear, kind = bool(int(attrs.get("clear", 1))), str(attrs["kind"])
-        total = dst
-        if dtype != dtype_of(dst.source):
-            tile = decl_buffer([r.extent for r in dst.region], dtype, f"{dst.source.name}_total", scope="shared.ub")
-            self.totals.append(tile)
-            total = full_region(tile)
-            behind.append(tile_op("copy", total, dst, span=s.span))
-        if clear:
-            before.append(tile_op("fill", total, start(kind, dtype), span=s.span))
-        elif total is not dst:
-            before.append(tile_op("copy", dst, total, span=s.span))
-        return tile_op("reduce", src, total, span=s.span, **attrs | {"clear": 0})
+        first, part, last = reduction_in_parts(s, dtype, self.declare)
+        before += first
+        behind += last
+        return part
+
+    def so_far(self, s: Evaluate, dtype: str, before: list):
+        """A tile of `dtype` for what a scan has come to, which is nothing before the first part."""
+        tile, nothing = scan_so_far(s, dtype, self.declare)
+        before.append(nothing)
+        return tile
 
     def workspace(self, tile):
         if tile not in self.workspaces:
@@ -204,18 +159,6 @@ class _Streamed:
 
     def store(self, tile) -> Stmt:
         return tile_op("copy", full_region(tile), self.workspace(tile))
-
-
-def _joined_by(op) -> Callable:
-    """How running sums or maxima (`op`) of neighbouring parts are joined."""
-
-    def join(a, b):
-        if op is CUMMAX:
-            return tirx.Or(a, b) if dtype_of(a) == "bool" else tirx.Max(a, b)
-        narrow = "int" in dtype_of(a) and itemsize(dtype_of(a)) < 4
-        return tirx.Cast("int32", a) + tirx.Cast("int32", b) if narrow else a + b
-
-    return join
 
 
 def _with_bodies(s: Stmt, bodies: list[Stmt]) -> Stmt:
