@@ -189,6 +189,8 @@ def test_a_nest_may_be_longer_than_its_tiles_where_conditions_leave_out_the_rest
 
 @pytest.mark.parametrize("lines", [
     "for i in T.Parallel(128):\n    if i < 100:\n        b[i] = 1.0", "if I[0] == 2:\n    for i in T.Parallel(80):\n        b[i] = 1.0",
+    "for i in T.Parallel(128):\n    if i != 64:\n        b[i] = 1.0", "for i in T.Parallel(128):\n    if i % 2 == 1:\n        b[i] = 1.0",
+    "for i in T.Parallel(128):\n    if i < 32 or i > 66:\n        b[i] = 1.0", "for i in T.Parallel(128):\n    if i != 63:\n        b[i - 64] = 1.0",
 ])  # fmt: skip
 def test_a_condition_that_lets_iterations_leave_the_tile_does_not_hide_them(lines):
     compiled = tilelang.compile(kernel_of(lines, 64), target="a2")

@@ -36,6 +36,7 @@ from ...ir import (
     dtype_of,
     expr_children,
     exprs,
+    free_vars,
     if_then,
     imm,
     is_if_then_else,
@@ -50,6 +51,8 @@ from ...tile.nests import inline_index_binds, nest_of, rebuild_nest
 from ...tile.uses import IN_ORDER, is_parallel, is_scalar_var, loads_in, on_chip
 
 REASON = "conditions keep it inside of its tiles, and more than the bounds of loops is needed to tell where"
+MOST_PLACES = 1024
+"""Values of a loop variable outside of its limits, from these on, of which each is asked about."""
 
 
 def narrow_nests(func: PrimFunc) -> PrimFunc:
@@ -160,17 +163,36 @@ def _range(part: _Part, extents: dict) -> dict | None:
 
 
 def _runs_outside(part: _Part, limits: dict, extents: dict) -> bool:
-    """True if the conditions surely let an iteration just outside of the limits run."""
+    """True if the conditions surely let an iteration outside of the limits run: the nearest one, or
+    one of many where loop variables alone decide."""
+    decided = not any(loads_in(c) or set(free_vars(c)) - extents.keys() for c in part.conditions)
     for v, (low, high) in limits.items():
-        for place in [high] * (high < extents[v]) + [low - 1] * (low > 0):
-            analyzer = sym.Analyzer()
-            for other, n in extents.items():
-                if other is not v:
-                    analyzer.bind(other, Range.from_min_extent(imm(0, dtype_of(other)), imm(n, dtype_of(other))))
-            there = [substitute_expr(c, {v: imm(place, dtype_of(v))}) for c in part.conditions]
-            if all(analyzer.can_prove(c) for c in there):
-                return True
+        outside = range(high, extents[v]), range(low - 1, -1, -1)
+        for places in filter(None, outside):
+            if decided and _left_out(part, v, places, extents):
+                continue
+            for place in places[: MOST_PLACES if decided else 1]:
+                analyzer = _knows(extents, v)
+                there = [substitute_expr(c, {v: imm(place, dtype_of(v))}) for c in part.conditions]
+                if all(analyzer.can_prove(c) for c in there):
+                    return True
     return False
+
+
+def _left_out(part: _Part, v: Var, places: range, extents: dict) -> bool:
+    """True if one of the conditions holds at none of the places of a loop variable."""
+    analyzer = _knows(extents, v)
+    analyzer.bind(v, Range.from_min_extent(imm(min(places), dtype_of(v)), imm(len(places), dtype_of(v))))
+    return any(analyzer.can_prove(tirx.Not(c)) for c in part.conditions)
+
+
+def _knows(extents: dict, but: Var) -> sym.Analyzer:
+    """Knows the ranges of all loop variables `but` one."""
+    analyzer = sym.Analyzer()
+    for v, n in extents.items():
+        if v is not but:
+            analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(n, dtype_of(v))))
+    return analyzer
 
 
 def _accesses(body: Stmt) -> list:
