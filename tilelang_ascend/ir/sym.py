@@ -21,6 +21,8 @@ _ORDERS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 """Those TVM adds 1 to a side of, which no bool holds."""
 _GROWING = (tirx.Add, tirx.Sub, tirx.Mul)
 _LEAVES = (int, Var, IntImm, FloatImm)
+_INFINITE = (1 << 63) - 1
+"""TVM's bound of what has none."""
 
 
 class Analyzer:
@@ -79,6 +81,10 @@ class Analyzer:
         if _is_float(dtype):
             return self._unknown(e)
         out = map_children(e, self._told)
+        if isinstance(e, COMPARISONS) and dtype_of(e.a).startswith("uint"):
+            # TVM subtracts one side from the other, and fails where the difference of unsigned constants is negative.
+            fit = all(self._fits(x, "int64") for x in (out.a, out.b))
+            return type(e)(tirx.Cast("int64", out.a), tirx.Cast("int64", out.b)) if fit else self._unknown(e)
         if isinstance(e, tirx.Cast):
             return out if _is_float(dtype_of(e.value)) or self._fits(out.value, dtype) else self._unknown(e)
         if isinstance(e, tirx.LShift):
@@ -92,6 +98,8 @@ class Analyzer:
         if not isinstance(e, _GROWING) and low <= of[0] and of[1] <= high:
             return True
         bound = self._analyzer.const_int_bound(e)
+        if dtype_of(e) == "uint64" and int(bound.max_value) >= _INFINITE:
+            return False  # Half of the numbers it holds lie beyond what TVM counts.
         return low <= int(bound.min_value) and int(bound.max_value) <= high
 
     def _shift_fits(self, e, dtype: str) -> bool:

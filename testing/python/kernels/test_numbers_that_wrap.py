@@ -135,3 +135,25 @@ def test_names_of_conversions_that_wrap(dtype):
     out = strict.run(tilelang.compile(main), {"C": np.zeros((2, 100), np.int64)}, text=False)["C"]
     x = ((np.arange(100) - 3) * 100000007).astype(dtype)
     np.testing.assert_array_equal(out, np.stack([x, x // np.array(3, dtype)]).astype(np.int64))
+
+
+@pytest.mark.parametrize("nest", [False, True])
+def test_conditions_on_unsigned_numbers(nest):
+    """TVM cannot subtract an unsigned constant from a smaller one, and takes half of the numbers of an uint64 for all of them."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "uint64"), Y: T.Tensor((5, 64), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(64) if nest else T.serial(64):
+                x, u, w = X[i], T.cast(i, "uint32"), T.cast(i, "uint64")
+                Y[0, i] = T.if_then_else(T.cast(x, "int64") < 0, 1, 0)
+                Y[1, i] = T.if_then_else(x + T.uint64(1) > x, 1, 0)
+                Y[2, i] = T.if_then_else(u + T.uint32(1) > u, 1, 0)
+                Y[3, i] = T.if_then_else(w + T.uint64(7) <= T.min(w, T.uint64(7)), 1, 0)
+                Y[4, i] = T.if_then_else(u - T.uint32(3) > u, 1, 0)
+
+    x = np.random.default_rng(0).integers(0, 2**64, 64, np.uint64)
+    x[:3] = 2**64 - 1, 2**63, 5
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((5, 64), np.int32)}, text=False)["Y"]
+    i, ones = np.arange(64), np.ones(64)
+    np.testing.assert_array_equal(out, np.stack([x >= 2**63, x < 2**64 - 1, ones, i * 0, i < 3]))
