@@ -97,3 +97,37 @@ def test_products_of_data_wrap_before_they_choose_an_element(loop):
     out = strict.run(tilelang.compile(main), {"K": keys, "X": x, "Y": np.zeros(40, np.int32), "Z": np.zeros(40, np.int32)}, text=False)
     np.testing.assert_array_equal(out["Y"], want[0])
     np.testing.assert_array_equal(out["Z"], want[1])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint64"])
+@pytest.mark.parametrize("loop", ["parallel", "serial"])
+def test_names_of_data_wrap_before_they_are_divided(loop, dtype):
+    """Also where a name, or a scalar variable, stands for the element or for its product."""
+    number = getattr(T, dtype)
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), dtype), Y: T.Tensor((4, 64), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(64) if loop == "parallel" else T.serial(64):
+                x = X[i]
+                h = x * number(6)
+                Y[0, i] = T.if_then_else(h % number(3) == number(0), 1, 0)
+                Y[1, i] = T.if_then_else((x * number(10)) // number(10) == x, 1, 0)
+            v = T.alloc_var(dtype)
+            for i in T.serial(64):
+                v = X[i]
+                if (v * number(6)) % number(3) == number(0):
+                    Y[2, i] = 1
+                w = v * number(12)
+                v = v + number(1)
+                if w // number(12) == v - number(1):
+                    Y[3, i] = 1
+
+    ends = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(ends.min, ends.max, 64, dtype, endpoint=True)
+    x[:4] = 0, 1, 5, ends.max
+    kind = x.dtype.type
+    with np.errstate(over="ignore"):
+        third, tenth, dozen = x * kind(6) % kind(3) == 0, x * kind(10) // kind(10) == x, x * kind(12) // kind(12) == x
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((4, 64), np.int32)}, text=False)["Y"]
+    np.testing.assert_array_equal(out, np.stack([third, tenth, third, dozen]))

@@ -1,11 +1,14 @@
-"""wrap_products: int32 sums and products that may leave int32 are written as what they are: numbers that wrap.
+"""wrap_products: integer sums and products that may leave their dtype are written as what they are: numbers that wrap.
 
 Before:  Y[i] = X[i * 1103515245 % 10]
 After:   Y[i] = X[int32(uint32(i) * 1103515245) % 10]
 
-Everything that reasons about indices takes int32 for numbers without end, as indices are: there `i * 1103515245 % 10` is `i * 5 % 10`. A
-product that surely leaves int32 for some iterations, has a factor no index has, or is made of data and divided, is a hash. As uint32 it
-wraps in C++, too.
+Before:  h = K[i] * 6; if h % 3 == 0: …
+After:   h = int32(uint32(K[i]) * 6); if h % 3 == 0: …
+
+Everything that reasons about indices takes int32 and int64 for numbers without end, as indices are: there `i * 1103515245 % 10` is
+`i * 5 % 10`. A product that surely leaves its dtype for some iterations, has a factor no index has, or is made of data and divided, be it under
+a name, is a hash. Unsigned it wraps in C++, too.
 
 Requires: Tile IR, before all other passes. Ensures: values are unchanged.
 """
@@ -13,10 +16,29 @@ Requires: Tile IR, before all other passes. Ensures: values are unchanged.
 from __future__ import annotations
 
 from ...analysis.index.magnitude import loop_magnitude, magnitude
-from ...ir import Bind, For, IntImm, PrimFunc, StmtMutator, const_int, dtype_of, imm, map_children, tirx
+from ...ir import (
+    Bind,
+    BufferStore,
+    For,
+    IntImm,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    const_int,
+    dtype_of,
+    exprs,
+    free_vars,
+    imm,
+    itemsize,
+    map_children,
+    statements,
+    tirx,
+    walk_expr,
+)
 from ...tile.uses import is_scalar_var, loads_in
 
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
+_WRAPPING = ("int32", "int64")
 
 LEAST_HASH_FACTOR = 1 << 20
 """Odd factors from here on are no strides."""
@@ -25,7 +47,11 @@ INDEX, HASHED = 1 << 4, 1 << 11
 
 
 class _Wrap(StmtMutator):
-    def __init__(self):
+    """`data`: names and scalar variables whose values are made of elements of memory. `parts`: names that are divided, or part of what is."""
+
+    def __init__(self, body: Stmt):
+        every = statements(body)
+        self.data, self.parts = _made_of_data(every), _divided_names(every)
         self.bounds: dict = {}
         self.divided = False
 
@@ -39,41 +65,77 @@ class _Wrap(StmtMutator):
         bound = magnitude(s.value, self.bounds) if "int" in dtype_of(s.var) else None
         if bound is not None:
             self.bounds[s.var] = bound
-        return self.generic(s)
+        outer, self.divided = self.divided, s.var in self.parts
+        out = self.generic(s)
+        self.divided = outer
+        return out
 
     def expr(self, e):
         return self.wrapped(e)[0]
 
     def wrapped(self, e):
-        """(`e` that wraps where it has to, whether it may leave int32)."""
+        """(`e` that wraps where it has to, whether it may leave its dtype)."""
         if isinstance(e, _DIVISIONS):
             outer, self.divided = self.divided, True
             out = map_children(e, self.expr)
             self.divided = outer
             return out, False
-        if not isinstance(e, (tirx.Add, tirx.Sub, tirx.Mul)) or dtype_of(e) != "int32":
+        if not isinstance(e, (tirx.Add, tirx.Sub, tirx.Mul)) or dtype_of(e) not in _WRAPPING:
             return map_children(e, self.expr), False
         (a, beyond_a), (b, beyond_b) = self.wrapped(e.a), self.wrapped(e.b)
         if not (beyond_a or beyond_b or self.leaves(e)):
             return (e if a.same_as(e.a) and b.same_as(e.b) else type(e)(a, b)), False
-        return tirx.Cast("int32", type(e)(_unsigned(a), _unsigned(b))), True
+        return tirx.Cast(dtype_of(e), type(e)(_unsigned(a), _unsigned(b))), True
 
     def leaves(self, e) -> bool:
         factor = next((abs(int(x.value)) for x in (e.a, e.b) if isinstance(x, IntImm)), 0) if isinstance(e, tirx.Mul) else 0
         hashes = factor >= LEAST_HASH_FACTOR and factor % 2 == 1
-        if self.divided and isinstance(e, tirx.Mul) and any(not is_scalar_var(x.source) for x in loads_in(e)):
+        if self.divided and isinstance(e, tirx.Mul) and _is_data(e, self.data):
             return magnitude(e, self.bounds) is None
+        if dtype_of(e) == "int64" and not isinstance(e, tirx.Mul):
+            return False
         return magnitude(e, self.bounds, HASHED if hashes else INDEX) is None
 
 
 def _unsigned(e):
-    known = const_int(e)
-    return imm(known % (1 << 32), "uint32") if known is not None else tirx.Cast("uint32", e)
+    known, dtype = const_int(e), f"u{dtype_of(e)}"
+    bits = None if known is None else known % (1 << 8 * itemsize(dtype))
+    # TVM has no constant beyond int64.
+    return tirx.Cast(dtype, e) if bits is None or bits >= 1 << 63 else imm(bits, dtype)
+
+
+def _is_data(e, names: set) -> bool:
+    """True if elements of memory, or `names` made of such, are part of a value."""
+    return any(not is_scalar_var(x.source) for x in loads_in(e)) or not names.isdisjoint(free_vars(e))
+
+
+def _made_of_data(every: list[Stmt]) -> set:
+    given = [(s.var, s.value) for s in every if isinstance(s, Bind)]
+    given += [(s.buffer, s.value) for s in every if isinstance(s, BufferStore) and is_scalar_var(s.buffer)]
+    found: set = set()
+    while more := {name for name, value in given if name not in found and _is_data(value, found)}:
+        found |= more
+    return found
+
+
+def _divided_names(every: list[Stmt]) -> set:
+    found: set = set()
+
+    def see(e) -> None:
+        if isinstance(e, _DIVISIONS):
+            found.update(free_vars(e))
+
+    for s in reversed(every):  # Names stand in front of what uses them.
+        for e in exprs(s):
+            walk_expr(e, see)
+        if isinstance(s, Bind) and s.var in found:
+            found |= free_vars(s.value)
+    return found
 
 
 def wrap_products(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
-    return func.with_body(_Wrap()(func.body))
+    return func.with_body(_Wrap(func.body)(func.body))
 
 
 __all__ = ["wrap_products"]
