@@ -95,3 +95,26 @@ def test_numbers_that_grow():
         total = total * 3 + x
     out = strict.run(compiled, {"X": x, "P": np.zeros(M, "int32")}, text=False)["P"]
     np.testing.assert_array_equal(out, total.astype("int32").max(1))
+
+
+@pytest.mark.parametrize("n", [0, 1, 13, N])
+def test_maxima_of_rows_that_may_be_empty(n):
+    """Of no element the maximum is the lowest int32; among floats it is infinite."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((M, N), "float32"), P: T.Tensor((M,), "int32"), n: T.int32):
+        with T.Kernel(1, threads=128) as _:
+            x, where = T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M, N), "int32")
+            place, behind = T.alloc_fragment((M,), "int32"), T.alloc_fragment((M,), "int32")
+            T.copy(X, x)
+            for i, j in T.Parallel(M, N):
+                where[i, j] = T.if_then_else(x[i, j] > 0, j, -1)
+            T.reduce_max(where[0:M, 0:n], place, dim=1)
+            for i in T.Parallel(M):
+                behind[i] = place[i] + 1
+            for i in T.Parallel(M):
+                P[i] = T.if_then_else(behind[i] - 1 == place[i], behind[i], 0)
+
+    x = RNG.standard_normal((M, N)).astype(np.float32)
+    out = strict.run(tilelang.compile(kernel), {"X": x, "P": np.zeros(M, np.int32)}, {"n": n}, text=False)["P"]
+    np.testing.assert_array_equal(out, np.max(np.where(x > 0, np.arange(N), -1)[:, :n], 1, initial=-(2**31)) + 1)

@@ -127,7 +127,10 @@ class _Numbers:
             return self.of(s.value)
         if is_op(s, FILL):
             return self.of(s.value.args[1])
-        return self.small.get(s.value.args[0].source, MOST + 1)
+        source = s.value.args[0]
+        if is_op(s, REDUCE) and not const_int(source.region[-1].extent):
+            return MOST + 1  # Of no element it is the lowest or highest number.
+        return self.small.get(source.source, MOST + 1)
 
     def of(self, e) -> int:
         """A bound of the absolute value of an integer expression, more than `MOST` if there is none."""
