@@ -147,7 +147,7 @@ def make_home(path: Path, major: int, *flags: str) -> Home:
         (path / "headers" / name).write_text(text)
     (path / "compiler" / "version.info").write_text(f"Version={VERSIONS[major]}\nversion_dir={VERSIONS[major]}\n")
     root = twin.header_root()
-    flags = ("-std=c++17", "-O0", "-fPIC", "-shared", "-fwrapv", "-Wl,-Bsymbolic")
+    flags = ("-std=c++17", "-O0", "-fPIC", "-shared", "-Wl,-Bsymbolic")
     includes = [f"-I{folder}" for folder in (root / "twin" / "include", root, path / "headers")]
     settings = {"major": major, "version": VERSIONS[major], "cxx": twin.find_compiler(), "flags": [*flags, *includes]}
     (path / "stand_in.json").write_text(json.dumps(settings))

@@ -15,6 +15,7 @@ from stand_in_cann import use
 from tilelang_ascend.codegen import emit
 from tilelang_ascend.errors import DeviceCompileError, TargetError
 from tilelang_ascend.isa import TABLE
+from tilelang_ascend.runtime.npu.build import options
 from tilelang_ascend.sim import twin
 from tilelang_ascend.sim.streams import first_difference
 from tilelang_ascend.tools.cli import main
@@ -47,6 +48,13 @@ def test_target_or_pass_config_choose_the_form(choice):
     assert "PipeBarrier<PIPE_ALL>();\n}" in text  # the last statement
     before = compiled(scale(), backend="sim").get_kernel_source()
     assert "__aicore__" in before and "GetWithOffset" in before
+
+
+@pytest.mark.parametrize("major", [8, 9])
+def test_scalars_of_a_device_are_those_of_the_twin(major):
+    """Without these options `a + b < a` is `b < 0`, and `a * b + c` is rounded once."""
+    arithmetic = {"-fwrapv", "-ffp-contract=off"}
+    assert arithmetic <= set(twin.FLAGS) & set(options(major, "c220", ["mix_1_2"]))
 
 
 def test_what_is_no_release_is_refused():

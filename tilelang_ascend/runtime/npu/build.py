@@ -20,7 +20,9 @@ NPU_ARCH = {"c220": "dav-2201", "3510": "dav-3510"}
 _CORE_ARCH = {"aic_only": "dav-c220-cube", "aiv_only": "dav-c220-vec", "mix_1_2": "dav-c220"}
 """Kind of kernel -> ``--cce-aicore-arch`` of 8.x. ``dav-c220`` builds both sides of a kernel; the names for one side are assumed."""
 
-_COMMON = ("-O2", "-std=c++17", "-fPIC", "--shared")
+_COMMON = ("-O2", "-std=c++17", "-fPIC", "--shared", "-fwrapv", "-ffp-contract=off")
+"""-fwrapv: integers wrap, as docs/numbers.md says; `a + b < a` is `b < 0` otherwise. -ffp-contract=off: scalar floats are rounded after every operation.
+Both are options of clang, which bisheng is made of."""
 
 NO_AUTO_SYNC = "--cce-auto-sync=off"
 """The compiler adds barriers between vector instructions by default. The text has those it needs, in an order that more would spoil; it stays

@@ -10,6 +10,7 @@ HOME = Path(__file__).resolve().parents[1]
 SETTINGS = json.loads((HOME / "stand_in.json").read_text())
 NEEDED = {8: {"-xcce", "--cce-aicore-arch"}, 9: {"-xasc", "--npu-arch"}}[SETTINGS["major"]]
 KNOWN = NEEDED | {"-O2", "-std=c++17", "-fPIC", "--shared", "--cce-auto-sync", "-mllvm", "-DTILELANG_ASCEND_SILENT"}
+ARITHMETIC = {"-fwrapv", "-ffp-contract=off"}
 CORES = {"AIV_ONLY": "aiv_only", "AIC_ONLY": "aic_only", "MIX_AIC_1_2": "mix_1_2"}
 SIDES = {"dav-c220-vec": {"aiv_only"}, "dav-c220-cube": {"aic_only"}, "dav-c220": set(CORES.values())}
 QUALIFIERS = {"__vector__": "aiv_only", "__cube__": "aic_only", "__mix__(1, 2)": "mix_1_2"}
@@ -73,14 +74,14 @@ def main(arguments: list[str]) -> None:
     with (HOME / "compiled.txt").open("a") as log:
         log.write(" ".join(arguments) + "\n")
     options = {a.partition("=")[0] if a.startswith("--") else a for a in arguments if a.startswith("-")}
-    unknown = [a for a in options - KNOWN if not a.startswith(("-I", "-L", "-l", "-o", "-Wl,", "-cce-aicore-"))]
+    unknown = [a for a in options - KNOWN - ARITHMETIC if not a.startswith(("-I", "-L", "-l", "-o", "-Wl,", "-cce-aicore-"))]
     if unknown or not NEEDED <= options:
         fail(f"unsupported option '{next(iter(unknown), 'missing ' + str(NEEDED - options))}'")
     source, output = next(a for a in arguments if a.endswith(".cpp")), arguments[arguments.index("-o") + 1]
     made = Path(source).with_name("unit.cpp")
     made.write_text(unit(Path(source).read_text(), arguments))
     libraries = [a for a in arguments if a.startswith(("-L", "-l", "-Wl,"))]
-    defined = [a for a in arguments if a.startswith("-D")]
+    defined = [a for a in arguments if a.startswith("-D") or a in ARITHMETIC]
     command = [SETTINGS["cxx"], *SETTINGS["flags"], *defined, str(made), "-o", output, *libraries]
     sys.exit(subprocess.run(command).returncode)
 
