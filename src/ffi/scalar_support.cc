@@ -26,6 +26,17 @@ TLA_EXPORT int64_t tla_to_uint64(double value) {
   return value >= 18446744073709551616.0 ? -1 : static_cast<int64_t>(static_cast<uint64_t>(value));
 }
 
+/*! \brief Sums and products of int64 that wrap (tilelang_ascend/sim/integers.py). */
+TLA_EXPORT int64_t tla_add(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+TLA_EXPORT int64_t tla_sub(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+TLA_EXPORT int64_t tla_mul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
 // Division of integers (tilelang_ascend/sim/integers.py). By zero the quotient is 0 and the remainder the dividend, and
 // the machine is told of the line. The most negative number by -1 is itself.
 

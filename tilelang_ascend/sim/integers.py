@@ -1,13 +1,15 @@
 """Integer expressions in the form LLVM code generation takes: division, constants that wrap, unsigned sums that do.
 
 TVM lowers floor division with `Let` and folds conversions of constants in its simplifier; both fail on legal programs
-(a repeated `Let` variable, a constant the target dtype does not hold). Its 32-bit sums promise LLVM that they do not wrap.
+(a repeated `Let` variable, a constant the target dtype does not hold). Its sums of 32 and 64 bits promise LLVM that they do not wrap; those of data
+may.
 A division by a zero of run time ends the process, as does one of the most negative number by -1. Here they are rewritten before
 TVM sees them: a divisor that is no constant goes to a function of the native library, which tells the machine of a zero.
 """
 
 from __future__ import annotations
 
+from ..analysis.index.data_names import DataNames
 from ..analysis.index.magnitude import magnitude
 from ..analysis.index.signs import Known, is_below, is_nonnegative, is_nonzero
 from ..ir import IntImm, choice_of, const_int, dtype_of, itemsize, op_name, tirx, walk_expr
@@ -23,7 +25,8 @@ DIVISIONS = {
 EAGER = (tirx.Select, tirx.And, tirx.Or)
 """Nodes all of whose operands LLVM code computes: a quotient in one of them may be there only because another guards it."""
 
-WRAPPING = (tirx.Add, tirx.Sub, tirx.Mul)
+WRAPPING = {tirx.Add: "tla_add", tirx.Sub: "tla_sub", tirx.Mul: "tla_mul"}
+"""node -> function of the native library, for 64 bits."""
 
 
 def wrapped(value: int, dtype: str) -> int:
@@ -33,11 +36,11 @@ def wrapped(value: int, dtype: str) -> int:
     return value - (1 << bits) if dtype.startswith("int") and value >> (bits - 1) else value
 
 
-def needs_rewrite(e, bounds: dict) -> bool:
+def needs_rewrite(e, bounds: dict, data: DataNames) -> bool:
     """True for the nodes `rewrite` changes (its operands aside). `bounds`: of the absolute values of variables."""
     selects = isinstance(e, EAGER) and _may_divide(e)
     converts = isinstance(e, tirx.Cast) and "int" in dtype_of(e) and "int" in dtype_of(e.value)
-    return _divides(e) or wraps(e, bounds) or _shifts_out(e) or _saturates(e) or selects or converts or _is_zero_as(e)
+    return _divides(e) or wraps(e, bounds, data) or _shifts_out(e) or _saturates(e) or selects or converts or _is_zero_as(e)
 
 
 def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
@@ -91,6 +94,8 @@ def _wrapping(e):
     if dtype_of(e) == "uint64":
         # TVM's simplifier believes that nothing below zero comes out of them. Their bits are those of int64.
         return tirx.reinterpret("uint64", type(e)(*(_bits64(x) for x in (e.a, e.b))))
+    if dtype_of(e) == "int64":
+        return tirx.call_pure_extern("int64", WRAPPING[type(e)], e.a, e.b)
     a, b = map(_word, (e.a, e.b))
     # 2**32 keeps a difference from wrapping.
     a = a + tirx.const(1 << 32, "uint64") if isinstance(e, tirx.Sub) else a
@@ -134,9 +139,11 @@ def is_division(e) -> bool:
     return (op_name(e) or "").endswith("call_extern") and any(str(e.args[0].value).startswith(f) for _, f in DIVISIONS.values())
 
 
-def wraps(e, bounds: dict) -> bool:
-    """True for unsigned and 32-bit sums and products that may not fit."""
-    return isinstance(e, WRAPPING) and (dtype_of(e) in ("uint32", "uint64") or dtype_of(e) == "int32" and magnitude(e, bounds) is None)
+def wraps(e, bounds: dict, data: DataNames) -> bool:
+    """True for sums and products that may not fit: unsigned ones, those of 32 bits, and those of data of 64."""
+    if type(e) not in WRAPPING or dtype_of(e) not in ("uint32", "uint64", "int32", "int64"):
+        return False
+    return dtype_of(e).startswith("uint") or magnitude(e, bounds) is None and (dtype_of(e) == "int32" or data.is_data(e))
 
 
 def _is_zero_as(e) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Mapping
 
 from .. import native
+from ..analysis.index.data_names import DataNames
 from ..analysis.index.signs import Known
 from ..errors import CompileError
 from ..ir import (
@@ -146,7 +147,7 @@ def refuse_foreign_code(func: PrimFunc) -> None:
 def lower_function(func: PrimFunc, name: str) -> PrimFunc:
     """One Ascend IR function as an ordinary TIR function `name` of int64 arguments."""
     words = [Var(f"{_name(p)}_word", "int64") for p in func.params]
-    lowering = _Lowering(dict(zip(func.params, words)))
+    lowering = _Lowering(dict(zip(func.params, words)), DataNames(func.body))
     unpack = [Bind(p, from_word(w, dtype_of(p))) for p, w in zip(func.params, words) if not is_buffer_var(p)]
     body = seq(unpack, lowering(lower_exits(func.body)))
     return PrimFunc(words, lower_bf16(body)).with_attr("global_symbol", name)
@@ -184,12 +185,12 @@ def float_word(value, dtype: str):
 class _Lowering(StmtMutator):
     """Rewrites the body of one function; `params` maps parameters to their argument words."""
 
-    def __init__(self, params: Mapping[Var, Var]):
+    def __init__(self, params: Mapping[Var, Var], data: DataNames):
         self.gm = {p: w for p, w in params.items() if is_buffer_var(p)}
         self.local: dict[Var, tuple[int, int]] = {}
         """Tile -> its address and its number."""
         self.line = 0
-        self.known = Known()
+        self.known, self.data = Known(), data
         self.loops = 0
         self.counting = False
         """In the part of a loop that tells what its iterations reach of GM: loops in there are no others' groups."""
@@ -264,12 +265,12 @@ class _Lowering(StmtMutator):
     # ---- expressions
 
     def expr(self, e):
-        return self.rewrite(e) if _must_change(e, self.known.bounds) else e
+        return self.rewrite(e) if _must_change(e, self.known.bounds, self.data) else e
 
     def rewrite(self, e):
         """Replace calls of intrinsics by calls into the machine, and what LLVM code generation does not take."""
         if not _is_machine_call(e):
-            wraps = integers.wraps(e, self.known.bounds)
+            wraps = integers.wraps(e, self.known.bounds, self.data)
             return compares.rewrite(integers.rewrite(map_children(e, self.rewrite), self.known, self.line, wraps))
         record = lookup(op_name(e))
         words = self.words(record, e)
@@ -342,12 +343,12 @@ def _is_machine_call(e) -> bool:
     return (op_name(e) or "").startswith(_PREFIX)
 
 
-def _must_change(e, bounds: dict) -> bool:
+def _must_change(e, bounds: dict, data: DataNames) -> bool:
     found = False
 
     def see(x):
         nonlocal found
-        found = found or _is_machine_call(x) or integers.needs_rewrite(x, bounds) or compares.needs_rewrite(x)
+        found = found or _is_machine_call(x) or integers.needs_rewrite(x, bounds, data) or compares.needs_rewrite(x)
 
     walk_expr(e, see)
     return found

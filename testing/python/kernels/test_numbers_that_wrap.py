@@ -157,3 +157,44 @@ def test_conditions_on_unsigned_numbers(nest):
     out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((5, 64), np.int32)}, text=False)["Y"]
     i, ones = np.arange(64), np.ones(64)
     np.testing.assert_array_equal(out, np.stack([x >= 2**63, x < 2**64 - 1, ones, i * 0, i < 3]))
+
+
+@pytest.mark.parametrize("nest", [False, True])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_sums_of_data_are_asked_whether_they_wrapped(dtype, nest):
+    """Of indices such questions would be decided: those of data are how programs find an overflow."""
+    number, ends = getattr(T, dtype), np.iinfo(dtype)
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), dtype), B: T.Tensor((64,), dtype), C: T.Tensor((5, 64), dtype)):
+        with T.Kernel(1):
+            for i in T.Parallel(64) if nest else T.serial(64):
+                a, b = A[i], B[i]
+                s, more = a + b, a + number(100)
+                C[0, i] = s
+                if a > number(0):
+                    if b > number(0):
+                        if a + b < number(0):
+                            C[0, i] = ends.max
+                C[1, i] = T.if_then_else(T.And(a < number(0), b < number(0)), T.if_then_else(s >= number(0), number(ends.min), s), s)
+                C[2, i] = T.if_then_else(more < a, number(ends.max), more)
+                C[3, i] = T.if_then_else(A[i] + A[i] + A[i] > number(0), number(1), number(2))
+                if a >= number(0):
+                    if a * number(2) >= number(0):
+                        C[4, i] = 1
+                    else:
+                        C[4, i] = 2
+
+    a, b = np.random.default_rng(0).integers(ends.min, ends.max, (2, 64), dtype, endpoint=True)
+    a[:4], kind = (ends.max, ends.max - 50, 0, 1), a.dtype.type
+    with np.errstate(over="ignore"):
+        s, more, thrice, twice = a + b, a + kind(100), a * kind(3), a * kind(2)
+    want = [
+        np.where((a > 0) & (b > 0) & (s < 0), ends.max, s),
+        np.where((a < 0) & (b < 0) & (s >= 0), ends.min, s),
+        np.where(more < a, ends.max, more),
+        np.where(thrice > 0, 1, 2),
+        np.where(a < 0, 0, np.where(twice >= 0, 1, 2)),
+    ]
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((5, 64), dtype)}, text=nest)["C"]
+    np.testing.assert_array_equal(out, np.stack(want))

@@ -10,12 +10,15 @@ A loop of one iteration is its body. What stands right behind a jump is never re
 GPU kernels guard every access; with sizes that tiles divide, nothing is left to guard. A branch that is always taken and may leave its loop
 keeps its condition: what stands behind a jump is assumed to be reached.
 
-Requires: Tile IR after wrap_products (integers of loops do not wrap). Ensures: no condition without loads that the ranges of the loops around it
-decide, but for jumps; nothing behind a jump in its block.
+Sums of data may wrap: `x + 5 < x` is how a program finds out.
+
+Requires: Tile IR after wrap_products (integers of loops do not wrap). Ensures: no condition without loads and sums of data that the ranges of the
+loops around it decide, but for jumps; nothing behind a jump in its block.
 """
 
 from __future__ import annotations
 
+from ...analysis.index.data_names import DataNames
 from ...ir import (
     Bind,
     Break,
@@ -47,8 +50,8 @@ from ...tile.uses import is_parallel, loads_in
 class _Fold(StmtMutator):
     """known: the ranges of loops, and names of values, around the place the walk has reached."""
 
-    def __init__(self):
-        self.known = sym.Analyzer()
+    def __init__(self, data: DataNames):
+        self.known, self.data = sym.Analyzer(), data
 
     def visit_For(self, s: For):
         if const_int(s.extent) == 1 and not is_parallel(s) and not is_grid_axis(s) and not may_leave(s.body):
@@ -115,7 +118,7 @@ class _Fold(StmtMutator):
         told = _with_itself(e)
         if told is not None:
             return told
-        if not isinstance(e, sym.COMPARISONS) or loads_in(e):
+        if not isinstance(e, sym.COMPARISONS) or loads_in(e) or self.data.may_wrap(e):
             return e
         if self.known.can_prove(e):
             return imm(True, "bool")
@@ -131,7 +134,7 @@ def _with_itself(e):
 
 def fold_conditions(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
-    return func.with_body(_Fold()(func.body))
+    return func.with_body(_Fold(DataNames(func.body))(func.body))
 
 
 __all__ = ["fold_conditions"]

@@ -15,10 +15,10 @@ Requires: Tile IR, before all other passes. Ensures: values are unchanged.
 
 from __future__ import annotations
 
+from ...analysis.index.data_names import DataNames
 from ...analysis.index.magnitude import loop_magnitude, magnitude
 from ...ir import (
     Bind,
-    BufferStore,
     For,
     IntImm,
     PrimFunc,
@@ -35,7 +35,6 @@ from ...ir import (
     tirx,
     walk_expr,
 )
-from ...tile.uses import is_scalar_var, loads_in
 
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
 _WRAPPING = ("int32", "int64")
@@ -47,11 +46,10 @@ INDEX, HASHED = 1 << 4, 1 << 11
 
 
 class _Wrap(StmtMutator):
-    """`data`: names and scalar variables whose values are made of elements of memory. `parts`: names that are divided, or part of what is."""
+    """`parts`: names that are divided, or part of what is."""
 
     def __init__(self, body: Stmt):
-        every = statements(body)
-        self.data, self.parts = _made_of_data(every), _divided_names(every)
+        self.data, self.parts = DataNames(body), _divided_names(statements(body))
         self.bounds: dict = {}
         self.divided = False
 
@@ -90,7 +88,7 @@ class _Wrap(StmtMutator):
     def leaves(self, e) -> bool:
         factor = next((abs(int(x.value)) for x in (e.a, e.b) if isinstance(x, IntImm)), 0) if isinstance(e, tirx.Mul) else 0
         hashes = factor >= LEAST_HASH_FACTOR and factor % 2 == 1
-        if self.divided and isinstance(e, tirx.Mul) and _is_data(e, self.data):
+        if self.divided and isinstance(e, tirx.Mul) and self.data.is_data(e):
             return magnitude(e, self.bounds) is None
         if dtype_of(e) == "int64" and not isinstance(e, tirx.Mul):
             return False
@@ -102,20 +100,6 @@ def _unsigned(e):
     bits = None if known is None else known % (1 << 8 * itemsize(dtype))
     # TVM has no constant beyond int64.
     return tirx.Cast(dtype, e) if bits is None or bits >= 1 << 63 else imm(bits, dtype)
-
-
-def _is_data(e, names: set) -> bool:
-    """True if elements of memory, or `names` made of such, are part of a value."""
-    return any(not is_scalar_var(x.source) for x in loads_in(e)) or not names.isdisjoint(free_vars(e))
-
-
-def _made_of_data(every: list[Stmt]) -> set:
-    given = [(s.var, s.value) for s in every if isinstance(s, Bind)]
-    given += [(s.buffer, s.value) for s in every if isinstance(s, BufferStore) and is_scalar_var(s.buffer)]
-    found: set = set()
-    while more := {name for name, value in given if name not in found and _is_data(value, found)}:
-        found |= more
-    return found
 
 
 def _divided_names(every: list[Stmt]) -> set:

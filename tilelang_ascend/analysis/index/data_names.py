@@ -1,0 +1,42 @@
+"""Integers that are made of elements of memory. Sums and products of them may wrap, where those of indices do not."""
+
+from __future__ import annotations
+
+from ...ir import Bind, BufferStore, Stmt, dtype_of, free_vars, statements, tirx, walk_expr
+from ...tile.uses import is_scalar_var, loads_in
+from .magnitude import magnitude
+
+_GROWING = (tirx.Add, tirx.Sub, tirx.Mul)
+
+
+class DataNames:
+    """names: lets and scalar variables whose values are made of data. sums: those of them whose values may have wrapped."""
+
+    def __init__(self, body: Stmt):
+        every = statements(body)
+        given = [(s.var, s.value) for s in every if isinstance(s, Bind)]
+        given += [(s.buffer, s.value) for s in every if isinstance(s, BufferStore) and is_scalar_var(s.buffer)]
+        self.names: set = set()
+        self.sums: set = set()
+        for found, holds in ((self.names, self.is_data), (self.sums, self.may_wrap)):
+            known = None
+            while known != len(found):
+                known = len(found)
+                for name, value in given:
+                    if name not in found and holds(value):
+                        found.add(name)
+
+    def is_data(self, e) -> bool:
+        """True if elements of memory, or names made of such, are part of a value."""
+        return any(not is_scalar_var(x.source) for x in loads_in(e)) or not self.names.isdisjoint(free_vars(e))
+
+    def may_wrap(self, e) -> bool:
+        """True if a sum or product of data that its dtype may not hold is part of a value."""
+        if not self.sums.isdisjoint(free_vars(e)):
+            return True
+        found: list = []
+        walk_expr(e, lambda x: found.append(x) if isinstance(x, _GROWING) and dtype_of(x) in ("int32", "int64") else None)
+        return any(self.is_data(x) and magnitude(x, {}) is None for x in found)
+
+
+__all__ = ["DataNames"]
