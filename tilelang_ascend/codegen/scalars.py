@@ -300,7 +300,7 @@ class ScalarText:
 
     def division(self, e, helper: str, plain: str, truncates: bool):
         by = const_int(e.b)
-        nonnegative = all(is_nonnegative(x, self.known.nonnegative, self.known.bounds) for x in (e.a, e.b))
+        nonnegative = all(is_nonnegative(x, self.known) for x in (e.a, e.b))
         if is_nonzero(e.b) and (nonnegative or truncates and by is not None and by != -1):
             return self.binary(e, plain, DIV)
         # A divisor of run time: numbers that are not negative are rounded the same way in both directions.

@@ -51,7 +51,7 @@ def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
     """
     if _divides(e):
         truncating, function = DIVISIONS[type(e)]
-        if is_nonzero(e.b) and all(is_nonnegative(x, known.nonnegative, known.bounds) for x in (e.a, e.b)):
+        if is_nonzero(e.b) and all(is_nonnegative(x, known) for x in (e.a, e.b)):
             return truncating(e.a, e.b)
         if type(e) in (tirx.Div, tirx.Mod) and const_int(e.b) not in (None, 0, -1):
             return e
@@ -163,11 +163,7 @@ def _narrows(e) -> bool:
 def _holds(dtype: str, e, known: Known) -> bool:
     """True if `dtype` surely holds the integer `e`."""
     most = magnitude(e, known.bounds)
-    return (
-        most is not None
-        and most < 1 << (8 * itemsize(dtype) - 1)
-        and (dtype.startswith("int") or is_nonnegative(e, known.nonnegative, known.bounds))
-    )
+    return most is not None and most < 1 << (8 * itemsize(dtype) - 1) and (dtype.startswith("int") or is_nonnegative(e, known))
 
 
 def _word(e):

@@ -170,3 +170,30 @@ def test_constants_that_are_shifted_beyond_the_sign():
 
     out = run(tilelang.compile(main), {"C": np.zeros(N, np.int32)}, text=False)["C"]
     np.testing.assert_array_equal(out, np.full(N, -(2**31), np.int32))
+
+
+@pytest.mark.parametrize("nest", [False, True])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_sums_of_data_that_are_not_negative_may_wrap(dtype, nest):
+    """Then their quotients are rounded down, as those of other negative numbers."""
+    number, ends = getattr(T, dtype), np.iinfo(dtype)
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), dtype), Z: T.Tensor((64,), "uint8"), Y: T.Tensor((4, 64), dtype)):
+        with T.Kernel(1):
+            for i in T.Parallel(64) if nest else T.serial(64):
+                x, z = T.max(X[i], number(0)), T.cast(Z[i], dtype)
+                y = x + x
+                Y[0, i] = y // number(3)
+                Y[1, i] = (x + x + number(7)) % number(7)
+                Y[2, i] = (x + z * number(1000)) // number(16)
+                Y[3, i] = (x * z + number(5)) // number(8)
+
+    rng = np.random.default_rng(0)
+    given, z = rng.integers(-99, ends.max, 64, dtype, endpoint=True), rng.integers(0, 256, 64).astype(np.uint8)
+    given[:3], kind = (ends.max, ends.max // 2 + 1, 3), given.dtype.type
+    x, wide = np.maximum(given, 0), z.astype(dtype)
+    with np.errstate(over="ignore"):
+        want = (x + x) // kind(3), (x + x + kind(7)) % kind(7), (x + wide * kind(1000)) // kind(16), (x * wide + kind(5)) // kind(8)
+    out = run(tilelang.compile(main), {"X": given, "Z": z, "Y": np.zeros((4, 64), dtype)})["Y"]
+    np.testing.assert_array_equal(out, np.stack(want))

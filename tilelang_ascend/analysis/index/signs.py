@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir import Bind, For, IntImm, TensorLoad, Var, dtype_of, itemsize, tirx
+from ...ir import Bind, For, IntImm, TensorLoad, Var, dtype_of, free_vars, itemsize, tirx
 from ...ir.functions import is_core_index
+from ...tile.uses import is_scalar_var, loads_in
 from .magnitude import loop_magnitude, magnitude
 
 UNKNOWN = 1 << 10
@@ -14,50 +15,57 @@ MOST_CORES = 1 << 16
 
 
 class Known:
-    """What the walk over a program has learnt of its variables: which are not negative, and bounds of absolute values."""
+    """What the walk over a program has learnt of its variables: which are not negative, bounds of absolute values, and which are made of data."""
 
     def __init__(self):
         self.nonnegative: set = set()
         self.bounds: dict = {}
+        self.data: set = set()
 
     def bind(self, s: Bind) -> None:
         """A let holds its value."""
-        if is_core_index(s.value) or is_nonnegative(s.value, self.nonnegative, self.bounds):
+        if is_core_index(s.value) or is_nonnegative(s.value, self):
             self.nonnegative.add(s.var)
+        if self.is_data(s.value):
+            self.data.add(s.var)
         bound = MOST_CORES if is_core_index(s.value) else magnitude(s.value, self.bounds) if "int" in dtype_of(s.var) else None
         if bound is not None:
             self.bounds[s.var] = bound
 
     def loop(self, s: For) -> None:
         """A loop variable walks from `min` on."""
-        if is_nonnegative(s.min, self.nonnegative, self.bounds):
+        if is_nonnegative(s.min, self):
             self.nonnegative.add(s.loop_var)
         bound = loop_magnitude(s, self.bounds)
         if bound is not None:
             self.bounds[s.loop_var] = bound
 
+    def is_data(self, e) -> bool:
+        """True if elements of memory are part of a value."""
+        return any(not is_scalar_var(x.source) for x in loads_in(e)) or not self.data.isdisjoint(free_vars(e))
 
-def is_nonnegative(e, known: set, bounds: dict) -> bool:
-    """True when an integer expression cannot be negative, given variables `known` not to be and `bounds` of the absolute values of some.
-    Sums and products of unknown variables and small numbers are indices, which do not overflow; with large numbers they are hashes, which
-    wrap."""
+
+def is_nonnegative(e, known: Known) -> bool:
+    """True when an integer expression cannot be negative. Sums and products of unknown variables and small numbers are indices, which do not
+    overflow; with large numbers they are hashes, which wrap, and so may those of data."""
     if isinstance(e, IntImm):
         return int(e.value) >= 0
     if isinstance(e, (Var, TensorLoad)):
-        return e in known or dtype_of(e).startswith("uint")
+        return e in known.nonnegative or dtype_of(e).startswith("uint")
     if isinstance(e, tirx.Cast):
         source, target = dtype_of(e.value), dtype_of(e)
         # Half of the unsigned numbers of a width are negative as signed ones.
         spare = 1 if source.startswith("uint") and target.startswith("int") else 0
-        return "int" in source and itemsize(source) + spare <= itemsize(target) and is_nonnegative(e.value, known, bounds)
+        return "int" in source and itemsize(source) + spare <= itemsize(target) and is_nonnegative(e.value, known)
     if isinstance(e, tirx.FloorMod):
-        return is_nonnegative(e.b, known, bounds)
-    if isinstance(e, (tirx.Add, tirx.Mul)) and not dtype_of(e).startswith("uint") and magnitude(e, bounds, UNKNOWN) is None:
-        return False
+        return is_nonnegative(e.b, known)
+    if isinstance(e, (tirx.Add, tirx.Mul)) and not dtype_of(e).startswith("uint"):
+        if magnitude(e, known.bounds, None if known.is_data(e) else UNKNOWN) is None:
+            return False
     if isinstance(e, (tirx.Add, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.Min)):
-        return is_nonnegative(e.a, known, bounds) and is_nonnegative(e.b, known, bounds)
+        return is_nonnegative(e.a, known) and is_nonnegative(e.b, known)
     if isinstance(e, tirx.Max):
-        return is_nonnegative(e.a, known, bounds) or is_nonnegative(e.b, known, bounds)
+        return is_nonnegative(e.a, known) or is_nonnegative(e.b, known)
     return False
 
 

@@ -69,7 +69,7 @@ def element_nest(p, known: Known, span) -> For:
     n, h, w = p.pixel(tirx.floordiv(m, p.out_size[1]), tirx.floormod(m, p.out_size[1]), position)
     inside = n < batch
     for start, step in zip((n >= 0, position >= 0), p.steps):
-        if not is_nonnegative(step, known.nonnegative, known.bounds):
+        if not is_nonnegative(step, known):
             inside = tirx.And(inside, start)
     for cond in (h >= 0, h < height, w >= 0, w < width, position < p.kernel * p.kernel):
         inside = tirx.And(inside, cond)
