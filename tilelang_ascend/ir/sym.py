@@ -98,7 +98,7 @@ class Analyzer:
         if not isinstance(e, _GROWING) and low <= of[0] and of[1] <= high:
             return True
         bound = self._analyzer.const_int_bound(e)
-        if dtype_of(e) == "uint64" and int(bound.max_value) >= _INFINITE:
+        if dtype_of(e) == "uint64" and isinstance(e, _GROWING) and int(bound.max_value) >= _INFINITE:
             return False  # Half of the numbers it holds lie beyond what TVM counts.
         return low <= int(bound.min_value) and int(bound.max_value) <= high
 

@@ -35,8 +35,15 @@ class DataNames:
         if not self.sums.isdisjoint(free_vars(e)):
             return True
         found: list = []
-        walk_expr(e, lambda x: found.append(x) if isinstance(x, _GROWING) and dtype_of(x) in ("int32", "int64") else None)
+        walk_expr(e, lambda x: found.append(x) if _grows(x) else None)
         return any(self.is_data(x) and magnitude(x, {}) is None for x in found)
+
+
+def _grows(e) -> bool:
+    """True for what makes another number of large ones: sums and products of signed integers, and an uint64 taken for one."""
+    if isinstance(e, tirx.Cast):
+        return dtype_of(e.value) == "uint64" and dtype_of(e).startswith("int")
+    return isinstance(e, _GROWING) and dtype_of(e) in ("int32", "int64")
 
 
 __all__ = ["DataNames"]
