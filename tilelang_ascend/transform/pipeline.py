@@ -33,6 +33,7 @@ from .canonicalize.skip_masks import skip_masks
 from .canonicalize.split_launches import split_launches
 from .canonicalize.stack_planes import stack_planes
 from .canonicalize.stage_operands import stage_operands
+from .canonicalize.unflatten_nests import unflatten_nests
 from .canonicalize.wrap_products import wrap_products
 from .cores.check_elements import check_elements
 from .cores.close_cores import close_cores
@@ -95,6 +96,7 @@ CANONICALIZE = (
     Pass(bind_elements, Stage.TILE),
     Pass(stage_operands, Stage.TILE, ("chip",)),
     Pass(resolve_views, Stage.TILE),
+    Pass(unflatten_nests, Stage.TILE),
     Pass(stack_planes, Stage.TILE),
     Pass(forward_copies, Stage.TILE),
     Pass(fit_operands, Stage.TILE, ("chip",)),

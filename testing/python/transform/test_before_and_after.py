@@ -213,6 +213,26 @@ PAIRS = {
                         a[i, j * 32 + k] = a[i, j * 32 + k] * T.float32(2.0)
         """,
     ),
+    "unflatten_nests": (
+        """
+        @T.prim_func
+        def main(Z: T.Buffer((512,), "float32")):
+            a = T.alloc_shared((16, 32), "float32")
+            s = T.alloc_shared((16,), "float32")
+            for i in T.parallel(512, annotations={"tl.parallel": 1}):
+                row: T.let[T.int32] = i // 32
+                a[row, i % 32] = a[i // 32, i % 32] * s[row] + Z[i]
+        """,
+        """
+        @T.prim_func
+        def main(Z: T.Buffer((512,), "float32")):
+            a = T.alloc_shared((16, 32), "float32")
+            s = T.alloc_shared((16,), "float32")
+            for i_0 in T.parallel(16, annotations={"tl.parallel": 2}):
+                for i_1 in T.parallel(32):
+                    a[i_0, i_1] = a[i_0, i_1] * s[i_0] + Z[i_0 * 32 + i_1]
+        """,
+    ),
     "stack_planes": (
         """
         @T.prim_func
