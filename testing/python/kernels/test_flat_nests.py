@@ -168,3 +168,22 @@ def test_groups_of_rows_stay_as_they_are():
 
     w, s = whole(k, n), whole(k // group, n)
     np.testing.assert_array_equal(run(kernel, W=w, S=s, Y=np.zeros_like(w))["Y"], w * s.repeat(group, 0))
+
+
+def test_sums_with_data_still_wrap():
+    r, c = 8, 16
+
+    @T.prim_func
+    def kernel(X: T.Tensor((r * c,), "int32"), Y: T.Tensor((r, c), "int32")):
+        with T.Kernel(1):
+            x, y = T.alloc_shared((r * c,), "int32"), T.alloc_shared((r, c), "int32")
+            T.copy(X, x)
+            for i in T.Parallel(r * c):
+                y[i // c, i % c] = (i * 64 + x[i]) // 16
+            T.copy(y, Y)
+
+    x, i = RNG.integers(2**31 - 2000, 2**31, r * c).astype(np.int32), np.arange(r * c, dtype=np.int32)
+    with np.errstate(over="ignore"):
+        want = ((i * 64 + x) // 16).reshape(r, c)
+    got = strict.run(tilelang.compile(kernel), dict(X=x, Y=np.zeros((r, c), "int32")))["Y"]
+    np.testing.assert_array_equal(got, want)

@@ -58,7 +58,12 @@ class _Rows(StmtMutator):
         if e.same_as(self.number):
             return self.value
         out = map_children(e, self.expr)
-        return self.analyzer.simplify(out) if isinstance(e, _QUOTIENTS) and out is not e else out
+        return self.analyzer.simplify(out) if _is_part(e, self.number) else out
+
+
+def _is_part(e, number: Var) -> bool:
+    """True for quotients and remainders of `number`, and of such. Sums with other values may wrap, which no analyzer knows."""
+    return isinstance(e, _QUOTIENTS) and const_int(e.b) is not None and (e.a.same_as(number) or _is_part(e.a, number))
 
 
 def _divides(e, number: Var, by: int) -> bool:
