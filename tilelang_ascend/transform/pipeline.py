@@ -12,7 +12,7 @@ from typing import Any, Callable
 from ..analysis.dependence.trace import TooManyTraces
 from ..analysis.tiles.core_kinds import uses_cube
 from ..collector import PAUSED_COLLECTOR
-from ..errors import OutOfMemory, location_of
+from ..errors import OutOfMemory, UnsupportedConstruct, location_of
 from ..ir import AllocBuffer, IRModule, PrimFunc, const_int, scope_of, statements, structural_equal
 from ..ir.functions import launches
 from ..isa.base import SCOPES, Space
@@ -271,7 +271,7 @@ def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure
     """What `_in_parts` makes of `placed` with other nests on tensors, where those of `cut`, which are in parts along their outermost loop, do not fit.
     A nest that works through a long row in steps needs all of the row in each, a whole one may be divided with it; one whose outermost loop is
     short, and which reaches far in every iteration, is cut along the next. Elements read one by one are picked by nests, which may be divided. What
-    still does not fit is kept in GM.
+    still does not fit is kept in GM, unless it is worked on in a way that tensors are not.
 
     Raises: the `failure` of `cut`, if these do not fit either.
     """
@@ -282,13 +282,13 @@ def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure
     ways += [((*SPILL, *NESTS), False, inner, room) for inner, room in zip((False, True), SPILLED_ROOM)]
     for passes, uncut, inner, room in ways:
         trying = context.attempt()
-        other = run(passes, placed, trying, uncut=uncut, inner=inner, room=room, placed=True)
-        if any(structural_equal(other, nested) for nested in tried):
-            continue
-        tried.append(other)
         try:
+            other = run(passes, placed, trying, uncut=uncut, inner=inner, room=room, placed=True)
+            if any(structural_equal(other, nested) for nested in tried):
+                continue
+            tried.append(other)
             found = _in_parts(other, trying)
-        except OutOfMemory:
+        except (OutOfMemory, UnsupportedConstruct):
             continue
         context.adopt(trying)
         return found

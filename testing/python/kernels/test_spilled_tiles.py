@@ -7,6 +7,7 @@ import strict
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
 from tilelang_ascend.arch.spec import ChipSpec
+from tilelang_ascend.errors import OutOfMemory
 from tilelang_ascend.isa.base import Space
 
 F16, F32, I32 = "float16", "float32", "int32"
@@ -316,3 +317,47 @@ def test_scans_of_tensors_go_from_part_to_part(small_ub, kind, shape, dim, dtype
     want = np.cumsum(turned, dim) if kind == "cumsum" else np.maximum.accumulate(turned, dim)
     got = run(kernel, spilled=False, X=x.copy(), Y=np.zeros(shape, result))["Y"]
     np.testing.assert_array_equal(got, (np.flip(want, dim) if backwards else want).astype(result))
+
+
+def test_tiles_whose_updates_memory_has_no_transfer_for(small_ub):
+    """GM has no atomic sums of int64: such a tile cannot live there, and what is wrong is its size."""
+    n = 3000
+
+    @T.prim_func
+    def counted(I: T.Tensor((n,), I32), H: T.Tensor((n,), "int64")):
+        with T.Kernel(1):
+            at, h = T.alloc_shared((n,), I32), T.alloc_shared((n,), "int64")
+            T.copy(I, at)
+            T.clear(h)
+            for j in T.Parallel(n):
+                T.atomic_add(h[at[j]], T.cast(at[n - 1 - j], "int64"))
+            T.copy(h, H)
+
+    with pytest.raises(OutOfMemory, match="'h' takes"):
+        tilelang.compile(counted)
+
+
+@pytest.mark.parametrize(
+    "kind, shape, dim, dtype, result, clear",
+    [
+        ("sum", (2, 20001), 1, "int8", I32, False),
+        ("sum", (5001, 3), 0, "int8", I32, True),
+        ("absmax", (2, 20001), 1, "int8", "int8", False),
+        ("bitor", (2, 5001, 3), 1, "int8", "int8", True),
+        ("bitxor", (2, 9001), 1, I32, I32, False),
+        ("any", (5001, 5), 0, I32, "bool", True),
+    ],
+)
+def test_parts_of_narrow_rows_leave_room_for_wider_numbers(small_ub, kind, shape, dim, dtype, result, clear):
+    left = tuple(n for d, n in enumerate(shape) if d != dim)
+
+    @T.prim_func
+    def kernel(X: T.Tensor(shape, dtype), Y: T.Tensor(left, result)):
+        with T.Kernel(1):
+            getattr(T, f"reduce_{kind}")(X, Y, dim=dim, clear=clear)
+
+    x, y = whole(*shape, dtype=dtype, low=0), whole(*left, dtype=result, low=0)
+    joined = {"sum": np.add, "absmax": np.maximum, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor, "any": np.logical_or}[kind]
+    want = joined.reduce(x.astype(np.int64), dim)
+    want = want if clear else joined(want, y.astype(np.int64))
+    np.testing.assert_array_equal(run(kernel, spilled=False, text=False, X=x, Y=y)["Y"], want.astype(result))

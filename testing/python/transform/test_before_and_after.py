@@ -151,10 +151,10 @@ PAIRS = {
             T.tl.copy(Y[0:16], Y_p[0:16])
             Y_p_total = T.alloc_shared((16,))
             T.tl.copy(Y_p[0:16], Y_p_total[0:16])
-            for part in T.serial(4, annotations={"num_stages": 2}):
-                X_p = T.alloc_shared((750, 16), "float16")
-                T.tl.copy(X[part * 750:part * 750 + 750, 0:16], X_p[0:750, 0:16])
-                T.Call("tl.reduce", [X_p[0:750, 0:16], Y_p_total[0:16]], attrs={"clear": 0, "dim": 0, "kind": "sum"}, ret_ty="void")
+            for part in T.serial(8, annotations={"num_stages": 2}):
+                X_p = T.alloc_shared((375, 16), "float16")
+                T.tl.copy(X[part * 375:part * 375 + 375, 0:16], X_p[0:375, 0:16])
+                T.Call("tl.reduce", [X_p[0:375, 0:16], Y_p_total[0:16]], attrs={"clear": 0, "dim": 0, "kind": "sum"}, ret_ty="void")
             T.tl.copy(Y_p_total[0:16], Y_p[0:16])
             T.tl.copy(Y_p[0:16], Y[0:16])
             Z_so_far = T.alloc_shared((1, 16), "int32")

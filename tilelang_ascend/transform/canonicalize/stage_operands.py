@@ -72,9 +72,20 @@ def _free_dimensions(record: TileOp, attrs: dict, rank: int) -> list[int]:
     return [d for d in range(rank) if d != along]
 
 
-def _bytes(shape, dtype: str, least: int = 1) -> int:
-    """Bytes of a tile in UB, of elements of at least `least` bytes."""
-    return math.prod(shape[:-1]) * round_up(shape[-1] * max(least, itemsize(dtype)), BLOCK_BYTES)
+def _bytes(shape, dtype: str, least: int = 1, narrowest: int | None = None) -> int:
+    """Bytes of a tile in UB, of elements of at least `least` bytes. Its rows have as many lanes as whole blocks of elements of `narrowest` bytes, if
+    tiles of such elements are made of it."""
+    lanes = round_up(shape[-1], BLOCK_BYTES // min(narrowest or itemsize(dtype), itemsize(dtype)))
+    return math.prod(shape[:-1]) * lanes * max(least, itemsize(dtype))
+
+
+def _computed_bytes(s: Evaluate) -> int:
+    """Bytes of the elements an op computes with, at least: all but the greatest and the least of float16 are widened, and bits go through two
+    further tiles."""
+    kind = str(attrs_of(s).get("kind", ""))
+    if kind in ("max", "min") and dtype_of(s.value.args[0].source) == "float16":
+        return 1
+    return 2 * WIDE if kind.startswith("bit") else WIDE
 
 
 def part_sizes(extents: list, free: list[int], fits, shortest: int = 1) -> list[int | None]:
@@ -278,12 +289,11 @@ class _Stage(StmtMutator):
         if dtype is not None and record is not REDUCE:
             w = record.whole(attrs, len(src.kept))
             match = _Matched(match.free, match.source_of | {w: w})  # Each part has results of its own.
-        # Scans of small elements are computed in float32 or int32.
-        least = 1 if record is REDUCE else WIDE
+        least, narrowest = _computed_bytes(s), min(itemsize(dtype_of(r.source)) for r in (source, target))
 
         def fits(n):
             shapes = [(n, source), ([const_int(x) or 1 for x in match.of_target(n, dst.shape)], target)]
-            return sum(_bytes(shape, dtype_of(r.source), least) for shape, r in shapes if not on_chip(r.source)) <= self.worked
+            return sum(_bytes(shape, dtype_of(r.source), least, narrowest) for shape, r in shapes if not on_chip(r.source)) <= self.worked
 
         sizes = part_sizes(src.shape, match.free, fits, 1 if dtype is None else SHORTEST_ROW)
         if None in sizes or any(const_int(e) is None for k, e in enumerate(dst.shape) if k not in match.source_of):
