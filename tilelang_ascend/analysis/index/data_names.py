@@ -28,7 +28,7 @@ class DataNames:
 
     def is_data(self, e) -> bool:
         """True if elements of memory, or names made of such, are part of a value."""
-        return any(not is_scalar_var(x.source) for x in loads_in(e)) or not self.names.isdisjoint(free_vars(e))
+        return made_of_data(e, self.names)
 
     def may_wrap(self, e) -> bool:
         """True if a sum or product of data that its dtype may not hold is part of a value."""
@@ -39,6 +39,11 @@ class DataNames:
         return any(self.is_data(x) and magnitude(x, {}) is None for x in found)
 
 
+def made_of_data(e, names: set) -> bool:
+    """True if elements of memory, or `names` that are known to be made of such, are part of a value."""
+    return any(not is_scalar_var(x.source) for x in loads_in(e)) or not names.isdisjoint(free_vars(e))
+
+
 def _grows(e) -> bool:
     """True for what makes another number of large ones: sums and products of signed integers, and an uint64 taken for one."""
     if isinstance(e, tirx.Cast):
@@ -46,4 +51,4 @@ def _grows(e) -> bool:
     return isinstance(e, _GROWING) and dtype_of(e) in ("int32", "int64")
 
 
-__all__ = ["DataNames"]
+__all__ = ["DataNames", "made_of_data"]

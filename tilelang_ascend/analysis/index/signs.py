@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir import Bind, For, IntImm, TensorLoad, Var, dtype_of, free_vars, itemsize, tirx
+from ...ir import Bind, For, IntImm, TensorLoad, Var, dtype_of, itemsize, tirx
 from ...ir.functions import is_core_index
-from ...tile.uses import is_scalar_var, loads_in
+from .data_names import made_of_data
 from .magnitude import loop_magnitude, magnitude
 
 UNKNOWN = 1 << 10
@@ -42,7 +42,7 @@ class Known:
 
     def is_data(self, e) -> bool:
         """True if elements of memory are part of a value."""
-        return any(not is_scalar_var(x.source) for x in loads_in(e)) or not self.data.isdisjoint(free_vars(e))
+        return made_of_data(e, self.data)
 
 
 def is_nonnegative(e, known: Known) -> bool:

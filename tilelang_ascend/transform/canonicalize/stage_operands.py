@@ -286,8 +286,8 @@ class _Stage(StmtMutator):
         source, target = s.value.args[:2]
         src, dst = _Operand(source, whole_rank=True), _Operand(target, whole_rank=True)
         match, dtype = _matched(s, src, dst), _goes_on(s, source, target)
-        if dtype is not None and record is not REDUCE:
-            w = record.whole(attrs, len(src.kept))
+        w = None if dtype is None else record.whole(attrs, len(src.kept))
+        if w is not None and record is not REDUCE:
             match = _Matched(match.free, match.source_of | {w: w})  # Each part has results of its own.
         least, narrowest = _computed_bytes(s), min(itemsize(dtype_of(r.source)) for r in (source, target))
 
@@ -302,13 +302,12 @@ class _Stage(StmtMutator):
                 at=s.span, hint="load a tile of constant size (T.copy fills what hangs over the edge with zeros) and work on that",
             )  # fmt: skip
 
-        if dtype is not None and not fits(sizes):
-            w = record.whole(attrs, len(sizes))
+        if w is not None and not fits(sizes):
+            length = sizes[w]
             while not fits(sizes) and sizes[w] > 1:
-                sizes[w] = _smaller(sizes[w], const_int(src.shape[w]))
-            rows = _Rows(self, s, src, dst, match, sizes)
-            whole = [n if d == w else size for d, (n, size) in enumerate(zip(map(const_int, src.shape), sizes))]
-            return in_parts(src.shape, whole, s.span, lambda offsets, counts: rows.on(offsets, counts, w, dtype))
+                sizes[w] = _smaller(sizes[w], length)
+            rows = _Rows(self, s, src, dst, match, w, sizes[w], dtype)
+            return in_parts(src.shape, [*sizes[:w], length, *sizes[w + 1 :]], s.span, rows.on)
 
         def one(offsets, counts):
             known = [n if isinstance(n, int) else size for n, size in zip(counts, sizes)]
@@ -344,14 +343,22 @@ class _Stage(StmtMutator):
         return tile
 
 
+@dataclass(frozen=True)
 class _Rows:
-    """A reduction or scan `s` of rows of which not even one fits, in parts of `sizes`."""
+    """A reduction or scan `s` of rows of which not even one fits: along dimension `w` of the source parts of `size` elements, of which each goes on in
+    `dtype` where the one before it has stopped. All extents are constants."""
 
-    def __init__(self, stage: _Stage, s: Evaluate, src: _Operand, dst: _Operand, match: _Matched, sizes: list[int]):
-        self.stage, self.s, self.src, self.dst, self.match, self.sizes = stage, s, src, dst, match, sizes
+    stage: _Stage
+    s: Evaluate
+    src: _Operand
+    dst: _Operand
+    match: _Matched
+    w: int
+    size: int
+    dtype: str
 
-    def on(self, offsets: list, counts: list, w: int, dtype: str) -> Stmt:
-        """On the rows at `offsets`: along dimension `w` of the source each part goes on, in `dtype`, where the one before it has stopped."""
+    def on(self, offsets: list, counts: list[int]) -> Stmt:
+        """On so many rows at `offsets`."""
         before: list = []
         after: list = []
 
@@ -360,31 +367,30 @@ class _Rows:
             return before[-1].buffer
 
         of_rows = self.reduced if is_op(self.s, REDUCE) else self.scanned
-        known = [n if isinstance(n, int) else size for n, size in zip(counts, self.sizes)]
-        work = of_rows(dtype, declare, (offsets, known, counts), before, after)
+        work = of_rows(declare, (offsets, counts, counts), before, after)
 
         def one(offset, count):
-            at, size = ([mine[0] if d == w else n for d, n in enumerate(rows)] for mine, rows in ((offset, offsets), (count, known)))
+            at, size = ([*rows[: self.w], *mine, *rows[self.w + 1 :]] for mine, rows in ((offset, offsets), (count, counts)))
             loads: list = []
             source = self.stage.loaded(self.src, at, size, loads, self.s.span)
             return seq(loads, work(source, at, size))
 
         backwards = bool(int(attrs_of(self.s).get("reverse", 0)))
-        return seq(before, in_parts([self.src.shape[w]], [self.sizes[w]], self.s.span, one, backwards), after)
+        return seq(before, in_parts([self.src.shape[self.w]], [self.size], self.s.span, one, backwards), after)
 
-    def reduced(self, dtype: str, declare, part: tuple, before: list, after: list):
+    def reduced(self, declare, part: tuple, before: list, after: list):
         """What the reduction does with a part of the source."""
         source, target = self.s.value.args
         if not on_chip(target.source):
             target = self.stage.target(self.s, self.dst, self.match, part, before, after)
-        first, work, last = reduction_in_parts(with_args(self.s, [source, target]), dtype, declare)
+        first, work, last = reduction_in_parts(with_args(self.s, [source, target]), self.dtype, declare)
         before += first
         after[:0] = last
         return lambda loaded, *_: with_args(work, [loaded, work.value.args[1]])
 
-    def scanned(self, dtype: str, declare, part: tuple, before: list, after: list):
+    def scanned(self, declare, part: tuple, before: list, after: list):
         """What the scan does with one: sums of its own, which are stored at once."""
-        so_far, nothing = scan_so_far(self.s, dtype, declare)
+        so_far, nothing = scan_so_far(self.s, self.dtype, declare)
         before.append(nothing)
 
         def work(loaded, offsets, counts):
