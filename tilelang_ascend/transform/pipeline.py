@@ -57,6 +57,7 @@ from .nests.merge_steps import merge_steps
 from .nests.narrow_masks import narrow_masks
 from .nests.narrow_maxima import narrow_maxima
 from .nests.narrow_nests import narrow_nests
+from .nests.part_accumulators import part_accumulators
 from .nests.part_products import part_products
 from .nests.pick_elements import pick_elements
 from .nests.reverse_loops import reverse_loops
@@ -124,6 +125,8 @@ PLACE = (
 """A core for every statement, a memory for every buffer."""
 PICK = (Pass(pick_elements, Stage.PLACED, ("chip",)),)
 """Only if tiles do not fit otherwise."""
+SUMS = (Pass(part_accumulators, Stage.PLACED, ("chip", "notes")),)
+"""Only if accumulators do not fit, and what is done with them cannot be divided with them."""
 SPILL = (
     Pass(spill_tiles, Stage.PLACED, ("chip", "notes", "room")),
     Pass(stage_operands, Stage.PLACED, ("chip", "placed")),
@@ -178,7 +181,7 @@ CORES = (
     Pass(close_cores, Stage.SPLIT),
 )
 """One program for each kind of core."""
-PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *PICK, *SPILL[:1], *NESTS, *TILES, *STREAM, *SHARE, *FIT, *SYNCHRONISE, *CORES)
+PASSES = (LAUNCHES, *CANONICALIZE, *PLACE, *PICK, *SUMS, *SPILL[:1], *NESTS, *TILES, *STREAM, *SHARE, *FIT, *SYNCHRONISE, *CORES)
 """All of them, in the order in which they run, the first time."""
 
 
@@ -276,10 +279,15 @@ def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure
     Raises: the `failure` of `cut`, if these do not fit either.
     """
     tried = [cut]
-    if failure.fields["memory"] != SCOPES[STREAMED].name:
-        raise failure
     ways = [(NESTS, True, False, 0), (NESTS, False, True, 0), ((*PICK, *NESTS), False, False, 0), ((*PICK, *NESTS), True, False, 0)]
     ways += [((*SPILL, *NESTS), False, inner, room) for inner, room in zip((False, True), SPILLED_ROOM)]
+    in_parts = [((*SUMS, *passes), *how) for passes, *how in [(NESTS, False, False, 0), *ways]]
+    if failure.fields["memory"] == Space.L0C.name:
+        ways = in_parts
+    elif failure.fields["memory"] == Space.UB.name:
+        ways += in_parts[-len(SPILLED_ROOM) :] if SPILLED_ROOM else []
+    else:
+        raise failure
     for passes, uncut, inner, room in ways:
         trying = context.attempt()
         try:

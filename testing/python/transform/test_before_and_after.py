@@ -603,6 +603,37 @@ PAIRS = {
             Y[0] = T.float32(2) - x_picked[0]
         """,
     ),
+    "part_accumulators": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((256, 128), "float16"), Y: T.Buffer((256, 256), "float32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((256, 64), "float16", scope="shared.l1")
+                c = T.alloc_buffer((256, 256), "float32", scope="local.l0c")
+                w = T.alloc_buffer((256, 256), "float32", annotations={"workspace": 1})
+                T.tl.fill(c[0:256, 0:256], T.float32(0))
+                for k in range(2):
+                    T.tl.copy(A[0:256, k * 64:k * 64 + 64], a[0:256, 0:64])
+                    T.Call("tl.gemm", [a[0:256, 0:64], a[0:256, 0:64], c[0:256, 0:256], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                T.tl.copy(c[0:256, 0:256], w[0:256, 0:256])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((256, 128), "float16"), Y: T.Buffer((256, 256), "float32")):
+            for bx in T.serial(1, annotations={"tl.grid": 0}):
+                a = T.alloc_buffer((64, 64), "float16", scope="shared.l1")
+                a_columns = T.alloc_buffer((256, 64), "float16", scope="shared.l1")
+                c = T.alloc_buffer((64, 256), scope="local.l0c")
+                w = T.alloc_buffer((256, 256), annotations={"workspace": 1})
+                for part in range(4):
+                    T.tl.fill(c[0:64, 0:256], T.float32(0))
+                    for k in range(2):
+                        T.tl.copy(A[part * 64:part * 64 + 64, k * 64:k * 64 + 64], a[0:64, 0:64])
+                        T.tl.copy(A[0:256, k * 64:k * 64 + 64], a_columns[0:256, 0:64])
+                        T.Call("tl.gemm", [a[0:64, 0:64], a_columns[0:256, 0:64], c[0:64, 0:256], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 1}, ret_ty="void")
+                    T.tl.copy(c[0:64, 0:256], w[part * 64:part * 64 + 64, 0:256])
+        """,
+    ),
     "spill_tiles": (
         """
         @T.prim_func

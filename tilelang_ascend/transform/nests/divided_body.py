@@ -190,10 +190,10 @@ class _OnChipOnly(StmtMutator):
 
 
 class SlicedBody(DividedBody):
-    """A part of what is divided; tiles that are not `own` stay, and are accessed where the part lies."""
+    """A part of what is divided; tiles that are not `own` stay, and are accessed where the part lies. `again`: workspaces that every part fills."""
 
-    def __init__(self, plan: SplitPlan, which, parts: int, own: set):
-        super().__init__(plan, which, parts, with_cube=True)
+    def __init__(self, plan: SplitPlan, which, parts: int, own: set, again: Set = frozenset()):
+        super().__init__(plan, which, parts, with_cube=True, own=again)
         self.own = own
         self.buffers = {b: new if b in own else b for b, new in self.buffers.items()}
 

@@ -1,0 +1,287 @@
+"""Accumulators that L0C has no room for, and whose rows and columns are joined by what becomes of them: made in parts, with the values of whole ones."""
+
+import numpy as np
+import pytest
+import strict
+
+import tilelang_ascend as tilelang
+import tilelang_ascend.language as T
+from tilelang_ascend.arch.spec import ChipSpec
+from tilelang_ascend.errors import OutOfMemory
+from tilelang_ascend.isa.base import Space
+from tilelang_ascend.transform import pipeline
+
+F16, F32, I8, I32 = "float16", "float32", "int8", "int32"
+RNG = np.random.default_rng(0)
+N = 64
+L0C_BYTES = 8192
+"""Half of an accumulator of N x N."""
+
+
+@pytest.fixture(autouse=True)
+def small_l0c(monkeypatch):
+    """L0C so small that small accumulators are too large for it."""
+    usual = ChipSpec.capacity_bytes
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    monkeypatch.setattr(ChipSpec, "capacity_bytes", lambda chip, space: L0C_BYTES if space is Space.L0C else usual(chip, space))
+
+
+def run(kernel, text=True, **arrays):
+    """The strict run of a kernel with sums in parts. Arrays hold small integers: sums are exact in any order."""
+    compiled = tilelang.compile(kernel)
+    assert any("sums are larger than L0C" in note for note in compiled.artifact.notes), compiled.artifact.notes
+    return strict.run(compiled, arrays, {}, text=text)
+
+
+def whole(*shape, dtype=F16, low=-3, high=4):
+    return RNG.integers(low, high, shape).astype(dtype)
+
+
+def product(a, b):
+    return a.astype(np.float32) @ b.astype(np.float32)
+
+
+def both_ways(p):
+    """What the kernels below make of a product: every element needs its row, its column and its mirror image."""
+    return p + p.swapaxes(-1, -2) + p.sum(-1, keepdims=True) * p.max(-2, keepdims=True)
+
+
+@T.macro
+def finish(c, d, rows, columns):
+    T.reduce_sum(c, rows, dim=1)
+    T.reduce_max(c, columns, dim=0)
+    for i, j in T.Parallel(N, N):
+        d[i, j] = c[i, j] + c[j, i] + rows[i] * columns[j]
+
+
+@pytest.mark.parametrize("trips", ["known", "data"])
+def test_rows_columns_and_mirror_images(trips):
+    """Three blocks, whose loops over K are as long as a tensor says, or all."""
+    k = 96
+
+    @T.prim_func
+    def joined(A: T.Tensor((3, N, k), F16), B: T.Tensor((k, N), F16), L: T.Tensor((3,), I32), Y: T.Tensor((3, N, N), F32)):
+        with T.Kernel(3, threads=128) as b:
+            a, w = T.alloc_shared((N, 32), F16), T.alloc_shared((32, N), F16)
+            c, d = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32)
+            rows, columns = T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32)
+            T.clear(c)
+            for s in T.Pipelined(k // 32 if trips == "known" else L[b], num_stages=2):
+                T.copy(A[b, 0:N, s * 32 : s * 32 + 32], a)
+                T.copy(B[s * 32, 0], w)
+                T.gemm(a, w, c)
+            finish(c, d, rows, columns)
+            T.copy(d, Y[b, 0:N, 0:N])
+
+    a, b = whole(3, N, k), whole(k, N)
+    steps = np.array([3, 0, 2] if trips == "data" else [3, 3, 3], I32)
+    p = np.stack([product(x[:, : 32 * n], b[: 32 * n]) for x, n in zip(a, steps)])
+    got = run(joined, A=a, B=b, L=steps, Y=np.zeros((3, N, N), F32))["Y"]
+    np.testing.assert_array_equal(got, both_ways(p))
+
+
+def test_two_sums_of_one_loop():
+    """Either of them fits alone, and is made by a loop over K of its own steps."""
+    half = N // 2
+
+    @T.prim_func
+    def gated(A: T.Tensor((N, N), F16), B: T.Tensor((N, half), F16), G: T.Tensor((N, half), F16), Y: T.Tensor((N, half), F32)):
+        with T.Kernel(1, threads=128):
+            a, w, g = T.alloc_shared((N, 32), F16), T.alloc_shared((32, half), F16), T.alloc_shared((32, half), F16)
+            c, d = T.alloc_fragment((N, half), F32), T.alloc_fragment((N, half), F32)
+            rows, columns = T.alloc_fragment((N,), F32), T.alloc_fragment((half,), F32)
+            T.clear(c)
+            T.clear(d)
+            for s in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, s * 32], a)
+                T.copy(B[s * 32, 0], w)
+                T.copy(G[s * 32, 0], g)
+                T.gemm(a, w, c)
+                T.gemm(a, g, d)
+            T.reduce_sum(c, columns, dim=0)
+            T.reduce_sum(d, rows, dim=1)
+            for i, j in T.Parallel(N, half):
+                c[i, j] = c[i, j] * d[i, j] + columns[j] + rows[i]
+            T.copy(c, Y)
+
+    a, b, g = whole(N, N), whole(N, half), whole(N, half)
+    c, d = product(a, b), product(a, g)
+    got = run(gated, A=a, B=b, G=g, Y=np.zeros((N, half), F32))["Y"]
+    np.testing.assert_array_equal(got, c * d + c.sum(0) + d.sum(1)[:, None])
+
+
+def test_a_small_sum_beside_a_large_one():
+    """What is not divided begins anew in every part: it is not added up four times."""
+
+    @T.prim_func
+    def beside(
+        A: T.Tensor((N, N), F16), B: T.Tensor((N, N), F16), G: T.Tensor((16, N), F16), Y: T.Tensor((N, N), F32), Z: T.Tensor((16, N), F32)
+    ):
+        with T.Kernel(1, threads=128):
+            a, w, g = T.alloc_shared((N, 32), F16), T.alloc_shared((32, N), F16), T.alloc_shared((16, 32), F16)
+            c, d, e = T.alloc_fragment((N, N), F32), T.alloc_fragment((16, N), F32), T.alloc_fragment((N, N), F32)
+            rows, columns = T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32)
+            T.clear(c)
+            T.clear(d)
+            for s in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, s * 32], a)
+                T.copy(B[s * 32, 0], w)
+                T.copy(G[0, s * 32], g)
+                T.gemm(a, w, c)
+                T.gemm(g, w, d)
+            finish(c, e, rows, columns)
+            T.copy(e, Y)
+            T.copy(d, Z)
+
+    a, b, g = whole(N, N), whole(N, N), whole(16, N)
+    out = run(beside, A=a, B=b, G=g, Y=np.zeros((N, N), F32), Z=np.zeros((16, N), F32))
+    np.testing.assert_array_equal(out["Y"], both_ways(product(a, b)))
+    np.testing.assert_array_equal(out["Z"], product(g, b))
+
+
+def test_operands_that_vector_cores_make():
+    """Every part makes them again."""
+
+    @T.prim_func
+    def scaled(A: T.Tensor((N, N), F16), B: T.Tensor((N, N), I8), S: T.Tensor((N,), F32), Y: T.Tensor((N, N), F32)):
+        with T.Kernel(1, threads=128):
+            a, w8, w = T.alloc_shared((N, 32), F16), T.alloc_shared((32, N), I8), T.alloc_shared((32, N), F16)
+            c, d, scale = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
+            rows, columns = T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32)
+            T.copy(S, scale)
+            T.clear(c)
+            for s in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, s * 32], a)
+                T.copy(B[s * 32, 0], w8)
+                for i, j in T.Parallel(32, N):
+                    w[i, j] = w8[i, j] * scale[j]
+                T.gemm(a, w, c)
+            finish(c, d, rows, columns)
+            T.copy(d, Y)
+
+    a, b, s = whole(N, N), whole(N, N, dtype=I8), whole(N, dtype=F32, low=1)
+    got = run(scaled, A=a, B=b, S=s, Y=np.zeros((N, N), F32))["Y"]
+    np.testing.assert_array_equal(got, both_ways(product(a, b * s)))
+
+
+def test_sums_that_become_operands():
+    """By way of GM: L1 has whole tiles."""
+
+    @T.prim_func
+    def chained(A: T.Tensor((N, N), F16), B: T.Tensor((N, N), F16), D: T.Tensor((N, N), F16), Y: T.Tensor((N, N), F32)):
+        with T.Kernel(1, threads=128):
+            a, b, d, p = (T.alloc_shared((N, N), F16) for _ in range(4))
+            c, e = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32)
+            rows, columns = T.alloc_fragment((N,), F32), T.alloc_fragment((N,), F32)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(D, d)
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, p)
+            T.gemm(p, d, c, clear_accum=True)
+            finish(c, e, rows, columns)
+            T.copy(e, Y)
+
+    a, b, d = whole(N, N, low=-1, high=2), whole(N, N, low=-1, high=2), whole(N, N, low=-1, high=2)
+    got = run(chained, A=a, B=b, D=d, Y=np.zeros((N, N), F32))["Y"]
+    np.testing.assert_array_equal(got, both_ways(product(product(a, b), d)))
+
+
+def test_a_tile_multiplied_with_itself():
+    """Its rows go with those of the sum, its other copy with the columns; the diagonal is what all else is divided by."""
+    k = 96
+
+    @T.prim_func
+    def correlations(A: T.Tensor((2, N, k), "bfloat16"), Y: T.Tensor((2, N, N), F32)):
+        with T.Kernel(2, threads=128) as b:
+            a, c, norm = T.alloc_shared((N, 32), "bfloat16"), T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
+            T.clear(c)
+            for s in T.Pipelined(k // 32, num_stages=2):
+                T.copy(A[b, 0:N, s * 32 : s * 32 + 32], a)
+                T.gemm(a, a, c, transpose_B=True)
+            for i in T.Parallel(N):
+                norm[i] = T.max(c[i, i], 1.0)
+            for i, j in T.Parallel(N, N):
+                c[i, j] = T.if_then_else(i >= j, c[i, j] / (norm[i] * norm[j]), 0.0)
+            T.copy(c, Y[b, 0:N, 0:N])
+
+    import ml_dtypes
+
+    a = whole(2, N, k, dtype=ml_dtypes.bfloat16)
+    p = product(a, a.swapaxes(1, 2))
+    norm = np.maximum(np.einsum("bii->bi", p), 1)
+    got = run(correlations, A=a, Y=np.zeros((2, N, N), F32))["Y"]
+    np.testing.assert_allclose(got, np.tril(p / (norm[:, :, None] * norm[:, None, :])), rtol=2e-6, atol=1e-9)
+
+
+def test_what_other_parts_have_to_make_first():
+    """A sum that goes on through all steps of a loop, and of which every step needs the columns: in parts no step would find all of them."""
+    steps = 2
+
+    @T.prim_func
+    def running(A: T.Tensor((N, steps * 32), F16), B: T.Tensor((N, N), F16), Y: T.Tensor((N, N), F32), Z: T.Tensor((N,), F32)):
+        with T.Kernel(1, threads=128):
+            a, p, b = T.alloc_shared((N, 32), F16), T.alloc_shared((32, N), F16), T.alloc_shared((N, N), F16)
+            c, most = T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
+            T.copy(B, b)
+            T.clear(c)
+            T.fill(most, 1)
+            for s in T.serial(steps):
+                T.copy(A[0, s * 32], a)
+                for i, j in T.Parallel(32, N):
+                    p[i, j] = T.min(most[j], 2.0)
+                T.gemm(a, p, c)
+                T.reduce_max(c, most, dim=0)
+            T.copy(c, Y)
+            T.copy(most, Z)
+
+    a, most, p = whole(N, steps * 32, low=-1, high=2), np.ones(N, F32), np.zeros((N, N), F32)
+    for s in range(steps):
+        p = p + product(a[:, s * 32 : s * 32 + 32], np.broadcast_to(np.minimum(most, 2), (32, N)).astype(F16))
+        most = p.max(0)
+    try:
+        compiled = tilelang.compile(running)
+    except OutOfMemory as error:
+        assert "L0C" in str(error)
+        return
+    out = strict.run(compiled, dict(A=a, B=whole(N, N), Y=np.zeros((N, N), F32), Z=np.zeros(N, F32)), {})
+    np.testing.assert_array_equal(out["Y"], p)
+    np.testing.assert_array_equal(out["Z"], most)
+
+
+def test_without_them_it_does_not_fit(monkeypatch):
+    """The kernels above need it: with these ways switched off they are refused."""
+    monkeypatch.setattr(pipeline, "SUMS", ())
+
+    @T.prim_func
+    def squares(A: T.Tensor((N, N), F16), Y: T.Tensor((N, N), F32)):
+        with T.Kernel(1, threads=128):
+            a, c = T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F32)
+            T.copy(A, a)
+            T.gemm(a, a, c, clear_accum=True)
+            T.copy(c, Y)
+
+    with pytest.raises(OutOfMemory, match="L0C"):
+        tilelang.compile(squares)
+    monkeypatch.undo()
+
+
+def test_as_gpu_kernels_have_them(monkeypatch):
+    """256 x 256 float32 in registers: twice what L0C has."""
+    monkeypatch.undo()
+    n = 256
+
+    @T.prim_func
+    def symmetric(A: T.Tensor((n, 64), F16), Y: T.Tensor((n, n), F32)):
+        with T.Kernel(1, threads=256):
+            a, c = T.alloc_shared((n, 64), F16), T.alloc_fragment((n, n), F32)
+            T.copy(A, a)
+            T.gemm(a, a, c, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(n, n):
+                c[i, j] = T.if_then_else(i >= j, c[i, j], c[j, i] * 2.0)
+            T.copy(c, Y)
+
+    a = whole(n, 64)
+    p = product(a, a.T)
+    got = run(symmetric, A=a, Y=np.zeros((n, n), F32), text=False)["Y"]
+    np.testing.assert_array_equal(got, np.where(np.tri(n, dtype=bool), p, 2 * p.T))

@@ -1,0 +1,270 @@
+"""part_accumulators: sums that L0C has no room for are made in parts, one after the other, whatever becomes of them.
+
+Before:  fill(c, 0); for k: copy(A[0:256, k * 64 : +64], a); copy(B[k * 64 : +64, 0:256], b); gemm(a, b, c)             # c: 256 x 256
+         copy(c, c_ws); copy(c_ws, x); Parallel(i, j): y[i, j] = x[i, j] + x[j, i]
+After:   for part in range(4):                                                                                          # c: 64 x 256
+             fill(c, 0); for k: copy(A[part * 64 : +64, k * 64 : +64], a); copy(B[k * 64 : +64, 0:256], b); gemm(a, b, c)
+             copy(c, c_ws[part * 64 : +64])
+         copy(c_ws, x); Parallel(i, j): y[i, j] = x[i, j] + x[j, i]
+
+Parts of a kernel can be blocks of their own (`split_tiles`) if nothing in it joins them. Here only what makes the sums, from where they are cleared
+to where they leave L0C, is done once for each part; the rest finds them as it would have. What is not divided is loaded again for every part.
+A tile that is multiplied with itself is loaded twice, once for its rows and once for its columns.
+
+Requires: placed Tile IR. Ensures: the same; parts of sums fit L0C, if possible twice. Values are unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...analysis.tiles.home_loops import overwritten_first
+from ...analysis.tiles.split_axis import SplitPlan, plan_along
+from ...analysis.tiles.split_globals import is_global
+from ...ir import (
+    AllocBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    Var,
+    const_int,
+    decl_buffer,
+    dtype_of,
+    loop,
+    redeclared,
+    region,
+    renew,
+    scope_of,
+    seq,
+    statements,
+    stmts_of,
+    substitute,
+)
+from ...ir.functions import fixed_bytes
+from ...isa.base import Space
+from ...isa.units import FRACTAL_ROWS
+from ...tile import COPY, FILL, GEMM, is_op, with_args
+from ...tile.clears import gemm_args
+from ...tile.jumps import may_leave
+from ...tile.uses import is_output, is_parallel, moved_regions, own_uses, used_outside, uses_of
+from .divided_body import SlicedBody, divided_spaces
+from .gathered import between, gathered
+
+VERSIONS = 2
+"""Of a part: one leaves L0C while the next is summed up."""
+
+
+def part_accumulators(func: PrimFunc, chip, notes: list) -> PrimFunc:
+    """`func` with the largest of its accumulators in parts, so that all of them together have room; those that cannot be stay whole."""
+    room = chip.capacity_bytes(Space.L0C)
+    sums = sorted({s.buffer for s in statements(func.body) if isinstance(s, AllocBuffer) and scope_of(s.buffer) == "local.l0c"}, key=_order)
+    if sum(map(fixed_bytes, sums)) <= room:
+        return func
+    large = []
+    while sum(map(fixed_bytes, sums)) > room // 2:
+        large.append(sums.pop())
+    left = (room - sum(map(fixed_bytes, sums))) // len(large)
+    body = _through_gm(_with_own_columns(func.body, large), large)
+    while large:
+        parts = _Parts(body, large, left)
+        new = parts.of(body)
+        if new is not None:
+            names = ", ".join(f"'{c.name}'" for c in large if c in parts.smaller)
+            notes.append(f"sums are larger than {Space.L0C.name}: {names} in {parts.number} parts, made one after the other")
+            body = redeclared(new, parts.smaller)
+        large = [c for c in large[1:] if c not in parts.smaller]
+    return func.with_body(body)
+
+
+def _order(b) -> tuple:
+    return fixed_bytes(b), b.name
+
+
+@dataclass(frozen=True)
+class _Division:
+    """The statements at `members` of a list in `number` parts, each of which has its `own` tiles of what the plan divides. around: what stands in front
+    of them and behind."""
+
+    plan: SplitPlan
+    number: int
+    own: set
+    group: list[Stmt]
+    around: tuple[list[Stmt], list[Stmt]]
+
+
+class _Parts:
+    """What makes the first of `sums`, and those that go with it, in parts of which versions take `room` bytes. smaller: tile -> what stands for it.
+    number: of parts."""
+
+    def __init__(self, body: Stmt, sums: list, room: int):
+        self.body, self.sums, self.room, self.smaller, self.number = body, sums, room, {}, 0
+        self.c = sums[0]
+
+    def of(self, s: Stmt) -> Stmt | None:
+        """`s` with that in parts, None if it cannot be."""
+        body = list(stmts_of(s))
+        users = [i for i, x in enumerate(body) if self.c in uses_of(x).all and not isinstance(x, AllocBuffer)]
+        if len(users) != 1:
+            return self.grouped(body) if users else None
+        (at,) = users
+        new = self.inside(body[at])
+        return None if new is None else seq(body[:at], new, body[at + 1 :])
+
+    def inside(self, s: Stmt) -> Stmt | None:
+        """The same of the only statement of a list that uses it."""
+        if isinstance(s, For) and not is_parallel(s):
+            new = self.of(s.body)
+            return new if new is None else For(s.loop_var, s.min, s.extent, s.kind, new, annotations=dict(s.annotations), span=s.span)
+        if isinstance(s, IfThenElse) and s.else_case is None:
+            new = self.of(s.then_case)
+            return new if new is None else IfThenElse(s.condition, new, None, span=s.span)
+        return None
+
+    def grouped(self, body: list[Stmt]) -> Stmt | None:
+        """A list of statements with those that use the accumulator in parts."""
+        ways = [way for d in range(len(self.c.ty.shape)) if (way := self.division(body, d)) is not None]
+        if not ways:
+            return None
+        best = min(ways, key=lambda way: _loaded_again(way.group, way.plan))
+        part = Var("part", "int32")
+        sliced = SlicedBody(best.plan, part, best.number, best.own, self.again(seq(best.group), best.plan))
+        inner = renew(sliced(seq(best.group)))
+        self.smaller, self.number = {b: sliced.buffers[b] for b in best.own}, best.number
+        front, behind = best.around
+        return seq(front, loop(part, best.number, inner, span=best.group[0].span), behind)
+
+    def again(self, group: Stmt, plan: SplitPlan) -> set:
+        """Workspaces by which a group hands values to itself alone, and which every part fills as a whole."""
+        spaces = {s.buffer for s in statements(self.body) if isinstance(s, AllocBuffer) and "workspace" in s.annotations}
+        in_part = set().union(*(u.writes for s in statements(group) if (u := own_uses(s)).all & plan.dims.keys()))
+        return spaces & uses_of(group).writes - in_part - used_outside(self.body, set(statements(group)))
+
+    def division(self, body: list[Stmt], dim: int) -> _Division | None:
+        """The division along a dimension of the accumulator, None if there is none that is legal."""
+        together = {self.c}
+        while True:
+            members = between(body, {i for i, s in enumerate(body) if uses_of(s).all & together and not isinstance(s, AllocBuffer)})
+            group, around = [body[i] for i in sorted(members)], gathered(body, members)
+            if around is None or any(map(may_leave, group)) or not all(_may_be_divided(x) for x in statements(seq(group))):
+                return None
+            number = self.parts_of(dim, together)
+            plan = None if number is None else plan_along(seq(group), self.c, dim, number)
+            if plan is None or plan.refusal:
+                return None
+            more = (plan.dims.keys() & self.sums | self.left(seq(group), plan)) - together
+            if not more:
+                return self.divided(group, around, plan, number)
+            together |= more
+
+    def parts_of(self, dim: int, together: set) -> int | None:
+        """The least number of equal parts of a dimension, whole fractals, with which the sums among `together` have room, twice if there is."""
+        extent, largest = const_int(self.c.ty.shape[dim]), max(fixed_bytes(c) for c in self.sums if c in together)
+        possible = [n for n in range(2, extent // FRACTAL_ROWS + 1) if extent % (n * FRACTAL_ROWS) == 0]
+        fitting = ([n for n in possible if versions * largest <= n * self.room] for versions in (VERSIONS, 1))
+        return next((numbers[0] for numbers in fitting if numbers), None)
+
+    def left(self, group: Stmt, plan: SplitPlan) -> set:
+        """What is not divided, and in which a part would find what another one has left."""
+        uses, again = uses_of(group), self.again(group, plan)
+        undivided = uses.writes - plan.dims.keys() - divided_spaces(self.body, plan).keys()
+        return {b for b in undivided if (b in uses.reads if is_global(b) and b not in again else not _found_new(group, b))}
+
+    def divided(self, group: list[Stmt], around: tuple, plan: SplitPlan, number: int) -> _Division | None:
+        """The division of a group, None if parts would see each other."""
+        elsewhere = used_outside(self.body, set(statements(seq(group))))
+        own = {b for b in plan.dims if b not in elsewhere and _found_new(seq(group), b)}
+        return None if self.c not in own or self.left(seq(group), plan) else _Division(plan, number, own, group, around)
+
+
+def _may_be_divided(s: Stmt) -> bool:
+    """True for control flow, for tile ops, but those that bring to L1, where tiles are whole fractals, what L0C has, and for element-wise work on tiles."""
+    if is_parallel(s):
+        return not any(map(is_global, uses_of(s).all)) and not is_output(s)
+    if is_op(s, COPY):
+        source, target = (scope_of(r.source) for r in moved_regions(s))
+        return (source, target) != ("local.l0c", "shared.l1")
+    return not is_output(s) and not any(is_global(b) for b in own_uses(s).writes)
+
+
+def _found_new(s: Stmt, buffer) -> bool:
+    """True if `s` finds nothing in a buffer that it has not written: all of it in front, or in every iteration of the only loop that uses it."""
+    users = [x for x in stmts_of(s) if buffer in uses_of(x).all]
+    inside = users[0].body if len(users) == 1 and isinstance(users[0], For) and not is_parallel(users[0]) else None
+    return overwritten_first(s, buffer) or inside is not None and _found_new(inside, buffer)
+
+
+def _loaded_again(group: list[Stmt], plan: SplitPlan) -> int:
+    """Bytes of tiles that every part loads anew."""
+    return sum(fixed_bytes(b) for b in uses_of(seq(group)).writes if scope_of(b) == "shared.l1" and b not in plan.dims)
+
+
+class _OwnColumns(StmtMutator):
+    """Products of a tile with itself that take their second operand from a tile of its own. own: tile -> that."""
+
+    def __init__(self, own: dict, sums: list):
+        self.own, self.sums = own, sums
+
+    def visit_Evaluate(self, s: Evaluate):
+        tile = _squared(s, self.sums)
+        if tile is not None:
+            a, b, *rest = s.value.args
+            return with_args(s, [a, substitute(Evaluate(b), {tile: self.own[tile]}).value, *rest])
+        written = uses_of(s).writes & self.own.keys()
+        return [s, *(substitute(s, {b: self.own[b]}) for b in written)]
+
+
+def _squared(s: Stmt, sums: list):
+    """The tile that a product into one of `sums` multiplies with itself, if it does."""
+    if not is_op(s, GEMM):
+        return None
+    a, b, c = (r.source for r in gemm_args(s)[:3])
+    return a if a.same_as(b) and c in sums else None
+
+
+def _with_own_columns(body: Stmt, sums: list) -> Stmt:
+    """`body` with a second copy of each tile that is multiplied with itself, where nothing but copies and fills write it."""
+    found = {tile for s in statements(body) if (tile := _squared(s, sums)) is not None}
+    written_by = [(s, b) for s in statements(body) if isinstance(s, Evaluate) for b in uses_of(s).writes & found]
+    found -= {b for s, b in written_by if not is_op(s, COPY, FILL) or b in uses_of(s).reads}
+    own = {b: decl_buffer(list(b.ty.shape), dtype_of(b), f"{b.name}_columns", scope=scope_of(b)) for b in found}
+    return redeclared(_OwnColumns(own, sums)(body), {b: [b, new] for b, new in own.items()}) if own else body
+
+
+class _ThroughGM(StmtMutator):
+    """Copies of sums to tiles in L1 by way of a workspace. sums: accumulator -> spaces, which are added to."""
+
+    def __init__(self, sums: list):
+        self.spaces: dict = {c: [] for c in sums}
+
+    def visit_Evaluate(self, s: Evaluate):
+        if not is_op(s, COPY):
+            return s
+        source, target = moved_regions(s)
+        if source.source not in self.spaces or scope_of(target.source) != "shared.l1":
+            return s
+        extents = [const_int(r.extent) for r in target.region]
+        space = decl_buffer(extents, dtype_of(target.source), f"{target.source.name}_ws")
+        self.spaces[source.source].append(space)
+        there = region(space, [0] * len(extents), extents)
+        return [with_args(s, [source, there, *s.value.args[2:]]), with_args(s, [there, target, *s.value.args[2:]])]
+
+
+def _through_gm(body: Stmt, sums: list) -> Stmt:
+    """`body` where sums that become operands do so by way of GM, where a part may lie anywhere."""
+    through = _ThroughGM(sums)
+    new = through(body)
+    return _WithSpaces(through.spaces)(new) if any(through.spaces.values()) else body
+
+
+class _WithSpaces(StmtMutator):
+    def __init__(self, spaces: dict):
+        self.spaces = spaces
+
+    def visit_AllocBuffer(self, s: AllocBuffer):
+        return [s, *(AllocBuffer(b, annotations={"workspace": 1}, span=s.span) for b in self.spaces.get(s.buffer, ()))]
+
+
+__all__ = ["part_accumulators"]
