@@ -2,7 +2,7 @@
 
 TVM lowers floor division with `Let` and folds conversions of constants in its simplifier; both fail on legal programs
 (a repeated `Let` variable, a constant the target dtype does not hold). Its sums of 32 and 64 bits promise LLVM that they do not wrap; those of data
-may.
+and unsigned ones may.
 A division by a zero of run time ends the process, as does one of the most negative number by -1. Here they are rewritten before
 TVM sees them: a divisor that is no constant goes to a function of the native library, which tells the machine of a zero.
 """
@@ -91,11 +91,9 @@ def rewrite(e, known: Known, line: int = 0, wraps: bool = False):
 
 def _wrapping(e):
     """A sum or product whose result wraps."""
-    if dtype_of(e) == "uint64":
-        # TVM's simplifier believes that nothing below zero comes out of them. Their bits are those of int64.
-        return tirx.reinterpret("uint64", type(e)(*(_bits64(x) for x in (e.a, e.b))))
-    if dtype_of(e) == "int64":
-        return tirx.call_pure_extern("int64", WRAPPING[type(e)], e.a, e.b)
+    if dtype_of(e) in ("int64", "uint64"):
+        bits = tirx.call_pure_extern("int64", WRAPPING[type(e)], *(_bits64(x) for x in (e.a, e.b)))
+        return bits if dtype_of(e) == "int64" else tirx.reinterpret("uint64", bits)
     a, b = map(_word, (e.a, e.b))
     # 2**32 keeps a difference from wrapping.
     a = a + tirx.const(1 << 32, "uint64") if isinstance(e, tirx.Sub) else a
@@ -175,7 +173,9 @@ def _word(e):
 
 
 def _bits64(e):
-    """The bits of a uint64 as an int64."""
+    """The bits of an integer of 64 bits as an int64."""
+    if dtype_of(e) == "int64":
+        return e
     known = const_int(e)
     return tirx.reinterpret("int64", e) if known is None else IntImm("int64", wrapped(known, "int64"))
 
