@@ -5,6 +5,8 @@ Buffers are `LocalTensor`s at fixed byte addresses, synchronised by hand; how th
 
 from __future__ import annotations
 
+from ..analysis.index.data_names import DataNames
+from ..analysis.index.signs import Known
 from ..ir import (
     AllocBuffer,
     Bind,
@@ -65,7 +67,7 @@ class Body:
         self.names = names
         self.addresses = addresses
         self.out = Writer()
-        self.scalar = ScalarText(names.of, self.machine_value)
+        self.scalar = ScalarText(names.of, self.machine_value, Known(DataNames(func.body)))
         self.shows: set[str] = set()
         self.used = _used_vars(func.body)
         self.sizes: dict[Var, str] = {}

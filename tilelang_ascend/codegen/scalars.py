@@ -190,6 +190,11 @@ def _is_literal(e) -> bool:
     return isinstance(e, IntImm) or hasattr(e, "a") and hasattr(e, "b") and _is_literal(e.a) and _is_literal(e.b)
 
 
+def _needs_type(e) -> bool:
+    """True for arithmetic of constants of 64 bits: C++ gives literals the smallest type that holds them, and computes in it."""
+    return dtype_of(e) in ("int64", "uint64") and _is_literal(e)
+
+
 def float_literal(value: float, dtype: str) -> str:
     """A constant of a floating-point dtype, rounded to it first."""
     value = round_to(value, dtype)
@@ -229,11 +234,11 @@ class ScalarText:
     names of the helper functions that were used; `known` is told of variables.
     """
 
-    def __init__(self, name_of: Callable[[Var], str], machine_call: Callable[[Call], str]):
+    def __init__(self, name_of: Callable[[Var], str], machine_call: Callable[[Call], str], known: Known):
         self.name_of = name_of
         self.machine_call = machine_call
         self.helpers: set[str] = set()
-        self.known = Known()
+        self.known = known
 
     def __call__(self, e) -> str:
         """C++ text of an expression."""
@@ -283,14 +288,17 @@ class ScalarText:
         else:
             right = self.text(e.b)
         left = self.text(e.a)
-        # C++ gives literals the smallest type that holds them, and computes in it.
-        untyped = dtype in ("int64", "uint64") and _is_literal(e.a) and (precedence == SHIFT or _is_literal(e.b))
-        if untyped or symbol == "<<" and isinstance(e.a, IntImm):
+        if _needs_type(e.a) and (precedence == SHIFT or _is_literal(e.b)) or symbol == "<<" and isinstance(e.a, IntImm):
             left = f"static_cast<{CTYPES[dtype]}>({left[0]})", ATOM
         text = f"{operand_text(left, precedence, False)} {symbol} {operand_text(right, precedence, True)}"
         if dtype in _NARROW and precedence not in _RELATIONS:
             return f"static_cast<{CTYPES[dtype]}>({text})", ATOM
         return text, precedence
+
+    def typed(self, e) -> tuple[str, int]:
+        """`text` of the type that belongs to its dtype, where C++ does not see it by itself."""
+        text = self.text(e)
+        return (f"static_cast<{CTYPES[dtype_of(e)]}>({text[0]})", ATOM) if _needs_type(e) else text
 
     def widened(self, e, dtype: str) -> str:
         """An operand of `dtype` as float32."""
@@ -320,7 +328,7 @@ class ScalarText:
 
     def print_BitwiseNot(self, e):
         dtype = dtype_of(e)
-        text = f"~{operand_text(self.text(e.a), UNARY, False)}"
+        text = f"~{operand_text(self.typed(e.a), UNARY, False)}"
         return (f"static_cast<{CTYPES[dtype]}>({text})", ATOM) if dtype in _NARROW else (text, UNARY)
 
     def print_Cast(self, e):
@@ -339,7 +347,8 @@ class ScalarText:
         return self.choose(e.condition, e.true_value, e.false_value)
 
     def choose(self, condition, yes, no):
-        parts = [operand_text(self.text(x), TERNARY + 1, True) for x in (condition, yes, no)]
+        sides = [self.text(yes) if _is_literal(yes) and not _is_literal(no) else self.typed(yes), self.text(no)]
+        parts = [operand_text(x, TERNARY + 1, True) for x in (self.text(condition), *sides)]
         text = f"({parts[0]} ? {parts[1]} : {parts[2]})"
         dtype = dtype_of(yes)
         return (f"static_cast<{CTYPES[dtype]}>{text}" if dtype in _NARROW else text), ATOM
@@ -355,7 +364,7 @@ class ScalarText:
 
     def reinterpret(self, e: Call):
         self.helpers.add("BitCast")
-        return f"BitCast<{CTYPES[dtype_of(e)]}>({self(e.args[0])})", ATOM
+        return f"BitCast<{CTYPES[dtype_of(e)]}>({self.typed(e.args[0])[0]})", ATOM
 
 
 _CALLS = {

@@ -190,7 +190,7 @@ class _Lowering(StmtMutator):
         self.local: dict[Var, tuple[int, int]] = {}
         """Tile -> its address and its number."""
         self.line = 0
-        self.known, self.data = Known(), data
+        self.known, self.data = Known(data), data
         self.loops = 0
         self.counting = False
         """In the part of a loop that tells what its iterations reach of GM: loops in there are no others' groups."""

@@ -2,16 +2,18 @@
 
 import pytest
 
+from tilelang_ascend.analysis.index.data_names import DataNames
+from tilelang_ascend.analysis.index.signs import Known
 from tilelang_ascend.codegen.names import Names, identifier
 from tilelang_ascend.codegen.scalars import ScalarText, cast_text, float_literal, int_literal, int_text
-from tilelang_ascend.ir import BufferLoad, IntImm, Var, decl_buffer, tirx
+from tilelang_ascend.ir import BufferLoad, IntImm, Var, decl_buffer, imm, seq, tirx
 
 x, y, i, wide, u = Var("x", "int32"), Var("y", "int32"), Var("i", "int32"), Var("wide", "int64"), Var("u", "uint32")
 f, h, b16, s8 = Var("f", "float32"), Var("h", "float16"), Var("b", "bfloat16"), Var("s", "int8")
 
 
 def printer() -> ScalarText:
-    text = ScalarText(lambda v: v.name, lambda call: "machine()")
+    text = ScalarText(lambda v: v.name, lambda call: "machine()", Known(DataNames(seq())))
     text.known.nonnegative.add(i)
     return text
 
@@ -36,6 +38,10 @@ def printer() -> ScalarText:
         (tirx.EQ(x & 3, y), "(x & 3) == y"),
         (x << 2, "x << 2"),
         (tirx.LShift(IntImm("int64", 1), wide), "ShiftLeft<int64_t>(1, wide)"),
+        (tirx.if_then_else(x > 1, imm(65536, "int64"), imm(3, "int64")) * imm(65536, "int64"),
+         "(x > 1 ? static_cast<int64_t>(65536) : 3) * 65536"),
+        (tirx.bitwise_not(imm(5, "uint64")), "~static_cast<uint64_t>(5U)"),
+        (tirx.reinterpret("uint64", imm(-5, "int64")), "BitCast<uint64_t>(static_cast<int64_t>(-5))"),
         (tirx.Cast("int64", x) * tirx.const(1 << 40, "int64"), "static_cast<int64_t>(x) * 1099511627776LL"),
         (s8 * tirx.const(3, "int8"), "static_cast<int8_t>(s * 3)"),
         (h + h * h, "static_cast<half>((static_cast<float>(h)) + (static_cast<float>(static_cast<half>("

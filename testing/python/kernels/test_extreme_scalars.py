@@ -7,8 +7,9 @@ import strict
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
+from tilelang_ascend.analysis.index.data_names import DataNames
 from tilelang_ascend.analysis.index.signs import Known
-from tilelang_ascend.ir import sym, tirx
+from tilelang_ascend.ir import seq, sym, tirx
 from tilelang_ascend.sim import integers
 
 N = 64
@@ -204,7 +205,7 @@ def test_sums_of_scalars_wrap():
 def test_a_difference_that_is_zero():
     """Sums that wrap are made in 64 bits; TVM's simplifier finds that this one is 2**32 there, which it did not convert."""
     a = tirx.Var("a", "int32")
-    sym.Analyzer().bind(tirx.Var("x", "int32"), integers.rewrite(tirx.Sub(a, a), Known(), wraps=True))
+    sym.Analyzer().bind(tirx.Var("x", "int32"), integers.rewrite(tirx.Sub(a, a), Known(DataNames(seq())), wraps=True))
 
 
 def test_a_difference_that_may_be_anything_has_no_upper_end():

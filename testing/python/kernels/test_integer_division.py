@@ -197,3 +197,25 @@ def test_sums_of_data_that_are_not_negative_may_wrap(dtype, nest):
         want = (x + x) // kind(3), (x + x + kind(7)) % kind(7), (x + wide * kind(1000)) // kind(16), (x * wide + kind(5)) // kind(8)
     out = run(tilelang.compile(main), {"X": given, "Z": z, "Y": np.zeros((4, 64), dtype)})["Y"]
     np.testing.assert_array_equal(out, np.stack(want))
+
+
+def test_sums_of_what_variables_hold_may_wrap():
+    """A variable that was given an element holds data, too."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), Y: T.Tensor((3, 64), "int32")):
+        with T.Kernel(1):
+            v = T.alloc_var("int32")
+            for i in T.serial(64):
+                v = X[i]
+                w = T.max(v, 0)
+                Y[0, i] = (w + w) // 3
+                Y[1, i] = (T.max(v, 0) + T.max(v, 0)) // 3
+                Y[2, i] = (w + w) % 7
+
+    x = np.random.default_rng(0).integers(-99, 2**31, 64).astype(np.int32)
+    x[:3] = 2**31 - 1, 2**30, 3
+    with np.errstate(over="ignore"):
+        twice = np.maximum(x, 0) * np.int32(2)
+    out = run(tilelang.compile(main), {"X": x, "Y": np.zeros((3, 64), np.int32)})["Y"]
+    np.testing.assert_array_equal(out, np.stack([twice // 3, twice // 3, twice % 7]))

@@ -28,20 +28,19 @@ class DataNames:
 
     def is_data(self, e) -> bool:
         """True if elements of memory, or names made of such, are part of a value."""
-        return made_of_data(e, self.names)
+        return any(not is_scalar_var(x.source) for x in loads_in(e)) or not self.names.isdisjoint(free_vars(e))
 
     def may_wrap(self, e) -> bool:
         """True if a sum or product of data that its dtype may not hold is part of a value."""
         if not self.sums.isdisjoint(free_vars(e)):
             return True
         found: list = []
-        walk_expr(e, lambda x: found.append(x) if _grows(x) else None)
-        return any(self.is_data(x) and magnitude(x, {}) is None for x in found)
+        walk_expr(e, lambda x: found.append(x) if self.grows(x) else None)
+        return bool(found)
 
-
-def made_of_data(e, names: set) -> bool:
-    """True if elements of memory, or `names` that are known to be made of such, are part of a value."""
-    return any(not is_scalar_var(x.source) for x in loads_in(e)) or not names.isdisjoint(free_vars(e))
+    def grows(self, e) -> bool:
+        """True for a sum or product of data that its dtype may not hold."""
+        return _grows(e) and self.is_data(e) and magnitude(e, {}) is None
 
 
 def _grows(e) -> bool:
@@ -51,4 +50,4 @@ def _grows(e) -> bool:
     return isinstance(e, _GROWING) and dtype_of(e) in ("int32", "int64")
 
 
-__all__ = ["DataNames", "made_of_data"]
+__all__ = ["DataNames"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir import Bind, For, IntImm, TensorLoad, Var, dtype_of, itemsize, tirx
 from ...ir.functions import is_core_index
-from .data_names import made_of_data
+from .data_names import DataNames
 from .magnitude import loop_magnitude, magnitude
 
 UNKNOWN = 1 << 10
@@ -15,19 +15,18 @@ MOST_CORES = 1 << 16
 
 
 class Known:
-    """What the walk over a program has learnt of its variables: which are not negative, bounds of absolute values, and which are made of data."""
+    """What the walk over a program has learnt of its variables: which are not negative, and bounds of absolute values. `data`: which are made of
+    data."""
 
-    def __init__(self):
+    def __init__(self, data: DataNames):
         self.nonnegative: set = set()
         self.bounds: dict = {}
-        self.data: set = set()
+        self.data = data
 
     def bind(self, s: Bind) -> None:
         """A let holds its value."""
         if is_core_index(s.value) or is_nonnegative(s.value, self):
             self.nonnegative.add(s.var)
-        if self.is_data(s.value):
-            self.data.add(s.var)
         bound = MOST_CORES if is_core_index(s.value) else magnitude(s.value, self.bounds) if "int" in dtype_of(s.var) else None
         if bound is not None:
             self.bounds[s.var] = bound
@@ -39,10 +38,6 @@ class Known:
         bound = loop_magnitude(s, self.bounds)
         if bound is not None:
             self.bounds[s.loop_var] = bound
-
-    def is_data(self, e) -> bool:
-        """True if elements of memory are part of a value."""
-        return made_of_data(e, self.data)
 
 
 def is_nonnegative(e, known: Known) -> bool:
@@ -60,7 +55,7 @@ def is_nonnegative(e, known: Known) -> bool:
     if isinstance(e, tirx.FloorMod):
         return is_nonnegative(e.b, known)
     if isinstance(e, (tirx.Add, tirx.Mul)) and not dtype_of(e).startswith("uint"):
-        if magnitude(e, known.bounds, None if known.is_data(e) else UNKNOWN) is None:
+        if magnitude(e, known.bounds, None if known.data.is_data(e) else UNKNOWN) is None:
             return False
     if isinstance(e, (tirx.Add, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.Min)):
         return is_nonnegative(e.a, known) and is_nonnegative(e.b, known)

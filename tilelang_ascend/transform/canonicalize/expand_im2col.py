@@ -11,6 +11,7 @@ Requires: Tile IR without views whose operands of gemm fit the cube core. Ensure
 
 from __future__ import annotations
 
+from ...analysis.index.data_names import DataNames
 from ...analysis.index.patches import moves_whole_blocks, patches_of
 from ...analysis.index.signs import Known, is_nonnegative
 from ...ir import (
@@ -42,8 +43,8 @@ def gemm_operands_only(func: PrimFunc) -> set:
 
 
 class _Expand(StmtMutator):
-    def __init__(self, operands: set):
-        self.operands, self.known = operands, Known()
+    def __init__(self, operands: set, known: Known):
+        self.operands, self.known = operands, known
 
     def visit_Bind(self, s: Bind):
         self.known.bind(s)
@@ -83,7 +84,7 @@ def expand_im2col(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
     if not any(is_op(s, IM2COL) for s in statements(func.body)):
         return func
-    return func.with_body(_Expand(gemm_operands_only(func))(func.body))
+    return func.with_body(_Expand(gemm_operands_only(func), Known(DataNames(func.body)))(func.body))
 
 
 __all__ = ["expand_im2col"]
