@@ -198,3 +198,90 @@ def test_sums_of_data_are_asked_whether_they_wrapped(dtype, nest):
     ]
     out = strict.run(tilelang.compile(main), {"A": a, "B": b, "C": np.zeros((5, 64), dtype)}, text=nest)["C"]
     np.testing.assert_array_equal(out, np.stack(want))
+
+
+def test_conditions_under_one_on_a_sum_that_wrapped():
+    """`a + 5 < 0` says nothing about the sign of a: the branch where both hold was left out, and transfers under it counted as being inside."""
+
+    @T.prim_func
+    def main(
+        n: T.int32,
+        A: T.Tensor((4,), "int32"),
+        D: T.Tensor((256,), "int32"),
+        B: T.Tensor((4,), "int32"),
+        C: T.Tensor((4, 64), "int32"),
+    ):
+        with T.Kernel(4) as bx:
+            s = T.alloc_shared((64,), "int32")
+            a = A[bx]
+            T.clear(s)
+            if a + 5 < 0:
+                if a > 0:
+                    T.copy(D[a - n], s)
+                    B[bx] = 1
+                else:
+                    T.fill(s, 7)
+                    B[bx] = 2
+            T.copy(s, C[bx, 0])
+
+    most = 2**31 - 1
+    a, n = np.array([most, 3, -9, most - 3], np.int32), most - 230
+    d = np.arange(256, dtype=np.int32) + 1000
+    out = strict.run(tilelang.compile(main), {"A": a, "D": d, "B": np.zeros(4, np.int32), "C": np.zeros((4, 64), np.int32)}, {"n": n})
+    behind = np.concatenate([d, np.zeros(64, np.int32)])
+    np.testing.assert_array_equal(out["B"], [1, 0, 2, 1])
+    np.testing.assert_array_equal(out["C"], np.stack([behind[230:294], np.zeros(64), np.full(64, 7), behind[227:291]]))
+
+
+def test_names_of_sums_that_wrapped_are_indices_outside():
+    """They have not the range of the sum: an element in front of the tensor was read."""
+
+    @T.prim_func
+    def main(X: T.Tensor((8,), "int32"), D: T.Tensor((64,), "int32"), Y: T.Tensor((8,), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(8):
+                s = T.max(X[i], 0) + 20
+                Y[i] = D[s]
+
+    x, d = np.array([0, 3, 43, 44, 2**31 - 1, 2**31 - 20, -5, 7], np.int32), np.arange(64, dtype=np.int32) + 100
+    out = strict.run(tilelang.compile(main), {"X": x, "D": d, "Y": np.zeros(8, np.int32)})["Y"]
+    np.testing.assert_array_equal(out, [120, 123, 163, 0, 0, 0, 120, 127])
+
+
+def test_products_of_uint64_wrap_to_zero():
+    """LLVM took a product of numbers that are not 0 for one that is not: TVM promises it that int64 products do not wrap."""
+
+    @T.prim_func
+    def main(n: T.int32, X: T.Tensor((4,), "uint64"), Y: T.Tensor((3, 4), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(4):
+                x, m = X[i], T.cast(n, "uint64")
+                Y[0, i] = T.if_then_else(T.uint64(0) < m * x, 1, 2)
+                Y[1, i] = T.if_then_else(m * x != T.uint64(0), 1, 2)
+                Y[2, i] = T.if_then_else(x + x > x, 1, 2)
+
+    x = np.array([2**62, 3, 0, 2**63], np.uint64)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((3, 4), np.int32)}, {"n": -96})["Y"]
+    np.testing.assert_array_equal(out, [[2, 1, 2, 2], [2, 1, 2, 2], [1, 1, 2, 2]])
+
+
+def test_choices_of_literals_of_64_bits():
+    """Literals of C++ are as narrow as they can be, and so was what the text computed of them."""
+
+    @T.prim_func
+    def main(X: T.Tensor((2,), "int32"), Y: T.Tensor((3, 2), "int64"), U: T.Tensor((3, 2), "uint64")):
+        with T.Kernel(1):
+            for i in T.serial(2):
+                c = X[i] > 0
+                Y[0, i] = T.if_then_else(c, T.int64(65536), T.int64(3)) * T.int64(65536)
+                Y[1, i] = T.if_then_else(c, T.int64(1), T.int64(3)) << T.int64(40)
+                Y[2, i] = -T.if_then_else(c, T.int64(-(2**31)), T.int64(3))
+                U[0, i] = ~T.if_then_else(c, T.uint64(65536), T.uint64(3))
+                U[1, i] = T.cast(X[i], "uint64") & ~T.uint64(5)
+                U[2, i] = T.reinterpret(T.int64(-5), "uint64") + T.cast(X[i], "uint64")
+
+    arrays = {"X": np.array([1, -1], np.int32), "Y": np.zeros((3, 2), np.int64), "U": np.zeros((3, 2), np.uint64)}
+    out = strict.run(tilelang.compile(main), arrays)
+    np.testing.assert_array_equal(out["Y"], [[2**32, 3 << 16], [1 << 40, 3 << 40], [2**31, -3]])
+    top = 2**64
+    np.testing.assert_array_equal(out["U"], np.array([[top - 65537, top - 4], [0, top - 6], [top - 4, top - 6]], np.uint64))

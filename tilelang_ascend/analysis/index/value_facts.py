@@ -4,11 +4,14 @@ and mutable scalars that never become negative.
 A mutable scalar has another value after every store. Facts therefore speak of its *versions*: a variable that stands for the
 value between two stores. Nothing that was true of an old version is believed of a new one, except that it is not negative,
 where an induction over all stores proves it.
+
+An analyzer takes integers for numbers without end. Sums of data may wrap: what a condition says of one, or a range, is not believed where it may.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from typing import Callable
 
 from ...ir import (
     Bind,
@@ -38,9 +41,11 @@ from ...ir import (
     substitute_expr,
     sym,
     tirx,
+    walk_expr,
 )
 from ...tile import ASSUME, is_op
 from ...tile.uses import is_parallel, is_scalar_var
+from .data_names import DataNames
 
 MAX_NODES = 400
 """Values of lets larger than this stay names: proofs about them take longer than they are worth."""
@@ -52,14 +57,15 @@ _LARGEST = 2**31 - 1
 _NEVER_NEGATIVE_CALLS = ("ascend.get_block_idx", "ascend.get_sub_block_idx", "ascend.get_block_num")
 
 
-def believable(cond):
-    """The part of a condition an analyzer can be told, None if there is none: it cannot subtract from unsigned numbers."""
+def believable(cond, wraps: Callable = lambda e: False):
+    """The part of a condition an analyzer can be told, None if there is none: it cannot subtract from unsigned numbers. `wraps`: whether a sum in an
+    expression may wrap."""
     if dtype_of(cond) != "bool":
         return None
     if isinstance(cond, tirx.And):
-        parts = [x for x in (believable(cond.a), believable(cond.b)) if x is not None]
+        parts = [x for x in (believable(cond.a, wraps), believable(cond.b, wraps)) if x is not None]
         return tirx.And(*parts) if len(parts) == 2 else next(iter(parts), None)
-    return None if _unsigned(cond) else cond
+    return None if _unsigned(cond) or wraps(cond) else cond
 
 
 def _unsigned(e) -> bool:
@@ -78,12 +84,12 @@ class ValueFacts:
     """Facts at the place a walk over a program has reached; the walk tells about every loop, branch, let and store.
 
     `analyzer` knows ranges and guards, with mutable scalars as versions (`now`). `proves` and `nonnegative` answer questions
-    about expressions at the present place.
+    about expressions at the present place. `data`: which values are made of data.
     """
 
-    def __init__(self, never_negative: frozenset = frozenset()):
+    def __init__(self, data: DataNames, never_negative: frozenset = frozenset()):
         self.analyzer = sym.Analyzer()
-        self.never_negative = never_negative
+        self.data, self.never_negative = data, never_negative
         self._values: dict = {}
         self._expanded: dict = {}
         self._versions: dict = {}
@@ -116,6 +122,16 @@ class ValueFacts:
         """`e` (from `now`) with lets replaced by their values."""
         return substitute_expr(e, self._expanded)
 
+    def wraps(self, e) -> bool:
+        """True if a sum or product of data in `e` may leave its dtype, as far as ranges tell."""
+        found: list = []
+        walk_expr(e, lambda x: found.append(x) if self.data.grows(x) else None)
+        return any(not self._holds(x) for x in found)
+
+    def _holds(self, e) -> bool:
+        bound, largest = self.analyzer.const_int_bound(self.now(e)), (1 << (8 * itemsize(dtype_of(e)) - 1)) - 1
+        return -largest <= int(bound.min_value) and int(bound.max_value) < largest  # The largest int64 stands for no bound.
+
     # -- the walk -----------------------------------------------------------------------------------------------
     def bind(self, var: Var, value) -> None:
         """`var` is a name for `value`. Its range is the caller's business."""
@@ -130,7 +146,7 @@ class ValueFacts:
         self.analyzer.bind(var, Range.from_min_extent(imm(0), extent))
 
     def bind_like(self, var: Var, value) -> None:
-        """The integer `var` lies between the same numbers as `value`."""
+        """The integer `var` lies between the same numbers as `value`, which does not wrap."""
         if not dtype_of(var).startswith("int"):
             return
         if const_int(value) is not None:
@@ -160,10 +176,11 @@ class ValueFacts:
     @contextmanager
     def assume(self, cond):
         """`cond` holds inside."""
-        cond = believable(self.now(cond))
+        cond = believable(cond, self.wraps)
         if cond is None:
             yield
             return
+        cond = self.now(cond)
         self._guards.append(self._expand(cond))
         with self.analyzer.constraint_scope(cond):
             yield
@@ -349,11 +366,11 @@ def facts_about(func: PrimFunc) -> ValueFacts:
     """
     sizes = sizes_of(func)
     stores = [s for s in statements(func.body) if isinstance(s, BufferStore) and is_scalar_var(s.buffer)]
-    found = {s.buffer for s in stores if dtype_of(s.buffer).startswith("int")}
+    found, data = {s.buffer for s in stores if dtype_of(s.buffer).startswith("int")}, DataNames(func.body)
     while True:
-        failed = _stores_left_open(func.body, _start(sizes, found), found)
+        failed = _stores_left_open(func.body, _start(sizes, data, found), found)
         if not failed:
-            return _start(sizes, found)
+            return _start(sizes, data, found)
         found -= failed
 
 
@@ -368,8 +385,8 @@ def tell_sizes(analyzer: sym.Analyzer, sizes) -> None:
         analyzer.bind(v, Range.from_min_extent(imm(0, dtype_of(v)), imm(_LARGEST, dtype_of(v))))
 
 
-def _start(sizes: list[Var], never_negative: set) -> ValueFacts:
-    facts = ValueFacts(frozenset(never_negative))
+def _start(sizes: list[Var], data: DataNames, never_negative: set) -> ValueFacts:
+    facts = ValueFacts(data, frozenset(never_negative))
     tell_sizes(facts.analyzer, sizes)
     return facts
 
