@@ -322,7 +322,7 @@ DType.convert = staticmethod(_convert)
 
 def match(a, b):
     """Both operands as expressions of their common dtype."""
-    a, b = as_scalar(a), as_scalar(b)
+    a, b = map(as_scalar, literals(a, b))
     da, db = dtype_of(a), dtype_of(b)
     if da == db:
         return a, b
@@ -335,6 +335,22 @@ def match(a, b):
     if any(_is_rounded_by(x, common) for x in (a, b)):
         common = "float32"
     return cast(a, common), cast(b, common)
+
+
+def literals(a, b) -> tuple:
+    """Two operands. An integer of Python beyond int32 is one of the integer dtype it meets, if that holds it; of no other is known how it was meant."""
+    a, b = plain(a), plain(b)
+    return _literal_beside(a, b), _literal_beside(b, a)
+
+
+def _literal_beside(value, other):
+    if type(value) is not int or -(2**31) <= value < 2**31 or not (is_expr(other) or is_region(other)):
+        return value
+    dtype = dtype_of(as_scalar(other))
+    if dtype == "bool" or is_float(dtype):
+        return value
+    low, high = integer_range(dtype)
+    return IntImm(dtype, value) if low <= value <= high else value
 
 
 def _is_rounded_by(value, dtype: str) -> bool:
@@ -371,7 +387,7 @@ def binop(op: str, a, b):
             )
     if op == "Pow":
         return power(a, b)
-    a, b = promoted(op, a), promoted(op, b)
+    a, b = (promoted(op, x) for x in literals(a, b))
     if op in _PROMOTING and None not in (constant(a), constant(b)):
         a, b = _computed(a), _computed(b)
     a, b = match(a, b)

@@ -172,7 +172,7 @@ def _trunc(quotient: bool) -> Callable:
         if x.dtype == _POWERS_OF_TWO:
             x, y = widened(x), widened(y)
         if not is_float(x.dtype):
-            x, y = match(promoted("//", scalar(a)), promoted("//", scalar(b)))
+            x, y = match(*(v if type(v) is int else promoted("//", scalar(v)) for v in (a, b)))
         fault = x.fault or y.fault
         if fault is None and y.value == 0 and not is_float(x.dtype):
             fault = Fault(f"{x.value} divided by zero")

@@ -357,8 +357,10 @@ def _holds(dtype: str, value: int) -> bool:
 
 
 def match(a: Any, b: Any) -> tuple[Scalar, Scalar]:
-    """Both operands in their common dtype. An int32 literal takes the dtype of an integer it meets, or of a float that holds it."""
+    """Both operands in their common dtype. An int32 literal takes the dtype of an integer it meets, or of a float that holds it, and an integer of Python
+    beyond int32 that of an integer that holds it."""
     x, y = scalar(a), scalar(b)
+    x, y = _literal_beside(a, x, y), _literal_beside(b, y, x)
     da, db = x.dtype, y.dtype
     if da == db:
         return x, y
@@ -372,6 +374,11 @@ def match(a: Any, b: Any) -> tuple[Scalar, Scalar]:
     if _computes_as_float32(common) and any(v.literal and type(v.value) is int and fit(v.value, common) != v.value for v in (x, y)):
         common = "float32"
     return (cast(a, common) if type(a) is float else _widened(x, common)), (cast(b, common) if type(b) is float else _widened(y, common))
+
+
+def _literal_beside(value: Any, x: Scalar, other: Scalar) -> Scalar:
+    beyond = type(value) is int and x.dtype != "int32" and other.dtype != "bool" and not is_float(other.dtype)
+    return cast(x, other.dtype) if beyond and _holds(other.dtype, value) else x
 
 
 def _divide(a, b):
@@ -402,7 +409,7 @@ _BITS = ("<<", ">>", "&", "|", "^")
 
 def binary(op: str, a: Any, b: Any):
     """``a <op> b`` of two numbers of which one belongs to the kernel."""
-    x, y = (v if type(v) is float else promoted(op, scalar(v)) for v in (a, b))
+    x, y = (v if type(v) in (int, float) else promoted(op, scalar(v)) for v in (a, b))
     x, y = match(x, y)
     dtype = x.dtype
     if dtype == "bool" and op not in ("&", "|", "^"):

@@ -186,7 +186,7 @@ def _integers(ir: Callable, python: Callable) -> Callable:
         a, b = (operators.as_integer(v, "an operand of an integer division") for v in (a, b))
         if isinstance(a, int) and isinstance(b, int) and b:
             return python(a, b)
-        a, b = match(*(operators.promoted("FloorDiv", v) for v in (a, b)))
+        a, b = match(*(operators.promoted("FloorDiv", v) for v in operators.literals(a, b)))
         operators.check_divisor("FloorDiv", a, b)
         return ir(a, b)
 

@@ -185,3 +185,40 @@ def test_choices_that_are_known_have_the_dtype_of_both_sides(flag):
         execute(k, a, b, c)
         assert b[:2].tolist() == [zero, zero if flag else three]
         assert c[1:4].tolist() == ([1.5, 3.5, 1.5] if flag else [1.5, 1.5, 0.5])
+
+
+def test_literals_beyond_int32_take_the_dtype_of_the_integer_they_meet():
+    """As int64 they made int64 of what they met: products did not wrap, and half of the uint64 were negative."""
+
+    @T.prim_func
+    def k(U: T.Tensor((2,), "uint32"), V: T.Tensor((2,), "uint64"), B: T.Tensor((8, 2), "uint64")):
+        with T.Kernel(1):
+            for i in T.serial(2):
+                u, v = U[i], V[i]
+                B[0, i] = (u * 2654435761) >> 16
+                B[1, i] = u + 4294967295
+                B[2, i] = v // 8589934592
+                B[3, i] = 8589934592 < v
+                B[4, i] = T.max(v, 8589934592)
+                B[5, i] = T.truncmod(v, T.uint64(10000000000))
+                B[6, i] = T.if_then_else(u > 3, v, 8589934592) // 3
+                B[7, i] = u - 8589934592 < 0
+
+    u, v = np.array([123456789, 2], np.uint32), np.array([2**63 + 5, 7], np.uint64)
+    want = np.array(
+        [
+            [int(x) * 2654435761 % 2**32 >> 16 for x in u],
+            u - 1,
+            v // np.uint64(2**33),
+            v > 2**33,
+            np.maximum(v, np.uint64(2**33)),
+            v % np.uint64(10**10),
+            [int(v[0]) // 3, 2**33 // 3],
+            [1, 1],
+        ],
+        np.uint64,
+    )
+    for execute in (run, interpret.run):
+        out = np.zeros((8, 2), np.uint64)
+        execute(k, u, v, out)
+        np.testing.assert_array_equal(out, want)
