@@ -67,7 +67,7 @@ class Body:
         self.names = names
         self.addresses = addresses
         self.out = Writer()
-        self.scalar = ScalarText(names.of, self.machine_value, Known(DataNames(func.body)))
+        self.scalar = ScalarText(names.of, self.machine_value, Known(DataNames(func.body, variables=True)))
         self.shows: set[str] = set()
         self.used = _used_vars(func.body)
         self.sizes: dict[Var, str] = {}

@@ -94,6 +94,8 @@ class Analyzer:
     def _fits(self, e, dtype: str) -> bool:
         """True if the integer `e`, taken for a number without end, surely is one `dtype` holds."""
         low, high = _ends(dtype)
+        if isinstance(e, IntImm):
+            return low <= int(e.value) <= high  # TVM's bounds end at int64.
         of = _ends(dtype_of(e))
         if not isinstance(e, _GROWING) and low <= of[0] and of[1] <= high:
             return True

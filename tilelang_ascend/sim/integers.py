@@ -169,7 +169,8 @@ def _word(e):
     known = const_int(e)
     if known is not None:
         return tirx.const(known % (1 << 32), "uint64")
-    return tirx.Cast("uint64", e if dtype_of(e) == "uint32" else tirx.Cast("uint32", e))
+    # TVM's simplifier converts no negative number that it finds an int32 to be.
+    return tirx.Cast("uint64", e if dtype_of(e) == "uint32" else tirx.reinterpret("uint32", e))
 
 
 def _bits64(e):

@@ -147,7 +147,7 @@ def refuse_foreign_code(func: PrimFunc) -> None:
 def lower_function(func: PrimFunc, name: str) -> PrimFunc:
     """One Ascend IR function as an ordinary TIR function `name` of int64 arguments."""
     words = [Var(f"{_name(p)}_word", "int64") for p in func.params]
-    lowering = _Lowering(dict(zip(func.params, words)), DataNames(func.body))
+    lowering = _Lowering(dict(zip(func.params, words)), DataNames(func.body, variables=True))
     unpack = [Bind(p, from_word(w, dtype_of(p))) for p, w in zip(func.params, words) if not is_buffer_var(p)]
     body = seq(unpack, lowering(lower_exits(func.body)))
     return PrimFunc(words, lower_bf16(body)).with_attr("global_symbol", name)

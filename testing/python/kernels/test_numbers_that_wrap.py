@@ -285,3 +285,55 @@ def test_choices_of_literals_of_64_bits():
     np.testing.assert_array_equal(out["Y"], [[2**32, 3 << 16], [1 << 40, 3 << 40], [2**31, -3]])
     top = 2**64
     np.testing.assert_array_equal(out["U"], np.array([[top - 65537, top - 4], [0, top - 6], [top - 4, top - 6]], np.uint64))
+
+
+def test_variables_that_loops_make_larger_wrap():
+    """int64 ones, too: LLVM was told that they do not, and names of them were decided about as indices are."""
+
+    @T.prim_func
+    def main(p: T.int64, q: T.int32, Y: T.Tensor((4, 64), "int64"), Z: T.Tensor((2, 64), "int32")):
+        with T.Kernel(1):
+            v, u = T.alloc_var("int64", init=1), T.alloc_var("int32", init=1)
+            for i in T.serial(64):
+                v = v * 31 + p
+                u = u * 31 + q
+                w, t = v, u
+                if v * 2 < v:
+                    Y[0, i] = 1
+                if w + (1 << 62) < w:
+                    Y[1, i] = 1
+                Y[2, i] = v
+                Y[3, i] = (T.max(v, T.int64(0)) + T.max(v, T.int64(0))) // T.int64(3)
+                if t + (1 << 30) < t:
+                    Z[0, i] = 1
+                Z[1, i] = (T.max(u, 0) + T.max(u, 0)) // 3
+
+    def wrapped(x, bits):
+        return (x + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+    y, z, v, u = np.zeros((4, 64), np.int64), np.zeros((2, 64), np.int32), 1, 1
+    out = strict.run(tilelang.compile(main), {"Y": y.copy(), "Z": z.copy()}, {"p": 77, "q": 5})
+    for i in range(64):
+        v, u = wrapped(v * 31 + 77, 64), wrapped(u * 31 + 5, 32)
+        y[:, i] = wrapped(v * 2, 64) < v, wrapped(v + 2**62, 64) < v, v, wrapped(max(v, 0) * 2, 64) // 3
+        z[:, i] = wrapped(u + 2**30, 32) < u, wrapped(max(u, 0) * 2, 32) // 3
+    np.testing.assert_array_equal(out["Y"], y)
+    np.testing.assert_array_equal(out["Z"], z)
+
+
+def test_constants_that_tvm_does_not_convert():
+    """It found that the minimum is -1, and has no uint32 for that; nor an int64 for the end of uint64."""
+
+    @T.prim_func
+    def main(X: T.Tensor((4,), "uint64"), Y: T.Tensor((2, 4), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(4):
+                x = X[i]
+                h = (T.min(T.int32(-(2**31) + 1), i) >> 31) - T.cast(x, "uint8")
+                Y[0, i] = T.cast(T.min(h, h), "uint16")
+                if x > T.uint64(2**64 - 18):
+                    Y[1, i] = 1
+
+    x = np.array([0, 7, 2**64 - 17, 2**64 - 18], np.uint64)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((2, 4), np.int32)})["Y"]
+    np.testing.assert_array_equal(out, [[65535, 65528, 65535 - 239, 65535 - 238], [0, 0, 1, 0]])

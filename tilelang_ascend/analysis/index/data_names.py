@@ -10,9 +10,11 @@ _GROWING = (tirx.Add, tirx.Sub, tirx.Mul)
 
 
 class DataNames:
-    """names: lets and scalar variables whose values are made of data. sums: those of them whose values may have wrapped."""
+    """names: lets and scalar variables whose values are made of data. sums: those of them whose values may have wrapped. variables: whether all scalar
+    variables count as data, which a loop may make larger and larger."""
 
-    def __init__(self, body: Stmt):
+    def __init__(self, body: Stmt, variables: bool = False):
+        self.variables = variables
         every = statements(body)
         given = [(s.var, s.value) for s in every if isinstance(s, Bind)]
         given += [(s.buffer, s.value) for s in every if isinstance(s, BufferStore) and is_scalar_var(s.buffer)]
@@ -28,7 +30,7 @@ class DataNames:
 
     def is_data(self, e) -> bool:
         """True if elements of memory, or names made of such, are part of a value."""
-        return any(not is_scalar_var(x.source) for x in loads_in(e)) or not self.names.isdisjoint(free_vars(e))
+        return any(self.variables or not is_scalar_var(x.source) for x in loads_in(e)) or not self.names.isdisjoint(free_vars(e))
 
     def may_wrap(self, e) -> bool:
         """True if a sum or product of data that its dtype may not hold is part of a value."""

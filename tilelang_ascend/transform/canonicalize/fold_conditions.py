@@ -134,7 +134,7 @@ def _with_itself(e):
 
 def fold_conditions(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function."""
-    return func.with_body(_Fold(DataNames(func.body))(func.body))
+    return func.with_body(_Fold(DataNames(func.body, variables=True))(func.body))
 
 
 __all__ = ["fold_conditions"]

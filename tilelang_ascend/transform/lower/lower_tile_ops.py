@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext
 
+from ...analysis.index.data_names import DataNames
 from ...analysis.index.safe_values import safe_values
 from ...analysis.index.value_facts import ValueFacts, assume_rest, facts_about, shape_vars
 from ...ir import (
@@ -79,8 +80,8 @@ from ...tileop.vector.nest.parallel import on_one_lane
 class _Lower(StmtMutator):
     """Instructions for statements, in the order of the program: `facts` follow it, `out` gathers what is not instructions."""
 
-    def __init__(self, placement: Placement, facts: ValueFacts, out: Output):
-        self.placement, self.facts, self.out = placement, facts, out
+    def __init__(self, placement: Placement, facts: ValueFacts, out: Output, data: DataNames):
+        self.placement, self.facts, self.out, self.data = placement, facts, out, data
 
     @property
     def around(self) -> tuple[Placement, ValueFacts, Output]:
@@ -110,7 +111,7 @@ class _Lower(StmtMutator):
     def visit_IfThenElse(self, s: IfThenElse):
         facts = self.facts
         cond, out = self.scalar(s.condition, s.span)
-        wraps, never = facts.data.may_wrap(s.condition), facts.analyzer.can_prove(tirx.Not(cond))
+        wraps, never = self.data.may_wrap(s.condition), facts.analyzer.can_prove(tirx.Not(cond))
         if never and not wraps:
             # From a contradiction everything follows: lowered under it, transfers could have any size.
             return out if s.else_case is None else [*out, self.block(s.else_case)]
@@ -369,7 +370,7 @@ def lower_tile_ops(func: PrimFunc, chip, vector_options: dict | None = None) -> 
         zero_rows=_zero_rows(func.body, tiles),
         mixed=_mixed(func.body, tiles),
     )
-    slots, body = out.l0.place(_Lower(placement, facts, out)(func.body))
+    slots, body = out.l0.place(_Lower(placement, facts, out, DataNames(func.body, variables=True))(func.body))
     params = [*scalars, *(x.flat for x in (*flat.values(), *workspaces.values()))]
     lowered = PrimFunc(params, seq(out.allocs, slots, body), attrs=func.attrs, span=func.span)
     lowered = lowered.with_attr("ascend.num_workspaces", len(workspaces)).with_attr("ascend.workspace_bytes", nbytes)
