@@ -337,3 +337,31 @@ def test_constants_that_tvm_does_not_convert():
     x = np.array([0, 7, 2**64 - 17, 2**64 - 18], np.uint64)
     out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((2, 4), np.int32)})["Y"]
     np.testing.assert_array_equal(out, [[65535, 65528, 65535 - 239, 65535 - 238], [0, 0, 1, 0]])
+
+
+def test_products_of_data_that_wrapped_before_a_nest_compares_them():
+    """`a * 64` is the same number in the condition and in the index beside it: with more bits, the row was loaded and not stored."""
+
+    @T.prim_func
+    def main(
+        B: T.Tensor((8,), "int32"),
+        X: T.Tensor((6400,), "int32"),
+        Y: T.Tensor((8, 64), "int32"),
+        Z: T.Tensor((8, 64), "int32"),
+    ):
+        with T.Kernel(8) as bx:
+            a = B[bx]
+            for i in T.Parallel(64):
+                Y[bx, i] = T.if_then_else(a * 64 + i < 6400, 1, 2)
+            for i in T.Parallel(64):
+                if a * 64 + i < 6400:
+                    Z[bx, i] = X[a * 64 + i]
+
+    b, x, i = np.array([3, 1 << 30, 7, 99, (1 << 26) + 50, 100, 0, -1], np.int32), np.arange(6400, dtype=np.int32) + 1, np.arange(64)
+    with np.errstate(over="ignore"):
+        place = (b * np.int32(64))[:, None] + i
+    inside = (place >= 0) & (place < 6400)
+    zeros = np.zeros((8, 64), np.int32)
+    out = strict.run(tilelang.compile(main), {"B": b, "X": x, "Y": zeros, "Z": zeros})
+    np.testing.assert_array_equal(out["Y"], np.where(place < 6400, 1, 2))
+    np.testing.assert_array_equal(out["Z"], np.where(inside, x[place * inside], 0))

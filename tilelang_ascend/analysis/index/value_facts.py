@@ -38,6 +38,7 @@ from ...ir import (
     op_name,
     statements,
     stmts_of,
+    structural_equal,
     substitute_expr,
     sym,
     tirx,
@@ -210,7 +211,21 @@ class ValueFacts:
 
     def simplify(self, e):
         """`e` as far as ranges and guards simplify it; Python ints stay."""
-        return e if isinstance(e, int) else self.analyzer.simplify(e)
+        if isinstance(e, int):
+            return e
+        # Of sums of data that have wrapped, more bits show it: TVM takes those of the terms.
+        wide: dict = {}
+
+        def closed(x):
+            widens = isinstance(x, tirx.Cast) and dtype_of(x.value) == "int32" and dtype_of(x) == "int64"
+            if not widens or not self.wraps(x.value):
+                return map_children(x, closed)
+            name = next((v for v, known in wide.items() if structural_equal(known, x)), None) or Var("wide", "int64")
+            wide[name] = x
+            return name
+
+        out = self.analyzer.simplify(closed(e))
+        return substitute_expr(out, wide) if wide else out
 
     def nonnegative(self, e) -> bool:
         """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""

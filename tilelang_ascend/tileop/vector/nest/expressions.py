@@ -210,7 +210,7 @@ class ExprLowering:
         low, high = self._ends(coefficients)
         if max(-low, high) + 1 >= _EXACT_F32:
             return None
-        bound = scale(rest, -1).expr("int32" if self._sides_meet(e) else "int64")
+        bound = self._difference(e, rest)
         if isinstance(bound, int):
             limit = self.g.const(min(max(bound, low - 1), high + 1), "float32")
         else:
@@ -219,13 +219,17 @@ class ExprLowering:
             limit = self.g.scalar(tirx.Cast("float32", clamped))
         return self.g.compare(mode, self.index_node(coefficients, constant(0), "float32"), limit)
 
-    def _sides_meet(self, e) -> bool:
-        """True when the lane-invariant difference of the sides of a comparison, which do not overflow, surely is an int32."""
-        sides = [self.split(x, exact=True) for x in (e.a, e.b)]
-        if dtype_of(e.a) == "int64" or None in sides:
-            return False
+    def _difference(self, e, rest: Sum):
+        """The lane-invariant difference of the second and the first side of a comparison, -`rest`: as an int32 where it surely is one. Products of data
+        may have wrapped by then."""
+        sides, plain = [self.split(x, exact=True) for x in (e.a, e.b)], scale(rest, -1)
+        if dtype_of(e.a) == "int64" or None in sides or not rest.terms:
+            return plain.expr("int64")
         a, b = (rest.expr() for _, rest in sides)
-        return difference_fits(b, a, self.ctx.analyzer or sym.Analyzer())
+        if difference_fits(b, a, self.ctx.analyzer or sym.Analyzer()):
+            return plain.expr("int32")
+        a, b = (tirx.const(x, "int64") if isinstance(x, int) else tirx.Cast("int64", x) for x in (a, b))
+        return b - a
 
     def under(self, m: Node, build):
         """`build()` with loads guarded, because they may be reached only where `m` holds."""
