@@ -12,7 +12,7 @@ from tvm import sym as _sym
 
 from .base import FloatImm, IntImm, Range, Var, tirx
 from .build import dtype_of, itemsize
-from .visit import map_children, substitute_expr
+from .visit import expr_children, map_children, substitute_expr
 
 ProofStrength = _sym.ProofStrength
 
@@ -77,6 +77,8 @@ class Analyzer:
             return e
         if isinstance(e, COMPARISONS) and (_is_float(dtype_of(e.a)) or isinstance(e, _ORDERS) and dtype_of(e.a) == "bool"):
             return self._unknown(e)
+        if isinstance(e, COMPARISONS) and any(map(_names_least, (e.a, e.b))):
+            return self._unknown(e)
         dtype = dtype_of(e)
         if _is_float(dtype):
             return self._unknown(e)
@@ -120,6 +122,14 @@ class Analyzer:
             name = self._names[key] = Var("unknown", dtype_of(e))
             self._meanings[name] = e
         return name
+
+
+def _names_least(e) -> bool:
+    """True if the least int32 is part of an expression of that dtype. TVM brings it to the other side of a comparison, where it wraps: of every variable
+    it would be sure that it is neither that number nor another one."""
+    if isinstance(e, IntImm):
+        return dtype_of(e) == "int32" and int(e.value) == -(1 << 31)
+    return not isinstance(e, _LEAVES) and any(map(_names_least, expr_children(e)))
 
 
 def _is_float(dtype: str) -> bool:

@@ -365,3 +365,26 @@ def test_products_of_data_that_wrapped_before_a_nest_compares_them():
     out = strict.run(tilelang.compile(main), {"B": b, "X": x, "Y": zeros, "Z": zeros})
     np.testing.assert_array_equal(out["Y"], np.where(place < 6400, 1, 2))
     np.testing.assert_array_equal(out["Z"], np.where(inside, x[place * inside], 0))
+
+
+@pytest.mark.parametrize("nest", [False, True])
+def test_comparisons_with_the_least_int32(nest):
+    """TVM is sure that no variable is that number, and that none is another one: its negative wraps."""
+
+    @T.prim_func
+    def main(n: T.int32, X: T.Tensor((64,), "int32"), Y: T.Tensor((6, 64), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(64) if nest else T.serial(64):
+                a = X[i]
+                Y[0, i] = T.if_then_else(a == -(2**31), 1, 2)
+                Y[1, i] = T.if_then_else(a != -(2**31), 1, 2)
+                Y[2, i] = T.if_then_else(a > -(2**31), 1, 2)
+                Y[3, i] = T.if_then_else(n != -(2**31), 1, 2)
+                Y[4, i] = T.if_then_else((~i) > -(2**31), 1, 2)
+                if a <= -(2**31):
+                    Y[5, i] = 1
+
+    x = np.resize(np.array([0, -(2**31), -1, 1 - 2**31, 2**31 - 1], np.int32), 64)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((6, 64), np.int32)}, {"n": 5}, text=not nest)["Y"]
+    least, ones = x == -(2**31), np.ones(64)
+    np.testing.assert_array_equal(out, np.stack([2 - least, 1 + least, 1 + least, ones, ones, least]))
