@@ -223,7 +223,7 @@ class _Stage(StmtMutator):
         for k, a in enumerate(args):
             if not isinstance(a, TensorRegion) or not is_scalar_var(a.source):
                 continue
-            tile = self.tile([1], dtype_of(a.source), a.source.name, before)
+            tile = self.tile(a.source, [1], before, s.span)
             if k in record.reads:
                 before.append(BufferStore(tile, BufferLoad(a.source, [imm(0)]), [imm(0)], span=s.span))
             if k in record.writes:
@@ -238,7 +238,7 @@ class _Stage(StmtMutator):
         dtype = dtype_of(dst.source)
         sizes = part_sizes(dst.shape, list(range(len(dst.kept))), lambda n: _bytes(n, dtype) <= self.copied)
         out: list = []
-        tile = self.tile(sizes, dtype, dst.source.name, out)
+        tile = self.tile(dst.source, sizes, out, s.span)
         out.append(tile_op("fill", full_region(tile), value, span=s.span))
 
         def store(offsets, counts):
@@ -259,7 +259,7 @@ class _Stage(StmtMutator):
             out: list = []
             # What a part reads beyond an extent of run time stays in the tile.
             known = [n if isinstance(n, int) else size for n, size in zip(counts, sizes)]
-            tile = self.tile(known, dtype, src.source.name, out)
+            tile = self.tile(src.source, known, out, s.span, dtype)
             load = tile_op("copy", src.part(offsets, known), full_region(tile), span=s.span)
             return seq(out, load, with_regions(s, region(tile, [0] * len(counts), counts), dst.part(offsets, counts)))
 
@@ -275,7 +275,7 @@ class _Stage(StmtMutator):
                 at=s.span, hint="use another tile for the result",
             )  # fmt: skip
         out: list = []
-        tile = self.tile(shape, dtype_of(source.source), source.source.name, out)
+        tile = self.tile(source.source, shape, out, s.span)
         out.append(tile_op("copy", source, full_region(tile), span=s.span))
         return [*out, with_args(s, [full_region(tile), *others])]
 
@@ -322,7 +322,7 @@ class _Stage(StmtMutator):
 
     def loaded(self, src: _Operand, offsets: list, counts: list, before: list, span) -> TensorRegion:
         """A tile with a part of `src`."""
-        tile = self.tile(counts, dtype_of(src.source), src.source.name, before)
+        tile = self.tile(src.source, counts, before, span)
         before.append(tile_op("copy", src.part(offsets, counts), full_region(tile), span=span))
         return full_region(tile)
 
@@ -330,16 +330,17 @@ class _Stage(StmtMutator):
         """A tile for the results of a `part` of the source (where it begins, the size of its tile, how much of it there is), which `after` stores."""
         zero, attrs = [0] * len(dst.shape), attrs_of(s)
         starts, most, number = (match.of_target(along, others) for along, others in zip(part, (zero, dst.shape, dst.shape)))
-        tile = self.tile([const_int(n) for n in most], dtype_of(dst.source), dst.source.name, before)
+        tile = self.tile(dst.source, [const_int(n) for n in most], before, s.span)
         if "clear" in attrs and not int(attrs["clear"]):
             before.append(tile_op("copy", dst.part(starts, most), full_region(tile), span=s.span))
         after.append(tile_op("copy", region(tile, zero, number), dst.part(starts, number), span=s.span))
         return full_region(tile)
 
-    def tile(self, shape, dtype: str, name: str, out: list):
-        """A tile of its own, declared by a statement appended to `out`."""
-        tile = decl_buffer(list(shape), dtype, f"{name}_p", scope=self.scope)
-        out.append(AllocBuffer(tile))
+    def tile(self, of, shape, out: list, span, dtype: str | None = None):
+        """A tile of its own for a part of the buffer `of`, in the dtype of that if none is given, declared by a statement appended to `out`. `span`: of
+        the statement it is for."""
+        tile = decl_buffer(list(shape), dtype or dtype_of(of), f"{of.name}_p", scope=self.scope)
+        out.append(AllocBuffer(tile, span=span))
         return tile
 
 
@@ -363,7 +364,7 @@ class _Rows:
         after: list = []
 
         def declare(shape, dtype: str, name: str):
-            before.append(AllocBuffer(decl_buffer(list(shape), dtype, name, scope=self.stage.scope)))
+            before.append(AllocBuffer(decl_buffer(list(shape), dtype, name, scope=self.stage.scope), span=self.s.span))
             return before[-1].buffer
 
         of_rows = self.reduced if is_op(self.s, REDUCE) else self.scanned
@@ -396,7 +397,7 @@ class _Rows:
         def work(loaded, offsets, counts):
             target, inside, behind = self.dst.part(offsets, counts), [], []
             if not on_chip(target.source):
-                tile = full_region(self.stage.tile(counts, dtype_of(target.source), target.source.name, inside))
+                tile = full_region(self.stage.tile(target.source, counts, inside, self.s.span))
                 behind.append(tile_op("copy", tile, target, span=self.s.span))
                 target = tile
             return seq(inside, scan_of_part(with_args(self.s, [loaded, target]), so_far, declare), behind)
