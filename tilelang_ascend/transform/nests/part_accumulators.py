@@ -66,10 +66,9 @@ def part_accumulators(func: PrimFunc, chip, notes: list) -> PrimFunc:
     large = []
     while sum(map(fixed_bytes, sums)) > room // 2:
         large.append(sums.pop())
-    left = (room - sum(map(fixed_bytes, sums))) // len(large)
     body = _through_gm(_with_own_columns(func.body, large), large)
     while large:
-        parts = _Parts(body, large, left)
+        parts = _Parts(body, large, sums, room)
         new = parts.of(body)
         if new is not None:
             names = ", ".join(f"'{c.name}'" for c in large if c in parts.smaller)
@@ -96,11 +95,12 @@ class _Division:
 
 
 class _Parts:
-    """What makes the first of `sums`, and those that go with it, in parts of which versions take `room` bytes. smaller: tile -> what stands for it.
-    number: of parts."""
+    """What makes the first of `sums`, and those that go with it, in parts that have the `room` which `small` sums leave: others live at the same time only
+    if they are made inside. smaller: tile -> what stands for it. number: of parts."""
 
-    def __init__(self, body: Stmt, sums: list, room: int):
-        self.body, self.sums, self.room, self.smaller, self.number = body, sums, room, {}, 0
+    def __init__(self, body: Stmt, sums: list, small: list, room: int):
+        self.body, self.sums, self.small, self.smaller, self.number = body, sums, small, {}, 0
+        self.room = room - sum(map(fixed_bytes, small))
         self.c = sums[0]
 
     def of(self, s: Stmt) -> Stmt | None:
@@ -150,7 +150,7 @@ class _Parts:
             group, around = [body[i] for i in sorted(members)], gathered(body, members)
             if around is None or any(map(may_leave, group)) or not all(_may_be_divided(x) for x in statements(seq(group))):
                 return None
-            number = self.parts_of(dim, together)
+            number = self.parts_of(dim, seq(group), together)
             plan = None if number is None else plan_along(seq(group), self.c, dim, number)
             if plan is None or plan.refusal:
                 return None
@@ -159,11 +159,13 @@ class _Parts:
                 return self.divided(group, around, plan, number)
             together |= more
 
-    def parts_of(self, dim: int, together: set) -> int | None:
+    def parts_of(self, dim: int, group: Stmt, together: set) -> int | None:
         """The least number of equal parts of a dimension, whole fractals, with which the sums among `together` have room, twice if there is."""
-        extent, largest = const_int(self.c.ty.shape[dim]), max(fixed_bytes(c) for c in self.sums if c in together)
+        extent, needed = const_int(self.c.ty.shape[dim]), sum(fixed_bytes(c) for c in self.sums if c in together)
+        others = [b for b in uses_of(group).all - together if scope_of(b) == "local.l0c" and b not in self.small]
+        room = self.room - sum(min(VERSIONS * fixed_bytes(b), self.room // 2) for b in others)
         possible = [n for n in range(2, extent // FRACTAL_ROWS + 1) if extent % (n * FRACTAL_ROWS) == 0]
-        fitting = ([n for n in possible if versions * largest <= n * self.room] for versions in (VERSIONS, 1))
+        fitting = ([n for n in possible if versions * needed <= n * room] for versions in (VERSIONS, 1))
         return next((numbers[0] for numbers in fitting if numbers), None)
 
     def left(self, group: Stmt, plan: SplitPlan) -> set:
