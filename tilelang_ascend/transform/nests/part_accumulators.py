@@ -211,7 +211,7 @@ class _OwnColumns(StmtMutator):
 
     def visit_Evaluate(self, s: Evaluate):
         tile = _squared(s, self.sums)
-        if tile is not None:
+        if tile in self.own:
             a, b, *rest = s.value.args
             return with_args(s, [a, substitute(Evaluate(b), {tile: self.own[tile]}).value, *rest])
         written = uses_of(s).writes & self.own.keys()
@@ -245,9 +245,9 @@ class _ThroughGM(StmtMutator):
         if not is_op(s, COPY):
             return s
         source, target = moved_regions(s)
-        if source.source not in self.spaces or scope_of(target.source) != "shared.l1":
-            return s
         extents = [const_int(r.extent) for r in target.region]
+        if source.source not in self.spaces or scope_of(target.source) != "shared.l1" or None in extents:
+            return s
         space = decl_buffer(extents, dtype_of(target.source), f"{target.source.name}_ws")
         self.spaces[source.source].append(space)
         there = region(space, [0] * len(extents), extents)
