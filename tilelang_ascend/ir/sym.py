@@ -86,7 +86,7 @@ class Analyzer:
         if isinstance(e, COMPARISONS) and dtype_of(e.a).startswith("uint"):
             # TVM subtracts one side from the other, and fails where the difference of unsigned constants is negative.
             fit = all(self._fits(x, "int64") for x in (out.a, out.b))
-            return type(e)(tirx.Cast("int64", out.a), tirx.Cast("int64", out.b)) if fit else self._unknown(e)
+            return type(e)(tirx.Cast("int64", out.a), tirx.Cast("int64", out.b)) if fit else self._beside_zero(e)
         if isinstance(e, tirx.Cast):
             return out if _is_float(dtype_of(e.value)) or self._fits(out.value, dtype) else self._unknown(e)
         if isinstance(e, tirx.LShift):
@@ -102,7 +102,7 @@ class Analyzer:
         if not isinstance(e, _GROWING) and low <= of[0] and of[1] <= high:
             return True
         bound = self._analyzer.const_int_bound(e)
-        if dtype_of(e) == "uint64" and isinstance(e, _GROWING) and int(bound.max_value) >= _INFINITE:
+        if dtype_of(e) == "uint64" and int(bound.max_value) >= _INFINITE:
             return False  # Half of the numbers it holds lie beyond what TVM counts.
         return low <= int(bound.min_value) and int(bound.max_value) <= high
 
@@ -114,6 +114,13 @@ class Analyzer:
         if int(amount.min_value) < 0 or most >= 8 * itemsize(dtype):
             return False
         return low <= int(value.min_value) << most and int(value.max_value) << most <= high
+
+    def _beside_zero(self, e):
+        """An unknown comparison of unsigned numbers, unless it asks whether one of them is negative."""
+        zero = e.a if isinstance(e, (tirx.LE, tirx.GT)) else e.b
+        if not isinstance(e, _ORDERS) or not isinstance(zero, IntImm) or int(zero.value) != 0:
+            return self._unknown(e)
+        return IntImm("bool", int(isinstance(e, (tirx.LE, tirx.GE))))
 
     def _unknown(self, e) -> Var:
         key = tvm_ffi.StructuralKey(e)

@@ -152,6 +152,24 @@ def test_parts_of_tiles_begin_at_numbers_of_any_dtype(dtype):
     agree(main, {"X": x, "Y": np.zeros(64, np.float32)}, y, n=16)
 
 
+@pytest.mark.parametrize("dtype", [T.uint32, T.int64, T.uint64], ids=str)
+def test_parts_of_tensors_begin_behind_their_end(dtype):
+    """Sizes less an unsigned number wrapped: the whole part was loaded from behind the tensor."""
+
+    @T.prim_func
+    def main(X: T.Tensor((512,), "float32"), Y: T.Tensor((2, 64), "float32"), n: dtype, m: dtype):
+        with T.Kernel(1):
+            y = T.alloc_shared((2, 64), "float32")
+            T.copy(X[n * m : n * m + 64], y[0, :])
+            T.copy(X[n], y[1, :])
+            T.copy(y, Y)
+
+    x = np.arange(1, 513, dtype=np.float32)
+    behind = np.concatenate([x, np.zeros(4096, np.float32)])
+    for n, m in ((3, 5), (500, 1), (511, 3), (600, 2), (0, 0)):
+        agree(main, {"X": x, "Y": np.zeros((2, 64), np.float32)}, np.stack([behind[k : k + 64] for k in (n * m, n)]), n=n, m=m)
+
+
 @pytest.mark.parametrize("dtype", [T.uint8, T.uint32, T.uint64], ids=str)
 @pytest.mark.parametrize("n", [1, 3, 7])
 def test_ranges_between_unsigned_numbers_may_be_empty(dtype, n):

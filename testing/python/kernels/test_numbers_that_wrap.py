@@ -388,3 +388,30 @@ def test_comparisons_with_the_least_int32(nest):
     out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((6, 64), np.int32)}, {"n": 5}, text=not nest)["Y"]
     least, ones = x == -(2**31), np.ones(64)
     np.testing.assert_array_equal(out, np.stack([2 - least, 1 + least, 1 + least, ones, ones, least]))
+
+
+@pytest.mark.parametrize("nest", [False, True])
+def test_scalars_of_uint64_may_be_negative_as_int64(nest):
+    """TVM's bounds end where int64 does: it was sure that half of these numbers do not exist."""
+
+    @T.prim_func
+    def main(n: T.uint64, m: T.uint64, Y: T.Tensor((6, 64), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(64) if nest else T.serial(64):
+                Y[0, i] = T.if_then_else(T.cast(n, "int64") < T.int64(0), 1, 2)
+                if T.cast(n, "int64") < T.int64(0):
+                    Y[1, i] = 1
+                if n <= T.uint64(2**63 - 1):
+                    Y[2, i] = 1
+                if T.max(n, m) <= T.uint64(2**63 - 1):
+                    Y[3, i] = 1
+                if T.reinterpret(n, "int64") >= T.int64(0):
+                    Y[4, i] = 1
+                if n >= T.uint64(0):
+                    Y[5, i] = 1
+
+    kernel, half = tilelang.compile(main), 2**63
+    for n, m in ((2**64 - 1, 5), (5, 2**64 - 1), (half, 0), (half - 1, 3)):
+        out = strict.run(kernel, {"Y": np.zeros((6, 64), np.int32)}, {"n": n, "m": m}, text=n == half and not nest)["Y"]
+        want = [1 if n >= half else 2, n >= half, n < half, max(n, m) < half, n < half, 1]
+        np.testing.assert_array_equal(out, np.repeat(np.array(want, np.int32)[:, None], 64, 1))

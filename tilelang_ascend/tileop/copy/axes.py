@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from ...analysis.index.value_facts import ValueFacts
 from ...errors import UnsupportedConstruct
-from ...ir import Bind, Evaluate, Range, Stmt, const_int, if_then, imm, renew, seq, tirx
+from ...ir import Bind, Evaluate, Range, Stmt, as_dtype, const_int, dtype_of, if_then, imm, renew, seq, tirx
 from ...tile.uses import is_atomic
 from ..base.atomic import atomic_operand, atomically
 from ..base.layout import moved
@@ -116,7 +116,7 @@ def clip(gm: Side, g: int, t: int, extent, c: Copy, starts_inside: bool = False,
     """Part of a dimension that lies inside the tensor. `starts_inside`: its first index is known to be at least 0; `most`: what
     `extent` cannot exceed, if it is not a constant."""
     most = extent if const_int(extent) is not None or most is None else most
-    low, facts = gm.mins[g], c.facts
+    low, facts = _signed(gm.mins[g], gm.gm.shape[g]), c.facts
     inside = facts.simplify(gm.gm.shape[g] - low)
     extent = facts.simplify(extent)
     starts_inside = starts_inside or facts.nonnegative(low)
@@ -132,6 +132,13 @@ def clip(gm: Side, g: int, t: int, extent, c: Copy, starts_inside: bool = False,
     sizes = const_int(most) if not isinstance(most, int) else most, const_int(gm.gm.shape[g])
     valid = _count(tirx.max(end - skip, imm(0)), name, most if None in sizes else min(sizes), c)
     return Axis(g, t, extent, valid, True, skip)
+
+
+def _signed(low, size):
+    """The first index of a region as a signed number: differences with it may be negative. Behind the end of the dimension all are alike."""
+    if isinstance(low, int) or not dtype_of(low).startswith("uint"):
+        return low
+    return as_dtype(tirx.min(low, as_dtype(_expr(size), "uint64")) if dtype_of(low) == "uint64" else low, "int64")
 
 
 def _count(value, name: str, most, c: Copy):
