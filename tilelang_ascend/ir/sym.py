@@ -7,6 +7,8 @@ indices, which do not wrap (`wrap_products` sees to what does), except for bits 
 
 from __future__ import annotations
 
+import math
+
 import tvm_ffi
 from tvm import sym as _sym
 
@@ -77,7 +79,7 @@ class Analyzer:
             return e
         if isinstance(e, COMPARISONS) and (_is_float(dtype_of(e.a)) or isinstance(e, _ORDERS) and dtype_of(e.a) == "bool"):
             return self._unknown(e)
-        if isinstance(e, COMPARISONS) and any(map(_names_least, (e.a, e.b))):
+        if isinstance(e, COMPARISONS) and _constants_overflow(e):
             return self._unknown(e)
         dtype = dtype_of(e)
         if _is_float(dtype):
@@ -131,12 +133,30 @@ class Analyzer:
         return name
 
 
-def _names_least(e) -> bool:
-    """True if the least int32 is part of an expression of that dtype. TVM brings it to the other side of a comparison, where it wraps: of every variable
-    it would be sure that it is neither that number nor another one."""
+def _constants_overflow(e) -> bool:
+    """True if a constant of a comparison may leave its dtype on the way to the other side, where TVM brings it: of every variable it would be sure that it
+    is neither the least int32 nor another number, and that `-1 - x` is the largest one."""
+    dtype = dtype_of(e.a)
+    if _wraps(dtype) or dtype == "bool":
+        return False
+    (a, by_a), (b, by_b) = map(_constants, (e.a, e.b))
+    return a * by_b + b * by_a + max(by_a, by_b) - 1 > _ends(dtype)[1]
+
+
+def _constants(e) -> tuple[int, int]:
+    """(how large the constants of an integer expression may become together, what those of the other side are multiplied by)."""
     if isinstance(e, IntImm):
-        return dtype_of(e) == "int32" and int(e.value) == -(1 << 31)
-    return not isinstance(e, _LEAVES) and any(map(_names_least, expr_children(e)))
+        return abs(int(e.value)), 1
+    if isinstance(e, _LEAVES):
+        return 0, 1
+    parts = [_constants(x) for x in expr_children(e)]
+    by = max((n for _, n in parts), default=1)
+    if isinstance(e, tirx.Mul):
+        return math.prod(max(n, 1) for n, _ in parts), by
+    if isinstance(e, (tirx.FloorDiv, tirx.Div)) and isinstance(e.b, IntImm):
+        divisor = max(abs(int(e.b.value)), 1)
+        return parts[0][0] // divisor + 1, by * divisor
+    return sum(n for n, _ in parts), by
 
 
 def _is_float(dtype: str) -> bool:

@@ -415,3 +415,34 @@ def test_scalars_of_uint64_may_be_negative_as_int64(nest):
         out = strict.run(kernel, {"Y": np.zeros((6, 64), np.int32)}, {"n": n, "m": m}, text=n == half and not nest)["Y"]
         want = [1 if n >= half else 2, n >= half, n < half, max(n, m) < half, n < half, 1]
         np.testing.assert_array_equal(out, np.repeat(np.array(want, np.int32)[:, None], 64, 1))
+
+
+@pytest.mark.parametrize("nest", [False, True])
+def test_constants_at_the_ends_of_their_dtype_on_both_sides(nest):
+    """TVM brings them to one side, where they wrapped (conditions were true or false whatever n was), or ended with an error."""
+
+    @T.prim_func
+    def main(n: T.int32, m: T.int64, Y: T.Tensor((7, 64), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(64) if nest else T.serial(64):
+                if -1 - n >= 2**31 - 1:
+                    Y[0, i] = 1
+                if n + 1 <= -(2**31 - 1):
+                    Y[1, i] = 1
+                if n + 1 > -(2**31 - 1):
+                    Y[2, i] = 1
+                if n + 2 <= -(2**31 - 1):
+                    Y[3, i] = 1
+                if i - n // 2 > 2**30:
+                    Y[4, i] = 1
+                if T.cast(i, "int64") // T.int64(3) <= T.int64(2**62):
+                    Y[5, i] = 1
+            if T.int64(-(2**63)) + m >= T.int64(0):
+                Y[6, 0] = 1
+
+    kernel, i = tilelang.compile(main), np.arange(64)
+    for n, m in ((5, 2**63 - 1), (-(2**31), 3), (1 - 2**31, 0), (-1, 0)):
+        out = strict.run(kernel, {"Y": np.zeros((7, 64), np.int32)}, {"n": n, "m": m}, text=n == 5 and not nest)["Y"]
+        low = 1 - 2**31
+        rows = [-1 - n >= 2**31 - 1, n + 1 <= low, n + 1 > low, n + 2 <= low, i - n // 2 > 2**30, True, m >= 2**63]
+        np.testing.assert_array_equal(out, np.stack([np.broadcast_to(r, 64) for r in rows]).astype(np.int32))

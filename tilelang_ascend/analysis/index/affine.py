@@ -29,7 +29,7 @@ class Affine:
 
 
 def affine(expr, variables: list[Var]) -> Affine | None:
-    """Affine form of `expr` over `variables`, or None if it is not affine with constant coefficients."""
+    """Affine form of `expr` over `variables`, or None if it is not affine with constant coefficients, or its constant is no int32."""
     if not any(v in free_vars(expr) for v in variables):
         return Affine({}, expr)
     total, coeffs, rest = as_sum(expr, exact=True), {}, []
@@ -41,7 +41,9 @@ def affine(expr, variables: list[Var]) -> Affine | None:
         else:
             rest.append((atom, c))
     base = Sum(total.const, tuple(rest)).expr(dtype_of(expr))
-    return Affine(coeffs, imm(base) if isinstance(base, int) else base)
+    if isinstance(base, int):
+        return Affine(coeffs, imm(base)) if _LEAST <= base <= _MOST else None
+    return Affine(coeffs, base)
 
 
 def affine_limits(expr, extents: dict) -> tuple[int, int] | None:
