@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import sys
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +106,20 @@ def located_refusal(error: Exception) -> bool:
 
 
 @contextmanager
+def before_nests(rewrite: Callable):
+    """Inside, `rewrite(run, IR, context)` makes the IR that the passes of `NESTS` are given; `run` runs passes."""
+    from tilelang_ascend.transform import pipeline
+
+    usual = pipeline.run
+
+    def run(passes, ir, context, **wanted):
+        return usual(passes, rewrite(usual, ir, context) if passes is pipeline.NESTS else ir, context, **wanted)
+
+    with mock.patch.object(pipeline, "run", run):
+        yield
+
+
+@contextmanager
 def packed_memory(lanes: int | None = None, room: float | None = None):
     """Inside, memory is used as if it were scarce: one version of each tile, addresses shared wherever live ranges allow it, with `lanes` nests
     split into parts of so many iterations, and with `room` tiles in GM but for this share of UB. Kernels small enough to be run by the thousand
@@ -120,14 +135,11 @@ def packed_memory(lanes: int | None = None, room: float | None = None):
     def where_they_are(buffers, placed, *_):
         return placed
 
-    def run(passes, *args, **wanted):
-        if passes is pipeline.NESTS and room is not None:
-            passes, wanted = pipeline.SPILL + passes, {**wanted, "room": room, "placed": True}
-        return usual(passes, *args, **wanted)
+    def spilled(run, ir, context):
+        return ir if room is None else run(pipeline.SPILL, ir, context, room=room, placed=True)
 
-    usual = pipeline.run
     with (
-        mock.patch.object(pipeline, "run", run),
+        before_nests(spilled),
         mock.patch.object(fit, "attempt", attempt),
         mock.patch.object(plan_memory, "LIFETIMES", plan_memory.LIFETIMES[-1:]),
         mock.patch.object(plan_memory, "_least_waits", where_they_are),

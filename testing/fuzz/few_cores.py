@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
-from unittest import mock
 
 
 def few_cores(name: str, cores: int):
@@ -32,24 +31,20 @@ class _Scarce:
         return self.nbytes
 
 
-@contextmanager
 def sums_in_parts():
     """Inside, kernels are lowered as if L0C had no room for their accumulators, which are made in parts where they can be."""
     from tilelang_ascend.ir import AllocBuffer, scope_of, statements
     from tilelang_ascend.ir.functions import fixed_bytes
     from tilelang_ascend.transform import pipeline
 
-    usual = pipeline.run
+    from .check import before_nests
 
-    def run(passes, ir, context, **wanted):
-        if passes is pipeline.NESTS:
-            declared = (s.buffer for s in statements(ir.body) if isinstance(s, AllocBuffer))
-            needed = sum(fixed_bytes(b) for b in declared if scope_of(b) == "local.l0c")
-            ir = usual(pipeline.SUMS, ir, context, chip=_Scarce(needed - 1)) if needed else ir
-        return usual(passes, ir, context, **wanted)
+    def parted(run, ir, context):
+        declared = (s.buffer for s in statements(ir.body) if isinstance(s, AllocBuffer))
+        needed = sum(fixed_bytes(b) for b in declared if scope_of(b) == "local.l0c")
+        return run(pipeline.SUMS, ir, context, chip=_Scarce(needed - 1)) if needed else ir
 
-    with mock.patch.object(pipeline, "run", run):
-        yield
+    return before_nests(parted)
 
 
 def outcome(seed: int, where: str, text: str, models: Callable, arrays: dict, scalars: dict | None = None, notes: list | None = None):
