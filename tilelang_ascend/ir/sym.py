@@ -65,9 +65,8 @@ class Analyzer:
 
     def simplify(self, e):
         """`e`, shorter."""
-        told = self._told(e)
-        out = self._analyzer.simplify(told)
-        return out if told is e else substitute_expr(out, self._meanings)
+        out = self._analyzer.simplify(self._told(e))
+        return substitute_expr(out, self._meanings) if self._meanings else out
 
     def set_z3_rlimit(self, steps: int) -> None:
         """Work after which the solver gives up."""
@@ -78,22 +77,22 @@ class Analyzer:
         if isinstance(e, _LEAVES):
             return e
         if isinstance(e, COMPARISONS) and (_is_float(dtype_of(e.a)) or isinstance(e, _ORDERS) and dtype_of(e.a) == "bool"):
-            return self._unknown(e)
+            return self.unknown(e)
         if isinstance(e, COMPARISONS) and _constants_overflow(e):
-            return self._unknown(e)
+            return self.unknown(e)
         dtype = dtype_of(e)
         if _is_float(dtype):
-            return self._unknown(e)
+            return self.unknown(e)
         out = map_children(e, self._told)
         if isinstance(e, COMPARISONS) and dtype_of(e.a).startswith("uint"):
             # TVM subtracts one side from the other, and fails where the difference of unsigned constants is negative.
             fit = all(self._fits(x, "int64") for x in (out.a, out.b))
             return type(e)(tirx.Cast("int64", out.a), tirx.Cast("int64", out.b)) if fit else self._beside_zero(e)
         if isinstance(e, tirx.Cast):
-            return out if _is_float(dtype_of(e.value)) or self._fits(out.value, dtype) else self._unknown(e)
+            return out if _is_float(dtype_of(e.value)) or self._fits(out.value, dtype) else self.unknown(e)
         if isinstance(e, tirx.LShift):
-            return out if self._shift_fits(out, dtype) else self._unknown(e)
-        return self._unknown(e) if _wraps(dtype) and isinstance(e, _GROWING) and not self._fits(out, dtype) else out
+            return out if self._shift_fits(out, dtype) else self.unknown(e)
+        return self.unknown(e) if _wraps(dtype) and isinstance(e, _GROWING) and not self._fits(out, dtype) else out
 
     def _fits(self, e, dtype: str) -> bool:
         """True if the integer `e`, taken for a number without end, surely is one `dtype` holds."""
@@ -121,10 +120,11 @@ class Analyzer:
         """An unknown comparison of unsigned numbers, unless it asks whether one of them is negative."""
         zero = e.a if isinstance(e, (tirx.LE, tirx.GT)) else e.b
         if not isinstance(e, _ORDERS) or not isinstance(zero, IntImm) or int(zero.value) != 0:
-            return self._unknown(e)
+            return self.unknown(e)
         return IntImm("bool", int(isinstance(e, (tirx.LE, tirx.GE))))
 
-    def _unknown(self, e) -> Var:
+    def unknown(self, e) -> Var:
+        """A number of which nothing is known in place of `e`: the same one wherever that stands, and `e` again in what is simplified."""
         key = tvm_ffi.StructuralKey(e)
         name = self._names.get(key)
         if name is None:

@@ -190,7 +190,7 @@ class _Lowering(StmtMutator):
         self.local: dict[Var, tuple[int, int]] = {}
         """Tile -> its address and its number."""
         self.line = 0
-        self.known, self.data = Known(data), data
+        self.known = Known(data)
         self.loops = 0
         self.counting = False
         """In the part of a loop that tells what its iterations reach of GM: loops in there are no others' groups."""
@@ -265,12 +265,12 @@ class _Lowering(StmtMutator):
     # ---- expressions
 
     def expr(self, e):
-        return self.rewrite(e) if _must_change(e, self.known.bounds, self.data) else e
+        return self.rewrite(e) if _must_change(e, self.known.bounds, self.known.data) else e
 
     def rewrite(self, e):
         """Replace calls of intrinsics by calls into the machine, and what LLVM code generation does not take."""
         if not _is_machine_call(e):
-            wraps = integers.wraps(e, self.known.bounds, self.data)
+            wraps = integers.wraps(e, self.known.bounds, self.known.data)
             return compares.rewrite(integers.rewrite(map_children(e, self.rewrite), self.known, self.line, wraps))
         record = lookup(op_name(e))
         words = self.words(record, e)

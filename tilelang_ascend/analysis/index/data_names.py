@@ -34,15 +34,13 @@ class DataNames:
 
     def may_wrap(self, e) -> bool:
         """True if a sum or product of data that its dtype may not hold is part of a value."""
-        if not self.sums.isdisjoint(free_vars(e)):
-            return True
-        found: list = []
-        walk_expr(e, lambda x: found.append(x) if self.grows(x) else None)
-        return bool(found)
+        return not self.sums.isdisjoint(free_vars(e)) or bool(self.growing(e))
 
-    def grows(self, e) -> bool:
-        """True for a sum or product of data that its dtype may not hold."""
-        return _grows(e) and self.is_data(e) and magnitude(e, {}) is None
+    def growing(self, e) -> list:
+        """The sums and products of data in a value that their dtype may not hold."""
+        found: list = []
+        walk_expr(e, lambda x: found.append(x) if _grows(x) and self.is_data(x) and magnitude(x, {}) is None else None)
+        return found
 
 
 def _grows(e) -> bool:

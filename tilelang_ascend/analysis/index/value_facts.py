@@ -38,11 +38,9 @@ from ...ir import (
     op_name,
     statements,
     stmts_of,
-    structural_equal,
     substitute_expr,
     sym,
     tirx,
-    walk_expr,
 )
 from ...tile import ASSUME, is_op
 from ...tile.uses import is_parallel, is_scalar_var
@@ -125,9 +123,7 @@ class ValueFacts:
 
     def wraps(self, e) -> bool:
         """True if a sum or product of data in `e` may leave its dtype, as far as ranges tell."""
-        found: list = []
-        walk_expr(e, lambda x: found.append(x) if self.data.grows(x) else None)
-        return any(not self._holds(x) for x in found)
+        return not all(map(self._holds, self.data.growing(e)))
 
     def _holds(self, e) -> bool:
         bound, largest = self.analyzer.const_int_bound(self.now(e)), (1 << (8 * itemsize(dtype_of(e)) - 1)) - 1
@@ -213,19 +209,13 @@ class ValueFacts:
         """`e` as far as ranges and guards simplify it; Python ints stay."""
         if isinstance(e, int):
             return e
-        # Of sums of data that have wrapped, more bits show it: TVM takes those of the terms.
-        wide: dict = {}
 
         def closed(x):
+            # Of sums of data that have wrapped, more bits show it: TVM takes those of the terms.
             widens = isinstance(x, tirx.Cast) and dtype_of(x.value) == "int32" and dtype_of(x) == "int64"
-            if not widens or not self.wraps(x.value):
-                return map_children(x, closed)
-            name = next((v for v, known in wide.items() if structural_equal(known, x)), None) or Var("wide", "int64")
-            wide[name] = x
-            return name
+            return self.analyzer.unknown(x) if widens and self.wraps(x.value) else map_children(x, closed)
 
-        out = self.analyzer.simplify(closed(e))
-        return substitute_expr(out, wide) if wide else out
+        return self.analyzer.simplify(closed(e))
 
     def nonnegative(self, e) -> bool:
         """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""
