@@ -134,6 +134,11 @@ def used_outside(body: Stmt, inside: set) -> set:
     return set().union(*(own_uses(s).all for s in statements(body) if s not in inside and not isinstance(s, AllocBuffer)))
 
 
+def workspaces(body: Stmt) -> set:
+    """Buffers in GM that `body` declares: each block has its own."""
+    return {s.buffer for s in statements(body) if isinstance(s, AllocBuffer) and "workspace" in s.annotations}
+
+
 def own_uses(stmt: Stmt) -> Uses:
     """Uses of the statement itself, without its children."""
     uses = Uses()
@@ -244,6 +249,7 @@ __all__ = [
     "with_lateness",
     "with_regions",
     "work_of",
+    "workspaces",
 ]
 
 

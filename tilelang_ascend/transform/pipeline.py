@@ -274,24 +274,27 @@ def _with_other_nests(placed: PrimFunc, cut: PrimFunc, context: Context, failure
     """What `_in_parts` makes of `placed` with other nests on tensors, where those of `cut`, which are in parts along their outermost loop, do not fit.
     A nest that works through a long row in steps needs all of the row in each, a whole one may be divided with it; one whose outermost loop is
     short, and which reaches far in every iteration, is cut along the next. Elements read one by one are picked by nests, which may be divided. What
-    still does not fit is kept in GM, unless it is worked on in a way that tensors are not.
+    still does not fit is kept in GM, unless it is worked on in a way that tensors are not. Accumulators that do not fit are made in parts.
 
     Raises: the `failure` of `cut`, if these do not fit either.
     """
     tried = [cut]
-    ways = [(NESTS, True, False, 0), (NESTS, False, True, 0), ((*PICK, *NESTS), False, False, 0), ((*PICK, *NESTS), True, False, 0)]
-    ways += [((*SPILL, *NESTS), False, inner, room) for inner, room in zip((False, True), SPILLED_ROOM)]
-    in_parts = [((*SUMS, *passes), *how) for passes, *how in [(NESTS, False, False, 0), *ways]]
-    if failure.fields["memory"] == Space.L0C.name:
-        ways = in_parts
-    elif failure.fields["memory"] == Space.UB.name:
-        ways += in_parts[-len(SPILLED_ROOM) :] if SPILLED_ROOM else []
-    else:
+    memory, sums = failure.fields["memory"], context.attempt()
+    if memory not in (Space.L0C.name, Space.UB.name):
         raise failure
-    for passes, uncut, inner, room in ways:
+    parted = run(SUMS, placed, sums)
+    ways = [(NESTS, True, False, 0), (NESTS, False, True, 0), ((*PICK, *NESTS), False, False, 0), ((*PICK, *NESTS), True, False, 0)]
+    spilled = [((*SPILL, *NESTS), False, inner, room) for inner, room in zip((False, True), SPILLED_ROOM)]
+    if memory == Space.L0C.name:
+        ways = [(parted, *way) for way in ((NESTS, False, False, 0), *ways, *spilled)]
+    else:
+        ways = [(placed, *way) for way in (*ways, *spilled)] + [(parted, *way) for way in spilled]
+    for ir, passes, uncut, inner, room in ways:
         trying = context.attempt()
+        if ir is not placed:
+            trying.adopt(sums)
         try:
-            other = run(passes, placed, trying, uncut=uncut, inner=inner, room=room, placed=True)
+            other = run(passes, ir, trying, uncut=uncut, inner=inner, room=room, placed=True)
             if any(structural_equal(other, nested) for nested in tried):
                 continue
             tried.append(other)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...ir import (
-    AllocBuffer,
     Bind,
     BufferStore,
     For,
@@ -17,7 +16,7 @@ from ...ir import (
     structural_equal,
     substitute_expr,
 )
-from ...tile.uses import loads_in, own_uses
+from ...tile.uses import loads_in, own_uses, workspaces
 from ..index.affine import affine
 
 
@@ -34,8 +33,7 @@ class OwnedTiles:
         for s in everything:
             if isinstance(s, Bind):
                 self.lets[s.var] = substitute_expr(s.value, self.lets)
-        self.private = {s.buffer for s in everything if isinstance(s, AllocBuffer) and "workspace" in s.annotations}
-        """Workspaces: each block has its own."""
+        self.private = workspaces(func.body)
         self.users: dict = {}
         for s in everything:
             for buffer in own_uses(s).all:

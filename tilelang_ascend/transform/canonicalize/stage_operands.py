@@ -339,7 +339,11 @@ class _Stage(StmtMutator):
     def tile(self, of, shape, out: list, span, dtype: str | None = None):
         """A tile of its own for a part of the buffer `of`, in the dtype of that if none is given, declared by a statement appended to `out`. `span`: of
         the statement it is for."""
-        tile = decl_buffer(list(shape), dtype or dtype_of(of), f"{of.name}_p", scope=self.scope)
+        return self.declared(f"{of.name}_p", shape, dtype or dtype_of(of), out, span)
+
+    def declared(self, name: str, shape, dtype: str, out: list, span):
+        """A tile of a name of its own."""
+        tile = decl_buffer(list(shape), dtype, name, scope=self.scope)
         out.append(AllocBuffer(tile, span=span))
         return tile
 
@@ -364,8 +368,7 @@ class _Rows:
         after: list = []
 
         def declare(shape, dtype: str, name: str):
-            before.append(AllocBuffer(decl_buffer(list(shape), dtype, name, scope=self.stage.scope), span=self.s.span))
-            return before[-1].buffer
+            return self.stage.declared(name, shape, dtype, before, self.s.span)
 
         of_rows = self.reduced if is_op(self.s, REDUCE) else self.scanned
         work = of_rows(declare, (offsets, counts, counts), before, after)

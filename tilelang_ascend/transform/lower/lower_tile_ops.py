@@ -58,7 +58,7 @@ from ...ir import (
 )
 from ...isa.units import BLOCK_BYTES, FRACTAL_ROWS, round_up
 from ...tile import ASSUME, FILL, GEMM, IM2COL, ZERO_ACCUMULATOR, is_op, tile_op_of, with_args
-from ...tile.uses import MET, end_of, is_parallel, is_scalar_var, loads_in, moved_regions, read_with_k_along_rows, with_regions
+from ...tile.uses import MET, end_of, is_parallel, is_scalar_var, loads_in, moved_regions, read_with_k_along_rows, with_regions, workspaces
 from ...tileop.base.context import UbLayout, VectorContext
 from ...tileop.base.elements import guarded_read, store_element
 from ...tileop.base.layout import GmTensor, element_read, element_written, head, moved_element, row_major
@@ -453,9 +453,7 @@ def _block_number(body: Stmt) -> Bind | None:
 def _with_block_number(func: PrimFunc) -> PrimFunc:
     """`func` with a name for the number of the block, by which workspaces are told apart, in front of everything: tiles that are worked on in parts, one
     after the other, have one in each."""
-    if _block_number(func.body) is not None or not any(
-        "workspace" in s.annotations for s in statements(func.body) if isinstance(s, AllocBuffer)
-    ):
+    if _block_number(func.body) is not None or not workspaces(func.body):
         return func
     return func.with_body(seq(Bind(Var("block", "int32"), call("ascend.get_block_idx", [], dtype="int32")), func.body))
 

@@ -39,7 +39,7 @@ from ...ir import (
 )
 from ...tile import COPY, is_op, with_args
 from ...tile.division import Share, Slice
-from ...tile.uses import COUNT, covers_whole, is_output, is_parallel, moved_regions, on_chip, own_uses, uses_of, work_of
+from ...tile.uses import COUNT, covers_whole, is_output, is_parallel, moved_regions, on_chip, own_uses, uses_of, work_of, workspaces
 
 
 class DividedBody(StmtMutator):
@@ -159,7 +159,7 @@ class DividedBody(StmtMutator):
 def divided_spaces(body: Stmt, plan: SplitPlan) -> dict:
     """Workspace -> dimension, of those that nothing but copies of whole divided tiles use, along the dimension that is divided: what one part leaves there
     no other one sees."""
-    spaces = {s.buffer for s in statements(body) if isinstance(s, AllocBuffer) and "workspace" in s.annotations}
+    spaces = workspaces(body)
     found: dict = {b: set() for b in spaces}
     for s in statements(body):
         for b in own_uses(s).all & spaces:

@@ -49,7 +49,7 @@ from ...isa.units import FRACTAL_ROWS
 from ...tile import COPY, FILL, GEMM, is_op, with_args
 from ...tile.clears import gemm_args
 from ...tile.jumps import may_leave
-from ...tile.uses import is_output, is_parallel, moved_regions, own_uses, used_outside, uses_of
+from ...tile.uses import is_output, is_parallel, moved_regions, own_uses, used_outside, uses_of, workspaces
 from .divided_body import SlicedBody, divided_spaces
 from .gathered import between, gathered
 
@@ -84,12 +84,13 @@ def _order(b) -> tuple:
 
 @dataclass(frozen=True)
 class _Division:
-    """The statements at `members` of a list in `number` parts, each of which has its `own` tiles of what the plan divides. around: what stands in front
-    of them and behind."""
+    """A `group` of statements of a list in `number` parts, each of which has its `own` tiles of what the plan divides, and fills workspaces `again`.
+    around: what stands in front of the group and behind."""
 
     plan: SplitPlan
     number: int
     own: set
+    again: set
     group: list[Stmt]
     around: tuple[list[Stmt], list[Stmt]]
 
@@ -106,7 +107,7 @@ class _Parts:
     def of(self, s: Stmt) -> Stmt | None:
         """`s` with that in parts, None if it cannot be."""
         body = list(stmts_of(s))
-        users = [i for i, x in enumerate(body) if self.c in uses_of(x).all and not isinstance(x, AllocBuffer)]
+        users = _users(body, {self.c})
         if len(users) != 1:
             return self.grouped(body) if users else None
         (at,) = users
@@ -130,7 +131,7 @@ class _Parts:
             return None
         best = min(ways, key=lambda way: _loaded_again(way.group, way.plan))
         part = Var("part", "int32")
-        sliced = SlicedBody(best.plan, part, best.number, best.own, self.again(seq(best.group), best.plan))
+        sliced = SlicedBody(best.plan, part, best.number, best.own, best.again)
         inner = renew(sliced(seq(best.group)))
         self.smaller, self.number = {b: sliced.buffers[b] for b in best.own}, best.number
         front, behind = best.around
@@ -138,25 +139,28 @@ class _Parts:
 
     def again(self, group: Stmt, plan: SplitPlan) -> set:
         """Workspaces by which a group hands values to itself alone, and which every part fills as a whole."""
-        spaces = {s.buffer for s in statements(self.body) if isinstance(s, AllocBuffer) and "workspace" in s.annotations}
         in_part = set().union(*(u.writes for s in statements(group) if (u := own_uses(s)).all & plan.dims.keys()))
-        return spaces & uses_of(group).writes - in_part - used_outside(self.body, set(statements(group)))
+        return workspaces(self.body) & uses_of(group).writes - in_part - used_outside(self.body, set(statements(group)))
 
     def division(self, body: list[Stmt], dim: int) -> _Division | None:
         """The division along a dimension of the accumulator, None if there is none that is legal."""
         together = {self.c}
         while True:
-            members = between(body, {i for i, s in enumerate(body) if uses_of(s).all & together and not isinstance(s, AllocBuffer)})
+            members = between(body, _users(body, together))
             group, around = [body[i] for i in sorted(members)], gathered(body, members)
-            if around is None or any(map(may_leave, group)) or not all(_may_be_divided(x) for x in statements(seq(group))):
+            whole = seq(group)
+            if around is None or any(map(may_leave, group)) or not all(map(_may_be_divided, statements(whole))):
                 return None
-            number = self.parts_of(dim, seq(group), together)
-            plan = None if number is None else plan_along(seq(group), self.c, dim, number)
+            number = self.parts_of(dim, whole, together)
+            plan = None if number is None else plan_along(whole, self.c, dim, number)
             if plan is None or plan.refusal:
                 return None
-            more = (plan.dims.keys() & self.sums | self.left(seq(group), plan)) - together
+            again = self.again(whole, plan)
+            left = self.left(whole, plan, again)
+            more = (plan.dims.keys() & self.sums | left) - together
             if not more:
-                return self.divided(group, around, plan, number)
+                own = self.own_tiles(whole, plan)
+                return None if left or self.c not in own else _Division(plan, number, own, again, group, around)
             together |= more
 
     def parts_of(self, dim: int, group: Stmt, together: set) -> int | None:
@@ -168,17 +172,21 @@ class _Parts:
         fitting = ([n for n in possible if versions * needed <= n * room] for versions in (VERSIONS, 1))
         return next((numbers[0] for numbers in fitting if numbers), None)
 
-    def left(self, group: Stmt, plan: SplitPlan) -> set:
+    def left(self, group: Stmt, plan: SplitPlan, again: set) -> set:
         """What is not divided, and in which a part would find what another one has left."""
-        uses, again = uses_of(group), self.again(group, plan)
+        uses = uses_of(group)
         undivided = uses.writes - plan.dims.keys() - divided_spaces(self.body, plan).keys()
         return {b for b in undivided if (b in uses.reads if is_global(b) and b not in again else not _found_new(group, b))}
 
-    def divided(self, group: list[Stmt], around: tuple, plan: SplitPlan, number: int) -> _Division | None:
-        """The division of a group, None if parts would see each other."""
-        elsewhere = used_outside(self.body, set(statements(seq(group))))
-        own = {b for b in plan.dims if b not in elsewhere and _found_new(seq(group), b)}
-        return None if self.c not in own or self.left(seq(group), plan) else _Division(plan, number, own, group, around)
+    def own_tiles(self, group: Stmt, plan: SplitPlan) -> set:
+        """What is divided, and holds nothing in front of the group or behind."""
+        elsewhere = used_outside(self.body, set(statements(group)))
+        return {b for b in plan.dims if b not in elsewhere and _found_new(group, b)}
+
+
+def _users(body: list[Stmt], buffers: set) -> set[int]:
+    """Positions of the statements of a list that use some of `buffers`."""
+    return {i for i, s in enumerate(body) if uses_of(s).all & buffers and not isinstance(s, AllocBuffer)}
 
 
 def _may_be_divided(s: Stmt) -> bool:
