@@ -67,10 +67,10 @@ def convert(g: Graph, a: Node, dtype: str) -> Node:
     if native is not None:
         return native
     if a.dtype in FORMATS:
-        return convert(g, decode(g, a, lambda x: convert(g, g.reinterpret(x, "uint8"), "int16")), dtype)
+        return convert(g, decode(g, a, lambda x: convert(g, x, "int16")), dtype)
     if dtype in FORMATS:
-        codes = encode(g, convert(g, a, "float32"), dtype, lambda x: convert(g, x, "float16"))
-        return g.reinterpret(convert(g, codes, "uint8"), dtype)
+        codes = encode(g, convert(g, a, "float32"), dtype)
+        return g.reinterpret(g.cast(g.cast(codes, "float16", "rint"), "uint8", "trunc"), dtype)  # 0 to 255: nothing wraps
     if a.dtype == "int64" and dtype.startswith(("int", "uint")):
         return convert(g, words(g, a)[0], dtype)
     if a.dtype in UNSIGNED or dtype in UNSIGNED:

@@ -10,7 +10,6 @@ halfway between two powers on; below the smallest normal float32 the bits count 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -23,14 +22,13 @@ from .graph import Graph, Node
 @dataclass(frozen=True)
 class Format:
     """mantissa: explicit bits; least: smallest normal exponent; scale: value of a float16 with these bits, relative; shift: position
-    of the lowest bit in a float16; limit: what the code behind the largest number would be worth, which is infinity or, in a format without
-    (`finite`), NaN."""
+    of the lowest bit in a float16; largest: bits of the largest code without a sign in a float16, a NaN; finite: has it no infinity?"""
 
     mantissa: int
     least: int
     scale: float
     shift: int
-    limit: float
+    largest: int
     finite: bool
 
 
@@ -39,9 +37,12 @@ class Powers:
     """e8m0: code c is 2**(c - 127), the last one NaN."""
 
 
+_POISON = 35840.0
+"""Makes 1.875 infinite in float16, which is what the NaN of e4m3 is without its scale, but not 1.75, the largest number."""
+
 FORMATS: dict[str, Format | Powers] = {
-    "float8_e4m3fn": Format(3, -6, 256.0, 7, 480.0, True),
-    "float8_e5m2": Format(2, -14, 1.0, 8, 2.0**16, False),
+    "float8_e4m3fn": Format(3, -6, 256.0, 7, 0x7F << 7, True),
+    "float8_e5m2": Format(2, -14, 1.0, 8, 0x7E << 8, False),
     "float8_e8m0fnu": Powers(),
 }
 
@@ -61,42 +62,36 @@ def code(g: Graph, a: Node, dtype: str) -> Node:
 
 
 def decode(g: Graph, a: Node, codes) -> Node:
-    """Float16 (e8m0: bfloat16) values of 8-bit codes, exact; `codes(node)` gives the codes as int16."""
+    """Float16 (e8m0: bfloat16) values of 8-bit codes, exact; `codes(node)` gives the int16 values of bytes."""
     f = FORMATS[a.dtype]
     if isinstance(f, Powers):
-        return _powers(g, codes(a))
-    bits = g.with_scalar("shift_left", codes(a), _int(g, 8))
+        return _powers(g, codes(g.reinterpret(a, "uint8")))
+    signed = codes(g.reinterpret(a, "int8"))
     if f.shift == 8:
-        return g.reinterpret(bits, "float16")
-    # The arithmetic shift doubles the sign; the copy has to go.
-    bits = g.node("and", "int16", (g.with_scalar("shift_right", bits, _int(g, 8 - f.shift)), g.tile(_int(g, ~(1 << 14)))))
-    value = g.binary("mul", g.reinterpret(bits, "float16"), g.const(f.scale, "float16"))
-    nan = g.compare("ge", g.unary("abs", value), g.const(f.limit, "float16"))
-    poison = g.select(nan, g.const(math.inf, "float16"), g.tile(g.const(0.0, "float16")))
-    # inf * 0 is NaN, and x - 0 keeps the sign of a zero.
-    return g.binary("sub", value, g.binary("mul", poison, g.const(0.0, "float16")))
+        return g.reinterpret(g.with_scalar("shift_left", signed, _int(g, 8)), "float16")
+    # The sign is in the bit above, too, and has to go from there.
+    bits = g.node("and", "int16", (g.with_scalar("shift_left", signed, _int(g, f.shift)), g.tile(_int(g, ~(1 << 14)))))
+    small = g.reinterpret(bits, "float16")
+    value = g.binary("mul", small, g.const(f.scale, "float16"))
+    # Infinite for NaN alone, and inf * 0 is NaN; the sum with a zero of the same sign keeps zeros as they are.
+    poison = g.binary("mul", small, g.const(_POISON, "float16"))
+    return g.binary("add", value, g.binary("mul", poison, g.const(0.0, "float16")))
 
 
-def encode(g: Graph, a: Node, dtype: str, half) -> Node:
-    """Codes (int16, 0..255) of float32 values; `half(node)` converts float32 to float16."""
+def encode(g: Graph, a: Node, dtype: str) -> Node:
+    """Codes (int16, 0..255) of float32 values."""
     f = FORMATS[dtype]
     if isinstance(f, Powers):
         return _exponents(g, a)
-    # Larger numbers round to the limit, too, and the sums below stay finite.
-    near = g.with_scalar("maxs", g.with_scalar("mins", a, g.const(f.limit, "float32")), g.const(-f.limit, "float32"))
-    exponent = g.node("and", "int32", (g.reinterpret(near, "int32"), g.tile(g.const(0x7F800000, "int32"))))
-    power = g.with_scalar("maxs", g.reinterpret(exponent, "float32"), g.const(2.0**f.least, "float32"))
-    # Adding 1.5 * 2**(e + 23 - mantissa) pushes the bits below the mantissa out of a float32: rounding to nearest even.
-    magic = g.binary("mul", power, g.const(1.5 * 2.0 ** (23 - f.mantissa), "float32"))
-    rounded = g.binary("sub", g.binary("add", near, magic), magic)
-    if f.finite:  # A NaN of float16 has other bits.
-        rounded = g.select(g.compare("eq", a, a), rounded, g.const(f.limit, "float32"))
-    bits = g.reinterpret(half(g.binary("mul", rounded, g.const(1.0 / f.scale, "float32"))), "int16")
-    low = g.node("and", "int16", (g.with_scalar("shift_right", bits, _int(g, f.shift)), g.tile(_int(g, 0x7F))))
-    # Subtracting the magic number loses the sign of what rounds to zero.
-    signed = g.with_scalar("shift_right", g.reinterpret(half(a), "int16"), _int(g, 8))
-    sign = g.node("and", "int16", (signed, g.tile(_int(g, 0x80))))
-    return g.node("or", "int16", (low, sign))
+    # Rounded to odd, a float16 still knows on which side of each number of the format, and of each middle of two, a value lies.
+    scaled = g.binary("mul", a, g.const(1.0 / f.scale, "float32")) if f.scale != 1.0 else a
+    bits = g.reinterpret(g.cast(scaled, "float16", "odd"), "int16")
+    # What is too large, infinity and NaN are the largest float16 numbers, which become one code: NaN, or where infinity has a code the two of them.
+    size = g.with_scalar("mins", g.node("and", "int16", (bits, g.tile(_int(g, 0x7FFF)))), _int(g, f.largest))
+    last = g.node("and", "int16", (g.with_scalar("shift_right", size, _int(g, f.shift)), g.tile(_int(g, 1))))
+    up = g.with_scalar("adds", g.binary("add", size, last), _int(g, (1 << f.shift - 1) - 1))
+    sign = g.node("and", "int16", (g.with_scalar("shift_right", bits, _int(g, 8)), g.tile(_int(g, 0x80))))
+    return g.node("or", "int16", (g.with_scalar("shift_right", up, _int(g, f.shift)), sign))
 
 
 def _powers(g: Graph, codes: Node) -> Node:
