@@ -332,7 +332,62 @@ class Generator(RowWriter):
         index = ", ".join(str(int(self.rng.integers(n))) for n in self.shape)
         self.same(f"{name}[{at}] = {t}[{index}]")
 
+    # -- the scalar unit ------------------------------------------------------------------------------------------
+
+    def some(self) -> str:
+        """An element of a tile."""
+        return f"{self.pick(self.tiles)}[{', '.join(str(int(self.rng.integers(n))) for n in self.shape)}]"
+
+    def small(self, kernel: str, numpy: str = "") -> tuple[str, str]:
+        """A number in TileLang and in NumPy, kept so small that sums of it are exact."""
+        edge = "8" if self.dtype == "int32" else "8.0"
+        return f"T.min(T.max({kernel}, -{edge}), {edge})", f"F(np.clip({numpy or kernel}, F(-8), F(8)))"
+
+    def single(self) -> None:
+        """One element of a tile, from others, from a tensor, or from what is known of the block."""
+        at, total = self.any_number()
+        name = self.fresh("X")
+        self.params[name] = self.numbers(total + 3)
+        out, a, b = self.some(), self.some(), self.pick((self.some(), f"{name}[T.min(T.max({at}, 0), {total})]", "v"))
+        kernel, numpy = self.small(f"{a} + {b}", f"{a} + {b}")
+        self.say(f"{out} = {kernel}", f"{out} = {numpy}")
+
+    def variable(self) -> None:
+        """A variable of the block takes another value, or changes a tile."""
+        a = self.pick((self.some(), f"v + {self.some()}", f"{self.constant()}[{self.axes[0]}]"))
+        kernel, numpy = self.small(a)
+        self.say(f"v = {kernel}", f"v = {numpy}")
+        if self.chance(0.6):
+            self.scaled("v")
+
+    def named(self) -> None:
+        """A name for an element, which may change before the name is used."""
+        name = self.fresh("p")
+        self.same(f"{name} = {self.some()}")
+        if self.chance(0.5):
+            self.pick((self.change, self.single, self.fill))()
+        self.scaled(name)
+
+    def scaled(self, number: str) -> None:
+        t, u = self.pick(self.tiles), self.pick(self.tiles)
+        kernel, _ = self.small(f"{u}[{self.at}] + {number}")
+        self.say(self.nest(f"{t}[{self.at}] = {kernel}"), f"{t}[...] = np.clip({u} + {number}, F(-8), F(8))")
+
+    def several(self) -> None:
+        """As many times as data says."""
+        v, most = self.fresh("k"), 3
+        text, total = self.own()
+        trips = f"{self.data(self.rng.integers(0, most + 1, total))}[{text}]"
+        self.say(f"for {v} in T.serial({trips}):", f"for {v} in range({trips}):")
+        self.loops.append((v, most))
+        self.depth += 1
+        self.pick((self.change, self.single, self.variable, self.load))()
+        self.depth -= 1
+        self.loops.pop()
+
     def condition(self) -> str:
+        if self.chance(0.1):
+            return f"{self.some()} > {self.pick(('v', '0'))}"
         v = self.pick([*self.axes, *(x for x, _ in self.loops)])
         text, total = self.own()
         return self.pick(
@@ -344,9 +399,11 @@ class Generator(RowWriter):
             if len(self.loops) < 2 and self.chance(0.1) and not self.plainly():
                 self.loop(1)
                 continue
-            one = self.pick((self.load, self.store, self.change, self.change, self.direct, self.fill, self.move, *([self.reduce] if self.rows else []))) if self.plainly() else self.pick((
+            few = (self.single, self.variable, self.named) if self.chance(0.3) else ()
+            one = self.pick((self.load, self.store, self.change, self.change, self.direct, self.fill, self.move, *([self.reduce] if self.rows else []), *few)) if self.plainly() else self.pick((
                 self.load, self.load, self.store, self.store, self.change, self.change, self.back, self.twice, self.add, self.direct, self.gather,
-                self.fill, self.move, self.reduce, self.scan, *([self.element] if self.chance(0.3) else []),
+                self.fill, self.move, self.reduce, self.scan, *([self.element] if self.chance(0.3) else []), self.single, self.variable, self.named,
+                *([self.several] if len(self.loops) < 2 else []),
             ))  # fmt: skip
             if self.chance(0.12) and not self.plainly():
                 head = f"if {self.condition()}:"
@@ -381,6 +438,7 @@ class Generator(RowWriter):
             self.pick((self.load, self.load, self.load, self.fill))(t)
         for r in ("r", "q") if self.rows else ("r",):
             self.say(f"T.fill({r}, 0)", f"{r}[...] = 0")
+        self.say(f"v = {'0' if self.dtype == 'int32' else '0.0'}", "v = F(0)")
 
     def program(self) -> tuple[str, str]:
         """(the kernel, the function of arrays by name that it means)."""
@@ -393,6 +451,7 @@ class Generator(RowWriter):
                 self.store(t)
         lines = [f"{t} = T.alloc_{self.pick(('shared', 'fragment'))}({self.shape}, '{self.dtype}')" for t in self.tiles]
         lines += [f"r = T.alloc_fragment(({self.rows or 1},), '{self.dtype}')"]
+        lines += [f"v = T.alloc_var('{self.dtype}')"]
         lines += [f"q = T.alloc_fragment(({self.n},), '{self.dtype}')"] if self.rows else []
         params = [f"{name}: T.Tensor({a.shape}, '{a.dtype}')" for name, a in self.params.items()]
         names = ", ".join(self.axes) if len(self.axes) == 1 else f"({', '.join(self.axes)})"
@@ -408,7 +467,7 @@ class Generator(RowWriter):
             if len(self.axes) > 1
             else f"    for bx in range({self.grid[0]}):\n"
         )
-        body = "".join(f"        {line}\n" for line in made + [x.replace("T.min", "min") for x in self.meaning])
+        body = "".join(f"        {line}\n" for line in made + [x.replace("T.min", "min").replace("T.max", "max") for x in self.meaning])
         return text, start + body
 
 
@@ -425,9 +484,11 @@ def random_models(seed: int):
         return rng.choice(found[1:]) if len(found) > 1 and rng.random() < 0.8 else 1
 
     with ExitStack() as stack:
-        for module in (batch_blocks, lengthen_tiles):
+        for module, short in ((batch_blocks, "gains"), (lengthen_tiles, "is_short")):
             stack.enter_context(mock.patch.object(module, "best_times", times))
-            stack.enter_context(mock.patch.object(module, "is_short", lambda *_, p=rng.choice((0.4, 1.0)): rng.random() < p))
+            stack.enter_context(mock.patch.object(module, short, lambda *_, p=rng.choice((0.4, 1.0)): rng.random() < p))
+        if rng.random() < 0.5:  # Some statements are done by one block after the other.
+            stack.enter_context(mock.patch.object(batch_blocks, "_largest_tile", lambda s: rng.choice((0, 0, 1, 2))))
         stack.enter_context(mock.patch.object(spread_loops, "GAIN", rng.choice((0.8, 1e9))))
         yield
 

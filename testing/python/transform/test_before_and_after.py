@@ -841,11 +841,11 @@ PAIRS = {
         """
         @T.prim_func
         def main(K: T.Buffer((8256, 128), "int8"), Slot: T.Buffer((8256,), "int32"), Cache: T.Buffer((9000, 128), "int8")):
-            for bx in T.serial(192, annotations={"tl.grid": 0}):
-                row = T.alloc_buffer((43, 128), "int8", scope="shared.ub")
-                T.tl.copy(K[bx * 43:bx * 43 + 43, 0:128], row[0:43, 0:128])
-                for r in T.serial(43, annotations={"tl.unordered": 1}):
-                    T.tl.copy(row[r, 0:128], Cache[Slot[bx * 43 + r], 0:128])
+            for bx in T.serial(143, annotations={"tl.grid": 0}):
+                row = T.alloc_buffer((58, 128), "int8", scope="shared.ub")
+                T.tl.copy(K[bx * 58:bx * 58 + 58, 0:128], row[0:58, 0:128])
+                for r in T.serial(T.min(58, 8256 - bx * 58), annotations={"tl.unordered": 1}):
+                    T.tl.copy(row[r, 0:128], Cache[Slot[bx * 58 + r], 0:128])
         """,
     ),
     "map_grid": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...analysis.tiles.split_axis import SplitPlan
@@ -76,11 +76,11 @@ class Model:
         """Of `runs` times `body`: what takes longest each time, and a way through all pipes."""
         return self.often(self.cost(body), runs)
 
-    def often(self, cost: Cost, runs: int) -> float:
-        """The same of work of a known `cost`."""
-        prices = self.chip.prices
+    def often(self, cost: Cost, runs: int, first: Cost | None = None) -> float:
+        """The same of work of a known `cost`; `first`: of the piece of it that goes through all pipes before anything can be beside it, if not all."""
+        prices, way = self.chip.prices, (first or cost).parts
         latency = prices["gm_to_ub"].latency_cycles + prices["ub_to_gm"].latency_cycles
-        return runs * max(cost.parts) + sum(cost.parts) - max(cost.parts) + latency
+        return runs * max(cost.parts) + sum(way) - max(way) + latency
 
     def cost(self, s: Stmt) -> Cost:
         if is_parallel(s):
@@ -89,6 +89,12 @@ class Model:
             return self.op(s) + self.numbers(s)
         inside = sum(map(self.cost, children(s)), self.numbers(s))
         return inside * (const_int(s.extent) or 1) if isinstance(s, For) else inside
+
+    def together(self, s: Stmt) -> Cost:
+        """The same of a statement done for several blocks: a single store is one for each of them."""
+        if not isinstance(s, BufferStore):
+            return self.cost(s)
+        return self.vector(max(1, _operations(s.value)), self.times * itemsize(dtype_of(s.value)))
 
     def nest(self, nest: For) -> Cost:
         loops = [s for s in statements(nest) if isinstance(s, For)]
@@ -116,7 +122,7 @@ class Model:
         """Of transfers without flags of their own, with what is read one by one to know the place."""
         moved = [x for x in statements(s) if moved_regions(x) is not None]
         scalar = sum(map(self.numbers, statements(s)), Cost()).scalar + len(moved) * self.chip.issue_cycles
-        return Cost(scalar=max(scalar, *sum(map(self.op, moved), Cost()).parts[2:]))  # They begin while later ones are issued.
+        return replace(sum(map(self.op, moved), Cost()), vector=0.0, scalar=scalar)
 
     def numbers(self, s: Stmt) -> Cost:
         """Of elements that a statement itself reads one by one."""
@@ -148,10 +154,15 @@ def is_short(body: Stmt, extents, chip) -> bool:
     tiles = [s.buffer for s in statements(body) if isinstance(s, AllocBuffer) and on_chip(s.buffer)]
     if not tiles or 2 * max(map(fixed_bytes, tiles)) > UB_SHARE * chip.capacity_bytes(Space.UB):
         return False
-    cores = chip.num_aiv if None in extents else min(chip.num_aiv, math.prod(extents))
-    loops = {s.loop_var: None for s in statements(body) if is_parallel(s)}
-    longer = Model(chip, cores, SplitPlan(dict.fromkeys(tiles, 0), loops), MOST_TIMES).cost(body)
-    return max(longer.parts) <= GAIN * MOST_TIMES * max(Model(chip, cores).cost(body).parts)
+    return gains(body, Model(chip, chip.num_aiv if None in extents else min(chip.num_aiv, math.prod(extents))))
+
+
+def gains(s: Stmt, one: Model) -> bool:
+    """True if latency and issue take more than the rest of a statement."""
+    tiles = {b for b in uses_of(s).all if on_chip(b)}
+    loops = {x.loop_var: None for x in statements(s) if is_parallel(x)}
+    longer = replace(one, plan=SplitPlan(dict.fromkeys(tiles, 0), loops), times=MOST_TIMES).cost(s)
+    return bool(tiles) and max(longer.parts) <= GAIN * MOST_TIMES * max(one.cost(s).parts)
 
 
 def best_times(cycles, rounds, extent: int, even: bool, tiles, chip) -> int:
@@ -167,4 +178,4 @@ def best_times(cycles, rounds, extent: int, even: bool, tiles, chip) -> int:
     return max(n for n, x in found.items() if x <= CLOSE * least) if found and least <= GAIN * found[1] else 1
 
 
-__all__ = ["Cost", "Model", "best_times", "is_short"]
+__all__ = ["CLOSE", "Cost", "Model", "best_times", "gains", "is_short"]
