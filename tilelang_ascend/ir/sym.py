@@ -143,6 +143,11 @@ def _constants_overflow(e) -> bool:
     return a * by_b + b * by_a + max(by_a, by_b) - 1 > _ends(dtype)[1]
 
 
+def constants_fit(e) -> bool:
+    """True if an int32 or int64 surely holds the constants of a sum together: where it does not, `simplify` fails."""
+    return _constants(e)[0] <= _ends(dtype_of(e))[1]
+
+
 def _constants(e) -> tuple[int, int]:
     """(how large the constants of an integer expression may become together, what those of the other side are multiplied by)."""
     if isinstance(e, IntImm):
@@ -175,4 +180,4 @@ def _ends(dtype: str) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if dtype.startswith("uint") else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-__all__ = ["COMPARISONS", "Analyzer", "ProofStrength"]
+__all__ = ["COMPARISONS", "Analyzer", "ProofStrength", "constants_fit"]

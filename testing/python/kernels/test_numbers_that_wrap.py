@@ -446,3 +446,25 @@ def test_constants_at_the_ends_of_their_dtype_on_both_sides(nest):
         low = 1 - 2**31
         rows = [-1 - n >= 2**31 - 1, n + 1 <= low, n + 1 > low, n + 2 <= low, i - n // 2 > 2**30, True, m >= 2**63]
         np.testing.assert_array_equal(out, np.stack([np.broadcast_to(r, 64) for r in rows]).astype(np.int32))
+
+
+def test_stores_under_conditions_on_the_ends_of_int32_and_int64():
+    """Whether the bounds of a tensor say the same as such a condition is a difference of constants, which no int64 holds."""
+
+    @T.prim_func
+    def main(W: T.Tensor((16,), "int16"), X: T.Tensor((16,), "int32"), Y: T.Tensor((4, 16), "int32"), p: T.int32):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(16):
+                if p + i >= T.int32(-(2**31)):
+                    Y[0, i] = X[i]
+                if W[i] > T.int64(2**63 - 2) or i > 3:
+                    Y[1, i] = X[i]
+            for i in T.Parallel(16):
+                if W[i] > T.int64(2**63 - 2):
+                    Y[2, i] = X[i]
+                if T.cast(i, "int64") >= T.int64(1 - 2**63):
+                    Y[3, i] = X[i]
+
+    x = np.arange(16, dtype=np.int32) + 1
+    out = strict.run(tilelang.compile(main), {"W": x.astype(np.int16), "X": x, "Y": np.zeros((4, 16), np.int32)}, {"p": 2})["Y"]
+    np.testing.assert_array_equal(out, np.stack([x, np.where(x > 4, x, 0), x * 0, x]))

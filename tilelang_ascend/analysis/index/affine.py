@@ -29,10 +29,12 @@ class Affine:
 
 
 def affine(expr, variables: list[Var]) -> Affine | None:
-    """Affine form of `expr` over `variables`, or None if it is not affine with constant coefficients, or its constant is no int32."""
+    """Affine form of `expr` over `variables`, or None if it is not affine with constant coefficients, or a constant of it is no int32."""
     if not any(v in free_vars(expr) for v in variables):
         return Affine({}, expr)
     total, coeffs, rest = as_sum(expr, exact=True), {}, []
+    if not all(_LEAST <= n <= _MOST for n in (total.const, *(c for _, c in total.terms))):
+        return None
     for atom, c in total.terms:
         if isinstance(atom, Var) and atom in variables:
             coeffs[atom] = c
@@ -41,9 +43,7 @@ def affine(expr, variables: list[Var]) -> Affine | None:
         else:
             rest.append((atom, c))
     base = Sum(total.const, tuple(rest)).expr(dtype_of(expr))
-    if isinstance(base, int):
-        return Affine(coeffs, imm(base)) if _LEAST <= base <= _MOST else None
-    return Affine(coeffs, base)
+    return Affine(coeffs, imm(base) if isinstance(base, int) else base)
 
 
 def affine_limits(expr, extents: dict) -> tuple[int, int] | None:

@@ -224,8 +224,9 @@ def _implied(cond, bound, analyzer) -> bool:
     wide = lambda x: tirx.Cast("int64", x)  # noqa: E731
     for c in scales:
         # c * (large - small - least) >= high - low - margin - (c - 1) makes large - small at least `least`: all are integers.
-        rest = analyzer.simplify(c * (wide(large) - wide(small) - least) - (wide(high) - wide(low) - margin))
-        if c > 0 and const_int(rest) is not None and const_int(rest) > -c:
+        rest = c * (wide(large) - wide(small) - least) - (wide(high) - wide(low) - margin)
+        rest = const_int(analyzer.simplify(rest)) if c > 0 and sym.constants_fit(rest) else None
+        if rest is not None and rest > -c:
             return True
     return False
 
