@@ -328,6 +328,9 @@ class ScalarText:
 
     def print_BitwiseNot(self, e):
         dtype = dtype_of(e)
+        if dtype == "int32" and isinstance(e.a, tirx.Cast) and dtype_of(e.a.value) in ("uint8", "uint16"):
+            # GCC warns of comparisons with `~` of what was unsigned.
+            return f"-1 - {operand_text(self.text(e.a), ADD, True)}", ADD
         text = f"~{operand_text(self.typed(e.a), UNARY, False)}"
         return (f"static_cast<{CTYPES[dtype]}>({text})", ATOM) if dtype in _NARROW else (text, UNARY)
 

@@ -31,13 +31,14 @@ from .twin_rules import isa_table_header, rules_header
 
 FLAGS = (
     "-std=c++17", "-Og", "-fPIC", "-shared", "-fwrapv", "-ffp-contract=off", "-frounding-math", "-Wl,-Bsymbolic",
-    "-nodefaultlibs", "-Wall", "-Wextra", "-Werror", "-Wno-type-limits",
+    "-nodefaultlibs", "-Wall", "-Wextra", "-Werror", "-Wno-type-limits", "-Wno-tautological-compare",
 )  # fmt: skip
 """-Og: the work is the machine's, and a unit is compiled in half the time -O1 takes, with the warnings that follow values from statement to
 statement. -fwrapv: integers wrap. -ffp-contract=off: scalar floats round as in the host program. -frounding-math: GCC makes `0.0f - float(n)`
 a negation otherwise, which is -0 for n = 0. -Bsymbolic: a unit calls its own kernel, whatever else the process has loaded.
 -nodefaultlibs: the native library brought what a unit may call of the C++ libraries, and looking through them takes longer than all else the
-linker does. Warnings are errors: emitted text has none, except that users may compare an unsigned number with one it cannot pass."""
+linker does. Warnings are errors: emitted text has none, except that users may compare an unsigned number with one it cannot pass, and bits with
+others they cannot be."""
 
 _PATIENCE = 3
 """Units of the same flags a process compiles before it precompiles the headers, which takes as long as reading them for three units."""

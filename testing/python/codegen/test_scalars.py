@@ -9,7 +9,7 @@ from tilelang_ascend.codegen.scalars import ScalarText, cast_text, float_literal
 from tilelang_ascend.ir import BufferLoad, IntImm, Var, decl_buffer, imm, seq, tirx
 
 x, y, i, wide, u = Var("x", "int32"), Var("y", "int32"), Var("i", "int32"), Var("wide", "int64"), Var("u", "uint32")
-f, h, b16, s8 = Var("f", "float32"), Var("h", "float16"), Var("b", "bfloat16"), Var("s", "int8")
+f, h, b16, s8, u8 = Var("f", "float32"), Var("h", "float16"), Var("b", "bfloat16"), Var("s", "int8"), Var("u8", "uint8")
 
 
 def printer() -> ScalarText:
@@ -41,6 +41,8 @@ def printer() -> ScalarText:
         (tirx.if_then_else(x > 1, imm(65536, "int64"), imm(3, "int64")) * imm(65536, "int64"),
          "(x > 1 ? static_cast<int64_t>(65536) : 3) * 65536"),
         (tirx.bitwise_not(imm(5, "uint64")), "~static_cast<uint64_t>(5U)"),
+        (tirx.bitwise_not(tirx.Cast("int32", u8)) * 2, "(-1 - static_cast<int32_t>(u8)) * 2"),
+        (tirx.bitwise_not(tirx.Cast("int32", s8)) * 2, "~static_cast<int32_t>(s) * 2"),
         (tirx.reinterpret("uint64", imm(-5, "int64")), "BitCast<uint64_t>(static_cast<int64_t>(-5))"),
         (tirx.Cast("int64", x) * tirx.const(1 << 40, "int64"), "static_cast<int64_t>(x) * 1099511627776LL"),
         (s8 * tirx.const(3, "int8"), "static_cast<int8_t>(s * 3)"),

@@ -1,4 +1,4 @@
-"""T.popcount and T.clz, on the vector unit and on the scalar unit, against Python's integers."""
+"""T.popcount and T.clz, on the vector unit and on the scalar unit, against Python's integers; comparisons of bits."""
 
 import numpy as np
 import pytest
@@ -42,3 +42,21 @@ def test_floats_have_no_bits_to_count():
             with T.Kernel(1) as _:
                 for i in T.Parallel(N):
                     Y[i] = T.popcount(X[i])
+
+
+def test_comparisons_of_bits_with_what_they_cannot_be():
+    """The C++ compiler warns of them, also where `~` makes a signed number of an unsigned one; they are no mistakes of the emitted text."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "uint8"), Y: T.Tensor((4, 64), "bool")):
+        with T.Kernel(1):
+            for i in T.serial(64):
+                Y[0, i] = (X[i] & 3) == 8
+                Y[1, i] = (X[i] | 5) != 128
+                Y[2, i] = ~X[i] != 0
+                Y[3, i] = ~X[i] * 2 <= -7
+
+    x = np.arange(64).astype(np.uint8)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros((4, 64), bool)})["Y"]
+    wide = ~x.astype(np.int32)
+    np.testing.assert_array_equal(out, np.stack([x > 99, x < 99, wide != 0, wide * 2 <= -7]))
