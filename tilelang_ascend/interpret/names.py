@@ -1,8 +1,9 @@
-"""The one thing plain Python cannot do: an assignment to a name that holds a mutable scalar is a store.
+"""What plain Python cannot do: an assignment to a name that holds a mutable scalar is a store, and choices and negations of elements have a dtype.
 
 ``v = T.alloc_var("int32")`` makes a variable, ``v = v + 1`` stores to it (converted to its dtype), and a macro that gets it as `T.Ref`
-changes it for its caller. Functions with such names, and those with ``x: T.int32 = value`` or `T.loop_break()`, are compiled once more
-with exactly these statements replaced: reads of the names become ``_tl_read(v)``, assignments ``v = _tl_assign(old, value)``. All other
+changes it for its caller. Of ``a if c else b`` Python sees one side only, and ``not c`` makes a constant of an element. Functions with any of
+these, and those with ``x: T.int32 = value`` or `T.loop_break()`, are compiled once more
+with exactly these parts replaced: reads of the names become ``_tl_read(v)``, assignments ``v = _tl_assign(old, value)``. All other
 functions run as they are. File names, lines and local names stay, so tracebacks and pdb show the user's text.
 """
 
@@ -15,7 +16,7 @@ import types
 
 from ..frontend.annotations import DTYPE_NAMES
 from .memory import Tile, Variable
-from .values import Scalar, cast, is_scalar
+from .values import Scalar, cast, is_scalar, scalar, select
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -89,7 +90,7 @@ def prepared(function: types.FunctionType) -> types.FunctionType:
     if code is function.__code__:
         return function
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    helpers = {"_tl_read": read, "_tl_assign": assign, "_tl_typed": typed, "_tl_call": call}
+    helpers = {"_tl_read": read, "_tl_assign": assign, "_tl_typed": typed, "_tl_call": call, "_tl_not": negation, "_tl_choice": choice}
     new = types.FunctionType(
         code,
         function.__globals__,
@@ -131,7 +132,7 @@ def _prepare(function: types.FunctionType) -> types.CodeType:
     return next(c for c in factory.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name)
 
 
-_HELPERS = ("_tl_read", "_tl_assign", "_tl_typed", "_tl_call")
+_HELPERS = ("_tl_read", "_tl_assign", "_tl_typed", "_tl_call", "_tl_not", "_tl_choice")
 
 
 class _Rewrite(ast.NodeTransformer):
@@ -170,6 +171,16 @@ class _Rewrite(ast.NodeTransformer):
         node.args.insert(0, node.func)
         node.func = ast.copy_location(ast.Name("_tl_call", ast.Load()), node)
         return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp):
+        node.operand = self.visit(node.operand)
+        return self._call("_tl_not", node, node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_IfExp(self, node: ast.IfExp):
+        if any(isinstance(n, ast.NamedExpr) for side in (node.body, node.orelse) for n in ast.walk(side)):
+            return self.generic_visit(node)  # in a lambda `:=` would bind a name of the lambda
+        test, body, orelse = map(self.visit, (node.test, node.body, node.orelse))
+        return self._call("_tl_choice", node, test, self._thunk(body, body), self._thunk(orelse, orelse))
 
     def visit_Assign(self, node: ast.Assign):
         node.value = self.visit(node.value)
@@ -275,6 +286,24 @@ def typed(value, annotation):
     except Exception:
         return value
     return cast(value, str(kind)) if isinstance(kind, DType) and is_scalar(value) else value
+
+
+def negation(value):
+    """``not value``"""
+    return Scalar(not value, "bool") if _is_known_late(value) else not value
+
+
+def choice(condition, then, other):
+    """``then if condition else other``: an element in the dtype both sides meet in."""
+    if not _is_known_late(condition):
+        return then() if condition else other()
+    a, b = then(), other()
+    return select(condition, a, b) if is_scalar(a) and is_scalar(b) else a if condition else b
+
+
+def _is_known_late(condition) -> bool:
+    """True for conditions that only a run of the kernel knows."""
+    return is_scalar(condition) and not isinstance(condition, (bool, int, float)) and not scalar(condition).literal
 
 
 def call(function, *args, **kwargs):

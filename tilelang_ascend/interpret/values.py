@@ -216,7 +216,7 @@ class Scalar:
         return unary(as_number(self), abs)
 
     def __neg__(self):
-        return unary(promoted("-", as_number(self)), operator.neg)
+        return unary(computed(promoted("-", as_number(self))), operator.neg)
 
     def __pos__(self):
         return self
@@ -224,7 +224,7 @@ class Scalar:
     def __invert__(self):
         if is_float(self.dtype):
             raise DtypeMismatch(f"'~' needs an integer, the operand is {self.dtype}", at=here())
-        return unary(self, operator.not_) if self.dtype == "bool" else unary(promoted("~", self), operator.invert)
+        return unary(self, operator.not_) if self.dtype == "bool" else unary(computed(promoted("~", self)), operator.invert)
 
     def astype(self, dtype):
         """`T.cast(self, dtype)`"""
@@ -238,6 +238,7 @@ def as_number(x: Scalar) -> Scalar:
     return cast(x, "int32") if x.dtype == "bool" else x
 
 
+_NARROW = ("int4", "uint4", "int8", "uint8", "int16", "uint16")
 _PROMOTING = ("+", "-", "*", "/", "//", "%", "<<", "~")
 """Operators whose result a narrow dtype may not hold."""
 
@@ -246,9 +247,14 @@ def promoted(op: str, x: Scalar) -> Scalar:
     """An operand in the dtype its operator computes in: narrow integers as int32, bfloat16 and 8-bit floats as float32."""
     if op not in _PROMOTING:
         return x
-    if x.dtype in ("int4", "uint4", "int8", "uint8", "int16", "uint16"):
+    if x.dtype in _NARROW:
         return x if x.literal else _widened(x, "int32")
     return cast(x, "float32") if _computes_as_float32(x.dtype) else x
+
+
+def computed(x: Scalar) -> Scalar:
+    """A constant in the dtype constants of its dtype are computed in, if no other operand is an element."""
+    return cast(x, "int32") if x.literal and x.dtype in _NARROW else x
 
 
 def _computes_as_float32(dtype: str) -> bool:
@@ -410,6 +416,8 @@ _BITS = ("<<", ">>", "&", "|", "^")
 def binary(op: str, a: Any, b: Any):
     """``a <op> b`` of two numbers of which one belongs to the kernel."""
     x, y = (v if type(v) in (int, float) else promoted(op, scalar(v)) for v in (a, b))
+    if op in _PROMOTING and scalar(x).literal and scalar(y).literal:
+        x, y = (v if type(v) in (int, float) else computed(v) for v in (x, y))
     x, y = match(x, y)
     dtype = x.dtype
     if dtype == "bool" and op not in ("&", "|", "^"):

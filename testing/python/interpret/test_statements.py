@@ -722,3 +722,44 @@ def test_copies_of_negative_floats_into_unsigned_integers_wrap(dtype):
     a = np.arange(-16, 16, dtype=np.float32) * 1.25
     want = a.astype(np.int64).astype(dtype)
     check(k, {"A": a, "B": np.zeros(32, dtype), "C": np.zeros(32, dtype)}, {"B": want, "C": want})
+
+
+def test_choices_and_negations_have_the_dtype_of_the_language():
+    """Of `a if c else b` plain Python sees one side only, and `not c` is a constant to it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((6,), "int32"), B: T.Tensor((6,), "int64"), C: T.Tensor((6,), "uint64"), Y: T.Tensor((4, 6), "int64")):
+        with T.Kernel(1):
+            for i in T.serial(6):
+                v = A[i] if B[i] > 0 else B[i]
+                Y[0, i] = v * 65536
+                Y[1, i] = T.cast(not (B[i] > 0), "int32") * (C[i] | 1) // 3
+                Y[2, i] = T.cast(not A[i], "int32") % (C[i] | 1)
+                Y[3, i] = (A[i] if i > 3 else T.cast(1, "int8")) << 8
+
+    a, b = np.array([1, 2, 0, 65536, -1, 2**31 - 1], i32), np.array([1, -1, 2, 3, 2**63 - 1, 0], np.int64)
+    c = np.array([1, 2**63, 2**64 - 1, 7, 2**63 + 5, 2**63 + 1], np.uint64)
+    odd, one = (c | np.uint64(1)).astype(np.int64), (b <= 0).astype(np.int64)
+    wide = a.astype(np.int64)
+    with np.errstate(over="ignore"):
+        want = np.stack([np.where(b > 0, wide, b) * 65536, one * odd // 3, (a == 0) % odd, np.where(np.arange(6) > 3, a, 1) << 8])
+    check(main, {"A": a, "B": b, "C": c, "Y": zeros((4, 6), "int64")}, {"Y": want})
+
+
+def test_constants_of_narrow_dtypes_are_computed_in_int32():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int8"), Y: T.Tensor((7, 4), i32)):
+        with T.Kernel(1):
+            for i in T.serial(4):
+                Y[0, i] = T.cast(1, "int8") << 8
+                Y[1, i] = T.int8(100) * T.int8(100)
+                Y[2, i] = T.uint16(65535) * T.uint16(65535)
+                Y[3, i] = ~T.uint8(5)
+                Y[4, i] = -T.uint8(5)
+                Y[5, i] = T.int8(-128) // -1
+                Y[6, i] = T.int8(100) * A[i]
+
+    a = np.array([1, 127, -128, 0], np.int8)
+    constants = [256, 10000, -131071, -6, -5, 128]
+    want = np.stack([*(np.full(4, c) for c in constants), 100 * a.astype(i32)])
+    check(main, {"A": a, "Y": zeros((7, 4), i32)}, {"Y": want})
