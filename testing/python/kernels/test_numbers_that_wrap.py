@@ -468,3 +468,28 @@ def test_stores_under_conditions_on_the_ends_of_int32_and_int64():
     x = np.arange(16, dtype=np.int32) + 1
     out = strict.run(tilelang.compile(main), {"W": x.astype(np.int16), "X": x, "Y": np.zeros((4, 16), np.int32)}, {"p": 2})["Y"]
     np.testing.assert_array_equal(out, np.stack([x, np.where(x > 4, x, 0), x * 0, x]))
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+def test_sums_of_data_wrap_before_they_are_divided(target):
+    """`(h + 10) % 10` was `h % 10` as an index of a nest over memory, and `(m + m) // 2` was `m`."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32"), X: T.Tensor((64,), "float32"), Y: T.Tensor((8,), "float32"), W: T.Tensor((2, 8, 16), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                Y[i] = X[(A[i] + 10) % 10]
+            for k in T.serial(8):
+                m = T.max(A[k], 0)
+                for j in T.Parallel(16):
+                    W[0, k, j] = X[(A[k] + 10) % 10 + j]
+                    W[1, k, j] = X[(m + m) // 2 % 40 + j]
+
+    a = np.array([3, 60, 2**31 - 1, 2**31 - 4, 2**31 - 9, -(2**31), -5, 2**30 + 11], np.int32)
+    x, j = np.arange(64, dtype=np.float32) + 1, np.arange(16)
+    with np.errstate(over="ignore"):
+        first, m = (a + np.int32(10)) % 10, np.maximum(a, 0)
+        second = (m + m) // 2 % 40
+    out = strict.run(tilelang.compile(main, target=target), {"A": a, "X": x, "Y": x[:8] * 0, "W": np.zeros((2, 8, 16), np.float32)})
+    np.testing.assert_array_equal(out["Y"], x[first])
+    np.testing.assert_array_equal(out["W"], np.stack([x[first[:, None] + j], x[second[:, None] + j]]))

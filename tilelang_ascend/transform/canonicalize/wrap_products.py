@@ -8,7 +8,7 @@ After:   h = int32(uint32(K[i]) * 6); if h % 3 == 0: …
 
 Everything that reasons about indices takes int32 and int64 for numbers without end, as indices are: there `i * 1103515245 % 10` is
 `i * 5 % 10`. A product that surely leaves its dtype for some iterations, has a factor no index has, or is made of data and divided, be it under
-a name, is a hash. Unsigned it wraps in C++, too.
+a name, is a hash, and so is a sum of data that is divided. Unsigned it wraps in C++, too.
 
 Requires: Tile IR, before all other passes. Ensures: values are unchanged.
 """
@@ -24,8 +24,11 @@ from ...ir import (
     PrimFunc,
     Stmt,
     StmtMutator,
+    TensorLoad,
+    Var,
     const_int,
     dtype_of,
+    expr_children,
     exprs,
     free_vars,
     imm,
@@ -35,6 +38,7 @@ from ...ir import (
     tirx,
     walk_expr,
 )
+from ...tile.uses import is_parallel
 
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
 _WRAPPING = ("int32", "int64")
@@ -52,11 +56,14 @@ class _Wrap(StmtMutator):
         self.data, self.parts = DataNames(body), _divided_names(statements(body))
         self.bounds: dict = {}
         self.divided = False
+        self.nests: set = set()
 
     def visit_For(self, s: For):
         bound = loop_magnitude(s, self.bounds)
         if bound is not None:
             self.bounds[s.loop_var] = bound
+        if is_parallel(s):
+            self.nests.add(s.loop_var)
         return self.generic(s)
 
     def visit_Bind(self, s: Bind):
@@ -88,11 +95,19 @@ class _Wrap(StmtMutator):
     def leaves(self, e) -> bool:
         factor = next((abs(int(x.value)) for x in (e.a, e.b) if isinstance(x, IntImm)), 0) if isinstance(e, tirx.Mul) else 0
         hashes = factor >= LEAST_HASH_FACTOR and factor % 2 == 1
-        if self.divided and isinstance(e, tirx.Mul) and self.data.is_data(e):
+        # A sum of data and a loop variable of a nest is a place in rows: `(start + i) // 4`.
+        if self.divided and self.data.is_data(e) and (isinstance(e, tirx.Mul) or self.nests.isdisjoint(_terms(e))):
             return magnitude(e, self.bounds) is None
         if dtype_of(e) == "int64" and not isinstance(e, tirx.Mul):
             return False
         return magnitude(e, self.bounds, HASHED if hashes else INDEX) is None
+
+
+def _terms(e) -> set:
+    """The variables in `e` that do not only choose an element of memory."""
+    if isinstance(e, TensorLoad):
+        return set()
+    return {e} if isinstance(e, Var) else set().union(*map(_terms, expr_children(e)))
 
 
 def _unsigned(e):
