@@ -373,3 +373,51 @@ def test_other_forms(form):
     if form in ("columns", "stored columns"):
         at[::5], at[1::5] = -(2**31), 2**31 - 31
     strict.run(tilelang.compile(func), {"X": RNG.integers(1, 9, x).astype("float16"), "P": at, "Y": np.zeros(y, "float16")})
+
+
+SUMS_THAT_WRAP = {
+    "sum": (lambda a, b: T.max(a, 0) + T.max(a, 3), lambda a, b: np.maximum(a, 0) + np.maximum(a, 3)),
+    "product": (lambda a, b: T.max(a, 0) * T.max(a, 0), lambda a, b: np.maximum(a, 0) * np.maximum(a, 0)),
+    "low bits": (lambda a, b: T.cast(T.max(b, 0), "int32"), lambda a, b: np.maximum(b, 0).astype(np.int32)),
+}
+
+
+@pytest.mark.parametrize("target, named", [("a2", True), ("a5", False)])
+@pytest.mark.parametrize("kind", SUMS_THAT_WRAP)
+def test_places_that_have_wrapped(kind, target, named):
+    """Sums of numbers that are not negative may be, as names and as they stand: transfers began in front of their tensor, or anywhere."""
+    place, number = SUMS_THAT_WRAP[kind]
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int64"), X: T.Tensor((64,), "float32"), Y: T.Tensor((8, 16), "float32"),
+        W: T.Tensor((8, 64), "float32"), E: T.Tensor((8,), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(8, threads=32) as k:
+            x = T.alloc_shared((16,), "float32")
+            c = place(A[k], B[k])
+            if named:
+                T.copy(X[c : c + 16], x)
+                T.copy(x, W[k, c : c + 16])
+                E[k] = X[c]
+            else:
+                T.copy(X[place(A[k], B[k]) : place(A[k], B[k]) + 16], x)
+                T.copy(x, W[k, place(A[k], B[k]) : place(A[k], B[k]) + 16])
+                E[k] = X[place(A[k], B[k])]
+            T.copy(x, Y[k, :])
+
+    a = np.array([3, 60, 2**30 + 5, 65535, 2**31 - 9, -(2**31), -5, 2**16 + 2], np.int32)
+    b = np.array([3, 2**31 + 5, 2**32 + 7, -1, 2**63 - 1, 60, 2**32 - 4, 5], np.int64)
+    x = np.arange(64, dtype=np.float32) + 1
+    with np.errstate(over="ignore"):
+        first = number(a, b).astype(np.int64)
+    at = first[:, None] + np.arange(16)
+    want = np.where((at >= 0) & (at < 64), x[np.clip(at, 0, 63)], 0)
+    wide = np.zeros((8, 64), np.float32)
+    for k, j in np.argwhere((at >= 0) & (at < 64)):
+        wide[k, at[k, j]] = x[at[k, j]]
+    arrays = {"A": a, "B": b, "X": x, "Y": want * 0, "W": wide * 0, "E": np.zeros(8, np.float32)}
+    out = strict.run(tilelang.compile(main, target=target), arrays)
+    np.testing.assert_array_equal(out["Y"], want)
+    np.testing.assert_array_equal(out["W"], wide)
+    np.testing.assert_array_equal(out["E"], want[:, 0])

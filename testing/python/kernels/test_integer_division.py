@@ -219,3 +219,28 @@ def test_sums_of_what_variables_hold_may_wrap():
         twice = np.maximum(x, 0) * np.int32(2)
     out = run(tilelang.compile(main), {"X": x, "Y": np.zeros((3, 64), np.int32)})["Y"]
     np.testing.assert_array_equal(out, np.stack([twice // 3, twice // 3, twice % 7]))
+
+
+@pytest.mark.parametrize("target", ["a2", "a5"])
+def test_remainders_by_numbers_of_run_time_may_be_negative(target):
+    """A name of `x % d` was taken for a number from 0 to d, and conditions on it were decided so."""
+
+    @T.prim_func
+    def main(X: T.Tensor((16,), "int32"), D: T.Tensor((16,), "int32"), Y: T.Tensor((4, 16), "int32"), m: T.int32):
+        with T.Kernel(1, threads=32):
+            for i in T.serial(16):
+                r, d = X[i] % D[i], i % m
+                if r < 0:
+                    Y[0, i] = 1
+                if r != 0 and r > D[i]:
+                    Y[1, i] = r
+                Y[2, i] = T.if_then_else(d < 0, 3, 4)
+                if (i + 1) % m <= 0:
+                    Y[3, i] = 1
+
+    x, d, i = np.arange(16, dtype=np.int32) * 7 - 50, np.array([3, -3, 5, -7, 2, -1, -16, 9] * 2, np.int32), np.arange(16)
+    kernel, r = tilelang.compile(main, target=target), x % d
+    for m in (-5, 5):
+        out = run(kernel, {"X": x, "D": d, "Y": np.zeros((4, 16), np.int32)}, {"m": m}, text=m < 0)["Y"]
+        rows = [r < 0, np.where((r != 0) & (r > d), r, 0), np.where(i % m < 0, 3, 4), (i + 1) % m <= 0]
+        np.testing.assert_array_equal(out, np.stack(rows))

@@ -129,9 +129,20 @@ class ValueFacts:
         bound, largest = self.analyzer.const_int_bound(self.now(e)), (1 << (8 * itemsize(dtype_of(e)) - 1)) - 1
         return -largest <= int(bound.min_value) and int(bound.max_value) < largest  # The largest int64 stands for no bound.
 
+    def misjudges(self, e) -> bool:
+        """True if `e` may wrap, and the analyzer takes it for a number on one side of 0, or below some other one."""
+        bound, largest = self.analyzer.const_int_bound(self.now(e)), (1 << (8 * itemsize(dtype_of(e)) - 1)) - 1
+        return (int(bound.min_value) > -largest or int(bound.max_value) < largest) and self.wraps(e)
+
+    def _is_another(self, e) -> bool:
+        """True if `e` may be another number than it is without end: one of data that wraps, or is converted to less."""
+        return self.wraps(e) or any(self.data.is_data(x) for x in _narrowed(e))
+
     # -- the walk -----------------------------------------------------------------------------------------------
     def bind(self, var: Var, value) -> None:
         """`var` is a name for `value`. Its range is the caller's business."""
+        if self._is_another(value):
+            return
         value = self.now(value)
         self._values[var] = value
         expanded = self._expand(value)
@@ -219,11 +230,11 @@ class ValueFacts:
 
     def nonnegative(self, e) -> bool:
         """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""
-        return e >= 0 if isinstance(e, int) else self._at_least(self.now(e), 0)
+        return e >= 0 if isinstance(e, int) else not self._is_another(e) and self._at_least(self.now(e), 0)
 
     def positive(self, e) -> bool:
         """True if `e` is surely at least 1 here, found in the same way."""
-        return e >= 1 if isinstance(e, int) else self._at_least(self.now(e), 1)
+        return e >= 1 if isinstance(e, int) else not self._is_another(e) and self._at_least(self.now(e), 1)
 
     def _at_least(self, e, low: int) -> bool:
         """`e >= low` for low 0 or 1."""
@@ -288,6 +299,14 @@ _FROM_PARTS = {
     tirx.RShift: lambda e, low, at: low == 0 and at(e.a, 0),
 }
 """Whether `e >= low`, low 0 or 1, follows from its parts: ``at(part, n)`` tells whether a part is at least n."""
+
+
+def _narrowed(e) -> list:
+    """The integers in `e` that are converted to less bits."""
+    found = [x for part in expr_children(e) for x in _narrowed(part)]
+    if isinstance(e, tirx.Cast) and all("int" in dtype_of(x) for x in (e, e.value)) and itemsize(dtype_of(e)) < itemsize(dtype_of(e.value)):
+        found.append(e.value)
+    return found
 
 
 def _size(e) -> int:

@@ -148,8 +148,8 @@ class _Lower(StmtMutator):
         self.facts.bind(s.var, value)
         if op_name(value) in registry.INDEX_RANGES:
             self.facts.bind_range(s.var, imm(registry.INDEX_RANGES[op_name(value)](self.placement.blocks)))
-        elif isinstance(value, tirx.FloorMod) and const_int(value.b) is None:
-            # The bound is a shape variable: keep it, it proves more than a number.
+        elif isinstance(value, tirx.FloorMod) and const_int(value.b) is None and self.facts.proves(value.b >= 0):
+            # The bound is a shape variable: keep it, it proves more than a number. (Remainders by a negative number are none or negative.)
             self.facts.analyzer.bind(s.var, Range.from_min_extent(imm(0), value.b))
         elif not self.facts.wraps(s.value):
             self.facts.bind_like(s.var, value)
@@ -171,9 +171,9 @@ class _Lower(StmtMutator):
         def go(x):
             if (read := element_read(x)) is not None:
                 load, dtype = read
-                indices = [go(i) for i in load.indices]
+                indices = [self.settled(go(i), out, span) for i in load.indices]
                 address = reinterpret(self.address(load.source, indices), dtype)
-                var = tirx.Var(self.out.unique(f"{load.source.name}_v"), dtype)
+                var = self.data_name(f"{load.source.name}_v", dtype)
                 value = Bind(var, call("ascend.get_value", [address], dtype=dtype, span=span), span=span)
                 inside = self.inside(load.source, indices)
                 if inside is not None:
@@ -182,7 +182,7 @@ class _Lower(StmtMutator):
                 return var
             if is_function(x):
                 place, computed = on_one_lane(map_children(x, go), self.vector_context({}), span)
-                var = tirx.Var(self.out.unique("f_v"), dtype_of(x))
+                var = self.data_name("f_v", dtype_of(x))
                 out.extend([computed, Bind(var, call("ascend.get_value", [place], dtype=dtype_of(x), span=span), span=span)])
                 return var
             if (sides := choice_of(x)) is not None and any(map(self.may_miss, sides[1:])):
@@ -190,6 +190,21 @@ class _Lower(StmtMutator):
             return map_children(x, go)
 
         return go(e)
+
+    def settled(self, e, out: list, span):
+        """An index, under a name if it is a sum of data that the analyzer is wrong about where it has wrapped. Of the name nothing is known."""
+        if isinstance(e, int) or not self.facts.misjudges(e):
+            return e
+        var = self.data_name("index", dtype_of(e))
+        out.append(Bind(var, e, span=span))
+        return var
+
+    def data_name(self, name: str, dtype: str) -> Var:
+        """A name for what is read from memory."""
+        var = Var(self.out.unique(name), dtype)
+        self.data.names.add(var)
+        self.facts.data.names.add(var)
+        return var
 
     def chosen(self, condition, yes, no, go, out: list, span):
         """A choice among elements of tiles that may not be there where they do not count: branches that store to a variable."""
@@ -237,8 +252,8 @@ class _Lower(StmtMutator):
         indices = []
         for i in s.indices:
             index, more = self.scalar(i, s.span)
-            indices.append(index)
             out += more
+            indices.append(self.settled(index, out, s.span))
         address = self.address(s.buffer, indices)
         if s.buffer in self.placement.gms:
             stored = store_element(self.vector_context({}), s.buffer.name, address, value, s.span)
@@ -284,8 +299,8 @@ class _Lower(StmtMutator):
         for x in r.region:
             for e, target in ((x.min, mins), (x.extent, extents)):
                 value, binds = self.scalar(e, span)
-                target.append(value)
                 out += binds
+                target.append(self.settled(value, out, span))
         return region(r.source, mins, extents), out
 
     def vector_statement(self, s: Stmt):
