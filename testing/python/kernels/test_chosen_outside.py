@@ -421,3 +421,32 @@ def test_places_that_have_wrapped(kind, target, named):
     np.testing.assert_array_equal(out["Y"], want)
     np.testing.assert_array_equal(out["W"], wide)
     np.testing.assert_array_equal(out["E"], want[:, 0])
+
+
+@pytest.mark.parametrize("target, dtype", [("a2", "int32"), ("a5", "int64")])
+def test_places_that_variables_have_wrapped_to(target, dtype):
+    """A variable that a loop multiplies does not stay a number that is not negative, and its low bits are none."""
+    wide = dtype == "int64"
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((12, 16), "float32"), C: T.Tensor((12,), "int32")):
+        with T.Kernel(1, threads=32):
+            x = T.alloc_shared((16,), "float32")
+            s = T.alloc_var(dtype, 1)
+            for k in T.serial(12):
+                s = s * 1103515245 + 12345 if wide else s * s + 5
+                p = T.cast(T.max(s, 0), "int32") if wide else T.truncmod(s, 70)
+                T.copy(X[p : p + 16], x)
+                T.copy(x, Y[k, :])
+                C[k] = T.if_then_else(p < 0, 1, 2)
+
+    x, s, places = np.arange(64, dtype=np.float32) + 1, np.array(1, dtype), []
+    with np.errstate(over="ignore"):
+        for _ in range(12):
+            s = s * np.int64(1103515245) + np.int64(12345) if wide else s * s + np.int32(5)
+            places.append(int(np.maximum(s, 0).astype(np.int32)) if wide else int(np.fmod(s, np.int32(70))))
+    at = np.array(places)[:, None] + np.arange(16)
+    out = strict.run(tilelang.compile(main, target=target), {"X": x, "Y": np.zeros((12, 16), np.float32), "C": np.zeros(12, np.int32)})
+    np.testing.assert_array_equal(out["Y"], np.where((at >= 0) & (at < 64), x[np.clip(at, 0, 63)], 0))
+    np.testing.assert_array_equal(out["C"], np.where(np.array(places) < 0, 1, 2))
+    assert min(places) < 0

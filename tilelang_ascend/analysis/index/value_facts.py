@@ -10,6 +10,7 @@ An analyzer takes integers for numbers without end. Sums of data may wrap: what 
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack, contextmanager
 from typing import Callable
 
@@ -92,6 +93,7 @@ class ValueFacts:
         self._values: dict = {}
         self._expanded: dict = {}
         self._versions: dict = {}
+        self._every_version: set = set()
         self._guards: list = []
 
     # -- expressions --------------------------------------------------------------------------------------------
@@ -111,6 +113,7 @@ class ValueFacts:
         version = self._versions.get(buffer)
         if version is None:
             version = self._versions[buffer] = Var(buffer.name, dtype_of(buffer))
+            self._every_version.add(version)
             if buffer in self.never_negative:
                 dtype = dtype_of(buffer)
                 largest = min(_LARGEST, (1 << (8 * itemsize(dtype) - 1)) - 1)
@@ -135,8 +138,12 @@ class ValueFacts:
         return (int(bound.min_value) > -largest or int(bound.max_value) < largest) and self.wraps(e)
 
     def _is_another(self, e) -> bool:
-        """True if `e` may be another number than it is without end: one of data that wraps, or is converted to less."""
-        return self.wraps(e) or any(self.data.is_data(x) for x in _narrowed(e))
+        """True if `e` may be another number than it is without end: one of data that wraps, or of data or a mutable scalar that is converted to less."""
+        return self.wraps(e) or any(self.data.is_data(x) or self._is_variable(x) for x in _narrowed(e))
+
+    def _is_variable(self, e) -> bool:
+        """True if a mutable scalar, or a name of one, is part of `e`."""
+        return not self._every_version.isdisjoint(free_vars(self._expand(self.now(e))))
 
     # -- the walk -----------------------------------------------------------------------------------------------
     def bind(self, var: Var, value) -> None:
@@ -215,6 +222,10 @@ class ValueFacts:
     def proves(self, cond) -> bool:
         """True if `cond` surely holds here, as far as ranges and guards tell."""
         return cond if isinstance(cond, bool) else bool(self.analyzer.can_prove(self.now(cond)))
+
+    def multiplies(self, buffer, value) -> bool:
+        """True if `value`, stored to the mutable scalar `buffer`, may be its present value several times over."""
+        return _factor(self._expand(self.now(value)), self._version(buffer)) > 1
 
     def simplify(self, e):
         """`e` as far as ranges and guards simplify it; Python ints stay."""
@@ -299,6 +310,23 @@ _FROM_PARTS = {
     tirx.RShift: lambda e, low, at: low == 0 and at(e.a, 0),
 }
 """Whether `e >= low`, low 0 or 1, follows from its parts: ``at(part, n)`` tells whether a part is at least n."""
+
+
+def _factor(e, v: Var) -> float:
+    """How many times the variable `v` goes into an integer expression, at most."""
+    if isinstance(e, Var):
+        return int(e.same_as(v))
+    parts = [_factor(x, v) for x in expr_children(e)]
+    if isinstance(e, (tirx.Add, tirx.Sub)):
+        return parts[0] + (parts[1] if isinstance(e, tirx.Add) else -parts[1])
+    if isinstance(e, tirx.Min):
+        return min(parts)
+    if isinstance(e, tirx.Mul) and any(parts):
+        by = const_int(e.a) if const_int(e.b) is None else const_int(e.b)
+        return math.inf if by is None else sum(parts) * by
+    if isinstance(e, tirx.LShift) and parts[0]:
+        return math.inf
+    return 0 if isinstance(e, tirx.FloorMod) and not parts[1] else max(parts, default=0)
 
 
 def _narrowed(e) -> list:
@@ -416,11 +444,13 @@ def _start(sizes: list[Var], data: DataNames, never_negative: set) -> ValueFacts
 
 
 def _stores_left_open(body: Stmt, facts: ValueFacts, scalars: set) -> set:
-    """The mutable scalars among `scalars` that some store may make negative."""
+    """The mutable scalars among `scalars` that some store may make negative, or that a loop may double until they wrap."""
     failed: set = set()
 
     def see(s):
-        if isinstance(s, BufferStore) and s.buffer in scalars and s.buffer not in failed and not facts.nonnegative(s.value):
+        if not isinstance(s, BufferStore) or s.buffer not in scalars or s.buffer in failed:
+            return
+        if facts.multiplies(s.buffer, s.value) or not facts.nonnegative(s.value):
             failed.add(s.buffer)
 
     if scalars:
