@@ -28,10 +28,11 @@ _INFINITE = (1 << 63) - 1
 
 
 class Analyzer:
-    """TVM's `Analyzer`, which believes nothing of floats and of integers that wrap. Its methods are those of TVM."""
+    """TVM's `Analyzer`, which believes nothing of floats and of integers that wrap. Its methods are those of TVM. data: the names of what
+    is no index (`analysis/index/data_names.py`): sums and products of int32 and int64 wrap, too, where they are made of data."""
 
-    def __init__(self):
-        self._analyzer = _sym.Analyzer()
+    def __init__(self, data=None):
+        self._analyzer, self.data = _sym.Analyzer(), data
         self._names: dict = {}
         self._meanings: dict = {}
 
@@ -92,7 +93,23 @@ class Analyzer:
             return out if _is_float(dtype_of(e.value)) or self._fits(out.value, dtype) else self.unknown(e)
         if isinstance(e, tirx.LShift):
             return out if self._shift_fits(out, dtype) else self.unknown(e)
-        return self.unknown(e) if _wraps(dtype) and isinstance(e, _GROWING) and not self._fits(out, dtype) else out
+        if not isinstance(e, _GROWING):
+            return out
+        fits = self._fits(out, dtype) if _wraps(dtype) else self.data is None or self._bounded(out) or not self.data.is_data(e)
+        return out if fits else self.unknown(e)
+
+    def holds(self, e) -> bool:
+        """True if a signed integer, taken for a number without end, surely is one of its dtype."""
+        return self._bounded(map_children(e, self._told))
+
+    def _bounded(self, e) -> bool:
+        bound, largest = self._analyzer.const_int_bound(e), _ends(dtype_of(e))[1]
+        return -largest <= int(bound.min_value) and int(bound.max_value) < largest  # The largest int64 stands for no bound.
+
+    def name_data(self, name) -> None:
+        """A variable holds an element of memory."""
+        if self.data is not None:
+            self.data.names.add(name)
 
     def _fits(self, e, dtype: str) -> bool:
         """True if the integer `e`, taken for a number without end, surely is one `dtype` holds."""

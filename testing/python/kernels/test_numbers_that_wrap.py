@@ -493,3 +493,117 @@ def test_sums_of_data_wrap_before_they_are_divided(target):
     out = strict.run(tilelang.compile(main, target=target), {"A": a, "X": x, "Y": x[:8] * 0, "W": np.zeros((2, 8, 16), np.float32)})
     np.testing.assert_array_equal(out["Y"], x[first])
     np.testing.assert_array_equal(out["W"], np.stack([x[first[:, None] + j], x[second[:, None] + j]]))
+
+
+@pytest.mark.parametrize("n", [3, 2**31, 2**32 - 3])
+def test_indices_from_int64_are_outside_where_these_are_large(n):
+    """An int64 that is not negative may be any number: a variable was no larger than an int32, and the low bits of one no negative number."""
+
+    @T.prim_func
+    def main(
+        n: T.int64, X: T.Tensor((8,), "int64"), D: T.Tensor((32,), "int32"), Y: T.Tensor((4, 8), "int32"), Z: T.Tensor((4, 8, 64), "int32")
+    ):
+        with T.Kernel(1):
+            s, unit = T.alloc_shared((64,), "int32"), 2**26
+            v, low = T.alloc_var("int64"), T.alloc_var("int32")
+            for i in T.serial(8):
+                x = T.max(X[i], T.int64(0))
+                y = T.cast(x, "int32")
+                v = x
+                low = y
+                Y[0, i] = D[v // T.int64(unit)]
+                Y[1, i] = D[v >> T.int64(26)]
+                Y[2, i] = D[low // unit]
+                T.copy(D[v // T.int64(unit)], s)
+                T.copy(s, Z[0, i, 0])
+                T.copy(D[y // unit], s)
+                T.copy(s, Z[1, i, 0])
+                T.copy(D[T.cast(v, "int32") // unit], s)
+                T.copy(s, Z[2, i, 0])
+                if n >= T.int64(0):
+                    Y[3, i] = D[T.cast(n, "int32")]
+                    T.copy(D[T.cast(n, "int32")], s)
+                    T.copy(s, Z[3, i, 0])
+
+    x = np.array([5, 2**26, 2**31 - 1, 2**31, 2**33, 2**40, -5, 3 * 2**26], np.int64)
+    d = np.arange(32, dtype=np.int32) + 100
+    arrays = {"X": x, "D": d, "Y": np.zeros((4, 8), np.int32), "Z": np.zeros((4, 8, 64), np.int32)}
+    out = strict.run(tilelang.compile(main), arrays, {"n": n}, text=n == 3)
+    whole, low, last = np.maximum(x, 0) >> 26, np.maximum(x, 0).astype(np.int32) >> 26, np.int64(n).astype(np.int32)
+
+    def at(place):
+        return np.where((place >= 0) & (place < 32), d[np.clip(place, 0, 31)], 0)
+
+    np.testing.assert_array_equal(out["Y"], np.stack([at(p) for p in (whole, whole, low, np.full(8, last))]))
+    rows = [np.asarray(p, np.int64)[:, None] + np.arange(64) for p in (whole, low, low, np.full(8, last))]
+    np.testing.assert_array_equal(out["Z"], np.stack([at(p) for p in rows]))
+
+
+OUTSIDE = {
+    "sum": lambda a, b, n: T.max(a, 0) + T.max(b, 0),
+    "product": lambda a, b, n: T.max(a, 0) * T.max(b, 0),
+    "quotient": lambda a, b, n: (T.max(a, 0) + T.max(b, 0)) // 2**26,
+    "rounded up": lambda a, b, n: T.ceildiv(T.max(a, 0), 2**26),
+    "size": lambda a, b, n: T.abs(a) // 2**27,
+    "bits": lambda a, b, n: T.max(a, 0) | (T.max(b, 0) * 2),
+    "choice": lambda a, b, n: T.if_then_else(a > 0, a + 5, 0),
+    "behind n": lambda a, b, n: T.max(a, 0) + n,
+}
+
+
+@pytest.mark.parametrize("how", ["inline", "name", "variable"])
+@pytest.mark.parametrize("form", OUTSIDE)
+def test_sums_that_wrapped_are_outside_of_tensors(form, how):
+    """They counted as numbers without end, so that whatever was in front of a tensor was read, and stored to. The maximum of 0 and the least int32 is 0,
+    whose negative is not the least of the negatives."""
+    index = OUTSIDE[form]
+
+    @T.prim_func
+    def main(
+        n: T.int32,
+        A: T.Tensor((16,), "int32"),
+        B: T.Tensor((16,), "int32"),
+        D: T.Tensor((256,), "int32"),
+        R: T.Tensor((64, 64), "int32"),
+        W: T.Tensor((256,), "int32"),
+        Y: T.Tensor((16,), "int32"),
+        Z: T.Tensor((3, 16, 64), "int32"),
+    ):
+        with T.Kernel(1):
+            s, v = T.alloc_shared((64,), "int32"), T.alloc_var("int32")
+            for i in T.serial(16):
+                a, b = A[i], B[i]
+                p = index(a, b, n)
+                v = p
+
+                def place(a=a, b=b, p=p):
+                    return index(a, b, n) if how == "inline" else p if how == "name" else v
+
+                Y[i] = D[place()]
+                T.copy(D[place()], s)
+                T.copy(s, Z[0, i, 0])
+                T.copy(R[place(), 0:64], s)
+                T.copy(s, Z[1, i, 0])
+                for j in T.Parallel(64):
+                    Z[2, i, j] = R[place(), j]
+                W[place()] = i + 1
+
+    most, least, n = 2**31 - 1, -(2**31), 17
+    a = np.array([0, 5, 40, most, most - 10, most - 19, -1, least, 1 - 2**31, -40, 2**30, 2**30 + 7, 63, 2**29, -(2**30), 100], np.int32)
+    b = np.array([3, most, 0, 1, most, 20, 5, 5, least, 9, 2**30, 2**30, 0, 4, 2, -1], np.int32)
+    d, r = np.arange(256, dtype=np.int32) + 100, np.arange(64 * 64, dtype=np.int32).reshape(64, 64) + 1
+    zeros = {"W": np.zeros(256, np.int32), "Y": np.zeros(16, np.int32), "Z": np.zeros((3, 16, 64), np.int32)}
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "D": d, "R": r, **zeros}, {"n": n}, text=form == "sum")
+    x, y, five, unit = np.maximum(a, 0), np.maximum(b, 0), np.int32(5), np.int32(2**26)
+    with np.errstate(over="ignore"):
+        p = {
+            "sum": x + y, "product": x * y, "quotient": (x + y) // unit, "rounded up": (x + (unit - np.int32(1))) // unit,
+            "size": np.abs(a) // (unit + unit), "bits": x | (y + y), "choice": np.where(a > 0, a + five, 0), "behind n": x + np.int32(n),
+        }[form].astype(np.int64)  # fmt: skip
+    inside, row, j = (p >= 0) & (p < 256), (p >= 0) & (p < 64), p[:, None] + np.arange(64)
+    stored = np.zeros(256)
+    stored[p[inside]] = np.flatnonzero(inside) + 1
+    rows = np.where(row[:, None], r[p * row], 0)
+    np.testing.assert_array_equal(out["Y"], np.where(inside, d[p * inside], 0))
+    np.testing.assert_array_equal(out["Z"], np.stack([np.where((j >= 0) & (j < 256), d[np.clip(j, 0, 255)], 0), rows, rows]))
+    np.testing.assert_array_equal(out["W"], stored)

@@ -88,7 +88,7 @@ class ValueFacts:
     """
 
     def __init__(self, data: DataNames, never_negative: frozenset = frozenset()):
-        self.analyzer = sym.Analyzer()
+        self.analyzer = sym.Analyzer(data)
         self.data, self.never_negative = data, never_negative
         self._values: dict = {}
         self._expanded: dict = {}
@@ -104,7 +104,9 @@ class ValueFacts:
             if isinstance(x, TensorLoad):
                 if is_scalar_var(x.source):
                     return self._version(x.source)
-                return Var(x.source.name, dtype_of(x))
+                element = Var(x.source.name, dtype_of(x))
+                self.analyzer.name_data(element)
+                return element
             return map_children(x, go)
 
         return e if isinstance(e, int) else go(e)
@@ -114,10 +116,11 @@ class ValueFacts:
         if version is None:
             version = self._versions[buffer] = Var(buffer.name, dtype_of(buffer))
             self._every_version.add(version)
+            if buffer in self.data.names:
+                self.analyzer.name_data(version)
             if buffer in self.never_negative:
-                dtype = dtype_of(buffer)
-                largest = min(_LARGEST, (1 << (8 * itemsize(dtype) - 1)) - 1)
-                self.analyzer.bind(version, Range.from_min_extent(imm(0, dtype), imm(largest, dtype)))
+                # Half of the numbers of its dtype: more than an extent of that dtype counts.
+                self.analyzer.between(version, 0, (1 << (8 * itemsize(dtype_of(buffer)) - 1)) - 1)
         return version
 
     def _expand(self, e):
@@ -129,8 +132,7 @@ class ValueFacts:
         return not all(map(self._holds, self.data.growing(e)))
 
     def _holds(self, e) -> bool:
-        bound, largest = self.analyzer.const_int_bound(self.now(e)), (1 << (8 * itemsize(dtype_of(e)) - 1)) - 1
-        return -largest <= int(bound.min_value) and int(bound.max_value) < largest  # The largest int64 stands for no bound.
+        return self.analyzer.holds(self.now(e))
 
     def misjudges(self, e) -> bool:
         """True if `e` may wrap, and the analyzer takes it for a number on one side of 0, or below some other one."""
@@ -229,15 +231,7 @@ class ValueFacts:
 
     def simplify(self, e):
         """`e` as far as ranges and guards simplify it; Python ints stay."""
-        if isinstance(e, int):
-            return e
-
-        def closed(x):
-            # Of sums of data that have wrapped, more bits show it: TVM takes those of the terms.
-            widens = isinstance(x, tirx.Cast) and dtype_of(x.value) == "int32" and dtype_of(x) == "int64"
-            return self.analyzer.unknown(x) if widens and self.wraps(x.value) else map_children(x, closed)
-
-        return self.analyzer.simplify(closed(e))
+        return e if isinstance(e, int) else self.analyzer.simplify(e)
 
     def nonnegative(self, e) -> bool:
         """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""
@@ -262,7 +256,7 @@ class ValueFacts:
     def _solve(self, cond) -> bool:
         """Ask the solver. It knows numbers as ranges of variables, and the guards: sizes that are products of unknowns as the
         ranges of loops make it give up."""
-        solver = sym.Analyzer()
+        solver = sym.Analyzer(self.data)
         solver.set_z3_rlimit(SOLVER_STEPS)
         variables = set().union(*(free_vars(x) for x in (cond, *self._guards)))
         known = [x for v in sorted(variables, key=lambda v: v.name) for x in self._limits(v)]
@@ -279,6 +273,14 @@ class ValueFacts:
         low, high = int(bound.min_value), int(bound.max_value)
         return ([v >= low] if low > -_LARGEST else []) + ([v <= high] if high < _LARGEST else [])
 
+    def _kept(self, e) -> bool:
+        """True if an integer that is not negative surely is the same number as `e`, which it is converted to."""
+        source, target = dtype_of(e.value), dtype_of(e)
+        if not source.startswith("int") or not target.startswith(("int", "uint")):
+            return False
+        bits = 8 * itemsize(target) - target.startswith("int")
+        return 8 * itemsize(source) <= bits + 1 or int(self.analyzer.const_int_bound(e.value).max_value) < 1 << bits
+
     def _by_structure(self, e, low: int) -> bool:
         if isinstance(e, Var):
             return e in self._values and self._at_least(self._values[e], low)
@@ -286,16 +288,16 @@ class ValueFacts:
             if op_name(e) == "tirx.if_then_else":
                 return self._at_least(e.args[1], low) and self._at_least(e.args[2], low)
             return op_name(e) in _NEVER_NEGATIVE_CALLS and low == 0
+        if isinstance(e, tirx.Cast):
+            return self._kept(e) and self._at_least(e.value, low)
+        if isinstance(e, (tirx.Add, tirx.Mul)) and self.data.is_data(e) and not self._holds(e):
+            return False  # It may have wrapped.
         rule = _FROM_PARTS.get(type(e))
         return rule is not None and rule(e, low, self._at_least)
 
 
 _OF_BITS = (tirx.BitwiseOr, tirx.BitwiseXor, tirx.BitwiseAnd, tirx.RShift)
 _FROM_PARTS = {
-    # Indices are no larger than int32; what is converted to less may wrap.
-    tirx.Cast: lambda e, low, at: (
-        dtype_of(e.value).startswith("int") and itemsize(dtype_of(e)) >= min(4, itemsize(dtype_of(e.value))) and at(e.value, low)
-    ),
     tirx.Min: lambda e, low, at: at(e.a, low) and at(e.b, low),
     tirx.Max: lambda e, low, at: at(e.a, low) or at(e.b, low),
     tirx.Select: lambda e, low, at: at(e.true_value, low) and at(e.false_value, low),

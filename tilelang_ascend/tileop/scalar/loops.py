@@ -122,7 +122,13 @@ class _Scalar(StmtMutator):
             place = reinterpret(self.address(load.source, indices), dtype)
             read = Bind(var, call("ascend.get_value", [place], dtype=dtype, span=span), span=span)
             inside = self.inside(load.source, indices)
-            return guarded_read(inside, read, self.ctx.outside(load.source), out) if inside is not None else out.append(read) or var
+            self.analyzer.name_data(var)
+            if inside is None:
+                out.append(read)
+                return var
+            found = guarded_read(inside, read, self.ctx.outside(load.source), out)
+            self.analyzer.name_data(found.source)
+            return found
         if is_function(e):
             return self._function(e, out, span)
         if is_if_then_else(e) and any(_has_load(a) for a in e.args[1:]):
@@ -150,6 +156,7 @@ class _Scalar(StmtMutator):
         """A lazy selection whose branches read tiles: a branch that stores into a variable."""
         cond = self.rewrite(condition, out, span)
         var = decl_buffer((1,), dtype_of(true_value), "chosen", scope="local.var")
+        self.analyzer.name_data(var)
         sides = []
         for value, holds in zip((true_value, false_value), (cond, tirx.Not(cond))):
             stmts: list = []

@@ -177,7 +177,9 @@ class _Lower(StmtMutator):
                 value = Bind(var, call("ascend.get_value", [address], dtype=dtype, span=span), span=span)
                 inside = self.inside(load.source, indices)
                 if inside is not None:
-                    return guarded_read(inside, value, self.placement.gms[load.source].outside, out)
+                    found = guarded_read(inside, value, self.placement.gms[load.source].outside, out)
+                    self.facts.analyzer.name_data(found.source)
+                    return found
                 out.append(value)
                 return var
             if is_function(x):
@@ -209,6 +211,7 @@ class _Lower(StmtMutator):
     def chosen(self, condition, yes, no, go, out: list, span):
         """A choice among elements of tiles that may not be there where they do not count: branches that store to a variable."""
         place = decl_buffer((1,), dtype_of(yes), self.out.unique("chosen"), scope="local.var")
+        self.facts.analyzer.name_data(place)
         cond, sides = go(condition), []
         for value in (yes, no):
             inner: list[Stmt] = []
