@@ -607,3 +607,58 @@ def test_sums_that_wrapped_are_outside_of_tensors(form, how):
     np.testing.assert_array_equal(out["Y"], np.where(inside, d[p * inside], 0))
     np.testing.assert_array_equal(out["Z"], np.stack([np.where((j >= 0) & (j < 256), d[np.clip(j, 0, 255)], 0), rows, rows]))
     np.testing.assert_array_equal(out["W"], stored)
+
+
+@pytest.mark.parametrize("n", [-3, 7])
+def test_remainders_of_negative_divisors_are_outside(n):
+    """They lie above the divisor, not below it: what is in front of a tensor was read."""
+
+    @T.prim_func
+    def main(
+        n: T.int32, X: T.Tensor((8,), "int32"), D: T.Tensor((64,), "int32"), Y: T.Tensor((2, 8), "int32"), Z: T.Tensor((8, 64), "int32")
+    ):
+        with T.Kernel(1):
+            s = T.alloc_shared((64,), "int32")
+            for i in T.serial(8):
+                p, q = 5 % X[i], T.max(n, 5) % n
+                Y[0, i] = D[p]
+                Y[1, i] = D[q]
+                T.copy(D[p], s)
+                T.copy(s, Z[i, 0])
+
+    x, d = np.array([1, -1, 7, -7, -(2**31), 3, 64, -100], np.int32), np.arange(64, dtype=np.int32) + 100
+    arrays = {"X": x, "D": d, "Y": np.zeros((2, 8), np.int32), "Z": np.zeros((8, 64), np.int32)}
+    out = strict.run(tilelang.compile(main), arrays, {"n": n})
+    p, q = 5 % x.astype(np.int64), np.full(8, max(n, 5) % n)
+
+    def at(place):
+        return np.where((place >= 0) & (place < 64), d[np.clip(place, 0, 63)], 0)
+
+    np.testing.assert_array_equal(out["Y"], [at(p), at(q)])
+    np.testing.assert_array_equal(out["Z"], at(p[:, None] + np.arange(64)))
+
+
+def test_transfers_that_begin_next_to_the_least_int32():
+    """How far it is to the end of the tensor is more than an int32 counts, and less what is in front of it was a large number again."""
+    least, most = -(2**31), 2**31 - 1
+    x = np.array([least, least + 1, least + 63, least + 64, least + 127, least + 200, -64, -63, 0, 5, 64, most - 63, most], np.int32)
+
+    @T.prim_func
+    def main(X: T.Tensor((13,), "int32"), D: T.Tensor((64,), "int32"), Z: T.Tensor((2, 13, 64), "int32"), W: T.Tensor((13, 64), "int32")):
+        with T.Kernel(13) as bx:
+            s, a = T.alloc_shared((64,), "int32"), X[bx]
+            T.copy(D[a], s)
+            T.copy(s, Z[0, bx, 0])
+            for j in T.Parallel(64):
+                Z[1, bx, j] = D[a + j]
+            for j in T.Parallel(64):
+                s[j] = j + 1
+            T.copy(s, W[bx, a])
+
+    d, j = np.arange(64, dtype=np.int32) + 100, np.arange(64)
+    arrays = {"X": x, "D": d, "Z": np.zeros((2, 13, 64), np.int32), "W": np.zeros((13, 64), np.int32)}
+    out = strict.run(tilelang.compile(main), arrays)
+    place = x.astype(np.int64)[:, None] + j
+    rows = np.where((place >= 0) & (place < 64), d[np.clip(place, 0, 63)], 0)
+    np.testing.assert_array_equal(out["Z"], [rows, rows])
+    np.testing.assert_array_equal(out["W"], [[k - v + 1 if 0 <= k - v < 64 else 0 for k in range(64)] for v in x.astype(np.int64)])

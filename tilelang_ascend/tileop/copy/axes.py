@@ -14,6 +14,10 @@ from ..base.output import Output
 from ..base.placement import Placement, Side, Tile, temporary_tile
 
 
+_FAR = 1 << 30
+"""From that far in front of a tensor an int32 counts to the end of any."""
+
+
 @dataclass(frozen=True)
 class Copy:
     """The statement being lowered and what it needs. `vector(stmt, versions)` lowers a `Parallel` nest or fill over the views of tiles,
@@ -128,6 +132,9 @@ def clip(gm: Side, g: int, t: int, extent, c: Copy, starts_inside: bool = False,
     if not starts_inside:
         skip = _count(tirx.min(tirx.max(imm(0), imm(0) - low), _expr(extent)), f"{name}_before", most, c)
     end = tirx.min(_expr(extent), inside)
+    if not starts_inside and not facts.proves(low > imm(-_FAR, dtype_of(low))):
+        # From next to the least int32 to the end of the tensor it is further than an int32 counts.
+        end = tirx.max(end, imm(0, dtype_of(end)))
     # A region larger than the tensor is never whole: then there is no branch for that, whose rows would be negative distances apart.
     sizes = const_int(most) if not isinstance(most, int) else most, const_int(gm.gm.shape[g])
     valid = _count(tirx.max(end - skip, imm(0)), name, most if None in sizes else min(sizes), c)

@@ -148,7 +148,7 @@ class _Lower(StmtMutator):
         self.facts.bind(s.var, value)
         if op_name(value) in registry.INDEX_RANGES:
             self.facts.bind_range(s.var, imm(registry.INDEX_RANGES[op_name(value)](self.placement.blocks)))
-        elif isinstance(value, tirx.FloorMod) and const_int(value.b) is None and self.facts.proves(value.b >= 0):
+        elif isinstance(value, tirx.FloorMod) and const_int(value.b) is None and self.facts.nonnegative(value.b):
             # The bound is a shape variable: keep it, it proves more than a number. (Remainders by a negative number are none or negative.)
             self.facts.analyzer.bind(s.var, Range.from_min_extent(imm(0), value.b))
         elif not self.facts.wraps(s.value):
