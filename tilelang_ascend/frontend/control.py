@@ -354,12 +354,7 @@ def serial_range(start, stop, step, unrollable: bool = False, annotations: dict 
         python = range(start, stop, step)
         extent: Any = len(python)
     else:
-        high, low = (stop, start) if step > 0 else (start, stop)
-        span = operators.binop("Sub", high, low)
-        if dtype_of(span).startswith("uint") and const_int(low) != 0:
-            # No number of its dtype is negative: of a range without numbers it would be a large one.
-            high, low = operators.match(high, low)
-            span = tirx.max(high, low) - low
+        span = operators.distance(*((stop, start) if step > 0 else (start, stop)), step)
         extent = span if abs(step) == 1 else operators.binop("FloorDiv", operators.binop("Add", span, abs(step) - 1), abs(step))
         extent = operators.plain(extent)
     simple = isinstance(start, int) and start == 0 and step == 1

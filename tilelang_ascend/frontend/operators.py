@@ -13,13 +13,13 @@ from typing import Any
 import ml_dtypes
 
 from ..errors import DtypeMismatch, InvalidArgument, UnsupportedConstruct
-from ..ir import EqualOp, FloatImm, IntImm, NotEqualOp, Var, dtype_of, expr_children, itemsize, op_name, tirx
+from ..ir import EqualOp, FloatImm, IntImm, NotEqualOp, Var, dtype_of, expr_children, free_vars, itemsize, op_name, tirx
 from ..isa.stream import round_to
 from ..runtime.dtypes import NIBBLES
 from .annotations import DType, dtype_name, is_float, join_dtypes, known_to_kernels
 from .builder import Builder, constant
 from .keywords import other_meaning
-from .values import ScalarVar, choice, element, is_buffer, is_expr, is_region
+from .values import ScalarVar, choice, element, is_buffer, is_expr, is_region, reads_memory
 
 PYTHON = {
     "Add": operator.add,
@@ -160,6 +160,25 @@ def loop_extent(value):
     return value if dtype == "int32" else cast(value, "int32")
 
 
+def distance(high, low, step: int = 1):
+    """How far a loop goes from `low` to `high` in steps of `step`. Negative or 0 if it has no iteration."""
+    span = binop("Sub", high, low)
+    simple = constant(low) == 0 and step == 1
+    if (
+        not simple
+        and is_expr(span)
+        and dtype_of(span) == "int32"
+        and any(is_expr(x) and dtype_of(x) == "int32" and of_data(x) for x in (high, low))
+    ):
+        # Numbers that are data may be further from each other than an int32 counts.
+        return binop("Sub", cast(high, "int64"), cast(low, "int64"))
+    if is_expr(span) and dtype_of(span).startswith("uint") and constant(low) != 0:
+        # No number of its dtype is negative: of a range without numbers it would be a large one.
+        high, low = match(high, low)
+        return tirx.max(high, low) - low
+    return span
+
+
 def _describe(value) -> str:
     if is_buffer(value):
         return f"buffer {value.name} of shape {tuple(_show(s) for s in value.ty.shape)}"
@@ -275,6 +294,21 @@ def promoted_from(value) -> str | None:
         return None if None in found else max(found, key=itemsize, default=None)
 
     return operand(value) if dtype_of(value) == "int32" else None
+
+
+def of_data(value) -> bool:
+    """True if elements of memory, or names of such, are part of a value of the kernel."""
+    builder = Builder.active()
+    lets: dict = {} if builder is None else builder.lets
+    names, seen = [value], set()
+    while names:
+        e = names.pop()
+        if reads_memory(e):
+            return True
+        new = {v for v in free_vars(e) if v in lets} - seen
+        seen |= new
+        names += [lets[v] for v in new]
+    return False
 
 
 _PROMOTED = {

@@ -7,7 +7,7 @@ from ..frontend.builder import Builder, constant
 from ..frontend.control import serial_range
 from ..frontend.flow import check_break
 from ..frontend.keywords import Ignored
-from ..frontend.operators import as_integer, as_scalar, binop, compare, plain
+from ..frontend.operators import as_integer, as_scalar, binop, compare, distance, plain
 from ..frontend.values import LoopSpec
 from ..ir import Break, Continue, tirx
 from .math import ceildiv
@@ -52,7 +52,7 @@ def parallel(start, stop=None, *, annotations: Ignored = None) -> LoopSpec:
     if stop is None:
         return Parallel(start)
     start, stop = as_integer(start, "the start of T.parallel"), as_integer(stop, "the end of T.parallel")
-    spec = Parallel(binop("Sub", stop, start))
+    spec = Parallel(distance(stop, start))
     spec.make_values = lambda i: binop("Add", i, start)
     return spec
 

@@ -662,3 +662,31 @@ def test_transfers_that_begin_next_to_the_least_int32():
     rows = np.where((place >= 0) & (place < 64), d[np.clip(place, 0, 63)], 0)
     np.testing.assert_array_equal(out["Z"], [rows, rows])
     np.testing.assert_array_equal(out["W"], [[k - v + 1 if 0 <= k - v < 64 else 0 for k in range(64)] for v in x.astype(np.int64)])
+
+
+def test_loops_between_numbers_further_apart_than_an_int32():
+    """From the largest number, as a minimum of nothing is, to the least there is no iteration: there was one, or millions."""
+    least, most = -(2**31), 2**31 - 1
+    a = np.array([most, most, 5, least, 2**30, -(2**30) - 5, most - 3, 3, 7], np.int32)
+    b = np.array([least, least + 5, least, most, -(2**30) - 5, 2**30 + 5, most, 30, 7], np.int32)
+
+    @T.prim_func
+    def main(A: T.Tensor((9,), "int32"), B: T.Tensor((9,), "int32"), Y: T.Tensor((9, 5), "int32")):
+        with T.Kernel(9) as bx:
+            a, b = A[bx], B[bx]
+            v, count = T.alloc_var("int32"), T.alloc_var("int32")
+            v = a
+            for k, loop in enumerate((range(a, b), T.serial(a, b, 3), range(b, a, -2), T.Pipelined(v, b, num_stages=2), range(1, b))):
+                count = 0
+                for _ in loop:
+                    count = count + 1
+                    if count >= 9:
+                        break
+                Y[bx, k] = count
+
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "Y": np.zeros((9, 5), np.int32)})
+    want = [
+        [min(len(r), 9) for r in (range(x, y), range(x, y, 3), range(y, x, -2), range(x, y), range(1, y))]
+        for x, y in zip(a.tolist(), b.tolist())
+    ]
+    np.testing.assert_array_equal(out["Y"], want)
