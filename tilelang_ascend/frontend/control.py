@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InvalidKernel, UnsupportedConstruct
-from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, children, const_int, dtype_of, free_vars, tirx
+from ..ir import Bind, Break, For, ForKind, IfThenElse, IntImm, While, children, const_int, free_vars, tirx
 from . import operators
 from .annotations import dtype_name
 from .builder import Builder, Region, constant, index_var

@@ -13,7 +13,6 @@ from ..base.layout import moved
 from ..base.output import Output
 from ..base.placement import Placement, Side, Tile, temporary_tile
 
-
 _FAR = 1 << 30
 """From that far in front of a tensor an int32 counts to the end of any."""
 
