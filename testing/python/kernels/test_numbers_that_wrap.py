@@ -690,3 +690,36 @@ def test_loops_between_numbers_further_apart_than_an_int32():
         for x, y in zip(a.tolist(), b.tolist())
     ]
     np.testing.assert_array_equal(out["Y"], want)
+
+
+def test_transfers_of_slices_that_end_before_they_begin():
+    """They move nothing: beyond the end of a tensor, and in front of it, all of a negative number of bytes was moved."""
+    a = np.array([3, 10, 64, 5, 0, -3, -5, 2**31 - 1], np.int32)
+    b = np.array([10, 3, 0, 5, 64, 4, -20, -(2**31)], np.int32)
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((8,), "int32"),
+        B: T.Tensor((8,), "int32"),
+        D: T.Tensor((64,), "int32"),
+        Y: T.Tensor((8, 64), "int32"),
+        Z: T.Tensor((8, 64), "int32"),
+    ):
+        with T.Kernel(8) as bx:
+            s, t = T.alloc_shared((64,), "int32"), T.alloc_shared((64,), "int32")
+            T.copy(D, t)
+            T.fill(s, -1)
+            T.copy(D[A[bx] : B[bx]], s)
+            T.copy(s, Y[bx, 0])
+            T.copy(t, Z[bx, A[bx] : B[bx]])
+
+    d = np.arange(64, dtype=np.int32) + 100
+    out = strict.run(tilelang.compile(main), {"A": a, "B": b, "D": d, "Y": np.zeros((8, 64), np.int32), "Z": np.zeros((8, 64), np.int32)})
+    y, z = np.full((8, 64), -1), np.zeros((8, 64))
+    for k, (first, last) in enumerate(zip(a.tolist(), b.tolist())):
+        for i in range(min(last - first, 64)):
+            y[k, i] = d[first + i] if 0 <= first + i < 64 else 0
+            if 0 <= first + i < 64:
+                z[k, first + i] = d[i]
+    np.testing.assert_array_equal(out["Z"], z)
+    np.testing.assert_array_equal(out["Y"][:7], y[:7])

@@ -127,13 +127,14 @@ def clip(gm: Side, g: int, t: int, extent, c: Copy, starts_inside: bool = False,
     if starts_inside and facts.proves(inside >= extent) and facts.proves(_expr(extent) > 0):
         return Axis(g, t, extent, extent)
     name = gm.gm.flat.name + ("_rows" if g < len(gm.mins) - 1 else "_cols")
-    skip = 0
+    # From next to the least int32 to the end of the tensor it is further than an int32 counts: a sum with that is no number of elements.
+    far = not starts_inside and not facts.proves(low > imm(-_FAR, dtype_of(low)))
+    skip, length = 0, _expr(extent)
     if not starts_inside:
-        skip = _count(tirx.min(tirx.max(imm(0), imm(0) - low), _expr(extent)), f"{name}_before", most, c)
-    end = tirx.min(_expr(extent), inside)
-    if not starts_inside and not facts.proves(low > imm(-_FAR, dtype_of(low))):
-        # From next to the least int32 to the end of the tensor it is further than an int32 counts.
-        end = tirx.max(end, imm(0, dtype_of(end)))
+        before = tirx.min(tirx.max(imm(0), imm(0) - low), length)
+        skip = _count(before if not far or facts.nonnegative(length) else _not_negative(before), f"{name}_before", most, c)
+    end = tirx.min(length, inside)
+    end = _not_negative(end) if far else end
     # A region larger than the tensor is never whole: then there is no branch for that, whose rows would be negative distances apart.
     sizes = const_int(most) if not isinstance(most, int) else most, const_int(gm.gm.shape[g])
     valid = _count(tirx.max(end - skip, imm(0)), name, most if None in sizes else min(sizes), c)
@@ -145,6 +146,10 @@ def _signed(low, size):
     if isinstance(low, int) or not dtype_of(low).startswith("uint"):
         return low
     return as_dtype(tirx.min(low, as_dtype(_expr(size), "uint64")) if dtype_of(low) == "uint64" else low, "int64")
+
+
+def _not_negative(e):
+    return tirx.max(e, imm(0, dtype_of(e)))
 
 
 def _count(value, name: str, most, c: Copy):
@@ -191,7 +196,9 @@ def tail_condition(axes: list[Axis], conds: list, facts: ValueFacts):
     clipped = [a for a in axes if a.clipped]
     if any(const_int(a.valid) is not None and const_int(a.extent) is not None or facts.proves(a.valid < a.extent) for a in clipped):
         return True
-    parts = [a.valid < a.extent for a in clipped] + [tirx.Not(c) for c in conds]
+    # An extent that is data may be negative: then nothing is moved, and no extent is what is moved.
+    parts = [a.valid < a.extent if facts.nonnegative(a.extent) else tirx.NE(_expr(a.valid), _expr(a.extent)) for a in clipped]
+    parts += [tirx.Not(c) for c in conds]
     if not parts:
         return None
     out = parts[0]
