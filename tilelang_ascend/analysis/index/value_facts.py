@@ -93,7 +93,6 @@ class ValueFacts:
         self._values: dict = {}
         self._expanded: dict = {}
         self._versions: dict = {}
-        self._every_version: set = set()
         self._guards: list = []
 
     # -- expressions --------------------------------------------------------------------------------------------
@@ -115,7 +114,6 @@ class ValueFacts:
         version = self._versions.get(buffer)
         if version is None:
             version = self._versions[buffer] = Var(buffer.name, dtype_of(buffer))
-            self._every_version.add(version)
             if buffer in self.data.names:
                 self.analyzer.name_data(version)
             if buffer in self.never_negative:
@@ -134,24 +132,9 @@ class ValueFacts:
     def _holds(self, e) -> bool:
         return self.analyzer.holds(self.now(e))
 
-    def misjudges(self, e) -> bool:
-        """True if `e` may wrap, and the analyzer takes it for a number on one side of 0, or below some other one."""
-        bound, largest = self.analyzer.const_int_bound(self.now(e)), (1 << (8 * itemsize(dtype_of(e)) - 1)) - 1
-        return (int(bound.min_value) > -largest or int(bound.max_value) < largest) and self.wraps(e)
-
-    def _is_another(self, e) -> bool:
-        """True if `e` may be another number than it is without end: one of data that wraps, or of data or a mutable scalar that is converted to less."""
-        return self.wraps(e) or any(self.data.is_data(x) or self._is_variable(x) for x in _narrowed(e))
-
-    def _is_variable(self, e) -> bool:
-        """True if a mutable scalar, or a name of one, is part of `e`."""
-        return not self._every_version.isdisjoint(free_vars(self._expand(self.now(e))))
-
     # -- the walk -----------------------------------------------------------------------------------------------
     def bind(self, var: Var, value) -> None:
         """`var` is a name for `value`. Its range is the caller's business."""
-        if self._is_another(value):
-            return
         value = self.now(value)
         self._values[var] = value
         expanded = self._expand(value)
@@ -235,11 +218,11 @@ class ValueFacts:
 
     def nonnegative(self, e) -> bool:
         """True if `e` is surely not negative here. Lets are followed, and a solver is asked where structure does not decide."""
-        return e >= 0 if isinstance(e, int) else not self._is_another(e) and self._at_least(self.now(e), 0)
+        return e >= 0 if isinstance(e, int) else self._at_least(self.now(e), 0)
 
     def positive(self, e) -> bool:
         """True if `e` is surely at least 1 here, found in the same way."""
-        return e >= 1 if isinstance(e, int) else not self._is_another(e) and self._at_least(self.now(e), 1)
+        return e >= 1 if isinstance(e, int) else self._at_least(self.now(e), 1)
 
     def _at_least(self, e, low: int) -> bool:
         """`e >= low` for low 0 or 1."""
@@ -329,14 +312,6 @@ def _factor(e, v: Var) -> float:
     if isinstance(e, tirx.LShift) and parts[0]:
         return math.inf
     return 0 if isinstance(e, tirx.FloorMod) and not parts[1] else max(parts, default=0)
-
-
-def _narrowed(e) -> list:
-    """The integers in `e` that are converted to less bits."""
-    found = [x for part in expr_children(e) for x in _narrowed(part)]
-    if isinstance(e, tirx.Cast) and all("int" in dtype_of(x) for x in (e, e.value)) and itemsize(dtype_of(e)) < itemsize(dtype_of(e.value)):
-        found.append(e.value)
-    return found
 
 
 def _size(e) -> int:

@@ -171,7 +171,7 @@ class _Lower(StmtMutator):
         def go(x):
             if (read := element_read(x)) is not None:
                 load, dtype = read
-                indices = [self.settled(go(i), out, span) for i in load.indices]
+                indices = [go(i) for i in load.indices]
                 address = reinterpret(self.address(load.source, indices), dtype)
                 var = self.data_name(f"{load.source.name}_v", dtype)
                 value = Bind(var, call("ascend.get_value", [address], dtype=dtype, span=span), span=span)
@@ -192,14 +192,6 @@ class _Lower(StmtMutator):
             return map_children(x, go)
 
         return go(e)
-
-    def settled(self, e, out: list, span):
-        """An index, under a name if it is a sum of data that the analyzer is wrong about where it has wrapped. Of the name nothing is known."""
-        if isinstance(e, int) or not self.facts.misjudges(e):
-            return e
-        var = self.data_name("index", dtype_of(e))
-        out.append(Bind(var, e, span=span))
-        return var
 
     def data_name(self, name: str, dtype: str) -> Var:
         """A name for what is read from memory."""
@@ -256,7 +248,7 @@ class _Lower(StmtMutator):
         for i in s.indices:
             index, more = self.scalar(i, s.span)
             out += more
-            indices.append(self.settled(index, out, s.span))
+            indices.append(index)
         address = self.address(s.buffer, indices)
         if s.buffer in self.placement.gms:
             stored = store_element(self.vector_context({}), s.buffer.name, address, value, s.span)
@@ -303,7 +295,7 @@ class _Lower(StmtMutator):
             for e, target in ((x.min, mins), (x.extent, extents)):
                 value, binds = self.scalar(e, span)
                 out += binds
-                target.append(self.settled(value, out, span))
+                target.append(value)
         return region(r.source, mins, extents), out
 
     def vector_statement(self, s: Stmt):
