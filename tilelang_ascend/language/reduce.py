@@ -49,7 +49,8 @@ def reduce(buffer, out, reduce_type: str, dim: int, clear: bool = True, batch: I
         src.region(),
         dst.region(),
         span=builder.span(),
-        kind=reduce_type,
+        # Numbers without a sign are their magnitudes, also where the result has one and none of its numbers is as large.
+        kind="sum" if reduce_type == "abssum" and src.dtype.startswith("uint") else reduce_type,
         dim=axis,
         clear=int(bool(plain(clear))),
     )

@@ -723,3 +723,23 @@ def test_transfers_of_slices_that_end_before_they_begin():
                 z[k, first + i] = d[i]
     np.testing.assert_array_equal(out["Z"], z)
     np.testing.assert_array_equal(out["Y"][:7], y[:7])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint64", "float32"])
+def test_magnitudes_of_large_uint64(dtype):
+    """Their sum in the bits of the result: as int64, half of them were negative."""
+
+    @T.prim_func
+    def main(X: T.Tensor((3, 8), "uint64"), Y: T.Tensor((3,), dtype)):
+        with T.Kernel(1, threads=32):
+            x, y = T.alloc_shared((3, 8), "uint64"), T.alloc_fragment((3,), dtype)
+            T.copy(X, x)
+            T.reduce_abssum(x, y, dim=1)
+            T.copy(y, Y)
+
+    x = (-np.arange(1, 25)).astype(np.uint64).reshape(3, 8)
+    out = strict.run(tilelang.compile(main), {"X": x, "Y": np.zeros(3, dtype)})["Y"]
+    if dtype == "float32":
+        np.testing.assert_allclose(out, x.astype(np.float64).sum(1), rtol=1e-6)
+    else:
+        np.testing.assert_array_equal(out, x.sum(1).astype(dtype))
