@@ -226,6 +226,54 @@ def test_every_block_has_variables_of_its_own():
     np.testing.assert_array_equal(out, x * x[:, :1])
 
 
+@pytest.mark.parametrize("form", ["block", "variable", "element"])
+def test_nests_of_another_length_for_each_block(form):
+    rows = 960
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, D), "float32"), N: T.Tensor((rows,), "int32"), Y: T.Tensor((rows, D), "float32")):
+        with T.Kernel(rows, threads=128) as bx:
+            x, n, count = T.alloc_shared((D,), "float32"), T.alloc_var("int32"), T.alloc_shared((1,), "int32")
+            T.copy(X[bx, 0], x)
+            T.copy(N[bx], count)
+            n = N[bx]
+            for j in T.Parallel(bx % 8 if form == "block" else n if form == "variable" else count[0]):
+                x[j] = x[j] + 1
+            for j in T.Parallel(D):
+                x[j] = x[j] * 2
+            T.copy(x, Y[bx, 0])
+
+    x, n = RNG.integers(-9, 10, (rows, D)).astype("float32"), (np.arange(rows) % 8).astype("int32")
+    out = strict.run(compiled(kernel), {"X": x, "N": n, "Y": np.zeros_like(x)}, text=False)["Y"]
+    np.testing.assert_array_equal(out, (x + (np.arange(D) < n[:, None])) * 2)
+
+
+def test_reductions_of_what_one_block_alone_reduces():
+    """What only the last of several reductions leaves is used by all blocks together: what comes before it has places for all of them, too."""
+    rows = 960
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, 4, 8), "float32"), N: T.Tensor((rows,), "int32"), Y: T.Tensor((rows, D), "float32")):
+        with T.Kernel(rows, threads=128) as bx:
+            x, sums = T.alloc_shared((4, 8), "float32"), T.alloc_fragment((4,), "float32")
+            total, y = T.alloc_fragment((1,), "float32"), T.alloc_fragment((D,), "float32")
+            T.fill(total, 0)
+            for _ in T.serial(N[bx]):
+                T.copy(X[bx, 0, 0], x)
+                T.reduce_sum(x, sums, dim=1)
+                T.reduce_sum(sums, total, dim=0)
+            for j in T.Parallel(D):
+                y[j] = total[0] + 1
+            for j in T.Parallel(D):
+                y[j] = y[j] * total[0]
+            T.copy(y, Y[bx, 0])
+
+    x, n = RNG.integers(-9, 10, (rows, 4, 8)).astype("float32"), RNG.integers(0, 2, rows).astype("int32")
+    out = strict.run(compiled(kernel), {"X": x, "N": n, "Y": np.zeros((rows, D), "float32")}, text=False)["Y"]
+    total = np.repeat(x.sum((1, 2))[:, None] * n[:, None], D, 1)
+    np.testing.assert_array_equal(out, total * (total + 1))
+
+
 def connections(tokens, streams, hidden, rounds):
     """As hyper-connections mix streams: sums of a tensor in a variable, a small matrix for each token brought to equal sums of rows and columns, and by that
     a long row, which is too large for many tokens at a time."""

@@ -207,12 +207,12 @@ class _Batch:
                 for b in uses_of(p.stmt).all & changing:
                     users.setdefault(b, []).append(p)
         tiles = {b for b, used in users.items() if len(used) > 1 or not used[0].apart}
-        for s in (s for p in parts if p.apart for s in statements(p.stmt) if isinstance(s, Evaluate)):
-            used = {b for b in uses_of(s).all if on_chip(b)}
-            if used & tiles and moved_regions(s) is None and not is_op(s, FILL):
-                if not is_op(s, *_WITH_DIM) or not used <= changing:
-                    return None
-                tiles |= used
+        ops = [s for p in parts if p.apart for s in statements(p.stmt) if isinstance(s, Evaluate) and moved_regions(s) is None]
+        beside = [({b for b in uses_of(s).all if on_chip(b)}, is_op(s, *_WITH_DIM)) for s in ops if not is_op(s, FILL)]
+        while more := [(used, known) for used, known in beside if used & tiles and not (known and used <= tiles)]:
+            if any(not known or not used <= changing for used, known in more):
+                return None
+            tiles = tiles.union(*(used for used, _ in more))
         if any(map(is_scalar_var, tiles)):
             return None
         return _Batch(parts, apart, var, extent, frozenset(tiles), changing, names, {})
@@ -274,6 +274,8 @@ class _Batch:
     def is_nest(self, nest: For) -> bool:
         """True if element-wise work may have one more loop."""
         inside = statements(nest)
+        if any(self.depends(extent) for _, extent in nest_of(nest)[0]):
+            return False
         if any(self.names.keys() & free_vars(e) for x in inside for e in exprs(x)) or any(map(is_global, uses_of(nest).all)):
             return False
         return not any(key in x.annotations for x in inside if isinstance(x, For) for key in (COUNT, IN_ORDER))
