@@ -226,6 +226,30 @@ def test_every_block_has_variables_of_its_own():
     np.testing.assert_array_equal(out, x * x[:, :1])
 
 
+def test_names_of_what_names_stand_for():
+    rows = 960
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, D), "float32"), Y: T.Tensor((rows, D), "float32")):
+        with T.Kernel(rows, threads=128) as bx:
+            x = T.alloc_shared((D,), "float32")
+            T.copy(X[bx, 0], x)
+            first = x[0]
+            x[0] = x[1]
+            twice = first * 2
+            more = twice + x[2]
+            for j in T.Parallel(D):
+                x[j] = x[j] * more
+            x[3] = twice
+            T.copy(x, Y[bx, 0])
+
+    x = RNG.integers(-9, 10, (rows, D)).astype("float32")
+    expected = np.concatenate([x[:, 1:2], x[:, 1:]], 1) * (2 * x[:, :1] + x[:, 2:3])
+    expected[:, 3] = 2 * x[:, 0]
+    out = strict.run(compiled(kernel), {"X": x, "Y": np.zeros_like(x)}, text=False)["Y"]
+    np.testing.assert_array_equal(out, expected)
+
+
 @pytest.mark.parametrize("form", ["block", "variable", "element"])
 def test_nests_of_another_length_for_each_block(form):
     rows = 960

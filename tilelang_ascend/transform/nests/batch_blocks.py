@@ -435,7 +435,7 @@ def _with_shared_elements(body: Stmt, var: Var) -> Stmt | None:
     """`body` with tiles for what several of its statements have in common in variables and names of the scalar unit, if that differs between blocks;
     None where it has no such tiles."""
     whole = stmts_of(body)
-    names = [s.var for s in whole if isinstance(s, Bind) and _is_number(s)]
+    names = _numbers(whole)
     differing = {var, *names, *_names(whole, var)}
     variables = [b for b in _variables(whole, differing) if sum(b in uses_of(s).all for s in whole) > 1]
     if any(dtype_of(x) not in DTYPES for x in (*variables, *names)):
@@ -453,16 +453,20 @@ def _variables(whole: list[Stmt], names: set) -> list:
 def _with_own_elements(s: Stmt, variables) -> tuple[list, Stmt]:
     """New tiles, and a statement with these for what it keeps in `variables` and names of the scalar unit, and for what it reads from tensors one by
     one."""
-    names = [x.var for x in _outside_nests(s) if isinstance(x, Bind) and _is_number(x)]
+    names = _numbers(_outside_nests(s))
     used = uses_of(s).all
     elements = ElementTiles((x for x in (*variables, *names) if dtype_of(x) in DTYPES and (x in names or x in used)), tensors=True)
     other = elements(s)
     return elements.made, other
 
 
-def _is_number(s: Bind) -> bool:
-    """True if a name stands for what tiles or variables hold."""
-    return any(not is_global(x.source) for x in loads_in(s.value))
+def _numbers(whole: list[Stmt]) -> list:
+    """Names that stand for what tiles or variables hold, by way of other names, too."""
+    names: list = []
+    for s in whole:
+        if isinstance(s, Bind) and (any(not is_global(x.source) for x in loads_in(s.value)) or not free_vars(s.value).isdisjoint(names)):
+            names.append(s.var)
+    return names
 
 
 def _names(whole, var: Var) -> dict:
