@@ -364,9 +364,34 @@ class Generator(RowWriter):
         """A name for an element, which may change before the name is used."""
         name = self.fresh("p")
         self.same(f"{name} = {self.some()}")
+        if self.chance(0.3):
+            first, name = name, self.fresh("p")
+            self.same(f"{name} = {first} * 2")
         if self.chance(0.5):
             self.pick((self.change, self.single, self.fill))()
         self.scaled(name)
+
+    def shorter(self) -> None:
+        """A nest as long as a number of this block, or an element, says."""
+        t, u = self.pick(self.tiles), self.pick(self.tiles)
+        w = self.pick([*self.axes, *(x for x, _ in self.loops)])
+        data = self.data(self.rng.integers(0, self.n + 1, 64))
+        length = self.pick((f"{w} % {self.n}", f"T.min({w} + 2, {self.n})", f"{data}[{w}]"))
+        kernel, _ = self.small(f"{u}[{self.at}] + 1")
+        part = f"[..., : {length}]"
+        heads = (
+            [f"for j in T.Parallel({length}):", f"    for i in T.serial({self.rows}):"]
+            if self.rows
+            else [f"for i in T.Parallel({length}):"]
+        )
+        self.say([*heads, "    " * len(heads) + f"{t}[{self.at}] = {kernel}"], f"{t}{part} = np.clip({u}{part} + F(1), F(-8), F(8))")
+
+    def most(self) -> None:
+        """The greatest of what rows have as their greatest."""
+        t, u = self.pick(self.tiles), self.pick(self.tiles)
+        self.say([f"T.reduce_max({t}, r, dim=-1)", "T.reduce_max(r, e, dim=0)"], [f"r[...] = {t}.max(-1)", "e[...] = r.max()"])
+        kernel, _ = self.small(f"{u}[{self.at}] + e[0]")
+        self.say(self.nest(f"{u}[{self.at}] = {kernel}"), f"{u}[...] = np.clip({u} + e[0], F(-8), F(8))")
 
     def scaled(self, number: str) -> None:
         t, u = self.pick(self.tiles), self.pick(self.tiles)
@@ -381,7 +406,7 @@ class Generator(RowWriter):
         self.say(f"for {v} in T.serial({trips}):", f"for {v} in range({trips}):")
         self.loops.append((v, most))
         self.depth += 1
-        self.pick((self.change, self.single, self.variable, self.load))()
+        self.pick((self.change, self.single, self.variable, self.load, *([self.most] if self.rows else [])))()
         self.depth -= 1
         self.loops.pop()
 
@@ -402,7 +427,7 @@ class Generator(RowWriter):
             few = (self.single, self.variable, self.named) if self.chance(0.3) else ()
             one = self.pick((self.load, self.store, self.change, self.change, self.direct, self.fill, self.move, *([self.reduce] if self.rows else []), *few)) if self.plainly() else self.pick((
                 self.load, self.load, self.store, self.store, self.change, self.change, self.back, self.twice, self.add, self.direct, self.gather,
-                self.fill, self.move, self.reduce, self.scan, *([self.element] if self.chance(0.3) else []), self.single, self.variable, self.named,
+                self.fill, self.move, self.reduce, self.scan, self.shorter, *([self.most] if self.rows else []), *([self.element] if self.chance(0.3) else []), self.single, self.variable, self.named,
                 *([self.several] if len(self.loops) < 2 else []),
             ))  # fmt: skip
             if self.chance(0.12) and not self.plainly():
@@ -438,6 +463,7 @@ class Generator(RowWriter):
             self.pick((self.load, self.load, self.load, self.fill))(t)
         for r in ("r", "q") if self.rows else ("r",):
             self.say(f"T.fill({r}, 0)", f"{r}[...] = 0")
+        self.say("T.fill(e, 0)", "e[...] = 0")
         self.say(f"v = {'0' if self.dtype == 'int32' else '0.0'}", "v = F(0)")
 
     def program(self) -> tuple[str, str]:
@@ -451,7 +477,7 @@ class Generator(RowWriter):
                 self.store(t)
         lines = [f"{t} = T.alloc_{self.pick(('shared', 'fragment'))}({self.shape}, '{self.dtype}')" for t in self.tiles]
         lines += [f"r = T.alloc_fragment(({self.rows or 1},), '{self.dtype}')"]
-        lines += [f"v = T.alloc_var('{self.dtype}')"]
+        lines += [f"v = T.alloc_var('{self.dtype}')", f"e = T.alloc_fragment((1,), '{self.dtype}')"]
         lines += [f"q = T.alloc_fragment(({self.n},), '{self.dtype}')"] if self.rows else []
         params = [f"{name}: T.Tensor({a.shape}, '{a.dtype}')" for name, a in self.params.items()]
         names = ", ".join(self.axes) if len(self.axes) == 1 else f"({', '.join(self.axes)})"
@@ -459,6 +485,7 @@ class Generator(RowWriter):
         text = head + "".join(f"        {line}\n" for line in lines + self.text)
         made = [f"{t} = np.zeros({self.shape}, F)" for t in self.tiles] + [
             f"r = np.zeros({self.rows or 1}, F)",
+            "e = np.zeros(1, F)",
             f"q = np.zeros({self.n}, F)",
         ]
         start = f"{HELPERS}\ndef reference({', '.join(self.params)}):\n    F = np.{self.dtype}\n"
