@@ -171,15 +171,17 @@ class Generator(Operands):
             out.insert(int(self.pick((0, len(out)))), load)
         values = "x" if same else "v"
         out += [f"T.gemm(p, {values}, o{', transpose_A=True' if self.turned else ''})"]
-        if self.chance(0.06):
-            out = [f"if {self.pick((f'({k}) > 0', f'({k}) * {bn} < L[bx]', 'L[bx] > 3'))}:", *(f"    {x}" for x in out)]
+        if self.chance(0.2):
+            self.tensor("B", (16, 64), "int32", "mask")
+            chosen = self.pick((f"({k}) > 0", f"({k}) * {bn} < L[bx]", "L[bx] > 3", *[f"B[bx, {k}] > 0"] * 4))
+            out = [f"if {chosen}:", *(f"    {x}" for x in out)]
         return out
 
     def arrays(self, rng) -> dict[str, np.ndarray]:
         """Operands and results by name."""
         kinds = {
             "number": lambda shape: rng.integers(-2, 3, shape) / 2, "length": lambda shape: rng.integers(0, self.n + 1 if self.chance(0.5) else self.steps + 1, shape),
-            "result": np.zeros,
+            "result": np.zeros, "mask": lambda shape: rng.integers(0, 4, shape),
         }  # fmt: skip
         return self.made(kinds)
 

@@ -116,6 +116,13 @@ def one_of_two(A, B, a, b, p, s, o, m, trips, n):
         T.gemm(p, b, o, clear_accum=True)
 
 
+def some(A, B, a, b, p, s, o, m, trips, n):
+    """A block in three is left out."""
+    for k in T.Pipelined(trips, num_stages=2):
+        if k % 3 != n:
+            step(A, B, a, b, p, s, o, m, k)
+
+
 def expected(blocks, a, b):
     o, m = np.zeros((N, N)), np.zeros(N)
     for k in blocks:
@@ -168,6 +175,59 @@ def test_other_loops(body, blocks):
     compiled = kernel(body)
     assert skewed(compiled) == (body is not left_early)
     check(compiled, *data(4), 2, expected(blocks, *data(4)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_blocks_that_are_left_out(n):
+    """Early and late statements of an iteration ask the same condition, each in an iteration of its own."""
+    compiled = kernel(some, 7)
+    assert skewed(compiled)
+    check(compiled, *data(7), n, expected([k for k in range(7) if k % 3 != n], *data(7)), text=n == 1)
+
+
+@lru_cache(maxsize=None)
+def by_mask(chosen_by, tiles):
+    """Blocks of queries, each with the blocks of keys that a mask has for it, alone or as the place of one."""
+
+    @T.prim_func
+    def k(
+        A: T.Tensor((4 * N, N), F16),
+        B: T.Tensor((4 * N, N), F16),
+        M: T.Tensor((tiles, 6), "int32"),
+        Y: T.Tensor((tiles, N, N), F32),
+    ):
+        with T.Kernel(tiles) as bx:
+            a, b, p = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F16)
+            s, o, m = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
+            T.fill(o, 0.0)
+            T.fill(m, 0.0)
+            for k in T.Pipelined(6 if chosen_by == "place" else 4, num_stages=2):
+                if chosen_by == "place":
+                    block = M[bx, k]
+                    if block >= 0 and block < 4:
+                        step(A, B, a, b, p, s, o, m, block)
+                else:
+                    if M[bx, k] != 0:
+                        step(A, B, a, b, p, s, o, m, k)
+            T.copy(o, Y[bx, 0, 0])
+
+    return tilelang.compile(k)
+
+
+@pytest.mark.parametrize("chosen_by", ["place", "mask"])
+def test_blocks_that_data_chooses(chosen_by):
+    """More tiles than cores, some without any block."""
+    tiles = 60
+    compiled = by_mask(chosen_by, tiles)
+    assert skewed(compiled)
+    (a, b), rng = data(4), np.random.default_rng(0)
+    masks = rng.integers(-2, 5, (tiles, 6)) if chosen_by == "place" else rng.integers(0, 2, (tiles, 6))
+    masks[5] = -1 if chosen_by == "place" else 0
+    blocks = [[x for x in row if 0 <= x < 4] if chosen_by == "place" else np.flatnonzero(row[:4]) for row in masks]
+    want = np.stack([expected(x, a, b) for x in blocks])
+    arrays = {"A": a, "B": b, "M": masks.astype(np.int32), "Y": np.zeros((tiles, N, N), np.float32)}
+    y = strict.run(compiled, arrays, text=chosen_by == "mask")["Y"]
+    np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
 
 
 def test_loops_of_unknown_trips_behind_each_other(monkeypatch):

@@ -1693,6 +1693,54 @@ PAIRS = {
                 T.Call("tl.gemm", [p[0:32, 0:32], a[0:32, 0:32], o[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
         """,
     ),
+    "skew_stages, a branch": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((128, 32), "float16"), M: T.Buffer((4,), "int32")):
+            a = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            s = T.alloc_buffer((32, 32), "float32", scope="local.l0c")
+            w = T.alloc_buffer((32, 32), "float32", annotations={"workspace": 1})
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            v = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            o = T.alloc_buffer((32, 32), "float32", scope="local.l0c")
+            for k in range(4):
+                if M[k] != 0:
+                    T.tl.copy(A[k * 32:k * 32 + 32, 0:32], a[0:32, 0:32])
+                    T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                    T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])
+                    T.tl.copy(w[0:32, 0:32], x[0:32, 0:32])
+                    T.tl.copy(x[0:32, 0:32], v[0:32, 0:32])
+                    T.tl.copy(v[0:32, 0:32], p[0:32, 0:32])
+                    T.Call("tl.gemm", [p[0:32, 0:32], a[0:32, 0:32], o[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((128, 32), "float16"), M: T.Buffer((4,), "int32")):
+            a = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            s = T.alloc_buffer((32, 32), scope="local.l0c")
+            w = T.alloc_buffer((32, 32), annotations={"workspace": 1})
+            x = T.alloc_buffer((32, 32), "float16", scope="shared.ub")
+            v = T.alloc_buffer((32, 32), "float16", annotations={"workspace": 1})
+            p = T.alloc_buffer((32, 32), "float16", scope="shared.l1")
+            o = T.alloc_buffer((32, 32), scope="local.l0c")
+            for k in T.serial(4, annotations={"tl.skew": "0 0 0 0 0 2 2"}):
+                if M[k] != 0:
+                    T.tl.copy(A[k * 32:k * 32 + 32, 0:32], a[0:32, 0:32])
+                if M[k] != 0:
+                    T.Call("tl.gemm", [a[0:32, 0:32], a[0:32, 0:32], s[0:32, 0:32], T.bool(True)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+                if M[k] != 0:
+                    T.tl.copy(s[0:32, 0:32], w[0:32, 0:32])
+                if M[k] != 0:
+                    T.tl.copy(w[0:32, 0:32], x[0:32, 0:32])
+                if M[k] != 0:
+                    T.tl.copy(x[0:32, 0:32], v[0:32, 0:32])
+                if M[k] != 0:
+                    T.tl.copy(v[0:32, 0:32], p[0:32, 0:32])
+                if M[k] != 0:
+                    T.Call("tl.gemm", [p[0:32, 0:32], a[0:32, 0:32], o[0:32, 0:32], T.bool(False)], attrs={"transpose_A": 0, "transpose_B": 0}, ret_ty="void")
+        """,
+    ),
     "skew_stages, an accumulator": (
         """
         @T.prim_func

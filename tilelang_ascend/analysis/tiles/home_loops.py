@@ -20,6 +20,7 @@ from ...ir import (
     substitute,
     sym,
 )
+from ...tile.conditions import is_lasting, under_one
 from ...tile.jumps import may_leave
 from ...tile.uses import is_parallel, uses_of
 from ..index.coverage import fill_together, read_boxes, written_boxes
@@ -63,8 +64,12 @@ def home_loops(stmt: Stmt, buffer, uses=uses_of, core=None) -> list[For]:
 
 
 def overwritten_first(body: Stmt, buffer, uses=uses_of, core=None) -> bool:
-    """True if each run of `body` writes all of `buffer` before reading any of it."""
-    return _filled_first(stmts_of(body), buffer, uses, core, []) is True
+    """True if each run of `body` writes all of `buffer` before reading any of it, or does not use it."""
+    whole = stmts_of(body)
+    users = [s for s in whole if not isinstance(s, AllocBuffer) and buffer in uses(s).all]
+    if users and isinstance(users[0], IfThenElse) and is_lasting(users[0].condition, uses(body).writes):
+        whole = under_one(users) or whole
+    return _filled_first(whole, buffer, uses, core, []) is True
 
 
 def _filled_first(body: list, buffer, uses, core, boxes: list) -> bool | None:

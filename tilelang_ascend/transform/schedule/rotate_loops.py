@@ -59,6 +59,7 @@ from ...ir import (
     tirx,
 )
 from ...tile import ASSUME, GEMM, is_op, tile_op
+from ...tile.conditions import joined
 from ...tile.uses import CHAINED, SKEW, conflict, is_load, lateness, leaves_l0c, uses_of, with_lateness
 
 
@@ -79,9 +80,9 @@ class _Rotate(StmtMutator):
         assert len(body) == len(late), f"{len(late)} offsets for {len(body)} statements"
         rotates = _enough_versions(s, body, late) and (any(map(works_on_cube, body)) or _loads_in_time(body, late))
         inner = [seq(self.visit(x)) for x in body]
-        plain = For(s.loop_var, s.min, s.extent, s.kind, seq(inner), annotations=notes, span=s.span)
         if not rotates:
-            return plain
+            return For(s.loop_var, s.min, s.extent, s.kind, seq(joined(inner)), annotations=notes, span=s.span)
+        plain = For(s.loop_var, s.min, s.extent, s.kind, seq(inner), annotations=notes, span=s.span)
         return self.rotated(plain, inner, late)
 
     def chained(self, s: For, own: For):
@@ -271,7 +272,7 @@ class _Window:
 
     def __call__(self, body: list) -> Stmt | None:
         """Some statements of the side, with names of their own."""
-        work = [x for x in body if not _is_name(x)]
+        work = joined([x for x in body if not _is_name(x)])
         return IfThenElse(self.condition, renew(seq(list(self.names), work)), None, span=self.span) if work else None
 
 

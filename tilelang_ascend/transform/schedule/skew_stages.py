@@ -13,6 +13,8 @@ The same of values that begin on the vector cores: what these do with a product 
 of core is one statement; vector work that waits for the cube core, and that nothing early needs, then runs late as well. In loops of the cube core alone,
 products that need a result of this iteration which has left L0C run one iteration behind.
 
+A branch with products, as in kernels that skip blocks (`if Mask[k] != 0: …`), is a condition on each of its statements, which is asked again for late ones.
+
 Requires: mapped Tile IR; no pass may change loops between this one and `rotate_loops`. Ensures: annotation `tl.skew` on loops: by how many
 iterations each statement of the body is late.
 """
@@ -30,6 +32,7 @@ from ...ir import (
     Bind,
     BufferStore,
     For,
+    IfThenElse,
     PrimFunc,
     Stmt,
     StmtMutator,
@@ -43,7 +46,7 @@ from ...ir import (
     stmts_of,
     sym,
 )
-from ...tile import ASSUME, GEMM, is_op
+from ...tile import ASSUME, GEMM, conditions, is_op
 from ...tile.jumps import may_leave
 from ...tile.uses import (
     SKEW,
@@ -241,12 +244,21 @@ class _Skew(StmtMutator):
         """True for expressions that read nothing the function writes, such as lengths and tables of pages."""
         return all(x.source not in self.written for x in loads_in(e))
 
+    def divided(self, s: For) -> For:
+        """A loop with the statements of branches that have products each under the condition, if that is known whenever they run."""
+        body: list[Stmt] = []
+        for x in stmts_of(s.body):
+            branch = isinstance(x, IfThenElse) and x.else_case is None and self.constant(x.condition) and _has_product(x)
+            body += (conditions.apart(x) if branch else None) or [x]
+        return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
+
     def visit_For(self, s: For):
-        new = self.generic(s)
+        whole = self.generic(s)
         own = {b for b, homes in self.homes.items() if any(home.same_as(s) for home in homes)}
+        new = self.divided(whole)
         offsets = offsets_of(new, own, self.known, self.constant)
         if offsets is None:
-            return new
+            return whole
         notes = {**dict(s.annotations), SKEW: " ".join(map(str, offsets))}
         if not loads_in(s.extent):
             return For(s.loop_var, s.min, s.extent, s.kind, new.body, annotations=notes, span=s.span)
