@@ -206,14 +206,8 @@ class _Batch:
             if not isinstance(p.stmt, AllocBuffer):
                 for b in uses_of(p.stmt).all & changing:
                     users.setdefault(b, []).append(p)
-        tiles = {b for b, used in users.items() if len(used) > 1 or not used[0].apart}
-        ops = [s for p in parts if p.apart for s in statements(p.stmt) if isinstance(s, Evaluate) and moved_regions(s) is None]
-        beside = [({b for b in uses_of(s).all if on_chip(b)}, is_op(s, *_WITH_DIM)) for s in ops if not is_op(s, FILL)]
-        while more := [(used, known) for used, known in beside if used & tiles and not (known and used <= tiles)]:
-            if any(not known or not used <= changing for used, known in more):
-                return None
-            tiles = tiles.union(*(used for used, _ in more))
-        if any(map(is_scalar_var, tiles)):
+        tiles = _with_operands(parts, {b for b, used in users.items() if len(used) > 1 or not used[0].apart}, changing)
+        if tiles is None or any(map(is_scalar_var, tiles)):
             return None
         return _Batch(parts, apart, var, extent, frozenset(tiles), changing, names, {})
 
@@ -424,6 +418,18 @@ class _Together(StmtMutator):
                 return region(self.tiles[e.source], [first, *mins], [count, *extents])
             return region(e.source, mins, extents)
         return map_children(e, self.expr)
+
+
+def _with_operands(parts, tiles: set, changing: frozenset) -> set | None:
+    """`tiles`, and those that reductions and scans done apart have beside one of them: an op has one more dimension on all its sides. None if one of
+    these is the same for all blocks, or an op has no such form."""
+    ops = [s for p in parts if p.apart for s in statements(p.stmt) if isinstance(s, Evaluate) and moved_regions(s) is None]
+    beside = [({b for b in uses_of(s).all if on_chip(b)}, is_op(s, *_WITH_DIM)) for s in ops if not is_op(s, FILL)]
+    while more := [(used, known) for used, known in beside if used & tiles and not (known and used <= tiles)]:
+        if any(not known or not used <= changing for used, known in more):
+            return None
+        tiles = tiles.union(*(used for used, _ in more))
+    return tiles
 
 
 def _with_leading(s: Evaluate, args) -> Stmt:
