@@ -14,7 +14,7 @@ import inspect
 import linecache
 import types
 
-from ..frontend.annotations import DTYPE_NAMES
+from ..frontend.annotations import DTYPE_NAMES, DType
 from .memory import Tile, Variable
 from .values import Scalar, cast, is_scalar, scalar, select
 
@@ -107,7 +107,7 @@ def _prepare(function: types.FunctionType) -> types.CodeType:
     if node is None:
         return function.__code__
     variables = _variables(node)
-    transformer = _Rewrite(variables, node)
+    transformer = _Rewrite(variables, node, _known(function))
     body = [transformer.visit(s) for s in node.body]
     if not transformer.changed:
         return function.__code__
@@ -132,12 +132,30 @@ def _prepare(function: types.FunctionType) -> types.CodeType:
     return next(c for c in factory.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name)
 
 
+def _known(function: types.FunctionType) -> dict:
+    """What names outside of a function stand for."""
+    known = {f.__name__: f for f in _PURE} | function.__globals__
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        known[name] = _content(cell)
+    return {name: x for name, x in known.items() if name not in function.__code__.co_varnames}
+
+
+def _content(cell: types.CellType):
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+_LANGUAGE = __package__.rpartition(".")[0] + ".language"
+_PURE = (abs, bool, float, int, len, max, min, round, sum)
 _HELPERS = ("_tl_read", "_tl_assign", "_tl_typed", "_tl_call", "_tl_not", "_tl_choice")
 
 
 class _Rewrite(ast.NodeTransformer):
-    def __init__(self, variables: set[str], root: ast.FunctionDef):
+    def __init__(self, variables: set[str], root: ast.FunctionDef, known: dict):
         self.variables, self.root, self.changed, self.temporaries = variables, root, False, 0
+        self.known = known
 
     def _call(self, name: str, at: ast.AST, *args: ast.expr) -> ast.Call:
         self.changed = True
@@ -177,10 +195,26 @@ class _Rewrite(ast.NodeTransformer):
         return self._call("_tl_not", node, node.operand) if isinstance(node.op, ast.Not) else node
 
     def visit_IfExp(self, node: ast.IfExp):
-        if any(isinstance(n, ast.NamedExpr) for side in (node.body, node.orelse) for n in ast.walk(side)):
-            return self.generic_visit(node)  # in a lambda `:=` would bind a name of the lambda
+        if any(self._does_something(n) for side in (node.body, node.orelse) for n in ast.walk(side)):
+            return self.generic_visit(node)
         test, body, orelse = map(self.visit, (node.test, node.body, node.orelse))
         return self._call("_tl_choice", node, test, self._thunk(body, body), self._thunk(orelse, orelse))
+
+    def _does_something(self, node: ast.AST) -> bool:
+        """True if a part of the side of a choice may be more than a number, so that the side must not be looked at in vain. (In a lambda, `:=` would
+        bind a name of the lambda.)"""
+        if not isinstance(node, ast.Call):
+            return isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom))
+        called = self._meant(node.func)
+        language = isinstance(called, types.FunctionType) and called.__module__.startswith(_LANGUAGE)
+        return not (language or isinstance(called, DType) or any(called is f for f in _PURE))
+
+    def _meant(self, node: ast.expr):
+        """What a name, or one in a module, stands for; None if that is not known before the function runs."""
+        if isinstance(node, ast.Attribute):
+            module = self._meant(node.value)
+            return getattr(module, node.attr, None) if isinstance(module, types.ModuleType) else None
+        return self.known.get(node.id) if isinstance(node, ast.Name) else None
 
     def visit_Assign(self, node: ast.Assign):
         node.value = self.visit(node.value)
@@ -279,7 +313,6 @@ def assign(old, value):
 
 def typed(value, annotation):
     """``x: T.int32 = value`` converts."""
-    from ..frontend.annotations import DType
 
     try:
         kind = annotation()
