@@ -8,9 +8,9 @@ from .uses import loads_in, uses_of
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
 
 
-def is_lasting(condition, writes: set) -> bool:
-    """True if statements that write such buffers do not change a condition."""
-    return not any(x.source in writes for x in loads_in(condition))
+def is_lasting(e, writes: set) -> bool:
+    """True if statements that write such buffers do not change an expression."""
+    return not any(x.source in writes for x in loads_in(e))
 
 
 def under_one(stmts: list[Stmt]) -> list[Stmt] | None:

@@ -197,7 +197,7 @@ class _Lower(StmtMutator):
         """A name for what is read from memory."""
         var = Var(self.out.unique(name), dtype)
         self.data.names.add(var)
-        self.facts.data.names.add(var)
+        self.facts.analyzer.name_data(var)
         return var
 
     def chosen(self, condition, yes, no, go, out: list, span):

@@ -124,9 +124,12 @@ def _best(body: Stmt, var: Var, grid: Grid, axis: int, chip) -> tuple[_Batch | N
         return one.often(together + apart * times, rounds(times), together + apart)
 
     best: tuple[_Batch | None, int] = None, 1
+    forms = _forms(body, var)
+    if forms is None:
+        return best
     least, seen = math.inf, []
     for most in sorted({_largest_tile(s) for s in stmts_of(body)}, reverse=True)[:MOST_TRIED]:
-        batch = _Batch.of(body, var, extent, most)
+        batch = _Batch.of(forms, var, extent, most)
         if batch is None or batch.apart in seen:
             continue
         seen.append(batch.apart)
@@ -151,12 +154,11 @@ class _Work(enum.Enum):
 
 @dataclass(frozen=True)
 class _Part:
-    """A statement of the body that blocks do together, or neighbouring ones that one block does after the other. first, last: their numbers."""
+    """A statement of the body that blocks do together, or neighbouring ones that one block does after the other. first: the number of the first."""
 
     stmt: Stmt
     apart: bool
     first: int
-    last: int
 
 
 @dataclass(frozen=True)
@@ -175,16 +177,11 @@ class _Batch:
     work: dict
 
     @staticmethod
-    def of(body: Stmt, var: Var, extent: int, most: int) -> _Batch | None:
-        """None if blocks have to be worked on one by one, or every tile is the same for all of them. What uses tiles of more than `most` bytes is done
-        apart."""
-        body = _with_shared_elements(body, var)
-        if body is None:
-            return None
-        alone = stmts_of(body)
+    def of(forms: tuple, var: Var, extent: int, most: int) -> _Batch | None:
+        """Of statements in both `forms`, as `_forms` makes them. None if blocks have to be worked on one by one, or every tile is the same for all of
+        them. What uses tiles of more than `most` bytes is done apart."""
+        alone, together = forms
         apart = {i for i, s in enumerate(alone) if _largest_tile(s) > most and not isinstance(s, (AllocBuffer, Bind))}
-        variables = _variables(alone, {var, *_names(alone, var)})
-        together = [_with_own_elements(s, variables) for s in alone]
         while True:
             batch = _Batch.divided(_parts(alone, together, apart), frozenset(apart), var, extent)
             if batch is None:
@@ -437,6 +434,17 @@ def _with_leading(s: Evaluate, args) -> Stmt:
     return tile_op(tile_op_of(s).name, *args, span=s.span, **{k: v + 1 if k == "dim" else v for k, v in attrs_of(s).items()})
 
 
+def _forms(body: Stmt, var: Var) -> tuple[list[Stmt], list[tuple[list, Stmt]]] | None:
+    """The statements of a body as one block does them, and as several do them together, with the tiles that takes; None if blocks share what tiles of one
+    element do not hold."""
+    body = _with_shared_elements(body, var)
+    if body is None:
+        return None
+    alone = stmts_of(body)
+    variables = _variables(alone, {var, *_names(alone, var)})
+    return alone, [_with_own_elements(s, variables) for s in alone]
+
+
 def _with_shared_elements(body: Stmt, var: Var) -> Stmt | None:
     """`body` with tiles for what several of its statements have in common in variables and names of the scalar unit, if that differs between blocks;
     None where it has no such tiles."""
@@ -452,7 +460,7 @@ def _with_shared_elements(body: Stmt, var: Var) -> Stmt | None:
 
 def _variables(whole: list[Stmt], names: set) -> list:
     """Those of the scalar unit that differ between blocks, as the `names` do; in the order of their declarations."""
-    found = _different([_Part(s, False, i, i) for i, s in enumerate(whole)], names)
+    found = _different([_Part(s, False, i) for i, s in enumerate(whole)], names)
     return [s.buffer for x in whole for s in statements(x) if isinstance(s, AllocBuffer) and is_scalar_var(s.buffer) and s.buffer in found]
 
 
@@ -494,12 +502,12 @@ def _parts(alone: list[Stmt], together: list[tuple[list, Stmt]], apart: set) -> 
     for i, s in enumerate(alone):
         made, other = together[i]
         if i not in apart:
-            parts += [_Part(x, False, i, i) for x in (*map(AllocBuffer, made), other)]
+            parts += [_Part(x, False, i) for x in (*map(AllocBuffer, made), other)]
         elif parts and parts[-1].apart:
             before = parts.pop()
-            parts.append(_Part(seq(before.stmt, s), True, before.first, i))
+            parts.append(_Part(seq(before.stmt, s), True, before.first))
         else:
-            parts.append(_Part(s, True, i, i))
+            parts.append(_Part(s, True, i))
     return tuple(parts)
 
 

@@ -35,7 +35,7 @@ class ElementTiles(StmtMutator):
     too. made: the new tiles."""
 
     def __init__(self, variables=(), names=(), tensors: bool = False):
-        self.tiles = {v: element(dtype_of(v), v.name) for v in (*variables, *names)}
+        self.tiles = {v: _element(dtype_of(v), v.name) for v in (*variables, *names)}
         self.tensors, self.made = tensors, list(self.tiles.values())
         self.loads: list | None = None
         self.span = None
@@ -75,7 +75,7 @@ class ElementTiles(StmtMutator):
         if isinstance(e, TensorLoad) and e.source in self.tiles:
             return BufferLoad(self.tiles[e.source], [0])
         if isinstance(e, TensorLoad) and self.loads is not None and is_global(e.source) and dtype_of(e) in DTYPES:
-            place = element(dtype_of(e), f"{e.source.name}_t")
+            place = _element(dtype_of(e), f"{e.source.name}_t")
             self.made.append(place)
             one = [1] * len(e.indices)
             self.loads.append(
@@ -88,7 +88,7 @@ class ElementTiles(StmtMutator):
         return map_children(e, self.expr)
 
 
-def element(dtype: str, name: str):
+def _element(dtype: str, name: str):
     """A tile of one element in UB."""
     return decl_buffer([1], dtype, name, scope="shared.ub")
 
@@ -103,4 +103,4 @@ def declared(tiles, body: Stmt) -> Stmt:
     return seq([AllocBuffer(t) for t in tiles], body)
 
 
-__all__ = ["DTYPES", "ElementTiles", "declared", "element"]
+__all__ = ["DTYPES", "ElementTiles", "declared"]

@@ -80,10 +80,8 @@ class _Rotate(StmtMutator):
         assert len(body) == len(late), f"{len(late)} offsets for {len(body)} statements"
         rotates = _enough_versions(s, body, late) and (any(map(works_on_cube, body)) or _loads_in_time(body, late))
         inner = [seq(self.visit(x)) for x in body]
-        if not rotates:
-            return For(s.loop_var, s.min, s.extent, s.kind, seq(joined(inner)), annotations=notes, span=s.span)
-        plain = For(s.loop_var, s.min, s.extent, s.kind, seq(inner), annotations=notes, span=s.span)
-        return self.rotated(plain, inner, late)
+        plain = For(s.loop_var, s.min, s.extent, s.kind, seq(inner if rotates else joined(inner)), annotations=notes, span=s.span)
+        return self.rotated(plain, inner, late) if rotates else plain
 
     def chained(self, s: For, own: For):
         """A loop over tiles and the one inside as one loop, so that late statements of a tile run beside early ones of the next one."""

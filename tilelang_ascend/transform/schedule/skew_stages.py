@@ -242,7 +242,7 @@ class _Skew(StmtMutator):
 
     def constant(self, e) -> bool:
         """True for expressions that read nothing the function writes, such as lengths and tables of pages."""
-        return all(x.source not in self.written for x in loads_in(e))
+        return conditions.is_lasting(e, self.written)
 
     def divided(self, s: For) -> For:
         """A loop with the statements of branches that have products each under the condition, if that is known whenever they run."""
