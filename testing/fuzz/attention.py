@@ -174,7 +174,18 @@ class Generator(Operands):
         if self.chance(0.2):
             self.tensor("B", (16, 64), "int32", "mask")
             chosen = self.pick((f"({k}) > 0", f"({k}) * {bn} < L[bx]", "L[bx] > 3", *[f"B[bx, {k}] > 0"] * 4))
-            out = [f"if {chosen}:", *(f"    {x}" for x in out)]
+            inside = [f"    {x}" for x in out]
+            out = {
+                "branch": [f"if {chosen}:", *inside],
+                "jump": [f"if not ({chosen}):", "    continue", *out],
+                "two": [f"if {chosen}:", f"    if B[bx, {k} + 1] != 2:", *(f"    {x}" for x in inside)],
+                "both": [f"if B[bx, {k} + 1] != 2 and {chosen}:", *inside],
+                "row": [
+                    f"if {chosen}:",
+                    f"    c = B[bx, B[bx, {k}] + 40] % {self.steps}",
+                    *(x.replace(f"({k}) * {bn}", f"c * {bn}") for x in inside),
+                ],
+            }[self.pick(("branch", "branch", "branch", "jump", "two", "both", "row"))]
         return out
 
     def arrays(self, rng) -> dict[str, np.ndarray]:

@@ -18,6 +18,7 @@ from ..ir.functions import launches
 from ..isa.base import SCOPES, Space
 from .canonicalize.bind_elements import bind_elements
 from .canonicalize.check_bounds import check_bounds
+from .canonicalize.drop_continues import drop_continues
 from .canonicalize.expand_im2col import expand_im2col
 from .canonicalize.fit_operands import fit_operands
 from .canonicalize.fold_conditions import fold_conditions
@@ -90,6 +91,7 @@ from .sync.insert_sync import insert_sync, plan_and_insert_sync
 LAUNCHES = Pass(split_launches, Stage.TILE)
 """All others run on the function of one launch."""
 CANONICALIZE = (
+    Pass(drop_continues, Stage.TILE),
     Pass(wrap_products, Stage.TILE),
     Pass(check_bounds, Stage.TILE, changes=False),
     Pass(resolve_tensor_views, Stage.TILE),

@@ -671,3 +671,119 @@ def test_as_many_trips_as_the_number_of_a_version(stages):
             want[k] = want[k] * 0.5 + a[j]
     got = strict.run(tilelang.compile(main), {"A": a, "C": np.zeros_like(a)}, text=False)["C"]
     np.testing.assert_array_equal(got, want)
+
+
+@T.macro
+def early(form, k, M, seen):
+    """Adds to `seen` what is reached of an iteration: `continue` in every place of a body."""
+    a, b = M[k, 0], M[k, 1]
+    if form == "branches":
+        if a == 0:
+            seen[0] += 1.0
+            T.continue_loop()
+        elif b == 1:
+            seen[1] += 2.0
+        else:
+            if a == 2:
+                T.continue_loop()
+            seen[2] += 4.0
+        seen[3] += 8.0
+    elif form == "within":
+        if a > 0:
+            seen[0] += 1.0
+            if b == 0:
+                T.continue_loop()
+            seen[1] += 2.0
+        seen[2] += 4.0
+    elif form == "otherwise":
+        if not a == 0:
+            seen[0] += 1.0
+        else:
+            T.continue_loop()
+        if b != 1:
+            seen[1] += 2.0
+            T.continue_loop()
+        seen[2] += 4.0
+    elif form == "nothing else":
+        seen[0] += 1.0
+        if a == 0:
+            T.continue_loop()
+    elif form == "either way":
+        if a == 0:
+            seen[0] += 1.0
+            T.continue_loop()
+        else:
+            seen[1] += 2.0
+            T.continue_loop()
+        seen[2] += 4.0
+    elif form == "with break":
+        if a == 0:
+            T.continue_loop()
+        if b == 2:
+            T.break_loop()
+        seen[0] += 1.0
+    elif form == "inner loop":
+        for i in T.serial(3):
+            if i == b:
+                continue
+            seen[0] += 1.0
+        if a == 1:
+            T.continue_loop()
+        seen[1] += 2.0
+
+
+FORMS = ["branches", "within", "otherwise", "nothing else", "either way", "with break", "inner loop"]
+
+
+def reached(form, M):
+    """The same by hand."""
+    seen = np.zeros(4, "float32")
+    for a, b in M:
+        if form == "branches":
+            if a == 0:
+                seen[0] += 1
+            elif b == 1:
+                seen += [0, 2, 0, 8]
+            elif a != 2:
+                seen += [0, 0, 4, 8]
+        elif form == "within":
+            seen += [a > 0, 2 * (a > 0 and b != 0), 4 * (a <= 0 or b != 0), 0]
+        elif form == "otherwise":
+            seen += [a != 0, 2 * (a != 0 and b != 1), 4 * (a != 0 and b == 1), 0]
+        elif form == "nothing else":
+            seen[0] += 1
+        elif form == "either way":
+            seen += [a == 0, 2 * (a != 0), 0, 0]
+        elif form == "with break":
+            if a != 0 and b == 2:
+                break
+            seen[0] += a != 0
+        else:
+            seen += [3 - (b < 3), 2 * (a != 1), 0, 0]
+    return seen
+
+
+@pytest.mark.parametrize("loop", ["for", "while"])
+@pytest.mark.parametrize("form", FORMS)
+def test_continue_anywhere(form, loop):
+    """A `continue` that ends a branch beside the rest of its iteration is that branch; others stay jumps."""
+
+    @T.prim_func
+    def main(M: T.Tensor((27, 2), "int32"), Y: T.Tensor((4,), "float32")):
+        with T.Kernel(1) as _:
+            seen = T.alloc_shared((4,), "float32")
+            n = T.alloc_var("int32", init=0)
+            T.fill(seen, 0)
+            if loop == "for":
+                for k in T.serial(27):
+                    early(form, k, M, seen)
+            else:
+                while n < 27:
+                    n += 1
+                    early(form, n - 1, M, seen)
+            T.copy(seen, Y)
+
+    steps = np.array([*itertools.product(range(3), range(1, 4)), *itertools.product(range(3), (0, 2, 1)), *[(0, 0)] * 9], "int32")
+    steps = np.random.default_rng(len(form)).permutation(steps) if form != "with break" else steps
+    y = strict.run(tilelang.compile(main), {"M": steps, "Y": np.zeros(4, "float32")}, text=loop == "while")["Y"]
+    np.testing.assert_array_equal(y, reached(form, steps))

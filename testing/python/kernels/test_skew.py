@@ -185,9 +185,58 @@ def test_blocks_that_are_left_out(n):
     check(compiled, *data(7), n, expected([k for k in range(7) if k % 3 != n], *data(7)), text=n == 1)
 
 
+@T.macro
+def chosen_step(chosen_by, A, B, M, held, a, b, p, s, o, m, bx, k):
+    """A block of keys that row `bx` of M has for step `k`, if it has one. held: the same row in a tile."""
+    if chosen_by == "place":
+        block = M[bx, k]
+        if block >= 0 and block < 4:
+            step(A, B, a, b, p, s, o, m, block)
+    elif chosen_by == "place where there is one":
+        if k < 4:
+            block = M[bx, k + 2]
+            if block >= 0 and block < 4:
+                step(A, B, a, b, p, s, o, m, block)
+    elif chosen_by == "name inside":
+        if M[bx, k] >= 0 and M[bx, k] < 4:
+            block = M[M[bx, k], 5]
+            step(A, B, a, b, p, s, o, m, block)
+    elif chosen_by == "copied":
+        if held[k] >= 2:
+            step(A, B, a, b, p, s, o, m, k % 4)
+    elif chosen_by == "jump":
+        if M[bx, k] < 2:
+            T.continue_loop()
+        step(A, B, a, b, p, s, o, m, k % 4)
+    elif chosen_by == "jumps":
+        if M[bx, k] < 1:
+            T.continue_loop()
+        if M[bx, k] == 1:
+            T.continue_loop()
+        step(A, B, a, b, p, s, o, m, k % 4)
+    elif chosen_by == "either":
+        if M[bx, k] < 2:
+            step(A, B, a, b, p, s, o, m, 1)
+        else:
+            step(A, B, a, b, p, s, o, m, k % 4)
+    else:
+        if M[bx, k] >= 2:
+            step(A, B, a, b, p, s, o, m, k % 4)
+
+
+CHOICES = {
+    "place": lambda M, bx, k: M[bx, k],
+    "place where there is one": lambda M, bx, k: M[bx, k + 2] if k < 4 else -1,
+    "name inside": lambda M, bx, k: M[M[bx, k], 5] if 0 <= M[bx, k] < 4 else -1,
+    "either": lambda M, bx, k: 1 if M[bx, k] < 2 else k % 4,
+    **{how: lambda M, bx, k: k % 4 if M[bx, k] >= 2 else -1 for how in ("mask", "copied", "jump", "jumps")},
+}
+"""How a block of keys is chosen -> which one it is; others than the first four are none."""
+
+
 @lru_cache(maxsize=None)
 def by_mask(chosen_by, tiles):
-    """Blocks of queries, each with the blocks of keys that a mask has for it, alone or as the place of one."""
+    """Blocks of queries, each with the blocks of keys that a mask has for it."""
 
     @T.prim_func
     def k(
@@ -199,34 +248,37 @@ def by_mask(chosen_by, tiles):
         with T.Kernel(tiles) as bx:
             a, b, p = T.alloc_shared((N, N), F16), T.alloc_shared((N, N), F16), T.alloc_fragment((N, N), F16)
             s, o, m = T.alloc_fragment((N, N), F32), T.alloc_fragment((N, N), F32), T.alloc_fragment((N,), F32)
+            held = T.alloc_local((6,), "int32")
             T.fill(o, 0.0)
             T.fill(m, 0.0)
-            for k in T.Pipelined(6 if chosen_by == "place" else 4, num_stages=2):
-                if chosen_by == "place":
-                    block = M[bx, k]
-                    if block >= 0 and block < 4:
-                        step(A, B, a, b, p, s, o, m, block)
-                else:
-                    if M[bx, k] != 0:
-                        step(A, B, a, b, p, s, o, m, k)
+            for k in T.serial(6):
+                held[k] = M[bx, k]
+            end = T.min(6, T.ceildiv((bx + 6) * 32, 32))
+            for k in T.Pipelined(end, num_stages=2):
+                chosen_step(chosen_by, A, B, M, held, a, b, p, s, o, m, bx, k)
             T.copy(o, Y[bx, 0, 0])
 
     return tilelang.compile(k)
 
 
-@pytest.mark.parametrize("chosen_by", ["place", "mask"])
+@pytest.mark.parametrize("chosen_by", CHOICES)
 def test_blocks_that_data_chooses(chosen_by):
     """More tiles than cores, some without any block."""
     tiles = 60
     compiled = by_mask(chosen_by, tiles)
     assert skewed(compiled)
     (a, b), rng = data(4), np.random.default_rng(0)
-    masks = rng.integers(-2, 5, (tiles, 6)) if chosen_by == "place" else rng.integers(0, 2, (tiles, 6))
-    masks[5] = -1 if chosen_by == "place" else 0
-    blocks = [[x for x in row if 0 <= x < 4] if chosen_by == "place" else np.flatnonzero(row[:4]) for row in masks]
+    masks = rng.integers(-2, 5, (tiles, 6)).astype(np.int32)
+    if chosen_by == "name inside":
+        masks[:4, 5] = rng.integers(0, 4, 4)
+    masks[5, :5] = -1
+    blocks = [[x for x in (CHOICES[chosen_by](masks, bx, k) for k in range(6)) if 0 <= x < 4] for bx in range(tiles)]
     want = np.stack([expected(x, a, b) for x in blocks])
-    arrays = {"A": a, "B": b, "M": masks.astype(np.int32), "Y": np.zeros((tiles, N, N), np.float32)}
-    y = strict.run(compiled, arrays, text=chosen_by == "mask")["Y"]
+    y = strict.run(
+        compiled,
+        {"A": a, "B": b, "M": masks, "Y": np.zeros((tiles, N, N), np.float32)},
+        text=chosen_by in ("mask", "name inside", "either"),
+    )["Y"]
     np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-10 * np.abs(want).max() * 4)
 
 

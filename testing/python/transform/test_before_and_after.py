@@ -50,6 +50,23 @@ PAIRS = {
                     T.tl.copy(once[bx * 2:bx * 2 + 2], B[bx * 2:bx * 2 + 2])
         """,
     ),
+    "drop_continues": (
+        """
+        @T.prim_func
+        def main(M: T.Buffer((8,), "int32"), A: T.Buffer((8, 64), "float32"), Y: T.Buffer((64,), "float32")):
+            for k in range(8):
+                if M[k] == 0:
+                    T.evaluate(T.continue_loop())
+                T.tl.copy(A[k, 0:64], Y[0:64])
+        """,
+        """
+        @T.prim_func
+        def main(M: T.Buffer((8,), "int32"), A: T.Buffer((8, 64), "float32"), Y: T.Buffer((64,), "float32")):
+            for k in range(8):
+                if M[k] != 0:
+                    T.tl.copy(A[k, 0:64], Y[0:64])
+        """,
+    ),
     "wrap_products": (
         """
         @T.prim_func

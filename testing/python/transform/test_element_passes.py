@@ -20,9 +20,10 @@ from tilelang_ascend.ir import (
     scope_of,
     statements,
     structural_equal,
+    tirx,
 )
 from tilelang_ascend.tile import TABLE, Operand, TileOp, tile_op
-from tilelang_ascend.tile.uses import loads_in, on_chip
+from tilelang_ascend.tile.uses import is_scalar_var, loads_in, on_chip
 from tilelang_ascend.tile.verify import verify_tile
 from tilelang_ascend.transform.canonicalize.bind_elements import bind_elements
 from tilelang_ascend.transform.canonicalize.forward_elements import forward_elements
@@ -69,10 +70,18 @@ def test_an_element_is_read_only_where_it_counts():
             for i in T.serial(64):
                 if i < 50 and A[i] > 0:
                     B[i] = 1.0
+            t = T.alloc_shared((64,), "float32")
+            T.copy(A, t)
+            for i in T.serial(100):
+                if i < 64 and t[i] > 0:
+                    B[i] = 1.0
 
     after = bind_elements(main)
-    # The second loop stays inside of A: nothing to guard.
+    # What reads a tile is a branch of its own. Of A there is another element where none counts; the second loop stays inside of it: nothing to guard.
     assert len(control(after)) == len(control(main)) + 1
+    branches = [s for s in control(after) if isinstance(s, IfThenElse)]
+    first, second = (x.indices[0] for s in branches for x in loads_in(s.condition) if not is_scalar_var(x.source))
+    assert isinstance(first, tirx.Select) and const_int(first.false_value) == 0 and not isinstance(second, tirx.Select)
 
 
 def test_functions_without_such_elements_stay():

@@ -15,8 +15,10 @@ from ...ir import (
     imm,
     op_name,
     scope_of,
+    seq,
     statements,
     stmts_of,
+    structural_equal,
     substitute,
     sym,
 )
@@ -67,9 +69,25 @@ def overwritten_first(body: Stmt, buffer, uses=uses_of, core=None) -> bool:
     """True if each run of `body` writes all of `buffer` before reading any of it, or does not use it."""
     whole = stmts_of(body)
     users = [s for s in whole if not isinstance(s, AllocBuffer) and buffer in uses(s).all]
-    if users and isinstance(users[0], IfThenElse) and is_lasting(users[0].condition, uses(body).writes):
-        whole = under_one(users) or whole
+    runs = _under_conditions(users, uses(body).writes)
+    if runs is not None:
+        return all(overwritten_first(seq(run), buffer, uses, core) for run in runs)
     return _filled_first(whole, buffer, uses, core, []) is True
+
+
+def _under_conditions(stmts: list, writes: set) -> list | None:
+    """What runs of neighbouring statements under the same condition, if statements that write such buffers change none of the conditions; None if any
+    statement stands under none."""
+    if not stmts or not all(isinstance(s, IfThenElse) and is_lasting(s.condition, writes) for s in stmts):
+        return None
+    groups: list = []
+    for s in stmts:
+        if groups and structural_equal(groups[-1][0].condition, s.condition):
+            groups[-1].append(s)
+        else:
+            groups.append([s])
+    runs = [under_one(group) for group in groups]
+    return None if None in runs else runs
 
 
 def _filled_first(body: list, buffer, uses, core, boxes: list) -> bool | None:

@@ -7,8 +7,9 @@ After:   a = s[0]; if a > 0: b = s[1]; copy(A[b, 0], t)
          both = i < 5; if both: both = w[i] > 0; if both: …
 
 Conditions, bounds of loops and regions and values of tile ops are computed by the scalar unit; what reads a tile, or is computed by the vector
-unit, has to be a statement of its own: the tile is current there, and only vector cores do it. So has what reads a tensor that the kernel writes. The second operand of `and`, `or` and the branches of `T.if_then_else` are evaluated only
-if they count: an element outside of its buffer is then never read.
+unit, has to be a statement of its own: the tile is current there, and only vector cores do it. So has what reads a tensor that the kernel writes.
+The second operand of `and`, `or` and the branches of `T.if_then_else` are evaluated only if they count: an element outside of its buffer is then never
+read. What a condition reads of a tensor in GM is another element of it where it does not count, and needs no branch.
 
 Requires: Tile IR. Ensures: elements of tiles are read by stores, lets, element-wise nests and output only; no scalar expression evaluates an
 element that may lie outside of its buffer where it does not count.
@@ -16,6 +17,7 @@ element that may lie outside of its buffer where it does not count.
 
 from __future__ import annotations
 
+from ...analysis.index.data_names import DataNames
 from ...ir import (
     AllocBuffer,
     Bind,
@@ -46,6 +48,7 @@ from ...ir import (
     tirx,
 )
 from ...tile import ASSUME, GEMM, IM2COL, is_op, tile_op_of, with_args
+from ...tile.conditions import anywhere, can_be_anywhere
 from ...tile.uses import is_output, is_parallel, is_scalar_var, loads_in, moved_regions, on_chip, uses_of
 from ...tileop.scalar.loops import is_function
 from ...tileop.vector.nest.expressions import has_function
@@ -57,10 +60,10 @@ def _elements(e) -> list[TensorLoad]:
 
 
 class _Bind(StmtMutator):
-    """`written`: tensors elements of which one core alone may be able to read at the right time, as those of tiles."""
+    """written: tensors elements of which one core alone may be able to read at the right time, as those of tiles."""
 
-    def __init__(self, written: set):
-        self.written, self.analyzer = written, sym.Analyzer()
+    def __init__(self, body: Stmt):
+        self.written, self.analyzer = uses_of(body).writes, sym.Analyzer(DataNames(body, variables=True))
         self.tests: list = []
         """For each loop around: statements that evaluate its condition again, None for loops that need none."""
 
@@ -72,6 +75,10 @@ class _Bind(StmtMutator):
     def may_miss(self, e) -> bool:
         """True if an element `e` reads may lie outside of its buffer."""
         return any(not self.analyzer.can_prove(tirx.And(i >= 0, i < n)) for x in _elements(e) for i, n in zip(x.indices, x.source.ty.shape))
+
+    def may_be_read(self, e, named) -> bool:
+        """True if `e` may be evaluated whatever holds, with other elements for those outside of their tensors."""
+        return can_be_anywhere(e) and not has_function(e) and not any(self.named(x.source) or named(x.source) for x in _elements(e))
 
     def scalar(self, e, out: list, span, named=lambda buffer: False, functions: bool = False):
         """`e` with elements of the buffers for which `named` holds as variables, with `functions` their values, too, and what is evaluated only
@@ -93,6 +100,12 @@ class _Bind(StmtMutator):
                 return var
             if isinstance(x, (tirx.And, tirx.Or)) and self.may_miss(x.b):
                 first = go(x.a)
+                if self.may_be_read(x.b, named):
+                    if loads_in(first):
+                        out.append(Bind(name := Var("holds", "bool"), first, span=span))
+                        first = name
+                    counts = first if isinstance(x, tirx.And) else tirx.Not(first)
+                    return type(x)(first, go(anywhere(x.b, counts)))
                 return self.chosen("holds", "bool", first, x.b if isinstance(x, tirx.And) else None, x.b, out, span, named)
             if is_if_then_else(x) and any(self.may_miss(a) for a in x.args[1:]):
                 # The choice is a branch: its condition is the scalar unit's, wherever its value goes.
@@ -188,6 +201,8 @@ class _Bind(StmtMutator):
     def visit_Bind(self, s: Bind):
         out: list = []
         value = self.scalar(s.value, out, s.span)
+        if dtype_of(s.var).startswith("int") and not loads_in(value):
+            self.analyzer.bind(s.var, value)
         return [*out, Bind(s.var, value, span=s.span)] if out else s
 
     def visit_BufferStore(self, s: BufferStore):
@@ -234,7 +249,7 @@ def _continues(body: Stmt) -> bool:
 
 def bind_elements(func: PrimFunc) -> PrimFunc:
     """Apply to a Tile IR function; functions whose control flow reads no memory stay as they are."""
-    return func.with_body(_Bind(uses_of(func.body).writes)(func.body))
+    return func.with_body(_Bind(func.body)(func.body))
 
 
 __all__ = ["bind_elements"]

@@ -11,6 +11,7 @@ Requires: Tile IR. Ensures: values are unchanged.
 
 from __future__ import annotations
 
+from ...analysis.index.data_names import DataNames
 from ...analysis.index.safe_values import safe_values
 from ...ir import (
     Bind,
@@ -92,7 +93,7 @@ class _Forward(StmtMutator):
     along, tensor, its element at these variables)."""
 
     def __init__(self, func: PrimFunc, needed: set):
-        self.needed, self.analyzer = needed, sym.Analyzer()
+        self.needed, self.analyzer = needed, sym.Analyzer(DataNames(func.body, variables=True))
         self.outside, self.written = safe_values(func), uses_of(func.body).writes
         self.storage = _storage(func)
         self.writers: dict = {}
@@ -205,7 +206,10 @@ class _Forward(StmtMutator):
         return IfThenElse(self.own(s, s.condition), self.block(s.then_case), other, span=s.span)
 
     def visit_Bind(self, s: Bind):
-        return Bind(s.var, self.own(s, s.value), span=s.span)
+        value = self.own(s, s.value)
+        if dtype_of(s.var).startswith("int") and not loads_in(value):
+            self.analyzer.bind(s.var, value)
+        return Bind(s.var, value, span=s.span)
 
     def visit_BufferStore(self, s: BufferStore):
         return BufferStore(s.buffer, self.own(s, s.value), list(s.indices), span=s.span)

@@ -13,7 +13,8 @@ The same of values that begin on the vector cores: what these do with a product 
 of core is one statement; vector work that waits for the cube core, and that nothing early needs, then runs late as well. In loops of the cube core alone,
 products that need a result of this iteration which has left L0C run one iteration behind.
 
-A branch with products, as in kernels that skip blocks (`if Mask[k] != 0: …`), is a condition on each of its statements, which is asked again for late ones.
+A branch with products, as in kernels that skip blocks (`if Mask[k] != 0: …`), is a condition on each of its statements, which is asked again for late ones;
+names in it are worked out whether it is taken or not.
 
 Requires: mapped Tile IR; no pass may change loops between this one and `rotate_loops`. Ensures: annotation `tl.skew` on loops: by how many
 iterations each statement of the body is late.
@@ -46,7 +47,7 @@ from ...ir import (
     stmts_of,
     sym,
 )
-from ...tile import ASSUME, GEMM, conditions, is_op
+from ...tile import ASSUME, conditions, is_op
 from ...tile.jumps import may_leave
 from ...tile.uses import (
     SKEW,
@@ -94,7 +95,7 @@ def offsets_of(loop: For, own: set, known: sym.Analyzer, constant: Callable) -> 
     else:
         late = _behind_results(body, pairs)
     late = _together(late, own, uses, pairs)
-    products = [_has_product(s) for s in body]
+    products = [conditions.has_product(s) for s in body]
     early = any(is_product and not n for is_product, n in zip(products, late))
     worth = any(n and (is_product or VECTOR in cores) for is_product, n, cores in zip(products, late, sides))
     return late if early and worth else None
@@ -177,13 +178,9 @@ def _distance(loop: For, sides: list) -> int:
     """Iterations between the first and the last stages of a loop. Where a statement is work of both kinds of core, as a loop is, it takes long enough."""
     if any(len(cores) > 1 for cores in sides):
         return 1
-    in_parts = sum(isinstance(s, For) and _has_product(s) for s in stmts_of(loop.body)) > 1
+    in_parts = sum(isinstance(s, For) and conditions.has_product(s) for s in stmts_of(loop.body)) > 1
     distance, trips = LONG_DISTANCE if in_parts else DISTANCE, const_int(loop.extent)
     return distance if trips is None else min(distance, trips - 1)
-
-
-def _has_product(s: Stmt) -> bool:
-    return any(is_op(x, GEMM) for x in statements(s))
 
 
 def _rotatable(loop: For, known: sym.Analyzer, constant: Callable) -> bool:
@@ -245,11 +242,10 @@ class _Skew(StmtMutator):
         return conditions.is_lasting(e, self.written)
 
     def divided(self, s: For) -> For:
-        """A loop with the statements of branches that have products each under the condition, if that is known whenever they run."""
+        """A loop with the statements of branches that have products each under their conditions, if these are known whenever they run."""
         body: list[Stmt] = []
         for x in stmts_of(s.body):
-            branch = isinstance(x, IfThenElse) and x.else_case is None and self.constant(x.condition) and _has_product(x)
-            body += (conditions.apart(x) if branch else None) or [x]
+            body += conditions.apart(x, self.constant) or [x]
         return For(s.loop_var, s.min, s.extent, s.kind, seq(body), annotations=dict(s.annotations), span=s.span)
 
     def visit_For(self, s: For):
