@@ -33,7 +33,6 @@ from ...ir import (
     Bind,
     BufferStore,
     For,
-    IfThenElse,
     PrimFunc,
     Stmt,
     StmtMutator,
