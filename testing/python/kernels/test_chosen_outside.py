@@ -450,3 +450,79 @@ def test_places_that_variables_have_wrapped_to(target, dtype):
     np.testing.assert_array_equal(out["Y"], np.where((at >= 0) & (at < 64), x[np.clip(at, 0, 63)], 0))
     np.testing.assert_array_equal(out["C"], np.where(np.array(places) < 0, 1, 2))
     assert min(places) < 0
+
+
+LISTED, LONG = 100, 1 << 14
+
+
+@T.macro
+def of_list(form, X, listed, s, Y, k, count):
+    """A block of what a list in a tile chooses; the list may end within the block, and so may the tile."""
+    if form == "choice":
+        for i, j in T.Parallel(64, 32):
+            s[i, j] = T.if_then_else(k + i < count, X[listed[k + i], j], 0)
+        T.copy(s, Y[k, 0])
+    elif form == "branch":
+        T.fill(s, 0)
+        for i, j in T.Parallel(64, 32):
+            if k + i < count:
+                s[i, j] = X[listed[k + i], j]
+        T.copy(s, Y[k, 0])
+    elif form == "elements":
+        for i, j in T.Parallel(64, 32):
+            s[i, j] = T.if_then_else(k + i < count, X[j * 3, listed[k + i] % 32], 0)
+        T.copy(s, Y[k, 0])
+    else:
+        T.copy(X[k, 0], s)
+        for i, j in T.Parallel(64, 32):
+            if k + i < count:
+                Y[listed[k + i], j] = s[i, j]
+
+
+@pytest.mark.parametrize("with_product", [False, True])
+@pytest.mark.parametrize("form", ["choice", "branch", "elements", "store"])
+def test_lists_that_end_within_a_block(form, with_product):
+    """No element behind the end of the list's tile is read, though all lanes of a nest are evaluated."""
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((LONG, 32), "float16"),
+        P: T.Tensor((LISTED,), "int32"),
+        C: T.Tensor((1,), "int32"),
+        Y: T.Tensor((128, 32), "float16"),
+        Z: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1):
+            s, listed = T.alloc_shared((64, 32), "float16"), T.alloc_shared((LISTED,), "int32")
+            count, z = T.alloc_local((1,), "int32"), T.alloc_fragment((64, 64), "float32")
+            count[0] = C[0]
+            T.copy(P, listed)
+            T.clear(z)
+            for b in T.serial(T.ceildiv(count[0], 64)):
+                of_list(form, X, listed, s, Y, b * 64, count[0])
+                if with_product:
+                    T.gemm(s, s, z, transpose_B=True)
+            T.copy(z, Z)
+
+    compiled, rng = tilelang.compile(main), np.random.default_rng(3)
+    x, p = rng.integers(-8, 9, (LONG, 32)).astype("float16"), rng.permutation(LONG if form != "store" else 128)[:LISTED].astype("int32")
+    for count in (LISTED, 64, 3):
+        want, rows = np.full((128, 32), 7, "float16"), np.zeros((128, 32), "float16")
+        at, end = p[:count], -(-count // 64) * 64
+        rows[:count] = x[:96:3, at % 32].T if form == "elements" else x[at]
+        if form == "store":
+            rows[:end] = x[:end]
+            want[at] = x[:count]
+        else:
+            want[:end] = rows[:end]
+        blocks = rows[:end].astype("float32").reshape(-1, 64, 32)
+        arrays = {
+            "X": x,
+            "P": p,
+            "C": np.array([count], "int32"),
+            "Y": np.full((128, 32), 7, "float16"),
+            "Z": np.zeros((64, 64), "float32"),
+        }
+        out = strict.run(compiled, arrays, text=form == "branch")
+        np.testing.assert_array_equal(out["Y"], want)
+        np.testing.assert_array_equal(out["Z"], sum(b @ b.T for b in blocks) if with_product else 0)

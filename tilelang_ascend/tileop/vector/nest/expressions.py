@@ -298,13 +298,13 @@ class ExprLowering:
                 return False
             low, high = (parts[1].const + end for end in self._ends(parts[0]))
             if parts[1].terms:
-                if not self._between(Sum(0, parts[1].terms).expr(dtype_of(index)), -low, extent - high):
+                if not self.lies_between(Sum(0, parts[1].terms).expr(dtype_of(index)), -low, extent - high):
                     return False
             elif low < 0 or high >= extent:
                 return False
         return True
 
-    def _between(self, e, first: int, end: int) -> bool:
+    def lies_between(self, e, first: int, end: int) -> bool:
         """True when the lane-invariant `e`, which reads no memory, is at least `first` and less than `end`."""
         found: list = []
         walk_expr(e, lambda x: found.append(x) if isinstance(x, TensorLoad) else None)

@@ -25,6 +25,7 @@ from ....ir import (
     if_then,
     imm,
     itemsize,
+    map_children,
     op_name,
     reinterpret,
     seq,
@@ -35,6 +36,7 @@ from ....ir import (
 )
 from ....isa.units import BLOCK_BYTES
 from ...base.tensor_bounds import all_of, unproven
+from ...base.tiles import is_tile
 from ...base.unsupported import Unsupported
 from ...scalar.loops import bound_indices, element_address, is_function
 from ..emit.views import offset_by
@@ -95,12 +97,17 @@ def _contiguous(exprs, buffer, indices, step) -> bool:
 def _stays_inside(exprs, buffer, step) -> bool:
     """True when rows do not leave the tensor at either end."""
     last = const_int(buffer.ty.shape[-1])
-    return last is not None and not step[1].terms and 0 <= step[1].const <= last - exprs.extents[-1]
+    if last is None or not step[1].terms:
+        return last is not None and 0 <= step[1].const <= last - exprs.extents[-1]
+    return exprs.lies_between(step[1].expr(), 0, last - exprs.extents[-1] + 1)
 
 
 def _chosen(exprs, buffer, indices) -> list:
-    """`indices` as the scalar unit evaluates them, lane by lane. Raises `Unsupported` for those that call a function it does not have."""
+    """`indices` as the scalar unit evaluates them, lane by lane, whatever holds there. Raises `Unsupported` for those that call a function it does not
+    have."""
     indices = [_inlined(exprs, i) for i in indices]
+    if exprs.guarded or exprs.guarded_alike:
+        indices = [_kept_inside(exprs, i) for i in indices]
     called: list = []
     for i in indices:
         walk_expr(i, lambda x: called.append(op_name(x).split(".")[-1]) if is_function(x) else None)
@@ -109,6 +116,17 @@ def _chosen(exprs, buffer, indices) -> list:
             f"an index of `{buffer.name}` calls {called[0]}, a function of the vector unit", "compute the index in a nest of its own"
         )
     return indices
+
+
+def _kept_inside(exprs, index):
+    """`index` with other elements of tiles for those that lie outside of theirs where a condition does not hold."""
+    if is_variable(index):
+        return index
+    index = map_children(index, lambda x: _kept_inside(exprs, x))
+    if not isinstance(index, TensorLoad) or not is_tile(index.source) or exprs.in_bounds(index.source, index.indices):
+        return index
+    ends = [(imm(0, dtype_of(i)), as_dtype(n, dtype_of(i)) - imm(1, dtype_of(i))) for i, n in zip(index.indices, index.source.ty.shape)]
+    return BufferLoad(index.source, [tirx.max(tirx.min(i, last), first) for i, (first, last) in zip(index.indices, ends)])
 
 
 def _inlined(exprs, index):
