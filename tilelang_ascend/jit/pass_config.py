@@ -94,6 +94,7 @@ HONOURED: dict[str, tuple[str, tuple]] = {
     "tl.coarsen_blocks": ("coarsen", (True, False)),
     "tl.keep_operands": ("keep_operands", (True, False)),
     "tl.merge_steps": ("merge_steps", (True, False)),
+    "tl.vectorize_loops": ("vectorize_loops", (True, False)),
     "tl.cann": ("cann", CANN_RELEASES),
     "cann": ("cann", CANN_RELEASES),
 }

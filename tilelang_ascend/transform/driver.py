@@ -21,6 +21,7 @@ class Options:
     coarsen: neighbouring blocks, and iterations of loops over small tiles, may be worked on together, with a larger tile.
     keep_operands: an operand of a product may stay in L1 for several blocks, while sums of parts of K are added up in GM.
     merge_steps: steps of an attention loop may be worked on together.
+    vectorize_loops: serial loops over elements may be work of the vector unit.
     cann: release of CANN, 8 or 9, in whose form the text is written; passes do not look at it.
     """
 
@@ -29,6 +30,7 @@ class Options:
     coarsen: bool = True
     keep_operands: bool = True
     merge_steps: bool = True
+    vectorize_loops: bool = True
     cann: int = 8
 
 
@@ -84,6 +86,10 @@ class Context:
     @property
     def may_coarsen(self) -> bool:
         return self.options.coarsen
+
+    @property
+    def may_vectorize(self) -> bool:
+        return self.options.vectorize_loops
 
     @property
     def may_keep(self) -> bool:

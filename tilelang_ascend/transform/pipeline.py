@@ -12,7 +12,7 @@ from typing import Any, Callable
 from ..analysis.dependence.trace import TooManyTraces
 from ..analysis.tiles.core_kinds import uses_cube
 from ..collector import PAUSED_COLLECTOR
-from ..errors import OutOfMemory, UnsupportedConstruct, location_of
+from ..errors import OutOfMemory, TilelangAscendError, UnsupportedConstruct, location_of
 from ..ir import AllocBuffer, IRModule, PrimFunc, const_int, scope_of, statements, structural_equal
 from ..ir.functions import launches
 from ..isa.base import SCOPES, Space
@@ -35,6 +35,7 @@ from .canonicalize.split_launches import split_launches
 from .canonicalize.stack_planes import stack_planes
 from .canonicalize.stage_operands import stage_operands
 from .canonicalize.unflatten_nests import unflatten_nests
+from .canonicalize.vectorize_loops import vectorize_loops
 from .canonicalize.wrap_products import wrap_products
 from .cores.check_elements import check_elements
 from .cores.close_cores import close_cores
@@ -99,6 +100,7 @@ CANONICALIZE = (
     Pass(bind_elements, Stage.TILE),
     Pass(stage_operands, Stage.TILE, ("chip",)),
     Pass(resolve_views, Stage.TILE),
+    Pass(vectorize_loops, Stage.TILE, ("may_vectorize",)),
     Pass(unflatten_nests, Stage.TILE),
     Pass(stack_planes, Stage.TILE),
     Pass(forward_copies, Stage.TILE),
@@ -235,7 +237,23 @@ def lower(
 
 
 def _lower_launch(func: PrimFunc, context: Context):
-    """(functions of the cores, memory map) of a function with one grid. Steps as long as products in parts allow, as fit whole, or as they are: what
+    """(functions of the cores, memory map) of a function with one grid. Serial loops over elements are nests, unless there is no room for one, or
+    another reason against it."""
+    attempt = context.attempt()
+    try:
+        lowered = _with_steps(func, attempt)
+    except TilelangAscendError:
+        if not context.options.vectorize_loops or structural_equal(vectorize_loops(func), func):
+            raise
+        attempt = context.attempt()
+        attempt.options = replace(context.options, vectorize_loops=False)
+        lowered = _with_steps(func, attempt)
+    context.adopt(attempt)
+    return lowered
+
+
+def _with_steps(func: PrimFunc, context: Context):
+    """The same. Steps of attention as long as products in parts allow, as fit whole, or as they are: what
     fits only in more parts of tiles than shorter steps need is not worth it, nor is what fits in parts of products with few columns only."""
     found = []
     for pieces in (1, 2, 0) if context.options.merge_steps else ():

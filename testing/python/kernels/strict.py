@@ -27,6 +27,9 @@ STRICT = machine.SimOptions(record_stream=True, count_writes=True, max_instructi
 GUARD_BYTES = 4096
 GUARD = 0xA5
 
+SERIAL = {"tl.vectorize_loops": False}
+"""Pass configs under which serial loops are work of the scalar unit, whose values are compared with those of the vector unit."""
+
 
 class Guarded:
     """A copy of an array between two runs of sentinel bytes, at an address that is no multiple of 512."""

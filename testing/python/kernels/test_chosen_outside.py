@@ -130,7 +130,9 @@ def test_loads(form, rows, width, dtype, index):
     build, want = LOADS[form]
     x, p = numbers((rows, width), dtype), places(rows, index)
     out = strict.run(
-        tilelang.compile(build(rows, width, dtype, index)), {"X": x, "P": p, "Y": np.zeros((N, width), x.dtype)}, text=rows == 3000
+        tilelang.compile(build(rows, width, dtype, index), pass_configs=strict.SERIAL),
+        {"X": x, "P": p, "Y": np.zeros((N, width), x.dtype)},
+        text=rows == 3000,
     )
     np.testing.assert_array_equal(out["Y"], want(x, p))
 
@@ -202,7 +204,9 @@ def test_stores(form, rows, width, dtype, index):
     build, want = STORES[form]
     x, p = numbers((N, width), dtype), places(rows, index, distinct=True) - (3 if form == "shifted" else 0)
     out = strict.run(
-        tilelang.compile(build(rows, width, dtype, index)), {"X": x, "P": p, "Y": np.zeros((rows, width), x.dtype)}, text=rows == 3000
+        tilelang.compile(build(rows, width, dtype, index), pass_configs=strict.SERIAL),
+        {"X": x, "P": p, "Y": np.zeros((rows, width), x.dtype)},
+        text=rows == 3000,
     )
     np.testing.assert_array_equal(out["Y"], want(x, p, rows))
 

@@ -21,7 +21,7 @@ def values(*shape):
 
 
 def run(func, text=False, scalars=None, **arrays):
-    return strict.run(tilelang.compile(func), arrays, scalars, text=text)
+    return strict.run(tilelang.compile(func, pass_configs=strict.SERIAL), arrays, scalars, text=text)
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_unsigned_numbers_are_chosen(target):
     x, y = values(m, n).astype(np.uint64), values(m, n).astype(np.uint64)
     i, j = np.indices((m, n))
     want = np.where(j > i, 2, np.where((i + j) % 3 == 0, x, y)).astype(np.uint64)
-    out = strict.run(tilelang.compile(main, target=target), {"X": x, "Y": y, "Z": np.zeros_like(x)})["Z"]
+    out = strict.run(tilelang.compile(main, target=target, pass_configs=strict.SERIAL), {"X": x, "Y": y, "Z": np.zeros_like(x)})["Z"]
     np.testing.assert_array_equal(out, want)
 
 

@@ -5,7 +5,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
-from strict import bits, run
+from strict import SERIAL, bits, run
 
 import tilelang_ascend as tilelang
 import tilelang_ascend.language as T
@@ -146,7 +146,7 @@ def kernel(ops, tile_ops, source, target):
                 op(a, b, c)
                 T.copy(c, V[k, :])
 
-    return tilelang.compile(main)
+    return tilelang.compile(main, pass_configs=SERIAL)
 
 
 PAIRS = [
@@ -199,7 +199,7 @@ def conversions(source, targets):
                 for i in T.serial(N):
                     S[k, i] = T.cast(T.cast(A[i], target), "int64")
 
-    return tilelang.compile(main)
+    return tilelang.compile(main, pass_configs=SERIAL)
 
 
 SPECIAL = [np.nan, np.inf, -np.inf, 3e9, -3e9, 300.7, -300.7, -1.5, 7e4, -0.5, 127.9, 255.9, 1e20, -1e20, 2.0**31, 0.0, 6e4, 4e4]

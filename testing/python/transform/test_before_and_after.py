@@ -230,6 +230,30 @@ PAIRS = {
                         a[i, j * 32 + k] = a[i, j * 32 + k] * T.float32(2.0)
         """,
     ),
+    "vectorize_loops": (
+        """
+        @T.prim_func
+        def main(A: T.Buffer((16, 64), "float32"), Y: T.Buffer((16, 64), "float32")):
+            y = T.alloc_shared((16, 64), "float32")
+            for i in range(16):
+                for j in range(64):
+                    y[i, j] = A[i, j] + T.float32(1.0)
+            for i in range(15):
+                y[i, 0] = y[i + 1, 0]
+            T.tl.copy(y[0:16, 0:64], Y[0:16, 0:64])
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((16, 64), "float32"), Y: T.Buffer((16, 64), "float32")):
+            y = T.alloc_shared((16, 64), "float32")
+            for i in T.parallel(16, annotations={"tl.parallel": 2}):
+                for j in T.parallel(64):
+                    y[i, j] = A[i, j] + T.float32(1.0)
+            for i in range(15):
+                y[i, 0] = y[i + 1, 0]
+            T.tl.copy(y[0:16, 0:64], Y[0:16, 0:64])
+        """,
+    ),
     "unflatten_nests": (
         """
         @T.prim_func
@@ -2268,6 +2292,7 @@ def applied(name: str, ir, wanted: dict):
         "notes": [],
         "may_keep": True,
         "may_coarsen": True,
+        "may_vectorize": True,
         "merging": SimpleNamespace(in_pieces=0),
         "parting": SimpleNamespace(narrow=False),
         "uncut": False,

@@ -64,7 +64,7 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
     """Lower one `For PARALLEL` nest whose tile accesses are all in UB to Ascend IR (without addresses and synchronisation)."""
     in_order = stmt.annotations.get(IN_ORDER)
     if in_order is not None:
-        ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {in_order}")
+        ctx.warn(stmt.span, f"this loop over elements runs as scalar loops: {in_order}")
         return scalar_loops(stmt, ctx, str(in_order), lambda value, span: on_one_lane(value, ctx, span))
     try:
         nest = read_nest(stmt)
@@ -77,7 +77,7 @@ def lower_parallel(stmt: For, ctx: VectorContext) -> Stmt:
         reason, hint = e.reason, f"; {e.hint}" if e.hint else ""
     except (Unreadable, Unwritable):
         reason, hint = "a tile access does not start at a 32-byte boundary", "; align the tile slices"
-    ctx.warn(stmt.span, f"this T.Parallel runs as scalar loops: {reason}{hint}")
+    ctx.warn(stmt.span, f"this loop over elements runs as scalar loops: {reason}{hint}")
     return _one_by_one(stmt, ctx, reason)
 
 
@@ -277,7 +277,7 @@ class StraightLine:
 
         def emit(values: Values):
             store_scattered(values, target, axes, value, span)
-            self.ctx.warn(span, f"this statement of T.Parallel stores one element at a time: {reason}")
+            self.ctx.warn(span, f"this statement stores one element at a time: {reason}")
 
         self.effects.append(Effect([value], [self.ctx.layout(s.buffer).buffer], emit, len(self.graph)))
         self.exprs.stored[s.buffer] = self.exprs.stored.get(s.buffer, 0) + 1
