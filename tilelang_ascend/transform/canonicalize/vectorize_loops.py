@@ -7,6 +7,8 @@ A serial loop is work of the scalar unit, one element after the other. Iteration
 here, of each tile or tensor that is stored to, every access has an index that alone tells iterations apart. A nest may have serial loops inside, which
 become part of it, too, where they may: the elements that a loop outside tells apart stand far from each other.
 
+Loops that divide integers by numbers of run time stay: the scalar unit tells of a zero, the vector unit does not.
+
 Where such a nest does not compile, the loop stays (`pipeline`).
 
 Requires: Tile IR without views of tiles. Ensures: values are unchanged.
@@ -30,6 +32,7 @@ from ...ir import (
     StmtMutator,
     TensorLoad,
     const_int,
+    dtype_of,
     exprs,
     free_vars,
     parallel_nest,
@@ -45,6 +48,7 @@ from ...tile.uses import IN_ORDER, is_parallel, is_scalar_var, loads_in
 FEWEST = 16
 """Iterations of loops that are worth instructions of the vector unit. Assumed."""
 _SIMPLE = (SeqStmt, Bind, BufferStore, IfThenElse, For)
+_DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
 
 
 class _Vectorize(StmtMutator):
@@ -99,7 +103,14 @@ def _is_simple(body: Stmt) -> bool:
             return False
         if isinstance(s, For) and (s.kind != ForKind.SERIAL or const_int(s.extent) is None):
             return False
-    return True
+    return not any(_divides(e) for s in statements(body) for e in exprs(s))
+
+
+def _divides(e) -> bool:
+    """True if an expression divides integers by a number of run time."""
+    found = []
+    walk_expr(e, lambda x: found.append(x) if isinstance(x, _DIVISIONS) and "int" in dtype_of(x) and const_int(x.b) is None else None)
+    return bool(found)
 
 
 def _independent(loops: list, body: Stmt) -> bool:
